@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# Every dependency is a Debian package. A missing one stops the configuration with its package's name.
+
+function(need_package name debian)
+  find_package(${name} QUIET ${ARGN})
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} was not found. On Debian and Ubuntu: apt-get install ${debian}")
+  endif()
+endfunction()
+
+macro(need_pkgconfig target module debian)
+  pkg_check_modules(${target} QUIET IMPORTED_TARGET ${module})
+  if(NOT ${target}_FOUND)
+    message(FATAL_ERROR "${module} was not found. On Debian and Ubuntu: apt-get install ${debian}")
+  endif()
+endmacro()
+
+find_package(PkgConfig QUIET)
+if(NOT PKG_CONFIG_FOUND)
+  message(FATAL_ERROR "pkg-config was not found. On Debian and Ubuntu: apt-get install pkg-config")
+endif()
+find_package(Threads REQUIRED)
+need_pkgconfig(URING liburing liburing-dev)
+need_pkgconfig(GLOG libglog libgoogle-glog-dev)
+need_pkgconfig(XXHASH libxxhash libxxhash-dev)
+need_package(gflags libgflags-dev)
+need_package(Boost libboost-context-dev COMPONENTS context)
+need_package(absl libabsl-dev)
+need_package(fmt libfmt-dev)
+need_package(GTest libgtest-dev)
+need_package(benchmark libbenchmark-dev)
+need_package(mimalloc libmimalloc-dev)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiler flags for the whole tree and the four ways to declare a target.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# No -march: the release build runs on baseline x86-64 and armv8.0; anything faster is chosen at run time.
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+add_compile_options(-Wall -Wextra -Werror -fno-omit-frame-pointer)
+include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
+
+set(DFLY_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=: address,undefined or thread")
+if(DFLY_SANITIZE)
+  add_compile_options(-fsanitize=${DFLY_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${DFLY_SANITIZE})
+  add_compile_definitions(DFLY_SANITIZED=1)
+endif()
+
+# dfly_library(name SOURCES... DEPS targets...)
+function(dfly_library name)
+  cmake_parse_arguments(A "" "" "DEPS" ${ARGN})
+  add_library(${name} STATIC ${A_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PUBLIC ${A_DEPS})
+endfunction()
+
+# dfly_binary(name SOURCES... DEPS targets...)
+function(dfly_binary name)
+  cmake_parse_arguments(A "" "" "DEPS" ${ARGN})
+  add_executable(${name} ${A_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${A_DEPS})
+endfunction()
+
+# dfly_test(name DEPS targets... [ARGS args...]): name.cc is a GoogleTest program that ctest runs as a whole.
+function(dfly_test name)
+  cmake_parse_arguments(A "" "" "DEPS;ARGS" ${ARGN})
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${A_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name} ${A_ARGS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# dfly_microbench(name DEPS targets...): name.cc is a google-benchmark program; ctest runs it shortly so that it never rots.
+function(dfly_microbench name)
+  cmake_parse_arguments(A "" "" "DEPS" ${ARGN})
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${A_DEPS} benchmark::benchmark)
+  add_test(NAME ${name}_runs COMMAND ${name} --benchmark_min_time=0.001)
+  set_tests_properties(${name}_runs PROPERTIES ENVIRONMENT "DFLY_BENCH_SMALL=1")
+endfunction()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helio/base/io_buf.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace helio {
+
+void IoBuf::Release() {
+  free(block_);
+  block_ = nullptr;
+  begin_ = end_ = capacity_ = 0;
+}
+
+void IoBuf::Swap(IoBuf& other) noexcept {
+  std::swap(block_, other.block_);
+  std::swap(begin_, other.begin_);
+  std::swap(end_, other.end_);
+  std::swap(capacity_, other.capacity_);
+}
+
+void IoBuf::Grow(size_t bytes) {
+  const size_t used = size();
+  // Sliding is worth it only when at least half of the block is free afterwards; otherwise a queue
+  // that stays nearly full would be moved on each append.
+  if (begin_ > 0 && used + bytes <= capacity_ / 2) {
+    memmove(block_, data(), used);
+  } else {
+    constexpr size_t kSmallest = 512;
+    const size_t capacity = std::max({kSmallest, capacity_ * 2, used + bytes});
+    char* block = static_cast<char*>(malloc(capacity));
+    if (block == nullptr) throw std::bad_alloc();
+    if (used > 0) memcpy(block, data(), used);
+    free(block_);
+    block_ = block;
+    capacity_ = capacity;
+  }
+  begin_ = 0;
+  end_ = used;
+}
+
+}  // namespace helio

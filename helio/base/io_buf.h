@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// A growable byte queue in one contiguous block: bytes are appended at the end and consumed from
+// the front.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+
+#include "helio/base/logging.h"
+
+namespace helio {
+
+// Owner:    whoever holds it; not thread-safe.
+// Suspends: never.
+// An empty IoBuf that was never written, or was Release()d, owns no memory.
+// Pointers and views into it die with the next Reserve, Append, Consume, Release or move.
+class IoBuf {
+ public:
+  IoBuf() = default;
+  IoBuf(IoBuf&& other) noexcept { Swap(other); }
+  IoBuf& operator=(IoBuf&& other) noexcept {
+    if (this != &other) {
+      Release();
+      Swap(other);
+    }
+    return *this;
+  }
+  IoBuf(const IoBuf&) = delete;
+  IoBuf& operator=(const IoBuf&) = delete;
+  ~IoBuf() { Release(); }
+
+  const char* data() const { return block_ + begin_; }
+  size_t size() const { return end_ - begin_; }
+  bool empty() const { return begin_ == end_; }
+  size_t capacity() const { return capacity_; }
+  std::string_view view() const { return {data(), size()}; }
+
+  // Makes room for at least `bytes` more bytes and returns where they go. Commit() says how many
+  // were written.
+  char* Reserve(size_t bytes) {
+    if (capacity_ - end_ < bytes) Grow(bytes);
+    return block_ + end_;
+  }
+  void Commit(size_t bytes) {
+    DCHECK_LE(bytes, capacity_ - end_);
+    end_ += bytes;
+  }
+  void Append(std::string_view bytes) {
+    if (bytes.empty()) return;
+    memcpy(Reserve(bytes.size()), bytes.data(), bytes.size());
+    end_ += bytes.size();
+  }
+
+  // Drops `bytes` from the front. Emptying the buffer rewinds it but keeps its memory.
+  void Consume(size_t bytes) {
+    DCHECK_LE(bytes, size());
+    begin_ += bytes;
+    if (begin_ == end_) begin_ = end_ = 0;
+  }
+  void Clear() { begin_ = end_ = 0; }
+
+  // Drops the content and frees the memory.
+  void Release();
+
+  void Swap(IoBuf& other) noexcept;
+
+ private:
+  // Moves the content to the front, or to a block at least twice as large, so that `bytes` more
+  // fit.
+  void Grow(size_t bytes);
+
+  char* block_ = nullptr;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  size_t capacity_ = 0;
+};
+
+}  // namespace helio

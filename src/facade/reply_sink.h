@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a command's reply goes. A handler writes its reply here and never knows whether it becomes
+// RESP2 or RESP3 bytes for a client, Lua values for a script, or an item of an EXEC array.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace dfly {
+
+// Owner:    the code that runs the command; used on one thread at a time.
+// Suspends: never. Writing a reply only appends to memory.
+// A handler writes exactly one reply: one scalar, or one aggregate header followed by that many
+// items.
+class ReplySink {
+ public:
+  virtual ~ReplySink() = default;
+
+  // True when the client asked for RESP3. For the few commands whose reply has another shape there.
+  bool resp3() const { return resp3_; }
+
+  void Ok() { Status("OK"); }
+  // A simple string. REQUIRES: no CR or LF in `text`.
+  virtual void Status(std::string_view text) = 0;
+  // `message` with its code and without the leading '-': "ERR syntax error". CR and LF become
+  // spaces.
+  virtual void Error(std::string_view message) = 0;
+  virtual void Integer(int64_t value) = 0;
+  virtual void Bulk(std::string_view bytes) = 0;
+  virtual void Null() = 0;                // RESP2: null bulk
+  virtual void NullArray() = 0;           // RESP2: null array. RESP3: the same null as Null()
+  virtual void Double(double value) = 0;  // RESP2: bulk of its shortest round-trip text
+  virtual void Bool(bool value) = 0;      // RESP2: integer 1 or 0
+  virtual void BigNumber(std::string_view digits) = 0;  // RESP2: bulk
+  // `format` is three letters, "txt" or "mkd". RESP2: bulk.
+  virtual void Verbatim(std::string_view format, std::string_view text) = 0;
+
+  virtual void Array(size_t items) = 0;
+  virtual void Map(size_t pairs) = 0;   // followed by 2 * pairs items. RESP2: array
+  virtual void Set(size_t items) = 0;   // RESP2: array
+  virtual void Push(size_t items) = 0;  // RESP2: array
+
+ protected:
+  bool resp3_ = false;
+};
+
+}  // namespace dfly
