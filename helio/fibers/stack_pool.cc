@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helio/fibers/stack_pool.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "helio/base/logging.h"
+#include "helio/base/sanitizers.h"
+
+namespace helio {
+
+namespace {
+
+size_t PageSize() {
+  static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+}  // namespace
+
+StackPool::~StackPool() {
+  for (Stack stack : free_) Unmap(stack);
+}
+
+Stack StackPool::Get(size_t size) {
+  const size_t page = PageSize();
+  size = (size + page - 1) / page * page;
+  if (!free_.empty() && free_.back().size == size) {
+    Stack stack = free_.back();
+    free_.pop_back();
+    UnpoisonStack(stack.bottom, stack.size);
+    return stack;
+  }
+  void* block = mmap(nullptr, size + page, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (block == MAP_FAILED) throw std::bad_alloc();
+  if (mprotect(block, page, PROT_NONE) != 0) {
+    munmap(block, size + page);
+    throw std::bad_alloc();
+  }
+  return {static_cast<char*>(block) + page, size};
+}
+
+void StackPool::Put(Stack stack) {
+  if (!free_.empty() && free_.back().size != stack.size) {
+    for (Stack other : free_) Unmap(other);
+    free_.clear();
+  }
+  if (free_.size() < kept_max_) {
+    free_.push_back(stack);
+  } else {
+    Unmap(stack);
+  }
+}
+
+void StackPool::Unmap(Stack stack) {
+  const size_t page = PageSize();
+  CHECK_EQ(munmap(stack.bottom - page, stack.size + page), 0);
+}
+
+}  // namespace helio
