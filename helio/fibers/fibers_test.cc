@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -145,17 +146,20 @@ TEST(NoSuspendDeathTest, SuspendingInsideTheScopeAborts) {
 }
 #endif
 
-// Runs `body(thread index)` as a fiber on each of `count` threads.
+// Runs `body(thread index)` as a fiber on each of `count` threads. A scheduler outlives the others'
+// last wake, so plain threads that take part end in `before_destruction`.
 template <typename Body>
-void OnThreads(int count, Body body) {
+void OnThreads(
+    int count, Body body, std::function<void()> before_destruction = [] {}) {
   std::vector<std::thread> threads;
   std::barrier all_done(count);
   for (int i = 0; i < count; ++i) {
-    threads.emplace_back([i, &body, &all_done] {
+    threads.emplace_back([i, &body, &all_done, &before_destruction] {
       Scheduler scheduler;
       Fiber("test", [i, &body] { body(i); }).Detach();
       scheduler.RunUntilDone();
-      all_done.arrive_and_wait();  // a scheduler outlives the others' last wake
+      if (i == 0) before_destruction();
+      all_done.arrive_and_wait();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -256,24 +260,25 @@ TEST(SyncTest, BlockingCounterMayDieAsSoonAsWaitReturns) {
   std::thread worker([&] {
     while (auto counter = work.Pop()) (*counter)->Done();
   });
-  OnThreads(2, [&](int) {
+  std::atomic<int> running{2};
+  auto body = [&](int) {
     for (int i = 0; i < 1000; ++i) {
       BlockingCounter counter(2);
       work.Push(&counter);
       work.Push(&counter);
       counter.Wait();
     }
-  });
-  work.Close();
-  worker.join();
+    if (--running == 0) work.Close();
+  };
+  OnThreads(2, body, [&] { worker.join(); });
 }
 
 TEST(SyncTest, FutureCarriesAValueFromAPlainThreadToAFiber) {
   Future<std::string> future;
   std::thread resolver([future]() mutable { future.Resolve("value"); });
   std::string got;
-  OnThreads(1, [&](int) { got = future.Get(); });
-  resolver.join();
+  OnThreads(
+      1, [&](int) { got = future.Get(); }, [&] { resolver.join(); });
   EXPECT_EQ(got, "value");
 }
 
