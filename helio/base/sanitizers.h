@@ -25,8 +25,9 @@ struct SanitizerContext {
   void* tsan_fiber = nullptr;
 };
 
-// A stack that is reused still carries the poison of the frames that left it last.
-inline void UnpoisonStack([[maybe_unused]] void* bottom, [[maybe_unused]] size_t size) {
+// Memory that is reused without the sanitizer seeing it (a pooled stack, what liburing maps) still
+// carries old poison.
+inline void UnpoisonMemory([[maybe_unused]] void* bottom, [[maybe_unused]] size_t size) {
 #ifdef HELIO_ASAN
   ASAN_UNPOISON_MEMORY_REGION(bottom, size);
 #endif

@@ -56,6 +56,15 @@ class Inbox {
     return oldest;
   }
 
+  // Thread: owner. Takes the announcement of PrepareSleep() back: senders need not wake it any
+  // more.
+  void EndSleep() {
+    Message* expected = kSleeping();
+    if (head_.load(std::memory_order_relaxed) == expected) {
+      head_.compare_exchange_strong(expected, nullptr, std::memory_order_relaxed);
+    }
+  }
+
   // Thread: owner. Announces that the owner is about to sleep: from now on the first Push reports
   // true. Returns false if there are messages; then nothing was announced and the owner must not
   // sleep.

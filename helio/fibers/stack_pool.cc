@@ -30,7 +30,7 @@ Stack StackPool::Get(size_t size) {
   if (!free_.empty() && free_.back().size == size) {
     Stack stack = free_.back();
     free_.pop_back();
-    UnpoisonStack(stack.bottom, stack.size);
+    UnpoisonMemory(stack.bottom, stack.size);
     return stack;
   }
   void* block = mmap(nullptr, size + page, PROT_READ | PROT_WRITE,

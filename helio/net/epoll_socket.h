@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Socket on epoll: level triggered; a send that does not fit waits for write readiness.
+#pragma once
+
+#include "helio/net/socket.h"
+#include "helio/proactor/epoll_proactor.h"
+
+namespace helio {
+
+class EpollSocket final : public Socket {
+ public:
+  EpollSocket(EpollProactor* proactor, int fd, Handler* handler);
+  ~EpollSocket() override;
+
+  void StartRecv() override;
+  void StopRecv() override;
+  SendResult Send(std::string_view bytes, SendMode mode) override;
+  void Close() override;
+
+ private:
+  struct Watcher : EpollWatcher {
+    using EpollWatcher::EpollWatcher;
+    EpollSocket* socket = nullptr;
+  };
+
+  void OnReady(uint32_t events);
+  void ReceiveOnce();
+  void UpdateInterest();
+  // Sends what the kernel takes. Returns false if the connection is broken.
+  bool SendSome();
+
+  EpollProactor& epoll() { return *static_cast<EpollProactor*>(proactor_); }
+
+  Watcher watcher_;
+  struct CloseHook : LoopHook {
+    using LoopHook::LoopHook;
+    EpollSocket* socket = nullptr;
+  } close_hook_;
+  std::string_view unsent_;
+  uint32_t interest_ = 0;
+  bool recv_wanted_ = false;
+  bool recv_ended_ = false;
+  bool closing_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace helio

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A connected stream socket of one proactor: data arrives by callback, sending never waits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "helio/proactor/proactor.h"
+
+namespace helio {
+
+// Owner:    the proactor it was opened on; every call and every callback is on that thread.
+// Suspends: never.
+class Socket {
+ public:
+  // What the owner of a socket implements. All of it is called as briefs, never from inside a call
+  // to the socket.
+  class Handler {
+   public:
+    // `data` dies on return.
+    virtual void OnRecv(std::string_view data) = 0;
+    // Nothing more will arrive: `error` is 0 at the peer's orderly end, else an errno.
+    virtual void OnRecvEnd(int error) = 0;
+    // A Send that was kPending is over: all of it is sent (0), or the connection is broken (an
+    // errno).
+    virtual void OnSent(int error) = 0;
+    // After Close: no call will follow, and the kernel has let go of all buffers. The socket may be
+    // destroyed in it.
+    virtual void OnClosed() = 0;
+
+   protected:
+    ~Handler() = default;
+  };
+
+  enum class SendMode : uint8_t {
+    kNow,    // try a system call at once: best when few sockets have something to send
+    kBatch,  // hand it to the kernel with the loop's other operations: best when many have
+             // (io_uring only)
+  };
+  enum class SendResult : uint8_t {
+    kDone,     // all of it is in the kernel
+    kPending,  // OnSent will tell; until then the bytes must stay where they are, and no other Send
+               // may start
+    kBroken,   // the connection is broken; the receiving side will be told too
+  };
+
+  // Takes over `fd`, a connected, non-blocking socket. The handler must outlive OnClosed.
+  static std::unique_ptr<Socket> Adopt(Proactor* proactor, int fd, Handler* handler);
+  // REQUIRES: OnClosed was called.
+  virtual ~Socket() = default;
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  // From now on, and again after StopRecv.
+  virtual void StartRecv() = 0;
+  // Back-pressure: stops asking for data. What the kernel has already handed out still arrives.
+  virtual void StopRecv() = 0;
+
+  [[nodiscard]] virtual SendResult Send(std::string_view bytes, SendMode mode) = 0;
+
+  // Breaks the connection off. Once, and then OnClosed comes, in a later iteration.
+  virtual void Close() = 0;
+
+  int fd() const { return fd_; }
+  Proactor* proactor() const { return proactor_; }
+
+ protected:
+  Socket(Proactor* proactor, int fd, Handler* handler)
+      : proactor_(proactor), fd_(fd), handler_(handler) {}
+
+  Proactor* const proactor_;
+  const int fd_;
+  Handler* const handler_;
+};
+
+// TCP_NODELAY, and keepalive probes after `keepalive_s` seconds of silence (0: none). No effect on
+// unix sockets.
+void SetTcpOptions(int fd, uint32_t keepalive_s);
+
+}  // namespace helio

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helio/net/uring_socket.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace helio {
+
+UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
+    : Socket(proactor, fd, handler),
+      recv_op_([](UringOp* op, int result, uint32_t flags) {
+        static_cast<Op*>(op)->socket->OnRecvCompletion(result, flags);
+      }),
+      send_op_([](UringOp* op, int result, uint32_t) {
+        static_cast<Op*>(op)->socket->OnSendCompletion(result);
+      }),
+      close_hook_(
+          [](LoopHook* hook) { static_cast<CloseHook*>(hook)->socket->FinishCloseIfIdle(); }) {
+  recv_op_.socket = send_op_.socket = close_hook_.socket = this;
+}
+
+UringSocket::~UringSocket() { DCHECK(closed_); }
+
+void UringSocket::StartRecv() {
+  recv_wanted_ = true;
+  if (!recv_armed_ && !recv_ended_ && !closing_) ArmRecv();
+}
+
+void UringSocket::StopRecv() {
+  if (!recv_wanted_) return;
+  recv_wanted_ = false;
+  if (!recv_armed_) return;
+  io_uring_sqe* sqe = uring().GetSqe();
+  io_uring_prep_cancel64(sqe, reinterpret_cast<uint64_t>(&recv_op_), 0);
+  io_uring_sqe_set_data(sqe, nullptr);
+}
+
+void UringSocket::ArmRecv() {
+  recv_armed_ = true;
+  io_uring_sqe* sqe = uring().GetSqe();
+  if (uring().has_multishot_recv()) {
+    io_uring_prep_recv_multishot(sqe, fd_, nullptr, 0, 0);
+  } else {
+    io_uring_prep_recv(sqe, fd_, nullptr, UringProactor::kBufferSize, 0);
+  }
+  sqe->flags |= IOSQE_BUFFER_SELECT;
+  sqe->buf_group = UringProactor::kBufferGroup;
+  io_uring_sqe_set_data(sqe, &recv_op_);
+}
+
+void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
+  recv_armed_ = (flags & IORING_CQE_F_MORE) != 0;
+  if (result > 0) {
+    const uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
+    if (!closing_) handler_->OnRecv({uring().buffer(id), static_cast<size_t>(result)});
+    uring().ReturnBuffer(id);
+  } else if ((flags & IORING_CQE_F_BUFFER) != 0) {
+    uring().ReturnBuffer(flags >> IORING_CQE_BUFFER_SHIFT);
+  }
+  if (closing_) {
+    FinishCloseIfIdle();
+    return;
+  }
+  if (recv_armed_) return;
+  // ENOBUFS: all buffers were in use; they are back before this is submitted. ECANCELED: StopRecv.
+  const bool go_on = result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR;
+  if (go_on) {
+    if (recv_wanted_) ArmRecv();
+    return;
+  }
+  recv_ended_ = true;
+  handler_->OnRecvEnd(-result);
+}
+
+Socket::SendResult UringSocket::Send(std::string_view bytes, SendMode mode) {
+  DCHECK(!send_armed_ && !closing_);
+  DCHECK(!bytes.empty());
+  if (mode == SendMode::kNow) {
+    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) return SendResult::kBroken;
+    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+    if (bytes.empty()) return SendResult::kDone;
+  }
+  unsent_ = bytes;
+  QueueSend();
+  return SendResult::kPending;
+}
+
+void UringSocket::QueueSend() {
+  send_armed_ = true;
+  io_uring_sqe* sqe = uring().GetSqe();
+  // WAITALL: the kernel itself goes on after a short send, once the socket is writable again.
+  io_uring_prep_send(sqe, fd_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL | MSG_WAITALL);
+  io_uring_sqe_set_data(sqe, &send_op_);
+}
+
+void UringSocket::OnSendCompletion(int result) {
+  send_armed_ = false;
+  if (closing_) {
+    FinishCloseIfIdle();
+    return;
+  }
+  if (result > 0 &&
+      static_cast<size_t>(result) < unsent_.size()) {  // kernels before WAITALL worked for sends
+    unsent_.remove_prefix(static_cast<size_t>(result));
+    QueueSend();
+    return;
+  }
+  if (result == -EINTR || result == -EAGAIN) {
+    QueueSend();
+    return;
+  }
+  handler_->OnSent(result < 0 ? -result : 0);
+}
+
+void UringSocket::Close() {
+  DCHECK(!closing_);
+  closing_ = true;
+  shutdown(fd_, SHUT_RDWR);
+  if (recv_armed_ || send_armed_) {
+    // The operations may still be queued here only; the cancellation is queued behind them, so it
+    // meets them all.
+    io_uring_sqe* sqe = uring().GetSqe();
+    io_uring_prep_cancel_fd(sqe, fd_, IORING_ASYNC_CANCEL_ALL);
+    io_uring_sqe_set_data(sqe, nullptr);
+  }
+  proactor_->AtIterationEnd(&close_hook_);
+}
+
+void UringSocket::FinishCloseIfIdle() {
+  if (recv_armed_ || send_armed_ || closed_) return;
+  if (close_hook_.queued) return;  // Close() was called in this iteration: the hook comes back here
+  closed_ = true;
+  close(fd_);
+  handler_->OnClosed();
+}
+
+}  // namespace helio

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Socket on io_uring: one multishot receive into the proactor's provided buffers, at most one send.
+#pragma once
+
+#include "helio/net/socket.h"
+#include "helio/proactor/uring_proactor.h"
+
+namespace helio {
+
+class UringSocket final : public Socket {
+ public:
+  UringSocket(UringProactor* proactor, int fd, Handler* handler);
+  ~UringSocket() override;
+
+  void StartRecv() override;
+  void StopRecv() override;
+  SendResult Send(std::string_view bytes, SendMode mode) override;
+  void Close() override;
+
+ private:
+  struct Op : UringOp {
+    using UringOp::UringOp;
+    UringSocket* socket = nullptr;
+  };
+
+  void ArmRecv();
+  void QueueSend();
+  void OnRecvCompletion(int result, uint32_t flags);
+  void OnSendCompletion(int result);
+  void FinishCloseIfIdle();
+
+  UringProactor& uring() { return *static_cast<UringProactor*>(proactor_); }
+
+  Op recv_op_;
+  Op send_op_;
+  struct CloseHook : LoopHook {
+    using LoopHook::LoopHook;
+    UringSocket* socket = nullptr;
+  } close_hook_;
+  std::string_view unsent_;
+  bool recv_wanted_ = false;
+  bool recv_armed_ = false;  // the kernel owns recv_op_
+  bool recv_ended_ = false;  // OnRecvEnd was called
+  bool send_armed_ = false;  // the kernel owns send_op_ and the bytes
+  bool closing_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace helio

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event loop on io_uring. Sources: Axboe, "Efficient IO with io_uring" (2019); the manual pages
+// of liburing.
+//
+// Needs kernel 5.19 (rings of provided buffers, multishot accept); uses SINGLE_ISSUER and
+// DEFER_TASKRUN (6.1) and multishot receive (6.0) where they exist. Older kernels get the epoll
+// loop.
+#pragma once
+
+#include <liburing.h>
+
+#include <memory>
+#include <string>
+
+#include "helio/proactor/proactor.h"
+
+namespace helio {
+
+// One operation in the kernel's hands. It must live, at this address, until its last completion.
+struct UringOp {
+  // A brief. `flags` are the completion's IORING_CQE_F_*.
+  using CompleteFn = void (*)(UringOp*, int result, uint32_t flags);
+
+  explicit UringOp(CompleteFn fn) : complete(fn) {}
+  CompleteFn complete;
+};
+
+class UringProactor final : public Proactor {
+ public:
+  // Null, with the reason, if the kernel refuses io_uring or lacks what we need.
+  static std::unique_ptr<UringProactor> TryCreate(const Options& options, std::string* why);
+  ~UringProactor() override;
+
+  Engine engine() const override { return Engine::kIoUring; }
+  bool has_multishot_recv() const { return has_multishot_recv_; }
+
+  // An entry to prepare and to give its UringOp (io_uring_sqe_set_data), which is submitted with
+  // the iteration's others. Never null: a full queue is submitted at once.
+  io_uring_sqe* GetSqe();
+
+  // The group of provided buffers that receives take theirs from.
+  static constexpr uint16_t kBufferGroup = 0;
+  static constexpr uint32_t kBufferSize = 8 * 1024;
+  static constexpr uint32_t kBufferCount = 256;  // a power of two
+
+  const char* buffer(uint32_t id) const { return buffers_ + static_cast<size_t>(id) * kBufferSize; }
+  void ReturnBuffer(uint32_t id);
+
+ protected:
+  void Poll(uint64_t timeout_ns) override;
+  void WakeFromOtherThread() override;
+
+ private:
+  explicit UringProactor(const Options& options);
+
+  // An empty string, or what went wrong.
+  std::string Init();
+  void ProbeMultishotRecv();
+  void ArmWakePoll();
+  void RunCompletions();
+
+  struct WakeOp : UringOp {
+    using UringOp::UringOp;
+    UringProactor* proactor = nullptr;
+  };
+
+  io_uring ring_{};
+  bool ring_made_ = false;
+  bool has_multishot_recv_ = false;
+  int wake_fd_ = -1;
+  WakeOp wake_op_;
+  io_uring_buf_ring* buffer_ring_ = nullptr;
+  size_t buffer_ring_bytes_ = 0;
+  char* buffers_ = nullptr;
+};
+
+}  // namespace helio
