@@ -23,7 +23,7 @@ void ProactorPool::Start() {
   }
   const bool pin = cpus.size() >= options_.threads;
   proactors_.resize(options_.threads);
-  stopped_ = std::make_unique<std::latch>(options_.threads);
+  stopped_ = std::make_unique<std::latch>(options_.threads + 1);
   BlockingCounter started(options_.threads);
   for (uint32_t i = 0; i < options_.threads; ++i) {
     threads_.emplace_back(
@@ -52,6 +52,7 @@ void ProactorPool::RunThread(uint32_t index, int cpu, BlockingCounter* started) 
 void ProactorPool::Stop() {
   if (threads_.empty()) return;
   for (Proactor* proactor : proactors_) proactor->Stop();
+  stopped_->count_down();  // from here on this thread sends nothing either
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   proactors_.clear();
