@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helio/base/io_buf.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "helio/base/random.h"
+
+namespace helio {
+namespace {
+
+TEST(IoBufTest, OwnsNoMemoryUntilWritten) {
+  IoBuf buf;
+  EXPECT_EQ(buf.capacity(), 0u);
+  EXPECT_TRUE(buf.empty());
+  EXPECT_EQ(buf.view(), "");
+  buf.Append("");
+  buf.Consume(0);
+  EXPECT_EQ(buf.capacity(), 0u);
+  buf.Append("x");
+  EXPECT_GT(buf.capacity(), 0u);
+  buf.Release();
+  EXPECT_EQ(buf.capacity(), 0u);
+  buf.Append("again");
+  EXPECT_EQ(buf.view(), "again");
+}
+
+TEST(IoBufTest, ReservedBytesCountOnlyWhenCommitted) {
+  IoBuf buf;
+  memcpy(buf.Reserve(100), "abcdef", 6);
+  EXPECT_TRUE(buf.empty());
+  buf.Commit(3);
+  EXPECT_EQ(buf.view(), "abc");
+}
+
+TEST(IoBufTest, MovingLeavesAnEmptyBuffer) {
+  IoBuf a;
+  a.Append("hello");
+  IoBuf b = std::move(a);
+  EXPECT_EQ(b.view(), "hello");
+  EXPECT_EQ(a.capacity(), 0u);
+  IoBuf c;
+  c.Append("old");
+  c = std::move(b);
+  EXPECT_EQ(c.view(), "hello");
+  EXPECT_EQ(b.capacity(), 0u);
+}
+
+TEST(IoBufTest, EmptyingKeepsTheBlockAndRewinds) {
+  IoBuf buf;
+  buf.Append(std::string(400, 'x'));
+  const size_t capacity = buf.capacity();
+  for (int i = 0; i < 100; i++) {
+    buf.Consume(buf.size());
+    buf.Append(std::string(400, 'y'));
+  }
+  EXPECT_EQ(buf.capacity(), capacity);
+}
+
+TEST(IoBufTest, AQueueThatStaysShortDoesNotGrow) {
+  IoBuf buf;
+  for (int i = 0; i < 100'000; i++) {
+    buf.Append("0123456789");
+    if (buf.size() > 100) buf.Consume(10);
+  }
+  EXPECT_LE(buf.capacity(), 512u);
+}
+
+TEST(IoBufTest, BehavesAsAStringUnderRandomOperations) {
+  for (uint64_t seed = 1; seed <= 20; seed++) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    IoBuf buf;
+    std::string model;
+    for (int i = 0; i < 2000; i++) {
+      switch (random.Uniform(6)) {
+        case 0:
+        case 1: {
+          const std::string bytes(random.Uniform(random.OneIn(20) ? 5000 : 60),
+                                  static_cast<char>('a' + i % 26));
+          buf.Append(bytes);
+          model += bytes;
+          break;
+        }
+        case 2: {
+          const size_t size = random.Uniform(100);
+          memset(buf.Reserve(size + random.Uniform(100)), '#', size);
+          buf.Commit(size);
+          model.append(size, '#');
+          break;
+        }
+        case 3:
+        case 4: {
+          const size_t size = random.Uniform(model.size() + 1);
+          buf.Consume(size);
+          model.erase(0, size);
+          break;
+        }
+        default:
+          if (random.OneIn(20)) {
+            buf.Clear();
+            model.clear();
+          }
+      }
+      ASSERT_EQ(buf.view(), model);
+      ASSERT_LE(buf.size(), buf.capacity());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace helio

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "facade/error_texts.h"
+
+#include <algorithm>
+
+namespace dfly {
+namespace {
+
+// What "%.*s" prints: no more than `max` bytes, and nothing from the first NUL on.
+std::string_view Printed(std::string_view text, size_t max) {
+  text = text.substr(0, max);
+  return text.substr(0, text.find('\0'));
+}
+
+constexpr size_t kShownMax = 128;
+
+std::string Concat(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (std::string_view part : parts) out += part;
+  return out;
+}
+
+std::string Cased(std::string_view text, char first, char last) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= first && c <= last) c = static_cast<char>(c ^ 0x20);
+  }
+  return out;
+}
+
+std::string Upper(std::string_view text) { return Cased(text, 'a', 'z'); }
+std::string Lower(std::string_view text) { return Cased(text, 'A', 'Z'); }
+
+}  // namespace
+
+std::string WrongArityError(std::string_view command) {
+  return Concat({"ERR wrong number of arguments for '", command, "' command"});
+}
+
+std::string InvalidExpireError(std::string_view command) {
+  return Concat({"ERR invalid expire time in '", command, "' command"});
+}
+
+std::string UnknownCommandError(std::string_view name, std::span<const std::string_view> args) {
+  std::string shown;
+  for (std::string_view arg : args) {
+    if (shown.size() >= kShownMax) break;
+    shown += '\'';
+    shown += Printed(arg, kShownMax - (shown.size() - 1));
+    shown += "' ";
+  }
+  return Concat(
+      {"ERR unknown command '", Printed(name, kShownMax), "', with args beginning with: ", shown});
+}
+
+std::string UnknownSubcommandError(std::string_view command, std::string_view name) {
+  return Concat(
+      {"ERR unknown subcommand '", Printed(name, kShownMax), "'. Try ", Upper(command), " HELP."});
+}
+
+std::string SubscribedContextError(std::string_view command) {
+  return Concat({"ERR Can't execute '", Lower(command),
+                 "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
+                 "this context"});
+}
+
+std::string NoPermissionError(std::string_view user, std::string_view command) {
+  return Concat({"NOPERM User ", user, " has no permissions to run the '", command, "' command"});
+}
+
+}  // namespace dfly

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reply slots of one connection, in the order of its commands.
+//
+// A command that runs at once while nothing before it is pending writes straight into the
+// connection's output. Otherwise its reply waits, as bytes in a side buffer or in the batch that
+// travels to another shard and back, until everything before it has moved to the output:
+//
+//     commands   GET a (here)   GET b (shard 1)  GET c (shard 1)  PING      GET d (shard 2)
+//     slots      -> output      [batch 1: 2 replies            ]  [side: 7 bytes]  [batch 2: 1]
+//
+// Adjacent slots of one kind share an item, so a pipeline of a thousand commands to one shard
+// costs one. Items, side buffer and batches are reused: a steady state allocates nothing.
+#pragma once
+
+#include <absl/functional/any_invocable.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "helio/base/io_buf.h"
+#include "helio/base/logging.h"
+
+namespace dfly {
+
+// The replies of the commands that one connection sends to one shard in one hop; with a single
+// reply, also a slot that somebody fills later (a blocked command).
+//
+// Owner: the connection that made it, which frees or pools it in the queue's release callback. From
+// the send until the answer the other thread has it for itself, and both ways it travels by
+// message, so nothing here is atomic. A connection that closes meanwhile abandons it: whoever
+// receives the answer finds `abandoned` set and frees the batch instead of calling
+// ReplyQueue::Complete().
+struct PendingReplies {
+  // The remote thread writes the replies into `bytes` in the order of the commands, and after each
+  // calls EndReply(). A reply may be empty (CLIENT REPLY OFF).
+  helio::IoBuf bytes;
+  std::vector<size_t> ends;  // where each reply ends in `bytes`
+
+  void EndReply() { ends.push_back(bytes.size()); }
+
+  // Makes it as new, for a pool. Keeps memory, but no more than kBytesKept bytes of replies.
+  void Recycle();
+  static constexpr size_t kBytesKept = 16 << 10;
+
+  // The rest belongs to the connection's thread and its ReplyQueue.
+  size_t promised = 0;     // slots in the queue so far
+  size_t taken = 0;        // replies that moved to the output
+  bool complete = false;   // back from the other thread
+  bool abandoned = false;  // the queue no longer knows it
+};
+
+// Owner:    one connection, on its thread.
+// Suspends: never.
+// An idle queue owns no memory after Release().
+class ReplyQueue {
+ public:
+  using ReleaseFn = absl::AnyInvocable<void(PendingReplies*)>;
+
+  // `release` gets each batch once all of its replies have been taken or dropped. It may free the
+  // batch and must not call the queue.
+  ReplyQueue(helio::IoBuf* output, ReleaseFn release)
+      : output_(output), release_(std::move(release)) {}
+  ~ReplyQueue() { Clear(); }
+  ReplyQueue(const ReplyQueue&) = delete;
+  ReplyQueue& operator=(const ReplyQueue&) = delete;
+
+  // Where the next command's reply must be written now. Nothing else may be added before
+  // EndLocal(), but Advance() may run in between.
+  helio::IoBuf* BeginLocal() {
+    DCHECK(!local_open_);
+    local_open_ = true;
+    local_in_side_ = items_count_ != 0;
+    return local_in_side_ ? &side_ : output_;
+  }
+
+  // The reply is complete. It becomes a slot unless it went to the output or is empty.
+  void EndLocal() {
+    DCHECK(local_open_);
+    local_open_ = false;
+    if (local_in_side_) AddSideSlot();
+  }
+
+  // The next slot is the next reply of `batch`.
+  // REQUIRES: the batch is still being filled with commands or on its way.
+  void AddRemote(PendingReplies* batch);
+
+  // The other thread is done with `batch`. Call Advance() next, once for any number of batches.
+  // REQUIRES: !batch->abandoned, and a reply for each slot.
+  void Complete(PendingReplies* batch);
+
+  // Moves complete replies from the head to the output, in order. Returns how many bytes moved.
+  size_t Advance();
+
+  // On disconnect: drops all slots. Complete batches are released now, the others are abandoned.
+  void Clear();
+
+  // Frees the queue's own memory. REQUIRES: empty().
+  void Release();
+
+  bool empty() const { return items_count_ == 0; }
+  size_t slots() const { return slots_; }  // replies that wait for their turn, complete or not
+  // Reply bytes that wait for earlier ones. Bytes in batches count from Complete() on.
+  size_t pending_bytes() const { return side_.size() + batch_bytes_; }
+  size_t memory_used() const { return ring_.capacity() * sizeof(Item) + side_.capacity(); }
+
+  // O(items). For tests and debug builds.
+  void CheckInvariants() const;
+
+ private:
+  struct Item {
+    PendingReplies* batch = nullptr;  // nullptr: bytes of side_
+    size_t count = 0;                 // slots
+    size_t bytes = 0;                 // in side_; 0 for a batch
+  };
+
+  Item& At(size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
+  const Item& At(size_t i) const { return ring_[(head_ + i) & (ring_.size() - 1)]; }
+  Item& PushItem();
+  void PopItem();
+  void AddSideSlot();
+  void Move(helio::IoBuf* from, size_t offset, size_t bytes);
+
+  helio::IoBuf* const output_;
+  ReleaseFn release_;
+  helio::IoBuf side_;
+  std::vector<Item> ring_;  // its size is a power of two, or zero
+  size_t head_ = 0;         // index of the first item
+  size_t items_count_ = 0;
+  size_t slots_ = 0;          // == sum of Item::count
+  size_t side_in_slots_ = 0;  // == sum of Item::bytes; what follows in side_ is the open reply
+  size_t batch_bytes_ = 0;    // bytes of complete batches that were not yet taken
+  bool local_open_ = false;
+  bool local_in_side_ = false;
+};
+
+}  // namespace dfly

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the next command in the bytes a client sent: a RESP array of bulk strings, or an inline
+// command line.
+//
+// The parser works in place: an argument is a view into the caller's buffer. When a command has
+// not arrived completely, it keeps its progress as offsets from the command's first byte, so the
+// caller may move or grow the buffer in between and nothing is scanned twice.
+//
+//     input:  *2\r\n $3\r\nGET\r\n $5\r\nhel        -> kNeedMore, needed() == 4
+//     later:  *2\r\n $3\r\nGET\r\n $5\r\nhello\r\n  -> kCommand, args() == {GET, hello}
+//
+// What is an error and how it is worded is redis-server's protocol, including what it does not
+// look at: the byte after a header's CR and the two bytes after an argument are skipped unseen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dfly {
+
+// Owner:    one connection, on its thread.
+// Suspends: never.
+// Memory:   grows with the arguments that have arrived, never with what a header announces. After
+//           a command of more than kArgsKept arguments the next Parse() gives the memory back;
+//           Release() gives back everything that is not needed for a half-arrived command.
+class RequestParser {
+ public:
+  enum class Status : uint8_t {
+    kCommand,   // args() is the command
+    kNeedMore,  // call again with the same bytes and more
+    kError,     // error() is the reply; nothing after it can be understood, so close the connection
+  };
+
+  struct Limits {
+    size_t max_bulk_len = 512u << 20;        // bytes of one argument
+    size_t max_multi_bulk_len = 0x7fffffff;  // arguments of one command
+    size_t max_inline_len = 64u << 10;       // bytes of an inline command, or of a header line
+    bool authenticated = true;               // if not: 10 arguments of 16 KiB at most
+  };
+
+  static constexpr size_t kArgsKept = 1024;
+  static constexpr size_t kUnauthenticatedArgsMax = 10;
+  static constexpr size_t kUnauthenticatedBulkMax = 16384;
+
+  RequestParser() : RequestParser(Limits()) {}
+  explicit RequestParser(const Limits& limits) { set_limits(limits); }
+  RequestParser(const RequestParser&) = delete;
+  RequestParser& operator=(const RequestParser&) = delete;
+
+  void set_limits(const Limits& limits) { limits_ = limits; }
+  void set_authenticated(bool value) { limits_.authenticated = value; }
+
+  // Parses the first command of `input`. After each call, whatever it returns, the caller drops
+  // consumed() bytes from the front of its buffer (after it is done with args()); the next call's
+  // `input` begins with the first byte that was not dropped. Empty commands ("\r\n", "*0\r\n") are
+  // skipped; they are why consumed() may be more than 0 on kNeedMore.
+  Status Parse(std::string_view input);
+
+  // Valid after kCommand, until the next call or until `input` goes: views into `input`, or, for
+  // an inline command with quotes, into the parser. Never empty.
+  std::span<const std::string_view> args() const { return {args_, argc_}; }
+  size_t consumed() const { return consumed_; }
+
+  // After kNeedMore: at least so many bytes are missing. It is what the client announced, so the
+  // caller must cap it before it sizes a buffer by it.
+  size_t needed() const { return needed_; }
+
+  // After kError: "ERR Protocol error: ...". Valid until the next call.
+  std::string_view error() const { return error_; }
+
+  // True between kNeedMore and the end of a command of which some bytes have arrived.
+  bool in_command() const { return offset_ != 0 || scanned_ != 0; }
+
+  // Forgets a half-arrived command.
+  void Reset();
+
+  // Frees memory that an idle connection has no use for. args() is dead afterwards.
+  void Release();
+
+  // Bytes on the heap.
+  size_t memory_used() const;
+
+ private:
+  enum class Header : uint8_t { kOk, kNeedMore, kInvalid, kTooLong };
+  struct Span {
+    size_t offset;
+    size_t size;
+  };
+
+  Status ParseArray(std::string_view input);
+  Status ParseInline(std::string_view input);
+  bool SplitLine(std::string_view line);
+  Header ParseHeader(const char* begin, const char* p, const char* end, int64_t* value,
+                     const char** next);
+  Status ArrayLengthError(Header header, int64_t value);
+  Status BulkLengthError(Header header, const char* p, int64_t value);
+  Status Suspend(const char* begin, const char* p, size_t argc, size_t needed);
+  Status Finish(const char* begin, const char* p, size_t argc);
+  Status Fail(std::string_view text);
+  void GrowArgs();
+  void ShrinkArgs();
+  void AddArg(std::string_view arg) {
+    if (argc_ == capacity_) [[unlikely]]
+      GrowArgs();
+    args_[argc_++] = arg;
+  }
+
+  static constexpr size_t kInlineArgs = 6;
+  static constexpr int64_t kUnknown = -1;
+
+  Limits limits_;
+  std::string_view* args_ = inline_args_;
+  size_t argc_ = 0;
+  size_t capacity_ = kInlineArgs;
+  size_t consumed_ = 0;
+  size_t needed_ = 0;
+
+  // Progress in a half-arrived command. All offsets count from the command's first byte.
+  size_t offset_ = 0;             // everything before it is parsed
+  size_t scanned_ = 0;            // no line end in [offset_, scanned_)
+  int64_t args_left_ = kUnknown;  // arguments that are not yet complete; kUnknown: no header yet
+  int64_t bulk_len_ = kUnknown;   // of the argument at offset_; kUnknown: no header yet
+  std::vector<Span> parsed_;      // the complete arguments
+
+  std::string_view error_;
+  std::string text_;  // unquoted inline arguments; a formatted error
+  std::unique_ptr<std::string_view[]> heap_args_;
+  std::string_view inline_args_[kInlineArgs];
+};
+
+}  // namespace dfly

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replies as RESP2 or RESP3 bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "facade/reply_sink.h"
+#include "helio/base/io_buf.h"
+
+namespace dfly {
+
+// Appends to an IoBuf that it does not own.
+//
+// Owner:    one connection or one shard batch, on its thread; cheap to re-target for each command.
+// Suspends: never.
+class RespWriter final : public ReplySink {
+ public:
+  RespWriter() = default;
+  explicit RespWriter(helio::IoBuf* out, bool resp3 = false) { Reset(out, resp3); }
+
+  // From now on write to `out`, which must outlive the writing. Keeps the error counters.
+  void Reset(helio::IoBuf* out, bool resp3) {
+    out_ = out;
+    resp3_ = resp3;
+  }
+  helio::IoBuf* out() const { return out_; }
+
+  void Status(std::string_view text) override;
+  void Error(std::string_view message) override;
+  void Integer(int64_t value) override;
+  void Bulk(std::string_view bytes) override;
+  void Null() override;
+  void NullArray() override;
+  void Double(double value) override;
+  void Bool(bool value) override;
+  void BigNumber(std::string_view digits) override;
+  void Verbatim(std::string_view format, std::string_view text) override;
+  void Array(size_t items) override;
+  void Map(size_t pairs) override;
+  void Set(size_t items) override;
+  void Push(size_t items) override;
+
+  // Appends bytes that are a complete reply already, in this writer's protocol.
+  void Raw(std::string_view bytes) { out_->Append(bytes); }
+
+  // Errors written since construction, and the first word of the last one ("ERR", "WRONGTYPE"), cut
+  // to 31 letters. For INFO's errorstats.
+  uint64_t error_count() const { return error_count_; }
+  std::string_view last_error_code() const { return {error_code_, error_code_size_}; }
+
+ private:
+  void Header(char type, size_t count);
+  // <type><size>\r\n<prefix><bytes>\r\n, where size counts the prefix too.
+  void Blob(char type, std::string_view prefix, std::string_view bytes);
+  void Line(char type, std::string_view text);
+
+  helio::IoBuf* out_ = nullptr;
+  uint64_t error_count_ = 0;
+  uint8_t error_code_size_ = 0;
+  char error_code_[31];
+};
+
+}  // namespace dfly
