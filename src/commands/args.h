@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of one command.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace dfly {
+
+// Views into memory that someone else keeps for as long as the command runs. args[0] is the command's name as the
+// client wrote it; whoever registered the command knows that there are as many as its arity asks for.
+class Args {
+ public:
+  Args(std::span<const std::string_view> all) : all_(all) {}  // NOLINT: a plain view of a view
+
+  size_t size() const { return all_.size(); }
+  std::string_view operator[](size_t index) const { return all_[index]; }
+  std::string_view name() const { return all_[0]; }
+  // The first key of a command whose keys begin right after its name.
+  std::string_view key() const { return all_[1]; }
+  // Everything after the first key.
+  std::span<const std::string_view> rest() const { return all_.subspan(2); }
+  std::span<const std::string_view> from(size_t index) const { return all_.subspan(index); }
+  std::span<const std::string_view> all() const { return all_; }
+
+ private:
+  std::span<const std::string_view> all_;
+};
+
+}  // namespace dfly

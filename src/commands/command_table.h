@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// What commands there are, and all that is known about each: one row is the only truth for its arity, flags and keys.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/args.h"
+#include "facade/reply_sink.h"
+
+namespace dfly {
+
+class CoordinatorContext;
+class Session;
+class ShardContext;
+
+// Runs on the shard that owns every key of the command. Never suspends.
+using ShardHandler = void (*)(ShardContext& cx, Args args, ReplySink& reply);
+// Runs on a fiber of the connection's thread; may hop to shards and wait.
+using CoordinatorHandler = void (*)(CoordinatorContext& cx, Args args, ReplySink& reply);
+// Runs at once on the connection's thread and touches no keys. Never suspends.
+using SessionHandler = void (*)(Session& session, Args args, ReplySink& reply);
+
+enum CommandFlag : uint32_t {
+  kWrite = 1 << 0,
+  kReadonly = 1 << 1,
+  kDenyOom = 1 << 2,
+  kAdmin = 1 << 3,
+  kFast = 1 << 4,
+  kNoScript = 1 << 5,
+  kBlocking = 1 << 6,
+  kLoading = 1 << 7,         // allowed while a snapshot is being loaded
+  kStale = 1 << 8,
+  kNoAuth = 1 << 9,          // allowed before AUTH
+  kNoMulti = 1 << 10,
+  kPubsub = 1 << 11,
+  kSkipMonitor = 1 << 12,
+  kSkipSlowlog = 1 << 13,
+  kAllowBusy = 1 << 14,
+  kMovableKeys = 1 << 15,
+  kBarrier = 1 << 16,        // ours: waits for the replies of the connection's earlier commands
+  kSentinel = 1 << 17,       // ours: shown nowhere; the row answers an error that says what is missing
+};
+
+// ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow, @blocking, @pubsub).
+enum AclCategory : uint32_t {
+  kAclKeyspace = 1 << 0,
+  kAclString = 1 << 1,
+  kAclConnection = 1 << 2,
+  kAclDangerous = 1 << 3,
+  kAclTransaction = 1 << 4,
+  kAclScripting = 1 << 5,
+  kAclList = 1 << 6,
+  kAclHash = 1 << 7,
+  kAclSet = 1 << 8,
+  kAclSortedSet = 1 << 9,
+  kAclStream = 1 << 10,
+  kAclBitmap = 1 << 11,
+  kAclHyperLogLog = 1 << 12,
+  kAclGeo = 1 << 13,
+};
+
+// Where the keys stand among the arguments, as COMMAND INFO tells it. `last` below 0 counts from the end.
+struct KeySpec {
+  int first = 0;
+  int last = 0;
+  int step = 0;
+
+  bool has_keys() const { return first > 0; }
+};
+constexpr KeySpec KeyAt(int position) { return {position, position, 1}; }
+constexpr KeySpec KeysFrom(int first, int step = 1) { return {first, -1, step}; }
+
+// How a command whose keys turn out to be in several shards is made of its one-key forms.
+enum class Spread : uint8_t {
+  kNone,         // by `across`, or not at all
+  kSumIntegers,  // DEL: run for each key, add the integers
+  kKeepOrder,    // MGET: run for each key, an array of the single items in the order of the keys
+  kAllOk,        // MSET: run for each key (and value), one OK
+};
+
+struct CommandDocs {
+  std::string_view summary;
+  std::string_view since;
+  std::string_view group;
+  std::string_view complexity;
+};
+
+struct Command {
+  std::string_view name;                    // lower case; static
+  ShardHandler run = nullptr;
+  CoordinatorHandler across = nullptr;      // its keys are in several shards
+  SessionHandler session = nullptr;         // instead of `run`: no keys
+  CoordinatorHandler coordinate = nullptr;  // instead of `run`: no keys, or keys in whatever shard; may wait
+  int arity = 0;                            // with the name; negative: at least
+  uint32_t flags = 0;
+  uint32_t categories = 0;
+  KeySpec keys = {};
+  Spread spread = Spread::kNone;
+  CommandDocs docs = {};
+  std::vector<Command> subcommands = {};    // the row of CLIENT ID has the name "id"
+
+  uint32_t id = 0;  // set by Add: its place in CommandTable::all()
+
+  bool AcceptsArgs(size_t count) const {
+    return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
+  }
+  // The index behind the last key, for `count` arguments.
+  size_t KeysEnd(size_t count) const {
+    return keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
+                          : count - static_cast<size_t>(-keys.last) + 1;
+  }
+};
+
+// Owner: built once before the threads start, read-only afterwards, by all threads.
+class CommandTable {
+ public:
+  // REQUIRES: no row of that name, and exactly one of `run`, `session` and `coordinate`, or subcommands.
+  void Add(Command command);
+
+  // Whatever the case of `name`. Null if there is none.
+  const Command* Find(std::string_view name) const;
+  // The row of args[1] among the subcommands of `command`. Null if there is none.
+  static const Command* FindSubcommand(const Command& command, std::string_view name);
+
+  const std::deque<Command>& all() const { return commands_; }
+
+ private:
+  static constexpr size_t kNameMax = 32;
+  static uint64_t Fold(std::string_view name, char* folded);
+  void Index(const Command* command);
+
+  std::deque<Command> commands_;  // a deque: rows keep their address
+  std::vector<const Command*> slots_;  // open addressing; a power of two, at most half full
+};
+
+// Each family has one of these, in its own file.
+void RegisterStringCommands(CommandTable* table);
+void RegisterKeyCommands(CommandTable* table);
+
+}  // namespace dfly

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "facade/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "facade/resp_writer.h"
+#include "helio/base/logging.h"
+
+namespace dfly {
+
+using helio::Socket;
+
+void BufferPool::Lend(helio::IoBuf* buffer) {
+  DCHECK(buffer->empty());
+  if (buffer->capacity() > 0 || free_.empty()) return;
+  buffer->Swap(free_.back());
+  free_.pop_back();
+  bytes_ -= buffer->capacity();
+}
+
+void BufferPool::TakeBack(helio::IoBuf* buffer) {
+  DCHECK(buffer->empty());
+  if (buffer->capacity() == 0) return;
+  if (buffer->capacity() > kBufferMax || free_.size() == kKeptMax) {
+    buffer->Release();
+    return;
+  }
+  bytes_ += buffer->capacity();
+  free_.push_back(std::move(*buffer));
+}
+
+Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits, BufferPool* buffers,
+                       ReplyQueue::ReleaseFn release_batch)
+    : id_(id),
+      sink_(sink),
+      limits_(limits),
+      buffers_(buffers),
+      socket_(Socket::Adopt(helio::Proactor::Current(), fd, this)),
+      parser_(limits->parser),
+      replies_(&output_, std::move(release_batch)),
+      flush_hook_([](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->connection->Flush(); }),
+      created_ns_(socket_->proactor()->now_ns()),
+      last_active_ns_(created_ns_) {
+  flush_hook_.connection = this;
+}
+
+void Connection::Start() {
+  receiving_ = true;
+  socket_->StartRecv();
+}
+
+void Connection::OnRecv(std::string_view data) {
+  received_bytes_ += data.size();
+  last_active_ns_ = socket_->proactor()->now_ns();
+  if (closing_ || close_when_sent_) return;
+  if (!input_.empty()) {
+    input_.Append(data);
+    stalled_ = true;
+    ExecuteInput();
+    return;
+  }
+  const size_t taken = can_execute() && has_room() ? Execute(data) : 0;
+  if (closing_ || close_when_sent_) return;
+  if (taken < data.size()) {
+    stalled_ = !parser_.in_command() || !can_execute() || !has_room();
+    // What a header announces is only believed as far as it saves moving: the rest has to arrive first.
+    constexpr size_t kTrustedMax = 256 * 1024;
+    input_.Reserve(data.size() - taken + std::min(parser_.needed(), kTrustedMax));
+    input_.Append(data.substr(taken));
+  }
+  AdjustRecv();
+}
+
+size_t Connection::Execute(std::string_view data) {
+  DCHECK(!executing_);
+  executing_ = true;
+  stalled_ = true;
+  size_t taken = 0;
+  while (taken < data.size() && can_execute() && has_room()) {
+    const RequestParser::Status status = parser_.Parse(data.substr(taken));
+    if (status == RequestParser::Status::kNeedMore) {
+      taken += parser_.consumed();
+      stalled_ = false;
+      break;
+    }
+    buffers_->Lend(&output_);
+    if (status == RequestParser::Status::kError) {
+      sink_->OnInputPause(this);
+      RespWriter(replies_.BeginLocal()).Error(parser_.error());
+      replies_.EndLocal();
+      sink_->OnProtocolError(this, parser_.error());
+      taken = data.size();
+      CloseWhenSent();
+      break;
+    }
+    const CommandSink::Outcome outcome = sink_->OnCommand(this, parser_.args());
+    if (outcome == CommandSink::Outcome::kBarrier) {
+      // It stays in the input and is parsed again: that is rare, and keeps the command in one place.
+      barrier_ = true;
+      break;
+    }
+    taken += parser_.consumed();
+    if (outcome == CommandSink::Outcome::kBusy) {
+      busy_ = true;
+    } else if (outcome == CommandSink::Outcome::kClose) {
+      taken = data.size();
+      CloseWhenSent();
+    }
+  }
+  sink_->OnInputPause(this);
+  executing_ = false;
+  if (taken == data.size()) stalled_ = false;
+  if (barrier_ && replies_.empty()) barrier_ = false;
+  if (!output_.empty()) FlushSoon();
+  return taken;
+}
+
+void Connection::ExecuteInput() {
+  // A barrier may fall while its command's predecessors run, so this is a loop.
+  while (stalled_ && can_execute() && has_room()) input_.Consume(Execute(input_.view()));
+  AdjustRecv();
+  if (is_done()) FlushSoon();
+}
+
+void Connection::OnRepliesReady() {
+  replies_.Advance();
+  FlushSoon();
+  if (barrier_ && replies_.empty()) barrier_ = false;
+  if (stalled_ && !executing_) ExecuteInput();
+}
+
+void Connection::EndBusy() {
+  DCHECK(busy_);
+  busy_ = false;
+  if (closed_) {
+    DeleteIfDone();
+    return;
+  }
+  if (closing_) return;
+  FlushSoon();
+  ExecuteInput();
+}
+
+void Connection::set_held(bool held) {
+  held_ = held;
+  if (!held && !closing_ && !executing_) ExecuteInput();
+}
+
+void Connection::AdjustRecv() {
+  if (closing_) return;
+  // An incomplete command must be read on, whatever its size; its limit is the parser's.
+  const bool waits = !can_execute() || !has_room();
+  const bool want = !close_when_sent_ && !recv_ended_ && !(waits && input_.size() >= limits_->recv_bytes_max);
+  if (want == receiving_) return;
+  receiving_ = want;
+  if (want) {
+    socket_->StartRecv();
+  } else {
+    socket_->StopRecv();
+  }
+}
+
+void Connection::FlushSoon() {
+  if (!closing_) socket_->proactor()->AtIterationEnd(&flush_hook_);
+}
+
+void Connection::Flush() {
+  DCHECK(!executing_);
+  if (closing_ || send_pending_) return;
+  if (!output_.empty()) {
+    DCHECK(sending_.empty());
+    sending_.Swap(output_);
+    // A call for each send is cheaper for the only busy connection, and as cheap for large replies; many small ones
+    // are cheaper together. (docs/benchmarks.md)
+    constexpr size_t kLarge = 32 * 1024;
+    const bool alone = socket_->proactor()->queued_hooks() == 0;
+    const auto mode = alone || sending_.size() > kLarge ? Socket::SendMode::kNow : Socket::SendMode::kBatch;
+    const size_t bytes = sending_.size();
+    switch (socket_->Send(sending_.view(), mode)) {
+      case Socket::SendResult::kDone:
+        sent_bytes_ += bytes;
+        sending_.Clear();
+        break;
+      case Socket::SendResult::kPending:
+        send_pending_ = true;
+        return;
+      case Socket::SendResult::kBroken:
+        CloseNow();
+        return;
+    }
+  }
+  // What waited for room to reply goes on.
+  if (stalled_) ExecuteInput();
+  if (is_done()) {
+    CloseNow();
+    return;
+  }
+  ReleaseIfIdle();
+}
+
+void Connection::OnSent(int error) {
+  send_pending_ = false;
+  if (error != 0) {
+    CloseNow();
+    return;
+  }
+  sent_bytes_ += sending_.size();
+  sending_.Clear();
+  if (output_.empty() && !stalled_ && !is_done()) {
+    ReleaseIfIdle();
+  } else {
+    FlushSoon();
+  }
+}
+
+void Connection::ReleaseIfIdle() {
+  if (!output_.empty() || send_pending_ || !replies_.empty() || busy_) return;
+  buffers_->TakeBack(&output_);
+  buffers_->TakeBack(&sending_);
+  replies_.Release();
+  if (input_.empty()) {
+    input_.Release();
+    parser_.Release();
+  }
+}
+
+void Connection::OnRecvEnd(int error) {
+  receiving_ = false;
+  recv_ended_ = true;
+  if (error != 0) {
+    CloseNow();
+    return;
+  }
+  // The client will not send more, but may have only shut its side down: what it sent is still answered.
+  if (is_done()) CloseNow();
+}
+
+void Connection::CloseWhenSent() {
+  if (closing_ || close_when_sent_) return;
+  close_when_sent_ = true;
+  if (receiving_) {
+    receiving_ = false;
+    socket_->StopRecv();
+  }
+  FlushSoon();
+}
+
+void Connection::CloseNow() {
+  if (closing_) return;
+  closing_ = true;
+  socket_->proactor()->CancelHook(&flush_hook_);
+  replies_.Clear();
+  socket_->Close();
+}
+
+void Connection::OnClosed() {
+  closed_ = true;
+  send_pending_ = false;
+  sink_->OnClosed(this);
+  DeleteIfDone();
+}
+
+void Connection::DeleteIfDone() {
+  if (closed_ && !busy_) delete this;
+}
+
+size_t Connection::memory_used() const {
+  return sizeof(*this) + input_.capacity() + output_.capacity() + sending_.capacity() + replies_.memory_used() +
+         parser_.memory_used();
+}
+
+}  // namespace dfly

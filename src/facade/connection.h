@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's connection: bytes in, commands out, replies in order, bytes out.
+//
+//   socket --OnRecv--> [input_] --parser--> CommandSink::OnCommand --> ReplyQueue --> output_ --> socket
+//
+// Data is parsed in the receive buffer itself, as a brief of the loop: as long as commands are taken at once there is
+// no fiber and no copy. Input is kept (and copied into input_) only when a command has not arrived completely, or when
+// the connection is not ready for the next command:
+//   - a command that needs a fiber of its own runs (busy),
+//   - a command must wait for the replies of those before it (barrier),
+//   - too many replies are pending (back-pressure).
+// Meanwhile at most recv_buffer_limit more bytes are read; then the client has to wait.
+//
+// Replies are sent at the end of the loop's iteration. An idle connection owns no buffer, no stack and no fiber.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "facade/reply_queue.h"
+#include "facade/request_parser.h"
+#include "helio/base/intrusive_list.h"
+#include "helio/base/io_buf.h"
+#include "helio/net/socket.h"
+#include "helio/proactor/proactor.h"
+
+namespace dfly {
+
+class Connection;
+
+// Who executes the commands of a thread's connections. Called on that thread only; suspends never.
+class CommandSink {
+ public:
+  enum class Outcome : uint8_t {
+    kTaken,    // go on with the next command
+    kBarrier,  // not taken: call again with it once all earlier replies are complete
+    kBusy,     // taken, and nothing more may come until Connection::EndBusy()
+    kClose,    // taken; close the connection when all replies so far are sent
+  };
+
+  // `args` live until OnInputPause() of the same connection returns.
+  virtual Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) = 0;
+  // No more commands come for now: run what was only noted, and let the batches go.
+  virtual void OnInputPause(Connection* connection) = 0;
+  // The client does not speak the protocol; the error was sent and the connection will be closed.
+  virtual void OnProtocolError(Connection* connection, std::string_view error) = 0;
+  // The last call for this connection.
+  virtual void OnClosed(Connection* connection) = 0;
+
+ protected:
+  ~CommandSink() = default;
+};
+
+// Buffers that connections of one thread take while they have something to send.
+class BufferPool {
+ public:
+  // Gives `buffer`, which must be empty, some memory if there is any to reuse.
+  void Lend(helio::IoBuf* buffer);
+  // Takes the memory of `buffer`, which must be empty.
+  void TakeBack(helio::IoBuf* buffer);
+  size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr size_t kKeptMax = 64;
+  static constexpr size_t kBufferMax = 64 * 1024;
+  std::vector<helio::IoBuf> free_;
+  size_t bytes_ = 0;
+};
+
+struct ConnectionLimits {
+  RequestParser::Limits parser;
+  size_t slots_max = 32 * 1024;              // commands in flight
+  size_t reply_bytes_max = 128 << 20;        // replies that were not yet sent
+  size_t recv_bytes_max = 1 << 20;           // input that cannot be executed yet, besides the one incomplete command
+};
+
+// Owner:    its proactor; every call is on that thread.
+// Suspends: never.
+// It deletes itself after OnClosed, when no fiber is busy for it any more.
+class Connection final : public helio::ListHook<>, private helio::Socket::Handler {
+ public:
+  // Takes over `fd`. `limits` and `buffers` outlive it.
+  Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits, BufferPool* buffers,
+             ReplyQueue::ReleaseFn release_batch);
+
+  // Begins to receive.
+  void Start();
+
+  uint64_t id() const { return id_; }
+  const helio::Socket& socket() const { return *socket_; }
+  ReplyQueue& replies() { return replies_; }
+
+  // What the sink keeps for this connection; its owner's to use.
+  void set_user_data(void* data) { user_data_ = data; }
+  void* user_data() const { return user_data_; }
+
+  // Replies of a batch have arrived, or something was written out of turn: moves what is complete to the output and
+  // sends it at the end of the iteration.
+  void OnRepliesReady();
+  void FlushSoon();
+
+  // The command that was answered with kBusy is over, its reply is written.
+  void EndBusy();
+  bool busy() const { return busy_; }
+  bool closing() const { return closing_; }
+
+  // Stops and restarts the execution of commands (CLIENT PAUSE). Input waits, within its limit.
+  void set_held(bool held);
+
+  // Closes when all replies so far are sent; no further command is executed.
+  void CloseWhenSent();
+  // Closes now; unsent replies are lost.
+  void CloseNow();
+
+  void SetAuthenticated(bool authenticated) { parser_.set_authenticated(authenticated); }
+
+  // Bytes of input that wait to be executed.
+  size_t input_bytes() const { return input_.size(); }
+  // Bytes of replies that were not yet taken by the kernel.
+  size_t unsent_bytes() const { return output_.size() + sending_.size() + replies_.pending_bytes(); }
+  size_t memory_used() const;
+  uint64_t received_bytes() const { return received_bytes_; }
+  uint64_t sent_bytes() const { return sent_bytes_; }
+  uint64_t last_active_ns() const { return last_active_ns_; }
+  uint64_t created_ns() const { return created_ns_; }
+
+ private:
+  ~Connection() = default;
+
+  // Socket::Handler
+  void OnRecv(std::string_view data) override;
+  void OnRecvEnd(int error) override;
+  void OnSent(int error) override;
+  void OnClosed() override;
+
+  bool can_execute() const { return !busy_ && !held_ && !barrier_ && !closing_ && !close_when_sent_; }
+  bool is_done() const {
+    return (close_when_sent_ || (recv_ended_ && !stalled_)) && !busy_ && replies_.empty() && output_.empty() &&
+           !send_pending_;
+  }
+  bool has_room() const { return replies_.slots() < limits_->slots_max && unsent_bytes() < limits_->reply_bytes_max; }
+
+  // Executes commands of `data` and returns how many bytes they took.
+  size_t Execute(std::string_view data);
+  // Executes what waits in input_, and adjusts whether we receive.
+  void ExecuteInput();
+  void AdjustRecv();
+  void Flush();
+  void ReleaseIfIdle();
+  void DeleteIfDone();
+
+  struct FlushHook : helio::LoopHook {
+    using LoopHook::LoopHook;
+    Connection* connection = nullptr;
+  };
+
+  const uint64_t id_;
+  CommandSink* const sink_;
+  const ConnectionLimits* const limits_;
+  BufferPool* const buffers_;
+  void* user_data_ = nullptr;
+  std::unique_ptr<helio::Socket> socket_;
+  RequestParser parser_;
+  helio::IoBuf input_;
+  helio::IoBuf output_;   // replies in order, complete or just being written
+  helio::IoBuf sending_;  // the kernel reads from it while send_pending_
+  ReplyQueue replies_;
+  FlushHook flush_hook_;
+  uint64_t created_ns_;
+  uint64_t last_active_ns_;
+  uint64_t received_bytes_ = 0;
+  uint64_t sent_bytes_ = 0;
+  bool executing_ = false;
+  bool stalled_ = false;  // input_ has bytes that the parser has not seen
+  bool recv_ended_ = false;
+  bool receiving_ = false;
+  bool send_pending_ = false;
+  bool busy_ = false;
+  bool barrier_ = false;
+  bool held_ = false;
+  bool close_when_sent_ = false;
+  bool closing_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace dfly
