@@ -15,8 +15,7 @@
 namespace helio {
 
 // Thread: any. Suspends: never. Calibrates itself for about 5 ms before main(); code that runs
-// earlier, in other static initializers, gets wall-clock nanoseconds from Now() and 0 from
-// ToNanos().
+// earlier, in other static initializers, gets CLOCK_MONOTONIC from Now() and 0 from ToNanos().
 class CycleClock {
  public:
   // In cycles. Later calls on one thread never return less.

@@ -59,6 +59,15 @@ char Unescape(char c) {
 
 }  // namespace
 
+void RequestParser::set_limits(const Limits& limits) {
+  constexpr size_t kCeiling = size_t{1} << 40;  // sums of lengths stay far from overflow
+  limits_ = limits;
+  for (size_t* limit :
+       {&limits_.max_bulk_len, &limits_.max_multi_bulk_len, &limits_.max_inline_len}) {
+    *limit = std::min(*limit, kCeiling);
+  }
+}
+
 RequestParser::Status RequestParser::Parse(std::string_view input) {
   consumed_ = 0;
   if (capacity_ > kArgsKept) [[unlikely]]

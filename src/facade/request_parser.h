@@ -52,7 +52,8 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  void set_limits(const Limits& limits) { limits_ = limits; }
+  // Limits past 2^40 count as 2^40.
+  void set_limits(const Limits& limits);
   void set_authenticated(bool value) { limits_.authenticated = value; }
 
   // Parses the first command of `input`. After each call, whatever it returns, the caller drops
@@ -110,7 +111,7 @@ class RequestParser {
     args_[argc_++] = arg;
   }
 
-  static constexpr size_t kInlineArgs = 6;
+  static constexpr size_t kInlineArgs = 8;  // doubling it meets kArgsKept
   static constexpr int64_t kUnknown = -1;
 
   Limits limits_;

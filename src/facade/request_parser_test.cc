@@ -222,6 +222,18 @@ TEST(RequestParserTest, EndlessHeaderInSmallPiecesIsLinear) {
   }
 }
 
+TEST(RequestParserTest, AbsurdLimitsDoNotOverflow) {
+  const Limits limits{
+      .max_bulk_len = SIZE_MAX, .max_multi_bulk_len = SIZE_MAX, .max_inline_len = SIZE_MAX};
+  RequestParser parser(limits);
+  EXPECT_EQ(parser.Parse("*1099511627776\r\n$1099511627776\r\n"), Status::kNeedMore);
+  EXPECT_EQ(parser.needed(), 1099511627778u);
+  EXPECT_EQ(ErrorOf("*9223372036854775807\r\n", limits),
+            "ERR Protocol error: invalid multibulk length");
+  EXPECT_EQ(ErrorOf("*1\r\n$9223372036854775807\r\n", limits),
+            "ERR Protocol error: invalid bulk length");
+}
+
 TEST(RequestParserTest, ResetForgetsAHalfArrivedCommand) {
   RequestParser parser;
   EXPECT_EQ(parser.Parse("*2\r\n$3\r\nGET\r\n$1"), Status::kNeedMore);
