@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 
 #ifdef DFLY_SANITIZED
@@ -34,7 +35,13 @@ inline void* AllocLines(size_t bytes) {
 #ifdef DFLY_SANITIZED
   void* block = std::aligned_alloc(64, bytes);
 #else
-  void* block = mi_malloc_aligned(bytes, 64);
+  // mi_malloc_aligned takes a larger block, to be sure. Blocks of a power of two are aligned
+  // anyway, except perhaps in some future version.
+  void* block = mi_malloc(bytes);
+  if (reinterpret_cast<uintptr_t>(block) % 64 != 0) {
+    mi_free(block);
+    block = mi_malloc_aligned(bytes, 64);
+  }
 #endif
   if (block == nullptr) throw std::bad_alloc();
   return block;

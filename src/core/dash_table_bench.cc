@@ -2,9 +2,10 @@
 // How fast and how small is DashTable next to the usual hash tables?
 #include <absl/container/flat_hash_map.h>
 #include <benchmark/benchmark.h>
-#include <malloc.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 #include <string>
 #include <unordered_map>
@@ -26,11 +27,14 @@ const std::vector<std::string>& Keys(char prefix) {
   static std::unordered_map<char, std::vector<std::string>> all;
   std::vector<std::string>& keys = all[prefix];
   if (keys.empty()) {
-    for (size_t i = 0; i < KeyCount(); ++i) {
-      std::string digits = std::to_string(i);
+    // Shuffled first, so that the keys lie in memory in the order of use.
+    std::vector<size_t> numbers(KeyCount());
+    std::iota(numbers.begin(), numbers.end(), size_t{0});
+    std::shuffle(numbers.begin(), numbers.end(), std::mt19937_64(1));
+    for (size_t number : numbers) {
+      std::string digits = std::to_string(number);
       keys.push_back(prefix + std::string("ey:") + std::string(12 - digits.size(), '0') + digits);
     }
-    std::shuffle(keys.begin(), keys.end(), std::mt19937_64(1));
   }
   return keys;
 }
