@@ -177,6 +177,10 @@ void CompactValue::SetObject(ValueType type, void* object, uint8_t encoding) {
   ReplaceObject(object, encoding);
 }
 
+bool CompactValue::IsEmptyObject() const {
+  return !is_string() && FunctionsOf(type()).is_empty(object(), object_encoding());
+}
+
 void CompactValue::ReplaceObject(void* object, uint8_t encoding) {
   DCHECK(!is_string());
   SetWord(0, object);

@@ -37,6 +37,7 @@ std::string_view TypeName(ValueType type);
 struct ObjectType {
   void (*destroy)(void* object, uint8_t encoding);
   size_t (*bytes)(const void* object, uint8_t encoding);  // exact, the object itself included
+  bool (*is_empty)(const void* object, uint8_t encoding);
 };
 void RegisterObjectType(ValueType type, const ObjectType& functions);
 
@@ -100,6 +101,7 @@ class CompactValue {
   void SetObject(ValueType type, void* object, uint8_t encoding);
   void* object() const { return Word<void*>(0); }               // REQUIRES: !is_string()
   uint8_t object_encoding() const { return Word<uint8_t>(8); }  // REQUIRES: !is_string()
+  bool IsEmptyObject() const;
   // For a conversion: the old object was destroyed or taken over by the caller.
   void ReplaceObject(void* object, uint8_t encoding);
 

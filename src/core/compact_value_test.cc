@@ -153,7 +153,8 @@ TEST(CompactValueTest, OwnsObjectsOfOtherTypes) {
                             delete static_cast<int*>(object);
                             --objects_alive;
                           },
-                      .bytes = [](const void*, uint8_t) -> size_t { return 77; }});
+                      .bytes = [](const void*, uint8_t) -> size_t { return 77; },
+                      .is_empty = [](const void*, uint8_t) { return true; }});
   {
     CompactValue value("text");
     value.SetObject(ValueType::kHash, new int(5), 3);
@@ -161,6 +162,7 @@ TEST(CompactValueTest, OwnsObjectsOfOtherTypes) {
     EXPECT_FALSE(value.is_string());
     EXPECT_EQ(TypeName(value.type()), "hash");
     EXPECT_EQ(value.HeapBytes(), 77u);
+    EXPECT_TRUE(value.IsEmptyObject());
     EXPECT_EQ(*static_cast<int*>(value.object()), 5);
     value.SetString("text again");
     EXPECT_EQ(objects_alive, 0);

@@ -100,7 +100,7 @@ class DashTable {
   void Clear();
   // Clear() in steps: frees about `budget` entries and returns true when nothing is left. Between
   // the first step and the last, only FreeSome may be called.
-  bool FreeSome(size_t budget);
+  bool FreeSome(size_t budget, size_t* value_bytes = nullptr);
 
   // --- A batch of look-ups goes through these stages one after another, for all of its keys ---
 
@@ -211,7 +211,7 @@ class DashTable {
   }
   Segment* NewSegment(uint32_t first, uint32_t depth, uint32_t chunks, uint64_t version);
   void FreeSegment(Segment* segment);  // its memory; the entries are gone or were moved
-  void DestroyEntries(Segment* segment);
+  void DestroyEntries(Segment* segment, size_t* value_bytes);
 
   static Place FindPlace(Segment* segment, uint32_t home, uint8_t fingerprint);
   static bool ShiftRight(Segment* segment, uint32_t home);
@@ -302,7 +302,7 @@ void DashTable<V, H>::PrefetchValue(uint64_t hash) const {
   }
   Slot& slot = bucket->slot(std::countr_zero(mask));
   if (const void* key = slot.key.HeapAddress()) PrefetchLine(key);
-  if constexpr (requires { slot.value.HeapAddress(); }) {
+  if constexpr (requires(V value) { value.HeapAddress(); }) {
     if (const void* value = slot.value.HeapAddress()) PrefetchLine(value);
   }
 }
@@ -622,9 +622,12 @@ void DashTable<V, H>::Erase(Iterator it) {
 }
 
 template <typename V, typename H>
-void DashTable<V, H>::DestroyEntries(Segment* segment) {
-  ForEachIn(segment, [this](uint32_t, Bucket* bucket, unsigned i) {
+void DashTable<V, H>::DestroyEntries(Segment* segment, size_t* value_bytes) {
+  ForEachIn(segment, [&](uint32_t, Bucket* bucket, unsigned i) {
     key_bytes_ -= bucket->slot(i).key.HeapBytes();
+    if constexpr (requires(V value) { value.HeapBytes(); }) {
+      if (value_bytes != nullptr) *value_bytes += bucket->slot(i).value.HeapBytes();
+    }
     bucket->slot(i).~Slot();
   });
   size_ -= segment->size;
@@ -638,7 +641,7 @@ void DashTable<V, H>::Clear() {
 }
 
 template <typename V, typename H>
-bool DashTable<V, H>::FreeSome(size_t budget) {
+bool DashTable<V, H>::FreeSome(size_t budget, size_t* value_bytes) {
   if (directory_ == nullptr) return true;
   if (free_end_ == 0) free_end_ = directory_size();
   size_t freed = 0;
@@ -646,7 +649,7 @@ bool DashTable<V, H>::FreeSome(size_t budget) {
     Segment* segment = directory_[free_end_ - 1];
     free_end_ -= size_t{1} << (depth_ - segment->depth);
     freed += segment->size;
-    DestroyEntries(segment);
+    DestroyEntries(segment, value_bytes);
     FreeSegment(segment);
   }
   if (free_end_ > 0) return false;
