@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/compact_key.h"
+
+#include "core/hash.h"
+#include "helio/base/logging.h"
+
+namespace dfly {
+namespace {
+
+constexpr uint64_t kHighBits = 0x8080808080808080ULL;
+
+uint64_t Load(const char* at) {
+  uint64_t word;
+  std::memcpy(&word, at, 8);
+  return word;
+}
+
+void Store(char* at, uint64_t word) { std::memcpy(at, &word, 8); }
+
+// Eight characters below 128 to 56 bits: pairs, then pairs of pairs, then halves move together.
+uint64_t Pack8(uint64_t x) {
+  x = (x & 0x007F007F007F007FULL) | ((x & 0x7F007F007F007F00ULL) >> 1);
+  x = (x & 0x00003FFF00003FFFULL) | ((x & 0x3FFF00003FFF0000ULL) >> 2);
+  return (x & 0x000000000FFFFFFFULL) | ((x & 0x0FFFFFFF00000000ULL) >> 4);
+}
+
+uint64_t Unpack8(uint64_t x) {
+  x = (x & 0x000000000FFFFFFFULL) | ((x & 0x00FFFFFFF0000000ULL) << 4);
+  x = (x & 0x00003FFF00003FFFULL) | ((x & 0x0FFFC0000FFFC000ULL) << 2);
+  return (x & 0x007F007F007F007FULL) | ((x & 0x3F803F803F803F80ULL) << 1);
+}
+
+}  // namespace
+
+KeyProbe::KeyProbe(std::string_view key, uint64_t hash) : key_(key), hash_(hash) {
+  const size_t size = key.size();
+  if (size <= 15) {
+    char bytes[16] = {};
+    if (size != 0) std::memcpy(bytes, key.data(), size);
+    if (size == 15) {
+      bytes[15] = CompactKey::kRaw15;
+    } else {
+      bytes[14] = static_cast<char>(size);
+      bytes[15] = CompactKey::kRaw;
+    }
+    low_ = Load(bytes);
+    high_ = Load(bytes + 8);
+    return;
+  }
+  if (size <= CompactKey::kMaxInline) {
+    uint64_t first = Load(key.data());
+    uint64_t second = Load(key.data() + 8);
+    uint64_t last = size == 17 ? static_cast<uint8_t>(key[16]) : 0;
+    if (((first | second | last) & kHighBits) == 0) {
+      uint64_t a = Pack8(first);
+      uint64_t b = Pack8(second);
+      uint64_t kind = size == 16 ? CompactKey::kAscii16 : CompactKey::kAscii17;
+      low_ = a | (b << 56);
+      high_ = (b >> 8) | (last << 48) | (kind << 56);
+      return;
+    }
+  }
+  low_ = 0;
+  high_ = static_cast<uint32_t>(size) | (((hash >> 32) & 0xFFFFFF) << 32) |
+          (static_cast<uint64_t>(CompactKey::kHeap) << 56);
+}
+
+CompactKey::CompactKey(const KeyProbe& probe) : low_(probe.low_), high_(probe.high_) {
+  if (is_heap()) {
+    DCHECK_LE(probe.key_.size(), UINT32_MAX);
+    void* block = Alloc(probe.key_.size());
+    std::memcpy(block, probe.key_.data(), probe.key_.size());
+    low_ = reinterpret_cast<uint64_t>(block);
+  }
+}
+
+size_t CompactKey::size() const {
+  switch (kind()) {
+    case kRaw:
+      return (high_ >> 48) & 0xFF;
+    case kRaw15:
+      return 15;
+    case kAscii16:
+      return 16;
+    case kAscii17:
+      return 17;
+    default:
+      return static_cast<uint32_t>(high_);
+  }
+}
+
+std::string_view CompactKey::View(char* scratch) const {
+  switch (kind()) {
+    case kRaw:
+    case kRaw15:
+      return {reinterpret_cast<const char*>(this), size()};
+    case kAscii16:
+    case kAscii17:
+      Store(scratch, Unpack8(low_ & 0x00FFFFFFFFFFFFFFULL));
+      Store(scratch + 8, Unpack8((low_ >> 56) | ((high_ & 0x0000FFFFFFFFFFFFULL) << 8)));
+      scratch[16] = static_cast<char>((high_ >> 48) & 0x7F);
+      return {scratch, size()};
+    default:
+      return {heap(), size()};
+  }
+}
+
+std::string CompactKey::ToString() const {
+  char scratch[kScratchSize];
+  return std::string(View(scratch));
+}
+
+uint64_t CompactKey::Hash() const {
+  char scratch[kScratchSize];
+  return HashKey(View(scratch));
+}
+
+}  // namespace dfly

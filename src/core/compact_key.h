@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// A key in 16 bytes.
+//
+//   bytes  0..14  payload        byte 15  tag: kind in bits 0..2, flags in bits 3..7
+//
+//   kind      payload                                                        for
+//   kRaw      the bytes, zeros, and the length in byte 14                    0 .. 14 bytes
+//   kRaw15    the bytes                                                      15 bytes
+//   kAscii16  the characters, 7 bits each                                    16 ASCII characters
+//   kAscii17  the characters, 7 bits each                                    17 ASCII characters
+//   kHeap     pointer (8), length (4), bits 55..32 of the hash (3)           all others
+//
+// The encoding is canonical: two inline keys are equal when their 16 bytes without the flags are.
+// A lookup encodes its key once, into a KeyProbe. The hash bits of a heap key let a table compare
+// and move it without touching the heap.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "core/allocator.h"
+
+namespace dfly {
+
+static_assert(std::endian::native == std::endian::little, "the encodings assume little endian");
+
+// A key to look for: it refers to the caller's bytes, which must outlive it.
+class KeyProbe {
+ public:
+  // REQUIRES: hash == HashKey(key), key.size() <= 512 MB.
+  KeyProbe(std::string_view key, uint64_t hash);
+
+  std::string_view key() const { return key_; }
+  uint64_t hash() const { return hash_; }
+
+ private:
+  friend class CompactKey;
+
+  std::string_view key_;
+  uint64_t hash_;
+  uint64_t low_;   // payload bytes 0..7; for a heap key 0
+  uint64_t high_;  // payload bytes 8..14 and the tag
+};
+
+// Owner:    one table slot. Move only; may be moved with memcpy (trivially relocatable).
+// Suspends: never.
+class CompactKey {
+ public:
+  static constexpr size_t kScratchSize = 24;  // what View wants
+  static constexpr size_t kMaxInline = 17;
+
+  enum Flag : uint8_t {
+    kHasExpire = 0x08,  // the expiry table holds this key, too
+    kSticky = 0x10,     // never evicted
+    kSpare1 = 0x20,
+    kSpare2 = 0x40,
+  };
+
+  CompactKey() : low_(0), high_(0) {}
+  explicit CompactKey(const KeyProbe& probe);
+  CompactKey(CompactKey&& other) noexcept : low_(other.low_), high_(other.high_) {
+    other.low_ = other.high_ = 0;
+  }
+  CompactKey& operator=(CompactKey&& other) noexcept {
+    std::swap(low_, other.low_);
+    std::swap(high_, other.high_);
+    return *this;
+  }
+  ~CompactKey() {
+    if (is_heap()) Free(heap());
+  }
+
+  bool Equals(const KeyProbe& probe) const {
+    if (((high_ ^ probe.high_) & ~kFlagMask) != 0) return false;
+    if (!is_heap()) return low_ == probe.low_;
+    return std::memcmp(heap(), probe.key_.data(), probe.key_.size()) == 0;
+  }
+
+  // The key's bytes: in `scratch` (kScratchSize bytes), in the object or on the heap; valid as long
+  // as both live.
+  std::string_view View(char* scratch) const;
+  std::string ToString() const;
+  size_t size() const;
+
+  uint64_t Hash() const;
+  // The heap's copy of hash bits 55..32. REQUIRES: is_heap().
+  uint32_t HashBits24() const { return static_cast<uint32_t>(high_ >> 32) & 0xFFFFFF; }
+
+  bool has_flag(Flag flag) const { return (high_ >> 56) & flag; }
+  void set_flag(Flag flag, bool on) {
+    uint64_t bit = static_cast<uint64_t>(flag) << 56;
+    high_ = on ? high_ | bit : high_ & ~bit;
+  }
+
+  bool is_heap() const { return kind() == kHeap; }
+  // Memory besides the 16 bytes.
+  size_t HeapBytes() const { return is_heap() ? UsableSize(heap()) : 0; }
+  const void* HeapAddress() const { return is_heap() ? heap() : nullptr; }
+
+ private:
+  friend class KeyProbe;
+  enum Kind : uint8_t { kRaw = 0, kRaw15, kAscii16, kAscii17, kHeap };
+  static constexpr uint64_t kFlagMask = 0xF8ULL << 56;
+
+  uint8_t kind() const { return (high_ >> 56) & 7; }
+  char* heap() const { return reinterpret_cast<char*>(low_); }
+
+  uint64_t low_;
+  uint64_t high_;
+};
+
+static_assert(sizeof(CompactKey) == 16);
+
+}  // namespace dfly

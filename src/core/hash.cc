@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/hash.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <random>
+
+namespace dfly {
+namespace {
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32) | device();
+}
+
+uint64_t hash_seed = RandomSeed();  // Written before threads start, and by tests.
+
+}  // namespace
+
+uint64_t HashKey(std::string_view key) {
+  return XXH3_64bits_withSeed(key.data(), key.size(), hash_seed);
+}
+
+void SetHashSeed(uint64_t seed) { hash_seed = seed; }
+
+}  // namespace dfly
