@@ -58,6 +58,11 @@ class IoBuf {
     begin_ += bytes;
     if (begin_ == end_) begin_ = end_ = 0;
   }
+  // Drops bytes from the end, so that `size` are left. REQUIRES: size <= size().
+  void Truncate(size_t size) {
+    DCHECK_LE(size, this->size());
+    end_ = begin_ + size;
+  }
   void Clear() { begin_ = end_ = 0; }
 
   // Drops the content and frees the memory.

@@ -35,10 +35,13 @@ void CommandTable::Add(Command command) {
   CHECK(Find(command.name) == nullptr) << command.name << " is registered twice";
   CHECK(HasHandler(command)) << command.name << " needs exactly one handler";
   CHECK(command.arity != 0) << command.name << " has no arity";
-  for (const Command& subcommand : command.subcommands) {
-    CHECK(HasHandler(subcommand) && subcommand.arity != 0) << command.name << "|" << subcommand.name;
-  }
   command.id = static_cast<uint32_t>(commands_.size());
+  command.full_name = command.name;
+  for (Command& subcommand : command.subcommands) {
+    subcommand.id = command.id;
+    subcommand.full_name = command.full_name + "|" + std::string(subcommand.name);
+    CHECK(HasHandler(subcommand) && subcommand.arity != 0) << subcommand.full_name;
+  }
   commands_.push_back(std::move(command));
   if (slots_.size() < commands_.size() * 2) {
     slots_.assign(slots_.empty() ? 512 : slots_.size() * 2, nullptr);

@@ -103,7 +103,9 @@ struct Command {
   CommandDocs docs = {};
   std::vector<Command> subcommands = {};    // the row of CLIENT ID has the name "id"
 
-  uint32_t id = 0;  // set by Add: its place in CommandTable::all()
+  // Set by Add.
+  uint32_t id = 0;        // its place in CommandTable::all(); a subcommand has its command's
+  std::string full_name;  // "get", "client|id"
 
   bool AcceptsArgs(size_t count) const {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command gets that may wait: it runs on a fiber of its connection's thread and reaches shards by hops.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/shard_context.h"
+#include "engine/shard_set.h"
+
+namespace dfly {
+
+class Session;
+
+// Owner:    the fiber that runs one command.
+// Suspends: what hops. No ShardContext exists here, so keys can be touched only in a hop's callback, which cannot wait.
+class CoordinatorContext {
+ public:
+  CoordinatorContext(ShardSet* shards, Session* session, int db_index, int64_t now_ms)
+      : shards_(*shards), session_(*session), db_index_(db_index), now_ms_(now_ms) {}
+
+  ShardSet& shards() { return shards_; }
+  Session& session() { return session_; }
+  int db_index() const { return db_index_; }
+  int64_t now_ms() const { return now_ms_; }
+
+  // One hop: calls function(ShardContext&) on the shard and returns what it returned. Suspends.
+  template <typename Function>
+  auto Hop(ShardId id, Function function) {
+    return shards_.Await(id, [&](Shard& shard) {
+      ShardContext cx(shard, db_index_, now_ms_);
+      return function(cx);
+    });
+  }
+  // One parallel hop to all shards. `function` runs on several threads at once. Suspends.
+  template <typename Function>
+  void HopToAll(Function function) {
+    shards_.AwaitOnAll([&](Shard& shard) {
+      ShardContext cx(shard, db_index_, now_ms_);
+      function(cx);
+    });
+  }
+
+ private:
+  ShardSet& shards_;
+  Session& session_;
+  const int db_index_;
+  const int64_t now_ms_;
+};
+
+}  // namespace dfly

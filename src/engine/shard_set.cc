@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/shard_set.h"
+
+namespace dfly {
+
+ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count)
+    : pool_(*pool), db_count_(db_count), cells_(num_shards) {
+  CHECK_GT(num_shards, 0u);
+  for (ShardId id = 0; id < num_shards; ++id) {
+    all_ids_.push_back(id);
+    owner(id)->Await([&] { cells_[id].shard = std::make_unique<Shard>(id, db_count); });
+  }
+}
+
+ShardSet::~ShardSet() {
+  for (ShardId id = 0; id < size(); ++id) {
+    owner(id)->Await([&] { cells_[id].shard.reset(); });
+  }
+}
+
+uint64_t ShardSet::used_bytes() const {
+  uint64_t sum = 0;
+  for (const Cell& cell : cells_) sum += cell.used_bytes.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace dfly

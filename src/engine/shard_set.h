@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// All shards of the process, and the way to reach them from any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/hash.h"
+#include "engine/shard.h"
+#include "helio/proactor/proactor_pool.h"
+
+namespace dfly {
+
+using ShardId = uint32_t;
+
+// The part of a key that decides its shard: what stands between its first '{' and the next '}', unless that is empty;
+// else the whole key. (The hash tag of the Redis cluster specification.)
+inline std::string_view KeyTag(std::string_view key) {
+  const size_t open = key.find('{');
+  if (open == std::string_view::npos) [[likely]] {
+    return key;
+  }
+  const size_t close = key.find('}', open + 1);
+  if (close == std::string_view::npos || close == open + 1) return key;
+  return key.substr(open + 1, close - open - 1);
+}
+
+// Owner:    the server; made before and destroyed after all use. `shard i` lives on `proactor i % threads`.
+// Suspends: only what says so.
+class ShardSet {
+ public:
+  // Makes the shards. REQUIRES: the pool runs; called from none of its threads.
+  ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count);
+  // Destroys them. REQUIRES: nobody uses them any more.
+  ~ShardSet();
+  ShardSet(const ShardSet&) = delete;
+  ShardSet& operator=(const ShardSet&) = delete;
+
+  // These are for any thread.
+  uint32_t size() const { return static_cast<uint32_t>(cells_.size()); }
+  int db_count() const { return db_count_; }
+  helio::ProactorPool& pool() const { return pool_; }
+  helio::Proactor* owner(ShardId id) const { return pool_.at(id % pool_.size()); }
+  bool is_local(ShardId id) const { return helio::Proactor::Current() == owner(id); }
+  // `hash` is the key's; the tag is hashed only if it is another.
+  ShardId ShardOfKey(std::string_view key, uint64_t hash) const {
+    if (size() == 1) return 0;
+    const std::string_view tag = KeyTag(key);
+    return ShardOf(tag.size() == key.size() ? hash : HashKey(tag), size());
+  }
+
+  // On the shard's thread only.
+  Shard& local(ShardId id) const {
+    DCHECK(is_local(id));
+    return *cells_[id].shard;
+  }
+
+  // Calls function(Shard&) on the shard, as a brief, and returns what it returned. From a fiber or a plain thread.
+  // Suspends, unless the shard is on the caller's thread.
+  template <typename Function>
+  auto Await(ShardId id, Function function) {
+    return owner(id)->Await([&] { return function(*cells_[id].shard); });
+  }
+
+  // Calls function(Shard&) on each of `ids`, all at once, and waits for all. Suspends.
+  template <typename Function>
+  void AwaitOn(std::span<const ShardId> ids, Function function) {
+    helio::BlockingCounter done(static_cast<uint32_t>(ids.size()));
+    for (ShardId id : ids) {
+      owner(id)->Dispatch([&, id] {
+        function(*cells_[id].shard);
+        done.Done();
+      });
+    }
+    done.Wait();
+  }
+  template <typename Function>
+  void AwaitOnAll(Function function) {
+    AwaitOn(all_ids_, std::move(function));
+  }
+
+  // The bytes that a shard used when it last told, and their sum. Thread: any; a shard tells on its own.
+  void PublishUsedBytes(const Shard& shard) {
+    cells_[shard.id()].used_bytes.store(shard.used_bytes(), std::memory_order_relaxed);
+  }
+  uint64_t used_bytes() const;
+
+ private:
+  // A line of its own for each: the owner writes the number all the time.
+  struct alignas(64) Cell {
+    std::unique_ptr<Shard> shard;
+    std::atomic<uint64_t> used_bytes{0};
+  };
+
+  helio::ProactorPool& pool_;
+  const int db_count_;
+  std::vector<Cell> cells_;
+  std::vector<ShardId> all_ids_;
+};
+
+}  // namespace dfly

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server knows about one client besides its bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "commands/command_table.h"
+#include "facade/connection.h"
+
+namespace dfly {
+
+class Server;
+class Worker;
+
+enum class ReplyMode : uint8_t {
+  kOn,
+  kOff,
+  kSkipNext,     // CLIENT REPLY SKIP was executed: the next command's reply is dropped
+  kSkipThis,     // it is the next command now
+};
+
+// Owner: the connection's thread.
+class Session {
+ public:
+  Session(Server* server, Worker* worker, Connection* connection)
+      : server(*server), worker(*worker), connection(*connection) {}
+
+  Server& server;
+  Worker& worker;
+  Connection& connection;
+
+  std::string name;
+  std::string lib_name;
+  std::string lib_version;
+  std::string user = "default";
+  std::string peer_address;
+  std::string local_address;
+  int db_index = 0;
+  bool resp3 = false;
+  bool authenticated = false;
+  bool no_touch = false;
+  bool no_evict = false;
+  bool close_after_reply = false;  // a handler asks for it: QUIT
+  ReplyMode reply_mode = ReplyMode::kOn;
+  uint64_t commands = 0;
+  const Command* last_command = nullptr;
+};
+
+}  // namespace dfly

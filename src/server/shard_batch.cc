@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/shard_batch.h"
+
+#include "server/session.h"
+
+namespace dfly {
+
+void ShardBatch::Start(Worker* home_worker, Connection* of_connection, ShardId to_shard, const Session& session) {
+  home = home_worker;
+  connection = of_connection;
+  shard = to_shard;
+  db_index = session.db_index;
+  resp3 = session.resp3;
+  no_touch = session.no_touch;
+}
+
+void ShardBatch::Add(const Command* command, Args args, uint64_t hash, bool drop_reply) {
+  entries_.push_back({.command = command,
+                      .hash = hash,
+                      .first_arg = static_cast<uint32_t>(arg_ends_.size()),
+                      .arg_count = static_cast<uint32_t>(args.size()),
+                      .drop_reply = drop_reply});
+  for (std::string_view arg : args.all()) {
+    arg_bytes_.append(arg);
+    arg_ends_.push_back(arg_bytes_.size());
+  }
+}
+
+void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const {
+  out->clear();
+  size_t begin = entry.first_arg == 0 ? 0 : arg_ends_[entry.first_arg - 1];
+  for (uint32_t i = entry.first_arg; i < entry.first_arg + entry.arg_count; ++i) {
+    out->emplace_back(arg_bytes_.data() + begin, arg_ends_[i] - begin);
+    begin = arg_ends_[i];
+  }
+}
+
+void ShardBatch::Recycle() {
+  PendingReplies::Recycle();
+  entries_.clear();
+  arg_ends_.clear();
+  arg_bytes_.clear();
+  if (arg_bytes_.capacity() > kArgBytesKept) arg_bytes_.shrink_to_fit();
+}
+
+}  // namespace dfly

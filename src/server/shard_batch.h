@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands that one connection sends to one remote shard in one hop, and the way back of their replies.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/command_table.h"
+#include "engine/shard_set.h"
+#include "facade/reply_queue.h"
+#include "helio/fibers/inbox.h"
+
+namespace dfly {
+
+class Connection;
+class Session;
+class Worker;
+
+// Owner: the connection's worker, which pools it; the shard's thread between Send and the return of the message.
+// Commands are copied in, because they outlive the receive buffer.
+class ShardBatch : public PendingReplies, public helio::Message {
+ public:
+  struct Entry {
+    const Command* command;
+    uint64_t hash;        // of the first key
+    uint32_t first_arg;   // index into the arguments
+    uint32_t arg_count;
+    bool drop_reply;
+  };
+
+  void Start(Worker* home, Connection* connection, ShardId shard, const Session& session);
+  void Add(const Command* command, Args args, uint64_t hash, bool drop_reply);
+  size_t size() const { return entries_.size(); }
+  void Recycle();
+
+  // On the shard's thread.
+  std::span<const Entry> entries() const { return entries_; }
+  // The arguments of one entry, as views that live as long as the batch does not change.
+  void ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const;
+
+  Worker* home = nullptr;
+  Connection* connection = nullptr;  // for the home worker only, and not if abandoned
+  ShardId shard = 0;
+  int db_index = 0;
+  bool resp3 = false;
+  bool no_touch = false;
+
+ private:
+  static constexpr size_t kArgBytesKept = 64 * 1024;
+
+  std::vector<Entry> entries_;
+  std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_
+  std::string arg_bytes_;
+};
+
+}  // namespace dfly

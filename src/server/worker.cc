@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/coordinator.h"
+#include "facade/error_texts.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "helio/net/address.h"
+#include "helio/net/socket.h"
+#include "server/server.h"
+#include "server/spread.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+// Active expiry: how often it looks when little is due, and how long it may run at a time.
+constexpr uint64_t kExpirePeriodNanos = 100 * kNanosPerMilli;
+constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
+constexpr uint64_t kExpireRestNanos = 3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
+constexpr size_t kExpireStep = 256;
+
+}  // namespace
+
+Worker::Worker(Server* server, helio::Proactor* proactor)
+    : server_(*server),
+      proactor_(*proactor),
+      shards_(server->shards()),
+      commands_(server->commands()),
+      open_batches_(shards_.size(), nullptr),
+      local_shards_(shards_.size(), nullptr),
+      expire_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
+      pause_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->Unpause(); }) {
+  expire_timer_.worker = pause_timer_.worker = this;
+  stats_.calls.resize(commands_.all().size());
+  noted_.reserve(kNotedMax);
+  for (ShardId id = 0; id < shards_.size(); ++id) {
+    if (shards_.is_local(id)) local_shards_[id] = &shards_.local(id);
+  }
+}
+
+Worker::~Worker() {
+  DCHECK_EQ(connection_count_, 0u);
+  DCHECK_EQ(batches_in_flight_, 0u);
+  proactor_.timers().Disarm(&expire_timer_);
+  proactor_.timers().Disarm(&pause_timer_);
+  if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
+  for (ShardBatch* batch : batch_pool_) delete batch;
+}
+
+// --- Connections ---
+
+void Worker::AddConnection(int fd, uint64_t id) {
+  helio::SetTcpOptions(fd, server_.tcp_keepalive_s());
+  auto* connection =
+      new Connection(fd, id, this, &server_.connection_limits(), &buffers_,
+                     [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); });
+  auto* session = new Session(&server_, this, connection);
+  session->peer_address = helio::PeerAddress(fd);
+  session->local_address = helio::LocalAddress(fd);
+  session->authenticated = !server_.requires_password();
+  connection->SetAuthenticated(session->authenticated);
+  connection->set_user_data(session);
+  connections_.PushBack(connection);
+  ++connection_count_;
+  ++stats_.connections_received;
+  connection->Start();
+}
+
+void Worker::OnClosed(Connection* connection) {
+  Session* session = &SessionOf(connection);
+  stats_.received_bytes += connection->received_bytes();
+  stats_.sent_bytes += connection->sent_bytes();
+  connection->Unlink();
+  --connection_count_;
+  server_.OnConnectionClosed(index());
+  delete session;
+}
+
+void Worker::CloseAllConnections() {
+  ForEachSession([](Session& session) { session.connection.CloseNow(); });
+}
+
+void Worker::SetIdleTimeout(uint64_t seconds) {
+  if (idle_task_ != 0) proactor_.RemovePeriodic(std::exchange(idle_task_, 0));
+  if (seconds == 0) return;
+  idle_task_ = proactor_.AddPeriodic(1000, [this, seconds] {
+    const uint64_t now_ns = helio::MonotonicNanos();
+    ForEachSession([&](Session& session) {
+      Connection& connection = session.connection;
+      const bool waits = connection.busy() || !connection.replies().empty();
+      if (!waits && now_ns > connection.last_active_ns() + seconds * 1000 * kNanosPerMilli) connection.CloseNow();
+    });
+  });
+}
+
+// --- Dispatch ---
+
+CommandSink::Outcome Worker::OnCommand(Connection* connection, std::span<const std::string_view> raw_args) {
+  Session& session = SessionOf(connection);
+  const Args args(raw_args);
+  const Command* command = commands_.Find(args.name());
+  if (command == nullptr) [[unlikely]] {
+    Note(Action::kUnknown, nullptr, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (!command->AcceptsArgs(args.size())) [[unlikely]] {
+    Note(Action::kWrongArity, command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (!command->subcommands.empty() && args.size() > 1) {
+    const Command* subcommand = CommandTable::FindSubcommand(*command, args[1]);
+    if (subcommand == nullptr) {
+      Note(Action::kUnknownSubcommand, command, args, 0, 0);
+      return Outcome::kTaken;
+    }
+    if (!subcommand->AcceptsArgs(args.size())) {
+      Note(Action::kWrongArity, subcommand, args, 0, 0);
+      return Outcome::kTaken;
+    }
+    return Dispatch(connection, session, *subcommand, args);
+  }
+  return Dispatch(connection, session, *command, args);
+}
+
+CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session, const Command& command, Args args) {
+  if (!session.authenticated && (command.flags & kNoAuth) == 0) [[unlikely]] {
+    Note(Action::kNoAuth, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (paused_until_ms_ != 0 && IsPaused(command)) [[unlikely]] {
+    // Everything before it is executed; it stays in the input until the pause is over.
+    RunNoted(connection);
+    connection->set_held(true);
+    return Outcome::kBarrier;
+  }
+
+  if (command.run != nullptr) {
+    const std::string_view key = args[static_cast<size_t>(command.keys.first)];
+    const uint64_t hash = HashKey(key);
+    const ShardId shard = shards_.ShardOfKey(key, hash);
+    const size_t end = command.KeysEnd(args.size());
+    bool one_shard = true;
+    if (shards_.size() > 1) {
+      for (size_t i = static_cast<size_t>(command.keys.first + command.keys.step); i < end && one_shard;
+           i += static_cast<size_t>(command.keys.step)) {
+        one_shard = shards_.ShardOfKey(args[i], HashKey(args[i])) == shard;
+      }
+    }
+    if (one_shard) [[likely]] {
+      Note(local_shards_[shard] != nullptr ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
+      if (noted_.size() == kNotedMax) RunNoted(connection);
+      return Outcome::kTaken;
+    }
+    if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+    Coordinate(connection, session, command, command.across, args);
+    return Outcome::kBusy;
+  }
+
+  if (command.coordinate != nullptr) {
+    if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+    Coordinate(connection, session, command, command.coordinate, args);
+    return Outcome::kBusy;
+  }
+
+  if ((command.flags & kBarrier) == 0) {
+    Note(Action::kSession, &command, args, 0, 0);
+    if (noted_.size() == kNotedMax) RunNoted(connection);
+    return Outcome::kTaken;
+  }
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  Note(Action::kSession, &command, args, 0, 0);
+  RunNoted(connection);
+  return session.close_after_reply ? Outcome::kClose : Outcome::kTaken;
+}
+
+bool Worker::BarrierIsOpen(Connection* connection) {
+  RunNoted(connection);
+  return connection->replies().empty();
+}
+
+void Worker::Note(Action action, const Command* command, Args args, ShardId shard, uint64_t hash) {
+  noted_.push_back({.command = command,
+                    .hash = hash,
+                    .shard = shard,
+                    .first_arg = static_cast<uint32_t>(noted_args_.size()),
+                    .arg_count = static_cast<uint32_t>(args.size()),
+                    .action = action});
+  noted_args_.insert(noted_args_.end(), args.all().begin(), args.all().end());
+}
+
+void Worker::OnInputPause(Connection* connection) {
+  RunNoted(connection);
+  SendBatches();
+}
+
+void Worker::RunNoted(Connection* connection) {
+  if (noted_.empty()) return;
+  Session& session = SessionOf(connection);
+  now_ms_ = helio::UnixMillis();
+  if (noted_.size() > 2) PrefetchNoted(session.db_index);
+  for (const Noted& noted : noted_) RunOne(connection, session, noted);
+  noted_.clear();
+  noted_args_.clear();
+}
+
+// The look-ups of a pipeline wait for memory together, not one after another: each stage fetches for all of them what
+// the next one needs.
+void Worker::PrefetchNoted(int db_index) {
+  auto for_local = [&](auto&& prefetch) {
+    for (const Noted& noted : noted_) {
+      if (noted.action != Action::kLocal) continue;
+      const Database* database = local_shards_[noted.shard]->FindDb(db_index);
+      if (database != nullptr) prefetch(*database, noted.hash);
+    }
+  };
+  for_local([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
+  for_local([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
+  for_local([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+}
+
+void Worker::RunOne(Connection* connection, Session& session, const Noted& noted) {
+  const Args args = ArgsOf(noted);
+  ++stats_.commands_processed;
+  ++session.commands;
+  if (noted.command != nullptr) {
+    ++stats_.calls[noted.command->id];
+    session.last_command = noted.command;
+  }
+  const bool drop_reply = session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
+  ReplyQueue& replies = connection->replies();
+
+  if (noted.action == Action::kRemote) {
+    ++stats_.remote_commands;
+    ShardBatch* batch = BatchFor(connection, session, noted.shard);
+    batch->Add(noted.command, args, noted.hash, drop_reply);
+    replies.AddRemote(batch);
+  } else {
+    helio::IoBuf* out = replies.BeginLocal();
+    const size_t size_before = out->size();
+    writer_.Reset(out, session.resp3);
+    switch (noted.action) {
+      case Action::kLocal: {
+        ++stats_.local_commands;
+        Shard& shard = *local_shards_[noted.shard];
+        ShardContext cx(shard, session.db_index, now_ms_);
+        cx.set_no_touch(session.no_touch);
+        RunOnShard(cx, *noted.command, args, noted.hash, writer_);
+        AfterShardWork(shard);
+        break;
+      }
+      case Action::kSession:
+        noted.command->session(session, args, writer_);
+        break;
+      case Action::kUnknown:
+        writer_.Error(UnknownCommandError(args.all()));
+        break;
+      case Action::kUnknownSubcommand:
+        writer_.Error(UnknownSubcommandError(noted.command->name, args[1]));
+        break;
+      case Action::kWrongArity:
+        writer_.Error(WrongArityError(noted.command->full_name));
+        break;
+      case Action::kNoAuth:
+        writer_.Error(kErrNoAuth);
+        break;
+      case Action::kRemote:
+        break;
+    }
+    if (drop_reply) out->Truncate(size_before);
+    replies.EndLocal();
+  }
+  if (session.reply_mode == ReplyMode::kSkipThis) {
+    session.reply_mode = ReplyMode::kOn;
+  } else if (session.reply_mode == ReplyMode::kSkipNext) {
+    session.reply_mode = ReplyMode::kSkipThis;
+  }
+}
+
+void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash, ReplySink& reply) {
+  helio::NoSuspend no_suspend;
+  if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) [[unlikely]] {
+    reply.Error(kErrOutOfMemory);
+    return;
+  }
+  cx.SetKeyHash(args[static_cast<size_t>(command.keys.first)], hash);
+  command.run(cx, args, reply);
+}
+
+// --- Commands that need a fiber ---
+
+void Worker::Coordinate(Connection* connection, Session& session, const Command& command, CoordinatorHandler handler,
+                        Args args) {
+  ++stats_.commands_processed;
+  ++stats_.coordinated_commands;
+  ++stats_.calls[command.id];
+  ++session.commands;
+  session.last_command = &command;
+
+  // The command outlives the receive buffer, so it gets arguments of its own.
+  auto bytes = std::make_unique<std::vector<std::string>>();
+  for (std::string_view arg : args.all()) bytes->emplace_back(arg);
+  helio::Fiber("coordinator", [this, connection, &session, &command, handler, bytes = std::move(bytes)] {
+    std::vector<std::string_view> views(bytes->begin(), bytes->end());
+    helio::IoBuf out;
+    RespWriter writer(&out, session.resp3);
+    CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
+      writer.Error(kErrOutOfMemory);
+    } else if (handler != nullptr) {
+      handler(cx, std::span(views), writer);
+    } else {
+      RunSpread(cx, command, std::span(views), writer);
+    }
+    stats_.error_replies += writer.error_count();
+    if (!connection->closing()) {
+      const bool drop_reply = session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
+      if (session.reply_mode == ReplyMode::kSkipThis) session.reply_mode = ReplyMode::kOn;
+      helio::IoBuf* target = connection->replies().BeginLocal();
+      if (!drop_reply) target->Append(out.view());
+      connection->replies().EndLocal();
+      if (session.close_after_reply) connection->CloseWhenSent();
+    }
+    connection->EndBusy();  // the session may be gone after this
+  }).Detach();
+}
+
+// --- Batches ---
+
+ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId shard) {
+  ShardBatch*& batch = open_batches_[shard];
+  if (batch != nullptr) return batch;
+  if (batch_pool_.empty()) {
+    batch = new ShardBatch;
+  } else {
+    batch = batch_pool_.back();
+    batch_pool_.pop_back();
+  }
+  batch->Start(this, connection, shard, session);
+  open_shards_.push_back(shard);
+  return batch;
+}
+
+void Worker::SendBatches() {
+  for (ShardId shard : open_shards_) {
+    ShardBatch* batch = std::exchange(open_batches_[shard], nullptr);
+    ++stats_.batches;
+    ++batches_in_flight_;
+    batch->run = [](helio::Message* message) {
+      auto* arrived = static_cast<ShardBatch*>(message);
+      Server::LocalWorker()->RunBatch(arrived);
+    };
+    shards_.owner(shard)->PostLazily(batch);
+  }
+  open_shards_.clear();
+}
+
+void Worker::RunBatch(ShardBatch* batch) {
+  helio::NoSuspend no_suspend;
+  Shard& shard = shards_.local(batch->shard);
+  const std::span<const ShardBatch::Entry> entries = batch->entries();
+  const Database* database = shard.FindDb(batch->db_index);
+  if (database != nullptr && entries.size() > 1) {
+    for (const ShardBatch::Entry& entry : entries) database->Prefetch(entry.hash);
+    for (const ShardBatch::Entry& entry : entries) database->PrefetchSlot(entry.hash);
+    for (const ShardBatch::Entry& entry : entries) database->PrefetchValue(entry.hash);
+  }
+  batch_writer_.Reset(&batch->bytes, batch->resp3);
+  const int64_t now_ms = helio::UnixMillis();
+  ShardContext cx(shard);
+  cx.set_no_touch(batch->no_touch);
+  for (const ShardBatch::Entry& entry : entries) {
+    batch->ViewArgs(entry, &batch_args_);
+    const size_t size_before = batch->bytes.size();
+    cx.Begin(batch->db_index, now_ms);
+    RunOnShard(cx, *entry.command, std::span(batch_args_), entry.hash, batch_writer_);
+    if (entry.drop_reply) batch->bytes.Truncate(size_before);
+    batch->EndReply();
+  }
+  cx.Finish();
+  AfterShardWork(shard);
+  batch->run = [](helio::Message* message) {
+    auto* back = static_cast<ShardBatch*>(message);
+    back->home->OnBatchBack(back);
+  };
+  batch->home->proactor().PostLazily(batch);
+}
+
+void Worker::OnBatchBack(ShardBatch* batch) {
+  --batches_in_flight_;
+  if (batch->abandoned) {
+    Recycle(batch);
+    return;
+  }
+  Connection* connection = batch->connection;
+  connection->replies().Complete(batch);
+  connection->OnRepliesReady();
+}
+
+void Worker::Recycle(ShardBatch* batch) {
+  constexpr size_t kPooledMax = 256;
+  batch->Recycle();
+  if (batch_pool_.size() < kPooledMax) {
+    batch_pool_.push_back(batch);
+  } else {
+    delete batch;
+  }
+}
+
+// --- Pause ---
+
+bool Worker::IsPaused(const Command& command) const { return !pause_writes_only_ || (command.flags & kWrite) != 0; }
+
+void Worker::Pause(int64_t until_ms, bool writes_only) {
+  if (until_ms == 0) {
+    Unpause();
+    return;
+  }
+  paused_until_ms_ = until_ms;
+  pause_writes_only_ = writes_only;
+  const int64_t left_ms = std::max<int64_t>(0, until_ms - helio::UnixMillis());
+  proactor_.timers().Arm(&pause_timer_, helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
+}
+
+void Worker::Unpause() {
+  paused_until_ms_ = 0;
+  proactor_.timers().Disarm(&pause_timer_);
+  ForEachSession([](Session& session) { session.connection.set_held(false); });
+}
+
+// --- Shards ---
+
+void Worker::AfterShardWork(Shard& shard) {
+  shards_.PublishUsedBytes(shard);
+  if (!expire_timer_.armed() && shard.needs_steps()) [[unlikely]] {
+    proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + kExpirePeriodNanos);
+  }
+}
+
+void Worker::ExpireTick() {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  const int64_t now_ms = helio::UnixMillis();
+  bool goes_on = false;
+  bool is_urgent = false;
+  for (Shard* shard : local_shards_) {
+    if (shard == nullptr || !shard->needs_steps()) continue;
+    bool more = true;
+    while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
+      const bool freed_all = shard->FreeStep(kExpireStep);
+      more = shard->ExpireStep(now_ms, kExpireStep).is_more_due || !freed_all;
+    }
+    is_urgent |= more;
+    goes_on |= shard->needs_steps();
+    shards_.PublishUsedBytes(*shard);
+  }
+  if (!goes_on) return;
+  const uint64_t wait_ns = is_urgent ? kExpireRestNanos : kExpirePeriodNanos;
+  proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + wait_ns);
+}
+
+void Worker::OnProtocolError(Connection*, std::string_view) { ++stats_.protocol_errors; }
+
+}  // namespace dfly

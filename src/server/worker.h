@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's part on one proactor: its connections, the dispatch of their commands, and the care for its shards.
+//
+// The life of a command (docs/architecture.md tells it with the files):
+//   OnCommand      looks it up, finds its shard, starts to fetch the bucket into the cache, and only notes it
+//   RunNoted       runs what was noted, in order: local ones at once, into the output; remote ones go into a batch for
+//                  their shard and take a slot
+//   OnInputPause   sends the batches, one message for each shard
+//   RunBatch       on the shard's thread: runs the batch's commands and sends it back
+//   OnBatchBack    on the connection's thread: its replies are complete
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/command_table.h"
+#include "engine/shard_context.h"
+#include "engine/shard_set.h"
+#include "facade/connection.h"
+#include "facade/resp_writer.h"
+#include "helio/base/intrusive_list.h"
+#include "helio/fibers/timer_queue.h"
+#include "server/session.h"
+#include "server/shard_batch.h"
+
+namespace dfly {
+
+class Server;
+
+// Counters of one worker, for INFO; written by its thread only.
+struct WorkerStats {
+  uint64_t connections_received = 0;
+  uint64_t commands_processed = 0;
+  uint64_t received_bytes = 0;   // of connections that are closed; add those of the living ones
+  uint64_t sent_bytes = 0;
+  uint64_t local_commands = 0;   // executed in place, their shard is ours
+  uint64_t remote_commands = 0;  // sent to another thread's shard
+  uint64_t batches = 0;
+  uint64_t coordinated_commands = 0;
+  uint64_t protocol_errors = 0;
+  uint64_t error_replies = 0;
+  std::vector<uint64_t> calls;   // by Command::id
+};
+
+// Owner: its proactor; every method is on that thread unless it says otherwise.
+class Worker final : public CommandSink {
+ public:
+  Worker(Server* server, helio::Proactor* proactor);
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  helio::Proactor& proactor() { return proactor_; }
+  uint32_t index() const { return proactor_.index(); }
+
+  // Takes over an accepted descriptor.
+  void AddConnection(int fd, uint64_t id);
+  size_t connection_count() const { return connection_count_; }
+  // fn(Session&). It may close connections; they leave the list later.
+  template <typename Function>
+  void ForEachSession(Function function) {
+    for (auto it = connections_.begin(); it != connections_.end();) {
+      Connection& connection = *it;
+      ++it;
+      function(*static_cast<Session*>(connection.user_data()));
+    }
+  }
+  void CloseAllConnections();
+  // Batches that are in the hands of other threads.
+  size_t batches_in_flight() const { return batches_in_flight_; }
+
+  const WorkerStats& stats() const { return stats_; }
+  WorkerStats& stats() { return stats_; }
+  const BufferPool& buffers() const { return buffers_; }
+
+  // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is executed. 0 ends it.
+  void Pause(int64_t until_ms, bool writes_only);
+  // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
+  void SetIdleTimeout(uint64_t seconds);
+
+  // What follows work on a local shard: its used bytes are published, its expiry is kept going.
+  void AfterShardWork(Shard& shard);
+
+  // CommandSink
+  Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) override;
+  void OnInputPause(Connection* connection) override;
+  void OnProtocolError(Connection* connection, std::string_view error) override;
+  void OnClosed(Connection* connection) override;
+
+  // On this worker's thread, for a batch of another worker's connection.
+  void RunBatch(ShardBatch* batch);
+
+ private:
+  enum class Action : uint8_t { kLocal, kRemote, kSession, kUnknown, kUnknownSubcommand, kWrongArity, kNoAuth };
+
+  // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
+  struct Noted {
+    const Command* command;
+    uint64_t hash;
+    ShardId shard;
+    uint32_t first_arg;
+    uint32_t arg_count;
+    Action action;
+  };
+  static constexpr size_t kNotedMax = 32;
+
+  Session& SessionOf(Connection* connection) { return *static_cast<Session*>(connection->user_data()); }
+  Args ArgsOf(const Noted& noted) const { return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count); }
+
+  Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
+  void Note(Action action, const Command* command, Args args, ShardId shard, uint64_t hash);
+  void RunNoted(Connection* connection);
+  void PrefetchNoted(int db_index);
+  void RunOne(Connection* connection, Session& session, const Noted& noted);
+  void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash, ReplySink& reply);
+  // Runs `command` on a fiber of its own.
+  void Coordinate(Connection* connection, Session& session, const Command& command, CoordinatorHandler handler,
+                  Args args);
+  // A barrier is open when no reply of the connection is pending. Otherwise the command has to come again.
+  bool BarrierIsOpen(Connection* connection);
+  bool IsPaused(const Command& command) const;
+
+  ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
+  void SendBatches();
+  void OnBatchBack(ShardBatch* batch);
+  void Recycle(ShardBatch* batch);
+
+  void Unpause();
+  void ExpireTick();
+
+  struct OwnedTimer : helio::Timer {
+    using Timer::Timer;
+    Worker* worker = nullptr;
+  };
+
+  Server& server_;
+  helio::Proactor& proactor_;
+  ShardSet& shards_;
+  const CommandTable& commands_;
+  helio::IntrusiveList<Connection> connections_;
+  size_t connection_count_ = 0;
+  BufferPool buffers_;
+
+  std::vector<Noted> noted_;
+  std::vector<std::string_view> noted_args_;
+  RespWriter writer_;
+  int64_t now_ms_ = 0;  // Unix time, fixed for what is run together
+  std::vector<std::string_view> batch_args_;  // scratch of RunBatch
+  RespWriter batch_writer_;
+
+  std::vector<ShardBatch*> open_batches_;  // by shard: being filled for the connection that is read right now
+  std::vector<ShardId> open_shards_;
+  std::vector<ShardBatch*> batch_pool_;
+  size_t batches_in_flight_ = 0;
+
+  std::vector<Shard*> local_shards_;
+  OwnedTimer expire_timer_;
+
+  int64_t paused_until_ms_ = 0;
+  bool pause_writes_only_ = false;
+  OwnedTimer pause_timer_;
+  uint64_t idle_task_ = 0;
+
+  WorkerStats stats_;
+};
+
+}  // namespace dfly
