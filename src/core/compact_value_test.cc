@@ -146,15 +146,14 @@ TEST(CompactValueTest, AppendsAreAmortised) {
 int objects_alive = 0;
 
 TEST(CompactValueTest, OwnsObjectsOfOtherTypes) {
-  RegisterObjectType(ValueType::kHash,
-                     {.destroy =
-                          [](void* object, uint8_t encoding) {
-                            EXPECT_EQ(encoding, 3);
-                            delete static_cast<int*>(object);
-                            --objects_alive;
-                          },
-                      .bytes = [](const void*, uint8_t) -> size_t { return 77; },
-                      .is_empty = [](const void*, uint8_t) { return true; }});
+  RegisterObjectType(ValueType::kHash, {.destroy =
+                                            [](void* object, uint8_t encoding) {
+                                              EXPECT_EQ(encoding, 3);
+                                              delete static_cast<int*>(object);
+                                              --objects_alive;
+                                            },
+                                        .bytes = [](const void*, uint8_t) -> size_t { return 77; },
+                                        .is_empty = [](const void*, uint8_t) { return true; }});
   {
     CompactValue value("text");
     value.SetObject(ValueType::kHash, new int(5), 3);

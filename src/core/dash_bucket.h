@@ -93,7 +93,7 @@ struct alignas(sizeof(DashSlot<V>) == 32 ? 64 : 8) DashBucket {
 // A contiguous range of positions, [first, first + 2^(32 - depth)), and the buckets that hold its
 // entries. Buckets come in chunks of one size, so growing and shrinking leave no holes in the heap.
 template <typename V>
-struct DashSegment {
+struct alignas(8) DashSegment {
   using Bucket = DashBucket<V>;
   static constexpr unsigned kChunkBuckets = 2048 / sizeof(Bucket);
   static constexpr size_t kChunkBytes = (kChunkBuckets * sizeof(Bucket) + 63) / 64 * 64;
@@ -104,7 +104,8 @@ struct DashSegment {
   uint32_t homes;  // buckets 0 .. homes - 1 are homes, those from homes to buckets - 1 the stash
   uint32_t buckets;
   uint32_t chunks;
-  uint32_t depth;  // leading bits that all positions share
+  uint32_t depth;         // leading bits that all positions share
+  uint32_t shrink_below;  // the size below which less memory is tried next
 
   Bucket** chunk_table() { return reinterpret_cast<Bucket**>(this + 1); }
   Bucket* bucket(uint32_t i) { return chunk_table()[i / kChunkBuckets] + i % kChunkBuckets; }

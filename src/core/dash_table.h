@@ -221,8 +221,9 @@ class DashTable {
 
   void Grow(Segment* segment);
   void MaybeShrink(Segment* segment);
-  void Rebuild(Segment* const* sources, unsigned source_count, unsigned target_count,
-               uint32_t depth, uint32_t chunks);
+  enum class Effort { kOnce, kUntilItFits };
+  Segment* Rebuild(Segment* const* sources, unsigned source_count, unsigned target_count,
+                   uint32_t depth, uint32_t chunks, Effort effort);
   void DoubleDirectory();
   void HalveDirectory();
 
@@ -464,6 +465,7 @@ auto DashTable<V, H>::NewSegment(uint32_t first, uint32_t depth, uint32_t chunks
   segment->size = 0;
   segment->depth = depth;
   segment->chunks = chunks;
+  segment->shrink_below = 0;
   segment->buckets = chunks * Segment::kChunkBuckets;
   // More chunks than kMaxChunks occur only when hashes collide so badly that splitting does not
   // help: then the stash takes what comes. It gets slow, it stays right.
@@ -491,11 +493,12 @@ void DashTable<V, H>::FreeSegment(Segment* segment) {
 }
 
 // Lays the entries of `sources` (neighbours in order) out anew in one segment, or in two when
-// target_count is 2, of `depth` leading bits and at least `chunks` chunks each. Cost: one segment,
-// some tens of microseconds.
+// target_count is 2, of `depth` leading bits and at least `chunks` chunks each. Returns the first
+// target, or null, with nothing changed, when one attempt was asked for and the entries did not
+// fit. Cost: one segment, some tens of microseconds.
 template <typename V, typename H>
-void DashTable<V, H>::Rebuild(Segment* const* sources, unsigned source_count, unsigned target_count,
-                              uint32_t depth, uint32_t chunks) {
+auto DashTable<V, H>::Rebuild(Segment* const* sources, unsigned source_count, unsigned target_count,
+                              uint32_t depth, uint32_t chunks, Effort effort) -> Segment* {
   const uint32_t first = sources[0]->first;
   const uint64_t span = (uint64_t{1} << (32 - depth)) * target_count;
   if (before_rebuild) before_rebuild(first, static_cast<uint32_t>(first + span - 1));
@@ -538,6 +541,7 @@ void DashTable<V, H>::Rebuild(Segment* const* sources, unsigned source_count, un
     // The sources are intact. Colliding hashes need many chunks: take more each time.
     target_chunks[failed] += 1 + target_chunks[failed] / 8;
     for (unsigned t = 0; t < target_count; ++t) FreeSegment(targets[t]);
+    if (effort == Effort::kOnce) return nullptr;
   }
 
   for (unsigned s = 0; s < source_count; ++s) FreeSegment(sources[s]);
@@ -545,7 +549,9 @@ void DashTable<V, H>::Rebuild(Segment* const* sources, unsigned source_count, un
     size_t at = static_cast<uint64_t>(targets[t]->first) >> (32 - depth_);
     size_t count = size_t{1} << (depth_ - depth);
     std::fill_n(directory_ + at, count, targets[t]);
+    targets[t]->shrink_below = std::min(targets[t]->capacity() / 2, targets[t]->size / 4 * 3);
   }
+  return targets[0];
 }
 
 template <typename V, typename H>
@@ -558,12 +564,12 @@ void DashTable<V, H>::Grow(Segment* segment) {
       if (segment->depth == depth_) DoubleDirectory();
       // A little more than half of the entries may fall on one side.
       uint32_t half = TargetChunks(segment->size / 2);
-      Rebuild(&segment, 1, 2, segment->depth + 1, half);
+      Rebuild(&segment, 1, 2, segment->depth + 1, half, Effort::kUntilItFits);
       return;
     }
   }
   if (chunks > kMaxChunks) chunks += chunks / 8;
-  Rebuild(&segment, 1, 1, segment->depth, chunks);
+  Rebuild(&segment, 1, 1, segment->depth, chunks, Effort::kUntilItFits);
 }
 
 template <typename V, typename H>
@@ -586,22 +592,36 @@ void DashTable<V, H>::HalveDirectory() {
 
 // Merges a sparse segment with its sibling or gives chunks back. The limits lie far enough from
 // those of growth that a table never swings between both.
+//
+// Whoever deletes in the order of a SCAN leaves segments whose first half is empty; the rest does
+// not fit in half of the buckets, since the order is kept. So an attempt may fail, and the next one
+// is made when a quarter less is left: otherwise each removal would try.
 template <typename V, typename H>
 void DashTable<V, H>::MaybeShrink(Segment* segment) {
-  if (segment->size * 2 >= segment->capacity()) return;
-  if (segment->depth > 0) {
-    Segment* sibling = SegmentAt(segment->first ^ (1u << (32 - segment->depth)));
-    size_t entries = size_t{segment->size} + sibling->size;
-    if (sibling->depth == segment->depth && entries * 9 <= kMaxChunks * kChunkSlots * 4) {
-      Segment* sources[2] = {segment, sibling};
-      if (sibling->first < segment->first) std::swap(sources[0], sources[1]);
-      Rebuild(sources, 2, 1, segment->depth - 1, TargetChunks(entries));
-      while (depth_ > 0 && segments_of_depth_[depth_] == 0) HalveDirectory();
-      return;
+  while (segment != nullptr) {
+    if (segment->size != 0 && segment->size >= segment->shrink_below) return;
+    segment->shrink_below = segment->size / 4 * 3;
+    if (segment->depth > 0) {
+      Segment* sibling = SegmentAt(segment->first ^ (1u << (32 - segment->depth)));
+      size_t entries = size_t{segment->size} + sibling->size;
+      if (sibling->depth == segment->depth && entries * 9 <= kMaxChunks * kChunkSlots * 4) {
+        Segment* sources[2] = {segment, sibling};
+        if (sibling->first < segment->first) std::swap(sources[0], sources[1]);
+        Segment* merged =
+            Rebuild(sources, 2, 1, segment->depth - 1, TargetChunks(entries), Effort::kOnce);
+        if (merged != nullptr) {
+          while (depth_ > 0 && segments_of_depth_[depth_] == 0) HalveDirectory();
+          segment = merged;
+          continue;  // the next sibling may be as empty
+        }
+      }
     }
+    uint32_t chunks = TargetChunks(segment->size);
+    if (chunks * 4 <= segment->chunks * 3) {
+      Rebuild(&segment, 1, 1, segment->depth, chunks, Effort::kOnce);
+    }
+    return;
   }
-  uint32_t chunks = TargetChunks(segment->size);
-  if (chunks * 4 <= segment->chunks * 3) Rebuild(&segment, 1, 1, segment->depth, chunks);
 }
 
 // ---------------------------------------------------------------------------------------- removal

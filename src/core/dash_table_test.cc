@@ -118,6 +118,23 @@ TEST(DashTableTest, GivesMemoryBackWhenEmptied) {
   table.CheckInvariants();
 }
 
+TEST(DashTableTest, DeletingInScanOrderIsCheapAndGivesMemoryBack) {
+  Table table;
+  for (int i = 0; i < 20000; ++i) Put(table, KeyOf(i), "v");
+  int rebuilds = 0;
+  table.before_rebuild = [&rebuilds](uint32_t, uint32_t) { ++rebuilds; };
+  uint32_t cursor = 0;
+  do {
+    std::vector<std::string> keys;
+    cursor = table.Scan(cursor, [&](auto& slot) { keys.push_back(slot.key.ToString()); });
+    for (const std::string& key : keys) table.Erase(table.Find(Probe(key)));
+  } while (cursor != 0);
+  EXPECT_EQ(table.size(), 0u);
+  EXPECT_LT(table.bytes(), 5000u);
+  EXPECT_LT(rebuilds, 1500);
+  table.CheckInvariants();
+}
+
 TEST(DashTableTest, ClearFreesAll) {
   Table table;
   for (int i = 0; i < 5000; ++i) Put(table, KeyOf(i), "some value that is on the heap");

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// One database (SELECT n) of one shard: its keys and their deadlines.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/compact_key.h"
+#include "core/compact_value.h"
+#include "core/dash_table.h"
+
+namespace dfly {
+
+// Hears of every change of a key, once, after it happened.
+class ChangeListener {
+ public:
+  // `event` is the name of the keyspace event: "set", "del", "expired", ... Must not change keys.
+  virtual void OnChanged(int db_index, std::string_view key, std::string_view event) = 0;
+
+ protected:
+  ~ChangeListener() = default;
+};
+
+// Owner:     one Shard; used on its thread only. Commands come here through ShardContext.
+// Suspends:  never.
+// Invariant: a key has the flag kHasExpire exactly when the expiry table holds it.
+// A deadline is in absolute Unix milliseconds. A key is due when the clock is past it.
+class Database {
+ public:
+  using Table = DashTable<CompactValue>;
+  using ExpiryTable = DashTable<int64_t>;
+
+  Database(int index, ChangeListener* listener) : index_(index), listener_(listener) {}
+
+  int index() const { return index_; }
+  void set_index(int index) { index_ = index; }  // SWAPDB
+  size_t size() const { return table_.size(); }  // keys, due ones that nobody has noticed included
+  size_t expires() const { return expiry_.size(); }  // keys with a deadline
+  // Exact: tables, keys and values.
+  size_t bytes() const { return table_.bytes() + expiry_.bytes() + value_bytes_; }
+
+  // The stages of a batch; see DashTable.
+  void Prefetch(uint64_t hash) const { table_.Prefetch(hash); }
+  void PrefetchSlot(uint64_t hash) const { table_.PrefetchSlot(hash); }
+  void PrefetchValue(uint64_t hash) const { table_.PrefetchValue(hash); }
+
+  // The key, due or not. For all but ShardContext a due key is none.
+  Table::Iterator Find(const KeyProbe& probe) const { return table_.Find(probe); }
+  bool IsDue(const Table::Slot& slot, const KeyProbe& probe, int64_t now_ms) const {
+    return slot.key.has_flag(CompactKey::kHasExpire) && *Deadline(slot, probe) < now_ms;
+  }
+  // The one function that expires a key: removes it if it is due and tells the listener. `key` must
+  // not be the table's own memory.
+  bool ExpireIfDue(const KeyProbe& probe, int64_t now_ms);
+
+  Table::Iterator Insert(const KeyProbe& probe) { return table_.Insert(probe); }
+  // Removes a key and its deadline. `probe` must not be the table's own memory.
+  void Remove(Table::Iterator it, const KeyProbe& probe);
+
+  std::optional<int64_t> Deadline(const Table::Slot& slot, const KeyProbe& probe) const;
+  void SetDeadline(Table::Slot& slot, const KeyProbe& probe, int64_t at_ms);
+  bool ClearDeadline(Table::Slot& slot, const KeyProbe& probe);  // true if there was one
+
+  // A value's heap part has changed from one size to another.
+  void AccountValue(size_t bytes_before, size_t bytes_after) {
+    value_bytes_ += bytes_after - bytes_before;
+  }
+
+  struct ExpireProgress {
+    size_t visited = 0;
+    size_t expired = 0;
+  };
+  // Looks at the deadlines of about `budget` keys, from where the last call stopped, and expires
+  // those that are due.
+  ExpireProgress ExpireStep(int64_t now_ms, size_t budget);
+
+  // As Table::Scan and Table::Random.
+  template <typename F>
+  uint32_t Scan(uint32_t cursor, F&& fn) const {
+    return table_.Scan(cursor, fn);
+  }
+  template <typename R>
+  Table::Iterator Random(R&& random) const {
+    return table_.Random(random);
+  }
+
+  // Frees about `budget` keys of a database that nobody uses any more. True when it is empty.
+  bool FreeSome(size_t budget);
+
+  // O(n): recomputes all counters and compares. For tests.
+  void CheckInvariants() const;
+
+ private:
+  int index_;
+  ChangeListener* const listener_;
+  Table table_;
+  ExpiryTable expiry_;
+  size_t value_bytes_ = 0;      // heap parts of all values
+  uint32_t expire_cursor_ = 0;  // into expiry_
+};
+
+}  // namespace dfly

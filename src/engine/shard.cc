@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/shard.h"
+
+#include <utility>
+
+#include "helio/base/logging.h"
+
+namespace dfly {
+
+Database& Shard::db(int index) {
+  DCHECK_GE(index, 0);
+  DCHECK_LT(index, db_count());
+  std::unique_ptr<Database>& database = databases_[static_cast<size_t>(index)];
+  if (database == nullptr) {
+    ChangeListener* listener = this;
+    database = std::make_unique<Database>(index, listener);
+  }
+  return *database;
+}
+
+size_t Shard::used_bytes() const {
+  size_t bytes = 0;
+  for (const auto& database : databases_) {
+    if (database != nullptr) bytes += database->bytes();
+  }
+  for (const auto& database : doomed_) bytes += database->bytes();
+  return bytes;
+}
+
+void Shard::OnChanged(int, std::string_view, std::string_view event) {
+  ++stats_.changes;
+  if (event == "expired") ++stats_.expired_keys;
+}
+
+auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
+  ExpireProgress total;
+  size_t databases = 0;
+  for (const auto& database : databases_) {
+    databases += database != nullptr && database->expires() != 0;
+  }
+  if (databases == 0) return total;
+  const size_t share = budget / databases + 1;
+  for (size_t i = 0; i < databases_.size() && total.visited < budget; ++i) {
+    Database* database = databases_[expire_next_].get();
+    expire_next_ = (expire_next_ + 1) % databases_.size();
+    if (database == nullptr || database->expires() == 0) continue;
+    Database::ExpireProgress part = database->ExpireStep(now_ms, share);
+    total.visited += part.visited;
+    total.expired += part.expired;
+    // Each database by itself: many keys that are far from due must not hide a few that are.
+    if (part.expired * 10 > part.visited && database->expires() != 0) total.is_more_due = true;
+  }
+  for (const auto& database : databases_) {
+    if (database != nullptr) total.keys_with_deadline += database->expires();
+  }
+  return total;
+}
+
+void Shard::Flush(int index, FlushMode mode) {
+  std::unique_ptr<Database> old = std::move(databases_[static_cast<size_t>(index)]);
+  if (old == nullptr) return;
+  stats_.changes += old->size();
+  if (mode == FlushMode::kAsync) doomed_.push_back(std::move(old));
+}
+
+void Shard::FlushAll(FlushMode mode) {
+  for (int i = 0; i < db_count(); ++i) Flush(i, mode);
+}
+
+bool Shard::FreeStep(size_t budget) {
+  if (doomed_.empty()) return true;
+  if (doomed_.back()->FreeSome(budget)) doomed_.pop_back();
+  return doomed_.empty();
+}
+
+void Shard::SwapDatabases(int first, int second) {
+  std::swap(databases_[static_cast<size_t>(first)], databases_[static_cast<size_t>(second)]);
+  for (int index : {first, second}) {
+    if (Database* database = FindDb(index)) database->set_index(index);
+  }
+}
+
+void Shard::CheckInvariants() const {
+  for (int i = 0; i < db_count(); ++i) {
+    const Database* database = FindDb(i);
+    if (database == nullptr) continue;
+    CHECK_EQ(database->index(), i);
+    database->CheckInvariants();
+  }
+}
+
+}  // namespace dfly

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// One slice of the key space.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/database.h"
+
+namespace dfly {
+
+struct ShardStats {
+  uint64_t hits = 0;    // reads that found their key
+  uint64_t misses = 0;  // reads that did not
+  uint64_t expired_keys = 0;
+  uint64_t evicted_keys = 0;
+  uint64_t changes = 0;  // of keys, since the shard exists
+};
+
+enum class FlushMode { kSync, kAsync };
+
+// Owner:    one proactor; made anywhere, used and destroyed on its thread. Takes no locks.
+// Suspends: never.
+class Shard : private ChangeListener {
+ public:
+  Shard(uint32_t id, int db_count) : id_(id), databases_(static_cast<size_t>(db_count)) {}
+
+  uint32_t id() const { return id_; }
+  int db_count() const { return static_cast<int>(databases_.size()); }
+  // Made at its first use. REQUIRES: 0 <= index < db_count().
+  Database& db(int index);
+  // Null if nothing was ever in it. REQUIRES: as above.
+  const Database* FindDb(int index) const { return databases_[static_cast<size_t>(index)].get(); }
+  Database* FindDb(int index) { return databases_[static_cast<size_t>(index)].get(); }
+
+  // Exact: all databases, those that wait to be freed included.
+  size_t used_bytes() const;
+
+  ShardStats& stats() { return stats_; }
+  const ShardStats& stats() const { return stats_; }
+
+  struct ExpireProgress {
+    size_t visited = 0;
+    size_t expired = 0;
+    size_t keys_with_deadline = 0;  // 0: no step is needed until one is set
+    // Of what was visited more than a tenth was due, so more of the rest is: step again soon.
+    bool is_more_due = false;
+  };
+  // Active expiry: looks at about `budget` deadlines, all databases together. A cycle over all keys
+  // takes keys_with_deadline / budget calls.
+  ExpireProgress ExpireStep(int64_t now_ms, size_t budget);
+
+  // FLUSHDB. kAsync puts the keys aside, FreeStep frees them.
+  void Flush(int index, FlushMode mode);
+  void FlushAll(FlushMode mode);
+  // Frees about `budget` of the keys put aside. True when nothing is left to do.
+  bool FreeStep(size_t budget);
+
+  void SwapDatabases(int first, int second);
+
+  // O(n): recomputes all counters and compares. For tests.
+  void CheckInvariants() const;
+
+ private:
+  friend class ShardContext;  // reports its changes
+
+  // The one place where a change of a key has its consequences.
+  void OnChanged(int db_index, std::string_view key, std::string_view event) override;
+
+  const uint32_t id_;
+  std::vector<std::unique_ptr<Database>> databases_;
+  std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
+  size_t expire_next_ = 0;                         // the database whose turn it is
+  ShardStats stats_;
+};
+
+}  // namespace dfly

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/shard_context.h"
+
+#include <algorithm>
+
+namespace dfly {
+
+// --------------------------------------------------------------------------- a command's life
+
+void ShardContext::Begin(int db_index, int64_t now_ms) {
+  Finish();
+  db_index_ = db_index;
+  now_ms_ = now_ms;
+  database_ = shard_.FindDb(db_index);
+}
+
+void ShardContext::Finish() {
+  Settle();
+  open_.clear();
+  ++epoch_;
+  if (!due_.empty()) RemoveDueKeys();
+  hashed_key_ = {};
+}
+
+void ShardContext::RemoveDueKeys() {
+  for (const std::string& key : due_) {
+    if (database_ != nullptr) database_->ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms_);
+  }
+  due_.clear();
+}
+
+void ShardContext::Settle() {
+  for (Open& open : open_) {
+    size_t bytes = open.value->HeapBytes();
+    database_->AccountValue(open.heap_bytes, bytes);
+    open.heap_bytes = bytes;
+  }
+}
+
+void ShardContext::BeginTableChange() {
+  Settle();
+  open_.clear();
+  ++epoch_;
+}
+
+Database& ShardContext::database() {
+  if (database_ == nullptr) database_ = &shard_.db(db_index_);
+  return *database_;
+}
+
+// ------------------------------------------------------------------------------------- look-ups
+
+auto ShardContext::Find(const KeyProbe& probe) const -> Iterator {
+  if (database_ == nullptr) return {};
+  Iterator it = database_->Find(probe);
+  if (!it || !database_->IsDue(*it, probe, now_ms_)) return it;
+  if (std::find(due_.begin(), due_.end(), probe.key()) == due_.end()) {
+    due_.emplace_back(probe.key());
+  }
+  return {};
+}
+
+template <typename Handle>
+Handle ShardContext::HandleOf(Iterator it) const {
+  Handle handle;
+  if (it) handle.value_ = &it->value;
+#ifndef NDEBUG
+  handle.epoch_now_ = &epoch_;
+  handle.epoch_ = epoch_;
+#endif
+  return handle;
+}
+
+template <typename Handle>
+Handle ShardContext::OfType(Handle handle, ValueType type) {
+  if (handle && handle->type() != type) {
+    handle.value_ = nullptr;
+    handle.is_wrong_type_ = true;
+  }
+  return handle;
+}
+
+auto ShardContext::FindReadOnly(std::string_view key) -> ReadHandle {
+  Iterator it = Find(ProbeOf(key));
+  if (it) {
+    ++shard_.stats().hits;
+    Touch(it->value);
+  } else {
+    ++shard_.stats().misses;
+  }
+  return HandleOf<ReadHandle>(it);
+}
+
+auto ShardContext::FindReadOnly(std::string_view key, ValueType type) -> ReadHandle {
+  return OfType(FindReadOnly(key), type);
+}
+
+auto ShardContext::Peek(std::string_view key) const -> ReadHandle {
+  return HandleOf<ReadHandle>(Find(ProbeOf(key)));
+}
+
+auto ShardContext::OpenValue(Iterator it) -> WriteHandle {
+  CompactValue* value = &it->value;
+  Touch(*value);
+  auto is_it = [value](const Open& open) { return open.value == value; };
+  if (std::none_of(open_.begin(), open_.end(), is_it)) {
+    open_.push_back({value, value->HeapBytes()});
+  }
+  return HandleOf<WriteHandle>(it);
+}
+
+auto ShardContext::FindMutable(std::string_view key) -> WriteHandle {
+  Iterator it = Find(ProbeOf(key));
+  return it ? OpenValue(it) : WriteHandle();
+}
+
+auto ShardContext::FindMutable(std::string_view key, ValueType type) -> WriteHandle {
+  return OfType(FindMutable(key), type);
+}
+
+auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHandle {
+  const KeyProbe probe = ProbeOf(key);
+  if (Iterator it = Find(probe)) return OfType(OpenValue(it), type);
+  BeginTableChange();
+  // What is found now is due, and Find has noted it: it goes before its name is used again.
+  if (!due_.empty()) RemoveDueKeys();
+  Iterator it = database().Insert(probe);
+  it->value.set_access_clock(clock());
+  WriteHandle handle = OpenValue(it);
+  handle.was_created_ = true;
+  return handle;
+}
+
+// -------------------------------------------------------------------------------------- changes
+
+void ShardContext::SetString(std::string_view key, std::string_view text,
+                             const SetOptions& options) {
+  const KeyProbe probe = ProbeOf(key);
+  BeginTableChange();
+  Iterator it = Find(probe);
+  if (!it) {
+    if (!due_.empty()) RemoveDueKeys();
+    it = database().Insert(probe);
+  }
+  const size_t bytes_before = it->value.HeapBytes();
+  it->value.SetString(text);
+  it->value.set_access_clock(clock());
+  database_->AccountValue(bytes_before, it->value.HeapBytes());
+  if (options.deadline_ms) {
+    database_->SetDeadline(*it, probe, *options.deadline_ms);
+  } else if (!options.keep_deadline) {
+    database_->ClearDeadline(*it, probe);
+  }
+  Report(key, options.event);
+}
+
+bool ShardContext::Delete(std::string_view key, std::string_view event) {
+  const KeyProbe probe = ProbeOf(key);
+  Iterator it = Find(probe);
+  if (!it) return false;
+  BeginTableChange();
+  database_->Remove(it, probe);
+  Report(key, event);
+  return true;
+}
+
+auto ShardContext::SetDeadline(std::string_view key, int64_t at_ms) -> DeadlineResult {
+  const KeyProbe probe = ProbeOf(key);
+  Iterator it = Find(probe);
+  if (!it) return DeadlineResult::kAbsent;
+  if (at_ms <= now_ms_) {
+    Delete(key);
+    return DeadlineResult::kDeleted;
+  }
+  BeginTableChange();
+  database_->SetDeadline(*it, probe, at_ms);
+  Report(key, "expire");
+  return DeadlineResult::kSet;
+}
+
+auto ShardContext::GetDeadline(std::string_view key) const -> KeyDeadline {
+  const KeyProbe probe = ProbeOf(key);
+  Iterator it = Find(probe);
+  if (!it) return {};
+  return {true, database_->Deadline(*it, probe)};
+}
+
+bool ShardContext::Persist(std::string_view key) {
+  const KeyProbe probe = ProbeOf(key);
+  Iterator it = Find(probe);
+  if (!it) return false;
+  BeginTableChange();
+  if (!database_->ClearDeadline(*it, probe)) return false;
+  Report(key, "persist");
+  return true;
+}
+
+bool ShardContext::SetSticky(std::string_view key, bool sticky) {
+  Iterator it = Find(ProbeOf(key));
+  if (it) it->key.set_flag(CompactKey::kSticky, sticky);
+  return static_cast<bool>(it);
+}
+
+std::optional<bool> ShardContext::IsSticky(std::string_view key) const {
+  Iterator it = Find(ProbeOf(key));
+  if (!it) return std::nullopt;
+  return it->key.has_flag(CompactKey::kSticky);
+}
+
+std::optional<uint32_t> ShardContext::IdleSeconds(std::string_view key) const {
+  Iterator it = Find(ProbeOf(key));
+  if (!it) return std::nullopt;
+  return static_cast<uint16_t>(clock() - it->value.access_clock());
+}
+
+void ShardContext::Changed(std::string_view key, std::string_view event) {
+  Settle();
+  Report(key, event);
+  // Only an open value can have become empty; strings never count as empty.
+  bool is_empty = false;
+  for (const Open& open : open_) is_empty |= open.value->IsEmptyObject();
+  if (!is_empty) return;
+  Iterator it = Find(ProbeOf(key));
+  if (it && it->value.IsEmptyObject()) Delete(key);
+}
+
+void ShardContext::Flush(int db_index, FlushMode mode) {
+  BeginTableChange();
+  shard_.Flush(db_index, mode);
+  database_ = shard_.FindDb(db_index_);
+}
+
+}  // namespace dfly

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a command's handler sees of its shard: look-ups that know about expiry, changes that are
+// accounted, and one place that hears of them. Handlers run on the shard and never suspend; nothing
+// here does.
+//
+// Look-ups never change a table: a due key counts as absent, and Finish() removes it. So a handler
+// may hold several handles while it looks for more keys. All handles die when the handler adds a
+// key, removes one, or changes a deadline (FindOrCreate, SetString, Delete, SetDeadline, Persist);
+// debug builds check it.
+//
+//   void Append(ShardContext& cx, ...) {
+//     auto value = cx.FindOrCreate(key, ValueType::kString);
+//     if (value.is_wrong_type()) return reply.Error(kWrongTypeError);
+//     value->Append(text);
+//     cx.Changed(key, "append");
+//   }
+#pragma once
+
+#include <absl/container/inlined_vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/compact_value.h"
+#include "core/hash.h"
+#include "engine/database.h"
+#include "engine/shard.h"
+#include "helio/base/logging.h"
+
+namespace dfly {
+
+inline constexpr std::string_view kWrongTypeError =
+    "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+// A value that was looked up: found, absent, or of another type than asked for. True when found.
+template <typename Value>
+class ValueHandle {
+ public:
+  ValueHandle() = default;
+  explicit operator bool() const { return value_ != nullptr; }
+  bool is_wrong_type() const { return is_wrong_type_; }
+  bool was_created() const { return was_created_; }  // by FindOrCreate
+
+  Value& operator*() const {
+    CheckAlive();
+    return *value_;
+  }
+  Value* operator->() const {
+    CheckAlive();
+    return value_;
+  }
+
+ private:
+  friend class ShardContext;
+
+  void CheckAlive() const {
+#ifndef NDEBUG
+    CHECK(value_ != nullptr);
+    CHECK_EQ(*epoch_now_, epoch_) << "the table was changed since this value was looked up";
+#endif
+  }
+
+  Value* value_ = nullptr;
+  bool is_wrong_type_ = false;
+  bool was_created_ = false;
+#ifndef NDEBUG
+  const uint64_t* epoch_now_ = nullptr;
+  uint64_t epoch_ = 0;
+#endif
+};
+
+// Owner:    the code that runs commands on a shard, for one command at a time: Begin, handler,
+// Finish. Suspends: never.
+class ShardContext {
+ public:
+  using ReadHandle = ValueHandle<const CompactValue>;
+  using WriteHandle = ValueHandle<CompactValue>;
+
+  explicit ShardContext(Shard& shard) : shard_(shard) {}
+  ShardContext(Shard& shard, int db_index, int64_t now_ms) : shard_(shard) {
+    Begin(db_index, now_ms);
+  }
+  ~ShardContext() { Finish(); }
+  ShardContext(const ShardContext&) = delete;
+  ShardContext& operator=(const ShardContext&) = delete;
+
+  // --- For dispatch ---
+
+  // Starts a command: its database and its clock, which stands still. Finishes the one before.
+  void Begin(int db_index, int64_t now_ms);
+  // Settles the accounts and removes the due keys that the command met.
+  void Finish();
+  // The hash that dispatch computed for a key, so that no key is hashed twice. `key` must live
+  // until Finish.
+  void SetKeyHash(std::string_view key, uint64_t hash) {
+    hashed_key_ = key;
+    hash_ = hash;
+  }
+  // Reads leave no trace in the access clocks (CLIENT NO-TOUCH).
+  void set_no_touch(bool no_touch) { no_touch_ = no_touch; }
+
+  // --- For handlers ---
+
+  Shard& shard() { return shard_; }
+  int db_index() const { return db_index_; }
+  int64_t now_ms() const { return now_ms_; }
+  size_t db_size() const { return database_ == nullptr ? 0 : database_->size(); }
+  uint64_t HashOf(std::string_view key) const {
+    bool is_known = key.data() == hashed_key_.data() && key.size() == hashed_key_.size();
+    return is_known && key.data() != nullptr ? hash_ : HashKey(key);
+  }
+
+  // A key to read. Counts a hit or a miss and touches the access clock.
+  ReadHandle FindReadOnly(std::string_view key);
+  ReadHandle FindReadOnly(std::string_view key, ValueType type);
+  // As FindReadOnly, without a trace: neither counters nor clock.
+  ReadHandle Peek(std::string_view key) const;
+
+  // A key to change. Touches the clock; writes count neither hits nor misses, as in Redis. Follow a
+  // change with Changed().
+  WriteHandle FindMutable(std::string_view key);
+  WriteHandle FindMutable(std::string_view key, ValueType type);
+  // As FindMutable; an absent key is made, with the empty string as its value and no deadline. For
+  // another type the caller sets the object then.
+  WriteHandle FindOrCreate(std::string_view key, ValueType type);
+
+  struct SetOptions {
+    bool keep_deadline = false;
+    std::optional<int64_t> deadline_ms;  // REQUIRES: not in the past, see SetDeadline
+    std::string_view event = "set";
+  };
+  // Sets the whole value, whatever the key was, and reports it. Keeps the sticky flag.
+  void SetString(std::string_view key, std::string_view text) {
+    SetString(key, text, SetOptions());
+  }
+  void SetString(std::string_view key, std::string_view text, const SetOptions& options);
+  // False if it was absent.
+  bool Delete(std::string_view key) { return Delete(key, "del"); }
+  bool Delete(std::string_view key, std::string_view event);
+
+  enum class DeadlineResult { kAbsent, kSet, kDeleted };
+  // A deadline that has been reached deletes the key at once, as in Redis.
+  DeadlineResult SetDeadline(std::string_view key, int64_t at_ms);
+  struct KeyDeadline {
+    bool exists = false;
+    std::optional<int64_t> at_ms;
+  };
+  KeyDeadline GetDeadline(std::string_view key) const;
+  // True if the key had a deadline.
+  bool Persist(std::string_view key);
+
+  // False if the key is absent. Sticky keys are never evicted.
+  bool SetSticky(std::string_view key, bool sticky);
+  std::optional<bool> IsSticky(std::string_view key) const;
+  // Seconds since the last access, modulo 65536.
+  std::optional<uint32_t> IdleSeconds(std::string_view key) const;
+
+  // A handler that changed a key's value says so once. Accounts the change, removes a collection
+  // that became empty, tells whoever wants to know. Handles die if it was empty.
+  void Changed(std::string_view key, std::string_view event);
+
+  void Flush(int db_index, FlushMode mode);
+
+  // fn(std::string_view key, const CompactValue& value) for the keys of one bucket; due ones are
+  // left out. Returns the next cursor, 0 at the end. `fn` changes nothing.
+  template <typename F>
+  uint32_t Scan(uint32_t cursor, F&& fn) const;
+  // A random key that is not due; none in an empty database.
+  template <typename R>
+  std::optional<std::string> RandomKey(R&& random);
+
+ private:
+  using Iterator = Database::Table::Iterator;
+
+  // A value that a handler may be changing, and its size when it was last accounted.
+  struct Open {
+    CompactValue* value;
+    size_t heap_bytes;
+  };
+
+  KeyProbe ProbeOf(std::string_view key) const { return KeyProbe(key, HashOf(key)); }
+  // The one look-up. Due keys are not found, and remembered for Finish.
+  Iterator Find(const KeyProbe& probe) const;
+  Database& database();  // made if need be
+  uint16_t clock() const { return static_cast<uint16_t>(now_ms_ / 1000); }
+  void Touch(CompactValue& value) {
+    if (!no_touch_ && value.access_clock() != clock()) value.set_access_clock(clock());
+  }
+  template <typename Handle>
+  Handle HandleOf(Iterator it) const;
+  template <typename Handle>
+  static Handle OfType(Handle handle, ValueType type);
+  WriteHandle OpenValue(Iterator it);
+  void Settle();            // accounts what was done through handles
+  void BeginTableChange();  // and lets them die
+  void RemoveDueKeys();
+  void Report(std::string_view key, std::string_view event) {
+    shard_.OnChanged(db_index_, key, event);
+  }
+
+  Shard& shard_;
+  Database* database_ = nullptr;  // null while nothing was ever in it
+  int db_index_ = 0;
+  int64_t now_ms_ = 0;
+  bool no_touch_ = false;
+  std::string_view hashed_key_;
+  uint64_t hash_ = 0;
+  absl::InlinedVector<Open, 2> open_;
+  mutable absl::InlinedVector<std::string, 1> due_;
+  uint64_t epoch_ = 0;  // counts table changes
+};
+
+template <typename F>
+uint32_t ShardContext::Scan(uint32_t cursor, F&& fn) const {
+  if (database_ == nullptr) return 0;
+  return database_->Scan(cursor, [&](const Database::Table::Slot& slot) {
+    char scratch[CompactKey::kScratchSize];
+    std::string_view key = slot.key.View(scratch);
+    if (slot.key.has_flag(CompactKey::kHasExpire) &&
+        database_->IsDue(slot, KeyProbe(key, HashKey(key)), now_ms_)) {
+      return;
+    }
+    fn(key, slot.value);
+  });
+}
+
+template <typename R>
+std::optional<std::string> ShardContext::RandomKey(R&& random) {
+  // Expires what it draws, so it comes to an end even when all keys are due.
+  BeginTableChange();
+  while (database_ != nullptr) {
+    Iterator it = database_->Random(random);
+    if (!it) break;
+    std::string key = it->key.ToString();
+    if (!database_->ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms_)) return key;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dfly

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/shard_context.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+namespace dfly {
+namespace {
+
+class ShardContextTest : public testing::Test {
+ protected:
+  void Begin() { cx_.Begin(0, now_ms_); }
+  void Set(std::string_view key, std::string_view value) { cx_.SetString(key, value); }
+  std::string Get(std::string_view key) {
+    auto value = cx_.FindReadOnly(key, ValueType::kString);
+    return value ? value->ToString() : "(none)";
+  }
+  // Lets time pass, which only the next command sees.
+  void Wait(int64_t ms) {
+    now_ms_ += ms;
+    Begin();
+  }
+
+  int64_t now_ms_ = 1'700'000'000'000;
+  Shard shard_{0, 16};
+  ShardContext cx_{shard_, 0, now_ms_};
+};
+
+TEST_F(ShardContextTest, SetsAndGets) {
+  EXPECT_EQ(Get("k"), "(none)");
+  Set("k", "v");
+  EXPECT_EQ(Get("k"), "v");
+  EXPECT_EQ(shard_.stats().hits, 1u);
+  EXPECT_EQ(shard_.stats().misses, 1u);
+  EXPECT_TRUE(cx_.Peek("k"));
+  EXPECT_FALSE(cx_.Peek("none"));
+  EXPECT_EQ(shard_.stats().hits + shard_.stats().misses, 2u);
+  EXPECT_TRUE(cx_.Delete("k"));
+  EXPECT_FALSE(cx_.Delete("k"));
+  EXPECT_EQ(Get("k"), "(none)");
+  EXPECT_EQ(shard_.stats().changes, 2u);
+}
+
+TEST_F(ShardContextTest, DatabasesAreApart) {
+  Set("k", "zero");
+  cx_.Begin(5, now_ms_);
+  EXPECT_EQ(Get("k"), "(none)");
+  Set("k", "five");
+  cx_.Begin(0, now_ms_);
+  EXPECT_EQ(Get("k"), "zero");
+}
+
+TEST_F(ShardContextTest, DueKeyIsAbsentForEverything) {
+  Set("k", "v");
+  ASSERT_EQ(cx_.SetDeadline("k", now_ms_ + 100), ShardContext::DeadlineResult::kSet);
+  Wait(100);
+  EXPECT_EQ(Get("k"), "v");
+  EXPECT_EQ(cx_.GetDeadline("k").at_ms, now_ms_);
+  Wait(1);
+  EXPECT_FALSE(cx_.Peek("k"));
+  EXPECT_FALSE(cx_.FindMutable("k"));
+  EXPECT_FALSE(cx_.GetDeadline("k").exists);
+  EXPECT_FALSE(cx_.Persist("k"));
+  EXPECT_FALSE(cx_.Delete("k"));
+  EXPECT_FALSE(cx_.SetSticky("k", true));
+  EXPECT_EQ(cx_.SetDeadline("k", now_ms_ + 9), ShardContext::DeadlineResult::kAbsent);
+  uint32_t cursor = 0;
+  do {
+    cursor = cx_.Scan(cursor, [](std::string_view, const CompactValue&) { FAIL(); });
+  } while (cursor != 0);
+  EXPECT_EQ(shard_.stats().expired_keys, 0u);
+  cx_.Finish();
+  EXPECT_EQ(shard_.stats().expired_keys, 1u);
+  EXPECT_EQ(shard_.db(0).size(), 0u);
+}
+
+TEST_F(ShardContextTest, NewKeyInheritsNothingFromADueOne) {
+  for (bool by_set : {true, false}) {
+    Begin();
+    Set("k", "old");
+    cx_.SetDeadline("k", now_ms_ + 1);
+    cx_.SetSticky("k", true);
+    Wait(2);
+    if (by_set) {
+      cx_.SetString("k", "new", {.keep_deadline = true, .deadline_ms = {}});
+    } else {
+      auto value = cx_.FindOrCreate("k", ValueType::kString);
+      EXPECT_TRUE(value.was_created());
+      value->Append("new");
+      cx_.Changed("k", "append");
+    }
+    EXPECT_EQ(Get("k"), "new");
+    EXPECT_TRUE(cx_.GetDeadline("k").exists);
+    EXPECT_EQ(cx_.GetDeadline("k").at_ms, std::nullopt);
+    EXPECT_EQ(cx_.IsSticky("k"), false);
+    cx_.Finish();
+    shard_.CheckInvariants();
+  }
+  EXPECT_EQ(shard_.stats().expired_keys, 2u);
+}
+
+TEST_F(ShardContextTest, LookingAtADueKeyLeavesOtherHandlesAlive) {
+  for (int i = 0; i < 3000; ++i) Set("key:" + std::to_string(i), "value");
+  for (int i = 1; i < 3000; ++i) cx_.SetDeadline("key:" + std::to_string(i), now_ms_ + 1);
+  Wait(2);
+  auto first = cx_.FindMutable("key:0");
+  for (int i = 1; i < 3000; ++i) EXPECT_FALSE(cx_.FindReadOnly("key:" + std::to_string(i)));
+  first->Append(", longer than any inline string may be");
+  cx_.Changed("key:0", "append");
+  cx_.Finish();
+  EXPECT_EQ(shard_.db(0).size(), 1u);
+  shard_.CheckInvariants();
+}
+
+TEST_F(ShardContextTest, SetDropsTheDeadlineUnlessToldOtherwise) {
+  Set("k", "v");
+  cx_.SetDeadline("k", now_ms_ + 100);
+  cx_.SetString("k", "w", {.keep_deadline = true, .deadline_ms = {}});
+  EXPECT_EQ(cx_.GetDeadline("k").at_ms, now_ms_ + 100);
+  Set("k", "x");
+  EXPECT_EQ(cx_.GetDeadline("k").at_ms, std::nullopt);
+  cx_.SetString("k", "y", {.deadline_ms = now_ms_ + 5});
+  EXPECT_EQ(cx_.GetDeadline("k").at_ms, now_ms_ + 5);
+  EXPECT_TRUE(cx_.Persist("k"));
+  EXPECT_FALSE(cx_.Persist("k"));
+  EXPECT_EQ(shard_.db(0).expires(), 0u);
+}
+
+TEST_F(ShardContextTest, ReachedDeadlineDeletesAtOnce) {
+  Set("k", "v");
+  EXPECT_EQ(cx_.SetDeadline("k", now_ms_), ShardContext::DeadlineResult::kDeleted);
+  EXPECT_EQ(Get("k"), "(none)");
+  EXPECT_EQ(shard_.stats().expired_keys, 0u);
+}
+
+TEST_F(ShardContextTest, HashFromDispatchIsUsedForItsKeyOnly) {
+  std::string key = "some key";
+  std::string same = "some key";
+  cx_.SetKeyHash(key, 42);
+  EXPECT_EQ(cx_.HashOf(key), 42u);
+  EXPECT_EQ(cx_.HashOf(same), HashKey(same));
+  EXPECT_EQ(cx_.HashOf(std::string_view(key).substr(1)), HashKey("ome key"));
+  cx_.Finish();
+  EXPECT_EQ(cx_.HashOf(key), HashKey(key));
+}
+
+TEST_F(ShardContextTest, IdleTimeCountsFromTheLastTouch) {
+  Set("k", "v");
+  Wait(5000);
+  EXPECT_EQ(cx_.IdleSeconds("k"), 5u);
+  cx_.set_no_touch(true);
+  Get("k");
+  EXPECT_EQ(cx_.IdleSeconds("k"), 5u);
+  cx_.set_no_touch(false);
+  Get("k");
+  EXPECT_EQ(cx_.IdleSeconds("k"), 0u);
+  EXPECT_EQ(cx_.IdleSeconds("none"), std::nullopt);
+}
+
+TEST_F(ShardContextTest, StickyFlagStaysUntilTheKeyGoes) {
+  Set("k", "v");
+  EXPECT_EQ(cx_.IsSticky("k"), false);
+  EXPECT_TRUE(cx_.SetSticky("k", true));
+  Set("k", "w");
+  EXPECT_EQ(cx_.IsSticky("k"), true);
+  cx_.Delete("k");
+  Set("k", "x");
+  EXPECT_EQ(cx_.IsSticky("k"), false);
+}
+
+// A stand-in for the coming collections: a string in an object of its own.
+void RegisterToyHash() {
+  RegisterObjectType(
+      ValueType::kHash,
+      {.destroy = [](void* object, uint8_t) { delete static_cast<std::string*>(object); },
+       .bytes = [](const void* object,
+                   uint8_t) { return static_cast<const std::string*>(object)->size() + 100; },
+       .is_empty = [](const void* object,
+                      uint8_t) { return static_cast<const std::string*>(object)->empty(); }});
+}
+
+TEST_F(ShardContextTest, OtherTypesAreRefusedAndLeftAlone) {
+  RegisterToyHash();
+  auto hash = cx_.FindOrCreate("h", ValueType::kHash);
+  hash->SetObject(ValueType::kHash, new std::string("content"), 0);
+  cx_.Changed("h", "hset");
+  auto as_string = cx_.FindReadOnly("h", ValueType::kString);
+  EXPECT_FALSE(as_string);
+  EXPECT_TRUE(as_string.is_wrong_type());
+  EXPECT_TRUE(cx_.FindMutable("h", ValueType::kString).is_wrong_type());
+  EXPECT_TRUE(cx_.FindOrCreate("h", ValueType::kString).is_wrong_type());
+  EXPECT_FALSE(cx_.FindReadOnly("none", ValueType::kString).is_wrong_type());
+  EXPECT_TRUE(cx_.FindReadOnly("h", ValueType::kHash));
+  Set("h", "a string now");
+  EXPECT_EQ(Get("h"), "a string now");
+  cx_.Finish();
+  shard_.CheckInvariants();
+}
+
+TEST_F(ShardContextTest, EmptiedCollectionGoesAwayWithItsDeadline) {
+  RegisterToyHash();
+  auto hash = cx_.FindOrCreate("h", ValueType::kHash);
+  hash->SetObject(ValueType::kHash, new std::string("content"), 0);
+  cx_.Changed("h", "hset");
+  cx_.SetDeadline("h", now_ms_ + 1000);
+  auto again = cx_.FindMutable("h", ValueType::kHash);
+  static_cast<std::string*>(again->object())->clear();
+  cx_.Changed("h", "hdel");
+  EXPECT_FALSE(cx_.Peek("h"));
+  EXPECT_EQ(shard_.db(0).expires(), 0u);
+  shard_.CheckInvariants();
+}
+
+TEST_F(ShardContextTest, AccountsForTwoValuesChangedAtOnce) {
+  Set("a", "1");
+  Set("b", "2");
+  auto a = cx_.FindMutable("a");
+  auto b = cx_.FindMutable("b");
+  auto a_again = cx_.FindMutable("a");
+  a->Append(std::string(100, 'a'));
+  b->Append(std::string(200, 'b'));
+  a_again->Append(std::string(300, 'a'));
+  cx_.Changed("a", "append");
+  cx_.Finish();
+  shard_.CheckInvariants();
+}
+
+TEST_F(ShardContextTest, RandomKeySkipsDueKeysAndEnds) {
+  std::mt19937 random(1);
+  auto draw = [&random] { return static_cast<uint32_t>(random()); };
+  EXPECT_EQ(cx_.RandomKey(draw), std::nullopt);
+  for (int i = 0; i < 200; ++i) Set("key:" + std::to_string(i), "v");
+  for (int i = 1; i < 200; ++i) cx_.SetDeadline("key:" + std::to_string(i), now_ms_ + 1);
+  Wait(2);
+  EXPECT_EQ(cx_.RandomKey(draw), "key:0");
+  cx_.SetDeadline("key:0", now_ms_ + 1);
+  Wait(2);
+  EXPECT_EQ(cx_.RandomKey(draw), std::nullopt);
+  EXPECT_EQ(shard_.db(0).size(), 0u);
+}
+
+TEST_F(ShardContextTest, FlushForgetsTheDatabase) {
+  Set("k", "v");
+  cx_.Flush(0, FlushMode::kSync);
+  EXPECT_EQ(Get("k"), "(none)");
+  Set("k", "w");
+  EXPECT_EQ(Get("k"), "w");
+}
+
+#ifndef NDEBUG
+TEST_F(ShardContextTest, DeathOfAHandleIsNoticed) {
+  Set("k", "v");
+  auto value = cx_.FindMutable("k");
+  Set("other", "v");
+  EXPECT_DEATH(value->Append("x"), "changed since");
+}
+#endif
+
+TEST_F(ShardContextTest, AgreesWithAModelAndAccountsExactly) {
+#if defined(DFLY_SANITIZED) || !defined(NDEBUG)
+  constexpr int kSteps = 40000;
+#else
+  constexpr int kSteps = 400000;
+#endif
+  struct Entry {
+    std::string value;
+    int64_t deadline = 0;  // 0: none
+  };
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  std::map<std::string, Entry> model;
+  auto due = [&](const Entry& entry) { return entry.deadline != 0 && entry.deadline < now_ms_; };
+  for (int step = 0; step < kSteps; ++step) {
+    Begin();
+    std::string key = "key:" + std::to_string(random() % 3000);
+    if (random() % 2 == 0) key += ":with a tail for the heap";
+    std::string text(random() % (random() % 100 + 1), static_cast<char>('0' + random() % 40));
+    auto known = model.find(key);
+    if (known != model.end() && due(known->second)) {
+      model.erase(known);
+      known = model.end();
+    }
+    const bool exists = known != model.end();
+    switch (random() % 9) {
+      case 0:
+      case 1: {
+        bool keep = random() % 2 == 0;
+        int64_t deadline =
+            random() % 3 == 0 ? now_ms_ + 1 + static_cast<int64_t>(random() % 3000) : 0;
+        ShardContext::SetOptions options;
+        options.keep_deadline = keep;
+        if (deadline != 0) options.deadline_ms = deadline;
+        cx_.SetString(key, text, options);
+        int64_t kept = exists && keep ? known->second.deadline : 0;
+        model[key] = {text, deadline != 0 ? deadline : kept};
+        break;
+      }
+      case 2:
+      case 3: {
+        auto value = cx_.FindOrCreate(key, ValueType::kString);
+        ASSERT_EQ(value.was_created(), !exists);
+        value->Append(text);
+        cx_.Changed(key, "append");
+        model[key].value += text;
+        break;
+      }
+      case 4: {
+        auto value = cx_.FindMutable(key);
+        ASSERT_EQ(static_cast<bool>(value), exists);
+        if (value) {
+          value->SetRange(random() % 100, "");
+          value->SetString(text);
+          cx_.Changed(key, "setrange");
+          known->second.value = text;
+        }
+        break;
+      }
+      case 5:
+        ASSERT_EQ(cx_.Delete(key), exists);
+        model.erase(key);
+        break;
+      case 6: {
+        int64_t deadline = now_ms_ + static_cast<int64_t>(random() % 3000);
+        auto result = cx_.SetDeadline(key, deadline);
+        ASSERT_EQ(result == ShardContext::DeadlineResult::kAbsent, !exists);
+        if (result == ShardContext::DeadlineResult::kDeleted) model.erase(key);
+        if (result == ShardContext::DeadlineResult::kSet) known->second.deadline = deadline;
+        break;
+      }
+      case 7:
+        ASSERT_EQ(cx_.Persist(key), exists && known->second.deadline != 0);
+        if (exists) known->second.deadline = 0;
+        break;
+      default:
+        ASSERT_EQ(Get(key), exists ? known->second.value : "(none)");
+        ASSERT_EQ(cx_.GetDeadline(key).at_ms.value_or(0), exists ? known->second.deadline : 0);
+    }
+    if (random() % 50 == 0) {
+      cx_.Finish();
+      now_ms_ += static_cast<int64_t>(random() % 100);
+      shard_.ExpireStep(now_ms_, random() % 100);
+    }
+    if (step % 10000 == 0) {
+      cx_.Finish();
+      shard_.CheckInvariants();
+      Begin();
+      std::set<std::string> seen;
+      uint32_t cursor = 0;
+      do {
+        cursor = cx_.Scan(cursor, [&](std::string_view scanned, const CompactValue& value) {
+          EXPECT_TRUE(seen.insert(std::string(scanned)).second);
+          EXPECT_EQ(value.ToString(), model[std::string(scanned)].value);
+        });
+      } while (cursor != 0);
+      std::erase_if(model, [&](const auto& entry) { return due(entry.second); });
+      ASSERT_EQ(seen.size(), model.size());
+    }
+  }
+  cx_.Finish();
+  while (shard_.ExpireStep(now_ms_ + 100000, 1 << 20).keys_with_deadline != 0) {
+  }
+  std::erase_if(model, [](const auto& entry) { return entry.second.deadline != 0; });
+  ASSERT_EQ(shard_.db(0).size(), model.size());
+  shard_.CheckInvariants();
+}
+
+}  // namespace
+}  // namespace dfly
