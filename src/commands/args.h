@@ -5,14 +5,17 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace dfly {
 
-// Views into memory that someone else keeps for as long as the command runs. args[0] is the command's name as the
-// client wrote it; whoever registered the command knows that there are as many as its arity asks for.
+// Views into memory that someone else keeps for as long as the command runs. args[0] is the
+// command's name as the client wrote it; whoever registered the command knows that there are as
+// many as its arity asks for.
 class Args {
  public:
-  Args(std::span<const std::string_view> all) : all_(all) {}  // NOLINT: a plain view of a view
+  Args(std::span<const std::string_view> all) : all_(all) {}     // NOLINT: a plain view of a view
+  Args(const std::vector<std::string_view>& all) : all_(all) {}  // NOLINT
 
   size_t size() const { return all_.size(); }
   std::string_view operator[](size_t index) const { return all_[index]; }

@@ -18,8 +18,9 @@ bool HasHandler(const Command& command) {
 
 }  // namespace
 
-// Lower case, and a hash of it. Only letters change: the bit that makes a letter lower case makes other characters
-// different ones, but no command has those, and the comparison afterwards is exact.
+// Lower case, and a hash of it. Only letters change: the bit that makes a letter lower case makes
+// other characters different ones, but no command has those, and the comparison afterwards is
+// exact.
 uint64_t CommandTable::Fold(std::string_view name, char* folded) {
   uint64_t hash = name.size();
   for (size_t i = 0; i < name.size(); ++i) {
@@ -63,7 +64,9 @@ const Command* CommandTable::Find(std::string_view name) const {
   char folded[kNameMax];
   size_t slot = Fold(name, folded) & (slots_.size() - 1);
   while (const Command* command = slots_[slot]) {
-    if (command->name.size() == name.size() && memcmp(command->name.data(), folded, name.size()) == 0) return command;
+    if (command->name.size() == name.size() &&
+        memcmp(command->name.data(), folded, name.size()) == 0)
+      return command;
     slot = (slot + 1) & (slots_.size() - 1);
   }
   return nullptr;

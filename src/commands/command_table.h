@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What commands there are, and all that is known about each: one row is the only truth for its arity, flags and keys.
+// What commands there are, and all that is known about each: one row is the only truth for its
+// arity, flags and keys.
 #pragma once
 
 #include <cstdint>
@@ -32,20 +33,21 @@ enum CommandFlag : uint32_t {
   kFast = 1 << 4,
   kNoScript = 1 << 5,
   kBlocking = 1 << 6,
-  kLoading = 1 << 7,         // allowed while a snapshot is being loaded
+  kLoading = 1 << 7,  // allowed while a snapshot is being loaded
   kStale = 1 << 8,
-  kNoAuth = 1 << 9,          // allowed before AUTH
+  kNoAuth = 1 << 9,  // allowed before AUTH
   kNoMulti = 1 << 10,
   kPubsub = 1 << 11,
   kSkipMonitor = 1 << 12,
   kSkipSlowlog = 1 << 13,
   kAllowBusy = 1 << 14,
   kMovableKeys = 1 << 15,
-  kBarrier = 1 << 16,        // ours: waits for the replies of the connection's earlier commands
-  kSentinel = 1 << 17,       // ours: shown nowhere; the row answers an error that says what is missing
+  kBarrier = 1 << 16,   // ours: waits for the replies of the connection's earlier commands
+  kSentinel = 1 << 17,  // ours: shown nowhere; the row answers an error that says what is missing
 };
 
-// ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow, @blocking, @pubsub).
+// ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,
+// @blocking, @pubsub).
 enum AclCategory : uint32_t {
   kAclKeyspace = 1 << 0,
   kAclString = 1 << 1,
@@ -63,7 +65,8 @@ enum AclCategory : uint32_t {
   kAclGeo = 1 << 13,
 };
 
-// Where the keys stand among the arguments, as COMMAND INFO tells it. `last` below 0 counts from the end.
+// Where the keys stand among the arguments, as COMMAND INFO tells it. `last` below 0 counts from
+// the end.
 struct KeySpec {
   int first = 0;
   int last = 0;
@@ -90,22 +93,23 @@ struct CommandDocs {
 };
 
 struct Command {
-  std::string_view name;                    // lower case; static
+  std::string_view name;  // lower case; static
   ShardHandler run = nullptr;
-  CoordinatorHandler across = nullptr;      // its keys are in several shards
-  SessionHandler session = nullptr;         // instead of `run`: no keys
-  CoordinatorHandler coordinate = nullptr;  // instead of `run`: no keys, or keys in whatever shard; may wait
-  int arity = 0;                            // with the name; negative: at least
+  CoordinatorHandler across = nullptr;  // its keys are in several shards
+  SessionHandler session = nullptr;     // instead of `run`: no keys
+  CoordinatorHandler coordinate =
+      nullptr;    // instead of `run`: no keys, or keys in whatever shard; may wait
+  int arity = 0;  // with the name; negative: at least
   uint32_t flags = 0;
   uint32_t categories = 0;
   KeySpec keys = {};
   Spread spread = Spread::kNone;
   CommandDocs docs = {};
-  std::vector<Command> subcommands = {};    // the row of CLIENT ID has the name "id"
+  std::vector<Command> subcommands = {};  // the row of CLIENT ID has the name "id"
 
   // Set by Add.
-  uint32_t id = 0;        // its place in CommandTable::all(); a subcommand has its command's
-  std::string full_name;  // "get", "client|id"
+  uint32_t id = 0;             // its place in CommandTable::all(); a subcommand has its command's
+  std::string full_name = {};  // "get", "client|id"
 
   bool AcceptsArgs(size_t count) const {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
@@ -120,7 +124,8 @@ struct Command {
 // Owner: built once before the threads start, read-only afterwards, by all threads.
 class CommandTable {
  public:
-  // REQUIRES: no row of that name, and exactly one of `run`, `session` and `coordinate`, or subcommands.
+  // REQUIRES: no row of that name, and exactly one of `run`, `session` and `coordinate`, or
+  // subcommands.
   void Add(Command command);
 
   // Whatever the case of `name`. Null if there is none.
@@ -135,7 +140,7 @@ class CommandTable {
   static uint64_t Fold(std::string_view name, char* folded);
   void Index(const Command* command);
 
-  std::deque<Command> commands_;  // a deque: rows keep their address
+  std::deque<Command> commands_;       // a deque: rows keep their address
   std::vector<const Command*> slots_;  // open addressing; a power of two, at most half full
 };
 

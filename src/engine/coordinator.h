@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a command gets that may wait: it runs on a fiber of its connection's thread and reaches shards by hops.
+// What a command gets that may wait: it runs on a fiber of its connection's thread and reaches
+// shards by hops.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@ namespace dfly {
 class Session;
 
 // Owner:    the fiber that runs one command.
-// Suspends: what hops. No ShardContext exists here, so keys can be touched only in a hop's callback, which cannot wait.
+// Suspends: what hops. No ShardContext exists here, so keys can be touched only in a hop's
+// callback, which cannot wait.
 class CoordinatorContext {
  public:
   CoordinatorContext(ShardSet* shards, Session* session, int db_index, int64_t now_ms)

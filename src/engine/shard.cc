@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/shard.h"
 
+#include <algorithm>
+
 #include <utility>
 
 #include "helio/base/logging.h"
@@ -71,6 +73,13 @@ bool Shard::FreeStep(size_t budget) {
   if (doomed_.empty()) return true;
   if (doomed_.back()->FreeSome(budget)) doomed_.pop_back();
   return doomed_.empty();
+}
+
+bool Shard::needs_steps() const {
+  if (!doomed_.empty()) return true;
+  return std::any_of(databases_.begin(), databases_.end(), [](const auto& database) {
+    return database != nullptr && database->expires() > 0;
+  });
 }
 
 void Shard::SwapDatabases(int first, int second) {

@@ -58,6 +58,9 @@ class Shard : private ChangeListener {
   // Frees about `budget` of the keys put aside. True when nothing is left to do.
   bool FreeStep(size_t budget);
 
+  // True if ExpireStep or FreeStep have something to look at.
+  bool needs_steps() const;
+
   void SwapDatabases(int first, int second);
 
   // O(n): recomputes all counters and compares. For tests.

@@ -16,8 +16,8 @@ namespace dfly {
 
 using ShardId = uint32_t;
 
-// The part of a key that decides its shard: what stands between its first '{' and the next '}', unless that is empty;
-// else the whole key. (The hash tag of the Redis cluster specification.)
+// The part of a key that decides its shard: what stands between its first '{' and the next '}',
+// unless that is empty; else the whole key. (The hash tag of the Redis cluster specification.)
 inline std::string_view KeyTag(std::string_view key) {
   const size_t open = key.find('{');
   if (open == std::string_view::npos) [[likely]] {
@@ -28,8 +28,8 @@ inline std::string_view KeyTag(std::string_view key) {
   return key.substr(open + 1, close - open - 1);
 }
 
-// Owner:    the server; made before and destroyed after all use. `shard i` lives on `proactor i % threads`.
-// Suspends: only what says so.
+// Owner:    the server; made before and destroyed after all use. `shard i` lives on `proactor i %
+// threads`. Suspends: only what says so.
 class ShardSet {
  public:
   // Makes the shards. REQUIRES: the pool runs; called from none of its threads.
@@ -58,8 +58,8 @@ class ShardSet {
     return *cells_[id].shard;
   }
 
-  // Calls function(Shard&) on the shard, as a brief, and returns what it returned. From a fiber or a plain thread.
-  // Suspends, unless the shard is on the caller's thread.
+  // Calls function(Shard&) on the shard, as a brief, and returns what it returned. From a fiber or
+  // a plain thread. Suspends, unless the shard is on the caller's thread.
   template <typename Function>
   auto Await(ShardId id, Function function) {
     return owner(id)->Await([&] { return function(*cells_[id].shard); });
@@ -82,7 +82,8 @@ class ShardSet {
     AwaitOn(all_ids_, std::move(function));
   }
 
-  // The bytes that a shard used when it last told, and their sum. Thread: any; a shard tells on its own.
+  // The bytes that a shard used when it last told, and their sum. Thread: any; a shard tells on its
+  // own.
   void PublishUsedBytes(const Shard& shard) {
     cells_[shard.id()].used_bytes.store(shard.used_bytes(), std::memory_order_relaxed);
   }

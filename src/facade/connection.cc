@@ -30,8 +30,8 @@ void BufferPool::TakeBack(helio::IoBuf* buffer) {
   free_.push_back(std::move(*buffer));
 }
 
-Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits, BufferPool* buffers,
-                       ReplyQueue::ReleaseFn release_batch)
+Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits,
+                       BufferPool* buffers, ReplyQueue::ReleaseFn release_batch)
     : id_(id),
       sink_(sink),
       limits_(limits),
@@ -39,7 +39,8 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
       socket_(Socket::Adopt(helio::Proactor::Current(), fd, this)),
       parser_(limits->parser),
       replies_(&output_, std::move(release_batch)),
-      flush_hook_([](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->connection->Flush(); }),
+      flush_hook_(
+          [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->connection->Flush(); }),
       created_ns_(socket_->proactor()->now_ns()),
       last_active_ns_(created_ns_) {
   flush_hook_.connection = this;
@@ -64,7 +65,8 @@ void Connection::OnRecv(std::string_view data) {
   if (closing_ || close_when_sent_) return;
   if (taken < data.size()) {
     stalled_ = !parser_.in_command() || !can_execute() || !has_room();
-    // What a header announces is only believed as far as it saves moving: the rest has to arrive first.
+    // What a header announces is only believed as far as it saves moving: the rest has to arrive
+    // first.
     constexpr size_t kTrustedMax = 256 * 1024;
     input_.Reserve(data.size() - taken + std::min(parser_.needed(), kTrustedMax));
     input_.Append(data.substr(taken));
@@ -96,7 +98,8 @@ size_t Connection::Execute(std::string_view data) {
     }
     const CommandSink::Outcome outcome = sink_->OnCommand(this, parser_.args());
     if (outcome == CommandSink::Outcome::kBarrier) {
-      // It stays in the input and is parsed again: that is rare, and keeps the command in one place.
+      // It stays in the input and is parsed again: that is rare, and keeps the command in one
+      // place.
       barrier_ = true;
       break;
     }
@@ -151,7 +154,8 @@ void Connection::AdjustRecv() {
   if (closing_) return;
   // An incomplete command must be read on, whatever its size; its limit is the parser's.
   const bool waits = !can_execute() || !has_room();
-  const bool want = !close_when_sent_ && !recv_ended_ && !(waits && input_.size() >= limits_->recv_bytes_max);
+  const bool want =
+      !close_when_sent_ && !recv_ended_ && !(waits && input_.size() >= limits_->recv_bytes_max);
   if (want == receiving_) return;
   receiving_ = want;
   if (want) {
@@ -171,11 +175,12 @@ void Connection::Flush() {
   if (!output_.empty()) {
     DCHECK(sending_.empty());
     sending_.Swap(output_);
-    // A call for each send is cheaper for the only busy connection, and as cheap for large replies; many small ones
-    // are cheaper together. (docs/benchmarks.md)
+    // A call for each send is cheaper for the only busy connection, and as cheap for large replies;
+    // many small ones are cheaper together. (docs/benchmarks.md)
     constexpr size_t kLarge = 32 * 1024;
     const bool alone = socket_->proactor()->queued_hooks() == 0;
-    const auto mode = alone || sending_.size() > kLarge ? Socket::SendMode::kNow : Socket::SendMode::kBatch;
+    const auto mode =
+        alone || sending_.size() > kLarge ? Socket::SendMode::kNow : Socket::SendMode::kBatch;
     const size_t bytes = sending_.size();
     switch (socket_->Send(sending_.view(), mode)) {
       case Socket::SendResult::kDone:
@@ -232,7 +237,8 @@ void Connection::OnRecvEnd(int error) {
     CloseNow();
     return;
   }
-  // The client will not send more, but may have only shut its side down: what it sent is still answered.
+  // The client will not send more, but may have only shut its side down: what it sent is still
+  // answered.
   if (is_done()) CloseNow();
 }
 
@@ -266,8 +272,8 @@ void Connection::DeleteIfDone() {
 }
 
 size_t Connection::memory_used() const {
-  return sizeof(*this) + input_.capacity() + output_.capacity() + sending_.capacity() + replies_.memory_used() +
-         parser_.memory_used();
+  return sizeof(*this) + input_.capacity() + output_.capacity() + sending_.capacity() +
+         replies_.memory_used() + parser_.memory_used();
 }
 
 }  // namespace dfly

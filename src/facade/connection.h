@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client's connection: bytes in, commands out, replies in order, bytes out.
 //
-//   socket --OnRecv--> [input_] --parser--> CommandSink::OnCommand --> ReplyQueue --> output_ --> socket
+//   socket --OnRecv--> [input_] --parser--> CommandSink::OnCommand --> ReplyQueue --> output_ -->
+//   socket
 //
-// Data is parsed in the receive buffer itself, as a brief of the loop: as long as commands are taken at once there is
-// no fiber and no copy. Input is kept (and copied into input_) only when a command has not arrived completely, or when
-// the connection is not ready for the next command:
+// Data is parsed in the receive buffer itself, as a brief of the loop: as long as commands are
+// taken at once there is no fiber and no copy. Input is kept (and copied into input_) only when a
+// command has not arrived completely, or when the connection is not ready for the next command:
 //   - a command that needs a fiber of its own runs (busy),
 //   - a command must wait for the replies of those before it (barrier),
 //   - too many replies are pending (back-pressure).
 // Meanwhile at most recv_buffer_limit more bytes are read; then the client has to wait.
 //
-// Replies are sent at the end of the loop's iteration. An idle connection owns no buffer, no stack and no fiber.
+// Replies are sent at the end of the loop's iteration. An idle connection owns no buffer, no stack
+// and no fiber.
 #pragma once
 
 #include <cstdint>
@@ -72,9 +74,10 @@ class BufferPool {
 
 struct ConnectionLimits {
   RequestParser::Limits parser;
-  size_t slots_max = 32 * 1024;              // commands in flight
-  size_t reply_bytes_max = 128 << 20;        // replies that were not yet sent
-  size_t recv_bytes_max = 1 << 20;           // input that cannot be executed yet, besides the one incomplete command
+  size_t slots_max = 32 * 1024;        // commands in flight
+  size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent
+  size_t recv_bytes_max =
+      1 << 20;  // input that cannot be executed yet, besides the one incomplete command
 };
 
 // Owner:    its proactor; every call is on that thread.
@@ -83,8 +86,8 @@ struct ConnectionLimits {
 class Connection final : public helio::ListHook<>, private helio::Socket::Handler {
  public:
   // Takes over `fd`. `limits` and `buffers` outlive it.
-  Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits, BufferPool* buffers,
-             ReplyQueue::ReleaseFn release_batch);
+  Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits,
+             BufferPool* buffers, ReplyQueue::ReleaseFn release_batch);
 
   // Begins to receive.
   void Start();
@@ -97,8 +100,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void set_user_data(void* data) { user_data_ = data; }
   void* user_data() const { return user_data_; }
 
-  // Replies of a batch have arrived, or something was written out of turn: moves what is complete to the output and
-  // sends it at the end of the iteration.
+  // Replies of a batch have arrived, or something was written out of turn: moves what is complete
+  // to the output and sends it at the end of the iteration.
   void OnRepliesReady();
   void FlushSoon();
 
@@ -120,7 +123,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Bytes of input that wait to be executed.
   size_t input_bytes() const { return input_.size(); }
   // Bytes of replies that were not yet taken by the kernel.
-  size_t unsent_bytes() const { return output_.size() + sending_.size() + replies_.pending_bytes(); }
+  size_t unsent_bytes() const {
+    return output_.size() + sending_.size() + replies_.pending_bytes();
+  }
   size_t memory_used() const;
   uint64_t received_bytes() const { return received_bytes_; }
   uint64_t sent_bytes() const { return sent_bytes_; }
@@ -136,12 +141,16 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void OnSent(int error) override;
   void OnClosed() override;
 
-  bool can_execute() const { return !busy_ && !held_ && !barrier_ && !closing_ && !close_when_sent_; }
-  bool is_done() const {
-    return (close_when_sent_ || (recv_ended_ && !stalled_)) && !busy_ && replies_.empty() && output_.empty() &&
-           !send_pending_;
+  bool can_execute() const {
+    return !busy_ && !held_ && !barrier_ && !closing_ && !close_when_sent_;
   }
-  bool has_room() const { return replies_.slots() < limits_->slots_max && unsent_bytes() < limits_->reply_bytes_max; }
+  bool is_done() const {
+    return (close_when_sent_ || (recv_ended_ && !stalled_)) && !busy_ && replies_.empty() &&
+           output_.empty() && !send_pending_;
+  }
+  bool has_room() const {
+    return replies_.slots() < limits_->slots_max && unsent_bytes() < limits_->reply_bytes_max;
+  }
 
   // Executes commands of `data` and returns how many bytes they took.
   size_t Execute(std::string_view data);

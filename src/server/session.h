@@ -16,8 +16,8 @@ class Worker;
 enum class ReplyMode : uint8_t {
   kOn,
   kOff,
-  kSkipNext,     // CLIENT REPLY SKIP was executed: the next command's reply is dropped
-  kSkipThis,     // it is the next command now
+  kSkipNext,  // CLIENT REPLY SKIP was executed: the next command's reply is dropped
+  kSkipThis,  // it is the next command now
 };
 
 // Owner: the connection's thread.

@@ -5,7 +5,8 @@
 
 namespace dfly {
 
-void ShardBatch::Start(Worker* home_worker, Connection* of_connection, ShardId to_shard, const Session& session) {
+void ShardBatch::Start(Worker* home_worker, Connection* of_connection, ShardId to_shard,
+                       const Session& session) {
   home = home_worker;
   connection = of_connection;
   shard = to_shard;

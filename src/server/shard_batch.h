@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The commands that one connection sends to one remote shard in one hop, and the way back of their replies.
+// The commands that one connection sends to one remote shard in one hop, and the way back of their
+// replies.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,14 @@ class Connection;
 class Session;
 class Worker;
 
-// Owner: the connection's worker, which pools it; the shard's thread between Send and the return of the message.
-// Commands are copied in, because they outlive the receive buffer.
+// Owner: the connection's worker, which pools it; the shard's thread between Send and the return of
+// the message. Commands are copied in, because they outlive the receive buffer.
 class ShardBatch : public PendingReplies, public helio::Message {
  public:
   struct Entry {
     const Command* command;
-    uint64_t hash;        // of the first key
-    uint32_t first_arg;   // index into the arguments
+    uint64_t hash;       // of the first key
+    uint32_t first_arg;  // index into the arguments
     uint32_t arg_count;
     bool drop_reply;
   };

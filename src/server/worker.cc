@@ -21,7 +21,8 @@ constexpr uint64_t kNanosPerMilli = 1'000'000;
 // Active expiry: how often it looks when little is due, and how long it may run at a time.
 constexpr uint64_t kExpirePeriodNanos = 100 * kNanosPerMilli;
 constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
-constexpr uint64_t kExpireRestNanos = 3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
+constexpr uint64_t kExpireRestNanos =
+    3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
 constexpr size_t kExpireStep = 256;
 
 }  // namespace
@@ -33,8 +34,10 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       commands_(server->commands()),
       open_batches_(shards_.size(), nullptr),
       local_shards_(shards_.size(), nullptr),
-      expire_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
-      pause_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->Unpause(); }) {
+      expire_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
+      pause_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->Unpause(); }) {
   expire_timer_.worker = pause_timer_.worker = this;
   stats_.calls.resize(commands_.all().size());
   noted_.reserve(kNotedMax);
@@ -56,13 +59,13 @@ Worker::~Worker() {
 
 void Worker::AddConnection(int fd, uint64_t id) {
   helio::SetTcpOptions(fd, server_.tcp_keepalive_s());
-  auto* connection =
-      new Connection(fd, id, this, &server_.connection_limits(), &buffers_,
-                     [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); });
+  auto* connection = new Connection(
+      fd, id, this, &server_.connection_limits(), &buffers_,
+      [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); });
   auto* session = new Session(&server_, this, connection);
   session->peer_address = helio::PeerAddress(fd);
   session->local_address = helio::LocalAddress(fd);
-  session->authenticated = !server_.requires_password();
+  session->authenticated = password_.empty();
   connection->SetAuthenticated(session->authenticated);
   connection->set_user_data(session);
   connections_.PushBack(connection);
@@ -93,14 +96,16 @@ void Worker::SetIdleTimeout(uint64_t seconds) {
     ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
       const bool waits = connection.busy() || !connection.replies().empty();
-      if (!waits && now_ns > connection.last_active_ns() + seconds * 1000 * kNanosPerMilli) connection.CloseNow();
+      if (!waits && now_ns > connection.last_active_ns() + seconds * 1000 * kNanosPerMilli)
+        connection.CloseNow();
     });
   });
 }
 
 // --- Dispatch ---
 
-CommandSink::Outcome Worker::OnCommand(Connection* connection, std::span<const std::string_view> raw_args) {
+CommandSink::Outcome Worker::OnCommand(Connection* connection,
+                                       std::span<const std::string_view> raw_args) {
   Session& session = SessionOf(connection);
   const Args args(raw_args);
   const Command* command = commands_.Find(args.name());
@@ -127,7 +132,8 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection, std::span<const s
   return Dispatch(connection, session, *command, args);
 }
 
-CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session, const Command& command, Args args) {
+CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
+                                      const Command& command, Args args) {
   if (!session.authenticated && (command.flags & kNoAuth) == 0) [[unlikely]] {
     Note(Action::kNoAuth, &command, args, 0, 0);
     return Outcome::kTaken;
@@ -146,13 +152,14 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session, 
     const size_t end = command.KeysEnd(args.size());
     bool one_shard = true;
     if (shards_.size() > 1) {
-      for (size_t i = static_cast<size_t>(command.keys.first + command.keys.step); i < end && one_shard;
-           i += static_cast<size_t>(command.keys.step)) {
+      for (size_t i = static_cast<size_t>(command.keys.first + command.keys.step);
+           i < end && one_shard; i += static_cast<size_t>(command.keys.step)) {
         one_shard = shards_.ShardOfKey(args[i], HashKey(args[i])) == shard;
       }
     }
     if (one_shard) [[likely]] {
-      Note(local_shards_[shard] != nullptr ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
+      Note(local_shards_[shard] != nullptr ? Action::kLocal : Action::kRemote, &command, args,
+           shard, hash);
       if (noted_.size() == kNotedMax) RunNoted(connection);
       return Outcome::kTaken;
     }
@@ -203,13 +210,20 @@ void Worker::RunNoted(Connection* connection) {
   Session& session = SessionOf(connection);
   now_ms_ = helio::UnixMillis();
   if (noted_.size() > 2) PrefetchNoted(session.db_index);
-  for (const Noted& noted : noted_) RunOne(connection, session, noted);
+  Shard* touched = nullptr;
+  for (const Noted& noted : noted_) {
+    RunOne(connection, session, noted);
+    if (noted.action != Action::kLocal || local_shards_[noted.shard] == touched) continue;
+    if (touched != nullptr) AfterShardWork(*touched);
+    touched = local_shards_[noted.shard];
+  }
+  if (touched != nullptr) AfterShardWork(*touched);
   noted_.clear();
   noted_args_.clear();
 }
 
-// The look-ups of a pipeline wait for memory together, not one after another: each stage fetches for all of them what
-// the next one needs.
+// The look-ups of a pipeline wait for memory together, not one after another: each stage fetches
+// for all of them what the next one needs.
 void Worker::PrefetchNoted(int db_index) {
   auto for_local = [&](auto&& prefetch) {
     for (const Noted& noted : noted_) {
@@ -231,7 +245,8 @@ void Worker::RunOne(Connection* connection, Session& session, const Noted& noted
     ++stats_.calls[noted.command->id];
     session.last_command = noted.command;
   }
-  const bool drop_reply = session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
+  const bool drop_reply =
+      session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
   ReplyQueue& replies = connection->replies();
 
   if (noted.action == Action::kRemote) {
@@ -250,14 +265,13 @@ void Worker::RunOne(Connection* connection, Session& session, const Noted& noted
         ShardContext cx(shard, session.db_index, now_ms_);
         cx.set_no_touch(session.no_touch);
         RunOnShard(cx, *noted.command, args, noted.hash, writer_);
-        AfterShardWork(shard);
         break;
       }
       case Action::kSession:
         noted.command->session(session, args, writer_);
         break;
       case Action::kUnknown:
-        writer_.Error(UnknownCommandError(args.all()));
+        writer_.Error(UnknownCommandError(args.name(), args.from(1)));
         break;
       case Action::kUnknownSubcommand:
         writer_.Error(UnknownSubcommandError(noted.command->name, args[1]));
@@ -281,7 +295,8 @@ void Worker::RunOne(Connection* connection, Session& session, const Noted& noted
   }
 }
 
-void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash, ReplySink& reply) {
+void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                        ReplySink& reply) {
   helio::NoSuspend no_suspend;
   if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) [[unlikely]] {
     reply.Error(kErrOutOfMemory);
@@ -293,8 +308,8 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
 
 // --- Commands that need a fiber ---
 
-void Worker::Coordinate(Connection* connection, Session& session, const Command& command, CoordinatorHandler handler,
-                        Args args) {
+void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
+                        CoordinatorHandler handler, Args args) {
   ++stats_.commands_processed;
   ++stats_.coordinated_commands;
   ++stats_.calls[command.id];
@@ -304,7 +319,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   // The command outlives the receive buffer, so it gets arguments of its own.
   auto bytes = std::make_unique<std::vector<std::string>>();
   for (std::string_view arg : args.all()) bytes->emplace_back(arg);
-  helio::Fiber("coordinator", [this, connection, &session, &command, handler, bytes = std::move(bytes)] {
+  helio::Fiber("coordinator", [this, connection, &session, &command, handler,
+                               bytes = std::move(bytes)] {
     std::vector<std::string_view> views(bytes->begin(), bytes->end());
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
@@ -312,13 +328,14 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
       writer.Error(kErrOutOfMemory);
     } else if (handler != nullptr) {
-      handler(cx, std::span(views), writer);
+      handler(cx, views, writer);
     } else {
-      RunSpread(cx, command, std::span(views), writer);
+      RunSpread(cx, command, views, writer);
     }
     stats_.error_replies += writer.error_count();
     if (!connection->closing()) {
-      const bool drop_reply = session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
+      const bool drop_reply =
+          session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
       if (session.reply_mode == ReplyMode::kSkipThis) session.reply_mode = ReplyMode::kOn;
       helio::IoBuf* target = connection->replies().BeginLocal();
       if (!drop_reply) target->Append(out.view());
@@ -377,7 +394,7 @@ void Worker::RunBatch(ShardBatch* batch) {
     batch->ViewArgs(entry, &batch_args_);
     const size_t size_before = batch->bytes.size();
     cx.Begin(batch->db_index, now_ms);
-    RunOnShard(cx, *entry.command, std::span(batch_args_), entry.hash, batch_writer_);
+    RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
     if (entry.drop_reply) batch->bytes.Truncate(size_before);
     batch->EndReply();
   }
@@ -413,7 +430,9 @@ void Worker::Recycle(ShardBatch* batch) {
 
 // --- Pause ---
 
-bool Worker::IsPaused(const Command& command) const { return !pause_writes_only_ || (command.flags & kWrite) != 0; }
+bool Worker::IsPaused(const Command& command) const {
+  return !pause_writes_only_ || (command.flags & kWrite) != 0;
+}
 
 void Worker::Pause(int64_t until_ms, bool writes_only) {
   if (until_ms == 0) {
@@ -423,7 +442,8 @@ void Worker::Pause(int64_t until_ms, bool writes_only) {
   paused_until_ms_ = until_ms;
   pause_writes_only_ = writes_only;
   const int64_t left_ms = std::max<int64_t>(0, until_ms - helio::UnixMillis());
-  proactor_.timers().Arm(&pause_timer_, helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
+  proactor_.timers().Arm(&pause_timer_,
+                         helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
 }
 
 void Worker::Unpause() {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's part on one proactor: its connections, the dispatch of their commands, and the care for its shards.
+// The server's part on one proactor: its connections, the dispatch of their commands, and the care
+// for its shards.
 //
 // The life of a command (docs/architecture.md tells it with the files):
-//   OnCommand      looks it up, finds its shard, starts to fetch the bucket into the cache, and only notes it
-//   RunNoted       runs what was noted, in order: local ones at once, into the output; remote ones go into a batch for
+//   OnCommand      looks it up, finds its shard, starts to fetch the bucket into the cache, and
+//   only notes it RunNoted       runs what was noted, in order: local ones at once, into the
+//   output; remote ones go into a batch for
 //                  their shard and take a slot
 //   OnInputPause   sends the batches, one message for each shard
 //   RunBatch       on the shard's thread: runs the batch's commands and sends it back
@@ -37,7 +39,7 @@ class Server;
 struct WorkerStats {
   uint64_t connections_received = 0;
   uint64_t commands_processed = 0;
-  uint64_t received_bytes = 0;   // of connections that are closed; add those of the living ones
+  uint64_t received_bytes = 0;  // of connections that are closed; add those of the living ones
   uint64_t sent_bytes = 0;
   uint64_t local_commands = 0;   // executed in place, their shard is ours
   uint64_t remote_commands = 0;  // sent to another thread's shard
@@ -45,7 +47,7 @@ struct WorkerStats {
   uint64_t coordinated_commands = 0;
   uint64_t protocol_errors = 0;
   uint64_t error_replies = 0;
-  std::vector<uint64_t> calls;   // by Command::id
+  std::vector<uint64_t> calls;  // by Command::id
 };
 
 // Owner: its proactor; every method is on that thread unless it says otherwise.
@@ -79,8 +81,12 @@ class Worker final : public CommandSink {
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
 
-  // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is executed. 0 ends it.
+  // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
+  // executed. 0 ends it.
   void Pause(int64_t until_ms, bool writes_only);
+  // --requirepass, as this thread knows it; empty: none.
+  const std::string& password() const { return password_; }
+  void set_password(std::string password) { password_ = std::move(password); }
   // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
   void SetIdleTimeout(uint64_t seconds);
 
@@ -97,7 +103,15 @@ class Worker final : public CommandSink {
   void RunBatch(ShardBatch* batch);
 
  private:
-  enum class Action : uint8_t { kLocal, kRemote, kSession, kUnknown, kUnknownSubcommand, kWrongArity, kNoAuth };
+  enum class Action : uint8_t {
+    kLocal,
+    kRemote,
+    kSession,
+    kUnknown,
+    kUnknownSubcommand,
+    kWrongArity,
+    kNoAuth
+  };
 
   // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
   struct Noted {
@@ -110,19 +124,25 @@ class Worker final : public CommandSink {
   };
   static constexpr size_t kNotedMax = 32;
 
-  Session& SessionOf(Connection* connection) { return *static_cast<Session*>(connection->user_data()); }
-  Args ArgsOf(const Noted& noted) const { return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count); }
+  Session& SessionOf(Connection* connection) {
+    return *static_cast<Session*>(connection->user_data());
+  }
+  Args ArgsOf(const Noted& noted) const {
+    return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count);
+  }
 
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
   void Note(Action action, const Command* command, Args args, ShardId shard, uint64_t hash);
   void RunNoted(Connection* connection);
   void PrefetchNoted(int db_index);
   void RunOne(Connection* connection, Session& session, const Noted& noted);
-  void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash, ReplySink& reply);
+  void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                  ReplySink& reply);
   // Runs `command` on a fiber of its own.
-  void Coordinate(Connection* connection, Session& session, const Command& command, CoordinatorHandler handler,
-                  Args args);
-  // A barrier is open when no reply of the connection is pending. Otherwise the command has to come again.
+  void Coordinate(Connection* connection, Session& session, const Command& command,
+                  CoordinatorHandler handler, Args args);
+  // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
+  // again.
   bool BarrierIsOpen(Connection* connection);
   bool IsPaused(const Command& command) const;
 
@@ -150,11 +170,12 @@ class Worker final : public CommandSink {
   std::vector<Noted> noted_;
   std::vector<std::string_view> noted_args_;
   RespWriter writer_;
-  int64_t now_ms_ = 0;  // Unix time, fixed for what is run together
+  int64_t now_ms_ = 0;                        // Unix time, fixed for what is run together
   std::vector<std::string_view> batch_args_;  // scratch of RunBatch
   RespWriter batch_writer_;
 
-  std::vector<ShardBatch*> open_batches_;  // by shard: being filled for the connection that is read right now
+  std::vector<ShardBatch*>
+      open_batches_;  // by shard: being filled for the connection that is read right now
   std::vector<ShardId> open_shards_;
   std::vector<ShardBatch*> batch_pool_;
   size_t batches_in_flight_ = 0;
@@ -162,6 +183,7 @@ class Worker final : public CommandSink {
   std::vector<Shard*> local_shards_;
   OwnedTimer expire_timer_;
 
+  std::string password_;
   int64_t paused_until_ms_ = 0;
   bool pause_writes_only_ = false;
   OwnedTimer pause_timer_;

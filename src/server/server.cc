@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/server.h"
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "facade/error_texts.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "helio/net/address.h"
+
+namespace dfly {
+
+Server::Server(ServerOptions options)
+    : options_(std::move(options)),
+      start_time_ms_(helio::UnixMillis()),
+      pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
+  RegisterStringCommands(&commands_);
+  RegisterConnectionCommands(&commands_);
+}
+
+Server::~Server() { Stop(); }
+
+std::string Server::Start() {
+  pool_.Start();
+  const uint32_t num_shards = options_.num_shards != 0 ? options_.num_shards : options_.threads;
+  shards_ = std::make_unique<ShardSet>(&pool_, num_shards, options_.db_count);
+  workers_.resize(pool_.size());
+  connections_of_.resize(pool_.size());
+  pool_.AwaitOnAll([this](helio::Proactor* proactor) {
+    workers_[proactor->index()] = std::make_unique<Worker>(this, proactor);
+    local_worker_ = workers_[proactor->index()].get();
+    local_worker_->SetIdleTimeout(options_.idle_timeout_s);
+    local_worker_->set_password(options_.password);
+  });
+  std::string error = OpenListeners();
+  if (!error.empty()) Stop();
+  return error;
+}
+
+std::string Server::OpenListeners() {
+  std::vector<int> fds;
+  std::string error;
+  auto fail = [&](const std::string& why) {
+    for (int fd : fds) close(fd);
+    return fmt::format("Could not create server listening socket {}", why);
+  };
+  port_ = options_.port;
+  if (options_.port != 0) {
+    for (const std::string& bind : options_.binds) {
+      const bool optional = !bind.empty() && bind[0] == '-';
+      const int fd = helio::ListenTcp(optional ? bind.substr(1) : bind, options_.port,
+                                      options_.backlog, &error);
+      if (fd >= 0) {
+        fds.push_back(fd);
+      } else if (!optional) {
+        return fail(error);
+      } else {
+        LOG(WARNING) << "not listening on " << error;
+      }
+    }
+    if (fds.empty()) return fail("on any address");
+  }
+  if (!options_.unix_socket.empty()) {
+    const int fd = helio::ListenUnix(options_.unix_socket, options_.unix_socket_mode,
+                                     options_.backlog, &error);
+    if (fd < 0) return fail(error);
+    fds.push_back(fd);
+  }
+  pool_.at(0)->Await([&] {
+    for (int fd : fds) {
+      listeners_.push_back(
+          helio::Listener::Open(pool_.at(0), fd, [this](int accepted) { OnAccept(accepted); }));
+    }
+  });
+  return "";
+}
+
+void Server::OnAccept(int fd) {
+  if (connections() >= settings_.maxclients.load(std::memory_order_relaxed)) {
+    rejected_connections_.fetch_add(1, std::memory_order_relaxed);
+    const std::string text = fmt::format("-{}\r\n", kErrMaxClients);
+    [[maybe_unused]] const ssize_t sent =
+        send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(fd);
+    return;
+  }
+  connections_.fetch_add(1, std::memory_order_relaxed);
+  // To the worker that has the fewest, so that closed connections do not leave the rest uneven.
+  const auto least = std::min_element(connections_of_.begin(), connections_of_.end());
+  ++*least;
+  Worker* worker = workers_[static_cast<size_t>(least - connections_of_.begin())].get();
+  worker->proactor().Dispatch([worker, fd, id = NextClientId()] { worker->AddConnection(fd, id); });
+}
+
+void Server::OnConnectionClosed(uint32_t worker) {
+  connections_.fetch_sub(1, std::memory_order_relaxed);
+  pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
+}
+
+void Server::Stop() {
+  if (shards_ == nullptr) return;
+  pool_.at(0)->AwaitFiber("close listeners", [this] {
+    for (auto& listener : listeners_) listener->Close();
+    listeners_.clear();
+  });
+  // A connection that was accepted before may still be on its way to its worker: so until nothing
+  // is left anywhere.
+  uint64_t left = 1;
+  while (left > 0) {
+    AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
+    pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
+    std::atomic<uint64_t> batches{0};
+    AwaitOnWorkers([&](Worker& worker) { batches += worker.batches_in_flight(); });
+    left = connections() + batches;
+  }
+  AwaitOnWorkers([this](Worker& worker) {
+    local_worker_ = nullptr;
+    workers_[worker.index()].reset();
+  });
+  shards_.reset();
+  pool_.Stop();
+}
+
+}  // namespace dfly

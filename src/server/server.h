@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process: threads, shards, workers, listeners.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands/command_table.h"
+#include "engine/shard_set.h"
+#include "facade/connection.h"
+#include "helio/net/listener.h"
+#include "helio/proactor/proactor_pool.h"
+#include "server/settings.h"
+#include "server/worker.h"
+
+namespace dfly {
+
+struct ServerOptions {
+  std::vector<std::string> binds;  // addresses; one that cannot be used is an error, "-addr" is
+                                   // skipped then, as in Redis
+  uint16_t port = 6379;            // 0: no TCP
+  std::string unix_socket;         // empty: none
+  uint32_t unix_socket_mode = 0;
+  int backlog = 511;
+  uint32_t threads = 1;
+  uint32_t num_shards = 0;  // 0: as many as threads
+  int db_count = 16;
+  bool force_epoll = false;
+  std::string password;
+  uint64_t idle_timeout_s = 0;
+  ConnectionLimits limits;
+};
+
+// Owner: the main thread, which calls the constructor, Start and Stop. The rest is for the proactor
+// threads; they read what does not change after Start, and atomics.
+class Server {
+ public:
+  explicit Server(ServerOptions options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Listens and serves. Returns an empty string, or why it cannot.
+  [[nodiscard]] std::string Start();
+  // Stops accepting, closes all connections, and destroys the shards. Blocks.
+  void Stop();
+
+  const ServerOptions& options() const { return options_; }
+  helio::ProactorPool& pool() { return pool_; }
+  ShardSet& shards() { return *shards_; }
+  const CommandTable& commands() const { return commands_; }
+  Settings& settings() { return settings_; }
+  uint16_t port() const { return port_; }
+  int64_t start_time_ms() const { return start_time_ms_; }
+
+  // The calling thread's worker.
+  static Worker* LocalWorker() { return local_worker_; }
+  Worker& worker(uint32_t index) { return *workers_[index]; }
+  // Calls function(Worker&) on every worker's thread, at once, and waits. From a fiber. Suspends.
+  template <typename Function>
+  void AwaitOnWorkers(Function function) {
+    pool_.AwaitOnAll([&](helio::Proactor* proactor) { function(*workers_[proactor->index()]); });
+  }
+
+  const ConnectionLimits& connection_limits() const { return options_.limits; }
+  uint32_t tcp_keepalive_s() const {
+    return settings_.tcp_keepalive_s.load(std::memory_order_relaxed);
+  }
+  bool is_out_of_memory() const {
+    const uint64_t limit = settings_.maxmemory.load(std::memory_order_relaxed);
+    return limit != 0 && shards_->used_bytes() > limit;
+  }
+  uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
+  uint64_t rejected_connections() const {
+    return rejected_connections_.load(std::memory_order_relaxed);
+  }
+  uint64_t NextClientId() { return next_client_id_.fetch_add(1, std::memory_order_relaxed); }
+  void OnConnectionClosed(uint32_t worker);
+
+ private:
+  std::string OpenListeners();
+  void OnAccept(int fd);
+
+  static inline thread_local Worker* local_worker_ = nullptr;
+
+  const ServerOptions options_;
+  const int64_t start_time_ms_;
+  Settings settings_;
+  CommandTable commands_;
+  helio::ProactorPool pool_;
+  std::unique_ptr<ShardSet> shards_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<helio::Listener>> listeners_;  // all on proactor 0
+  uint16_t port_ = 0;
+  std::atomic<uint64_t> next_client_id_{1};
+  std::atomic<uint64_t> connections_{0};
+  std::atomic<uint64_t> rejected_connections_{0};
+  std::vector<uint32_t>
+      connections_of_;  // proactor 0 only: how many each worker was given and has not told closed
+};
+
+// The commands of this layer, each group in its own file.
+void RegisterConnectionCommands(CommandTable* table);
+
+}  // namespace dfly

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CONFIG SET may change and every thread reads.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace dfly {
+
+// Thread: any reads; changed by CONFIG SET. Numbers that stand alone, so relaxed order is enough.
+struct Settings {
+  std::atomic<uint64_t> maxmemory{0};  // bytes of data; 0: no limit
+  std::atomic<uint32_t> maxclients{10'000};
+  std::atomic<uint32_t> tcp_keepalive_s{300};
+};
+
+}  // namespace dfly
