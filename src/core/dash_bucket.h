@@ -50,16 +50,17 @@ struct alignas(sizeof(DashSlot<V>) == 32 ? 64 : 8) DashBucket {
   unsigned FreeSlot() const { return std::countr_one(used); }  // REQUIRES: !is_full()
   uint32_t Own() const { return used & ~static_cast<uint32_t>(guests); }
 
-  // Slots with this fingerprint, used or not.
+  // Slots with this fingerprint, used or not. Bit 15 means nothing: stash_count is compared along.
   uint32_t Match(uint8_t fingerprint) const {
 #if defined(__SSE2__)
-    __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(fingerprints));
+    __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(this));
     __m128i equal = _mm_cmpeq_epi8(all, _mm_set1_epi8(static_cast<char>(fingerprint)));
     return static_cast<uint32_t>(_mm_movemask_epi8(equal));
 #elif defined(__aarch64__)
     static constexpr uint8_t kWeights[16] = {1, 2, 4, 8, 16, 32, 64, 128,
                                              1, 2, 4, 8, 16, 32, 64, 128};
-    uint8x16_t equal = vceqq_u8(vld1q_u8(fingerprints), vdupq_n_u8(fingerprint));
+    uint8x16_t equal =
+        vceqq_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(this)), vdupq_n_u8(fingerprint));
     uint8x16_t bits = vandq_u8(equal, vld1q_u8(kWeights));
     return vaddv_u8(vget_low_u8(bits)) | (static_cast<uint32_t>(vaddv_u8(vget_high_u8(bits))) << 8);
 #else

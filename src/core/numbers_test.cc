@@ -46,9 +46,9 @@ TEST(NumbersTest, ReadsDoublesAsRedisDoes) {
   EXPECT_EQ(ParseDouble("0x10"), 16.0);
   EXPECT_EQ(ParseDouble("inf"), std::numeric_limits<double>::infinity());
   EXPECT_EQ(ParseDouble("-Infinity"), -std::numeric_limits<double>::infinity());
-  for (std::string_view text : {"", " 1", "1 ", "nan", "NaN", "abc", "1.2.3", "1e999", "1e-999"}) {
+  for (std::string_view text : {"", " 1", "1 ", "nan", "NaN", "abc", "1.2.3", "1e999", "1e-400"}) {
     EXPECT_EQ(ParseDouble(text), std::nullopt) << text;
-    if (text != "1e999" && text != "1e-999") {
+    if (text != "1e999" && text != "1e-400") {
       EXPECT_EQ(ParseLongDouble(text), std::nullopt) << text;
     }
   }
@@ -91,7 +91,6 @@ TEST(NumbersTest, DoublesSurviveARoundTrip) {
   for (int i = 0; i < 100000; ++i) {
     auto value = std::bit_cast<double>(static_cast<uint64_t>(random()));
     if (!std::isfinite(value)) continue;
-    if (std::fpclassify(value) == FP_SUBNORMAL) continue;  // strtod calls them out of range
     std::string text = Text(value);
     ASSERT_LE(text.size(), kDoubleTextMax);
     ASSERT_EQ(ParseDouble(text), value) << text;

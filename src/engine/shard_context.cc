@@ -213,6 +213,17 @@ std::optional<uint32_t> ShardContext::IdleSeconds(std::string_view key) const {
   return static_cast<uint16_t>(clock() - it->value.access_clock());
 }
 
+std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {
+  Iterator it = Find(ProbeOf(key));
+  if (!it) return std::nullopt;
+  const size_t key_bytes = it->key.HeapBytes();
+  size_t bytes = sizeof(*it) + key_bytes + it->value.HeapBytes();
+  if (it->key.has_flag(CompactKey::kHasExpire)) {
+    bytes += sizeof(Database::ExpiryTable::Slot) + key_bytes;
+  }
+  return bytes;
+}
+
 void ShardContext::Changed(std::string_view key, std::string_view event) {
   Settle();
   Report(key, event);

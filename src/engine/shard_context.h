@@ -131,7 +131,8 @@ class ShardContext {
     std::optional<int64_t> deadline_ms;  // REQUIRES: not in the past, see SetDeadline
     std::string_view event = "set";
   };
-  // Sets the whole value, whatever the key was, and reports it. Keeps the sticky flag.
+  // Sets the whole value, whatever the key was, and reports it. Keeps the sticky flag. `key` and
+  // `text` must not lie in the table.
   void SetString(std::string_view key, std::string_view text) {
     SetString(key, text, SetOptions());
   }
@@ -156,6 +157,9 @@ class ShardContext {
   std::optional<bool> IsSticky(std::string_view key) const;
   // Seconds since the last access, modulo 65536.
   std::optional<uint32_t> IdleSeconds(std::string_view key) const;
+
+  // Bytes that the key costs: its slot and heap parts, and its deadline's.
+  std::optional<size_t> MemoryUsage(std::string_view key) const;
 
   // A handler that changed a key's value says so once. Accounts the change, removes a collection
   // that became empty, tells whoever wants to know. Handles die if it was empty.

@@ -161,6 +161,16 @@ TEST_F(ShardContextTest, IdleTimeCountsFromTheLastTouch) {
   EXPECT_EQ(cx_.IdleSeconds("none"), std::nullopt);
 }
 
+TEST_F(ShardContextTest, MemoryUsageCountsHeapPartsAndDeadline) {
+  Set("k", "v");
+  EXPECT_EQ(cx_.MemoryUsage("k"), 32u);
+  cx_.SetDeadline("k", now_ms_ + 100);
+  EXPECT_EQ(cx_.MemoryUsage("k"), 56u);
+  Set("k", std::string(1000, 'x'));
+  EXPECT_GE(cx_.MemoryUsage("k"), 1032u);
+  EXPECT_EQ(cx_.MemoryUsage("none"), std::nullopt);
+}
+
 TEST_F(ShardContextTest, StickyFlagStaysUntilTheKeyGoes) {
   Set("k", "v");
   EXPECT_EQ(cx_.IsSticky("k"), false);
