@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real clients: redis-py (its own parser, hiredis, asyncio), redis-cli, redis-benchmark, ioredis."""
+"""Real clients: redis-py (own parser, hiredis, asyncio), redis-cli, redis-benchmark, ioredis."""
 
 import asyncio
 import os
@@ -21,8 +21,13 @@ def needs(tool):
 
 @pytest.fixture(params=[2, 3])
 def client(request, server):
-    c = redis.Redis(host="127.0.0.1", port=server.port, protocol=request.param, socket_timeout=20,
-                    client_name="tester")
+    c = redis.Redis(
+        host="127.0.0.1",
+        port=server.port,
+        protocol=request.param,
+        socket_timeout=20,
+        client_name="tester",
+    )
     yield c
     c.close()
 
@@ -112,8 +117,11 @@ def test_redis_py_asyncio(server, protocol):
 def test_redis_py_with_its_own_parser(server, protocol):
     from redis._parsers import _RESP2Parser, _RESP3Parser
 
-    pool = redis.ConnectionPool(port=server.port, protocol=protocol,
-                                parser_class=_RESP3Parser if protocol == 3 else _RESP2Parser)
+    pool = redis.ConnectionPool(
+        port=server.port,
+        protocol=protocol,
+        parser_class=_RESP3Parser if protocol == 3 else _RESP2Parser,
+    )
     client = redis.Redis(connection_pool=pool)
     client.set("k", b"\r\n" * 1000)
     assert client.get("k") == b"\r\n" * 1000
@@ -148,8 +156,12 @@ def test_redis_cli(server):
 def test_redis_benchmark(server):
     count = "1000" if SANITIZED else "10000"
     common = ["redis-benchmark", "-p", str(server.port), "-n", count, "-q"]
-    for extra in (["-t", "get,set,incr,mset"], ["-t", "get,set", "-P", "16", "-r", "1000"],
-                  ["-t", "ping", "-c", "200"], ["-t", "set", "-d", "10000", "-c", "5"]):
+    for extra in (
+        ["-t", "get,set,incr,mset"],
+        ["-t", "get,set", "-P", "16", "-r", "1000"],
+        ["-t", "ping", "-c", "200"],
+        ["-t", "set", "-d", "10000", "-c", "5"],
+    ):
         output = run_tool(*common, *extra)
         assert "requests per second" in output
         assert "rror" not in output, output
@@ -168,8 +180,13 @@ def ioredis():
     for name in os.listdir(NODE):
         shutil.copy(os.path.join(NODE, name), folder)
     if not os.path.isdir(os.path.join(folder, "node_modules", "ioredis")):
-        p = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--silent"], cwd=folder,
-                           capture_output=True, text=True, timeout=110)
+        p = subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--silent"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=110,
+        )
         if p.returncode != 0:
             pytest.skip(f"npm cannot install ioredis here: {p.stderr.strip()[-200:]}")
     return folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections: PING to QUIT, HELLO and AUTH, CLIENT, inline commands, protocol errors to the letter."""
+"""Connections: PING to QUIT, HELLO, AUTH, CLIENT, inline commands, protocol errors verbatim."""
 
 import socket
 
@@ -35,7 +35,8 @@ def test_select(r):
     assert r.do("SELECT -1") == Error("ERR DB index is out of range")
     assert r.do("SELECT x") == NOT_INT
     assert r.do("SELECT 99999999999999") == Error(
-        "ERR value is out of range, value must between -2147483648 and 2147483647")
+        "ERR value is out of range, value must between -2147483648 and 2147483647"
+    )
     assert r.do("SELECT") == arity("select")
     assert b" db=15 " in r.do("CLIENT INFO")
 
@@ -70,7 +71,11 @@ def test_reset_restores_the_defaults(r):
 
 def test_reset_takes_part_in_a_pipeline(r):
     assert r.pipeline([("SELECT", "2"), ("SET", "k", "v"), ("RESET",), ("EXISTS", "k")]) == [
-        OK, OK, Status("RESET"), 0]
+        OK,
+        OK,
+        Status("RESET"),
+        0,
+    ]
 
 
 def test_hello_describes_the_server_in_both_protocols(r):
@@ -125,10 +130,12 @@ def test_hello_refuses_a_name_with_blanks(r):
 def test_auth_without_a_password_set(r):
     assert r.do("AUTH secret") == Error(
         "ERR AUTH <password> called without any password configured for the default user. Are you"
-        " sure your configuration is correct?")
+        " sure your configuration is correct?"
+    )
     assert r.do("AUTH default anything") == OK
     assert r.do("AUTH nobody x") == Error(
-        "WRONGPASS invalid username-password pair or user is disabled.")
+        "WRONGPASS invalid username-password pair or user is disabled."
+    )
     assert r.do("AUTH") == arity("auth")
     assert r.do("AUTH a b c") == SYNTAX
 
@@ -136,14 +143,24 @@ def test_auth_without_a_password_set(r):
 @pytest.mark.flags(requirepass="s3cret")
 def test_requirepass_guards_everything_but_the_way_in(server):
     with server.connect(auth=False) as r:
-        for line in ("GET k", "PING", "SELECT 0", "CLIENT ID", "COMMAND COUNT", "SHUTDOWN",
-                     "FLUSHALL", "INFO", "CONFIG GET *"):
+        for line in (
+            "GET k",
+            "PING",
+            "SELECT 0",
+            "CLIENT ID",
+            "COMMAND COUNT",
+            "SHUTDOWN",
+            "FLUSHALL",
+            "INFO",
+            "CONFIG GET *",
+        ):
             assert r.do(line) == NOAUTH, line
         hello = r.do("HELLO 3").text.replace("HELLO <proto> AUTH", "HELLO AUTH")  # 7.2, 7.0
         assert hello == (
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO"
             " AUTH <user> <pass> option can be used to authenticate the client and select the RESP"
-            " protocol version at the same time")
+            " protocol version at the same time"
+        )
         # Redis looks the command up and counts its arguments before it asks for a password.
         assert r.do("NOSUCH").text.startswith("ERR unknown command 'NOSUCH'")
         assert r.do("GET") == arity("get")
@@ -167,9 +184,11 @@ def test_requirepass_guards_everything_but_the_way_in(server):
 @pytest.mark.flags(requirepass="s3cret")
 def test_a_stranger_may_not_send_large_requests(server):
     assert closes_with(server, b"*11\r\n") == (
-        b"-ERR Protocol error: unauthenticated multibulk length\r\n")
+        b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+    )
     assert closes_with(server, b"*2\r\n$4\r\nAUTH\r\n$16385\r\n") == (
-        b"-ERR Protocol error: unauthenticated bulk length\r\n")
+        b"-ERR Protocol error: unauthenticated bulk length\r\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +228,8 @@ def test_a_protocol_error_is_told_and_ends_the_connection(server, r, data, error
 def test_a_protocol_error_comes_after_the_replies_before_it(server):
     data = b"".join(encode("SET", f"k{i}", "v") for i in range(100)) + b"*x\r\n"
     assert closes_with(server, data) == (
-        b"+OK\r\n" * 100 + b"-ERR Protocol error: invalid multibulk length\r\n")
+        b"+OK\r\n" * 100 + b"-ERR Protocol error: invalid multibulk length\r\n"
+    )
 
 
 def test_empty_requests_are_ignored(r):
@@ -221,8 +241,10 @@ def test_empty_requests_are_ignored(r):
 def test_inline_commands(r):
     r.send(b"SET k v\r\nGET k\nget    k  \r\n  PING\r\n")
     assert [r.read() for _ in range(4)] == [OK, b"v", b"v", Status("PONG")]
-    r.send(b'SET k "a b\\r\\n\\x41\\"\\\\"\r\nGET k\r\nSET k \'a "b\\\'\'\r\nGET "k"\r\nECHO ""\r\n')
-    assert [r.read() for _ in range(5)] == [OK, b'a b\r\nA"\\', OK, b'a "b\'', b""]
+    r.send(
+        b'SET k "a b\\r\\n\\x41\\"\\\\"\r\nGET k\r\nSET k \'a "b\\\'\'\r\nGET "k"\r\nECHO ""\r\n'
+    )
+    assert [r.read() for _ in range(5)] == [OK, b'a b\r\nA"\\', OK, b"a \"b'", b""]
 
 
 def test_inline_and_multibulk_requests_mix_in_one_pipeline(r):
@@ -233,13 +255,16 @@ def test_inline_and_multibulk_requests_mix_in_one_pipeline(r):
 def test_unknown_commands_quote_the_first_arguments(r):
     assert r.call("nosuch") == Error("ERR unknown command 'nosuch', with args beginning with: ")
     assert r.call("NoSuch", "a", "b c") == Error(
-        "ERR unknown command 'NoSuch', with args beginning with: 'a' 'b c' ")
+        "ERR unknown command 'NoSuch', with args beginning with: 'a' 'b c' "
+    )
     assert r.call("x\r\ny", "a\r\nb") == Error(
-        "ERR unknown command 'x  y', with args beginning with: 'a  b' ")
+        "ERR unknown command 'x  y', with args beginning with: 'a  b' "
+    )
     assert r.call("") == Error("ERR unknown command '', with args beginning with: ")
     long = "x" * 200
     assert r.call(long, long, long).text == (
-        f"ERR unknown command '{long[:128]}', with args beginning with: '{long[:128]}' ")
+        f"ERR unknown command '{long[:128]}', with args beginning with: '{long[:128]}' "
+    )
     many = [str(i) for i in range(100)]
     expected = "ERR unknown command 'nosuch', with args beginning with: "
     shown = ""
@@ -256,7 +281,8 @@ def client_fields(text):
 
 CLIENT_FIELDS_7_0 = (
     "id addr laddr fd name age idle flags db sub psub ssub multi qbuf qbuf-free argv-mem multi-mem"
-    " rbs rbp obl oll omem tot-mem events cmd user redir resp").split()
+    " rbs rbp obl oll omem tot-mem events cmd user redir resp"
+).split()
 CLIENT_FIELDS_7_2 = CLIENT_FIELDS_7_0 + ["lib-name", "lib-ver"]
 
 
@@ -319,7 +345,8 @@ def test_client_setinfo(r):
     assert fields["lib-name"] == "redis-py" and fields["lib-ver"] == "1.2.3"
     assert r.do("CLIENT SETINFO WHAT x") == Error("ERR Unrecognized option 'WHAT'")
     assert r.call("CLIENT", "SETINFO", "LIB-NAME", "a b") == Error(
-        "ERR lib-name cannot contain spaces, newlines or special characters.")
+        "ERR lib-name cannot contain spaces, newlines or special characters."
+    )
     assert r.do("CLIENT SETINFO LIB-NAME") == arity("client|setinfo")
 
 
@@ -374,7 +401,9 @@ def test_killing_oneself_answers_first(server):
 
 
 def test_client_reply_modes(r):
-    r.send(encode("CLIENT", "REPLY", "OFF") + encode("SET", "k", "v") + encode("CLIENT", "REPLY", "ON"))
+    r.send(
+        encode("CLIENT", "REPLY", "OFF") + encode("SET", "k", "v") + encode("CLIENT", "REPLY", "ON")
+    )
     assert r.read() == OK  # only of REPLY ON
     r.send(encode("CLIENT", "REPLY", "SKIP") + encode("SET", "k", "w") + encode("GET", "k"))
     assert r.read() == b"w"

@@ -8,8 +8,8 @@ Not compared, each for its reason:
   RANDOMKEY, OBJECT IDLETIME, TIME, INFO, CLIENT ...   random, or about the process
   SCAN's cursor and order, KEYS' order                 the table's own; compared as sets elsewhere
   OBJECT ENCODING after APPEND, SETRANGE, ...          an optimisation that ours need not copy
-  TTL and PTTL of relative deadlines                   two servers, two clocks; EXPIRETIME of absolute
-                                                       deadlines is compared
+  TTL and PTTL of relative deadlines                   two servers, two clocks; EXPIRETIME of
+                                                       absolute deadlines is compared
 """
 
 import os
@@ -25,12 +25,58 @@ pytestmark = [pytest.mark.sanitized]
 
 COMMANDS = int(os.environ.get("DFLY_DIFF_COMMANDS", "1000" if SANITIZED else "6000"))
 
-INTS = [b"0", b"1", b"-1", b"2", b"7", b"100", b"-100", b"9223372036854775807", b"4294967296",
-        b"-9223372036854775808", b"9223372036854775808", b"-9223372036854775809", b"+1", b"01",
-        b" 1", b"1 ", b"", b"1.5", b"abc", b"-0", b"99999999999999999999", b"1e3", b"0x1f"]
-FLOATS = [b"0", b"0.1", b"-0.1", b"1.5", b"3", b"1e3", b"-1e-3", b"5.0e2", b"1e17", b"123456789.125",
-          b"inf", b"-inf", b"nan", b"", b"abc", b" 1", b"1 ", b"1e400", b"0x1p3", b"1e-20", b".5",
-          b"5.", b"+2", b"--1", b"12345678901234567890"]
+INTS = [
+    b"0",
+    b"1",
+    b"-1",
+    b"2",
+    b"7",
+    b"100",
+    b"-100",
+    b"9223372036854775807",
+    b"4294967296",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"-9223372036854775809",
+    b"+1",
+    b"01",
+    b" 1",
+    b"1 ",
+    b"",
+    b"1.5",
+    b"abc",
+    b"-0",
+    b"99999999999999999999",
+    b"1e3",
+    b"0x1f",
+]
+FLOATS = [
+    b"0",
+    b"0.1",
+    b"-0.1",
+    b"1.5",
+    b"3",
+    b"1e3",
+    b"-1e-3",
+    b"5.0e2",
+    b"1e17",
+    b"123456789.125",
+    b"inf",
+    b"-inf",
+    b"nan",
+    b"",
+    b"abc",
+    b" 1",
+    b"1 ",
+    b"1e400",
+    b"0x1p3",
+    b"1e-20",
+    b".5",
+    b"5.",
+    b"+2",
+    b"--1",
+    b"12345678901234567890",
+]
 FAR = [b"33177117420", b"33177117421", b"33177117422"]
 FAR_MS = [b"33177117420001", b"33177117420002", b"33177117420500", b"33177117421999"]
 
@@ -93,11 +139,18 @@ class Grammar:
         return rng.choice([b"a", b"hello", b"x" * 15, b"y" * 17, b"long " * 10, b"v"])
 
     def small(self):
-        return b"%d" % self.rng.randrange(-20, 40) if self.rng.random() < 0.85 else self.rng.choice(INTS)
+        return (
+            b"%d" % self.rng.randrange(-20, 40)
+            if self.rng.random() < 0.85
+            else self.rng.choice(INTS)
+        )
 
     def offset(self):
-        return b"%d" % self.rng.randrange(0, 60) if self.rng.random() < 0.85 else self.rng.choice(
-            [i for i in INTS if i != b"4294967296"])
+        return (
+            b"%d" % self.rng.randrange(0, 60)
+            if self.rng.random() < 0.85
+            else self.rng.choice([i for i in INTS if i != b"4294967296"])
+        )
 
     def expire_option(self, extra=()):
         rng = self.rng
@@ -107,16 +160,21 @@ class Grammar:
         if kind in (1, 2):
             return [b"PXAT", rng.choice(FAR_MS)]
         if kind == 3:
-            return [rng.choice([b"EX", b"PX", b"EXAT", b"PXAT"]),
-                    rng.choice([b"0", b"-1", b"abc", b"", b"9223372036854775807", b"1.0"])]
+            return [
+                rng.choice([b"EX", b"PX", b"EXAT", b"PXAT"]),
+                rng.choice([b"0", b"-1", b"abc", b"", b"9223372036854775807", b"1.0"]),
+            ]
         if kind == 4:
             return [rng.choice([b"EX", b"PX", b"NX ", b"WHAT", b""])]
         return [rng.choice([b"NX", b"XX", b"GET", b"KEEPTTL", b"nx", b"Get", *extra])]
 
     def conditions(self):
         rng = self.rng
-        return rng.choices([b"NX", b"XX", b"GT", b"LT", b"gt", b"WHAT"], weights=[4, 4, 4, 4, 2, 1],
-                           k=rng.choice([0, 0, 1, 1, 2]))
+        return rng.choices(
+            [b"NX", b"XX", b"GT", b"LT", b"gt", b"WHAT"],
+            weights=[4, 4, 4, 4, 2, 1],
+            k=rng.choice([0, 0, 1, 1, 2]),
+        )
 
     def command(self):
         while True:
@@ -182,7 +240,11 @@ class Grammar:
         lambda g: [b"SELECT", g.rng.choice([b"0", b"0", b"0", b"1", b"16", b"-1", b"x", b""])],
         lambda g: [b"OBJECT", g.rng.choice([b"REFCOUNT", b"WHAT", b"help "]), b"missing"],
         lambda g: [b"OBJECT", b"FREQ", g.key()],
-        lambda g: [g.rng.choice([b"NOSUCH", b"GETT", b"", b"set ", b"g\r\net"]), g.value(), g.key()],
+        lambda g: [
+            g.rng.choice([b"NOSUCH", b"GETT", b"", b"set ", b"g\r\net"]),
+            g.value(),
+            g.key(),
+        ],
         lambda g: [b"CLIENT", g.rng.choice([b"SETNAME", b"GETNAME", b"WHAT"]), g.value()],
         lambda g: [b"KEYS", g.rng.choice([b"nothing*", b"", b"k[", b"\\"])],
         lambda g: [b"SCAN", g.rng.choice([b"x", b"", b"-"]), b"COUNT", g.small()],
@@ -242,10 +304,15 @@ def test_replies_equal_those_of_redis_server_byte_for_byte(pair, protocol, depth
             for i, command in enumerate(commands):
                 got, expected = ours.read_raw(), reference.read_raw()
                 if comparable(command, got) != comparable(command, expected):
-                    about = [h for h in history[: len(history) - depth + i + 1]
-                             if len(command) > 1 and command[1] in h[1:]]
-                    pytest.fail(f"{command}\n  ours: {got!r}\n redis: {expected!r}\n"
-                                f"same key before: {about[-12:]}")
+                    about = [
+                        h
+                        for h in history[: len(history) - depth + i + 1]
+                        if len(command) > 1 and command[1] in h[1:]
+                    ]
+                    pytest.fail(
+                        f"{command}\n  ours: {got!r}\n redis: {expected!r}\n"
+                        f"same key before: {about[-12:]}"
+                    )
         for db in (0, 1):
             assert data_set(ours, db) == data_set(reference, db)
             for key in data_set(reference, db):
@@ -256,9 +323,25 @@ def test_replies_equal_those_of_redis_server_byte_for_byte(pair, protocol, depth
                 assert relative or got == expected, key
 
 
-INLINE = [b"GET k0", b"SET k0 v", b"  SET   k1  'a b'  ", b'SET k2 "\\x41\\n\\t\\"q\\""', b"", b" ",
-          b"'GET' k2", b'"" x', b"ECHO ''", b"PING", b"ECHO a\\b", b"SET k3 'it\\'s'", b"NOSUCH a b",
-          b"\t PING \t", b"SET k4 \"a\\x4\"", b"ECHO \"\\z\"", b"ECHO 'a\\n'"]
+INLINE = [
+    b"GET k0",
+    b"SET k0 v",
+    b"  SET   k1  'a b'  ",
+    b'SET k2 "\\x41\\n\\t\\"q\\""',
+    b"",
+    b" ",
+    b"'GET' k2",
+    b'"" x',
+    b"ECHO ''",
+    b"PING",
+    b"ECHO a\\b",
+    b"SET k3 'it\\'s'",
+    b"NOSUCH a b",
+    b"\t PING \t",
+    b'SET k4 "a\\x4"',
+    b'ECHO "\\z"',
+    b"ECHO 'a\\n'",
+]
 
 
 def test_inline_commands_are_read_as_redis_server_reads_them(pair):
@@ -278,9 +361,18 @@ def test_inline_commands_are_read_as_redis_server_reads_them(pair):
 
 
 def broken_request(rng):
-    base = bytearray(rng.choice([
-        encode("SET", "k", "value"), encode("GET", "k"), b"*1\r\n$4\r\nPING\r\n", b"PING\r\n",
-        b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$10\r\n0123456789\r\n", b"SET k 'v'\r\n"]))
+    base = bytearray(
+        rng.choice(
+            [
+                encode("SET", "k", "value"),
+                encode("GET", "k"),
+                b"*1\r\n$4\r\nPING\r\n",
+                b"PING\r\n",
+                b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$10\r\n0123456789\r\n",
+                b"SET k 'v'\r\n",
+            ]
+        )
+    )
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(base))
         kind = rng.randrange(3)

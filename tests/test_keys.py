@@ -48,8 +48,17 @@ def test_ttl_rounds_to_the_nearest_second(r):
     assert r.do("TTL k") == 2
 
 
-@pytest.mark.parametrize("line", ["EXPIRE k 0", "EXPIRE k -1", "PEXPIRE k -100", "EXPIREAT k 1",
-                                  "PEXPIREAT k 1", "EXPIRE k -9223372036854775"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "EXPIRE k 0",
+        "EXPIRE k -1",
+        "PEXPIRE k -100",
+        "EXPIREAT k 1",
+        "PEXPIREAT k 1",
+        "EXPIRE k -9223372036854775",
+    ],
+)
 def test_a_deadline_in_the_past_removes_the_key_at_once(r, line):
     r.do("SET k v")
     assert r.do(line) == 1
@@ -88,10 +97,14 @@ def test_expire_conditions(r):
         ("EXPIRE k 9223372036854775", "ERR invalid expire time in 'expire' command"),
         ("PEXPIRE k 9223372036854775807", "ERR invalid expire time in 'pexpire' command"),
         ("EXPIREAT k 9223372036854775807", "ERR invalid expire time in 'expireat' command"),
-        ("EXPIRE k 100 NX XX",
-         "ERR NX and XX, GT or LT options at the same time are not compatible"),
-        ("EXPIRE k 100 NX GT",
-         "ERR NX and XX, GT or LT options at the same time are not compatible"),
+        (
+            "EXPIRE k 100 NX XX",
+            "ERR NX and XX, GT or LT options at the same time are not compatible",
+        ),
+        (
+            "EXPIRE k 100 NX GT",
+            "ERR NX and XX, GT or LT options at the same time are not compatible",
+        ),
         ("EXPIRE k 100 GT LT", "ERR GT and LT options at the same time are not compatible"),
         ("EXPIRE k 100 AB", "ERR Unsupported option AB"),
         ("PEXPIREAT k 100 nx ab", "ERR Unsupported option ab"),
@@ -128,10 +141,12 @@ def test_expire_conditions(r):
         ("OBJECT ENCODING", arity("object|encoding").text),
         ("OBJECT ENCODING a b", arity("object|encoding").text),
         ("OBJECT IDLETIME", arity("object|idletime").text),
-        ("OBJECT FREQ k",
-         "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note"
-         " that when switching between policies at runtime LRU and LFU data will take some time to"
-         " adjust."),
+        (
+            "OBJECT FREQ k",
+            "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note"
+            " that when switching between policies at runtime LRU and LFU data will take some time"
+            " to adjust.",
+        ),
     ],
 )
 def test_an_error_is_worded_as_in_redis_and_changes_nothing(r, line, error):
@@ -146,8 +161,14 @@ def test_type_and_object_encoding_of_strings(r):
     assert r.raw("TYPE", "k") == b"+none\r\n"
     r.do("SET k v")
     assert r.raw("TYPE", "k") == b"+string\r\n"
-    for value, encoding in (("123", b"int"), ("-9223372036854775808", b"int"), ("abc", b"embstr"),
-                            ("007", b"embstr"), ("x" * 44, b"embstr"), ("x" * 45, b"raw")):
+    for value, encoding in (
+        ("123", b"int"),
+        ("-9223372036854775808", b"int"),
+        ("abc", b"embstr"),
+        ("007", b"embstr"),
+        ("x" * 44, b"embstr"),
+        ("x" * 45, b"raw"),
+    ):
         r.call("SET", "k", value)
         assert r.do("OBJECT ENCODING k") == encoding, value
 
@@ -236,7 +257,10 @@ def scan_all(r, *options):
 
 def fill(r, count, prefix="key:"):
     for begin in range(0, count, 1000):
-        r.call("MSET", *[x for i in range(begin, min(begin + 1000, count)) for x in (f"{prefix}{i}", i)])
+        r.call(
+            "MSET",
+            *[x for i in range(begin, min(begin + 1000, count)) for x in (f"{prefix}{i}", i)],
+        )
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, 1000, 20000])
@@ -294,7 +318,9 @@ def test_scan_survives_a_flush_in_the_middle(r):
     assert cursor == b"0"
 
 
-@pytest.mark.parametrize("cursor", ["1", "12345678901", "18446744073709551615", "9223372036854775808"])
+@pytest.mark.parametrize(
+    "cursor", ["1", "12345678901", "18446744073709551615", "9223372036854775808"]
+)
 def test_scan_takes_any_cursor_without_harm(r, cursor):
     fill(r, 100)
     reply = r.call("SCAN", cursor, "COUNT", "10")

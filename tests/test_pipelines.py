@@ -46,10 +46,12 @@ class Model:
         if kind == 6:
             keys = [self.key() for _ in range(rng.randint(1, 6))]
             return encode("MGET", *keys), b"*%d\r\n" % len(keys) + b"".join(
-                bulk(self.strings.get(k)) for k in keys)
+                bulk(self.strings.get(k)) for k in keys
+            )
         if kind == 7:
             return encode("NOSUCH"), (
-                b"-ERR unknown command 'NOSUCH', with args beginning with: \r\n")
+                b"-ERR unknown command 'NOSUCH', with args beginning with: \r\n"
+            )
         value = self.strings[key] = self.strings.get(key, b"") + b"xyz"
         return encode("APPEND", key, b"xyz"), b":%d\r\n" % len(value)
 

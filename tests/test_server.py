@@ -45,8 +45,12 @@ def test_command_info_describes_each_command_as_redis_does(r):
     replies = r.call("COMMAND", "INFO", *expected)
     for name, row in zip(expected, replies):
         flags = {f.text for f in row[2]} - ignored
-        assert (row[0].decode(), row[1], flags, row[3], row[4], row[5]) == (name, *expected[name][:1],
-                expected[name][1], *expected[name][2:]), name
+        assert (row[0].decode(), row[1], flags, row[3], row[4], row[5]) == (
+            name,
+            *expected[name][:1],
+            expected[name][1],
+            *expected[name][2:],
+        ), name
         assert len(row) == 10
 
 
@@ -60,7 +64,8 @@ def test_every_command_of_this_server_is_listed(r):
     names = set(r.do("COMMAND LIST"))
     assert {name.encode() for name in OURS} <= names
     assert set(r.do("COMMAND LIST FILTERBY PATTERN get*")) <= {
-        name for name in names if name.startswith(b"get")}
+        name for name in names if name.startswith(b"get")
+    }
     assert b"get" in r.do("COMMAND LIST FILTERBY PATTERN ge*")
     assert b"get" in r.do("COMMAND LIST FILTERBY ACLCAT string")
     assert r.do("COMMAND LIST FILTERBY MODULE nosuch") == []
@@ -86,7 +91,8 @@ def test_command_getkeys(r):
     assert r.do("COMMAND GETKEYS PING x") == Error("ERR The command has no key arguments")
     assert r.do("COMMAND GETKEYS nosuch k") == Error("ERR Invalid command specified")
     assert r.do("COMMAND GETKEYS GET a b") == Error(
-        "ERR Invalid number of arguments specified for command")
+        "ERR Invalid number of arguments specified for command"
+    )
     assert r.do("COMMAND GETKEYS") == arity("command|getkeys")
     assert r.do("COMMAND WHAT") == Error("ERR unknown subcommand 'WHAT'. Try COMMAND HELP.")
 
@@ -103,9 +109,20 @@ def test_config_get_matches_patterns(r, r3):
     assert {b"maxmemory", b"maxmemory-policy"} <= set(config(r, "maxmemory*"))
     assert config(r, "nosuch") == {}
     assert r.do("CONFIG GET nosuch maxmemory timeout") in (
-        [b"maxmemory", b"0", b"timeout", b"0"], [b"timeout", b"0", b"maxmemory", b"0"])
-    for name in ("port", "bind", "timeout", "maxclients", "save", "appendonly", "requirepass",
-                 "tcp-keepalive", "proto-max-bulk-len"):
+        [b"maxmemory", b"0", b"timeout", b"0"],
+        [b"timeout", b"0", b"maxmemory", b"0"],
+    )
+    for name in (
+        "port",
+        "bind",
+        "timeout",
+        "maxclients",
+        "save",
+        "appendonly",
+        "requirepass",
+        "tcp-keepalive",
+        "proto-max-bulk-len",
+    ):
         assert config(r, name), name
     assert isinstance(r3.do("CONFIG GET maxmemory"), Map)
     assert r.do("CONFIG GET") == arity("config|get")
@@ -126,13 +143,18 @@ def test_config_set_changes_what_may_be_changed(r):
 @pytest.mark.flags()
 def test_config_set_refuses_and_changes_nothing(r):
     assert r.do("CONFIG SET nosuch 1") == Error(
-        "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'")
+        "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"
+    )
     assert r.do("CONFIG SET timeout x").text.startswith(
-        "ERR CONFIG SET failed (possibly related to argument 'timeout') - ")
+        "ERR CONFIG SET failed (possibly related to argument 'timeout') - "
+    )
     assert r.do("CONFIG SET databases 3") == Error(
-        "ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config")
+        "ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable"
+        " config"
+    )
     assert r.do("CONFIG SET timeout 5 nosuch 1") == Error(
-        "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'")
+        "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'"
+    )
     assert r.do("CONFIG SET timeout 5 timeout 6").text.startswith("ERR CONFIG SET failed")
     assert r.do("CONFIG SET timeout") == arity("config|set")
     assert config(r, "timeout") == {b"timeout": b"0"}
@@ -159,16 +181,16 @@ def test_config_resetstat_and_rewrite(r):
 
 INFO_FIELDS = {
     "server": "redis_version redis_mode os arch_bits process_id run_id tcp_port uptime_in_seconds"
-              " uptime_in_days executable multiplexing_api",
+    " uptime_in_days executable multiplexing_api",
     "clients": "connected_clients blocked_clients maxclients",
     "memory": "used_memory used_memory_human used_memory_rss used_memory_rss_human used_memory_peak"
-              " used_memory_peak_human maxmemory maxmemory_human maxmemory_policy"
-              " total_system_memory mem_fragmentation_ratio",
+    " used_memory_peak_human maxmemory maxmemory_human maxmemory_policy"
+    " total_system_memory mem_fragmentation_ratio",
     "persistence": "loading rdb_changes_since_last_save rdb_bgsave_in_progress rdb_last_save_time"
-                   " rdb_last_bgsave_status aof_enabled",
+    " rdb_last_bgsave_status aof_enabled",
     "stats": "total_connections_received total_commands_processed instantaneous_ops_per_sec"
-             " total_net_input_bytes total_net_output_bytes rejected_connections expired_keys"
-             " evicted_keys keyspace_hits keyspace_misses total_error_replies",
+    " total_net_input_bytes total_net_output_bytes rejected_connections expired_keys"
+    " evicted_keys keyspace_hits keyspace_misses total_error_replies",
     "replication": "role connected_slaves master_replid master_repl_offset",
     "cpu": "used_cpu_sys used_cpu_user",
     "cluster": "cluster_enabled",
@@ -212,7 +234,9 @@ def test_info_sections_can_be_chosen(r, r3):
         assert b"cmdstat_info:calls=" in r.call("INFO", section) or section == "commandstats"
     r.do("GET k")
     line = r.info("commandstats")["cmdstat_get"]
-    assert re.match(r"calls=\d+,usec=\d+,usec_per_call=[\d.]+,rejected_calls=\d+,failed_calls=\d+", line)
+    assert re.match(
+        r"calls=\d+,usec=\d+,usec_per_call=[\d.]+,rejected_calls=\d+,failed_calls=\d+", line
+    )
 
 
 @pytest.mark.flags()

@@ -16,8 +16,15 @@ import time
 import pytest
 
 from harness.resp import OK, Error, RespSocket, Status
-from harness.server import (BINARY, REFERENCE, SANITIZED, Server, configuration_flags,
-                            only_dragonfly, wait_until)
+from harness.server import (
+    BINARY,
+    REFERENCE,
+    SANITIZED,
+    Server,
+    configuration_flags,
+    only_dragonfly,
+    wait_until,
+)
 
 MATRIX = pytest.mark.matrix
 
@@ -31,7 +38,8 @@ def raise_descriptors():
 @pytest.mark.skipif(SANITIZED, reason="sanitizers have threads of their own")
 def test_a_thousand_idle_connections_cause_at_most_five_wakeups_a_second(server, r):
     """Counts context switches of all threads over windows of three seconds. The window is the
-    measurement, not a wait for something to happen; the best of three forgives the machine's noise."""
+    measurement, not a wait for something to happen; the best of three forgives the machine's noise.
+    """
     held = [RespSocket(server.address) for _ in range(1000)]
     try:
         for c in held:
@@ -133,11 +141,14 @@ def refuse_io_uring(error):
     return apply
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64"), reason="numbers of system calls")
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "aarch64"), reason="numbers of system calls"
+)
 @pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
 def test_without_io_uring_the_server_uses_epoll_and_says_so_once(start_server, error):
-    server = start_server(preexec_fn=refuse_io_uring(error),
-                          **({} if REFERENCE else {"proactor_threads": 4}))
+    server = start_server(
+        preexec_fn=refuse_io_uring(error), **({} if REFERENCE else {"proactor_threads": 4})
+    )
     with server.connect() as r:
         assert r.call("SET", "k", "v") == OK
         assert r.info("server")["multiplexing_api"] == "epoll"
@@ -201,8 +212,10 @@ def cgroup_limits():
     if os.path.exists(f"{root}/cgroup.controllers"):
         return [(root, [("memory.max", memory), ("cpu.max", f"{half_a_core} 100000")])]
     if os.path.exists(f"{root}/memory/cgroup.procs") and os.path.exists(f"{root}/cpu/cgroup.procs"):
-        return [(f"{root}/memory", [("memory.limit_in_bytes", memory)]),
-                (f"{root}/cpu", [("cpu.cfs_quota_us", str(half_a_core))])]
+        return [
+            (f"{root}/memory", [("memory.limit_in_bytes", memory)]),
+            (f"{root}/cpu", [("cpu.cfs_quota_us", str(half_a_core))]),
+        ]
     pytest.skip("no cgroup controllers for memory and cpu here")
 
 

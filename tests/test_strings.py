@@ -18,7 +18,9 @@ def test_get_of_a_missing_key_is_null(r, r3):
     assert r3.raw("GET", "nope") == b"_\r\n"
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 14, 15, 16, 17, 18, 31, 32, 33, 44, 45, 100, 4096, 70000])
+@pytest.mark.parametrize(
+    "size", [0, 1, 7, 14, 15, 16, 17, 18, 31, 32, 33, 44, 45, 100, 4096, 70000]
+)
 def test_any_bytes_come_back_as_they_were_set(r, size):
     for value in (b"a" * size, bytes(i % 256 for i in range(size)), b"\r\n" * (size // 2)):
         assert r.call("SET", "k", value) == OK
@@ -32,8 +34,27 @@ def test_any_bytes_come_back_as_they_were_set(r, size):
 
 @pytest.mark.parametrize(
     "text",
-    ["0", "-0", "1", "-1", "007", "+7", " 7", "7 ", "9223372036854775807", "-9223372036854775808",
-     "9223372036854775808", "-9223372036854775809", "1.0", "1e3", "0x10", "", "-", "00", "-00"],
+    [
+        "0",
+        "-0",
+        "1",
+        "-1",
+        "007",
+        "+7",
+        " 7",
+        "7 ",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "1.0",
+        "1e3",
+        "0x10",
+        "",
+        "-",
+        "00",
+        "-00",
+    ],
 )
 def test_texts_that_look_like_numbers_keep_their_bytes(r, text):
     r.call("SET", "k", text)
@@ -143,10 +164,11 @@ def test_set_with_a_deadline_in_the_past_leaves_no_key(r):
         ("STRLEN a b", arity("strlen").text),
         ("SETRANGE k -1 v", "ERR offset is out of range"),
         ("SETRANGE k x v", NOT_INT.text),
-        ("SETRANGE k 536870912 v",
-         "ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
-        ("SETRANGE k 9223372036854775807 v",
-         "ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+        ("SETRANGE k 536870912 v", "ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
+        (
+            "SETRANGE k 9223372036854775807 v",
+            "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+        ),
         ("SETRANGE k 1", arity("setrange").text),
         ("GETRANGE k a 1", NOT_INT.text),
         ("GETRANGE k 1 b", NOT_INT.text),
@@ -325,8 +347,24 @@ def test_incr_overflow_is_refused_and_changes_nothing(r):
     assert r.do("GET k") == str(INT64_MIN).encode()
 
 
-@pytest.mark.parametrize("text", ["", " ", "1 ", " 1", "+1", "01", "-0", "1.0", "abc",
-                                  "9223372036854775808", "-9223372036854775809", "\0", "1\0"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "1 ",
+        " 1",
+        "+1",
+        "01",
+        "-0",
+        "1.0",
+        "abc",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "\0",
+        "1\0",
+    ],
+)
 def test_incr_refuses_what_is_no_canonical_integer(r, text):
     r.call("SET", "k", text)
     assert r.do("INCR k") == NOT_INT
@@ -336,11 +374,20 @@ def test_incr_refuses_what_is_no_canonical_integer(r, text):
 @pytest.mark.parametrize(
     "start,by,result",
     [
-        (None, "1.5", "1.5"), ("10.50", "0.1", "10.6"), ("5.0e3", "2.0e2", "5200"),
-        ("0", "-1.1", "-1.1"), ("1", "1", "2"), ("3.0", "1.00000000000000001", "4.00000000000000001"),
-        ("0.1", "0.2", "0.3"), ("1e5", "0", "100000"), ("1", "1e20", "100000000000000000000"),
-        ("0", "1e-10", "0.0000000001"), ("0", "0x10", "16"), ("-0", "0", None),
-        ("0", "1e-17", "0.00000000000000001"), ("0", "1e-18", "0"),
+        (None, "1.5", "1.5"),
+        ("10.50", "0.1", "10.6"),
+        ("5.0e3", "2.0e2", "5200"),
+        ("0", "-1.1", "-1.1"),
+        ("1", "1", "2"),
+        ("3.0", "1.00000000000000001", "4.00000000000000001"),
+        ("0.1", "0.2", "0.3"),
+        ("1e5", "0", "100000"),
+        ("1", "1e20", "100000000000000000000"),
+        ("0", "1e-10", "0.0000000001"),
+        ("0", "0x10", "16"),
+        ("-0", "0", None),
+        ("0", "1e-17", "0.00000000000000001"),
+        ("0", "1e-18", "0"),
     ],
 )
 def test_incrbyfloat_prints_the_shortest_decimal(r, start, by, result):
@@ -434,9 +481,23 @@ def make_list(r):
 
 @pytest.mark.parametrize(
     "line",
-    ["GET other", "GETSET other v", "GETDEL other", "GETEX other", "APPEND other v", "STRLEN other",
-     "SETRANGE other 0 v", "GETRANGE other 0 1", "SUBSTR other 0 1", "INCR other", "DECR other",
-     "INCRBY other 1", "DECRBY other 1", "INCRBYFLOAT other 1", "SET other v GET"],
+    [
+        "GET other",
+        "GETSET other v",
+        "GETDEL other",
+        "GETEX other",
+        "APPEND other v",
+        "STRLEN other",
+        "SETRANGE other 0 v",
+        "GETRANGE other 0 1",
+        "SUBSTR other 0 1",
+        "INCR other",
+        "DECR other",
+        "INCRBY other 1",
+        "DECRBY other 1",
+        "INCRBYFLOAT other 1",
+        "SET other v GET",
+    ],
 )
 def test_a_key_of_another_type_is_refused_and_left_alone(r, line):
     make_list(r)

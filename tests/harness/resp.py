@@ -64,7 +64,7 @@ def encode(*args):
 
 
 class RespSocket:
-    """One connection. `timeout` bounds every wait, so a lost reply fails the test and never hangs it."""
+    """One connection. `timeout` bounds every wait: a lost reply fails the test, it never hangs."""
 
     def __init__(self, address, timeout=20.0, rcvbuf=None):
         """`address`: (host, port), or the path of a unix socket."""
@@ -219,5 +219,7 @@ class RespSocket:
         """INFO as a dict of strings."""
         text = self.call("INFO", *([section] if section else []))
         text = text.text if isinstance(text, Verbatim) else text.decode()
-        pairs = (line.split(":", 1) for line in text.split("\r\n") if ":" in line and line[0] != "#")
+        pairs = (
+            line.split(":", 1) for line in text.split("\r\n") if ":" in line and line[0] != "#"
+        )
         return dict(pairs)

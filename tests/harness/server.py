@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the server under test, or redis-server as the reference, and judges how it ended.
 
-    DFLY_BINARY=path    the binary to test; default build/release/dragonfly
-    REFERENCE=redis     test redis-server instead, so that the tests check themselves
-    DFLY_MATRIX=small   one configuration instead of four for the tests marked `matrix`
+DFLY_BINARY=path    the binary to test; default build/release/dragonfly
+REFERENCE=redis     test redis-server instead, so that the tests check themselves
+DFLY_MATRIX=small   one configuration instead of four for the tests marked `matrix`
 """
 
 import os
@@ -111,7 +111,11 @@ class Server:
             return line
         line = [BINARY, "--logtostderr"]
         for name, value in flags.items():
-            value = {True: "true", False: "false"}.get(value, value) if value is True or value is False else value
+            value = (
+                {True: "true", False: "false"}.get(value, value)
+                if value is True or value is False
+                else value
+            )
             line.append(f"--{name}={value}")
         return line
 

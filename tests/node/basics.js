@@ -6,7 +6,8 @@ const assert = require("node:assert");
 const Redis = require("ioredis");
 
 async function main() {
-  const redis = new Redis({ port: Number(process.argv[2]), host: "127.0.0.1", retryStrategy: null });
+  const port = Number(process.argv[2]);
+  const redis = new Redis({ port, host: "127.0.0.1", retryStrategy: null });
   await new Promise((resolve, reject) => {
     redis.once("ready", resolve);
     redis.once("error", reject);
@@ -28,7 +29,9 @@ async function main() {
   });
 
   const seen = new Set();
-  for await (const keys of redis.scanStream({ match: "p*", count: 100 })) keys.forEach((k) => seen.add(k));
+  for await (const keys of redis.scanStream({ match: "p*", count: 100 })) {
+    keys.forEach((k) => seen.add(k));
+  }
   assert.strictEqual(seen.size, 1000);
   assert.strictEqual(await redis.quit(), "OK");
 }
