@@ -17,7 +17,10 @@ remove=0
 if [[ -z $work ]]; then work=$(mktemp -d); remove=1; fi
 server=
 cleanup() {
-  if [[ -n $server ]]; then kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; fi
+  if [[ -n $server ]]; then
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+  fi
   for stage in build run; do
     umount "$work/$stage/proc" 2>/dev/null || true
     umount "$work/$stage/dev" 2>/dev/null || true
@@ -46,7 +49,9 @@ mkdir -p "$work/build/src"
 tar -C "$root" --exclude=./build --exclude=./.git -cf - . | tar -C "$work/build/src" -xf -
 inside build /src/tools/install_deps.sh build
 # The Dockerfile's own lines, so that this tries them and no copy of them.
-run_line() { sed -n "/^$1/,/[^\\\\]\$/p" "$root/docker/Dockerfile" | grep -v '^ *#' | sed '1s/^RUN //'; }
+run_line() {
+  sed -n "/^$1/,/[^\\\\]\$/p" "$root/docker/Dockerfile" | sed '1s/^RUN //'
+}
 (cd /; run_line 'RUN tools\/build.sh') >"$work/build/src/.stage.sh"
 inside build sh -ec 'cd /src && . ./.stage.sh'
 rm -f "$work/build/src/.stage.sh"

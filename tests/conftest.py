@@ -36,9 +36,9 @@ class SharedServers:
         return server
 
     def drop(self, server):
-        for name, known in list(self.by_name.items()):
-            if known is server:
-                del self.by_name[name]
+        """After a failure: the next test gets a new server, and this one's end is not judged."""
+        self.by_name = {name: s for name, s in self.by_name.items() if s is not server}
+        server.kill()
 
     def stop_all(self):
         servers, self.by_name = list(self.by_name.values()), {}
@@ -46,6 +46,17 @@ class SharedServers:
             if server.is_alive():
                 server.stop()
                 shutil.rmtree(server.dir, ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Shows the server's log below a failure, and lets the fixtures know that there was one."""
+    report = (yield).get_result()
+    if report.when == "call" and report.failed:
+        item.call_failed = True
+        server = item.funcargs.get("server")
+        if server is not None:
+            report.sections.append((f"end of {server.log_path}", server.log_tail()))
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +106,8 @@ def server(request, configuration, shared_servers, start_server):
     except AssertionError:
         shared_servers.drop(server)
         raise
+    if getattr(request.node, "call_failed", False):
+        shared_servers.drop(server)
 
 
 @pytest.fixture

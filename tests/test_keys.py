@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness.resp import NOT_INT, OK, SYNTAX, Error, Status, arity
-from harness.server import REFERENCE, only_dragonfly, wait_until
+from harness.server import REFERENCE, SANITIZED, SLOWNESS, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
@@ -342,6 +342,14 @@ def test_dbsize_counts(r):
     r.do("SET key:1 again")
     r.do("DEL key:2")
     assert r.do("DBSIZE") == 499
+
+
+def test_dbsize_takes_no_longer_for_many_keys(r):
+    count = 20_000 if SANITIZED else 300_000
+    assert r.call("DEBUG", "POPULATE", count) == OK
+    begin = time.monotonic()
+    assert r.pipeline([("DBSIZE",)] * 1000) == [count] * 1000
+    assert time.monotonic() - begin < 2 * SLOWNESS  # walking the keys would take minutes
 
 
 @pytest.mark.parametrize("mode", [[], ["SYNC"], ["ASYNC"], ["sync"]])

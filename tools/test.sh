@@ -40,6 +40,13 @@ step() {
   [[ $outcome == ok ]]
 }
 
+# The thread sanitizer of g++ 12 and 13 cannot place its shadow in a more random address space.
+wrapper() {
+  local bits
+  bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)
+  if [[ $1 == tsan && $bits -gt 28 ]] && setarch -R true 2>/dev/null; then echo "setarch -R"; fi
+}
+
 unit_tests() {
   local preset=$1
   # The thread sanitizer costs 5-15 times; what has no threads is not worth that.
@@ -47,7 +54,8 @@ unit_tests() {
   [[ $preset == tsan ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
   [[ $preset == debug ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
   # shellcheck disable=SC2086
-  ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" "${select[@]}" ${CTEST_ARGS:-}
+  $(wrapper "$preset") ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" \
+    "${select[@]}" ${CTEST_ARGS:-}
 }
 
 # Python packages live under build/, pinned; made once and again when the list changes.
@@ -61,7 +69,8 @@ venv() {
 
 run_pytest() {
   # shellcheck disable=SC2086
-  build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q tests "$@" ${PYTEST_ARGS:-}
+  ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q tests \
+    "$@" ${PYTEST_ARGS:-}
 }
 
 black_box_tests() {
@@ -70,7 +79,7 @@ black_box_tests() {
     reference) REFERENCE=redis run_pytest ;;
     # One configuration instead of four, and only what is marked: a sanitized server is slow.
     *) DFLY_BINARY="$root/build/$1/dragonfly" DFLY_SANITIZED=1 DFLY_MATRIX=small \
-      run_pytest -m sanitized --timeout=600 ;;
+      TEST_WRAPPER="$(wrapper "$1")" run_pytest -m sanitized --timeout=600 ;;
   esac
 }
 

@@ -94,7 +94,7 @@ def blank_comments_and_strings(text):
     """The same text with comments and literals replaced by spaces; line numbers stay."""
     pattern = re.compile(
         r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
-        r'|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'',
+        r"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'",
         re.S,
     )
 
