@@ -1,11 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures: a running server, connections to it, and the verdict on how it ended."""
 
+import os
 import shutil
 
 import pytest
 
-from harness.server import Server, configuration_flags, configuration_names
+from harness.server import (
+    BINARY,
+    REFERENCE,
+    Server,
+    ServerFailed,
+    configuration_flags,
+    configuration_names,
+)
+
+
+def pytest_sessionstart():
+    if not REFERENCE and not os.access(BINARY, os.X_OK):
+        pytest.exit(f"no server at {BINARY}: build it, or set DFLY_BINARY", returncode=3)
 
 
 def pytest_generate_tests(metafunc):
@@ -27,12 +40,20 @@ class SharedServers:
 
     def __init__(self):
         self.by_name = {}
+        self.failed_starts = 0
 
     def get(self, name):
         server = self.by_name.get(name)
         if server is None or not server.is_alive():
             self.stop_all()
-            server = self.by_name[name] = Server(**configuration_flags(name))
+            try:
+                server = self.by_name[name] = Server(**configuration_flags(name))
+            except ServerFailed as e:
+                self.failed_starts += 1
+                if self.failed_starts >= 3:  # hundreds of tests would each wait for it
+                    pytest.exit(f"the server does not start: {e}", returncode=3)
+                raise
+            self.failed_starts = 0
         return server
 
     def drop(self, server):

@@ -54,7 +54,7 @@ unit_tests() {
   [[ $preset == tsan ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
   [[ $preset == debug ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
   # shellcheck disable=SC2086
-  $(wrapper "$preset") ctest --test-dir "build/$preset" --output-on-failure -j"$jobs" \
+  $(wrapper "$preset") ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$jobs" \
     "${select[@]}" ${CTEST_ARGS:-}
 }
 
@@ -69,7 +69,7 @@ venv() {
 
 run_pytest() {
   # shellcheck disable=SC2086
-  ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q tests \
+  ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q tests --maxfail=50 \
     "$@" ${PYTEST_ARGS:-}
 }
 
