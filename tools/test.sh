@@ -54,8 +54,8 @@ unit_tests() {
   [[ $preset == tsan ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
   [[ $preset == debug ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
   # shellcheck disable=SC2086
-  $(wrapper "$preset") ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j"$jobs" \
-    "${select[@]}" ${CTEST_ARGS:-}
+  $(wrapper "$preset") ctest --test-dir "build/$preset" -j"$jobs" --output-on-failure \
+    --no-tests=error "${select[@]}" ${CTEST_ARGS:-}
 }
 
 # Python packages live under build/, pinned; made once and again when the list changes.
@@ -69,8 +69,8 @@ venv() {
 
 run_pytest() {
   # shellcheck disable=SC2086
-  ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q tests --maxfail=50 \
-    "$@" ${PYTEST_ARGS:-}
+  ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q \
+    --maxfail=50 tests "$@" ${PYTEST_ARGS:-}
 }
 
 black_box_tests() {
