@@ -34,7 +34,8 @@ if ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
-mapfile -t missing < <(missing_packages)
+missing_text=$(missing_packages)  # not <(...): that hides a failure, and needs /dev/fd
+read -r -a missing <<<"${missing_text//$'\n'/ }"
 [[ ${#missing[@]} -eq 0 ]] && exit 0
 
 as_root=()
