@@ -261,6 +261,44 @@ def test_hostile_headers_cost_no_memory(server, r):
 
 
 @sanitized
+def test_random_bytes_harm_nobody(server, r):
+    seed = random.randrange(1 << 32)
+    print("seed", seed)
+    rng = random.Random(seed)
+    words = [
+        b"*",
+        b"$",
+        b"\r\n",
+        b"3",
+        b"-1",
+        b"GET",
+        b"SET",
+        b"'",
+        b'"',
+        b" ",
+        b"\0",
+        b"*3\r\n$3\r\n",
+        b"$1\r\nk\r\n",
+        b"CLIENT",
+        b"CONFIG",
+        b"99999999999",
+        b"\xff" * 20,
+        b"COMMAND",
+        b"INFO",
+    ]
+    assert r.do("SET k v") == OK
+    for _ in range(300):
+        with server.connect() as c:
+            try:
+                c.send(b"".join(rng.choice(words) for _ in range(rng.randrange(60))))
+                c.sock.shutdown(socket.SHUT_WR)
+            except (BrokenPipeError, ConnectionResetError, OSError):
+                continue  # the server has closed it already
+            c.read_until_closed()
+    assert r.do("PING") == Status("PONG")
+
+
+@sanitized
 def test_a_hundred_thousand_arguments_are_one_command(r):
     count = 100_000
     keys = [b"k%d" % i for i in range(count)]

@@ -2,12 +2,13 @@
 """The server's own commands: COMMAND, CONFIG, INFO, TIME, DEBUG, MEMORY, SHUTDOWN, maxmemory."""
 
 import re
+import subprocess
 import time
 
 import pytest
 
 from harness.resp import NOT_INT, OK, SYNTAX, Error, Map, Status, Verbatim, arity
-from harness.server import REFERENCE, only_dragonfly, wait_until
+from harness.server import BINARY, REFERENCE, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -372,11 +373,15 @@ def test_any_number_of_threads_and_shards_serves(start_server, threads):
 
 
 @only_dragonfly("gflags")
+def test_help_shows_our_flags_before_those_of_libraries():
+    p = subprocess.run([BINARY, "--help"], capture_output=True, text=True, timeout=60)
+    text = p.stdout + p.stderr
+    for flag in ("port", "bind", "proactor_threads", "num_shards", "maxmemory", "requirepass"):
+        assert 0 <= text.find(f"-{flag}") < text.index("-logtostderr"), flag
+
+
+@only_dragonfly("gflags")
 def test_an_unknown_flag_stops_the_start_with_its_name():
-    import subprocess
-
-    from harness.server import BINARY
-
     p = subprocess.run([BINARY, "--nosuchflag=1"], capture_output=True, text=True, timeout=20)
     assert p.returncode != 0
     assert "nosuchflag" in p.stderr + p.stdout
