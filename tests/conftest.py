@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: a running server, connections to it, and the verdict on how it ended."""
+
+import os
+import shutil
+
+import pytest
+
+from harness.server import (
+    BINARY,
+    REFERENCE,
+    Server,
+    ServerFailed,
+    configuration_flags,
+    configuration_names,
+)
+
+
+def pytest_sessionstart():
+    if not REFERENCE and not os.access(BINARY, os.X_OK):
+        pytest.exit(f"no server at {BINARY}: build it, or set DFLY_BINARY", returncode=3)
+
+
+def pytest_generate_tests(metafunc):
+    if "configuration" in metafunc.fixturenames:
+        matrix = metafunc.definition.get_closest_marker("matrix") is not None
+        metafunc.parametrize("configuration", configuration_names(matrix), scope="session")
+
+
+def pytest_collection_modifyitems(items):
+    # Tests of one configuration in a row: one shared server after the other, not four at once.
+    def key(item):
+        return str(getattr(item, "callspec", None) and item.callspec.params.get("configuration"))
+
+    items.sort(key=key)
+
+
+class SharedServers:
+    """One server for each configuration, reused by the tests that do not change it."""
+
+    def __init__(self):
+        self.by_name = {}
+        self.failed_starts = 0
+
+    def get(self, name):
+        server = self.by_name.get(name)
+        if server is None or not server.is_alive():
+            self.stop_all()
+            try:
+                server = self.by_name[name] = Server(**configuration_flags(name))
+            except ServerFailed as e:
+                self.failed_starts += 1
+                if self.failed_starts >= 3:  # hundreds of tests would each wait for it
+                    pytest.exit(f"the server does not start: {e}", returncode=3)
+                raise
+            self.failed_starts = 0
+        return server
+
+    def drop(self, server):
+        """After a failure: the next test gets a new server, and this one's end is not judged."""
+        self.by_name = {name: s for name, s in self.by_name.items() if s is not server}
+        server.kill()
+
+    def stop_all(self):
+        servers, self.by_name = list(self.by_name.values()), {}
+        for server in servers:
+            if server.is_alive():
+                server.stop()
+                shutil.rmtree(server.dir, ignore_errors=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Shows the server's log below a failure, and lets the fixtures know that there was one."""
+    report = (yield).get_result()
+    if report.when == "call" and report.failed:
+        item.call_failed = True
+        server = item.funcargs.get("server")
+        if server is not None:
+            report.sections.append((f"end of {server.log_path}", server.log_tail()))
+
+
+@pytest.fixture(scope="session")
+def shared_servers():
+    servers = SharedServers()
+    yield servers
+    servers.stop_all()
+
+
+@pytest.fixture
+def start_server():
+    """A factory; every server it made is stopped and judged when the test ends."""
+    started = []
+
+    def start(**options):
+        server = Server(**options)
+        started.append(server)
+        return server
+
+    yield start
+    failures = []
+    for server in started:
+        try:
+            if not server.is_alive() and server.process.returncode == 0:
+                server.check_log()  # the test itself ended it, properly
+            else:
+                server.stop()
+            shutil.rmtree(server.dir, ignore_errors=True)
+        except AssertionError as e:
+            failures.append(str(e))
+    assert not failures, "\n".join(failures)
+
+
+@pytest.fixture
+def server(request, configuration, shared_servers, start_server):
+    """The server under test, with empty databases. With the marker `flags` it is the test's own."""
+    marker = request.node.get_closest_marker("flags")
+    if marker is not None:
+        yield start_server(**{**configuration_flags(configuration), **marker.kwargs})
+        return
+    server = shared_servers.get(configuration)
+    with server.connect() as r:
+        r.call("FLUSHALL")
+    yield server
+    try:
+        server.assert_healthy()
+    except AssertionError:
+        shared_servers.drop(server)
+        raise
+    if getattr(request.node, "call_failed", False):
+        shared_servers.drop(server)
+
+
+@pytest.fixture
+def r(server):
+    """A RESP2 connection."""
+    with server.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def r3(server):
+    """A RESP3 connection."""
+    with server.connect(resp3=True) as connection:
+        yield connection

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the server under test, or redis-server as the reference, and judges how it ended.
+
+DFLY_BINARY=path    the binary to test; default build/release/dragonfly
+REFERENCE=redis     test redis-server instead, so that the tests check themselves
+DFLY_MATRIX=small   one configuration instead of four for the tests marked `matrix`
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+
+from .resp import Error, OK, RespSocket, Status
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.path.abspath(
+    os.environ.get("DFLY_BINARY", os.path.join(ROOT, "build", "release", "dragonfly"))
+)
+REFERENCE = os.environ.get("REFERENCE", "") == "redis"
+SANITIZED = os.environ.get("DFLY_SANITIZED", "") != ""
+
+# A sanitized server on a busy two-core machine is an order of magnitude slower.
+SLOWNESS = 10 if SANITIZED else 1
+
+START_TIMEOUT_S = 15 * SLOWNESS
+STOP_TIMEOUT_S = 15 * SLOWNESS
+
+BAD_LOG = re.compile(
+    r"(AddressSanitizer|LeakSanitizer|ThreadSanitizer|UndefinedBehaviorSanitizer|runtime error:"
+    r"|Check failed|\*\*\* SIG|Assertion .* failed|pure virtual method)"
+)
+
+# gflags name -> redis.conf name; None: the reference has no such option.
+REFERENCE_FLAGS = {
+    "dbnum": "databases",
+    "proactor_threads": None,
+    "num_shards": None,
+    "force_epoll": None,
+    "tcp_backlog": "tcp-backlog",
+    "max_bulk_len": "proto-max-bulk-len",
+}
+
+
+def only_dragonfly(reason):
+    """Marks a test of behaviour that redis-server 7.0 does not have."""
+    return pytest.mark.skipif(REFERENCE, reason=f"redis-server 7.0 differs: {reason}")
+
+
+def only_reference_7_0(reason):
+    """Marks what newer versions changed: checked on the reference only, to keep the knowledge."""
+    return pytest.mark.skipif(not REFERENCE, reason=f"7.0 only: {reason}")
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def wait_until(condition, timeout_s=10.0, what="condition"):
+    """Polls `condition` until it is true; fails after the deadline."""
+    deadline = time.monotonic() + timeout_s * SLOWNESS
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"timeout: {what}"
+        time.sleep(0.01)
+
+
+class ServerFailed(AssertionError):
+    pass
+
+
+class Server:
+    """One process. Its end is judged in stop(): a crash or a sanitizer's report fails the test."""
+
+    def __init__(self, reference=REFERENCE, preexec_fn=None, wrapper=(), **flags):
+        self.reference = reference
+        self.flags = dict(flags)
+        self.dir = tempfile.mkdtemp(prefix="dfly-test-")
+        self.process = None
+        self.log_path = os.path.join(self.dir, "server.log")
+        self._preexec_fn = preexec_fn
+        self._wrapper = list(wrapper)
+        for attempt in range(3):
+            self.port = free_port()  # somebody else may take it before the server does
+            try:
+                self._start()
+                return
+            except ServerFailed:
+                if attempt == 2 or "in use" not in self.log():
+                    raise
+
+    def command_line(self):
+        flags = {"port": self.port, "bind": "127.0.0.1", **self.flags}
+        if self.reference:
+            line = ["redis-server", "--save", "", "--appendonly", "no", "--dir", self.dir]
+            line += ["--enable-debug-command", "yes"]
+            for name, value in flags.items():
+                name = REFERENCE_FLAGS.get(name, name)
+                if name is not None:
+                    line += ["--" + name, *str(value).split(" ")]
+            return line
+        line = [BINARY, "--logtostderr"]
+        for name, value in flags.items():
+            value = (
+                {True: "true", False: "false"}.get(value, value)
+                if value is True or value is False
+                else value
+            )
+            line.append(f"--{name}={value}")
+        return line
+
+    def _start(self):
+        env = dict(os.environ)
+        env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
+        env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
+        env.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=99:second_deadlock_stack=1")
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                self._wrapper + self.command_line(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.dir,
+                env=env,
+                preexec_fn=self._preexec_fn,
+            )
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            if self.process.poll() is not None:
+                raise ServerFailed(
+                    f"server ended at start with {self.process.returncode}\n{self.log_tail()}"
+                )
+            try:
+                with self.connect(auth=False, timeout=2.0) as r:
+                    reply = r.call("PING")
+                    if reply == Status("PONG"):
+                        return
+                    if isinstance(reply, Error) and reply.text.startswith("NOAUTH"):
+                        return
+            except OSError:
+                pass
+            if time.monotonic() > deadline:
+                self.kill()
+                raise ServerFailed(f"server did not answer PING\n{self.log_tail()}")
+            time.sleep(0.01)
+
+    @property
+    def address(self):
+        return (self.flags.get("bind", "127.0.0.1").split(" ")[0], self.port)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def connect(self, resp3=False, auth=True, timeout=20.0 * SLOWNESS, **options):
+        r = RespSocket(self.address, timeout=timeout, **options)
+        password = self.flags.get("requirepass")
+        if auth and password:
+            assert r.call("AUTH", password) == OK
+        if resp3:
+            r.call("HELLO", "3")
+        return r
+
+    def is_alive(self):
+        return self.process is not None and self.process.poll() is None
+
+    def log(self):
+        """What the server wrote so far."""
+        with open(self.log_path, "r", errors="replace") as f:
+            return f.read()
+
+    def log_tail(self):
+        return "\n".join(self.log().splitlines()[-60:])
+
+    def rss_bytes(self):
+        with open(f"/proc/{self.pid}/status") as f:
+            for line in f:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+        raise AssertionError("no VmRSS")
+
+    def context_switches(self):
+        """Voluntary and involuntary context switches of all threads since the start."""
+        total = 0
+        for tid in os.listdir(f"/proc/{self.pid}/task"):
+            with open(f"/proc/{self.pid}/task/{tid}/status") as f:
+                for line in f:
+                    if "ctxt_switches" in line:
+                        total += int(line.split()[1])
+        return total
+
+    def check_log(self):
+        found = BAD_LOG.search(self.log())
+        if found:
+            raise ServerFailed(f"'{found.group(0)}' in the server's log\n{self.log_tail()}")
+
+    def kill(self):
+        if self.is_alive():
+            self.process.kill()
+            self.process.wait()
+
+    def wait_for_exit(self, timeout_s=STOP_TIMEOUT_S):
+        """Waits for an end that somebody else caused (SHUTDOWN) and judges it."""
+        try:
+            self.process.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerFailed(f"server did not stop in {timeout_s} s\n{self.log_tail()}")
+        self.check_log()
+        if self.process.returncode != 0:
+            raise ServerFailed(f"exit status {self.process.returncode}\n{self.log_tail()}")
+
+    def stop(self):
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.wait_for_exit()
+
+    def assert_healthy(self):
+        if not self.is_alive():
+            raise ServerFailed(f"server died: {self.process.returncode}\n{self.log_tail()}")
+        self.check_log()
+
+
+CONFIGURATIONS = {
+    "4t": {"proactor_threads": 4, "num_shards": 4},
+    "1t": {"proactor_threads": 1, "num_shards": 1},
+    "4t-epoll": {"proactor_threads": 4, "num_shards": 4, "force_epoll": True},
+    "1t-epoll": {"proactor_threads": 1, "num_shards": 1, "force_epoll": True},
+}
+
+
+def configuration_names(matrix):
+    if REFERENCE:
+        return ["redis"]
+    if not matrix or os.environ.get("DFLY_MATRIX") == "small":
+        return ["4t"]
+    return list(CONFIGURATIONS)
+
+
+def configuration_flags(name):
+    return dict(CONFIGURATIONS.get(name, {}))
+
+
+if __name__ == "__main__":
+    sys.exit("this is a library of tests/")

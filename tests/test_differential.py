@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random commands, valid and invalid, against ours and redis-server side by side: the replies must
+be equal byte for byte, in RESP2 and RESP3, and so must the data sets at the end.
+
+A failure prints its seed; DFLY_SEED=n replays it, DFLY_DIFF_COMMANDS=n changes the length.
+
+Not compared, each for its reason:
+  RANDOMKEY, OBJECT IDLETIME, TIME, INFO, CLIENT ...   random, or about the process
+  SCAN's cursor and order, KEYS' order                 the table's own; compared as sets elsewhere
+  OBJECT ENCODING after APPEND, SETRANGE, ...          an optimisation that ours need not copy
+  TTL and PTTL of relative deadlines                   two servers, two clocks; EXPIRETIME of
+                                                       absolute deadlines is compared
+"""
+
+import os
+import random
+import shutil
+
+import pytest
+
+from harness.resp import encode
+from harness.server import REFERENCE, SANITIZED, Server, configuration_flags
+
+pytestmark = [pytest.mark.sanitized]
+
+COMMANDS = int(os.environ.get("DFLY_DIFF_COMMANDS", "1000" if SANITIZED else "6000"))
+
+INTS = [
+    b"0",
+    b"1",
+    b"-1",
+    b"2",
+    b"7",
+    b"100",
+    b"-100",
+    b"9223372036854775807",
+    b"4294967296",
+    b"-9223372036854775808",
+    b"9223372036854775808",
+    b"-9223372036854775809",
+    b"+1",
+    b"01",
+    b" 1",
+    b"1 ",
+    b"",
+    b"1.5",
+    b"abc",
+    b"-0",
+    b"99999999999999999999",
+    b"1e3",
+    b"0x1f",
+]
+FLOATS = [
+    b"0",
+    b"0.1",
+    b"-0.1",
+    b"1.5",
+    b"3",
+    b"1e3",
+    b"-1e-3",
+    b"5.0e2",
+    b"1e17",
+    b"123456789.125",
+    b"inf",
+    b"-inf",
+    b"nan",
+    b"",
+    b"abc",
+    b" 1",
+    b"1 ",
+    b"1e400",
+    b"0x1p3",
+    b"1e-20",
+    b".5",
+    b"5.",
+    b"+2",
+    b"--1",
+    b"12345678901234567890",
+]
+FAR = [b"33177117420", b"33177117421", b"33177117422"]
+FAR_MS = [b"33177117420001", b"33177117420002", b"33177117420500", b"33177117421999"]
+
+
+def is_short_lived(command):
+    """A deadline in the near future: the two servers would pass it at different commands."""
+    name = command[0].upper()
+    candidates = []
+    if name in (b"EXPIRE", b"SETEX"):
+        candidates = [(argument, 1000) for argument in command[2:3]]
+    elif name in (b"PEXPIRE", b"PSETEX"):
+        candidates = [(argument, 1) for argument in command[2:3]]
+    elif name in (b"SET", b"GETEX"):
+        for option, argument in zip(command, command[1:]):
+            candidates.append((argument, 1000 if option.upper() == b"EX" else 1))
+    for argument, unit_ms in candidates:
+        try:
+            if 0 < int(argument) * unit_ms < 90_000:
+                return True
+        except ValueError:
+            pass
+    return False
+
+
+def differs_in_7_2(command):
+    """COMMAND GETKEYS needs one argument less since 7.2."""
+    return command[0].upper() == b"COMMAND" and len(command) < 4
+
+
+def comparable(command, raw):
+    """The part of a reply in which two correct servers agree."""
+    name = command[0].upper()
+    if raw.startswith(b"*") and name == b"SCAN":
+        return b"an array"
+    if raw.startswith(b"*") and name == b"KEYS":
+        return sorted(raw.split(b"\r\n"))
+    return raw
+
+
+class Grammar:
+    """Commands with mostly sensible arguments; now and then one too few, too many, or nonsense."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def key(self):
+        return b"k%d" % min(self.rng.randrange(25), self.rng.randrange(40))
+
+    def value(self):
+        rng = self.rng
+        kind = rng.randrange(8)
+        if kind == 0:
+            return rng.choice(INTS)
+        if kind == 1:
+            return rng.choice(FLOATS)
+        if kind == 2:
+            return rng.randbytes(rng.choice([0, 1, 5, 14, 15, 16, 30, 32, 33, 200]))
+        if kind == 3:
+            return b"%d" % rng.randrange(-1000, 1000)
+        return rng.choice([b"a", b"hello", b"x" * 15, b"y" * 17, b"long " * 10, b"v"])
+
+    def small(self):
+        return (
+            b"%d" % self.rng.randrange(-20, 40)
+            if self.rng.random() < 0.85
+            else self.rng.choice(INTS)
+        )
+
+    def offset(self):
+        return (
+            b"%d" % self.rng.randrange(0, 60)
+            if self.rng.random() < 0.85
+            else self.rng.choice([i for i in INTS if i != b"4294967296"])
+        )
+
+    def expire_option(self, extra=()):
+        rng = self.rng
+        kind = rng.randrange(8)
+        if kind == 0:
+            return [b"EXAT", rng.choice(FAR)]
+        if kind in (1, 2):
+            return [b"PXAT", rng.choice(FAR_MS)]
+        if kind == 3:
+            return [
+                rng.choice([b"EX", b"PX", b"EXAT", b"PXAT"]),
+                rng.choice([b"0", b"-1", b"abc", b"", b"9223372036854775807", b"1.0"]),
+            ]
+        if kind == 4:
+            return [rng.choice([b"EX", b"PX", b"NX ", b"WHAT", b""])]
+        return [rng.choice([b"NX", b"XX", b"GET", b"KEEPTTL", b"nx", b"Get", *extra])]
+
+    def conditions(self):
+        rng = self.rng
+        return rng.choices(
+            [b"NX", b"XX", b"GT", b"LT", b"gt", b"WHAT"],
+            weights=[4, 4, 4, 4, 2, 1],
+            k=rng.choice([0, 0, 1, 1, 2]),
+        )
+
+    def command(self):
+        while True:
+            made = self.mutated()
+            if not is_short_lived(made) and not differs_in_7_2(made):
+                return made
+
+    def mutated(self):
+        rng = self.rng
+        made = rng.choice(self.TABLE)(self)
+        mutation = rng.randrange(40)
+        if mutation == 0 and len(made) > 1:
+            made.pop()
+        elif mutation == 1:
+            made.append(self.value())
+        elif mutation == 2:
+            made[0] = rng.choice([made[0].lower(), made[0].capitalize()])
+        elif mutation == 3 and len(made) > 1:
+            made[rng.randrange(1, len(made))] = rng.choice(INTS + FLOATS)
+        return made
+
+    TABLE = [
+        lambda g: [b"GET", g.key()],
+        lambda g: [b"GET", g.key()],
+        lambda g: [b"SET", g.key(), g.value()],
+        lambda g: [b"SET", g.key(), g.value()],
+        lambda g: [b"SET", g.key(), g.value(), *g.expire_option()],
+        lambda g: [b"SET", g.key(), g.value(), *g.expire_option(), *g.expire_option()],
+        lambda g: [b"SETNX", g.key(), g.value()],
+        lambda g: [b"SETEX", g.key(), g.rng.choice([b"1000", b"0", b"-1", b"x"]), g.value()],
+        lambda g: [b"PSETEX", g.key(), g.rng.choice([b"100000", b"0", b"-1", b"x"]), g.value()],
+        lambda g: [b"GETSET", g.key(), g.value()],
+        lambda g: [b"GETDEL", g.key()],
+        lambda g: [b"GETEX", g.key(), *g.expire_option((b"PERSIST", b"PERSIST"))],
+        lambda g: [b"GETEX", g.key()],
+        lambda g: [b"APPEND", g.key(), g.value()],
+        lambda g: [b"STRLEN", g.key()],
+        lambda g: [b"SETRANGE", g.key(), g.offset(), g.value()],
+        lambda g: [b"GETRANGE", g.key(), g.small(), g.small()],
+        lambda g: [b"SUBSTR", g.key(), g.small(), g.small()],
+        lambda g: [b"INCR", g.key()],
+        lambda g: [b"DECR", g.key()],
+        lambda g: [b"INCRBY", g.key(), g.small()],
+        lambda g: [b"DECRBY", g.key(), g.small()],
+        lambda g: [b"INCRBYFLOAT", g.key(), g.rng.choice(FLOATS)],
+        lambda g: [b"MGET", *[g.key() for _ in range(g.rng.randint(1, 8))]],
+        lambda g: [b"MSET", *[x for _ in range(g.rng.randint(1, 5)) for x in (g.key(), g.value())]],
+        lambda g: [b"MSETNX", b"k7", g.value(), b"k7", g.value()],
+        lambda g: [b"DEL", *[g.key() for _ in range(g.rng.choice([1, 1, 1, 3]))]],
+        lambda g: [b"UNLINK", g.key()],
+        lambda g: [b"EXISTS", *[g.key() for _ in range(g.rng.randint(1, 4))]],
+        lambda g: [b"TOUCH", *[g.key() for _ in range(g.rng.randint(1, 4))]],
+        lambda g: [b"EXPIRE", g.key(), g.rng.choice([b"0", b"-1", b"x", b"10000"])],
+        lambda g: [b"EXPIREAT", g.key(), g.rng.choice(FAR), *g.conditions()],
+        lambda g: [b"PEXPIREAT", g.key(), g.rng.choice(FAR_MS), *g.conditions()],
+        lambda g: [b"PEXPIREAT", g.key(), g.rng.choice(INTS), *g.conditions()],
+        lambda g: [b"EXPIRE", g.key(), g.rng.choice(INTS[7:]), *g.conditions()],
+        lambda g: [b"PERSIST", g.key()],
+        lambda g: [b"TYPE", g.key()],
+        lambda g: [b"DBSIZE"],
+        lambda g: [b"ECHO", g.value()],
+        lambda g: [b"PING"] if g.rng.random() < 0.5 else [b"PING", g.value()],
+        lambda g: [b"SELECT", g.rng.choice([b"0", b"0", b"0", b"1", b"16", b"-1", b"x", b""])],
+        lambda g: [b"OBJECT", g.rng.choice([b"REFCOUNT", b"WHAT", b"help "]), b"missing"],
+        lambda g: [b"OBJECT", b"FREQ", g.key()],
+        lambda g: [
+            g.rng.choice([b"NOSUCH", b"GETT", b"", b"set ", b"g\r\net"]),
+            g.value(),
+            g.key(),
+        ],
+        lambda g: [b"CLIENT", g.rng.choice([b"SETNAME", b"GETNAME", b"WHAT"]), g.value()],
+        lambda g: [b"KEYS", g.rng.choice([b"nothing*", b"", b"k[", b"\\"])],
+        lambda g: [b"SCAN", g.rng.choice([b"x", b"", b"-"]), b"COUNT", g.small()],
+        lambda g: [b"SCAN", b"0", g.rng.choice([b"COUNT", b"MATCH", b"WHAT"])],
+        lambda g: [b"CONFIG", g.rng.choice([b"GET", b"SET", b"WHAT"]), b"nosuch"],
+        lambda g: [b"COMMAND", b"GETKEYS", b"GET", g.key()],
+        lambda g: [b"FLUSHALL", g.rng.choice([b"WHAT", b"", b"SYNC ASYNC"])],
+    ]
+
+
+@pytest.fixture(scope="module")
+def pair(configuration_of_pair):
+    ours = Server(**configuration_flags(configuration_of_pair))
+    reference = Server(reference=True)
+    yield ours, reference
+    reference.stop()
+    ours.stop()
+    for server in (ours, reference):
+        shutil.rmtree(server.dir, ignore_errors=True)
+
+
+def pytest_generate_tests(metafunc):
+    if "configuration_of_pair" in metafunc.fixturenames:
+        small = os.environ.get("DFLY_MATRIX") == "small" or REFERENCE
+        names = ["redis"] if REFERENCE else ["4t"] if small else ["4t", "1t-epoll"]
+        metafunc.parametrize("configuration_of_pair", names, scope="module")
+
+
+def new_rng():
+    seed = int(os.environ.get("DFLY_SEED", random.randrange(1 << 32)))
+    print(f"DFLY_SEED={seed}")
+    return random.Random(seed)
+
+
+def data_set(connection, db):
+    """Everything that one can know of a data base: {key: (value, absolute deadline)}."""
+    connection.call("SELECT", db)
+    keys = sorted(connection.call("KEYS", "*"))
+    values = connection.call("MGET", *keys) if keys else []
+    return dict(zip(keys, values))
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("depth", [1, 50])
+def test_replies_equal_those_of_redis_server_byte_for_byte(pair, protocol, depth):
+    rng = new_rng()
+    grammar = Grammar(rng)
+    ours, reference = (server.connect(resp3=protocol == 3) for server in pair)
+    with ours, reference:
+        ours.call("FLUSHALL"), reference.call("FLUSHALL")
+        history = []
+        for _ in range(COMMANDS // depth):
+            commands = [grammar.command() for _ in range(depth)]
+            history += commands
+            for c in (ours, reference):
+                c.send(b"".join(encode(*command) for command in commands))
+            for i, command in enumerate(commands):
+                got, expected = ours.read_raw(), reference.read_raw()
+                if comparable(command, got) != comparable(command, expected):
+                    about = [
+                        h
+                        for h in history[: len(history) - depth + i + 1]
+                        if len(command) > 1 and command[1] in h[1:]
+                    ]
+                    pytest.fail(
+                        f"{command}\n  ours: {got!r}\n redis: {expected!r}\n"
+                        f"same key before: {about[-12:]}"
+                    )
+        for db in (0, 1):
+            assert data_set(ours, db) == data_set(reference, db)
+            for key in data_set(reference, db):
+                expected = reference.call("PEXPIRETIME", key)
+                got = ours.call("PEXPIRETIME", key)
+                relative = 0 < expected < 33177117420000
+                assert (0 < got < 33177117420000) == relative, key
+                assert relative or got == expected, key
+
+
+INLINE = [
+    b"GET k0",
+    b"SET k0 v",
+    b"  SET   k1  'a b'  ",
+    b'SET k2 "\\x41\\n\\t\\"q\\""',
+    b"",
+    b" ",
+    b"'GET' k2",
+    b'"" x',
+    b"ECHO ''",
+    b"PING",
+    b"ECHO a\\b",
+    b"SET k3 'it\\'s'",
+    b"NOSUCH a b",
+    b"\t PING \t",
+    b'SET k4 "a\\x4"',
+    b'ECHO "\\z"',
+    b"ECHO 'a\\n'",
+]
+
+
+def test_inline_commands_are_read_as_redis_server_reads_them(pair):
+    rng = new_rng()
+    ours, reference = (server.connect() for server in pair)
+    with ours, reference:
+        for _ in range(200):
+            lines = [rng.choice(INLINE) for _ in range(rng.randint(1, 8))] + [b"ECHO end"]
+            data = b"".join(line + rng.choice([b"\r\n", b"\n"]) for line in lines)
+            for c in (ours, reference):
+                c.send(data)
+            while True:
+                got, expected = ours.read_raw(), reference.read_raw()
+                assert got == expected, data
+                if got == b"$3\r\nend\r\n":
+                    break
+
+
+def broken_request(rng):
+    base = bytearray(
+        rng.choice(
+            [
+                encode("SET", "k", "value"),
+                encode("GET", "k"),
+                b"*1\r\n$4\r\nPING\r\n",
+                b"PING\r\n",
+                b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$10\r\n0123456789\r\n",
+                b"SET k 'v'\r\n",
+            ]
+        )
+    )
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(base))
+        kind = rng.randrange(3)
+        if kind == 0:
+            base[at] = rng.choice(b"*$:+-\r\n0123456789aA'\" \0\xff")
+        elif kind == 1:
+            del base[at]
+        else:
+            base.insert(at, rng.choice(b"*$:\r\n09'\" "))
+        if not base:
+            return b"\r\n"
+    return bytes(base)
+
+
+def test_broken_requests_get_the_same_bytes_and_the_same_end(pair):
+    rng = new_rng()
+    for _ in range(100 if SANITIZED else 400):
+        data = b"".join(broken_request(rng) for _ in range(rng.randint(1, 4)))
+        results = []
+        for server in pair:
+            with server.connect(timeout=5) as c:
+                c.call("FLUSHALL")
+                c.send(data)
+                c.sock.shutdown(1)
+                results.append(c.read_until_closed())
+        assert results[0] == results[1], data

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small and odd machines: idle costs nothing, few descriptors, no locked memory, no io_uring, IPv6,
+a tiny container."""
+
+import ctypes
+import errno
+import os
+import platform
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import time
+
+import pytest
+
+from harness.resp import OK, Error, RespSocket, Status
+from harness.server import (
+    BINARY,
+    REFERENCE,
+    SANITIZED,
+    Server,
+    configuration_flags,
+    only_dragonfly,
+    wait_until,
+)
+
+MATRIX = pytest.mark.matrix
+
+
+def raise_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (5000, 5000))
+
+
+@MATRIX
+@only_dragonfly("its timer wakes it ten times a second")
+@pytest.mark.skipif(SANITIZED, reason="sanitizers have threads of their own")
+def test_a_thousand_idle_connections_cause_at_most_five_wakeups_a_second(server, r):
+    """Counts context switches of all threads over windows of three seconds. The window is the
+    measurement, not a wait for something to happen; the best of three forgives the machine's noise.
+    """
+    held = [RespSocket(server.address) for _ in range(1000)]
+    try:
+        for c in held:
+            assert c.call("PING") == Status("PONG")
+        rates = []
+        for _ in range(3):
+            begin, switches = time.monotonic(), server.context_switches()
+            time.sleep(3)
+            rates.append((server.context_switches() - switches) / (time.monotonic() - begin))
+            if rates[-1] <= 5:
+                break
+        assert min(rates) <= 5, rates
+        assert held[500].call("PING") == Status("PONG")
+    finally:
+        for c in held:
+            c.close()
+
+
+def cpu_seconds(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@MATRIX
+def test_exhausted_descriptors_stop_newcomers_only(start_server, configuration):
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+
+    server = start_server(preexec_fn=few, **configuration_flags(configuration))
+    with server.connect() as first:
+        held = []
+        try:
+            for _ in range(200):
+                try:
+                    held.append(RespSocket(server.address, timeout=0.3))
+                except (TimeoutError, ConnectionError):
+                    break  # even the backlog is full
+            answered = 0
+            for c in held:
+                try:
+                    reply = c.call("PING")
+                except (TimeoutError, ConnectionError):
+                    continue  # waits in the backlog, or was turned away
+                answered += reply == Status("PONG")
+                assert reply in (Status("PONG"), Error("ERR max number of clients reached"))
+                if c is held[min(120, len(held) - 1)]:
+                    break  # those behind it wait as well, each for its timeout
+            assert 10 <= answered < 100
+            assert first.call("SET", "k", "v") == OK
+            assert first.call("GET", "k") == b"v"
+            # Connections that wait must not keep the server busy: a one second window.
+            before = cpu_seconds(server.pid)
+            time.sleep(1)
+            assert cpu_seconds(server.pid) - before < 0.5
+        finally:
+            for c in held:
+                c.close()
+        assert first.call("PING") == Status("PONG")
+
+        def newcomer_is_served():
+            try:
+                with server.connect(timeout=2) as c:
+                    return c.call("PING") == Status("PONG")
+            except (TimeoutError, ConnectionError):
+                return False
+
+        wait_until(newcomer_is_served, what="room for newcomers")
+    assert len(server.log()) < 20_000, "one line, not one for each failure"
+
+
+@MATRIX
+def test_no_locked_memory_is_no_reason_to_fail(start_server, configuration):
+    def none():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (0, 0))
+
+    server = start_server(preexec_fn=none, **configuration_flags(configuration))
+    with server.connect() as r:
+        assert r.call("SET", "k", "v") == OK
+        assert r.call("GET", "k") == b"v"
+
+
+def refuse_io_uring(error):
+    """Makes the three io_uring system calls fail, as Docker's default seccomp profile does."""
+
+    def apply():
+        libc = ctypes.CDLL(None, use_errno=True)
+        program = [
+            (0x20, 0, 0, 0),  # load the number of the system call
+            (0x35, 0, 2, 425),  # below io_uring_setup: allow
+            (0x25, 1, 0, 427),  # above io_uring_register: allow
+            (0x06, 0, 0, 0x00050000 | error),  # SECCOMP_RET_ERRNO
+            (0x06, 0, 0, 0x7FFF0000),  # SECCOMP_RET_ALLOW
+        ]
+        code = b"".join(struct.pack("HBBI", *line) for line in program)
+        buffer = ctypes.create_string_buffer(code)
+        filter_ = struct.pack("HxxxxxxP", len(program), ctypes.addressof(buffer))
+        keep = ctypes.create_string_buffer(filter_)
+        assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+        assert libc.prctl(22, 2, keep, 0, 0) == 0  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+
+    return apply
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "aarch64"), reason="numbers of system calls"
+)
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+def test_without_io_uring_the_server_uses_epoll_and_says_so_once(start_server, error):
+    server = start_server(
+        preexec_fn=refuse_io_uring(error), **({} if REFERENCE else {"proactor_threads": 4})
+    )
+    with server.connect() as r:
+        assert r.call("SET", "k", "v") == OK
+        assert r.info("server")["multiplexing_api"] == "epoll"
+    if not REFERENCE:
+        lines = [line for line in server.log().splitlines() if "epoll" in line.lower()]
+        assert len(lines) == 1, lines
+
+
+@only_dragonfly("threads and flags")
+def test_force_epoll_is_visible(start_server):
+    with start_server(force_epoll=True).connect() as r:
+        assert r.info("server")["multiplexing_api"] == "epoll"
+
+
+def has_ipv6():
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+        return True
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_ipv6(start_server):
+    server = start_server(bind="::1")
+    with RespSocket(("::1", server.port)) as c:
+        assert c.call("PING") == Status("PONG")
+        assert f"addr=[::1]:{c.sock.getsockname()[1]}".encode() in c.call("CLIENT", "INFO")
+
+
+def test_an_address_in_use_is_told_and_ends_the_start():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        if REFERENCE:
+            command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1"]
+        else:
+            command = [BINARY, "--logtostderr", f"--port={port}", "--bind=127.0.0.1"]
+        p = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert p.returncode == 1
+        assert str(port) in p.stdout + p.stderr
+        assert "in use" in (p.stdout + p.stderr)
+
+
+@MATRIX
+@pytest.mark.sanitized
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_end_the_server_in_order(start_server, configuration, number):
+    server = start_server(**configuration_flags(configuration))
+    with server.connect() as busy:
+        busy.send(b"*2\r\n$3\r\nGET\r\n")  # half a command
+        server.process.send_signal(number)
+        server.wait_for_exit()
+
+
+def cgroup_limits():
+    """[(folder's parent, [(file, text)])] of 64 MiB and half a core, for cgroup v2 or v1."""
+    root, memory, half_a_core = "/sys/fs/cgroup", str(64 << 20), 50000
+    if os.path.exists(f"{root}/cgroup.controllers"):
+        return [(root, [("memory.max", memory), ("cpu.max", f"{half_a_core} 100000")])]
+    if os.path.exists(f"{root}/memory/cgroup.procs") and os.path.exists(f"{root}/cpu/cgroup.procs"):
+        return [
+            (f"{root}/memory", [("memory.limit_in_bytes", memory)]),
+            (f"{root}/cpu", [("cpu.cfs_quota_us", str(half_a_core))]),
+        ]
+    pytest.skip("no cgroup controllers for memory and cpu here")
+
+
+@pytest.fixture
+def tiny_container():
+    """Folders of a control group that a process has to enter; made by root only."""
+    folders = []
+    try:
+        try:
+            for parent, limits in cgroup_limits():
+                folder = f"{parent}/dfly-test-{os.getpid()}"
+                os.mkdir(folder)
+                folders.append(folder)
+                for name, text in limits:
+                    with open(f"{folder}/{name}", "r+") as f:
+                        f.write(text)
+        except OSError as e:
+            pytest.skip(f"no cgroup can be made here: {e}")
+        yield folders
+    finally:
+        for folder in folders:
+            wait_until(lambda: open(f"{folder}/cgroup.procs").read() == "", what="cgroup is empty")
+            os.rmdir(folder)
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers need more memory")
+def test_64_mib_and_half_a_core_are_enough(tiny_container):
+    def enter():
+        for folder in tiny_container:
+            with open(f"{folder}/cgroup.procs", "r+") as f:
+                f.write(str(os.getpid()))
+
+    server = Server(preexec_fn=enter)
+    try:
+        with server.connect() as r:
+            assert r.call("SET", "k", "v") == OK
+            assert server.rss_bytes() < 48 << 20
+            if not REFERENCE:
+                threads = r.call("CONFIG", "GET", "proactor_threads")
+                assert threads == [b"proactor_threads", b"1"]
+    finally:
+        server.stop()
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers need more memory")
+def test_an_empty_server_is_small(server, r):
+    assert r.call("PING") == Status("PONG")
+    assert server.rss_bytes() < 40 << 20

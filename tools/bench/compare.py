@@ -1,0 +1,469 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs redis-server and ours in turn under the same loads and prints the ratio of their costs.
+
+What is compared is the CPU time of the server process for each request (all its threads, user and
+system, from /proc/PID/task/*/schedstat), because on a small machine throughput also measures the
+load generator. Rounds of the two servers are interleaved, so that noise of the machine hits both;
+the ratio is the median of the rounds' ratios. The server runs on core 0, the load on core 1.
+
+Every load has a fixed number of requests and a deadline. Servers are stopped by pid, also on ^C.
+"""
+
+import argparse
+import contextlib
+import datetime
+import fnmatch
+import io
+import json
+import os
+import platform
+import resource
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SERVER_CORE, LOAD_CORE = 0, 1
+KEYS = 1_000_000
+VALUE_BYTES = 64
+BEGIN, END = "<!-- compare.sh begin -->", "<!-- compare.sh end -->"
+
+# name, command, connections, pipeline, threads of ours, share of --requests, ratio asked for
+LOADS = [
+    ("get-c50", "get", 50, 1, 1, 0.25, 0.85),
+    ("get-c50-p10", "get", 50, 10, 1, 1.0, 0.60),
+    ("get-c50-p100", "get", 50, 100, 1, 2.0, 0.35),
+    ("get-c1-p30", "get", 1, 30, 1, 1.0, 0.65),
+    ("set-c50-p10", "set", 50, 10, 1, 1.0, 0.65),
+    ("4t-get-c50", "get", 50, 1, 4, 0.25, 1.05),
+    ("4t-get-c50-p10", "get", 50, 10, 4, 1.0, 0.85),
+    ("4t-get-c1-p30", "get", 1, 30, 4, 1.0, 1.00),
+]
+MEMORY_LOADS = [("memory-keys", 0.55), ("memory-connections", 0.60)]
+
+
+class BenchError(Exception):
+    pass
+
+
+def encode(*args):
+    parts = [b"*%d\r\n" % len(args)]
+    for a in args:
+        a = a if isinstance(a, bytes) else str(a).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(a), a))
+    return b"".join(parts)
+
+
+class Connection:
+    """Just enough of a client to fill a server and to ask it something."""
+
+    def __init__(self, port, timeout=60):
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout)
+        self.file = self.sock.makefile("rb")
+
+    def reply(self):
+        line = self.file.readline()
+        if not line:
+            raise BenchError("the server closed the connection")
+        if line[:1] == b"-":
+            raise BenchError(line.decode().strip())
+        if line[:1] == b"$" and line != b"$-1\r\n":
+            return self.file.read(int(line[1:]) + 2)[:-2]
+        return line[1:].strip()
+
+    def call(self, *args):
+        self.sock.sendall(encode(*args))
+        return self.reply()
+
+    def fill(self, count, key_format, value_bytes):
+        """SETs `count` keys in batches, each batch answered before the next is sent."""
+        value = b"x" * value_bytes
+        for begin in range(0, count, 1000):
+            end = min(begin + 1000, count)
+            self.sock.sendall(
+                b"".join(encode("SET", key_format % i, value) for i in range(begin, end))
+            )
+            for _ in range(begin, end):
+                self.reply()
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    def __init__(self, kind, threads, options):
+        self.kind = kind
+        self.port = free_port()
+        self.dir = tempfile.mkdtemp(prefix="dfly-bench-")
+        if kind == "redis":
+            line = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+            line += ["--appendonly", "no", "--maxclients", "15000", "--dir", self.dir]
+        else:
+            line = [options.binary, f"--port={self.port}", "--bind=127.0.0.1", "--logtostderr"]
+            line += [f"--proactor_threads={threads}", f"--num_shards={threads}"]
+            line += ["--maxclients=15000", *options.server_flag]
+        self.log = open(os.path.join(self.dir, "log"), "wb")
+        self.process = subprocess.Popen(
+            ["taskset", "-c", str(SERVER_CORE), *line],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            cwd=self.dir,
+        )
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                c = Connection(self.port, 5)
+                c.call("PING")
+                c.close()
+                return
+            except (OSError, BenchError):
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    log = open(self.log.name, errors="replace").read()[-2000:]
+                    self.stop()
+                    raise BenchError(f"{kind} did not start:\n{log}")
+                time.sleep(0.02)
+
+    def cpu_ns(self):
+        """CPU time of all threads, in nanoseconds; a thread that ended is not counted."""
+        total = 0
+        for tid in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{tid}/schedstat") as f:
+                total += int(f.read().split()[0])
+        return total
+
+    def rss(self):
+        with open(f"/proc/{self.process.pid}/status") as f:
+            return int(next(line for line in f if line.startswith("VmRSS")).split()[1]) * 1024
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def running(kind, threads, options):
+    server = Server(kind, threads, options)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def run_load(line, deadline_s):
+    p = subprocess.run(
+        ["taskset", "-c", str(LOAD_CORE), *line], capture_output=True, text=True, timeout=deadline_s
+    )
+    if p.returncode != 0:
+        raise BenchError(f"{' '.join(line)}\n{p.stdout[-1000:]}{p.stderr[-1000:]}")
+    return p.stdout
+
+
+def redis_benchmark(server, command, connections, pipeline, requests, options):
+    line = ["redis-benchmark", "-p", str(server.port), "-n", str(requests), "-c", str(connections)]
+    line += ["-P", str(pipeline), "-r", str(options.keys), "--precision", "3"]
+    if command == "get":
+        line += ["GET", "key:__rand_int__"]
+    else:
+        line += ["SET", "key:__rand_int__", "x" * VALUE_BYTES]
+    text = run_load(line, options.deadline)
+    result = {}
+    rows = text.replace("\r", "\n").splitlines()
+    for number, row in enumerate(rows):
+        words = row.replace("%", " ").split()
+        if "throughput summary:" in row:
+            result["rps"] = float(words[2])
+        elif "latency summary (msec):" in row:  # a line of names, then one of numbers
+            summary = dict(zip(rows[number + 1].split(), rows[number + 2].split()))
+            result["p50"], result["p99"] = float(summary["p50"]), float(summary["p99"])
+        elif "milliseconds (cumulative" in row and float(words[0]) >= 99.9:
+            result.setdefault("p99.9", float(words[2]))
+    if set(result) != {"rps", "p50", "p99", "p99.9"}:
+        raise BenchError(f"cannot read redis-benchmark's output:\n{text[-1500:]}")
+    return {**result, "requests": requests}
+
+
+def dfly_bench(server, command, connections, pipeline, requests, options):
+    """Its `-n` is for each connection; its JSON has requests, requests_per_second, latency_us."""
+    each = max(pipeline, requests // connections)
+    out = os.path.join(server.dir, "bench.json")
+    line = [options.dfly_bench, "-h", "127.0.0.1", "-p", str(server.port), "-c", str(connections)]
+    line += ["-n", str(each), "-d", str(VALUE_BYTES), f"--pipeline={pipeline}"]
+    line += ["--proactor_threads=1", f"--ratio={'0:1' if command == 'get' else '1:0'}"]
+    line += ["--key_prefix=key:", "--key_minimum=0", f"--key_maximum={options.keys - 1}"]
+    line += [f"--json_out_file={out}"]
+    run_load(line, options.deadline)
+    with open(out) as f:
+        report = json.load(f)
+    if report["requests"] != each * connections:
+        raise BenchError(f"dfly_bench: {report['requests']} requests, not {each * connections}")
+    latency = {name: report["latency_us"][name] / 1000 for name in ("p50", "p99", "p99.9")}
+    rps = report["requests_per_second"]
+    return {"rps": rps, "requests": report["requests"], **latency}
+
+
+def key_format(options):
+    """How the load generator writes key number i."""
+    return "key:%012d" if options.load == "redis-benchmark" else "key:%d"
+
+
+def measure(server, shape, options):
+    command, connections, pipeline, share = shape
+    requests = int(options.requests * share)
+    generate = redis_benchmark if options.load == "redis-benchmark" else dfly_bench
+    generate(server, command, connections, pipeline, max(5000, requests // 10), options)  # warm
+    before = server.cpu_ns()
+    result = generate(server, command, connections, pipeline, requests, options)
+    result["cpu_us"] = (server.cpu_ns() - before) / 1000 / result["requests"]
+    return result
+
+
+def measure_round(kind, threads, shapes, options):
+    """One server, filled once, then each load on it in turn: {shape: figures}."""
+    with running(kind, threads, options) as server:
+        c = Connection(server.port)
+        c.fill(options.keys, key_format(options), VALUE_BYTES)
+        c.close()
+        return {shape: measure(server, shape, options) for shape in shapes}
+
+
+def measure_memory(kind, name, options):
+    if name == "memory-keys":
+        count = options.memory_keys
+        with running(kind, 1, options) as server:
+            before = server.rss()
+            c = Connection(server.port)
+            c.fill(count, "key:%012d", 32)
+            if int(c.call("DBSIZE")) != count:
+                raise BenchError("not every key is there")
+            c.close()
+            return (server.rss() - before) / count
+    count = options.connections
+    with running(kind, 1, options) as server:
+        before = server.rss()
+        held = []
+        try:
+            for _ in range(count):
+                s = socket.create_connection(("127.0.0.1", server.port), 20)
+                held.append(s)
+                s.sendall(b"PING\r\n")
+                if s.recv(100) != b"+PONG\r\n":
+                    raise BenchError("no PONG")
+            return (server.rss() - before) / count
+        finally:
+            for s in held:
+                s.close()
+
+
+def median(rows, key):
+    return statistics.median(row[key] for row in rows)
+
+
+def verdict(ratio, asked):
+    return f"{ratio:.2f}" + (f" (asked: {asked:.2f}, {'met' if ratio <= asked else 'MISSED'})")
+
+
+def shape_of(load):
+    _, command, connections, pipeline, _, share, _ = load
+    return command, connections, pipeline, share
+
+
+def run_loads(options, selected, results):
+    """ABBA: every second round begins with the other server. Redis has one thread, so its figure of
+    a round serves both for ours with one thread and for ours with four."""
+    shapes = {1: [], 4: [], "redis": []}
+    for load in selected:
+        shapes[load[4]].append(shape_of(load))
+        if shape_of(load) not in shapes["redis"]:
+            shapes["redis"].append(shape_of(load))
+    rounds = []
+    for number in range(options.rounds):
+        turns = [("redis", 1, shapes["redis"]), ("ours", 1, shapes[1]), ("ours", 4, shapes[4])]
+        figures = {}
+        for kind, threads, wanted in turns if number % 2 == 0 else reversed(turns):
+            if wanted:
+                figures[kind, threads] = measure_round(kind, threads, wanted, options)
+        rounds.append(figures)
+        print(f"round {number + 1} of {options.rounds} done", file=sys.stderr, flush=True)
+    for load in selected:
+        name, threads, asked = load[0], load[4], load[-1]
+        rows = {
+            "redis": [f["redis", 1][shape_of(load)] for f in rounds],
+            "ours": [f["ours", threads][shape_of(load)] for f in rounds],
+        }
+        ratios = [o["cpu_us"] / r["cpu_us"] for o, r in zip(rows["ours"], rows["redis"])]
+        ratio = statistics.median(ratios)
+        results.append({"load": name, "ratio": ratio, "ratios": ratios, "asked": asked, **rows})
+        for kind in ("redis", "ours"):
+            m = {k: median(rows[kind], k) for k in ("rps", "p50", "p99", "p99.9", "cpu_us")}
+            print(
+                f"{name:16} {kind:6} {m['rps']:>10,.0f} req/s  p50 {m['p50']:.3f}"
+                f"  p99 {m['p99']:.3f}  p99.9 {m['p99.9']:.3f} ms  cpu {m['cpu_us']:.3f} us/req"
+            )
+        spread = f"{min(ratios):.2f} - {max(ratios):.2f}"
+        print(f"{name:16} ratio  {verdict(ratio, asked)}, rounds {spread}", flush=True)
+
+
+def run_memory(options, selected, results):
+    for name, asked in selected:
+        values = {kind: measure_memory(kind, name, options) for kind in ("redis", "ours")}
+        ratio = values["ours"] / values["redis"]
+        results.append({"load": name, "ratio": ratio, "asked": asked, "bytes": values})
+        unit = "key" if name == "memory-keys" else "connection"
+        print(
+            f"{name:18} redis {values['redis']:,.0f}  ours {values['ours']:,.0f} bytes/{unit}"
+            f"  ratio {verdict(ratio, asked)}",
+            flush=True,
+        )
+
+
+def cpu_model():
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def describe(options):
+    redis = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    return (
+        f"{datetime.date.today()}, {cpu_model()}, {os.cpu_count()} cores, Linux"
+        f" {platform.release()}, redis-server {redis.split('v=')[1].split()[0]}, ours at {commit};"
+        f" load by {options.load}, {options.rounds} rounds, {options.keys:,} keys of {VALUE_BYTES}"
+        f" bytes, {options.requests:,} requests (a quarter without a pipeline, twice with 100)."
+    )
+
+
+def markdown(options, results):
+    out = io.StringIO()
+    out.write(f"{BEGIN}\n{describe(options)}\n\n")
+    loads = [r for r in results if "bytes" not in r]
+    if loads:
+        out.write(
+            "| load | server | requests/s | p50 ms | p99 ms | p99.9 ms | CPU us/request |"
+            " ratio (rounds) | asked |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+        )
+        for r in loads:
+            for kind in ("redis", "ours"):
+                cells = [f"{median(r[kind], 'rps'):,.0f}"]
+                cells += [f"{median(r[kind], k):.3f}" for k in ("p50", "p99", "p99.9", "cpu_us")]
+                ratio = asked = ""
+                if kind == "ours":
+                    ratio = f"**{r['ratio']:.2f}** ({min(r['ratios']):.2f}-{max(r['ratios']):.2f})"
+                    asked = f"{r['asked']:.2f}{'' if r['ratio'] <= r['asked'] else ' missed'}"
+                out.write(f"| {r['load']} | {kind} | {' | '.join(cells)} | {ratio} | {asked} |\n")
+        out.write("\n")
+    memory = [r for r in results if "bytes" in r]
+    if memory:
+        out.write(
+            "| memory | redis, bytes each | ours, bytes each | ratio | asked |\n"
+            "| --- | --- | --- | --- | --- |\n"
+        )
+        for r in memory:
+            asked = f"{r['asked']:.2f}{'' if r['ratio'] <= r['asked'] else ' missed'}"
+            out.write(
+                f"| {r['load']} | {r['bytes']['redis']:,.0f} | {r['bytes']['ours']:,.0f} |"
+                f" **{r['ratio']:.2f}** | {asked} |\n"
+            )
+    out.write(END)
+    return out.getvalue()
+
+
+def replace_section(path, section):
+    with open(path) as f:
+        text = f.read()
+    if BEGIN not in text or END not in text:
+        raise BenchError(f"{path} has no section between {BEGIN} and {END}")
+    before, rest = text.split(BEGIN, 1)
+    after = rest.split(END, 1)[1]
+    with open(path, "w") as f:
+        f.write(before + section + after)
+
+
+def parse_options():
+    names = ", ".join([load[0] for load in LOADS] + [load[0] for load in MEMORY_LOADS])
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], epilog=f"Loads: {names}", prog="tools/bench/compare.sh"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="of each load (5)")
+    parser.add_argument("--requests", type=int, default=1_000_000, help="of each load (1000000)")
+    parser.add_argument("--keys", type=int, default=KEYS, help="in the data set (1000000)")
+    parser.add_argument("--memory-keys", type=int, default=5_000_000)
+    parser.add_argument("--connections", type=int, default=10_000, help="idle ones (10000)")
+    parser.add_argument("--only", default="*", help="loads whose name matches this pattern")
+    parser.add_argument("--quick", action="store_true", help="2 short rounds; a smoke test")
+    parser.add_argument("--json", metavar="FILE", help="write all the figures there")
+    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
+    parser.add_argument(
+        "--load", choices=["redis-benchmark", "dfly_bench"], default="redis-benchmark"
+    )
+    parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    parser.add_argument("--dfly-bench", default=os.path.join(ROOT, "build/release/dfly_bench"))
+    parser.add_argument("--server-flag", action="append", default=[], help="one more flag for ours")
+    parser.add_argument("--deadline", type=int, default=180, help="seconds for one load (180)")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.requests, options.keys = 2, 100_000, 100_000
+        options.memory_keys, options.connections = 500_000, 2_000
+    return options
+
+
+def main():
+    options = parse_options()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = options.connections + 1000
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+        options.connections = min(options.connections, min(wanted, hard) - 1000)
+    if os.cpu_count() < 2:
+        raise BenchError("two cores are needed: one for the server, one for the load")
+    for tool in ("redis-server", "redis-benchmark", "taskset", options.binary):
+        if shutil.which(tool) is None:
+            raise BenchError(f"{tool} is missing")
+    # Ctrl-C and a SIGTERM both unwind, so that every server is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    loads = [load for load in LOADS if fnmatch.fnmatch(load[0], options.only)]
+    memory = [load for load in MEMORY_LOADS if fnmatch.fnmatch(load[0], options.only)]
+    if not loads and not memory:
+        raise BenchError(f"no load matches {options.only}")
+    results = []
+    run_loads(options, loads, results)
+    run_memory(options, memory, results)
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump({"about": describe(options), "results": results}, f, indent=1)
+    if not options.no_write and not options.quick and options.only == "*":
+        replace_section(os.path.join(ROOT, "docs", "benchmarks.md"), markdown(options, results))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (BenchError, subprocess.TimeoutExpired) as e:
+        sys.exit(f"compare: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs, builds and tests.  tools/test.sh [tier...]
+#
+#   release   unit tests (ctest), Release build
+#   pytest    tests/ against the Release server
+#   debug     unit tests and a part of tests/ with the address and undefined-behaviour sanitizers
+#   tsan      the same with the thread sanitizer
+#   reference tests/ against redis-server: do the tests themselves hold?
+#
+# Without a tier: all of them. PYTEST_ARGS and CTEST_ARGS are added to every pytest and ctest.
+# The whole takes well under 40 minutes on two cores. Exits non-zero when anything failed, after
+# running everything that could still run, with a summary at the end.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+
+tiers=("$@")
+[[ ${#tiers[@]} -eq 0 ]] && tiers=(release reference pytest debug tsan)
+for tier in "${tiers[@]}"; do
+  case $tier in
+    release | reference | pytest | debug | tsan) ;;
+    *) sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+done
+
+jobs=$(nproc)
+((jobs > 4)) && jobs=4
+summary=()
+failed=0
+started=$SECONDS
+
+# step NAME COMMAND...: runs it, notes the outcome and the time.
+step() {
+  local name=$1 begin=$SECONDS outcome=ok
+  shift
+  printf '\n==== %s\n' "$name"
+  "$@" || { outcome=FAILED; failed=1; }
+  summary+=("$(printf '%-7s %5ds  %s' "$outcome" $((SECONDS - begin)) "$name")")
+  [[ $outcome == ok ]]
+}
+
+# The thread sanitizer of g++ 12 and 13 cannot place its shadow in a more random address space.
+wrapper() {
+  local bits
+  bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)
+  if [[ $1 == tsan && $bits -gt 28 ]] && setarch -R true 2>/dev/null; then echo "setarch -R"; fi
+}
+
+unit_tests() {
+  local preset=$1
+  # The thread sanitizer costs 5-15 times; what has no threads is not worth that.
+  local select=()
+  [[ $preset == tsan ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
+  [[ $preset == debug ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
+  # shellcheck disable=SC2086
+  $(wrapper "$preset") ctest --test-dir "build/$preset" -j"$jobs" --output-on-failure \
+    --no-tests=error "${select[@]}" ${CTEST_ARGS:-}
+}
+
+# Python packages live under build/, pinned; made once and again when the list changes.
+venv() {
+  local stamp=build/venv/requirements.txt
+  cmp -s tests/requirements.txt "$stamp" && return 0
+  python3 -m venv build/venv &&
+    build/venv/bin/pip install -q --disable-pip-version-check -r tests/requirements.txt &&
+    cp tests/requirements.txt "$stamp"
+}
+
+run_pytest() {
+  # shellcheck disable=SC2086
+  ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q \
+    --maxfail=50 tests "$@" ${PYTEST_ARGS:-}
+}
+
+black_box_tests() {
+  case $1 in
+    release) run_pytest ;;
+    reference) REFERENCE=redis run_pytest ;;
+    # One configuration instead of four, and only what is marked: a sanitized server is slow.
+    *) DFLY_BINARY="$root/build/$1/dragonfly" DFLY_SANITIZED=1 DFLY_MATRIX=small \
+      TEST_WRAPPER="$(wrapper "$1")" run_pytest -m sanitized --timeout=600 ;;
+  esac
+}
+
+finish() {
+  printf '\n==== Summary (%d s)\n' $((SECONDS - started))
+  printf '%s\n' "${summary[@]}"
+  ((failed)) && echo "FAILED" || echo "All passed."
+  exit "$failed"
+}
+
+step "install packages" tools/install_deps.sh all || finish
+for tier in "${tiers[@]}"; do
+  case $tier in
+    release)
+      step "build release" tools/build.sh release && step "unit tests, release" unit_tests release
+      ;;
+    reference)
+      step "python packages" venv && step "tests/ against redis-server" black_box_tests reference
+      ;;
+    pytest)
+      step "build release" tools/build.sh release && step "python packages" venv &&
+        step "tests/, release" black_box_tests release
+      ;;
+    debug | tsan)
+      if step "build $tier" tools/build.sh "$tier"; then
+        step "unit tests, $tier" unit_tests "$tier"
+        step "python packages" venv &&
+          step "tests/, $tier (marked sanitized)" black_box_tests "$tier"
+      fi
+      ;;
+  esac
+done
+finish

@@ -1,0 +1,455 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the text of the source tree; the ctest `tidy`.  tools/tidy.py [--build DIR] [--self-test]
+
+Rules: includes only go down the ladder, banned names with their replacement, one SPDX line, lines
+(clang-format 14), and no file that no target builds. tools/tidy_allow.txt lists the exceptions,
+each with its reason. The self-test feeds bad snippets to every rule and sees every rule fire.
+with its reason. The self-test feeds bad snippets to every rule and sees every rule fire.
+"""
+
+import argparse
+import collections
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CPP = (".cc", ".h")
+TEXT = CPP + (".py", ".sh", ".cmake", ".txt", ".md", ".yml", ".js", ".json")
+LINES_MAX = 900
+COLUMNS_MAX = 100
+CLANG_FORMAT = "14"
+
+# What each folder may include besides itself. Order of the look-up: the longest prefix wins.
+LADDER = {
+    "helio/base": [],
+    "helio/fibers": ["helio/base"],
+    "helio/proactor": ["helio/base", "helio/fibers"],
+    "helio/net": ["helio/base", "helio/fibers", "helio/proactor", "helio/io"],
+    "helio/io": ["helio/base", "helio/fibers", "helio/proactor"],
+    "src/core": ["helio/base"],
+    "src/facade": ["helio"],
+    "src/engine": ["src/core", "helio", "src/facade/reply_sink.h"],
+    "src/commands": ["src/engine", "src/facade", "src/core", "helio"],
+    "src/scripting": ["src/commands", "src/engine", "src/facade", "src/core", "helio"],
+    "src/storage": ["src/engine", "src/core", "helio"],
+    "src/server": ["src", "helio"],
+    "tools": ["src", "helio"],  # dfly_bench
+}
+
+# (rule, pattern, what to use instead, where it applies). `code` has comments and strings blanked.
+BANNED = [
+    (
+        "std-mutex",
+        r"\bstd::(recursive_|shared_|timed_)?mutex\b|#include <(shared_)?mutex>",
+        "helio::Mutex on fibers, a message to the owner between threads",
+        "server",
+    ),
+    (
+        "std-condvar",
+        r"\bstd::condition_variable(_any)?\b|#include <condition_variable>",
+        "helio::CondVar or helio::EventCount",
+        "server",
+    ),
+    (
+        "thread-sleep",
+        r"\b(std::this_thread::sleep_(for|until)|usleep|nanosleep)\b|(?<![\w:.>])sleep\s*\(",
+        "helio's fiber sleep; in tests wait on a condition",
+        "all",
+    ),
+    ("raw-new", r"(?<![\w.>])new\b(?!\s*\()(?=\s+[\w:(])", "std::make_unique, or a pool", "server"),
+    ("absl-log", r"#include\s+[\"<]absl/log/", "helio/base/logging.h (glog)", "all"),
+    (
+        "absl-string-view",
+        r"\babsl::string_view\b",
+        "std::string_view; Debian's absl has its own type",
+        "all",
+    ),
+    ("iostream", r"#include <iostream>", "LOG, or fmt::print in tools", "all"),
+    ("std-thread", r"\bstd::(jthread|async)\b", "ProactorPool", "server"),
+    (
+        "march-native",
+        r"-march=native",
+        "run-time dispatch; the release runs on the baseline CPU",
+        "all",
+    ),
+]
+# Matched in the whole text, comments too; the letters are split so that this file passes.
+NOTES = ("note", re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b"), "do it, or write an issue")
+PATHS = re.compile(r"(?<![\w.<$}])/(work|tmp/wt|ro" r"ot|home/\w+)/")
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+Problem = collections.namedtuple("Problem", "path line rule text")
+
+
+def is_test(path):
+    name = os.path.basename(path)
+    return re.search(r"_(test|bench|fuzz|test_util)\.(cc|h)$", name) or path.startswith("tests/")
+
+
+def blank_comments_and_strings(text):
+    """The same text with comments and literals replaced by spaces; line numbers stay."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
+        r"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'",
+        re.S,
+    )
+
+    def blank(match):
+        piece = match.group(0)
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if piece[0] == '"' and line.lstrip().startswith("#"):
+            return piece  # the file of an #include
+        return re.sub(r"[^\n]", " ", piece)
+
+    return pattern.sub(blank, text)
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def folder_of(path, table):
+    parts = path.split("/")
+    for n in range(len(parts) - 1, 0, -1):
+        prefix = "/".join(parts[:n])
+        if prefix in table:
+            return prefix
+    return None
+
+
+def included_path(include):
+    """Path from the root of a quoted include, which is relative to the root or to src/."""
+    return include if include.startswith(("helio/", "src/", "tools/")) else "src/" + include
+
+
+def check_ladder(path, text):
+    own = folder_of(path, LADDER)
+    if own is None:
+        if path.startswith(("src/", "helio/")):
+            yield Problem(
+                path, 1, "ladder", "this folder has no place in the ladder of tools/tidy.py"
+            )
+        return
+    for match in INCLUDE.finditer(text):
+        target = included_path(match.group(1))
+        if not target.startswith(("helio/", "src/")) or folder_of(target, LADDER) is None:
+            if "/" not in match.group(1) or not target.startswith(("helio/", "src/")):
+                yield Problem(
+                    path,
+                    line_of(text, match.start()),
+                    "ladder",
+                    f'"{match.group(1)}": write the path from the root or from src/',
+                )
+            elif not os.path.exists(os.path.join(ROOT, target)):
+                yield Problem(
+                    path,
+                    line_of(text, match.start()),
+                    "ladder",
+                    f'"{match.group(1)}" is in no known folder',
+                )
+            continue
+        allowed = [own, *LADDER[own]]
+        if not any(target == a or target.startswith(a + "/") for a in allowed):
+            yield Problem(
+                path,
+                line_of(text, match.start()),
+                "ladder",
+                f"{own} may not include {target}; it may: {', '.join(LADDER[own]) or 'nothing'}",
+            )
+
+
+def check_banned(path, text):
+    if path.endswith(CPP):
+        code = blank_comments_and_strings(text)
+        for rule, pattern, instead, where in BANNED:
+            if where == "server" and (is_test(path) or path.startswith("tools/")):
+                continue
+            for match in re.finditer(pattern, code):
+                yield Problem(
+                    path,
+                    line_of(code, match.start()),
+                    rule,
+                    f"{match.group(0).strip()}: use {instead}",
+                )
+    elif path.endswith((".txt", ".cmake", ".json")):
+        for match in re.finditer(r"^[^#\n]*-march=native", text, re.M):
+            yield Problem(path, line_of(text, match.start()), "march-native", "never")
+    if not path.endswith(".md") or path.startswith("docs/"):
+        rule, pattern, instead = NOTES
+        for match in pattern.finditer(text):
+            yield Problem(path, line_of(text, match.start()), rule, f"{match.group(0)}: {instead}")
+
+
+def check_text(path, text):
+    lines = text.split("\n")
+    if path.endswith((*CPP, ".py", ".sh", ".cmake", ".yml", ".js")) or path.endswith(
+        "CMakeLists.txt"
+    ):
+        head = lines[:3]
+        if sum("SPDX-License-Identifier: Apache-2.0" in line for line in head) != 1:
+            yield Problem(
+                path, 1, "spdx", "one line 'SPDX-License-Identifier: Apache-2.0' at the top"
+            )
+    if path.endswith(".h") and not re.search(r"^#pragma once$", text, re.M):
+        yield Problem(path, 1, "pragma-once", "a header begins with #pragma once")
+    if path.endswith((*CPP, ".py", ".sh", ".js")):
+        for number, line in enumerate(lines, 1):
+            if len(line) > COLUMNS_MAX and "http" not in line:
+                yield Problem(
+                    path, number, "columns", f"{len(line)} columns; {COLUMNS_MAX} at most"
+                )
+            if line != line.rstrip():
+                yield Problem(path, number, "trailing-space", "blanks at the end of the line")
+        if len(lines) - 1 > LINES_MAX:
+            yield Problem(
+                path,
+                len(lines),
+                "file-length",
+                f"{len(lines) - 1} lines; is this two ideas? {LINES_MAX} at most",
+            )
+    for match in PATHS.finditer(text):
+        yield Problem(
+            path,
+            line_of(text, match.start()),
+            "absolute-path",
+            f"{match.group(0)}: somebody's machine; find it from the file's own place",
+        )
+
+
+def check_built(sources, cmake_text, compiled, including):
+    """Every .cc belongs to a target; every .h is included somewhere. `compiled` may be None."""
+    for path in sources:
+        name = os.path.basename(path)
+        if path.endswith(".cc"):
+            stem = name[:-3]
+            folder = os.path.dirname(path)
+            text = cmake_text.get(folder, "") or cmake_text.get(os.path.dirname(folder), "")
+            listed = re.search(rf"(?<![\w/]){re.escape(name)}\b", text) or re.search(
+                rf"\bdfly_(test|microbench|fuzz)\(\s*{re.escape(stem)}\b", text
+            )
+            built = path in compiled if compiled is not None else listed
+            if not (built or listed):
+                yield Problem(path, 1, "not-built", "no target builds this file")
+        elif path.endswith(".h") and path not in including:
+            yield Problem(path, 1, "not-built", "nothing includes this header")
+
+
+def tracked_files():
+    """Files of the working tree that git knows or would add; every text file without git."""
+    try:
+        out = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        return sorted(set(f for f in out.splitlines() if os.path.isfile(os.path.join(ROOT, f))))
+    except (OSError, subprocess.CalledProcessError):
+        found = []
+        for folder, names, files in os.walk(ROOT):
+            names[:] = [n for n in names if n not in ("build", ".git", ".cache", "node_modules")]
+            found += [os.path.relpath(os.path.join(folder, f), ROOT) for f in files]
+        return sorted(found)
+
+
+def compiled_files(build):
+    import json
+
+    path = os.path.join(build, "compile_commands.json")
+    if not os.path.exists(path):
+        return None
+    with open(path) as f:
+        return {
+            os.path.relpath(os.path.join(e["directory"], e["file"]), ROOT) for e in json.load(f)
+        }
+
+
+def check_format(paths):
+    tool = next(
+        (t for t in (f"clang-format-{CLANG_FORMAT}", "clang-format") if shutil.which(t)), None
+    )
+    version = (
+        subprocess.run([tool, "--version"], capture_output=True, text=True).stdout if tool else ""
+    )
+    if f"version {CLANG_FORMAT}." not in version:
+        print(
+            f"tidy: formatting not checked: this needs clang-format {CLANG_FORMAT}, "
+            f"found {version.strip() or 'none'}"
+        )
+        return
+    # Two processes at a time, and each gets a share of the files.
+    shares = [paths[i::2] for i in range(2) if paths[i::2]]
+    running = [
+        subprocess.Popen(
+            [tool, "--dry-run", "-Werror", *share], cwd=ROOT, text=True, stderr=subprocess.PIPE
+        )
+        for share in shares
+    ]
+    for process in running:
+        errors = process.communicate()[1]
+        for match in re.finditer(r"^(\S+?):(\d+):\d+: error: ", errors, re.M):
+            yield Problem(match.group(1), int(match.group(2)), "format", "run clang-format -i")
+        if process.returncode != 0 and ": error: " not in errors:
+            yield Problem("clang-format", 1, "format", errors.strip()[:500])
+
+
+def read_allowed():
+    """{(path, rule)} with a reason each. A line: path<blank>rule<blank># reason"""
+    allowed, problems = {}, []
+    path = "tools/tidy_allow.txt"
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        for number, line in enumerate(f, 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            match = re.fullmatch(r"(\S+)\s+(\S+)\s+# (\S.*)", line.strip())
+            if match is None:
+                problems.append(Problem(path, number, "allow", "path rule # reason"))
+            else:
+                allowed[match.group(1), match.group(2)] = number
+    return allowed, problems
+
+
+def check_tree(build):
+    files = [f for f in tracked_files() if f.endswith(TEXT) or f.startswith(".ci/")]
+    contents = {}
+    problems = []
+    for path in files:
+        with open(os.path.join(ROOT, path), encoding="utf-8", errors="replace") as f:
+            contents[path] = f.read()
+    including = set()
+    for path, text in contents.items():
+        if path.endswith(CPP):
+            for match in INCLUDE.finditer(text):
+                including.add(included_path(match.group(1)))
+            problems += check_ladder(path, text)
+        problems += check_banned(path, text)
+        problems += check_text(path, text)
+    sources = [f for f in files if f.endswith(CPP)]
+    cmake_text = {os.path.dirname(f): contents[f] for f in files if f.endswith("CMakeLists.txt")}
+    problems += check_built(
+        sources, cmake_text, compiled_files(build) if build else None, including
+    )
+    problems += check_format(sources)
+    allowed, allow_problems = read_allowed()
+    used = set()
+    kept = allow_problems
+    for p in problems:
+        if (p.path, p.rule) in allowed:
+            used.add((p.path, p.rule))
+        else:
+            kept.append(p)
+    for key in sorted(set(allowed) - used):
+        kept.append(
+            Problem(
+                "tools/tidy_allow.txt",
+                allowed[key],
+                "allow",
+                f"{key[0]} {key[1]}: nothing to allow any more, remove the line",
+            )
+        )
+    return kept, len(files)
+
+
+def self_test():
+    """Each rule fires on its bad snippet and stays silent on the good one."""
+    head = "// SPDX-License-Identifier: Apache-2.0\n"
+    cases = [  # path, text, the rule that fires or None
+        ("src/core/a.cc", '#include "engine/shard.h"\n', "ladder"),
+        ("src/core/a.cc", '#include "helio/fibers/fiber.h"\n', "ladder"),
+        ("src/core/a.cc", '#include "core/b.h"\n#include "helio/base/logging.h"\n', None),
+        ("helio/base/a.h", '#pragma once\n#include "helio/fibers/fiber.h"\n', "ladder"),
+        ("helio/net/a.cc", '#include "facade/reply_sink.h"\n', "ladder"),
+        ("helio/net/a.cc", '#include "helio/proactor/proactor.h"\n', None),
+        ("src/engine/a.cc", '#include "facade/reply_sink.h"\n', None),
+        ("src/engine/a.cc", '#include "facade/connection.h"\n', "ladder"),
+        ("src/facade/a.cc", '#include "core/dash_table.h"\n', "ladder"),
+        ("src/commands/a.cc", '#include "server/main.h"\n', "ladder"),
+        ("src/server/a.cc", '#include "commands/a.h"\n#include "core/b.h"\n', None),
+        ("src/core/a.cc", '#include "b.h"\n', "ladder"),
+        ("src/misc/a.cc", "int x;\n", "ladder"),
+        ("src/core/a.cc", "std::mutex m;\n", "std-mutex"),
+        ("src/core/a.cc", "// not a std::mutex\nint m;  /* std::mutex */\n", None),
+        ("src/core/a_test.cc", "std::mutex m;\n", None),
+        ("src/core/a.cc", "std::condition_variable c;\n", "std-condvar"),
+        ("src/core/a_test.cc", "std::this_thread::sleep_for(1s);\n", "thread-sleep"),
+        ("src/core/a.cc", "usleep(1);\n", "thread-sleep"),
+        ("src/core/a.cc", "auto* p = new Thing(1);\n", "raw-new"),
+        ("src/core/a.cc", 'new (p) Thing(1); int renew = 1; f("a new Thing");\n', None),
+        ("src/core/a.cc", '#include "absl/log/log.h"\n', "absl-log"),
+        ("src/core/a.cc", "absl::string_view s;\n", "absl-string-view"),
+        ("src/core/a.cc", "#include <iostream>\n", "iostream"),
+        ("src/core/a.cc", "std::jthread t;\n", "std-thread"),
+        ("src/core/CMakeLists.txt", "add_compile_options(-march=native)\n", "march-native"),
+        ("src/core/a.cc", "// TO" "DO: later\n", "note"),
+        ("tools/a.sh", "# FIX" "ME\n", "note"),
+        ("src/core/a.cc", 'open("/wo' 'rk/x/y");\n', "absolute-path"),
+        ("tests/a.py", "p = '/ro" "ot/x'\n", "absolute-path"),
+        ("src/core/a.cc", "int " + "x" * 100 + ";\n", "columns"),
+        ("src/core/a.cc", "int x; \n", "trailing-space"),
+        ("src/core/a.cc", "int x;\n" * 901, "file-length"),
+        ("src/core/a.h", "int x;\n", "pragma-once"),
+        ("src/core/a.h", "#pragma once\nint x = 1'000'000;\n", None),
+    ]
+    failures = []
+    seen = set()
+    for path, text, expected in cases:
+        full = (head if path.endswith(CPP) else head.replace("//", "#")) + text
+        fired = {
+            p.rule
+            for p in [*check_ladder(path, full), *check_banned(path, full), *check_text(path, full)]
+        }
+        # An unknown include may also be in no known folder; that is the rule `ladder` again.
+        if expected == "absl-log":
+            fired.discard("ladder")
+        seen |= fired
+        if fired != ({expected} if expected else set()):
+            failures.append(f"{path}: {text[:60]!r} fired {sorted(fired)}, not {expected}")
+    if {p.rule for p in check_text("src/core/a.cc", "int x;\n")} != {"spdx"}:
+        failures.append("spdx does not fire")
+    cmake = {"src/core": "dfly_library(core a.cc)\ndfly_test(b_test DEPS core)\n"}
+    got = [
+        (p.path, p.rule)
+        for p in check_built(
+            [
+                "src/core/a.cc",
+                "src/core/b_test.cc",
+                "src/core/lost.cc",
+                "src/core/a.h",
+                "src/core/lost.h",
+            ],
+            cmake,
+            None,
+            {"src/core/a.h"},
+        )
+    ]
+    if got != [("src/core/lost.cc", "not-built"), ("src/core/lost.h", "not-built")]:
+        failures.append(f"not-built fired on {got}")
+    missing = {rule for rule, *_ in BANNED} - seen
+    if missing:
+        failures.append(f"no snippet makes these rules fire: {sorted(missing)}")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", help="build folder, for its compile_commands.json")
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
+        failures = self_test()
+        print("\n".join(failures) or "tidy: every rule fires")
+        return 1 if failures else 0
+    problems, count = check_tree(options.build)
+    for p in sorted(problems):
+        print(f"{p.path}:{p.line}: {p.rule}: {p.text}")
+    print(f"tidy: {count} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
