@@ -58,7 +58,10 @@ void Proactor::Run() {
   uint64_t woke_ns = now_ns_ = MonotonicNanos();
   while (true) {
     ++stats_.iterations;
-    stats_.messages += scheduler_.DrainInbox();
+    if (const size_t messages = scheduler_.DrainInbox(); messages > 0) {
+      stats_.messages += messages;
+      RunStageTask();
+    }
     if (timers().next_deadline_ns() <= now_ns_) timers().FireDue(now_ns_);
     scheduler_.RunReady();
     RunHooks();
@@ -89,6 +92,7 @@ void Proactor::Run() {
       NoSuspend no_suspend;
       Poll(timeout_ns);
     }
+    RunStageTask();
     if (timeout_ns == 0) scheduler_.inbox().EndSleep();
     now_ns_ = MonotonicNanos();
     if (timeout_ns > 0) woke_ns = now_ns_;
@@ -146,6 +150,12 @@ void Proactor::CancelHook(LoopHook* hook) {
   hook->prev->next = hook->next;
   hook->next->prev = hook->prev;
   --queued_hooks_;
+}
+
+void Proactor::RunStageTask() {
+  if (!stage_task_) return;
+  NoSuspend no_suspend;
+  stage_task_();
 }
 
 void Proactor::RunHooks() {

@@ -163,6 +163,10 @@ class Proactor {
   void CancelHook(LoopHook* hook);
   size_t queued_hooks() const { return queued_hooks_; }
 
+  // `task`, a brief, is called after the messages and after the completions of each iteration: for work that they only
+  // noted, because it is done better together. At most one; null removes it.
+  void SetStageTask(absl::AnyInvocable<void()> task) { stage_task_ = std::move(task); }
+
  protected:
   explicit Proactor(const Options& options);
 
@@ -181,6 +185,7 @@ class Proactor {
   struct Periodic;
 
   void RunHooks();
+  void RunStageTask();
   void SendLazyWakes();
 
   static inline thread_local Proactor* current_ = nullptr;
@@ -191,6 +196,7 @@ class Proactor {
   uint64_t now_ns_ = 0;
   LoopHook hooks_{nullptr};  // the ring's anchor
   size_t queued_hooks_ = 0;
+  absl::AnyInvocable<void()> stage_task_;
   std::vector<Proactor*> lazy_wakes_;
   std::vector<std::unique_ptr<Periodic>> periodic_;
   uint64_t last_periodic_id_ = 0;

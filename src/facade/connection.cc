@@ -133,6 +133,12 @@ void Connection::OnRepliesReady() {
   if (stalled_ && !executing_) ExecuteInput();
 }
 
+void Connection::DeferredDone(size_t count) {
+  DCHECK_GE(deferred_, count);
+  deferred_ -= count;
+  if (!output_.empty() || is_done()) FlushSoon();
+}
+
 void Connection::EndBusy() {
   DCHECK(busy_);
   busy_ = false;
@@ -220,7 +226,7 @@ void Connection::OnSent(int error) {
 }
 
 void Connection::ReleaseIfIdle() {
-  if (!output_.empty() || send_pending_ || !replies_.empty() || busy_) return;
+  if (!output_.empty() || send_pending_ || !replies_.empty() || busy_ || deferred_ > 0) return;
   buffers_->TakeBack(&output_);
   buffers_->TakeBack(&sending_);
   replies_.Release();
@@ -261,6 +267,7 @@ void Connection::CloseNow() {
 }
 
 void Connection::OnClosed() {
+  DCHECK_EQ(deferred_, 0u);
   closed_ = true;
   send_pending_ = false;
   sink_->OnClosed(this);

@@ -43,7 +43,8 @@ class CommandSink {
     kClose,    // taken; close the connection when all replies so far are sent
   };
 
-  // `args` live until OnInputPause() of the same connection returns.
+  // `args` live until OnInputPause() of the same connection returns. A sink that runs the command
+  // later than that copies them, and tells the connection by AddDeferred and DeferredDone.
   virtual Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) = 0;
   // No more commands come for now: run what was only noted, and let the batches go.
   virtual void OnInputPause(Connection* connection) = 0;
@@ -104,6 +105,11 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // to the output and sends it at the end of the iteration.
   void OnRepliesReady();
   void FlushSoon();
+
+  // The sink has noted `count` commands that it will run soon, in this iteration; and has run them.
+  // Replies that they wrote are sent, and a connection that only waited for them to close does so.
+  void AddDeferred(size_t count) { deferred_ += count; }
+  void DeferredDone(size_t count);
 
   // The command that was answered with kBusy is over, its reply is written.
   void EndBusy();
@@ -182,6 +188,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t last_active_ns_;
   uint64_t received_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
+  size_t deferred_ = 0;  // commands that the sink has noted but not run
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;

@@ -41,6 +41,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   expire_timer_.worker = pause_timer_.worker = this;
   stats_.calls.resize(commands_.all().size());
   noted_.reserve(kNotedMax);
+  proactor_.SetStageTask([this] { RunStage(); });
   for (ShardId id = 0; id < shards_.size(); ++id) {
     if (shards_.is_local(id)) local_shards_[id] = &shards_.local(id);
   }
@@ -49,6 +50,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
 Worker::~Worker() {
   DCHECK_EQ(connection_count_, 0u);
   DCHECK_EQ(batches_in_flight_, 0u);
+  proactor_.SetStageTask(nullptr);
   proactor_.timers().Disarm(&expire_timer_);
   proactor_.timers().Disarm(&pause_timer_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
@@ -110,21 +112,21 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
   const Args args(raw_args);
   const Command* command = commands_.Find(args.name());
   if (command == nullptr) [[unlikely]] {
-    Note(Action::kUnknown, nullptr, args, 0, 0);
+    Note(connection, Action::kUnknown, nullptr, args, 0, 0);
     return Outcome::kTaken;
   }
   if (!command->AcceptsArgs(args.size())) [[unlikely]] {
-    Note(Action::kWrongArity, command, args, 0, 0);
+    Note(connection, Action::kWrongArity, command, args, 0, 0);
     return Outcome::kTaken;
   }
   if (!command->subcommands.empty() && args.size() > 1) {
     const Command* subcommand = CommandTable::FindSubcommand(*command, args[1]);
     if (subcommand == nullptr) {
-      Note(Action::kUnknownSubcommand, command, args, 0, 0);
+      Note(connection, Action::kUnknownSubcommand, command, args, 0, 0);
       return Outcome::kTaken;
     }
     if (!subcommand->AcceptsArgs(args.size())) {
-      Note(Action::kWrongArity, subcommand, args, 0, 0);
+      Note(connection, Action::kWrongArity, subcommand, args, 0, 0);
       return Outcome::kTaken;
     }
     return Dispatch(connection, session, *subcommand, args);
@@ -135,12 +137,12 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
                                       const Command& command, Args args) {
   if (!session.authenticated && (command.flags & kNoAuth) == 0) [[unlikely]] {
-    Note(Action::kNoAuth, &command, args, 0, 0);
+    Note(connection, Action::kNoAuth, &command, args, 0, 0);
     return Outcome::kTaken;
   }
   if (paused_until_ms_ != 0 && IsPaused(command)) [[unlikely]] {
     // Everything before it is executed; it stays in the input until the pause is over.
-    RunNoted(connection);
+    RunNoted();
     connection->set_held(true);
     return Outcome::kBarrier;
   }
@@ -158,9 +160,9 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       }
     }
     if (one_shard) [[likely]] {
-      Note(local_shards_[shard] != nullptr ? Action::kLocal : Action::kRemote, &command, args,
-           shard, hash);
-      if (noted_.size() == kNotedMax) RunNoted(connection);
+      Note(connection, local_shards_[shard] != nullptr ? Action::kLocal : Action::kRemote, &command,
+           args, shard, hash);
+      if (noted_.size() == kNotedMax) RunNoted();
       return Outcome::kTaken;
     }
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
@@ -175,44 +177,84 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   }
 
   if ((command.flags & kBarrier) == 0) {
-    Note(Action::kSession, &command, args, 0, 0);
-    if (noted_.size() == kNotedMax) RunNoted(connection);
+    Note(connection, Action::kSession, &command, args, 0, 0);
+    if (noted_.size() == kNotedMax) RunNoted();
     return Outcome::kTaken;
   }
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
-  Note(Action::kSession, &command, args, 0, 0);
-  RunNoted(connection);
+  Note(connection, Action::kSession, &command, args, 0, 0);
+  RunNoted();
   return session.close_after_reply ? Outcome::kClose : Outcome::kTaken;
 }
 
 bool Worker::BarrierIsOpen(Connection* connection) {
-  RunNoted(connection);
+  RunNoted();
   return connection->replies().empty();
 }
 
-void Worker::Note(Action action, const Command* command, Args args, ShardId shard, uint64_t hash) {
+void Worker::Note(Connection* connection, Action action, const Command* command, Args args,
+                  ShardId shard, uint64_t hash) {
   noted_.push_back({.command = command,
+                    .connection = connection,
                     .hash = hash,
                     .shard = shard,
                     .first_arg = static_cast<uint32_t>(noted_args_.size()),
                     .arg_count = static_cast<uint32_t>(args.size()),
-                    .action = action});
+                    .action = action,
+                    .deferred = false});
   noted_args_.insert(noted_args_.end(), args.all().begin(), args.all().end());
+  ++noted_of_input_;
 }
 
-void Worker::OnInputPause(Connection* connection) {
-  RunNoted(connection);
+void Worker::OnInputPause(Connection*) {
+  if (noted_of_input_ == 1 && Defer()) return;
+  RunNoted();
   SendBatches();
 }
 
-void Worker::RunNoted(Connection* connection) {
+bool Worker::Defer() {
+  Noted& noted = noted_.back();
+  size_t bytes = 0;
+  for (std::string_view arg : ArgsOf(noted).all()) bytes += arg.size();
+  if (bytes > kDeferredArgsMax) return false;
+  for (uint32_t i = noted.first_arg; i < noted.first_arg + noted.arg_count; ++i) {
+    std::string_view& arg = noted_args_[i];
+    char* copy = deferred_args_ + deferred_bytes_;
+    memcpy(copy, arg.data(), arg.size());
+    deferred_bytes_ += arg.size();
+    arg = {copy, arg.size()};
+  }
+  noted.deferred = true;
+  noted.connection->AddDeferred(1);
+  noted_of_input_ = 0;
+  if (noted_.size() == kNotedMax) {
+    RunNoted();
+    SendBatches();
+  }
+  return true;
+}
+
+void Worker::RunStage() {
+  if (!arrived_.empty()) RunArrived();
+  if (!noted_.empty()) {
+    RunNoted();
+    SendBatches();
+  }
+}
+
+void Worker::RunNoted() {
+  noted_of_input_ = 0;
   if (noted_.empty()) return;
-  Session& session = SessionOf(connection);
   now_ms_ = helio::UnixMillis();
-  if (noted_.size() > 2) PrefetchNoted(session.db_index);
+  if (noted_.size() > 1) PrefetchNoted();
   Shard* touched = nullptr;
+  Connection* last = nullptr;
   for (const Noted& noted : noted_) {
-    RunOne(connection, session, noted);
+    // Batches are of one connection each.
+    if (noted.connection != last && !open_shards_.empty()) SendBatches();
+    last = noted.connection;
+    if (!last->closing()) RunOne(noted);
+    if (noted.deferred) last->DeferredDone(1);
     if (noted.action != Action::kLocal || local_shards_[noted.shard] == touched) continue;
     if (touched != nullptr) AfterShardWork(*touched);
     touched = local_shards_[noted.shard];
@@ -220,15 +262,17 @@ void Worker::RunNoted(Connection* connection) {
   if (touched != nullptr) AfterShardWork(*touched);
   noted_.clear();
   noted_args_.clear();
+  deferred_bytes_ = 0;
 }
 
-// The look-ups of a pipeline wait for memory together, not one after another: each stage fetches
-// for all of them what the next one needs.
-void Worker::PrefetchNoted(int db_index) {
+// The look-ups of a pipeline, or of many connections, wait for memory together, not one after
+// another: each stage fetches for all of them what the next one needs.
+void Worker::PrefetchNoted() {
   auto for_local = [&](auto&& prefetch) {
     for (const Noted& noted : noted_) {
       if (noted.action != Action::kLocal) continue;
-      const Database* database = local_shards_[noted.shard]->FindDb(db_index);
+      const Database* database =
+          local_shards_[noted.shard]->FindDb(SessionOf(noted.connection).db_index);
       if (database != nullptr) prefetch(*database, noted.hash);
     }
   };
@@ -237,7 +281,9 @@ void Worker::PrefetchNoted(int db_index) {
   for_local([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
 }
 
-void Worker::RunOne(Connection* connection, Session& session, const Noted& noted) {
+void Worker::RunOne(const Noted& noted) {
+  Connection* connection = noted.connection;
+  Session& session = SessionOf(connection);
   const Args args = ArgsOf(noted);
   ++stats_.commands_processed;
   ++session.commands;
@@ -369,31 +415,44 @@ void Worker::SendBatches() {
     ++batches_in_flight_;
     batch->run = [](helio::Message* message) {
       auto* arrived = static_cast<ShardBatch*>(message);
-      Server::LocalWorker()->RunBatch(arrived);
+      Server::LocalWorker()->OnBatch(arrived);
     };
     shards_.owner(shard)->PostLazily(batch);
   }
   open_shards_.clear();
 }
 
-void Worker::RunBatch(ShardBatch* batch) {
+void Worker::OnBatch(ShardBatch* batch) {
+  arrived_.push_back(batch);
+  if (arrived_.size() == kArrivedMax) RunArrived();
+}
+
+void Worker::RunArrived() {
   helio::NoSuspend no_suspend;
+  auto for_each = [&](auto&& prefetch) {
+    for (const ShardBatch* batch : arrived_) {
+      const Database* database = shards_.local(batch->shard).FindDb(batch->db_index);
+      if (database == nullptr) continue;
+      for (const ShardBatch::Entry& entry : batch->entries()) prefetch(*database, entry.hash);
+    }
+  };
+  for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+  now_ms_ = helio::UnixMillis();
+  for (ShardBatch* batch : arrived_) RunBatch(batch);
+  arrived_.clear();
+}
+
+void Worker::RunBatch(ShardBatch* batch) {
   Shard& shard = shards_.local(batch->shard);
-  const std::span<const ShardBatch::Entry> entries = batch->entries();
-  const Database* database = shard.FindDb(batch->db_index);
-  if (database != nullptr && entries.size() > 1) {
-    for (const ShardBatch::Entry& entry : entries) database->Prefetch(entry.hash);
-    for (const ShardBatch::Entry& entry : entries) database->PrefetchSlot(entry.hash);
-    for (const ShardBatch::Entry& entry : entries) database->PrefetchValue(entry.hash);
-  }
   batch_writer_.Reset(&batch->bytes, batch->resp3);
-  const int64_t now_ms = helio::UnixMillis();
   ShardContext cx(shard);
   cx.set_no_touch(batch->no_touch);
-  for (const ShardBatch::Entry& entry : entries) {
+  for (const ShardBatch::Entry& entry : batch->entries()) {
     batch->ViewArgs(entry, &batch_args_);
     const size_t size_before = batch->bytes.size();
-    cx.Begin(batch->db_index, now_ms);
+    cx.Begin(batch->db_index, now_ms_);
     RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
     if (entry.drop_reply) batch->bytes.Truncate(size_before);
     batch->EndReply();

@@ -7,9 +7,12 @@
 //   only notes it RunNoted       runs what was noted, in order: local ones at once, into the
 //   output; remote ones go into a batch for
 //                  their shard and take a slot
-//   OnInputPause   sends the batches, one message for each shard
-//   RunBatch       on the shard's thread: runs the batch's commands and sends it back
-//   OnBatchBack    on the connection's thread: its replies are complete
+//   OnInputPause   sends the batches, one message for each shard. A connection's only command stays
+//   noted, so that the
+//                  look-ups of many connections wait for memory together; it is run before the
+//                  iteration ends
+//   RunArrived     on the shard's thread: runs the commands of the batches that have come, and
+//   sends them back OnBatchBack    on the connection's thread: its replies are complete
 #pragma once
 
 #include <atomic>
@@ -99,8 +102,9 @@ class Worker final : public CommandSink {
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnClosed(Connection* connection) override;
 
-  // On this worker's thread, for a batch of another worker's connection.
-  void RunBatch(ShardBatch* batch);
+  // On this worker's thread: a batch of another worker's connection has come; it is run before the
+  // iteration ends.
+  void OnBatch(ShardBatch* batch);
 
  private:
   enum class Action : uint8_t {
@@ -116,13 +120,17 @@ class Worker final : public CommandSink {
   // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
   struct Noted {
     const Command* command;
+    Connection* connection;
     uint64_t hash;
     ShardId shard;
     uint32_t first_arg;
     uint32_t arg_count;
     Action action;
+    bool deferred;  // its arguments are in deferred_args_
   };
   static constexpr size_t kNotedMax = 32;
+  static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
+  static constexpr size_t kArrivedMax = 64;
 
   Session& SessionOf(Connection* connection) {
     return *static_cast<Session*>(connection->user_data());
@@ -132,10 +140,18 @@ class Worker final : public CommandSink {
   }
 
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
-  void Note(Action action, const Command* command, Args args, ShardId shard, uint64_t hash);
-  void RunNoted(Connection* connection);
-  void PrefetchNoted(int db_index);
-  void RunOne(Connection* connection, Session& session, const Noted& noted);
+  void Note(Connection* connection, Action action, const Command* command, Args args, ShardId shard,
+            uint64_t hash);
+  // Lets the last noted command stay, with a copy of its arguments. False if it is too large for
+  // that.
+  bool Defer();
+  void RunNoted();
+  void PrefetchNoted();
+  void RunOne(const Noted& noted);
+  void RunArrived();
+  void RunBatch(ShardBatch* batch);
+  // After each of the loop's stages: runs what its messages and completions have noted.
+  void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   ReplySink& reply);
   // Runs `command` on a fiber of its own.
@@ -169,9 +185,13 @@ class Worker final : public CommandSink {
 
   std::vector<Noted> noted_;
   std::vector<std::string_view> noted_args_;
+  size_t noted_of_input_ = 0;  // how many of them belong to the connection that is being read
+  char deferred_args_[kNotedMax * kDeferredArgsMax];
+  size_t deferred_bytes_ = 0;
   RespWriter writer_;
-  int64_t now_ms_ = 0;                        // Unix time, fixed for what is run together
-  std::vector<std::string_view> batch_args_;  // scratch of RunBatch
+  int64_t now_ms_ = 0;  // Unix time, fixed for what is run together
+  std::vector<ShardBatch*> arrived_;
+  std::vector<std::string_view> batch_args_;  // scratch of RunArrived
   RespWriter batch_writer_;
 
   std::vector<ShardBatch*>
