@@ -63,7 +63,8 @@ void Client::Begin(uint64_t begin_ns) {
 }
 
 void Client::Stop() {
-  if (state_ == State::kReady || (state_ == State::kRunning && sent_ == received_)) {
+  if (state_ >= State::kClosing) return;
+  if (state_ != State::kRunning || sent_ == received_) {
     Close();
     return;
   }

@@ -349,6 +349,14 @@ TEST_P(LoadRunTest, AnInterruptEndsTheRunInGoodOrder) {
   EXPECT_TRUE(Succeeded(result)) << result.stats.first_error;
 }
 
+TEST_P(LoadRunTest, AnInterruptDoesNotWaitForAPasswordToBeAccepted) {
+  answer_ = [&](Arguments) -> std::string { return interrupt_ = true, ""; };
+  options_.password = "secret";
+  const LoadResult result = Run();
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.stats.replies, 0u);
+}
+
 TEST(LoadOptionsTest, ARefusedConnectionIsToldWithItsAddress) {
   std::string error;
   const int fd = helio::ListenTcp("127.0.0.1", 0, 1, &error);
