@@ -40,6 +40,8 @@ Stack StackPool::Get(size_t size) {
     munmap(block, size + page);
     throw std::bad_alloc();
   }
+  // The addresses may be those of a stack that another thread unmapped, poison and all.
+  UnpoisonMemory(block, size + page);
   return {static_cast<char*>(block) + page, size};
 }
 

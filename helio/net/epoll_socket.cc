@@ -19,9 +19,12 @@ EpollSocket::EpollSocket(EpollProactor* proactor, int fd, Handler* handler)
         self->closed_ = true;
         close(self->fd_);
         self->handler_->OnClosed();
-      }) {
-  watcher_.socket = close_hook_.socket = this;
-  proactor->Watch(fd, &watcher_, 0);
+      }),
+      refused_hook_(
+          [](LoopHook* hook) { static_cast<RefusedHook*>(hook)->socket->EndRecv(ENOMEM); }) {
+  watcher_.socket = close_hook_.socket = refused_hook_.socket = this;
+  watched_ = proactor->Watch(fd, &watcher_, 0);
+  if (!watched_) proactor->AtIterationEnd(&refused_hook_);
 }
 
 EpollSocket::~EpollSocket() { DCHECK(closed_); }
@@ -30,9 +33,22 @@ void EpollSocket::UpdateInterest() {
   uint32_t interest = 0;
   if (recv_wanted_ && !recv_ended_) interest |= EPOLLIN | EPOLLRDHUP;
   if (!unsent_.empty()) interest |= EPOLLOUT;
-  if (interest == interest_ || closing_) return;
+  if (closing_ || !watched_) return;
+  if (recv_ended_ && interest == 0) {
+    // Hang-ups cannot be masked: the loop would be told of this one for ever.
+    watched_ = false;
+    epoll().Unwatch(fd_);
+    return;
+  }
+  if (interest == interest_) return;
   interest_ = interest;
   epoll().Rewatch(fd_, &watcher_, interest);
+}
+
+void EpollSocket::EndRecv(int error) {
+  recv_ended_ = true;
+  UpdateInterest();
+  handler_->OnRecvEnd(error);
 }
 
 void EpollSocket::StartRecv() {
@@ -71,10 +87,7 @@ void EpollSocket::ReceiveOnce() {
     return;
   }
   if (received < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  const int error = received < 0 ? errno : 0;
-  recv_ended_ = true;
-  UpdateInterest();
-  handler_->OnRecvEnd(error);
+  EndRecv(received < 0 ? errno : 0);
 }
 
 Socket::SendResult EpollSocket::Send(std::string_view bytes, SendMode) {
@@ -86,6 +99,14 @@ Socket::SendResult EpollSocket::Send(std::string_view bytes, SendMode) {
     return SendResult::kBroken;
   }
   if (unsent_.empty()) return SendResult::kDone;
+  if (!watched_) {  // the peer shut its side down some time ago: now we want to know when it reads
+    interest_ = EPOLLOUT;
+    watched_ = epoll().Watch(fd_, &watcher_, interest_);
+    if (!watched_) {
+      unsent_ = {};
+      return SendResult::kBroken;
+    }
+  }
   UpdateInterest();
   return SendResult::kPending;
 }
@@ -101,7 +122,8 @@ void EpollSocket::Close() {
   DCHECK(!closing_);
   closing_ = true;
   unsent_ = {};
-  epoll().Unwatch(fd_);
+  if (watched_) epoll().Unwatch(fd_);
+  proactor_->CancelHook(&refused_hook_);
   shutdown(fd_, SHUT_RDWR);
   proactor_->AtIterationEnd(&close_hook_);
 }

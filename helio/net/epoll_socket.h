@@ -26,6 +26,7 @@ class EpollSocket final : public Socket {
   void OnReady(uint32_t events);
   void ReceiveOnce();
   void UpdateInterest();
+  void EndRecv(int error);
   // Sends what the kernel takes. Returns false if the connection is broken.
   bool SendSome();
 
@@ -36,8 +37,13 @@ class EpollSocket final : public Socket {
     using LoopHook::LoopHook;
     EpollSocket* socket = nullptr;
   } close_hook_;
+  struct RefusedHook : LoopHook {
+    using LoopHook::LoopHook;
+    EpollSocket* socket = nullptr;
+  } refused_hook_;  // tells the handler that the kernel would not watch the socket
   std::string_view unsent_;
   uint32_t interest_ = 0;
+  bool watched_;
   bool recv_wanted_ = false;
   bool recv_ended_ = false;
   bool closing_ = false;

@@ -85,7 +85,7 @@ class EpollListener final : public Listener {
           static_cast<Watcher*>(watcher)->listener->OnReady();
         }) {
     watcher_.listener = this;
-    epoll().Watch(fd_, &watcher_, EPOLLIN);
+    PCHECK(epoll().Watch(fd_, &watcher_, EPOLLIN)) << "cannot watch a listening socket";
   }
 
   void Close() override {
@@ -138,16 +138,30 @@ bool Listener::Take(int result) {
     return true;
   }
   switch (-result) {
+    // The peer was gone before we got to it; the next one may be fine. (accept(2) lists the
+    // network's own errors.)
+    case ECONNABORTED:
+    case EINTR:
+    case ENETDOWN:
+    case EPROTO:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case EOPNOTSUPP:
+    case ENETUNREACH:
+    case EPERM:
+      return true;
     case EMFILE:
     case ENFILE:
-    case ENOBUFS:
-    case ENOMEM:
       LOG_FIRST_N(ERROR, 1)
           << "cannot accept connections: " << strerror(-result)
           << ". They wait until others are closed; raise the limit of open files (ulimit -n)";
       return false;
-    default:  // the peer was gone before we got to it
-      return true;
+    default:
+      LOG_FIRST_N(ERROR, 1) << "cannot accept connections: " << strerror(-result)
+                            << ". Trying again";
+      return false;
   }
 }
 

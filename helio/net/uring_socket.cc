@@ -16,9 +16,12 @@ UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
       send_op_([](UringOp* op, int result, uint32_t) {
         static_cast<Op*>(op)->socket->OnSendCompletion(result);
       }),
+      hangup_op_([](UringOp* op, int result, uint32_t) {
+        static_cast<Op*>(op)->socket->OnHangup(result);
+      }),
       close_hook_(
           [](LoopHook* hook) { static_cast<CloseHook*>(hook)->socket->FinishCloseIfIdle(); }) {
-  recv_op_.socket = send_op_.socket = close_hook_.socket = this;
+  recv_op_.socket = send_op_.socket = hangup_op_.socket = close_hook_.socket = this;
 }
 
 UringSocket::~UringSocket() { DCHECK(closed_); }
@@ -31,6 +34,7 @@ void UringSocket::StartRecv() {
 void UringSocket::StopRecv() {
   if (!recv_wanted_) return;
   recv_wanted_ = false;
+  ArmHangupPoll();
   if (!recv_armed_) return;
   io_uring_sqe* sqe = uring().GetSqe();
   io_uring_prep_cancel64(sqe, reinterpret_cast<uint64_t>(&recv_op_), 0);
@@ -50,6 +54,26 @@ void UringSocket::ArmRecv() {
   io_uring_sqe_set_data(sqe, &recv_op_);
 }
 
+void UringSocket::ArmHangupPoll() {
+  if (hangup_armed_ || recv_ended_ || closing_) return;
+  hangup_armed_ = true;
+  io_uring_sqe* sqe = uring().GetSqe();
+  io_uring_prep_poll_add(sqe, fd_, 0);  // errors and hang-ups are always told
+  io_uring_sqe_set_data(sqe, &hangup_op_);
+}
+
+void UringSocket::OnHangup(int result) {
+  hangup_armed_ = false;
+  if (closing_) {
+    FinishCloseIfIdle();
+    return;
+  }
+  // A receive that is armed tells it by itself, after the data that came before it.
+  if (result < 0 || recv_armed_ || recv_ended_) return;
+  recv_ended_ = true;
+  handler_->OnRecvEnd(ECONNRESET);
+}
+
 void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   recv_armed_ = (flags & IORING_CQE_F_MORE) != 0;
   if (result > 0) {
@@ -67,9 +91,10 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   // ENOBUFS: all buffers were in use; they are back before this is submitted. ECANCELED: StopRecv.
   const bool go_on = result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR;
   if (go_on) {
-    if (recv_wanted_) ArmRecv();
+    if (recv_wanted_ && !recv_ended_) ArmRecv();
     return;
   }
+  if (recv_ended_) return;
   recv_ended_ = true;
   handler_->OnRecvEnd(-result);
 }
@@ -119,7 +144,7 @@ void UringSocket::Close() {
   DCHECK(!closing_);
   closing_ = true;
   shutdown(fd_, SHUT_RDWR);
-  if (recv_armed_ || send_armed_) {
+  if (recv_armed_ || send_armed_ || hangup_armed_) {
     // The operations may still be queued here only; the cancellation is queued behind them, so it
     // meets them all.
     io_uring_sqe* sqe = uring().GetSqe();
@@ -130,7 +155,7 @@ void UringSocket::Close() {
 }
 
 void UringSocket::FinishCloseIfIdle() {
-  if (recv_armed_ || send_armed_ || closed_) return;
+  if (recv_armed_ || send_armed_ || hangup_armed_ || closed_) return;
   if (close_hook_.queued) return;  // Close() was called in this iteration: the hook comes back here
   closed_ = true;
   close(fd_);

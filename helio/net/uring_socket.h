@@ -24,6 +24,8 @@ class UringSocket final : public Socket {
   };
 
   void ArmRecv();
+  void ArmHangupPoll();
+  void OnHangup(int result);
   void QueueSend();
   void OnRecvCompletion(int result, uint32_t flags);
   void OnSendCompletion(int result);
@@ -33,6 +35,7 @@ class UringSocket final : public Socket {
 
   Op recv_op_;
   Op send_op_;
+  Op hangup_op_;  // while nobody receives, somebody has to notice a reset
   struct CloseHook : LoopHook {
     using LoopHook::LoopHook;
     UringSocket* socket = nullptr;
@@ -41,6 +44,7 @@ class UringSocket final : public Socket {
   bool recv_wanted_ = false;
   bool recv_armed_ = false;  // the kernel owns recv_op_
   bool recv_ended_ = false;  // OnRecvEnd was called
+  bool hangup_armed_ = false;
   bool send_armed_ = false;  // the kernel owns send_op_ and the bytes
   bool closing_ = false;
   bool closed_ = false;

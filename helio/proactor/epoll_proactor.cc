@@ -21,7 +21,7 @@ EpollProactor::EpollProactor(const Options& options)
       wake_watcher_([](EpollWatcher*, uint32_t) {}),
       read_buffer_(new char[kReadBufferSize]) {
   PCHECK(epoll_fd_ >= 0 && wake_fd_ >= 0) << "cannot make an event loop";
-  Watch(wake_fd_, &wake_watcher_, EPOLLIN | EPOLLET);
+  PCHECK(Watch(wake_fd_, &wake_watcher_, EPOLLIN | EPOLLET)) << "cannot make an event loop";
 }
 
 EpollProactor::~EpollProactor() {
@@ -29,11 +29,13 @@ EpollProactor::~EpollProactor() {
   close(epoll_fd_);
 }
 
-void EpollProactor::Watch(int fd, EpollWatcher* watcher, uint32_t events) {
+bool EpollProactor::Watch(int fd, EpollWatcher* watcher, uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.ptr = watcher;
-  PCHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0);
+  if (epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0) return true;
+  PCHECK(errno == ENOSPC || errno == ENOMEM) << "epoll_ctl";
+  return false;
 }
 
 void EpollProactor::Rewatch(int fd, EpollWatcher* watcher, uint32_t events) {

@@ -23,8 +23,9 @@ class EpollProactor final : public Proactor {
 
   Engine engine() const override { return Engine::kEpoll; }
 
-  // Level triggered. `events` may be 0 for Watch and Rewatch: then only errors are told.
-  void Watch(int fd, EpollWatcher* watcher, uint32_t events);
+  // Level triggered. `events` may be 0 for Watch and Rewatch: then only errors are told. Watch
+  // returns false if the kernel has no room for one more (a limit of the system, or memory).
+  [[nodiscard]] bool Watch(int fd, EpollWatcher* watcher, uint32_t events);
   void Rewatch(int fd, EpollWatcher* watcher, uint32_t events);
   void Unwatch(int fd);
 

@@ -16,11 +16,16 @@ struct Proactor::Periodic : Timer {
     // From now, not from the deadline: a loop that was busy for long does not owe the calls it
     // missed.
     self->queue->Arm(self, MonotonicNanos() + self->period_ns);
+    self->running = true;
     self->task();
+    self->running = false;
+    if (self->removed) current_->EraseRemovedPeriodic();
   }
 
   uint64_t id = 0;
   uint64_t period_ns = 0;
+  bool running = false;
+  bool removed = false;  // by itself, while it ran
   TimerQueue* queue = nullptr;
   absl::AnyInvocable<void()> task;
 };
@@ -130,7 +135,14 @@ void Proactor::RemovePeriodic(uint64_t id) {
                          [id](const auto& periodic) { return periodic->id == id; });
   if (it == periodic_.end()) return;
   timers().Disarm(it->get());
-  periodic_.erase(it);
+  (*it)->removed = true;
+  if (!(*it)->running)
+    periodic_.erase(it);  // a task that removes itself must not lose what it captured
+}
+
+void Proactor::EraseRemovedPeriodic() {
+  std::erase_if(periodic_,
+                [](const auto& periodic) { return periodic->removed && !periodic->running; });
 }
 
 void Proactor::AtIterationEnd(LoopHook* hook) {

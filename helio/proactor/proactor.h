@@ -163,8 +163,8 @@ class Proactor {
   void CancelHook(LoopHook* hook);
   size_t queued_hooks() const { return queued_hooks_; }
 
-  // `task`, a brief, is called after the messages and after the completions of each iteration: for work that they only
-  // noted, because it is done better together. At most one; null removes it.
+  // `task`, a brief, is called after the messages and after the completions of each iteration: for
+  // work that they only noted, because it is done better together. At most one; null removes it.
   void SetStageTask(absl::AnyInvocable<void()> task) { stage_task_ = std::move(task); }
 
  protected:
@@ -184,6 +184,7 @@ class Proactor {
  private:
   struct Periodic;
 
+  void EraseRemovedPeriodic();
   void RunHooks();
   void RunStageTask();
   void SendLazyWakes();

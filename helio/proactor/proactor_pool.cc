@@ -51,6 +51,19 @@ void ProactorPool::RunThread(uint32_t index, int cpu, BlockingCounter* started) 
 
 void ProactorPool::Stop() {
   if (threads_.empty()) return;
+  // Every loop serves the others until no fiber is left anywhere: one full round that finds nothing
+  // to wait for.
+  for (bool quiet = false; !quiet;) {
+    quiet = true;
+    for (Proactor* proactor : proactors_) {
+      proactor->AwaitFiber("quiesce", [&] {
+        while (Scheduler::Current()->live_fibers() > 1) {
+          quiet = false;
+          this_fiber::SleepForMillis(1);
+        }
+      });
+    }
+  }
   for (Proactor* proactor : proactors_) proactor->Stop();
   stopped_->count_down();  // from here on this thread sends nothing either
   for (std::thread& thread : threads_) thread.join();

@@ -171,19 +171,17 @@ void UringProactor::Poll(uint64_t timeout_ns) {
 void UringProactor::RunCompletions() {
   // What completions add to the queue is run in this call too, but not without end: timers and
   // messages wait.
-  for (int round = 0; round < 4; ++round) {
-    unsigned head;
-    unsigned count = 0;
-    io_uring_cqe* cqe;
-    io_uring_for_each_cqe(&ring_, head, cqe) {
-      ++count;
-      auto* op = reinterpret_cast<UringOp*>(cqe->user_data);
-      if (op != nullptr) op->complete(op, cqe->res, cqe->flags);
-      if (count == kCompletionEntries / 2) break;
-    }
-    if (count == 0) return;
-    io_uring_cq_advance(&ring_, count);
-    stats_.completions += count;
+  io_uring_cqe* cqe;
+  for (unsigned count = 0; count < 2 * kCompletionEntries && io_uring_peek_cqe(&ring_, &cqe) == 0;
+       ++count) {
+    auto* op = reinterpret_cast<UringOp*>(cqe->user_data);
+    const int result = cqe->res;
+    const uint32_t flags = cqe->flags;
+    // The entry goes back first: `complete` may have to submit, and the kernel refuses that while
+    // the queue is full.
+    io_uring_cqe_seen(&ring_, cqe);
+    ++stats_.completions;
+    if (op != nullptr) op->complete(op, result, flags);
   }
 }
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helio/io/blocking_pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+
+namespace helio::blocking_pool_internal {
+
+namespace {
+
+// Thread: any.
+class Pool {
+ public:
+  // At the process's end, from a plain thread; no fiber is left by then.
+  ~Pool() {
+    calls_.Close();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  bool Execute(Call* call) {
+    // Calls that are queued or running; more of them than helpers means that one more is of use.
+    const unsigned busy = busy_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const bool has_helper = EnsureHelpers(std::min(busy, kBlockingThreadsMax));
+    if (has_helper && calls_.Push(call)) {
+      call->done.Wait();
+      // Almost always true at once. Acquire: pairs with the release in Help().
+      while (!call->released.load(std::memory_order_acquire)) this_fiber::Yield();
+      busy_.fetch_sub(1, std::memory_order_relaxed);
+      return true;
+    }
+    busy_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+
+ private:
+  // Returns false if there is none and none can be made.
+  bool EnsureHelpers(unsigned wanted) {
+    if (helpers_.load(std::memory_order_acquire) >= wanted) return true;
+    std::lock_guard lock(mutex_);
+    while (threads_.size() < wanted) {
+      if (!StartHelper()) break;
+      helpers_.store(static_cast<unsigned>(threads_.size()), std::memory_order_release);
+    }
+    return !threads_.empty();
+  }
+
+  bool StartHelper() {
+    // Signals are for the threads that expect them.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = true;
+    try {
+      threads_.emplace_back([this] { Help(); });
+    } catch (const std::system_error& error) {
+      LOG_FIRST_N(ERROR, 1) << "cannot start a thread for files: " << error.what();
+      started = false;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return started;
+  }
+
+  void Help() {
+    pthread_setname_np(pthread_self(), "FileHelper");
+    while (std::optional<Call*> call = calls_.Pop()) {
+      (*call)->run((*call)->function);
+      (*call)->done.Done();
+      (*call)->released.store(true, std::memory_order_release);
+    }
+  }
+
+  Channel<Call*> calls_{kBlockingCallsMax};
+  std::atomic<unsigned> busy_{0};
+  std::atomic<unsigned> helpers_{0};
+  Mutex mutex_;
+  std::vector<std::thread> threads_;  // guarded by mutex_
+};
+
+}  // namespace
+
+bool Execute(Call* call) {
+  static Pool pool;
+  return pool.Execute(call);
+}
+
+}  // namespace helio::blocking_pool_internal
