@@ -103,6 +103,10 @@ size_t Connection::Execute(std::string_view data) {
       barrier_ = true;
       break;
     }
+    // The sink may only have noted the command, and its arguments do not outlive the next Parse.
+    if (parser_.holds_args()) [[unlikely]] {
+      sink_->OnInputPause(this);
+    }
     taken += parser_.consumed();
     if (outcome == CommandSink::Outcome::kBusy) {
       busy_ = true;
