@@ -211,8 +211,13 @@ void ObjectFreq(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 void ObjectRefCount(ShardContext& cx, Args args, ReplySink& reply) {
-  if (!FindUntouched(cx, args[2])) return reply.Null();
-  reply.Integer(1);  // values are never shared
+  const auto value = FindUntouched(cx, args[2]);
+  if (!value) return reply.Null();
+  // Redis shares these integers and says so; ours are in the table's slot, and cost as little.
+  constexpr int64_t kSharedIntegers = 10'000;
+  const bool is_shared = value->is_string() && value->is_int() && value->AsInt() >= 0 &&
+                         value->AsInt() < kSharedIntegers;
+  reply.Integer(is_shared ? INT32_MAX : 1);
 }
 
 void ObjectHelp(Session&, Args, ReplySink& reply) {
