@@ -12,7 +12,6 @@ namespace dfly {
 using helio::Socket;
 
 void BufferPool::Lend(helio::IoBuf* buffer) {
-  DCHECK(buffer->empty());
   if (buffer->capacity() > 0 || free_.empty()) return;
   buffer->Swap(free_.back());
   free_.pop_back();
