@@ -81,20 +81,26 @@ FAR = [b"33177117420", b"33177117421", b"33177117422"]
 FAR_MS = [b"33177117420001", b"33177117420002", b"33177117420500", b"33177117421999"]
 
 
+NOW_MS = 2_000_000_000_000  # later than any run of this test, earlier than any of FAR
+
+
 def is_short_lived(command):
-    """A deadline in the near future: the two servers would pass it at different commands."""
+    """A deadline in the near future: the two servers would pass it at different commands. Or one of
+    SET in the past: redis-server sets such a key and DBSIZE counts it until somebody notices."""
     name = command[0].upper()
-    candidates = []
+    candidates = []  # (argument, its unit in milliseconds, what is far enough)
     if name in (b"EXPIRE", b"SETEX"):
-        candidates = [(argument, 1000) for argument in command[2:3]]
+        candidates = [(argument, 1000, 90_000) for argument in command[2:3]]
     elif name in (b"PEXPIRE", b"PSETEX"):
-        candidates = [(argument, 1) for argument in command[2:3]]
+        candidates = [(argument, 1, 90_000) for argument in command[2:3]]
     elif name in (b"SET", b"GETEX"):
         for option, argument in zip(command, command[1:]):
-            candidates.append((argument, 1000 if option.upper() == b"EX" else 1))
-    for argument, unit_ms in candidates:
+            unit_ms = 1000 if option.upper() in (b"EX", b"EXAT") else 1
+            is_absolute = option.upper() in (b"EXAT", b"PXAT")
+            candidates.append((argument, unit_ms, NOW_MS if is_absolute else 90_000))
+    for argument, unit_ms, far_ms in candidates:
         try:
-            if 0 < int(argument) * unit_ms < 90_000:
+            if 0 < int(argument) * unit_ms < far_ms:
                 return True
         except ValueError:
             pass

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands whose keys are in several shards, made of their forms for one shard.
+#pragma once
+
+#include "commands/command_table.h"
+#include "engine/coordinator.h"
+
+namespace dfly {
+
+// Runs `command` on all shards that have keys of it, at once, each with its own keys, and merges
+// the replies as command.spread says. Atomic on each shard, but not over shards: others may see the
+// keys of some changed and those of others not. Suspends. REQUIRES: the keys are the last
+// arguments, with command.keys.step - 1 arguments between them.
+void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply);
+
+}  // namespace dfly
