@@ -33,6 +33,7 @@ Server::Server(ServerOptions options)
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
+  RegisterKeyCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);
@@ -67,6 +68,7 @@ std::string Server::Start() {
     local_worker_->SetIdleTimeout(options_.idle_timeout_s);
     local_worker_->set_password(options_.password);
   });
+  shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
   std::string error = OpenListeners();
   if (!error.empty()) Stop();
   base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
@@ -151,6 +153,7 @@ void Server::Stop() {
         [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
     left = connections() + in_flight;
   }
+  shards_->set_after_work(nullptr);
   AwaitOnWorkers([this](Worker& worker) {
     local_worker_ = nullptr;
     workers_[worker.index()].reset();

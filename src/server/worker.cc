@@ -12,7 +12,7 @@
 #include "helio/net/address.h"
 #include "helio/net/socket.h"
 #include "server/server.h"
-#include "server/spread.h"
+#include "commands/spread.h"
 
 namespace dfly {
 
