@@ -104,6 +104,9 @@ size_t Connection::Execute(std::string_view data) {
       break;
     }
     taken += parser_.consumed();
+    // The next Parse() would overwrite the arguments of a command that was only noted.
+    if (parser_.owns_args()) [[unlikely]]
+      sink_->OnInputPause(this);
     if (outcome == CommandSink::Outcome::kBusy) {
       busy_ = true;
     } else if (outcome == CommandSink::Outcome::kClose) {

@@ -65,6 +65,9 @@ class RequestParser {
   // Valid after kCommand, until the next call or until `input` goes: views into `input`, or, for
   // an inline command with quotes, into the parser. Never empty.
   std::span<const std::string_view> args() const { return {args_, argc_}; }
+  // True if some of args() are in the parser's own memory, which the next call reuses: an inline
+  // command with quotes.
+  bool owns_args() const { return owns_args_; }
   size_t consumed() const { return consumed_; }
 
   // After kNeedMore: at least so many bytes are missing. It is what the client announced, so the
@@ -119,6 +122,7 @@ class RequestParser {
   size_t argc_ = 0;
   size_t capacity_ = kInlineArgs;
   size_t consumed_ = 0;
+  bool owns_args_ = false;
   size_t needed_ = 0;
 
   // Progress in a half-arrived command. All offsets count from the command's first byte.

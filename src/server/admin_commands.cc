@@ -128,9 +128,6 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
         shard_cx.SetString(key, value);
       }
     });
-    server.AwaitOnWorkers([](Worker& worker) {
-      worker.ForEachShard([&worker](Shard& shard) { worker.AfterShardWork(shard); });
-    });
   }
   reply.Ok();
 }

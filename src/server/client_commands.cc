@@ -51,8 +51,8 @@ void SetInfo(Session& session, Args args, ReplySink& reply) {
     return reply.Error(fmt::format("ERR Unrecognized option '{}'", args[2]));
   }
   if (!IsValidClientText(args[3])) {
-    return reply.Error(
-        fmt::format("ERR {} cannot contain spaces, newlines or special characters.", args[2]));
+    return reply.Error(fmt::format("ERR {} cannot contain spaces, newlines or special characters.",
+                                   LowerCase(args[2])));
   }
   *target = args[3];
   reply.Ok();
