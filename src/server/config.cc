@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <climits>
 #include <limits>
-#include <mutex>
 
 #include "core/glob.h"
 #include "core/numbers.h"
