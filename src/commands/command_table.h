@@ -77,12 +77,12 @@ struct KeySpec {
 constexpr KeySpec KeyAt(int position) { return {position, position, 1}; }
 constexpr KeySpec KeysFrom(int first, int step = 1) { return {first, -1, step}; }
 
-// How a command whose keys turn out to be in several shards is made of its one-key forms.
+// How a command whose keys turn out to be in several shards is made of its forms for one shard.
 enum class Spread : uint8_t {
   kNone,         // by `across`, or not at all
-  kSumIntegers,  // DEL: run for each key, add the integers
-  kKeepOrder,    // MGET: run for each key, an array of the single items in the order of the keys
-  kAllOk,        // MSET: run for each key (and value), one OK
+  kSumIntegers,  // DEL: run on each shard, add the integers
+  kKeepOrder,    // MGET: run on each shard, put the arrays' items in the order of the keys
+  kAllOk,        // MSET: run on each shard, one OK
 };
 
 struct CommandDocs {

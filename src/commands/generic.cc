@@ -7,6 +7,7 @@
 // there from the beginning to the end of the walk is found exactly once; what comes or goes
 // meanwhile may be found or not.
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <cstdint>
@@ -44,18 +45,21 @@ ShardContext::ReadHandle FindUntouched(ShardContext& cx, std::string_view key) {
 // DEL and UNLINK.
 void Del(ShardContext& cx, Args args, ReplySink& reply) {
   int64_t count = 0;
+  cx.ExpectKeys(args.from(1));
   for (std::string_view key : args.from(1)) count += cx.Delete(key);
   reply.Integer(count);
 }
 
 void Exists(ShardContext& cx, Args args, ReplySink& reply) {
   int64_t count = 0;
+  cx.ExpectKeys(args.from(1));
   for (std::string_view key : args.from(1)) count += static_cast<bool>(FindUntouched(cx, key));
   reply.Integer(count);
 }
 
 void Touch(ShardContext& cx, Args args, ReplySink& reply) {
   int64_t count = 0;
+  cx.ExpectKeys(args.from(1));
   for (std::string_view key : args.from(1)) count += static_cast<bool>(cx.FindReadOnly(key));
   reply.Integer(count);
 }
@@ -63,6 +67,7 @@ void Touch(ShardContext& cx, Args args, ReplySink& reply) {
 // STICK key [key ...]: the server never evicts these. How many were not sticky before.
 void Stick(ShardContext& cx, Args args, ReplySink& reply) {
   int64_t count = 0;
+  cx.ExpectKeys(args.from(1));
   for (std::string_view key : args.from(1)) {
     const std::optional<bool> is_sticky = cx.IsSticky(key);
     if (is_sticky && !*is_sticky) count += cx.SetSticky(key, true);
@@ -211,8 +216,13 @@ void ObjectFreq(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 void ObjectRefCount(ShardContext& cx, Args args, ReplySink& reply) {
-  if (!FindUntouched(cx, args[2])) return reply.Null();
-  reply.Integer(1);  // values are never shared
+  const auto value = FindUntouched(cx, args[2]);
+  if (!value) return reply.Null();
+  // Redis shares these integers and says so; ours are in the table's slot, and cost as little.
+  constexpr int64_t kSharedIntegers = 10'000;
+  const bool is_shared = value->is_string() && value->is_int() && value->AsInt() >= 0 &&
+                         value->AsInt() < kSharedIntegers;
+  reply.Integer(is_shared ? INT32_MAX : 1);
 }
 
 void ObjectHelp(Session&, Args, ReplySink& reply) {
@@ -415,20 +425,37 @@ std::optional<FlushMode> ParseFlushMode(Args args) {
   return std::nullopt;
 }
 
-void FlushDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
+// FLUSHDB and FLUSHALL, whose databases `flush` puts aside on a shard. Their memory is freed a
+// slice at a time; SYNC waits for that, but holds up nobody else. May suspend.
+template <typename Function>
+void FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& reply) {
   const std::optional<FlushMode> mode = ParseFlushMode(args);
   if (!mode) return reply.Error(kErrSyntax);
-  cx.HopToAll([&](ShardContext& shard_cx) { shard_cx.Flush(cx.db_index(), *mode); });
+  cx.HopToAll(flush);
+  constexpr size_t kKeysPerHop = 4096;
+  std::atomic<bool> is_done{*mode == FlushMode::kAsync};
+  while (!is_done) {
+    is_done = true;
+    cx.HopToAll([&](ShardContext& shard_cx) {
+      if (!shard_cx.shard().FreeStep(kKeysPerHop)) is_done = false;
+    });
+  }
   reply.Ok();
 }
 
+void FlushDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const auto flush = [&cx](ShardContext& shard_cx) {
+    shard_cx.Flush(cx.db_index(), FlushMode::kAsync);
+  };
+  FlushOnAll(cx, args, flush, reply);
+}
+
 void FlushAll(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const std::optional<FlushMode> mode = ParseFlushMode(args);
-  if (!mode) return reply.Error(kErrSyntax);
-  cx.HopToAll([&](ShardContext& shard_cx) {
-    for (int i = 0; i < shard_cx.shard().db_count(); ++i) shard_cx.Flush(i, *mode);
-  });
-  reply.Ok();
+  const auto flush = [](ShardContext& shard_cx) {
+    const int count = shard_cx.shard().db_count();
+    for (int i = 0; i < count; ++i) shard_cx.Flush(i, FlushMode::kAsync);
+  };
+  FlushOnAll(cx, args, flush, reply);
 }
 
 // --- The table ---

@@ -143,7 +143,9 @@ TEST_P(KeyCommandsTest, TypeAndObjectTellAboutAKey) {
   Run("set k 12");
   EXPECT_EQ(Run("type k"), "+string");
   EXPECT_EQ(Run("object encoding k"), "\"int\"");
-  EXPECT_EQ(Run("object REFCOUNT k"), ":1");
+  EXPECT_EQ(Run("object REFCOUNT k"), ":2147483647");  // as in Redis, for 0 to 9999
+  Run("set other 10000");
+  EXPECT_EQ(Run("object refcount other"), ":1");
   EXPECT_EQ(Run("object idletime k"), ":0");
   now_ms_ += 42'000;
   EXPECT_EQ(Run("object idletime k"), ":42");

@@ -8,25 +8,40 @@
 #include <vector>
 
 #include "facade/error_texts.h"
+#include "helio/fibers/no_suspend.h"
 
 namespace dfly {
 
 namespace {
 
-// Keeps the one reply of a one-key form: an integer, a string or null (perhaps in an array of one),
-// OK, or an error.
-class PieceReply final : public ReplySink {
+// Keeps what the form of a command for one shard replies: an integer, OK, an array of strings and
+// nulls, or an error.
+class PartReply final : public ReplySink {
  public:
-  std::optional<std::string> text;  // a string
+  // The items of an array: the bytes of all its strings, and where each of them ends.
+  struct Item {
+    size_t end;
+    bool is_null;
+  };
+  std::string bytes;
+  std::vector<Item> items;
   std::optional<std::string> error;
   int64_t integer = 0;
+
+  std::string_view Text(size_t index) const {
+    const size_t begin = index == 0 ? 0 : items[index - 1].end;
+    return std::string_view(bytes).substr(begin, items[index].end - begin);
+  }
 
   void Status(std::string_view) override {}
   void Error(std::string_view message) override { error.emplace(message); }
   void Integer(int64_t value) override { integer = value; }
-  void Bulk(std::string_view bytes) override { text.emplace(bytes); }
-  void Null() override {}
-  void Array(size_t items) override { DCHECK_EQ(items, 1u); }
+  void Bulk(std::string_view text) override {
+    bytes.append(text);
+    items.push_back({bytes.size(), false});
+  }
+  void Null() override { items.push_back({bytes.size(), true}); }
+  void Array(size_t count) override { items.reserve(count); }
 
   void NullArray() override { Refuse(); }
   void Double(double) override { Refuse(); }
@@ -41,30 +56,36 @@ class PieceReply final : public ReplySink {
   static void Refuse() { LOG(DFATAL) << "a command with such replies cannot be spread"; }
 };
 
-// One key's form of the command. Filled in on the key's shard.
-struct Piece {
-  uint64_t hash;
-  size_t first_arg;
-  PieceReply reply;
+// The command with the keys of one shard, in their order. Run and answered on the shard's thread.
+struct Part {
+  std::vector<std::string_view> args;
+  std::vector<uint64_t> hashes;  // of the keys
+  PartReply reply;
+  size_t merged = 0;  // items of the reply
 };
 
-void Merge(Spread spread, const std::vector<const PieceReply*>& replies, ReplySink& reply) {
-  for (const PieceReply* piece : replies) {
-    if (piece->error) return reply.Error(*piece->error);
+// `order` has the shard of each key, `ids` those that have any.
+void Merge(Spread spread, std::vector<Part>& parts, const std::vector<ShardId>& ids,
+           const std::vector<ShardId>& order, ReplySink& reply) {
+  for (ShardId id : ids) {
+    if (parts[id].reply.error) return reply.Error(*parts[id].reply.error);
   }
   switch (spread) {
     case Spread::kSumIntegers: {
       int64_t sum = 0;
-      for (const PieceReply* piece : replies) sum += piece->integer;
+      for (ShardId id : ids) sum += parts[id].reply.integer;
       return reply.Integer(sum);
     }
     case Spread::kKeepOrder:
-      reply.Array(replies.size());
-      for (const PieceReply* piece : replies) {
-        if (piece->text) {
-          reply.Bulk(*piece->text);
-        } else {
+      reply.Array(order.size());
+      for (ShardId id : order) {
+        Part& part = parts[id];
+        CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
+        const size_t index = part.merged++;
+        if (part.reply.items[index].is_null) {
           reply.Null();
+        } else {
+          reply.Bulk(part.reply.Text(index));
         }
       }
       return;
@@ -83,38 +104,37 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
     return reply.Error(fmt::format("ERR '{}' with keys in several shards is not supported yet",
                                    command.full_name));
   }
+  const auto first = static_cast<size_t>(command.keys.first);
   const auto step = static_cast<size_t>(command.keys.step);
-  if ((args.size() - static_cast<size_t>(command.keys.first)) % step != 0) {
+  if ((args.size() - first) % step != 0) {
     return reply.Error(WrongArityError(command.full_name));  // MSET with a key that has no value
   }
-  std::vector<std::vector<Piece>> parts(cx.shards().size());
+  std::vector<Part> parts(cx.shards().size());
   std::vector<ShardId> ids;
-  std::vector<std::pair<ShardId, size_t>>
-      order;  // of the keys: their shard and their place among its pieces
-  for (size_t i = static_cast<size_t>(command.keys.first); i < command.KeysEnd(args.size());
-       i += step) {
+  std::vector<ShardId> order;
+  order.reserve((args.size() - first) / step);
+  for (size_t i = first; i < args.size(); i += step) {
     const uint64_t hash = HashKey(args[i]);
-    const ShardId shard = cx.shards().ShardOfKey(args[i], hash);
-    if (parts[shard].empty()) ids.push_back(shard);
-    order.emplace_back(shard, parts[shard].size());
-    parts[shard].push_back({.hash = hash, .first_arg = i, .reply = {}});
+    const ShardId id = cx.shards().ShardOfKey(args[i], hash);
+    Part& part = parts[id];
+    if (part.args.empty()) {
+      ids.push_back(id);
+      part.args.assign(args.all().begin(), args.all().begin() + static_cast<ptrdiff_t>(first));
+    }
+    for (size_t j = 0; j < step; ++j) part.args.push_back(args[i + j]);
+    part.hashes.push_back(hash);
+    order.push_back(id);
   }
 
   cx.shards().AwaitOn(ids, [&](Shard& shard) {
-    ShardContext context(shard);
-    std::vector<std::string_view> piece_args(step + 1, args[0]);
-    for (Piece& piece : parts[shard.id()]) {
-      for (size_t i = 0; i < step; ++i) piece_args[i + 1] = args[piece.first_arg + i];
-      context.Begin(cx.db_index(), cx.now_ms());
-      context.SetKeyHash(piece_args[1], piece.hash);
-      command.run(context, piece_args, piece.reply);
-    }
+    helio::NoSuspend no_suspend;
+    Part& part = parts[shard.id()];
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    const auto keys = std::span<const std::string_view>(part.args).subspan(first);
+    shard_cx.SetKeyHashes(keys, step, part.hashes);
+    command.run(shard_cx, part.args, part.reply);
   });
-
-  std::vector<const PieceReply*> replies;
-  replies.reserve(order.size());
-  for (const auto& [shard, index] : order) replies.push_back(&parts[shard][index].reply);
-  Merge(command.spread, replies, reply);
+  Merge(command.spread, parts, ids, order, reply);
 }
 
 }  // namespace dfly

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Commands whose keys are in several shards, made of their one-key forms.
+// Commands whose keys are in several shards, made of their forms for one shard.
 #pragma once
 
 #include "commands/command_table.h"
@@ -7,10 +7,10 @@
 
 namespace dfly {
 
-// Runs `command` once for each of its keys, on all their shards at once, and merges the replies as
-// command.spread says. Not atomic over shards: others may see some keys changed and some not.
-// Suspends. REQUIRES: the keys are the last arguments, with command.keys.step - 1 arguments between
-// them.
+// Runs `command` on all shards that have keys of it, at once, each with its own keys, and merges
+// the replies as command.spread says. Atomic on each shard, but not over shards: others may see the
+// keys of some changed and those of others not. Suspends. REQUIRES: the keys are the last
+// arguments, with command.keys.step - 1 arguments between them.
 void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply);
 
 }  // namespace dfly

@@ -355,6 +355,7 @@ void IncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
 // A key of another type is null.
 void MGet(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Array(args.size() - 1);
+  cx.ExpectKeys(args.from(1));
   for (std::string_view key : args.from(1)) {
     const auto value = cx.FindReadOnly(key, ValueType::kString);
     if (!value) {
@@ -370,12 +371,14 @@ bool HasWholePairs(Args args) { return args.size() % 2 == 1; }
 
 void MSet(ShardContext& cx, Args args, ReplySink& reply) {
   if (!HasWholePairs(args)) return reply.Error(WrongArityError("mset"));
+  cx.ExpectKeys(args.from(1), 2);
   for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
   reply.Ok();
 }
 
 void MSetNx(ShardContext& cx, Args args, ReplySink& reply) {
   if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
+  cx.ExpectKeys(args.from(1), 2);
   for (size_t i = 1; i < args.size(); i += 2) {
     if (cx.Peek(args[i])) return reply.Integer(0);
   }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "commands/test_harness.h"
 #include "core/numbers.h"
@@ -274,6 +275,28 @@ TEST_P(StringCommandsTest, ManyKeysAreSetAndReadOverShards) {
   EXPECT_EQ(Run("get k"), "\"3\"");
   MakeHash("h");
   EXPECT_EQ(Run("mget h a"), "[(nil), \"1\"]");
+}
+
+TEST_P(StringCommandsTest, HundredsOfKeysKeepTheirOrder) {
+  for (const std::string prefix : {"key:", "{one}:"}) {
+    std::vector<std::string> mset = {"mset"};
+    std::vector<std::string> mget = {"mget"};
+    std::string expected;
+    for (int i = 0; i < 300; ++i) {
+      const std::string key = prefix + std::to_string(i);
+      mset.insert(mset.end(), {key, "value " + std::to_string(i)});
+      mget.insert(mget.end(), {key, key + "?", prefix + "7"});
+      expected +=
+          (i == 0 ? "\"value " : ", \"value ") + std::to_string(i) + "\", (nil), \"value 7\"";
+    }
+    EXPECT_EQ(RunWords(mset), "+OK");
+    EXPECT_EQ(RunWords(mget), "[" + expected + "]");
+    mget[0] = "exists";
+    EXPECT_EQ(RunWords(mget), ":600");
+    mget[0] = "del";
+    EXPECT_EQ(RunWords(mget), ":300");
+    EXPECT_EQ(Run("dbsize"), ":0");
+  }
 }
 
 TEST_P(StringCommandsTest, AKeyWithoutAValueIsAWrongNumberOfArguments) {

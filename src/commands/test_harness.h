@@ -86,7 +86,8 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     const ShardId id = shards_->ShardOfKey(key, HashKey(key));
     shards_->Await(id, [&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
-      cx.FindOrCreate(key, ValueType::kHash)->SetObject(ValueType::kHash, new int, 0);
+      cx.FindOrCreate(key, ValueType::kHash)
+          ->SetObject(ValueType::kHash, std::make_unique<int>().release(), 0);
       cx.Changed(key, "hset");
     });
   }

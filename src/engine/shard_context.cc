@@ -20,6 +20,7 @@ void ShardContext::Finish() {
   ++epoch_;
   if (!due_.empty()) RemoveDueKeys();
   hashed_key_ = {};
+  if (!expected_.hashes.empty()) expected_ = {};
 }
 
 void ShardContext::RemoveDueKeys() {
@@ -49,6 +50,43 @@ Database& ShardContext::database() {
 }
 
 // ------------------------------------------------------------------------------------- look-ups
+
+void ShardContext::ExpectKeys(std::span<const std::string_view> keys, size_t step) {
+  if (keys.size() <= step) return;
+  if (expected_.keys.data() != keys.data()) {
+    hashes_.clear();
+    for (size_t i = 0; i < keys.size(); i += step) hashes_.push_back(HashOf(keys[i]));
+    SetKeyHashes(keys, step, hashes_);
+  }
+  expected_.current = expected_.fetched = 0;
+  FetchExpected();
+}
+
+uint64_t ShardContext::ExpectedHashOf(std::string_view key) const {
+  ExpectedKeys& expected = expected_;
+  const size_t count = expected.hashes.size();
+  // The same key again, or the next one. After the last one the first: some commands go twice.
+  const size_t next = expected.current + 1 < count ? expected.current + 1 : 0;
+  for (size_t i : {expected.current, next}) {
+    const std::string_view known = expected.keys[i * expected.step];
+    if (known.data() != key.data() || known.size() != key.size()) continue;
+    expected.current = i;
+    if (i + kFetchedAhead / 2 >= expected.fetched && expected.fetched < count) FetchExpected();
+    return expected.hashes[i];
+  }
+  return HashKey(key);
+}
+
+void ShardContext::FetchExpected() const {
+  const size_t begin = expected_.fetched;
+  const auto hashes =
+      expected_.hashes.subspan(begin, std::min(kFetchedAhead, expected_.hashes.size() - begin));
+  expected_.fetched += hashes.size();
+  if (database_ == nullptr) return;
+  for (uint64_t hash : hashes) database_->Prefetch(hash);
+  for (uint64_t hash : hashes) database_->PrefetchSlot(hash);
+  for (uint64_t hash : hashes) database_->PrefetchValue(hash);
+}
 
 auto ShardContext::Find(const KeyProbe& probe) const -> Iterator {
   if (database_ == nullptr) return {};

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -98,6 +99,11 @@ class ShardContext {
     hashed_key_ = key;
     hash_ = hash;
   }
+  // The same for a command with several keys: keys[0], keys[step], ... Both must live until Finish.
+  void SetKeyHashes(std::span<const std::string_view> keys, size_t step,
+                    std::span<const uint64_t> hashes) {
+    expected_ = {.keys = keys, .step = step, .hashes = hashes};
+  }
   // Reads leave no trace in the access clocks (CLIENT NO-TOUCH).
   void set_no_touch(bool no_touch) { no_touch_ = no_touch; }
 
@@ -109,8 +115,12 @@ class ShardContext {
   size_t db_size() const { return database_ == nullptr ? 0 : database_->size(); }
   uint64_t HashOf(std::string_view key) const {
     bool is_known = key.data() == hashed_key_.data() && key.size() == hashed_key_.size();
-    return is_known && key.data() != nullptr ? hash_ : HashKey(key);
+    if (is_known && key.data() != nullptr) return hash_;
+    return expected_.hashes.empty() ? HashKey(key) : ExpectedHashOf(key);
   }
+  // The handler is going to look these keys up in this order: keys[0], keys[step], ... They are
+  // hashed once, and fetched into the cache some ahead of their use. `keys` must live until Finish.
+  void ExpectKeys(std::span<const std::string_view> keys, size_t step = 1);
 
   // A key to read. Counts a hit or a miss and touches the access clock.
   ReadHandle FindReadOnly(std::string_view key);
@@ -184,6 +194,20 @@ class ShardContext {
     size_t heap_bytes;
   };
 
+  // The keys of a command that has many. Only an aid: keys that are not among them, or come in
+  // another order, cost a hash.
+  struct ExpectedKeys {
+    std::span<const std::string_view> keys;
+    size_t step = 1;
+    std::span<const uint64_t> hashes = {};  // of keys[0], keys[step], ...
+    size_t current = 0;                     // index into hashes
+    size_t fetched = SIZE_MAX;              // so many are in the cache, or on their way
+  };
+  static constexpr size_t kFetchedAhead = 16;
+
+  uint64_t ExpectedHashOf(std::string_view key) const;
+  void FetchExpected() const;  // the next kFetchedAhead
+
   KeyProbe ProbeOf(std::string_view key) const { return KeyProbe(key, HashOf(key)); }
   // The one look-up. Due keys are not found, and remembered for Finish.
   Iterator Find(const KeyProbe& probe) const;
@@ -211,6 +235,8 @@ class ShardContext {
   bool no_touch_ = false;
   std::string_view hashed_key_;
   uint64_t hash_ = 0;
+  mutable ExpectedKeys expected_;
+  absl::InlinedVector<uint64_t, 16> hashes_;  // what ExpectKeys has made
   absl::InlinedVector<Open, 2> open_;
   mutable absl::InlinedVector<std::string, 1> due_;
   uint64_t epoch_ = 0;  // counts table changes

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace dfly {
 namespace {
@@ -43,6 +44,45 @@ TEST_F(ShardContextTest, SetsAndGets) {
   EXPECT_FALSE(cx_.Delete("k"));
   EXPECT_EQ(Get("k"), "(none)");
   EXPECT_EQ(shard_.stats().changes, 2u);
+}
+
+TEST_F(ShardContextTest, ExpectedKeysAreHashedAsAllOthersInWhateverOrderTheyCome) {
+  std::mt19937_64 random(17);
+  for (size_t step : {1, 2}) {
+    for (size_t count : {1, 2, 15, 16, 17, 100}) {
+      std::vector<std::string> texts;
+      for (size_t i = 0; i < count * step; ++i) texts.push_back("key" + std::to_string(i % 40));
+      const std::vector<std::string_view> args(texts.begin(), texts.end());
+      Begin();
+      cx_.SetKeyHash(args[0], HashKey(args[0]));
+      cx_.ExpectKeys(args, step);
+      for (int round = 0; round < 2; ++round) {
+        for (size_t i = 0; i < args.size(); i += step) {
+          for (int again = 0; again < 2; ++again) {
+            EXPECT_EQ(cx_.HashOf(args[i]), HashKey(args[i]));
+          }
+        }
+      }
+      for (int i = 0; i < 200; ++i) {
+        const std::string_view any = args[random() % args.size()];
+        EXPECT_EQ(cx_.HashOf(any), HashKey(any));
+        EXPECT_EQ(cx_.HashOf("another"), HashKey("another"));
+      }
+    }
+  }
+}
+
+TEST_F(ShardContextTest, GivenHashesAreUsedForTheirKeysUntilTheCommandEnds) {
+  const std::vector<std::string_view> args = {"a", "1", "b", "2", "c", "3"};
+  const std::vector<uint64_t> hashes = {101, 102, 103};
+  cx_.SetKeyHashes(args, 2, hashes);
+  cx_.ExpectKeys(args, 2);
+  EXPECT_EQ(cx_.HashOf(args[0]), 101u);
+  EXPECT_EQ(cx_.HashOf(args[2]), 102u);
+  EXPECT_EQ(cx_.HashOf(args[4]), 103u);
+  EXPECT_EQ(cx_.HashOf(args[0]), 101u);
+  Begin();
+  EXPECT_EQ(cx_.HashOf(args[0]), HashKey("a"));
 }
 
 TEST_F(ShardContextTest, DatabasesAreApart) {

@@ -12,7 +12,6 @@ namespace dfly {
 using helio::Socket;
 
 void BufferPool::Lend(helio::IoBuf* buffer) {
-  DCHECK(buffer->empty());
   if (buffer->capacity() > 0 || free_.empty()) return;
   buffer->Swap(free_.back());
   free_.pop_back();
@@ -103,10 +102,11 @@ size_t Connection::Execute(std::string_view data) {
       barrier_ = true;
       break;
     }
-    taken += parser_.consumed();
-    // The next Parse() would overwrite the arguments of a command that was only noted.
-    if (parser_.owns_args()) [[unlikely]]
+    // The sink may only have noted the command, and its arguments do not outlive the next Parse.
+    if (parser_.holds_args()) [[unlikely]] {
       sink_->OnInputPause(this);
+    }
+    taken += parser_.consumed();
     if (outcome == CommandSink::Outcome::kBusy) {
       busy_ = true;
     } else if (outcome == CommandSink::Outcome::kClose) {

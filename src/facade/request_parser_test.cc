@@ -246,11 +246,11 @@ TEST(RequestParserTest, ResetForgetsAHalfArrivedCommand) {
 TEST(RequestParserTest, TellsWhetherArgumentsAreItsOwn) {
   RequestParser parser;
   ASSERT_EQ(parser.Parse("get k\r\n"), RequestParser::Status::kCommand);
-  EXPECT_FALSE(parser.owns_args());
+  EXPECT_FALSE(parser.holds_args());
   ASSERT_EQ(parser.Parse("get \"k\"\r\n"), RequestParser::Status::kCommand);
-  EXPECT_TRUE(parser.owns_args());
+  EXPECT_TRUE(parser.holds_args());
   ASSERT_EQ(parser.Parse("*1\r\n$4\r\nPING\r\n"), RequestParser::Status::kCommand);
-  EXPECT_FALSE(parser.owns_args());
+  EXPECT_FALSE(parser.holds_args());
 }
 
 }  // namespace
