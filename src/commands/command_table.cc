@@ -36,10 +36,10 @@ void CommandTable::Add(Command command) {
   CHECK(Find(command.name) == nullptr) << command.name << " is registered twice";
   CHECK(HasHandler(command)) << command.name << " needs exactly one handler";
   CHECK(command.arity != 0) << command.name << " has no arity";
-  command.id = static_cast<uint32_t>(commands_.size());
+  command.id = id_count_++;
   command.full_name = command.name;
   for (Command& subcommand : command.subcommands) {
-    subcommand.id = command.id;
+    subcommand.id = id_count_++;
     subcommand.full_name = command.full_name + "|" + std::string(subcommand.name);
     CHECK(HasHandler(subcommand) && subcommand.arity != 0) << subcommand.full_name;
   }

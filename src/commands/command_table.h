@@ -108,7 +108,7 @@ struct Command {
   std::vector<Command> subcommands = {};  // the row of CLIENT ID has the name "id"
 
   // Set by Add.
-  uint32_t id = 0;             // its place in CommandTable::all(); a subcommand has its command's
+  uint32_t id = 0;             // below CommandTable::id_count(); subcommands have their own
   std::string full_name = {};  // "get", "client|id"
 
   bool AcceptsArgs(size_t count) const {
@@ -134,12 +134,15 @@ class CommandTable {
   static const Command* FindSubcommand(const Command& command, std::string_view name);
 
   const std::deque<Command>& all() const { return commands_; }
+  // How many ids are in use: for arrays with an item for each command and subcommand.
+  uint32_t id_count() const { return id_count_; }
 
  private:
   static constexpr size_t kNameMax = 32;
   static uint64_t Fold(std::string_view name, char* folded);
   void Index(const Command* command);
 
+  uint32_t id_count_ = 0;
   std::deque<Command> commands_;       // a deque: rows keep their address
   std::vector<const Command*> slots_;  // open addressing; a power of two, at most half full
 };

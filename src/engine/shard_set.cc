@@ -18,6 +18,12 @@ ShardSet::~ShardSet() {
   }
 }
 
+uint64_t ShardSet::peak_bytes() const {
+  uint64_t sum = 0;
+  for (const Cell& cell : cells_) sum += cell.peak_bytes.load(std::memory_order_relaxed);
+  return sum;
+}
+
 uint64_t ShardSet::used_bytes() const {
   uint64_t sum = 0;
   for (const Cell& cell : cells_) sum += cell.used_bytes.load(std::memory_order_relaxed);

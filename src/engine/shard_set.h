@@ -99,15 +99,23 @@ class ShardSet {
   // The bytes that a shard used when it last told, and their sum. Thread: any; a shard tells on its
   // own.
   void PublishUsedBytes(const Shard& shard) {
-    cells_[shard.id()].used_bytes.store(shard.used_bytes(), std::memory_order_relaxed);
+    Cell& cell = cells_[shard.id()];
+    const uint64_t bytes = shard.used_bytes();
+    cell.used_bytes.store(bytes, std::memory_order_relaxed);
+    if (bytes > cell.peak_bytes.load(std::memory_order_relaxed)) {
+      cell.peak_bytes.store(bytes, std::memory_order_relaxed);
+    }
   }
   uint64_t used_bytes() const;
+  // The sum of what each shard used at most, so perhaps more than all ever used at once.
+  uint64_t peak_bytes() const;
 
  private:
   // A line of its own for each: the owner writes the number all the time.
   struct alignas(64) Cell {
     std::unique_ptr<Shard> shard;
     std::atomic<uint64_t> used_bytes{0};
+    std::atomic<uint64_t> peak_bytes{0};
   };
 
   // Ends a piece of work on a shard, after all that it left on its stack.

@@ -96,6 +96,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t id() const { return id_; }
   const helio::Socket& socket() const { return *socket_; }
   ReplyQueue& replies() { return replies_; }
+  const ReplyQueue& replies() const { return replies_; }
 
   // What the sink keeps for this connection; its owner's to use.
   void set_user_data(void* data) { user_data_ = data; }
@@ -128,6 +129,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
 
   // Bytes of input that wait to be executed.
   size_t input_bytes() const { return input_.size(); }
+  // What its buffers could take besides; 0 when idle.
+  size_t input_free_bytes() const { return input_.capacity() - input_.size(); }
+  size_t reply_buffer_bytes() const { return output_.capacity() + sending_.capacity(); }
   // Bytes of replies that were not yet taken by the kernel.
   size_t unsent_bytes() const {
     return output_.size() + sending_.size() + replies_.pending_bytes();

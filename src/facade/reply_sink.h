@@ -19,6 +19,8 @@ class ReplySink {
 
   // True when the client asked for RESP3. For the few commands whose reply has another shape there.
   bool resp3() const { return resp3_; }
+  // For HELLO, which answers in the protocol that it switches to.
+  void set_resp3(bool resp3) { resp3_ = resp3; }
 
   void Ok() { Status("OK"); }
   // A simple string. REQUIRES: no CR or LF in `text`.

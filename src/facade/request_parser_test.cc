@@ -243,5 +243,15 @@ TEST(RequestParserTest, ResetForgetsAHalfArrivedCommand) {
   EXPECT_EQ(parser.args().size(), 1u);
 }
 
+TEST(RequestParserTest, TellsWhetherArgumentsAreItsOwn) {
+  RequestParser parser;
+  ASSERT_EQ(parser.Parse("get k\r\n"), RequestParser::Status::kCommand);
+  EXPECT_FALSE(parser.holds_args());
+  ASSERT_EQ(parser.Parse("get \"k\"\r\n"), RequestParser::Status::kCommand);
+  EXPECT_TRUE(parser.holds_args());
+  ASSERT_EQ(parser.Parse("*1\r\n$4\r\nPING\r\n"), RequestParser::Status::kCommand);
+  EXPECT_FALSE(parser.holds_args());
+}
+
 }  // namespace
 }  // namespace dfly

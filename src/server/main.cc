@@ -1,45 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gflags/gflags.h>
 #include <signal.h>
-#include <sys/resource.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cstdio>
-#include <sstream>
+#include <fstream>
 
 #include "helio/base/logging.h"
+#include "server/flags.h"
 #include "server/server.h"
+#include "server/units.h"
+#include "server/version.h"
 
-DEFINE_uint32(port, 6379, "TCP port; 0: none");
-DEFINE_string(bind, "127.0.0.1", "Addresses to listen on, separated by spaces");
-DEFINE_uint32(proactor_threads, 1, "Threads");
-DEFINE_uint32(num_shards, 0, "Shards; 0: as many as threads");
-DEFINE_bool(force_epoll, false, "Use epoll even where io_uring works");
+namespace {
+
+int Fail(const std::string& error) {
+  fprintf(stderr, "dragonfly: %s\n", error.c_str());
+  return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  std::string error = dfly::ParseFlags(&argc, &argv);
+  if (!error.empty()) return Fail(error);
   google::InitGoogleLogging(argv[0]);
+
   signal(SIGPIPE, SIG_IGN);
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGINT);
   sigaddset(&stop_signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);  // also in the threads that are made later
 
   dfly::ServerOptions options;
-  std::istringstream binds(FLAGS_bind);
-  for (std::string bind; binds >> bind;) options.binds.push_back(bind);
-  options.port = static_cast<uint16_t>(FLAGS_port);
-  options.threads = FLAGS_proactor_threads;
-  options.num_shards = FLAGS_num_shards;
-  options.force_epoll = FLAGS_force_epoll;
+  error = dfly::OptionsFromFlags(&options);
+  if (!error.empty()) return Fail(error);
+  options.request_stop = [] { kill(getpid(), SIGTERM); };
+  LOG(INFO) << "dragonfly " << dfly::kVersion << " starts, process " << getpid() << ", "
+            << options.threads << (options.threads == 1 ? " thread" : " threads");
+
   dfly::Server server(options);
-  const std::string error = server.Start();
-  if (!error.empty()) {
-    fprintf(stderr, "%s\n", error.c_str());
-    return 1;
+  error = server.Start();
+  if (!error.empty()) return Fail(error);
+  const bool is_uring = server.pool().at(0)->engine() == helio::Proactor::Engine::kIoUring;
+  // That io_uring was refused has been logged already.
+  const char* loop = is_uring              ? "event loops on io_uring, "
+                     : options.force_epoll ? "event loops on epoll, "
+                                           : "";
+  LOG(INFO) << loop << "memory limit: "
+            << (options.maxmemory == 0 ? "none" : dfly::HumanBytes(options.maxmemory)) << " of "
+            << dfly::HumanBytes(options.system_memory_bytes);
+  if (!options.pid_file.empty()) {
+    std::ofstream file(options.pid_file);
+    file << getpid() << "\n";
+    if (!file.flush()) LOG(WARNING) << "cannot write the pid file " << options.pid_file;
   }
+  LOG(INFO) << "ready to accept connections"
+            << (options.port != 0 ? " on port " + std::to_string(options.port) : "")
+            << (options.unix_socket.empty() ? "" : " on " + options.unix_socket);
+
   int signal_number = 0;
   sigwait(&stop_signals, &signal_number);
+  LOG(INFO) << "stopping (" << strsignal(signal_number) << ")";
   server.Stop();
+  if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
+  LOG(INFO) << "bye";
   return 0;
 }

@@ -6,21 +6,52 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <random>
 
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "helio/net/address.h"
+#include "server/machine.h"
 
 namespace dfly {
+
+namespace {
+
+std::string MakeRunId() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 5; ++i) id += fmt::format("{:08x}", random());
+  return id;
+}
+
+}  // namespace
 
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
       start_time_ms_(helio::UnixMillis()),
+      run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
   RegisterKeyCommands(&commands_);
   RegisterConnectionCommands(&commands_);
+  RegisterClientCommands(&commands_);
+  RegisterConfigCommands(&commands_);
+  RegisterInfoCommands(&commands_);
+  RegisterCommandCommands(&commands_);
+  RegisterAdminCommands(&commands_);
+  settings_.maxmemory = options_.maxmemory;
+  settings_.maxclients = options_.maxclients;
+  settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
+  AddSettings(this, &config_);
+}
+
+uint64_t Server::UpdatePeakMemory(uint64_t used_bytes) {
+  uint64_t peak = peak_memory_bytes_.load(std::memory_order_relaxed);
+  while (used_bytes > peak &&
+         !peak_memory_bytes_.compare_exchange_weak(peak, used_bytes, std::memory_order_relaxed)) {
+  }
+  return std::max(peak, used_bytes);
 }
 
 Server::~Server() { Stop(); }
@@ -40,6 +71,7 @@ std::string Server::Start() {
   shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
   std::string error = OpenListeners();
   if (!error.empty()) Stop();
+  base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
   return error;
 }
 
@@ -107,6 +139,7 @@ void Server::Stop() {
   if (shards_ == nullptr) return;
   pool_.at(0)->AwaitFiber("close listeners", [this] {
     for (auto& listener : listeners_) listener->Close();
+    if (!listeners_.empty() && !options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
     listeners_.clear();
   });
   // A connection that was accepted before may still be on its way to its worker: so until nothing
@@ -115,16 +148,21 @@ void Server::Stop() {
   while (left > 0) {
     AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
-    std::atomic<uint64_t> batches{0};
-    AwaitOnWorkers([&](Worker& worker) { batches += worker.batches_in_flight(); });
-    left = connections() + batches;
+    std::atomic<uint64_t> in_flight{0};
+    AwaitOnWorkers(
+        [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
+    left = connections() + in_flight;
   }
   shards_->set_after_work(nullptr);
   AwaitOnWorkers([this](Worker& worker) {
     local_worker_ = nullptr;
     workers_[worker.index()].reset();
   });
+#ifdef DFLY_SANITIZED
   shards_.reset();
+#else
+  (void)shards_.release();
+#endif
   pool_.Stop();
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "facade/connection.h"
 #include "helio/net/listener.h"
 #include "helio/proactor/proactor_pool.h"
+#include "server/config.h"
 #include "server/settings.h"
 #include "server/worker.h"
 
@@ -31,6 +33,14 @@ struct ServerOptions {
   bool force_epoll = false;
   std::string password;
   uint64_t idle_timeout_s = 0;
+  uint32_t tcp_keepalive_s = 300;
+  uint32_t maxclients = 10'000;
+  uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
+  uint64_t maxmemory = 0;                  // bytes of data; 0: no limit
+  uint64_t system_memory_bytes = 0;        // of the machine or container; for INFO
+  std::string pid_file;                    // for CONFIG GET; main writes it
+  // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
+  std::function<void()> request_stop;
   ConnectionLimits limits;
 };
 
@@ -45,7 +55,8 @@ class Server {
 
   // Listens and serves. Returns an empty string, or why it cannot.
   [[nodiscard]] std::string Start();
-  // Stops accepting, closes all connections, and destroys the shards. Blocks.
+  // Stops accepting and closes all connections. Blocks. A release build leaves the data to the
+  // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
 
   const ServerOptions& options() const { return options_; }
@@ -53,6 +64,12 @@ class Server {
   ShardSet& shards() { return *shards_; }
   const CommandTable& commands() const { return commands_; }
   Settings& settings() { return settings_; }
+  Config& config() { return config_; }
+  const std::string& run_id() const { return run_id_; }
+  // What the process takes without any data or connection, as measured after the start.
+  uint64_t base_memory_bytes() const { return base_memory_bytes_; }
+  // The most that used_memory ever was when somebody asked. Thread: any.
+  uint64_t UpdatePeakMemory(uint64_t used_bytes);
   uint16_t port() const { return port_; }
   int64_t start_time_ms() const { return start_time_ms_; }
 
@@ -73,6 +90,7 @@ class Server {
     const uint64_t limit = settings_.maxmemory.load(std::memory_order_relaxed);
     return limit != 0 && shards_->used_bytes() > limit;
   }
+  void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
   uint64_t rejected_connections() const {
     return rejected_connections_.load(std::memory_order_relaxed);
@@ -89,6 +107,10 @@ class Server {
   const ServerOptions options_;
   const int64_t start_time_ms_;
   Settings settings_;
+  Config config_;
+  const std::string run_id_;  // 40 hexadecimal digits
+  uint64_t base_memory_bytes_ = 0;
+  std::atomic<uint64_t> peak_memory_bytes_{0};
   CommandTable commands_;
   helio::ProactorPool pool_;
   std::unique_ptr<ShardSet> shards_;
@@ -104,5 +126,10 @@ class Server {
 
 // The commands of this layer, each group in its own file.
 void RegisterConnectionCommands(CommandTable* table);
+void RegisterClientCommands(CommandTable* table);
+void RegisterConfigCommands(CommandTable* table);
+void RegisterInfoCommands(CommandTable* table);
+void RegisterCommandCommands(CommandTable* table);
+void RegisterAdminCommands(CommandTable* table);
 
 }  // namespace dfly

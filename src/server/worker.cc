@@ -8,6 +8,7 @@
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
 #include "helio/net/address.h"
 #include "helio/net/socket.h"
@@ -39,7 +40,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       pause_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->Unpause(); }) {
   expire_timer_.worker = pause_timer_.worker = this;
-  stats_.calls.resize(commands_.all().size());
+  stats_.commands.resize(commands_.id_count());
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
   for (ShardId id = 0; id < shards_.size(); ++id) {
@@ -83,7 +84,12 @@ void Worker::OnClosed(Connection* connection) {
   connection->Unlink();
   --connection_count_;
   server_.OnConnectionClosed(index());
-  delete session;
+  session->connection_closed = true;
+  Forget(session);
+}
+
+void Worker::Forget(Session* session) {
+  if (session->connection_closed && !session->coordinating) delete session;
 }
 
 void Worker::CloseAllConnections() {
@@ -246,6 +252,8 @@ void Worker::RunNoted() {
   noted_of_input_ = 0;
   if (noted_.empty()) return;
   now_ms_ = helio::UnixMillis();
+  stats_.commands_processed += noted_.size();
+  command_rate_.Update(now_ms_, stats_.commands_processed);
   if (noted_.size() > 1) PrefetchNoted();
   Shard* touched = nullptr;
   Connection* last = nullptr;
@@ -285,14 +293,10 @@ void Worker::RunOne(const Noted& noted) {
   Connection* connection = noted.connection;
   Session& session = SessionOf(connection);
   const Args args = ArgsOf(noted);
-  ++stats_.commands_processed;
   ++session.commands;
-  if (noted.command != nullptr) {
-    ++stats_.calls[noted.command->id];
-    session.last_command = noted.command;
-  }
-  const bool drop_reply =
-      session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
+  if (noted.command != nullptr) session.last_command = noted.command;
+  const ReplyMode mode_before = session.reply_mode;
+  bool drop_reply = mode_before == ReplyMode::kOff || mode_before == ReplyMode::kSkipThis;
   ReplyQueue& replies = connection->replies();
 
   if (noted.action == Action::kRemote) {
@@ -314,19 +318,30 @@ void Worker::RunOne(const Noted& noted) {
         break;
       }
       case Action::kSession:
-        noted.command->session(session, args, writer_);
+        RunCounted(*noted.command, writer_,
+                   [&] { noted.command->session(session, args, writer_); });
+        // CLIENT REPLY ON is answered itself.
+        if (session.reply_mode == ReplyMode::kOn && mode_before == ReplyMode::kOff) {
+          drop_reply = false;
+        }
         break;
       case Action::kUnknown:
         writer_.Error(UnknownCommandError(args.name(), args.from(1)));
+        CountError("ERR");
         break;
       case Action::kUnknownSubcommand:
         writer_.Error(UnknownSubcommandError(noted.command->name, args[1]));
+        CountError("ERR");
         break;
       case Action::kWrongArity:
         writer_.Error(WrongArityError(noted.command->full_name));
+        CountReject(*noted.command);
+        CountError("ERR");
         break;
       case Action::kNoAuth:
         writer_.Error(kErrNoAuth);
+        CountReject(*noted.command);
+        CountError("NOAUTH");
         break;
       case Action::kRemote:
         break;
@@ -342,14 +357,61 @@ void Worker::RunOne(const Noted& noted) {
 }
 
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                        ReplySink& reply) {
+                        RespWriter& writer) {
   helio::NoSuspend no_suspend;
   if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) [[unlikely]] {
-    reply.Error(kErrOutOfMemory);
+    writer.Error(kErrOutOfMemory);
+    CountReject(command);
+    CountError("OOM");
     return;
   }
   cx.SetKeyHash(args[static_cast<size_t>(command.keys.first)], hash);
-  command.run(cx, args, reply);
+  RunCounted(command, writer, [&] { command.run(cx, args, writer); });
+}
+
+template <typename Call>
+void Worker::RunCounted(const Command& row, RespWriter& writer, Call call) {
+  CommandStats& counted = stats_.commands[row.id];
+  const uint64_t errors_before = writer.error_count();
+  if (counted.calls++ % CommandStats::kTimedEvery == 0) {
+    const int64_t begin = helio::CycleClock::Now();
+    call();
+    counted.timed_cycles += helio::CycleClock::Now() - begin;
+    ++counted.timed_calls;
+  } else {
+    call();
+  }
+  if (writer.error_count() != errors_before) [[unlikely]] {
+    ++counted.failed;
+    CountError(writer.last_error_code());
+  }
+}
+
+void Worker::CountError(std::string_view code) {
+  ++stats_.error_replies;
+  auto it = stats_.errors.find(std::string(code));
+  if (it != stats_.errors.end()) {
+    ++it->second;
+  } else if (stats_.errors.size() < WorkerStats::kErrorCodesMax) {
+    stats_.errors.emplace(code, 1);
+  }
+}
+
+void Worker::ResetStats() {
+  stats_ = WorkerStats();
+  stats_.commands.resize(commands_.id_count());
+  command_rate_.Reset();
+  // Living connections keep their own counters, which are added when INFO is asked for. What they
+  // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
+  ForEachSession([this](Session& session) {
+    stats_.received_bytes -= session.connection.received_bytes();
+    stats_.sent_bytes -= session.connection.sent_bytes();
+  });
+  for (Shard* shard : local_shards_) {
+    if (shard == nullptr) continue;
+    ShardStats& counted = shard->stats();
+    counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
+  }
 }
 
 // --- Commands that need a fiber ---
@@ -357,10 +419,12 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
 void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
                         CoordinatorHandler handler, Args args) {
   ++stats_.commands_processed;
+  command_rate_.Update(helio::UnixMillis(), stats_.commands_processed);
   ++stats_.coordinated_commands;
-  ++stats_.calls[command.id];
   ++session.commands;
   session.last_command = &command;
+  session.coordinating = true;
+  ++coordinators_;
 
   // The command outlives the receive buffer, so it gets arguments of its own.
   auto bytes = std::make_unique<std::vector<std::string>>();
@@ -371,14 +435,24 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    CommandStats& counted = stats_.commands[command.id];
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
       writer.Error(kErrOutOfMemory);
-    } else if (handler != nullptr) {
-      handler(cx, views, writer);
+      ++counted.rejected;
     } else {
-      RunSpread(cx, command, views, writer);
+      const int64_t begin = helio::CycleClock::Now();
+      if (handler != nullptr) {
+        handler(cx, views, writer);
+      } else {
+        RunSpread(cx, command, views, writer);
+      }
+      // With the waits for other threads, which are part of what such a command takes.
+      counted.timed_cycles += helio::CycleClock::Now() - begin;
+      ++counted.timed_calls;
+      ++counted.calls;
+      counted.failed += writer.error_count() != 0;
     }
-    stats_.error_replies += writer.error_count();
+    if (writer.error_count() != 0) CountError(writer.last_error_code());
     if (!connection->closing()) {
       const bool drop_reply =
           session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
@@ -388,6 +462,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       connection->replies().EndLocal();
       if (session.close_after_reply) connection->CloseWhenSent();
     }
+    session.coordinating = false;
+    --coordinators_;
+    // Whichever comes last, the end of the command or of the connection, deletes the session.
+    if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
 }
@@ -498,9 +576,9 @@ void Worker::Pause(int64_t until_ms, bool writes_only) {
     Unpause();
     return;
   }
-  paused_until_ms_ = until_ms;
-  pause_writes_only_ = writes_only;
-  const int64_t left_ms = std::max<int64_t>(0, until_ms - helio::UnixMillis());
+  pause_writes_only_ = writes_only && (paused_until_ms_ == 0 || pause_writes_only_);
+  paused_until_ms_ = std::max(paused_until_ms_, until_ms);
+  const int64_t left_ms = std::max<int64_t>(0, paused_until_ms_ - helio::UnixMillis());
   proactor_.timers().Arm(&pause_timer_,
                          helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
 }
@@ -541,6 +619,9 @@ void Worker::ExpireTick() {
   proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + wait_ns);
 }
 
-void Worker::OnProtocolError(Connection*, std::string_view) { ++stats_.protocol_errors; }
+void Worker::OnProtocolError(Connection*, std::string_view) {
+  ++stats_.protocol_errors;
+  CountError("ERR");
+}
 
 }  // namespace dfly

@@ -15,6 +15,8 @@
 //   sends them back OnBatchBack    on the connection's thread: its replies are complete
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -29,8 +31,10 @@
 #include "engine/shard_set.h"
 #include "facade/connection.h"
 #include "facade/resp_writer.h"
+#include "helio/base/clock.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/rate_meter.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
 
@@ -38,8 +42,23 @@ namespace dfly {
 
 class Server;
 
+// Counters of one command. What runs on another thread's shard is counted there.
+struct CommandStats {
+  uint64_t calls = 0;
+  uint64_t failed = 0;    // answered with an error
+  uint64_t rejected = 0;  // not executed: wrong arity, not authenticated, out of memory
+  // Execution time is measured for the first of each kTimedEvery calls of a worker, as reading the
+  // clock twice costs as much as a small command.
+  uint64_t timed_calls = 0;
+  int64_t timed_cycles = 0;
+
+  static constexpr uint64_t kTimedEvery = 16;
+};
+
 // Counters of one worker, for INFO; written by its thread only.
 struct WorkerStats {
+  static constexpr size_t kErrorCodesMax = 128;
+
   uint64_t connections_received = 0;
   uint64_t commands_processed = 0;
   uint64_t received_bytes = 0;  // of connections that are closed; add those of the living ones
@@ -50,7 +69,9 @@ struct WorkerStats {
   uint64_t coordinated_commands = 0;
   uint64_t protocol_errors = 0;
   uint64_t error_replies = 0;
-  std::vector<uint64_t> calls;  // by Command::id
+  std::vector<CommandStats> commands;  // by Command::id
+  // Error replies by their first word. Later words than the first kErrorCodesMax are left out.
+  absl::flat_hash_map<std::string, uint64_t> errors;
 };
 
 // Owner: its proactor; every method is on that thread unless it says otherwise.
@@ -76,16 +97,28 @@ class Worker final : public CommandSink {
       function(*static_cast<Session*>(connection.user_data()));
     }
   }
+  // fn(Shard&), for each shard that lives here.
+  template <typename Function>
+  void ForEachShard(Function function) {
+    for (Shard* shard : local_shards_) {
+      if (shard != nullptr) function(*shard);
+    }
+  }
   void CloseAllConnections();
   // Batches that are in the hands of other threads.
   size_t batches_in_flight() const { return batches_in_flight_; }
+  // Fibers that run a command; they may outlive their connection for a moment.
+  size_t coordinators() const { return coordinators_; }
+  // Commands executed in the last complete second.
+  uint64_t commands_per_second() const { return command_rate_.Rate(helio::UnixMillis()); }
+  // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
+  void ResetStats();
 
   const WorkerStats& stats() const { return stats_; }
-  WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
 
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
-  // executed. 0 ends it.
+  // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
   void Pause(int64_t until_ms, bool writes_only);
   // --requirepass, as this thread knows it; empty: none.
   const std::string& password() const { return password_; }
@@ -153,7 +186,7 @@ class Worker final : public CommandSink {
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                  ReplySink& reply);
+                  RespWriter& writer);
   // Runs `command` on a fiber of its own.
   void Coordinate(Connection* connection, Session& session, const Command& command,
                   CoordinatorHandler handler, Args args);
@@ -161,6 +194,14 @@ class Worker final : public CommandSink {
   // again.
   bool BarrierIsOpen(Connection* connection);
   bool IsPaused(const Command& command) const;
+  // `session` may go once its connection and its coordinator have ended.
+  void Forget(Session* session);
+
+  // Executes `call` as the command of `row`, with its statistics.
+  template <typename Call>
+  void RunCounted(const Command& row, RespWriter& writer, Call call);
+  void CountReject(const Command& row) { ++stats_.commands[row.id].rejected; }
+  void CountError(std::string_view code);
 
   ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
   void SendBatches();
@@ -193,12 +234,14 @@ class Worker final : public CommandSink {
   std::vector<ShardBatch*> arrived_;
   std::vector<std::string_view> batch_args_;  // scratch of RunArrived
   RespWriter batch_writer_;
+  RateMeter command_rate_;
 
   std::vector<ShardBatch*>
       open_batches_;  // by shard: being filled for the connection that is read right now
   std::vector<ShardId> open_shards_;
   std::vector<ShardBatch*> batch_pool_;
   size_t batches_in_flight_ = 0;
+  size_t coordinators_ = 0;
 
   std::vector<Shard*> local_shards_;
   OwnedTimer expire_timer_;

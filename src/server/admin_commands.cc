@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// TIME LASTSAVE SHUTDOWN MEMORY DEBUG.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/numbers.h"
+#include "engine/coordinator.h"
+#include "facade/error_texts.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/words.h"
+
+namespace dfly {
+
+namespace {
+
+void Time(Session&, Args, ReplySink& reply) {
+  const int64_t now_us = helio::UnixMicros();
+  reply.Array(2);
+  reply.Bulk(fmt::format("{}", now_us / 1'000'000));
+  reply.Bulk(fmt::format("{}", now_us % 1'000'000));
+}
+
+// The start, as for a redis-server that never saved: nothing saves yet.
+void LastSave(Session& session, Args, ReplySink& reply) {
+  reply.Integer(session.server.start_time_ms() / 1000);
+}
+
+// SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
+void Shutdown(Session& session, Args args, ReplySink& reply) {
+  bool save = false;
+  bool no_save = false;
+  bool abort = false;
+  for (std::string_view word : args.from(1)) {
+    if (IsWord(word, "save")) {
+      save = true;
+    } else if (IsWord(word, "nosave")) {
+      no_save = true;
+    } else if (IsWord(word, "abort")) {
+      abort = true;
+    } else if (!IsWord(word, "now") && !IsWord(word, "force")) {
+      return reply.Error(kErrSyntax);
+    }
+  }
+  if ((save && no_save) || (abort && args.size() > 2)) return reply.Error(kErrSyntax);
+  if (abort) return reply.Error("ERR No shutdown in progress.");
+  if (save) return reply.Error("ERR SHUTDOWN SAVE is not possible: there is no persistence yet");
+  const auto& request_stop = session.server.options().request_stop;
+  if (request_stop == nullptr) return reply.Error("ERR this server cannot be stopped by a client");
+  request_stop();
+}
+
+// --- MEMORY ---
+
+// MEMORY USAGE key [SAMPLES count]. Sizes are exact, so the count changes nothing.
+void MemoryUsage(ShardContext& cx, Args args, ReplySink& reply) {
+  for (size_t i = 3; i < args.size(); i += 2) {
+    if (!IsWord(args[i], "samples") || i + 1 == args.size()) return reply.Error(kErrSyntax);
+    const auto count = ParseInt64(args[i + 1]);
+    if (!count) return reply.Error(kErrNotInteger);
+    if (*count < 0) return reply.Error(kErrSyntax);
+  }
+  const auto bytes = cx.MemoryUsage(args[2]);
+  if (!bytes) return reply.Null();
+  reply.Integer(static_cast<int64_t>(*bytes));
+}
+
+void MemoryHelp(Session&, Args, ReplySink& reply) {
+  ReplyHelp(reply, "MEMORY",
+            {"USAGE <key> [SAMPLES <count>]",
+             "    Return memory in bytes used by <key> and its value. It is exact, whatever",
+             "    <count> is."});
+}
+
+// --- DEBUG ---
+
+// Waits without holding anything, but no longer than the client is there.
+void DebugSleep(CoordinatorContext& cx, std::string_view seconds_text, ReplySink& reply) {
+  constexpr double kMaxSeconds = 1e9;
+  constexpr uint64_t kSliceNanos = 100'000'000;
+  // What is no number counts as 0, as in Redis.
+  const double seconds = std::clamp(ParseDouble(seconds_text).value_or(0), 0.0, kMaxSeconds);
+  const uint64_t end_ns = helio::MonotonicNanos() + static_cast<uint64_t>(seconds * 1e9);
+  for (uint64_t now_ns = helio::MonotonicNanos();
+       now_ns < end_ns && !cx.session().connection.closing(); now_ns = helio::MonotonicNanos()) {
+    helio::this_fiber::SleepUntil(std::min(end_ns, now_ns + kSliceNanos));
+  }
+  reply.Ok();
+}
+
+// DEBUG POPULATE count [prefix] [size]: "prefix:N" gets "value:N", cut or filled up with zeros to
+// `size` bytes. Keys that exist stay as they are.
+void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const auto count = ParseInt64(args[2]);
+  if (!count || *count < 0) return reply.Error(kErrNotPositive);
+  const std::string prefix(args.size() > 3 ? args[3] : "key");
+  size_t size = 0;
+  if (args.size() > 4) {
+    const auto parsed = ParseInt64(args[4]);
+    if (!parsed || *parsed < 0) return reply.Error(kErrNotPositive);
+    size = static_cast<size_t>(*parsed);
+    if (size > cx.session().server.options().limits.parser.max_bulk_len) {
+      return reply.Error(kErrStringTooLong);
+    }
+  }
+
+  // Few enough that no shard is busy with them for long.
+  const int64_t batch = size > 100'000 ? 1 : 512;
+  Server& server = cx.session().server;
+  for (int64_t begin = 0; begin < *count; begin += batch) {
+    if (cx.session().connection.closing()) return reply.Ok();  // nobody waits for it
+    if (server.is_out_of_memory()) return reply.Error(kErrOutOfMemory);
+    std::vector<std::vector<int64_t>> numbers(cx.shards().size());
+    for (int64_t i = begin; i < std::min(begin + batch, *count); ++i) {
+      const std::string key = fmt::format("{}:{}", prefix, i);
+      numbers[cx.shards().ShardOfKey(key, HashKey(key))].push_back(i);
+    }
+    cx.HopToAll([&](ShardContext& shard_cx) {
+      for (int64_t number : numbers[shard_cx.shard().id()]) {
+        const std::string key = fmt::format("{}:{}", prefix, number);
+        if (shard_cx.Peek(key)) continue;
+        std::string value = fmt::format("value:{}", number);
+        if (args.size() > 4) value.resize(size);
+        shard_cx.SetString(key, value);
+      }
+    });
+  }
+  reply.Ok();
+}
+
+void DebugObject(CoordinatorContext& cx, std::string_view key, ReplySink& reply) {
+  struct Found {
+    const void* address = nullptr;
+    std::string_view encoding;
+    size_t bytes = 0;
+    uint32_t idle_s = 0;
+  };
+  const ShardId shard = cx.shards().ShardOfKey(key, HashKey(key));
+  const Found found = cx.Hop(shard, [key](ShardContext& shard_cx) {
+    const auto value = shard_cx.Peek(key);
+    if (!value) return Found();
+    return Found{.address = &*value,
+                 .encoding = value->is_string() ? value->StringEncoding() : "raw",
+                 .bytes = value->is_string() ? value->StringSize() : 0,
+                 .idle_s = shard_cx.IdleSeconds(key).value_or(0)};
+  });
+  if (found.address == nullptr) return reply.Error(kErrNoSuchKey);
+  const int64_t lru_clock = (helio::UnixMillis() / 1000 - found.idle_s) & 0xffffff;
+  reply.Status(fmt::format(
+      "Value at:{} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
+      found.address, found.encoding, found.bytes, lru_clock, found.idle_s));
+}
+
+void DebugHelp(ReplySink& reply) {
+  ReplyHelp(reply, "DEBUG",
+            {"OBJECT <key>", "    Show low level info about `key` and associated value.",
+             "POPULATE <count> [<prefix>] [<size>]",
+             "    Create <count> string keys named key:<num>. If <prefix> is specified then",
+             "    it is used instead of the 'key' prefix. These are not propagated to",
+             "    replicas. Cluster slots are not respected so keys not belonging to the",
+             "    current node can be created in cluster mode.", "SLEEP <seconds>",
+             "    Let this client wait for <seconds>. Decimals allowed. Others go on."});
+}
+
+void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::string name = LowerCase(args[1]);
+  if (name == "help" && args.size() == 2) return DebugHelp(reply);
+  if (name == "sleep" && args.size() == 3) return DebugSleep(cx, args[2], reply);
+  if (name == "populate" && args.size() >= 3 && args.size() <= 5) {
+    return DebugPopulate(cx, args, reply);
+  }
+  if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
+  reply.Error(
+      fmt::format("ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
+                  args[1].substr(0, 128)));
+}
+
+}  // namespace
+
+void RegisterAdminCommands(CommandTable* table) {
+  table->Add({.name = "time",
+              .session = Time,
+              .arity = 1,
+              .flags = kLoading | kStale | kFast,
+              .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"}});
+  table->Add({.name = "lastsave",
+              .session = LastSave,
+              .arity = 1,
+              .flags = kLoading | kStale | kFast,
+              .categories = kAclDangerous,
+              .docs = {"Returns when the data was last saved.", "1.0.0", "server", "O(1)"}});
+  table->Add({.name = "shutdown",
+              .session = Shutdown,
+              .arity = -1,
+              .flags = kAdmin | kNoScript | kLoading | kStale | kNoMulti | kAllowBusy | kBarrier,
+              .categories = kAclDangerous,
+              .docs = {"Ends the server.", "1.0.0", "server", "O(1)"}});
+  table->Add({.name = "debug",
+              .coordinate = Debug,
+              .arity = -2,
+              .flags = kAdmin | kNoScript | kLoading | kStale,
+              .categories = kAclDangerous,
+              .docs = {"A container for debugging commands.", "1.0.0", "server",
+                       "Depends on subcommand."}});
+  Command memory = {
+      .name = "memory",
+      .arity = -2,
+      .docs = {"A container for memory diagnostics.", "4.0.0", "server", "Depends on subcommand."}};
+  memory.subcommands = {
+      {.name = "usage",
+       .run = MemoryUsage,
+       .arity = -3,
+       .flags = kReadonly,
+       .keys = KeyAt(2),
+       .docs = {"Tells how many bytes a key costs.", "4.0.0", "server", "O(1)"}},
+      {.name = "help",
+       .session = MemoryHelp,
+       .arity = 2,
+       .flags = kLoading | kStale,
+       .docs = {"Lists the subcommands.", "4.0.0", "server", "O(1)"}},
+  };
+  table->Add(std::move(memory));
+}
+
+}  // namespace dfly

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/client_info.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "server/server.h"
+#include "server/session.h"
+
+namespace dfly {
+
+bool IsValidClientText(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
+}
+
+namespace {
+
+bool IsUnix(const Session& session) {
+  const std::string& path = session.server.options().unix_socket;
+  return !path.empty() && session.local_address.starts_with(path);
+}
+
+}  // namespace
+
+ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
+  const Connection& connection = session.connection;
+  const auto seconds_since = [now_ns](uint64_t then_ns) {
+    return then_ns < now_ns ? (now_ns - then_ns) / 1'000'000'000 : 0;
+  };
+  return {
+      .id = connection.id(),
+      .address = session.peer_address,
+      .local_address = session.local_address,
+      .fd = connection.socket().fd(),
+      .name = session.name,
+      .age_s = seconds_since(connection.created_ns()),
+      .idle_s = seconds_since(connection.last_active_ns()),
+      .is_unix = IsUnix(session),
+      .no_evict = session.no_evict,
+      .no_touch = session.no_touch,
+      .closes_soon = session.close_after_reply || connection.closing(),
+      .db_index = session.db_index,
+      .input_bytes = connection.input_bytes(),
+      .input_free_bytes = connection.input_free_bytes(),
+      .reply_buffer_bytes = connection.reply_buffer_bytes(),
+      .reply_slots = connection.replies().slots(),
+      .unsent_bytes = connection.unsent_bytes(),
+      .memory_bytes = connection.memory_used() + sizeof(Session),
+      .command = session.last_command == nullptr ? "" : session.last_command->full_name,
+      .user = session.user,
+      .resp3 = session.resp3,
+      .lib_name = session.lib_name,
+      .lib_version = session.lib_version,
+  };
+}
+
+std::string FormatClient(const ClientInfo& info) {
+  std::string flags;
+  if (info.closes_soon) flags += 'c';
+  if (info.is_unix) flags += 'U';
+  if (info.no_evict) flags += 'e';
+  if (info.no_touch) flags += 'T';
+  if (flags.empty()) flags += 'N';
+  return fmt::format(
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 "
+      "multi=-1 qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp={} obl=0 oll={} omem={} "
+      "tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
+      info.id, info.address, info.local_address, info.fd, info.name, info.age_s, info.idle_s, flags,
+      info.db_index, info.input_bytes, info.input_free_bytes, info.reply_buffer_bytes,
+      info.reply_buffer_bytes, info.reply_slots, info.unsent_bytes, info.memory_bytes,
+      info.unsent_bytes > 0 ? "rw" : "r", info.command.empty() ? "NULL" : info.command, info.user,
+      info.resp3 ? 3 : 2, info.lib_name, info.lib_version);
+}
+
+}  // namespace dfly

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CLIENT LIST tells about a client.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dfly {
+
+class Session;
+
+inline constexpr std::string_view kErrClientName =
+    "ERR Client names cannot contain spaces, newlines or special characters.";
+
+// True if CLIENT LIST can show `text`: no blanks, no control characters. Empty is fine.
+bool IsValidClientText(std::string_view text);
+
+struct ClientInfo {
+  uint64_t id = 0;
+  std::string address;
+  std::string local_address;
+  int fd = -1;
+  std::string name;
+  uint64_t age_s = 0;
+  uint64_t idle_s = 0;
+  bool is_unix = false;
+  bool no_evict = false;
+  bool no_touch = false;
+  bool closes_soon = false;
+  int db_index = 0;
+  uint64_t input_bytes = 0;
+  uint64_t input_free_bytes = 0;
+  uint64_t reply_buffer_bytes = 0;
+  uint64_t reply_slots = 0;
+  uint64_t unsent_bytes = 0;
+  uint64_t memory_bytes = 0;
+  std::string command;  // "client|list"; empty: none yet
+  std::string user;
+  bool resp3 = false;
+  std::string lib_name;
+  std::string lib_version;
+};
+
+// Thread: the session's.
+ClientInfo InfoOfClient(const Session& session, uint64_t now_ns);
+// One line with the fields of Redis 7.2 in its order, with its line end. What this server does not
+// have is told as Redis tells it when it is not in use: sub=0, multi=-1.
+std::string FormatClient(const ClientInfo& info);
+
+}  // namespace dfly

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// COMMAND and its subcommands: all they tell is made from the rows of the command table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "commands/command_table.h"
+#include "core/glob.h"
+#include "facade/error_texts.h"
+#include "server/command_facts.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/words.h"
+
+namespace dfly {
+
+namespace {
+
+void StatusSet(const std::vector<std::string_view>& words, ReplySink& reply) {
+  reply.Set(words.size());
+  for (std::string_view word : words) reply.Status(word);
+}
+
+// As COMMAND INFO has shown keys since 7.0: where to begin, and how to go on from there.
+void ReplyKeySpecs(const Command& command, ReplySink& reply) {
+  if (!command.keys.has_keys()) return reply.Set(0);
+  reply.Set(1);
+  reply.Map(3);
+  reply.Bulk("flags");
+  StatusSet(KeyFlagsOf(command), reply);
+  reply.Bulk("begin_search");
+  reply.Map(2);
+  reply.Bulk("type");
+  reply.Bulk("index");
+  reply.Bulk("spec");
+  reply.Map(1);
+  reply.Bulk("index");
+  reply.Integer(command.keys.first);
+  reply.Bulk("find_keys");
+  reply.Map(2);
+  reply.Bulk("type");
+  reply.Bulk("range");
+  reply.Bulk("spec");
+  reply.Map(3);
+  reply.Bulk("lastkey");  // counted from the first one, or from the end
+  const int last = command.keys.last;
+  reply.Integer(last < 0 ? last : last - command.keys.first);
+  reply.Bulk("keystep");
+  reply.Integer(command.keys.step);
+  reply.Bulk("limit");
+  reply.Integer(0);
+}
+
+void ReplyInfo(const Command& command, ReplySink& reply) {
+  reply.Array(10);
+  reply.Bulk(command.full_name);
+  reply.Integer(command.arity);
+  StatusSet(FlagsOf(command), reply);
+  reply.Integer(command.keys.first);
+  reply.Integer(command.keys.last);
+  reply.Integer(command.keys.step);
+  StatusSet(AclCategoriesOf(command), reply);
+  reply.Array(0);  // tips
+  ReplyKeySpecs(command, reply);
+  reply.Array(command.subcommands.size());
+  for (const Command& subcommand : command.subcommands) ReplyInfo(subcommand, reply);
+}
+
+// "get", or "config|get". Null if there is none.
+const Command* FindByFullName(const CommandTable& table, std::string_view name) {
+  const size_t bar = name.find('|');
+  const Command* command = table.Find(name.substr(0, bar));
+  if (command == nullptr || bar == std::string_view::npos) return command;
+  return CommandTable::FindSubcommand(*command, name.substr(bar + 1));
+}
+
+void ReplyAll(const CommandTable& table, ReplySink& reply) {
+  reply.Array(table.all().size());
+  for (const Command& command : table.all()) ReplyInfo(command, reply);
+}
+
+void CommandAlone(Session& session, Args, ReplySink& reply) {
+  ReplyAll(session.server.commands(), reply);
+}
+
+void Count(Session& session, Args, ReplySink& reply) {
+  reply.Integer(static_cast<int64_t>(session.server.commands().all().size()));
+}
+
+void Info(Session& session, Args args, ReplySink& reply) {
+  const CommandTable& table = session.server.commands();
+  if (args.size() == 2) return ReplyAll(table, reply);
+  reply.Array(args.size() - 2);
+  for (std::string_view name : args.from(2)) {
+    const Command* command = FindByFullName(table, name);
+    if (command == nullptr) {
+      reply.NullArray();
+    } else {
+      ReplyInfo(*command, reply);
+    }
+  }
+}
+
+void ReplyDocs(const Command& command, ReplySink& reply) {
+  std::vector<std::pair<std::string_view, std::string_view>> fields;
+  const auto add = [&fields](std::string_view name, std::string_view text) {
+    if (!text.empty()) fields.emplace_back(name, text);
+  };
+  add("summary", command.docs.summary);
+  add("since", command.docs.since);
+  add("group", GroupOf(command));
+  add("complexity", command.docs.complexity);
+  reply.Map(fields.size() + !command.subcommands.empty());
+  for (const auto& [name, text] : fields) {
+    reply.Bulk(name);
+    reply.Bulk(text);
+  }
+  if (command.subcommands.empty()) return;
+  reply.Bulk("subcommands");
+  reply.Map(command.subcommands.size());
+  for (const Command& subcommand : command.subcommands) {
+    reply.Bulk(subcommand.full_name);
+    ReplyDocs(subcommand, reply);
+  }
+}
+
+void Docs(Session& session, Args args, ReplySink& reply) {
+  const CommandTable& table = session.server.commands();
+  std::vector<const Command*> wanted;
+  if (args.size() == 2) {
+    for (const Command& command : table.all()) wanted.push_back(&command);
+  }
+  for (std::string_view name : args.from(2)) {
+    if (const Command* command = FindByFullName(table, name)) wanted.push_back(command);
+  }
+  reply.Map(wanted.size());
+  for (const Command* command : wanted) {
+    reply.Bulk(command->full_name);
+    ReplyDocs(*command, reply);
+  }
+}
+
+// The keys of the command that begins at args[2]; an error was replied if there are none.
+struct FoundKeys {
+  const Command* command = nullptr;
+  std::vector<std::string_view> keys;
+};
+
+bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
+  const Args inner(args.from(2));
+  const Command* command = session.server.commands().Find(inner.name());
+  if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
+    const Command* subcommand = CommandTable::FindSubcommand(*command, inner[1]);
+    if (subcommand != nullptr) command = subcommand;
+  }
+  std::string_view error;
+  if (command == nullptr) {
+    error = "ERR Invalid command specified";
+  } else if (!command->keys.has_keys()) {
+    error = "ERR The command has no key arguments";
+  } else if (!command->AcceptsArgs(inner.size())) {
+    error = "ERR Invalid number of arguments specified for command";
+  }
+  if (error.empty()) {
+    const size_t end = std::min(command->KeysEnd(inner.size()), inner.size());
+    for (size_t i = static_cast<size_t>(command->keys.first); i < end;
+         i += static_cast<size_t>(command->keys.step)) {
+      found->keys.push_back(inner[i]);
+    }
+    found->command = command;
+    if (found->keys.empty()) error = "ERR Invalid arguments specified for command";
+  }
+  if (error.empty()) return true;
+  reply.Error(error);
+  return false;
+}
+
+void GetKeys(Session& session, Args args, ReplySink& reply) {
+  FoundKeys found;
+  if (!FindKeys(session, args, reply, &found)) return;
+  reply.Array(found.keys.size());
+  for (std::string_view key : found.keys) reply.Bulk(key);
+}
+
+void GetKeysAndFlags(Session& session, Args args, ReplySink& reply) {
+  FoundKeys found;
+  if (!FindKeys(session, args, reply, &found)) return;
+  reply.Array(found.keys.size());
+  for (std::string_view key : found.keys) {
+    reply.Array(2);
+    reply.Bulk(key);
+    StatusSet(KeyFlagsOf(*found.command), reply);
+  }
+}
+
+// COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]
+void List(Session& session, Args args, ReplySink& reply) {
+  enum class Filter { kNone, kNothing, kCategory, kPattern };
+  Filter filter = Filter::kNone;
+  if (args.size() == 5 && IsWord(args[2], "filterby")) {
+    if (IsWord(args[3], "module")) {
+      filter = Filter::kNothing;  // there are no modules
+    } else if (IsWord(args[3], "aclcat")) {
+      filter = Filter::kCategory;
+    } else if (IsWord(args[3], "pattern")) {
+      filter = Filter::kPattern;
+    } else {
+      return reply.Error(kErrSyntax);
+    }
+  } else if (args.size() != 2) {
+    return reply.Error(kErrSyntax);
+  }
+  const std::string category = filter == Filter::kCategory ? "@" + LowerCase(args[4]) : "";
+  std::vector<std::string_view> names;
+  const auto consider = [&](const Command& command) {
+    if (filter == Filter::kNothing) return;
+    if (filter == Filter::kCategory) {
+      const auto categories = AclCategoriesOf(command);
+      if (std::find(categories.begin(), categories.end(), category) == categories.end()) return;
+    }
+    if (filter == Filter::kPattern && !GlobMatch(args[4], command.full_name, GlobCase::kIgnore)) {
+      return;
+    }
+    names.push_back(command.full_name);
+  };
+  for (const Command& command : session.server.commands().all()) {
+    consider(command);
+    for (const Command& subcommand : command.subcommands) consider(subcommand);
+  }
+  reply.Array(names.size());
+  for (std::string_view name : names) reply.Bulk(name);
+}
+
+void Help(Session&, Args, ReplySink& reply) {
+  ReplyHelp(reply, "COMMAND",
+            {"(no subcommand)", "    Return details about all Redis commands.", "COUNT",
+             "    Return the total number of commands in this Redis server.", "LIST",
+             "    Return a list of all commands in this Redis server.", "INFO [<command-name> ...]",
+             "    Return details about multiple Redis commands.",
+             "    If no command names are given, documentation details for all",
+             "    commands are returned.", "DOCS [<command-name> ...]",
+             "    Return documentation details about multiple Redis commands.",
+             "    If no command names are given, documentation details for all",
+             "    commands are returned.", "GETKEYS <full-command>",
+             "    Return the keys from a full Redis command.", "GETKEYSANDFLAGS <full-command>",
+             "    Return the keys and the access flags from a full Redis command."});
+}
+
+Command Sub(std::string_view name, SessionHandler handler, int arity, std::string_view summary,
+            std::string_view since) {
+  return {.name = name,
+          .session = handler,
+          .arity = arity,
+          .flags = kLoading | kStale,
+          .categories = kAclConnection,
+          .docs = {summary, since, "server", "O(N), N commands"}};
+}
+
+}  // namespace
+
+void RegisterCommandCommands(CommandTable* table) {
+  Command command = Sub("command", CommandAlone, -1, "Describes all commands.", "2.8.13");
+  command.subcommands = {
+      Sub("count", Count, 2, "Counts the commands.", "2.8.13"),
+      Sub("info", Info, -2, "Describes commands.", "2.8.13"),
+      Sub("docs", Docs, -2, "Returns summaries of commands.", "7.0.0"),
+      Sub("list", List, -2, "Lists the commands' names.", "7.0.0"),
+      Sub("getkeys", GetKeys, -3, "Finds the keys in a command line.", "2.8.13"),
+      Sub("getkeysandflags", GetKeysAndFlags, -3,
+          "Finds the keys in a command line and how they are accessed.", "7.0.0"),
+      Sub("help", Help, 2, "Lists the subcommands.", "5.0.0"),
+  };
+  table->Add(std::move(command));
+}
+
+}  // namespace dfly

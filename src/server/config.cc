@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <limits>
+
+#include "core/glob.h"
+#include "core/numbers.h"
+#include "helio/base/logging.h"
+#include "server/server.h"
+#include "server/units.h"
+#include "server/words.h"
+
+namespace dfly {
+
+namespace {
+
+std::string SetError(std::string_view name, std::string_view why) {
+  return fmt::format("ERR CONFIG SET failed (possibly related to argument '{}') - {}", name, why);
+}
+
+}  // namespace
+
+std::string CanonicalValue(const Setting& setting, std::string_view text, std::string* error) {
+  error->clear();
+  switch (setting.kind) {
+    case Setting::Kind::kBool:
+      if (IsWord(text, "yes") || IsWord(text, "no")) return LowerCase(text);
+      *error = "argument must be 'yes' or 'no'";
+      return "";
+    case Setting::Kind::kInteger: {
+      const auto number = ParseInt64(text);
+      if (!number) {
+        *error = "argument couldn't be parsed into an integer";
+      } else if (*number < setting.min || *number > setting.max) {
+        *error =
+            fmt::format("argument must be between {} and {} inclusive", setting.min, setting.max);
+      }
+      return std::string(text);
+    }
+    case Setting::Kind::kMemory: {
+      const auto bytes = ParseMemory(text);
+      if (!bytes) *error = "argument must be a memory value";
+      return fmt::format("{}", bytes.value_or(0));
+    }
+    case Setting::Kind::kText:
+      return std::string(text);
+    case Setting::Kind::kFixed:
+      if (LowerCase(text) != setting.value) {
+        *error = fmt::format("argument must be '{}', nothing else is supported", setting.value);
+      }
+      return setting.value;
+  }
+  return "";
+}
+
+void Config::Add(Setting setting) {
+  CHECK(Find(setting.name) == nullptr) << setting.name;
+  settings_.push_back(std::move(setting));
+}
+
+Setting* Config::Find(std::string_view name) {
+  const auto it = std::find_if(settings_.begin(), settings_.end(), [name](const Setting& setting) {
+    return IsWord(name, setting.name);
+  });
+  return it == settings_.end() ? nullptr : &*it;
+}
+
+std::vector<std::pair<std::string, std::string>> Config::Get(
+    std::span<const std::string_view> patterns) {
+  std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const Setting& setting : settings_) {
+    const bool matches =
+        std::any_of(patterns.begin(), patterns.end(), [&setting](std::string_view pattern) {
+          return GlobMatch(pattern, setting.name, GlobCase::kIgnore);
+        });
+    if (matches) found.emplace_back(setting.name, setting.value);
+  }
+  return found;
+}
+
+std::string Config::Set(std::span<const std::string_view> pairs) {
+  DCHECK_EQ(pairs.size() % 2, 0u);
+  std::lock_guard lock(mutex_);
+  struct Change {
+    Setting* setting;
+    std::string value;
+  };
+  // Unknown names are told before anything else, as Redis does.
+  for (size_t i = 0; i < pairs.size(); i += 2) {
+    if (Find(pairs[i]) == nullptr) {
+      return fmt::format("ERR Unknown option or number of arguments for CONFIG SET - '{}'",
+                         pairs[i]);
+    }
+  }
+  std::vector<Change> changes;
+  for (size_t i = 0; i < pairs.size(); i += 2) {
+    Setting* setting = Find(pairs[i]);
+    if (!setting->is_mutable) return SetError(pairs[i], "can't set immutable config");
+    if (std::any_of(changes.begin(), changes.end(),
+                    [setting](const Change& change) { return change.setting == setting; })) {
+      return SetError(pairs[i], "duplicate parameter");
+    }
+    std::string error;
+    std::string value = CanonicalValue(*setting, pairs[i + 1], &error);
+    if (!error.empty()) return SetError(pairs[i], error);
+    changes.push_back({setting, std::move(value)});
+  }
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const Setting& setting = *changes[i].setting;
+    if (setting.apply == nullptr) continue;
+    const std::string error = setting.apply(changes[i].value);
+    if (error.empty()) continue;
+    for (size_t j = 0; j < i; ++j) {
+      const Setting& undone = *changes[j].setting;
+      if (undone.apply != nullptr) undone.apply(undone.value);
+    }
+    return SetError(setting.name, error);
+  }
+  for (Change& change : changes) change.setting->value = std::move(change.value);
+  return "";
+}
+
+// --- The table ---
+
+namespace {
+
+using Kind = Setting::Kind;
+
+std::string YesNo(bool value) { return value ? "yes" : "no"; }
+
+std::string CurrentFolder() {
+  char path[PATH_MAX];
+  return getcwd(path, sizeof(path)) == nullptr ? "" : path;
+}
+
+template <typename Number>
+Number ParsedNumber(const std::string& canonical) {
+  return static_cast<Number>(ParseInt64(canonical).value_or(0));
+}
+
+}  // namespace
+
+void AddSettings(Server* server, Config* config) {
+  const ServerOptions& options = server->options();
+  const auto fixed = [config](std::string_view name, std::string value, bool is_mutable) {
+    config->Add(
+        {.name = name, .kind = Kind::kFixed, .value = std::move(value), .is_mutable = is_mutable});
+  };
+  const auto shown = [config](std::string_view name, auto value) {
+    config->Add({.name = name, .value = fmt::format("{}", value)});
+  };
+
+  // What can be changed.
+  config->Add({.name = "maxmemory",
+               .kind = Kind::kMemory,
+               .value = fmt::format("{}", options.maxmemory),
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 server->settings().maxmemory = ParsedNumber<uint64_t>(value);
+                 return std::string();
+               }});
+  config->Add({.name = "maxclients",
+               .kind = Kind::kInteger,
+               .value = fmt::format("{}", options.maxclients),
+               .is_mutable = true,
+               .min = 1,
+               .max = std::numeric_limits<uint32_t>::max(),
+               .apply = [server](const std::string& value) -> std::string {
+                 const auto clients = ParsedNumber<uint64_t>(value);
+                 const uint64_t possible = server->options().clients_possible;
+                 if (clients > possible) {
+                   return fmt::format(
+                       "The operating system is not able to handle the specified number of "
+                       "clients, try with {}",
+                       possible);
+                 }
+                 server->settings().maxclients = static_cast<uint32_t>(clients);
+                 return "";
+               }});
+  config->Add({.name = "timeout",
+               .kind = Kind::kInteger,
+               .value = fmt::format("{}", options.idle_timeout_s),
+               .is_mutable = true,
+               .min = 0,
+               .max = INT_MAX,
+               .apply = [server](const std::string& value) {
+                 const auto seconds = ParsedNumber<uint64_t>(value);
+                 server->AwaitOnWorkers(
+                     [seconds](Worker& worker) { worker.SetIdleTimeout(seconds); });
+                 return std::string();
+               }});
+  config->Add({.name = "tcp-keepalive",
+               .kind = Kind::kInteger,
+               .value = fmt::format("{}", options.tcp_keepalive_s),
+               .is_mutable = true,
+               .min = 0,
+               .max = INT_MAX,
+               .apply = [server](const std::string& value) {
+                 server->settings().tcp_keepalive_s = ParsedNumber<uint32_t>(value);
+                 return std::string();
+               }});
+  config->Add({.name = "requirepass",
+               .kind = Kind::kText,
+               .value = options.password,
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 server->AwaitOnWorkers([&value](Worker& worker) { worker.set_password(value); });
+                 return std::string();
+               }});
+
+  // What tools set to the only value there is.
+  fixed("maxmemory-policy", "noeviction", true);
+  fixed("save", "", true);
+  fixed("appendonly", "no", true);
+  fixed("notify-keyspace-events", "", true);
+
+  // What is fixed at the start.
+  fixed("cluster-enabled", "no", false);
+  shown("port", options.port);
+  shown("bind", fmt::format("{}", fmt::join(options.binds, " ")));
+  shown("unixsocket", options.unix_socket);
+  shown("unixsocketperm", fmt::format("{:o}", options.unix_socket_mode));
+  shown("tcp-backlog", options.backlog);
+  shown("databases", options.db_count);
+  shown("dir", CurrentFolder());
+  shown("pidfile", options.pid_file);
+  shown("proto-max-bulk-len", options.limits.parser.max_bulk_len);
+  shown("proactor_threads", options.threads);
+  shown("num_shards", options.num_shards == 0 ? options.threads : options.num_shards);
+  config->Add({.name = "force_epoll", .kind = Kind::kBool, .value = YesNo(options.force_epoll)});
+  shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
+  shown("max_inline_len", options.limits.parser.max_inline_len);
+  shown("pipeline_commands_max", options.limits.slots_max);
+  shown("pipeline_reply_bytes_max", options.limits.reply_bytes_max);
+  shown("pipeline_input_bytes_max", options.limits.recv_bytes_max);
+}
+
+}  // namespace dfly

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CONFIG GET shows and CONFIG SET changes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "helio/fibers/sync.h"
+
+namespace dfly {
+
+class CommandTable;
+class Server;
+
+// One setting. Its value is kept as text in one canonical form: "yes", "104857600".
+struct Setting {
+  enum class Kind : uint8_t {
+    kBool,     // "yes" or "no"
+    kInteger,  // within [min, max]
+    kMemory,   // bytes, with units
+    kText,
+    kFixed,  // has one value, which may be set again: clients do that ("save", "appendonly")
+  };
+
+  std::string_view name;  // as in redis.conf, or the flag's own
+  Kind kind = Kind::kText;
+  std::string value;
+  bool is_mutable = false;
+  int64_t min = 0;
+  int64_t max = 0;
+  // Puts a new value into effect. Returns an empty string, or why that cannot be. May suspend.
+  // None: nothing follows from a change.
+  std::function<std::string(const std::string& value)> apply = {};
+};
+
+// Thread:   any fiber, or a plain thread.
+// Suspends: Get and Set, while another Set is under way.
+class Config {
+ public:
+  // Before there is more than one thread.
+  void Add(Setting setting);
+
+  // The settings whose names match one of the glob patterns, each once, in the table's order.
+  std::vector<std::pair<std::string, std::string>> Get(std::span<const std::string_view> patterns);
+
+  // Name, value, name, value, ... All are set, or none. Returns the error reply, or nothing.
+  // REQUIRES: an even number.
+  std::string Set(std::span<const std::string_view> pairs);
+
+ private:
+  Setting* Find(std::string_view name);
+
+  helio::Mutex mutex_;  // makes changes one after another, also while they reach all threads
+  std::vector<Setting> settings_;
+};
+
+// The canonical form of `text`, or an error.
+std::string CanonicalValue(const Setting& setting, std::string_view text, std::string* error);
+
+// The table of this server's settings, with the values that it was started with.
+void AddSettings(Server* server, Config* config);
+
+}  // namespace dfly

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// CONFIG GET SET RESETSTAT REWRITE HELP.
+#include "engine/coordinator.h"
+#include "facade/error_texts.h"
+#include "server/config.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/words.h"
+
+namespace dfly {
+
+namespace {
+
+void Get(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const auto found = cx.session().server.config().Get(args.from(2));
+  reply.Map(found.size());
+  for (const auto& [name, value] : found) {
+    reply.Bulk(name);
+    reply.Bulk(value);
+  }
+}
+
+void Set(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  if (args.size() % 2 != 0) return reply.Error(kErrSyntax);
+  const std::string error = cx.session().server.config().Set(args.from(2));
+  if (!error.empty()) return reply.Error(error);
+  reply.Ok();
+}
+
+void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
+  Server& server = cx.session().server;
+  server.AwaitOnWorkers([](Worker& worker) { worker.ResetStats(); });
+  server.ResetRejectedConnections();
+  reply.Ok();
+}
+
+void Rewrite(Session&, Args, ReplySink& reply) {
+  reply.Error("ERR The server is running without a config file");
+}
+
+void Help(Session&, Args, ReplySink& reply) {
+  ReplyHelp(
+      reply, "CONFIG",
+      {"GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
+       "SET <directive> <value>", "    Set the configuration <directive> to <value>.", "RESETSTAT",
+       "    Reset statistics reported by the INFO command.", "REWRITE",
+       "    Rewrite the configuration file."});
+}
+
+constexpr uint32_t kFlags = kAdmin | kNoScript | kLoading | kStale;
+
+CommandDocs Docs(std::string_view summary, std::string_view since, std::string_view complexity) {
+  return {summary, since, "server", complexity};
+}
+
+}  // namespace
+
+void RegisterConfigCommands(CommandTable* table) {
+  Command config = {.name = "config",
+                    .arity = -2,
+                    .docs = Docs("A container for server configuration commands.", "2.0.0",
+                                 "Depends on subcommand.")};
+  config.subcommands = {
+      {.name = "get",
+       .coordinate = Get,
+       .arity = -3,
+       .flags = kFlags,
+       .categories = kAclDangerous,
+       .docs = Docs("Returns settings by glob pattern.", "2.0.0", "O(N), N settings")},
+      {.name = "set",
+       .coordinate = Set,
+       .arity = -4,
+       .flags = kFlags,
+       .categories = kAclDangerous,
+       .docs = Docs("Changes settings while the server runs.", "2.0.0", "O(N), N settings")},
+      {.name = "resetstat",
+       .coordinate = ResetStat,
+       .arity = 2,
+       .flags = kFlags,
+       .categories = kAclDangerous,
+       .docs = Docs("Resets the counters that INFO shows.", "2.0.0", "O(1)")},
+      {.name = "rewrite",
+       .session = Rewrite,
+       .arity = 2,
+       .flags = kFlags,
+       .categories = kAclDangerous,
+       .docs = Docs("Answers an error: there is no configuration file.", "2.8.0", "O(1)")},
+      {.name = "help",
+       .session = Help,
+       .arity = 2,
+       .flags = kLoading | kStale,
+       .docs = Docs("Lists the subcommands.", "5.0.0", "O(1)")},
+  };
+  table->Add(std::move(config));
+}
+
+}  // namespace dfly

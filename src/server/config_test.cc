@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace dfly {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Pair;
+
+// Three settings that note what was applied; "fragile" refuses the value 13.
+class ConfigTest : public testing::Test {
+ protected:
+  ConfigTest() {
+    config_.Add({.name = "memory",
+                 .kind = Setting::Kind::kMemory,
+                 .value = "0",
+                 .is_mutable = true,
+                 .apply = Note("memory")});
+    config_.Add({.name = "fragile",
+                 .kind = Setting::Kind::kInteger,
+                 .value = "1",
+                 .is_mutable = true,
+                 .min = 0,
+                 .max = 100,
+                 .apply = [note = Note("fragile")](const std::string& value) {
+                   note(value);
+                   return value == "13" ? std::string("bad luck") : std::string();
+                 }});
+    config_.Add(
+        {.name = "switch", .kind = Setting::Kind::kBool, .value = "no", .is_mutable = true});
+    config_.Add({.name = "fixed", .kind = Setting::Kind::kFixed, .value = "", .is_mutable = true});
+    config_.Add({.name = "port", .value = "6379"});
+  }
+
+  std::function<std::string(const std::string&)> Note(std::string name) {
+    return [this, name](const std::string& value) {
+      applied_.push_back(name + "=" + value);
+      return std::string();
+    };
+  }
+  std::string Set(std::vector<std::string_view> pairs) { return config_.Set(pairs); }
+  std::string Get(std::string_view name) {
+    const auto found = config_.Get({&name, 1});
+    return found.size() == 1 ? found[0].second : "(not one)";
+  }
+  static std::string Failed(const std::string& name, const std::string& why) {
+    return "ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + why;
+  }
+
+  Config config_;
+  std::vector<std::string> applied_;
+};
+
+TEST_F(ConfigTest, GetMatchesPatternsInAnyCaseEachSettingOnce) {
+  const std::string_view patterns[] = {"F*", "fixed", "nosuch", "mem?ry"};
+  EXPECT_THAT(config_.Get(patterns),
+              ElementsAre(Pair("memory", "0"), Pair("fragile", "1"), Pair("fixed", "")));
+}
+
+TEST_F(ConfigTest, SetAppliesAndKeepsTheCanonicalForm) {
+  EXPECT_EQ(Set({"MEMORY", "2kb", "switch", "YES", "fragile", "7"}), "");
+  EXPECT_EQ(Get("memory"), "2048");
+  EXPECT_EQ(Get("switch"), "yes");
+  EXPECT_THAT(applied_, ElementsAre("memory=2048", "fragile=7"));
+}
+
+TEST_F(ConfigTest, ARefusedPairChangesNothingOfTheOthers) {
+  EXPECT_EQ(Set({"memory", "1kb", "fragile", "101"}),
+            Failed("fragile", "argument must be between 0 and 100 inclusive"));
+  EXPECT_EQ(Set({"memory", "1kb", "fragile", "x"}),
+            Failed("fragile", "argument couldn't be parsed into an integer"));
+  EXPECT_EQ(Set({"memory", "1kb", "switch", "maybe"}),
+            Failed("switch", "argument must be 'yes' or 'no'"));
+  EXPECT_EQ(Set({"memory", "1xb"}), Failed("memory", "argument must be a memory value"));
+  EXPECT_EQ(Set({"memory", "1kb", "port", "1"}), Failed("port", "can't set immutable config"));
+  EXPECT_EQ(Set({"memory", "1kb", "Memory", "2kb"}), Failed("Memory", "duplicate parameter"));
+  EXPECT_EQ(Set({"memory", "1kb", "nosuch", "1"}),
+            "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'");
+  EXPECT_EQ(Get("memory"), "0");
+  EXPECT_THAT(applied_, IsEmpty());
+}
+
+TEST_F(ConfigTest, WhatCannotBeAppliedIsUndone) {
+  EXPECT_EQ(Set({"memory", "5", "fragile", "13"}), Failed("fragile", "bad luck"));
+  EXPECT_EQ(Get("memory"), "0");
+  EXPECT_EQ(Get("fragile"), "1");
+  EXPECT_THAT(applied_, ElementsAre("memory=5", "fragile=13", "memory=0"));
+}
+
+TEST_F(ConfigTest, AFixedSettingAcceptsItsOwnValueOnly) {
+  EXPECT_EQ(Set({"fixed", ""}), "");
+  EXPECT_NE(Set({"fixed", "3600 1"}), "");
+  EXPECT_EQ(Get("fixed"), "");
+}
+
+}  // namespace
+}  // namespace dfly

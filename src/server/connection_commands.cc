@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands about the connection itself: PING ECHO SELECT QUIT RESET HELLO AUTH.
+#include <fmt/format.h>
+
+#include <limits>
+#include <optional>
+
+#include "commands/command_table.h"
+#include "core/numbers.h"
+#include "facade/error_texts.h"
+#include "server/client_info.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/version.h"
+#include "server/words.h"
+
+namespace dfly {
+
+namespace {
+
+void Ping(Session&, Args args, ReplySink& reply) {
+  if (args.size() > 2) return reply.Error(WrongArityError("ping"));
+  if (args.size() == 2) return reply.Bulk(args[1]);
+  reply.Status("PONG");
+}
+
+void Echo(Session&, Args args, ReplySink& reply) { reply.Bulk(args[1]); }
+
+void Select(Session& session, Args args, ReplySink& reply) {
+  const auto index = ParseInt64(args[1]);
+  if (!index) return reply.Error(kErrNotInteger);
+  constexpr int kMin = std::numeric_limits<int>::min();
+  constexpr int kMax = std::numeric_limits<int>::max();
+  if (*index < kMin || *index > kMax) {
+    return reply.Error(
+        fmt::format("ERR value is out of range, value must between {} and {}", kMin, kMax));
+  }
+  if (*index < 0 || *index >= session.server.shards().db_count()) return reply.Error(kErrDbIndex);
+  session.db_index = static_cast<int>(*index);
+  reply.Ok();
+}
+
+void Quit(Session& session, Args, ReplySink& reply) {
+  session.close_after_reply = true;
+  reply.Ok();
+}
+
+void SetAuthenticated(Session& session, bool authenticated) {
+  session.authenticated = authenticated;
+  session.connection.SetAuthenticated(authenticated);
+}
+
+void Reset(Session& session, Args, ReplySink& reply) {
+  session.name.clear();
+  session.user = "default";
+  session.db_index = 0;
+  session.resp3 = false;
+  session.no_touch = session.no_evict = false;
+  session.reply_mode = ReplyMode::kOn;
+  SetAuthenticated(session, session.worker.password().empty());
+  reply.Status("RESET");
+}
+
+// Takes the same time wherever the first difference is, so that a password cannot be guessed
+// letter by letter. Its length is no secret.
+bool IsSamePassword(std::string_view given, std::string_view expected) {
+  if (given.size() != expected.size()) return false;
+  unsigned char difference = 0;
+  for (size_t i = 0; i < given.size(); ++i) {
+    difference = static_cast<unsigned char>(difference | (given[i] ^ expected[i]));
+  }
+  return difference == 0;
+}
+
+// The only user is "default"; without --requirepass any password is its password.
+bool MayLogIn(const Session& session, std::string_view user, std::string_view password) {
+  if (user != "default") return false;
+  const std::string& expected = session.worker.password();
+  return expected.empty() || IsSamePassword(password, expected);
+}
+
+void Auth(Session& session, Args args, ReplySink& reply) {
+  if (args.size() > 3) return reply.Error(kErrSyntax);
+  if (args.size() == 2 && session.worker.password().empty()) {
+    return reply.Error(kErrAuthWithoutPassword);
+  }
+  const std::string_view user = args.size() == 2 ? "default" : args[1];
+  if (!MayLogIn(session, user, args[args.size() - 1])) return reply.Error(kErrWrongPass);
+  SetAuthenticated(session, true);
+  reply.Ok();
+}
+
+// HELLO [protover [AUTH user password] [SETNAME name]]. All of it, or nothing.
+void Hello(Session& session, Args args, ReplySink& reply) {
+  bool resp3 = session.resp3;
+  if (args.size() > 1) {
+    const auto version = ParseInt64(args[1]);
+    if (!version) return reply.Error(kErrProtoNotInteger);
+    if (*version < 2 || *version > 3) return reply.Error(kErrNoProto);
+    resp3 = *version == 3;
+  }
+  bool authenticated = session.authenticated;
+  std::optional<std::string_view> name;
+  for (size_t i = 2; i < args.size(); ++i) {
+    const size_t left = args.size() - 1 - i;
+    if (IsWord(args[i], "auth") && left >= 2) {
+      if (!MayLogIn(session, args[i + 1], args[i + 2])) return reply.Error(kErrWrongPass);
+      authenticated = true;
+      i += 2;
+    } else if (IsWord(args[i], "setname") && left >= 1) {
+      if (!IsValidClientText(args[i + 1])) return reply.Error(kErrClientName);
+      name = args[++i];
+    } else {
+      return reply.Error(fmt::format("ERR Syntax error in HELLO option '{}'", args[i]));
+    }
+  }
+  if (!authenticated) {
+    return reply.Error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
+        "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
+        "RESP protocol version at the same time");
+  }
+  SetAuthenticated(session, true);
+  if (name) session.name = *name;
+  session.resp3 = resp3;
+
+  // The reply is in the protocol that was asked for already.
+  reply.set_resp3(resp3);
+  reply.Map(7);
+  reply.Bulk("server");
+  reply.Bulk("redis");
+  reply.Bulk("version");
+  reply.Bulk(kRedisVersion);
+  reply.Bulk("proto");
+  reply.Integer(resp3 ? 3 : 2);
+  reply.Bulk("id");
+  reply.Integer(static_cast<int64_t>(session.connection.id()));
+  reply.Bulk("mode");
+  reply.Bulk("standalone");
+  reply.Bulk("role");
+  reply.Bulk("master");
+  reply.Bulk("modules");
+  reply.Array(0);
+}
+
+constexpr uint32_t kAlways = kFast | kLoading | kStale;
+constexpr uint32_t kWayIn = kAlways | kNoScript | kNoAuth | kAllowBusy | kBarrier;
+
+}  // namespace
+
+void RegisterConnectionCommands(CommandTable* table) {
+  table->Add({.name = "ping",
+              .session = Ping,
+              .arity = -1,
+              .flags = kFast,
+              .categories = kAclConnection,
+              .docs = {"Tells that the server is there.", "1.0.0", "connection", "O(1)"}});
+  table->Add({.name = "echo",
+              .session = Echo,
+              .arity = 2,
+              .flags = kAlways,
+              .categories = kAclConnection,
+              .docs = {"Returns its argument.", "1.0.0", "connection", "O(1)"}});
+  table->Add({.name = "select",
+              .session = Select,
+              .arity = 2,
+              .flags = kAlways | kBarrier,
+              .categories = kAclConnection,
+              .docs = {"Changes the database of the connection.", "1.0.0", "connection", "O(1)"}});
+  table->Add({.name = "quit",
+              .session = Quit,
+              .arity = -1,
+              .flags = kWayIn,
+              .categories = kAclConnection,
+              .docs = {"Closes the connection.", "1.0.0", "connection", "O(1)"}});
+  table->Add({.name = "reset",
+              .session = Reset,
+              .arity = 1,
+              .flags = kWayIn,
+              .categories = kAclConnection,
+              .docs = {"Makes the connection as new.", "6.2.0", "connection", "O(1)"}});
+  table->Add({.name = "hello",
+              .session = Hello,
+              .arity = -1,
+              .flags = kWayIn,
+              .categories = kAclConnection,
+              .docs = {"Chooses the protocol, and may authenticate and name the connection.",
+                       "6.0.0", "connection", "O(1)"}});
+  table->Add({.name = "auth",
+              .session = Auth,
+              .arity = -2,
+              .flags = kWayIn,
+              .categories = kAclConnection,
+              .docs = {"Authenticates the connection.", "1.0.0", "connection", "O(1)"}});
+}
+
+}  // namespace dfly

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/flags.h"
+
+#include <fmt/format.h>
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+#include "helio/base/logging.h"
+#include "server/machine.h"
+#include "server/units.h"
+#include "server/version.h"
+
+DEFINE_uint32(port, 6379, "TCP port to listen on; 0: none, then --unixsocket is needed.");
+DEFINE_string(bind, "127.0.0.1 -::1",
+              "Addresses to listen on, separated by blanks; * is all IPv4 ones. One that begins "
+              "with - may be missing. The default is this machine only, as anybody who reaches the "
+              "port without --requirepass may do everything.");
+DEFINE_string(unixsocket, "", "Path of a unix socket to listen on as well.");
+DEFINE_string(unixsocketperm, "0",
+              "Its permissions, in octal (700); 0: as umask makes them. Who may write to it may do "
+              "everything.");
+DEFINE_int32(tcp_backlog, 511,
+             "Connections that may wait to be accepted; the kernel limits it too "
+             "(net.core.somaxconn).");
+DEFINE_uint32(tcp_keepalive, 300,
+              "Seconds of silence after which the kernel looks whether a client is still there; 0: "
+              "never, then clients that vanished stay connected for ever.");
+DEFINE_uint64(timeout, 0, "Seconds after which a silent client is disconnected; 0: never.");
+DEFINE_uint32(maxclients, 10000,
+              "Connections at most; later ones get an error. Lowered at the start if the limit of "
+              "open files (ulimit -n) is smaller.");
+DEFINE_string(requirepass, "",
+              "Password that clients have to give (AUTH); empty: none. Other users of the machine "
+              "may see it in the list of processes.");
+
+DEFINE_uint32(proactor_threads, 0,
+              "Threads, each with its own event loop and shards; 0: as many as there are cores "
+              "for the process, control groups included, or fewer if memory is short. More threads "
+              "than cores cost speed.");
+DEFINE_uint32(num_shards, 0,
+              "Slices of the key space; 0: one for each thread. More than threads is for tests.");
+DEFINE_bool(force_epoll, false,
+            "Use epoll even where io_uring works. Slower; for comparisons and broken kernels.");
+
+DEFINE_uint32(dbnum, 16, "Databases (SELECT 0 to dbnum - 1).");
+DEFINE_string(maxmemory, "0",
+              "Bytes of data, with units if you like (20mb, 1gb); past that writes are refused. 0: "
+              "no limit, then the kernel may kill the process when memory is short.");
+
+DEFINE_string(max_bulk_len, "512mb",
+              "Bytes of one argument, and so of one value. A client may make the server use so "
+              "much memory with one command.");
+DEFINE_uint32(max_multi_bulk_len, 0x7fffffff,
+              "Arguments of one command. A low limit bounds how long one command can take.");
+DEFINE_string(max_inline_len, "64kb", "Bytes of a command that is a plain line, and of a header.");
+DEFINE_uint32(pipeline_commands_max, 32768,
+              "Commands of one connection whose replies are pending; past that it is not read from "
+              "until some are sent.");
+DEFINE_string(pipeline_reply_bytes_max, "128mb",
+              "Bytes of replies that one connection has not taken; past that it is not read from. "
+              "Clients that do not read can use so much memory each.");
+DEFINE_string(pipeline_input_bytes_max, "1mb",
+              "Bytes of requests that one connection sent ahead while they cannot be executed; "
+              "past that it is not read from.");
+
+DEFINE_string(pidfile, "", "File to write the process id to; removed at the end. Empty: none.");
+
+namespace dfly {
+
+namespace {
+
+struct Topic {
+  std::string_view title;
+  std::vector<std::string_view> flags;
+};
+
+const std::vector<Topic>& Topics() {
+  static const std::vector<Topic> topics = {
+      {"Network",
+       {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "maxclients", "timeout",
+        "tcp_keepalive", "tcp_backlog"}},
+      {"Threads", {"proactor_threads", "num_shards", "force_epoll"}},
+      {"Data", {"maxmemory", "dbnum"}},
+      {"Limits",
+       {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "pipeline_commands_max",
+        "pipeline_reply_bytes_max", "pipeline_input_bytes_max"}},
+      {"Process", {"pidfile", "version"}},
+      {"Logging (glog); without --log_dir to stderr",
+       {"logtostderr", "log_dir", "minloglevel", "v"}},
+  };
+  return topics;
+}
+
+// `text` in lines of at most kWidth columns, each after `indent` blanks.
+std::string Wrapped(std::string_view text, size_t indent) {
+  constexpr size_t kWidth = 96;
+  std::string out;
+  std::istringstream words{std::string(text)};
+  std::string line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) {
+      out += std::string(indent, ' ') + line + "\n";
+      line.clear();
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+  }
+  return out + std::string(indent, ' ') + line + "\n";
+}
+
+}  // namespace
+
+std::string HelpText() {
+  std::string out = fmt::format(
+      "dragonfly {}: a multi-threaded in-memory store that speaks the Redis protocol.\n"
+      "Flags, as --name=value or --name value:\n",
+      kVersion);
+  for (const Topic& topic : Topics()) {
+    out += fmt::format("\n  {}\n", topic.title);
+    for (std::string_view name : topic.flags) {
+      gflags::CommandLineFlagInfo info;
+      if (!gflags::GetCommandLineFlagInfo(std::string(name).c_str(), &info)) continue;
+      const std::string value =
+          info.type == "string" ? '"' + info.default_value + '"' : info.default_value;
+      out += fmt::format("    -{} (default: {})\n", name, value);
+      out += Wrapped(info.description, 8);
+    }
+  }
+  return out + "\n--helpfull shows all flags of all libraries.\n";
+}
+
+std::vector<std::string> FlagsInHelp() {
+  std::vector<std::string> names;
+  for (const Topic& topic : Topics())
+    names.insert(names.end(), topic.flags.begin(), topic.flags.end());
+  return names;
+}
+
+std::string ParseFlags(int* argc, char*** argv) {
+  gflags::SetVersionString(std::string(kVersion));
+  gflags::SetUsageMessage("dragonfly [flags]");
+  gflags::ParseCommandLineNonHelpFlags(argc, argv, true);
+  std::string value;
+  if (gflags::GetCommandLineOption("help", &value) && value == "true") {
+    fputs(HelpText().c_str(), stdout);
+    exit(0);
+  }
+  gflags::HandleCommandLineHelpFlags();
+  if (*argc > 1) {
+    return fmt::format("unexpected argument '{}': flags are written --name=value", (*argv)[1]);
+  }
+  if (FLAGS_log_dir.empty() && gflags::GetCommandLineFlagInfoOrDie("logtostderr").is_default) {
+    FLAGS_logtostderr = true;
+  }
+  return "";
+}
+
+std::string OptionsFromFlags(ServerOptions* options) {
+  std::string error;
+  const auto fail = [&error](std::string_view flag, std::string_view why) {
+    if (error.empty()) error = fmt::format("--{}: {}", flag, why);
+  };
+  const auto check_range = [&fail](std::string_view flag, uint64_t value, uint64_t min,
+                                   uint64_t max) {
+    if (value < min || value > max) fail(flag, fmt::format("must be between {} and {}", min, max));
+  };
+  const auto bytes = [&fail](std::string_view flag, const std::string& text) -> size_t {
+    const auto parsed = ParseMemory(text);
+    if (!parsed) fail(flag, fmt::format("'{}' is no size; examples: 1000000, 20mb, 1gb", text));
+    return parsed.value_or(0);
+  };
+
+  check_range("port", FLAGS_port, 0, 65535);
+  check_range("tcp_backlog", static_cast<uint64_t>(FLAGS_tcp_backlog), 1, INT32_MAX);
+  check_range("tcp_keepalive", FLAGS_tcp_keepalive, 0, INT32_MAX);
+  check_range("timeout", FLAGS_timeout, 0, INT32_MAX);
+  check_range("maxclients", FLAGS_maxclients, 1, UINT32_MAX);
+  check_range("proactor_threads", FLAGS_proactor_threads, 0, 1024);
+  check_range("num_shards", FLAGS_num_shards, 0, 4096);
+  check_range("dbnum", FLAGS_dbnum, 1, 1024);
+  check_range("max_multi_bulk_len", FLAGS_max_multi_bulk_len, 16, 0x7fffffff);
+  check_range("pipeline_commands_max", FLAGS_pipeline_commands_max, 1, UINT32_MAX);
+
+  std::istringstream binds(FLAGS_bind);
+  for (std::string bind; binds >> bind;) options->binds.push_back(bind);
+  options->port = static_cast<uint16_t>(FLAGS_port);
+  if (options->port != 0 && options->binds.empty()) fail("bind", "no address");
+  if (options->port == 0 && FLAGS_unixsocket.empty()) {
+    fail("port", "0 needs --unixsocket, or nobody could connect");
+  }
+  options->unix_socket = FLAGS_unixsocket;
+  char* end = nullptr;
+  options->unix_socket_mode = static_cast<uint32_t>(strtoul(FLAGS_unixsocketperm.c_str(), &end, 8));
+  if (*end != '\0' || options->unix_socket_mode > 0777) {
+    fail("unixsocketperm", "must be octal digits, up to 777");
+  }
+  options->backlog = FLAGS_tcp_backlog;
+  options->tcp_keepalive_s = FLAGS_tcp_keepalive;
+  options->idle_timeout_s = FLAGS_timeout;
+  options->password = FLAGS_requirepass;
+  options->num_shards = FLAGS_num_shards;
+  options->force_epoll = FLAGS_force_epoll;
+  options->db_count = static_cast<int>(FLAGS_dbnum);
+  options->maxmemory = bytes("maxmemory", FLAGS_maxmemory);
+  options->pid_file = FLAGS_pidfile;
+
+  ConnectionLimits& limits = options->limits;
+  limits.parser.max_bulk_len = bytes("max_bulk_len", FLAGS_max_bulk_len);
+  limits.parser.max_multi_bulk_len = FLAGS_max_multi_bulk_len;
+  limits.parser.max_inline_len = bytes("max_inline_len", FLAGS_max_inline_len);
+  limits.slots_max = FLAGS_pipeline_commands_max;
+  limits.reply_bytes_max = bytes("pipeline_reply_bytes_max", FLAGS_pipeline_reply_bytes_max);
+  limits.recv_bytes_max = bytes("pipeline_input_bytes_max", FLAGS_pipeline_input_bytes_max);
+  check_range("max_bulk_len", limits.parser.max_bulk_len, 1024, 1ull << 40);
+  check_range("max_inline_len", limits.parser.max_inline_len, 1024, 1ull << 30);
+  check_range("pipeline_reply_bytes_max", limits.reply_bytes_max, 1024, 1ull << 50);
+  check_range("pipeline_input_bytes_max", limits.recv_bytes_max, 1024, 1ull << 50);
+  if (!error.empty()) return error;
+
+  const Machine machine = ReadMachine();
+  options->system_memory_bytes = machine.memory_limit();
+  options->threads =
+      FLAGS_proactor_threads != 0 ? FLAGS_proactor_threads : machine.default_threads();
+  options->clients_possible =
+      std::min<uint64_t>(ClientsFor(RaiseDescriptorLimit(), options->threads), UINT32_MAX);
+  options->maxclients = FLAGS_maxclients;
+  if (options->maxclients > options->clients_possible) {
+    options->maxclients = static_cast<uint32_t>(options->clients_possible);
+    LOG(WARNING) << "maxclients is " << options->maxclients << " instead of " << FLAGS_maxclients
+                 << ": the limit of open files is too low (ulimit -n)";
+  }
+  return "";
+}
+
+}  // namespace dfly

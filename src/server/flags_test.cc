@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/flags.h"
+
+#include <gflags/gflags.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace dfly {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+class FlagsTest : public testing::Test {
+ protected:
+  // Sets a flag for this test and returns what OptionsFromFlags says.
+  std::string With(const char* name, const std::string& value) {
+    CHECK(!gflags::SetCommandLineOption(name, value.c_str()).empty()) << name;
+    options_ = ServerOptions();
+    return OptionsFromFlags(&options_);
+  }
+
+  gflags::FlagSaver saver_;
+  ServerOptions options_;
+};
+
+TEST_F(FlagsTest, EveryFlagOfOursIsInTheHelpAndSaysSomething) {
+  std::vector<gflags::CommandLineFlagInfo> all;
+  gflags::GetAllFlags(&all);
+  size_t ours = 0;
+  for (const auto& flag : all) {
+    if (flag.filename.find("server/flags.cc") == std::string::npos) continue;
+    ++ours;
+    EXPECT_THAT(FlagsInHelp(), Contains(flag.name));
+    EXPECT_GT(flag.description.size(), 10u) << flag.name;
+  }
+  EXPECT_GT(ours, 15u);
+}
+
+TEST_F(FlagsTest, TheHelpNamesOursBeforeTheLibraries) {
+  const std::string text = HelpText();
+  ASSERT_NE(text.find("-logtostderr"), std::string::npos);
+  EXPECT_LT(text.find("-port "), text.find("-logtostderr"));
+  EXPECT_LT(text.find("-requirepass "), text.find("-logtostderr"));
+}
+
+TEST_F(FlagsTest, DefaultsStartAServerOfThisMachine) {
+  EXPECT_EQ(With("port", "6379"), "");
+  EXPECT_GE(options_.threads, 1u);
+  EXPECT_EQ(options_.port, 6379);
+  EXPECT_THAT(options_.binds, testing::ElementsAre("127.0.0.1", "-::1"));
+  EXPECT_EQ(options_.maxmemory, 0u);
+  EXPECT_EQ(options_.limits.parser.max_bulk_len, 512u << 20);
+  EXPECT_LE(options_.maxclients, 10'000u);
+  EXPECT_GT(options_.system_memory_bytes, 0u);
+}
+
+TEST_F(FlagsTest, SizesHaveUnits) {
+  EXPECT_EQ(With("maxmemory", "20mb"), "");
+  EXPECT_EQ(options_.maxmemory, 20u << 20);
+  EXPECT_THAT(With("maxmemory", "much"), HasSubstr("--maxmemory: 'much' is no size"));
+}
+
+TEST_F(FlagsTest, WhatCannotBeIsNamed) {
+  EXPECT_THAT(With("port", "65536"), HasSubstr("--port: must be between 0 and 65535"));
+  EXPECT_THAT(With("port", "0"), HasSubstr("--unixsocket"));
+}
+
+TEST_F(FlagsTest, PermissionsAreOctal) {
+  EXPECT_EQ(With("unixsocketperm", "700"), "");
+  EXPECT_EQ(options_.unix_socket_mode, 0700u);
+  EXPECT_THAT(With("unixsocketperm", "rwx"), HasSubstr("--unixsocketperm"));
+  EXPECT_THAT(With("unixsocketperm", "7777"), HasSubstr("--unixsocketperm"));
+}
+
+TEST_F(FlagsTest, DatabasesAreBounded) {
+  EXPECT_THAT(With("dbnum", "0"), HasSubstr("--dbnum"));
+  EXPECT_EQ(With("dbnum", "3"), "");
+  EXPECT_EQ(options_.db_count, 3);
+}
+
+}  // namespace
+}  // namespace dfly

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// INFO. The names of sections and fields are those of redis-server that tools read; what this
+// server does not have yet is either told as the zero that it is, or left out. There must be no
+// field by which a known client takes us for another server than Redis ("dragonfly_version").
+#include "server/info.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "core/allocator.h"
+#include "engine/coordinator.h"
+#include "helio/base/clock.h"
+#include "helio/base/cycle_clock.h"
+#include "server/machine.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/units.h"
+#include "server/version.h"
+#include "server/words.h"
+
+namespace dfly {
+
+namespace {
+
+// --- Gathering ---
+
+// What one thread contributes.
+struct Part {
+  WorkerStats stats;
+  helio::ProactorStats loop;
+  uint64_t per_second = 0;
+  uint64_t client_memory = 0;
+  uint64_t input_buffer_max = 0;
+  uint64_t output_buffer_max = 0;
+  ShardStats shards;
+  std::vector<InfoFacts::DatabaseFacts> databases;
+};
+
+void Gather(Worker& worker, Part* part) {
+  part->stats = worker.stats();
+  part->loop = worker.proactor().stats();
+  part->per_second = worker.commands_per_second();
+  part->client_memory = worker.buffers().bytes();
+  worker.ForEachSession([&](Session& session) {
+    const Connection& connection = session.connection;
+    part->stats.received_bytes += connection.received_bytes();
+    part->stats.sent_bytes += connection.sent_bytes();
+    part->client_memory += connection.memory_used() + sizeof(Session);
+    part->input_buffer_max = std::max<uint64_t>(part->input_buffer_max, connection.input_bytes());
+    part->output_buffer_max =
+        std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
+  });
+  worker.ForEachShard([&](Shard& shard) {
+    const ShardStats& stats = shard.stats();
+    part->shards.hits += stats.hits;
+    part->shards.misses += stats.misses;
+    part->shards.expired_keys += stats.expired_keys;
+    part->shards.evicted_keys += stats.evicted_keys;
+    part->shards.changes += stats.changes;
+    part->databases.resize(static_cast<size_t>(shard.db_count()));
+    for (int i = 0; i < shard.db_count(); ++i) {
+      const Database* database = shard.FindDb(i);
+      if (database == nullptr) continue;
+      part->databases[static_cast<size_t>(i)].keys += database->size();
+      part->databases[static_cast<size_t>(i)].expires += database->expires();
+    }
+  });
+}
+
+void AddCommand(const Command& command, const std::vector<Part>& parts, InfoFacts* facts) {
+  CommandStats sum;
+  for (const Part& part : parts) {
+    const CommandStats& stats = part.stats.commands[command.id];
+    sum.calls += stats.calls;
+    sum.failed += stats.failed;
+    sum.rejected += stats.rejected;
+    sum.timed_calls += stats.timed_calls;
+    sum.timed_cycles += stats.timed_cycles;
+  }
+  if (sum.calls + sum.rejected == 0) return;
+  InfoFacts::CommandFacts& out = facts->commands[command.full_name];
+  out = {.calls = sum.calls, .rejected = sum.rejected, .failed = sum.failed};
+  if (sum.timed_calls > 0) {
+    out.usec_per_call = static_cast<double>(helio::CycleClock::ToNanos(sum.timed_cycles)) / 1000 /
+                        static_cast<double>(sum.timed_calls);
+  }
+}
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+void AddProcess(InfoFacts* facts) {
+  utsname name{};
+  uname(&name);
+  facts->os = fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+  facts->process_id = getpid();
+  char path[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  if (size > 0) facts->executable.assign(path, static_cast<size_t>(size));
+  rusage self{};
+  rusage children{};
+  getrusage(RUSAGE_SELF, &self);
+  getrusage(RUSAGE_CHILDREN, &children);
+  facts->cpu_sys_s = Seconds(self.ru_stime);
+  facts->cpu_user_s = Seconds(self.ru_utime);
+  facts->cpu_sys_children_s = Seconds(children.ru_stime);
+  facts->cpu_user_children_s = Seconds(children.ru_utime);
+#ifdef DFLY_SANITIZED
+  facts->allocator = "libc";
+#else
+  facts->allocator = fmt::format("mimalloc-{}", mi_version());
+#endif
+}
+
+}  // namespace
+
+InfoFacts GatherInfo(Server& server) {
+  std::vector<Part> parts(server.pool().size());
+  server.AwaitOnWorkers([&parts](Worker& worker) { Gather(worker, &parts[worker.index()]); });
+
+  InfoFacts facts;
+  AddProcess(&facts);
+  facts.multiplexing_api =
+      server.pool().at(0)->engine() == helio::Proactor::Engine::kIoUring ? "io_uring" : "epoll";
+  facts.run_id = server.run_id();
+  facts.tcp_port = server.port();
+  facts.now_us = helio::UnixMicros();
+  const int64_t uptime_ms = facts.now_us / 1000 - server.start_time_ms();
+  facts.uptime_s = static_cast<uint64_t>(std::max<int64_t>(0, uptime_ms / 1000));
+  facts.start_time_s = server.start_time_ms() / 1000;
+  facts.threads = server.pool().size();
+  facts.shards = server.shards().size();
+  facts.clients = server.connections();
+  facts.maxclients = server.settings().maxclients.load(std::memory_order_relaxed);
+  facts.maxmemory = server.settings().maxmemory.load(std::memory_order_relaxed);
+  facts.rejected_connections = server.rejected_connections();
+
+  facts.databases.resize(static_cast<size_t>(server.shards().db_count()));
+  for (const Part& part : parts) {
+    facts.client_memory += part.client_memory;
+    facts.input_buffer_max = std::max(facts.input_buffer_max, part.input_buffer_max);
+    facts.output_buffer_max = std::max(facts.output_buffer_max, part.output_buffer_max);
+    facts.connections_received += part.stats.connections_received;
+    facts.commands_processed += part.stats.commands_processed;
+    facts.commands_per_second += part.per_second;
+    facts.received_bytes += part.stats.received_bytes;
+    facts.sent_bytes += part.stats.sent_bytes;
+    facts.error_replies += part.stats.error_replies;
+    facts.protocol_errors += part.stats.protocol_errors;
+    facts.local_commands += part.stats.local_commands;
+    facts.remote_commands += part.stats.remote_commands;
+    facts.batches += part.stats.batches;
+    facts.coordinated_commands += part.stats.coordinated_commands;
+    facts.loop_iterations += part.loop.iterations;
+    facts.loop_wakeups += part.loop.sleeps;
+    facts.messages += part.loop.messages;
+    facts.hits += part.shards.hits;
+    facts.misses += part.shards.misses;
+    facts.expired_keys += part.shards.expired_keys;
+    facts.evicted_keys += part.shards.evicted_keys;
+    facts.changes += part.shards.changes;
+    for (const auto& [code, count] : part.stats.errors) facts.errors[code] += count;
+    for (size_t i = 0; i < part.databases.size(); ++i) {
+      facts.databases[i].keys += part.databases[i].keys;
+      facts.databases[i].expires += part.databases[i].expires;
+    }
+  }
+  for (const Command& command : server.commands().all()) {
+    AddCommand(command, parts, &facts);
+    for (const Command& subcommand : command.subcommands) AddCommand(subcommand, parts, &facts);
+  }
+
+  facts.base_memory = server.base_memory_bytes();
+  facts.data_memory = server.shards().used_bytes();
+  facts.used_memory = facts.base_memory + facts.data_memory + facts.client_memory;
+  const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
+  facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
+  facts.rss = ReadProcessMemory().rss_bytes;
+  facts.system_memory = server.options().system_memory_bytes;
+  return facts;
+}
+
+// --- Text ---
+
+namespace {
+
+// Collects "name:value" lines.
+class Lines {
+ public:
+  template <typename Value>
+  void Add(std::string_view name, const Value& value) {
+    fmt::format_to(std::back_inserter(text_), "{}:{}\r\n", name, value);
+  }
+  void AddBytes(std::string_view name, uint64_t bytes) {
+    Add(name, bytes);
+    Add(fmt::format("{}_human", name), HumanBytes(bytes));
+  }
+  std::string& text() { return text_; }
+
+ private:
+  std::string text_;
+};
+
+double Ratio(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void ServerSection(const InfoFacts& facts, Lines& out) {
+  out.Add("redis_version", kRedisVersion);
+  out.Add("redis_git_sha1", "00000000");
+  out.Add("redis_git_dirty", 0);
+  out.Add("redis_build_id", kVersion);
+  out.Add("redis_mode", "standalone");
+  out.Add("os", facts.os);
+  out.Add("arch_bits", sizeof(void*) * 8);
+  out.Add("monotonic_clock", "POSIX clock_gettime");
+  out.Add("multiplexing_api", facts.multiplexing_api);
+  out.Add("gcc_version", fmt::format("{}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__));
+  out.Add("process_id", facts.process_id);
+  out.Add("process_supervised", "no");
+  out.Add("run_id", facts.run_id);
+  out.Add("tcp_port", facts.tcp_port);
+  out.Add("server_time_usec", facts.now_us);
+  out.Add("uptime_in_seconds", facts.uptime_s);
+  out.Add("uptime_in_days", facts.uptime_s / 86400);
+  out.Add("executable", facts.executable);
+  out.Add("config_file", "");
+  out.Add("proactor_threads", facts.threads);
+  out.Add("num_shards", facts.shards);
+}
+
+void ClientsSection(const InfoFacts& facts, Lines& out) {
+  out.Add("connected_clients", facts.clients);
+  out.Add("cluster_connections", 0);
+  out.Add("maxclients", facts.maxclients);
+  out.Add("client_recent_max_input_buffer", facts.input_buffer_max);
+  out.Add("client_recent_max_output_buffer", facts.output_buffer_max);
+  out.Add("blocked_clients", 0);
+  out.Add("tracking_clients", 0);
+  out.Add("clients_in_timeout_table", 0);
+}
+
+void MemorySection(const InfoFacts& facts, Lines& out) {
+  const uint64_t overhead = facts.used_memory - facts.data_memory;
+  out.AddBytes("used_memory", facts.used_memory);
+  out.AddBytes("used_memory_rss", facts.rss);
+  out.AddBytes("used_memory_peak", facts.used_memory_peak);
+  out.Add("used_memory_peak_perc",
+          fmt::format("{:.2f}%", 100 * Ratio(facts.used_memory, facts.used_memory_peak)));
+  out.Add("used_memory_overhead", overhead);
+  out.Add("used_memory_startup", facts.base_memory);
+  out.Add("used_memory_dataset", facts.data_memory);
+  out.Add("used_memory_dataset_perc",
+          fmt::format("{:.2f}%",
+                      100 * Ratio(facts.data_memory, facts.used_memory - facts.base_memory)));
+  out.AddBytes("total_system_memory", facts.system_memory);
+  out.AddBytes("used_memory_lua", 0);
+  out.AddBytes("maxmemory", facts.maxmemory);
+  out.Add("maxmemory_policy", "noeviction");
+  out.Add("mem_fragmentation_ratio", fmt::format("{:.2f}", Ratio(facts.rss, facts.used_memory)));
+  out.Add("mem_fragmentation_bytes",
+          static_cast<int64_t>(facts.rss) - static_cast<int64_t>(facts.used_memory));
+  out.Add("mem_not_counted_for_evict", 0);
+  out.Add("mem_replication_backlog", 0);
+  out.Add("mem_clients_slaves", 0);
+  out.Add("mem_clients_normal", facts.client_memory);
+  out.Add("mem_aof_buffer", 0);
+  out.Add("mem_allocator", facts.allocator);
+  out.Add("active_defrag_running", 0);
+}
+
+// There is nothing that saves yet: the last save is the start, as for a redis-server that never
+// saved.
+void PersistenceSection(const InfoFacts& facts, Lines& out) {
+  out.Add("loading", 0);
+  out.Add("async_loading", 0);
+  out.Add("rdb_changes_since_last_save", facts.changes);
+  out.Add("rdb_bgsave_in_progress", 0);
+  out.Add("rdb_last_save_time", facts.start_time_s);
+  out.Add("rdb_last_bgsave_status", "ok");
+  out.Add("rdb_last_bgsave_time_sec", -1);
+  out.Add("rdb_current_bgsave_time_sec", -1);
+  out.Add("rdb_saves", 0);
+  out.Add("aof_enabled", 0);
+  out.Add("aof_rewrite_in_progress", 0);
+  out.Add("aof_rewrite_scheduled", 0);
+  out.Add("aof_last_rewrite_time_sec", -1);
+  out.Add("aof_current_rewrite_time_sec", -1);
+  out.Add("aof_last_bgrewrite_status", "ok");
+  out.Add("aof_last_write_status", "ok");
+}
+
+void StatsSection(const InfoFacts& facts, Lines& out) {
+  out.Add("total_connections_received", facts.connections_received);
+  out.Add("total_commands_processed", facts.commands_processed);
+  out.Add("instantaneous_ops_per_sec", facts.commands_per_second);
+  out.Add("total_net_input_bytes", facts.received_bytes);
+  out.Add("total_net_output_bytes", facts.sent_bytes);
+  out.Add("rejected_connections", facts.rejected_connections);
+  out.Add("sync_full", 0);
+  out.Add("sync_partial_ok", 0);
+  out.Add("sync_partial_err", 0);
+  out.Add("expired_keys", facts.expired_keys);
+  out.Add("evicted_keys", facts.evicted_keys);
+  out.Add("evicted_clients", 0);
+  out.Add("keyspace_hits", facts.hits);
+  out.Add("keyspace_misses", facts.misses);
+  out.Add("pubsub_channels", 0);
+  out.Add("pubsub_patterns", 0);
+  out.Add("latest_fork_usec", 0);
+  out.Add("total_forks", 0);
+  out.Add("tracking_total_keys", 0);
+  out.Add("total_error_replies", facts.error_replies);
+  out.Add("protocol_errors", facts.protocol_errors);
+}
+
+void ReplicationSection(const InfoFacts& facts, Lines& out) {
+  out.Add("role", "master");
+  out.Add("connected_slaves", 0);
+  out.Add("master_failover_state", "no-failover");
+  out.Add("master_replid", facts.run_id);
+  out.Add("master_replid2", std::string(40, '0'));
+  out.Add("master_repl_offset", 0);
+  out.Add("second_repl_offset", -1);
+  out.Add("repl_backlog_active", 0);
+  out.Add("repl_backlog_size", 0);
+  out.Add("repl_backlog_first_byte_offset", 0);
+  out.Add("repl_backlog_histlen", 0);
+}
+
+void CpuSection(const InfoFacts& facts, Lines& out) {
+  out.Add("used_cpu_sys", fmt::format("{:.6f}", facts.cpu_sys_s));
+  out.Add("used_cpu_user", fmt::format("{:.6f}", facts.cpu_user_s));
+  out.Add("used_cpu_sys_children", fmt::format("{:.6f}", facts.cpu_sys_children_s));
+  out.Add("used_cpu_user_children", fmt::format("{:.6f}", facts.cpu_user_children_s));
+}
+
+void ModulesSection(const InfoFacts&, Lines&) {}
+
+void CommandstatsSection(const InfoFacts& facts, Lines& out) {
+  for (const auto& [name, command] : facts.commands) {
+    const double usec = command.usec_per_call * static_cast<double>(command.calls);
+    out.Add(
+        "cmdstat_" + name,
+        fmt::format("calls={},usec={:.0f},usec_per_call={:.2f},rejected_calls={},"
+                    "failed_calls={}",
+                    command.calls, usec, command.usec_per_call, command.rejected, command.failed));
+  }
+}
+
+void ErrorstatsSection(const InfoFacts& facts, Lines& out) {
+  for (const auto& [code, count] : facts.errors) {
+    out.Add("errorstat_" + code, fmt::format("count={}", count));
+  }
+}
+
+void ClusterSection(const InfoFacts&, Lines& out) { out.Add("cluster_enabled", 0); }
+
+void KeyspaceSection(const InfoFacts& facts, Lines& out) {
+  for (size_t i = 0; i < facts.databases.size(); ++i) {
+    const auto& [keys, expires] = facts.databases[i];
+    if (keys == 0) continue;
+    out.Add(fmt::format("db{}", i), fmt::format("keys={},expires={},avg_ttl=0", keys, expires));
+  }
+}
+
+void DispatchSection(const InfoFacts& facts, Lines& out) {
+  out.Add("local_commands", facts.local_commands);
+  out.Add("remote_commands", facts.remote_commands);
+  out.Add("batches", facts.batches);
+  out.Add("coordinated_commands", facts.coordinated_commands);
+  out.Add("loop_iterations", facts.loop_iterations);
+  out.Add("loop_wakeups", facts.loop_wakeups);
+  out.Add("messages", facts.messages);
+}
+
+struct Section {
+  std::string_view name;
+  std::string_view title;
+  bool is_default;  // shown by a plain INFO
+  void (*write)(const InfoFacts& facts, Lines& out);
+};
+
+constexpr Section kSections[] = {
+    {"server", "Server", true, ServerSection},
+    {"clients", "Clients", true, ClientsSection},
+    {"memory", "Memory", true, MemorySection},
+    {"persistence", "Persistence", true, PersistenceSection},
+    {"stats", "Stats", true, StatsSection},
+    {"replication", "Replication", true, ReplicationSection},
+    {"cpu", "CPU", true, CpuSection},
+    {"modules", "Modules", true, ModulesSection},
+    {"commandstats", "Commandstats", false, CommandstatsSection},
+    {"errorstats", "Errorstats", true, ErrorstatsSection},
+    {"cluster", "Cluster", true, ClusterSection},
+    {"keyspace", "Keyspace", true, KeyspaceSection},
+    {"dispatch", "Dispatch", false, DispatchSection},
+};
+
+bool IsWanted(const Section& section, std::span<const std::string_view> wanted) {
+  if (wanted.empty()) return section.is_default;
+  return std::any_of(wanted.begin(), wanted.end(), [&section](std::string_view name) {
+    if (IsWord(name, "all") || IsWord(name, "everything")) return true;
+    return IsWord(name, "default") ? section.is_default : IsWord(name, section.name);
+  });
+}
+
+void Info(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  reply.Verbatim("txt", FormatInfo(GatherInfo(cx.session().server), args.from(1)));
+}
+
+}  // namespace
+
+std::string FormatInfo(const InfoFacts& facts, std::span<const std::string_view> sections) {
+  Lines out;
+  for (const Section& section : kSections) {
+    if (!IsWanted(section, sections)) continue;
+    if (!out.text().empty()) out.text() += "\r\n";
+    out.text() += fmt::format("# {}\r\n", section.title);
+    section.write(facts, out);
+  }
+  return std::move(out.text());
+}
+
+void RegisterInfoCommands(CommandTable* table) {
+  table->Add({.name = "info",
+              .coordinate = Info,
+              .arity = -1,
+              .flags = kLoading | kStale,
+              .categories = kAclDangerous,
+              .docs = {"Tells about the server, in sections.", "1.0.0", "server", "O(1)"}});
+}
+
+}  // namespace dfly

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text of INFO.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dfly {
+
+class Server;
+
+// All numbers of INFO at one moment (each thread's of its own moment).
+struct InfoFacts {
+  // Server
+  std::string os;
+  std::string multiplexing_api;
+  std::string run_id;
+  std::string executable;
+  int64_t process_id = 0;
+  int tcp_port = 0;
+  int64_t now_us = 0;
+  uint64_t uptime_s = 0;
+  uint32_t threads = 0;
+  uint32_t shards = 0;
+  // Clients
+  uint64_t clients = 0;
+  uint64_t maxclients = 0;
+  uint64_t input_buffer_max = 0;
+  uint64_t output_buffer_max = 0;
+  // Memory
+  uint64_t used_memory = 0;
+  uint64_t used_memory_peak = 0;
+  uint64_t base_memory = 0;
+  uint64_t data_memory = 0;
+  uint64_t client_memory = 0;
+  uint64_t rss = 0;
+  uint64_t system_memory = 0;
+  uint64_t maxmemory = 0;
+  std::string allocator;
+  // Persistence
+  uint64_t changes = 0;
+  int64_t start_time_s = 0;
+  // Stats
+  uint64_t connections_received = 0;
+  uint64_t commands_processed = 0;
+  uint64_t commands_per_second = 0;
+  uint64_t received_bytes = 0;
+  uint64_t sent_bytes = 0;
+  uint64_t rejected_connections = 0;
+  uint64_t expired_keys = 0;
+  uint64_t evicted_keys = 0;
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t error_replies = 0;
+  uint64_t protocol_errors = 0;
+  // CPU
+  double cpu_sys_s = 0;
+  double cpu_user_s = 0;
+  double cpu_sys_children_s = 0;
+  double cpu_user_children_s = 0;
+  // Commandstats, by full name; only commands that were called or refused
+  struct CommandFacts {
+    uint64_t calls = 0;
+    uint64_t rejected = 0;
+    uint64_t failed = 0;
+    double usec_per_call = 0;
+  };
+  std::map<std::string, CommandFacts> commands;
+  std::map<std::string, uint64_t> errors;
+  // Keyspace
+  struct DatabaseFacts {
+    uint64_t keys = 0;
+    uint64_t expires = 0;
+  };
+  std::vector<DatabaseFacts> databases;
+  // Dispatch: which paths the commands took
+  uint64_t local_commands = 0;
+  uint64_t remote_commands = 0;
+  uint64_t batches = 0;
+  uint64_t coordinated_commands = 0;
+  uint64_t loop_iterations = 0;
+  uint64_t loop_wakeups = 0;
+  uint64_t messages = 0;
+};
+
+// One parallel hop over all threads. From a fiber. Suspends.
+InfoFacts GatherInfo(Server& server);
+
+// `sections` as the arguments of INFO: names in any case; none is "default". Unknown ones are
+// ignored.
+std::string FormatInfo(const InfoFacts& facts, std::span<const std::string_view> sections);
+
+}  // namespace dfly
