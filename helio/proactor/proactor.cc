@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "helio/proactor/proactor.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "helio/base/clock.h"
@@ -41,6 +43,7 @@ std::unique_ptr<Proactor> Proactor::Create(const Options& options) {
 
 Proactor::Proactor(const Options& options)
     : index_(options.index),
+      shares_core_(options.shares_core),
       scheduler_([this] { WakeFromOtherThread(); }),
       now_ns_(MonotonicNanos()) {
   CHECK(current_ == nullptr) << "this thread has a proactor already";
@@ -61,6 +64,7 @@ void Proactor::Stop() {
 void Proactor::Run() {
   CHECK(current_ == this);
   uint64_t woke_ns = now_ns_ = MonotonicNanos();
+  bool gave_way = false;  // in the iteration before
   while (true) {
     ++stats_.iterations;
     if (const size_t messages = scheduler_.DrainInbox(); messages > 0) {
@@ -82,7 +86,8 @@ void Proactor::Run() {
     const bool ran_background =
         (!busy || stats_.iterations % 64 == 0) && scheduler_.RunOneBackground();
     uint64_t timeout_ns = 0;
-    if (!busy && !ran_background && scheduler_.inbox().PrepareSleep()) {
+    gave_way = shares_core_ && !busy && !ran_background && !gave_way;
+    if (!busy && !ran_background && !gave_way && scheduler_.inbox().PrepareSleep()) {
       timeout_ns = timers().next_deadline_ns();
       if (timeout_ns != TimerQueue::kNever) {
         const uint64_t now_ns = MonotonicNanos();
@@ -99,6 +104,7 @@ void Proactor::Run() {
     }
     RunStageTask();
     if (timeout_ns == 0) scheduler_.inbox().EndSleep();
+    if (gave_way) sched_yield();
     now_ns_ = MonotonicNanos();
     if (timeout_ns > 0) woke_ns = now_ns_;
   }

@@ -60,6 +60,10 @@ class Proactor {
   struct Options {
     uint32_t index = 0;
     bool force_epoll = false;
+    // The threads share cores. Before it sleeps, a loop then lets the others run once: often they
+    // have something for it by then, which saves a sleep here and a wake-up there. (8 % of the
+    // server's CPU with 4 threads on one core.)
+    bool shares_core = false;
   };
 
   // Makes the calling thread's proactor: on io_uring, or on epoll if that is forced or the kernel
@@ -192,6 +196,7 @@ class Proactor {
   static inline thread_local Proactor* current_ = nullptr;
 
   const uint32_t index_;
+  const bool shares_core_;
   Scheduler scheduler_;
   std::atomic<bool> stopped_{false};
   uint64_t now_ns_ = 0;

@@ -33,8 +33,9 @@ void ProactorPool::Start() {
 }
 
 void ProactorPool::RunThread(uint32_t index, int cpu, BlockingCounter* started) {
+  const bool is_pinned = cpu >= 0;
   pthread_setname_np(pthread_self(), ("Proactor" + std::to_string(index)).c_str());
-  if (cpu >= 0) {
+  if (is_pinned) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -42,7 +43,8 @@ void ProactorPool::RunThread(uint32_t index, int cpu, BlockingCounter* started) 
       PLOG(WARNING) << "cannot pin proactor " << index << " to core " << cpu;
     }
   }
-  auto proactor = Proactor::Create({.index = index, .force_epoll = options_.force_epoll});
+  auto proactor = Proactor::Create(
+      {.index = index, .force_epoll = options_.force_epoll, .shares_core = !is_pinned});
   proactors_[index] = proactor.get();
   started->Done();
   proactor->Run();
