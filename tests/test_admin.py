@@ -167,6 +167,14 @@ def test_debug_refuses_what_it_does_not_know(r):
     assert r.do("MEMORY USAGE k SAMPLES x") == NOT_INT
 
 
+@pytest.mark.flags(requirepass="s3cret")
+def test_without_a_password_strangers_are_let_in(server, r):
+    with server.connect(auth=False) as stranger:
+        assert stranger.do("PING") == Error("NOAUTH Authentication required.")
+        assert r.call("CONFIG", "SET", "requirepass", "") == OK
+        assert stranger.do("PING") == Status("PONG")
+
+
 @only_dragonfly("flags")
 @pytest.mark.parametrize(
     "flags,words",

@@ -94,6 +94,15 @@ void Worker::CloseAllConnections() {
   ForEachSession([](Session& session) { session.connection.CloseNow(); });
 }
 
+void Worker::SetPassword(std::string password) {
+  password_ = std::move(password);
+  if (!password_.empty()) return;  // whoever is in stays in
+  ForEachSession([](Session& session) {
+    session.authenticated = true;
+    session.connection.SetAuthenticated(true);
+  });
+}
+
 void Worker::SetIdleTimeout(uint64_t seconds) {
   if (idle_task_ != 0) proactor_.RemovePeriodic(std::exchange(idle_task_, 0));
   if (seconds == 0) return;
