@@ -398,10 +398,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
-    CommandStats& counted = stats_.commands[command.id];
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
       writer.Error(kErrOutOfMemory);
-      ++counted.rejected;
+      CountReject(command);
     } else {
       const int64_t begin = helio::CycleClock::Now();
       if (handler != nullptr) {
@@ -409,7 +408,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       } else {
         RunSpread(cx, command, views, writer);
       }
-      // With the waits for other threads, which are part of what such a command takes.
+      // With the waits for other threads, which are part of what such a command takes. CONFIG
+      // RESETSTAT has reset the counters meanwhile, so they are looked up now.
+      CommandStats& counted = stats_.commands[command.id];
       counted.timed_cycles += helio::CycleClock::Now() - begin;
       ++counted.timed_calls;
       ++counted.calls;
