@@ -36,11 +36,11 @@ def test_clients_that_leave_during_a_slow_command_harm_nobody(server, r):
 
 
 @only_dragonfly("it blocks the whole server")
-@pytest.mark.parametrize("command", [("DEBUG", "SLEEP", "1000"), ("DEBUG", "POPULATE", "100000000")])
+@pytest.mark.parametrize("command", ["DEBUG SLEEP 1000", "DEBUG POPULATE 100000000"])
 def test_a_slow_command_does_not_delay_the_end(start_server, command):
     server = start_server()
     with server.connect() as slow:
-        slow.send_command(*command)
+        slow.send_command(*command.split())
         with server.connect() as r:
             wait_until(lambda: b"cmd=debug" in r.do("CLIENT LIST"), what="it runs")
             server.process.send_signal(signal.SIGTERM)
