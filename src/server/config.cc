@@ -211,7 +211,7 @@ void AddSettings(Server* server, Config* config) {
                .value = options.password,
                .is_mutable = true,
                .apply = [server](const std::string& value) {
-                 server->AwaitOnWorkers([&value](Worker& worker) { worker.set_password(value); });
+                 server->AwaitOnWorkers([&value](Worker& worker) { worker.SetPassword(value); });
                  return std::string();
                }});
 

@@ -66,12 +66,12 @@ std::string Server::Start() {
     workers_[proactor->index()] = std::make_unique<Worker>(this, proactor);
     local_worker_ = workers_[proactor->index()].get();
     local_worker_->SetIdleTimeout(options_.idle_timeout_s);
-    local_worker_->set_password(options_.password);
+    local_worker_->SetPassword(options_.password);
   });
   shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
+  base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
   std::string error = OpenListeners();
   if (!error.empty()) Stop();
-  base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
   return error;
 }
 

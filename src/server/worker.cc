@@ -96,6 +96,15 @@ void Worker::CloseAllConnections() {
   ForEachSession([](Session& session) { session.connection.CloseNow(); });
 }
 
+void Worker::SetPassword(std::string password) {
+  password_ = std::move(password);
+  if (!password_.empty()) return;  // whoever is in stays in
+  ForEachSession([](Session& session) {
+    session.authenticated = true;
+    session.connection.SetAuthenticated(true);
+  });
+}
+
 void Worker::SetIdleTimeout(uint64_t seconds) {
   if (idle_task_ != 0) proactor_.RemovePeriodic(std::exchange(idle_task_, 0));
   if (seconds == 0) return;
@@ -435,10 +444,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
-    CommandStats& counted = stats_.commands[command.id];
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
       writer.Error(kErrOutOfMemory);
-      ++counted.rejected;
+      CountReject(command);
     } else {
       const int64_t begin = helio::CycleClock::Now();
       if (handler != nullptr) {
@@ -446,7 +454,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       } else {
         RunSpread(cx, command, views, writer);
       }
-      // With the waits for other threads, which are part of what such a command takes.
+      // With the waits for other threads, which are part of what such a command takes. CONFIG
+      // RESETSTAT has reset the counters meanwhile, so they are looked up now.
+      CommandStats& counted = stats_.commands[command.id];
       counted.timed_cycles += helio::CycleClock::Now() - begin;
       ++counted.timed_calls;
       ++counted.calls;

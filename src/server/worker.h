@@ -120,9 +120,9 @@ class Worker final : public CommandSink {
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
   void Pause(int64_t until_ms, bool writes_only);
-  // --requirepass, as this thread knows it; empty: none.
+  // --requirepass, as this thread knows it; empty: none, then everybody is authenticated.
   const std::string& password() const { return password_; }
-  void set_password(std::string password) { password_ = std::move(password); }
+  void SetPassword(std::string password);
   // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
   void SetIdleTimeout(uint64_t seconds);
 

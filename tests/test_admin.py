@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a server: pid file, orderly ends in the middle of work, pauses, statistics, flags."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness.resp import NOT_INT, OK, SYNTAX, Error, Status, arity, encode
+from harness.server import BINARY, REFERENCE, only_dragonfly, wait_until
+
+pytestmark = [pytest.mark.sanitized]
+
+
+@only_dragonfly("it blocks the whole server")
+def test_debug_sleep_holds_up_its_own_client_only(server, r):
+    with server.connect() as sleeper:
+        sleeper.send_command("DEBUG", "SLEEP", "1")
+        begin = time.monotonic()
+        assert r.do("SET k v") == OK
+        assert r.do("GET k") == b"v"
+        assert time.monotonic() - begin < 0.9
+        assert sleeper.read() == OK
+
+
+@only_dragonfly("it blocks the whole server")
+def test_clients_that_leave_during_a_slow_command_harm_nobody(server, r):
+    for command in (("DEBUG", "SLEEP", "0.05"), ("DEBUG", "POPULATE", "20000"), ("CLIENT", "LIST")):
+        for _ in range(10):
+            c = server.connect()
+            c.send(encode(*command) * 3)
+            c.abort()
+    wait_until(lambda: len(r.do("CLIENT LIST").splitlines()) == 1, what="they are gone")
+    assert r.do("PING") == Status("PONG")
+
+
+@only_dragonfly("it blocks the whole server")
+@pytest.mark.parametrize("command", ["DEBUG SLEEP 1000", "DEBUG POPULATE 100000000"])
+def test_a_slow_command_does_not_delay_the_end(start_server, command):
+    server = start_server()
+    with server.connect() as slow:
+        slow.send_command(*command.split())
+        with server.connect() as r:
+            wait_until(lambda: b"cmd=debug" in r.do("CLIENT LIST"), what="it runs")
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for_exit(timeout_s=10)
+
+
+def test_a_pid_file_is_there_while_the_server_runs(start_server, tmp_path):
+    path = tmp_path / "pid"
+    server = start_server(pidfile=str(path))
+    wait_until(lambda: path.exists() and path.read_text().strip(), what="pid file")
+    assert int(path.read_text()) == server.pid
+    server.stop()
+    assert not path.exists()
+
+
+@pytest.mark.flags()
+def test_a_second_pause_makes_the_first_only_longer_and_stricter(server, r):
+    with server.connect() as other:
+        assert r.do("CLIENT PAUSE 60000 WRITE") == OK
+        assert r.do("CLIENT PAUSE 1 WRITE") == OK
+        other.send_command("SET", "k", "v")
+        assert r.do("EXISTS k") == 0
+        assert r.do("CLIENT UNPAUSE") == OK
+        assert other.read() == OK
+
+
+def test_what_was_held_by_a_pause_runs_in_order(server, r):
+    with server.connect() as other:
+        assert r.do("CLIENT PAUSE 60000 WRITE") == OK
+        other.send(b"".join(encode("APPEND", "k", str(i)) for i in range(10)) + encode("GET", "k"))
+        assert r.do("CLIENT UNPAUSE") == OK
+        assert [other.read() for _ in range(11)] == [*range(1, 11), b"0123456789"]
+
+
+@only_dragonfly("MAXAGE came with 7.4")
+def test_client_kill_by_age(server, r):
+    with server.connect() as other:
+        other.do("PING")
+        assert r.do("CLIENT KILL MAXAGE 100000") == 0
+        assert r.do("CLIENT KILL MAXAGE 0") == Error("ERR maxage should be greater than 0")
+        assert r.do("CLIENT KILL MAXAGE x") == Error("ERR maxage is not an integer or out of range")
+        assert other.do("PING") == Status("PONG")
+
+
+def test_client_kill_refuses_what_it_does_not_know(r):
+    assert r.do("CLIENT KILL ID 1 WHAT") == SYNTAX
+    assert r.do("CLIENT KILL WHAT 1") == SYNTAX
+    assert r.do("CLIENT KILL USER nobody") == Error("ERR No such user 'nobody'")
+    assert r.do("CLIENT KILL ID 0") == Error("ERR client-id should be greater than 0")
+    assert r.do("CLIENT KILL LADDR 1.2.3.4:5") == 0
+    assert r.do("CLIENT KILL nobody:0") == Error("ERR No such client")
+
+
+@pytest.mark.flags()
+def test_commandstats_tell_failed_and_refused_calls(r):
+    r.do("CONFIG RESETSTAT")
+    for line in ("SET k v", "GET k", "GET k", "GET", "INCR k", "INCR k", "CLIENT ID", "NOSUCH"):
+        r.do(line)
+    info = r.info("commandstats")
+
+    def stat(name):
+        return dict(field.split("=") for field in info[f"cmdstat_{name}"].split(","))
+
+    assert (stat("get")["calls"], stat("get")["rejected_calls"]) == ("2", "1")
+    assert (stat("incr")["calls"], stat("incr")["failed_calls"]) == ("2", "2")
+    assert stat("client|id")["calls"] == "1"
+    assert float(stat("set")["usec_per_call"]) >= 0
+    assert "cmdstat_nosuch" not in info
+
+
+@only_dragonfly("its own section")
+@pytest.mark.flags()
+def test_the_dispatch_section_tells_the_paths_of_commands(r):
+    r.do("CONFIG RESETSTAT")
+    for i in range(50):
+        r.do(f"SET k{i} v")
+    r.call("MGET", *[f"k{i}" for i in range(50)])
+    info = {name: int(value) for name, value in r.info("dispatch").items()}
+    assert info["local_commands"] + info["remote_commands"] == 50
+    assert info["remote_commands"] > 0 and info["batches"] > 0
+    assert info["coordinated_commands"] >= 1
+
+
+def test_counters_of_traffic_never_run_backwards(server, r):
+    for _ in range(3):
+        with server.connect() as other:
+            other.do("PING")
+        r.do("CONFIG RESETSTAT")
+        info = r.info("stats")
+        for name in ("total_net_input_bytes", "total_net_output_bytes"):
+            assert 0 <= int(info[name]) < 1_000_000, name
+
+
+def test_command_getkeysandflags(r):
+    (key, flags), = r.do("COMMAND GETKEYSANDFLAGS GET k")
+    assert key == b"k" and {f.text for f in flags} == {"RO", "access"}
+    reply = r.do("COMMAND GETKEYSANDFLAGS MSET a 1 b 2")
+    assert [key for key, _ in reply] == [b"a", b"b"]
+
+
+def test_command_info_shows_subcommands_and_key_specs(r):
+    row, = r.do("COMMAND INFO memory")
+    assert {b"memory|usage", b"memory|help"} <= {sub[0] for sub in row[9]}
+    usage, = r.call("COMMAND", "INFO", "memory|usage")
+    assert usage[:2] == [b"memory|usage", -3] and usage[3:6] == [2, 2, 1]
+    spec = usage[8][0]
+    assert spec[2:] == [
+        b"begin_search", [b"type", b"index", b"spec", [b"index", 2]],
+        b"find_keys", [b"type", b"range", b"spec", [b"lastkey", 0, b"keystep", 1, b"limit", 0]],
+    ]
+
+
+def test_debug_refuses_what_it_does_not_know(r):
+    def error(name):
+        return Error(
+            f"ERR unknown subcommand or wrong number of arguments for '{name}'. Try DEBUG HELP."
+        )
+
+    assert r.do("DEBUG WHAT") == error("WHAT")
+    assert r.do("DEBUG OBJECT") == error("OBJECT")
+    assert r.do("DEBUG POPULATE x") == Error("ERR value is out of range, must be positive")
+    assert r.do("DEBUG SLEEP x") == OK
+    assert r.do("DEBUG") == arity("debug")
+    assert r.do("MEMORY USAGE k SAMPLES x") == NOT_INT
+
+
+@pytest.mark.flags(requirepass="s3cret")
+def test_without_a_password_strangers_are_let_in(server, r):
+    with server.connect(auth=False) as stranger:
+        assert stranger.do("PING") == Error("NOAUTH Authentication required.")
+        assert r.call("CONFIG", "SET", "requirepass", "") == OK
+        assert stranger.do("PING") == Status("PONG")
+
+
+@only_dragonfly("flags")
+@pytest.mark.parametrize(
+    "flags,words",
+    [
+        (["--port=65536"], ["--port", "65535"]),
+        (["--maxmemory=much"], ["--maxmemory", "much"]),
+        (["--port=0"], ["--port", "--unixsocket"]),
+        (["what"], ["what"]),
+        (["--dbnum=0"], ["--dbnum"]),
+    ],
+)
+def test_wrong_flags_end_the_start_with_their_name(flags, words):
+    p = subprocess.run([BINARY, *flags], capture_output=True, text=True, timeout=20)
+    assert p.returncode == 1
+    for word in words:
+        assert word in p.stderr
+
+
+@only_dragonfly("flags")
+def test_the_version_is_told():
+    p = subprocess.run([BINARY, "--version"], capture_output=True, text=True, timeout=20)
+    assert p.returncode == 0 and "dragonfly version" in p.stdout
+
+
+@only_dragonfly("redis-server logs otherwise")
+def test_the_log_tells_the_start_and_the_end_in_single_lines(start_server):
+    server = start_server(proactor_threads=2)
+    server.stop()
+    text = server.log()
+    assert "2 threads" in text and "ready to accept connections" in text
+    assert f"port {server.port}" in text and "stopping" in text
+    assert len(text.splitlines()) < 10
+
+
+@pytest.mark.skipif(REFERENCE, reason="its memory is another")
+@pytest.mark.flags(proactor_threads=2)
+def test_a_million_keys_do_not_delay_the_end(server, r):
+    assert r.do("DEBUG POPULATE 1000000") == OK
+    assert r.do("DBSIZE") == 1_000_000
+    begin = time.monotonic()
+    server.stop()
+    assert time.monotonic() - begin < 5
