@@ -31,4 +31,15 @@ class Args {
   std::span<const std::string_view> all_;
 };
 
+// True if `arg` is the option `upper`, whatever the case of its letters. REQUIRES: no lower case
+// letters in `upper`.
+inline bool IsOption(std::string_view arg, std::string_view upper) {
+  if (arg.size() != upper.size()) return false;
+  for (size_t i = 0; i < arg.size(); ++i) {
+    const char c = arg[i];
+    if ((c >= 'a' && c <= 'z' ? static_cast<char>(c ^ 0x20) : c) != upper[i]) return false;
+  }
+  return true;
+}
+
 }  // namespace dfly

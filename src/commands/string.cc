@@ -1,5 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+// Strings: GET, SET and their relatives, ranges, counters, and the forms for many keys.
+//
+// Redis words and orders its errors in this way and clients match on them, so the order of the
+// checks inside a handler is part of its contract. A handler whose check fails has changed nothing.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "commands/command_table.h"
+#include "core/numbers.h"
+#include "engine/coordinator.h"
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
 
@@ -7,17 +22,392 @@ namespace dfly {
 
 namespace {
 
-void Get(ShardContext& cx, Args args, ReplySink& reply) {
-  auto value = cx.FindReadOnly(args.key(), ValueType::kString);
-  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!value) return reply.Null();
+constexpr uint64_t kStringMax = 512ull << 20;  // bytes; what proto-max-bulk-len is by default
+
+bool IsTooLong(uint64_t size, uint64_t more) {
+  return size > kStringMax || more > kStringMax - size;
+}
+
+// --- Options of SET and GETEX ---
+
+// How the argument of EX, PX, EXAT or PXAT is meant.
+enum class ExpireUnit : uint8_t { kNone, kSeconds, kMillis, kSecondsAt, kMillisAt };
+
+ExpireUnit ParseExpireUnit(std::string_view option) {
+  if (IsOption(option, "EX")) return ExpireUnit::kSeconds;
+  if (IsOption(option, "PX")) return ExpireUnit::kMillis;
+  if (IsOption(option, "EXAT")) return ExpireUnit::kSecondsAt;
+  if (IsOption(option, "PXAT")) return ExpireUnit::kMillisAt;
+  return ExpireUnit::kNone;
+}
+
+struct StringOptions {
+  ExpireUnit unit = ExpireUnit::kNone;
+  std::string_view expire = {};  // as the client wrote it; the last one counts
+  bool if_absent = false;        // NX
+  bool if_present = false;       // XX
+  bool get = false;
+  bool keep_ttl = false;
+  bool persist = false;
+  bool stick = false;  // ours
+};
+
+enum class OptionSet : uint8_t { kOfSet, kOfGetEx };
+
+// False is a syntax error. What excludes what: NX and XX each other; KEEPTTL, PERSIST and each of
+// the four units all others of these. The same option twice is fine.
+bool ParseStringOptions(std::span<const std::string_view> args, OptionSet set,
+                        StringOptions* options) {
+  const bool of_set = set == OptionSet::kOfSet;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string_view arg = args[i];
+    const bool has_unit = options->unit != ExpireUnit::kNone;
+    if (of_set && !options->if_present && IsOption(arg, "NX")) {
+      options->if_absent = true;
+    } else if (of_set && !options->if_absent && IsOption(arg, "XX")) {
+      options->if_present = true;
+    } else if (of_set && IsOption(arg, "GET")) {
+      options->get = true;
+    } else if (of_set && !has_unit && IsOption(arg, "KEEPTTL")) {
+      options->keep_ttl = true;
+    } else if (of_set && IsOption(arg, "STICK")) {
+      options->stick = true;
+    } else if (!of_set && !has_unit && IsOption(arg, "PERSIST")) {
+      options->persist = true;
+    } else {
+      const ExpireUnit unit = ParseExpireUnit(arg);
+      if (unit == ExpireUnit::kNone || (has_unit && unit != options->unit)) return false;
+      if (options->keep_ttl || options->persist || i + 1 == args.size()) return false;
+      options->unit = unit;
+      options->expire = args[++i];
+    }
+  }
+  return true;
+}
+
+// The deadline that `text` means, in Unix milliseconds, maybe in the past. Replies the error if it
+// is no number, not positive, or too large. `command` is for the error's text.
+std::optional<int64_t> ParseDeadline(const ShardContext& cx, ExpireUnit unit, std::string_view text,
+                                     std::string_view command, ReplySink& reply) {
+  const std::optional<int64_t> number = ParseInt64(text);
+  if (!number) {
+    reply.Error(kErrNotInteger);
+    return std::nullopt;
+  }
+  int64_t deadline_ms = *number;
+  bool is_valid = deadline_ms > 0;
+  if (unit == ExpireUnit::kSeconds || unit == ExpireUnit::kSecondsAt) {
+    is_valid &= !__builtin_mul_overflow(deadline_ms, 1000, &deadline_ms);
+  }
+  if (unit == ExpireUnit::kSeconds || unit == ExpireUnit::kMillis) {
+    is_valid &= !__builtin_add_overflow(deadline_ms, cx.now_ms(), &deadline_ms);
+  }
+  if (is_valid) return deadline_ms;
+  reply.Error(InvalidExpireError(command));
+  return std::nullopt;
+}
+
+// --- Whole values ---
+
+// Replies the string, or null if there is none. False if it was a wrong type, and replied as that.
+bool ReplyWithValue(ShardContext& cx, std::string_view key, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(key, ValueType::kString);
+  if (value.is_wrong_type()) {
+    reply.Error(kErrWrongType);
+    return false;
+  }
+  if (!value) {
+    reply.Null();
+    return true;
+  }
   char scratch[CompactValue::kScratchSize];
   reply.Bulk(value->View(scratch));
+  return true;
+}
+
+// As if the key were set and expired at once when the deadline has passed: then none is left.
+void StoreUntil(ShardContext& cx, std::string_view key, std::string_view text,
+                int64_t deadline_ms) {
+  if (deadline_ms <= cx.now_ms()) {
+    cx.Delete(key);
+    return;
+  }
+  ShardContext::SetOptions how;
+  how.deadline_ms = deadline_ms;
+  cx.SetString(key, text, how);
+}
+
+void Get(ShardContext& cx, Args args, ReplySink& reply) { ReplyWithValue(cx, args.key(), reply); }
+
+// SET with options. NX and XX are asked after GET has replied, and change no reply then.
+void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
+  StringOptions options;
+  if (!ParseStringOptions(args.from(3), OptionSet::kOfSet, &options)) {
+    return reply.Error(kErrSyntax);
+  }
+  std::optional<int64_t> deadline_ms;
+  if (options.unit != ExpireUnit::kNone) {
+    deadline_ms = ParseDeadline(cx, options.unit, options.expire, "set", reply);
+    if (!deadline_ms) return;
+  }
+  if (options.get && !ReplyWithValue(cx, args.key(), reply)) return;
+  if (options.if_absent || options.if_present) {
+    const bool exists = static_cast<bool>(cx.Peek(args.key()));
+    if (exists ? options.if_absent : options.if_present) {
+      if (!options.get) reply.Null();
+      return;
+    }
+  }
+  if (deadline_ms) {
+    StoreUntil(cx, args.key(), args[2], *deadline_ms);
+  } else {
+    ShardContext::SetOptions how;
+    how.keep_deadline = options.keep_ttl;
+    cx.SetString(args.key(), args[2], how);
+  }
+  if (options.stick) cx.SetSticky(args.key(), true);
+  if (!options.get) reply.Ok();
 }
 
 void Set(ShardContext& cx, Args args, ReplySink& reply) {
+  if (args.size() > 3) [[unlikely]] {
+    return SetWithOptions(cx, args, reply);
+  }
   cx.SetString(args.key(), args[2]);
   reply.Ok();
+}
+
+void SetNx(ShardContext& cx, Args args, ReplySink& reply) {
+  const bool exists = static_cast<bool>(cx.Peek(args.key()));
+  if (!exists) cx.SetString(args.key(), args[2]);
+  reply.Integer(exists ? 0 : 1);
+}
+
+void SetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto deadline_ms = ParseDeadline(cx, ExpireUnit::kSeconds, args[2], "setex", reply);
+  if (!deadline_ms) return;
+  StoreUntil(cx, args.key(), args[3], *deadline_ms);
+  reply.Ok();
+}
+
+void PSetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto deadline_ms = ParseDeadline(cx, ExpireUnit::kMillis, args[2], "psetex", reply);
+  if (!deadline_ms) return;
+  StoreUntil(cx, args.key(), args[3], *deadline_ms);
+  reply.Ok();
+}
+
+void GetSet(ShardContext& cx, Args args, ReplySink& reply) {
+  if (ReplyWithValue(cx, args.key(), reply)) cx.SetString(args.key(), args[2]);
+}
+
+void GetDel(ShardContext& cx, Args args, ReplySink& reply) {
+  if (ReplyWithValue(cx, args.key(), reply)) cx.Delete(args.key());
+}
+
+// The key comes before the deadline's number: a missing key is null even if that is wrong.
+void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  StringOptions options;
+  if (!ParseStringOptions(args.rest(), OptionSet::kOfGetEx, &options)) {
+    return reply.Error(kErrSyntax);
+  }
+  std::optional<int64_t> deadline_ms;
+  if (options.unit != ExpireUnit::kNone) {
+    const auto value = cx.Peek(args.key());
+    if (value && value->is_string()) {
+      deadline_ms = ParseDeadline(cx, options.unit, options.expire, "getex", reply);
+      if (!deadline_ms) return;
+    }
+  }
+  if (!ReplyWithValue(cx, args.key(), reply)) return;
+  if (deadline_ms) cx.SetDeadline(args.key(), *deadline_ms);
+  if (options.persist) cx.Persist(args.key());
+}
+
+// --- Parts of a value ---
+
+// APPEND and PREPEND. What makes a new key encodes it as SET does.
+template <void (CompactValue::*kExtend)(std::string_view)>
+void Extend(ShardContext& cx, Args args, std::string_view event, ReplySink& reply) {
+  auto value = cx.FindOrCreate(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (value.was_created()) {
+    value->SetString(args[2]);
+  } else {
+    if (IsTooLong(value->StringSize(), args[2].size())) return reply.Error(kErrStringTooLong);
+    ((*value).*kExtend)(args[2]);
+  }
+  const size_t size = value->StringSize();
+  cx.Changed(args.key(), event);
+  reply.Integer(static_cast<int64_t>(size));
+}
+
+void Append(ShardContext& cx, Args args, ReplySink& reply) {
+  Extend<&CompactValue::Append>(cx, args, "append", reply);
+}
+
+void Prepend(ShardContext& cx, Args args, ReplySink& reply) {
+  Extend<&CompactValue::Prepend>(cx, args, "prepend", reply);
+}
+
+void StrLen(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  reply.Integer(value ? static_cast<int64_t>(value->StringSize()) : 0);
+}
+
+void SetRange(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> offset = ParseInt64(args[2]);
+  const std::string_view text = args[3];
+  if (!offset) return reply.Error(kErrNotInteger);
+  if (*offset < 0) return reply.Error(kErrOffsetOutOfRange);
+  auto value = cx.FindMutable(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (text.empty()) return reply.Integer(value ? static_cast<int64_t>(value->StringSize()) : 0);
+  if (IsTooLong(static_cast<uint64_t>(*offset), text.size())) {
+    return reply.Error(kErrStringTooLong);
+  }
+  if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
+  value->SetRange(static_cast<size_t>(*offset), text);
+  const size_t size = value->StringSize();
+  cx.Changed(args.key(), "setrange");
+  reply.Integer(static_cast<int64_t>(size));
+}
+
+// The bytes from `start` to `end`, both included; below 0 they count from the end.
+std::string_view Range(std::string_view text, int64_t start, int64_t end) {
+  const auto size = static_cast<int64_t>(text.size());
+  if (start < 0 && end < 0 && start > end) return {};
+  if (start < 0) start = std::max<int64_t>(size + start, 0);
+  if (end < 0) end = std::max<int64_t>(size + end, 0);
+  end = std::min(end, size - 1);
+  if (start > end) return {};
+  return text.substr(static_cast<size_t>(start), static_cast<size_t>(end - start + 1));
+}
+
+void GetRange(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> start = ParseInt64(args[2]);
+  const std::optional<int64_t> end = ParseInt64(args[3]);
+  if (!start || !end) return reply.Error(kErrNotInteger);
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  char scratch[CompactValue::kScratchSize];
+  reply.Bulk(Range(value ? value->View(scratch) : std::string_view(), *start, *end));
+}
+
+// --- Counters ---
+
+// One look-up, and no allocation for a key that exists.
+void Add(ShardContext& cx, std::string_view key, int64_t by, ReplySink& reply) {
+  auto value = cx.FindOrCreate(key, ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  int64_t number = 0;
+  if (!value.was_created()) {
+    const std::optional<int64_t> present = value->TryInt();
+    if (!present) return reply.Error(kErrNotInteger);
+    if (__builtin_add_overflow(*present, by, &number)) return reply.Error(kErrOverflow);
+  } else {
+    number = by;
+  }
+  value->SetInt(number);
+  cx.Changed(key, "incrby");
+  reply.Integer(number);
+}
+
+void Incr(ShardContext& cx, Args args, ReplySink& reply) { Add(cx, args.key(), 1, reply); }
+
+void Decr(ShardContext& cx, Args args, ReplySink& reply) { Add(cx, args.key(), -1, reply); }
+
+void IncrBy(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> by = ParseInt64(args[2]);
+  if (!by) return reply.Error(kErrNotInteger);
+  Add(cx, args.key(), *by, reply);
+}
+
+void DecrBy(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> by = ParseInt64(args[2]);
+  if (!by) return reply.Error(kErrNotInteger);
+  if (*by == INT64_MIN) return reply.Error(kErrDecrementOverflow);
+  Add(cx, args.key(), -*by, reply);
+}
+
+void IncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
+  auto value = cx.FindMutable(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  std::optional<long double> number = 0.0L;
+  if (value) {
+    char scratch[CompactValue::kScratchSize];
+    number = ParseLongDouble(value->View(scratch));
+  }
+  const std::optional<long double> by = ParseLongDouble(args[2]);
+  if (!number || !by) return reply.Error(kErrNotFloat);
+  const long double sum = *number + *by;
+  if (std::isnan(sum) || std::isinf(sum)) return reply.Error(kErrIncrNanOrInf);
+  const std::string text = FormatLongDouble(sum);
+  if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
+  value->SetString(text);
+  cx.Changed(args.key(), "incrbyfloat");
+  reply.Bulk(text);
+}
+
+// --- Many keys ---
+
+// A key of another type is null.
+void MGet(ShardContext& cx, Args args, ReplySink& reply) {
+  reply.Array(args.size() - 1);
+  for (std::string_view key : args.from(1)) {
+    const auto value = cx.FindReadOnly(key, ValueType::kString);
+    if (!value) {
+      reply.Null();
+      continue;
+    }
+    char scratch[CompactValue::kScratchSize];
+    reply.Bulk(value->View(scratch));
+  }
+}
+
+bool HasWholePairs(Args args) { return args.size() % 2 == 1; }
+
+void MSet(ShardContext& cx, Args args, ReplySink& reply) {
+  if (!HasWholePairs(args)) return reply.Error(WrongArityError("mset"));
+  for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
+  reply.Ok();
+}
+
+void MSetNx(ShardContext& cx, Args args, ReplySink& reply) {
+  if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
+  for (size_t i = 1; i < args.size(); i += 2) {
+    if (cx.Peek(args[i])) return reply.Integer(0);
+  }
+  for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
+  reply.Integer(1);
+}
+
+// Asks all shards, then sets on all. Not atomic: what others do between the two hops is
+// overwritten. May suspend.
+void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
+  std::vector<std::vector<size_t>> parts(cx.shards().size());  // of each shard, where its keys are
+  std::vector<ShardId> ids;
+  for (size_t i = 1; i < args.size(); i += 2) {
+    const ShardId id = cx.shards().ShardOfKey(args[i], HashKey(args[i]));
+    if (parts[id].empty()) ids.push_back(id);
+    parts[id].push_back(i);
+  }
+
+  std::vector<uint8_t> found(cx.shards().size(), 0);  // bytes, since shards write at the same time
+  cx.shards().AwaitOn(ids, [&](Shard& shard) {
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    for (size_t i : parts[shard.id()])
+      found[shard.id()] |= static_cast<bool>(shard_cx.Peek(args[i]));
+  });
+  if (std::find(found.begin(), found.end(), 1) != found.end()) return reply.Integer(0);
+
+  cx.shards().AwaitOn(ids, [&](Shard& shard) {
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    for (size_t i : parts[shard.id()]) shard_cx.SetString(args[i], args[i + 1]);
+  });
+  reply.Integer(1);
 }
 
 }  // namespace
@@ -28,13 +418,183 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 2,
               .flags = kReadonly | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1)});
+              .keys = KeyAt(1),
+              .docs = {"Returns the string of a key.", "1.0.0", "string", "O(1)"}});
   table->Add({.name = "set",
               .run = Set,
               .arity = -3,
               .flags = kWrite | kDenyOom,
               .categories = kAclString,
-              .keys = KeyAt(1)});
+              .keys = KeyAt(1),
+              .docs = {"Sets the string of a key, whatever it held, with conditions and a deadline "
+                       "if asked for.",
+                       "1.0.0", "string", "O(1)"}});
+  table->Add(
+      {.name = "setnx",
+       .run = SetNx,
+       .arity = 3,
+       .flags = kWrite | kDenyOom | kFast,
+       .categories = kAclString,
+       .keys = KeyAt(1),
+       .docs = {"Sets the string of a key that does not exist.", "1.0.0", "string", "O(1)"}});
+  table->Add({.name = "setex",
+              .run = SetEx,
+              .arity = 4,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Sets the string of a key and its time to live in seconds.", "2.0.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "psetex",
+              .run = PSetEx,
+              .arity = 4,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Sets the string of a key and its time to live in milliseconds.", "2.6.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "getset",
+              .run = GetSet,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Sets the string of a key and returns the one it had.", "1.0.0", "string",
+                       "O(1)"}});
+  table->Add(
+      {.name = "getdel",
+       .run = GetDel,
+       .arity = 2,
+       .flags = kWrite | kFast,
+       .categories = kAclString,
+       .keys = KeyAt(1),
+       .docs = {"Returns the string of a key and removes the key.", "6.2.0", "string", "O(1)"}});
+  table->Add({.name = "getex",
+              .run = GetEx,
+              .arity = -2,
+              .flags = kWrite | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Returns the string of a key and sets or removes the key's deadline.",
+                       "6.2.0", "string", "O(1)"}});
+  table->Add(
+      {.name = "append",
+       .run = Append,
+       .arity = 3,
+       .flags = kWrite | kDenyOom | kFast,
+       .categories = kAclString,
+       .keys = KeyAt(1),
+       .docs = {
+           "Adds bytes at the end of a string; makes the key if need be.", "2.0.0", "string",
+           "O(M) where M is the number of bytes added; amortized, whatever is there already."}});
+  table->Add({.name = "prepend",
+              .run = Prepend,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Adds bytes in front of a string; makes the key if need be.", "7.2.0",
+                       "string", "O(N) where N is the number of bytes of the result."}});
+  table->Add({.name = "strlen",
+              .run = StrLen,
+              .arity = 2,
+              .flags = kReadonly | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Returns the number of bytes of a string.", "2.2.0", "string", "O(1)"}});
+  table->Add(
+      {.name = "setrange",
+       .run = SetRange,
+       .arity = 4,
+       .flags = kWrite | kDenyOom,
+       .categories = kAclString,
+       .keys = KeyAt(1),
+       .docs = {
+           "Overwrites a string from an offset on, after padding it with zero bytes up to there.",
+           "2.2.0", "string", "O(M) where M is the number of bytes written, padding included."}});
+  table->Add({.name = "getrange",
+              .run = GetRange,
+              .arity = 4,
+              .flags = kReadonly,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Returns the bytes of a string between two offsets.", "2.4.0", "string",
+                       "O(N) where N is the number of bytes returned."}});
+  table->Add({.name = "substr",
+              .run = GetRange,
+              .arity = 4,
+              .flags = kReadonly,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"The old name of GETRANGE.", "1.0.0", "string",
+                       "O(N) where N is the number of bytes returned."}});
+  table->Add({.name = "incr",
+              .run = Incr,
+              .arity = 2,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Adds one to the integer of a key; a missing key counts as 0.", "1.0.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "decr",
+              .run = Decr,
+              .arity = 2,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Subtracts one from the integer of a key; a missing key counts as 0.",
+                       "1.0.0", "string", "O(1)"}});
+  table->Add({.name = "incrby",
+              .run = IncrBy,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Adds a number to the integer of a key; a missing key counts as 0.", "1.0.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "decrby",
+              .run = DecrBy,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Subtracts a number from the integer of a key; a missing key counts as 0.",
+                       "1.0.0", "string", "O(1)"}});
+  table->Add({.name = "incrbyfloat",
+              .run = IncrByFloat,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Adds a number to the decimal number of a key; a missing key counts as 0.",
+                       "2.6.0", "string", "O(1)"}});
+  table->Add({.name = "mget",
+              .run = MGet,
+              .arity = -2,
+              .flags = kReadonly | kFast,
+              .categories = kAclString,
+              .keys = KeysFrom(1),
+              .spread = Spread::kKeepOrder,
+              .docs = {"Returns the strings of many keys.", "1.0.0", "string",
+                       "O(N) where N is the number of keys."}});
+  table->Add({.name = "mset",
+              .run = MSet,
+              .arity = -3,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeysFrom(1, 2),
+              .spread = Spread::kAllOk,
+              .docs = {"Sets the strings of many keys.", "1.0.1", "string",
+                       "O(N) where N is the number of keys."}});
+  table->Add({.name = "msetnx",
+              .run = MSetNx,
+              .across = MSetNxAcross,
+              .arity = -3,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeysFrom(1, 2),
+              .docs = {"Sets the strings of many keys if none of them exists.", "1.0.1", "string",
+                       "O(N) where N is the number of keys."}});
 }
 
 }  // namespace dfly

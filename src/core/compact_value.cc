@@ -181,6 +181,12 @@ bool CompactValue::IsEmptyObject() const {
   return !is_string() && FunctionsOf(type()).is_empty(object(), object_encoding());
 }
 
+std::string_view CompactValue::ObjectEncodingName() const {
+  const auto encoding_name = FunctionsOf(type()).encoding_name;
+  DCHECK(encoding_name != nullptr) << TypeName(type());
+  return encoding_name(object(), object_encoding());
+}
+
 void CompactValue::ReplaceObject(void* object, uint8_t encoding) {
   DCHECK(!is_string());
   SetWord(0, object);

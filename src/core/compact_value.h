@@ -38,6 +38,8 @@ struct ObjectType {
   void (*destroy)(void* object, uint8_t encoding);
   size_t (*bytes)(const void* object, uint8_t encoding);  // exact, the object itself included
   bool (*is_empty)(const void* object, uint8_t encoding);
+  // "listpack", "quicklist", ... as OBJECT ENCODING answers.
+  std::string_view (*encoding_name)(const void* object, uint8_t encoding) = nullptr;
 };
 void RegisterObjectType(ValueType type, const ObjectType& functions);
 
@@ -102,6 +104,7 @@ class CompactValue {
   void* object() const { return Word<void*>(0); }               // REQUIRES: !is_string()
   uint8_t object_encoding() const { return Word<uint8_t>(8); }  // REQUIRES: !is_string()
   bool IsEmptyObject() const;
+  std::string_view ObjectEncodingName() const;  // REQUIRES: !is_string(), and its type tells it
   // For a conversion: the old object was destroyed or taken over by the caller.
   void ReplaceObject(void* object, uint8_t encoding);
 

@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/hash.h"
@@ -58,11 +60,20 @@ class ShardSet {
     return *cells_[id].shard;
   }
 
+  // What follows work on a shard that was done through this class; called on the shard's thread.
+  // REQUIRES: set before the first use, and removed after the last, while nobody else runs.
+  void set_after_work(std::function<void(Shard&)> after_work) {
+    after_work_ = std::move(after_work);
+  }
+
   // Calls function(Shard&) on the shard, as a brief, and returns what it returned. From a fiber or
   // a plain thread. Suspends, unless the shard is on the caller's thread.
   template <typename Function>
   auto Await(ShardId id, Function function) {
-    return owner(id)->Await([&] { return function(*cells_[id].shard); });
+    return owner(id)->Await([&] {
+      AfterWork after(*this, id);
+      return function(*cells_[id].shard);
+    });
   }
 
   // Calls function(Shard&) on each of `ids`, all at once, and waits for all. Suspends.
@@ -71,7 +82,10 @@ class ShardSet {
     helio::BlockingCounter done(static_cast<uint32_t>(ids.size()));
     for (ShardId id : ids) {
       owner(id)->Dispatch([&, id] {
-        function(*cells_[id].shard);
+        {
+          AfterWork after(*this, id);
+          function(*cells_[id].shard);
+        }
         done.Done();
       });
     }
@@ -96,7 +110,23 @@ class ShardSet {
     std::atomic<uint64_t> used_bytes{0};
   };
 
+  // Ends a piece of work on a shard, after all that it left on its stack.
+  class AfterWork {
+   public:
+    AfterWork(ShardSet& shards, ShardId id) : shards_(shards), id_(id) {}
+    ~AfterWork() {
+      if (shards_.after_work_) shards_.after_work_(*shards_.cells_[id_].shard);
+    }
+    AfterWork(const AfterWork&) = delete;
+    AfterWork& operator=(const AfterWork&) = delete;
+
+   private:
+    ShardSet& shards_;
+    const ShardId id_;
+  };
+
   helio::ProactorPool& pool_;
+  std::function<void(Shard&)> after_work_;
   const int db_count_;
   std::vector<Cell> cells_;
   std::vector<ShardId> all_ids_;

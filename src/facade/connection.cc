@@ -12,7 +12,6 @@ namespace dfly {
 using helio::Socket;
 
 void BufferPool::Lend(helio::IoBuf* buffer) {
-  DCHECK(buffer->empty());
   if (buffer->capacity() > 0 || free_.empty()) return;
   buffer->Swap(free_.back());
   free_.pop_back();
@@ -102,6 +101,10 @@ size_t Connection::Execute(std::string_view data) {
       // place.
       barrier_ = true;
       break;
+    }
+    // The sink may only have noted the command, and its arguments do not outlive the next Parse.
+    if (parser_.holds_args()) [[unlikely]] {
+      sink_->OnInputPause(this);
     }
     taken += parser_.consumed();
     if (outcome == CommandSink::Outcome::kBusy) {

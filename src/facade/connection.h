@@ -60,7 +60,7 @@ class CommandSink {
 // Buffers that connections of one thread take while they have something to send.
 class BufferPool {
  public:
-  // Gives `buffer`, which must be empty, some memory if there is any to reuse.
+  // Gives `buffer` some memory if it has none and there is any to reuse.
   void Lend(helio::IoBuf* buffer);
   // Takes the memory of `buffer`, which must be empty.
   void TakeBack(helio::IoBuf* buffer);

@@ -70,6 +70,7 @@ void RequestParser::set_limits(const Limits& limits) {
 
 RequestParser::Status RequestParser::Parse(std::string_view input) {
   consumed_ = 0;
+  holds_args_ = false;
   if (capacity_ > kArgsKept) [[unlikely]]
     ShrinkArgs();
   while (true) {
@@ -300,6 +301,7 @@ bool RequestParser::SplitLine(std::string_view line) {
       text_.clear();
       text_.reserve(line.size());
       reserved = true;
+      holds_args_ = true;
     }
     const size_t start = text_.size();
     text_.append(word, p);

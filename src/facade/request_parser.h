@@ -65,6 +65,8 @@ class RequestParser {
   // Valid after kCommand, until the next call or until `input` goes: views into `input`, or, for
   // an inline command with quotes, into the parser. Never empty.
   std::span<const std::string_view> args() const { return {args_, argc_}; }
+  // True if some of args() are views into the parser, so the next call ends them.
+  bool holds_args() const { return holds_args_; }
   size_t consumed() const { return consumed_; }
 
   // After kNeedMore: at least so many bytes are missing. It is what the client announced, so the
@@ -129,6 +131,7 @@ class RequestParser {
   std::vector<Span> parsed_;      // the complete arguments
 
   std::string_view error_;
+  bool holds_args_ = false;
   std::string text_;  // unquoted inline arguments; a formatted error
   std::unique_ptr<std::string_view[]> heap_args_;
   std::string_view inline_args_[kInlineArgs];

@@ -19,6 +19,7 @@ Server::Server(ServerOptions options)
       start_time_ms_(helio::UnixMillis()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
+  RegisterKeyCommands(&commands_);
   RegisterConnectionCommands(&commands_);
 }
 
@@ -36,6 +37,7 @@ std::string Server::Start() {
     local_worker_->SetIdleTimeout(options_.idle_timeout_s);
     local_worker_->set_password(options_.password);
   });
+  shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
   std::string error = OpenListeners();
   if (!error.empty()) Stop();
   return error;
@@ -117,6 +119,7 @@ void Server::Stop() {
     AwaitOnWorkers([&](Worker& worker) { batches += worker.batches_in_flight(); });
     left = connections() + batches;
   }
+  shards_->set_after_work(nullptr);
   AwaitOnWorkers([this](Worker& worker) {
     local_worker_ = nullptr;
     workers_[worker.index()].reset();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "commands/spread.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
@@ -11,7 +12,6 @@
 #include "helio/net/address.h"
 #include "helio/net/socket.h"
 #include "server/server.h"
-#include "server/spread.h"
 
 namespace dfly {
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/spread.h"
+#include "commands/spread.h"
 
 #include <fmt/format.h>
 
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "facade/error_texts.h"
 
 namespace dfly {
 
@@ -82,6 +84,9 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
                                    command.full_name));
   }
   const auto step = static_cast<size_t>(command.keys.step);
+  if ((args.size() - static_cast<size_t>(command.keys.first)) % step != 0) {
+    return reply.Error(WrongArityError(command.full_name));  // MSET with a key that has no value
+  }
   std::vector<std::vector<Piece>> parts(cx.shards().size());
   std::vector<ShardId> ids;
   std::vector<std::pair<ShardId, size_t>>

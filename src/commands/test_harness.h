@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands without a network: for the tests of the families.
+//
+//   class SetCommandsTest : public CommandsTest {};
+//   TEST_P(SetCommandsTest, AddRefusesOtherTypeAndLeavesItAlone) {
+//     Run("set s v");
+//     EXPECT_EQ(Run("sadd s a"), kWrongType);
+//     EXPECT_EQ(Run("get s"), "\"v\"");
+//   }
+//   INSTANTIATE_TEST_SUITE_P(Shards, SetCommandsTest, testing::Values(1, 4));
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/command_table.h"
+#include "commands/spread.h"
+#include "engine/coordinator.h"
+#include "engine/shard_context.h"
+#include "facade/error_texts.h"
+#include "facade/resp_reader.h"
+#include "facade/resp_writer.h"
+#include "helio/fibers/no_suspend.h"
+#include "helio/proactor/proactor_pool.h"
+
+namespace dfly {
+
+// One thread owns all shards; their number is the test's parameter. A command goes the way that
+// dispatch takes: on the shard of its keys if they have one, else over a coordinator, on a fiber.
+// The clock stands still unless a test moves it.
+class CommandsTest : public testing::TestWithParam<uint32_t> {
+ protected:
+  static constexpr std::string_view kWrongType =
+      "-WRONGTYPE Operation against a key holding the wrong kind of value";
+  static constexpr std::string_view kNotInteger = "-ERR value is not an integer or out of range";
+  static constexpr std::string_view kSyntaxError = "-ERR syntax error";
+
+  CommandsTest() {
+    RegisterStringCommands(&table_);
+    RegisterKeyCommands(&table_);
+    RegisterObjectType(
+        ValueType::kHash,
+        {.destroy = [](void* object, uint8_t) { delete static_cast<int*>(object); },
+         .bytes = [](const void*, uint8_t) { return sizeof(int); },
+         .is_empty = [](const void*, uint8_t) { return false; },
+         .encoding_name = [](const void*, uint8_t) -> std::string_view { return "listpack"; }});
+    pool_.Start();
+    shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16);
+  }
+  ~CommandsTest() override {
+    shards_->AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
+    shards_.reset();
+    pool_.Stop();
+  }
+
+  // The words stand between single spaces; '' is the empty one. The reply is RespValue's text:
+  // +OK  -ERR x  :1  "bulk"  (nil)  [a, b]
+  std::string Run(std::string_view line) {
+    std::vector<std::string> words;
+    for (size_t begin = 0; begin <= line.size();) {
+      const size_t end = std::min(line.find(' ', begin), line.size());
+      const std::string_view word = line.substr(begin, end - begin);
+      words.emplace_back(word == "''" ? "" : word);
+      begin = end + 1;
+    }
+    return RunWords(words);
+  }
+  std::string RunWords(const std::vector<std::string>& words) { return Call(words).ToString(); }
+  RespValue Call(const std::vector<std::string>& words) {
+    helio::IoBuf out;
+    RespWriter writer(&out, resp3_);
+    const std::vector<std::string_view> args(words.begin(), words.end());
+    pool_.at(0)->AwaitFiber("command", [&] { Dispatch(args, writer); });
+    RespValue reply;
+    EXPECT_EQ(ReadRespValue(out.view(), &reply), out.size()) << "not exactly one reply";
+    return reply;
+  }
+
+  // Makes a key of a type that is no string.
+  void MakeHash(std::string_view key) {
+    const ShardId id = shards_->ShardOfKey(key, HashKey(key));
+    shards_->Await(id, [&](Shard& shard) {
+      ShardContext cx(shard, db_index_, now_ms_);
+      cx.FindOrCreate(key, ValueType::kHash)->SetObject(ValueType::kHash, new int, 0);
+      cx.Changed(key, "hset");
+    });
+  }
+
+  int64_t now_ms_ = 1'700'000'000'000;
+  int db_index_ = 0;
+  bool resp3_ = false;
+  CommandTable table_;
+  helio::ProactorPool pool_{{.threads = 1, .force_epoll = true}};
+  std::unique_ptr<ShardSet> shards_;
+
+ private:
+  void Dispatch(Args args, ReplySink& reply) {
+    const Command* command = table_.Find(args.name());
+    if (command == nullptr) return reply.Error(UnknownCommandError(args.name(), args.from(1)));
+    if (command->AcceptsArgs(args.size()) && !command->subcommands.empty()) {
+      const Command* container = command;
+      command = CommandTable::FindSubcommand(*container, args[1]);
+      if (command == nullptr) {
+        return reply.Error(UnknownSubcommandError(container->name, args[1]));
+      }
+    }
+    if (!command->AcceptsArgs(args.size())) {
+      return reply.Error(WrongArityError(command->full_name));
+    }
+    CoordinatorContext coordinator(shards_.get(), &session(), db_index_, now_ms_);
+    if (command->session != nullptr) return command->session(session(), args, reply);
+    if (command->coordinate != nullptr) return command->coordinate(coordinator, args, reply);
+
+    const auto first = static_cast<size_t>(command->keys.first);
+    const uint64_t hash = HashKey(args[first]);
+    const ShardId id = shards_->ShardOfKey(args[first], hash);
+    bool is_one_shard = true;
+    for (size_t i = first; i < command->KeysEnd(args.size());
+         i += static_cast<size_t>(command->keys.step)) {
+      is_one_shard &= shards_->ShardOfKey(args[i], HashKey(args[i])) == id;
+    }
+    if (is_one_shard) {
+      helio::NoSuspend no_suspend;
+      ShardContext cx(shards_->local(id), db_index_, now_ms_);
+      cx.SetKeyHash(args[first], hash);
+      command->run(cx, args, reply);
+    } else if (command->across != nullptr) {
+      command->across(coordinator, args, reply);
+    } else {
+      RunSpread(coordinator, *command, args, reply);
+    }
+  }
+
+  // No command of these families looks at its session, which the layer above defines: only its
+  // address is needed.
+  Session& session() { return reinterpret_cast<Session&>(session_stand_in_); }
+
+  alignas(16) char session_stand_in_[16] = {};
+};
+
+}  // namespace dfly
