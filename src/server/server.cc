@@ -21,6 +21,7 @@ Server::Server(ServerOptions options)
   RegisterStringCommands(&commands_);
   RegisterKeyCommands(&commands_);
   RegisterConnectionCommands(&commands_);
+  if (options_.add_commands) options_.add_commands(&commands_);
 }
 
 Server::~Server() { Stop(); }
@@ -115,9 +116,11 @@ void Server::Stop() {
   while (left > 0) {
     AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
+    // First the connections: while one lives it may still send batches.
+    left = connections();
     std::atomic<uint64_t> batches{0};
     AwaitOnWorkers([&](Worker& worker) { batches += worker.batches_in_flight(); });
-    left = connections() + batches;
+    left += batches;
   }
   shards_->set_after_work(nullptr);
   AwaitOnWorkers([this](Worker& worker) {
