@@ -415,7 +415,8 @@ class ScheduleTest : public testing::Test {
       for (uint64_t n = random.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
     }
     for (const auto& client : clients) close(client->fd);
-    while (server->connections() > 0 || worker.batches_in_flight() > 0) {
+    while (server->connections() > 0 || worker.batches_in_flight() > 0 ||
+           worker.coordinators() > 0) {
       helio::this_fiber::Yield();
     }
     return error;
@@ -435,9 +436,9 @@ TEST_F(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   ASSERT_EQ(server.Start(), "");
   const char* count = getenv("DFLY_TEST_SEEDS");
 #ifdef DFLY_SANITIZED
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 300;
+  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 2000;
 #else
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 3000;
+  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 10000;
 #endif
   const bool is_replay = getenv("DFLY_TEST_SEED") != nullptr;
   const uint64_t first = is_replay ? TestSeed() : 1;

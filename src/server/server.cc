@@ -118,9 +118,10 @@ void Server::Stop() {
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
     // First the connections: while one lives it may still send batches.
     left = connections();
-    std::atomic<uint64_t> batches{0};
-    AwaitOnWorkers([&](Worker& worker) { batches += worker.batches_in_flight(); });
-    left += batches;
+    std::atomic<uint64_t> in_flight{0};
+    AwaitOnWorkers(
+        [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
+    left += in_flight;
   }
   shards_->set_after_work(nullptr);
   AwaitOnWorkers([this](Worker& worker) {

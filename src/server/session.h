@@ -42,6 +42,8 @@ class Session {
   bool no_touch = false;
   bool no_evict = false;
   bool close_after_reply = false;  // a handler asks for it: QUIT
+  bool coordinating = false;       // a fiber runs a command for it
+  bool connection_closed = false;  // it only waits for that fiber's end
   ReplyMode reply_mode = ReplyMode::kOn;
   uint64_t commands = 0;
   const Command* last_command = nullptr;

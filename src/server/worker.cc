@@ -90,7 +90,12 @@ void Worker::OnClosed(Connection* connection) {
   connection->Unlink();
   --connection_count_;
   server_.OnConnectionClosed(index());
-  delete session;
+  session->connection_closed = true;
+  Forget(session);
+}
+
+void Worker::Forget(Session* session) {
+  if (session->connection_closed && !session->coordinating) delete session;
 }
 
 void Worker::CloseAllConnections() {
@@ -365,6 +370,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   ++stats_.calls[command.id];
   ++session.commands;
   session.last_command = &command;
+  session.coordinating = true;
+  ++coordinators_;
 
   // The command outlives the receive buffer, so it gets arguments of its own.
   auto bytes = std::make_unique<std::vector<std::string>>();
@@ -392,6 +399,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       connection->replies().EndLocal();
       if (session.close_after_reply) connection->CloseWhenSent();
     }
+    session.coordinating = false;
+    --coordinators_;
+    // Whichever comes last, the end of the command or of the connection, deletes the session.
+    if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
 }

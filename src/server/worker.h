@@ -80,6 +80,8 @@ class Worker final : public CommandSink {
   void CloseAllConnections();
   // Batches that are in the hands of other threads.
   size_t batches_in_flight() const { return batches_in_flight_; }
+  // Fibers that run a command; they may outlive their connection for a moment.
+  size_t coordinators() const { return coordinators_; }
 
   const WorkerStats& stats() const { return stats_; }
   WorkerStats& stats() { return stats_; }
@@ -165,6 +167,8 @@ class Worker final : public CommandSink {
   // again.
   bool BarrierIsOpen(Connection* connection);
   bool IsPaused(const Command& command) const;
+  // `session` may go once its connection and its coordinator have ended.
+  void Forget(Session* session);
 
   ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
   void SendBatches();
@@ -213,6 +217,7 @@ class Worker final : public CommandSink {
   Connection* batches_of_ = nullptr;  // whose they are
   std::vector<ShardBatch*> batch_pool_;
   size_t batches_in_flight_ = 0;
+  size_t coordinators_ = 0;
 
   std::vector<Shard*> local_shards_;
   OwnedTimer expire_timer_;
