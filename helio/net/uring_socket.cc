@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "helio/net/uring_socket.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -68,6 +69,9 @@ void UringSocket::OnHangup(int result) {
     FinishCloseIfIdle();
     return;
   }
+  // io_uring also tells that the peer has shut down its side (EPOLLRDHUP). That is no reset: what
+  // it sent before is still to be read, and then the end of it.
+  if (result > 0 && (result & (POLLERR | POLLHUP | POLLNVAL)) == 0) return;
   // A receive that is armed tells it by itself, after the data that came before it.
   if (result < 0 || recv_armed_ || recv_ended_) return;
   recv_ended_ = true;

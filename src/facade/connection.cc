@@ -58,6 +58,11 @@ void Connection::OnRecv(std::string_view data) {
     input_.Append(data);
     stalled_ = true;
     ExecuteInput();
+    if (input_.size() > limits_->command_bytes_max && !closing_) {
+      LOG(WARNING) << "closing connection " << id_ << ": its command has " << input_.size()
+                   << " bytes and is not complete";
+      CloseNow();
+    }
     return;
   }
   const size_t taken = can_execute() && has_room() ? Execute(data) : 0;
@@ -87,10 +92,10 @@ size_t Connection::Execute(std::string_view data) {
     }
     buffers_->Lend(&output_);
     if (status == RequestParser::Status::kError) {
-      sink_->OnInputPause(this);
+      sink_->OnProtocolError(this, parser_.error());
+      if (closing_) break;
       RespWriter(replies_.BeginLocal()).Error(parser_.error());
       replies_.EndLocal();
-      sink_->OnProtocolError(this, parser_.error());
       taken = data.size();
       CloseWhenSent();
       break;
@@ -118,7 +123,8 @@ size_t Connection::Execute(std::string_view data) {
   executing_ = false;
   if (taken == data.size()) stalled_ = false;
   if (barrier_ && replies_.empty()) barrier_ = false;
-  if (!output_.empty()) FlushSoon();
+  // Without a reply (CLIENT REPLY OFF) there is still the buffer to give back.
+  if (!output_.empty() || (output_.capacity() > 0 && can_release())) FlushSoon();
   return taken;
 }
 
@@ -126,20 +132,25 @@ void Connection::ExecuteInput() {
   // A barrier may fall while its command's predecessors run, so this is a loop.
   while (stalled_ && can_execute() && has_room()) input_.Consume(Execute(input_.view()));
   AdjustRecv();
-  if (is_done()) FlushSoon();
+  if (is_done() || (input_.empty() && input_.capacity() > 0 && can_release())) FlushSoon();
 }
 
 void Connection::OnRepliesReady() {
   replies_.Advance();
   FlushSoon();
   if (barrier_ && replies_.empty()) barrier_ = false;
-  if (stalled_ && !executing_) ExecuteInput();
+  if (executing_) return;
+  if (stalled_) {
+    ExecuteInput();
+  } else {
+    AdjustRecv();  // a part of a command may wait for the rest of it
+  }
 }
 
 void Connection::DeferredDone(size_t count) {
   DCHECK_GE(deferred_, count);
   deferred_ -= count;
-  if (!output_.empty() || is_done()) FlushSoon();
+  if (!output_.empty() || is_done() || can_release()) FlushSoon();
 }
 
 void Connection::EndBusy() {
@@ -205,7 +216,11 @@ void Connection::Flush() {
     }
   }
   // What waited for room to reply goes on.
-  if (stalled_) ExecuteInput();
+  if (stalled_) {
+    ExecuteInput();
+  } else {
+    AdjustRecv();
+  }
   if (is_done()) {
     CloseNow();
     return;
@@ -220,8 +235,10 @@ void Connection::OnSent(int error) {
     return;
   }
   sent_bytes_ += sending_.size();
+  last_active_ns_ = socket_->proactor()->now_ns();  // a slow reader is not idle
   sending_.Clear();
   if (output_.empty() && !stalled_ && !is_done()) {
+    AdjustRecv();
     ReleaseIfIdle();
   } else {
     FlushSoon();
@@ -229,7 +246,7 @@ void Connection::OnSent(int error) {
 }
 
 void Connection::ReleaseIfIdle() {
-  if (!output_.empty() || send_pending_ || !replies_.empty() || busy_ || deferred_ > 0) return;
+  if (!can_release()) return;
   buffers_->TakeBack(&output_);
   buffers_->TakeBack(&sending_);
   replies_.Release();

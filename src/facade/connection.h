@@ -48,7 +48,8 @@ class CommandSink {
   virtual Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) = 0;
   // No more commands come for now: run what was only noted, and let the batches go.
   virtual void OnInputPause(Connection* connection) = 0;
-  // The client does not speak the protocol; the error was sent and the connection will be closed.
+  // The client does not speak the protocol. Runs what was noted, and only then the error is written
+  // and the connection closed.
   virtual void OnProtocolError(Connection* connection, std::string_view error) = 0;
   // The last call for this connection.
   virtual void OnClosed(Connection* connection) = 0;
@@ -79,6 +80,7 @@ struct ConnectionLimits {
   size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent
   size_t recv_bytes_max =
       1 << 20;  // input that cannot be executed yet, besides the one incomplete command
+  size_t command_bytes_max = 1 << 30;  // of a command that is not complete yet; more is cut off
 };
 
 // Owner:    its proactor; every call is on that thread.
@@ -154,9 +156,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool can_execute() const {
     return !busy_ && !held_ && !barrier_ && !closing_ && !close_when_sent_;
   }
-  bool is_done() const {
-    return (close_when_sent_ || (recv_ended_ && !stalled_)) && !busy_ && replies_.empty() &&
-           output_.empty() && !send_pending_;
+  bool is_done() const { return (close_when_sent_ || (recv_ended_ && !stalled_)) && can_release(); }
+  // Nothing is under way: no command runs or is noted, no reply waits or is being sent.
+  bool can_release() const {
+    return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && !send_pending_;
   }
   bool has_room() const {
     return replies_.slots() < limits_->slots_max && unsent_bytes() < limits_->reply_bytes_max;

@@ -43,6 +43,7 @@ Server::Server(ServerOptions options)
   settings_.maxmemory = options_.maxmemory;
   settings_.maxclients = options_.maxclients;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
+  if (options_.add_commands) options_.add_commands(&commands_);
   AddSettings(this, &config_);
 }
 
@@ -148,10 +149,12 @@ void Server::Stop() {
   while (left > 0) {
     AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
+    // First the connections: while one lives it may still send batches.
+    left = connections();
     std::atomic<uint64_t> in_flight{0};
     AwaitOnWorkers(
         [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
-    left = connections() + in_flight;
+    left += in_flight;
   }
   shards_->set_after_work(nullptr);
   AwaitOnWorkers([this](Worker& worker) {

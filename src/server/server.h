@@ -42,6 +42,12 @@ struct ServerOptions {
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   ConnectionLimits limits;
+
+  // For tests. Commands for shards of the same thread are sent as to any other.
+  bool all_remote = false;
+  // Not 0: batches arrive and return in an order that this seed decides (BatchShuffle).
+  uint64_t schedule_seed = 0;
+  std::function<void(CommandTable*)> add_commands;
 };
 
 // Owner: the main thread, which calls the constructor, Start and Stop. The rest is for the proactor
@@ -97,10 +103,11 @@ class Server {
   }
   uint64_t NextClientId() { return next_client_id_.fetch_add(1, std::memory_order_relaxed); }
   void OnConnectionClosed(uint32_t worker);
+  // Takes over a connected, non-blocking descriptor. On proactor 0's thread.
+  void OnAccept(int fd);
 
  private:
   std::string OpenListeners();
-  void OnAccept(int fd);
 
   static inline thread_local Worker* local_worker_ = nullptr;
 

@@ -39,7 +39,9 @@ void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out
 void ShardBatch::Recycle() {
   PendingReplies::Recycle();
   entries_.clear();
+  if (entries_.capacity() > kEntriesKept) entries_.shrink_to_fit();
   arg_ends_.clear();
+  if (arg_ends_.capacity() > kEntriesKept) arg_ends_.shrink_to_fit();
   arg_bytes_.clear();
   if (arg_bytes_.capacity() > kArgBytesKept) arg_bytes_.shrink_to_fit();
 }

@@ -50,6 +50,7 @@ class ShardBatch : public PendingReplies, public helio::Message {
 
  private:
   static constexpr size_t kArgBytesKept = 64 * 1024;
+  static constexpr size_t kEntriesKept = 1024;
 
   std::vector<Entry> entries_;
   std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_

@@ -33,13 +33,19 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       proactor_(*proactor),
       shards_(server->shards()),
       commands_(server->commands()),
+      all_remote_(server->options().all_remote),
+      stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
       local_shards_(shards_.size(), nullptr),
       expire_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
       pause_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->Unpause(); }) {
-  expire_timer_.worker = pause_timer_.worker = this;
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }) {
+  expire_timer_.worker = pause_timer_.worker = stage_hook_.worker = this;
+  if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
+    shuffle_ = std::make_unique<BatchShuffle>(
+        seed, [this](ShardBatch* batch, BatchShuffle::Way way) { RunShuffled(batch, way); });
+  }
   stats_.commands.resize(commands_.id_count());
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
@@ -54,6 +60,7 @@ Worker::~Worker() {
   proactor_.SetStageTask(nullptr);
   proactor_.timers().Disarm(&expire_timer_);
   proactor_.timers().Disarm(&pause_timer_);
+  proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
   for (ShardBatch* batch : batch_pool_) delete batch;
 }
@@ -175,9 +182,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       }
     }
     if (one_shard) [[likely]] {
-      Note(connection, local_shards_[shard] != nullptr ? Action::kLocal : Action::kRemote, &command,
-           args, shard, hash);
-      if (noted_.size() == kNotedMax) RunNoted();
+      const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
+      Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
       return Outcome::kTaken;
     }
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
@@ -193,7 +199,6 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
 
   if ((command.flags & kBarrier) == 0) {
     Note(connection, Action::kSession, &command, args, 0, 0);
-    if (noted_.size() == kNotedMax) RunNoted();
     return Outcome::kTaken;
   }
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
@@ -219,6 +224,7 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
                     .deferred = false});
   noted_args_.insert(noted_args_.end(), args.all().begin(), args.all().end());
   ++noted_of_input_;
+  if (noted_.size() == kNotedMax) RunNoted();
 }
 
 void Worker::OnInputPause(Connection*) {
@@ -242,10 +248,8 @@ bool Worker::Defer() {
   noted.deferred = true;
   noted.connection->AddDeferred(1);
   noted_of_input_ = 0;
-  if (noted_.size() == kNotedMax) {
-    RunNoted();
-    SendBatches();
-  }
+  // Input is also executed by fibers, timers and hooks, after which no stage may come for long.
+  proactor_.AtIterationEnd(&stage_hook_);
   return true;
 }
 
@@ -260,18 +264,17 @@ void Worker::RunStage() {
 void Worker::RunNoted() {
   noted_of_input_ = 0;
   if (noted_.empty()) return;
+  proactor_.CancelHook(&stage_hook_);
   now_ms_ = helio::UnixMillis();
   stats_.commands_processed += noted_.size();
   command_rate_.Update(now_ms_, stats_.commands_processed);
   if (noted_.size() > 1) PrefetchNoted();
   Shard* touched = nullptr;
-  Connection* last = nullptr;
   for (const Noted& noted : noted_) {
     // Batches are of one connection each.
-    if (noted.connection != last && !open_shards_.empty()) SendBatches();
-    last = noted.connection;
-    if (!last->closing()) RunOne(noted);
-    if (noted.deferred) last->DeferredDone(1);
+    if (!open_shards_.empty() && noted.connection != batches_of_) SendBatches();
+    if (!noted.connection->closing()) RunOne(noted);
+    if (noted.deferred) noted.connection->DeferredDone(1);
     if (noted.action != Action::kLocal || local_shards_[noted.shard] == touched) continue;
     if (touched != nullptr) AfterShardWork(*touched);
     touched = local_shards_[noted.shard];
@@ -355,6 +358,7 @@ void Worker::RunOne(const Noted& noted) {
       case Action::kRemote:
         break;
     }
+    if (connection->closing()) return;  // by the command itself; all replies are gone
     if (drop_reply) out->Truncate(size_before);
     replies.EndLocal();
   }
@@ -492,6 +496,7 @@ ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId s
     batch_pool_.pop_back();
   }
   batch->Start(this, connection, shard, session);
+  batches_of_ = connection;
   open_shards_.push_back(shard);
   return batch;
 }
@@ -511,6 +516,10 @@ void Worker::SendBatches() {
 }
 
 void Worker::OnBatch(ShardBatch* batch) {
+  if (shuffle_ != nullptr) [[unlikely]] {
+    shuffle_->Add(batch, BatchShuffle::Way::kToShard);
+    return;
+  }
   arrived_.push_back(batch);
   if (arrived_.size() == kArrivedMax) RunArrived();
 }
@@ -555,6 +564,23 @@ void Worker::RunBatch(ShardBatch* batch) {
 }
 
 void Worker::OnBatchBack(ShardBatch* batch) {
+  if (shuffle_ != nullptr) [[unlikely]] {
+    shuffle_->Add(batch, BatchShuffle::Way::kBack);
+    return;
+  }
+  Complete(batch);
+}
+
+void Worker::RunShuffled(ShardBatch* batch, BatchShuffle::Way way) {
+  if (way == BatchShuffle::Way::kBack) {
+    Complete(batch);
+    return;
+  }
+  arrived_.push_back(batch);
+  RunArrived();
+}
+
+void Worker::Complete(ShardBatch* batch) {
   --batches_in_flight_;
   if (batch->abandoned) {
     Recycle(batch);
@@ -583,7 +609,10 @@ bool Worker::IsPaused(const Command& command) const {
 
 void Worker::Pause(int64_t until_ms, bool writes_only) {
   if (until_ms == 0) {
-    Unpause();
+    if (paused_until_ms_ == 0) return;
+    // The connections go on in the next iteration: this one may be in the middle of a command.
+    paused_until_ms_ = 0;
+    proactor_.timers().Arm(&pause_timer_, helio::MonotonicNanos());
     return;
   }
   pause_writes_only_ = writes_only && (paused_until_ms_ == 0 || pause_writes_only_);
@@ -593,7 +622,7 @@ void Worker::Pause(int64_t until_ms, bool writes_only) {
                          helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
 }
 
-void Worker::Unpause() {
+void Worker::EndPause() {
   paused_until_ms_ = 0;
   proactor_.timers().Disarm(&pause_timer_);
   ForEachSession([](Session& session) { session.connection.set_held(false); });
@@ -632,6 +661,8 @@ void Worker::ExpireTick() {
 void Worker::OnProtocolError(Connection*, std::string_view) {
   ++stats_.protocol_errors;
   CountError("ERR");
+  RunNoted();
+  SendBatches();
 }
 
 }  // namespace dfly

@@ -34,6 +34,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/batch_shuffle.h"
 #include "server/rate_meter.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
@@ -135,6 +136,9 @@ class Worker final : public CommandSink {
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnClosed(Connection* connection) override;
 
+  // For tests with ServerOptions::schedule_seed.
+  void ReseedSchedule(uint64_t seed) { shuffle_->Reseed(seed); }
+
   // On this worker's thread: a batch of another worker's connection has come; it is run before the
   // iteration ends.
   void OnBatch(ShardBatch* batch);
@@ -206,11 +210,17 @@ class Worker final : public CommandSink {
   ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
   void SendBatches();
   void OnBatchBack(ShardBatch* batch);
+  void RunShuffled(ShardBatch* batch, BatchShuffle::Way way);
+  void Complete(ShardBatch* batch);
   void Recycle(ShardBatch* batch);
 
-  void Unpause();
+  void EndPause();
   void ExpireTick();
 
+  struct StageHook : helio::LoopHook {
+    using LoopHook::LoopHook;
+    Worker* worker = nullptr;
+  };
   struct OwnedTimer : helio::Timer {
     using Timer::Timer;
     Worker* worker = nullptr;
@@ -220,6 +230,8 @@ class Worker final : public CommandSink {
   helio::Proactor& proactor_;
   ShardSet& shards_;
   const CommandTable& commands_;
+  const bool all_remote_;
+  std::unique_ptr<BatchShuffle> shuffle_;  // tests only
   helio::IntrusiveList<Connection> connections_;
   size_t connection_count_ = 0;
   BufferPool buffers_;
@@ -229,6 +241,7 @@ class Worker final : public CommandSink {
   size_t noted_of_input_ = 0;  // how many of them belong to the connection that is being read
   char deferred_args_[kNotedMax * kDeferredArgsMax];
   size_t deferred_bytes_ = 0;
+  StageHook stage_hook_;  // queued while a command stays noted
   RespWriter writer_;
   int64_t now_ms_ = 0;  // Unix time, fixed for what is run together
   std::vector<ShardBatch*> arrived_;
@@ -239,6 +252,7 @@ class Worker final : public CommandSink {
   std::vector<ShardBatch*>
       open_batches_;  // by shard: being filled for the connection that is read right now
   std::vector<ShardId> open_shards_;
+  Connection* batches_of_ = nullptr;  // whose they are
   std::vector<ShardBatch*> batch_pool_;
   size_t batches_in_flight_ = 0;
   size_t coordinators_ = 0;

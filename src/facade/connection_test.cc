@@ -1,0 +1,667 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Connection on a real loop, with a client on the other end of a socket pair and a sink that
+// answers as the commands ask: at once, noted, on another "shard", behind a barrier, by a fiber.
+#include "facade/connection.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "facade/resp_writer.h"
+#include "helio/base/random.h"
+#include "helio/fibers/fiber.h"
+#include "helio/proactor/proactor_pool.h"
+
+namespace dfly {
+namespace {
+
+using helio::Random;
+using namespace std::string_literals;
+
+constexpr int kPatienceMs = 20'000;
+
+struct RemoteBatch : PendingReplies {
+  Connection* connection = nullptr;
+  std::vector<std::string> replies;
+};
+
+// Commands, each answered with its last argument:
+//   echo x         at once, in OnCommand
+//   note x         noted; alone in its input it is deferred to the loop's next stage
+//   remote i x     on shard i, some time later
+//   barrier x      at once, when all before it are answered
+//   busy x         by a fiber that yields a few times
+//   big n          at once, n bytes
+//   hold x         at once; what follows waits for Release()
+//   quit x         at once, and closes
+//   drop x         no reply, as after CLIENT REPLY OFF
+//   kill           closes now
+class ScriptedSink final : public CommandSink {
+ public:
+  explicit ScriptedSink(uint64_t seed) : random_(seed) {
+    helio::Proactor::Current()->SetStageTask([this] { RunDeferred(); });
+  }
+  ~ScriptedSink() { helio::Proactor::Current()->SetStageTask(nullptr); }
+
+  Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) override {
+    ++commands;
+    const std::string_view name = args[0];
+    const std::string text(args.back());
+    if (name == "note") {
+      noted_.push_back({connection, text});
+      return Outcome::kTaken;
+    }
+    RunNoted(connection);
+    if (name == "remote") {
+      const size_t shard = std::strtoul(args[1].data(), nullptr, 10);
+      RemoteBatch*& batch = open_[shard];
+      if (batch == nullptr) {
+        batch = new RemoteBatch;
+        ++batches_alive;
+        batch->connection = connection;
+      }
+      batch->replies.push_back(text);
+      connection->replies().AddRemote(batch);
+      return Outcome::kTaken;
+    }
+    if (name == "busy") {
+      if (!connection->replies().empty()) return Outcome::kBarrier;
+      ++fibers;
+      helio::Fiber("busy", [this, connection, text] {
+        for (uint64_t n = random_.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
+        while (stall_busy) helio::this_fiber::SleepForMillis(1);
+        if (!connection->closing()) Reply(connection, text);
+        connection->EndBusy();
+        --fibers;
+      }).Detach();
+      return Outcome::kBusy;
+    }
+    if (name == "barrier" && !connection->replies().empty()) return Outcome::kBarrier;
+    if (name == "hold") connection->set_held(true);
+    if (name == "drop") return Outcome::kTaken;
+    if (name == "kill") {
+      connection->CloseNow();
+      return Outcome::kTaken;
+    }
+    Reply(connection, name == "big" ? std::string(std::stoul(text), 'b') : text);
+    return name == "quit" ? Outcome::kClose : Outcome::kTaken;
+  }
+
+  void OnInputPause(Connection* connection) override {
+    if (noted_.size() == 1) {
+      connection->AddDeferred(1);
+      deferred_.push_back(noted_.back());
+      noted_.clear();
+      // Also for input that is executed outside of the loop's stages.
+      if (late) {
+        ++fibers;
+        helio::Fiber("late", [this] {
+          RunDeferred();
+          --fibers;
+        }).Detach();
+      } else if (!stage_hook_.queued) {
+        stage_hook_.sink = this;
+        helio::Proactor::Current()->AtIterationEnd(&stage_hook_);
+      }
+    } else {
+      RunNoted(connection);
+    }
+    SendBatches();
+  }
+  void OnProtocolError(Connection* connection, std::string_view) override {
+    ++protocol_errors;
+    RunNoted(connection);
+    SendBatches();
+  }
+  void OnClosed(Connection* connection) override {
+    connections.erase(connection->id());
+    --alive;
+  }
+
+  // Completes what is under way, in random order, when `paused_remotes` is off.
+  void CompleteRemotes() {
+    while (!sent_.empty() && !paused_remotes) {
+      // One shard answers in order, the order of the shards is random.
+      auto shard = std::next(sent_.begin(), static_cast<long>(random_.Uniform(sent_.size())));
+      RemoteBatch* batch = shard->second.front();
+      shard->second.pop_front();
+      if (shard->second.empty()) sent_.erase(shard);
+      for (const std::string& text : batch->replies) {
+        RespWriter(&batch->bytes).Bulk(text);
+        batch->EndReply();
+      }
+      if (batch->abandoned) {
+        Release(batch);
+      } else {
+        Connection* connection = batch->connection;
+        connection->replies().Complete(batch);
+        connection->OnRepliesReady();
+      }
+      if (random_.OneIn(3)) helio::this_fiber::Yield();
+    }
+  }
+  void StartCompleter() {
+    if (completing_ || paused_remotes || sent_.empty()) return;
+    completing_ = true;
+    ++fibers;
+    helio::Fiber("remote", [this] {
+      CompleteRemotes();
+      completing_ = false;
+      --fibers;
+    }).Detach();
+  }
+  void Release(PendingReplies* batch) {
+    --batches_alive;
+    delete static_cast<RemoteBatch*>(batch);
+  }
+  size_t batches_under_way() const {
+    size_t count = 0;
+    for (const auto& [shard, batches] : sent_) count += batches.size();
+    return count;
+  }
+
+  std::map<uint64_t, Connection*> connections;
+  std::atomic<int> alive{0};
+  std::atomic<int> batches_alive{0};
+  std::atomic<uint64_t> commands{0};
+  std::atomic<int> protocol_errors{0};
+  int fibers = 0;
+  bool paused_remotes = false;
+  bool stall_busy = false;
+  bool late = false;  // what is deferred is run in the next iteration
+
+ private:
+  struct NotedCommand {
+    Connection* connection;
+    std::string text;
+  };
+  struct StageHook : helio::LoopHook {
+    using LoopHook::LoopHook;
+    ScriptedSink* sink = nullptr;
+  };
+
+  static void Reply(Connection* connection, std::string_view text) {
+    RespWriter(connection->replies().BeginLocal()).Bulk(text);
+    connection->replies().EndLocal();
+  }
+  void RunNoted(Connection*) {
+    RunDeferred();
+    for (const NotedCommand& noted : noted_) Reply(noted.connection, noted.text);
+    noted_.clear();
+  }
+  void RunDeferred() {
+    for (const NotedCommand& noted : std::exchange(deferred_, {})) {
+      if (!noted.connection->closing()) Reply(noted.connection, noted.text);
+      noted.connection->DeferredDone(1);
+    }
+  }
+  void SendBatches() {
+    for (auto& [shard, batch] : open_) sent_[shard].push_back(batch);
+    open_.clear();
+    StartCompleter();
+  }
+
+  Random random_;
+  std::vector<NotedCommand> noted_;
+  std::vector<NotedCommand> deferred_;
+  std::map<size_t, RemoteBatch*> open_;
+  std::map<size_t, std::deque<RemoteBatch*>> sent_;
+  bool completing_ = false;
+  StageHook stage_hook_{
+      [](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->sink->RunDeferred(); }};
+};
+
+std::string Request(const std::vector<std::string>& args) {
+  std::string out = "*" + std::to_string(args.size()) + "\r\n";
+  for (const std::string& arg : args) {
+    out += "$" + std::to_string(arg.size()) + "\r\n" + arg + "\r\n";
+  }
+  return out;
+}
+std::string Bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+}
+
+class ConnectionTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    const char* seed = getenv("DFLY_TEST_SEED");
+    seed_ = seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device()();
+    pool_ = std::make_unique<helio::ProactorPool>(
+        helio::ProactorPool::Options{.threads = 1, .force_epoll = GetParam()});
+    pool_->Start();
+    pool_->at(0)->Await([&] { sink_ = std::make_unique<ScriptedSink>(seed_); });
+  }
+
+  void TearDown() override {
+    for (int fd : fds_) close(fd);
+    WaitUntil([&] {
+      for (auto& [id, connection] : sink_->connections) connection->CloseNow();
+      sink_->paused_remotes = sink_->stall_busy = false;
+      sink_->StartCompleter();
+      return sink_->alive == 0 && sink_->batches_alive == 0 && sink_->fibers == 0;
+    });
+    EXPECT_EQ(sink_->batches_alive, 0) << "batches leak";
+    pool_->at(0)->Await([&] { sink_.reset(); });
+    pool_->Stop();
+  }
+
+  template <typename Function>
+  auto OnLoop(Function function) {
+    return pool_->at(0)->Await(std::move(function));
+  }
+
+  // Connects a client, and returns its end, which blocks.
+  int Connect() {
+    int fds[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    CHECK_EQ(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
+    fds_.push_back(fds[0]);
+    OnLoop([&, id = ++last_id_] {
+      connection_ = new Connection(fds[1], id, sink_.get(), &limits_, &buffers_,
+                                   [this](PendingReplies* batch) { sink_->Release(batch); });
+      sink_->connections[id] = connection_;
+      ++sink_->alive;
+      connection_->Start();
+    });
+    return fds[0];
+  }
+
+  // Asks on the loop, again and again.
+  template <typename Condition>
+  bool WaitUntil(Condition condition) {
+    bool met = false;
+    pool_->at(0)->AwaitFiber("wait", [&] {
+      for (int i = 0; i < kPatienceMs && !(met = condition()); ++i) {
+        helio::this_fiber::SleepForMillis(1);
+      }
+    });
+    return met;
+  }
+
+  static void Send(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+  }
+  static bool Readable(int fd, int patience_ms = kPatienceMs) {
+    pollfd entry{fd, POLLIN, 0};
+    return poll(&entry, 1, patience_ms) == 1;
+  }
+  static std::string Receive(int fd, size_t bytes) {
+    std::string out;
+    char buffer[65536];
+    while (out.size() < bytes && Readable(fd)) {
+      const ssize_t got = read(fd, buffer, std::min(sizeof(buffer), bytes - out.size()));
+      if (got <= 0) break;
+      out.append(buffer, static_cast<size_t>(got));
+    }
+    return out;
+  }
+  static std::string ReceiveAll(int fd) { return Receive(fd, SIZE_MAX); }
+  // True if the other side has closed.
+  static bool IsClosed(int fd) {
+    char byte;
+    return Readable(fd) && read(fd, &byte, 1) <= 0;
+  }
+
+  void ExpectExchange(int fd, const std::string& request, const std::string& reply) {
+    Send(fd, request);
+    EXPECT_EQ(Receive(fd, reply.size()), reply);
+  }
+
+  uint64_t seed_ = 0;
+  ConnectionLimits limits_;
+  BufferPool buffers_;
+  std::unique_ptr<helio::ProactorPool> pool_;
+  std::unique_ptr<ScriptedSink> sink_;
+  Connection* connection_ = nullptr;  // the latest
+  std::vector<int> fds_;
+  uint64_t last_id_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, ConnectionTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "epoll" : "io_uring"; });
+
+// A random command and its reply.
+std::pair<std::string, std::string> RandomCommand(Random* random, int number) {
+  const std::string text =
+      std::to_string(number) + std::string(random->OneIn(20) ? random->Uniform(5000) : 0, '.');
+  switch (random->Uniform(10)) {
+    case 0:
+    case 1:
+      return {Request({"note", text}), Bulk(text)};
+    case 2:
+      return {"note " + text + "\r\n", Bulk(text)};
+    case 3:
+    case 4:
+    case 5:
+      return {Request({"remote", std::to_string(random->Uniform(4)), text}), Bulk(text)};
+    case 6:
+      return {Request({"barrier", text}), Bulk(text)};
+    case 7:
+      return {Request({"busy", text}), Bulk(text)};
+    case 8:
+      return {"\r\n*0\r\n" + Request({"echo", text}), Bulk(text)};
+    default:
+      return {"note \"" + text + "\"\r\n", Bulk(text)};
+  }
+}
+
+TEST_P(ConnectionTest, EachCommandGetsItsReplyInOrderWhateverTheSplits) {
+  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
+  Random random(seed_);
+  limits_.slots_max = 20;
+  limits_.recv_bytes_max = 4000;
+  for (int round = 0; round < 30; ++round) {
+    std::string requests, replies;
+    const int count = 1 + static_cast<int>(random.Uniform(400));
+    for (int i = 0; i < count; ++i) {
+      const auto [request, reply] = RandomCommand(&random, i);
+      requests += request;
+      replies += reply;
+    }
+    const bool quits = random.OneIn(3);
+    if (quits) {
+      requests += Request({"quit", "bye"}) + Request({"echo", "never"});
+      replies += Bulk("bye");
+    }
+    const int fd = Connect();
+    std::thread writer([&, split_seed = random.Next()] {
+      Random splits(split_seed);
+      const size_t most = splits.OneIn(4) ? 5 : 3000;
+      std::string_view rest = requests;
+      while (!rest.empty()) {
+        const size_t bytes = std::min<size_t>(rest.size(), 1 + splits.Uniform(most));
+        Send(fd, rest.substr(0, bytes));
+        rest.remove_prefix(bytes);
+        if (splits.OneIn(4)) std::this_thread::yield();
+      }
+      if (!quits) shutdown(fd, SHUT_WR);
+    });
+    const std::string got = ReceiveAll(fd);
+    writer.join();
+    ASSERT_EQ(got, replies) << "round " << round;
+  }
+  EXPECT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
+}
+
+TEST_P(ConnectionTest, CommandsAfterAHalfCloseAreAnsweredAndThenItIsClosed) {
+  const int fd = Connect();
+  Send(fd, Request({"remote", "1", "a"}) + Request({"busy", "b"}) + Request({"echo", "c"}) +
+               "*2\r\n$4\r\necho\r\n$10\r\nhalf");
+  shutdown(fd, SHUT_WR);
+  EXPECT_EQ(ReceiveAll(fd), Bulk("a") + Bulk("b") + Bulk("c"));
+}
+
+// The commands and the end come in one iteration of the loop.
+TEST_P(ConnectionTest, ADeferredCommandIsAnsweredThoughTheClientHasShutDown) {
+  for (int i = 0; i < 20; ++i) {
+    const int fd = Connect();
+    OnLoop([&] {  // nothing is received meanwhile
+      Send(fd, Request({"note", "last"}));
+      shutdown(fd, SHUT_WR);
+    });
+    ASSERT_EQ(ReceiveAll(fd), Bulk("last"));
+  }
+}
+
+TEST_P(ConnectionTest, ADeferredCommandIsAnsweredThoughItIsTheLastOfAnInputThatHasEnded) {
+  OnLoop([&] { sink_->late = true; });
+  const int fd = Connect();
+  ExpectExchange(fd, Request({"hold", "held"}), Bulk("held"));
+  Send(fd, Request({"note", "last"}));
+  shutdown(fd, SHUT_WR);
+  ASSERT_TRUE(WaitUntil([&] { return connection_->input_bytes() > 0; }));
+  // Outside of the loop's stages, which would run it at once.
+  pool_->at(0)->AwaitFiber("release", [&] { connection_->set_held(false); });
+  EXPECT_EQ(ReceiveAll(fd), Bulk("last"));
+}
+
+TEST_P(ConnectionTest, ACommandAfterABusyOneIsAnsweredWithoutFurtherInput) {
+  const int fd = Connect();
+  for (int i = 0; i < 20; ++i) {
+    ExpectExchange(fd, Request({"busy", "a"}) + Request({"note", "b"}), Bulk("a") + Bulk("b"));
+  }
+}
+
+TEST_P(ConnectionTest, AResetWithRepliesUnderWayAbandonsThemAndLeaksNothing) {
+  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
+  Random random(seed_);
+  for (int i = 0; i < 100; ++i) {
+    const int fd = Connect();
+    OnLoop([&] { sink_->paused_remotes = random.OneIn(2); });
+    std::string requests;
+    for (int n = 0; n < 30; ++n) requests += RandomCommand(&random, n).first;
+    Send(fd, requests.substr(0, random.Uniform(requests.size())));
+    if (random.OneIn(2)) Readable(fd, 1);
+    close(fd);
+    fds_.pop_back();
+  }
+  OnLoop([&] {
+    sink_->paused_remotes = false;
+    sink_->StartCompleter();
+  });
+  EXPECT_TRUE(WaitUntil([&] { return sink_->alive == 0 && sink_->batches_alive == 0; }));
+}
+
+TEST_P(ConnectionTest, AProtocolErrorIsToldAfterTheRepliesToWhatCameBefore) {
+  const std::string error = "-ERR Protocol error: invalid multibulk length\r\n";
+  for (const std::string& before :
+       {Request({"echo", "a"}), Request({"note", "a"}), Request({"remote", "1", "a"}),
+        Request({"busy", "a"}), Request({"note", "x"}) + Request({"note", "a"})}) {
+    const int fd = Connect();
+    Send(fd, before + "*x\r\n" + Request({"echo", "never"}));
+    const std::string got = ReceiveAll(fd);
+    EXPECT_EQ(got, (before.find('x') != std::string::npos ? Bulk("x") : "") + Bulk("a") + error);
+  }
+  EXPECT_EQ(sink_->protocol_errors, 5);
+}
+
+TEST_P(ConnectionTest, QuitEndsAPipelineInTheMiddle) {
+  const int fd = Connect();
+  Send(fd, Request({"remote", "1", "a"}) + Request({"note", "b"}) + Request({"quit", "ok"}) +
+               Request({"kill"}) + Request({"echo", "never"}));
+  EXPECT_EQ(ReceiveAll(fd), Bulk("a") + Bulk("b") + Bulk("ok"));
+}
+
+TEST_P(ConnectionTest, AClientThatDoesNotReadIsNotReadFromAndGoesOnWhenItReads) {
+  limits_.reply_bytes_max = 200'000;
+  limits_.recv_bytes_max = 20'000;
+  const int fd = Connect();
+  constexpr int kCommands = 20'000;
+  const std::string request = Request({"big", "1000"});
+  std::thread writer([&] {
+    for (int i = 0; i < kCommands; ++i) Send(fd, request);
+  });
+  size_t unsent_max = 0, input_max = 0;
+  uint64_t before = UINT64_MAX;
+  // Until a while passes in which nothing is executed.
+  EXPECT_TRUE(WaitUntil([&] {
+    unsent_max = std::max(unsent_max, connection_->unsent_bytes());
+    input_max = std::max(input_max, connection_->input_bytes());
+    helio::this_fiber::SleepForMillis(20);
+    return connection_->unsent_bytes() >= limits_.reply_bytes_max &&
+           std::exchange(before, sink_->commands) == sink_->commands;
+  }));
+  EXPECT_LT(unsent_max, 2 * limits_.reply_bytes_max);
+  EXPECT_LT(input_max, limits_.recv_bytes_max + (4u << 20));  // what the kernel had handed out
+  EXPECT_LT(sink_->commands, static_cast<uint64_t>(kCommands));
+  const std::string reply = Bulk(std::string(1000, 'b'));
+  EXPECT_EQ(Receive(fd, reply.size() * kCommands).size(), reply.size() * kCommands);
+  writer.join();
+  ExpectExchange(fd, Request({"echo", "on"}), Bulk("on"));
+}
+
+TEST_P(ConnectionTest, InputIsBoundedWhileACommandRuns) {
+  limits_.recv_bytes_max = 10'000;
+  OnLoop([&] { sink_->stall_busy = true; });
+  const int fd = Connect();
+  const std::string request = Request({"echo", std::string(1000, 'x')});
+  std::thread writer([&] {
+    Send(fd, Request({"busy", "b"}));
+    for (int i = 0; i < 10'000; ++i) Send(fd, request);
+  });
+  EXPECT_TRUE(WaitUntil([&] { return connection_->input_bytes() >= limits_.recv_bytes_max; }));
+  OnLoop([] {});
+  EXPECT_LT(OnLoop([&] { return connection_->input_bytes(); }),
+            limits_.recv_bytes_max + (4u << 20));
+  OnLoop([&] { sink_->stall_busy = false; });
+  const size_t expected = Bulk("b").size() + 10'000 * Bulk(std::string(1000, 'x')).size();
+  EXPECT_EQ(Receive(fd, expected).size(), expected);
+  writer.join();
+}
+
+// Receiving had been stopped, and a part of a command is all that was left of the input.
+TEST_P(ConnectionTest, ReceivingGoesOnAfterAFullQueueThoughOnlyAPartOfACommandWaits) {
+  limits_.recv_bytes_max = 1000;
+  limits_.slots_max = 2;
+  OnLoop([&] { sink_->stall_busy = sink_->paused_remotes = true; });
+  const int fd = Connect();
+  const std::string large = Request({"echo", std::string(500'000, 'x')});
+  // Three noted replies behind a remote one take all slots once the input is paused.
+  Send(fd, Request({"busy", "b"}) + Request({"remote", "1", "r"}) + Request({"note", "1"}) +
+               Request({"note", "2"}) + large.substr(0, 4000));
+  ASSERT_TRUE(WaitUntil([&] { return connection_->input_bytes() > 4000; }));
+  OnLoop([&] { sink_->stall_busy = false; });
+  ASSERT_TRUE(WaitUntil([&] { return connection_->replies().slots() >= 2; }));
+  OnLoop([&] {
+    sink_->paused_remotes = false;
+    sink_->StartCompleter();
+  });
+  const std::string before = Bulk("b") + Bulk("r") + Bulk("1") + Bulk("2");
+  ASSERT_EQ(Receive(fd, before.size()), before);
+  std::thread writer([&] { Send(fd, large.substr(4000)); });
+  const std::string reply = Bulk(std::string(500'000, 'x'));
+  EXPECT_TRUE(Receive(fd, reply.size()) == reply);
+  shutdown(fd, SHUT_RDWR);  // frees the writer if the test has failed
+  writer.join();
+}
+
+TEST_P(ConnectionTest, AnArgumentOf100MegabytesArrivesInPieces) {
+  const int fd = Connect();
+  const std::string text(100'000'000, 'z');
+  std::thread writer([&] { Send(fd, Request({"echo", text})); });
+  const std::string got = Receive(fd, Bulk(text).size());
+  writer.join();
+  EXPECT_TRUE(got == Bulk(text));
+  ExpectExchange(fd, Request({"echo", "on"}), Bulk("on"));
+  EXPECT_TRUE(WaitUntil([&] { return connection_->memory_used() < 4096; }));
+}
+
+TEST_P(ConnectionTest, ACommandThatNeverEndsIsCutOffAtTheInputLimit) {
+  limits_.command_bytes_max = 1'000'000;
+  const int fd = Connect();
+  Send(fd, "*1000000\r\n");
+  const std::string arg = Bulk(std::string(1000, 'x'));
+  for (int i = 0; i < 2000; ++i) Send(fd, arg);
+  EXPECT_TRUE(IsClosed(fd));
+}
+
+TEST_P(ConnectionTest, EmptyCommandsAreSkippedAndKeepNoMemory) {
+  const int fd = Connect();
+  for (int i = 0; i < 5; ++i) Send(fd, "\r\n\r\n*0\r\n*-1\r\n\n");
+  Send(fd, "\r");
+  ExpectExchange(fd, "\n" + Request({"echo", "a"}), Bulk("a"));
+  EXPECT_TRUE(WaitUntil([&] { return connection_->memory_used() < 4096; }));
+}
+
+TEST_P(ConnectionTest, AnIdleConnectionOwnsNoBuffers) {
+  const int fd = Connect();
+  std::string requests, replies;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = std::to_string(i);
+    requests += Request({i % 3 == 0 ? "note" : "echo", text}) + Request({"remote", "2", text});
+    replies += Bulk(text) + Bulk(text);
+  }
+  ExpectExchange(fd, requests, replies);
+  EXPECT_TRUE(WaitUntil([&] { return connection_->memory_used() < 2048; }))
+      << connection_->memory_used();
+  EXPECT_GT(OnLoop([&] { return buffers_.bytes(); }), 0u);
+}
+
+TEST_P(ConnectionTest, ACommandWithoutAReplyLeavesNoBuffersBehind) {
+  const int fd = Connect();
+  ExpectExchange(fd, Request({"echo", "a"}), Bulk("a"));  // the pool has a buffer now
+  const std::string request = Request({"drop", std::string(1'000'000, 'x')});
+  Send(fd, request);
+  Send(fd, Request({"drop", "small"}));
+  EXPECT_TRUE(WaitUntil([&] { return sink_->commands == 3; }));
+  EXPECT_TRUE(WaitUntil([&] { return connection_->memory_used() < 2048; }))
+      << connection_->memory_used();
+}
+
+TEST_P(ConnectionTest, AHeldConnectionKeepsItsInputUntilItIsReleased) {
+  const int fd = Connect();
+  ExpectExchange(fd, Request({"hold", "held"}) + Request({"echo", "a"}), Bulk("held"));
+  Send(fd, Request({"note", "b"}));
+  shutdown(fd, SHUT_WR);
+  ASSERT_TRUE(WaitUntil([&] {
+    return connection_->input_bytes() ==
+           (Request({"echo", "a"}).size() + Request({"note", "b"}).size());
+  }));
+  EXPECT_FALSE(Readable(fd, 10));
+  OnLoop([&] { connection_->set_held(false); });
+  EXPECT_EQ(ReceiveAll(fd), Bulk("a") + Bulk("b"));
+}
+
+TEST_P(ConnectionTest, CloseNowWorksInEveryState) {
+  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
+  Random random(seed_);
+  for (int i = 0; i < 150; ++i) {
+    const int fd = Connect();
+    std::string requests;
+    for (int n = 0; n < 10; ++n) requests += RandomCommand(&random, n).first;
+    if (random.OneIn(3)) requests += Request({"big", "1000000"});
+    if (random.OneIn(3)) requests += Request({"kill"});
+    Send(fd, requests.substr(0, random.Uniform(requests.size() + 1)));
+    pool_->at(0)->AwaitFiber("close", [&, id = last_id_] {
+      for (uint64_t n = random.Uniform(6); n > 0; --n) helio::this_fiber::Yield();
+      auto it = sink_->connections.find(id);
+      if (it == sink_->connections.end()) return;
+      Connection* connection = it->second;
+      if (random.OneIn(3)) connection->set_held(random.OneIn(2));
+      if (random.OneIn(2)) connection->CloseWhenSent();
+      if (random.OneIn(2)) helio::this_fiber::Yield();
+      if (sink_->connections.contains(id)) connection->CloseNow();
+    });
+    ASSERT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
+  }
+}
+
+TEST_P(ConnectionTest, CloseWhenSentSendsWhatIsUnderWayFirst) {
+  for (const char* kind : {"echo", "note", "busy"}) {
+    const int fd = Connect();
+    OnLoop([&] { sink_->paused_remotes = true; });
+    Send(fd, Request({kind, "a"}) + Request({"remote", "1", "b"}));
+    ASSERT_TRUE(WaitUntil([&] { return sink_->batches_under_way() == 1; }));
+    OnLoop([&] {
+      connection_->CloseWhenSent();
+      sink_->paused_remotes = false;
+      sink_->StartCompleter();
+    });
+    EXPECT_EQ(ReceiveAll(fd), Bulk("a") + Bulk("b"));
+  }
+}
+
+TEST_P(ConnectionTest, ACommandMayCloseItsOwnConnection) {
+  const int fd = Connect();
+  Send(fd, Request({"remote", "1", "a"}) + Request({"kill"}) + Request({"echo", "never"}));
+  EXPECT_TRUE(IsClosed(fd));
+}
+
+}  // namespace
+}  // namespace dfly

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dispatch in a whole server within this process: clients that know what each reply has to be,
+// against threads, shards, pauses and stops; and the same on one thread with schedules from a seed.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "helio/base/clock.h"
+#include "helio/base/random.h"
+#include "helio/fibers/fiber.h"
+#include "server/server.h"
+
+namespace dfly {
+namespace {
+
+using helio::Random;
+
+std::string Request(const std::vector<std::string>& args) {
+  std::string out = "*" + std::to_string(args.size()) + "\r\n";
+  for (const std::string& arg : args) {
+    out += "$" + std::to_string(arg.size()) + "\r\n" + arg + "\r\n";
+  }
+  return out;
+}
+std::string Bulk(const std::string* text) {
+  if (text == nullptr) return "$-1\r\n";
+  return "$" + std::to_string(text->size()) + "\r\n" + *text + "\r\n";
+}
+std::string Integer(size_t value) { return ":" + std::to_string(value) + "\r\n"; }
+
+uint64_t TestSeed() {
+  const char* seed = getenv("DFLY_TEST_SEED");
+  return seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device()();
+}
+
+// Makes commands on keys of its own, and knows their replies.
+class Model {
+ public:
+  Model(Random* random, std::string prefix) : random_(*random), prefix_(std::move(prefix)) {}
+
+  struct Exchange {
+    std::string request;
+    std::string reply;
+  };
+  Exchange Next() {
+    auto& db = dbs_[db_];
+    auto find = [&](const std::string& key) {
+      const auto it = db.find(key);
+      return it == db.end() ? nullptr : &it->second;
+    };
+    const std::string key = Key();
+    switch (random_.Uniform(14)) {
+      case 0:
+      case 1:
+      case 2: {
+        const std::string value = std::to_string(++last_value_) +
+                                  std::string(random_.OneIn(10) ? random_.Uniform(3000) : 0, '.');
+        db[key] = value;
+        return {Request({"SET", key, value}), "+OK\r\n"};
+      }
+      case 3:
+      case 4:
+      case 5:
+        return {Request({"GET", key}), Bulk(find(key))};
+      case 6: {
+        db[key] += "x";
+        return {"append " + key + " \"x\"\r\n", Integer(db[key].size())};
+      }
+      case 7:
+        return {"PING\r\n", "+PONG\r\n"};
+      case 8: {
+        std::vector<std::string> args{"MGET"};
+        std::string reply;
+        const uint64_t count = 1 + random_.Uniform(4);
+        for (uint64_t i = 0; i < count; ++i) {
+          args.push_back(Key());
+          reply += Bulk(find(args.back()));
+        }
+        return {Request(args), "*" + std::to_string(count) + "\r\n" + reply};
+      }
+      case 9: {
+        std::vector<std::string> args{"MSET"};
+        for (uint64_t i = 1 + random_.Uniform(4); i > 0; --i) {
+          args.push_back(Key());
+          args.push_back(std::to_string(++last_value_));
+          db[args[args.size() - 2]] = args.back();
+        }
+        return {Request(args), "+OK\r\n"};
+      }
+      case 10: {
+        std::vector<std::string> args{"DEL"};
+        size_t gone = 0;
+        for (uint64_t i = 1 + random_.Uniform(3); i > 0; --i) {
+          args.push_back(Key());
+          gone += db.erase(args.back());
+        }
+        return {Request(args), Integer(gone)};
+      }
+      case 11:
+        db_ = static_cast<int>(random_.Uniform(3));
+        return {Request({"SELECT", std::to_string(db_)}), "+OK\r\n"};
+      case 12:
+        return {Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n"};
+      default:
+        return {Request({"EXISTS", key}), Integer(find(key) != nullptr)};
+    }
+  }
+
+ private:
+  std::string Key() { return prefix_ + std::to_string(random_.Uniform(12)); }
+
+  Random& random_;
+  const std::string prefix_;
+  int db_ = 0;
+  uint64_t last_value_ = 0;
+  std::map<int, std::map<std::string, std::string>> dbs_;
+};
+
+struct Param {
+  uint32_t threads;
+  uint32_t shards;
+  bool epoll;
+};
+
+class DispatchTest : public testing::TestWithParam<Param> {
+ protected:
+  void SetUp() override {
+    ASSERT_NE(mkdtemp(directory_), nullptr);
+    StartServer();
+  }
+  void TearDown() override {
+    server_.reset();
+    unlink(path_.c_str());
+    rmdir(directory_);
+  }
+  void StartServer() {
+    ServerOptions options;
+    options.port = 0;
+    path_ = std::string(directory_) + "/s.sock";
+    options.unix_socket = path_;
+    options.threads = GetParam().threads;
+    options.num_shards = GetParam().shards;
+    options.force_epoll = GetParam().epoll;
+    options.add_commands = [](CommandTable* table) {
+      // Closes its own connection, in the middle of its reply.
+      table->Add({.name = "test.close",
+                  .session =
+                      [](Session& session, Args, ReplySink& reply) {
+                        reply.Bulk("gone");
+                        session.connection.CloseNow();
+                        reply.Bulk("gone");
+                      },
+                  .arity = 1});
+    };
+    server_ = std::make_unique<Server>(options);
+    ASSERT_EQ(server_->Start(), "");
+  }
+
+  int Connect() {
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) return fd;
+    close(fd);
+    return -1;
+  }
+  static bool Send(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+    return true;
+  }
+  static std::string Receive(int fd, size_t bytes) {
+    std::string out;
+    char buffer[16384];
+    pollfd entry{fd, POLLIN, 0};
+    while (out.size() < bytes && poll(&entry, 1, 20'000) == 1) {
+      const ssize_t got = read(fd, buffer, std::min(sizeof(buffer), bytes - out.size()));
+      if (got <= 0) break;
+      out.append(buffer, static_cast<size_t>(got));
+    }
+    return out;
+  }
+
+  // Pipelines of random commands until `stop`. Returns what went wrong first, or nothing.
+  // `may_break`: the server may close the connection at any time, which ends it.
+  std::string RunClient(uint64_t seed, int number, const std::atomic<bool>& stop, bool may_break) {
+    Random random(seed + static_cast<uint64_t>(number) * 1000);
+    for (int generation = 0; !stop; ++generation) {
+      Model model(&random, "c" + std::to_string(number) + "g" + std::to_string(generation) + ":");
+      const int fd = Connect();
+      if (fd < 0) return may_break ? "" : "cannot connect";
+      const uint64_t rounds = 1 + random.Uniform(10);
+      for (uint64_t round = 0; round < rounds && !stop; ++round) {
+        std::string requests, replies;
+        for (uint64_t n = random.OneIn(3) ? 1 : 1 + random.Uniform(100); n > 0; --n) {
+          const auto [request, reply] = model.Next();
+          requests += request;
+          replies += reply;
+        }
+        if (round + 1 == rounds && random.OneIn(3)) {  // goes away in the middle
+          Send(fd, requests.substr(0, random.Uniform(requests.size())));
+          break;
+        }
+        if (round + 1 == rounds && random.OneIn(4)) {
+          Send(fd, requests + Request({"GET", "x"}) + Request({"TEST.CLOSE"}) + requests);
+          Receive(fd, SIZE_MAX);
+          break;
+        }
+        std::string_view rest = requests;
+        bool alive = true;
+        while (!rest.empty() && alive) {
+          const size_t bytes =
+              random.OneIn(2) ? rest.size() : std::min(rest.size(), 1 + random.Uniform(200));
+          alive = Send(fd, rest.substr(0, bytes));
+          rest.remove_prefix(bytes);
+        }
+        const std::string got = Receive(fd, replies.size());
+        if (got == replies) continue;
+        close(fd);
+        if (may_break && got == replies.substr(0, got.size())) return "";
+        return "sent " + requests + "\nexpected " + replies + "\ngot " + got;
+      }
+      close(fd);
+    }
+    return "";
+  }
+
+  // Runs `count` clients while `meanwhile` runs on this thread.
+  template <typename Function>
+  void WithClients(int count, bool may_break, Function meanwhile) {
+    const uint64_t seed = TestSeed();
+    SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
+    std::atomic<bool> stop{false};
+    std::vector<std::string> errors(static_cast<size_t>(count));
+    std::vector<std::thread> clients;
+    for (int i = 0; i < count; ++i) {
+      clients.emplace_back(
+          [&, i] { errors[static_cast<size_t>(i)] = RunClient(seed, i, stop, may_break); });
+    }
+    meanwhile();
+    stop = true;
+    for (std::thread& client : clients) client.join();
+    for (const std::string& error : errors) EXPECT_EQ(error, "");
+  }
+
+  // Lets the server's own clock pass.
+  void Pass(uint64_t millis) {
+    server_->pool().at(0)->AwaitFiber("pass", [=] { helio::this_fiber::SleepForMillis(millis); });
+  }
+
+  char directory_[32] = "/tmp/dispatch_test_XXXXXX";
+  std::string path_;
+  std::unique_ptr<Server> server_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Servers, DispatchTest,
+                         testing::Values(Param{1, 1, false}, Param{2, 2, false}, Param{4, 4, false},
+                                         Param{2, 7, false}, Param{1, 1, true}, Param{4, 4, true},
+                                         Param{2, 7, true}),
+                         [](const auto& info) {
+                           return std::to_string(info.param.threads) + "_threads_" +
+                                  std::to_string(info.param.shards) + "_shards_" +
+                                  (info.param.epoll ? "epoll" : "io_uring");
+                         });
+
+TEST_P(DispatchTest, EachReplyIsTheModelsWhateverTheSplitsAndDisconnects) {
+  WithClients(4, false, [&] { Pass(400); });
+}
+
+TEST_P(DispatchTest, AKeysCommandsKeepTheirOrderAmongThoseOfOtherShards) {
+  const int fd = Connect();
+  std::string requests, replies;
+  const std::string one = "1", two = "2", other = "other";
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "k" + std::to_string(i % 5);
+    for (const std::string* value : {&one, &two}) {
+      requests += Request({"SET", key, *value});
+      for (int n = 0; n < 8; ++n) requests += Request({"SET", "o" + std::to_string(n), other});
+      requests += Request({"GET", key});
+      replies += "+OK\r\n";
+      for (int n = 0; n < 8; ++n) replies += "+OK\r\n";
+      replies += Bulk(value);
+    }
+  }
+  ASSERT_TRUE(Send(fd, requests));
+  EXPECT_EQ(Receive(fd, replies.size()), replies);
+  close(fd);
+}
+
+// The fiber's end executes the rest of the input; nothing else happens on the connection.
+TEST_P(DispatchTest, ASingleCommandBehindAnAcrossShardsOneIsAnswered) {
+  const int fd = Connect();
+  const std::string request =
+      Request({"MGET", "a", "b", "c", "d", "e", "f", "g"}) + Request({"GET", "a"});
+  const std::string reply = "*7\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n";
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(Send(fd, request));
+    ASSERT_EQ(Receive(fd, reply.size()), reply) << i;
+  }
+  close(fd);
+}
+
+TEST_P(DispatchTest, AProtocolErrorComesAfterTheReplyOfASingleCommand) {
+  const int fd = Connect();
+  ASSERT_TRUE(Send(fd, Request({"GET", "a"}) + "*x\r\n"));
+  EXPECT_EQ(Receive(fd, SIZE_MAX), "$-1\r\n-ERR Protocol error: invalid multibulk length\r\n");
+  close(fd);
+}
+
+TEST_P(DispatchTest, PausesDelayPipelinesAndLoseNothing) {
+  WithClients(3, false, [&] {
+    for (int i = 0; i < 20; ++i) {
+      server_->AwaitOnWorkers([&](Worker& worker) {
+        worker.Pause(helio::UnixMillis() + (i % 4 == 0 ? 60'000 : 5), i % 2 == 0);
+      });
+      Pass(8);
+      server_->AwaitOnWorkers([](Worker& worker) { worker.Pause(0, false); });
+      Pass(4);
+    }
+  });
+}
+
+TEST_P(DispatchTest, StopEndsInTheMiddleOfPipelines) {
+  for (int i = 0; i < 20; ++i) {
+    WithClients(3, true, [&] {
+      Pass(static_cast<uint64_t>(i));
+      alarm(60);  // it hangs: the signal ends the test
+      server_->Stop();
+      alarm(0);
+    });
+    StartServer();
+  }
+}
+
+// --- Schedules from a seed: five shards and all connections on one thread ---
+
+class ScheduleTest : public testing::Test {
+ protected:
+  static constexpr int kConnections = 3;
+
+  struct Client {
+    int fd = -1;
+    Model model;
+    std::string unsent = {};
+    std::string expected = {};  // of which `got` was checked
+    std::string got = {};
+    bool leaves = false;
+  };
+
+  // Returns what went wrong, or nothing. On the proactor's fiber; everything it does is decided by
+  // the seed.
+  static std::string Run(Server* server, uint64_t seed) {
+    Random random(seed);
+    Worker& worker = *Server::LocalWorker();
+    worker.ReseedSchedule(random.Next());
+    worker.proactor().scheduler().UseRandomOrder(random.Next());
+    std::vector<std::unique_ptr<Client>> clients;
+    std::string error;
+    for (int i = 0; i < kConnections; ++i) {
+      int fds[2];
+      PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+      server->OnAccept(fds[1]);
+      auto client = std::make_unique<Client>(
+          Client{.fd = fds[0],
+                 .model = Model(&random, std::to_string(seed) + ":" + std::to_string(i)),
+                 .leaves = random.OneIn(4)});
+      for (uint64_t n = 1 + random.Uniform(25); n > 0; --n) {
+        auto [request, reply] = client->model.Next();
+        client->unsent += request;
+        client->expected += reply;
+      }
+      clients.push_back(std::move(client));
+    }
+    for (int idle = 0; !clients.empty() && error.empty();) {
+      auto& chosen = clients[random.Uniform(clients.size())];
+      Client& client = *chosen;
+      const size_t before = client.unsent.size() + client.got.size();
+      if (!client.unsent.empty()) {
+        const size_t most = random.OneIn(2) ? client.unsent.size() : 40;
+        const size_t bytes = 1 + random.Uniform(std::min(most, client.unsent.size()));
+        const ssize_t sent = send(client.fd, client.unsent.data(), bytes, MSG_NOSIGNAL);
+        if (sent > 0) client.unsent.erase(0, static_cast<size_t>(sent));
+      }
+      char buffer[4096];
+      const ssize_t got = read(client.fd, buffer, sizeof(buffer));
+      if (got > 0) client.got.append(buffer, static_cast<size_t>(got));
+      if (client.got != client.expected.substr(0, client.got.size())) {
+        error = "expected " + client.expected + "\ngot " + client.got;
+      }
+      // It starves only if all of the loop's turns bring nothing.
+      idle = client.unsent.size() + client.got.size() == before ? idle + 1 : 0;
+      if (idle > 3000) error = "no reply; expected " + client.expected + "\ngot " + client.got;
+      if (client.got.size() == client.expected.size() ||
+          (client.leaves && client.got.size() > client.expected.size() / 2)) {
+        close(client.fd);
+        std::swap(chosen, clients.back());
+        clients.pop_back();
+      }
+      for (uint64_t n = random.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
+    }
+    for (const auto& client : clients) close(client->fd);
+    while (server->connections() > 0 || worker.batches_in_flight() > 0 ||
+           worker.coordinators() > 0) {
+      helio::this_fiber::Yield();
+    }
+    return error;
+  }
+};
+
+// DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
+TEST_F(ScheduleTest, EverySchedulesRepliesAreTheModels) {
+  ServerOptions options;
+  options.port = 0;
+  options.threads = 1;
+  options.num_shards = 5;
+  options.force_epoll = true;  // it tells of ready sockets in an order that depends on nothing else
+  options.all_remote = true;
+  options.schedule_seed = 1;
+  Server server(options);
+  ASSERT_EQ(server.Start(), "");
+  const char* count = getenv("DFLY_TEST_SEEDS");
+#ifdef DFLY_SANITIZED
+  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 2000;
+#else
+  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 10000;
+#endif
+  const bool is_replay = getenv("DFLY_TEST_SEED") != nullptr;
+  const uint64_t first = is_replay ? TestSeed() : 1;
+  std::string error;
+  uint64_t seed = first;
+  server.pool().at(0)->AwaitFiber("schedules", [&] {
+    for (; seed < first + (is_replay ? 1 : most); ++seed) {
+      error = Run(&server, seed);
+      if (!error.empty()) break;
+    }
+  });
+  EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
+}
+
+}  // namespace
+}  // namespace dfly
