@@ -383,7 +383,9 @@ def broken_request(rng):
         at = rng.randrange(len(base))
         kind = rng.randrange(3)
         if kind == 0:
-            base[at] = rng.choice(b"*$:+-\r\n0123456789aA'\" \0\xff")
+            # No NUL: in an inline command redis-server takes it for the end of what it has received
+            # and waits for ever; for us it is a byte like others (docs/differences.md).
+            base[at] = rng.choice(b"*$:+-\r\n0123456789aA'\" \xff")
         elif kind == 1:
             del base[at]
         else:

@@ -41,7 +41,8 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->connection->Flush(); }),
       created_ns_(socket_->proactor()->now_ns()),
-      last_active_ns_(created_ns_) {
+      last_active_ns_(created_ns_),
+      slots_window_(std::min(kFirstSlotsWindow, limits->slots_max)) {
   flush_hook_.connection = this;
 }
 
@@ -133,6 +134,13 @@ void Connection::ExecuteInput() {
   while (stalled_ && can_execute() && has_room()) input_.Consume(Execute(input_.view()));
   AdjustRecv();
   if (is_done() || (input_.empty() && input_.capacity() > 0 && can_release())) FlushSoon();
+}
+
+void Connection::OnRemoteReplies(size_t commands, size_t bytes) {
+  const size_t average = bytes / std::max<size_t>(commands, 1) + 1;
+  const size_t affordable = limits_->reply_bytes_max / 2 / average;
+  const size_t smallest = std::min(kSmallestSlotsWindow, limits_->slots_max);
+  slots_window_ = std::clamp(std::min(slots_window_ * 2, affordable), smallest, limits_->slots_max);
 }
 
 void Connection::OnRepliesReady() {

@@ -104,6 +104,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void set_user_data(void* data) { user_data_ = data; }
   void* user_data() const { return user_data_; }
 
+  // `commands` of this connection have come back from another shard with `bytes` of replies. Call
+  // it with each batch, before OnRepliesReady.
+  void OnRemoteReplies(size_t commands, size_t bytes);
+
   // Replies of a batch have arrived, or something was written out of turn: moves what is complete
   // to the output and sends it at the end of the iteration.
   void OnRepliesReady();
@@ -162,7 +166,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
     return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && !send_pending_;
   }
   bool has_room() const {
-    return replies_.slots() < limits_->slots_max && unsent_bytes() < limits_->reply_bytes_max;
+    return replies_.slots() < slots_window_ && unsent_bytes() < limits_->reply_bytes_max;
   }
 
   // Executes commands of `data` and returns how many bytes they took.
@@ -195,6 +199,12 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t last_active_ns_;
   uint64_t received_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
+  // How many commands may be in flight. Nobody knows how large replies will be that other shards
+  // are about to write, so it begins small, doubles while they are small, and shrinks with their
+  // size.
+  static constexpr size_t kFirstSlotsWindow = 128;
+  static constexpr size_t kSmallestSlotsWindow = 16;
+  size_t slots_window_;
   size_t deferred_ = 0;  // commands that the sink has noted but not run
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen

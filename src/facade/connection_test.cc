@@ -518,7 +518,7 @@ TEST_P(ConnectionTest, InputIsBoundedWhileACommandRuns) {
   EXPECT_TRUE(WaitUntil([&] { return connection_->input_bytes() >= limits_.recv_bytes_max; }));
   OnLoop([] {});
   EXPECT_LT(OnLoop([&] { return connection_->input_bytes(); }),
-            limits_.recv_bytes_max + (4u << 20));
+            limits_.recv_bytes_max + (8u << 20));
   OnLoop([&] { sink_->stall_busy = false; });
   const size_t expected = Bulk("b").size() + 10'000 * Bulk(std::string(1000, 'x')).size();
   EXPECT_EQ(Receive(fd, expected).size(), expected);

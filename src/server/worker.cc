@@ -587,6 +587,7 @@ void Worker::Complete(ShardBatch* batch) {
     return;
   }
   Connection* connection = batch->connection;
+  connection->OnRemoteReplies(batch->size(), batch->bytes.size());
   connection->replies().Complete(batch);
   connection->OnRepliesReady();
 }
