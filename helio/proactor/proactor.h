@@ -6,10 +6,9 @@
 //   1. run the messages that other threads have sent, and the timers that are due
 //   2. run each ready fiber once
 //   3. run the hooks that asked for the iteration's end (connections send their replies here), and
-//   wake the threads
-//      that messages were sent to lazily
+//      wake the threads that messages were sent to lazily
 //   4. hand all queued operations to the kernel in one call, sleeping in it if there is nothing
-//   left to do
+//      left to do
 //   5. run the completions (data that arrived, sends that ended)
 //
 // Steps 1, 3 and 5 run on the loop's own stack and must not suspend ("briefs"); fibers may.

@@ -10,9 +10,8 @@
 //   * A SCAN cursor is a position. It needs no knowledge of the table's shape and survives splits,
 //     growth and merges: everything with a smaller position has been seen.
 //   * A segment may have any number of buckets, so it grows in steps of about a fifth, and splits
-//   in
-//     two only when it is large. With plain splits all segments of a uniform hash split at the same
-//     time, and the table is half empty afterwards; here the load stays between 0.77 and 0.93.
+//     in two only when it is large. With plain splits all segments of a uniform hash split at the
+//     same time, and the table is half empty afterwards; here the load stays between 0.77 and 0.93.
 //   * A snapshot can walk by position, too.
 //
 // An entry is in its home bucket, in the next one (as a guest), or in one of the stash buckets at

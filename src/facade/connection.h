@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client's connection: bytes in, commands out, replies in order, bytes out.
 //
-//   socket --OnRecv--> [input_] --parser--> CommandSink::OnCommand --> ReplyQueue --> output_ -->
-//   socket
+//   socket -OnRecv-> [input_] -parser-> CommandSink::OnCommand -> ReplyQueue -> output_ -> socket
 //
 // Data is parsed in the receive buffer itself, as a brief of the loop: as long as commands are
 // taken at once there is no fiber and no copy. Input is kept (and copied into input_) only when a
@@ -10,7 +9,7 @@
 //   - a command that needs a fiber of its own runs (busy),
 //   - a command must wait for the replies of those before it (barrier),
 //   - too many replies are pending (back-pressure).
-// Meanwhile at most recv_buffer_limit more bytes are read; then the client has to wait.
+// Meanwhile at most recv_bytes_max more bytes are read; then the client has to wait.
 //
 // Replies are sent at the end of the loop's iteration. An idle connection owns no buffer, no stack
 // and no fiber.
@@ -78,8 +77,8 @@ struct ConnectionLimits {
   RequestParser::Limits parser;
   size_t slots_max = 32 * 1024;        // commands in flight
   size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent
-  size_t recv_bytes_max =
-      1 << 20;  // input that cannot be executed yet, besides the one incomplete command
+  size_t recv_bytes_max = 1 << 20;     // input that cannot be executed yet, but for an incomplete
+                                       // command
   size_t command_bytes_max = 1 << 30;  // of a command that is not complete yet; more is cut off
 };
 

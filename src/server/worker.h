@@ -3,16 +3,16 @@
 // for its shards.
 //
 // The life of a command (docs/architecture.md tells it with the files):
-//   OnCommand      looks it up, finds its shard, starts to fetch the bucket into the cache, and
-//   only notes it RunNoted       runs what was noted, in order: local ones at once, into the
-//   output; remote ones go into a batch for
-//                  their shard and take a slot
+//   OnCommand      looks it up, finds its shard, and only notes it
+//   RunNoted       runs what was noted, in order, after fetching all their buckets into the cache:
+//                  local ones at once, into the output; remote ones go into a batch for their shard
+//                  and take a slot
 //   OnInputPause   sends the batches, one message for each shard. A connection's only command stays
-//   noted, so that the
-//                  look-ups of many connections wait for memory together; it is run before the
-//                  iteration ends
+//                  noted, so that the look-ups of many connections wait for memory together; it is
+//                  run before the iteration ends
 //   RunArrived     on the shard's thread: runs the commands of the batches that have come, and
-//   sends them back OnBatchBack    on the connection's thread: its replies are complete
+//                  sends them back
+//   OnBatchBack    on the connection's thread: its replies are complete
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
