@@ -136,8 +136,10 @@ void Connection::ExecuteInput() {
   if (is_done() || (input_.empty() && input_.capacity() > 0 && can_release())) FlushSoon();
 }
 
-void Connection::OnRemoteReplies(size_t commands, size_t bytes) {
-  const size_t average = bytes / std::max<size_t>(commands, 1) + 1;
+void Connection::OnRemoteReplies(size_t commands, size_t arg_bytes, size_t reply_bytes) {
+  DCHECK_GE(in_flight_arg_bytes_, arg_bytes);
+  in_flight_arg_bytes_ -= arg_bytes;
+  const size_t average = reply_bytes / std::max<size_t>(commands, 1) + 1;
   const size_t affordable = limits_->reply_bytes_max / 2 / average;
   const size_t smallest = std::min(kSmallestSlotsWindow, limits_->slots_max);
   slots_window_ = std::clamp(std::min(slots_window_ * 2, affordable), smallest, limits_->slots_max);

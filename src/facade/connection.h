@@ -76,7 +76,7 @@ class BufferPool {
 struct ConnectionLimits {
   RequestParser::Limits parser;
   size_t slots_max = 32 * 1024;        // commands in flight
-  size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent
+  size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent, and arguments in flight
   size_t recv_bytes_max = 1 << 20;     // input that cannot be executed yet, but for an incomplete
                                        // command
   size_t command_bytes_max = 1 << 30;  // of a command that is not complete yet; more is cut off
@@ -103,9 +103,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void set_user_data(void* data) { user_data_ = data; }
   void* user_data() const { return user_data_; }
 
-  // `commands` of this connection have come back from another shard with `bytes` of replies. Call
-  // it with each batch, before OnRepliesReady.
-  void OnRemoteReplies(size_t commands, size_t bytes);
+  // A batch of this connection's commands leaves for another shard with copies of `arg_bytes`.
+  void OnRemoteSent(size_t arg_bytes) { in_flight_arg_bytes_ += arg_bytes; }
+  // It has come back: `commands` with `reply_bytes` of replies. Call it before OnRepliesReady.
+  void OnRemoteReplies(size_t commands, size_t arg_bytes, size_t reply_bytes);
 
   // Replies of a batch have arrived, or something was written out of turn: moves what is complete
   // to the output and sends it at the end of the iteration.
@@ -165,7 +166,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
     return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && !send_pending_;
   }
   bool has_room() const {
-    return replies_.slots() < slots_window_ && unsent_bytes() < limits_->reply_bytes_max;
+    return replies_.slots() < slots_window_ &&
+           unsent_bytes() + in_flight_arg_bytes_ < limits_->reply_bytes_max;
   }
 
   // Executes commands of `data` and returns how many bytes they took.
@@ -204,7 +206,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   static constexpr size_t kFirstSlotsWindow = 128;
   static constexpr size_t kSmallestSlotsWindow = 16;
   size_t slots_window_;
-  size_t deferred_ = 0;  // commands that the sink has noted but not run
+  size_t in_flight_arg_bytes_ = 0;  // in batches that other shards have
+  size_t deferred_ = 0;             // commands that the sink has noted but not run
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;

@@ -62,7 +62,8 @@ DEFINE_uint32(pipeline_commands_max, 32768,
               "Commands of one connection whose replies are pending; past that it is not read from "
               "until some are sent.");
 DEFINE_string(pipeline_reply_bytes_max, "128mb",
-              "Bytes of replies that one connection has not taken; past that it is not read from. "
+              "Bytes of replies that one connection has not taken, and of its commands that other "
+              "threads still have; past that it is not read from. "
               "Clients that do not read can use so much memory each.");
 DEFINE_string(pipeline_input_bytes_max, "1mb",
               "Bytes of requests that one connection sent ahead while they cannot be executed; "

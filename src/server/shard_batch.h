@@ -34,6 +34,7 @@ class ShardBatch : public PendingReplies, public helio::Message {
   void Start(Worker* home, Connection* connection, ShardId shard, const Session& session);
   void Add(const Command* command, Args args, uint64_t hash, bool drop_reply);
   size_t size() const { return entries_.size(); }
+  size_t arg_bytes() const { return arg_bytes_.size(); }
   void Recycle();
 
   // On the shard's thread.

@@ -505,6 +505,7 @@ void Worker::SendBatches() {
   for (ShardId shard : open_shards_) {
     ShardBatch* batch = std::exchange(open_batches_[shard], nullptr);
     ++stats_.batches;
+    batch->connection->OnRemoteSent(batch->arg_bytes());
     ++batches_in_flight_;
     batch->run = [](helio::Message* message) {
       auto* arrived = static_cast<ShardBatch*>(message);
@@ -587,7 +588,7 @@ void Worker::Complete(ShardBatch* batch) {
     return;
   }
   Connection* connection = batch->connection;
-  connection->OnRemoteReplies(batch->size(), batch->bytes.size());
+  connection->OnRemoteReplies(batch->size(), batch->arg_bytes(), batch->bytes.size());
   connection->replies().Complete(batch);
   connection->OnRepliesReady();
 }
