@@ -170,7 +170,7 @@ class Scheduler {
   void Suspend(FiberState::Status status);
   void FiberMain(FiberState* fiber);
 
-  // A first-in first-out queue of fibers that reuses its memory; RemoveAt serves the random policy.
+  // A first-in first-out queue of fibers that reuses its memory; TakeAt serves the random policy.
   class ReadyQueue {
    public:
     bool empty() const { return head_ == items_.size(); }

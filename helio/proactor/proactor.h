@@ -60,8 +60,8 @@ class Proactor {
     uint32_t index = 0;
     bool force_epoll = false;
     // The threads share cores. Before it sleeps, a loop then lets the others run once: often they
-    // have something for it by then, which saves a sleep here and a wake-up there. (8 % of the
-    // server's CPU with 4 threads on one core.)
+    // have something for it by then, which saves a sleep here and a wake-up there. (2 to 6 % of the
+    // CPU with 4 threads on one core: docs/benchmarks.md.)
     bool shares_core = false;
   };
 

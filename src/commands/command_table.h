@@ -42,8 +42,7 @@ enum CommandFlag : uint32_t {
   kSkipSlowlog = 1 << 13,
   kAllowBusy = 1 << 14,
   kMovableKeys = 1 << 15,
-  kBarrier = 1 << 16,   // ours: waits for the replies of the connection's earlier commands
-  kSentinel = 1 << 17,  // ours: shown nowhere; the row answers an error that says what is missing
+  kBarrier = 1 << 16,  // ours: waits for the replies of the connection's earlier commands
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,

@@ -10,7 +10,7 @@
 //
 //   void Append(ShardContext& cx, ...) {
 //     auto value = cx.FindOrCreate(key, ValueType::kString);
-//     if (value.is_wrong_type()) return reply.Error(kWrongTypeError);
+//     if (value.is_wrong_type()) return reply.Error(kErrWrongType);
 //     value->Append(text);
 //     cx.Changed(key, "append");
 //   }
@@ -31,9 +31,6 @@
 #include "helio/base/logging.h"
 
 namespace dfly {
-
-inline constexpr std::string_view kWrongTypeError =
-    "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 // A value that was looked up: found, absent, or of another type than asked for. True when found.
 template <typename Value>
