@@ -8,6 +8,15 @@
 #include <cerrno>
 
 namespace helio {
+namespace {
+
+bool IsUnixSocket(int fd) {
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+}
+
+}  // namespace
 
 UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
     : Socket(proactor, fd, handler),
@@ -17,12 +26,19 @@ UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
       send_op_([](UringOp* op, int result, uint32_t) {
         static_cast<Op*>(op)->socket->OnSendCompletion(result);
       }),
+      cancel_op_([](UringOp* op, int, uint32_t) {
+        UringSocket* const socket = static_cast<Op*>(op)->socket;
+        socket->cancel_armed_ = false;
+        if (socket->closing_) socket->FinishCloseIfIdle();
+      }),
       hangup_op_([](UringOp* op, int result, uint32_t) {
         static_cast<Op*>(op)->socket->OnHangup(result);
       }),
       close_hook_(
-          [](LoopHook* hook) { static_cast<CloseHook*>(hook)->socket->FinishCloseIfIdle(); }) {
-  recv_op_.socket = send_op_.socket = hangup_op_.socket = close_hook_.socket = this;
+          [](LoopHook* hook) { static_cast<CloseHook*>(hook)->socket->FinishCloseIfIdle(); }),
+      may_lose_end_(proactor->has_multishot_recv() && IsUnixSocket(fd)) {
+  recv_op_.socket = send_op_.socket = cancel_op_.socket = hangup_op_.socket = this;
+  close_hook_.socket = this;
 }
 
 UringSocket::~UringSocket() { DCHECK(closed_); }
@@ -30,16 +46,22 @@ UringSocket::~UringSocket() { DCHECK(closed_); }
 void UringSocket::StartRecv() {
   recv_wanted_ = true;
   if (!recv_armed_ && !recv_ended_ && !closing_) ArmRecv();
+  if (may_lose_end_) ArmHangupPoll();
 }
 
 void UringSocket::StopRecv() {
   if (!recv_wanted_) return;
   recv_wanted_ = false;
   ArmHangupPoll();
-  if (!recv_armed_) return;
+  if (recv_armed_) CancelRecv();
+}
+
+void UringSocket::CancelRecv() {
+  if (cancel_armed_) return;
+  cancel_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
   io_uring_prep_cancel64(sqe, reinterpret_cast<uint64_t>(&recv_op_), 0);
-  io_uring_sqe_set_data(sqe, nullptr);
+  io_uring_sqe_set_data(sqe, &cancel_op_);
 }
 
 void UringSocket::ArmRecv() {
@@ -59,7 +81,8 @@ void UringSocket::ArmHangupPoll() {
   if (hangup_armed_ || recv_ended_ || closing_) return;
   hangup_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
-  io_uring_prep_poll_add(sqe, fd_, 0);  // errors and hang-ups are always told
+  // Errors and hang-ups are always told.
+  io_uring_prep_poll_add(sqe, fd_, may_lose_end_ ? POLLRDHUP : 0);
   io_uring_sqe_set_data(sqe, &hangup_op_);
 }
 
@@ -71,9 +94,14 @@ void UringSocket::OnHangup(int result) {
   }
   // io_uring also tells that the peer has shut down its side (EPOLLRDHUP). That is no reset: what
   // it sent before is still to be read, and then the end of it.
+  if (recv_armed_) {
+    // A receive that is armed tells it by itself, after the data that came before it; unless it has
+    // lost it. A new one begins with a look at the socket.
+    if (may_lose_end_) CancelRecv();
+    return;
+  }
   if (result > 0 && (result & (POLLERR | POLLHUP | POLLNVAL)) == 0) return;
-  // A receive that is armed tells it by itself, after the data that came before it.
-  if (result < 0 || recv_armed_ || recv_ended_) return;
+  if (result < 0 || recv_ended_) return;
   recv_ended_ = true;
   handler_->OnRecvEnd(ECONNRESET);
 }
@@ -91,7 +119,12 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
     FinishCloseIfIdle();
     return;
   }
-  if (recv_armed_) return;
+  if (recv_armed_) {
+    // Kernels were seen whose cancellation misses a receive that is just being tried again.
+    // (https://github.com/axboe/liburing/issues/1375)
+    if (!recv_wanted_) CancelRecv();
+    return;
+  }
   // ENOBUFS: all buffers were in use; they are back before this is submitted. ECANCELED: StopRecv.
   const bool go_on = result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR;
   if (go_on) {
@@ -159,7 +192,7 @@ void UringSocket::Close() {
 }
 
 void UringSocket::FinishCloseIfIdle() {
-  if (recv_armed_ || send_armed_ || hangup_armed_ || closed_) return;
+  if (recv_armed_ || send_armed_ || cancel_armed_ || hangup_armed_ || closed_) return;
   if (close_hook_.queued) return;  // Close() was called in this iteration: the hook comes back here
   closed_ = true;
   close(fd_);

@@ -169,19 +169,27 @@ void UringProactor::Poll(uint64_t timeout_ns) {
 }
 
 void UringProactor::RunCompletions() {
-  // What completions add to the queue is run in this call too, but not without end: timers and
-  // messages wait.
-  io_uring_cqe* cqe;
-  for (unsigned count = 0; count < 2 * kCompletionEntries && io_uring_peek_cqe(&ring_, &cqe) == 0;
-       ++count) {
-    auto* op = reinterpret_cast<UringOp*>(cqe->user_data);
-    const int result = cqe->res;
-    const uint32_t flags = cqe->flags;
-    // The entry goes back first: `complete` may have to submit, and the kernel refuses that while
-    // the queue is full.
-    io_uring_cqe_seen(&ring_, cqe);
-    ++stats_.completions;
-    if (op != nullptr) op->complete(op, result, flags);
+  // What arrives meanwhile is taken too: the more an iteration has, the less each costs. But not
+  // without end, for timers and messages wait; and not by io_uring_peek_cqe, which enters the kernel
+  // without submitting: a socket with a long stream then fills the queue again and again, and the
+  // cancellation of its receive is never seen.
+  constexpr int kRoundsMax = 8;
+  for (int round = 1;; ++round) {
+    io_uring_cqe* cqe;
+    unsigned head;
+    io_uring_for_each_cqe(&ring_, head, cqe) {
+      auto* op = reinterpret_cast<UringOp*>(cqe->user_data);
+      const int result = cqe->res;
+      const uint32_t flags = cqe->flags;
+      // The entry goes back first: `complete` may have to submit, and the kernel refuses that while
+      // the queue is full.
+      io_uring_cq_advance(&ring_, 1);
+      ++stats_.completions;
+      if (op != nullptr) op->complete(op, result, flags);
+    }
+    if (round == kRoundsMax) break;
+    if ((*ring_.sq.kflags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) == 0) break;
+    if (io_uring_submit_and_get_events(&ring_) < 0) break;  // the next Poll tells
   }
 }
 

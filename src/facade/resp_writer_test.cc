@@ -62,7 +62,7 @@ TEST(RespWriterTest, NewTypesFallBackInResp2) {
 
 TEST(RespWriterTest, LineBreaksCannotForgeAReply) {
   ExpectBytes("-ERR a  +OK\r\n+x y\r\n", "-ERR a  +OK\r\n+x y\r\n", [](ReplySink& r) {
-    r.Error("ERR a\r\n+OK");
+    r.Error("ERR a\r\n+OK\r\n\n");
     r.Status("x\ny");
   });
 }
