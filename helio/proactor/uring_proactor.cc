@@ -171,8 +171,8 @@ void UringProactor::Poll(uint64_t timeout_ns) {
 void UringProactor::RunCompletions() {
   // What arrives meanwhile is taken too: the more an iteration has, the less each costs. But not
   // without end, for timers and messages wait; and not by io_uring_peek_cqe, which enters the
-  // kernel without submitting: a socket with a long stream then fills the queue again and again, and
-  // the cancellation of its receive is never seen.
+  // kernel without submitting: a socket with a long stream then fills the queue again and again,
+  // and the cancellation of its receive is never seen.
   constexpr int kRoundsMax = 8;
   for (int round = 1;; ++round) {
     io_uring_cqe* cqe;
