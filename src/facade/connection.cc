@@ -41,8 +41,7 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->connection->Flush(); }),
       created_ns_(socket_->proactor()->now_ns()),
-      last_active_ns_(created_ns_),
-      slots_window_(std::min(kFirstSlotsWindow, limits->slots_max)) {
+      last_active_ns_(created_ns_) {
   flush_hook_.connection = this;
 }
 
@@ -136,13 +135,16 @@ void Connection::ExecuteInput() {
   if (is_done() || (input_.empty() && input_.capacity() > 0 && can_release())) FlushSoon();
 }
 
-void Connection::OnRemoteReplies(size_t commands, size_t arg_bytes, size_t reply_bytes) {
+void Connection::OnRemoteReplies(size_t reply_bytes) {
+  const size_t affordable = limits_->reply_bytes_max / 2 / (reply_bytes + 1);
+  batches_window_ =
+      std::clamp<size_t>(std::min(batches_window_ * 2, affordable), 1, kBatchesWindowMax);
+}
+
+void Connection::OnRemoteDone(size_t arg_bytes) {
   DCHECK_GE(in_flight_arg_bytes_, arg_bytes);
   in_flight_arg_bytes_ -= arg_bytes;
-  const size_t average = reply_bytes / std::max<size_t>(commands, 1) + 1;
-  const size_t affordable = limits_->reply_bytes_max / 2 / average;
-  const size_t smallest = std::min(kSmallestSlotsWindow, limits_->slots_max);
-  slots_window_ = std::clamp(std::min(slots_window_ * 2, affordable), smallest, limits_->slots_max);
+  --in_flight_batches_;
 }
 
 void Connection::OnRepliesReady() {
@@ -225,6 +227,7 @@ void Connection::Flush() {
         return;
     }
   }
+  if (wants_room_) sink_->OnRoom(this);
   // What waited for room to reply goes on.
   if (stalled_) {
     ExecuteInput();
@@ -247,7 +250,7 @@ void Connection::OnSent(int error) {
   sent_bytes_ += sending_.size();
   last_active_ns_ = socket_->proactor()->now_ns();  // a slow reader is not idle
   sending_.Clear();
-  if (output_.empty() && !stalled_ && !is_done()) {
+  if (output_.empty() && !stalled_ && !wants_room_ && !is_done()) {
     AdjustRecv();
     ReleaseIfIdle();
   } else {

@@ -50,6 +50,8 @@ class CommandSink {
   // The client does not speak the protocol. Runs what was noted, and only then the error is written
   // and the connection closed.
   virtual void OnProtocolError(Connection* connection, std::string_view error) = 0;
+  // For a connection with set_wants_room: all replies that could be sent are sent.
+  virtual void OnRoom(Connection* connection) = 0;
   // The last call for this connection.
   virtual void OnClosed(Connection* connection) = 0;
 
@@ -80,6 +82,9 @@ struct ConnectionLimits {
   size_t recv_bytes_max = 1 << 20;     // input that cannot be executed yet, but for an incomplete
                                        // command
   size_t command_bytes_max = 1 << 30;  // of a command that is not complete yet; more is cut off
+
+  // Replies of one batch from another shard; the rest of its commands waits.
+  size_t batch_reply_bytes_max() const { return reply_bytes_max / 256; }
 };
 
 // Owner:    its proactor; every call is on that thread.
@@ -104,9 +109,16 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void* user_data() const { return user_data_; }
 
   // A batch of this connection's commands leaves for another shard with copies of `arg_bytes`.
-  void OnRemoteSent(size_t arg_bytes) { in_flight_arg_bytes_ += arg_bytes; }
-  // It has come back: `commands` with `reply_bytes` of replies. Call it before OnRepliesReady.
-  void OnRemoteReplies(size_t commands, size_t arg_bytes, size_t reply_bytes);
+  void OnRemoteSent(size_t arg_bytes) {
+    ++in_flight_batches_;
+    in_flight_arg_bytes_ += arg_bytes;
+  }
+  // It, or the next part of it, has come back with `reply_bytes` of replies; and all of it has.
+  // Call them before OnRepliesReady.
+  void OnRemoteReplies(size_t reply_bytes);
+  void OnRemoteDone(size_t arg_bytes);
+  // Replies were held back; the sink wants to be called when others could come.
+  void set_wants_room(bool wants) { wants_room_ = wants; }
 
   // Replies of a batch have arrived, or something was written out of turn: moves what is complete
   // to the output and sends it at the end of the iteration.
@@ -166,7 +178,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
     return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && !send_pending_;
   }
   bool has_room() const {
-    return replies_.slots() < slots_window_ &&
+    return replies_.slots() < limits_->slots_max && in_flight_batches_ < batches_window_ &&
            unsent_bytes() + in_flight_arg_bytes_ < limits_->reply_bytes_max;
   }
 
@@ -200,19 +212,20 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t last_active_ns_;
   uint64_t received_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
-  // How many commands may be in flight. Nobody knows how large replies will be that other shards
-  // are about to write, so it begins small, doubles while they are small, and shrinks with their
-  // size.
-  static constexpr size_t kFirstSlotsWindow = 128;
-  static constexpr size_t kSmallestSlotsWindow = 16;
-  size_t slots_window_;
-  size_t in_flight_arg_bytes_ = 0;  // in batches that other shards have
-  size_t deferred_ = 0;             // commands that the sink has noted but not run
+  // How many batches other shards may have at a time: fewer while their replies are large. Each of
+  // them comes back when its replies exceed batch_reply_bytes_max(); together that is a half of
+  // reply_bytes_max and one reply for each.
+  static constexpr size_t kBatchesWindowMax = 128;
+  size_t batches_window_ = kBatchesWindowMax;
+  size_t in_flight_batches_ = 0;
+  size_t in_flight_arg_bytes_ = 0;
+  size_t deferred_ = 0;  // commands that the sink has noted but not run
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;
   bool receiving_ = false;
   bool send_pending_ = false;
+  bool wants_room_ = false;
   bool busy_ = false;
   bool barrier_ = false;
   bool held_ = false;

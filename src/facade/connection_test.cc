@@ -124,6 +124,7 @@ class ScriptedSink final : public CommandSink {
     RunNoted(connection);
     SendBatches();
   }
+  void OnRoom(Connection*) override {}
   void OnClosed(Connection* connection) override {
     connections.erase(connection->id());
     --alive;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/reply_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dfly {
@@ -16,8 +17,14 @@ void PendingReplies::Recycle() {
   } else {
     ends.clear();
   }
-  promised = taken = 0;
+  promised = taken = part_begin = back = 0;
   complete = abandoned = false;
+}
+
+void PendingReplies::BeginPart() {
+  part_begin = back;
+  bytes.Clear();
+  ends.clear();
 }
 
 ReplyQueue::Item& ReplyQueue::PushItem() {
@@ -63,12 +70,18 @@ void ReplyQueue::AddRemote(PendingReplies* batch) {
 }
 
 void ReplyQueue::Complete(PendingReplies* batch) {
+  CompletePart(batch);
+  // One reply too few or too many, and every later client command gets somebody else's answer.
+  CHECK_EQ(batch->back, batch->promised);
+  batch->complete = true;
+}
+
+void ReplyQueue::CompletePart(PendingReplies* batch) {
   DCHECK(!batch->abandoned);
   DCHECK(!batch->complete);
-  // One reply too few or too many, and every later client command gets somebody else's answer.
-  CHECK_EQ(batch->ends.size(), batch->promised);
+  batch->back = batch->part_begin + batch->ends.size();
+  CHECK_LE(batch->back, batch->promised);
   CHECK_EQ(batch->ends.empty() ? 0 : batch->ends.back(), batch->bytes.size());
-  batch->complete = true;
   batch_bytes_ += batch->bytes.size();
 }
 
@@ -97,14 +110,20 @@ size_t ReplyQueue::Advance() {
     }
 
     PendingReplies* const batch = item.batch;
-    if (!batch->complete) break;
-    const size_t begin = batch->taken == 0 ? 0 : batch->ends[batch->taken - 1];
-    batch->taken += item.count;
-    CHECK_LE(batch->taken, batch->ends.size());
-    const size_t bytes = batch->ends[batch->taken - 1] - begin;
+    const size_t count = std::min(item.count, batch->back - batch->taken);
+    if (count == 0) break;
+    const size_t first = batch->taken - batch->part_begin;
+    const size_t begin = first == 0 ? 0 : batch->ends[first - 1];
+    const size_t bytes = batch->ends[first + count - 1] - begin;
+    batch->taken += count;
     Move(&batch->bytes, begin, bytes);
     batch_bytes_ -= bytes;
     moved += bytes;
+    if (count < item.count) {
+      At(0).count -= count;
+      slots_ -= count;
+      break;
+    }
     PopItem();
     if (batch->taken == batch->promised) release_(batch);
   }

@@ -34,11 +34,13 @@ namespace dfly {
 // ReplyQueue::Complete().
 struct PendingReplies {
   // The remote thread writes the replies into `bytes` in the order of the commands, and after each
-  // calls EndReply(). A reply may be empty (CLIENT REPLY OFF).
+  // calls EndReply(). A reply may be empty (CLIENT REPLY OFF). It may stop in the middle and send
+  // back a part; once that has been taken and BeginPart() called, it writes the next one.
   helio::IoBuf bytes;
   std::vector<size_t> ends;  // where each reply ends in `bytes`
 
   void EndReply() { ends.push_back(bytes.size()); }
+  void BeginPart();
 
   // Makes it as new, for a pool. Keeps memory, but no more than kBytesKept bytes of replies.
   void Recycle();
@@ -47,7 +49,9 @@ struct PendingReplies {
   // The rest belongs to the connection's thread and its ReplyQueue.
   size_t promised = 0;     // slots in the queue so far
   size_t taken = 0;        // replies that moved to the output
-  bool complete = false;   // back from the other thread
+  size_t part_begin = 0;   // the first reply of `ends`
+  size_t back = 0;         // replies that have come back from the other thread
+  bool complete = false;   // all of them have
   bool abandoned = false;  // the queue no longer knows it
 };
 
@@ -89,6 +93,12 @@ class ReplyQueue {
   // The other thread is done with `batch`. Call Advance() next, once for any number of batches.
   // REQUIRES: !batch->abandoned, and a reply for each slot.
   void Complete(PendingReplies* batch);
+  // It has sent back the first replies only. It may go on with the others once waits_for(batch).
+  void CompletePart(PendingReplies* batch);
+  // Nothing is left before the replies of `batch` that have yet to come.
+  bool waits_for(const PendingReplies* batch) const {
+    return items_count_ > 0 && At(0).batch == batch && batch->taken == batch->back;
+  }
 
   // Moves complete replies from the head to the output, in order. Returns how many bytes moved.
   size_t Advance();
@@ -101,7 +111,7 @@ class ReplyQueue {
 
   bool empty() const { return items_count_ == 0; }
   size_t slots() const { return slots_; }  // replies that wait for their turn, complete or not
-  // Reply bytes that wait for earlier ones. Bytes in batches count from Complete() on.
+  // Reply bytes that wait for earlier ones. Bytes in batches count when they are back.
   size_t pending_bytes() const { return side_.size() + batch_bytes_; }
   size_t memory_used() const { return ring_.capacity() * sizeof(Item) + side_.capacity(); }
 
@@ -130,7 +140,7 @@ class ReplyQueue {
   size_t items_count_ = 0;
   size_t slots_ = 0;          // == sum of Item::count
   size_t side_in_slots_ = 0;  // == sum of Item::bytes; what follows in side_ is the open reply
-  size_t batch_bytes_ = 0;    // bytes of complete batches that were not yet taken
+  size_t batch_bytes_ = 0;    // bytes that came back in batches and were not yet taken
   bool local_open_ = false;
   bool local_in_side_ = false;
 };

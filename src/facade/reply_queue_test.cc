@@ -81,6 +81,28 @@ TEST_F(ReplyQueueTest, AReplyThatIsBeingWrittenStaysBehindWhatAdvances) {
   EXPECT_EQ(output_.view(), "123three");
 }
 
+TEST_F(ReplyQueueTest, ABatchThatComesBackInPartsIsTakenInParts) {
+  PendingReplies batch;
+  queue_.AddRemote(&batch);
+  queue_.AddRemote(&batch);
+  Local("3");
+  queue_.AddRemote(&batch);
+  batch.bytes.Append("1");
+  batch.EndReply();
+  queue_.CompletePart(&batch);
+  EXPECT_FALSE(queue_.waits_for(&batch));
+  EXPECT_EQ(queue_.pending_bytes(), 2u);
+  EXPECT_EQ(queue_.Advance(), 1u);
+  EXPECT_EQ(queue_.slots(), 3u);
+  EXPECT_TRUE(queue_.waits_for(&batch));
+  batch.BeginPart();
+  Fill(&batch, {"2", "4"});
+  EXPECT_EQ(queue_.Advance(), 3u);
+  EXPECT_EQ(output_.view(), "1234");
+  EXPECT_EQ(released_, (std::vector<PendingReplies*>{&batch}));
+  EXPECT_EQ(queue_.pending_bytes(), 0u);
+}
+
 TEST_F(ReplyQueueTest, EmptyRepliesTakeNoBytes) {
   PendingReplies batch;
   queue_.AddRemote(&batch);
@@ -147,11 +169,13 @@ TEST(ReplyQueueModelTest, RandomTrafficKeepsTheOrder) {
     Random random(seed);
     struct Batch : PendingReplies {
       std::vector<std::string> replies;
+      size_t written = 0;
       bool freed = false;
     };
     std::deque<std::unique_ptr<Batch>> batches;  // all ever made
     std::vector<Batch*> filling(4, nullptr);
     std::vector<Batch*> away;
+    std::vector<Batch*> cut;  // back with a part of their replies
     IoBuf output;
     std::string sent, expected;
     auto free_batch = [](PendingReplies* batch) {
@@ -164,11 +188,26 @@ TEST(ReplyQueueModelTest, RandomTrafficKeepsTheOrder) {
       auto come_back = [&](size_t i) {
         Batch* batch = away[i];
         away.erase(away.begin() + static_cast<ptrdiff_t>(i));
-        for (const std::string& reply : batch->replies) {
-          batch->bytes.Append(reply);
+        const size_t left = batch->replies.size() - batch->written;
+        for (size_t n = random.OneIn(2) ? left : random.Uniform(left + 1); n > 0; n--) {
+          batch->bytes.Append(batch->replies[batch->written++]);
           batch->EndReply();
         }
-        queue.Complete(batch);
+        if (batch->written == batch->replies.size()) {
+          queue.Complete(batch);
+        } else {
+          queue.CompletePart(batch);
+          cut.push_back(batch);
+        }
+      };
+      auto go_on = [&] {
+        for (size_t i = 0; i < cut.size(); i++) {
+          if (!queue.waits_for(cut[i])) continue;
+          cut[i]->BeginPart();
+          away.push_back(cut[i]);
+          cut.erase(cut.begin() + static_cast<ptrdiff_t>(i));
+          return;
+        }
       };
       const int steps = 500;
       for (int step = 0; step < steps; step++) {
@@ -201,6 +240,7 @@ TEST(ReplyQueueModelTest, RandomTrafficKeepsTheOrder) {
           default:
             if (!away.empty()) come_back(random.Uniform(away.size()));
             if (random.OneIn(2)) queue.Advance();
+            if (random.OneIn(2)) go_on();
             if (random.OneIn(2)) {
               sent += output.view();
               output.Clear();
@@ -213,8 +253,11 @@ TEST(ReplyQueueModelTest, RandomTrafficKeepsTheOrder) {
         for (Batch*& batch : filling) {
           if (batch != nullptr) away.push_back(std::exchange(batch, nullptr));
         }
-        while (!away.empty()) come_back(random.Uniform(away.size()));
-        queue.Advance();
+        while (!away.empty()) {
+          come_back(random.Uniform(away.size()));
+          queue.Advance();
+          go_on();
+        }
         EXPECT_TRUE(queue.empty());
         EXPECT_EQ(queue.slots(), 0u);
         EXPECT_EQ(queue.pending_bytes(), 0u);

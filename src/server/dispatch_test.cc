@@ -153,6 +153,7 @@ class DispatchTest : public testing::TestWithParam<Param> {
     options.threads = GetParam().threads;
     options.num_shards = GetParam().shards;
     options.force_epoll = GetParam().epoll;
+    options.limits.reply_bytes_max = kReplyBytesMax;
     options.add_commands = [](CommandTable* table) {
       // Closes its own connection, in the middle of its reply.
       table->Add({.name = "test.close",
@@ -167,6 +168,8 @@ class DispatchTest : public testing::TestWithParam<Param> {
     server_ = std::make_unique<Server>(options);
     ASSERT_EQ(server_->Start(), "");
   }
+
+  static constexpr size_t kReplyBytesMax = 1'000'000;
 
   int Connect() {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -336,6 +339,47 @@ TEST_P(DispatchTest, PausesDelayPipelinesAndLoseNothing) {
   });
 }
 
+// Nothing tells how large the replies of other shards will be: small ones raise the expectation.
+TEST_P(DispatchTest, LongRepliesOfAnyShardWaitForAClientThatDoesNotRead) {
+  constexpr int kKeys = 20;
+  constexpr size_t kValueSize = 50'000;
+  const int writer = Connect();
+  for (int i = 0; i < kKeys; ++i) {
+    const std::string value(kValueSize, static_cast<char>('a' + i));
+    ASSERT_TRUE(Send(writer, Request({"SET", "k" + std::to_string(i), value})));
+    ASSERT_EQ(Receive(writer, 5), "+OK\r\n");
+  }
+  close(writer);
+  std::string requests, replies;
+  for (int i = 0; i < 1000; ++i) {
+    const bool is_large = i > 500 && i % 5 != 0;
+    requests += Request({"GET", (is_large ? "k" : "none") + std::to_string(i % kKeys)});
+    const std::string value(kValueSize, static_cast<char>('a' + i % kKeys));
+    replies += Bulk(is_large ? &value : nullptr);
+  }
+  for (const bool reads : {true, false}) {
+    const int fd = Connect();
+    ASSERT_TRUE(Send(fd, requests));
+    // Until nothing changes any more: the client's buffer is full.
+    size_t unsent = 0, before = 0;
+    do {
+      before = unsent;
+      Pass(50);
+      std::atomic<size_t> now{0};
+      server_->AwaitOnWorkers([&](Worker& worker) {
+        worker.ForEachSession([&](Session& s) { now += s.connection.unsent_bytes(); });
+      });
+      unsent = now;
+    } while (unsent == 0 || unsent != before);
+    // A batch for each shard exceeds its part by one reply, and 32 commands are run together.
+    EXPECT_LT(unsent, kReplyBytesMax + (GetParam().shards + 32) * (kValueSize + 5000));
+    if (reads) {
+      EXPECT_TRUE(Receive(fd, replies.size()) == replies);
+    }
+    close(fd);
+  }
+}
+
 TEST_P(DispatchTest, StopEndsInTheMiddleOfPipelines) {
   for (int i = 0; i < 20; ++i) {
     WithClients(3, true, [&] {
@@ -350,7 +394,7 @@ TEST_P(DispatchTest, StopEndsInTheMiddleOfPipelines) {
 
 // --- Schedules from a seed: five shards and all connections on one thread ---
 
-class ScheduleTest : public testing::Test {
+class ScheduleTest : public testing::TestWithParam<bool> {
  protected:
   static constexpr int kConnections = 3;
 
@@ -423,8 +467,13 @@ class ScheduleTest : public testing::Test {
   }
 };
 
+INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest, testing::Bool(), [](const auto& info) {
+  return info.param ? "long_replies_wait" : "long_replies_come_at_once";
+});
+
 // DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
-TEST_F(ScheduleTest, EverySchedulesRepliesAreTheModels) {
+// With `true` batches come back after a few replies, and go on later.
+TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   ServerOptions options;
   options.port = 0;
   options.threads = 1;
@@ -432,6 +481,7 @@ TEST_F(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   options.force_epoll = true;  // it tells of ready sockets in an order that depends on nothing else
   options.all_remote = true;
   options.schedule_seed = 1;
+  if (GetParam()) options.limits.reply_bytes_max = 30'000;
   Server server(options);
   ASSERT_EQ(server.Start(), "");
   const char* count = getenv("DFLY_TEST_SEEDS");

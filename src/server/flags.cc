@@ -63,8 +63,9 @@ DEFINE_uint32(pipeline_commands_max, 32768,
               "until some are sent.");
 DEFINE_string(pipeline_reply_bytes_max, "128mb",
               "Bytes of replies that one connection has not taken, and of its commands that other "
-              "threads still have; past that it is not read from. "
-              "Clients that do not read can use so much memory each.");
+              "threads still have; past that it is not read from, and other threads stop in the "
+              "middle of its commands. Clients that do not read can use so much memory each, and "
+              "32 replies more.");
 DEFINE_string(pipeline_input_bytes_max, "1mb",
               "Bytes of requests that one connection sent ahead while they cannot be executed; "
               "past that it is not read from.");

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "commands/command_table.h"
 #include "facade/connection.h"
 
 namespace dfly {
 
+class ShardBatch;
 class Server;
 class Worker;
 
@@ -45,6 +47,8 @@ class Session {
   bool coordinating = false;       // a fiber runs a command of this client, and may use all this
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
   ReplyMode reply_mode = ReplyMode::kOn;
+  // Came back before their end, because their replies are long; they go on when those are sent.
+  std::vector<ShardBatch*> cut_batches;
   uint64_t commands = 0;
   const Command* last_command = nullptr;
 };

@@ -9,6 +9,7 @@ void ShardBatch::Start(Worker* home_worker, Connection* of_connection, ShardId t
                        const Session& session) {
   home = home_worker;
   connection = of_connection;
+  connection_id = of_connection->id();
   shard = to_shard;
   db_index = session.db_index;
   resp3 = session.resp3;
@@ -38,6 +39,8 @@ void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out
 
 void ShardBatch::Recycle() {
   PendingReplies::Recycle();
+  continues = discard_replies = false;
+  next_ = 0;
   entries_.clear();
   if (entries_.capacity() > kEntriesKept) entries_.shrink_to_fit();
   arg_ends_.clear();

@@ -36,15 +36,22 @@ class ShardBatch : public PendingReplies, public helio::Message {
   size_t size() const { return entries_.size(); }
   size_t arg_bytes() const { return arg_bytes_.size(); }
   void Recycle();
+  // All of its commands have run; otherwise it came back because its replies are long.
+  bool is_done() const { return next_ == entries_.size(); }
 
   // On the shard's thread.
-  std::span<const Entry> entries() const { return entries_; }
+  // The commands that have not run yet.
+  std::span<const Entry> rest() const { return std::span(entries_).subspan(next_); }
+  void OnRun() { ++next_; }
   // The arguments of one entry, as views that live as long as the batch does not change.
   void ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const;
 
   Worker* home = nullptr;
   Connection* connection = nullptr;  // for the home worker only, and not if abandoned
+  uint64_t connection_id = 0;
   ShardId shard = 0;
+  bool continues = false;        // was back already, after a part of its commands
+  bool discard_replies = false;  // nobody is there any more to read them
   int db_index = 0;
   bool resp3 = false;
   bool no_touch = false;
@@ -54,6 +61,7 @@ class ShardBatch : public PendingReplies, public helio::Message {
   static constexpr size_t kEntriesKept = 1024;
 
   std::vector<Entry> entries_;
+  size_t next_ = 0;               // the first that has not run
   std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_
   std::string arg_bytes_;
 };

@@ -57,6 +57,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
 Worker::~Worker() {
   DCHECK_EQ(connection_count_, 0u);
   DCHECK_EQ(batches_in_flight_, 0u);
+  DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
   proactor_.timers().Disarm(&expire_timer_);
   proactor_.timers().Disarm(&pause_timer_);
@@ -86,6 +87,7 @@ void Worker::AddConnection(int fd, uint64_t id) {
 
 void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
+  for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
   stats_.received_bytes += connection->received_bytes();
   stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
@@ -507,13 +509,38 @@ void Worker::SendBatches() {
     ++stats_.batches;
     batch->connection->OnRemoteSent(batch->arg_bytes());
     ++batches_in_flight_;
-    batch->run = [](helio::Message* message) {
-      auto* arrived = static_cast<ShardBatch*>(message);
-      Server::LocalWorker()->OnBatch(arrived);
-    };
-    shards_.owner(shard)->PostLazily(batch);
+    Post(batch);
   }
   open_shards_.clear();
+}
+
+void Worker::Post(ShardBatch* batch) {
+  batch->run = [](helio::Message* message) {
+    auto* arrived = static_cast<ShardBatch*>(message);
+    Server::LocalWorker()->OnBatch(arrived);
+  };
+  shards_.owner(batch->shard)->PostLazily(batch);
+}
+
+void Worker::Continue(ShardBatch* batch) {
+  DCHECK(!batch->is_done());
+  batch->discard_replies = batch->abandoned;
+  batch->continues = true;
+  batch->BeginPart();
+  Post(batch);
+}
+
+void Worker::OnRoom(Connection* connection) {
+  // Only the first in order may go on: the replies of others would pile up behind it.
+  std::vector<ShardBatch*>& cut = SessionOf(connection).cut_batches;
+  const auto it = std::find_if(cut.begin(), cut.end(), [&](const ShardBatch* batch) {
+    return connection->replies().waits_for(batch);
+  });
+  if (it == cut.end()) return;
+  ShardBatch* const batch = *it;
+  cut.erase(it);
+  connection->set_wants_room(!cut.empty());
+  Continue(batch);
 }
 
 void Worker::OnBatch(ShardBatch* batch) {
@@ -531,30 +558,61 @@ void Worker::RunArrived() {
     for (const ShardBatch* batch : arrived_) {
       const Database* database = shards_.local(batch->shard).FindDb(batch->db_index);
       if (database == nullptr) continue;
-      for (const ShardBatch::Entry& entry : batch->entries()) prefetch(*database, entry.hash);
+      for (const ShardBatch::Entry& entry : batch->rest()) prefetch(*database, entry.hash);
     }
   };
   for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
   for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
   for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
   now_ms_ = helio::UnixMillis();
-  for (ShardBatch* batch : arrived_) RunBatch(batch);
+  for (ShardBatch* batch : arrived_) RunInOrder(batch);
   arrived_.clear();
 }
 
-void Worker::RunBatch(ShardBatch* batch) {
+void Worker::RunInOrder(ShardBatch* batch) {
+  const std::pair key(batch->connection_id, batch->shard);
+  if (parked_.empty()) [[likely]] {
+    if (!RunBatch(batch)) parked_.try_emplace(key);
+    return;
+  }
+  const auto it = parked_.find(key);
+  if (it == parked_.end()) {
+    DCHECK(!batch->continues);
+    if (!RunBatch(batch)) parked_.try_emplace(key);
+    return;
+  }
+  std::deque<ShardBatch*>& waiting = it->second;
+  if (!batch->continues) {
+    waiting.push_back(batch);
+    return;
+  }
+  waiting.push_front(batch);
+  while (!waiting.empty()) {
+    ShardBatch* const next = waiting.front();
+    waiting.pop_front();
+    if (!RunBatch(next)) return;
+  }
+  parked_.erase(it);
+}
+
+bool Worker::RunBatch(ShardBatch* batch) {
   Shard& shard = shards_.local(batch->shard);
   batch_writer_.Reset(&batch->bytes, batch->resp3);
   ShardContext cx(shard);
   cx.set_no_touch(batch->no_touch);
-  for (const ShardBatch::Entry& entry : batch->entries()) {
+  const size_t reply_bytes_max = server_.connection_limits().batch_reply_bytes_max();
+  for (const ShardBatch::Entry& entry : batch->rest()) {
+    if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
+      break;
     batch->ViewArgs(entry, &batch_args_);
     const size_t size_before = batch->bytes.size();
     cx.Begin(batch->db_index, now_ms_);
     RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
-    if (entry.drop_reply) batch->bytes.Truncate(size_before);
+    if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
     batch->EndReply();
+    batch->OnRun();
   }
+  const bool is_done = batch->is_done();
   cx.Finish();
   AfterShardWork(shard);
   batch->run = [](helio::Message* message) {
@@ -562,6 +620,7 @@ void Worker::RunBatch(ShardBatch* batch) {
     back->home->OnBatchBack(back);
   };
   batch->home->proactor().PostLazily(batch);
+  return is_done;
 }
 
 void Worker::OnBatchBack(ShardBatch* batch) {
@@ -582,14 +641,27 @@ void Worker::RunShuffled(ShardBatch* batch, BatchShuffle::Way way) {
 }
 
 void Worker::Complete(ShardBatch* batch) {
-  --batches_in_flight_;
+  const bool is_done = batch->is_done();
+  if (is_done) --batches_in_flight_;
   if (batch->abandoned) {
-    Recycle(batch);
+    // What the client has sent is executed, whether it is still there or not.
+    if (is_done) {
+      Recycle(batch);
+    } else {
+      Continue(batch);
+    }
     return;
   }
   Connection* connection = batch->connection;
-  connection->OnRemoteReplies(batch->size(), batch->arg_bytes(), batch->bytes.size());
-  connection->replies().Complete(batch);
+  connection->OnRemoteReplies(batch->bytes.size());
+  if (is_done) {
+    connection->OnRemoteDone(batch->arg_bytes());
+    connection->replies().Complete(batch);
+  } else {
+    connection->replies().CompletePart(batch);
+    SessionOf(connection).cut_batches.push_back(batch);
+    connection->set_wants_room(true);
+  }
   connection->OnRepliesReady();
 }
 

@@ -19,11 +19,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands/command_table.h"
@@ -134,6 +136,7 @@ class Worker final : public CommandSink {
   Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) override;
   void OnInputPause(Connection* connection) override;
   void OnProtocolError(Connection* connection, std::string_view error) override;
+  void OnRoom(Connection* connection) override;
   void OnClosed(Connection* connection) override;
 
   // For tests with ServerOptions::schedule_seed.
@@ -186,7 +189,11 @@ class Worker final : public CommandSink {
   void PrefetchNoted();
   void RunOne(const Noted& noted);
   void RunArrived();
-  void RunBatch(ShardBatch* batch);
+  // Runs a batch's commands until its replies are long, and sends it back. False: some are left.
+  bool RunBatch(ShardBatch* batch);
+  // Runs `batch` unless an earlier one of its connection has commands left; and then what waited
+  // for it.
+  void RunInOrder(ShardBatch* batch);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
@@ -209,6 +216,9 @@ class Worker final : public CommandSink {
 
   ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
   void SendBatches();
+  void Post(ShardBatch* batch);
+  // Sends a batch that came back before its end to its shard again.
+  void Continue(ShardBatch* batch);
   void OnBatchBack(ShardBatch* batch);
   void RunShuffled(ShardBatch* batch, BatchShuffle::Way way);
   void Complete(ShardBatch* batch);
@@ -245,6 +255,8 @@ class Worker final : public CommandSink {
   RespWriter writer_;
   int64_t now_ms_ = 0;  // Unix time, fixed for what is run together
   std::vector<ShardBatch*> arrived_;
+  // Batches that wait for an earlier one of their connection and shard that has commands left.
+  absl::flat_hash_map<std::pair<uint64_t, ShardId>, std::deque<ShardBatch*>> parked_;
   std::vector<std::string_view> batch_args_;  // scratch of RunArrived
   RespWriter batch_writer_;
   RateMeter command_rate_;
