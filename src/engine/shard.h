@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/database.h"
+#include "engine/tx_queue.h"
 
 namespace dfly {
 
@@ -37,6 +38,10 @@ class Shard : private ChangeListener {
 
   // Exact: all databases, those that wait to be freed included.
   size_t used_bytes() const;
+
+  // Who has locks here, and who waits for them.
+  TxQueue& transactions() { return transactions_; }
+  const TxQueue& transactions() const { return transactions_; }
 
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
@@ -73,6 +78,7 @@ class Shard : private ChangeListener {
   void OnChanged(int db_index, std::string_view key, std::string_view event) override;
 
   const uint32_t id_;
+  TxQueue transactions_;
   std::vector<std::unique_ptr<Database>> databases_;
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is

@@ -66,6 +66,29 @@ class ShardSet {
     after_work_ = std::move(after_work);
   }
 
+  // Thread: any. The global order of transactions over several shards.
+  uint64_t NextTransactionNumber() {
+    return last_number_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+
+  // Thread: any proactor's. Sends `message` to the shard's thread.
+  void PostLazily(ShardId id, helio::Message* message) {
+    if (post_hook_) [[unlikely]] return post_hook_(id, message);
+    owner(id)->PostLazily(message);
+  }
+  // For tests: gets what PostLazily is called with, and calls message->run() later, on the shard's
+  // thread. REQUIRES: set while nobody else runs.
+  void set_post_hook(std::function<void(ShardId, helio::Message*)> hook) {
+    post_hook_ = std::move(hook);
+  }
+
+  // On the shard's thread: calls function(Shard&) as a piece of work.
+  template <typename Function>
+  void RunWork(ShardId id, Function function) {
+    AfterWork after(*this, id);
+    function(*cells_[id].shard);
+  }
+
   // Calls function(Shard&) on the shard, as a brief, and returns what it returned. From a fiber or
   // a plain thread. Suspends, unless the shard is on the caller's thread.
   template <typename Function>
@@ -133,8 +156,10 @@ class ShardSet {
     const ShardId id_;
   };
 
-  helio::ProactorPool& pool_;
+  alignas(64) std::atomic<uint64_t> last_number_{0};
+  alignas(64) helio::ProactorPool& pool_;
   std::function<void(Shard&)> after_work_;
+  std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;
   std::vector<Cell> cells_;
   std::vector<ShardId> all_ids_;

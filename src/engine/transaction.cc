@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/transaction.h"
+
+#include <algorithm>
+
+#include "helio/fibers/no_suspend.h"
+
+namespace dfly {
+
+Transaction::~Transaction() {
+  if (is_scheduled_) Conclude();
+}
+
+void Transaction::LockAllShards(LockMode mode) {
+  DCHECK(wanted_.empty());
+  all_shards_ = mode;
+}
+
+void Transaction::Prepare() {
+  DCHECK(parts_ == nullptr);
+  home_ = helio::Proactor::Current();
+  DCHECK(home_ != nullptr) << "a transaction runs on a fiber of a proactor";
+  if (all_shards_) {
+    for (ShardId id = 0; id < shards_.size(); ++id) ids_.push_back(id);
+  } else {
+    // Shared before exclusive: the last of equal tags has the stronger mode.
+    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) {
+      if (a.shard != b.shard) return a.shard < b.shard;
+      if (a.tag.fingerprint != b.tag.fingerprint) return a.tag.fingerprint < b.tag.fingerprint;
+      return a.tag.mode < b.tag.mode;
+    });
+    tags_.reserve(wanted_.size());
+    for (const Wanted& wanted : wanted_) {
+      if (ids_.empty() || ids_.back() != wanted.shard) ids_.push_back(wanted.shard);
+    }
+  }
+  parts_count_ = ids_.size();
+  parts_ = std::make_unique<Part[]>(parts_count_);
+  size_t next = 0;
+  for (size_t i = 0; i < parts_count_; ++i) {
+    Part& part = parts_[i];
+    part.tx = this;
+    part.shard = ids_[i];
+    part.TxEntry::run = &RunPart;
+    part.done = &PartDone;
+    if (all_shards_) {
+      part.locks_shard = true;
+      part.shard_mode = *all_shards_;
+      continue;
+    }
+    const size_t begin = tags_.size();
+    for (; next < wanted_.size() && wanted_[next].shard == part.shard; ++next) {
+      const TagLock& tag = wanted_[next].tag;
+      if (tags_.size() > begin && tags_.back().fingerprint == tag.fingerprint) {
+        tags_.back() = tag;
+      } else {
+        tags_.push_back(tag);
+      }
+    }
+    part.tags = std::span<const TagLock>(tags_.data() + begin, tags_.size() - begin);
+  }
+  home_call_.run = [](helio::Message* message) {
+    static_cast<HomeCall*>(message)->tx->at_home_->Done();
+  };
+  home_call_.tx = this;
+}
+
+void Transaction::StartRun() {
+  DCHECK(!is_scheduled_);
+  Prepare();
+  if (parts_count_ == 0) return;
+  runs_at_once_ = concludes_ = true;
+  for (size_t i = 0; i < parts_count_; ++i) parts_[i].works = true;
+  at_home_.emplace(1);
+  AnnounceAll();
+  at_home_->Wait();
+}
+
+void Transaction::Schedule() {
+  DCHECK(!is_scheduled_);
+  Prepare();
+  is_scheduled_ = true;
+  runs_at_once_ = false;
+  if (parts_count_ == 0) return;
+  at_home_.emplace(1);
+  AnnounceAll();
+  at_home_->Wait();
+}
+
+void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
+  DCHECK(is_scheduled_);
+  concludes_ = concludes;
+  if (concludes) is_scheduled_ = false;
+  uint32_t count = 0;
+  for (size_t i = 0; i < parts_count_; ++i) {
+    Part& part = parts_[i];
+    part.works = std::find(ids.begin(), ids.end(), part.shard) != ids.end();
+    count += part.works || concludes;
+  }
+  if (count == 0) return;
+  at_home_.emplace(1);
+  left_.store(count, std::memory_order_relaxed);
+  SendHop();
+  at_home_->Wait();
+}
+
+void Transaction::Conclude() {
+  if (is_scheduled_) StartHop({}, true);
+}
+
+void Transaction::AnnounceAll() {
+  ++attempts_;
+  is_refused_.store(false, std::memory_order_relaxed);
+  left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
+  const uint64_t number = parts_count_ > 1 ? shards_.NextTransactionNumber() : 0;
+  // Once the last message is sent all may be over, and this object gone.
+  const size_t count = parts_count_;
+  Part* const parts = parts_.get();
+  for (size_t i = 0; i < count; ++i) parts[i].number = number;
+  for (size_t i = 0; i < count; ++i) Send(&parts[i], &OnAnnounce);
+}
+
+void Transaction::SendHop() {
+  const size_t count = parts_count_;
+  Part* const parts = parts_.get();
+  size_t last = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (parts[i].works || concludes_) last = i + 1;
+  }
+  const bool concludes = concludes_;
+  for (size_t i = 0; i < last; ++i) {
+    if (parts[i].works || concludes) Send(&parts[i], &OnHop);
+  }
+}
+
+void Transaction::Send(Part* part, helio::Message::RunFn run) {
+  part->Message::run = run;
+  shards_.PostLazily(part->shard, part);
+}
+
+void Transaction::OnAnnounce(helio::Message* message) {
+  auto* const part = static_cast<Part*>(message);
+  Transaction* const tx = part->tx;
+  TxQueue& queue = tx->shards_.local(part->shard).transactions();
+  if (tx->parts_count_ == 1) {
+    queue.ScheduleLast(part);
+    if (tx->runs_at_once_) {
+      tx->left_.store(1, std::memory_order_relaxed);
+      queue.Arm(part);
+    } else {
+      tx->CallHome();
+    }
+    return;
+  }
+  const uint64_t number = part->number;
+  if (part->is_announced) {  // in the attempt before
+    queue.Cancel(part);
+    part->number = number;
+  }
+  part->is_announced = queue.Schedule(part);
+  if (!part->is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
+  // The release publishes the refusal and the part, the acquire of the last one sees all of them.
+  if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (tx->is_refused_.load(std::memory_order_relaxed)) {
+    tx->AnnounceAll();
+  } else if (tx->runs_at_once_) {
+    tx->left_.store(static_cast<uint32_t>(tx->parts_count_), std::memory_order_relaxed);
+    tx->SendHop();
+  } else {
+    tx->CallHome();
+  }
+}
+
+void Transaction::OnHop(helio::Message* message) {
+  auto* const part = static_cast<Part*>(message);
+  part->tx->shards_.local(part->shard).transactions().Arm(part);
+}
+
+bool Transaction::RunPart(TxEntry* entry) {
+  auto* const part = static_cast<Part*>(entry);
+  Transaction* const tx = part->tx;
+  if (part->works) {
+    helio::NoSuspend no_suspend;
+    tx->shards_.RunWork(part->shard, [tx](Shard& shard) { tx->work_(tx->work_arg_, shard); });
+  }
+  return tx->concludes_;
+}
+
+void Transaction::PartDone(TxEntry* entry) {
+  Transaction* const tx = static_cast<Part*>(entry)->tx;
+  // Publishes what the hop has written to the coordinator, and to the next hop's shards.
+  if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) == 1) tx->CallHome();
+}
+
+void Transaction::CallHome() { home_->PostLazily(&home_call_); }
+
+}  // namespace dfly

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// A unit of work that holds its intents on one or several shards over any number of hops.
+//
+//   Transaction tx(shards);
+//   tx.Lock(shard, {fingerprint, LockMode::kExclusive});   // all that it is going to touch
+//   tx.Run([&](Shard& shard) { ... });                     // one hop, and that was it
+//
+// or, with more than one hop,
+//
+//   tx.Schedule();
+//   tx.Hop([&](Shard& shard) { ... });
+//   tx.HopOn(some, [&](Shard& shard) { ... });
+//   tx.Conclude();
+//
+// engine/tx_queue.h tells what happens on each shard. Announcing itself costs a message to each
+// shard; the last of them to answer sends the first hop's messages itself (Run), or calls the
+// coordinator. A refusal anywhere starts it again there and then, with a new number.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/shard_set.h"
+#include "engine/tx_queue.h"
+#include "helio/fibers/sync.h"
+
+namespace dfly {
+
+// Owner:    the fiber that runs it; between the calls that suspend nobody else touches it.
+// Suspends: what says so.
+class Transaction {
+ public:
+  explicit Transaction(ShardSet* shards) : shards_(*shards) {}
+  // Concludes if need be, so that no error path keeps its locks. Suspends then.
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  // What it wants, before the first call below. A tag may come several times.
+  void Lock(ShardId shard, TagLock tag) { wanted_.push_back({shard, tag}); }
+  // All of all shards, instead of tags.
+  void LockAllShards(LockMode mode);
+
+  // Calls function(Shard&) on all its shards at once, and concludes. Suspends.
+  template <typename Function>
+  void Run(Function function) {
+    SetWork(function);
+    StartRun();
+  }
+
+  // Announces itself. Suspends.
+  void Schedule();
+  bool is_scheduled() const { return is_scheduled_; }
+  // Calls function(Shard&) on all its shards at once. Suspends.
+  template <typename Function>
+  void Hop(Function function) {
+    SetWork(function);
+    StartHop(ids_, false);
+  }
+  // The same on some of its shards.
+  template <typename Function>
+  void HopOn(std::span<const ShardId> ids, Function function) {
+    SetWork(function);
+    StartHop(ids, false);
+  }
+  // A last hop on some of its shards; ends on all.
+  template <typename Function>
+  void HopAndConclude(std::span<const ShardId> ids, Function function) {
+    SetWork(function);
+    StartHop(ids, true);
+  }
+  // Lets its intents go. Suspends.
+  void Conclude();
+
+  // The shards it is on.
+  std::span<const ShardId> shard_ids() const { return ids_; }
+  uint32_t attempts() const { return attempts_; }
+
+ private:
+  struct Wanted {
+    ShardId shard;
+    TagLock tag;
+  };
+  // Its stand on one shard. `message` carries it there, and is free again when it runs.
+  struct Part : TxEntry, helio::Message {
+    Transaction* tx = nullptr;
+    ShardId shard = 0;
+    bool works = false;         // in this hop; else it only concludes
+    bool is_announced = false;  // in this attempt
+  };
+  using WorkFn = void (*)(void* function, Shard& shard);
+
+  template <typename Function>
+  void SetWork(Function& function) {
+    work_arg_ = &function;
+    work_ = [](void* arg, Shard& shard) { (*static_cast<Function*>(arg))(shard); };
+  }
+
+  void Prepare();
+  void StartRun();
+  void StartHop(std::span<const ShardId> ids, bool concludes);
+  void AnnounceAll();   // with a new number
+  void SendHop();       // to all parts that work or conclude
+  void Send(Part* part, helio::Message::RunFn run);
+  void CallHome();
+
+  // On a shard's thread.
+  static void OnAnnounce(helio::Message* message);
+  static void OnHop(helio::Message* message);
+  static bool RunPart(TxEntry* entry);
+  static void PartDone(TxEntry* entry);
+
+  struct HomeCall : helio::Message {
+    using Message::Message;
+    Transaction* tx = nullptr;
+  };
+
+  ShardSet& shards_;
+  helio::Proactor* home_ = nullptr;
+  std::vector<Wanted> wanted_;
+  std::vector<TagLock> tags_;  // of all parts, each part's together
+  std::optional<LockMode> all_shards_;
+  std::vector<ShardId> ids_;
+  std::unique_ptr<Part[]> parts_;
+  size_t parts_count_ = 0;
+  WorkFn work_ = nullptr;
+  void* work_arg_ = nullptr;
+  HomeCall home_call_;
+  std::optional<helio::BlockingCounter> at_home_;
+  bool is_scheduled_ = false;
+  bool runs_at_once_ = false;  // the first hop follows the announcement
+  bool concludes_ = false;     // with the hop under way
+  uint32_t attempts_ = 0;
+  std::atomic<uint32_t> left_{0};        // parts that have not answered
+  std::atomic<bool> is_refused_{false};  // somewhere, in this attempt
+};
+
+}  // namespace dfly

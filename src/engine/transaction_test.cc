@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transactions on schedules from a seed: several shards and many coordinators on one thread, with
+// messages that overtake each other. Each operation notes which version of each key it saw; in the
+// end there must be an order of all operations that explains it, and that agrees with the clock.
+#include "engine/transaction.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "helio/base/random.h"
+#include "helio/fibers/fiber.h"
+#include "helio/proactor/proactor_pool.h"
+
+namespace dfly {
+namespace {
+
+using helio::Random;
+
+constexpr uint32_t kShards = 4;
+constexpr int kKeysPerShard = 3;
+
+// What an operation did with a key: it saw `version`, and perhaps wrote the next one.
+struct Access {
+  int key;
+  int version;
+  bool writes;
+};
+struct Operation {
+  std::string kind;
+  int begin = 0;
+  int end = 0;
+  std::vector<Access> accesses;
+};
+
+class World {
+ public:
+  World(ShardSet* shards, uint64_t seed) : shards_(*shards), random_(seed) {
+    shards_.set_post_hook([this](ShardId id, helio::Message* message) {
+      messages_.push_back({id, message});
+    });
+  }
+  ~World() { shards_.set_post_hook(nullptr); }
+
+  // Runs clients until all are done. Returns what went wrong, or nothing.
+  std::string Run() {
+    const uint64_t clients = 2 + random_.Uniform(5);
+    for (uint64_t i = 0; i < clients; ++i) {
+      ++alive_;
+      helio::Fiber("client", [this] {
+        for (uint64_t n = 1 + random_.Uniform(6); n > 0; --n) RunOperation();
+        --alive_;
+      }).Detach();
+    }
+    int idle = 0;
+    while (alive_ > 0) {
+      if (messages_.empty()) {
+        if (++idle > 10000) return "it hangs";
+      } else if (random_.OneIn(2)) {
+        idle = 0;
+        const size_t i = random_.Uniform(messages_.size());
+        helio::Message* const message = messages_[i].message;
+        messages_.erase(messages_.begin() + static_cast<ptrdiff_t>(i));
+        message->run(message);
+      }
+      helio::this_fiber::Yield();
+    }
+    for (ShardId id = 0; id < kShards; ++id) {
+      const TxQueue& queue = shards_.local(id).transactions();
+      if (!queue.empty() || queue.length() != 0) return "intents are left on a shard";
+    }
+    if (!error_.empty()) return error_;
+    return FindCycle();
+  }
+
+  uint64_t retries() const { return retries_; }
+
+ private:
+  struct Waiting {
+    ShardId id;
+    helio::Message* message;
+  };
+
+  static ShardId ShardOf(int key) { return static_cast<ShardId>(key) % kShards; }
+  TagLock TagOf(int key, bool writes) {
+    return {static_cast<uint64_t>(key) * 0x9E3779B97F4A7C15ull + 1,
+            writes ? LockMode::kExclusive : LockMode::kShared};
+  }
+  void Touch(Operation* op, int key, bool writes) {
+    int& version = versions_[key];
+    op->accesses.push_back({key, version, writes});
+    if (writes) ++version;
+  }
+  void Finish(Operation op) {
+    op.end = ++clock_;
+    done_.push_back(std::move(op));
+  }
+
+  void RunOperation() {
+    Operation op;
+    op.begin = ++clock_;
+    std::map<int, bool> keys;  // and whether it writes
+    for (uint64_t n = 1 + random_.Uniform(4); n > 0; --n) {
+      const int key = static_cast<int>(random_.Uniform(kShards * kKeysPerShard));
+      keys[key] |= random_.OneIn(2);
+    }
+    switch (random_.Uniform(8)) {
+      case 0:
+      case 1:
+      case 2:
+        return RunShardCommand(std::move(op), keys);
+      case 3:
+        if (random_.OneIn(3)) return RunGlobal(std::move(op));
+        [[fallthrough]];
+      case 4:
+        return RunHops(std::move(op), keys);
+      default:
+        return RunOneHop(std::move(op), keys);
+    }
+  }
+
+  // A command whose keys are in one shard: at once if nobody excludes it, else it waits in the
+  // queue.
+  struct Command : TxEntry, helio::Message {
+    World* world;
+    Operation op;
+    std::map<int, bool> keys;
+    std::vector<TagLock> wanted;
+    helio::BlockingCounter over{1};
+  };
+  void RunShardCommand(Operation op, const std::map<int, bool>& keys) {
+    Command command;
+    command.world = this;
+    command.op = std::move(op);
+    command.op.kind = "shard command";
+    const ShardId shard = ShardOf(keys.begin()->first);
+    for (auto [key, writes] : keys) {
+      if (ShardOf(key) != shard) continue;
+      command.keys[key] = writes;
+      command.wanted.push_back(TagOf(key, writes));
+    }
+    command.Message::run = [](helio::Message* message) {
+      auto* const self = static_cast<Command*>(message);
+      TxQueue& queue = self->world->shards_.local(ShardOf(self->keys.begin()->first)).transactions();
+      const bool is_free = std::none_of(self->wanted.begin(), self->wanted.end(),
+                                        [&](const TagLock& tag) { return queue.Conflicts(tag); });
+      if (is_free) {
+        for (auto [key, writes] : self->keys) self->world->Touch(&self->op, key, writes);
+        self->over.Done();
+        return;
+      }
+      self->tags = self->wanted;
+      self->TxEntry::run = [](TxEntry* entry) {
+        auto* const waiting = static_cast<Command*>(entry);
+        for (auto [key, writes] : waiting->keys) {
+          waiting->world->Touch(&waiting->op, key, writes);
+        }
+        return true;
+      };
+      self->done = [](TxEntry* entry) { static_cast<Command*>(entry)->over.Done(); };
+      queue.ScheduleLast(self);
+      queue.Arm(self);
+    };
+    shards_.PostLazily(shard, &command);
+    command.over.Wait();
+    Finish(std::move(command.op));
+  }
+
+  void LockAll(Transaction* tx, const std::map<int, bool>& keys) {
+    for (auto [key, writes] : keys) {
+      tx->Lock(ShardOf(key), TagOf(key, writes));
+      if (random_.OneIn(4)) tx->Lock(ShardOf(key), TagOf(key, false));  // the same tag again
+    }
+  }
+
+  void RunOneHop(Operation op, const std::map<int, bool>& keys) {
+    op.kind = "one hop";
+    Transaction tx(&shards_);
+    LockAll(&tx, keys);
+    tx.Run([&](Shard& shard) {
+      for (auto [key, writes] : keys) {
+        if (ShardOf(key) == shard.id()) Touch(&op, key, writes);
+      }
+    });
+    retries_ += tx.attempts() - 1;
+    Finish(std::move(op));
+  }
+
+  // Sees all its keys in a first hop, some again in others, and writes some in the last.
+  void RunHops(Operation op, const std::map<int, bool>& keys) {
+    op.kind = "hops";
+    std::map<int, int> seen;
+    auto tx = std::make_unique<Transaction>(&shards_);
+    LockAll(tx.get(), keys);
+    tx->Schedule();
+    retries_ += tx->attempts() - 1;
+    tx->Hop([&](Shard& shard) {
+      for (auto [key, writes] : keys) {
+        if (ShardOf(key) == shard.id()) seen[key] = versions_[key];
+      }
+    });
+    for (uint64_t n = random_.Uniform(3); n > 0; --n) {
+      const ShardId some[] = {ShardOf(keys.begin()->first)};
+      tx->HopOn(some, [&](Shard& shard) {
+        for (auto [key, version] : seen) {
+          if (ShardOf(key) == shard.id() && versions_[key] != version) error_ = "it is not isolated";
+        }
+      });
+    }
+    auto last = [&](Shard& shard) {
+      for (auto [key, writes] : keys) {
+        if (ShardOf(key) != shard.id()) continue;
+        if (versions_[key] != seen[key]) error_ = "it is not isolated at its end";
+        Touch(&op, key, writes);
+      }
+    };
+    switch (random_.Uniform(3)) {
+      case 0:
+        tx->HopAndConclude(tx->shard_ids(), last);
+        break;
+      case 1:
+        tx->Hop(last);
+        tx->Conclude();
+        break;
+      default:
+        tx->Hop(last);
+        tx.reset();  // concludes, as after an error
+    }
+    Finish(std::move(op));
+  }
+
+  void RunGlobal(Operation op) {
+    const bool writes = random_.OneIn(2);
+    op.kind = writes ? "global write" : "global read";
+    Transaction tx(&shards_);
+    tx.LockAllShards(writes ? LockMode::kExclusive : LockMode::kShared);
+    auto touch_all = [&](Shard& shard) {
+      for (int key = 0; key < static_cast<int>(kShards) * kKeysPerShard; ++key) {
+        if (ShardOf(key) == shard.id()) Touch(&op, key, writes);
+      }
+    };
+    if (random_.OneIn(2)) {
+      tx.Run(touch_all);
+    } else {
+      tx.Schedule();
+      tx.Hop([](Shard&) {});
+      tx.Hop(touch_all);
+      tx.Conclude();
+    }
+    retries_ += tx.attempts() - 1;
+    Finish(std::move(op));
+  }
+
+  // An edge from each operation to those that must come after it; a cycle cannot be explained.
+  std::string FindCycle() {
+    const size_t count = done_.size();
+    std::vector<std::vector<size_t>> after(count);
+    std::map<std::pair<int, int>, size_t> writer;  // of (key, the version it saw)
+    for (size_t i = 0; i < count; ++i) {
+      for (const Access& access : done_[i].accesses) {
+        if (!access.writes) continue;
+        if (!writer.emplace(std::pair(access.key, access.version), i).second) {
+          return "two operations wrote the same version";
+        }
+      }
+    }
+    for (size_t i = 0; i < count; ++i) {
+      for (const Access& access : done_[i].accesses) {
+        if (auto it = writer.find({access.key, access.version - 1}); it != writer.end()) {
+          if (it->second != i) after[it->second].push_back(i);
+        }
+        if (auto it = writer.find({access.key, access.version}); it != writer.end()) {
+          if (it->second != i) after[i].push_back(it->second);
+        }
+      }
+      for (size_t j = 0; j < count; ++j) {
+        if (done_[i].end < done_[j].begin) after[i].push_back(j);
+      }
+    }
+    std::vector<int> colour(count, 0);
+    std::string cycle;
+    auto visit = [&](auto&& self, size_t i) -> bool {
+      colour[i] = 1;
+      for (size_t next : after[i]) {
+        if (colour[next] == 1 || (colour[next] == 0 && self(self, next))) {
+          cycle += " <- " + std::to_string(i) + " " + done_[i].kind;
+          return true;
+        }
+      }
+      colour[i] = 2;
+      return false;
+    };
+    for (size_t i = 0; i < count; ++i) {
+      if (colour[i] == 0 && visit(visit, i)) return "no order explains it:" + cycle;
+    }
+    return "";
+  }
+
+  ShardSet& shards_;
+  Random random_;
+  std::vector<Waiting> messages_;
+  std::map<int, int> versions_;
+  std::vector<Operation> done_;
+  std::string error_;
+  int clock_ = 0;
+  int alive_ = 0;
+  uint64_t retries_ = 0;
+};
+
+// DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
+TEST(TransactionScheduleTest, EverySchedulesOperationsHaveAnOrder) {
+  const char* one = getenv("DFLY_TEST_SEED");
+  const char* count = getenv("DFLY_TEST_SEEDS");
+#ifdef DFLY_SANITIZED
+  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 3000;
+#else
+  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 20000;
+#endif
+  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
+  helio::ProactorPool pool({.threads = 1});
+  pool.Start();
+  {
+    ShardSet shards(&pool, kShards, 1);
+    std::string error;
+    uint64_t seed = first;
+    uint64_t retries = 0;
+    pool.at(0)->AwaitFiber("schedules", [&] {
+      for (; seed < first + (one != nullptr ? 1 : most); ++seed) {
+        Random random(seed);
+        pool.at(0)->scheduler().UseRandomOrder(random.Next());
+        World world(&shards, random.Next());
+        error = world.Run();
+        retries += world.retries();
+        if (!error.empty()) break;
+      }
+    });
+    EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
+    if (one == nullptr) {
+      EXPECT_GT(retries, most / 100) << "refusals were not tested";
+    }
+  }
+  pool.Stop();
+}
+
+}  // namespace
+}  // namespace dfly

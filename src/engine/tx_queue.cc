@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/tx_queue.h"
+
+#include <algorithm>
+#include <bitset>
+
+#include "helio/base/clock.h"
+
+namespace dfly {
+
+TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
+
+bool TxQueue::Acquire(TxEntry* entry) {
+  if (entry->locks_shard) return locks_.AcquireShard(entry->shard_mode);
+  bool is_free = true;
+  for (const TagLock& tag : entry->tags) is_free &= locks_.Acquire(tag);
+  return is_free;
+}
+
+bool TxQueue::Schedule(TxEntry* entry) {
+  DCHECK(!entry->linked());
+  if (entry->number <= largest_run_) {
+    ++stats_.refused;
+    return false;
+  }
+  entry->has_number = true;
+  entry->is_armed = false;
+  entry->is_granted = Acquire(entry);
+  TxEntry* const last = entries_.Back();
+  if (last == nullptr || last->number <= entry->number) {
+    entries_.PushBack(entry);
+  } else {
+    auto before = entries_.end();
+    while (before != entries_.begin() && std::prev(before)->number > entry->number) --before;
+    entries_.InsertBefore(&*before, entry);
+    if (!entry->is_granted) {
+      ++length_;
+      Remove(entry);
+      ++stats_.refused;
+      return false;
+    }
+  }
+  entry->scheduled_ns = helio::MonotonicNanos();
+  stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
+  return true;
+}
+
+void TxQueue::ScheduleLast(TxEntry* entry) {
+  DCHECK(!entry->linked());
+  const TxEntry* const last = entries_.Back();
+  entry->number = last == nullptr ? 0 : last->number;
+  entry->has_number = false;
+  entry->is_armed = false;
+  entry->is_granted = Acquire(entry);
+  entries_.PushBack(entry);
+  entry->scheduled_ns = helio::MonotonicNanos();
+  stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
+}
+
+void TxQueue::Remove(TxEntry* entry) {
+  entry->Unlink();
+  --length_;
+  if (entry->locks_shard) {
+    locks_.ReleaseShard(entry->shard_mode);
+  } else {
+    for (const TagLock& tag : entry->tags) locks_.Release(tag);
+  }
+  may_be_unhindered_ = true;
+}
+
+void TxQueue::Cancel(TxEntry* entry) {
+  DCHECK(entry->linked() && !entry->is_armed);
+  Remove(entry);
+  RunReady();
+}
+
+void TxQueue::Arm(TxEntry* entry) {
+  DCHECK(entry->linked() && !entry->is_armed);
+  entry->is_armed = true;
+  if (is_running_ && entry->is_granted) {
+    // Called by what runs: it is looked at again when that is over.
+    entry->is_granted = false;
+    may_be_unhindered_ = true;
+  }
+  if (!entry->is_granted) ++hindered_;
+  if (is_running_) return;
+  if (entry->is_granted) RunEntry(entry);
+  RunReady();
+}
+
+void TxQueue::RunEntry(TxEntry* entry) {
+  DCHECK(!is_running_);
+  const bool is_first = entry == entries_.Front();
+  ++(is_first ? stats_.runs_at_head : stats_.runs_ahead);
+  if (!entry->is_granted) --hindered_;
+  entry->is_granted = true;
+  entry->is_armed = false;
+  if (entry->has_number) largest_run_ = std::max(largest_run_, entry->number);
+  is_running_ = true;
+  const bool is_over = entry->run(entry);
+  is_running_ = false;
+  if (is_over) Remove(entry);
+  entry->done(entry);
+}
+
+void TxQueue::RunReady() {
+  if (is_running_) return;
+  while (TxEntry* next = entries_.Front()) {
+    if (!next->is_armed) {
+      if (hindered_ == 0 || !may_be_unhindered_) return;
+      next = FindUnhindered();
+      if (next == nullptr) return;
+    }
+    RunEntry(next);
+  }
+}
+
+TxEntry* TxQueue::FindUnhindered() {
+  // Which tags the entries so far want; what collides only waits longer.
+  constexpr size_t kBits = 4096;
+  std::bitset<kBits> wanted, wanted_exclusive;
+  bool shard_wanted = false, shard_wanted_exclusive = false, any_wanted = false;
+  bool any_exclusive = false;
+  auto is_hindered = [&](const TxEntry& entry) {
+    if (entry.locks_shard) {
+      return entry.shard_mode == LockMode::kExclusive
+                 ? any_wanted || shard_wanted
+                 : any_exclusive || shard_wanted_exclusive;
+    }
+    for (const TagLock& tag : entry.tags) {
+      const size_t bit = tag.fingerprint % kBits;
+      if (shard_wanted_exclusive || wanted_exclusive[bit]) return true;
+      if (tag.mode == LockMode::kExclusive && (shard_wanted || wanted[bit])) return true;
+    }
+    return false;
+  };
+  size_t looked_at = 0;
+  for (TxEntry& entry : entries_) {
+    if (++looked_at > kLookAhead) return nullptr;
+    if (!entry.is_granted && !is_hindered(entry)) {
+      entry.is_granted = true;
+      if (entry.is_armed) {
+        --hindered_;
+        return &entry;
+      }
+    }
+    if (entry.locks_shard) {
+      shard_wanted = true;
+      shard_wanted_exclusive |= entry.shard_mode == LockMode::kExclusive;
+      continue;
+    }
+    any_wanted |= !entry.tags.empty();
+    for (const TagLock& tag : entry.tags) {
+      wanted.set(tag.fingerprint % kBits);
+      if (tag.mode != LockMode::kExclusive) continue;
+      wanted_exclusive.set(tag.fingerprint % kBits);
+      any_exclusive = true;
+    }
+  }
+  may_be_unhindered_ = false;
+  return nullptr;
+}
+
+uint64_t TxQueue::oldest_ns() const {
+  uint64_t oldest = 0;
+  for (const TxEntry& entry : const_cast<List&>(entries_)) {
+    if (oldest == 0 || entry.scheduled_ns < oldest) oldest = entry.scheduled_ns;
+  }
+  return oldest;
+}
+
+}  // namespace dfly

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of the transactions on one shard: who has announced itself, and who may run.
+//
+// Each has a number from one global counter. An entry may run when it stands first, or before that
+// if no entry before it wants what it wants. What runs has all of its numbers' order on this shard:
+// an entry that comes with a number below that of one that has run is refused, and so is one that
+// conflicts with others while a later number waits here already, as that one may have been promised
+// its turn. The transaction then takes its intents back everywhere and tries again with a new
+// number.
+//
+// Why that is strictly serializable: transactions take effect in the order of their numbers. One
+// with a smaller number has announced itself on a shard before any with a larger one runs there, or
+// it is refused. A command of this shard alone takes no number; it runs only if nobody who waits
+// here excludes it, so its place is behind the largest number that has run.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/lock_table.h"
+#include "helio/base/intrusive_list.h"
+
+namespace dfly {
+
+// A transaction's stand on one shard, or a command of this shard that has to wait.
+// Owner: whoever made it; between Schedule and the end the shard's thread.
+struct TxEntry : helio::ListHook<TxEntry> {
+  // Runs a hop, on the shard's thread; must not suspend. True: it was the last, and the intents end
+  // with it.
+  using RunFn = bool (*)(TxEntry* entry);
+  // After `run`, when the queue is in order again. The entry may go.
+  using DoneFn = void (*)(TxEntry* entry);
+
+  RunFn run = nullptr;
+  DoneFn done = nullptr;
+  uint64_t number = 0;      // its place
+  bool has_number = false;  // of its own: it is on several shards
+  std::span<const TagLock> tags = {};  // live as long as it is scheduled; no tag twice
+  bool locks_shard = false;            // instead of tags
+  LockMode shard_mode = LockMode::kShared;
+  bool is_armed = false;    // has a hop to run
+  bool is_granted = false;  // no conflict stands before it
+  uint64_t scheduled_ns = 0;
+};
+
+struct TxQueueStats {
+  uint64_t refused = 0;         // schedules that have to be tried again
+  uint64_t runs_at_head = 0;    // hops that ran when their entry stood first
+  uint64_t runs_ahead = 0;      // that ran before others with smaller numbers
+  uint64_t shard_commands = 0;  // commands of one shard that had to wait
+  uint64_t longest = 0;         // entries at a time
+};
+
+// Owner: one shard, on its thread. Suspends: never.
+class TxQueue {
+ public:
+  TxQueue() = default;
+  TxQueue(const TxQueue&) = delete;
+  TxQueue& operator=(const TxQueue&) = delete;
+  ~TxQueue();
+
+  // No transaction is here.
+  bool empty() const { return locks_.empty(); }
+  // May a command of this shard that wants `lock` run now?
+  bool Conflicts(const TagLock& lock) const { return locks_.Conflicts(lock); }
+
+  // Announces `entry`, with its number. False: refused, nothing is left of it here.
+  [[nodiscard]] bool Schedule(TxEntry* entry);
+  // Announces a command of this shard behind all that are here; it needs no number.
+  void ScheduleLast(TxEntry* entry);
+  // The entry has a hop to run; runs it now if it is its turn, and others whose turn it makes.
+  void Arm(TxEntry* entry);
+  // Takes an announcement back that has not run.
+  void Cancel(TxEntry* entry);
+
+  size_t length() const { return length_; }
+  // When the oldest entry was scheduled (monotonic); 0 if there is none.
+  uint64_t oldest_ns() const;
+  const LockTable& locks() const { return locks_; }
+  const TxQueueStats& stats() const { return stats_; }
+  TxQueueStats& stats() { return stats_; }
+
+ private:
+  using List = helio::IntrusiveList<TxEntry, TxEntry>;
+
+  // Entries that FindUnhindered looks at.
+  static constexpr size_t kLookAhead = 128;
+
+  bool Acquire(TxEntry* entry);
+  void Remove(TxEntry* entry);
+  void RunEntry(TxEntry* entry);
+  void RunReady();
+  // The first armed entry that wants nothing that those before it want. (The paper's "selective
+  // contention analysis".)
+  TxEntry* FindUnhindered();
+
+  LockTable locks_;
+  List entries_;  // by number
+  size_t length_ = 0;
+  size_t hindered_ = 0;          // armed entries that are not granted
+  bool may_be_unhindered_ = false;  // something was released since FindUnhindered
+  uint64_t largest_run_ = 0;     // the largest number that has run
+  bool is_running_ = false;
+  TxQueueStats stats_;
+};
+
+}  // namespace dfly
