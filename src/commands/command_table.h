@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "commands/args.h"
+#include "engine/lock_table.h"
 #include "facade/reply_sink.h"
 
 namespace dfly {
@@ -112,6 +113,9 @@ struct Command {
 
   bool AcceptsArgs(size_t count) const {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
+  }
+  LockMode lock_mode() const {
+    return (flags & kWrite) != 0 ? LockMode::kExclusive : LockMode::kShared;
   }
   // The index behind the last key, for `count` arguments.
   size_t KeysEnd(size_t count) const {

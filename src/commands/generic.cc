@@ -25,6 +25,7 @@
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
+#include "engine/transaction.h"
 #include "facade/error_texts.h"
 #include "helio/base/random.h"
 
@@ -431,7 +432,12 @@ template <typename Function>
 void FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& reply) {
   const std::optional<FlushMode> mode = ParseFlushMode(args);
   if (!mode) return reply.Error(kErrSyntax);
-  cx.HopToAll(flush);
+  Transaction tx(&cx.shards());
+  tx.LockAllShards(LockMode::kExclusive);
+  tx.Run([&](Shard& shard) {
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    flush(shard_cx);
+  });
   constexpr size_t kKeysPerHop = 4096;
   std::atomic<bool> is_done{*mode == FlushMode::kAsync};
   while (!is_done) {

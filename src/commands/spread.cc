@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/transaction.h"
 #include "facade/error_texts.h"
-#include "helio/fibers/no_suspend.h"
 
 namespace dfly {
 
@@ -100,7 +100,7 @@ void Merge(Spread spread, std::vector<Part>& parts, const std::vector<ShardId>& 
 
 void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply) {
   if (command.spread == Spread::kNone) {
-    // Until there are transactions; see docs/architecture.md.
+    // docs/differences.md tells which.
     return reply.Error(fmt::format("ERR '{}' with keys in several shards is not supported yet",
                                    command.full_name));
   }
@@ -112,6 +112,8 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
   std::vector<Part> parts(cx.shards().size());
   std::vector<ShardId> ids;
   std::vector<ShardId> order;
+  Transaction tx(&cx.shards());
+  const LockMode mode = command.lock_mode();
   order.reserve((args.size() - first) / step);
   for (size_t i = first; i < args.size(); i += step) {
     const uint64_t hash = HashKey(args[i]);
@@ -123,11 +125,11 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
     }
     for (size_t j = 0; j < step; ++j) part.args.push_back(args[i + j]);
     part.hashes.push_back(hash);
+    tx.Lock(id, {cx.shards().LockOfKey(args[i], hash, cx.db_index()), mode});
     order.push_back(id);
   }
 
-  cx.shards().AwaitOn(ids, [&](Shard& shard) {
-    helio::NoSuspend no_suspend;
+  tx.Run([&](Shard& shard) {
     Part& part = parts[shard.id()];
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     const auto keys = std::span<const std::string_view>(part.args).subspan(first);

@@ -7,9 +7,8 @@
 
 namespace dfly {
 
-// Runs `command` on all shards that have keys of it, at once, each with its own keys, and merges
-// the replies as command.spread says. Atomic on each shard, but not over shards: others may see the
-// keys of some changed and those of others not. Suspends. REQUIRES: the keys are the last
+// Runs `command` as one transaction on all shards that have keys of it, on each with its own keys,
+// and merges the replies as command.spread says. Suspends. REQUIRES: the keys are the last
 // arguments, with command.keys.step - 1 arguments between them.
 void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply);
 

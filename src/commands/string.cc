@@ -16,6 +16,7 @@
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
+#include "engine/transaction.h"
 #include "facade/error_texts.h"
 
 namespace dfly {
@@ -386,27 +387,30 @@ void MSetNx(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(1);
 }
 
-// Asks all shards, then sets on all. Not atomic: what others do between the two hops is
-// overwritten. May suspend.
+// Asks all shards, then sets on all. Suspends.
 void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
   std::vector<std::vector<size_t>> parts(cx.shards().size());  // of each shard, where its keys are
   std::vector<ShardId> ids;
+  Transaction tx(&cx.shards());
   for (size_t i = 1; i < args.size(); i += 2) {
-    const ShardId id = cx.shards().ShardOfKey(args[i], HashKey(args[i]));
+    const uint64_t hash = HashKey(args[i]);
+    const ShardId id = cx.shards().ShardOfKey(args[i], hash);
     if (parts[id].empty()) ids.push_back(id);
     parts[id].push_back(i);
+    tx.Lock(id, {cx.shards().LockOfKey(args[i], hash, cx.db_index()), LockMode::kExclusive});
   }
+  tx.Schedule();
 
   std::vector<uint8_t> found(cx.shards().size(), 0);  // bytes, since shards write at the same time
-  cx.shards().AwaitOn(ids, [&](Shard& shard) {
+  tx.Hop([&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     for (size_t i : parts[shard.id()])
       found[shard.id()] |= static_cast<bool>(shard_cx.Peek(args[i]));
   });
   if (std::find(found.begin(), found.end(), 1) != found.end()) return reply.Integer(0);
 
-  cx.shards().AwaitOn(ids, [&](Shard& shard) {
+  tx.HopAndConclude(ids, [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     for (size_t i : parts[shard.id()]) shard_cx.SetString(args[i], args[i + 1]);
   });

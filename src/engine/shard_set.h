@@ -54,6 +54,11 @@ class ShardSet {
     return ShardOf(tag.size() == key.size() ? hash : HashKey(tag), size());
   }
 
+  // What a command that uses the key locks. `hash` is the key's.
+  uint64_t LockOfKey(std::string_view, uint64_t hash, int db_index) const {
+    return TagFingerprint(hash, db_index);
+  }
+
   // On the shard's thread only.
   Shard& local(ShardId id) const {
     DCHECK(is_local(id));

@@ -103,8 +103,8 @@ class Transaction {
   void Prepare();
   void StartRun();
   void StartHop(std::span<const ShardId> ids, bool concludes);
-  void AnnounceAll();   // with a new number
-  void SendHop();       // to all parts that work or conclude
+  void AnnounceAll();  // with a new number
+  void SendHop();      // to all parts that work or conclude
   void Send(Part* part, helio::Message::RunFn run);
   void CallHome();
 

@@ -147,7 +147,8 @@ class World {
     }
     command.Message::run = [](helio::Message* message) {
       auto* const self = static_cast<Command*>(message);
-      TxQueue& queue = self->world->shards_.local(ShardOf(self->keys.begin()->first)).transactions();
+      TxQueue& queue =
+          self->world->shards_.local(ShardOf(self->keys.begin()->first)).transactions();
       const bool is_free = std::none_of(self->wanted.begin(), self->wanted.end(),
                                         [&](const TagLock& tag) { return queue.Conflicts(tag); });
       if (is_free) {
@@ -209,7 +210,8 @@ class World {
       const ShardId some[] = {ShardOf(keys.begin()->first)};
       tx->HopOn(some, [&](Shard& shard) {
         for (auto [key, version] : seen) {
-          if (ShardOf(key) == shard.id() && versions_[key] != version) error_ = "it is not isolated";
+          if (ShardOf(key) == shard.id() && versions_[key] != version)
+            error_ = "it is not isolated";
         }
       });
     }

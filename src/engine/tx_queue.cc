@@ -8,6 +8,19 @@
 
 namespace dfly {
 
+void SortAndMerge(std::vector<TagLock>* tags) {
+  // Shared before exclusive: the last of equal tags has the stronger mode.
+  std::sort(tags->begin(), tags->end(), [](const TagLock& a, const TagLock& b) {
+    return a.fingerprint != b.fingerprint ? a.fingerprint < b.fingerprint : a.mode < b.mode;
+  });
+  size_t count = 0;
+  for (const TagLock& tag : *tags) {
+    if (count == 0 || (*tags)[count - 1].fingerprint != tag.fingerprint) ++count;
+    (*tags)[count - 1] = tag;
+  }
+  tags->resize(count);
+}
+
 TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
 
 bool TxQueue::Acquire(TxEntry* entry) {
@@ -97,10 +110,9 @@ void TxQueue::RunEntry(TxEntry* entry) {
   entry->is_armed = false;
   if (entry->has_number) largest_run_ = std::max(largest_run_, entry->number);
   is_running_ = true;
-  const bool is_over = entry->run(entry);
-  is_running_ = false;
-  if (is_over) Remove(entry);
+  if (entry->run(entry)) Remove(entry);
   entry->done(entry);
+  is_running_ = false;
 }
 
 void TxQueue::RunReady() {
@@ -123,9 +135,8 @@ TxEntry* TxQueue::FindUnhindered() {
   bool any_exclusive = false;
   auto is_hindered = [&](const TxEntry& entry) {
     if (entry.locks_shard) {
-      return entry.shard_mode == LockMode::kExclusive
-                 ? any_wanted || shard_wanted
-                 : any_exclusive || shard_wanted_exclusive;
+      return entry.shard_mode == LockMode::kExclusive ? any_wanted || shard_wanted
+                                                      : any_exclusive || shard_wanted_exclusive;
     }
     for (const TagLock& tag : entry.tags) {
       const size_t bit = tag.fingerprint % kBits;

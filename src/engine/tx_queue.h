@@ -16,11 +16,15 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/lock_table.h"
 #include "helio/base/intrusive_list.h"
 
 namespace dfly {
+
+// Makes of any tags what an entry takes: no tag twice.
+void SortAndMerge(std::vector<TagLock>* tags);
 
 // A transaction's stand on one shard, or a command of this shard that has to wait.
 // Owner: whoever made it; between Schedule and the end the shard's thread.
@@ -33,8 +37,8 @@ struct TxEntry : helio::ListHook<TxEntry> {
 
   RunFn run = nullptr;
   DoneFn done = nullptr;
-  uint64_t number = 0;      // its place
-  bool has_number = false;  // of its own: it is on several shards
+  uint64_t number = 0;                 // its place
+  bool has_number = false;             // of its own: it is on several shards
   std::span<const TagLock> tags = {};  // live as long as it is scheduled; no tag twice
   bool locks_shard = false;            // instead of tags
   LockMode shard_mode = LockMode::kShared;
@@ -97,9 +101,9 @@ class TxQueue {
   LockTable locks_;
   List entries_;  // by number
   size_t length_ = 0;
-  size_t hindered_ = 0;          // armed entries that are not granted
+  size_t hindered_ = 0;             // armed entries that are not granted
   bool may_be_unhindered_ = false;  // something was released since FindUnhindered
-  uint64_t largest_run_ = 0;     // the largest number that has run
+  uint64_t largest_run_ = 0;        // the largest number that has run
   bool is_running_ = false;
   TxQueueStats stats_;
 };

@@ -10,6 +10,7 @@
 
 #include "commands/command_table.h"
 #include "engine/shard_set.h"
+#include "engine/tx_queue.h"
 #include "facade/reply_queue.h"
 #include "helio/fibers/inbox.h"
 
@@ -21,7 +22,8 @@ class Worker;
 
 // Owner: the connection's worker, which pools it; the shard's thread between Send and the return of
 // the message. Commands are copied in, because they outlive the receive buffer.
-class ShardBatch : public PendingReplies, public helio::Message {
+// Its next command stands in the shard's queue (as a TxEntry) if a transaction excludes it.
+class ShardBatch : public PendingReplies, public helio::Message, public TxEntry {
  public:
   struct Entry {
     const Command* command;
@@ -43,6 +45,7 @@ class ShardBatch : public PendingReplies, public helio::Message {
   // The commands that have not run yet.
   std::span<const Entry> rest() const { return std::span(entries_).subspan(next_); }
   void OnRun() { ++next_; }
+  std::vector<TagLock>& wanted() { return wanted_; }
   // The arguments of one entry, as views that live as long as the batch does not change.
   void ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const;
 
@@ -62,6 +65,7 @@ class ShardBatch : public PendingReplies, public helio::Message {
 
   std::vector<Entry> entries_;
   size_t next_ = 0;               // the first that has not run
+  std::vector<TagLock> wanted_;   // by the command that stands in the queue
   std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_
   std::string arg_bytes_;
 };

@@ -313,7 +313,7 @@ void Worker::RunOne(const Noted& noted) {
   bool drop_reply = mode_before == ReplyMode::kOff || mode_before == ReplyMode::kSkipThis;
   ReplyQueue& replies = connection->replies();
 
-  if (noted.action == Action::kRemote) {
+  if (noted.action == Action::kRemote || MustQueue(noted, session)) {
     ++stats_.remote_commands;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
     batch->Add(noted.command, args, noted.hash, drop_reply);
@@ -488,6 +488,34 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
 
 // --- Batches ---
 
+bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
+                        int db_index, std::vector<TagLock>* tags) const {
+  const TxQueue& queue = shard.transactions();
+  if (queue.empty()) [[likely]] {
+    return false;
+  }
+  tags->clear();
+  const size_t end = command.KeysEnd(args.size());
+  const auto first = static_cast<size_t>(command.keys.first);
+  bool is_excluded = false;
+  for (size_t i = first; i < end; i += static_cast<size_t>(command.keys.step)) {
+    const uint64_t key_hash = i == first ? hash : HashKey(args[i]);
+    tags->push_back({shards_.LockOfKey(args[i], key_hash, db_index), command.lock_mode()});
+    is_excluded |= queue.Conflicts(tags->back());
+  }
+  return is_excluded;
+}
+
+bool Worker::MustQueue(const Noted& noted, const Session& session) {
+  if (noted.action != Action::kLocal) return false;
+  const Shard& shard = *local_shards_[noted.shard];
+  if (local_batches_ == 0 && shard.transactions().empty()) [[likely]] {
+    return false;
+  }
+  return session.local_batches > 0 ||
+         IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
+}
+
 ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId shard) {
   ShardBatch*& batch = open_batches_[shard];
   if (batch != nullptr) return batch;
@@ -498,6 +526,10 @@ ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId s
     batch_pool_.pop_back();
   }
   batch->Start(this, connection, shard, session);
+  if (local_shards_[shard] != nullptr) {
+    ++local_batches_;
+    ++session.local_batches;
+  }
   batches_of_ = connection;
   open_shards_.push_back(shard);
   return batch;
@@ -515,7 +547,7 @@ void Worker::SendBatches() {
 }
 
 void Worker::Post(ShardBatch* batch) {
-  batch->run = [](helio::Message* message) {
+  batch->Message::run = [](helio::Message* message) {
     auto* arrived = static_cast<ShardBatch*>(message);
     Server::LocalWorker()->OnBatch(arrived);
   };
@@ -581,11 +613,17 @@ void Worker::RunInOrder(ShardBatch* batch) {
     if (!RunBatch(batch)) parked_.try_emplace(key);
     return;
   }
-  std::deque<ShardBatch*>& waiting = it->second;
-  if (!batch->continues) {
-    waiting.push_back(batch);
-    return;
+  if (batch->continues) {
+    Resume(batch);
+  } else {
+    it->second.push_back(batch);
   }
+}
+
+void Worker::Resume(ShardBatch* batch) {
+  const auto it = parked_.find(std::pair(batch->connection_id, batch->shard));
+  CHECK(it != parked_.end());
+  std::deque<ShardBatch*>& waiting = it->second;
   waiting.push_front(batch);
   while (!waiting.empty()) {
     ShardBatch* const next = waiting.front();
@@ -597,30 +635,71 @@ void Worker::RunInOrder(ShardBatch* batch) {
 
 bool Worker::RunBatch(ShardBatch* batch) {
   Shard& shard = shards_.local(batch->shard);
-  batch_writer_.Reset(&batch->bytes, batch->resp3);
-  ShardContext cx(shard);
-  cx.set_no_touch(batch->no_touch);
   const size_t reply_bytes_max = server_.connection_limits().batch_reply_bytes_max();
-  for (const ShardBatch::Entry& entry : batch->rest()) {
-    if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
-      break;
-    batch->ViewArgs(entry, &batch_args_);
-    const size_t size_before = batch->bytes.size();
-    cx.Begin(batch->db_index, now_ms_);
-    RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
-    if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
-    batch->EndReply();
-    batch->OnRun();
+  {
+    ShardContext cx(shard);
+    cx.set_no_touch(batch->no_touch);
+    for (const ShardBatch::Entry& entry : batch->rest()) {
+      if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
+        break;
+      batch->ViewArgs(entry, &batch_args_);
+      if (IsExcluded(shard, *entry.command, batch_args_, entry.hash, batch->db_index,
+                     &batch->wanted())) [[unlikely]] {
+        cx.Finish();
+        WaitInQueue(batch, shard);
+        return false;
+      }
+      RunEntry(cx, batch, entry);
+    }
   }
-  const bool is_done = batch->is_done();
-  cx.Finish();
   AfterShardWork(shard);
-  batch->run = [](helio::Message* message) {
+  const bool is_done = batch->is_done();
+  SendBack(batch);
+  return is_done;
+}
+
+void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry) {
+  batch_writer_.Reset(&batch->bytes, batch->resp3);
+  const size_t size_before = batch->bytes.size();
+  cx.Begin(batch->db_index, now_ms_);
+  RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
+  if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
+  batch->EndReply();
+  batch->OnRun();
+}
+
+void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
+  ++stats_.queued_commands;
+  SortAndMerge(&batch->wanted());
+  batch->tags = batch->wanted();
+  batch->TxEntry::run = [](TxEntry* entry) {
+    auto* const waiting = static_cast<ShardBatch*>(entry);
+    Worker* const worker = Server::LocalWorker();
+    Shard& its_shard = worker->shards_.local(waiting->shard);
+    const ShardBatch::Entry& next = waiting->rest().front();
+    worker->now_ms_ = helio::UnixMillis();
+    waiting->ViewArgs(next, &worker->batch_args_);
+    {
+      ShardContext cx(its_shard);
+      cx.set_no_touch(waiting->no_touch);
+      worker->RunEntry(cx, waiting, next);
+    }
+    worker->AfterShardWork(its_shard);
+    return true;
+  };
+  batch->done = [](TxEntry* entry) {
+    Server::LocalWorker()->Resume(static_cast<ShardBatch*>(entry));
+  };
+  shard.transactions().ScheduleLast(batch);
+  shard.transactions().Arm(batch);
+}
+
+void Worker::SendBack(ShardBatch* batch) {
+  batch->Message::run = [](helio::Message* message) {
     auto* back = static_cast<ShardBatch*>(message);
     back->home->OnBatchBack(back);
   };
   batch->home->proactor().PostLazily(batch);
-  return is_done;
 }
 
 void Worker::OnBatchBack(ShardBatch* batch) {
@@ -643,6 +722,8 @@ void Worker::RunShuffled(ShardBatch* batch, BatchShuffle::Way way) {
 void Worker::Complete(ShardBatch* batch) {
   const bool is_done = batch->is_done();
   if (is_done) --batches_in_flight_;
+  const bool is_local = local_shards_[batch->shard] != nullptr;
+  if (is_done && is_local) --local_batches_;
   if (batch->abandoned) {
     // What the client has sent is executed, whether it is still there or not.
     if (is_done) {
@@ -653,6 +734,7 @@ void Worker::Complete(ShardBatch* batch) {
     return;
   }
   Connection* connection = batch->connection;
+  if (is_done && is_local) --SessionOf(connection).local_batches;
   connection->OnRemoteReplies(batch->bytes.size());
   if (is_done) {
     connection->OnRemoteDone(batch->arg_bytes());

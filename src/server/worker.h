@@ -69,6 +69,7 @@ struct WorkerStats {
   uint64_t local_commands = 0;   // executed in place, their shard is ours
   uint64_t remote_commands = 0;  // sent to another thread's shard
   uint64_t batches = 0;
+  uint64_t queued_commands = 0;  // of one shard, that waited for a transaction
   uint64_t coordinated_commands = 0;
   uint64_t protocol_errors = 0;
   uint64_t error_replies = 0;
@@ -191,9 +192,18 @@ class Worker final : public CommandSink {
   void RunArrived();
   // Runs a batch's commands until its replies are long, and sends it back. False: some are left.
   bool RunBatch(ShardBatch* batch);
-  // Runs `batch` unless an earlier one of its connection has commands left; and then what waited
-  // for it.
+  // Runs `batch` unless an earlier one of its connection has commands left.
   void RunInOrder(ShardBatch* batch);
+  // Goes on with a batch that had commands left, and then with what waited for it.
+  void Resume(ShardBatch* batch);
+  void RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry);
+  void SendBack(ShardBatch* batch);
+  // Does a transaction exclude the command now? `tags` gets what it wants then.
+  bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
+                  int db_index, std::vector<TagLock>* tags) const;
+  void WaitInQueue(ShardBatch* batch, Shard& shard);
+  // Must a command of this connection for a shard of ours take the way of a batch?
+  bool MustQueue(const Noted& noted, const Session& session);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
@@ -255,9 +265,11 @@ class Worker final : public CommandSink {
   RespWriter writer_;
   int64_t now_ms_ = 0;  // Unix time, fixed for what is run together
   std::vector<ShardBatch*> arrived_;
-  // Batches that wait for an earlier one of their connection and shard that has commands left.
+  // Batches that wait for an earlier one of their connection and shard that has commands left: its
+  // replies are long, or a transaction excludes its next one.
   absl::flat_hash_map<std::pair<uint64_t, ShardId>, std::deque<ShardBatch*>> parked_;
   std::vector<std::string_view> batch_args_;  // scratch of RunArrived
+  std::vector<TagLock> tags_;                 // scratch of MustQueue
   RespWriter batch_writer_;
   RateMeter command_rate_;
 
@@ -267,6 +279,7 @@ class Worker final : public CommandSink {
   Connection* batches_of_ = nullptr;  // whose they are
   std::vector<ShardBatch*> batch_pool_;
   size_t batches_in_flight_ = 0;
+  size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;
 
   std::vector<Shard*> local_shards_;
