@@ -103,7 +103,7 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
     const auto parsed = ParseInt64(args[4]);
     if (!parsed || *parsed < 0) return reply.Error(kErrNotPositive);
     size = static_cast<size_t>(*parsed);
-    if (size > cx.session().server.options().limits.parser.max_bulk_len) {
+    if (*count > 0 && size > cx.session().server.options().limits.parser.max_bulk_len) {
       return reply.Error(kErrStringTooLong);
     }
   }
@@ -174,9 +174,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return DebugPopulate(cx, args, reply);
   }
   if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
-  reply.Error(
-      fmt::format("ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
-                  args[1].substr(0, 128)));
+  reply.Error(SubcommandSyntaxError("debug", args[1]));
 }
 
 }  // namespace
@@ -186,13 +184,15 @@ void RegisterAdminCommands(CommandTable* table) {
               .session = Time,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
-              .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"}});
+              .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"},
+              .tips = "nondeterministic_output"});
   table->Add({.name = "lastsave",
               .session = LastSave,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
-              .categories = kAclDangerous,
-              .docs = {"Returns when the data was last saved.", "1.0.0", "server", "O(1)"}});
+              .categories = kAclAdmin | kAclDangerous,
+              .docs = {"Returns when the data was last saved.", "1.0.0", "server", "O(1)"},
+              .tips = "nondeterministic_output"});
   table->Add({.name = "shutdown",
               .session = Shutdown,
               .arity = -1,
@@ -215,7 +215,7 @@ void RegisterAdminCommands(CommandTable* table) {
        .run = MemoryUsage,
        .arity = -3,
        .flags = kReadonly,
-       .keys = KeyAt(2),
+       .keys = KeyAt(2, "RO"),
        .docs = {"Tells how many bytes a key costs.", "4.0.0", "server", "O(1)"}},
       {.name = "help",
        .session = MemoryHelp,
