@@ -146,6 +146,8 @@ def comparable(command, raw):
         return sorted(raw.split(b"\r\n"))
     if words[0] == b"HELLO" and raw[:1] in (b"*", b"%"):
         return re.sub(rb"\$\d+\r\n\d+\.\d+\.\d+\r\n|id\r\n:\d+", b"", raw)
+    if words[:2] == [b"OBJECT", b"IDLETIME"] and raw.startswith(b":"):
+        return b"a number"
     if words[:2] == [b"CLIENT", b"LIST"] and raw[:1] in (b"$", b"="):
         return b"a list"
     if words[:2] == [b"CONFIG", b"GET"] and raw[:1] in (b"*", b"%"):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TIME LASTSAVE SHUTDOWN MEMORY DEBUG.
+// TIME LASTSAVE SHUTDOWN DEBUG, and MEMORY's row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
+#include "server/memory_commands.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/words.h"
@@ -52,28 +53,6 @@ void Shutdown(Session& session, Args args, ReplySink& reply) {
   const auto& request_stop = session.server.options().request_stop;
   if (request_stop == nullptr) return reply.Error("ERR this server cannot be stopped by a client");
   request_stop();
-}
-
-// --- MEMORY ---
-
-// MEMORY USAGE key [SAMPLES count]. Sizes are exact, so the count changes nothing.
-void MemoryUsage(ShardContext& cx, Args args, ReplySink& reply) {
-  for (size_t i = 3; i < args.size(); i += 2) {
-    if (!IsWord(args[i], "samples") || i + 1 == args.size()) return reply.Error(kErrSyntax);
-    const auto count = ParseInt64(args[i + 1]);
-    if (!count) return reply.Error(kErrNotInteger);
-    if (*count < 0) return reply.Error(kErrSyntax);
-  }
-  const auto bytes = cx.MemoryUsage(args[2]);
-  if (!bytes) return reply.Null();
-  reply.Integer(static_cast<int64_t>(*bytes));
-}
-
-void MemoryHelp(Session&, Args, ReplySink& reply) {
-  ReplyHelp(reply, "MEMORY",
-            {"USAGE <key> [SAMPLES <count>]",
-             "    Return memory in bytes used by <key> and its value. It is exact, whatever",
-             "    <count> is."});
 }
 
 // --- DEBUG ---
@@ -206,24 +185,7 @@ void RegisterAdminCommands(CommandTable* table) {
               .categories = kAclDangerous,
               .docs = {"A container for debugging commands.", "1.0.0", "server",
                        "Depends on subcommand."}});
-  Command memory = {
-      .name = "memory",
-      .arity = -2,
-      .docs = {"A container for memory diagnostics.", "4.0.0", "server", "Depends on subcommand."}};
-  memory.subcommands = {
-      {.name = "usage",
-       .run = MemoryUsage,
-       .arity = -3,
-       .flags = kReadonly,
-       .keys = KeyAt(2, "RO"),
-       .docs = {"Tells how many bytes a key costs.", "4.0.0", "server", "O(1)"}},
-      {.name = "help",
-       .session = MemoryHelp,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = {"Lists the subcommands.", "4.0.0", "server", "O(1)"}},
-  };
-  table->Add(std::move(memory));
+  table->Add(MemoryContainer());
 }
 
 }  // namespace dfly
