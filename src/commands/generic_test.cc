@@ -188,8 +188,9 @@ TEST_P(KeyCommandsTest, ReadsCountHitsAndMisses) {
     Run(line);
     return hits() - before;
   };
-  for (const char* line : {"get k", "exists k", "ttl k", "type k", "touch k", "strlen k",
-                           "getrange k 0 1", "mget k", "object encoding k"}) {
+  for (const char* line :
+       {"get k", "exists k", "ttl k", "type k", "touch k", "strlen k", "getrange k 0 1", "mget k",
+        "object encoding k", "getex k", "getex k ex x"}) {
     EXPECT_EQ(counted(line), 1u) << line;
   }
   for (const char* line : {"append k x", "expire k 100", "persist k", "set k v", "setnx k v"}) {

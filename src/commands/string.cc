@@ -211,15 +211,16 @@ void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
   if (!ParseStringOptions(args.rest(), OptionSet::kOfGetEx, &options)) {
     return reply.Error(kErrSyntax);
   }
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return reply.Null();
   std::optional<int64_t> deadline_ms;
   if (options.unit != ExpireUnit::kNone) {
-    const auto value = cx.Peek(args.key());
-    if (value && value->is_string()) {
-      deadline_ms = ParseDeadline(cx, options.unit, options.expire, "getex", reply);
-      if (!deadline_ms) return;
-    }
+    deadline_ms = ParseDeadline(cx, options.unit, options.expire, "getex", reply);
+    if (!deadline_ms) return;
   }
-  if (!ReplyWithValue(cx, args.key(), reply)) return;
+  char scratch[CompactValue::kScratchSize];
+  reply.Bulk(value->View(scratch));
   if (deadline_ms) cx.SetDeadline(args.key(), *deadline_ms);
   if (options.persist) cx.Persist(args.key());
 }
