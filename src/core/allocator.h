@@ -65,4 +65,13 @@ inline size_t UsableSize(const void* block) {
 #endif
 }
 
+// Returns to the system what this thread's heap has free, as far as it can. Takes a while.
+inline void ReturnFreeMemory() {
+#ifdef DFLY_SANITIZED
+  malloc_trim(0);
+#else
+  mi_collect(true);
+#endif
+}
+
 }  // namespace dfly
