@@ -69,7 +69,8 @@ rm -f "$work/run/tmp/stage.sh"
 cp "$work/build/dragonfly" "$root/docker/entrypoint.sh" "$root/docker/healthcheck.sh" \
   "$work/run/usr/local/bin/"
 
-# start_and_stop [FLAGS...]: healthy within 30 s (a busy machine), may write to /data, ends by SIGTERM with status 0.
+# start_and_stop [FLAGS...]: healthy within 30 s (the machine may be busy), may write to /data, ends
+# by SIGTERM with status 0.
 start_and_stop() {
   local status=0 state=unknown
   # shellcheck disable=SC2016
@@ -97,8 +98,8 @@ start_and_stop() {
     cat "$work/server.log" >&2
     return 1
   fi
-  echo "healthy, exit status after SIGTERM 0; $(grep -o 'event loops on [a-z_]*' "$work/server.log" ||
-    echo 'io_uring is refused here')"
+  echo "healthy, exit status after SIGTERM 0"
+  grep -o "event loops on [a-z_]*" "$work/server.log" || echo "io_uring is refused here"
 }
 
 echo "==== start as the image does, and ask the health check"
