@@ -20,8 +20,8 @@
 namespace dfly {
 
 // The compiler knows from malloc's attribute how much was asked for, and with _FORTIFY_SOURCE=3
-// (Ubuntu's default) it stops a program that uses all of UsableSize(). This hides where a block came
-// from; it costs no instruction.
+// (Ubuntu's default) it stops a program that uses all of UsableSize(). This hides where a block
+// came from; it costs no instruction.
 inline void* ForgetRequestedSize(void* block) {
   asm("" : "+r"(block));
   return block;
