@@ -94,6 +94,35 @@ def test_client_kill_refuses_what_it_does_not_know(r):
     assert r.do("CLIENT KILL nobody:0") == Error("ERR No such client")
 
 
+def test_arguments_are_checked_in_the_order_of_redis(r):
+    usage = "ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP."
+    assert r.do("CLIENT pAuse x what more") == Error(usage % ("pAuse", "CLIENT"))
+    assert r.do("CLIENT PAUSE x what") == Error("ERR CLIENT PAUSE mode must be WRITE or ALL")
+    assert r.do("CLIENT PAUSE x all") == Error("ERR timeout is not an integer or out of range")
+    assert r.do("CLIENT LIST ID -1 0") == b""
+    assert r.do("CLIENT LIST ID -1 x") == Error("ERR Invalid client ID")
+    assert r.do("DEBUG POPULATE 0 key 9223372036854775807") == OK
+
+
+def test_errors_show_an_argument_up_to_its_first_nul(r):
+    assert r.do("CLIENT KILL USER no\0body") == Error("ERR No such user 'no'")
+    assert r.do("CLIENT KILL TYPE x\0y") == Error("ERR Unknown client type 'x'")
+    assert r.do("CLIENT LIST TYPE \0") == Error("ERR Unknown client type ''")
+    assert r.do("HELLO 3 what\0ever") == Error("ERR Syntax error in HELLO option 'what'")
+    wrong = "ERR unknown subcommand or wrong number of arguments for 'x'. Try DEBUG HELP."
+    assert r.do("DEBUG x\0y") == Error(wrong)
+
+
+def test_command_looks_up_whole_names(r):
+    assert r.raw("COMMAND", "INFO", "nosuch") == b"*1\r\n$-1\r\n"
+    assert r.do("COMMAND GETKEYS OBJECT WHAT k") == Error("ERR Invalid command specified")
+    assert r.do("COMMAND GETKEYS OBJECT ENCODING k") == [b"k"]
+    flags = r.do("COMMAND GETKEYSANDFLAGS SET k v NX GET")[0][1]
+    assert flags == [Status("RW"), Status("access"), Status("update")]
+    assert r.do("COMMAND GETKEYSANDFLAGS SET k v NX")[0][1] == [Status("OW"), Status("update")]
+    assert r.do("COMMAND GETKEYSANDFLAGS DEL k")[0][1] == [Status("RM"), Status("delete")]
+
+
 @pytest.mark.flags()
 def test_commandstats_tell_failed_and_refused_calls(r):
     r.do("CONFIG RESETSTAT")

@@ -16,7 +16,7 @@ OURS = """get set setnx setex psetex getset getdel getex append strlen setrange 
 decr incrby decrby incrbyfloat mget mset msetnx del unlink exists touch expire pexpire expireat
 pexpireat ttl pttl expiretime pexpiretime persist type object scan keys randomkey dbsize flushdb
 flushall ping echo select quit reset hello auth client command config info time lastsave debug
-memory shutdown""".split()
+memory shutdown lcs""".split()
 
 
 def test_command_count_matches_the_table(r):
@@ -311,6 +311,46 @@ def test_memory_usage(r):
     assert r.do("MEMORY USAGE k WHAT") == SYNTAX
     assert r.do("MEMORY USAGE") == arity("memory|usage")
     assert r.do("MEMORY WHAT") == Error("ERR unknown subcommand 'WHAT'. Try MEMORY HELP.")
+
+
+def test_memory_reports(r, r3):
+    r.call("SET", "k", "x" * 10000)
+    stats = r3.do("MEMORY STATS").dict()
+    assert stats[b"keys.count"] == 1
+    assert stats[b"peak.allocated"] >= stats[b"total.allocated"] > stats[b"startup.allocated"] > 0
+    assert 10000 <= stats[b"dataset.bytes"] < stats[b"total.allocated"]
+    assert stats[b"keys.bytes-per-key"] >= 10000
+    assert 0 < stats[b"dataset.percentage"] <= 100
+    assert 0 < stats[b"peak.percentage"] <= 100
+    assert isinstance(r.do("MEMORY STATS"), list)
+    assert r.do("MEMORY DOCTOR") and isinstance(r3.do("MEMORY DOCTOR"), Verbatim)
+    assert r.do("MEMORY PURGE") == OK
+    assert r.do("MEMORY PURGE x") == arity("memory|purge")
+    assert r.do("GET k") == b"x" * 10000
+
+
+@only_dragonfly("it frees at once")
+@pytest.mark.flags()
+def test_memory_doctor_sees_a_high_peak(r):
+    r.do("DEBUG POPULATE 20 big 1000000")
+    assert r.do("DEL " + " ".join(f"big:{i}" for i in range(12))) == 12
+    assert b"Peak" in r.do("MEMORY DOCTOR")
+    assert r.do("DEBUG POPULATE 20 big 1000000") == OK
+    assert b"Peak" not in r.do("MEMORY DOCTOR")
+
+
+@pytest.mark.flags(max_bulk_len="2097152")
+def test_strings_grow_up_to_the_limit_of_arguments(r):
+    too_long = Error("ERR string exceeds maximum allowed size (proto-max-bulk-len)")
+    assert r.call("SET", "k", "x" * 2097151) == OK
+    assert r.do("APPEND k yy") == too_long
+    assert r.do("SETRANGE k 2097151 yy") == too_long
+    assert r.do("SETRANGE new 2097152 y") == too_long
+    assert r.do("EXISTS new") == 0
+    assert r.do("APPEND k y") == 2097152
+    assert r.do("APPEND k y") == too_long
+    assert r.do("STRLEN k") == 2097152
+    assert r.do("CONFIG GET proto-max-bulk-len") == [b"proto-max-bulk-len", b"2097152"]
 
 
 OOM = Error("OOM command not allowed when used memory > 'maxmemory'.")

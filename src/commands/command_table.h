@@ -63,6 +63,7 @@ enum AclCategory : uint32_t {
   kAclBitmap = 1 << 11,
   kAclHyperLogLog = 1 << 12,
   kAclGeo = 1 << 13,
+  kAclAdmin = 1 << 14,  // without being kAdmin
 };
 
 // Where the keys stand among the arguments, as COMMAND INFO tells it. `last` below 0 counts from
@@ -71,11 +72,18 @@ struct KeySpec {
   int first = 0;
   int last = 0;
   int step = 0;
+  // What happens to them, in the words of COMMAND INFO, between single spaces. Empty: what follows
+  // from kReadonly ("RO access") or kWrite ("RW update").
+  std::string_view flags = {};
 
   bool has_keys() const { return first > 0; }
 };
-constexpr KeySpec KeyAt(int position) { return {position, position, 1}; }
-constexpr KeySpec KeysFrom(int first, int step = 1) { return {first, -1, step}; }
+constexpr KeySpec KeyAt(int position, std::string_view flags = {}) {
+  return {position, position, 1, flags};
+}
+constexpr KeySpec KeysFrom(int first, int step = 1, std::string_view flags = {}) {
+  return {first, -1, step, flags};
+}
 
 // How a command whose keys turn out to be in several shards is made of its forms for one shard.
 enum class Spread : uint8_t {
@@ -90,6 +98,8 @@ struct CommandDocs {
   std::string_view since;
   std::string_view group;
   std::string_view complexity;
+  std::string_view deprecated_since = {};
+  std::string_view replaced_by = {};  // in the words of COMMAND DOCS
 };
 
 struct Command {
@@ -105,6 +115,7 @@ struct Command {
   KeySpec keys = {};
   Spread spread = Spread::kNone;
   CommandDocs docs = {};
+  std::string_view tips = {};             // for clients, between single spaces
   std::vector<Command> subcommands = {};  // the row of CLIENT ID has the name "id"
 
   // Set by Add.

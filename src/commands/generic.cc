@@ -143,8 +143,9 @@ void ExpireAt(ShardContext& cx, Args args, std::string_view command, int64_t uni
     return reply.Error(InvalidExpireError(command));
   }
   if (conditions.any()) {
+    if (!cx.FindMutable(args.key())) return reply.Integer(0);  // found, it counts as accessed
     const ShardContext::KeyDeadline present = cx.GetDeadline(args.key());
-    if (!present.exists || !AreMet(conditions, present.at_ms, at_ms)) return reply.Integer(0);
+    if (!AreMet(conditions, present.at_ms, at_ms)) return reply.Integer(0);
   }
   const auto result = cx.SetDeadline(args.key(), at_ms);
   reply.Integer(result == ShardContext::DeadlineResult::kAbsent ? 0 : 1);
@@ -477,8 +478,9 @@ Command ObjectContainer() {
                                   .arity = 3,
                                   .flags = kReadonly,
                                   .categories = kAclKeyspace,
-                                  .keys = KeyAt(2),
-                                  .docs = docs});
+                                  .keys = KeyAt(2, "RO"),
+                                  .docs = docs,
+                                  .tips = "nondeterministic_output"});
   };
   add("encoding", ObjectEncoding,
       {"Returns the encoding of the value of a key.", "2.2.3", "generic", "O(1)"});
@@ -506,37 +508,41 @@ void RegisterKeyCommands(CommandTable* table) {
               .arity = -2,
               .flags = kWrite,
               .categories = kAclKeyspace,
-              .keys = KeysFrom(1),
+              .keys = KeysFrom(1, 1, "RM delete"),
               .spread = Spread::kSumIntegers,
               .docs = {"Removes keys and returns how many of them existed.", "1.0.0", "generic",
-                       "O(N) where N is the number of keys."}});
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:agg_sum"});
   table->Add({.name = "unlink",
               .run = Del,
               .arity = -2,
               .flags = kWrite | kFast,
               .categories = kAclKeyspace,
-              .keys = KeysFrom(1),
+              .keys = KeysFrom(1, 1, "RM delete"),
               .spread = Spread::kSumIntegers,
               .docs = {"Removes keys as DEL does.", "4.0.0", "generic",
-                       "O(N) where N is the number of keys."}});
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:agg_sum"});
   table->Add({.name = "exists",
               .run = Exists,
               .arity = -2,
               .flags = kReadonly | kFast,
               .categories = kAclKeyspace,
-              .keys = KeysFrom(1),
+              .keys = KeysFrom(1, 1, "RO"),
               .spread = Spread::kSumIntegers,
               .docs = {"Returns how many of the keys exist; one that is named twice counts twice.",
-                       "1.0.0", "generic", "O(N) where N is the number of keys."}});
+                       "1.0.0", "generic", "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:agg_sum"});
   table->Add({.name = "touch",
               .run = Touch,
               .arity = -2,
               .flags = kReadonly | kFast,
               .categories = kAclKeyspace,
-              .keys = KeysFrom(1),
+              .keys = KeysFrom(1, 1, "RO"),
               .spread = Spread::kSumIntegers,
               .docs = {"Marks keys as accessed and returns how many of them exist.", "3.2.1",
-                       "generic", "O(N) where N is the number of keys."}});
+                       "generic", "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:agg_sum"});
   table->Add({.name = "stick",
               .run = Stick,
               .arity = -2,
@@ -577,14 +583,14 @@ void RegisterKeyCommands(CommandTable* table) {
               .keys = KeyAt(1),
               .docs = {"Sets the deadline of a key as a Unix time in milliseconds.", "2.6.0",
                        "generic", "O(1)"}});
-  table->Add(
-      {.name = "ttl",
-       .run = Ttl,
-       .arity = 2,
-       .flags = kReadonly | kFast,
-       .categories = kAclKeyspace,
-       .keys = KeyAt(1),
-       .docs = {"Returns the time to live of a key in seconds.", "1.0.0", "generic", "O(1)"}});
+  table->Add({.name = "ttl",
+              .run = Ttl,
+              .arity = 2,
+              .flags = kReadonly | kFast,
+              .categories = kAclKeyspace,
+              .keys = KeyAt(1),
+              .docs = {"Returns the time to live of a key in seconds.", "1.0.0", "generic", "O(1)"},
+              .tips = "nondeterministic_output"});
   table->Add(
       {.name = "pttl",
        .run = PTtl,
@@ -592,7 +598,8 @@ void RegisterKeyCommands(CommandTable* table) {
        .flags = kReadonly | kFast,
        .categories = kAclKeyspace,
        .keys = KeyAt(1),
-       .docs = {"Returns the time to live of a key in milliseconds.", "2.6.0", "generic", "O(1)"}});
+       .docs = {"Returns the time to live of a key in milliseconds.", "2.6.0", "generic", "O(1)"},
+       .tips = "nondeterministic_output"});
   table->Add({.name = "expiretime",
               .run = ExpireTime,
               .arity = 2,
@@ -621,7 +628,7 @@ void RegisterKeyCommands(CommandTable* table) {
               .arity = 2,
               .flags = kReadonly | kFast,
               .categories = kAclKeyspace,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RO"),
               .docs = {"Returns the type of a key.", "1.0.0", "generic", "O(1)"}});
   table->Add(
       {.name = "scan",
@@ -630,26 +637,30 @@ void RegisterKeyCommands(CommandTable* table) {
        .flags = kReadonly,
        .categories = kAclKeyspace,
        .docs = {"Walks over the keys of the database, some at a time.", "2.8.0", "generic",
-                "O(1) for each call, O(N) for the whole walk where N is the number of keys."}});
+                "O(1) for each call, O(N) for the whole walk where N is the number of keys."},
+       .tips = "nondeterministic_output request_policy:special"});
   table->Add({.name = "keys",
               .coordinate = Keys,
               .arity = 2,
               .flags = kReadonly,
               .categories = kAclKeyspace | kAclDangerous,
               .docs = {"Returns all keys that match a pattern.", "1.0.0", "generic",
-                       "O(N) where N is the number of keys in the database."}});
+                       "O(N) where N is the number of keys in the database."},
+              .tips = "request_policy:all_shards nondeterministic_output_order"});
   table->Add({.name = "randomkey",
               .coordinate = RandomKey,
               .arity = 1,
               .flags = kReadonly,
               .categories = kAclKeyspace,
-              .docs = {"Returns a random key of the database.", "1.0.0", "generic", "O(1)"}});
+              .docs = {"Returns a random key of the database.", "1.0.0", "generic", "O(1)"},
+              .tips = "request_policy:all_shards nondeterministic_output"});
   table->Add({.name = "dbsize",
               .coordinate = DbSize,
               .arity = 1,
               .flags = kReadonly | kFast,
               .categories = kAclKeyspace,
-              .docs = {"Returns the number of keys in the database.", "1.0.0", "server", "O(1)"}});
+              .docs = {"Returns the number of keys in the database.", "1.0.0", "server", "O(1)"},
+              .tips = "request_policy:all_shards response_policy:agg_sum"});
   table->Add({.name = "flushdb",
               .coordinate = FlushDb,
               .arity = -1,
@@ -657,7 +668,8 @@ void RegisterKeyCommands(CommandTable* table) {
               .categories = kAclKeyspace | kAclDangerous,
               .docs = {"Removes all keys of the database.", "1.0.0", "server",
                        "O(N) where N is the number of keys in the database; with ASYNC O(1) before "
-                       "the reply."}});
+                       "the reply."},
+              .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add({.name = "flushall",
               .coordinate = FlushAll,
               .arity = -1,
@@ -665,7 +677,8 @@ void RegisterKeyCommands(CommandTable* table) {
               .categories = kAclKeyspace | kAclDangerous,
               .docs = {"Removes all keys of all databases.", "1.0.0", "server",
                        "O(N) where N is the number of keys in all databases; with ASYNC O(1) "
-                       "before the reply."}});
+                       "before the reply."},
+              .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add(ObjectContainer());
 }
 

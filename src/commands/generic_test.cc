@@ -154,6 +154,16 @@ TEST_P(KeyCommandsTest, TypeAndObjectTellAboutAKey) {
   EXPECT_EQ(Run("object idletime k"), ":42");
   EXPECT_EQ(Run("touch k"), ":1");
   EXPECT_EQ(Run("object idletime k"), ":0");
+  // What looks a key up to change it touches it, though it may change nothing.
+  for (const char* line : {"setnx k v", "msetnx k v", "msetnx new v k v", "set k v nx",
+                           "expire k 100", "expire k 100 nx", "persist k", "persist k",
+                           "pexpireat k 5 nx gt", "getex k", "setrange k 0 ''", "append k ''"}) {
+    now_ms_ += 7'000;
+    Run(line);
+    const bool is_refused = std::string_view(line) == "pexpireat k 5 nx gt";
+    EXPECT_EQ(Run("object idletime k"), is_refused ? ":7" : ":0") << line;
+  }
+  Run("set k 12");
   EXPECT_EQ(Run("object freq k").substr(0, 20), "-ERR An LFU maxmemor");
   MakeHash("h");
   EXPECT_EQ(Run("type h"), "+hash");
@@ -178,8 +188,9 @@ TEST_P(KeyCommandsTest, ReadsCountHitsAndMisses) {
     Run(line);
     return hits() - before;
   };
-  for (const char* line : {"get k", "exists k", "ttl k", "type k", "touch k", "strlen k",
-                           "getrange k 0 1", "mget k", "object encoding k"}) {
+  for (const char* line :
+       {"get k", "exists k", "ttl k", "type k", "touch k", "strlen k", "getrange k 0 1", "mget k",
+        "object encoding k", "getex k", "getex k ex x"}) {
     EXPECT_EQ(counted(line), 1u) << line;
   }
   for (const char* line : {"append k x", "expire k 100", "persist k", "set k v", "setnx k v"}) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/lcs.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
@@ -23,10 +24,9 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kStringMax = 512ull << 20;  // bytes; what proto-max-bulk-len is by default
-
-bool IsTooLong(uint64_t size, uint64_t more) {
-  return size > kStringMax || more > kStringMax - size;
+bool IsTooLong(const ShardContext& cx, uint64_t size, uint64_t more) {
+  const uint64_t max = cx.string_max();
+  return size > max || more > max - size;
 }
 
 // --- Options of SET and GETEX ---
@@ -153,7 +153,7 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
   }
   if (options.get && !ReplyWithValue(cx, args.key(), reply)) return;
   if (options.if_absent || options.if_present) {
-    const bool exists = static_cast<bool>(cx.Peek(args.key()));
+    const bool exists = static_cast<bool>(cx.FindMutable(args.key()));
     if (exists ? options.if_absent : options.if_present) {
       if (!options.get) reply.Null();
       return;
@@ -179,7 +179,7 @@ void Set(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 void SetNx(ShardContext& cx, Args args, ReplySink& reply) {
-  const bool exists = static_cast<bool>(cx.Peek(args.key()));
+  const bool exists = static_cast<bool>(cx.FindMutable(args.key()));
   if (!exists) cx.SetString(args.key(), args[2]);
   reply.Integer(exists ? 0 : 1);
 }
@@ -212,15 +212,16 @@ void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
   if (!ParseStringOptions(args.rest(), OptionSet::kOfGetEx, &options)) {
     return reply.Error(kErrSyntax);
   }
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return reply.Null();
   std::optional<int64_t> deadline_ms;
   if (options.unit != ExpireUnit::kNone) {
-    const auto value = cx.Peek(args.key());
-    if (value && value->is_string()) {
-      deadline_ms = ParseDeadline(cx, options.unit, options.expire, "getex", reply);
-      if (!deadline_ms) return;
-    }
+    deadline_ms = ParseDeadline(cx, options.unit, options.expire, "getex", reply);
+    if (!deadline_ms) return;
   }
-  if (!ReplyWithValue(cx, args.key(), reply)) return;
+  char scratch[CompactValue::kScratchSize];
+  reply.Bulk(value->View(scratch));
   if (deadline_ms) cx.SetDeadline(args.key(), *deadline_ms);
   if (options.persist) cx.Persist(args.key());
 }
@@ -235,7 +236,7 @@ void Extend(ShardContext& cx, Args args, std::string_view event, ReplySink& repl
   if (value.was_created()) {
     value->SetString(args[2]);
   } else {
-    if (IsTooLong(value->StringSize(), args[2].size())) return reply.Error(kErrStringTooLong);
+    if (IsTooLong(cx, value->StringSize(), args[2].size())) return reply.Error(kErrStringTooLong);
     ((*value).*kExtend)(args[2]);
   }
   const size_t size = value->StringSize();
@@ -265,7 +266,7 @@ void SetRange(ShardContext& cx, Args args, ReplySink& reply) {
   auto value = cx.FindMutable(args.key(), ValueType::kString);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (text.empty()) return reply.Integer(value ? static_cast<int64_t>(value->StringSize()) : 0);
-  if (IsTooLong(static_cast<uint64_t>(*offset), text.size())) {
+  if (IsTooLong(cx, static_cast<uint64_t>(*offset), text.size())) {
     return reply.Error(kErrStringTooLong);
   }
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
@@ -346,7 +347,7 @@ void IncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
   if (std::isnan(sum) || std::isinf(sum)) return reply.Error(kErrIncrNanOrInf);
   const std::string text = FormatLongDouble(sum);
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
-  value->SetString(text);
+  value->SetText(text);
   cx.Changed(args.key(), "incrbyfloat");
   reply.Bulk(text);
 }
@@ -381,7 +382,7 @@ void MSetNx(ShardContext& cx, Args args, ReplySink& reply) {
   if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
   cx.ExpectKeys(args.from(1), 2);
   for (size_t i = 1; i < args.size(); i += 2) {
-    if (cx.Peek(args[i])) return reply.Integer(0);
+    if (cx.FindMutable(args[i])) return reply.Integer(0);
   }
   for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
   reply.Integer(1);
@@ -406,7 +407,7 @@ void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   tx.Hop([&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     for (size_t i : parts[shard.id()])
-      found[shard.id()] |= static_cast<bool>(shard_cx.Peek(args[i]));
+      found[shard.id()] |= static_cast<bool>(shard_cx.FindMutable(args[i]));
   });
   if (std::find(found.begin(), found.end(), 1) != found.end()) return reply.Integer(0);
 
@@ -432,7 +433,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = -3,
               .flags = kWrite | kDenyOom,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update variable_flags"),
               .docs = {"Sets the string of a key, whatever it held, with conditions and a deadline "
                        "if asked for.",
                        "1.0.0", "string", "O(1)"}});
@@ -442,14 +443,14 @@ void RegisterStringCommands(CommandTable* table) {
        .arity = 3,
        .flags = kWrite | kDenyOom | kFast,
        .categories = kAclString,
-       .keys = KeyAt(1),
+       .keys = KeyAt(1, "OW insert"),
        .docs = {"Sets the string of a key that does not exist.", "1.0.0", "string", "O(1)"}});
   table->Add({.name = "setex",
               .run = SetEx,
               .arity = 4,
               .flags = kWrite | kDenyOom,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "OW update"),
               .docs = {"Sets the string of a key and its time to live in seconds.", "2.0.0",
                        "string", "O(1)"}});
   table->Add({.name = "psetex",
@@ -457,7 +458,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 4,
               .flags = kWrite | kDenyOom,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "OW update"),
               .docs = {"Sets the string of a key and its time to live in milliseconds.", "2.6.0",
                        "string", "O(1)"}});
   table->Add({.name = "getset",
@@ -465,23 +466,23 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 3,
               .flags = kWrite | kDenyOom | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update"),
               .docs = {"Sets the string of a key and returns the one it had.", "1.0.0", "string",
-                       "O(1)"}});
+                       "O(1)", "6.2.0", "`SET` with the `!GET` argument"}});
   table->Add(
       {.name = "getdel",
        .run = GetDel,
        .arity = 2,
        .flags = kWrite | kFast,
        .categories = kAclString,
-       .keys = KeyAt(1),
+       .keys = KeyAt(1, "RW access delete"),
        .docs = {"Returns the string of a key and removes the key.", "6.2.0", "string", "O(1)"}});
   table->Add({.name = "getex",
               .run = GetEx,
               .arity = -2,
               .flags = kWrite | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update"),
               .docs = {"Returns the string of a key and sets or removes the key's deadline.",
                        "6.2.0", "string", "O(1)"}});
   table->Add(
@@ -490,7 +491,7 @@ void RegisterStringCommands(CommandTable* table) {
        .arity = 3,
        .flags = kWrite | kDenyOom | kFast,
        .categories = kAclString,
-       .keys = KeyAt(1),
+       .keys = KeyAt(1, "RW insert"),
        .docs = {
            "Adds bytes at the end of a string; makes the key if need be.", "2.0.0", "string",
            "O(M) where M is the number of bytes added; amortized, whatever is there already."}});
@@ -499,7 +500,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 3,
               .flags = kWrite | kDenyOom | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW insert"),
               .docs = {"Adds bytes in front of a string; makes the key if need be.", "7.2.0",
                        "string", "O(N) where N is the number of bytes of the result."}});
   table->Add({.name = "strlen",
@@ -507,7 +508,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 2,
               .flags = kReadonly | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RO"),
               .docs = {"Returns the number of bytes of a string.", "2.2.0", "string", "O(1)"}});
   table->Add(
       {.name = "setrange",
@@ -534,13 +535,13 @@ void RegisterStringCommands(CommandTable* table) {
               .categories = kAclString,
               .keys = KeyAt(1),
               .docs = {"The old name of GETRANGE.", "1.0.0", "string",
-                       "O(N) where N is the number of bytes returned."}});
+                       "O(N) where N is the number of bytes returned.", "2.0.0", "`GETRANGE`"}});
   table->Add({.name = "incr",
               .run = Incr,
               .arity = 2,
               .flags = kWrite | kDenyOom | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update"),
               .docs = {"Adds one to the integer of a key; a missing key counts as 0.", "1.0.0",
                        "string", "O(1)"}});
   table->Add({.name = "decr",
@@ -548,7 +549,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 2,
               .flags = kWrite | kDenyOom | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update"),
               .docs = {"Subtracts one from the integer of a key; a missing key counts as 0.",
                        "1.0.0", "string", "O(1)"}});
   table->Add({.name = "incrby",
@@ -556,7 +557,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 3,
               .flags = kWrite | kDenyOom | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update"),
               .docs = {"Adds a number to the integer of a key; a missing key counts as 0.", "1.0.0",
                        "string", "O(1)"}});
   table->Add({.name = "decrby",
@@ -564,7 +565,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 3,
               .flags = kWrite | kDenyOom | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update"),
               .docs = {"Subtracts a number from the integer of a key; a missing key counts as 0.",
                        "1.0.0", "string", "O(1)"}});
   table->Add({.name = "incrbyfloat",
@@ -572,7 +573,7 @@ void RegisterStringCommands(CommandTable* table) {
               .arity = 3,
               .flags = kWrite | kDenyOom | kFast,
               .categories = kAclString,
-              .keys = KeyAt(1),
+              .keys = KeyAt(1, "RW access update"),
               .docs = {"Adds a number to the decimal number of a key; a missing key counts as 0.",
                        "2.6.0", "string", "O(1)"}});
   table->Add({.name = "mget",
@@ -583,25 +584,29 @@ void RegisterStringCommands(CommandTable* table) {
               .keys = KeysFrom(1),
               .spread = Spread::kKeepOrder,
               .docs = {"Returns the strings of many keys.", "1.0.0", "string",
-                       "O(N) where N is the number of keys."}});
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard"});
   table->Add({.name = "mset",
               .run = MSet,
               .arity = -3,
               .flags = kWrite | kDenyOom,
               .categories = kAclString,
-              .keys = KeysFrom(1, 2),
+              .keys = KeysFrom(1, 2, "OW update"),
               .spread = Spread::kAllOk,
               .docs = {"Sets the strings of many keys.", "1.0.1", "string",
-                       "O(N) where N is the number of keys."}});
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:all_succeeded"});
   table->Add({.name = "msetnx",
               .run = MSetNx,
               .across = MSetNxAcross,
               .arity = -3,
               .flags = kWrite | kDenyOom,
               .categories = kAclString,
-              .keys = KeysFrom(1, 2),
+              .keys = KeysFrom(1, 2, "OW insert"),
               .docs = {"Sets the strings of many keys if none of them exists.", "1.0.1", "string",
-                       "O(N) where N is the number of keys."}});
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:agg_min"});
+  RegisterLcs(table);
 }
 
 }  // namespace dfly

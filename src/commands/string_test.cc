@@ -13,6 +13,7 @@ namespace {
 
 class StringCommandsTest : public CommandsTest {
  protected:
+  using CommandsTest::CommandsTest;
   // A string that can be told from any other, and its deadline, to see that nothing has changed.
   void SetOld() { ASSERT_EQ(Run("set k old-value pxat 1800000000123"), "+OK"); }
   void ExpectOld() {
@@ -209,6 +210,26 @@ TEST_P(StringCommandsTest, TooLongStringsAreRefusedBeforeAnythingIsAllocated) {
   ExpectOld();
 }
 
+class ShortStringsTest : public StringCommandsTest {
+ protected:
+  ShortStringsTest() : StringCommandsTest(16) {}
+};
+
+TEST_P(ShortStringsTest, TheLimitOfStringsIsAnOption) {
+  constexpr std::string_view kTooLong =
+      "-ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+  EXPECT_EQ(Run("setrange k 15 x"), ":16");
+  EXPECT_EQ(Run("setrange k 16 x"), kTooLong);
+  EXPECT_EQ(Run("append k x"), kTooLong);
+  EXPECT_EQ(Run("prepend k x"), kTooLong);
+  EXPECT_EQ(Run("append k ''"), ":16");
+  EXPECT_EQ(Run("strlen k"), ":16");
+  EXPECT_EQ(Run("lcs k k"),
+            "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, ShortStringsTest, testing::Values(1, 4));
+
 TEST_P(StringCommandsTest, GetRangeTakesNegativeAndWideRanges) {
   Run("set k 0123456789");
   EXPECT_EQ(Run("getrange k 0 -1"), "\"0123456789\"");
@@ -265,6 +286,10 @@ TEST_P(StringCommandsTest, IncrByFloatPrintsDecimals) {
   EXPECT_EQ(Run("incrbyfloat k inf"), "-ERR increment would produce NaN or Infinity");
   EXPECT_EQ(Run("get k"), "\"1002\"");
   EXPECT_EQ(Run("incrbyfloat new 0x10"), "\"16\"");
+  EXPECT_EQ(Run("object encoding new"), "\"embstr\"");
+  EXPECT_EQ(Run("object refcount new"), ":1");
+  EXPECT_EQ(Run("incr new"), ":17");
+  EXPECT_EQ(Run("object encoding new"), "\"int\"");
 }
 
 TEST_P(StringCommandsTest, ManyKeysAreSetAndReadOverShards) {

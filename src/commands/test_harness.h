@@ -40,7 +40,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
   static constexpr std::string_view kNotInteger = "-ERR value is not an integer or out of range";
   static constexpr std::string_view kSyntaxError = "-ERR syntax error";
 
-  CommandsTest() {
+  explicit CommandsTest(size_t string_max = Shard::kStringMax) {
     RegisterStringCommands(&table_);
     RegisterKeyCommands(&table_);
     RegisterObjectType(
@@ -50,7 +50,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
          .is_empty = [](const void*, uint8_t) { return false; },
          .encoding_name = [](const void*, uint8_t) -> std::string_view { return "listpack"; }});
     pool_.Start();
-    shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16);
+    shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }
   ~CommandsTest() override {
     shards_->AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });

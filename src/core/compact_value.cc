@@ -61,8 +61,12 @@ void CompactValue::SetInt(int64_t number) {
 }
 
 void CompactValue::SetString(std::string_view text) {
-  DCHECK_LE(text.size(), UINT32_MAX);
   if (std::optional<int64_t> number = ParseInt64(text)) return SetInt(*number);
+  SetText(text);
+}
+
+void CompactValue::SetText(std::string_view text) {
+  DCHECK_LE(text.size(), UINT32_MAX);
   if (text.size() <= kMaxInline) {
     char copy[kMaxInline] = {};
     if (!text.empty()) std::memcpy(copy, text.data(), text.size());

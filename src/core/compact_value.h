@@ -75,6 +75,8 @@ class CompactValue {
   // `text` may lie inside this value.
   void SetString(std::string_view text);
   void SetInt(int64_t number);
+  // As SetString, but never int-encoded.
+  void SetText(std::string_view text);
 
   bool is_int() const { return tag() == kIntTag; }
   int64_t AsInt() const { return Word<int64_t>(0); }  // REQUIRES: is_int()
@@ -88,7 +90,7 @@ class CompactValue {
   size_t StringSize() const;  // as View().size(), without formatting into memory
 
   // The result is never int-encoded, as in Redis ("raw"). REQUIRES: is_string(), and the result is
-  // at most 512 MB. `text` must not lie inside this value.
+  // at most 4 GB - 1. `text` must not lie inside this value.
   void Append(std::string_view text);
   void Prepend(std::string_view text);
   // Overwrites from `offset`, padding with zeros first. REQUIRES: as for Append.

@@ -26,9 +26,14 @@ enum class FlushMode { kSync, kAsync };
 // Suspends: never.
 class Shard : private ChangeListener {
  public:
-  Shard(uint32_t id, int db_count) : id_(id), databases_(static_cast<size_t>(db_count)) {}
+  static constexpr size_t kStringMax = 512u << 20;  // bytes; what --max_bulk_len is by default
+
+  // No string becomes longer than `string_max` bytes. REQUIRES: string_max <= UINT32_MAX.
+  Shard(uint32_t id, int db_count, size_t string_max = kStringMax)
+      : id_(id), string_max_(string_max), databases_(static_cast<size_t>(db_count)) {}
 
   uint32_t id() const { return id_; }
+  size_t string_max() const { return string_max_; }
   int db_count() const { return static_cast<int>(databases_.size()); }
   // Made at its first use. REQUIRES: 0 <= index < db_count().
   Database& db(int index);
@@ -78,6 +83,7 @@ class Shard : private ChangeListener {
   void OnChanged(int db_index, std::string_view key, std::string_view event) override;
 
   const uint32_t id_;
+  const size_t string_max_;
   TxQueue transactions_;
   std::vector<std::unique_ptr<Database>> databases_;
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps

@@ -210,6 +210,7 @@ auto ShardContext::SetDeadline(std::string_view key, int64_t at_ms) -> DeadlineR
     Delete(key);
     return DeadlineResult::kDeleted;
   }
+  Touch(it->value);
   BeginTableChange();
   database_->SetDeadline(*it, probe, at_ms);
   Report(key, "expire");
@@ -227,6 +228,7 @@ bool ShardContext::Persist(std::string_view key) {
   const KeyProbe probe = ProbeOf(key);
   Iterator it = Find(probe);
   if (!it) return false;
+  Touch(it->value);
   BeginTableChange();
   if (!database_->ClearDeadline(*it, probe)) return false;
   Report(key, "persist");

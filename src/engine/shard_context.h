@@ -149,14 +149,14 @@ class ShardContext {
   bool Delete(std::string_view key, std::string_view event);
 
   enum class DeadlineResult { kAbsent, kSet, kDeleted };
-  // A deadline that has been reached deletes the key at once, as in Redis.
+  // Touches the clock. A deadline that has been reached deletes the key at once, as in Redis.
   DeadlineResult SetDeadline(std::string_view key, int64_t at_ms);
   struct KeyDeadline {
     bool exists = false;
     std::optional<int64_t> at_ms;
   };
   KeyDeadline GetDeadline(std::string_view key) const;
-  // True if the key had a deadline.
+  // Touches the clock. True if the key had a deadline.
   bool Persist(std::string_view key);
 
   // False if the key is absent. Sticky keys are never evicted.
@@ -164,6 +164,9 @@ class ShardContext {
   std::optional<bool> IsSticky(std::string_view key) const;
   // Seconds since the last access, modulo 65536.
   std::optional<uint32_t> IdleSeconds(std::string_view key) const;
+
+  // No string becomes longer than this many bytes.
+  size_t string_max() const { return shard_.string_max(); }
 
   // Bytes that the key costs: its slot and heap parts, and its deadline's.
   std::optional<size_t> MemoryUsage(std::string_view key) const;

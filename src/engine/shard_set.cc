@@ -3,12 +3,12 @@
 
 namespace dfly {
 
-ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count)
-    : pool_(*pool), db_count_(db_count), cells_(num_shards) {
+ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count, size_t string_max)
+    : pool_(*pool), db_count_(db_count), string_max_(string_max), cells_(num_shards) {
   CHECK_GT(num_shards, 0u);
   for (ShardId id = 0; id < num_shards; ++id) {
     all_ids_.push_back(id);
-    owner(id)->Await([&] { cells_[id].shard = std::make_unique<Shard>(id, db_count); });
+    owner(id)->Await([&] { cells_[id].shard = std::make_unique<Shard>(id, db_count, string_max); });
   }
 }
 

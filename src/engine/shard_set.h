@@ -35,7 +35,8 @@ inline std::string_view KeyTag(std::string_view key) {
 class ShardSet {
  public:
   // Makes the shards. REQUIRES: the pool runs; called from none of its threads.
-  ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count);
+  ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count,
+           size_t string_max = Shard::kStringMax);
   // Destroys them. REQUIRES: nobody uses them any more.
   ~ShardSet();
   ShardSet(const ShardSet&) = delete;
@@ -44,6 +45,7 @@ class ShardSet {
   // These are for any thread.
   uint32_t size() const { return static_cast<uint32_t>(cells_.size()); }
   int db_count() const { return db_count_; }
+  size_t string_max() const { return string_max_; }  // see Shard
   helio::ProactorPool& pool() const { return pool_; }
   helio::Proactor* owner(ShardId id) const { return pool_.at(id % pool_.size()); }
   bool is_local(ShardId id) const { return helio::Proactor::Current() == owner(id); }
@@ -166,6 +168,7 @@ class ShardSet {
   std::function<void(Shard&)> after_work_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;
+  const size_t string_max_;
   std::vector<Cell> cells_;
   std::vector<ShardId> all_ids_;
 };

@@ -6,12 +6,6 @@
 namespace dfly {
 namespace {
 
-// What "%.*s" prints: no more than `max` bytes, and nothing from the first NUL on.
-std::string_view Printed(std::string_view text, size_t max) {
-  text = text.substr(0, max);
-  return text.substr(0, text.find('\0'));
-}
-
 constexpr size_t kShownMax = 128;
 
 std::string Concat(std::initializer_list<std::string_view> parts) {
@@ -32,6 +26,11 @@ std::string Upper(std::string_view text) { return Cased(text, 'a', 'z'); }
 std::string Lower(std::string_view text) { return Cased(text, 'A', 'Z'); }
 
 }  // namespace
+
+std::string_view Printed(std::string_view text, size_t max) {
+  text = text.substr(0, max);
+  return text.substr(0, text.find('\0'));
+}
 
 std::string WrongArityError(std::string_view command) {
   return Concat({"ERR wrong number of arguments for '", command, "' command"});
@@ -56,6 +55,11 @@ std::string UnknownCommandError(std::string_view name, std::span<const std::stri
 std::string UnknownSubcommandError(std::string_view command, std::string_view name) {
   return Concat(
       {"ERR unknown subcommand '", Printed(name, kShownMax), "'. Try ", Upper(command), " HELP."});
+}
+
+std::string SubcommandSyntaxError(std::string_view command, std::string_view name) {
+  return Concat({"ERR unknown subcommand or wrong number of arguments for '",
+                 Printed(name, kShownMax), "'. Try ", Upper(command), " HELP."});
 }
 
 std::string SubscribedContextError(std::string_view command) {

@@ -83,11 +83,17 @@ inline constexpr std::string_view kErrClusterDisabled =
 std::string WrongArityError(std::string_view command);
 std::string InvalidExpireError(std::string_view command);
 
+// What "%.*s" prints of an argument: nothing from its first NUL on, and at most `max` bytes.
+std::string_view Printed(std::string_view text, size_t max = std::string_view::npos);
+
 // `args` without the command's name. Arguments are quoted until 128 letters are full.
 std::string UnknownCommandError(std::string_view name, std::span<const std::string_view> args);
 
 // `command` is shown in upper case; `name` as the client sent it.
 std::string UnknownSubcommandError(std::string_view command, std::string_view name);
+
+// For a subcommand that refuses its arguments itself.
+std::string SubcommandSyntaxError(std::string_view command, std::string_view name);
 
 // "ERR Can't execute 'get': only (P|S)SUBSCRIBE / ..." of a RESP2 client that is subscribed.
 std::string SubscribedContextError(std::string_view command);

@@ -53,5 +53,15 @@ TEST(ErrorTextsTest, NamesAppearAsInRedis) {
             "are allowed in this context");
 }
 
+TEST(ErrorTextsTest, ArgumentsAreShownUpToTheirFirstNul) {
+  EXPECT_EQ(Printed(std::string_view("a\0b", 3)), "a");
+  EXPECT_EQ(Printed("abc", 2), "ab");
+  EXPECT_EQ(SubcommandSyntaxError("client", std::string_view("pau\0se", 6)),
+            "ERR unknown subcommand or wrong number of arguments for 'pau'. Try CLIENT HELP.");
+  EXPECT_EQ(SubcommandSyntaxError("debug", std::string(200, 'x')),
+            "ERR unknown subcommand or wrong number of arguments for '" + std::string(128, 'x') +
+                "'. Try DEBUG HELP.");
+}
+
 }  // namespace
 }  // namespace dfly

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TIME LASTSAVE SHUTDOWN MEMORY DEBUG.
+// TIME LASTSAVE SHUTDOWN DEBUG, and MEMORY's row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
+#include "server/memory_commands.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/words.h"
@@ -54,28 +55,6 @@ void Shutdown(Session& session, Args args, ReplySink& reply) {
   request_stop();
 }
 
-// --- MEMORY ---
-
-// MEMORY USAGE key [SAMPLES count]. Sizes are exact, so the count changes nothing.
-void MemoryUsage(ShardContext& cx, Args args, ReplySink& reply) {
-  for (size_t i = 3; i < args.size(); i += 2) {
-    if (!IsWord(args[i], "samples") || i + 1 == args.size()) return reply.Error(kErrSyntax);
-    const auto count = ParseInt64(args[i + 1]);
-    if (!count) return reply.Error(kErrNotInteger);
-    if (*count < 0) return reply.Error(kErrSyntax);
-  }
-  const auto bytes = cx.MemoryUsage(args[2]);
-  if (!bytes) return reply.Null();
-  reply.Integer(static_cast<int64_t>(*bytes));
-}
-
-void MemoryHelp(Session&, Args, ReplySink& reply) {
-  ReplyHelp(reply, "MEMORY",
-            {"USAGE <key> [SAMPLES <count>]",
-             "    Return memory in bytes used by <key> and its value. It is exact, whatever",
-             "    <count> is."});
-}
-
 // --- DEBUG ---
 
 // Waits without holding anything, but no longer than the client is there.
@@ -103,7 +82,7 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
     const auto parsed = ParseInt64(args[4]);
     if (!parsed || *parsed < 0) return reply.Error(kErrNotPositive);
     size = static_cast<size_t>(*parsed);
-    if (size > cx.session().server.options().limits.parser.max_bulk_len) {
+    if (*count > 0 && size > cx.session().server.options().limits.parser.max_bulk_len) {
       return reply.Error(kErrStringTooLong);
     }
   }
@@ -174,9 +153,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return DebugPopulate(cx, args, reply);
   }
   if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
-  reply.Error(
-      fmt::format("ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
-                  args[1].substr(0, 128)));
+  reply.Error(SubcommandSyntaxError("debug", args[1]));
 }
 
 }  // namespace
@@ -186,13 +163,15 @@ void RegisterAdminCommands(CommandTable* table) {
               .session = Time,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
-              .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"}});
+              .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"},
+              .tips = "nondeterministic_output"});
   table->Add({.name = "lastsave",
               .session = LastSave,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
-              .categories = kAclDangerous,
-              .docs = {"Returns when the data was last saved.", "1.0.0", "server", "O(1)"}});
+              .categories = kAclAdmin | kAclDangerous,
+              .docs = {"Returns when the data was last saved.", "1.0.0", "server", "O(1)"},
+              .tips = "nondeterministic_output"});
   table->Add({.name = "shutdown",
               .session = Shutdown,
               .arity = -1,
@@ -206,24 +185,7 @@ void RegisterAdminCommands(CommandTable* table) {
               .categories = kAclDangerous,
               .docs = {"A container for debugging commands.", "1.0.0", "server",
                        "Depends on subcommand."}});
-  Command memory = {
-      .name = "memory",
-      .arity = -2,
-      .docs = {"A container for memory diagnostics.", "4.0.0", "server", "Depends on subcommand."}};
-  memory.subcommands = {
-      {.name = "usage",
-       .run = MemoryUsage,
-       .arity = -3,
-       .flags = kReadonly,
-       .keys = KeyAt(2),
-       .docs = {"Tells how many bytes a key costs.", "4.0.0", "server", "O(1)"}},
-      {.name = "help",
-       .session = MemoryHelp,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = {"Lists the subcommands.", "4.0.0", "server", "O(1)"}},
-  };
-  table->Add(std::move(memory));
+  table->Add(MemoryContainer());
 }
 
 }  // namespace dfly

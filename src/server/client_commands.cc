@@ -48,7 +48,7 @@ void SetInfo(Session& session, Args args, ReplySink& reply) {
   } else if (IsWord(args[2], "lib-ver")) {
     target = &session.lib_version;
   } else {
-    return reply.Error(fmt::format("ERR Unrecognized option '{}'", args[2]));
+    return reply.Error(fmt::format("ERR Unrecognized option '{}'", Printed(args[2])));
   }
   if (!IsValidClientText(args[3])) {
     return reply.Error(fmt::format("ERR {} cannot contain spaces, newlines or special characters.",
@@ -107,7 +107,7 @@ std::optional<ClientType> ParseType(std::string_view text) {
 }
 
 std::string UnknownTypeError(std::string_view type) {
-  return fmt::format("ERR Unknown client type '{}'", type);
+  return fmt::format("ERR Unknown client type '{}'", Printed(type));
 }
 
 void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
@@ -122,7 +122,7 @@ void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } else if (args.size() > 3 && IsWord(args[2], "id")) {
     for (std::string_view text : args.from(3)) {
       const auto id = ParseInt64(text);
-      if (!id || *id < 0) return reply.Error("ERR Invalid client ID");
+      if (!id) return reply.Error("ERR Invalid client ID");
       ids.push_back(static_cast<uint64_t>(*id));
     }
     std::sort(ids.begin(), ids.end());
@@ -186,7 +186,7 @@ std::string ParseKill(Args args, KillFilter* filter) {
     } else if (IsWord(args[i], "laddr")) {
       filter->local_address = value;
     } else if (IsWord(args[i], "user")) {
-      if (value != "default") return fmt::format("ERR No such user '{}'", value);
+      if (value != "default") return fmt::format("ERR No such user '{}'", Printed(value));
     } else if (IsWord(args[i], "maxage")) {
       const auto age_s = ParseInt64(value);
       if (!age_s) return "ERR maxage is not an integer or out of range";
@@ -234,14 +234,14 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 // CLIENT PAUSE timeout [WRITE|ALL]
 void Pause(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const auto timeout_ms = ParseInt64(args[2]);
-  if (!timeout_ms) return reply.Error(kErrTimeoutNotInteger);
-  if (*timeout_ms < 0) return reply.Error(kErrTimeoutNegative);
-  if (args.size() > 4) return reply.Error(kErrSyntax);
+  if (args.size() > 4) return reply.Error(SubcommandSyntaxError("client", args[1]));
   const bool writes_only = args.size() == 4 && IsWord(args[3], "write");
   if (args.size() == 4 && !writes_only && !IsWord(args[3], "all")) {
     return reply.Error("ERR CLIENT PAUSE mode must be WRITE or ALL");
   }
+  const auto timeout_ms = ParseInt64(args[2]);
+  if (!timeout_ms) return reply.Error(kErrTimeoutNotInteger);
+  if (*timeout_ms < 0) return reply.Error(kErrTimeoutNegative);
   // Nobody waits longer, and this fits all clocks.
   constexpr int64_t kHundredYearsMs = 100ll * 365 * 86400 * 1000;
   if (*timeout_ms > kHundredYearsMs) return reply.Error(kErrTimeoutOutOfRange);
@@ -351,7 +351,7 @@ void RegisterClientCommands(CommandTable* table) {
       Own("reply", Reply, 3, Docs("Chooses whether commands are answered.", "3.2.0")),
       All("list", List, -2, Docs("Describes all connections.", "2.4.0", "O(N), N connections")),
       All("kill", Kill, -3, Docs("Closes connections.", "2.4.0", "O(N), N connections")),
-      All("pause", Pause, -3, Docs("Suspends the commands of all clients.", "3.0.0")),
+      All("pause", Pause, -3, Docs("Suspends the commands of all clients.", "2.9.50")),
       All("unpause", Unpause, 2, Docs("Ends a pause.", "6.2.0", "O(N), N connections")),
       {.name = "help",
        .session = Help,
@@ -362,6 +362,9 @@ void RegisterClientCommands(CommandTable* table) {
   };
   for (Command& subcommand : client.subcommands) {
     if (subcommand.name == "no-evict") subcommand.categories |= kAclDangerous;
+    if (subcommand.name == "info" || subcommand.name == "list") {
+      subcommand.tips = "nondeterministic_output";
+    }
   }
   table->Add(std::move(client));
 }

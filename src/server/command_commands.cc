@@ -62,7 +62,7 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   reply.Integer(command.keys.last);
   reply.Integer(command.keys.step);
   StatusSet(AclCategoriesOf(command), reply);
-  reply.Array(0);  // tips
+  StatusSet(WordsOf(command.tips), reply);
   ReplyKeySpecs(command, reply);
   reply.Array(command.subcommands.size());
   for (const Command& subcommand : command.subcommands) ReplyInfo(subcommand, reply);
@@ -96,7 +96,7 @@ void Info(Session& session, Args args, ReplySink& reply) {
   for (std::string_view name : args.from(2)) {
     const Command* command = FindByFullName(table, name);
     if (command == nullptr) {
-      reply.NullArray();
+      reply.Null();
     } else {
       ReplyInfo(*command, reply);
     }
@@ -112,7 +112,14 @@ void ReplyDocs(const Command& command, ReplySink& reply) {
   add("since", command.docs.since);
   add("group", GroupOf(command));
   add("complexity", command.docs.complexity);
-  reply.Map(fields.size() + !command.subcommands.empty());
+  add("deprecated_since", command.docs.deprecated_since);
+  add("replaced_by", command.docs.replaced_by);
+  const bool is_deprecated = !command.docs.deprecated_since.empty();
+  reply.Map(fields.size() + is_deprecated + !command.subcommands.empty());
+  if (is_deprecated) {
+    reply.Bulk("doc_flags");
+    StatusSet({"deprecated"}, reply);
+  }
   for (const auto& [name, text] : fields) {
     reply.Bulk(name);
     reply.Bulk(text);
@@ -153,7 +160,7 @@ bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
   const Command* command = session.server.commands().Find(inner.name());
   if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
     const Command* subcommand = CommandTable::FindSubcommand(*command, inner[1]);
-    if (subcommand != nullptr) command = subcommand;
+    command = subcommand;
   }
   std::string_view error;
   if (command == nullptr) {
@@ -187,11 +194,12 @@ void GetKeys(Session& session, Args args, ReplySink& reply) {
 void GetKeysAndFlags(Session& session, Args args, ReplySink& reply) {
   FoundKeys found;
   if (!FindKeys(session, args, reply, &found)) return;
+  const std::vector<std::string_view> flags = KeyFlagsOf(*found.command, Args(args.from(2)));
   reply.Array(found.keys.size());
   for (std::string_view key : found.keys) {
     reply.Array(2);
     reply.Bulk(key);
-    StatusSet(KeyFlagsOf(*found.command), reply);
+    StatusSet(flags, reply);
   }
 }
 
@@ -272,6 +280,12 @@ void RegisterCommandCommands(CommandTable* table) {
           "Finds the keys in a command line and how they are accessed.", "7.0.0"),
       Sub("help", Help, 2, "Lists the subcommands.", "5.0.0"),
   };
+  command.tips = "nondeterministic_output_order";
+  for (Command& subcommand : command.subcommands) {
+    if (subcommand.name == "info" || subcommand.name == "docs" || subcommand.name == "list") {
+      subcommand.tips = command.tips;
+    }
+  }
   table->Add(std::move(command));
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/command_facts.h"
 
+#include <algorithm>
+
 namespace dfly {
 
 namespace {
@@ -49,7 +51,7 @@ constexpr Category kCategories[] = {
     {kAclGeo, 0, "@geo"},
     {kAclStream, 0, "@stream"},
     {0, kPubsub, "@pubsub"},
-    {0, kAdmin, "@admin"},
+    {kAclAdmin, kAdmin, "@admin"},
     {0, kFast, "@fast"},
     {0, 0, "@slow"},  // whatever is not fast
     {0, kBlocking, "@blocking"},
@@ -81,9 +83,31 @@ std::vector<std::string_view> AclCategoriesOf(const Command& command) {
   return names;
 }
 
+std::vector<std::string_view> WordsOf(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
 std::vector<std::string_view> KeyFlagsOf(const Command& command) {
+  if (!command.keys.flags.empty()) return WordsOf(command.keys.flags);
   if ((command.flags & kWrite) != 0) return {"RW", "update"};
   return {"RO", "access"};
+}
+
+std::vector<std::string_view> KeyFlagsOf(const Command& command, Args args) {
+  std::vector<std::string_view> flags = KeyFlagsOf(command);
+  if (flags.back() != "variable_flags") return flags;
+  // Only SET has these: what it is to return it must read.
+  const auto options = args.from(std::min<size_t>(args.size(), 3));
+  const bool reads = std::any_of(options.begin(), options.end(),
+                                 [](std::string_view option) { return IsOption(option, "GET"); });
+  if (reads) return {"RW", "access", "update"};
+  return {"OW", "update"};
 }
 
 std::string_view GroupOf(const Command& command) {

@@ -16,8 +16,13 @@ std::vector<std::string_view> FlagsOf(const Command& command);
 // container of subcommands has none but "@slow".
 std::vector<std::string_view> AclCategoriesOf(const Command& command);
 
-// How its keys are accessed: "RO" and "access", or "RW" and "update".
+// How its keys are accessed: "RO" and "access", or "RW" and "update" ...
 std::vector<std::string_view> KeyFlagsOf(const Command& command);
+// The same for these arguments, which the command accepts.
+std::vector<std::string_view> KeyFlagsOf(const Command& command, Args args);
+
+// What stands between single spaces.
+std::vector<std::string_view> WordsOf(std::string_view text);
 
 // COMMAND DOCS: the row's, or, where it names none, the one that follows from its categories.
 std::string_view GroupOf(const Command& command);

@@ -61,7 +61,18 @@ TEST_F(CommandFactsTest, CategoriesFollowFromFlags) {
 
 TEST_F(CommandFactsTest, KeysAreReadOrWritten) {
   EXPECT_THAT(KeyFlagsOf(Row("get")), ElementsAre("RO", "access"));
-  EXPECT_THAT(KeyFlagsOf(Row("set")), ElementsAre("RW", "update"));
+  EXPECT_THAT(KeyFlagsOf(Row("expire")), ElementsAre("RW", "update"));
+  EXPECT_THAT(KeyFlagsOf(Row("type")), ElementsAre("RO"));
+  EXPECT_THAT(KeyFlagsOf(Row("del")), ElementsAre("RM", "delete"));
+  EXPECT_THAT(KeyFlagsOf(Row("set")), ElementsAre("RW", "access", "update", "variable_flags"));
+}
+
+TEST_F(CommandFactsTest, SetReadsItsKeyOnlyToReturnIt) {
+  const std::vector<std::string_view> plain = {"set", "get", "get", "nx"};
+  EXPECT_THAT(KeyFlagsOf(Row("set"), plain), ElementsAre("OW", "update"));
+  const std::vector<std::string_view> reading = {"set", "k", "v", "nx", "Get"};
+  EXPECT_THAT(KeyFlagsOf(Row("set"), reading), ElementsAre("RW", "access", "update"));
+  EXPECT_THAT(KeyFlagsOf(Row("incr"), plain), ElementsAre("RW", "access", "update"));
 }
 
 TEST_F(CommandFactsTest, EveryCommandHasAGroupAndAnIdOfItsOwn) {

@@ -11,6 +11,7 @@
 
 #include "core/glob.h"
 #include "core/numbers.h"
+#include "facade/error_texts.h"
 #include "helio/base/logging.h"
 #include "server/server.h"
 #include "server/units.h"
@@ -44,7 +45,9 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
       return std::string(text);
     }
     case Setting::Kind::kMemory: {
-      const auto bytes = ParseMemory(text);
+      // Redis reads no digits as 0.
+      const bool has_number = !text.empty() && text[0] >= '0' && text[0] <= '9';
+      const auto bytes = ParseMemory(has_number ? text : fmt::format("0{}", text));
       if (!bytes) *error = "argument must be a memory value";
       return fmt::format("{}", bytes.value_or(0));
     }
@@ -75,12 +78,21 @@ std::vector<std::pair<std::string, std::string>> Config::Get(
     std::span<const std::string_view> patterns) {
   std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, std::string>> found;
-  for (const Setting& setting : settings_) {
-    const bool matches =
-        std::any_of(patterns.begin(), patterns.end(), [&setting](std::string_view pattern) {
-          return GlobMatch(pattern, setting.name, GlobCase::kIgnore);
-        });
-    if (matches) found.emplace_back(setting.name, setting.value);
+  const auto add = [&found](std::string_view name, const std::string& value) {
+    const bool is_new = std::none_of(found.begin(), found.end(), [name](const auto& pair) {
+      return IsWord(name, LowerCase(pair.first));
+    });
+    if (is_new) found.emplace_back(name, value);
+  };
+  for (std::string_view pattern : patterns) {
+    if (pattern.find_first_of("[*?") == std::string_view::npos) {
+      // A name comes back as it was written.
+      if (const Setting* setting = Find(pattern)) add(pattern, setting->value);
+      continue;
+    }
+    for (const Setting& setting : settings_) {
+      if (GlobMatch(pattern, setting.name, GlobCase::kIgnore)) add(setting.name, setting.value);
+    }
   }
   return found;
 }
@@ -96,7 +108,7 @@ std::string Config::Set(std::span<const std::string_view> pairs) {
   for (size_t i = 0; i < pairs.size(); i += 2) {
     if (Find(pairs[i]) == nullptr) {
       return fmt::format("ERR Unknown option or number of arguments for CONFIG SET - '{}'",
-                         pairs[i]);
+                         Printed(pairs[i]));
     }
   }
   std::vector<Change> changes;
@@ -109,7 +121,7 @@ std::string Config::Set(std::span<const std::string_view> pairs) {
     }
     std::string error;
     std::string value = CanonicalValue(*setting, pairs[i + 1], &error);
-    if (!error.empty()) return SetError(pairs[i], error);
+    if (!error.empty()) return SetError(setting->name, error);
     changes.push_back({setting, std::move(value)});
   }
   for (size_t i = 0; i < changes.size(); ++i) {

@@ -61,7 +61,19 @@ class ConfigTest : public testing::Test {
 TEST_F(ConfigTest, GetMatchesPatternsInAnyCaseEachSettingOnce) {
   const std::string_view patterns[] = {"F*", "fixed", "nosuch", "mem?ry"};
   EXPECT_THAT(config_.Get(patterns),
-              ElementsAre(Pair("memory", "0"), Pair("fragile", "1"), Pair("fixed", "")));
+              ElementsAre(Pair("fragile", "1"), Pair("fixed", ""), Pair("memory", "0")));
+}
+
+TEST_F(ConfigTest, GetReturnsANameAsItWasWritten) {
+  const std::string_view names[] = {"Memory", "memory", "Memory", "switc[h]"};
+  EXPECT_THAT(config_.Get(names), ElementsAre(Pair("Memory", "0"), Pair("switch", "no")));
+}
+
+TEST_F(ConfigTest, NoDigitsAreNoMemory) {
+  EXPECT_EQ(Set({"memory", "1kb"}), "");
+  EXPECT_EQ(Set({"memory", ""}), "");
+  EXPECT_EQ(Get("memory"), "0");
+  EXPECT_EQ(Set({"memory", "-1"}), Failed("memory", "argument must be a memory value"));
 }
 
 TEST_F(ConfigTest, SetAppliesAndKeepsTheCanonicalForm) {
@@ -80,9 +92,14 @@ TEST_F(ConfigTest, ARefusedPairChangesNothingOfTheOthers) {
             Failed("switch", "argument must be 'yes' or 'no'"));
   EXPECT_EQ(Set({"memory", "1xb"}), Failed("memory", "argument must be a memory value"));
   EXPECT_EQ(Set({"memory", "1kb", "port", "1"}), Failed("port", "can't set immutable config"));
+  EXPECT_EQ(Set({"Port", "1"}), Failed("Port", "can't set immutable config"));
+  EXPECT_EQ(Set({"Fragile", "x"}),
+            Failed("fragile", "argument couldn't be parsed into an integer"));
   EXPECT_EQ(Set({"memory", "1kb", "Memory", "2kb"}), Failed("Memory", "duplicate parameter"));
   EXPECT_EQ(Set({"memory", "1kb", "nosuch", "1"}),
             "ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'");
+  EXPECT_EQ(Set({std::string_view("no\0such", 7), "1"}),
+            "ERR Unknown option or number of arguments for CONFIG SET - 'no'");
   EXPECT_EQ(Get("memory"), "0");
   EXPECT_THAT(applied_, IsEmpty());
 }

@@ -111,7 +111,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
       if (!IsValidClientText(args[i + 1])) return reply.Error(kErrClientName);
       name = args[++i];
     } else {
-      return reply.Error(fmt::format("ERR Syntax error in HELLO option '{}'", args[i]));
+      return reply.Error(fmt::format("ERR Syntax error in HELLO option '{}'", Printed(args[i])));
     }
   }
   if (!authenticated) {
@@ -154,7 +154,8 @@ void RegisterConnectionCommands(CommandTable* table) {
               .arity = -1,
               .flags = kFast,
               .categories = kAclConnection,
-              .docs = {"Tells that the server is there.", "1.0.0", "connection", "O(1)"}});
+              .docs = {"Tells that the server is there.", "1.0.0", "connection", "O(1)"},
+              .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add({.name = "echo",
               .session = Echo,
               .arity = 2,

@@ -218,7 +218,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   limits.slots_max = FLAGS_pipeline_commands_max;
   limits.reply_bytes_max = bytes("pipeline_reply_bytes_max", FLAGS_pipeline_reply_bytes_max);
   limits.recv_bytes_max = bytes("pipeline_input_bytes_max", FLAGS_pipeline_input_bytes_max);
-  check_range("max_bulk_len", limits.parser.max_bulk_len, 1024, 1ull << 40);
+  check_range("max_bulk_len", limits.parser.max_bulk_len, 1024, UINT32_MAX);
   check_range("max_inline_len", limits.parser.max_inline_len, 1024, 1ull << 30);
   check_range("pipeline_reply_bytes_max", limits.reply_bytes_max, 1024, 1ull << 50);
   check_range("pipeline_input_bytes_max", limits.recv_bytes_max, 1024, 1ull << 50);

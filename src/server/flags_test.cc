@@ -63,6 +63,12 @@ TEST_F(FlagsTest, SizesHaveUnits) {
   EXPECT_THAT(With("maxmemory", "much"), HasSubstr("--maxmemory: 'much' is no size"));
 }
 
+TEST_F(FlagsTest, AValueFitsInThirtyTwoBits) {
+  EXPECT_EQ(With("max_bulk_len", "4294967295"), "");
+  EXPECT_EQ(options_.limits.parser.max_bulk_len, UINT32_MAX);
+  EXPECT_THAT(With("max_bulk_len", "4gb"), HasSubstr("--max_bulk_len"));
+}
+
 TEST_F(FlagsTest, WhatCannotBeIsNamed) {
   EXPECT_THAT(With("port", "65536"), HasSubstr("--port: must be between 0 and 65535"));
   EXPECT_THAT(With("port", "0"), HasSubstr("--unixsocket"));

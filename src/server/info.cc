@@ -434,7 +434,8 @@ void RegisterInfoCommands(CommandTable* table) {
               .arity = -1,
               .flags = kLoading | kStale,
               .categories = kAclDangerous,
-              .docs = {"Tells about the server, in sections.", "1.0.0", "server", "O(1)"}});
+              .docs = {"Tells about the server, in sections.", "1.0.0", "server", "O(1)"},
+              .tips = "nondeterministic_output request_policy:all_shards response_policy:special"});
 }
 
 }  // namespace dfly

@@ -238,7 +238,8 @@ void Worker::OnInputPause(Connection*) {
 bool Worker::Defer() {
   Noted& noted = noted_.back();
   size_t bytes = 0;
-  for (std::string_view arg : ArgsOf(noted).all()) bytes += arg.size();
+  const Args args = ArgsOf(noted);  // named: g++ 13 takes a temporary view for a dangling one
+  for (std::string_view arg : args.all()) bytes += arg.size();
   if (bytes > kDeferredArgsMax) return false;
   for (uint32_t i = noted.first_arg; i < noted.first_arg + noted.arg_count; ++i) {
     std::string_view& arg = noted_args_[i];

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What COMMAND tells of each of our commands, field by field against redis-server's own answer.
+Clients route, retry and check permissions by it."""
+
+import shutil
+
+import pytest
+
+from harness.resp import Status
+from harness.server import Server, only_dragonfly
+
+pytestmark = [only_dragonfly("it would be compared with itself")]
+
+FIELDS = ["arity", "flags", "first key", "last key", "step", "categories", "tips", "key specs"]
+SETS = ("flags", "categories", "tips")
+
+ONLY_OURS = {
+    "stick": "a command of ours",
+    "prepend": "a command of ours",
+    "client|no-touch": "came with 7.2",
+    "client|setinfo": "came with 7.2",
+}
+NOT_THERE_YET = {
+    "client|caching": "client tracking",
+    "client|getredir": "client tracking",
+    "client|tracking": "client tracking",
+    "client|trackinginfo": "client tracking",
+    "client|unblock": "blocking commands",
+    "memory|malloc-stats": "a report of another allocator",
+}
+# (command, field): the reason
+ACCEPTED = {
+    ("command|getkeys", "arity"): "one argument is enough since 7.2",
+    ("command|getkeysandflags", "arity"): "one argument is enough since 7.2",
+}
+
+
+def plain(value):
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, Status):
+        return value.text
+    return [plain(item) for item in value] if isinstance(value, list) else value
+
+
+def pairs(flat):
+    return dict(zip(flat[::2], flat[1::2]))
+
+
+def key_spec(spec):
+    fields = pairs(spec)
+    fields["flags"] = sorted(fields["flags"])
+    fields.pop("notes", None)  # prose
+    return fields
+
+
+def table(connection):
+    """{full name: {field: value}} of all commands and subcommands."""
+    rows = {}
+
+    def add(info):
+        fields = dict(zip(FIELDS, info[1:9]))
+        for name in SETS:
+            fields[name] = sorted(fields[name])
+        fields["key specs"] = [key_spec(spec) for spec in fields["key specs"]]
+        rows[info[0]] = fields
+        for subcommand in info[9]:
+            add(subcommand)
+
+    for info in plain(connection.call("COMMAND")):
+        add(info)
+    return rows
+
+
+def docs(connection):
+    rows = {}
+
+    def add(name, flat):
+        fields = pairs(flat)
+        for child, child_fields in pairs(fields.pop("subcommands", [])).items():
+            add(child, child_fields)
+        wanted = ("since", "group", "deprecated_since", "replaced_by")
+        rows[name] = {field: fields.get(field) for field in wanted}
+
+    for name, flat in pairs(plain(connection.call("COMMAND", "DOCS"))).items():
+        add(name, flat)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def reference():
+    server = Server(reference=True)
+    with server.connect() as connection:
+        yield connection
+    server.stop()
+    shutil.rmtree(server.dir, ignore_errors=True)
+
+
+def test_command_info_equals_that_of_redis_server(r, reference):
+    ours, theirs = table(r), table(reference)
+    differences = []
+    for name in sorted(set(ours) & set(theirs)):
+        for field in FIELDS:
+            got, expected = ours[name][field], theirs[name][field]
+            if (name, field) in ACCEPTED:
+                assert got != expected, f"{name}'s {field} is no difference any more"
+            elif got != expected:
+                differences.append(f"{name}'s {field}: {got}\n   redis: {expected}")
+    assert not differences, "\n".join(differences)
+
+
+def test_every_command_of_ours_is_one_of_redis_or_is_explained(r, reference):
+    ours, theirs = table(r), table(reference)
+    assert set(ours) - set(theirs) == set(ONLY_OURS)
+    containers = {name for name in ours if any(other.startswith(name + "|") for other in ours)}
+    missing = {name for name in theirs if name.split("|")[0] in containers and name not in ours}
+    assert missing == set(NOT_THERE_YET)
+
+
+def test_command_docs_tell_the_same_versions_and_groups(r, reference):
+    ours, theirs = docs(r), docs(reference)
+    differences = [
+        f"{name}: {ours[name]}\n   redis: {theirs[name]}"
+        for name in sorted(set(ours) & set(theirs))
+        if ours[name] != theirs[name]
+    ]
+    assert not differences, "\n".join(differences)
