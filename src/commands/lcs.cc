@@ -9,6 +9,7 @@
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
+#include "engine/transaction.h"
 #include "facade/error_texts.h"
 
 namespace dfly {
@@ -106,19 +107,27 @@ void Lcs(ShardContext& cx, Args args, ReplySink& reply) {
                   b ? b->View(scratch_b) : std::string_view(), args, cx.string_max(), reply);
 }
 
-// Copies one string after the other: not atomic. May suspend.
+// Copies both strings. Suspends.
 void LcsAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::string texts[2];
-  bool is_wrong_type = false;
+  bool is_wrong_type[2] = {};
+  ShardId ids[2];
+  Transaction tx(&cx.shards());
   for (size_t i : {0, 1}) {
-    const std::string_view key = args[i + 1];
-    cx.Hop(cx.shards().ShardOfKey(key, HashKey(key)), [&](ShardContext& shard_cx) {
-      const auto value = shard_cx.FindReadOnly(key, ValueType::kString);
-      is_wrong_type |= value.is_wrong_type();
-      if (value) texts[i] = value->ToString();
-    });
+    const uint64_t hash = HashKey(args[i + 1]);
+    ids[i] = cx.shards().ShardOfKey(args[i + 1], hash);
+    tx.Lock(ids[i], {cx.shards().LockOfKey(args[i + 1], hash, cx.db_index()), LockMode::kShared});
   }
-  if (is_wrong_type) return reply.Error(kErrNotStrings);
+  tx.Run([&](Shard& shard) {
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    for (size_t i : {0, 1}) {
+      if (ids[i] != shard.id()) continue;
+      const auto value = shard_cx.FindReadOnly(args[i + 1], ValueType::kString);
+      is_wrong_type[i] = value.is_wrong_type();
+      if (value) texts[i] = value->ToString();
+    }
+  });
+  if (is_wrong_type[0] || is_wrong_type[1]) return reply.Error(kErrNotStrings);
   ReplyWithCommon(texts[0], texts[1], args, cx.shards().string_max(), reply);
 }
 

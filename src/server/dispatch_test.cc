@@ -392,6 +392,52 @@ TEST_P(DispatchTest, StopEndsInTheMiddleOfPipelines) {
   }
 }
 
+// What MSET writes to keys of several shards is seen as a whole, or not at all; and what a client
+// has been told is seen by whoever asks after that.
+TEST_P(DispatchTest, AnMSetOverShardsIsSeenAsAWhole) {
+  constexpr int kKeys = 6;
+  std::atomic<bool> stop{false};
+  std::vector<std::string> errors(4);
+  std::atomic<int> told{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.emplace_back([&, i] {
+      const int fd = Connect();
+      std::vector<std::string> mget{"MGET"};
+      for (int key = 0; key < kKeys; ++key) mget.push_back("w" + std::to_string(key));
+      for (int n = 1; !stop; ++n) {
+        if (i == 0) {  // the writer
+          std::vector<std::string> mset{"MSET"};
+          for (int key = 0; key < kKeys; ++key) {
+            mset.push_back("w" + std::to_string(key));
+            mset.push_back(std::to_string(1'000'000 + n));
+          }
+          Send(fd, Request(mset));
+          if (Receive(fd, 5) != "+OK\r\n") errors[0] = "no OK";
+          told = 1'000'000 + n;
+        } else {
+          const int before = told;
+          Send(fd, Request(mget));
+          const std::string reply = Receive(fd, 4 + kKeys * 13);
+          for (int key = 0; key < kKeys; ++key) {
+            const std::string value = reply.substr(4 + static_cast<size_t>(key) * 13, 13);
+            if (value != reply.substr(4, 13)) errors[static_cast<size_t>(i)] = reply;
+            if (std::atoi(value.c_str() + 4) < before) {
+              errors[static_cast<size_t>(i)] = "old: " + reply;
+            }
+          }
+        }
+      }
+      close(fd);
+    });
+    while (i == 0 && told == 0) std::this_thread::yield();
+  }
+  Pass(200);
+  stop = true;
+  for (std::thread& client : clients) client.join();
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+}
+
 // --- Schedules from a seed: five shards and all connections on one thread ---
 
 class ScheduleTest : public testing::TestWithParam<bool> {

@@ -71,6 +71,11 @@ std::string Server::Start() {
     local_worker_->SetPassword(options_.password);
   });
   shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
+  if (options_.schedule_seed != 0) {
+    CHECK_EQ(options_.threads, 1u);
+    shards_->set_post_hook(
+        [](ShardId, helio::Message* message) { local_worker_->shuffle()->Add(message, 0); });
+  }
   base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
   std::string error = OpenListeners();
   if (!error.empty()) Stop();

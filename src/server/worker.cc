@@ -43,8 +43,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }) {
   expire_timer_.worker = pause_timer_.worker = stage_hook_.worker = this;
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
-    shuffle_ = std::make_unique<BatchShuffle>(
-        seed, [this](ShardBatch* batch, BatchShuffle::Way way) { RunShuffled(batch, way); });
+    shuffle_ = std::make_unique<MessageShuffle>(seed);
   }
   stats_.commands.resize(commands_.id_count());
   noted_.reserve(kNotedMax);
@@ -552,7 +551,15 @@ void Worker::Post(ShardBatch* batch) {
     auto* arrived = static_cast<ShardBatch*>(message);
     Server::LocalWorker()->OnBatch(arrived);
   };
+  if (shuffle_ != nullptr) [[unlikely]] {
+    shuffle_->Add(batch, StreamOf(*batch, true));
+    return;
+  }
   shards_.owner(batch->shard)->PostLazily(batch);
+}
+
+uint64_t Worker::StreamOf(const ShardBatch& batch, bool to_shard) {
+  return (batch.connection_id * 1024 + batch.shard) * 2 + (to_shard ? 2 : 1);
 }
 
 void Worker::Continue(ShardBatch* batch) {
@@ -577,12 +584,8 @@ void Worker::OnRoom(Connection* connection) {
 }
 
 void Worker::OnBatch(ShardBatch* batch) {
-  if (shuffle_ != nullptr) [[unlikely]] {
-    shuffle_->Add(batch, BatchShuffle::Way::kToShard);
-    return;
-  }
   arrived_.push_back(batch);
-  if (arrived_.size() == kArrivedMax) RunArrived();
+  if (arrived_.size() == kArrivedMax || shuffle_ != nullptr) RunArrived();
 }
 
 void Worker::RunArrived() {
@@ -700,27 +703,14 @@ void Worker::SendBack(ShardBatch* batch) {
     auto* back = static_cast<ShardBatch*>(message);
     back->home->OnBatchBack(back);
   };
+  if (shuffle_ != nullptr) [[unlikely]] {
+    shuffle_->Add(batch, StreamOf(*batch, false));
+    return;
+  }
   batch->home->proactor().PostLazily(batch);
 }
 
 void Worker::OnBatchBack(ShardBatch* batch) {
-  if (shuffle_ != nullptr) [[unlikely]] {
-    shuffle_->Add(batch, BatchShuffle::Way::kBack);
-    return;
-  }
-  Complete(batch);
-}
-
-void Worker::RunShuffled(ShardBatch* batch, BatchShuffle::Way way) {
-  if (way == BatchShuffle::Way::kBack) {
-    Complete(batch);
-    return;
-  }
-  arrived_.push_back(batch);
-  RunArrived();
-}
-
-void Worker::Complete(ShardBatch* batch) {
   const bool is_done = batch->is_done();
   if (is_done) --batches_in_flight_;
   const bool is_local = local_shards_[batch->shard] != nullptr;

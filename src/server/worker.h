@@ -36,7 +36,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/timer_queue.h"
-#include "server/batch_shuffle.h"
+#include "server/message_shuffle.h"
 #include "server/rate_meter.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
@@ -142,6 +142,7 @@ class Worker final : public CommandSink {
 
   // For tests with ServerOptions::schedule_seed.
   void ReseedSchedule(uint64_t seed) { shuffle_->Reseed(seed); }
+  MessageShuffle* shuffle() { return shuffle_.get(); }
 
   // On this worker's thread: a batch of another worker's connection has come; it is run before the
   // iteration ends.
@@ -230,8 +231,7 @@ class Worker final : public CommandSink {
   // Sends a batch that came back before its end to its shard again.
   void Continue(ShardBatch* batch);
   void OnBatchBack(ShardBatch* batch);
-  void RunShuffled(ShardBatch* batch, BatchShuffle::Way way);
-  void Complete(ShardBatch* batch);
+  static uint64_t StreamOf(const ShardBatch& batch, bool to_shard);
   void Recycle(ShardBatch* batch);
 
   void EndPause();
@@ -251,7 +251,7 @@ class Worker final : public CommandSink {
   ShardSet& shards_;
   const CommandTable& commands_;
   const bool all_remote_;
-  std::unique_ptr<BatchShuffle> shuffle_;  // tests only
+  std::unique_ptr<MessageShuffle> shuffle_;  // tests only
   helio::IntrusiveList<Connection> connections_;
   size_t connection_count_ = 0;
   BufferPool buffers_;
