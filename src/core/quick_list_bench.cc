@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast is QuickList, and what does an element cost, next to std::deque<std::string>?
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "core/quick_list.h"
+
+namespace dfly {
+namespace {
+
+using End = QuickList::End;
+
+size_t ListSize() { return std::getenv("DFLY_BENCH_SMALL") != nullptr ? 2000 : 1000000; }
+
+const std::string kText = "element:1234";
+
+struct Ours {
+  std::unique_ptr<QuickList> list = std::make_unique<QuickList>();
+  BlockLimit limit;
+  void PushFront() { list->Push(End::kFront, kText, limit); }
+  void PopBack() {
+    char scratch[QuickList::kScratchSize];
+    benchmark::DoNotOptimize((*list->At(End::kBack)).View(scratch).data());
+    list->Pop(End::kBack, limit);
+  }
+  void InsertInTheMiddle() { list->InsertBefore(list->At(list->size() / 2), kText, limit); }
+  size_t Walk() const {
+    size_t bytes = 0;
+    char scratch[QuickList::kScratchSize];
+    for (auto at = list->At(End::kFront); at; at.Next()) bytes += (*at).View(scratch).size();
+    return bytes;
+  }
+  double bytes() const { return static_cast<double>(list->bytes()); }
+};
+
+struct Deque {
+  std::deque<std::string> list;
+  void PushFront() { list.push_front(kText); }
+  void PopBack() {
+    benchmark::DoNotOptimize(list.back().data());
+    list.pop_back();
+  }
+  void InsertInTheMiddle() {
+    list.insert(list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2), kText);
+  }
+  size_t Walk() const {
+    size_t bytes = 0;
+    for (const std::string& text : list) bytes += text.size();
+    return bytes;
+  }
+  double bytes() const { return static_cast<double>(list.size() * sizeof(std::string)); }
+};
+
+// A queue of few elements, as job queues mostly are.
+template <typename List>
+void PushAndPop(benchmark::State& state) {
+  List list;
+  for (int i = 0; i < state.range(0); ++i) list.PushFront();
+  for (auto _ : state) {
+    list.PushFront();
+    list.PopBack();
+  }
+}
+
+template <typename List>
+void Fill(benchmark::State& state) {
+  const size_t size = ListSize();
+  for (auto _ : state) {
+    List list;
+    for (size_t i = 0; i < size; ++i) list.PushFront();
+    state.counters["bytes/element"] = list.bytes() / static_cast<double>(size);
+  }
+  state.SetItemsProcessed(static_cast<int64_t>(static_cast<size_t>(state.iterations()) * size));
+}
+
+template <typename List>
+void Walk(benchmark::State& state) {
+  List list;
+  for (size_t i = 0; i < ListSize(); ++i) list.PushFront();
+  for (auto _ : state) benchmark::DoNotOptimize(list.Walk());
+  state.SetItemsProcessed(
+      static_cast<int64_t>(static_cast<size_t>(state.iterations()) * ListSize()));
+}
+
+template <typename List>
+void InsertInTheMiddle(benchmark::State& state) {
+  List list;
+  for (int i = 0; i < 1000; ++i) list.PushFront();
+  for (auto _ : state) {
+    list.InsertInTheMiddle();
+    list.PopBack();
+  }
+}
+
+BENCHMARK(PushAndPop<Ours>)->Arg(0)->Arg(10)->Arg(100)->Arg(10000);
+BENCHMARK(PushAndPop<Deque>)->Arg(0)->Arg(10)->Arg(100)->Arg(10000);
+BENCHMARK(Fill<Ours>)->Unit(benchmark::kMillisecond);
+BENCHMARK(Fill<Deque>)->Unit(benchmark::kMillisecond);
+BENCHMARK(Walk<Ours>)->Unit(benchmark::kMillisecond);
+BENCHMARK(Walk<Deque>)->Unit(benchmark::kMillisecond);
+BENCHMARK(InsertInTheMiddle<Ours>);
+BENCHMARK(InsertInTheMiddle<Deque>);
+
+}  // namespace
+}  // namespace dfly
+
+BENCHMARK_MAIN();
