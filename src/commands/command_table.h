@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "commands/args.h"
+#include "core/numbers.h"
 #include "facade/reply_sink.h"
 
 namespace dfly {
@@ -70,11 +72,14 @@ struct KeySpec {
   int first = 0;
   int last = 0;
   int step = 0;
+  int count_at = 0;  // not 0: `last` is unused, and this argument says how many keys there are
 
   bool has_keys() const { return first > 0; }
 };
 constexpr KeySpec KeyAt(int position) { return {position, position, 1}; }
 constexpr KeySpec KeysFrom(int first, int step = 1) { return {first, -1, step}; }
+// LMPOP: their number at `position`, and then they.
+constexpr KeySpec KeysCountedAt(int position) { return {position + 1, 0, 1, position}; }
 
 // How a command whose keys turn out to be in several shards is made of its forms for one shard.
 enum class Spread : uint8_t {
@@ -113,10 +118,20 @@ struct Command {
   bool AcceptsArgs(size_t count) const {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
   }
-  // The index behind the last key, for `count` arguments.
-  size_t KeysEnd(size_t count) const {
-    return keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
-                          : count - static_cast<size_t>(-keys.last) + 1;
+  // The index behind the last key, or none if the number of keys makes no sense.
+  std::optional<size_t> FindKeysEnd(Args args) const {
+    if (keys.count_at == 0) {
+      return keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
+                            : args.size() - static_cast<size_t>(-keys.last) + 1;
+    }
+    const auto first = static_cast<size_t>(keys.first);
+    const std::optional<int64_t> count = ParseInt64(args[static_cast<size_t>(keys.count_at)]);
+    if (!count || *count < 1 || static_cast<uint64_t>(*count) > args.size() - first) return {};
+    return first + static_cast<size_t>(*count);
+  }
+  // The same for dispatch, which takes at least one for a key and leaves the error to the handler.
+  size_t KeysEnd(Args args) const {
+    return FindKeysEnd(args).value_or(static_cast<size_t>(keys.first) + 1);
   }
 };
 
@@ -149,5 +164,6 @@ class CommandTable {
 // Each family has one of these, in its own file.
 void RegisterStringCommands(CommandTable* table);
 void RegisterKeyCommands(CommandTable* table);
+void RegisterListCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

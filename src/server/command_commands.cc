@@ -37,10 +37,22 @@ void ReplyKeySpecs(const Command& command, ReplySink& reply) {
   reply.Bulk("spec");
   reply.Map(1);
   reply.Bulk("index");
-  reply.Integer(command.keys.first);
+  reply.Integer(command.keys.count_at != 0 ? command.keys.count_at : command.keys.first);
   reply.Bulk("find_keys");
   reply.Map(2);
   reply.Bulk("type");
+  if (command.keys.count_at != 0) {
+    reply.Bulk("keynum");
+    reply.Bulk("spec");
+    reply.Map(3);
+    reply.Bulk("keynumidx");  // this and the next one from where the search began
+    reply.Integer(0);
+    reply.Bulk("firstkey");
+    reply.Integer(1);
+    reply.Bulk("keystep");
+    reply.Integer(command.keys.step);
+    return;
+  }
   reply.Bulk("range");
   reply.Bulk("spec");
   reply.Map(3);
@@ -58,9 +70,10 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   reply.Bulk(command.full_name);
   reply.Integer(command.arity);
   StatusSet(FlagsOf(command), reply);
-  reply.Integer(command.keys.first);
-  reply.Integer(command.keys.last);
-  reply.Integer(command.keys.step);
+  const KeySpec fixed = command.keys.count_at == 0 ? command.keys : KeySpec();
+  reply.Integer(fixed.first);
+  reply.Integer(fixed.last);
+  reply.Integer(fixed.step);
   StatusSet(AclCategoriesOf(command), reply);
   reply.Array(0);  // tips
   ReplyKeySpecs(command, reply);
@@ -164,7 +177,7 @@ bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
     error = "ERR Invalid number of arguments specified for command";
   }
   if (error.empty()) {
-    const size_t end = std::min(command->KeysEnd(inner.size()), inner.size());
+    const size_t end = std::min(command->FindKeysEnd(inner).value_or(0), inner.size());
     for (size_t i = static_cast<size_t>(command->keys.first); i < end;
          i += static_cast<size_t>(command->keys.step)) {
       found->keys.push_back(inner[i]);
