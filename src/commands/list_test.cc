@@ -252,7 +252,9 @@ TEST_P(ListCommandsTest, MPopChecksItsArgumentsBeforeTheKeys) {
   EXPECT_EQ(Run("lmpop 1 l left count"), kSyntaxError);
   EXPECT_EQ(Run("lmpop 1 l left count 1 count 1"), kSyntaxError);
   EXPECT_EQ(Run("lmpop 1 l left what 1"), kSyntaxError);
-  if (GetParam() == 1) EXPECT_EQ(Run("lmpop 2 l left"), kSyntaxError);  // two keys
+  if (GetParam() == 1) {  // two keys
+    EXPECT_EQ(Run("lmpop 2 l left"), kSyntaxError);
+  }
   ExpectOld();
 }
 
