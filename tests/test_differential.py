@@ -119,8 +119,11 @@ def spans_shards(command):
 
 
 def differs_in_7_2(command):
-    """COMMAND GETKEYS needs one argument less since 7.2."""
-    return command[0].upper() == b"COMMAND" and len(command) < 4
+    """Since 7.2 COMMAND GETKEYS needs one argument less, and LPOS takes no rank of -2^63."""
+    name = command[0].upper()
+    if name == b"LPOS" and b"-9223372036854775808" in command:
+        return True
+    return name == b"COMMAND" and len(command) < 4
 
 
 def comparable(command, raw):

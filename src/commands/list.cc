@@ -63,8 +63,8 @@ std::optional<int64_t> ParseAtLeast(int64_t min, std::string_view text, std::str
   return std::nullopt;
 }
 
-// A count or rank whose sign is a direction; its opposite exists, too.
-std::optional<int64_t> ParseSigned(std::string_view text, ReplySink& reply) {
+// A number whose sign is a direction; its opposite exists, too. Replies the error for others.
+std::optional<int64_t> ParseRank(std::string_view text, ReplySink& reply) {
   const std::optional<int64_t> number = ParseInt64(text);
   if (number && *number != INT64_MIN) return number;
   reply.Error(number ? "ERR value is out of range, value must between -9223372036854775807 and "
@@ -302,13 +302,14 @@ void LInsert(ShardContext& cx, Args args, ReplySink& reply) {
 
 // LREM key count element. Below 0 from the back; 0 all.
 void LRem(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<int64_t> count = ParseSigned(args[2], reply);
-  if (!count) return;
+  const std::optional<int64_t> count = ParseInt64(args[2]);
+  if (!count) return reply.Error(kErrNotInteger);
   auto value = cx.FindMutable(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Integer(0);
   const End from = *count < 0 ? End::kBack : End::kFront;
-  const size_t max = *count == 0 ? SIZE_MAX : static_cast<size_t>(*count < 0 ? -*count : *count);
+  const auto bits = static_cast<size_t>(*count);
+  const size_t max = *count == 0 ? SIZE_MAX : *count < 0 ? 0 - bits : bits;
   const size_t removed = ListOf(*value).Remove(args[3], max, from, LimitOf(cx));
   if (removed > 0) cx.Changed(args.key(), "lrem");
   reply.Integer(static_cast<int64_t>(removed));
@@ -327,7 +328,7 @@ bool ParsePositionOptions(std::span<const std::string_view> args, PositionOption
     const bool has_value = i + 1 < args.size();
     std::optional<int64_t> number;
     if (has_value && IsOption(args[i], "RANK")) {
-      number = ParseSigned(args[i + 1], reply);
+      number = ParseRank(args[i + 1], reply);
       if (number == 0) {
         reply.Error(
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or "
