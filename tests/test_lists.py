@@ -161,6 +161,8 @@ def test_generic_commands_know_lists(r):
     assert r.do("SCAN 0 COUNT 1000 TYPE list")[1] == [b"l"]
     assert r.do("OBJECT REFCOUNT l") == 1
     assert r.do("OBJECT IDLETIME l") in (0, 1)
+    assert b"refcount:1 encoding:" in r.do("DEBUG OBJECT l").text.encode()
+    assert r.do("MEMORY USAGE l") > 32
     assert r.do("DEL l s") == 2
 
 

@@ -97,7 +97,8 @@ class Server {
     const uint64_t limit = settings_.maxmemory.load(std::memory_order_relaxed);
     return limit != 0 && shards_->used_bytes() > limit;
   }
-  // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread. Suspends.
+  // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread.
+  // Suspends.
   void SetListLimit(int64_t setting);
   void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
