@@ -180,8 +180,14 @@ QuickList::~QuickList() {
   }
 }
 
-bool QuickList::Fits(const Block& block, size_t more, const BlockLimit& limit) {
-  return Block::kHeader + block.used() + more <= limit.bytes && block.entries < limit.entries;
+size_t QuickList::BytesMax(const BlockLimit& limit) const {
+  // Blocks whose distance is a power of two share few lines of the cache; following a long chain of
+  // them would wait for memory at each.
+  return outgrown_ ? limit.bytes - limit.bytes / 8 : limit.bytes;
+}
+
+bool QuickList::Fits(const Block& block, size_t more, const BlockLimit& limit) const {
+  return Block::kHeader + block.used() + more <= BytesMax(limit) && block.entries < limit.entries;
 }
 
 QuickList::Block* QuickList::AddBlock(Block* previous, Block* next, size_t capacity) {
@@ -270,11 +276,12 @@ QuickList::Block* QuickList::OpenGap(Block* block, uint32_t* at, size_t size,
   }
 
   const size_t needed = Block::kHeader + used + size;
-  size_t capacity = needed + (needed < 1024 ? needed / 4 : needed / 2);
-  if (capacity > limit.bytes) {
+  const size_t bytes_max = BytesMax(limit);
+  size_t capacity = needed + (needed < 512 ? needed / 4 : needed / 8);
+  if (capacity > bytes_max) {
     // Above the limit only if the bytes fit and their place is the trouble.
     const bool is_queue = room >= bytes;
-    capacity = std::max(limit.bytes, needed + (is_queue ? needed / 4 : 0));
+    capacity = std::max(bytes_max, needed + (is_queue ? needed / 4 : 0));
   }
   Block* fresh = AddBlock(block->previous, block->next, capacity);
   fresh->entries = block->entries;
@@ -447,7 +454,7 @@ void QuickList::Push(End end, std::string_view text, const BlockLimit& limit) {
       // Nothing is going to be pushed there any more; and the next block becomes about as large.
       const size_t needed = size_t{Block::kHeader} + block->used();
       if (block->capacity - needed > needed / 8) block = Reallocate(block, needed, End::kBack);
-      capacity = std::max(capacity, std::min(needed / 2, limit.bytes));
+      capacity = std::max(capacity, std::min(needed / 2, BytesMax(limit)));
     }
     block = end == End::kFront ? AddBlock(nullptr, head_, capacity)
                                : AddBlock(tail_, nullptr, capacity);

@@ -21,8 +21,8 @@
 //
 // Every text has exactly one form, so equal texts are equal bytes, and a search compares bytes.
 // Room at both ends of a block makes pushing and popping cheap at both: nothing moves. A block
-// grows by a part of itself up to the limit; then the next one begins. An entry that is larger than
-// the limit has a block for itself. A list costs 32 bytes, and 32 for each block.
+// grows by a part of itself up to the limit; then the next one begins, and from there on 7/8 of the
+// limit are enough. An entry that is larger than that has a block for itself. A list costs 32 bytes, and 32 for each block.
 //
 // A list is a "listpack" while it has never outgrown one block, as in Redis 7.2; then a "quicklist"
 // until it fits in half a block again.
@@ -144,7 +144,9 @@ class QuickList {
   void CheckInvariants() const;  // O(n)
 
  private:
-  static bool Fits(const Block& block, size_t more, const BlockLimit& limit);
+  // What a block may have: the limit, or a little less in a chain.
+  size_t BytesMax(const BlockLimit& limit) const;
+  bool Fits(const Block& block, size_t more, const BlockLimit& limit) const;
   static uint32_t OffsetOf(const Block& block, size_t index);
 
   Block* AddBlock(Block* previous, Block* next, size_t capacity);
