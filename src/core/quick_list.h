@@ -19,10 +19,10 @@
 //   size   7 bits in each byte, the lowest ones in the last byte; a byte with the highest bit set
 //          has another one in front of it
 //
-// Every text has exactly one form, so equal texts are equal bytes, and a search compares bytes.
-// Room at both ends of a block makes pushing and popping cheap at both: nothing moves. A block
-// grows by a part of itself up to the limit; then the next one begins, and from there on 7/8 of the
-// limit are enough. An entry that is larger than that has a block for itself. A list costs 32 bytes, and 32 for each block.
+// Every text has one form, so a search compares bytes. Room at both ends of a block makes pushing
+// and popping cheap at both: nothing moves. A block grows by a part of itself up to the limit; then
+// the next one begins, and from there on 7/8 of the limit are enough. An entry that is larger than
+// that has a block for itself. A list costs 32 bytes, and 32 for each block.
 //
 // A list is a "listpack" while it has never outgrown one block, as in Redis 7.2; then a "quicklist"
 // until it fits in half a block again.
