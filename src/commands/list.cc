@@ -124,7 +124,7 @@ void Push(ShardContext& cx, Args args, End end, bool only_if_present, ReplySink&
   QuickList& list = ListOrNew(value);
   for (std::string_view text : args.rest()) list.Push(end, text, LimitOf(cx));
   const size_t size = list.size();
-  cx.Changed(args.key(), PushEvent(end));
+  cx.Changed(args.key(), PushEvent(end), args.rest().size());
   reply.Integer(static_cast<int64_t>(size));
 }
 
@@ -147,7 +147,7 @@ void PopMany(ShardContext& cx, std::string_view key, QuickList& list, End end, u
   const size_t popped = std::min<uint64_t>(count, list.size());
   ReplyWithMany(list.At(end), popped, Opposite(end), reply);
   list.Erase(end == End::kFront ? 0 : list.size() - popped, popped, LimitOf(cx));
-  cx.Changed(key, PopEvent(end));
+  cx.Changed(key, PopEvent(end), popped);
 }
 
 void Pop(ShardContext& cx, Args args, End end, ReplySink& reply) {
@@ -265,13 +265,14 @@ void LTrim(ShardContext& cx, Args args, ReplySink& reply) {
   QuickList& list = ListOf(*value);
   const Range range = RangeIn(list, *start, *end);
   const size_t behind = range.first + range.count;
+  const size_t cut = list.size() - range.count;
   if (range.count == 0) {
     list.Erase(0, list.size(), LimitOf(cx));
   } else {
     list.Erase(behind, list.size() - behind, LimitOf(cx));
     list.Erase(0, range.first, LimitOf(cx));
   }
-  cx.Changed(args.key(), "ltrim");
+  cx.Changed(args.key(), "ltrim", cut);
   reply.Ok();
 }
 
@@ -311,7 +312,7 @@ void LRem(ShardContext& cx, Args args, ReplySink& reply) {
   const auto bits = static_cast<size_t>(*count);
   const size_t max = *count == 0 ? SIZE_MAX : *count < 0 ? 0 - bits : bits;
   const size_t removed = ListOf(*value).Remove(args[3], max, from, LimitOf(cx));
-  if (removed > 0) cx.Changed(args.key(), "lrem");
+  if (removed > 0) cx.Changed(args.key(), "lrem", removed);
   reply.Integer(static_cast<int64_t>(removed));
 }
 
@@ -414,7 +415,7 @@ void Move(ShardContext& cx, std::span<const std::string_view> keys, End from, En
     target_list.Push(to, text, LimitOf(cx));
     list.Pop(from, LimitOf(cx));
   }
-  cx.Changed(target_key, PushEvent(to));
+  cx.Changed(target_key, PushEvent(to), 0);  // with the pop it is one change
   cx.Changed(source_key, PopEvent(from));
 }
 
