@@ -175,7 +175,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     const std::string_view key = args[static_cast<size_t>(command.keys.first)];
     const uint64_t hash = HashKey(key);
     const ShardId shard = shards_.ShardOfKey(key, hash);
-    const size_t end = command.KeysEnd(args.size());
+    const size_t end = command.KeysEnd(args);
     bool one_shard = true;
     if (shards_.size() > 1) {
       for (size_t i = static_cast<size_t>(command.keys.first + command.keys.step);
