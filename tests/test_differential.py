@@ -174,6 +174,8 @@ def comparable(command, raw):
         return re.sub(rb"\$\d+\r\n\d+\.\d+\.\d+\r\n|id\r\n:\d+", b"", raw)
     if words[:2] == [b"OBJECT", b"IDLETIME"] and raw.startswith(b":"):
         return b"a number"
+    if words[:2] == [b"OBJECT", b"ENCODING"] and raw[4:-2] in (b"listpack", b"quicklist"):
+        return b"a list"  # short ones are listpacks since 7.2
     if words[:2] == [b"CLIENT", b"LIST"] and raw[:1] in (b"$", b"="):
         return b"a list"
     if words[:2] == [b"CONFIG", b"GET"] and raw[:1] in (b"*", b"%"):
