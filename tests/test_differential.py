@@ -144,9 +144,23 @@ def depends_on_the_clock(command):
     return is_valid and any(word.upper() in (b"GT", b"LT") for word in command[3:])
 
 
+def spans_shards(command):
+    """Lists are moved and popped within a shard only; the mutations may have made other keys."""
+    name = command[0].upper()
+    keys = []
+    if name in (b"LMOVE", b"RPOPLPUSH"):
+        keys = command[1:3]
+    elif name == b"LMPOP" and len(command) > 3 and command[1].isdigit():
+        keys = command[2 : 2 + int(command[1])]
+    return len({key.startswith(b"{l}") or key for key in keys}) > 1
+
+
 def differs_in_7_2(command):
-    """COMMAND GETKEYS needs one argument less since 7.2."""
-    return command[0].upper() == b"COMMAND" and len(command) < 4
+    """Since 7.2 COMMAND GETKEYS needs one argument less, and LPOS takes no rank of -2^63."""
+    name = command[0].upper()
+    if name == b"LPOS" and b"-9223372036854775808" in command:
+        return True
+    return name == b"COMMAND" and len(command) < 4
 
 
 def comparable(command, raw):
@@ -160,6 +174,8 @@ def comparable(command, raw):
         return re.sub(rb"\$\d+\r\n\d+\.\d+\.\d+\r\n|id\r\n:\d+", b"", raw)
     if words[:2] == [b"OBJECT", b"IDLETIME"] and raw.startswith(b":"):
         return b"a number"
+    if words[:2] == [b"OBJECT", b"ENCODING"] and raw[4:-2] in (b"listpack", b"quicklist"):
+        return b"a list"  # short ones are listpacks since 7.2
     if words[:2] == [b"CLIENT", b"LIST"] and raw[:1] in (b"$", b"="):
         return b"a list"
     if words[:2] == [b"CONFIG", b"GET"] and raw[:1] in (b"*", b"%"):
@@ -187,6 +203,33 @@ class Grammar:
 
     def key(self):
         return b"k%d" % min(self.rng.randrange(25), self.rng.randrange(40))
+
+    def list_key(self):
+        """All of one tag, and rarely a string."""
+        if self.rng.random() < 0.04:
+            return self.key()
+        return b"{l}%d" % min(self.rng.randrange(6), self.rng.randrange(8))
+
+    def element(self):
+        """Few different ones, so that they are found again."""
+        return self.rng.choice([b"a", b"b", b"", b"1", b"-1", b"300", b"x" * 70, self.value()])
+
+    def elements(self):
+        return [self.element() for _ in range(self.rng.choice([1, 1, 1, 2, 3, 8]))]
+
+    def index(self):
+        return b"%d" % self.rng.randrange(-8, 8) if self.rng.random() < 0.9 else self.small()
+
+    def end(self):
+        return self.rng.choices(
+            [b"LEFT", b"RIGHT", b"left", b"Right", b"BEFORE", b""], weights=[9, 9, 3, 3, 1, 1]
+        )[0]
+
+    def position_option(self):
+        name = self.rng.choices(
+            [b"RANK", b"COUNT", b"MAXLEN", b"rank", b"WHAT"], weights=[6, 6, 4, 2, 1]
+        )[0]
+        return [name, self.index()]
 
     def value(self):
         rng = self.rng
@@ -244,7 +287,8 @@ class Grammar:
     def command(self):
         while True:
             made = self.mutated()
-            if not any(f(made) for f in (is_short_lived, depends_on_the_clock, differs_in_7_2)):
+            excluded = (is_short_lived, depends_on_the_clock, differs_in_7_2, spans_shards)
+            if not any(f(made) for f in excluded):
                 return made
 
     def mutated(self):
@@ -322,6 +366,41 @@ class Grammar:
         lambda g: [b"PERSIST", g.key()],
         lambda g: [b"TYPE", g.key()],
         lambda g: [b"DBSIZE"],
+        *[
+            lambda g, name=name: [name, g.list_key(), *g.elements()]
+            for name in (b"LPUSH", b"RPUSH", b"LPUSH", b"RPUSH", b"LPUSHX", b"RPUSHX")
+        ],
+        lambda g: [g.rng.choice([b"LPOP", b"RPOP"]), g.list_key()],
+        lambda g: [g.rng.choice([b"LPOP", b"RPOP"]), g.list_key(), g.index()],
+        lambda g: [b"LLEN", g.list_key()],
+        lambda g: [b"LINDEX", g.list_key(), g.index()],
+        lambda g: [b"LSET", g.list_key(), g.index(), g.element()],
+        lambda g: [
+            b"LINSERT",
+            g.list_key(),
+            g.rng.choice([b"BEFORE", b"AFTER", b"after", b"Before", b"LEFT"]),
+            g.element(),
+            g.element(),
+        ],
+        lambda g: [b"LRANGE", g.list_key(), g.index(), g.index()],
+        lambda g: [b"LRANGE", g.list_key(), b"0", b"-1"],
+        lambda g: [b"LREM", g.list_key(), g.index(), g.element()],
+        lambda g: [b"LTRIM", g.list_key(), g.index(), g.index()]
+        if g.rng.random() < 0.3
+        else [b"LTRIM", g.list_key(), b"0", b"40"],
+        lambda g: [b"LPOS", g.list_key(), g.element(), *g.position_option()],
+        lambda g: [
+            b"LPOS",
+            g.list_key(),
+            g.element(),
+            *[x for _ in range(g.rng.randrange(4)) for x in g.position_option()],
+        ],
+        lambda g: [b"LMOVE", g.list_key(), g.list_key(), g.end(), g.end()],
+        lambda g: [b"RPOPLPUSH", g.list_key(), g.list_key()],
+        lambda g: [b"LMPOP", b"2", g.list_key(), g.list_key(), g.end(), b"COUNT", g.index()],
+        lambda g: [b"LMPOP", g.index(), g.list_key(), g.end()],
+        lambda g: [b"TYPE", g.list_key()],
+        lambda g: [b"DEL", g.list_key()] if g.rng.random() < 0.2 else [b"EXISTS", g.list_key()],
         lambda g: [b"ECHO", g.value()],
         lambda g: [b"PING"] if g.rng.random() < 0.5 else [b"PING", g.value()],
         lambda g: [b"SELECT", g.rng.choice([b"0", b"0", b"0", b"1", b"16", b"-1", b"x", b""])],
@@ -544,6 +623,9 @@ def data_set(connection, db):
     connection.call("SELECT", db)
     keys = sorted(connection.call("KEYS", "*"))
     values = connection.call("MGET", *keys) if keys else []
+    for i, key in enumerate(keys):
+        if values[i] is None:
+            values[i] = connection.call("LRANGE", key, 0, -1)
     return dict(zip(keys, values))
 
 

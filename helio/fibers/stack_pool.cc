@@ -40,7 +40,7 @@ Stack StackPool::Get(size_t size) {
     munmap(block, size + page);
     throw std::bad_alloc();
   }
-  // The addresses may be those of a stack that another thread unmapped, poison and all.
+  // The addresses may be those of a thread's stack that was unmapped, poison and all.
   UnpoisonMemory(block, size + page);
   return {static_cast<char*>(block) + page, size};
 }
@@ -59,6 +59,7 @@ void StackPool::Put(Stack stack) {
 
 void StackPool::Unmap(Stack stack) {
   const size_t page = PageSize();
+  UnpoisonMemory(stack.bottom, stack.size);  // whoever gets the addresses next knows nothing of it
   CHECK_EQ(munmap(stack.bottom - page, stack.size + page), 0);
 }
 

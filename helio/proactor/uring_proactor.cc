@@ -66,6 +66,7 @@ std::string UringProactor::Init() {
   void* block = mmap(nullptr, buffer_ring_bytes_ + bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) return fmt::format("mmap: {}", strerror(errno));
+  UnpoisonMemory(block, buffer_ring_bytes_ + bytes);
   buffer_ring_ = static_cast<io_uring_buf_ring*>(block);
   buffers_ = static_cast<char*>(block) + buffer_ring_bytes_;
   io_uring_buf_reg registration{};

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "commands/args.h"
+#include "core/numbers.h"
 #include "engine/lock_table.h"
 #include "facade/reply_sink.h"
 
@@ -75,6 +77,8 @@ struct KeySpec {
   // What happens to them, in the words of COMMAND INFO, between single spaces. Empty: what follows
   // from kReadonly ("RO access") or kWrite ("RW update").
   std::string_view flags = {};
+  int count_at = 0;  // not 0: `last` is unused, and this argument says how many keys there are
+  std::string_view second_flags = {};  // of the second of two keys, where it is used otherwise
 
   bool has_keys() const { return first > 0; }
 };
@@ -83,6 +87,14 @@ constexpr KeySpec KeyAt(int position, std::string_view flags = {}) {
 }
 constexpr KeySpec KeysFrom(int first, int step = 1, std::string_view flags = {}) {
   return {first, -1, step, flags};
+}
+// LMOVE: from the one to the other.
+constexpr KeySpec TwoKeys(std::string_view first_flags, std::string_view second_flags) {
+  return {1, 2, 1, first_flags, 0, second_flags};
+}
+// LMPOP: their number at `position`, and then they.
+constexpr KeySpec KeysCountedAt(int position, std::string_view flags = {}) {
+  return {position + 1, 0, 1, flags, position};
 }
 
 // How a command whose keys turn out to be in several shards is made of its forms for one shard.
@@ -128,10 +140,20 @@ struct Command {
   LockMode lock_mode() const {
     return (flags & kWrite) != 0 ? LockMode::kExclusive : LockMode::kShared;
   }
-  // The index behind the last key, for `count` arguments.
-  size_t KeysEnd(size_t count) const {
-    return keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
-                          : count - static_cast<size_t>(-keys.last) + 1;
+  // The index behind the last key, or none if the number of keys makes no sense.
+  std::optional<size_t> FindKeysEnd(Args args) const {
+    if (keys.count_at == 0) {
+      return keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
+                            : args.size() - static_cast<size_t>(-keys.last) + 1;
+    }
+    const auto first = static_cast<size_t>(keys.first);
+    const std::optional<int64_t> count = ParseInt64(args[static_cast<size_t>(keys.count_at)]);
+    if (!count || *count < 1 || static_cast<uint64_t>(*count) > args.size() - first) return {};
+    return first + static_cast<size_t>(*count);
+  }
+  // The same for dispatch, which takes at least one for a key and leaves the error to the handler.
+  size_t KeysEnd(Args args) const {
+    return FindKeysEnd(args).value_or(static_cast<size_t>(keys.first) + 1);
   }
 };
 
@@ -164,5 +186,6 @@ class CommandTable {
 // Each family has one of these, in its own file.
 void RegisterStringCommands(CommandTable* table);
 void RegisterKeyCommands(CommandTable* table);
+void RegisterListCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

@@ -43,6 +43,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
   explicit CommandsTest(size_t string_max = Shard::kStringMax) {
     RegisterStringCommands(&table_);
     RegisterKeyCommands(&table_);
+    RegisterListCommands(&table_);
     RegisterObjectType(
         ValueType::kHash,
         {.destroy = [](void* object, uint8_t) { delete static_cast<int*>(object); },
@@ -121,7 +122,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     const uint64_t hash = HashKey(args[first]);
     const ShardId id = shards_->ShardOfKey(args[first], hash);
     bool is_one_shard = true;
-    for (size_t i = first; i < command->KeysEnd(args.size());
+    for (size_t i = first; i < command->KeysEnd(args);
          i += static_cast<size_t>(command->keys.step)) {
       is_one_shard &= shards_->ShardOfKey(args[i], HashKey(args[i])) == id;
     }

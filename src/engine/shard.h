@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/quick_list.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
 
@@ -48,6 +49,10 @@ class Shard : private ChangeListener {
   TxQueue& transactions() { return transactions_; }
   const TxQueue& transactions() const { return transactions_; }
 
+  // How large the blocks of lists become (list-max-listpack-size).
+  const BlockLimit& list_limit() const { return list_limit_; }
+  void set_list_limit(const BlockLimit& limit) { list_limit_ = limit; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -88,6 +93,7 @@ class Shard : private ChangeListener {
   std::vector<std::unique_ptr<Database>> databases_;
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is
+  BlockLimit list_limit_;
   ShardStats stats_;
 };
 

@@ -264,15 +264,16 @@ std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {
   return bytes;
 }
 
-void ShardContext::Changed(std::string_view key, std::string_view event) {
+void ShardContext::Changed(std::string_view key, std::string_view event, uint64_t changes) {
   Settle();
   Report(key, event);
+  shard_.stats().changes += changes - 1;
   // Only an open value can have become empty; strings never count as empty.
   bool is_empty = false;
   for (const Open& open : open_) is_empty |= open.value->IsEmptyObject();
   if (!is_empty) return;
   Iterator it = Find(ProbeOf(key));
-  if (it && it->value.IsEmptyObject()) Delete(key);
+  if (it && it->value.IsEmptyObject() && Delete(key)) --shard_.stats().changes;  // is no other one
 }
 
 void ShardContext::Flush(int db_index, FlushMode mode) {

@@ -173,7 +173,8 @@ class ShardContext {
 
   // A handler that changed a key's value says so once. Accounts the change, removes a collection
   // that became empty, tells whoever wants to know. Handles die if it was empty.
-  void Changed(std::string_view key, std::string_view event);
+  // `changes`: how many of INFO's rdb_changes_since_last_save it is.
+  void Changed(std::string_view key, std::string_view event, uint64_t changes = 1);
 
   void Flush(int db_index, FlushMode mode);
 

@@ -122,10 +122,11 @@ void DebugObject(CoordinatorContext& cx, std::string_view key, ReplySink& reply)
   const Found found = cx.Hop(shard, [key](ShardContext& shard_cx) {
     const auto value = shard_cx.Peek(key);
     if (!value) return Found();
-    return Found{.address = &*value,
-                 .encoding = value->is_string() ? value->StringEncoding() : "raw",
-                 .bytes = value->is_string() ? value->StringSize() : 0,
-                 .idle_s = shard_cx.IdleSeconds(key).value_or(0)};
+    return Found{
+        .address = &*value,
+        .encoding = value->is_string() ? value->StringEncoding() : value->ObjectEncodingName(),
+        .bytes = value->is_string() ? value->StringSize() : value->HeapBytes(),
+        .idle_s = shard_cx.IdleSeconds(key).value_or(0)};
   });
   if (found.address == nullptr) return reply.Error(kErrNoSuchKey);
   const int64_t lru_clock = (helio::UnixMillis() / 1000 - found.idle_s) & 0xffffff;

@@ -23,13 +23,11 @@ void StatusSet(const std::vector<std::string_view>& words, ReplySink& reply) {
   for (std::string_view word : words) reply.Status(word);
 }
 
-// As COMMAND INFO has shown keys since 7.0: where to begin, and how to go on from there.
-void ReplyKeySpecs(const Command& command, ReplySink& reply) {
-  if (!command.keys.has_keys()) return reply.Set(0);
-  reply.Set(1);
+void ReplyKeySpec(const KeySpec& keys, const std::vector<std::string_view>& flags,
+                  ReplySink& reply) {
   reply.Map(3);
   reply.Bulk("flags");
-  StatusSet(KeyFlagsOf(command), reply);
+  StatusSet(flags, reply);
   reply.Bulk("begin_search");
   reply.Map(2);
   reply.Bulk("type");
@@ -37,20 +35,44 @@ void ReplyKeySpecs(const Command& command, ReplySink& reply) {
   reply.Bulk("spec");
   reply.Map(1);
   reply.Bulk("index");
-  reply.Integer(command.keys.first);
+  reply.Integer(keys.count_at != 0 ? keys.count_at : keys.first);
   reply.Bulk("find_keys");
   reply.Map(2);
   reply.Bulk("type");
+  if (keys.count_at != 0) {
+    reply.Bulk("keynum");
+    reply.Bulk("spec");
+    reply.Map(3);
+    reply.Bulk("keynumidx");  // this and the next one from where the search began
+    reply.Integer(0);
+    reply.Bulk("firstkey");
+    reply.Integer(1);
+    reply.Bulk("keystep");
+    reply.Integer(keys.step);
+    return;
+  }
   reply.Bulk("range");
   reply.Bulk("spec");
   reply.Map(3);
   reply.Bulk("lastkey");  // counted from the first one, or from the end
-  const int last = command.keys.last;
-  reply.Integer(last < 0 ? last : last - command.keys.first);
+  reply.Integer(keys.last < 0 ? keys.last : keys.last - keys.first);
   reply.Bulk("keystep");
-  reply.Integer(command.keys.step);
+  reply.Integer(keys.step);
   reply.Bulk("limit");
   reply.Integer(0);
+}
+
+// As COMMAND INFO has shown keys since 7.0: where to begin, and how to go on from there.
+void ReplyKeySpecs(const Command& command, ReplySink& reply) {
+  const KeySpec& keys = command.keys;
+  if (!keys.has_keys()) return reply.Set(0);
+  if (keys.second_flags.empty()) {
+    reply.Set(1);
+    return ReplyKeySpec(keys, KeyFlagsOf(command), reply);
+  }
+  reply.Set(2);
+  ReplyKeySpec(KeyAt(keys.first), KeyFlagsOf(command), reply);
+  ReplyKeySpec(KeyAt(keys.last), WordsOf(keys.second_flags), reply);
 }
 
 void ReplyInfo(const Command& command, ReplySink& reply) {
@@ -58,9 +80,10 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   reply.Bulk(command.full_name);
   reply.Integer(command.arity);
   StatusSet(FlagsOf(command), reply);
-  reply.Integer(command.keys.first);
-  reply.Integer(command.keys.last);
-  reply.Integer(command.keys.step);
+  const KeySpec fixed = command.keys.count_at == 0 ? command.keys : KeySpec();
+  reply.Integer(fixed.first);
+  reply.Integer(fixed.last);
+  reply.Integer(fixed.step);
   StatusSet(AclCategoriesOf(command), reply);
   StatusSet(WordsOf(command.tips), reply);
   ReplyKeySpecs(command, reply);
@@ -171,7 +194,7 @@ bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
     error = "ERR Invalid number of arguments specified for command";
   }
   if (error.empty()) {
-    const size_t end = std::min(command->KeysEnd(inner.size()), inner.size());
+    const size_t end = std::min(command->FindKeysEnd(inner).value_or(0), inner.size());
     for (size_t i = static_cast<size_t>(command->keys.first); i < end;
          i += static_cast<size_t>(command->keys.step)) {
       found->keys.push_back(inner[i]);
@@ -195,11 +218,12 @@ void GetKeysAndFlags(Session& session, Args args, ReplySink& reply) {
   FoundKeys found;
   if (!FindKeys(session, args, reply, &found)) return;
   const std::vector<std::string_view> flags = KeyFlagsOf(*found.command, Args(args.from(2)));
+  const std::string_view second_flags = found.command->keys.second_flags;
   reply.Array(found.keys.size());
-  for (std::string_view key : found.keys) {
+  for (size_t i = 0; i < found.keys.size(); ++i) {
     reply.Array(2);
-    reply.Bulk(key);
-    StatusSet(flags, reply);
+    reply.Bulk(found.keys[i]);
+    StatusSet(i == 1 && !second_flags.empty() ? WordsOf(second_flags) : flags, reply);
   }
 }
 

@@ -227,11 +227,23 @@ void AddSettings(Server* server, Config* config) {
                  return std::string();
                }});
 
+  config->Add({.name = "list-max-listpack-size",
+               .kind = Kind::kInteger,
+               .value = fmt::format("{}", options.list_max_listpack_size),
+               .is_mutable = true,
+               .min = INT_MIN,
+               .max = INT_MAX,
+               .apply = [server](const std::string& value) {
+                 server->SetListLimit(ParsedNumber<int64_t>(value));
+                 return std::string();
+               }});
+
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);
   fixed("save", "", true);
   fixed("appendonly", "no", true);
   fixed("notify-keyspace-events", "", true);
+  fixed("list-compress-depth", "0", true);
 
   // What is fixed at the start.
   fixed("cluster-enabled", "no", false);

@@ -52,6 +52,11 @@ DEFINE_string(maxmemory, "0",
               "Bytes of data, with units if you like (20mb, 1gb); past that writes are refused. 0: "
               "no limit, then the kernel may kill the process when memory is short.");
 
+DEFINE_int32(list_max_listpack_size, -2,
+             "How large the blocks of lists become. -1 to -5: 4, 8, 16, 32, 64 KB; from 1 on: so "
+             "many elements, and 8 KB. Larger ones save little memory and make LINSERT, LSET and "
+             "LREM in the middle slower.");
+
 DEFINE_string(max_bulk_len, "512mb",
               "Bytes of one argument, and so of one value. A client may make the server use so "
               "much memory with one command.");
@@ -87,7 +92,7 @@ const std::vector<Topic>& Topics() {
        {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "maxclients", "timeout",
         "tcp_keepalive", "tcp_backlog"}},
       {"Threads", {"proactor_threads", "num_shards", "force_epoll"}},
-      {"Data", {"maxmemory", "dbnum"}},
+      {"Data", {"maxmemory", "dbnum", "list_max_listpack_size"}},
       {"Limits",
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "pipeline_commands_max",
         "pipeline_reply_bytes_max", "pipeline_input_bytes_max"}},
@@ -209,6 +214,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->force_epoll = FLAGS_force_epoll;
   options->db_count = static_cast<int>(FLAGS_dbnum);
   options->maxmemory = bytes("maxmemory", FLAGS_maxmemory);
+  options->list_max_listpack_size = FLAGS_list_max_listpack_size;
   options->pid_file = FLAGS_pidfile;
 
   ConnectionLimits& limits = options->limits;

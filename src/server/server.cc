@@ -34,6 +34,7 @@ Server::Server(ServerOptions options)
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
   RegisterKeyCommands(&commands_);
+  RegisterListCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);
@@ -62,6 +63,7 @@ std::string Server::Start() {
   const uint32_t num_shards = options_.num_shards != 0 ? options_.num_shards : options_.threads;
   shards_ = std::make_unique<ShardSet>(&pool_, num_shards, options_.db_count,
                                        options_.limits.parser.max_bulk_len);
+  SetListLimit(options_.list_max_listpack_size);
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
   pool_.AwaitOnAll([this](helio::Proactor* proactor) {
@@ -118,6 +120,11 @@ std::string Server::OpenListeners() {
     }
   });
   return "";
+}
+
+void Server::SetListLimit(int64_t setting) {
+  const BlockLimit limit = BlockLimit::FromSetting(setting);
+  shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_list_limit(limit); });
 }
 
 void Server::OnAccept(int fd) {

@@ -37,6 +37,7 @@ struct ServerOptions {
   uint32_t maxclients = 10'000;
   uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
   uint64_t maxmemory = 0;                  // bytes of data; 0: no limit
+  int32_t list_max_listpack_size = -2;     // BlockLimit::FromSetting
   uint64_t system_memory_bytes = 0;        // of the machine or container; for INFO
   std::string pid_file;                    // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
@@ -96,6 +97,9 @@ class Server {
     const uint64_t limit = settings_.maxmemory.load(std::memory_order_relaxed);
     return limit != 0 && shards_->used_bytes() > limit;
   }
+  // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread.
+  // Suspends.
+  void SetListLimit(int64_t setting);
   void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
   uint64_t rejected_connections() const {

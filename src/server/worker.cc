@@ -174,7 +174,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     const std::string_view key = args[static_cast<size_t>(command.keys.first)];
     const uint64_t hash = HashKey(key);
     const ShardId shard = shards_.ShardOfKey(key, hash);
-    const size_t end = command.KeysEnd(args.size());
+    const size_t end = command.KeysEnd(args);
     bool one_shard = true;
     if (shards_.size() > 1) {
       for (size_t i = static_cast<size_t>(command.keys.first + command.keys.step);
@@ -495,7 +495,7 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
     return false;
   }
   tags->clear();
-  const size_t end = command.KeysEnd(args.size());
+  const size_t end = command.KeysEnd(args);
   const auto first = static_cast<size_t>(command.keys.first);
   bool is_excluded = false;
   for (size_t i = first; i < end; i += static_cast<size_t>(command.keys.step)) {

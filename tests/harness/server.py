@@ -39,6 +39,7 @@ BAD_LOG = re.compile(
 
 # gflags name -> redis.conf name; None: the reference has no such option.
 REFERENCE_FLAGS = {
+    "list_max_listpack_size": "list-max-listpack-size",
     "dbnum": "databases",
     "proactor_threads": None,
     "num_shards": None,
