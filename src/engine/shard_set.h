@@ -80,7 +80,8 @@ class ShardSet {
 
   // Thread: any proactor's. Sends `message` to the shard's thread.
   void PostLazily(ShardId id, helio::Message* message) {
-    if (post_hook_) [[unlikely]] return post_hook_(id, message);
+    if (post_hook_) [[unlikely]]
+      return post_hook_(id, message);
     owner(id)->PostLazily(message);
   }
   // For tests: gets what PostLazily is called with, and calls message->run() later, on the shard's

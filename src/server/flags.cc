@@ -70,7 +70,7 @@ DEFINE_string(pipeline_reply_bytes_max, "128mb",
               "Bytes of replies that one connection has not taken, and of its commands that other "
               "threads still have; past that it is not read from, and other threads stop in the "
               "middle of its commands. Clients that do not read can use so much memory each, and "
-              "32 replies more.");
+              "one reply for each shard more.");
 DEFINE_string(pipeline_input_bytes_max, "1mb",
               "Bytes of requests that one connection sent ahead while they cannot be executed; "
               "past that it is not read from.");

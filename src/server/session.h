@@ -46,7 +46,7 @@ class Session {
   bool close_after_reply = false;  // a handler asks for it: QUIT
   bool coordinating = false;       // a fiber runs a command of this client, and may use all this
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
-  // Batches for shards of its own thread that are not back yet: what follows must not overtake them.
+  // Batches for shards of its own thread that are not back yet. What follows must not overtake them.
   size_t local_batches = 0;
   ReplyMode reply_mode = ReplyMode::kOn;
   // Came back before their end, because their replies are long; they go on when those are sent.

@@ -39,7 +39,7 @@ void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out
 
 void ShardBatch::Recycle() {
   PendingReplies::Recycle();
-  continues = discard_replies = false;
+  discard_replies = false;
   next_ = 0;
   entries_.clear();
   if (entries_.capacity() > kEntriesKept) entries_.shrink_to_fit();

@@ -42,6 +42,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool is_done() const { return next_ == entries_.size(); }
 
   // On the shard's thread.
+  // It was back already, after a part of its commands.
+  bool continues() const { return next_ > 0; }
   // The commands that have not run yet.
   std::span<const Entry> rest() const { return std::span(entries_).subspan(next_); }
   void OnRun() { ++next_; }
@@ -53,7 +55,6 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   Connection* connection = nullptr;  // for the home worker only, and not if abandoned
   uint64_t connection_id = 0;
   ShardId shard = 0;
-  bool continues = false;        // was back already, after a part of its commands
   bool discard_replies = false;  // nobody is there any more to read them
   int db_index = 0;
   bool resp3 = false;

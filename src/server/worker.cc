@@ -200,6 +200,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
 
   if ((command.flags & kBarrier) == 0) {
     Note(connection, Action::kSession, &command, args, 0, 0);
+    // Its reply may be long, and is counted before the next command is taken.
+    if ((command.flags & kFast) == 0) RunNoted();
     return Outcome::kTaken;
   }
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
@@ -509,10 +511,13 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
 bool Worker::MustQueue(const Noted& noted, const Session& session) {
   if (noted.action != Action::kLocal) return false;
   const Shard& shard = *local_shards_[noted.shard];
-  if (local_batches_ == 0 && shard.transactions().empty()) [[likely]] {
+  // A batch stops when its replies are long; what was noted together with this one does not.
+  const bool is_long =
+      noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
+  if (local_batches_ == 0 && shard.transactions().empty() && !is_long) [[likely]] {
     return false;
   }
-  return session.local_batches > 0 ||
+  return is_long || session.local_batches > 0 ||
          IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
 }
 
@@ -565,7 +570,6 @@ uint64_t Worker::StreamOf(const ShardBatch& batch, bool to_shard) {
 void Worker::Continue(ShardBatch* batch) {
   DCHECK(!batch->is_done());
   batch->discard_replies = batch->abandoned;
-  batch->continues = true;
   batch->BeginPart();
   Post(batch);
 }
@@ -613,11 +617,11 @@ void Worker::RunInOrder(ShardBatch* batch) {
   }
   const auto it = parked_.find(key);
   if (it == parked_.end()) {
-    DCHECK(!batch->continues);
+    DCHECK(!batch->continues());
     if (!RunBatch(batch)) parked_.try_emplace(key);
     return;
   }
-  if (batch->continues) {
+  if (batch->continues()) {
     Resume(batch);
   } else {
     it->second.push_back(batch);

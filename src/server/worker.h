@@ -203,7 +203,8 @@ class Worker final : public CommandSink {
   bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
                   int db_index, std::vector<TagLock>* tags) const;
   void WaitInQueue(ShardBatch* batch, Shard& shard);
-  // Must a command of this connection for a shard of ours take the way of a batch?
+  // Must a command of this connection for a shard of ours take the way of a batch? A transaction
+  // excludes it, or one before it, or much was written that the client has yet to take.
   bool MustQueue(const Noted& noted, const Session& session);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
