@@ -45,7 +45,10 @@ enum CommandFlag : uint32_t {
   kSkipSlowlog = 1 << 13,
   kAllowBusy = 1 << 14,
   kMovableKeys = 1 << 15,
-  kBarrier = 1 << 16,  // ours: waits for the replies of the connection's earlier commands
+  // Ours:
+  kBarrier = 1 << 16,    // waits for the replies of the connection's earlier commands
+  kRunNow = 1 << 17,     // changes how the next command is taken
+  kNotQueued = 1 << 18,  // executed between MULTI and EXEC
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,

@@ -433,7 +433,7 @@ template <typename Function>
 void FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& reply) {
   const std::optional<FlushMode> mode = ParseFlushMode(args);
   if (!mode) return reply.Error(kErrSyntax);
-  Transaction tx(&cx.shards());
+  Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
   tx.Run([&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());

@@ -112,7 +112,7 @@ void LcsAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::string texts[2];
   bool is_wrong_type[2] = {};
   ShardId ids[2];
-  Transaction tx(&cx.shards());
+  Transaction tx(cx);
   for (size_t i : {0, 1}) {
     const uint64_t hash = HashKey(args[i + 1]);
     ids[i] = cx.shards().ShardOfKey(args[i + 1], hash);

@@ -112,7 +112,7 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
   std::vector<Part> parts(cx.shards().size());
   std::vector<ShardId> ids;
   std::vector<ShardId> order;
-  Transaction tx(&cx.shards());
+  Transaction tx(cx);
   const LockMode mode = command.lock_mode();
   order.reserve((args.size() - first) / step);
   for (size_t i = first; i < args.size(); i += step) {

@@ -393,7 +393,7 @@ void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
   std::vector<std::vector<size_t>> parts(cx.shards().size());  // of each shard, where its keys are
   std::vector<ShardId> ids;
-  Transaction tx(&cx.shards());
+  Transaction tx(cx);
   for (size_t i = 1; i < args.size(); i += 2) {
     const uint64_t hash = HashKey(args[i]);
     const ShardId id = cx.shards().ShardOfKey(args[i], hash);

@@ -11,19 +11,24 @@
 namespace dfly {
 
 class Session;
+class Transaction;
 
 // Owner:    the fiber that runs one command.
 // Suspends: what hops. No ShardContext exists here, so keys can be touched only in a hop's
 // callback, which cannot wait.
 class CoordinatorContext {
  public:
-  CoordinatorContext(ShardSet* shards, Session* session, int db_index, int64_t now_ms)
-      : shards_(*shards), session_(*session), db_index_(db_index), now_ms_(now_ms) {}
+  CoordinatorContext(ShardSet* shards, Session* session, int db_index, int64_t now_ms,
+                     Transaction* outer = nullptr)
+      : shards_(*shards), session_(*session), db_index_(db_index), now_ms_(now_ms), outer_(outer) {}
 
   ShardSet& shards() { return shards_; }
   Session& session() { return session_; }
   int db_index() const { return db_index_; }
   int64_t now_ms() const { return now_ms_; }
+  // The EXEC or script that this command is a part of: its locks hold already. Null: it is on its
+  // own. Transaction(cx) takes care of it.
+  Transaction* outer() const { return outer_; }
 
   // One hop: calls function(ShardContext&) on the shard and returns what it returned. Suspends.
   template <typename Function>
@@ -47,6 +52,7 @@ class CoordinatorContext {
   Session& session_;
   const int db_index_;
   const int64_t now_ms_;
+  Transaction* const outer_;
 };
 
 }  // namespace dfly

@@ -29,8 +29,10 @@ size_t Shard::used_bytes() const {
   return bytes;
 }
 
-void Shard::OnChanged(int, std::string_view, std::string_view event) {
+void Shard::OnChanged(int db_index, std::string_view key, std::string_view event) {
   ++stats_.changes;
+  if (!watches_.empty()) [[unlikely]]
+    watches_.Touch(db_index, key);
   if (event == "expired") ++stats_.expired_keys;
 }
 
@@ -61,6 +63,11 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
 void Shard::Flush(int index, FlushMode mode) {
   std::unique_ptr<Database> old = std::move(databases_[static_cast<size_t>(index)]);
   if (old == nullptr) return;
+  if (!watches_.empty()) {
+    watches_.TouchIf([&](const KeyName& name) {
+      return name.db_index == index && old->Find(KeyProbe(name.key, HashKey(name.key)));
+    });
+  }
   stats_.changes += old->size();
   if (mode == FlushMode::kAsync) doomed_.push_back(std::move(old));
 }
@@ -83,6 +90,16 @@ bool Shard::needs_steps() const {
 }
 
 void Shard::SwapDatabases(int first, int second) {
+  if (!watches_.empty()) {
+    auto exists = [&](int index, const KeyName& name) {
+      const Database* database = FindDb(index);
+      return database != nullptr && database->Find(KeyProbe(name.key, HashKey(name.key)));
+    };
+    watches_.TouchIf([&](const KeyName& name) {
+      if (name.db_index != first && name.db_index != second) return false;
+      return first != second && (exists(first, name) || exists(second, name));
+    });
+  }
   std::swap(databases_[static_cast<size_t>(first)], databases_[static_cast<size_t>(second)]);
   for (int index : {first, second}) {
     if (Database* database = FindDb(index)) database->set_index(index);

@@ -10,6 +10,7 @@
 #include "core/quick_list.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
+#include "engine/watch_table.h"
 
 namespace dfly {
 
@@ -48,6 +49,8 @@ class Shard : private ChangeListener {
   // Who has locks here, and who waits for them.
   TxQueue& transactions() { return transactions_; }
   const TxQueue& transactions() const { return transactions_; }
+
+  WatchTable& watches() { return watches_; }
 
   // How large the blocks of lists become (list-max-listpack-size).
   const BlockLimit& list_limit() const { return list_limit_; }
@@ -90,6 +93,7 @@ class Shard : private ChangeListener {
   const uint32_t id_;
   const size_t string_max_;
   TxQueue transactions_;
+  WatchTable watches_;
   std::vector<std::unique_ptr<Database>> databases_;
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is

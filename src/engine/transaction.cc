@@ -20,20 +20,8 @@ void Transaction::Prepare() {
   DCHECK(parts_ == nullptr);
   home_ = helio::Proactor::Current();
   DCHECK(home_ != nullptr) << "a transaction runs on a fiber of a proactor";
-  if (all_shards_) {
-    for (ShardId id = 0; id < shards_.size(); ++id) ids_.push_back(id);
-  } else {
-    // Shared before exclusive: the last of equal tags has the stronger mode.
-    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) {
-      if (a.shard != b.shard) return a.shard < b.shard;
-      if (a.tag.fingerprint != b.tag.fingerprint) return a.tag.fingerprint < b.tag.fingerprint;
-      return a.tag.mode < b.tag.mode;
-    });
-    tags_.reserve(wanted_.size());
-    for (const Wanted& wanted : wanted_) {
-      if (ids_.empty() || ids_.back() != wanted.shard) ids_.push_back(wanted.shard);
-    }
-  }
+  CollectShards();
+  tags_.reserve(wanted_.size());
   parts_count_ = ids_.size();
   parts_ = std::make_unique<Part[]>(parts_count_);
   size_t next = 0;
@@ -65,8 +53,35 @@ void Transaction::Prepare() {
   home_call_.tx = this;
 }
 
+void Transaction::CollectShards() {
+  if (all_shards_) {
+    for (ShardId id = 0; id < shards_.size(); ++id) ids_.push_back(id);
+    return;
+  }
+  // Shared before exclusive: the last of equal tags has the stronger mode.
+  std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) {
+    if (a.shard != b.shard) return a.shard < b.shard;
+    if (a.tag.fingerprint != b.tag.fingerprint) return a.tag.fingerprint < b.tag.fingerprint;
+    return a.tag.mode < b.tag.mode;
+  });
+  for (const Wanted& wanted : wanted_) {
+    if (ids_.empty() || ids_.back() != wanted.shard) ids_.push_back(wanted.shard);
+  }
+}
+
+void Transaction::HopOfOuter(std::span<const ShardId> ids) {
+  outer_->work_ = work_;
+  outer_->work_arg_ = work_arg_;
+  outer_->StartHop(ids, false);
+}
+
 void Transaction::StartRun() {
   DCHECK(!is_scheduled_);
+  if (outer_ != nullptr) {
+    CollectShards();
+    HopOfOuter(ids_);
+    return;
+  }
   Prepare();
   if (parts_count_ == 0) return;
   runs_at_once_ = concludes_ = true;
@@ -78,6 +93,11 @@ void Transaction::StartRun() {
 
 void Transaction::Schedule() {
   DCHECK(!is_scheduled_);
+  if (outer_ != nullptr) {
+    CollectShards();
+    is_scheduled_ = true;
+    return;
+  }
   Prepare();
   is_scheduled_ = true;
   runs_at_once_ = false;
@@ -91,6 +111,10 @@ void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
   DCHECK(is_scheduled_);
   concludes_ = concludes;
   if (concludes) is_scheduled_ = false;
+  if (outer_ != nullptr) {
+    if (!ids.empty()) HopOfOuter(ids);
+    return;
+  }
   uint32_t count = 0;
   for (size_t i = 0; i < parts_count_; ++i) {
     Part& part = parts_[i];

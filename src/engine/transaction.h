@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/coordinator.h"
 #include "engine/shard_set.h"
 #include "engine/tx_queue.h"
 #include "helio/fibers/sync.h"
@@ -34,7 +35,11 @@ namespace dfly {
 // Suspends: what says so.
 class Transaction {
  public:
-  explicit Transaction(ShardSet* shards) : shards_(*shards) {}
+  explicit Transaction(ShardSet* shards, Transaction* outer = nullptr)
+      : shards_(*shards), outer_(outer) {}
+  // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
+  // locks: on its own it does nothing.
+  explicit Transaction(CoordinatorContext& cx) : Transaction(&cx.shards(), cx.outer()) {}
   // Concludes if need be, so that no error path keeps its locks. Suspends then.
   ~Transaction();
   Transaction(const Transaction&) = delete;
@@ -119,7 +124,12 @@ class Transaction {
     Transaction* tx = nullptr;
   };
 
+  // The shards of tags_, or all of them, into ids_.
+  void CollectShards();
+  void HopOfOuter(std::span<const ShardId> ids);
+
   ShardSet& shards_;
+  Transaction* const outer_;
   helio::Proactor* home_ = nullptr;
   std::vector<Wanted> wanted_;
   std::vector<TagLock> tags_;  // of all parts, each part's together

@@ -51,6 +51,7 @@ void SetAuthenticated(Session& session, bool authenticated) {
 }
 
 void Reset(Session& session, Args, ReplySink& reply) {
+  session.worker.EndMulti(session);
   session.name.clear();
   session.user = "default";
   session.db_index = 0;
@@ -145,6 +146,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
 
 constexpr uint32_t kAlways = kFast | kLoading | kStale;
 constexpr uint32_t kWayIn = kAlways | kNoScript | kNoAuth | kAllowBusy | kBarrier;
+constexpr uint32_t kWayOut = kWayIn | kNotQueued;
 
 }  // namespace
 
@@ -171,13 +173,13 @@ void RegisterConnectionCommands(CommandTable* table) {
   table->Add({.name = "quit",
               .session = Quit,
               .arity = -1,
-              .flags = kWayIn,
+              .flags = kWayOut,
               .categories = kAclConnection,
               .docs = {"Closes the connection.", "1.0.0", "connection", "O(1)"}});
   table->Add({.name = "reset",
               .session = Reset,
               .arity = 1,
-              .flags = kWayIn,
+              .flags = kWayOut,
               .categories = kAclConnection,
               .docs = {"Makes the connection as new.", "6.2.0", "connection", "O(1)"}});
   table->Add({.name = "hello",

@@ -41,6 +41,7 @@ Server::Server(ServerOptions options)
   RegisterInfoCommands(&commands_);
   RegisterCommandCommands(&commands_);
   RegisterAdminCommands(&commands_);
+  RegisterMultiCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;
   settings_.maxclients = options_.maxclients;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;

@@ -142,5 +142,6 @@ void RegisterConfigCommands(CommandTable* table);
 void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
+void RegisterMultiCommands(CommandTable* table);
 
 }  // namespace dfly

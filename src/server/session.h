@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "commands/command_table.h"
 #include "facade/connection.h"
+#include "server/multi.h"
 
 namespace dfly {
 
@@ -48,6 +50,8 @@ class Session {
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
   // Batches for shards of its own thread that are not back yet. What follows must not overtake them.
   size_t local_batches = 0;
+  std::unique_ptr<Multi> multi;  // between MULTI and EXEC
+  Watches watches;
   ReplyMode reply_mode = ReplyMode::kOn;
   // Came back before their end, because their replies are long; they go on when those are sent.
   std::vector<ShardBatch*> cut_batches;

@@ -21,11 +21,24 @@ void ShardBatch::Add(const Command* command, Args args, uint64_t hash, bool drop
                       .hash = hash,
                       .first_arg = static_cast<uint32_t>(arg_ends_.size()),
                       .arg_count = static_cast<uint32_t>(args.size()),
+                      .multi = 0,
                       .drop_reply = drop_reply});
   for (std::string_view arg : args.all()) {
     arg_bytes_.append(arg);
     arg_ends_.push_back(arg_bytes_.size());
   }
+}
+
+void ShardBatch::AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
+                         bool drop_reply) {
+  multi_bytes_ += multi->bytes();
+  multis_.push_back(std::move(multi));
+  entries_.push_back({.command = command,
+                      .hash = hash,
+                      .first_arg = static_cast<uint32_t>(arg_ends_.size()),
+                      .arg_count = 0,
+                      .multi = static_cast<uint32_t>(multis_.size()),
+                      .drop_reply = drop_reply});
 }
 
 void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const {
@@ -45,6 +58,8 @@ void ShardBatch::Recycle() {
   if (entries_.capacity() > kEntriesKept) entries_.shrink_to_fit();
   arg_ends_.clear();
   if (arg_ends_.capacity() > kEntriesKept) arg_ends_.shrink_to_fit();
+  multis_.clear();
+  multi_bytes_ = 0;
   arg_bytes_.clear();
   if (arg_bytes_.capacity() > kArgBytesKept) arg_bytes_.shrink_to_fit();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "engine/tx_queue.h"
 #include "facade/reply_queue.h"
 #include "helio/fibers/inbox.h"
+#include "server/multi.h"
 
 namespace dfly {
 
@@ -30,13 +32,17 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
     uint64_t hash;       // of the first key
     uint32_t first_arg;  // index into the arguments
     uint32_t arg_count;
+    uint32_t multi;  // EXEC: index into multis_ + 1; else 0
     bool drop_reply;
   };
 
   void Start(Worker* home, Connection* connection, ShardId shard, const Session& session);
   void Add(const Command* command, Args args, uint64_t hash, bool drop_reply);
+  // An EXEC whose keys are all in this shard.
+  void AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
+               bool drop_reply);
   size_t size() const { return entries_.size(); }
-  size_t arg_bytes() const { return arg_bytes_.size(); }
+  size_t arg_bytes() const { return arg_bytes_.size() + multi_bytes_; }
   void Recycle();
   // All of its commands have run; otherwise it came back because its replies are long.
   bool is_done() const { return next_ == entries_.size(); }
@@ -50,6 +56,11 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   std::vector<TagLock>& wanted() { return wanted_; }
   // The arguments of one entry, as views that live as long as the batch does not change.
   void ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const;
+
+  // What an EXEC runs; null: it is another command.
+  const Multi* MultiOf(const Entry& entry) const {
+    return entry.multi == 0 ? nullptr : multis_[entry.multi - 1].get();
+  }
 
   Worker* home = nullptr;
   Connection* connection = nullptr;  // for the home worker only, and not if abandoned
@@ -69,6 +80,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   std::vector<TagLock> wanted_;   // by the command that stands in the queue
   std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_
   std::string arg_bytes_;
+  std::vector<std::unique_ptr<Multi>> multis_;
+  size_t multi_bytes_ = 0;  // of their arguments
 };
 
 }  // namespace dfly

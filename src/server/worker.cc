@@ -33,6 +33,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       proactor_(*proactor),
       shards_(server->shards()),
       commands_(server->commands()),
+      exec_(commands_.Find("exec")),
       all_remote_(server->options().all_remote),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
@@ -93,6 +94,7 @@ void Worker::OnClosed(Connection* connection) {
   --connection_count_;
   server_.OnConnectionClosed(index());
   session->connection_closed = true;
+  Unwatch(*session);
   Forget(session);
 }
 
@@ -135,20 +137,24 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
   const Args args(raw_args);
   const Command* command = commands_.Find(args.name());
   if (command == nullptr) [[unlikely]] {
+    AbortMulti(session);
     Note(connection, Action::kUnknown, nullptr, args, 0, 0);
     return Outcome::kTaken;
   }
   if (!command->AcceptsArgs(args.size())) [[unlikely]] {
+    AbortMulti(session);
     Note(connection, Action::kWrongArity, command, args, 0, 0);
     return Outcome::kTaken;
   }
   if (!command->subcommands.empty() && args.size() > 1) {
     const Command* subcommand = CommandTable::FindSubcommand(*command, args[1]);
     if (subcommand == nullptr) {
+      AbortMulti(session);
       Note(connection, Action::kUnknownSubcommand, command, args, 0, 0);
       return Outcome::kTaken;
     }
     if (!subcommand->AcceptsArgs(args.size())) {
+      AbortMulti(session);
       Note(connection, Action::kWrongArity, subcommand, args, 0, 0);
       return Outcome::kTaken;
     }
@@ -163,7 +169,9 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     Note(connection, Action::kNoAuth, &command, args, 0, 0);
     return Outcome::kTaken;
   }
-  if (paused_until_ms_ != 0 && IsPaused(command)) [[unlikely]] {
+  if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
+    return Queue(connection, session, command, args);
+  if (paused_until_ms_ != 0 && IsPaused(command, session)) [[unlikely]] {
     // Everything before it is executed; it stays in the input until the pause is over.
     RunNoted();
     connection->set_held(true);
@@ -171,20 +179,11 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   }
 
   if (command.run != nullptr) {
-    const std::string_view key = args[static_cast<size_t>(command.keys.first)];
-    const uint64_t hash = HashKey(key);
-    const ShardId shard = shards_.ShardOfKey(key, hash);
-    const size_t end = command.KeysEnd(args);
-    bool one_shard = true;
-    if (shards_.size() > 1) {
-      for (size_t i = static_cast<size_t>(command.keys.first + command.keys.step);
-           i < end && one_shard; i += static_cast<size_t>(command.keys.step)) {
-        one_shard = shards_.ShardOfKey(args[i], HashKey(args[i])) == shard;
-      }
-    }
-    if (one_shard) [[likely]] {
-      const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
-      Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
+    const KeyPlace place = PlaceOf(command, args, shards_);
+    if (place.is_one_shard) [[likely]] {
+      const bool is_here = local_shards_[place.shard] != nullptr && !all_remote_;
+      Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, place.shard,
+           place.hash);
       return Outcome::kTaken;
     }
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
@@ -198,16 +197,22 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Outcome::kBusy;
   }
 
+  if (&command == exec_) return Exec(connection, session, command, args);
+
   if ((command.flags & kBarrier) == 0) {
     Note(connection, Action::kSession, &command, args, 0, 0);
     // Its reply may be long, and is counted before the next command is taken.
-    if ((command.flags & kFast) == 0) RunNoted();
+    if ((command.flags & (kFast | kRunNow)) != kFast) RunNoted();
     return Outcome::kTaken;
   }
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
   Note(connection, Action::kSession, &command, args, 0, 0);
   RunNoted();
   return session.close_after_reply ? Outcome::kClose : Outcome::kTaken;
+}
+
+void Worker::AbortMulti(Session& session) {
+  if (session.multi != nullptr) session.multi->is_aborted = true;
 }
 
 bool Worker::BarrierIsOpen(Connection* connection) {
@@ -275,11 +280,10 @@ void Worker::RunNoted() {
   if (noted_.size() > 1) PrefetchNoted();
   Shard* touched = nullptr;
   for (const Noted& noted : noted_) {
-    // Batches are of one connection each.
-    if (!open_shards_.empty() && noted.connection != batches_of_) SendBatches();
     if (!noted.connection->closing()) RunOne(noted);
     if (noted.deferred) noted.connection->DeferredDone(1);
-    if (noted.action != Action::kLocal || local_shards_[noted.shard] == touched) continue;
+    if (noted.action != Action::kLocal && noted.action != Action::kExec) continue;
+    if (local_shards_[noted.shard] == touched || local_shards_[noted.shard] == nullptr) continue;
     if (touched != nullptr) AfterShardWork(*touched);
     touched = local_shards_[noted.shard];
   }
@@ -318,7 +322,11 @@ void Worker::RunOne(const Noted& noted) {
   if (noted.action == Action::kRemote || MustQueue(noted, session)) {
     ++stats_.remote_commands;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
-    batch->Add(noted.command, args, noted.hash, drop_reply);
+    if (noted.action == Action::kExec) [[unlikely]] {
+      batch->AddExec(noted.command, std::move(session.multi), noted.hash, drop_reply);
+    } else {
+      batch->Add(noted.command, args, noted.hash, drop_reply);
+    }
     replies.AddRemote(batch);
   } else {
     helio::IoBuf* out = replies.BeginLocal();
@@ -333,6 +341,26 @@ void Worker::RunOne(const Noted& noted) {
         RunOnShard(cx, *noted.command, args, noted.hash, writer_);
         break;
       }
+      case Action::kExec: {
+        ShardContext cx(*local_shards_[noted.shard]);
+        cx.set_no_touch(session.no_touch);
+        const std::unique_ptr<Multi> multi = std::move(session.multi);
+        RunExec(cx, *noted.command, *multi, writer_);
+        break;
+      }
+      case Action::kQueued:
+        writer_.Status("QUEUED");
+        break;
+      case Action::kNotInMulti:
+        writer_.Error("ERR Command not allowed inside a transaction");
+        CountReject(*noted.command);
+        CountError("ERR");
+        break;
+      case Action::kOutOfMemory:
+        writer_.Error(kErrOutOfMemory);
+        CountReject(*noted.command);
+        CountError("OOM");
+        break;
       case Action::kSession:
         RunCounted(*noted.command, writer_,
                    [&] { noted.command->session(session, args, writer_); });
@@ -375,33 +403,29 @@ void Worker::RunOne(const Noted& noted) {
 
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
-  helio::NoSuspend no_suspend;
   if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) [[unlikely]] {
     writer.Error(kErrOutOfMemory);
     CountReject(command);
     CountError("OOM");
     return;
   }
+  RunHandler(cx, command, args, hash, writer);
+}
+
+void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                        RespWriter& writer) {
+  helio::NoSuspend no_suspend;
   cx.SetKeyHash(args[static_cast<size_t>(command.keys.first)], hash);
   RunCounted(command, writer, [&] { command.run(cx, args, writer); });
 }
 
-template <typename Call>
-void Worker::RunCounted(const Command& row, RespWriter& writer, Call call) {
-  CommandStats& counted = stats_.commands[row.id];
-  const uint64_t errors_before = writer.error_count();
-  if (counted.calls++ % CommandStats::kTimedEvery == 0) {
-    const int64_t begin = helio::CycleClock::Now();
-    call();
-    counted.timed_cycles += helio::CycleClock::Now() - begin;
-    ++counted.timed_calls;
-  } else {
-    call();
+void Worker::CountErrorsSince(uint64_t errors_before, const RespWriter& writer,
+                              CommandStats* counted) {
+  if (writer.error_count() == errors_before) [[likely]] {
+    return;
   }
-  if (writer.error_count() != errors_before) [[unlikely]] {
-    ++counted.failed;
-    CountError(writer.last_error_code());
-  }
+  ++counted->failed;
+  CountError(writer.last_error_code());
 }
 
 void Worker::CountError(std::string_view code) {
@@ -455,22 +479,16 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
       writer.Error(kErrOutOfMemory);
       CountReject(command);
+      CountError("OOM");
     } else {
-      const int64_t begin = helio::CycleClock::Now();
-      if (handler != nullptr) {
-        handler(cx, views, writer);
-      } else {
-        RunSpread(cx, command, views, writer);
-      }
-      // With the waits for other threads, which are part of what such a command takes. CONFIG
-      // RESETSTAT has reset the counters meanwhile, so they are looked up now.
-      CommandStats& counted = stats_.commands[command.id];
-      counted.timed_cycles += helio::CycleClock::Now() - begin;
-      ++counted.timed_calls;
-      ++counted.calls;
-      counted.failed += writer.error_count() != 0;
+      RunWaiting(command, writer, [&] {
+        if (handler != nullptr) {
+          handler(cx, views, writer);
+        } else {
+          RunSpread(cx, command, views, writer);
+        }
+      });
     }
-    if (writer.error_count() != 0) CountError(writer.last_error_code());
     if (!connection->closing()) {
       const bool drop_reply =
           session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
@@ -509,7 +527,10 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
 }
 
 bool Worker::MustQueue(const Noted& noted, const Session& session) {
-  if (noted.action != Action::kLocal) return false;
+  if (noted.action != Action::kLocal && noted.action != Action::kExec) return false;
+  if (noted.action == Action::kExec && (local_shards_[noted.shard] == nullptr || all_remote_)) {
+    return true;
+  }
   const Shard& shard = *local_shards_[noted.shard];
   // A batch stops when its replies are long; what was noted together with this one does not.
   const bool is_long =
@@ -517,11 +538,14 @@ bool Worker::MustQueue(const Noted& noted, const Session& session) {
   if (local_batches_ == 0 && shard.transactions().empty() && !is_long) [[likely]] {
     return false;
   }
-  return is_long || session.local_batches > 0 ||
-         IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
+  if (is_long || session.local_batches > 0) return true;
+  if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
+  return IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
 }
 
 ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId shard) {
+  // They are of one connection each.
+  if (!open_shards_.empty() && connection != batches_of_) SendBatches();
   ShardBatch*& batch = open_batches_[shard];
   if (batch != nullptr) return batch;
   if (batch_pool_.empty()) {
@@ -651,8 +675,12 @@ bool Worker::RunBatch(ShardBatch* batch) {
       if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
         break;
       batch->ViewArgs(entry, &batch_args_);
-      if (IsExcluded(shard, *entry.command, batch_args_, entry.hash, batch->db_index,
-                     &batch->wanted())) [[unlikely]] {
+      const Multi* const multi = batch->MultiOf(entry);
+      const bool is_excluded = multi != nullptr
+                                   ? IsExecExcluded(shard, *multi, &batch->wanted())
+                                   : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
+                                                batch->db_index, &batch->wanted());
+      if (is_excluded) [[unlikely]] {
         cx.Finish();
         WaitInQueue(batch, shard);
         return false;
@@ -670,7 +698,11 @@ void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Ent
   batch_writer_.Reset(&batch->bytes, batch->resp3);
   const size_t size_before = batch->bytes.size();
   cx.Begin(batch->db_index, now_ms_);
-  RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
+  if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
+    RunExec(cx, *entry.command, *multi, batch_writer_);
+  } else {
+    RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
+  }
   if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
   batch->EndReply();
   batch->OnRun();
@@ -754,8 +786,10 @@ void Worker::Recycle(ShardBatch* batch) {
 
 // --- Pause ---
 
-bool Worker::IsPaused(const Command& command) const {
-  return !pause_writes_only_ || (command.flags & kWrite) != 0;
+bool Worker::IsPaused(const Command& command, const Session& session) const {
+  if (!pause_writes_only_ || (command.flags & kWrite) != 0) return true;
+  return &command == exec_ && session.multi != nullptr &&
+         (session.multi->command_flags() & kWrite) != 0;
 }
 
 void Worker::Pause(int64_t until_ms, bool writes_only) {

@@ -34,6 +34,7 @@
 #include "facade/connection.h"
 #include "facade/resp_writer.h"
 #include "helio/base/clock.h"
+#include "helio/base/cycle_clock.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/timer_queue.h"
 #include "server/message_shuffle.h"
@@ -44,6 +45,7 @@
 namespace dfly {
 
 class Server;
+class Transaction;
 
 // Counters of one command. What runs on another thread's shard is counted there.
 struct CommandStats {
@@ -124,6 +126,12 @@ class Worker final : public CommandSink {
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
   void Pause(int64_t until_ms, bool writes_only);
+  // DISCARD, and an EXEC that was refused.
+  void EndMulti(Session& session);
+  // Takes effect soon: what is watched next is not concerned.
+  void Unwatch(Session& session);
+  uint64_t NextWatcher();
+
   // --requirepass, as this thread knows it; empty: none, then everybody is authenticated.
   const std::string& password() const { return password_; }
   void SetPassword(std::string password);
@@ -156,7 +164,11 @@ class Worker final : public CommandSink {
     kUnknown,
     kUnknownSubcommand,
     kWrongArity,
-    kNoAuth
+    kNoAuth,
+    kQueued,      // by MULTI
+    kNotInMulti,  // refused by it
+    kOutOfMemory,
+    kExec  // session.multi, in one shard
   };
 
   // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
@@ -182,6 +194,9 @@ class Worker final : public CommandSink {
   }
 
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
+  static void AbortMulti(Session& session);
+  Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
+  Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
   void Note(Connection* connection, Action action, const Command* command, Args args, ShardId shard,
             uint64_t hash);
   // Lets the last noted command stay, with a copy of its arguments. False if it is too large for
@@ -210,21 +225,35 @@ class Worker final : public CommandSink {
   void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   RespWriter& writer);
+  // The same when it is too late to refuse it.
+  void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                  RespWriter& writer);
+  // EXEC in one shard, on its thread.
+  void RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer);
+  bool IsExecExcluded(const Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
+  // EXEC over shards, a CoordinatorHandler.
+  static void ExecAcross(CoordinatorContext& cx, Args args, ReplySink& sink);
+  void RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
+                 RespWriter& reply);
   // Runs `command` on a fiber of its own.
   void Coordinate(Connection* connection, Session& session, const Command& command,
                   CoordinatorHandler handler, Args args);
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);
-  bool IsPaused(const Command& command) const;
+  bool IsPaused(const Command& command, const Session& session) const;
   // `session` may go once its connection and its coordinator have ended.
   void Forget(Session* session);
 
   // Executes `call` as the command of `row`, with its statistics.
   template <typename Call>
   void RunCounted(const Command& row, RespWriter& writer, Call call);
+  // The same if it may suspend.
+  template <typename Call>
+  void RunWaiting(const Command& row, RespWriter& writer, Call call);
   void CountReject(const Command& row) { ++stats_.commands[row.id].rejected; }
   void CountError(std::string_view code);
+  void CountErrorsSince(uint64_t errors_before, const RespWriter& writer, CommandStats* counted);
 
   ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
   void SendBatches();
@@ -251,6 +280,7 @@ class Worker final : public CommandSink {
   helio::Proactor& proactor_;
   ShardSet& shards_;
   const CommandTable& commands_;
+  const Command* const exec_;
   const bool all_remote_;
   std::unique_ptr<MessageShuffle> shuffle_;  // tests only
   helio::IntrusiveList<Connection> connections_;
@@ -270,6 +300,7 @@ class Worker final : public CommandSink {
   // replies are long, or a transaction excludes its next one.
   absl::flat_hash_map<std::pair<uint64_t, ShardId>, std::deque<ShardBatch*>> parked_;
   std::vector<std::string_view> batch_args_;  // scratch of RunArrived
+  std::vector<std::string_view> exec_args_;   // scratch of RunExec
   std::vector<TagLock> tags_;                 // scratch of MustQueue
   RespWriter batch_writer_;
   RateMeter command_rate_;
@@ -282,6 +313,7 @@ class Worker final : public CommandSink {
   size_t batches_in_flight_ = 0;
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;
+  uint64_t last_watcher_ = 0;
 
   std::vector<Shard*> local_shards_;
   OwnedTimer expire_timer_;
@@ -294,5 +326,34 @@ class Worker final : public CommandSink {
 
   WorkerStats stats_;
 };
+
+template <typename Call>
+void Worker::RunCounted(const Command& row, RespWriter& writer, Call call) {
+  CommandStats& counted = stats_.commands[row.id];
+  const uint64_t errors_before = writer.error_count();
+  if (counted.calls++ % CommandStats::kTimedEvery == 0) {
+    const int64_t begin = helio::CycleClock::Now();
+    call();
+    counted.timed_cycles += helio::CycleClock::Now() - begin;
+    ++counted.timed_calls;
+  } else {
+    call();
+  }
+  CountErrorsSince(errors_before, writer, &counted);
+}
+
+template <typename Call>
+void Worker::RunWaiting(const Command& row, RespWriter& writer, Call call) {
+  const uint64_t errors_before = writer.error_count();
+  const int64_t begin = helio::CycleClock::Now();
+  call();
+  // With the waits for other threads, which are part of what such a command takes. CONFIG
+  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
+  CommandStats& counted = stats_.commands[row.id];
+  counted.timed_cycles += helio::CycleClock::Now() - begin;
+  ++counted.timed_calls;
+  ++counted.calls;
+  CountErrorsSince(errors_before, writer, &counted);
+}
 
 }  // namespace dfly

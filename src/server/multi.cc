@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/multi.h"
+
+#include <algorithm>
+
+#include "core/numbers.h"
+
+namespace dfly {
+
+KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards) {
+  const auto first = static_cast<size_t>(command.keys.first);
+  KeyPlace place;
+  place.hash = HashKey(args[first]);
+  place.shard = shards.ShardOfKey(args[first], place.hash);
+  place.is_one_shard = true;
+  if (shards.size() == 1) return place;
+  const size_t end = command.KeysEnd(args);
+  const auto step = static_cast<size_t>(command.keys.step);
+  for (size_t i = first + step; i < end && place.is_one_shard; i += step) {
+    place.is_one_shard = shards.ShardOfKey(args[i], HashKey(args[i])) == place.shard;
+  }
+  return place;
+}
+
+void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
+  Item item{.command = &command,
+            .hash = 0,
+            .shard = 0,
+            .db_index = db_index_,
+            .first_arg = static_cast<uint32_t>(arg_ends_.size()),
+            .arg_count = static_cast<uint32_t>(args.size()),
+            .kind = Kind::kSession};
+  if (command.run != nullptr) {
+    const KeyPlace place = PlaceOf(command, args, shards);
+    item.hash = place.hash;
+    item.shard = place.shard;
+    item.kind = place.is_one_shard ? Kind::kShard : Kind::kAcross;
+    if (!has_keys_) shard_ = place.shard;
+    has_keys_ = true;
+    if (!place.is_one_shard || place.shard != shard_) is_one_shard_ = false;
+  } else {
+    is_one_shard_ = false;
+    if (command.coordinate != nullptr) {
+      item.kind = Kind::kWaiting;
+      if (!command.keys.has_keys() && (command.flags & (kWrite | kReadonly)) != 0) {
+        wants_all_keys_ = true;
+      }
+    } else if (command.full_name == "select") {
+      const auto index = ParseInt64(args[1]);
+      if (index && *index >= 0 && *index < shards.db_count()) db_index_ = static_cast<int>(*index);
+    }
+  }
+  for (std::string_view arg : args.all()) {
+    arg_bytes_.append(arg);
+    arg_ends_.push_back(arg_bytes_.size());
+  }
+  command_flags_ |= command.flags;
+  items_.push_back(item);
+}
+
+void Multi::ViewArgs(const Item& item, std::vector<std::string_view>* out) const {
+  out->clear();
+  size_t begin = item.first_arg == 0 ? 0 : arg_ends_[item.first_arg - 1];
+  for (uint32_t i = item.first_arg; i < item.first_arg + item.arg_count; ++i) {
+    out->emplace_back(arg_bytes_.data() + begin, arg_ends_[i] - begin);
+    begin = arg_ends_[i];
+  }
+}
+
+std::vector<ShardId> Watches::shards() const {
+  std::vector<ShardId> ids;
+  for (const WatchedKey& key : keys) ids.push_back(key.shard);
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+}  // namespace dfly

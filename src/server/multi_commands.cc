@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// MULTI EXEC DISCARD WATCH UNWATCH.
+//
+// Worker::Dispatch queues what comes between MULTI and EXEC, and carries EXEC out: in one hop if
+// all is in one shard (Worker::RunExec), else as a transaction (Worker::ExecAcross).
+#include <algorithm>
+
+#include "commands/command_table.h"
+#include "engine/coordinator.h"
+#include "facade/error_texts.h"
+#include "server/server.h"
+#include "server/session.h"
+
+namespace dfly {
+
+namespace {
+
+void StartMulti(Session& session, Args, ReplySink& reply) {
+  if (session.multi != nullptr) return reply.Error(kErrNestedMulti);
+  session.multi = std::make_unique<Multi>(session.db_index);
+  reply.Ok();
+}
+
+void Discard(Session& session, Args, ReplySink& reply) {
+  if (session.multi == nullptr) return reply.Error(kErrDiscardWithoutMulti);
+  session.worker.EndMulti(session);
+  reply.Ok();
+}
+
+// Dispatch comes here with what it does not carry out.
+void RefuseExec(Session& session, Args, ReplySink& reply) {
+  if (session.multi == nullptr) return reply.Error(kErrExecWithoutMulti);
+  const bool is_aborted = session.multi->is_aborted;
+  session.worker.EndMulti(session);
+  if (is_aborted) return reply.Error(kErrExecAbort);
+  reply.Error("EXECABORT Transaction discarded because of: " + std::string(kErrOutOfMemory));
+}
+
+// A key that is due goes first: that it goes later must not end the transaction.
+void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  Session& session = cx.session();
+  if (session.multi != nullptr) return reply.Error(kErrWatchInMulti);
+  Watches& watches = session.watches;
+  if (watches.empty()) watches.watcher = session.worker.NextWatcher();
+  const size_t begin = watches.keys.size();
+  for (std::string_view key : args.from(1)) {
+    const uint64_t hash = HashKey(key);
+    const bool is_known =
+        std::any_of(watches.keys.begin(), watches.keys.end(), [&](const WatchedKey& watched) {
+          return watched.hash == hash && watched.db_index == cx.db_index() && watched.key == key;
+        });
+    if (is_known) continue;
+    watches.keys.push_back(
+        {cx.db_index(), cx.shards().ShardOfKey(key, hash), hash, std::string(key)});
+  }
+  const auto added = std::span(watches.keys).subspan(begin);
+  std::vector<ShardId> ids;
+  for (const WatchedKey& watched : added) {
+    if (std::find(ids.begin(), ids.end(), watched.shard) == ids.end()) ids.push_back(watched.shard);
+  }
+  const uint64_t watcher = watches.watcher;
+  cx.shards().AwaitOn(ids, [&](Shard& shard) {
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    for (const WatchedKey& watched : added) {
+      if (watched.shard == shard.id()) shard_cx.Peek(watched.key);
+    }
+    shard_cx.Finish();
+    for (const WatchedKey& watched : added) {
+      if (watched.shard == shard.id()) {
+        shard.watches().Watch(watcher, watched.db_index, watched.key);
+      }
+    }
+  });
+  // The client may have gone meanwhile, when this was not there to be ended.
+  if (session.connection_closed) session.worker.Unwatch(session);
+  reply.Ok();
+}
+
+void Unwatch(Session& session, Args, ReplySink& reply) {
+  session.worker.Unwatch(session);
+  reply.Ok();
+}
+
+constexpr uint32_t kAlways = kNoScript | kLoading | kStale | kFast | kRunNow;
+
+}  // namespace
+
+void RegisterMultiCommands(CommandTable* table) {
+  table->Add({.name = "multi",
+              .session = StartMulti,
+              .arity = 1,
+              .flags = kAlways | kAllowBusy | kNotQueued,
+              .categories = kAclTransaction,
+              .docs = {"Begins to queue commands for EXEC.", "1.2.0", "transactions", "O(1)"}});
+  table->Add({.name = "exec",
+              .session = RefuseExec,
+              .arity = 1,
+              .flags = kNoScript | kLoading | kStale | kSkipSlowlog | kNotQueued,
+              .categories = kAclTransaction,
+              .docs = {"Runs the queued commands as one.", "1.2.0", "transactions",
+                       "Depends on the commands"}});
+  table->Add({.name = "discard",
+              .session = Discard,
+              .arity = 1,
+              .flags = kAlways | kAllowBusy | kNotQueued,
+              .categories = kAclTransaction,
+              .docs = {"Forgets the queued commands.", "2.0.0", "transactions",
+                       "O(N) in the number of queued commands"}});
+  table->Add({.name = "watch",
+              .coordinate = Watch,
+              .arity = -2,
+              .flags = kNoScript | kLoading | kStale | kFast | kAllowBusy | kNotQueued,
+              .categories = kAclTransaction,
+              .keys = KeysFrom(1, 1, "RO"),
+              .docs = {"Makes EXEC refuse if one of the keys changes until then.", "2.2.0",
+                       "transactions", "O(1) for each key"}});
+  table->Add({.name = "unwatch",
+              .session = Unwatch,
+              .arity = 1,
+              .flags = kAlways | kAllowBusy,
+              .categories = kAclTransaction,
+              .docs = {"Watches no key any more.", "2.2.0", "transactions", "O(1)"}});
+}
+
+}  // namespace dfly

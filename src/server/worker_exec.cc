@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of MULTI and EXEC: queueing, EXEC in one hop, EXEC over shards.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "commands/spread.h"
+#include "engine/coordinator.h"
+#include "engine/transaction.h"
+#include "facade/error_texts.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/server.h"
+
+namespace dfly {
+
+namespace {
+
+// Ends a set of watches on its shard. True if EXEC may go on: nothing of it was touched, and it is
+// still there at all.
+bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
+  WatchTable& watches = shard.watches();
+  bool is_there = false;
+  {
+    // What is due by now has changed, whether somebody has noticed or not.
+    ShardContext cx(shard);
+    watches.ForEachKey(watcher, [&](const KeyName& name) {
+      is_there = true;
+      cx.Begin(name.db_index, now_ms);
+      cx.Peek(name.key);
+    });
+  }
+  const bool is_touched = watches.is_touched(watcher);
+  watches.Unwatch(watcher);
+  return is_there && !is_touched;
+}
+
+}  // namespace
+
+void Worker::EndMulti(Session& session) {
+  session.multi = nullptr;
+  Unwatch(session);
+}
+
+void Worker::Unwatch(Session& session) {
+  if (session.watches.empty()) return;
+  const Watches watches = std::exchange(session.watches, {});
+  ++coordinators_;
+  helio::Fiber("unwatch", [this, ids = watches.shards(), watcher = watches.watcher] {
+    shards_.AwaitOn(ids, [&](Shard& shard) { shard.watches().Unwatch(watcher); });
+    --coordinators_;
+  }).Detach();
+}
+
+uint64_t Worker::NextWatcher() {
+  return ++last_watcher_ * shards_.pool().size() + proactor_.index();
+}
+
+CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, const Command& command,
+                                   Args args) {
+  Multi& multi = *session.multi;
+  if ((command.flags & kNoMulti) != 0) {
+    multi.is_aborted = true;
+    Note(connection, Action::kNotInMulti, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
+    multi.is_aborted = true;
+    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  multi.Add(command, args, shards_);
+  if (multi.bytes() > server_.connection_limits().command_bytes_max) {
+    LOG(WARNING) << "closing connection " << connection->id() << ": its MULTI has " << multi.bytes()
+                 << " bytes of commands";
+    connection->CloseNow();
+    return Outcome::kTaken;
+  }
+  Note(connection, Action::kQueued, &command, args, 0, 0);
+  return Outcome::kTaken;
+}
+
+CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, const Command& command,
+                                  Args args) {
+  Multi* const multi = session.multi.get();
+  if (multi == nullptr || multi->is_aborted ||
+      ((multi->command_flags() & kDenyOom) != 0 && server_.is_out_of_memory())) {
+    Note(connection, Action::kSession, &command, args, 0, 0);
+    RunNoted();
+    return Outcome::kTaken;
+  }
+  if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
+    multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;
+    session.watches = {};
+    Note(connection, Action::kExec, &command, args, multi->shard(), multi->items().front().hash);
+    RunNoted();
+    return Outcome::kTaken;
+  }
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  Coordinate(connection, session, command, &ExecAcross, args);
+  return Outcome::kBusy;
+}
+
+void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer) {
+  ++stats_.commands[row.id].calls;
+  if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
+    writer.NullArray();
+    return;
+  }
+  writer.Array(multi.items().size());
+  for (const Multi::Item& item : multi.items()) {
+    multi.ViewArgs(item, &exec_args_);
+    cx.Begin(item.db_index, now_ms_);
+    RunHandler(cx, *item.command, exec_args_, item.hash, writer);
+  }
+}
+
+bool Worker::IsExecExcluded(const Shard& shard, const Multi& multi,
+                            std::vector<TagLock>* tags) const {
+  const TxQueue& queue = shard.transactions();
+  if (queue.empty()) [[likely]] {
+    return false;
+  }
+  tags->clear();
+  bool is_excluded = false;
+  auto want = [&](const TagLock& tag) {
+    tags->push_back(tag);
+    is_excluded |= queue.Conflicts(tag);
+  };
+  multi.ForEachTag(shards_, [&](ShardId, const TagLock& tag) { want(tag); });
+  if (multi.watcher != 0) {
+    const_cast<Shard&>(shard).watches().ForEachKey(multi.watcher, [&](const KeyName& name) {
+      want({shards_.LockOfKey(name.key, HashKey(name.key), name.db_index), LockMode::kShared});
+    });
+  }
+  return is_excluded;
+}
+
+namespace {
+
+// Commands of an EXEC that each have their keys in one shard: as many as there are between two
+// others. They go to all their shards in one hop.
+class Squashed {
+ public:
+  Squashed(const Multi& multi, uint32_t shards) : multi_(multi), parts_(shards) {}
+
+  bool empty() const { return order_.empty(); }
+  void Add(uint32_t item) {
+    const ShardId id = multi_.items()[item].shard;
+    if (parts_[id].items.empty()) ids_.push_back(id);
+    parts_[id].items.push_back(item);
+    order_.push_back(id);
+  }
+  std::span<const ShardId> ids() const { return ids_; }
+
+  // On the shard's thread. run(ShardContext&, const Command&, Args, hash, RespWriter&).
+  template <typename Function>
+  void RunOn(Shard& shard, int64_t now_ms, bool resp3, Function run) {
+    Part& part = parts_[shard.id()];
+    ShardContext cx(shard);
+    RespWriter writer(&part.out, resp3);
+    std::vector<std::string_view> args;
+    for (uint32_t index : part.items) {
+      const Multi::Item& item = multi_.items()[index];
+      multi_.ViewArgs(item, &args);
+      cx.Begin(item.db_index, now_ms);
+      run(cx, *item.command, Args(args), item.hash, writer);
+      part.ends.push_back(part.out.size());
+    }
+  }
+  // Writes the replies in the order of the commands, and starts anew.
+  void TakeReplies(RespWriter& reply) {
+    for (ShardId id : order_) {
+      Part& part = parts_[id];
+      const size_t begin = part.taken == 0 ? 0 : part.ends[part.taken - 1];
+      reply.Raw(part.out.view().substr(begin, part.ends[part.taken] - begin));
+      ++part.taken;
+    }
+    for (ShardId id : ids_) parts_[id] = Part();
+    ids_.clear();
+    order_.clear();
+  }
+
+ private:
+  struct Part {
+    std::vector<uint32_t> items;
+    helio::IoBuf out;
+    std::vector<size_t> ends;
+    size_t taken = 0;
+  };
+  const Multi& multi_;
+  std::vector<Part> parts_;
+  std::vector<ShardId> ids_;
+  std::vector<ShardId> order_;
+};
+
+}  // namespace
+
+void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
+  auto& reply = static_cast<RespWriter&>(sink);  // EXEC is no part of anything else
+  Session& session = cx.session();
+  const std::unique_ptr<Multi> multi = std::move(session.multi);
+  const Watches watches = std::exchange(session.watches, {});
+  const bool resp3 = session.resp3;
+
+  Transaction tx(&cx.shards());
+  if (multi->wants_all_keys()) {
+    tx.LockAllShards(LockMode::kExclusive);
+  } else {
+    multi->ForEachTag(cx.shards(), [&](ShardId shard, const TagLock& tag) { tx.Lock(shard, tag); });
+    for (const WatchedKey& key : watches.keys) {
+      tx.Lock(key.shard,
+              {cx.shards().LockOfKey(key.key, key.hash, key.db_index), LockMode::kShared});
+    }
+  }
+
+  Squashed squashed(*multi, cx.shards().size());
+  auto run_squashed = [&](Shard& shard) {
+    squashed.RunOn(shard, cx.now_ms(), resp3,
+                   [](ShardContext& shard_cx, const Command& command, Args args, uint64_t hash,
+                      RespWriter& writer) {
+                     Server::LocalWorker()->RunHandler(shard_cx, command, args, hash, writer);
+                   });
+  };
+  const std::vector<Multi::Item>& items = multi->items();
+  const bool all_squashed = watches.empty() && !multi->wants_all_keys() &&
+                            std::all_of(items.begin(), items.end(), [](const Multi::Item& item) {
+                              return item.kind == Multi::Kind::kShard;
+                            });
+  if (all_squashed) {
+    for (uint32_t i = 0; i < items.size(); ++i) squashed.Add(i);
+    tx.Run(run_squashed);
+    reply.Array(items.size());
+    squashed.TakeReplies(reply);
+    return;
+  }
+
+  tx.Schedule();
+  if (!watches.empty()) {
+    std::atomic<bool> may_run{true};
+    tx.HopOn(watches.shards(), [&](Shard& shard) {
+      if (!TakeWatches(shard, watches.watcher, cx.now_ms())) may_run = false;
+    });
+    if (!may_run) {
+      tx.Conclude();
+      reply.NullArray();
+      return;
+    }
+  }
+  reply.Array(items.size());
+  auto settle = [&] {
+    if (squashed.empty()) return;
+    tx.HopOn(squashed.ids(), run_squashed);
+    squashed.TakeReplies(reply);
+  };
+  std::vector<std::string_view> args;
+  for (uint32_t i = 0; i < items.size(); ++i) {
+    const Multi::Item& item = items[i];
+    if (item.kind == Multi::Kind::kShard) {
+      squashed.Add(i);
+      continue;
+    }
+    settle();
+    multi->ViewArgs(item, &args);
+    session.worker.RunInExec(cx, tx, item, args, reply);
+  }
+  settle();
+  tx.Conclude();
+}
+
+void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
+                       RespWriter& reply) {
+  const Command& command = *item.command;
+  Session& session = cx.session();
+  if (command.session != nullptr) {
+    if (session.connection_closed) return reply.Null();  // nobody reads it
+    RunCounted(command, reply, [&] { command.session(session, args, reply); });
+    return;
+  }
+  CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
+  const CoordinatorHandler handler =
+      command.coordinate != nullptr ? command.coordinate : command.across;
+  RunWaiting(command, reply, [&] {
+    if (handler != nullptr) {
+      handler(inner, args, reply);
+    } else {
+      RunSpread(inner, command, args, reply);
+    }
+  });
+}
+
+}  // namespace dfly
