@@ -54,7 +54,71 @@ class Model {
     std::string request;
     std::string reply;
   };
-  Exchange Next() {
+  Exchange Next() { return random_.OneIn(12) ? NextTransaction() : NextCommand(); }
+
+ private:
+  // MULTI ... EXEC or DISCARD, with or without a command that cannot be queued; sometimes of keys
+  // that are watched, and have been changed since or not.
+  Exchange NextTransaction() {
+    Exchange all;
+    bool is_touched = false;
+    if (random_.OneIn(2)) {
+      const std::string watched = Key();
+      all = {Request({"WATCH", watched, Key()}), "+OK\r\n"};
+      if (random_.OneIn(3)) {
+        auto& value = dbs_[db_][watched];
+        value += "w";
+        is_touched = true;
+        all.request += Request({"APPEND", watched, "w"});
+        all.reply += Integer(value.size());
+      } else if (random_.OneIn(2)) {
+        all.request += Request({"EXISTS", watched});
+        all.reply += Integer(dbs_[db_].count(watched));
+      }
+      if (random_.OneIn(6)) {
+        all.request += Request({"UNWATCH"});
+        all.reply += "+OK\r\n";
+        is_touched = false;
+      }
+    }
+    all.request += Request({"MULTI"});
+    all.reply += "+OK\r\n";
+    const auto dbs_before = dbs_;
+    const int db_before = db_;
+    // A tag puts all of them into one shard.
+    const bool is_one_shard = random_.OneIn(2);
+    if (is_one_shard) tag_ = "{" + std::to_string(random_.Uniform(3)) + "}";
+    std::string items;
+    size_t count = 0;
+    bool is_aborted = false;
+    for (uint64_t n = random_.Uniform(6); n > 0; --n) {
+      const Exchange next = NextCommand();
+      all.request += next.request;
+      if (next.reply.starts_with("-ERR wrong number")) {
+        all.reply += next.reply;
+        is_aborted = true;
+        continue;
+      }
+      all.reply += "+QUEUED\r\n";
+      items += next.reply;
+      ++count;
+    }
+    tag_.clear();
+    const bool is_discarded = random_.OneIn(8);
+    all.request += Request({is_discarded ? "DISCARD" : "EXEC"});
+    if (is_discarded || is_aborted || is_touched) {
+      dbs_ = dbs_before;
+      db_ = db_before;
+      all.reply += is_discarded ? "+OK\r\n"
+                   : is_aborted ? "-EXECABORT Transaction discarded because of previous errors.\r\n"
+                                : "*-1\r\n";
+    } else {
+      all.reply += "*" + std::to_string(count) + "\r\n" + items;
+    }
+    return all;
+  }
+
+  Exchange NextCommand() {
     auto& db = dbs_[db_];
     auto find = [&](const std::string& key) {
       const auto it = db.find(key);
@@ -118,11 +182,11 @@ class Model {
     }
   }
 
- private:
-  std::string Key() { return prefix_ + std::to_string(random_.Uniform(12)); }
+  std::string Key() { return tag_ + prefix_ + std::to_string(random_.Uniform(12)); }
 
   Random& random_;
   const std::string prefix_;
+  std::string tag_;
   int db_ = 0;
   uint64_t last_value_ = 0;
   std::map<int, std::map<std::string, std::string>> dbs_;
