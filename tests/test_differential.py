@@ -144,17 +144,6 @@ def depends_on_the_clock(command):
     return is_valid and any(word.upper() in (b"GT", b"LT") for word in command[3:])
 
 
-def spans_shards(command):
-    """Lists are moved and popped within a shard only; the mutations may have made other keys."""
-    name = command[0].upper()
-    keys = []
-    if name in (b"LMOVE", b"RPOPLPUSH"):
-        keys = command[1:3]
-    elif name == b"LMPOP" and len(command) > 3 and command[1].isdigit():
-        keys = command[2 : 2 + int(command[1])]
-    return len({key.startswith(b"{l}") or key for key in keys}) > 1
-
-
 def differs_in_7_2(command):
     """Since 7.2 COMMAND GETKEYS needs one argument less, and LPOS takes no rank of -2^63."""
     name = command[0].upper()
@@ -174,6 +163,8 @@ def comparable(command, raw):
         return re.sub(rb"\$\d+\r\n\d+\.\d+\.\d+\r\n|id\r\n:\d+", b"", raw)
     if words[:2] == [b"OBJECT", b"IDLETIME"] and raw.startswith(b":"):
         return b"a number"
+    if words[:2] == [b"OBJECT", b"REFCOUNT"] and raw.startswith(b":"):
+        return b"a number"  # a small integer's is INT_MAX, but its COPY's is 1 there
     if words[:2] == [b"OBJECT", b"ENCODING"] and raw[4:-2] in (b"listpack", b"quicklist"):
         return b"a list"  # short ones are listpacks since 7.2
     if words[:2] == [b"CLIENT", b"LIST"] and raw[:1] in (b"$", b"="):
@@ -205,14 +196,20 @@ class Grammar:
         return b"k%d" % min(self.rng.randrange(25), self.rng.randrange(40))
 
     def list_key(self):
-        """All of one tag, and rarely a string."""
+        """In any shard, and rarely a string."""
         if self.rng.random() < 0.04:
             return self.key()
-        return b"{l}%d" % min(self.rng.randrange(6), self.rng.randrange(8))
+        return b"l%d" % min(self.rng.randrange(6), self.rng.randrange(8))
 
     def element(self):
         """Few different ones, so that they are found again."""
         return self.rng.choice([b"a", b"b", b"", b"1", b"-1", b"300", b"x" * 70, self.value()])
+
+    def any_key(self):
+        return self.list_key() if self.rng.random() < 0.3 else self.key()
+
+    def database(self):
+        return self.rng.choices([b"0", b"1", b"16", b"-1", b"x", b"3000000000"], [9, 9, 1, 1, 1, 1])[0]
 
     def elements(self):
         return [self.element() for _ in range(self.rng.choice([1, 1, 1, 2, 3, 8]))]
@@ -287,7 +284,7 @@ class Grammar:
     def command(self):
         while True:
             made = self.mutated()
-            excluded = (is_short_lived, depends_on_the_clock, differs_in_7_2, spans_shards)
+            excluded = (is_short_lived, depends_on_the_clock, differs_in_7_2)
             if not any(f(made) for f in excluded):
                 return made
 
@@ -400,6 +397,21 @@ class Grammar:
         lambda g: [b"LMPOP", b"2", g.list_key(), g.list_key(), g.end(), b"COUNT", g.index()],
         lambda g: [b"LMPOP", g.index(), g.list_key(), g.end()],
         lambda g: [b"TYPE", g.list_key()],
+        lambda g: [b"RENAME", g.any_key(), g.any_key()],
+        lambda g: [b"RENAMENX", g.any_key(), g.any_key()],
+        lambda g: [b"COPY", g.any_key(), g.any_key()],
+        lambda g: [b"COPY", g.any_key(), g.any_key(), b"REPLACE"],
+        lambda g: [
+            b"COPY",
+            g.any_key(),
+            g.any_key(),
+            *[x for _ in range(g.rng.randrange(3)) for x in (b"DB", g.database())],
+            *g.rng.choice([[], [b"REPLACE"], [b"replace"], [b"DB"], [b"WHAT"]]),
+        ],
+        lambda g: [b"MOVE", g.any_key(), g.database()],
+        lambda g: [b"SWAPDB", g.database(), g.database()]
+        if g.rng.random() < 0.2
+        else [b"EXPIRETIME", g.any_key()],
         lambda g: [b"DEL", g.list_key()] if g.rng.random() < 0.2 else [b"EXISTS", g.list_key()],
         lambda g: [b"ECHO", g.value()],
         lambda g: [b"PING"] if g.rng.random() < 0.5 else [b"PING", g.value()],

@@ -129,6 +129,8 @@ struct Command {
   uint32_t categories = 0;
   KeySpec keys = {};
   Spread spread = Spread::kNone;
+  // MOVE: the database in which it uses its keys' names as well, or -1. Null: there is none.
+  int (*other_db)(Args args) = nullptr;
   CommandDocs docs = {};
   std::string_view tips = {};             // for clients, between single spaces
   std::vector<Command> subcommands = {};  // the row of CLIENT ID has the name "id"
@@ -188,7 +190,7 @@ class CommandTable {
 
 // Each family has one of these, in its own file.
 void RegisterStringCommands(CommandTable* table);
-void RegisterKeyCommands(CommandTable* table);
+void RegisterKeyCommands(CommandTable* table);   // with those of key_moves.h
 void RegisterListCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

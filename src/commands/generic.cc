@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/key_moves.h"
 #include "core/glob.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
@@ -680,6 +681,7 @@ void RegisterKeyCommands(CommandTable* table) {
                        "before the reply."},
               .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add(ObjectContainer());
+  RegisterKeyMoves(table);
 }
 
 }  // namespace dfly

@@ -13,11 +13,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands/command_table.h"
 #include "core/numbers.h"
 #include "core/quick_list.h"
+#include "engine/coordinator.h"
 #include "engine/shard_context.h"
+#include "engine/transaction.h"
 #include "facade/error_texts.h"
 
 namespace dfly {
@@ -176,34 +179,90 @@ void Pop(ShardContext& cx, Args args, End end, ReplySink& reply) {
 void LPop(ShardContext& cx, Args args, ReplySink& reply) { Pop(cx, args, End::kFront, reply); }
 void RPop(ShardContext& cx, Args args, ReplySink& reply) { Pop(cx, args, End::kBack, reply); }
 
-// LMPOP numkeys key [key ...] LEFT | RIGHT [COUNT count]: the first key that is a list.
-void LMPop(ShardContext& cx, Args args, ReplySink& reply) {
+struct LMPopOptions {
+  std::span<const std::string_view> keys;
+  End end = End::kFront;
+  uint64_t count = 1;
+};
+
+// LMPOP numkeys key [key ...] LEFT | RIGHT [COUNT count]. Replies the error and returns none if
+// they are not valid.
+std::optional<LMPopOptions> ParseLMPop(Args args, ReplySink& reply) {
   const auto key_count = ParseAtLeast(1, args[1], "ERR numkeys should be greater than 0", reply);
-  if (!key_count) return;
-  if (static_cast<uint64_t>(*key_count) >= args.size() - 2) return reply.Error(kErrSyntax);
+  if (!key_count) return std::nullopt;
+  const auto refuse = [&reply] {
+    reply.Error(kErrSyntax);
+    return std::nullopt;
+  };
+  if (static_cast<uint64_t>(*key_count) >= args.size() - 2) return refuse();
   const size_t keys_end = 2 + static_cast<size_t>(*key_count);
   const std::optional<End> end = ParseEnd(args[keys_end]);
-  if (!end) return reply.Error(kErrSyntax);
+  if (!end) return refuse();
   std::optional<int64_t> count;
   for (size_t i = keys_end + 1; i < args.size(); i += 2) {
-    if (count || !IsOption(args[i], "COUNT") || i + 1 == args.size()) {
-      return reply.Error(kErrSyntax);
-    }
+    if (count || !IsOption(args[i], "COUNT") || i + 1 == args.size()) return refuse();
     count = ParseAtLeast(1, args[i + 1], "ERR count should be greater than 0", reply);
-    if (!count) return;
+    if (!count) return std::nullopt;
   }
+  return LMPopOptions{.keys = args.from(2).first(static_cast<size_t>(*key_count)),
+                      .end = *end,
+                      .count = static_cast<uint64_t>(count.value_or(1))};
+}
 
-  const auto keys = args.from(2).first(static_cast<size_t>(*key_count));
+// Pops from the first of the keys that is a list, and replies. False: none exists.
+bool PopFirst(ShardContext& cx, std::span<const std::string_view> keys, const LMPopOptions& options,
+              ReplySink& reply) {
   cx.ExpectKeys(keys);
   for (std::string_view key : keys) {
     auto value = cx.FindMutable(key, ValueType::kList);
-    if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+    if (value.is_wrong_type()) {
+      reply.Error(kErrWrongType);
+      return true;
+    }
     if (!value) continue;
     reply.Array(2);
     reply.Bulk(key);
-    return PopMany(cx, key, ListOf(*value), *end, static_cast<uint64_t>(count.value_or(1)), reply);
+    PopMany(cx, key, ListOf(*value), options.end, options.count, reply);
+    return true;
   }
-  reply.NullArray();
+  return false;
+}
+
+void LMPop(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<LMPopOptions> options = ParseLMPop(args, reply);
+  if (options && !PopFirst(cx, options->keys, *options, reply)) reply.NullArray();
+}
+
+// One hop to see which keys exist, then one to the first of them. It may have expired meanwhile,
+// then the next one's turn has come. Suspends.
+void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<LMPopOptions> options = ParseLMPop(args, reply);
+  if (!options) return;
+  const auto keys = options->keys;
+  std::vector<ShardId> ids(keys.size());
+  std::vector<uint8_t> exists(keys.size(), 0);  // bytes, since shards write at the same time
+  Transaction tx(cx);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t hash = HashKey(keys[i]);
+    ids[i] = cx.shards().ShardOfKey(keys[i], hash);
+    tx.Lock(ids[i], {cx.shards().LockOfKey(keys[i], hash, cx.db_index()), LockMode::kExclusive});
+  }
+  tx.Schedule();
+  tx.Hop([&](Shard& shard) {
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (ids[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.FindMutable(keys[i]));
+    }
+  });
+  bool is_answered = false;
+  for (size_t i = 0; i < keys.size() && !is_answered; ++i) {
+    if (exists[i] == 0) continue;
+    tx.HopOn({&ids[i], 1}, [&](Shard& shard) {
+      ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+      is_answered = PopFirst(shard_cx, keys.subspan(i, 1), *options, reply);
+    });
+  }
+  if (!is_answered) reply.NullArray();
 }
 
 // --- By index ---
@@ -419,6 +478,46 @@ void Move(ShardContext& cx, std::span<const std::string_view> keys, End from, En
   cx.Changed(source_key, PopEvent(from));
 }
 
+// The lists are in two shards: one hop to look, one to change both. Either of them may expire in
+// between, as it may before and after. Suspends.
+void MoveAcross(CoordinatorContext& cx, std::span<const std::string_view> keys, End from, End to,
+                ReplySink& reply) {
+  ShardId ids[2];
+  Transaction tx(cx);
+  for (size_t i : {0, 1}) {
+    const uint64_t hash = HashKey(keys[i]);
+    ids[i] = cx.shards().ShardOfKey(keys[i], hash);
+    tx.Lock(ids[i], {cx.shards().LockOfKey(keys[i], hash, cx.db_index()), LockMode::kExclusive});
+  }
+  tx.Schedule();
+  bool is_wrong_type[2] = {};
+  std::optional<std::string> text;
+  tx.Hop([&](Shard& shard) {
+    const size_t i = shard.id() == ids[0] ? 0 : 1;
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    const auto value = shard_cx.FindMutable(keys[i], ValueType::kList);
+    is_wrong_type[i] = value.is_wrong_type();
+    if (i == 1 || !value) return;
+    char scratch[QuickList::kScratchSize];
+    text.emplace((*ListOf(*value).At(from)).View(scratch));
+  });
+  if (is_wrong_type[0]) return reply.Error(kErrWrongType);
+  if (!text) return reply.Null();
+  if (is_wrong_type[1]) return reply.Error(kErrWrongType);
+  tx.HopAndConclude(ids, [&](Shard& shard) {
+    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    if (shard.id() == ids[1]) {
+      auto target = shard_cx.FindOrCreate(keys[1], ValueType::kList);
+      ListOrNew(target).Push(to, *text, LimitOf(shard_cx));
+      shard_cx.Changed(keys[1], PushEvent(to), 0);  // with the pop it is one change
+    } else if (auto source = shard_cx.FindMutable(keys[0], ValueType::kList)) {
+      ListOf(*source).Pop(from, LimitOf(shard_cx));
+      shard_cx.Changed(keys[0], PopEvent(from));
+    }
+  });
+  reply.Bulk(*text);
+}
+
 // LMOVE source destination LEFT | RIGHT LEFT | RIGHT
 void LMove(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<End> from = ParseEnd(args[3]);
@@ -431,6 +530,19 @@ void RPopLPush(ShardContext& cx, Args args, ReplySink& reply) {
   Move(cx, args.from(1), End::kBack, End::kFront, reply);
 }
 
+// Suspends.
+void LMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<End> from = ParseEnd(args[3]);
+  const std::optional<End> to = ParseEnd(args[4]);
+  if (!from || !to) return reply.Error(kErrSyntax);
+  MoveAcross(cx, args.from(1).first(2), *from, *to, reply);
+}
+
+// Suspends.
+void RPopLPushAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  MoveAcross(cx, args.from(1), End::kBack, End::kFront, reply);
+}
+
 // --- The type ---
 
 void RegisterListType() {
@@ -441,6 +553,9 @@ void RegisterListType() {
                    uint8_t) { return static_cast<const QuickList*>(object)->bytes(); },
        .is_empty = [](const void* object,
                       uint8_t) { return static_cast<const QuickList*>(object)->empty(); },
+       .clone = [](const void* object, uint8_t) -> void* {
+         return static_cast<const QuickList*>(object)->Clone();
+       },
        .encoding_name = [](const void* object, uint8_t) -> std::string_view {
          return static_cast<const QuickList*>(object)->is_listpack() ? "listpack" : "quicklist";
        }});
@@ -452,9 +567,10 @@ void RegisterListCommands(CommandTable* table) {
   RegisterListType();
   const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                            KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity) {
+                           std::string_view complexity, CoordinatorHandler across = nullptr) {
     table->Add({.name = name,
                 .run = run,
+                .across = across,
                 .arity = arity,
                 .flags = flags,
                 .categories = kAclList,
@@ -478,7 +594,8 @@ void RegisterListCommands(CommandTable* table) {
       "Removes and returns elements from the end of a list.", "1.0.0", kForEachPopped);
   add("lmpop", LMPop, -4, kWrite | kMovableKeys, KeysCountedAt(1, "RW access delete"),
       "Removes and returns elements of the first list that exists.", "7.0.0",
-      "O(N+M) where N is the number of keys and M is the number of elements returned.");
+      "O(N+M) where N is the number of keys and M is the number of elements returned.",
+      LMPopAcross);
   add("llen", LLen, 2, kReadonly | kFast, KeyAt(1, "RO"),
       "Returns the number of elements of a list.", "1.0.0", "O(1)");
   add("lindex", LIndex, 3, kReadonly, KeyAt(1), "Returns the element at an index of a list.",
@@ -501,9 +618,11 @@ void RegisterListCommands(CommandTable* table) {
   add("lpos", LPos, -3, kReadonly, KeyAt(1), "Returns the indexes of elements that equal a text.",
       "6.0.6", "O(N) where N is the number of elements.");
   add("lmove", LMove, 5, kWrite | kDenyOom, TwoKeys("RW access delete", "RW insert"),
-      "Moves an element from one list to another, or to the other end.", "6.2.0", "O(1)");
+      "Moves an element from one list to another, or to the other end.", "6.2.0", "O(1)",
+      LMoveAcross);
   table->Add({.name = "rpoplpush",
               .run = RPopLPush,
+              .across = RPopLPushAcross,
               .arity = 3,
               .flags = kWrite | kDenyOom,
               .categories = kAclList,

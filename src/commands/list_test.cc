@@ -75,7 +75,7 @@ TEST_P(ListCommandsTest, PopChecksItsCount) {
 
 TEST_P(ListCommandsTest, AnEmptiedListIsRemovedAndItsDeadlineWithIt) {
   for (const char* line : {"lpop l", "rpop l 5", "ltrim l 1 0", "lrem l 0 a", "lmpop 1 l left",
-                           "lmove l {l}2 left right", "rpoplpush l {l}2"}) {
+                           "lmove l l2 left right", "rpoplpush l l2"}) {
     Run("flushall");
     EXPECT_EQ(Run("rpush l a"), ":1");
     EXPECT_EQ(Run("expire l 100"), ":1");
@@ -197,15 +197,15 @@ TEST_P(ListCommandsTest, PosChecksItsOptionsBeforeTheKey) {
 }
 
 TEST_P(ListCommandsTest, MoveTakesFromOneListAndGivesToTheOther) {
-  EXPECT_EQ(Run("rpush {t}a 1 2 3 4"), ":4");
-  EXPECT_EQ(Run("lmove {t}a {t}b left right"), "\"1\"");
-  EXPECT_EQ(Run("lmove {t}a {t}b RIGHT LEFT"), "\"4\"");
-  EXPECT_EQ(Run("rpoplpush {t}a {t}b"), "\"3\"");
-  EXPECT_EQ(Run("lrange {t}a 0 -1"), R"(["2"])");
-  EXPECT_EQ(Run("lrange {t}b 0 -1"), R"(["3", "4", "1"])");
-  EXPECT_EQ(Run("lmove {t}missing {t}b left left"), "(nil)");
-  EXPECT_EQ(Run("lmove {t}a {t}b up left"), kSyntaxError);
-  EXPECT_EQ(Run("lmove {t}missing {t}b left down"), kSyntaxError);
+  EXPECT_EQ(Run("rpush a 1 2 3 4"), ":4");
+  EXPECT_EQ(Run("lmove a b left right"), "\"1\"");
+  EXPECT_EQ(Run("lmove a b RIGHT LEFT"), "\"4\"");
+  EXPECT_EQ(Run("rpoplpush a b"), "\"3\"");
+  EXPECT_EQ(Run("lrange a 0 -1"), R"(["2"])");
+  EXPECT_EQ(Run("lrange b 0 -1"), R"(["3", "4", "1"])");
+  EXPECT_EQ(Run("lmove missing b left left"), "(nil)");
+  EXPECT_EQ(Run("lmove a b up left"), kSyntaxError);
+  EXPECT_EQ(Run("lmove missing b left down"), kSyntaxError);
 }
 
 TEST_P(ListCommandsTest, MoveWithinAListTurnsItAround) {
@@ -225,17 +225,17 @@ TEST_P(ListCommandsTest, MovesLongElementsOfAListOfOne) {
   const std::string text(20000, 'x');
   EXPECT_EQ(Run("rpush l " + text), ":1");
   EXPECT_EQ(Call({"lmove", "l", "l", "left", "right"}).text, text);
-  EXPECT_EQ(Call({"lmove", "l", "{l}2", "left", "right"}).text, text);
-  EXPECT_EQ(Call({"lindex", "{l}2", "0"}).text, text);
+  EXPECT_EQ(Call({"lmove", "l", "l2", "left", "right"}).text, text);
+  EXPECT_EQ(Call({"lindex", "l2", "0"}).text, text);
 }
 
 TEST_P(ListCommandsTest, MPopTakesTheFirstListThatExists) {
-  EXPECT_EQ(Run("lmpop 2 {t}a {t}b left"), "(nil)");
-  EXPECT_EQ(Run("rpush {t}b 1 2 3 4"), ":4");
-  EXPECT_EQ(Run("lmpop 2 {t}a {t}b left"), R"(["{t}b", ["1"]])");
-  EXPECT_EQ(Run("lmpop 2 {t}a {t}b RIGHT count 2"), R"(["{t}b", ["4", "3"]])");
-  EXPECT_EQ(Run("lmpop 1 {t}b right COUNT 100"), R"(["{t}b", ["2"]])");
-  EXPECT_EQ(Run("exists {t}b"), ":0");
+  EXPECT_EQ(Run("lmpop 2 a b left"), "(nil)");
+  EXPECT_EQ(Run("rpush b 1 2 3 4"), ":4");
+  EXPECT_EQ(Run("lmpop 2 a b left"), R"(["b", ["1"]])");
+  EXPECT_EQ(Run("lmpop 2 a b RIGHT count 2"), R"(["b", ["4", "3"]])");
+  EXPECT_EQ(Run("lmpop 1 b right COUNT 100"), R"(["b", ["2"]])");
+  EXPECT_EQ(Run("exists b"), ":0");
 }
 
 TEST_P(ListCommandsTest, MPopChecksItsArgumentsBeforeTheKeys) {
@@ -259,22 +259,22 @@ TEST_P(ListCommandsTest, OtherTypesAreRefusedAndLeftAlone) {
   for (const char* line :
        {"lpush s a", "rpush s a", "lpushx s a", "rpushx s a", "lpop s", "rpop s 0", "llen s",
         "lindex s x", "lset s x a", "lrange s 0 1", "ltrim s 0 1", "linsert s before a b",
-        "lrem s 0 a", "lpos s a", "lmove s {s}2 left left", "rpoplpush s {s}2", "rpoplpush s s",
-        "lmpop 1 s left", "lmpop 2 {s}3 s right count 2"}) {
+        "lrem s 0 a", "lpos s a", "lmove s s2 left left", "rpoplpush s s2", "rpoplpush s s",
+        "lmpop 1 s left", "lmpop 2 s3 s right count 2"}) {
     Run("set s v");
     EXPECT_EQ(Run(line), kWrongType) << line;
     EXPECT_EQ(Run("get s"), "\"v\"");
     EXPECT_EQ(Run("dbsize"), ":1");
   }
-  EXPECT_EQ(Run("rpush {s}2 a"), ":1");
-  EXPECT_EQ(Run("lmove {s}2 s left left"), kWrongType);
-  EXPECT_EQ(Run("lrange {s}2 0 -1"), R"(["a"])");
-  for (const char* line : {"get {s}2", "append {s}2 x", "incr {s}2", "strlen {s}2", "getdel {s}2",
-                           "set {s}2 v get", "setrange {s}2 0 x"}) {
+  EXPECT_EQ(Run("rpush s2 a"), ":1");
+  EXPECT_EQ(Run("lmove s2 s left left"), kWrongType);
+  EXPECT_EQ(Run("lrange s2 0 -1"), R"(["a"])");
+  for (const char* line : {"get s2", "append s2 x", "incr s2", "strlen s2", "getdel s2",
+                           "set s2 v get", "setrange s2 0 x"}) {
     EXPECT_EQ(Run(line), kWrongType) << line;
   }
-  EXPECT_EQ(Run("lrange {s}2 0 -1"), R"(["a"])");
-  EXPECT_EQ(Run("set {s}2 v"), "+OK");
+  EXPECT_EQ(Run("lrange s2 0 -1"), R"(["a"])");
+  EXPECT_EQ(Run("set s2 v"), "+OK");
 }
 
 TEST_P(ListCommandsTest, TellsItsEncoding) {
@@ -305,7 +305,7 @@ TEST_P(ListCommandsTest, RepliesDoNotDependOnTheSizeOfBlocks) {
     const auto end = [&] { return random() % 2 == 0 ? " left" : " right"; };
     auto& mine = replies.emplace_back();
     for (int i = 0; i < 1500; ++i) {
-      const std::string key = " {t}" + below(3);
+      const std::string key = " " + below(3);
       switch (random() % 12) {
         case 0:
           mine.push_back(Run("lset" + key + " " + below(10) + " " + below(100)));
@@ -320,7 +320,7 @@ TEST_P(ListCommandsTest, RepliesDoNotDependOnTheSizeOfBlocks) {
           mine.push_back(Run("lpop" + key + " " + below(4)));
           break;
         case 4:
-          mine.push_back(Run("lmove" + key + " {t}" + below(3) + end() + end()));
+          mine.push_back(Run("lmove" + key + " " + below(3) + end() + end()));
           break;
         case 5:
           mine.push_back(Run("lpos" + key + " " + below(10) + " rank -1 count 2"));
@@ -329,7 +329,7 @@ TEST_P(ListCommandsTest, RepliesDoNotDependOnTheSizeOfBlocks) {
           mine.push_back(Run("ltrim" + key + " " + below(3) + " -" + below(4)));
           break;
         case 7:
-          mine.push_back(Run("lmpop 2" + key + " {t}0" + end() + " count 2"));
+          mine.push_back(Run("lmpop 2" + key + " 0" + end() + " count 2"));
           break;
         default:
           mine.push_back(Run((random() % 2 == 0 ? "lpush" : "rpush") + key + " " + below(10) + " " +

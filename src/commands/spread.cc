@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/spread.h"
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -100,9 +98,8 @@ void Merge(Spread spread, std::vector<Part>& parts, const std::vector<ShardId>& 
 
 void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplySink& reply) {
   if (command.spread == Spread::kNone) {
-    // docs/differences.md tells which.
-    return reply.Error(fmt::format("ERR '{}' with keys in several shards is not supported yet",
-                                   command.full_name));
+    LOG(DFATAL) << command.full_name << " has several keys and no way to several shards";
+    return reply.Error("ERR not possible with keys in several shards");
   }
   const auto first = static_cast<size_t>(command.keys.first);
   const auto step = static_cast<size_t>(command.keys.step);

@@ -49,6 +49,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
         {.destroy = [](void* object, uint8_t) { delete static_cast<int*>(object); },
          .bytes = [](const void*, uint8_t) { return sizeof(int); },
          .is_empty = [](const void*, uint8_t) { return false; },
+         .clone = [](const void*, uint8_t) -> void* { return std::make_unique<int>().release(); },
          .encoding_name = [](const void*, uint8_t) -> std::string_view { return "listpack"; }});
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);

@@ -191,6 +191,21 @@ std::string_view CompactValue::ObjectEncodingName() const {
   return encoding_name(object(), object_encoding());
 }
 
+CompactValue CompactValue::Clone() const {
+  CompactValue copy;
+  std::memcpy(copy.bytes_, bytes_, 13);
+  copy.set_access_clock(access_clock());
+  if (is_heap_string()) {
+    char* const block = static_cast<char*>(Alloc(heap_size()));
+    std::memcpy(block, heap(), heap_size());
+    copy.SetWord(0, block);
+  } else if (!is_string()) {
+    copy.SetWord(0, FunctionsOf(type()).clone(object(), object_encoding()));
+  }
+  copy.set_tag(tag());
+  return copy;
+}
+
 void CompactValue::ReplaceObject(void* object, uint8_t encoding) {
   DCHECK(!is_string());
   SetWord(0, object);

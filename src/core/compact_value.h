@@ -38,6 +38,8 @@ struct ObjectType {
   void (*destroy)(void* object, uint8_t encoding);
   size_t (*bytes)(const void* object, uint8_t encoding);  // exact, the object itself included
   bool (*is_empty)(const void* object, uint8_t encoding);
+  // A copy of all of it, with the same encoding.
+  void* (*clone)(const void* object, uint8_t encoding);
   // "listpack", "quicklist", ... as OBJECT ENCODING answers.
   std::string_view (*encoding_name)(const void* object, uint8_t encoding) = nullptr;
 };
@@ -121,6 +123,9 @@ class CompactValue {
   const void* HeapAddress() const {
     return is_heap_string() || !is_string() ? Word<const void*>(0) : nullptr;
   }
+
+  // A deep copy, allocated by the calling thread; with its encoding and access clock.
+  CompactValue Clone() const;
 
   // Free for the owner of the access policy: seconds, or a counter. New values have 0.
   uint16_t access_clock() const { return Word<uint16_t>(13); }

@@ -229,6 +229,19 @@ QuickList::Block* QuickList::Reallocate(Block* block, size_t capacity, End room)
   return fresh;
 }
 
+QuickList* QuickList::Clone() const {
+  auto* const copy = new QuickList;
+  for (const Block* block = head_; block != nullptr; block = block->next) {
+    Block* const fresh = copy->AddBlock(copy->tail_, nullptr, Block::kHeader + block->used());
+    fresh->end = fresh->begin + block->used();
+    fresh->entries = block->entries;
+    std::memcpy(fresh->at(fresh->begin), block->at(block->begin), block->used());
+  }
+  copy->size_ = size_;
+  copy->outgrown_ = outgrown_;
+  return copy;
+}
+
 QuickList::Block* QuickList::OpenGap(Block* block, uint32_t* at, size_t size,
                                      const BlockLimit& limit) {
   const auto bytes = static_cast<uint32_t>(size);

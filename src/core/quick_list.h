@@ -141,6 +141,9 @@ class QuickList {
   // Removes `text` wherever it stands, at most `max` times, beginning at `from`. How often it did.
   size_t Remove(std::string_view text, size_t max, End from, const BlockLimit& limit);
 
+  // A copy of all of it, allocated by the calling thread; blocks without much room.
+  QuickList* Clone() const;
+
   void CheckInvariants() const;  // O(n)
 
  private:

@@ -202,6 +202,55 @@ bool ShardContext::Delete(std::string_view key, std::string_view event) {
   return true;
 }
 
+auto ShardContext::Take(std::string_view key, std::string_view event) -> std::optional<Detached> {
+  const KeyProbe probe = ProbeOf(key);
+  Iterator it = Find(probe);
+  if (!it) return std::nullopt;
+  BeginTableChange();
+  Touch(it->value);
+  Detached detached;
+  detached.deadline_ms = database_->Deadline(*it, probe);
+  detached.is_sticky = it->key.has_flag(CompactKey::kSticky);
+  database_->AccountValue(it->value.HeapBytes(), 0);
+  detached.value = std::move(it->value);
+  database_->Remove(it, probe);
+  Report(key, event);
+  return detached;
+}
+
+auto ShardContext::Copy(std::string_view key) const -> std::optional<Detached> {
+  const KeyProbe probe = ProbeOf(key);
+  const Iterator it = Find(probe);
+  if (!it) return std::nullopt;
+  Detached detached;
+  detached.value = it->value.Clone();
+  detached.value.set_access_clock(clock());
+  detached.deadline_ms = database_->Deadline(*it, probe);
+  detached.is_sticky = it->key.has_flag(CompactKey::kSticky);
+  return detached;
+}
+
+void ShardContext::Put(std::string_view key, Detached detached, std::string_view event,
+                       uint64_t changes) {
+  const KeyProbe probe = ProbeOf(key);
+  BeginTableChange();
+  Iterator it = Find(probe);
+  if (!it) {
+    if (!due_.empty()) RemoveDueKeys();
+    it = database().Insert(probe);
+  }
+  const size_t bytes_before = it->value.HeapBytes();
+  it->value = std::move(detached.value);  // what was there goes with `detached`
+  database_->AccountValue(bytes_before, it->value.HeapBytes());
+  it->key.set_flag(CompactKey::kSticky, detached.is_sticky);
+  if (detached.deadline_ms) {
+    database_->SetDeadline(*it, probe, *detached.deadline_ms);
+  } else {
+    database_->ClearDeadline(*it, probe);
+  }
+  Report(key, event, changes);
+}
+
 auto ShardContext::SetDeadline(std::string_view key, int64_t at_ms) -> DeadlineResult {
   const KeyProbe probe = ProbeOf(key);
   Iterator it = Find(probe);
@@ -266,8 +315,7 @@ std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {
 
 void ShardContext::Changed(std::string_view key, std::string_view event, uint64_t changes) {
   Settle();
-  Report(key, event);
-  shard_.stats().changes += changes - 1;
+  Report(key, event, changes);
   // Only an open value can have become empty; strings never count as empty.
   bool is_empty = false;
   for (const Open& open : open_) is_empty |= open.value->IsEmptyObject();

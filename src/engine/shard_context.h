@@ -5,8 +5,8 @@
 //
 // Look-ups never change a table: a due key counts as absent, and Finish() removes it. So a handler
 // may hold several handles while it looks for more keys. All handles die when the handler adds a
-// key, removes one, or changes a deadline (FindOrCreate, SetString, Delete, SetDeadline, Persist);
-// debug builds check it.
+// key, removes one, or changes a deadline (FindOrCreate, SetString, Delete, Take, Put, SetDeadline,
+// Persist); debug builds check it.
 //
 //   void Append(ShardContext& cx, ...) {
 //     auto value = cx.FindOrCreate(key, ValueType::kString);
@@ -148,6 +148,20 @@ class ShardContext {
   bool Delete(std::string_view key) { return Delete(key, "del"); }
   bool Delete(std::string_view key, std::string_view event);
 
+  // A value with all that goes along when its key gets another name, shard or database.
+  struct Detached {
+    CompactValue value;
+    std::optional<int64_t> deadline_ms;
+    bool is_sticky = false;
+  };
+  // Removes the key and returns what it had; none if it is absent. Touches the clock.
+  std::optional<Detached> Take(std::string_view key, std::string_view event);
+  // A deep copy of what the key has, as if it had just been made. Leaves no trace, as Peek.
+  std::optional<Detached> Copy(std::string_view key) const;
+  // Gives it to the key, whatever that was, and reports it. `key` must not lie in the table. The
+  // value may come from another thread's heap: what it costs is counted here from now on.
+  void Put(std::string_view key, Detached detached, std::string_view event, uint64_t changes = 1);
+
   enum class DeadlineResult { kAbsent, kSet, kDeleted };
   // Touches the clock. A deadline that has been reached deletes the key at once, as in Redis.
   DeadlineResult SetDeadline(std::string_view key, int64_t at_ms);
@@ -225,8 +239,9 @@ class ShardContext {
   void Settle();            // accounts what was done through handles
   void BeginTableChange();  // and lets them die
   void RemoveDueKeys();
-  void Report(std::string_view key, std::string_view event) {
+  void Report(std::string_view key, std::string_view event, uint64_t changes = 1) {
     shard_.OnChanged(db_index_, key, event);
+    shard_.stats().changes += changes - 1;
   }
 
   Shard& shard_;

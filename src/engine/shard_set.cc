@@ -3,8 +3,13 @@
 
 namespace dfly {
 
-ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count, size_t string_max)
-    : pool_(*pool), db_count_(db_count), string_max_(string_max), cells_(num_shards) {
+ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count, size_t string_max,
+                   TagRules tag_rules)
+    : pool_(*pool),
+      db_count_(db_count),
+      string_max_(string_max),
+      tag_rules_(std::move(tag_rules)),
+      cells_(num_shards) {
   CHECK_GT(num_shards, 0u);
   for (ShardId id = 0; id < num_shards; ++id) {
     all_ids_.push_back(id);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "engine/key_tag.h"
 #include "engine/shard.h"
 #include "helio/proactor/proactor_pool.h"
 
@@ -18,25 +19,13 @@ namespace dfly {
 
 using ShardId = uint32_t;
 
-// The part of a key that decides its shard: what stands between its first '{' and the next '}',
-// unless that is empty; else the whole key. (The hash tag of the Redis cluster specification.)
-inline std::string_view KeyTag(std::string_view key) {
-  const size_t open = key.find('{');
-  if (open == std::string_view::npos) [[likely]] {
-    return key;
-  }
-  const size_t close = key.find('}', open + 1);
-  if (close == std::string_view::npos || close == open + 1) return key;
-  return key.substr(open + 1, close - open - 1);
-}
-
 // Owner:    the server; made before and destroyed after all use. `shard i` lives on `proactor i %
 // threads`. Suspends: only what says so.
 class ShardSet {
  public:
   // Makes the shards. REQUIRES: the pool runs; called from none of its threads.
   ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count,
-           size_t string_max = Shard::kStringMax);
+           size_t string_max = Shard::kStringMax, TagRules tag_rules = {});
   // Destroys them. REQUIRES: nobody uses them any more.
   ~ShardSet();
   ShardSet(const ShardSet&) = delete;
@@ -52,14 +41,14 @@ class ShardSet {
   // `hash` is the key's; the tag is hashed only if it is another.
   ShardId ShardOfKey(std::string_view key, uint64_t hash) const {
     if (size() == 1) return 0;
-    const std::string_view tag = KeyTag(key);
-    return ShardOf(tag.size() == key.size() ? hash : HashKey(tag), size());
+    return ShardOf(HashOfTag(key, hash), size());
   }
 
-  // What a command that uses the key locks. `hash` is the key's.
-  uint64_t LockOfKey(std::string_view, uint64_t hash, int db_index) const {
-    return TagFingerprint(hash, db_index);
+  // What a command that uses the key locks: the key, or its tag. `hash` is the key's.
+  uint64_t LockOfKey(std::string_view key, uint64_t hash, int db_index) const {
+    return TagFingerprint(tag_rules_.locks_tags ? HashOfTag(key, hash) : hash, db_index);
   }
+  const TagRules& tag_rules() const { return tag_rules_; }
 
   // On the shard's thread only.
   Shard& local(ShardId id) const {
@@ -164,12 +153,18 @@ class ShardSet {
     const ShardId id_;
   };
 
+  uint64_t HashOfTag(std::string_view key, uint64_t hash) const {
+    const std::string_view tag = tag_rules_.TagOf(key);
+    return tag.size() == key.size() ? hash : HashKey(tag);
+  }
+
   alignas(64) std::atomic<uint64_t> last_number_{0};
   alignas(64) helio::ProactorPool& pool_;
   std::function<void(Shard&)> after_work_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;
   const size_t string_max_;
+  const TagRules tag_rules_;
   std::vector<Cell> cells_;
   std::vector<ShardId> all_ids_;
 };

@@ -136,11 +136,10 @@ void Transaction::AnnounceAll() {
   ++attempts_;
   is_refused_.store(false, std::memory_order_relaxed);
   left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
-  const uint64_t number = parts_count_ > 1 ? shards_.NextTransactionNumber() : 0;
+  number_ = parts_count_ > 1 ? shards_.NextTransactionNumber() : 0;
   // Once the last message is sent all may be over, and this object gone.
   const size_t count = parts_count_;
   Part* const parts = parts_.get();
-  for (size_t i = 0; i < count; ++i) parts[i].number = number;
   for (size_t i = 0; i < count; ++i) Send(&parts[i], &OnAnnounce);
 }
 
@@ -176,11 +175,8 @@ void Transaction::OnAnnounce(helio::Message* message) {
     }
     return;
   }
-  const uint64_t number = part->number;
-  if (part->is_announced) {  // in the attempt before
-    queue.Cancel(part);
-    part->number = number;
-  }
+  if (part->is_announced) queue.Cancel(part);  // the attempt before
+  part->number = tx->number_;
   part->is_announced = queue.Schedule(part);
   if (!part->is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
   // The release publishes the refusal and the part, the acquire of the last one sees all of them.

@@ -182,7 +182,7 @@ class World {
 
   void RunOneHop(Operation op, const std::map<int, bool>& keys) {
     op.kind = "one hop";
-    Transaction tx(&shards_);
+    Transaction tx(&shards_, nullptr);
     LockAll(&tx, keys);
     tx.Run([&](Shard& shard) {
       for (auto [key, writes] : keys) {
@@ -197,7 +197,7 @@ class World {
   void RunHops(Operation op, const std::map<int, bool>& keys) {
     op.kind = "hops";
     std::map<int, int> seen;
-    auto tx = std::make_unique<Transaction>(&shards_);
+    auto tx = std::make_unique<Transaction>(&shards_, nullptr);
     LockAll(tx.get(), keys);
     tx->Schedule();
     retries_ += tx->attempts() - 1;
@@ -240,7 +240,7 @@ class World {
   void RunGlobal(Operation op) {
     const bool writes = random_.OneIn(2);
     op.kind = writes ? "global write" : "global read";
-    Transaction tx(&shards_);
+    Transaction tx(&shards_, nullptr);
     tx.LockAllShards(writes ? LockMode::kExclusive : LockMode::kShared);
     auto touch_all = [&](Shard& shard) {
       for (int key = 0; key < static_cast<int>(kShards) * kKeysPerShard; ++key) {

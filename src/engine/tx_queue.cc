@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/tx_queue.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bitset>
 
@@ -170,6 +172,17 @@ TxEntry* TxQueue::FindUnhindered() {
   }
   may_be_unhindered_ = false;
   return nullptr;
+}
+
+std::string TxQueue::Describe() const {
+  std::string text;
+  for (const TxEntry& entry : const_cast<List&>(entries_)) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{}{}{}{}", entry.number, entry.has_number ? "" : " local",
+                        entry.is_armed ? " armed" : "", entry.is_granted ? " granted" : "");
+    text += entry.locks_shard ? " shard" : fmt::format(" {} tags", entry.tags.size());
+  }
+  return text;
 }
 
 uint64_t TxQueue::oldest_ns() const {

@@ -259,6 +259,13 @@ void AddSettings(Server* server, Config* config) {
   shown("proactor_threads", options.threads);
   shown("num_shards", options.num_shards == 0 ? options.threads : options.num_shards);
   config->Add({.name = "force_epoll", .kind = Kind::kBool, .value = YesNo(options.force_epoll)});
+  config->Add({.name = "lock_on_hashtags",
+               .kind = Kind::kBool,
+               .value = YesNo(options.tag_rules.locks_tags)});
+  shown("locktag_prefix", options.tag_rules.prefix);
+  const bool has_delimiter = !options.tag_rules.prefix.empty();
+  shown("locktag_delimiter", std::string(has_delimiter ? 1 : 0, options.tag_rules.delimiter));
+  shown("locktag_skip_n_end_delimiters", options.tag_rules.skip_end_delimiters);
   shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
   shown("max_inline_len", options.limits.parser.max_inline_len);
   shown("pipeline_commands_max", options.limits.slots_max);

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <random>
 #include <string>
@@ -20,6 +21,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/random.h"
 #include "helio/fibers/fiber.h"
+#include "server/schedule_harness.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -27,23 +29,11 @@ namespace {
 
 using helio::Random;
 
-std::string Request(const std::vector<std::string>& args) {
-  std::string out = "*" + std::to_string(args.size()) + "\r\n";
-  for (const std::string& arg : args) {
-    out += "$" + std::to_string(arg.size()) + "\r\n" + arg + "\r\n";
-  }
-  return out;
-}
 std::string Bulk(const std::string* text) {
   if (text == nullptr) return "$-1\r\n";
   return "$" + std::to_string(text->size()) + "\r\n" + *text + "\r\n";
 }
 std::string Integer(size_t value) { return ":" + std::to_string(value) + "\r\n"; }
-
-uint64_t TestSeed() {
-  const char* seed = getenv("DFLY_TEST_SEED");
-  return seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device()();
-}
 
 // Makes commands on keys of its own, and knows their replies.
 class Model {
@@ -84,6 +74,7 @@ class Model {
     all.request += Request({"MULTI"});
     all.reply += "+OK\r\n";
     const auto dbs_before = dbs_;
+    const auto lists_before = lists_;
     const int db_before = db_;
     // A tag puts all of them into one shard.
     const bool is_one_shard = random_.OneIn(2);
@@ -108,6 +99,7 @@ class Model {
     all.request += Request({is_discarded ? "DISCARD" : "EXEC"});
     if (is_discarded || is_aborted || is_touched) {
       dbs_ = dbs_before;
+      lists_ = lists_before;
       db_ = db_before;
       all.reply += is_discarded ? "+OK\r\n"
                    : is_aborted ? "-EXECABORT Transaction discarded because of previous errors.\r\n"
@@ -125,7 +117,7 @@ class Model {
       return it == db.end() ? nullptr : &it->second;
     };
     const std::string key = Key();
-    switch (random_.Uniform(14)) {
+    switch (random_.Uniform(21)) {
       case 0:
       case 1:
       case 2: {
@@ -177,11 +169,84 @@ class Model {
         return {Request({"SELECT", std::to_string(db_)}), "+OK\r\n"};
       case 12:
         return {Request({"GET"}), "-ERR wrong number of arguments for 'get' command\r\n"};
+      case 13:
+      case 14: {
+        const std::string to = Key();
+        const bool is_nx = random_.OneIn(2);
+        const std::string request = Request({is_nx ? "RENAMENX" : "RENAME", key, to});
+        if (find(key) == nullptr) return {request, "-ERR no such key\r\n"};
+        if (is_nx && find(to) != nullptr) return {request, ":0\r\n"};
+        auto value = db.extract(key);
+        db[to] = value.mapped();
+        return {request, is_nx ? ":1\r\n" : "+OK\r\n"};
+      }
+      case 15: {
+        const std::string to = Key();
+        const int to_db = random_.OneIn(2) ? db_ : static_cast<int>(random_.Uniform(3));
+        const std::string request =
+            Request({"COPY", key, to, "DB", std::to_string(to_db), "REPLACE"});
+        if (to == key && to_db == db_) {
+          return {request, "-ERR source and destination objects are the same\r\n"};
+        }
+        if (find(key) == nullptr) return {request, ":0\r\n"};
+        dbs_[to_db][to] = *find(key);
+        return {request, ":1\r\n"};
+      }
+      case 16: {
+        const int to_db = (db_ + 1) % 3;
+        const std::string request = Request({"MOVE", key, std::to_string(to_db)});
+        if (find(key) == nullptr || dbs_[to_db].count(key) != 0) return {request, ":0\r\n"};
+        dbs_[to_db].insert(db.extract(key));
+        return {request, ":1\r\n"};
+      }
+      case 17: {
+        std::vector<std::string> args{"MSETNX"};
+        std::map<std::string, std::string> values;
+        for (uint64_t i = 1 + random_.Uniform(3); i > 0; --i) {
+          args.push_back(Key());
+          args.push_back(std::to_string(++last_value_));
+          values[args[args.size() - 2]] = args.back();
+        }
+        for (const auto& [name, value] : values) {
+          if (find(name) != nullptr) return {Request(args), ":0\r\n"};
+        }
+        db.insert(values.begin(), values.end());
+        return {Request(args), ":1\r\n"};
+      }
+      case 18: {
+        const std::string list = ListKey();
+        lists_[db_][list].push_back(std::to_string(++last_value_));
+        return {Request({"RPUSH", list, lists_[db_][list].back()}),
+                Integer(lists_[db_][list].size())};
+      }
+      case 19: {
+        const std::string from = ListKey(), to = ListKey();
+        const std::string request = Request({"LMOVE", from, to, "LEFT", "RIGHT"});
+        auto& lists = lists_[db_];
+        if (lists[from].empty()) return {request, Bulk(nullptr)};
+        const std::string text = lists[from].front();
+        lists[from].pop_front();
+        lists[to].push_back(text);
+        return {request, Bulk(&text)};
+      }
+      case 20: {
+        const std::vector<std::string> keys{ListKey(), ListKey(), ListKey()};
+        const std::string request = Request({"LMPOP", "3", keys[0], keys[1], keys[2], "RIGHT"});
+        for (const std::string& list : keys) {
+          auto& texts = lists_[db_][list];
+          if (texts.empty()) continue;
+          const std::string text = texts.back();
+          texts.pop_back();
+          return {request, "*2\r\n" + Bulk(&list) + "*1\r\n" + Bulk(&text)};
+        }
+        return {request, "*-1\r\n"};
+      }
       default:
         return {Request({"EXISTS", key}), Integer(find(key) != nullptr)};
     }
   }
 
+  std::string ListKey() { return tag_ + prefix_ + "list" + std::to_string(random_.Uniform(4)); }
   std::string Key() { return tag_ + prefix_ + std::to_string(random_.Uniform(12)); }
 
   Random& random_;
@@ -190,6 +255,7 @@ class Model {
   int db_ = 0;
   uint64_t last_value_ = 0;
   std::map<int, std::map<std::string, std::string>> dbs_;
+  std::map<int, std::map<std::string, std::deque<std::string>>> lists_;
 };
 
 struct Param {
@@ -513,113 +579,52 @@ TEST_P(DispatchTest, AnMSetOverShardsIsSeenAsAWhole) {
 
 // --- Schedules from a seed: five shards and all connections on one thread ---
 
-class ScheduleTest : public testing::TestWithParam<bool> {
- protected:
-  static constexpr int kConnections = 3;
-
-  struct Client {
-    int fd = -1;
-    Model model;
-    std::string unsent = {};
-    std::string expected = {};  // of which `got` was checked
-    std::string got = {};
-    bool leaves = false;
-  };
-
-  // Returns what went wrong, or nothing. On the proactor's fiber; everything it does is decided by
-  // the seed.
-  static std::string Run(Server* server, uint64_t seed) {
-    Random random(seed);
-    Worker& worker = *Server::LocalWorker();
-    worker.ReseedSchedule(random.Next());
-    worker.proactor().scheduler().UseRandomOrder(random.Next());
-    std::vector<std::unique_ptr<Client>> clients;
-    std::string error;
-    for (int i = 0; i < kConnections; ++i) {
-      int fds[2];
-      PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-      server->OnAccept(fds[1]);
-      auto client = std::make_unique<Client>(
-          Client{.fd = fds[0],
-                 .model = Model(&random, std::to_string(seed) + ":" + std::to_string(i)),
-                 .leaves = random.OneIn(4)});
-      for (uint64_t n = 1 + random.Uniform(25); n > 0; --n) {
-        auto [request, reply] = client->model.Next();
-        client->unsent += request;
-        client->expected += reply;
-      }
-      clients.push_back(std::move(client));
+class ModelClient final : public ScheduledClient {
+ public:
+  ModelClient(Random& random, std::string prefix) : model_(&random, std::move(prefix)) {
+    leaves = random.OneIn(4);
+    for (uint64_t n = 1 + random.Uniform(25); n > 0; --n) {
+      auto [request, reply] = model_.Next();
+      unsent += request;
+      expected_ += reply;
     }
-    for (int idle = 0; !clients.empty() && error.empty();) {
-      auto& chosen = clients[random.Uniform(clients.size())];
-      Client& client = *chosen;
-      const size_t before = client.unsent.size() + client.got.size();
-      if (!client.unsent.empty()) {
-        const size_t most = random.OneIn(2) ? client.unsent.size() : 40;
-        const size_t bytes = 1 + random.Uniform(std::min(most, client.unsent.size()));
-        const ssize_t sent = send(client.fd, client.unsent.data(), bytes, MSG_NOSIGNAL);
-        if (sent > 0) client.unsent.erase(0, static_cast<size_t>(sent));
-      }
-      char buffer[4096];
-      const ssize_t got = read(client.fd, buffer, sizeof(buffer));
-      if (got > 0) client.got.append(buffer, static_cast<size_t>(got));
-      if (client.got != client.expected.substr(0, client.got.size())) {
-        error = "expected " + client.expected + "\ngot " + client.got;
-      }
-      // It starves only if all of the loop's turns bring nothing.
-      idle = client.unsent.size() + client.got.size() == before ? idle + 1 : 0;
-      if (idle > 3000) error = "no reply; expected " + client.expected + "\ngot " + client.got;
-      if (client.got.size() == client.expected.size() ||
-          (client.leaves && client.got.size() > client.expected.size() / 2)) {
-        close(client.fd);
-        std::swap(chosen, clients.back());
-        clients.pop_back();
-      }
-      for (uint64_t n = random.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
-    }
-    for (const auto& client : clients) close(client->fd);
-    while (server->connections() > 0 || worker.batches_in_flight() > 0 ||
-           worker.coordinators() > 0) {
-      helio::this_fiber::Yield();
-    }
-    return error;
   }
+  std::string Check() override {
+    if (got == expected_.substr(0, got.size())) return "";
+    return "expected " + expected_ + "\ngot " + got;
+  }
+  size_t missing() const override { return expected_.size() - got.size(); }
+  size_t total() const override { return expected_.size(); }
+
+ private:
+  Model model_;
+  std::string expected_;
 };
+
+class ScheduleTest : public testing::TestWithParam<bool> {};
 
 INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest, testing::Bool(), [](const auto& info) {
   return info.param ? "long_replies_wait" : "long_replies_come_at_once";
 });
 
-// DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
 // With `true` batches come back after a few replies, and go on later.
 TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   ServerOptions options;
-  options.port = 0;
-  options.threads = 1;
-  options.num_shards = 5;
-  options.force_epoll = true;  // it tells of ready sockets in an order that depends on nothing else
-  options.all_remote = true;
-  options.schedule_seed = 1;
   if (GetParam()) options.limits.reply_bytes_max = 30'000;
-  Server server(options);
-  ASSERT_EQ(server.Start(), "");
-  const char* count = getenv("DFLY_TEST_SEEDS");
+  ScheduledServer server(options);
 #ifdef DFLY_SANITIZED
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 2000;
+  constexpr uint64_t kSeeds = 2000;
 #else
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 10000;
+  constexpr uint64_t kSeeds = 10000;
 #endif
-  const bool is_replay = getenv("DFLY_TEST_SEED") != nullptr;
-  const uint64_t first = is_replay ? TestSeed() : 1;
-  std::string error;
-  uint64_t seed = first;
-  server.pool().at(0)->AwaitFiber("schedules", [&] {
-    for (; seed < first + (is_replay ? 1 : most); ++seed) {
-      error = Run(&server, seed);
-      if (!error.empty()) break;
+  server.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) {
+    std::vector<std::unique_ptr<ScheduledClient>> clients;
+    for (int i = 0; i < 3; ++i) {
+      const std::string prefix = std::to_string(seed) + ":" + std::to_string(i);
+      clients.push_back(std::make_unique<ModelClient>(random, prefix));
     }
+    return server.Drive(std::move(clients), random);
   });
-  EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
 }
 
 }  // namespace

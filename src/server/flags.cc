@@ -57,6 +57,22 @@ DEFINE_int32(list_max_listpack_size, -2,
              "many elements, and 8 KB. Larger ones save little memory and make LINSERT, LSET and "
              "LREM in the middle slower.");
 
+DEFINE_bool(
+    lock_on_hashtags, false,
+    "Transactions lock the {hashtags} of keys instead of the keys: whoever locks one key has "
+    "all that share its tag. For queues whose scripts use keys that they do not declare; "
+    "other transactions on the same tag have to wait. Keys with the same tag live in one "
+    "shard with and without this.");
+DEFINE_string(locktag_prefix, "",
+              "Keys that begin with this have another kind of tag: without braces, from the first "
+              "--locktag_delimiter behind the prefix to the next one. So bull:mail:1 and "
+              "bull:mail:2 live in one shard with --locktag_prefix=bull --locktag_delimiter=:. "
+              "Empty: none. Keys with a {hashtag} have that.");
+DEFINE_string(locktag_delimiter, "", "The one character that --locktag_prefix needs.");
+DEFINE_uint32(locktag_skip_n_end_delimiters, 0,
+              "Delimiters that the tag has within it: for bull:a:b:c 1 makes a:b of it, where 0 "
+              "makes a. Keys with fewer delimiters are tags as a whole.");
+
 DEFINE_string(max_bulk_len, "512mb",
               "Bytes of one argument, and so of one value. A client may make the server use so "
               "much memory with one command.");
@@ -93,6 +109,9 @@ const std::vector<Topic>& Topics() {
         "tcp_keepalive", "tcp_backlog"}},
       {"Threads", {"proactor_threads", "num_shards", "force_epoll"}},
       {"Data", {"maxmemory", "dbnum", "list_max_listpack_size"}},
+      {"Tags of keys",
+       {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
+        "locktag_skip_n_end_delimiters"}},
       {"Limits",
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "pipeline_commands_max",
         "pipeline_reply_bytes_max", "pipeline_input_bytes_max"}},
@@ -216,6 +235,22 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->maxmemory = bytes("maxmemory", FLAGS_maxmemory);
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
   options->pid_file = FLAGS_pidfile;
+
+  TagRules& tags = options->tag_rules;
+  tags.locks_tags = FLAGS_lock_on_hashtags;
+  if (FLAGS_locktag_delimiter.size() > 1 || FLAGS_locktag_delimiter == "{" ||
+      FLAGS_locktag_delimiter == "}") {
+    fail("locktag_delimiter", "must be one character, and no brace");
+  } else if (FLAGS_locktag_delimiter.empty() != FLAGS_locktag_prefix.empty()) {
+    fail(FLAGS_locktag_prefix.empty() ? "locktag_delimiter" : "locktag_prefix",
+         FLAGS_locktag_prefix.empty() ? "needs --locktag_prefix" : "needs --locktag_delimiter");
+  } else if (FLAGS_locktag_skip_n_end_delimiters != 0 && FLAGS_locktag_prefix.empty()) {
+    fail("locktag_skip_n_end_delimiters", "needs --locktag_prefix and --locktag_delimiter");
+  }
+  check_range("locktag_skip_n_end_delimiters", FLAGS_locktag_skip_n_end_delimiters, 0, 1000);
+  tags.prefix = FLAGS_locktag_prefix;
+  if (!FLAGS_locktag_delimiter.empty()) tags.delimiter = FLAGS_locktag_delimiter[0];
+  tags.skip_end_delimiters = FLAGS_locktag_skip_n_end_delimiters;
 
   ConnectionLimits& limits = options->limits;
   limits.parser.max_bulk_len = bytes("max_bulk_len", FLAGS_max_bulk_len);

@@ -74,6 +74,33 @@ TEST_F(FlagsTest, WhatCannotBeIsNamed) {
   EXPECT_THAT(With("port", "0"), HasSubstr("--unixsocket"));
 }
 
+TEST_F(FlagsTest, TagsInBracesAreTheOnlyOnesUnlessAskedFor) {
+  EXPECT_EQ(With("lock_on_hashtags", "true"), "");
+  EXPECT_TRUE(options_.tag_rules.locks_tags);
+  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1"), "bull:mail:1");
+}
+
+TEST_F(FlagsTest, AnotherShapeOfTagsNeedsAPrefixAndOneCharacter) {
+  EXPECT_THAT(With("locktag_prefix", "bull"),
+              HasSubstr("--locktag_prefix: needs --locktag_delimiter"));
+  EXPECT_EQ(With("locktag_delimiter", ":"), "");
+  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1"), "mail");
+  EXPECT_EQ(With("locktag_skip_n_end_delimiters", "1"), "");
+  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1:lock"), "mail:1");
+  EXPECT_FALSE(options_.tag_rules.locks_tags);
+  EXPECT_THAT(With("locktag_delimiter", "::"), HasSubstr("--locktag_delimiter: must be one"));
+  EXPECT_THAT(With("locktag_delimiter", "{"), HasSubstr("--locktag_delimiter: must be one"));
+}
+
+TEST_F(FlagsTest, WhatBelongsToAPrefixIsRefusedWithoutOne) {
+  EXPECT_THAT(With("locktag_skip_n_end_delimiters", "1"),
+              HasSubstr("--locktag_skip_n_end_delimiters: needs --locktag_prefix"));
+  EXPECT_THAT(With("locktag_delimiter", ":"),
+              HasSubstr("--locktag_delimiter: needs --locktag_prefix"));
+  EXPECT_EQ(With("locktag_prefix", "bull"), "");
+  EXPECT_THAT(With("locktag_skip_n_end_delimiters", "1001"), HasSubstr("between 0 and 1000"));
+}
+
 TEST_F(FlagsTest, PermissionsAreOctal) {
   EXPECT_EQ(With("unixsocketperm", "700"), "");
   EXPECT_EQ(options_.unix_socket_mode, 0700u);

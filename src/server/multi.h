@@ -82,11 +82,14 @@ void Multi::ForEachTag(const ShardSet& shards, Function tag) const {
     if (!command.keys.has_keys()) continue;
     ViewArgs(item, &args);
     const size_t end = command.KeysEnd(args);
+    const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
     for (auto i = static_cast<size_t>(command.keys.first); i < end;
          i += static_cast<size_t>(command.keys.step)) {
       const uint64_t hash = HashKey(args[i]);
-      tag(shards.ShardOfKey(args[i], hash),
-          TagLock{shards.LockOfKey(args[i], hash, item.db_index), command.lock_mode()});
+      const ShardId shard = shards.ShardOfKey(args[i], hash);
+      tag(shard, TagLock{shards.LockOfKey(args[i], hash, item.db_index), command.lock_mode()});
+      if (other_db < 0) continue;
+      tag(shard, TagLock{shards.LockOfKey(args[i], hash, other_db), command.lock_mode()});
     }
   }
 }

@@ -63,7 +63,7 @@ std::string Server::Start() {
   pool_.Start();
   const uint32_t num_shards = options_.num_shards != 0 ? options_.num_shards : options_.threads;
   shards_ = std::make_unique<ShardSet>(&pool_, num_shards, options_.db_count,
-                                       options_.limits.parser.max_bulk_len);
+                                       options_.limits.parser.max_bulk_len, options_.tag_rules);
   SetListLimit(options_.list_max_listpack_size);
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
@@ -160,6 +160,9 @@ void Server::Stop() {
   // A connection that was accepted before may still be on its way to its worker: so until nothing
   // is left anywhere.
   uint64_t left = 1;
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  constexpr uint64_t kLongNanos = 10'000'000'000;
+  bool was_told = false;
   while (left > 0) {
     AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
@@ -169,6 +172,20 @@ void Server::Stop() {
     AwaitOnWorkers(
         [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
     left += in_flight;
+    if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
+    was_told = true;
+    std::atomic<uint64_t> batches{0}, waiting{0};
+    AwaitOnWorkers([&](Worker& worker) {
+      batches += worker.batches_in_flight();
+      worker.ForEachShard([&](Shard& shard) {
+        waiting += shard.transactions().length();
+        LOG_IF(WARNING, shard.transactions().length() > 0)
+            << "transactions on shard " << shard.id() << ": " << shard.transactions().Describe();
+      });
+    });
+    LOG(WARNING) << "stopping: still waiting for the end of " << connections() << " connections, " << batches
+                 << " batches and " << in_flight - batches << " commands; " << waiting
+                 << " entries in transaction queues";
   }
   shards_->set_after_work(nullptr);
   AwaitOnWorkers([this](Worker& worker) {

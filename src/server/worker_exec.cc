@@ -204,7 +204,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   const Watches watches = std::exchange(session.watches, {});
   const bool resp3 = session.resp3;
 
-  Transaction tx(&cx.shards());
+  Transaction tx(cx);
   if (multi->wants_all_keys()) {
     tx.LockAllShards(LockMode::kExclusive);
   } else {

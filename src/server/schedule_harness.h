@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: clients of a server whose schedule a seed decides. All shards and connections are on
+// one thread; messages wait and overtake each other, fibers run in any order, bytes arrive in any
+// pieces, clients leave in the middle. A failure is the seed's, and comes again with it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "helio/base/random.h"
+#include "helio/fibers/fiber.h"
+#include "server/server.h"
+
+namespace dfly {
+
+inline std::string Request(const std::vector<std::string>& args) {
+  std::string out = "*" + std::to_string(args.size()) + "\r\n";
+  for (const std::string& arg : args) {
+    out += "$" + std::to_string(arg.size()) + "\r\n" + arg + "\r\n";
+  }
+  return out;
+}
+
+// DFLY_TEST_SEED=n, or a random one.
+inline uint64_t TestSeed() {
+  const char* seed = getenv("DFLY_TEST_SEED");
+  return seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device()();
+}
+
+// What it sends is decided beforehand; what comes back it checks as it comes.
+class ScheduledClient {
+ public:
+  virtual ~ScheduledClient() {
+    if (fd != -1) close(fd);
+  }
+  // Looks at `got` and returns what is wrong with it, or nothing.
+  virtual std::string Check() = 0;
+  // Replies that are still to come, and all there are.
+  virtual size_t missing() const = 0;
+  virtual size_t total() const = 0;
+
+  int fd = -1;
+  std::string unsent;
+  std::string got;
+  bool leaves = false;  // after half of the replies
+};
+
+// A server on one thread with five shards.
+class ScheduledServer {
+ public:
+  explicit ScheduledServer(ServerOptions options = {}) : server_(Complete(std::move(options))) {
+    const std::string error = server_.Start();
+    CHECK_EQ(error, "");
+  }
+  Server& server() { return server_; }
+
+  // run(seed) for many seeds, on the proactor's fiber, until it returns what went wrong.
+  // DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
+  template <typename Function>
+  void RunSeeds(uint64_t most, Function run) {
+    const char* count = getenv("DFLY_TEST_SEEDS");
+    if (count != nullptr) most = std::strtoull(count, nullptr, 10);
+    const bool is_replay = getenv("DFLY_TEST_SEED") != nullptr;
+    const uint64_t first = is_replay ? TestSeed() : 1;
+    std::string error;
+    uint64_t seed = first;
+    server_.pool().at(0)->AwaitFiber("schedules", [&] {
+      for (; seed < first + (is_replay ? 1 : most); ++seed) {
+        Worker& worker = *Server::LocalWorker();
+        helio::Random random(seed);
+        worker.ReseedSchedule(random.Next());
+        worker.proactor().scheduler().UseRandomOrder(random.Next());
+        error = run(seed, random);
+        if (!error.empty()) break;
+      }
+    });
+    EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
+  }
+
+  // Lets the clients send and receive until all have what they want. Returns what went wrong.
+  std::string Drive(std::vector<std::unique_ptr<ScheduledClient>> clients, helio::Random& random) {
+    for (auto& client : clients) {
+      int fds[2];
+      PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+      client->fd = fds[0];
+      server_.OnAccept(fds[1]);
+    }
+    std::string error;
+    for (int idle = 0; !clients.empty() && error.empty();) {
+      auto& chosen = clients[random.Uniform(clients.size())];
+      ScheduledClient& client = *chosen;
+      const size_t before = client.unsent.size() + client.got.size();
+      if (!client.unsent.empty()) {
+        const size_t most = random.OneIn(2) ? client.unsent.size() : 40;
+        const size_t bytes = 1 + random.Uniform(std::min(most, client.unsent.size()));
+        const ssize_t sent = send(client.fd, client.unsent.data(), bytes, MSG_NOSIGNAL);
+        if (sent > 0) client.unsent.erase(0, static_cast<size_t>(sent));
+      }
+      char buffer[4096];
+      const ssize_t got = read(client.fd, buffer, sizeof(buffer));
+      if (got > 0) client.got.append(buffer, static_cast<size_t>(got));
+      // It starves only if all of the loop's turns bring nothing.
+      idle = client.unsent.size() + client.got.size() == before ? idle + 1 : 0;
+      error = client.Check();
+      if (error.empty() && idle > 3000) error = "no reply; got " + client.got;
+      if (client.missing() == 0 || (client.leaves && client.missing() < client.total() / 2)) {
+        std::swap(chosen, clients.back());
+        clients.pop_back();
+      }
+      for (uint64_t n = random.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
+    }
+    clients.clear();
+    const Worker& worker = *Server::LocalWorker();
+    while (server_.connections() > 0 || worker.batches_in_flight() > 0 ||
+           worker.coordinators() > 0) {
+      helio::this_fiber::Yield();
+    }
+    return error;
+  }
+
+ private:
+  static ServerOptions Complete(ServerOptions options) {
+    options.port = 0;
+    options.threads = 1;
+    options.num_shards = 5;
+    options.force_epoll = true;  // tells of ready sockets in an order that depends on nothing else
+    options.all_remote = true;
+    options.schedule_seed = 1;
+    return options;
+  }
+
+  Server server_;
+};
+
+}  // namespace dfly
