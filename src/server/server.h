@@ -39,8 +39,8 @@ struct ServerOptions {
   uint64_t maxmemory = 0;                  // bytes of data; 0: no limit
   int32_t list_max_listpack_size = -2;     // BlockLimit::FromSetting
   TagRules tag_rules;
-  uint64_t system_memory_bytes = 0;        // of the machine or container; for INFO
-  std::string pid_file;                    // for CONFIG GET; main writes it
+  uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
+  std::string pid_file;              // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   ConnectionLimits limits;
