@@ -47,7 +47,7 @@ struct ServerOptions {
 
   // For tests. Commands for shards of the same thread are sent as to any other.
   bool all_remote = false;
-  // Not 0: batches arrive and return in an order that this seed decides (BatchShuffle).
+  // Not 0: batches arrive and return in an order that this seed decides (MessageShuffle).
   uint64_t schedule_seed = 0;
   std::function<void(CommandTable*)> add_commands;
 };
