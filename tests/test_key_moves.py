@@ -27,10 +27,9 @@ def together(server, *loops):
         try:
             with server.connect() as c:
                 n = 0
-                while time.monotonic() < stop:
+                while time.monotonic() < stop or n < 10:  # so many on a busy machine, too
                     loop(c, n)
                     n += 1
-                assert n > 10
         except BaseException as e:  # also of asserts
             raised.append(e)
 
