@@ -145,8 +145,11 @@ def depends_on_the_clock(command):
 
 
 def differs_in_7_2(command):
-    """Since 7.2 COMMAND GETKEYS needs one argument less, and LPOS takes no rank of -2^63."""
+    """Since 7.2 COMMAND GETKEYS needs one argument less, and LPOS takes no rank of -2^63. And
+    COMMAND GETKEYS reads the number of keys of an LMPOP with atoi there: '1 ' is 1."""
     name = command[0].upper()
+    if name == b"COMMAND" and any(word.upper() == b"LMPOP" for word in command):
+        return not all(word.isdigit() for word in command[3:4])
     if name == b"LPOS" and b"-9223372036854775808" in command:
         return True
     return name == b"COMMAND" and len(command) < 4
@@ -209,7 +212,8 @@ class Grammar:
         return self.list_key() if self.rng.random() < 0.3 else self.key()
 
     def database(self):
-        return self.rng.choices([b"0", b"1", b"16", b"-1", b"x", b"3000000000"], [9, 9, 1, 1, 1, 1])[0]
+        choice = [b"0", b"1", b"16", b"-1", b"x", b"3000000000"]
+        return self.rng.choices(choice, weights=[9, 9, 1, 1, 1, 1])[0]
 
     def elements(self):
         return [self.element() for _ in range(self.rng.choice([1, 1, 1, 2, 3, 8]))]

@@ -190,6 +190,21 @@ def test_active_expiry_removes_keys_that_nobody_reads(r):
     assert r.do("KEYS *") == [b"stays"]
 
 
+@only_dragonfly("its DEBUG is off by default")
+def test_without_active_expiry_a_due_key_stays_until_somebody_asks(r):
+    try:
+        assert r.do("DEBUG SET-ACTIVE-EXPIRE 0") == OK
+        r.do("SET k v PX 1")
+        time.sleep(0.3)
+        assert r.do("DBSIZE") == 1
+        assert r.do("GET k") is None
+        assert r.do("DBSIZE") == 0
+        r.do("SET k v PX 1")
+    finally:
+        assert r.do("DEBUG SET-ACTIVE-EXPIRE 1") == OK
+    wait_until(lambda: r.do("DBSIZE") == 0)
+
+
 def test_an_expired_key_is_seen_by_nobody(r):
     r.do("SET k v PX 1")
     wait_until(lambda: r.do("TTL k") == -2)

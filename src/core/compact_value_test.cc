@@ -121,6 +121,24 @@ TEST(CompactValueTest, EditsAgreeWithAModel) {
   }
 }
 
+TEST(CompactValueTest, AClonedStringIsAnotherOneWithTheSameEncoding) {
+  for (const char* text : {"", "short", "-12345", "thirteen byte", "fourteen bytes",
+                           "a string that is so long that it is raw in any case"}) {
+    for (const bool is_appended : {false, true}) {
+      CompactValue value(text);
+      if (is_appended) value.Append("x");
+      value.set_access_clock(7);
+      CompactValue copy = value.Clone();
+      EXPECT_EQ(copy.ToString(), value.ToString());
+      EXPECT_EQ(copy.StringEncoding(), value.StringEncoding());
+      EXPECT_EQ(copy.access_clock(), 7);
+      const std::string before = value.ToString();
+      copy.Append("y");
+      EXPECT_EQ(value.ToString(), before);
+    }
+  }
+}
+
 TEST(CompactValueTest, MayBeSetToAPartOfItself) {
   CompactValue value("a string that does not fit inline at all");
   char scratch[CompactValue::kScratchSize];
@@ -153,7 +171,11 @@ TEST(CompactValueTest, OwnsObjectsOfOtherTypes) {
                                               --objects_alive;
                                             },
                                         .bytes = [](const void*, uint8_t) -> size_t { return 77; },
-                                        .is_empty = [](const void*, uint8_t) { return true; }});
+                                        .is_empty = [](const void*, uint8_t) { return true; },
+                                        .clone = [](const void* object, uint8_t) -> void* {
+                                          ++objects_alive;
+                                          return new int(*static_cast<const int*>(object));
+                                        }});
   {
     CompactValue value("text");
     value.SetObject(ValueType::kHash, new int(5), 3);
@@ -167,6 +189,14 @@ TEST(CompactValueTest, OwnsObjectsOfOtherTypes) {
     EXPECT_EQ(objects_alive, 0);
     value.SetObject(ValueType::kHash, new int(6), 3);
     ++objects_alive;
+    value.set_access_clock(99);
+    const CompactValue copy = value.Clone();
+    EXPECT_EQ(objects_alive, 2);
+    EXPECT_NE(copy.object(), value.object());
+    EXPECT_EQ(*static_cast<int*>(copy.object()), 6);
+    EXPECT_EQ(copy.object_encoding(), 3);
+    EXPECT_EQ(copy.type(), ValueType::kHash);
+    EXPECT_EQ(copy.access_clock(), 99);
   }
   EXPECT_EQ(objects_alive, 0);
 }

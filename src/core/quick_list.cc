@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <memory>
 #include <optional>
 
 #include "core/numbers.h"
@@ -230,7 +231,7 @@ QuickList::Block* QuickList::Reallocate(Block* block, size_t capacity, End room)
 }
 
 QuickList* QuickList::Clone() const {
-  auto* const copy = new QuickList;
+  auto copy = std::make_unique<QuickList>();
   for (const Block* block = head_; block != nullptr; block = block->next) {
     Block* const fresh = copy->AddBlock(copy->tail_, nullptr, Block::kHeader + block->used());
     fresh->end = fresh->begin + block->used();
@@ -239,7 +240,7 @@ QuickList* QuickList::Clone() const {
   }
   copy->size_ = size_;
   copy->outgrown_ = outgrown_;
-  return copy;
+  return copy.release();
 }
 
 QuickList::Block* QuickList::OpenGap(Block* block, uint32_t* at, size_t size,

@@ -297,6 +297,12 @@ class Comparison {
     ASSERT_EQ(Texts(*list_), texts);
     std::reverse(texts.begin(), texts.end());
     ASSERT_EQ(Texts(*list_, End::kBack), texts);
+
+    std::unique_ptr<QuickList> clone(list_->Clone());
+    clone->CheckInvariants();
+    ASSERT_EQ(Texts(*clone, End::kBack), texts);
+    ASSERT_EQ(clone->is_listpack(), list_->is_listpack());
+    if (Below(2) == 0) std::swap(list_, clone);  // and goes on with it
   }
 
   std::mt19937_64 random_;

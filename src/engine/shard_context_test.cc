@@ -230,7 +230,10 @@ void RegisterToyHash() {
        .bytes = [](const void* object,
                    uint8_t) { return static_cast<const std::string*>(object)->size() + 100; },
        .is_empty = [](const void* object,
-                      uint8_t) { return static_cast<const std::string*>(object)->empty(); }});
+                      uint8_t) { return static_cast<const std::string*>(object)->empty(); },
+       .clone = [](const void* object, uint8_t) -> void* {
+         return new std::string(*static_cast<const std::string*>(object));
+       }});
 }
 
 TEST_F(ShardContextTest, OtherTypesAreRefusedAndLeftAlone) {
@@ -262,6 +265,51 @@ TEST_F(ShardContextTest, EmptiedCollectionGoesAwayWithItsDeadline) {
   cx_.Changed("h", "hdel");
   EXPECT_FALSE(cx_.Peek("h"));
   EXPECT_EQ(shard_.db(0).expires(), 0u);
+  shard_.CheckInvariants();
+}
+
+TEST_F(ShardContextTest, WhatIsTakenHereAndPutThereKeepsAllItHas) {
+  Set("from", std::string(500, 'x'));
+  cx_.SetDeadline("from", now_ms_ + 1000);
+  cx_.SetSticky("from", true);
+  Wait(10);
+  auto taken = cx_.Take("from", "rename_from");
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(Get("from"), "(none)");
+  EXPECT_EQ(cx_.GetDeadline("from").exists, false);
+  shard_.CheckInvariants();
+
+  Shard other(1, 16);
+  {
+    ShardContext other_cx(other, 3, now_ms_);
+    other_cx.SetString("to", "what was there");
+    other_cx.Put("to", std::move(*taken), "rename_to");
+    EXPECT_EQ(other_cx.Peek("to")->ToString(), std::string(500, 'x'));
+    EXPECT_EQ(other_cx.GetDeadline("to").at_ms, now_ms_ - 10 + 1000);
+    EXPECT_EQ(other_cx.IsSticky("to"), true);
+  }
+  other.CheckInvariants();
+  EXPECT_GT(other.used_bytes(), 500u);
+  EXPECT_LT(shard_.used_bytes(), other.used_bytes());
+}
+
+TEST_F(ShardContextTest, WhatIsPutReplacesDeadlineStickinessAndADueKey) {
+  Set("a", "1");
+  Set("b", "2");
+  cx_.SetDeadline("b", now_ms_ + 10);
+  cx_.SetSticky("b", true);
+  cx_.Put("b", *cx_.Copy("a"), "copy_to");
+  EXPECT_EQ(Get("b"), "1");
+  EXPECT_EQ(cx_.GetDeadline("b").at_ms, std::nullopt);
+  EXPECT_EQ(cx_.IsSticky("b"), false);
+  cx_.SetDeadline("b", now_ms_ + 10);
+  Wait(11);
+  EXPECT_FALSE(cx_.Take("b", "rename_from"));
+  EXPECT_FALSE(cx_.Copy("b"));
+  cx_.Put("b", *cx_.Copy("a"), "copy_to");
+  EXPECT_EQ(Get("b"), "1");
+  EXPECT_EQ(cx_.GetDeadline("b").at_ms, std::nullopt);
+  cx_.Finish();
   shard_.CheckInvariants();
 }
 

@@ -135,6 +135,13 @@ void DebugObject(CoordinatorContext& cx, std::string_view key, ReplySink& reply)
       found.address, found.encoding, found.bytes, lru_clock, found.idle_s));
 }
 
+// DEBUG SET-ACTIVE-EXPIRE 0 | 1
+void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySink& reply) {
+  const bool is_on = ParseInt64(text).value_or(0) != 0;  // what is no number counts as 0
+  cx.session().server.AwaitOnWorkers([is_on](Worker& worker) { worker.SetActiveExpiry(is_on); });
+  reply.Ok();
+}
+
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
             {"OBJECT <key>", "    Show low level info about `key` and associated value.",
@@ -142,7 +149,9 @@ void DebugHelp(ReplySink& reply) {
              "    Create <count> string keys named key:<num>. If <prefix> is specified then",
              "    it is used instead of the 'key' prefix. These are not propagated to",
              "    replicas. Cluster slots are not respected so keys not belonging to the",
-             "    current node can be created in cluster mode.", "SLEEP <seconds>",
+             "    current node can be created in cluster mode.", "SET-ACTIVE-EXPIRE <0|1>",
+             "    0: keys expire only when somebody asks for them. 1: in the background, too.",
+             "SLEEP <seconds>",
              "    Let this client wait for <seconds>. Decimals allowed. Others go on."});
 }
 
@@ -154,6 +163,9 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return DebugPopulate(cx, args, reply);
   }
   if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
+  if (name == "set-active-expire" && args.size() == 3) {
+    return DebugSetActiveExpire(cx, args[2], reply);
+  }
   reply.Error(SubcommandSyntaxError("debug", args[1]));
 }
 

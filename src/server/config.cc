@@ -69,7 +69,8 @@ void Config::Add(Setting setting) {
 
 Setting* Config::Find(std::string_view name) {
   const auto it = std::find_if(settings_.begin(), settings_.end(), [name](const Setting& setting) {
-    return IsWord(name, setting.name);
+    return IsWord(name, setting.name) ||
+           (!setting.old_name.empty() && IsWord(name, setting.old_name));
   });
   return it == settings_.end() ? nullptr : &*it;
 }
@@ -91,7 +92,9 @@ std::vector<std::pair<std::string, std::string>> Config::Get(
       continue;
     }
     for (const Setting& setting : settings_) {
-      if (GlobMatch(pattern, setting.name, GlobCase::kIgnore)) add(setting.name, setting.value);
+      for (std::string_view name : {setting.name, setting.old_name}) {
+        if (!name.empty() && GlobMatch(pattern, name, GlobCase::kIgnore)) add(name, setting.value);
+      }
     }
   }
   return found;
@@ -233,10 +236,12 @@ void AddSettings(Server* server, Config* config) {
                .is_mutable = true,
                .min = INT_MIN,
                .max = INT_MAX,
-               .apply = [server](const std::string& value) {
-                 server->SetListLimit(ParsedNumber<int64_t>(value));
-                 return std::string();
-               }});
+               .apply =
+                   [server](const std::string& value) {
+                     server->SetListLimit(ParsedNumber<int64_t>(value));
+                     return std::string();
+                   },
+               .old_name = "list-max-ziplist-size"});
 
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);

@@ -37,6 +37,7 @@ struct Setting {
   // Puts a new value into effect. Returns an empty string, or why that cannot be. May suspend.
   // None: nothing follows from a change.
   std::function<std::string(const std::string& value)> apply = {};
+  std::string_view old_name = {};  // under which it is known as well, as in Redis
 };
 
 // Thread:   any fiber, or a plain thread.

@@ -37,6 +37,12 @@ class ConfigTest : public testing::Test {
         {.name = "switch", .kind = Setting::Kind::kBool, .value = "no", .is_mutable = true});
     config_.Add({.name = "fixed", .kind = Setting::Kind::kFixed, .value = "", .is_mutable = true});
     config_.Add({.name = "port", .value = "6379"});
+    config_.Add({.name = "new-name",
+                 .kind = Setting::Kind::kInteger,
+                 .value = "1",
+                 .is_mutable = true,
+                 .max = 100,
+                 .old_name = "old-name"});
   }
 
   std::function<std::string(const std::string&)> Note(std::string name) {
@@ -67,6 +73,14 @@ TEST_F(ConfigTest, GetMatchesPatternsInAnyCaseEachSettingOnce) {
 TEST_F(ConfigTest, GetReturnsANameAsItWasWritten) {
   const std::string_view names[] = {"Memory", "memory", "Memory", "switc[h]"};
   EXPECT_THAT(config_.Get(names), ElementsAre(Pair("Memory", "0"), Pair("switch", "no")));
+}
+
+TEST_F(ConfigTest, AnOldNameMeansTheSameSetting) {
+  EXPECT_EQ(Set({"old-name", "7"}), "");
+  EXPECT_EQ(Get("new-name"), "7");
+  EXPECT_EQ(Get("OLD-name"), "7");
+  EXPECT_EQ(config_.Get(std::vector<std::string_view>{"*-name"}).size(), 2u);
+  EXPECT_EQ(Set({"old-name", "1", "new-name", "2"}), Failed("new-name", "duplicate parameter"));
 }
 
 TEST_F(ConfigTest, NoDigitsAreNoMemory) {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/hash.h"
 #include "helio/base/random.h"
 #include "helio/fibers/fiber.h"
 #include "server/server.h"
@@ -129,6 +130,7 @@ class ScheduledServer {
 
  private:
   static ServerOptions Complete(ServerOptions options) {
+    SetHashSeed(1);  // so that a key is in the same shard each time
     options.port = 0;
     options.threads = 1;
     options.num_shards = 5;

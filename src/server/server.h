@@ -39,15 +39,15 @@ struct ServerOptions {
   uint64_t maxmemory = 0;                  // bytes of data; 0: no limit
   int32_t list_max_listpack_size = -2;     // BlockLimit::FromSetting
   TagRules tag_rules;
-  uint64_t system_memory_bytes = 0;        // of the machine or container; for INFO
-  std::string pid_file;                    // for CONFIG GET; main writes it
+  uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
+  std::string pid_file;              // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   ConnectionLimits limits;
 
   // For tests. Commands for shards of the same thread are sent as to any other.
   bool all_remote = false;
-  // Not 0: batches arrive and return in an order that this seed decides (BatchShuffle).
+  // Not 0: batches arrive and return in an order that this seed decides (MessageShuffle).
   uint64_t schedule_seed = 0;
   std::function<void(CommandTable*)> add_commands;
 };

@@ -42,11 +42,14 @@ class SharedClient final : public ScheduledClient {
       if (bytes == 0) return "";
       read_ += bytes;
       const auto& [request, check] = checks_[next_++];
+      if (log != nullptr) *log += request + reply.ToString() + '\n';
       const std::string wrong = check(reply);
       if (!wrong.empty()) return request + "-> " + reply.ToString() + ": " + wrong;
     }
     return read_ == got.size() ? "" : "more replies than requests";
   }
+  std::string* log = nullptr;  // gets what was asked and answered, in the order of time
+
   size_t missing() const override { return checks_.size() - next_; }
   size_t total() const override { return checks_.size(); }
 
@@ -270,6 +273,30 @@ TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
     }
     return error;
   });
+}
+
+// Or no failure could be seen again.
+TEST(ScheduledServerTest, TheSeedDecidesEachReplyAndWhenItComes) {
+  std::string logs[2];
+  for (std::string& log : logs) {
+    ScheduledServer server;
+    server.RunSeeds(30, [&](uint64_t seed, Random& random) {
+      const Keys keys(seed, false);
+      std::vector<std::unique_ptr<ScheduledClient>> clients;
+      clients.push_back(SetUpClient(keys, random));
+      std::string error = server.Drive(std::move(clients), random);
+      if (!error.empty()) return error;
+      std::vector<std::unique_ptr<ScheduledClient>> four;
+      for (int i = 0; i < 4; ++i) {
+        auto client = RandomClient(keys, random, i);
+        client->log = &log;
+        four.push_back(std::move(client));
+      }
+      return server.Drive(std::move(four), random);
+    });
+  }
+  EXPECT_GT(logs[0].size(), 10'000u);
+  EXPECT_TRUE(logs[0] == logs[1]);
 }
 
 }  // namespace

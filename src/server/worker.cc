@@ -837,7 +837,8 @@ void Worker::ExpireTick() {
     bool more = true;
     while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
       const bool freed_all = shard->FreeStep(kExpireStep);
-      more = shard->ExpireStep(now_ms, kExpireStep).is_more_due || !freed_all;
+      more = !freed_all;
+      if (expires_actively_) more |= shard->ExpireStep(now_ms, kExpireStep).is_more_due;
     }
     is_urgent |= more;
     goes_on |= shard->needs_steps();

@@ -137,6 +137,8 @@ class Worker final : public CommandSink {
   void SetPassword(std::string password);
   // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
   void SetIdleTimeout(uint64_t seconds);
+  // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
+  void SetActiveExpiry(bool is_on) { expires_actively_ = is_on; }
 
   // What follows work on a local shard: its used bytes are published, its expiry is kept going.
   void AfterShardWork(Shard& shard);
@@ -317,6 +319,7 @@ class Worker final : public CommandSink {
 
   std::vector<Shard*> local_shards_;
   OwnedTimer expire_timer_;
+  bool expires_actively_ = true;
 
   std::string password_;
   int64_t paused_until_ms_ = 0;

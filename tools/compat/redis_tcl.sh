@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the Redis project's own TCL tests against our server.  tools/compat/redis_tcl.sh [unit...]
+#
+# Gets Debian's source package of redis once (apt-get source, with an apt of its own: the system's
+# sources stay as they are), starts a server on a free port of the loopback for each test file, and
+# runs that file in the suite's external-server mode. Prints for each file how many tests passed,
+# failed and were skipped, and what failed.
+#
+#   unit...           such as unit/type/list; default: the units that tests/compat/redis_tcl.skip
+#                     names in its lines "unit NAME"
+#   --try-skipped     the other way round: runs only what the skip file names, and tells which of it
+#                     passes by now
+#   --log             shows all the suite prints
+#
+#   DFLY_BINARY=path  default build/release/dragonfly
+#   DFLY_FLAGS="..."  default --proactor_threads=4
+#   REDIS_SOURCE=path an unpacked source of Redis 7.0, instead of Debian's package
+#   REFERENCE=redis   against redis-server: do the suite and this script work?
+#
+# Exits 1 if a test failed, a file did not come to its end, or a line of the skip file skipped
+# nothing.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=$root/build/compat
+skip_file=$root/tests/compat/redis_tcl.skip
+unit_timeout_s=600  # of a file
+test_timeout_s=60   # of silence
+
+units=()
+try_skipped=0
+show_log=0
+for arg in "$@"; do
+  case $arg in
+    --try-skipped) try_skipped=1 ;;
+    --log) show_log=1 ;;
+    -*) sed -n '3,23s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) units+=("$arg") ;;
+  esac
+done
+[[ ${#units[@]} -gt 0 ]] || mapfile -t units < <(sed -n 's/^unit  *//p' "$skip_file")
+
+die() { echo "redis_tcl.sh: $*" >&2; exit 2; }
+command -v tclsh > /dev/null || die "needs tclsh (apt-get install tcl)"
+
+# --- The suite ---
+
+fetch_source() {
+  local apt=$work/apt
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$work/download"
+  local key=/usr/share/keyrings/debian-archive-keyring.gpg
+  printf 'deb-src [signed-by=%s] http://deb.debian.org/debian bookworm main\n' "$key" \
+    > "$apt/sources.list"
+  cat > "$apt/apt.conf" << EOF
+Dir::Etc::sourcelist "$apt/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "$apt/lists";
+Dir::Cache "$apt/cache";
+EOF
+  (
+    cd "$work/download" &&
+      APT_CONFIG=$apt/apt.conf apt-get update -qq &&
+      APT_CONFIG=$apt/apt.conf apt-get source -qq redis
+  ) > "$work/apt.log" 2>&1
+}
+
+if [[ -z ${REDIS_SOURCE:-} ]]; then
+  find_source() { compgen -G "$work/download/redis-*/tests/test_helper.tcl" | head -1; }
+  [[ -n $(find_source) ]] || fetch_source || true
+  REDIS_SOURCE=$(dirname "$(dirname "$(find_source)")")
+  [[ -d $REDIS_SOURCE/tests ]] || die "no source of redis, see $work/apt.log"
+fi
+
+# A copy with what an external server of another make needs:
+# - FUNCTION FLUSH, and the settings of a group of tests, are tried, not asked for;
+# - settings of Redis' quicklist that our lists do not have (its compression, and from which size on
+#   an element has a node for itself) are set without effect: the tests that do so check what comes
+#   out, which is the same with any of them;
+# - a list may be a listpack where 7.0 wants a quicklist: short ones are since 7.2.
+suite=$work/suite
+rm -rf "$suite"
+mkdir -p "$suite"
+cp -r "$REDIS_SOURCE/tests" "$suite/"
+sed -i -e 's/^    r function flush$/    catch {r function flush}/' \
+  -e '/# store overrides/,/^    }/s/^        r config set \$param \$val$/        catch {&}/' \
+  -e '/# restore overrides/,/^    }/s/^        r config set \$param \$val$/        catch {&}/' \
+  "$suite/tests/support/server.tcl"
+cat > "$work/tolerant.sed" << 'EOF'
+/^proc r {args} {$/a\
+    if {[regexp {^(debug quicklist-packed-threshold|config set list-compress-depth) } $args]} {\
+        return OK\
+    }
+EOF
+sed -i -f "$work/tolerant.sed" "$suite/tests/test_helper.tcl"
+cat > "$work/encoding.sed" << 'EOF'
+/^proc assert_encoding /,/^}/s/^    assert_match .*/    \
+    if {$enc eq {quicklist} \&\& $val eq {listpack}} {return}\n&/
+EOF
+sed -i -f "$work/encoding.sed" "$suite/tests/support/test.tcl"
+if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
+  ! grep -q 'quicklist} &&' "$suite/tests/support/test.tcl" ||
+  ! grep -q list-compress-depth "$suite/tests/test_helper.tcl"; then
+  die "another suite than expected"
+fi
+
+# --- The skip file: "unit | test's name, or /pattern/ | why" ---
+
+# skips UNIT FIELD: 2 the names as the suite wants them, 3 the reasons.
+skips() {
+  awk -F ' [|] ' -v unit="$1" -v field="$2" '
+    /^#/ || /^unit / || /^ *$/ { next }
+    NF != 3 { print FILENAME ":" FNR ": not \"unit | test | why\"" > "/dev/stderr"; exit 1 }
+    $1 == unit {
+      name = $2
+      if (field == 2 && name ~ /^\/.*\/$/) name = substr(name, 1, length(name) - 1)
+      print field == 3 ? $3 : name
+    }' "$skip_file" || exit 2
+}
+
+# --- The server ---
+
+server=
+stop_server() {
+  [[ -n $server ]] || return 0
+  kill "$server" 2> /dev/null
+  wait "$server" 2> /dev/null
+  server=
+}
+trap stop_server EXIT
+
+start_server() {  # into $server and $port
+  local attempt
+  for attempt in 1 2 3 4 5; do
+    port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
+    if [[ ${REFERENCE:-} == redis ]]; then
+      redis-server --port $port --bind 127.0.0.1 --save '' --enable-debug-command yes \
+        --dir "$work" > "$work/server.log" 2>&1 &
+    else
+      # shellcheck disable=SC2086
+      "${DFLY_BINARY:-$root/build/release/dragonfly}" --port=$port --bind=127.0.0.1 \
+        ${DFLY_FLAGS:---proactor_threads=4} > "$work/server.log" 2>&1 &
+    fi
+    server=$!
+    local deadline=$((SECONDS + 20))
+    while kill -0 "$server" 2> /dev/null && ((SECONDS < deadline)); do
+      if { exec 3<> "/dev/tcp/127.0.0.1/$port"; } 2> /dev/null; then
+        exec 3>&-
+        return
+      fi
+      read -rt 0.05 <> <(:)
+    done
+    stop_server
+  done
+  die "the server does not start, see $work/server.log"
+}
+
+# --- One file after another ---
+
+# match.tcl PATTERN FILE: does a line match, as the suite understands patterns?
+cat > "$work/match.tcl" << 'EOF'
+foreach line [split [read [open [lindex $argv 1]]] "\n"] {
+    if {$line ne "" && [regexp -- [lindex $argv 0] $line]} {exit 0}
+}
+exit 1
+EOF
+
+failed_any=0
+printf '%-28s %7s %7s %8s %14s\n' file passed failed skipped 'not for others'
+for unit in "${units[@]}"; do
+  [[ -f $suite/tests/$unit.tcl ]] || die "no $unit in the suite"
+  skips "$unit" 2 > "$work/skips" || exit 2
+  start_server
+  if ((try_skipped)); then
+    choose=()
+    while IFS= read -r name; do choose+=(--only "$name"); done < "$work/skips"
+    [[ ${#choose[@]} -gt 0 ]] || { stop_server; continue; }
+  else
+    choose=(--skipfile "$work/skips")
+  fi
+  log=$work/${unit//\//_}.log
+  (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl --host 127.0.0.1 \
+    --port "$port" --single "$unit" --durable --timeout $test_timeout_s "${choose[@]}") 2>&1 |
+    sed 's/\x1b\[[0-9;]*m//g' > "$log"
+  ((show_log)) && cat "$log"
+  alive=1
+  kill -0 "$server" 2> /dev/null || alive=0
+  stop_server
+
+  passed=$(grep -c '^\[ok\]: ' "$log")
+  failed=$(grep -c '^\[err\]: ' "$log")
+  skipped=$(grep -c '^\[skip\]: ' "$log")
+  ignored=$(grep -c '^\[ignore\]: ' "$log")
+  ((try_skipped)) && skipped=0
+  printf '%-28s %7d %7d %8d %14d\n' "$unit" "$passed" "$failed" "$skipped" "$ignored"
+  if ((try_skipped)); then
+    sed -n 's/^\[ok\]: \(.*\) ([0-9]* ms)$/    passes by now: \1/p' "$log"
+    continue
+  fi
+  if ((failed > 0)); then
+    failed_any=1
+    grep -A1 '^\[err\]: ' "$log" | grep -v '^--$' | cut -c1-300 | sed 's/^/    /'
+  fi
+  if ! grep -q '^\[1/1 done\]' "$log"; then
+    failed_any=1
+    echo "    did not come to its end; the last lines of $log:"
+    grep -v '^\[testing\]' "$log" | tail -12 | cut -c1-300 | sed 's/^/    | /'
+  fi
+  if ((!alive)); then
+    failed_any=1
+    echo "    the server has ended:"
+    tail -5 "$work/server.log" | sed 's/^/    | /'
+  fi
+  # Patterns are the suite's, so it says what they have skipped.
+  sed -n 's/^\[skip\]: //p' "$log" > "$work/skipped"
+  while IFS= read -r name; do
+    if [[ $name == /* ]]; then
+      tclsh "$work/match.tcl" "${name#/}" "$work/skipped" && continue
+    else
+      grep -Fxq -- "$name" "$work/skipped" && continue
+    fi
+    failed_any=1
+    echo "    the skip file's '$name' skips nothing"
+  done < "$work/skips"
+done
+exit $failed_any
