@@ -45,7 +45,9 @@ enum CommandFlag : uint32_t {
   kSkipSlowlog = 1 << 13,
   kAllowBusy = 1 << 14,
   kMovableKeys = 1 << 15,
-  kBarrier = 1 << 16,  // ours: waits for the replies of the connection's earlier commands
+  kBarrier = 1 << 16,     // ours: waits for the replies of the connection's earlier commands
+  kPushes = 1 << 17,      // ours: its reply is messages, which CLIENT REPLY OFF does not drop
+  kSubscribed = 1 << 18,  // ours: allowed to a RESP2 client that is subscribed
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,
@@ -125,6 +127,9 @@ struct Command {
   uint32_t flags = 0;
   uint32_t categories = 0;
   KeySpec keys = {};
+  // Not 0: `run` is for the shard that this argument hashes to, although it is no key (PUBLISH).
+  // Nothing is locked for it.
+  int channel_at = 0;
   Spread spread = Spread::kNone;
   CommandDocs docs = {};
   std::string_view tips = {};             // for clients, between single spaces
@@ -136,6 +141,10 @@ struct Command {
 
   bool AcceptsArgs(size_t count) const {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
+  }
+  // The argument whose hash decides on the shard. REQUIRES: `run`.
+  size_t routed_by() const {
+    return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
   }
   LockMode lock_mode() const {
     return (flags & kWrite) != 0 ? LockMode::kExclusive : LockMode::kShared;

@@ -159,6 +159,14 @@ void Connection::OnRepliesReady() {
   }
 }
 
+void Connection::PushMessage(std::string_view bytes) {
+  if (closing_ || close_when_sent_) return;
+  buffers_->Lend(&output_);
+  replies_.BeginLocal()->Append(bytes);
+  replies_.EndLocal();
+  FlushSoon();
+}
+
 void Connection::DeferredDone(size_t count) {
   DCHECK_GE(deferred_, count);
   deferred_ -= count;

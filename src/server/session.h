@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "commands/command_table.h"
 #include "facade/connection.h"
+#include "server/subscriptions.h"
 
 namespace dfly {
 
@@ -53,6 +55,11 @@ class Session {
   std::vector<ShardBatch*> cut_batches;
   uint64_t commands = 0;
   const Command* last_command = nullptr;
+  // Null: it is subscribed to nothing. PubSub's, as is the change up to which the client was told.
+  std::unique_ptr<Subscriptions> subscriptions;
+  uint64_t subscriptions_told = 0;
+
+  bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
 };
 
 }  // namespace dfly

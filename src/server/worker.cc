@@ -40,7 +40,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       expire_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
       pause_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }) {
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
+      pubsub_(server, this) {
   expire_timer_.worker = pause_timer_.worker = stage_hook_.worker = this;
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
     shuffle_ = std::make_unique<MessageShuffle>(seed);
@@ -87,6 +88,7 @@ void Worker::AddConnection(int fd, uint64_t id) {
 void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
   for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
+  pubsub_.OnClosed(*session);
   stats_.received_bytes += connection->received_bytes();
   stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
@@ -120,7 +122,8 @@ void Worker::SetIdleTimeout(uint64_t seconds) {
     const uint64_t now_ns = helio::MonotonicNanos();
     ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
-      const bool waits = connection.busy() || !connection.replies().empty();
+      const bool waits =
+          connection.busy() || !connection.replies().empty() || session.is_subscribed();
       if (!waits && now_ns > connection.last_active_ns() + seconds * 1000 * kNanosPerMilli)
         connection.CloseNow();
     });
@@ -170,6 +173,12 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Outcome::kBarrier;
   }
 
+  if (session.subscriptions != nullptr) [[unlikely]] {
+    const auto outcome = DispatchSubscribed(connection, session, command, args);
+    if (outcome) return *outcome;
+  }
+  if (command.channel_at != 0) return DispatchPublish(connection, command, args);
+
   if (command.run != nullptr) {
     const std::string_view key = args[static_cast<size_t>(command.keys.first)];
     const uint64_t hash = HashKey(key);
@@ -208,6 +217,47 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   Note(connection, Action::kSession, &command, args, 0, 0);
   RunNoted();
   return session.close_after_reply ? Outcome::kClose : Outcome::kTaken;
+}
+
+std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* connection,
+                                                               Session& session,
+                                                               const Command& command, Args args) {
+  if (session.is_subscribed() && !session.resp3 && (command.flags & kSubscribed) == 0) {
+    Note(connection, Action::kSubscribed, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (command.name != "reset") return {};
+  // The shards have to know that it has left before it is answered.
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  const auto leave_and_reset = [](CoordinatorContext& cx, Args its_args, ReplySink& reply) {
+    Worker& worker = cx.session().worker;
+    worker.pubsub_.UnsubscribeFromAll(cx.session());
+    worker.commands_.Find("reset")->session(cx.session(), its_args, reply);
+  };
+  Coordinate(connection, session, command, leave_and_reset, args);
+  return Outcome::kBusy;
+}
+
+CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Command& command,
+                                             Args args) {
+  if (pubsub_.is_overloaded()) [[unlikely]] {
+    // As for a pause: it stays in the input until ReleasePublishers.
+    RunNoted();
+    pubsub_.CountHeld();
+    connection->set_held(true);
+    return Outcome::kBarrier;
+  }
+  const std::string_view channel = args[command.routed_by()];
+  const uint64_t hash = HashKey(channel);
+  const ShardId shard = shards_.ShardOfKey(channel, hash);
+  const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
+  Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
+  return Outcome::kTaken;
+}
+
+void Worker::ReleasePublishers() {
+  if (paused_until_ms_ != 0) return;  // EndPause will do it
+  ForEachSession([](Session& session) { session.connection.set_held(false); });
 }
 
 bool Worker::BarrierIsOpen(Connection* connection) {
@@ -263,6 +313,7 @@ void Worker::RunStage() {
     RunNoted();
     SendBatches();
   }
+  pubsub_.Flush();
 }
 
 void Worker::RunNoted() {
@@ -359,6 +410,11 @@ void Worker::RunOne(const Noted& noted) {
         CountReject(*noted.command);
         CountError("NOAUTH");
         break;
+      case Action::kSubscribed:
+        writer_.Error(SubscribedContextError(noted.command->full_name));
+        CountReject(*noted.command);
+        CountError("ERR");
+        break;
       case Action::kRemote:
         break;
     }
@@ -382,7 +438,7 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
     CountError("OOM");
     return;
   }
-  cx.SetKeyHash(args[static_cast<size_t>(command.keys.first)], hash);
+  cx.SetKeyHash(args[command.routed_by()], hash);
   RunCounted(command, writer, [&] { command.run(cx, args, writer); });
 }
 
@@ -418,6 +474,7 @@ void Worker::ResetStats() {
   stats_ = WorkerStats();
   stats_.commands.resize(commands_.id_count());
   command_rate_.Reset();
+  pubsub_.ResetStats();
   // Living connections keep their own counters, which are added when INFO is asked for. What they
   // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
   ForEachSession([this](Session& session) {
@@ -471,15 +528,19 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       counted.failed += writer.error_count() != 0;
     }
     if (writer.error_count() != 0) CountError(writer.last_error_code());
+    // Who publishes after this reply finds the subscriptions changed.
+    pubsub_.AwaitChanges(session);
     if (!connection->closing()) {
       const bool drop_reply =
-          session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
+          (command.flags & kPushes) == 0 &&
+          (session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis);
       if (session.reply_mode == ReplyMode::kSkipThis) session.reply_mode = ReplyMode::kOn;
       helio::IoBuf* target = connection->replies().BeginLocal();
       if (!drop_reply) target->Append(out.view());
       connection->replies().EndLocal();
       if (session.close_after_reply) connection->CloseWhenSent();
     }
+    pubsub_.OnReplied(session);
     session.coordinating = false;
     --coordinators_;
     // Whichever comes last, the end of the command or of the connection, deletes the session.
@@ -493,7 +554,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
 bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
                         int db_index, std::vector<TagLock>* tags) const {
   const TxQueue& queue = shard.transactions();
-  if (queue.empty()) [[likely]] {
+  if (queue.empty() || command.channel_at != 0) [[likely]] {
     return false;
   }
   tags->clear();

@@ -22,6 +22,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,7 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/timer_queue.h"
 #include "server/message_shuffle.h"
+#include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
@@ -120,6 +122,9 @@ class Worker final : public CommandSink {
 
   const WorkerStats& stats() const { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
+  PubSub& pubsub() { return pubsub_; }
+  // Connections whose PUBLISH had to wait go on.
+  void ReleasePublishers();
 
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
@@ -156,7 +161,8 @@ class Worker final : public CommandSink {
     kUnknown,
     kUnknownSubcommand,
     kWrongArity,
-    kNoAuth
+    kNoAuth,
+    kSubscribed  // refused, as the client is subscribed
   };
 
   // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
@@ -182,6 +188,11 @@ class Worker final : public CommandSink {
   }
 
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
+  // What is different for a client that is subscribed; nothing: go on as for others.
+  std::optional<Outcome> DispatchSubscribed(Connection* connection, Session& session,
+                                            const Command& command, Args args);
+  // PUBLISH: as a command with a key, but that it may have to wait.
+  Outcome DispatchPublish(Connection* connection, const Command& command, Args args);
   void Note(Connection* connection, Action action, const Command* command, Args args, ShardId shard,
             uint64_t hash);
   // Lets the last noted command stay, with a copy of its arguments. False if it is too large for
@@ -292,6 +303,7 @@ class Worker final : public CommandSink {
   OwnedTimer pause_timer_;
   uint64_t idle_task_ = 0;
 
+  PubSub pubsub_;
   WorkerStats stats_;
 };
 
