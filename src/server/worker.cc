@@ -232,6 +232,7 @@ std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* conne
   const auto leave_and_reset = [](CoordinatorContext& cx, Args its_args, ReplySink& reply) {
     Worker& worker = cx.session().worker;
     worker.pubsub_.UnsubscribeFromAll(cx.session());
+    worker.pubsub_.AwaitChanges(cx.session());  // what still comes is in the protocol of before
     worker.commands_.Find("reset")->session(cx.session(), its_args, reply);
   };
   Coordinate(connection, session, command, leave_and_reset, args);
