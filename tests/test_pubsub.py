@@ -446,9 +446,8 @@ def test_all_subscribers_of_a_channel_see_one_order(server, r):
             replies(subscriber, 1, "SUBSCRIBE", "one")
     for start in range(0, each, 50):
         for number, publisher in enumerate(publishers):
-            publisher.send(
-                b"".join(encode("PUBLISH", "one", f"{number}:{i}") for i in range(start, start + 50))
-            )
+            numbers = range(start, start + 50)
+            publisher.send(b"".join(encode("PUBLISH", "one", f"{number}:{i}") for i in numbers))
     for publisher in publishers:
         assert read_n(publisher, each) == [len(subscribers)] * each
     seen = [[m[-1] for m in read_n(s, each * len(publishers))] for s in subscribers]
@@ -636,7 +635,7 @@ def test_a_flood_to_a_reader_is_no_leak(server, r):
         replies(reader, 1, "SUBSCRIBE", "a")
 
         def drain(messages):
-            left = messages * len(b"*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$32\r\n" + b"x" * 32 + b"\r\n")
+            left = messages * len(encode("message", "a", b"x" * 32))
             while left > 0:
                 left -= len(reader.sock.recv(1 << 16))
             assert left == 0

@@ -452,7 +452,7 @@ void PubSub::FlushTo(uint32_t thread) {
   open_fanouts_[thread] = nullptr;
   const uint64_t bytes = fanout->bytes.size();
   if (load_.fanout_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes >
-      PubSubLoad::kMaxBytes) {
+      load_.max_bytes.load(std::memory_order_relaxed)) {
     load_.is_overloaded.store(true, std::memory_order_relaxed);
   }
   fanout->run = [](helio::Message* message) {
@@ -468,7 +468,8 @@ void PubSub::OnFanout(Fanout* fanout) {
   const uint64_t bytes = fanout->bytes.size();
   delete fanout;
   const uint64_t left = load_.fanout_bytes.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
-  if (left <= PubSubLoad::kMaxBytes / 2 && load_.is_overloaded.load(std::memory_order_relaxed) &&
+  if (left <= load_.max_bytes.load(std::memory_order_relaxed) / 2 &&
+      load_.is_overloaded.load(std::memory_order_relaxed) &&
       load_.is_overloaded.exchange(false, std::memory_order_relaxed)) {
     server_.ReleasePublishers();
   }

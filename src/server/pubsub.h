@@ -53,10 +53,9 @@ class Worker;
 
 // What all threads know of the messages of publish/subscribe that are under way. Thread: any.
 struct PubSubLoad {
-  // Past kMaxBytes of fanouts that their threads have not handed out yet, PUBLISH waits at its
-  // connection until a half is left.
-  static constexpr uint64_t kMaxBytes = 8 << 20;
-
+  // Past so many bytes of fanouts that their threads have not handed out yet, PUBLISH waits at its
+  // connection until a half is left. Tests change it, while nothing is published.
+  std::atomic<uint64_t> max_bytes{8 << 20};
   std::atomic<uint64_t> fanout_bytes{0};
   std::atomic<uint64_t> messages{0};  // fanouts and changes; 0 when all is settled
   std::atomic<bool> is_overloaded{false};

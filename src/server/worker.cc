@@ -817,7 +817,8 @@ void Worker::Recycle(ShardBatch* batch) {
 // --- Pause ---
 
 bool Worker::IsPaused(const Command& command) const {
-  return !pause_writes_only_ || (command.flags & kWrite) != 0;
+  // As in Redis, whose replicas get what is published, too.
+  return !pause_writes_only_ || (command.flags & kWrite) != 0 || command.channel_at != 0;
 }
 
 void Worker::Pause(int64_t until_ms, bool writes_only) {
