@@ -46,9 +46,11 @@ enum CommandFlag : uint32_t {
   kAllowBusy = 1 << 14,
   kMovableKeys = 1 << 15,
   // Ours:
-  kBarrier = 1 << 16,    // waits for the replies of the connection's earlier commands
-  kRunNow = 1 << 17,     // changes how the next command is taken
-  kNotQueued = 1 << 18,  // executed between MULTI and EXEC
+  kBarrier = 1 << 16,     // waits for the replies of the connection's earlier commands
+  kRunNow = 1 << 17,      // changes how the next command is taken
+  kNotQueued = 1 << 18,   // executed between MULTI and EXEC
+  kPushes = 1 << 19,      // its reply is messages, which CLIENT REPLY OFF does not drop
+  kSubscribed = 1 << 20,  // allowed to a RESP2 client that is subscribed
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,
@@ -128,6 +130,9 @@ struct Command {
   uint32_t flags = 0;
   uint32_t categories = 0;
   KeySpec keys = {};
+  // Not 0: `run` is for the shard that this argument hashes to, although it is no key (PUBLISH).
+  // Nothing is locked for it.
+  int channel_at = 0;
   Spread spread = Spread::kNone;
   // MOVE: the database in which it uses its keys' names as well, or -1. Null: there is none.
   int (*other_db)(Args args) = nullptr;
@@ -141,6 +146,10 @@ struct Command {
 
   bool AcceptsArgs(size_t count) const {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
+  }
+  // The argument whose hash decides on the shard. REQUIRES: `run`.
+  size_t routed_by() const {
+    return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
   }
   LockMode lock_mode() const {
     return (flags & kWrite) != 0 ? LockMode::kExclusive : LockMode::kShared;

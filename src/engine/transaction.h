@@ -35,8 +35,7 @@ namespace dfly {
 // Suspends: what says so.
 class Transaction {
  public:
-  Transaction(ShardSet* shards, Transaction* outer)
-      : shards_(*shards), outer_(outer) {}
+  Transaction(ShardSet* shards, Transaction* outer) : shards_(*shards), outer_(outer) {}
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
   explicit Transaction(CoordinatorContext& cx) : Transaction(&cx.shards(), cx.outer()) {}
@@ -145,7 +144,7 @@ class Transaction {
   bool runs_at_once_ = false;  // the first hop follows the announcement
   bool concludes_ = false;     // with the hop under way
   uint32_t attempts_ = 0;
-  uint64_t number_ = 0;  // of this attempt
+  uint64_t number_ = 0;                  // of this attempt
   std::atomic<uint32_t> left_{0};        // parts that have not answered
   std::atomic<bool> is_refused_{false};  // somewhere, in this attempt
 };

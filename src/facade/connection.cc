@@ -159,6 +159,14 @@ void Connection::OnRepliesReady() {
   }
 }
 
+void Connection::PushMessage(std::string_view bytes) {
+  if (closing_ || close_when_sent_) return;
+  buffers_->Lend(&output_);
+  replies_.BeginLocal()->Append(bytes);
+  replies_.EndLocal();
+  FlushSoon();
+}
+
 void Connection::DeferredDone(size_t count) {
   DCHECK_GE(deferred_, count);
   deferred_ -= count;
@@ -210,7 +218,7 @@ void Connection::Flush() {
     // A call for each send is cheaper for the only busy connection, and as cheap for large replies;
     // many small ones are cheaper together. (docs/benchmarks.md)
     constexpr size_t kLarge = 32 * 1024;
-    const bool alone = socket_->proactor()->queued_hooks() == 0;
+    const bool alone = socket_->proactor()->queued_hooks() <= 1;
     const auto mode =
         alone || sending_.size() > kLarge ? Socket::SendMode::kNow : Socket::SendMode::kBatch;
     const size_t bytes = sending_.size();

@@ -125,6 +125,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void OnRepliesReady();
   void FlushSoon();
 
+  // Sends `bytes`, a whole message that is no reply, behind the replies of all commands that were
+  // run so far. Not from inside a command.
+  void PushMessage(std::string_view bytes);
+
   // The sink has noted `count` commands that it will run soon, in this iteration; and has run them.
   // Replies that they wrote are sent, and a connection that only waited for them to close does so.
   void AddDeferred(size_t count) { deferred_ += count; }

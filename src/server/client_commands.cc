@@ -95,12 +95,17 @@ void Reply(Session& session, Args args, ReplySink& reply) {
 
 // --- All clients ---
 
-enum class ClientType { kNormal, kOther };
+enum class ClientType { kNormal, kPubsub, kOther };
 
-// "normal" is what all clients here are; Redis' other types exist, but nobody has them.
+ClientType TypeOf(const Session& session) {
+  return session.is_subscribed() ? ClientType::kPubsub : ClientType::kNormal;
+}
+
+// Redis' other types exist, but nobody has them.
 std::optional<ClientType> ParseType(std::string_view text) {
   if (IsWord(text, "normal")) return ClientType::kNormal;
-  for (std::string_view other : {"master", "replica", "slave", "pubsub"}) {
+  if (IsWord(text, "pubsub")) return ClientType::kPubsub;
+  for (std::string_view other : {"master", "replica", "slave"}) {
     if (IsWord(text, other)) return ClientType::kOther;
   }
   return std::nullopt;
@@ -129,8 +134,6 @@ void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } else if (args.size() != 2) {
     return reply.Error(kErrSyntax);
   }
-  if (!any_type && type != ClientType::kNormal) return reply.Verbatim("txt", "");
-
   Server& server = cx.session().server;
   std::vector<std::vector<std::pair<uint64_t, std::string>>> found(server.pool().size());
   const uint64_t now_ns = helio::MonotonicNanos();
@@ -138,6 +141,7 @@ void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
     worker.ForEachSession([&](Session& session) {
       const uint64_t id = session.connection.id();
       if (session.connection.closing()) return;
+      if (!any_type && TypeOf(session) != type) return;
       if (!ids.empty() && !std::binary_search(ids.begin(), ids.end(), id)) return;
       found[worker.index()].emplace_back(id, FormatClient(InfoOfClient(session, now_ns)));
     });
@@ -163,7 +167,7 @@ struct KillFilter {
     if (id && connection.id() != *id) return false;
     if (!address.empty() && session.peer_address != address) return false;
     if (!local_address.empty() && session.local_address != local_address) return false;
-    if (type && *type != ClientType::kNormal) return false;
+    if (type && *type != TypeOf(session)) return false;
     const uint64_t age_s = (now_ns - std::min(now_ns, connection.created_ns())) / 1'000'000'000;
     return age_s >= age_min_s;
   }

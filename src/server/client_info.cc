@@ -28,6 +28,9 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
   const auto seconds_since = [now_ns](uint64_t then_ns) {
     return then_ns < now_ns ? (now_ns - then_ns) / 1'000'000'000 : 0;
   };
+  const auto subscribed_to = [&session](ChannelKind kind) -> uint64_t {
+    return session.subscriptions == nullptr ? 0 : session.subscriptions->size(kind);
+  };
   return {
       .id = connection.id(),
       .address = session.peer_address,
@@ -40,6 +43,10 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .no_evict = session.no_evict,
       .no_touch = session.no_touch,
       .closes_soon = session.close_after_reply || connection.closing(),
+      .is_subscribed = session.is_subscribed(),
+      .channels = subscribed_to(ChannelKind::kChannel),
+      .patterns = subscribed_to(ChannelKind::kPattern),
+      .shard_channels = subscribed_to(ChannelKind::kShard),
       .db_index = session.db_index,
       .input_bytes = connection.input_bytes(),
       .input_free_bytes = connection.input_free_bytes(),
@@ -57,20 +64,22 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
 
 std::string FormatClient(const ClientInfo& info) {
   std::string flags;
+  if (info.is_subscribed) flags += 'P';
   if (info.closes_soon) flags += 'c';
   if (info.is_unix) flags += 'U';
   if (info.no_evict) flags += 'e';
   if (info.no_touch) flags += 'T';
   if (flags.empty()) flags += 'N';
   return fmt::format(
-      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub=0 psub=0 ssub=0 "
+      "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} "
       "multi=-1 qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp={} obl=0 oll={} omem={} "
       "tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
       info.id, info.address, info.local_address, info.fd, info.name, info.age_s, info.idle_s, flags,
-      info.db_index, info.input_bytes, info.input_free_bytes, info.reply_buffer_bytes,
-      info.reply_buffer_bytes, info.reply_slots, info.unsent_bytes, info.memory_bytes,
-      info.unsent_bytes > 0 ? "rw" : "r", info.command.empty() ? "NULL" : info.command, info.user,
-      info.resp3 ? 3 : 2, info.lib_name, info.lib_version);
+      info.db_index, info.channels, info.patterns, info.shard_channels, info.input_bytes,
+      info.input_free_bytes, info.reply_buffer_bytes, info.reply_buffer_bytes, info.reply_slots,
+      info.unsent_bytes, info.memory_bytes, info.unsent_bytes > 0 ? "rw" : "r",
+      info.command.empty() ? "NULL" : info.command, info.user, info.resp3 ? 3 : 2, info.lib_name,
+      info.lib_version);
 }
 
 }  // namespace dfly

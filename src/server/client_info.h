@@ -28,6 +28,10 @@ struct ClientInfo {
   bool no_evict = false;
   bool no_touch = false;
   bool closes_soon = false;
+  bool is_subscribed = false;
+  uint64_t channels = 0;
+  uint64_t patterns = 0;
+  uint64_t shard_channels = 0;
   int db_index = 0;
   uint64_t input_bytes = 0;
   uint64_t input_free_bytes = 0;
@@ -45,7 +49,7 @@ struct ClientInfo {
 // Thread: the session's.
 ClientInfo InfoOfClient(const Session& session, uint64_t now_ns);
 // One line with the fields of Redis 7.2 in its order, with its line end. What this server does not
-// have is told as Redis tells it when it is not in use: sub=0, multi=-1.
+// have is told as Redis tells it when it is not in use: multi=-1.
 std::string FormatClient(const ClientInfo& info);
 
 }  // namespace dfly

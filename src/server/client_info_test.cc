@@ -38,6 +38,16 @@ TEST(ClientInfoTest, ShowsWhatTheClientHasSet) {
   }
 }
 
+TEST(ClientInfoTest, ASubscriberIsToldByFlagsAndNumbers) {
+  ClientInfo info;
+  info.is_subscribed = info.closes_soon = true;
+  info.channels = 2;
+  info.patterns = 3;
+  info.shard_channels = 4;
+  const std::string line = FormatClient(info);
+  EXPECT_NE(line.find(" flags=Pc db=0 sub=2 psub=3 ssub=4 multi="), std::string::npos) << line;
+}
+
 TEST(ClientInfoTest, TextWithBlanksOrControlCharactersCannotBeShown) {
   EXPECT_TRUE(IsValidClientText(""));
   EXPECT_TRUE(IsValidClientText("a-b_c!~"));

@@ -188,7 +188,7 @@ bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
   std::string_view error;
   if (command == nullptr) {
     error = "ERR Invalid command specified";
-  } else if (!command->keys.has_keys()) {
+  } else if (!command->keys.has_keys() || command->keys.flags == "not_key") {
     error = "ERR The command has no key arguments";
   } else if (!command->AcceptsArgs(inner.size())) {
     error = "ERR Invalid number of arguments specified for command";

@@ -221,6 +221,14 @@ void AddSettings(Server* server, Config* config) {
                  server->settings().tcp_keepalive_s = ParsedNumber<uint32_t>(value);
                  return std::string();
                }});
+  config->Add({.name = "publish_buffer_limit",
+               .kind = Kind::kMemory,
+               .value = fmt::format("{}", options.publish_buffer_limit),
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 server->settings().publish_buffer_limit = ParsedNumber<uint64_t>(value);
+                 return std::string();
+               }});
   config->Add({.name = "requirepass",
                .kind = Kind::kText,
                .value = options.password,

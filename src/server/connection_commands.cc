@@ -18,8 +18,14 @@ namespace dfly {
 
 namespace {
 
-void Ping(Session&, Args args, ReplySink& reply) {
+void Ping(Session& session, Args args, ReplySink& reply) {
   if (args.size() > 2) return reply.Error(WrongArityError("ping"));
+  if (session.is_subscribed() && !session.resp3) {
+    // A subscriber's library takes all that comes for messages.
+    reply.Array(2);
+    reply.Bulk("pong");
+    return reply.Bulk(args.size() == 2 ? args[1] : "");
+  }
   if (args.size() == 2) return reply.Bulk(args[1]);
   reply.Status("PONG");
 }
@@ -154,7 +160,7 @@ void RegisterConnectionCommands(CommandTable* table) {
   table->Add({.name = "ping",
               .session = Ping,
               .arity = -1,
-              .flags = kFast,
+              .flags = kFast | kSubscribed,
               .categories = kAclConnection,
               .docs = {"Tells that the server is there.", "1.0.0", "connection", "O(1)"},
               .tips = "request_policy:all_shards response_policy:all_succeeded"});
@@ -173,13 +179,13 @@ void RegisterConnectionCommands(CommandTable* table) {
   table->Add({.name = "quit",
               .session = Quit,
               .arity = -1,
-              .flags = kWayOut,
+              .flags = kWayOut | kSubscribed,
               .categories = kAclConnection,
               .docs = {"Closes the connection.", "1.0.0", "connection", "O(1)"}});
   table->Add({.name = "reset",
               .session = Reset,
               .arity = 1,
-              .flags = kWayOut,
+              .flags = kWayOut | kSubscribed,
               .categories = kAclConnection,
               .docs = {"Makes the connection as new.", "6.2.0", "connection", "O(1)"}});
   table->Add({.name = "hello",

@@ -91,6 +91,11 @@ DEFINE_string(pipeline_input_bytes_max, "1mb",
               "Bytes of requests that one connection sent ahead while they cannot be executed; "
               "past that it is not read from.");
 
+DEFINE_string(publish_buffer_limit, "32mb",
+              "Bytes of messages that a subscriber has not taken; who lets more pile up is "
+              "disconnected, as with Redis' client-output-buffer-limit pubsub. 0: no limit, then "
+              "one client that does not read can use all memory.");
+
 DEFINE_string(pidfile, "", "File to write the process id to; removed at the end. Empty: none.");
 
 namespace dfly {
@@ -114,7 +119,7 @@ const std::vector<Topic>& Topics() {
         "locktag_skip_n_end_delimiters"}},
       {"Limits",
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "pipeline_commands_max",
-        "pipeline_reply_bytes_max", "pipeline_input_bytes_max"}},
+        "pipeline_reply_bytes_max", "pipeline_input_bytes_max", "publish_buffer_limit"}},
       {"Process", {"pidfile", "version"}},
       {"Logging (glog); without --log_dir to stderr",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
@@ -234,6 +239,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->db_count = static_cast<int>(FLAGS_dbnum);
   options->maxmemory = bytes("maxmemory", FLAGS_maxmemory);
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
+  options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 
   TagRules& tags = options->tag_rules;

@@ -39,13 +39,18 @@ struct Part {
   uint64_t output_buffer_max = 0;
   ShardStats shards;
   std::vector<InfoFacts::DatabaseFacts> databases;
+  PubSubStats pubsub;
+  uint64_t channels = 0;
+  uint64_t patterns = 0;
+  uint64_t shard_channels = 0;
 };
 
 void Gather(Worker& worker, Part* part) {
   part->stats = worker.stats();
   part->loop = worker.proactor().stats();
   part->per_second = worker.commands_per_second();
-  part->client_memory = worker.buffers().bytes();
+  part->client_memory = worker.buffers().bytes() + worker.pubsub().memory_used();
+  part->pubsub = worker.pubsub().stats();
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     part->stats.received_bytes += connection.received_bytes();
@@ -62,6 +67,10 @@ void Gather(Worker& worker, Part* part) {
     part->shards.expired_keys += stats.expired_keys;
     part->shards.evicted_keys += stats.evicted_keys;
     part->shards.changes += stats.changes;
+    const ChannelDirectory& directory = worker.pubsub().directory(shard.id());
+    part->channels += directory.names(ChannelKind::kChannel).size();
+    part->shard_channels += directory.names(ChannelKind::kShard).size();
+    part->patterns = directory.names(ChannelKind::kPattern).size();  // each shard knows all
     part->databases.resize(static_cast<size_t>(shard.db_count()));
     for (int i = 0; i < shard.db_count(); ++i) {
       const Database* database = shard.FindDb(i);
@@ -160,6 +169,13 @@ InfoFacts GatherInfo(Server& server) {
     facts.loop_iterations += part.loop.iterations;
     facts.loop_wakeups += part.loop.sleeps;
     facts.messages += part.loop.messages;
+    facts.pubsub_clients += part.pubsub.clients;
+    facts.pubsub_channels += part.channels;
+    facts.pubsub_patterns = std::max(facts.pubsub_patterns, part.patterns);
+    facts.pubsub_shard_channels += part.shard_channels;
+    facts.pubsub_delivered += part.pubsub.delivered;
+    facts.pubsub_publishers_held += part.pubsub.publishers_held;
+    facts.slow_subscribers += part.pubsub.slow_disconnected;
     facts.hits += part.shards.hits;
     facts.misses += part.shards.misses;
     facts.expired_keys += part.shards.expired_keys;
@@ -243,6 +259,7 @@ void ClientsSection(const InfoFacts& facts, Lines& out) {
   out.Add("client_recent_max_output_buffer", facts.output_buffer_max);
   out.Add("blocked_clients", 0);
   out.Add("tracking_clients", 0);
+  out.Add("pubsub_clients", facts.pubsub_clients);
   out.Add("clients_in_timeout_table", 0);
 }
 
@@ -311,13 +328,15 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("evicted_clients", 0);
   out.Add("keyspace_hits", facts.hits);
   out.Add("keyspace_misses", facts.misses);
-  out.Add("pubsub_channels", 0);
-  out.Add("pubsub_patterns", 0);
+  out.Add("pubsub_channels", facts.pubsub_channels);
+  out.Add("pubsub_patterns", facts.pubsub_patterns);
+  out.Add("pubsubshard_channels", facts.pubsub_shard_channels);
   out.Add("latest_fork_usec", 0);
   out.Add("total_forks", 0);
   out.Add("tracking_total_keys", 0);
   out.Add("total_error_replies", facts.error_replies);
   out.Add("protocol_errors", facts.protocol_errors);
+  out.Add("client_output_buffer_limit_disconnections", facts.slow_subscribers);
 }
 
 void ReplicationSection(const InfoFacts& facts, Lines& out) {
@@ -378,6 +397,8 @@ void DispatchSection(const InfoFacts& facts, Lines& out) {
   out.Add("loop_iterations", facts.loop_iterations);
   out.Add("loop_wakeups", facts.loop_wakeups);
   out.Add("messages", facts.messages);
+  out.Add("pubsub_delivered", facts.pubsub_delivered);
+  out.Add("pubsub_publishers_held", facts.pubsub_publishers_held);
 }
 
 struct Section {

@@ -31,6 +31,7 @@ struct InfoFacts {
   uint64_t maxclients = 0;
   uint64_t input_buffer_max = 0;
   uint64_t output_buffer_max = 0;
+  uint64_t pubsub_clients = 0;
   // Memory
   uint64_t used_memory = 0;
   uint64_t used_memory_peak = 0;
@@ -57,6 +58,12 @@ struct InfoFacts {
   uint64_t misses = 0;
   uint64_t error_replies = 0;
   uint64_t protocol_errors = 0;
+  uint64_t pubsub_channels = 0;
+  uint64_t pubsub_patterns = 0;
+  uint64_t pubsub_shard_channels = 0;
+  uint64_t pubsub_delivered = 0;
+  uint64_t pubsub_publishers_held = 0;
+  uint64_t slow_subscribers = 0;
   // CPU
   double cpu_sys_s = 0;
   double cpu_user_s = 0;

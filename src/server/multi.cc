@@ -8,12 +8,12 @@
 namespace dfly {
 
 KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards) {
-  const auto first = static_cast<size_t>(command.keys.first);
+  const size_t first = command.routed_by();
   KeyPlace place;
   place.hash = HashKey(args[first]);
   place.shard = shards.ShardOfKey(args[first], place.hash);
   place.is_one_shard = true;
-  if (shards.size() == 1) return place;
+  if (shards.size() == 1 || command.channel_at != 0) return place;
   const size_t end = command.KeysEnd(args);
   const auto step = static_cast<size_t>(command.keys.step);
   for (size_t i = first + step; i < end && place.is_one_shard; i += step) {
@@ -55,6 +55,7 @@ void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
     arg_ends_.push_back(arg_bytes_.size());
   }
   command_flags_ |= command.flags;
+  publishes_ |= command.channel_at != 0;
   items_.push_back(item);
 }
 

@@ -18,7 +18,7 @@ struct KeyPlace {
   uint64_t hash = 0;
   bool is_one_shard = false;
 };
-// REQUIRES: the command has keys, and accepts the number of its arguments.
+// REQUIRES: the command has keys or a channel, and accepts the number of its arguments.
 KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards);
 
 // Owner: the session, on its thread; while it is carried out, whoever does that.
@@ -47,6 +47,8 @@ class Multi {
   const std::vector<Item>& items() const { return items_; }
   size_t bytes() const { return arg_bytes_.size(); }
   uint32_t command_flags() const { return command_flags_; }  // of any of them
+  // What CLIENT PAUSE WRITE holds back.
+  bool may_write() const { return (command_flags_ & kWrite) != 0 || publishes_; }
   // The arguments of one item, as views that live until the next Add.
   void ViewArgs(const Item& item, std::vector<std::string_view>* out) const;
   // What it wants on all shards together: tag(shard, TagLock).
@@ -70,6 +72,7 @@ class Multi {
   int db_index_;  // a SELECT in the queue changes it for those behind it
   ShardId shard_ = 0;
   bool has_keys_ = false;
+  bool publishes_ = false;
   bool is_one_shard_ = true;
   bool wants_all_keys_ = false;
 };
@@ -79,6 +82,12 @@ void Multi::ForEachTag(const ShardSet& shards, Function tag) const {
   std::vector<std::string_view> args;
   for (const Item& item : items_) {
     const Command& command = *item.command;
+    if (command.channel_at != 0) {
+      // Nothing needs a lock, but the shard has to take part.
+      ViewArgs(item, &args);
+      const std::string_view channel = args[command.routed_by()];
+      tag(item.shard, TagLock{shards.LockOfKey(channel, item.hash, item.db_index)});
+    }
     if (!command.keys.has_keys()) continue;
     ViewArgs(item, &args);
     const size_t end = command.KeysEnd(args);

@@ -42,9 +42,11 @@ Server::Server(ServerOptions options)
   RegisterCommandCommands(&commands_);
   RegisterAdminCommands(&commands_);
   RegisterMultiCommands(&commands_);
+  RegisterPubSubCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;
   settings_.maxclients = options_.maxclients;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
+  settings_.publish_buffer_limit = options_.publish_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);
   AddSettings(this, &config_);
 }
@@ -145,6 +147,14 @@ void Server::OnAccept(int fd) {
   worker->proactor().Dispatch([worker, fd, id = NextClientId()] { worker->AddConnection(fd, id); });
 }
 
+void Server::ReleasePublishers() {
+  for (uint32_t i = 0; i < pool_.size(); ++i) {
+    pool_.at(i)->Dispatch([] {
+      if (local_worker_ != nullptr) local_worker_->ReleasePublishers();
+    });
+  }
+}
+
 void Server::OnConnectionClosed(uint32_t worker) {
   connections_.fetch_sub(1, std::memory_order_relaxed);
   pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
@@ -171,7 +181,7 @@ void Server::Stop() {
     std::atomic<uint64_t> in_flight{0};
     AwaitOnWorkers(
         [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
-    left += in_flight;
+    left += in_flight + pubsub_load_.messages.load(std::memory_order_relaxed);
     if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
     was_told = true;
     std::atomic<uint64_t> batches{0}, waiting{0};
@@ -183,8 +193,8 @@ void Server::Stop() {
             << "transactions on shard " << shard.id() << ": " << shard.transactions().Describe();
       });
     });
-    LOG(WARNING) << "stopping: still waiting for the end of " << connections() << " connections, " << batches
-                 << " batches and " << in_flight - batches << " commands; " << waiting
+    LOG(WARNING) << "stopping: still waiting for the end of " << connections() << " connections, "
+                 << batches << " batches and " << in_flight - batches << " commands; " << waiting
                  << " entries in transaction queues";
   }
   shards_->set_after_work(nullptr);

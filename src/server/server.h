@@ -15,6 +15,7 @@
 #include "helio/net/listener.h"
 #include "helio/proactor/proactor_pool.h"
 #include "server/config.h"
+#include "server/pubsub.h"
 #include "server/settings.h"
 #include "server/worker.h"
 
@@ -35,9 +36,10 @@ struct ServerOptions {
   uint64_t idle_timeout_s = 0;
   uint32_t tcp_keepalive_s = 300;
   uint32_t maxclients = 10'000;
-  uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
-  uint64_t maxmemory = 0;                  // bytes of data; 0: no limit
-  int32_t list_max_listpack_size = -2;     // BlockLimit::FromSetting
+  uint64_t clients_possible = UINT32_MAX;    // as the limit of open files allows
+  uint64_t maxmemory = 0;                    // bytes of data; 0: no limit
+  uint64_t publish_buffer_limit = 32 << 20;  // bytes that may wait for a subscriber; 0: no limit
+  int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
   TagRules tag_rules;
   uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
   std::string pid_file;              // for CONFIG GET; main writes it
@@ -90,6 +92,10 @@ class Server {
     pool_.AwaitOnAll([&](helio::Proactor* proactor) { function(*workers_[proactor->index()]); });
   }
 
+  PubSubLoad& pubsub_load() { return pubsub_load_; }
+  // Lets PUBLISH go on everywhere. Thread: any proactor's.
+  void ReleasePublishers();
+
   const ConnectionLimits& connection_limits() const { return options_.limits; }
   uint32_t tcp_keepalive_s() const {
     return settings_.tcp_keepalive_s.load(std::memory_order_relaxed);
@@ -119,6 +125,7 @@ class Server {
   const ServerOptions options_;
   const int64_t start_time_ms_;
   Settings settings_;
+  PubSubLoad pubsub_load_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   uint64_t base_memory_bytes_ = 0;
@@ -144,5 +151,6 @@ void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
+void RegisterPubSubCommands(CommandTable* table);
 
 }  // namespace dfly

@@ -10,6 +10,7 @@
 #include "commands/command_table.h"
 #include "facade/connection.h"
 #include "server/multi.h"
+#include "server/subscriptions.h"
 
 namespace dfly {
 
@@ -48,7 +49,7 @@ class Session {
   bool close_after_reply = false;  // a handler asks for it: QUIT
   bool coordinating = false;       // a fiber runs a command of this client, and may use all this
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
-  // Batches for shards of its own thread that are not back yet. What follows must not overtake them.
+  // Batches for shards of its own thread that are not back yet: none may overtake them.
   size_t local_batches = 0;
   std::unique_ptr<Multi> multi;  // between MULTI and EXEC
   Watches watches;
@@ -57,6 +58,11 @@ class Session {
   std::vector<ShardBatch*> cut_batches;
   uint64_t commands = 0;
   const Command* last_command = nullptr;
+  // Null: it is subscribed to nothing. PubSub's, as is the change up to which the client was told.
+  std::unique_ptr<Subscriptions> subscriptions;
+  uint64_t subscriptions_told = 0;
+
+  bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
 };
 
 }  // namespace dfly

@@ -41,7 +41,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       expire_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
       pause_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }) {
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
+      pubsub_(server, this) {
   expire_timer_.worker = pause_timer_.worker = stage_hook_.worker = this;
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
     shuffle_ = std::make_unique<MessageShuffle>(seed);
@@ -88,6 +89,7 @@ void Worker::AddConnection(int fd, uint64_t id) {
 void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
   for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
+  pubsub_.OnClosed(*session);
   stats_.received_bytes += connection->received_bytes();
   stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
@@ -122,7 +124,8 @@ void Worker::SetIdleTimeout(uint64_t seconds) {
     const uint64_t now_ns = helio::MonotonicNanos();
     ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
-      const bool waits = connection.busy() || !connection.replies().empty();
+      const bool waits =
+          connection.busy() || !connection.replies().empty() || session.is_subscribed();
       if (!waits && now_ns > connection.last_active_ns() + seconds * 1000 * kNanosPerMilli)
         connection.CloseNow();
     });
@@ -169,14 +172,20 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     Note(connection, Action::kNoAuth, &command, args, 0, 0);
     return Outcome::kTaken;
   }
-  if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
-    return Queue(connection, session, command, args);
+  if (session.subscriptions != nullptr) [[unlikely]] {
+    const auto outcome = DispatchSubscribed(connection, session, command, args);
+    if (outcome) return *outcome;
+  }
   if (paused_until_ms_ != 0 && IsPaused(command, session)) [[unlikely]] {
     // Everything before it is executed; it stays in the input until the pause is over.
     RunNoted();
     connection->set_held(true);
     return Outcome::kBarrier;
   }
+
+  if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
+    return Queue(connection, session, command, args);
+  if (command.channel_at != 0) return DispatchPublish(connection, command, args);
 
   if (command.run != nullptr) {
     const KeyPlace place = PlaceOf(command, args, shards_);
@@ -213,6 +222,48 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
 
 void Worker::AbortMulti(Session& session) {
   if (session.multi != nullptr) session.multi->is_aborted = true;
+}
+
+std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* connection,
+                                                               Session& session,
+                                                               const Command& command, Args args) {
+  if (session.is_subscribed() && !session.resp3 && (command.flags & kSubscribed) == 0) {
+    Note(connection, Action::kSubscribed, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (command.name != "reset") return {};
+  // The shards have to know that it has left before it is answered.
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  const auto leave_and_reset = [](CoordinatorContext& cx, Args its_args, ReplySink& reply) {
+    Worker& worker = cx.session().worker;
+    worker.pubsub_.UnsubscribeFromAll(cx.session());
+    worker.pubsub_.AwaitChanges(cx.session());  // what still comes is in the protocol of before
+    worker.commands_.Find("reset")->session(cx.session(), its_args, reply);
+  };
+  Coordinate(connection, session, command, leave_and_reset, args);
+  return Outcome::kBusy;
+}
+
+CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Command& command,
+                                             Args args) {
+  if (pubsub_.is_overloaded()) [[unlikely]] {
+    // As for a pause: it stays in the input until ReleasePublishers.
+    RunNoted();
+    pubsub_.CountHeld();
+    connection->set_held(true);
+    return Outcome::kBarrier;
+  }
+  const std::string_view channel = args[command.routed_by()];
+  const uint64_t hash = HashKey(channel);
+  const ShardId shard = shards_.ShardOfKey(channel, hash);
+  const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
+  Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
+  return Outcome::kTaken;
+}
+
+void Worker::ReleasePublishers() {
+  if (paused_until_ms_ != 0) return;  // EndPause will do it
+  ForEachSession([](Session& session) { session.connection.set_held(false); });
 }
 
 bool Worker::BarrierIsOpen(Connection* connection) {
@@ -268,6 +319,7 @@ void Worker::RunStage() {
     RunNoted();
     SendBatches();
   }
+  pubsub_.Flush();
 }
 
 void Worker::RunNoted() {
@@ -387,6 +439,11 @@ void Worker::RunOne(const Noted& noted) {
         CountReject(*noted.command);
         CountError("NOAUTH");
         break;
+      case Action::kSubscribed:
+        writer_.Error(SubscribedContextError(noted.command->full_name));
+        CountReject(*noted.command);
+        CountError("ERR");
+        break;
       case Action::kRemote:
         break;
     }
@@ -415,7 +472,7 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
 void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
   helio::NoSuspend no_suspend;
-  cx.SetKeyHash(args[static_cast<size_t>(command.keys.first)], hash);
+  cx.SetKeyHash(args[command.routed_by()], hash);
   RunCounted(command, writer, [&] { command.run(cx, args, writer); });
 }
 
@@ -442,6 +499,7 @@ void Worker::ResetStats() {
   stats_ = WorkerStats();
   stats_.commands.resize(commands_.id_count());
   command_rate_.Reset();
+  pubsub_.ResetStats();
   // Living connections keep their own counters, which are added when INFO is asked for. What they
   // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
   ForEachSession([this](Session& session) {
@@ -489,15 +547,19 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
         }
       });
     }
+    // Who publishes after this reply finds the subscriptions changed.
+    pubsub_.AwaitChanges(session);
     if (!connection->closing()) {
       const bool drop_reply =
-          session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis;
+          (command.flags & kPushes) == 0 &&
+          (session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis);
       if (session.reply_mode == ReplyMode::kSkipThis) session.reply_mode = ReplyMode::kOn;
       helio::IoBuf* target = connection->replies().BeginLocal();
       if (!drop_reply) target->Append(out.view());
       connection->replies().EndLocal();
       if (session.close_after_reply) connection->CloseWhenSent();
     }
+    pubsub_.OnReplied(session);
     session.coordinating = false;
     --coordinators_;
     // Whichever comes last, the end of the command or of the connection, deletes the session.
@@ -506,295 +568,12 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   }).Detach();
 }
 
-// --- Batches ---
-
-bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
-                        int db_index, std::vector<TagLock>* tags) const {
-  const TxQueue& queue = shard.transactions();
-  if (queue.empty()) [[likely]] {
-    return false;
-  }
-  tags->clear();
-  const size_t end = command.KeysEnd(args);
-  const auto first = static_cast<size_t>(command.keys.first);
-  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
-  bool is_excluded = false;
-  for (size_t i = first; i < end; i += static_cast<size_t>(command.keys.step)) {
-    const uint64_t key_hash = i == first ? hash : HashKey(args[i]);
-    tags->push_back({shards_.LockOfKey(args[i], key_hash, db_index), command.lock_mode()});
-    is_excluded |= queue.Conflicts(tags->back());
-    if (other_db < 0) [[likely]]
-      continue;
-    tags->push_back({shards_.LockOfKey(args[i], key_hash, other_db), command.lock_mode()});
-    is_excluded |= queue.Conflicts(tags->back());
-  }
-  return is_excluded;
-}
-
-bool Worker::MustQueue(const Noted& noted, const Session& session) {
-  if (noted.action != Action::kLocal && noted.action != Action::kExec) return false;
-  if (noted.action == Action::kExec && (local_shards_[noted.shard] == nullptr || all_remote_)) {
-    return true;
-  }
-  const Shard& shard = *local_shards_[noted.shard];
-  // A batch stops when its replies are long; what was noted together with this one does not.
-  const bool is_long =
-      noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
-  if (local_batches_ == 0 && shard.transactions().empty() && !is_long) [[likely]] {
-    return false;
-  }
-  if (is_long || session.local_batches > 0) return true;
-  if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
-  return IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
-}
-
-ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId shard) {
-  // They are of one connection each.
-  if (!open_shards_.empty() && connection != batches_of_) SendBatches();
-  ShardBatch*& batch = open_batches_[shard];
-  if (batch != nullptr) return batch;
-  if (batch_pool_.empty()) {
-    batch = new ShardBatch;
-  } else {
-    batch = batch_pool_.back();
-    batch_pool_.pop_back();
-  }
-  batch->Start(this, connection, shard, session);
-  if (local_shards_[shard] != nullptr) {
-    ++local_batches_;
-    ++session.local_batches;
-  }
-  batches_of_ = connection;
-  open_shards_.push_back(shard);
-  return batch;
-}
-
-void Worker::SendBatches() {
-  for (ShardId shard : open_shards_) {
-    ShardBatch* batch = std::exchange(open_batches_[shard], nullptr);
-    ++stats_.batches;
-    batch->connection->OnRemoteSent(batch->arg_bytes());
-    ++batches_in_flight_;
-    Post(batch);
-  }
-  open_shards_.clear();
-}
-
-void Worker::Post(ShardBatch* batch) {
-  batch->Message::run = [](helio::Message* message) {
-    auto* arrived = static_cast<ShardBatch*>(message);
-    Server::LocalWorker()->OnBatch(arrived);
-  };
-  if (shuffle_ != nullptr) [[unlikely]] {
-    shuffle_->Add(batch, StreamOf(*batch, true));
-    return;
-  }
-  shards_.owner(batch->shard)->PostLazily(batch);
-}
-
-uint64_t Worker::StreamOf(const ShardBatch& batch, bool to_shard) {
-  return (batch.connection_id * 1024 + batch.shard) * 2 + (to_shard ? 2 : 1);
-}
-
-void Worker::Continue(ShardBatch* batch) {
-  DCHECK(!batch->is_done());
-  batch->discard_replies = batch->abandoned;
-  batch->BeginPart();
-  Post(batch);
-}
-
-void Worker::OnRoom(Connection* connection) {
-  // Only the first in order may go on: the replies of others would pile up behind it.
-  std::vector<ShardBatch*>& cut = SessionOf(connection).cut_batches;
-  const auto it = std::find_if(cut.begin(), cut.end(), [&](const ShardBatch* batch) {
-    return connection->replies().waits_for(batch);
-  });
-  if (it == cut.end()) return;
-  ShardBatch* const batch = *it;
-  cut.erase(it);
-  connection->set_wants_room(!cut.empty());
-  Continue(batch);
-}
-
-void Worker::OnBatch(ShardBatch* batch) {
-  arrived_.push_back(batch);
-  if (arrived_.size() == kArrivedMax || shuffle_ != nullptr) RunArrived();
-}
-
-void Worker::RunArrived() {
-  helio::NoSuspend no_suspend;
-  auto for_each = [&](auto&& prefetch) {
-    for (const ShardBatch* batch : arrived_) {
-      const Database* database = shards_.local(batch->shard).FindDb(batch->db_index);
-      if (database == nullptr) continue;
-      for (const ShardBatch::Entry& entry : batch->rest()) prefetch(*database, entry.hash);
-    }
-  };
-  for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
-  for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
-  for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
-  now_ms_ = helio::UnixMillis();
-  for (ShardBatch* batch : arrived_) RunInOrder(batch);
-  arrived_.clear();
-}
-
-void Worker::RunInOrder(ShardBatch* batch) {
-  const std::pair key(batch->connection_id, batch->shard);
-  if (parked_.empty()) [[likely]] {
-    if (!RunBatch(batch)) parked_.try_emplace(key);
-    return;
-  }
-  const auto it = parked_.find(key);
-  if (it == parked_.end()) {
-    DCHECK(!batch->continues());
-    if (!RunBatch(batch)) parked_.try_emplace(key);
-    return;
-  }
-  if (batch->continues()) {
-    Resume(batch);
-  } else {
-    it->second.push_back(batch);
-  }
-}
-
-void Worker::Resume(ShardBatch* batch) {
-  const auto it = parked_.find(std::pair(batch->connection_id, batch->shard));
-  CHECK(it != parked_.end());
-  std::deque<ShardBatch*>& waiting = it->second;
-  waiting.push_front(batch);
-  while (!waiting.empty()) {
-    ShardBatch* const next = waiting.front();
-    waiting.pop_front();
-    if (!RunBatch(next)) return;
-  }
-  parked_.erase(it);
-}
-
-bool Worker::RunBatch(ShardBatch* batch) {
-  Shard& shard = shards_.local(batch->shard);
-  const size_t reply_bytes_max = server_.connection_limits().batch_reply_bytes_max();
-  {
-    ShardContext cx(shard);
-    cx.set_no_touch(batch->no_touch);
-    for (const ShardBatch::Entry& entry : batch->rest()) {
-      if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
-        break;
-      batch->ViewArgs(entry, &batch_args_);
-      const Multi* const multi = batch->MultiOf(entry);
-      const bool is_excluded = multi != nullptr
-                                   ? IsExecExcluded(shard, *multi, &batch->wanted())
-                                   : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
-                                                batch->db_index, &batch->wanted());
-      if (is_excluded) [[unlikely]] {
-        cx.Finish();
-        WaitInQueue(batch, shard);
-        return false;
-      }
-      RunEntry(cx, batch, entry);
-    }
-  }
-  AfterShardWork(shard);
-  const bool is_done = batch->is_done();
-  SendBack(batch);
-  return is_done;
-}
-
-void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry) {
-  batch_writer_.Reset(&batch->bytes, batch->resp3);
-  const size_t size_before = batch->bytes.size();
-  cx.Begin(batch->db_index, now_ms_);
-  if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
-    RunExec(cx, *entry.command, *multi, batch_writer_);
-  } else {
-    RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
-  }
-  if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
-  batch->EndReply();
-  batch->OnRun();
-}
-
-void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
-  ++stats_.queued_commands;
-  SortAndMerge(&batch->wanted());
-  batch->tags = batch->wanted();
-  batch->TxEntry::run = [](TxEntry* entry) {
-    auto* const waiting = static_cast<ShardBatch*>(entry);
-    Worker* const worker = Server::LocalWorker();
-    Shard& its_shard = worker->shards_.local(waiting->shard);
-    const ShardBatch::Entry& next = waiting->rest().front();
-    worker->now_ms_ = helio::UnixMillis();
-    waiting->ViewArgs(next, &worker->batch_args_);
-    {
-      ShardContext cx(its_shard);
-      cx.set_no_touch(waiting->no_touch);
-      worker->RunEntry(cx, waiting, next);
-    }
-    worker->AfterShardWork(its_shard);
-    return true;
-  };
-  batch->done = [](TxEntry* entry) {
-    Server::LocalWorker()->Resume(static_cast<ShardBatch*>(entry));
-  };
-  shard.transactions().ScheduleLast(batch);
-  shard.transactions().Arm(batch);
-}
-
-void Worker::SendBack(ShardBatch* batch) {
-  batch->Message::run = [](helio::Message* message) {
-    auto* back = static_cast<ShardBatch*>(message);
-    back->home->OnBatchBack(back);
-  };
-  if (shuffle_ != nullptr) [[unlikely]] {
-    shuffle_->Add(batch, StreamOf(*batch, false));
-    return;
-  }
-  batch->home->proactor().PostLazily(batch);
-}
-
-void Worker::OnBatchBack(ShardBatch* batch) {
-  const bool is_done = batch->is_done();
-  if (is_done) --batches_in_flight_;
-  const bool is_local = local_shards_[batch->shard] != nullptr;
-  if (is_done && is_local) --local_batches_;
-  if (batch->abandoned) {
-    // What the client has sent is executed, whether it is still there or not.
-    if (is_done) {
-      Recycle(batch);
-    } else {
-      Continue(batch);
-    }
-    return;
-  }
-  Connection* connection = batch->connection;
-  if (is_done && is_local) --SessionOf(connection).local_batches;
-  connection->OnRemoteReplies(batch->bytes.size());
-  if (is_done) {
-    connection->OnRemoteDone(batch->arg_bytes());
-    connection->replies().Complete(batch);
-  } else {
-    connection->replies().CompletePart(batch);
-    SessionOf(connection).cut_batches.push_back(batch);
-    connection->set_wants_room(true);
-  }
-  connection->OnRepliesReady();
-}
-
-void Worker::Recycle(ShardBatch* batch) {
-  constexpr size_t kPooledMax = 256;
-  batch->Recycle();
-  if (batch_pool_.size() < kPooledMax) {
-    batch_pool_.push_back(batch);
-  } else {
-    delete batch;
-  }
-}
-
 // --- Pause ---
 
 bool Worker::IsPaused(const Command& command, const Session& session) const {
-  if (!pause_writes_only_ || (command.flags & kWrite) != 0) return true;
-  return &command == exec_ && session.multi != nullptr &&
-         (session.multi->command_flags() & kWrite) != 0;
+  // Publishing counts as in Redis, whose replicas get what is published, too.
+  if (!pause_writes_only_ || (command.flags & kWrite) != 0 || command.channel_at != 0) return true;
+  return &command == exec_ && session.multi != nullptr && session.multi->may_write();
 }
 
 void Worker::Pause(int64_t until_ms, bool writes_only) {

@@ -22,6 +22,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/timer_queue.h"
 #include "server/message_shuffle.h"
+#include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
@@ -122,6 +124,9 @@ class Worker final : public CommandSink {
 
   const WorkerStats& stats() const { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
+  PubSub& pubsub() { return pubsub_; }
+  // Connections whose PUBLISH had to wait go on.
+  void ReleasePublishers();
 
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
@@ -167,6 +172,7 @@ class Worker final : public CommandSink {
     kUnknownSubcommand,
     kWrongArity,
     kNoAuth,
+    kSubscribed,  // refused, as the client is subscribed
     kQueued,      // by MULTI
     kNotInMulti,  // refused by it
     kOutOfMemory,
@@ -199,6 +205,11 @@ class Worker final : public CommandSink {
   static void AbortMulti(Session& session);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
+  // What is different for a client that is subscribed; nothing: go on as for others.
+  std::optional<Outcome> DispatchSubscribed(Connection* connection, Session& session,
+                                            const Command& command, Args args);
+  // PUBLISH: as a command with a key, but that it may have to wait.
+  Outcome DispatchPublish(Connection* connection, const Command& command, Args args);
   void Note(Connection* connection, Action action, const Command* command, Args args, ShardId shard,
             uint64_t hash);
   // Lets the last noted command stay, with a copy of its arguments. False if it is too large for
@@ -327,6 +338,7 @@ class Worker final : public CommandSink {
   OwnedTimer pause_timer_;
   uint64_t idle_task_ = 0;
 
+  PubSub pubsub_;
   WorkerStats stats_;
 };
 

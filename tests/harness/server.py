@@ -124,7 +124,11 @@ class Server:
         env = dict(os.environ)
         env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
         env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
-        env.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=99:second_deadlock_stack=1")
+        suppressions = os.path.join(ROOT, "tests", "harness", "tsan.supp")
+        env.setdefault(
+            "TSAN_OPTIONS",
+            "halt_on_error=0:exitcode=99:second_deadlock_stack=1:suppressions=" + suppressions,
+        )
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 self._wrapper + self.command_line(),

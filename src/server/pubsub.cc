@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/pubsub.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/glob.h"
+#include "facade/resp_writer.h"
+#include "server/server.h"
+#include "server/session.h"
+
+namespace dfly {
+
+namespace {
+
+// What a thread may have open for another one before it is sent ahead of the stage's end.
+constexpr size_t kFanoutBytesMax = 256 * 1024;
+
+constexpr std::string_view kSubscribeWords[] = {"subscribe", "psubscribe", "ssubscribe"};
+constexpr std::string_view kUnsubscribeWords[] = {"unsubscribe", "punsubscribe", "sunsubscribe"};
+
+void Confirm(ReplySink& reply, std::string_view word, const std::string_view* name, size_t count) {
+  reply.Push(3);
+  reply.Bulk(word);
+  if (name != nullptr) {
+    reply.Bulk(*name);
+  } else {
+    reply.Null();
+  }
+  reply.Integer(static_cast<int64_t>(count));
+}
+
+}  // namespace
+
+// What one thread published for the subscribers of another (or its own), in order.
+struct PubSub::Fanout : helio::Message {
+  struct Item {
+    ShardId owner;
+    ChannelKind kind;
+    bool has_channel;  // the thread has subscribers of the channel itself
+    bool has_pattern;  // and of a pattern that matches
+    size_t begin;      // of the message in `bytes`, which is a whole RESP2 reply
+    size_t tail;       // of the channel's name as bulk, which the message itself follows
+    size_t name;       // of the name
+    size_t name_size;
+    size_t end;
+  };
+  uint32_t thread = 0;
+  helio::IoBuf bytes;
+  std::vector<Item> items;
+
+  std::string_view NameOf(const Item& item) const {
+    return bytes.view().substr(item.name, item.name_size);
+  }
+};
+
+// The change of one thread's subscriptions, for one owner; it comes back as the answer.
+struct PubSub::Change : helio::Message {
+  PubSub* home = nullptr;
+  ShardId owner = 0;
+  ChannelKind kind = ChannelKind::kChannel;
+  bool adds = false;
+  uint64_t number = 0;
+  std::vector<std::string> names;  // of a pattern's change: those of the group
+  ChangeGroup* group = nullptr;
+};
+
+// The changes of one command. Owner: the client's thread; owners only read `names`.
+struct PubSub::ChangeGroup {
+  std::vector<std::string> names;  // patterns
+  size_t left = 0;                 // owners that have not answered
+  Session* session = nullptr;      // that waits for it
+};
+
+PubSub::PubSub(Server* server, Worker* worker)
+    : server_(*server),
+      worker_(*worker),
+      shards_(server->shards()),
+      load_(server->pubsub_load()),
+      thread_(worker->index()),
+      acked_(shards_.size(), 0),
+      directories_(shards_.size()),
+      open_fanouts_(server->pool().size(), nullptr),
+      flush_hook_(
+          [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->pubsub->FlushAll(); }) {
+  flush_hook_.pubsub = this;
+}
+
+PubSub::~PubSub() {
+  DCHECK(open_threads_.empty());
+  DCHECK_EQ(stats_.clients, 0u);
+  for (const Topics& topics : topics_) DCHECK(topics.empty());
+  worker_.proactor().CancelHook(&flush_hook_);
+  for (Fanout* fanout : open_fanouts_) delete fanout;
+}
+
+void PubSub::ResetStats() { stats_ = PubSubStats{.clients = stats_.clients}; }
+
+// --- Subscribers ---
+
+PubSubTopic* PubSub::Find(ChannelKind kind, std::string_view name) {
+  const auto it = topics(kind).find(name);
+  return it == topics(kind).end() ? nullptr : it->second.get();
+}
+
+PubSubTopic* PubSub::FindOrAdd(ChannelKind kind, std::string_view name) {
+  if (PubSubTopic* topic = Find(kind, name)) return topic;
+  auto topic = std::make_unique<PubSubTopic>();
+  topic->kind = kind;
+  topic->name = name;
+  topic_bytes_ += sizeof(PubSubTopic) + name.size();
+  const std::string_view key = topic->name;
+  return topics(kind).emplace(key, std::move(topic)).first->second.get();
+}
+
+void PubSub::EraseIfEmpty(PubSubTopic* topic) {
+  if (!topic->subscribers.empty() || !topic->leavers.empty()) return;
+  topic_bytes_ -= sizeof(PubSubTopic) + topic->name.size();
+  Topics& all = topics(topic->kind);
+  const auto it = all.find(std::string_view(topic->name));
+  const std::unique_ptr<PubSubTopic> last = std::move(it->second);  // the map's key is in it
+  all.erase(it);
+}
+
+Subscriptions& PubSub::Of(Session& session) {
+  if (session.subscriptions == nullptr) {
+    session.subscriptions = std::make_unique<Subscriptions>();
+  }
+  return *session.subscriptions;
+}
+
+void PubSub::ReleaseIfEmpty(Session& session) {
+  Subscriptions& own = *session.subscriptions;
+  if (own.empty() && own.pending_changes == 0) session.subscriptions.reset();
+}
+
+PubSubTopic::Subscriber PubSub::TakeSubscriber(Subscriptions& own, PubSubTopic* topic) {
+  auto& mine = own.topics[IndexOf(topic->kind)];
+  const auto it = mine.find(topic);
+  const uint32_t place = it->second;
+  mine.erase(it);
+  const PubSubTopic::Subscriber taken = topic->subscribers[place];
+  const PubSubTopic::Subscriber last = topic->subscribers.back();
+  topic->subscribers.pop_back();
+  if (place < topic->subscribers.size()) {
+    topic->subscribers[place] = last;
+    last.session->subscriptions->topics[IndexOf(topic->kind)][topic] = place;
+  }
+  if (own.empty()) --stats_.clients;
+  return taken;
+}
+
+std::vector<std::string> PubSub::NamesOf(const Subscriptions& own, ChannelKind kind) const {
+  std::vector<std::string> names;
+  names.reserve(own.size(kind));
+  for (const auto& [topic, place] : own.topics[IndexOf(kind)]) names.push_back(topic->name);
+  return names;
+}
+
+void PubSub::Subscribe(Session& session, ChannelKind kind, std::span<const std::string_view> names,
+                       ReplySink& reply) {
+  if (session.connection_closed) return;  // nobody is there to tell, or to leave again
+  Subscriptions& own = Of(session);
+  std::vector<std::string> added;
+  const uint64_t number = last_change_ + 1;
+  for (const std::string_view& name : names) {
+    PubSubTopic* const topic = FindOrAdd(kind, name);
+    const bool was_empty = own.empty();
+    const auto place = static_cast<uint32_t>(topic->subscribers.size());
+    if (own.topics[IndexOf(kind)].try_emplace(topic, place).second) {
+      topic->subscribers.push_back({&session, number});
+      added.emplace_back(name);
+      stats_.clients += was_empty;
+    }
+    Confirm(reply, kSubscribeWords[IndexOf(kind)], &name, own.told_count(kind));
+  }
+  Tell(&session, kind, true, std::move(added));
+}
+
+void PubSub::Unsubscribe(Session& session, ChannelKind kind,
+                         std::span<const std::string_view> names, ReplySink& reply) {
+  const std::string_view word = kUnsubscribeWords[IndexOf(kind)];
+  if (session.connection_closed) return;
+  std::vector<std::string> removed;
+  std::vector<std::string> all;
+  std::vector<std::string_view> all_views;
+  Subscriptions* const own = session.subscriptions.get();
+  if (names.empty()) {
+    if (own != nullptr) all = NamesOf(*own, kind);
+    all_views.assign(all.begin(), all.end());
+    names = all_views;
+    if (names.empty()) {
+      return Confirm(reply, word, nullptr, own == nullptr ? 0 : own->told_count(kind));
+    }
+  }
+  const uint64_t number = last_change_ + 1;
+  for (const std::string_view& name : names) {
+    if (own != nullptr) {
+      PubSubTopic* const topic = Find(kind, name);
+      if (topic != nullptr && own->topics[IndexOf(kind)].contains(topic)) {
+        const PubSubTopic::Subscriber taken = TakeSubscriber(*own, topic);
+        topic->leavers.push_back({&session, taken.since, number});
+        removed.emplace_back(name);
+      }
+    }
+    Confirm(reply, word, &name, own == nullptr ? 0 : own->told_count(kind));
+  }
+  Tell(&session, kind, false, std::move(removed));
+}
+
+void PubSub::UnsubscribeFromAll(Session& session) {
+  if (session.subscriptions == nullptr || session.connection_closed) return;
+  helio::IoBuf unsent;
+  RespWriter writer(&unsent);
+  for (ChannelKind kind : {ChannelKind::kChannel, ChannelKind::kPattern, ChannelKind::kShard}) {
+    if (session.subscriptions->size(kind) > 0) Unsubscribe(session, kind, {}, writer);
+    unsent.Clear();
+  }
+}
+
+void PubSub::AwaitChanges(Session& session) {
+  Subscriptions* const own = session.subscriptions.get();
+  if (own == nullptr || own->pending_changes == 0) return;
+  helio::BlockingCounter done(1);
+  DCHECK(own->waiter == nullptr);
+  own->waiter = &done;
+  done.Wait();
+}
+
+void PubSub::OnReplied(Session& session) {
+  if (session.subscriptions == nullptr) return;
+  Subscriptions& own = *session.subscriptions;
+  session.subscriptions_told = last_change_;
+  // Who has left everything gets nothing any more: in RESP2 it would be taken for a reply.
+  if (!own.empty() && !own.held.empty()) session.connection.PushMessage(own.held.view());
+  own.held.Release();
+  ReleaseIfEmpty(session);
+}
+
+void PubSub::OnClosed(Session& session) {
+  if (session.subscriptions == nullptr) return;
+  Subscriptions& own = *session.subscriptions;
+  for (ChannelKind kind : {ChannelKind::kChannel, ChannelKind::kPattern, ChannelKind::kShard}) {
+    std::vector<std::string> names = NamesOf(own, kind);
+    for (const std::string& name : names) {
+      PubSubTopic* const topic = Find(kind, name);
+      TakeSubscriber(own, topic);
+      EraseIfEmpty(topic);
+    }
+    Tell(nullptr, kind, false, std::move(names));
+  }
+}
+
+// --- What owners know ---
+
+void PubSub::Tell(Session* session, ChannelKind kind, bool adds, std::vector<std::string> names) {
+  if (names.empty()) return;
+  auto* const group = new ChangeGroup;
+  group->session = session;
+  if (session != nullptr) ++session->subscriptions->pending_changes;
+  const uint64_t number = ++last_change_;
+  std::vector<Change*> changes;
+  const auto add = [&](ShardId owner) {
+    auto* const change = new Change;
+    change->home = this;
+    change->owner = owner;
+    change->kind = kind;
+    change->adds = adds;
+    change->number = number;
+    change->group = group;
+    changes.push_back(change);
+    return change;
+  };
+  if (kind == ChannelKind::kPattern) {
+    group->names = std::move(names);
+    for (ShardId owner = 0; owner < shards_.size(); ++owner) add(owner);
+  } else {
+    std::vector<Change*> by_owner(shards_.size(), nullptr);
+    for (std::string& name : names) {
+      const ShardId owner = shards_.ShardOfKey(name, HashKey(name));
+      Change*& change = by_owner[owner];
+      if (change == nullptr) change = add(owner);
+      change->names.push_back(std::move(name));
+    }
+  }
+  group->left = changes.size();
+  load_.messages.fetch_add(changes.size(), std::memory_order_relaxed);
+  for (Change* change : changes) PostToOwner(change);
+}
+
+uint64_t PubSub::StreamOf(ShardId shard, bool to_owner) {
+  return (1ull << 63) | (uint64_t{shard} * 2 + (to_owner ? 1 : 0));
+}
+
+void PubSub::PostToOwner(Change* change) {
+  change->run = [](helio::Message* message) {
+    Server::LocalWorker()->pubsub().OnChange(static_cast<Change*>(message));
+  };
+  if (worker_.shuffle() != nullptr) [[unlikely]]
+    return worker_.shuffle()->Add(change, StreamOf(change->owner, true));
+  if (shards_.is_local(change->owner)) return OnChange(change);
+  shards_.owner(change->owner)->PostLazily(change);
+}
+
+void PubSub::OnChange(Change* change) {
+  // What was published before is for those who were there before.
+  FlushTo(change->home->thread_);
+  ChannelDirectory& directory = directories_[change->owner];
+  const auto& names = change->kind == ChannelKind::kPattern ? change->group->names : change->names;
+  for (const std::string& name : names) {
+    if (change->adds) {
+      directory.Add(change->kind, name, change->home->thread_);
+    } else {
+      directory.Remove(change->kind, name, change->home->thread_);
+    }
+  }
+  change->run = [](helio::Message* message) {
+    auto* const back = static_cast<Change*>(message);
+    back->home->OnChangeBack(back);
+  };
+  if (worker_.shuffle() != nullptr) [[unlikely]]
+    return worker_.shuffle()->Add(change, StreamOf(change->owner, false));
+  if (change->home == this) return OnChangeBack(change);
+  change->home->worker_.proactor().PostLazily(change);
+}
+
+void PubSub::OnChangeBack(Change* change) {
+  DCHECK_LT(acked_[change->owner], change->number);
+  acked_[change->owner] = change->number;
+  ChangeGroup* const group = change->group;
+  const bool is_last = --group->left == 0;
+  if (!change->adds) {
+    if (change->kind != ChannelKind::kPattern) {
+      for (const std::string& name : change->names) EndLeave(change->kind, name, change->number);
+    } else if (is_last) {
+      for (const std::string& name : group->names) EndLeave(change->kind, name, change->number);
+    }
+  }
+  if (is_last) {
+    if (Session* const session = group->session) {
+      Subscriptions& own = *session->subscriptions;
+      if (--own.pending_changes == 0 && own.waiter != nullptr) {
+        std::exchange(own.waiter, nullptr)->Done();
+      }
+    }
+    delete group;
+  }
+  delete change;
+  load_.messages.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void PubSub::EndLeave(ChannelKind kind, std::string_view name, uint64_t number) {
+  PubSubTopic* const topic = Find(kind, name);
+  if (topic == nullptr) return;  // its subscriber's connection was closed
+  auto& leavers = topic->leavers;
+  const auto end =
+      std::find_if(leavers.begin(), leavers.end(),
+                   [number](const PubSubTopic::Leaver& each) { return each.until > number; });
+  leavers.erase(leavers.begin(), end);
+  EraseIfEmpty(topic);
+}
+
+// --- Publishing ---
+
+bool PubSub::is_overloaded() const { return load_.is_overloaded.load(std::memory_order_relaxed); }
+
+int64_t PubSub::Publish(ShardId shard, ChannelKind kind, std::string_view channel,
+                        std::string_view message) {
+  const ChannelDirectory& directory = directories_[shard];
+  int64_t receivers = 0;
+  targets_.clear();
+  if (const auto* counts = directory.Find(kind, channel)) {
+    for (const auto& [thread, subscribers] : *counts) {
+      receivers += subscribers;
+      targets_.push_back({.thread = thread, .has_channel = true, .has_pattern = false});
+    }
+  }
+  if (kind == ChannelKind::kChannel) {
+    for (const auto& [pattern, counts] : directory.names(ChannelKind::kPattern)) {
+      if (!GlobMatch(pattern, channel)) continue;
+      for (const auto& count : counts) {
+        receivers += count.subscribers;
+        const auto it = std::find_if(targets_.begin(), targets_.end(), [&](const Target& target) {
+          return target.thread == count.thread;
+        });
+        if (it != targets_.end()) {
+          it->has_pattern = true;
+        } else {
+          targets_.push_back({.thread = count.thread, .has_channel = false, .has_pattern = true});
+        }
+      }
+    }
+  }
+  for (const Target& target : targets_) {
+    Fanout& fanout = *OpenFanout(target.thread);
+    const size_t begin = fanout.bytes.size();
+    RespWriter writer(&fanout.bytes);
+    writer.Array(3);
+    writer.Bulk(kind == ChannelKind::kShard ? "smessage" : "message");
+    const size_t tail = fanout.bytes.size();
+    writer.Bulk(channel);
+    const size_t name = fanout.bytes.size() - 2 - channel.size();
+    writer.Bulk(message);
+    fanout.items.push_back({.owner = shard,
+                            .kind = kind,
+                            .has_channel = target.has_channel,
+                            .has_pattern = target.has_pattern,
+                            .begin = begin,
+                            .tail = tail,
+                            .name = name,
+                            .name_size = channel.size(),
+                            .end = fanout.bytes.size()});
+    const bool is_other = target.thread != thread_ || worker_.shuffle() != nullptr;
+    if (is_other && (fanout.bytes.size() > kFanoutBytesMax || worker_.shuffle() != nullptr)) {
+      FlushTo(target.thread);
+    }
+  }
+  return receivers;
+}
+
+PubSub::Fanout* PubSub::OpenFanout(uint32_t thread) {
+  Fanout*& fanout = open_fanouts_[thread];
+  if (fanout == nullptr) {
+    fanout = new Fanout;
+    fanout->thread = thread;
+  }
+  if (fanout->items.empty()) {
+    load_.messages.fetch_add(1, std::memory_order_relaxed);
+    open_threads_.push_back(thread);
+    worker_.proactor().AtIterationEnd(&flush_hook_);
+  }
+  return fanout;
+}
+
+void PubSub::FlushAll() {
+  while (!open_threads_.empty()) FlushTo(open_threads_.back());
+}
+
+void PubSub::FlushTo(uint32_t thread) {
+  Fanout* const fanout = open_fanouts_[thread];
+  if (fanout == nullptr || fanout->items.empty()) return;
+  std::erase(open_threads_, thread);
+  if (open_threads_.empty()) worker_.proactor().CancelHook(&flush_hook_);
+  if (thread == thread_ && worker_.shuffle() == nullptr) {
+    Deliver(fanout);
+    fanout->items.clear();
+    fanout->bytes.Clear();
+    if (fanout->bytes.capacity() > kFanoutBytesMax) fanout->bytes.Release();
+    load_.messages.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  open_fanouts_[thread] = nullptr;
+  const uint64_t bytes = fanout->bytes.size();
+  if (load_.fanout_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes >
+      load_.max_bytes.load(std::memory_order_relaxed)) {
+    load_.is_overloaded.store(true, std::memory_order_relaxed);
+  }
+  fanout->run = [](helio::Message* message) {
+    Server::LocalWorker()->pubsub().OnFanout(static_cast<Fanout*>(message));
+  };
+  if (worker_.shuffle() != nullptr) [[unlikely]]
+    return worker_.shuffle()->Add(fanout, StreamOf(fanout->items.front().owner, false));
+  server_.pool().at(thread)->PostLazily(fanout);
+}
+
+void PubSub::OnFanout(Fanout* fanout) {
+  Deliver(fanout);
+  const uint64_t bytes = fanout->bytes.size();
+  delete fanout;
+  const uint64_t left = load_.fanout_bytes.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
+  if (left <= load_.max_bytes.load(std::memory_order_relaxed) / 2 &&
+      load_.is_overloaded.load(std::memory_order_relaxed) &&
+      load_.is_overloaded.exchange(false, std::memory_order_relaxed)) {
+    server_.ReleasePublishers();
+  }
+  load_.messages.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// --- Delivery ---
+
+void PubSub::Deliver(Fanout* fanout) {
+  const auto& items = fanout->items;
+  for (size_t i = 0; i < items.size();) {
+    const Fanout::Item& first = items[i];
+    const std::string_view name = fanout->NameOf(first);
+    // Messages to one channel that follow one another are handed on as one.
+    begins_.clear();
+    size_t end = i;
+    do {
+      begins_.push_back(items[end].begin);
+      ++end;
+    } while (!first.has_pattern && end < items.size() && !items[end].has_pattern &&
+             items[end].kind == first.kind && items[end].owner == first.owner &&
+             fanout->NameOf(items[end]) == name);
+    if (first.has_channel) {
+      if (const PubSubTopic* topic = Find(first.kind, name)) {
+        DeliverTo(*topic, first.owner, begins_, &fanout->bytes, first.begin, items[end - 1].end);
+      }
+    }
+    if (first.has_pattern) {
+      const std::string_view tail = fanout->bytes.view().substr(first.tail, first.end - first.tail);
+      for (const auto& [pattern, topic] : topics(ChannelKind::kPattern)) {
+        if (!GlobMatch(pattern, name)) continue;
+        pattern_message_.Clear();
+        RespWriter writer(&pattern_message_);
+        writer.Array(4);
+        writer.Bulk("pmessage");
+        writer.Bulk(pattern);
+        writer.Raw(tail);
+        begins_.assign(1, 0);
+        DeliverTo(*topic, first.owner, begins_, &pattern_message_, 0, pattern_message_.size());
+      }
+      if (pattern_message_.capacity() > kFanoutBytesMax) pattern_message_.Release();
+    }
+    i = end;
+  }
+}
+
+void PubSub::DeliverTo(const PubSubTopic& topic, ShardId owner, std::span<const size_t> begins,
+                       helio::IoBuf* bytes, size_t begin, size_t end) {
+  const uint64_t acked = acked_[owner];
+  const std::string_view message = bytes->view().substr(begin, end - begin);
+  char* const data = bytes->Reserve(0) - bytes->size();
+  bool is_push = false;
+  const auto send = [&](Session& session, uint64_t since) {
+    // RESP3 differs in the first byte of each message only.
+    if (session.resp3 != is_push) {
+      is_push = session.resp3;
+      for (size_t each : begins) data[each] = is_push ? '>' : '*';
+    }
+    stats_.delivered += begins.size();
+    Send(session, since, message);
+  };
+  for (const auto& [session, since] : topic.subscribers) {
+    if (since <= acked) send(*session, since);
+  }
+  for (const auto& [session, since, until] : topic.leavers) {
+    if (since <= acked && until > acked) send(*session, since);
+  }
+  if (is_push) {
+    for (size_t each : begins) data[each] = '*';
+  }
+}
+
+void PubSub::Send(Session& session, uint64_t since, std::string_view bytes) {
+  Connection& connection = session.connection;
+  if (connection.closing()) return;
+  size_t held = 0;
+  if (since > session.subscriptions_told) [[unlikely]] {
+    // It gets the reply to its SUBSCRIBE first.
+    session.subscriptions->held.Append(bytes);
+    held = session.subscriptions->held.size();
+  } else {
+    connection.PushMessage(bytes);
+  }
+  const uint64_t limit = server_.settings().publish_buffer_limit.load(std::memory_order_relaxed);
+  const size_t unsent = connection.unsent_bytes() + held;
+  if (limit != 0 && unsent > limit) [[unlikely]]
+    Disconnect(session, unsent);
+}
+
+void PubSub::Disconnect(Session& session, size_t bytes) {
+  ++stats_.slow_disconnected;
+  LOG(WARNING) << "closing connection " << session.connection.id() << " of " << session.peer_address
+               << ": " << bytes
+               << " bytes wait for this subscriber, more than publish_buffer_limit";
+  session.connection.CloseNow();
+}
+
+}  // namespace dfly

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Publish and subscribe: a worker's subscribers, and what its shards know of all others.
+//
+//   PUBLISH   is a shard command: it runs on the shard that the channel's name hashes to, the
+//             channel's *owner*. The owner's directory tells which threads have subscribers and how
+//             many, so the reply, their number, is known at once. Each of those threads gets the
+//             message once, in a *fanout* that is sent at the end of the stage, and hands it to its
+//             own subscribers.
+//   SUBSCRIBE changes the tables of the client's thread, tells the owners, and is answered when all
+//             of them know: whoever publishes after that reply reaches the client. Patterns are
+//             told to all shards, as each of them has to match.
+//
+// All messages of a channel pass through its owner, so all subscribers see them in one order. Order
+// and exact numbers follow from one thing: what an owner sends to a thread, fanouts and answers to
+// changes, keeps its order. Each change of a thread has a number, and `acked_` is the last that an
+// owner has answered: a message of that owner is for those who had subscribed up to then and had
+// not unsubscribed, which is who the owner counted.
+//
+//     client's thread            owner
+//     SUBSCRIBE c  (change 7)  ->
+//                              <-  fanout of c     not for us: 7 is not acked
+//                              <-  ack 7
+//                              <-  fanout of c     for us
+//
+// No mutex, and nothing waits for a subscriber: its messages go to its connection's output, and who
+// lets too much of that pile up (--publish_buffer_limit) is disconnected.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/shard_set.h"
+#include "facade/reply_sink.h"
+#include "helio/base/io_buf.h"
+#include "helio/fibers/inbox.h"
+#include "helio/proactor/proactor.h"
+#include "server/channel_directory.h"
+#include "server/subscriptions.h"
+
+namespace dfly {
+
+class Server;
+class Session;
+class Worker;
+
+// What all threads know of the messages of publish/subscribe that are under way. Thread: any.
+struct PubSubLoad {
+  // Past so many bytes of fanouts that their threads have not handed out yet, PUBLISH waits at its
+  // connection until a half is left. Tests change it, while nothing is published.
+  std::atomic<uint64_t> max_bytes{8 << 20};
+  std::atomic<uint64_t> fanout_bytes{0};
+  std::atomic<uint64_t> messages{0};  // fanouts and changes; 0 when all is settled
+  std::atomic<bool> is_overloaded{false};
+};
+
+struct PubSubStats {
+  uint64_t clients = 0;            // with a subscription
+  uint64_t delivered = 0;          // messages, to each client
+  uint64_t slow_disconnected = 0;  // clients, by --publish_buffer_limit
+  uint64_t publishers_held = 0;    // times that PUBLISH had to wait
+};
+
+// A channel or a pattern that has subscribers on this thread.
+struct PubSubTopic {
+  static constexpr uint64_t kNever = UINT64_MAX;
+  struct Subscriber {
+    Session* session;
+    uint64_t since;  // the number of the change
+  };
+  // Has unsubscribed, but what owners sent before they knew is still for it.
+  struct Leaver {
+    Session* session;
+    uint64_t since;
+    uint64_t until;
+  };
+
+  ChannelKind kind;
+  std::string name;
+  std::vector<Subscriber> subscribers;
+  std::vector<Leaver> leavers;  // by `until`
+};
+
+// Owner:    one Worker, on its thread.
+// Suspends: only AwaitChanges.
+class PubSub {
+ public:
+  PubSub(Server* server, Worker* worker);
+  ~PubSub();
+  PubSub(const PubSub&) = delete;
+  PubSub& operator=(const PubSub&) = delete;
+
+  // --- Of a client of this thread ---
+
+  // Writes the replies at once; they must not be sent before AwaitChanges returned.
+  void Subscribe(Session& session, ChannelKind kind, std::span<const std::string_view> names,
+                 ReplySink& reply);
+  // No names: all of that kind.
+  void Unsubscribe(Session& session, ChannelKind kind, std::span<const std::string_view> names,
+                   ReplySink& reply);
+  // RESET: unsubscribes from everything, without a reply.
+  void UnsubscribeFromAll(Session& session);
+  // Waits until the shards know of all changes that the session made. From a fiber that the session
+  // outlives. Suspends.
+  void AwaitChanges(Session& session);
+  // Lets messages go that had to wait for the replies to the session's changes. After each reply
+  // that AwaitChanges was called for.
+  void OnReplied(Session& session);
+  // The connection is gone.
+  void OnClosed(Session& session);
+
+  // --- Of the shards of this thread ---
+
+  // Returns how many get it. Handlers may call it: what it delivers leaves at the stage's end.
+  int64_t Publish(ShardId shard, ChannelKind kind, std::string_view channel,
+                  std::string_view message);
+  const ChannelDirectory& directory(ShardId shard) const { return directories_[shard]; }
+  // Hands on what was published here. Not from inside a command.
+  void Flush() {
+    if (!open_threads_.empty()) FlushAll();
+  }
+
+  // True while too much is under way for another PUBLISH. Who holds a connection for that calls
+  // CountHeld; Worker::ReleasePublishers is called when it is over.
+  bool is_overloaded() const;
+  void CountHeld() { ++stats_.publishers_held; }
+
+  const PubSubStats& stats() const { return stats_; }
+  void ResetStats();
+  size_t memory_used() const { return topic_bytes_; }
+
+ private:
+  struct Fanout;
+  struct Change;
+  struct ChangeGroup;
+  struct FlushHook : helio::LoopHook {
+    using LoopHook::LoopHook;
+    PubSub* pubsub = nullptr;
+  };
+  using Topics = absl::flat_hash_map<std::string_view, std::unique_ptr<PubSubTopic>,
+                                     ChannelNameHash, std::equal_to<>>;
+
+  Topics& topics(ChannelKind kind) { return topics_[IndexOf(kind)]; }
+  PubSubTopic* Find(ChannelKind kind, std::string_view name);
+  PubSubTopic* FindOrAdd(ChannelKind kind, std::string_view name);
+  void EraseIfEmpty(PubSubTopic* topic);
+  Subscriptions& Of(Session& session);
+  void ReleaseIfEmpty(Session& session);
+  // Takes the session from among the topic's subscribers.
+  PubSubTopic::Subscriber TakeSubscriber(Subscriptions& own, PubSubTopic* topic);
+  std::vector<std::string> NamesOf(const Subscriptions& own, ChannelKind kind) const;
+
+  // Tells the owners of `names`. `session` waits for it, if it is not null.
+  void Tell(Session* session, ChannelKind kind, bool adds, std::vector<std::string> names);
+  void PostToOwner(Change* change);
+  void OnChange(Change* change);      // on the owner's thread
+  void OnChangeBack(Change* change);  // on the client's
+  void EndLeave(ChannelKind kind, std::string_view name, uint64_t number);
+  static uint64_t StreamOf(ShardId shard, bool to_owner);
+
+  Fanout* OpenFanout(uint32_t thread);
+  void FlushAll();
+  void FlushTo(uint32_t thread);
+  void OnFanout(Fanout* fanout);
+  void Deliver(Fanout* fanout);
+  // Hands `message`, RESP2 bytes from `begin` to `end` of the fanout, to the topic's subscribers.
+  void DeliverTo(const PubSubTopic& topic, ShardId owner, std::span<const size_t> begins,
+                 helio::IoBuf* bytes, size_t begin, size_t end);
+  void Send(Session& session, uint64_t since, std::string_view bytes);
+  void Disconnect(Session& session, size_t bytes);
+
+  Server& server_;
+  Worker& worker_;
+  ShardSet& shards_;
+  PubSubLoad& load_;
+  const uint32_t thread_;
+
+  // Subscribers of this thread.
+  std::array<Topics, kChannelKinds> topics_;
+  uint64_t last_change_ = 0;
+  std::vector<uint64_t> acked_;  // by shard: the last change that it has answered
+  size_t topic_bytes_ = 0;
+
+  // Channels of the shards that live here; those of other shards stay empty.
+  std::vector<ChannelDirectory> directories_;
+  std::vector<Fanout*> open_fanouts_;  // by thread: what was published for it in this stage
+  std::vector<uint32_t> open_threads_;
+  FlushHook flush_hook_;
+
+  struct Target {
+    uint32_t thread;
+    bool has_channel;
+    bool has_pattern;
+  };
+  std::vector<Target> targets_;   // scratch of Publish
+  std::vector<size_t> begins_;    // scratch of Deliver
+  helio::IoBuf pattern_message_;  // scratch of Deliver
+  PubSubStats stats_;
+};
+
+}  // namespace dfly

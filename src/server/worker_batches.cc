@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of batches: filling and sending them, running those of others on its shards, in
+// order and behind transactions, and their way home.
+#include <algorithm>
+#include <utility>
+
+#include "helio/base/clock.h"
+#include "helio/fibers/no_suspend.h"
+#include "server/server.h"
+
+namespace dfly {
+
+bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
+                        int db_index, std::vector<TagLock>* tags) const {
+  const TxQueue& queue = shard.transactions();
+  if (queue.empty() || command.channel_at != 0) [[likely]] {
+    return false;
+  }
+  tags->clear();
+  const size_t end = command.KeysEnd(args);
+  const auto first = static_cast<size_t>(command.keys.first);
+  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
+  bool is_excluded = false;
+  for (size_t i = first; i < end; i += static_cast<size_t>(command.keys.step)) {
+    const uint64_t key_hash = i == first ? hash : HashKey(args[i]);
+    tags->push_back({shards_.LockOfKey(args[i], key_hash, db_index), command.lock_mode()});
+    is_excluded |= queue.Conflicts(tags->back());
+    if (other_db < 0) [[likely]]
+      continue;
+    tags->push_back({shards_.LockOfKey(args[i], key_hash, other_db), command.lock_mode()});
+    is_excluded |= queue.Conflicts(tags->back());
+  }
+  return is_excluded;
+}
+
+bool Worker::MustQueue(const Noted& noted, const Session& session) {
+  if (noted.action != Action::kLocal && noted.action != Action::kExec) return false;
+  if (noted.action == Action::kExec && (local_shards_[noted.shard] == nullptr || all_remote_)) {
+    return true;
+  }
+  const Shard& shard = *local_shards_[noted.shard];
+  // A batch stops when its replies are long; what was noted together with this one does not.
+  const bool is_long =
+      noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
+  if (local_batches_ == 0 && shard.transactions().empty() && !is_long) [[likely]] {
+    return false;
+  }
+  if (is_long || session.local_batches > 0) return true;
+  if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
+  return IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
+}
+
+ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId shard) {
+  // They are of one connection each.
+  if (!open_shards_.empty() && connection != batches_of_) SendBatches();
+  ShardBatch*& batch = open_batches_[shard];
+  if (batch != nullptr) return batch;
+  if (batch_pool_.empty()) {
+    batch = new ShardBatch;
+  } else {
+    batch = batch_pool_.back();
+    batch_pool_.pop_back();
+  }
+  batch->Start(this, connection, shard, session);
+  if (local_shards_[shard] != nullptr) {
+    ++local_batches_;
+    ++session.local_batches;
+  }
+  batches_of_ = connection;
+  open_shards_.push_back(shard);
+  return batch;
+}
+
+void Worker::SendBatches() {
+  for (ShardId shard : open_shards_) {
+    ShardBatch* batch = std::exchange(open_batches_[shard], nullptr);
+    ++stats_.batches;
+    batch->connection->OnRemoteSent(batch->arg_bytes());
+    ++batches_in_flight_;
+    Post(batch);
+  }
+  open_shards_.clear();
+}
+
+void Worker::Post(ShardBatch* batch) {
+  batch->Message::run = [](helio::Message* message) {
+    auto* arrived = static_cast<ShardBatch*>(message);
+    Server::LocalWorker()->OnBatch(arrived);
+  };
+  if (shuffle_ != nullptr) [[unlikely]] {
+    shuffle_->Add(batch, StreamOf(*batch, true));
+    return;
+  }
+  shards_.owner(batch->shard)->PostLazily(batch);
+}
+
+uint64_t Worker::StreamOf(const ShardBatch& batch, bool to_shard) {
+  return (batch.connection_id * 1024 + batch.shard) * 2 + (to_shard ? 2 : 1);
+}
+
+void Worker::Continue(ShardBatch* batch) {
+  DCHECK(!batch->is_done());
+  batch->discard_replies = batch->abandoned;
+  batch->BeginPart();
+  Post(batch);
+}
+
+void Worker::OnRoom(Connection* connection) {
+  // Only the first in order may go on: the replies of others would pile up behind it.
+  std::vector<ShardBatch*>& cut = SessionOf(connection).cut_batches;
+  const auto it = std::find_if(cut.begin(), cut.end(), [&](const ShardBatch* batch) {
+    return connection->replies().waits_for(batch);
+  });
+  if (it == cut.end()) return;
+  ShardBatch* const batch = *it;
+  cut.erase(it);
+  connection->set_wants_room(!cut.empty());
+  Continue(batch);
+}
+
+void Worker::OnBatch(ShardBatch* batch) {
+  arrived_.push_back(batch);
+  if (arrived_.size() == kArrivedMax || shuffle_ != nullptr) RunArrived();
+}
+
+void Worker::RunArrived() {
+  helio::NoSuspend no_suspend;
+  auto for_each = [&](auto&& prefetch) {
+    for (const ShardBatch* batch : arrived_) {
+      const Database* database = shards_.local(batch->shard).FindDb(batch->db_index);
+      if (database == nullptr) continue;
+      for (const ShardBatch::Entry& entry : batch->rest()) prefetch(*database, entry.hash);
+    }
+  };
+  for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+  now_ms_ = helio::UnixMillis();
+  for (ShardBatch* batch : arrived_) RunInOrder(batch);
+  arrived_.clear();
+}
+
+void Worker::RunInOrder(ShardBatch* batch) {
+  const std::pair key(batch->connection_id, batch->shard);
+  if (parked_.empty()) [[likely]] {
+    if (!RunBatch(batch)) parked_.try_emplace(key);
+    return;
+  }
+  const auto it = parked_.find(key);
+  if (it == parked_.end()) {
+    DCHECK(!batch->continues());
+    if (!RunBatch(batch)) parked_.try_emplace(key);
+    return;
+  }
+  if (batch->continues()) {
+    Resume(batch);
+  } else {
+    it->second.push_back(batch);
+  }
+}
+
+void Worker::Resume(ShardBatch* batch) {
+  const auto it = parked_.find(std::pair(batch->connection_id, batch->shard));
+  CHECK(it != parked_.end());
+  std::deque<ShardBatch*>& waiting = it->second;
+  waiting.push_front(batch);
+  while (!waiting.empty()) {
+    ShardBatch* const next = waiting.front();
+    waiting.pop_front();
+    if (!RunBatch(next)) return;
+  }
+  parked_.erase(it);
+}
+
+bool Worker::RunBatch(ShardBatch* batch) {
+  Shard& shard = shards_.local(batch->shard);
+  const size_t reply_bytes_max = server_.connection_limits().batch_reply_bytes_max();
+  {
+    ShardContext cx(shard);
+    cx.set_no_touch(batch->no_touch);
+    for (const ShardBatch::Entry& entry : batch->rest()) {
+      if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
+        break;
+      batch->ViewArgs(entry, &batch_args_);
+      const Multi* const multi = batch->MultiOf(entry);
+      const bool is_excluded = multi != nullptr
+                                   ? IsExecExcluded(shard, *multi, &batch->wanted())
+                                   : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
+                                                batch->db_index, &batch->wanted());
+      if (is_excluded) [[unlikely]] {
+        cx.Finish();
+        WaitInQueue(batch, shard);
+        return false;
+      }
+      RunEntry(cx, batch, entry);
+    }
+  }
+  AfterShardWork(shard);
+  const bool is_done = batch->is_done();
+  SendBack(batch);
+  return is_done;
+}
+
+void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry) {
+  batch_writer_.Reset(&batch->bytes, batch->resp3);
+  const size_t size_before = batch->bytes.size();
+  cx.Begin(batch->db_index, now_ms_);
+  if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
+    RunExec(cx, *entry.command, *multi, batch_writer_);
+  } else {
+    RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
+  }
+  if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
+  batch->EndReply();
+  batch->OnRun();
+}
+
+void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
+  ++stats_.queued_commands;
+  SortAndMerge(&batch->wanted());
+  batch->tags = batch->wanted();
+  batch->TxEntry::run = [](TxEntry* entry) {
+    auto* const waiting = static_cast<ShardBatch*>(entry);
+    Worker* const worker = Server::LocalWorker();
+    Shard& its_shard = worker->shards_.local(waiting->shard);
+    const ShardBatch::Entry& next = waiting->rest().front();
+    worker->now_ms_ = helio::UnixMillis();
+    waiting->ViewArgs(next, &worker->batch_args_);
+    {
+      ShardContext cx(its_shard);
+      cx.set_no_touch(waiting->no_touch);
+      worker->RunEntry(cx, waiting, next);
+    }
+    worker->AfterShardWork(its_shard);
+    return true;
+  };
+  batch->done = [](TxEntry* entry) {
+    Server::LocalWorker()->Resume(static_cast<ShardBatch*>(entry));
+  };
+  shard.transactions().ScheduleLast(batch);
+  shard.transactions().Arm(batch);
+}
+
+void Worker::SendBack(ShardBatch* batch) {
+  batch->Message::run = [](helio::Message* message) {
+    auto* back = static_cast<ShardBatch*>(message);
+    back->home->OnBatchBack(back);
+  };
+  if (shuffle_ != nullptr) [[unlikely]] {
+    shuffle_->Add(batch, StreamOf(*batch, false));
+    return;
+  }
+  batch->home->proactor().PostLazily(batch);
+}
+
+void Worker::OnBatchBack(ShardBatch* batch) {
+  const bool is_done = batch->is_done();
+  if (is_done) --batches_in_flight_;
+  const bool is_local = local_shards_[batch->shard] != nullptr;
+  if (is_done && is_local) --local_batches_;
+  if (batch->abandoned) {
+    // What the client has sent is executed, whether it is still there or not.
+    if (is_done) {
+      Recycle(batch);
+    } else {
+      Continue(batch);
+    }
+    return;
+  }
+  Connection* connection = batch->connection;
+  if (is_done && is_local) --SessionOf(connection).local_batches;
+  connection->OnRemoteReplies(batch->bytes.size());
+  if (is_done) {
+    connection->OnRemoteDone(batch->arg_bytes());
+    connection->replies().Complete(batch);
+  } else {
+    connection->replies().CompletePart(batch);
+    SessionOf(connection).cut_batches.push_back(batch);
+    connection->set_wants_room(true);
+  }
+  connection->OnRepliesReady();
+}
+
+void Worker::Recycle(ShardBatch* batch) {
+  constexpr size_t kPooledMax = 256;
+  batch->Recycle();
+  if (batch_pool_.size() < kPooledMax) {
+    batch_pool_.push_back(batch);
+  } else {
+    delete batch;
+  }
+}
+
+}  // namespace dfly

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PUBLISH to 1, 100 and 1,000 subscribers: the server's CPU time for each message that a subscriber
+received, redis-server's and ours in turn, and their ratio (the median of the rounds' ratios).
+
+The publisher sends a pipeline, reads its replies, and waits until every subscriber has got all of
+it. Servers, cores and the way CPU time is measured are those of compare.py.
+"""
+
+import argparse
+import os
+import resource
+import select
+import signal
+import statistics
+import sys
+import time
+
+from compare import LOAD_CORE, ROOT, BenchError, Connection, Server, encode
+
+ASKED = 0.80
+PAYLOAD = b"x" * 64
+# name, subscribers, pipeline, messages, threads of ours
+LOADS = [
+    ("publish-1", 1, 1, 10_000, 1),
+    ("publish-1-p10", 1, 10, 100_000, 1),
+    ("publish-100", 100, 1, 1_500, 1),
+    ("publish-100-p10", 100, 10, 10_000, 1),
+    ("publish-1000", 1000, 1, 200, 1),
+    ("publish-1000-p10", 1000, 10, 1_000, 1),
+    ("4t-publish-100-p10", 100, 10, 10_000, 4),
+    ("4t-publish-1000", 1000, 1, 200, 4),
+]
+
+
+class Subscribers:
+    """Connections that read whatever comes; only the number of bytes is looked at."""
+
+    def __init__(self, port, count):
+        self.poll = select.epoll()
+        self.socks = {}
+        for _ in range(count):
+            connection = Connection(port)
+            connection.sock.sendall(encode("SUBSCRIBE", "bench"))
+            confirmation = b"*3\r\n$9\r\nsubscribe\r\n$5\r\nbench\r\n:1\r\n"
+            if connection.file.read(len(confirmation)) != confirmation:
+                raise BenchError("SUBSCRIBE was not confirmed")
+            self.poll.register(connection.sock.fileno(), select.EPOLLIN)
+            self.socks[connection.sock.fileno()] = connection
+
+    def drain(self, bytes_each):
+        left = bytes_each * len(self.socks)
+        deadline = time.monotonic() + 30
+        while left > 0:
+            for fd, _ in self.poll.poll(1):
+                left -= len(os.read(fd, 1 << 16))
+            if time.monotonic() > deadline:
+                raise BenchError(f"{left} bytes of messages did not come")
+        if left < 0:
+            raise BenchError("more came than was published")
+
+    def close(self):
+        self.poll.close()
+        for connection in self.socks.values():
+            connection.close()
+
+
+def measure(kind, load, options):
+    """CPU nanoseconds of the server for each delivered message."""
+    _, count, pipeline, messages, threads = load
+    server = Server(kind, threads, options)
+    try:
+        subscribers = Subscribers(server.port, count)
+        publisher = Connection(server.port)
+        request = encode("PUBLISH", "bench", PAYLOAD) * pipeline
+        size = len(encode("message", "bench", PAYLOAD)) * pipeline
+
+        def publish(rounds):
+            for _ in range(rounds):
+                publisher.sock.sendall(request)
+                for _ in range(pipeline):
+                    if publisher.reply() != b"%d" % count:
+                        raise BenchError("a wrong number of receivers")
+                subscribers.drain(size)
+
+        rounds = max(1, messages // pipeline)
+        publish(max(1, rounds // 10))
+        begin = server.cpu_ns()
+        publish(rounds)
+        spent = server.cpu_ns() - begin
+        publisher.close()
+        subscribers.close()
+        return spent / (rounds * pipeline * count)
+    finally:
+        server.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="loads whose name contains this")
+    parser.add_argument("--quick", action="store_true", help="one short round; a smoke test")
+    parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    parser.add_argument("--server-flag", action="append", default=[])
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    os.sched_setaffinity(0, {LOAD_CORE})
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 4096:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    print("| load | redis-server, ns/message | ours, ns/message | ratio (rounds) | asked |")
+    print("| --- | --- | --- | --- | --- |")
+    for load in LOADS:
+        if options.only not in load[0]:
+            continue
+        if options.quick:
+            load = (*load[:3], max(load[2], load[3] // 20), load[4])
+        figures = {"redis": [], "ours": []}
+        for number in range(1 if options.quick else options.rounds):
+            order = ("redis", "ours") if number % 2 == 0 else ("ours", "redis")
+            for kind in order:
+                figures[kind].append(measure(kind, load, options))
+        ratios = [o / r for o, r in zip(figures["ours"], figures["redis"])]
+        ratio = statistics.median(ratios)
+        print(
+            f"| {load[0]} | {statistics.median(figures['redis']):,.0f} |"
+            f" {statistics.median(figures['ours']):,.0f} |"
+            f" **{ratio:.2f}** ({min(ratios):.2f}-{max(ratios):.2f}) |"
+            f" {ASKED:.2f}{'' if ratio <= ASKED else ' missed'} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BenchError as e:
+        sys.exit(f"pubsub: {e}")
+    except KeyboardInterrupt:
+        sys.exit(130)
