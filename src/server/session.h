@@ -63,6 +63,17 @@ class Session {
   std::unique_ptr<Subscriptions> subscriptions;
   uint64_t subscriptions_told = 0;
 
+  bool drops_replies() const {
+    return reply_mode == ReplyMode::kOff || reply_mode == ReplyMode::kSkipThis;
+  }
+  // After each command.
+  void AdvanceReplyMode() {
+    if (reply_mode == ReplyMode::kSkipThis) {
+      reply_mode = ReplyMode::kOn;
+    } else if (reply_mode == ReplyMode::kSkipNext) {
+      reply_mode = ReplyMode::kSkipThis;
+    }
+  }
   bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
 };
 

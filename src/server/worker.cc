@@ -372,7 +372,7 @@ void Worker::RunOne(const Noted& noted) {
   ++session.commands;
   if (noted.command != nullptr) session.last_command = noted.command;
   const ReplyMode mode_before = session.reply_mode;
-  bool drop_reply = mode_before == ReplyMode::kOff || mode_before == ReplyMode::kSkipThis;
+  bool drop_reply = session.drops_replies();
   ReplyQueue& replies = connection->replies();
 
   if (noted.action == Action::kRemote || MustQueue(noted, session)) {
@@ -445,11 +445,7 @@ void Worker::RunOne(const Noted& noted) {
     if (drop_reply) out->Truncate(size_before);
     replies.EndLocal();
   }
-  if (session.reply_mode == ReplyMode::kSkipThis) {
-    session.reply_mode = ReplyMode::kOn;
-  } else if (session.reply_mode == ReplyMode::kSkipNext) {
-    session.reply_mode = ReplyMode::kSkipThis;
-  }
+  session.AdvanceReplyMode();
 }
 
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
@@ -550,9 +546,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     pubsub_.AwaitChanges(session);
     if (!connection->closing()) {
       const bool drop_reply =
-          (command.flags & kPushes) == 0 &&
-          (session.reply_mode == ReplyMode::kOff || session.reply_mode == ReplyMode::kSkipThis);
-      if (session.reply_mode == ReplyMode::kSkipThis) session.reply_mode = ReplyMode::kOn;
+          (command.flags & kPushes) == 0 && &command != exec_ && session.drops_replies();
+      session.AdvanceReplyMode();
       helio::IoBuf* target = connection->replies().BeginLocal();
       if (!drop_reply) target->Append(out.view());
       connection->replies().EndLocal();

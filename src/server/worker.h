@@ -247,7 +247,7 @@ class Worker final : public CommandSink {
   // EXEC over shards, a CoordinatorHandler.
   static void ExecAcross(CoordinatorContext& cx, Args args, ReplySink& sink);
   void RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
-                 RespWriter& reply);
+                 helio::IoBuf* out);
   // Runs `command` on a fiber of its own.
   void Coordinate(Connection* connection, Session& session, const Command& command,
                   CoordinatorHandler handler, Args args);

@@ -212,12 +212,12 @@ class Executing {
 
 }  // namespace
 
+// Drops replies itself: commands in it may change that.
 void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   auto& reply = static_cast<RespWriter&>(sink);  // EXEC is no part of anything else
   Session& session = cx.session();
   const std::unique_ptr<Multi> multi = std::move(session.multi);
   const Watches watches = std::exchange(session.watches, {});
-  const bool resp3 = session.resp3;
   const Executing executing(session, *multi);
 
   Transaction tx(cx);
@@ -233,7 +233,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
 
   Squashed squashed(*multi, cx.shards().size());
   auto run_squashed = [&](Shard& shard) {
-    squashed.RunOn(shard, cx.now_ms(), resp3,
+    squashed.RunOn(shard, cx.now_ms(), session.resp3,
                    [](ShardContext& shard_cx, const Command& command, Args args, uint64_t hash,
                       RespWriter& writer) {
                      Server::LocalWorker()->RunHandler(shard_cx, command, args, hash, writer);
@@ -247,6 +247,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   if (all_squashed) {
     for (uint32_t i = 0; i < items.size(); ++i) squashed.Add(i);
     tx.Run(run_squashed);
+    if (session.drops_replies()) return;
     reply.Array(items.size());
     squashed.TakeReplies(reply);
     return;
@@ -260,15 +261,17 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     });
     if (!may_run) {
       tx.Conclude();
-      reply.NullArray();
+      if (!session.drops_replies()) reply.NullArray();
       return;
     }
   }
-  reply.Array(items.size());
+  if (!session.drops_replies()) reply.Array(items.size());
   auto settle = [&] {
     if (squashed.empty()) return;
     tx.HopOn(squashed.ids(), run_squashed);
+    const size_t size_before = reply.out()->size();
     squashed.TakeReplies(reply);
+    if (session.drops_replies()) reply.out()->Truncate(size_before);
   };
   std::vector<std::string_view> args;
   for (uint32_t i = 0; i < items.size(); ++i) {
@@ -279,31 +282,38 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     }
     settle();
     multi->ViewArgs(item, &args);
-    session.worker.RunInExec(cx, tx, item, args, reply);
+    session.worker.RunInExec(cx, tx, item, args, reply.out());
   }
   settle();
   tx.Conclude();
 }
 
+// Such a command may change the protocol (HELLO) or what is answered at all (CLIENT REPLY) for those
+// behind it, so it has a writer of its own. And its errors are its own, not EXEC's.
 void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
-                       RespWriter& reply) {
+                       helio::IoBuf* out) {
   const Command& command = *item.command;
   Session& session = cx.session();
+  RespWriter reply(out, session.resp3);
+  const size_t size_before = out->size();
+  const bool drops_reply = session.drops_replies() && (command.flags & kPushes) == 0;
   if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
     RunCounted(command, reply, [&] { command.session(session, args, reply); });
-    return;
+  } else {
+    CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
+    const CoordinatorHandler handler =
+        command.coordinate != nullptr ? command.coordinate : command.across;
+    RunWaiting(command, reply, [&] {
+      if (handler != nullptr) {
+        handler(inner, args, reply);
+      } else {
+        RunSpread(inner, command, args, reply);
+      }
+    });
   }
-  CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
-  const CoordinatorHandler handler =
-      command.coordinate != nullptr ? command.coordinate : command.across;
-  RunWaiting(command, reply, [&] {
-    if (handler != nullptr) {
-      handler(inner, args, reply);
-    } else {
-      RunSpread(inner, command, args, reply);
-    }
-  });
+  // CLIENT REPLY ON is answered itself.
+  if (drops_reply && session.drops_replies()) out->Truncate(size_before);
 }
 
 }  // namespace dfly
