@@ -412,6 +412,42 @@ SCRIPTS = {
         a: SWAPDB 0 1
         a: GET k
         a: EXEC""",
+    "swapdb and keys that are due": """
+        a: DEBUG SET-ACTIVE-EXPIRE 0
+        a: SET x foo PX 20
+        a: SET y foo
+        a: <pass> 40
+        a: SELECT 1
+        a: WATCH x
+        a: SWAPDB 0 1
+        a: MULTI
+        a: GET x
+        a: EXEC
+        a: FLUSHALL
+        a: SET x foo PX 20
+        a: SELECT 0
+        a: SET x bar PX 20
+        a: <pass> 40
+        a: SELECT 1
+        a: WATCH x
+        b: WATCH x
+        b: SET z 1
+        a: SWAPDB 0 1
+        a: MULTI
+        a: GET x
+        a: EXEC
+        b: MULTI
+        b: GET x
+        b: EXEC
+        a: SELECT 0
+        a: SET x bar PX 20
+        a: WATCH x
+        a: <pass> 40
+        a: SWAPDB 0 1
+        a: MULTI
+        a: GET x
+        a: EXEC
+        a: DEBUG SET-ACTIVE-EXPIRE 1""",
     "both of swapdb have the key": """
         a: SET k v
         a: SELECT 1

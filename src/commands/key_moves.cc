@@ -252,6 +252,20 @@ void Move(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(Relocate(cx, what) == Outcome::kDone ? 1 : 0);
 }
 
+// Watched keys that are due go before they change places: who watches an absent key has not seen a
+// change when another one comes there that is due.
+void ExpireWatched(Shard& shard, std::span<const int, 2> databases, int64_t now_ms) {
+  if (shard.watches().empty()) return;
+  ShardContext cx(shard);
+  shard.watches().ForEachKey([&](const KeyName& name) {
+    if (name.db_index != databases[0] && name.db_index != databases[1]) return;
+    for (int index : databases) {
+      cx.Begin(index, now_ms);
+      cx.Peek(name.key);
+    }
+  });
+}
+
 // SWAPDB first second: on each shard two pointers change places. Whoever is in one of them (SELECT)
 // sees the keys of the other from then on. Suspends.
 void SwapDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
@@ -269,6 +283,7 @@ void SwapDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
   tx.Run([&](Shard& shard) {
+    ExpireWatched(shard, indexes, cx.now_ms());
     shard.SwapDatabases(indexes[0], indexes[1]);
     if (shard.id() == 0) ++shard.stats().changes;
   });

@@ -77,6 +77,11 @@ class WatchTable {
     const auto it = watchers_.find(watcher);
     return it != watchers_.end() && it->second.is_touched;
   }
+  // fn(const KeyName&) for each key that somebody watches; as below.
+  template <typename Function>
+  void ForEachKey(Function fn) const {
+    for (const auto& [name, watchers] : keys_) fn(name);
+  }
   // fn(const KeyName&) for what it watches. `fn` may touch keys, and changes nothing else here.
   template <typename Function>
   void ForEachKey(uint64_t watcher, Function fn) const {
