@@ -44,6 +44,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .no_touch = session.no_touch,
       .closes_soon = session.close_after_reply || connection.closing(),
       .is_subscribed = session.is_subscribed(),
+      .is_blocked = session.blocked != nullptr,
       .channels = subscribed_to(ChannelKind::kChannel),
       .patterns = subscribed_to(ChannelKind::kPattern),
       .shard_channels = subscribed_to(ChannelKind::kShard),
@@ -65,6 +66,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
 std::string FormatClient(const ClientInfo& info) {
   std::string flags;
   if (info.is_subscribed) flags += 'P';
+  if (info.is_blocked) flags += 'b';
   if (info.closes_soon) flags += 'c';
   if (info.is_unix) flags += 'U';
   if (info.no_evict) flags += 'e';

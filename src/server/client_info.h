@@ -29,6 +29,7 @@ struct ClientInfo {
   bool no_touch = false;
   bool closes_soon = false;
   bool is_subscribed = false;
+  bool is_blocked = false;  // waits for a key
   uint64_t channels = 0;
   uint64_t patterns = 0;
   uint64_t shard_channels = 0;

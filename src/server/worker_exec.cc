@@ -104,6 +104,7 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
 
 void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer) {
   ++stats_.commands[row.id].calls;
+  ++stats_.execs_of_one_shard;
   if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
     writer.NullArray();
     return;
@@ -114,6 +115,8 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
     cx.Begin(item.db_index, now_ms_);
     RunHandler(cx, *item.command, exec_args_, item.hash, writer);
   }
+  cx.Finish();
+  cx.shard().ServeWaiters();
 }
 
 bool Worker::IsExecExcluded(const Shard& shard, const Multi& multi,
@@ -203,6 +206,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   const std::unique_ptr<Multi> multi = std::move(session.multi);
   const Watches watches = std::exchange(session.watches, {});
   const bool resp3 = session.resp3;
+  ++session.worker.stats_.execs_across;
 
   Transaction tx(cx);
   if (multi->wants_all_keys()) {
