@@ -165,7 +165,10 @@ void BlockedCommand::Unregister() {
 auto BlockedCommand::Wait() -> End {
   session_.blocked = this;
   session_.worker.OnBlocked(1);
-  if (session_.connection_closed || session_.connection.recv_ended()) EndWait(End::kGone);
+  if (!session_.connection_closed && session_.connection.recv_ended()) {
+    session_.connection.CloseNow();  // as when it ends while this waits: Worker::OnPeerShutdown
+  }
+  if (session_.connection_closed || session_.connection.closing()) EndWait(End::kGone);
   {
     std::unique_lock lock(mutex_);
     while (end_ == End::kNone) {

@@ -3,9 +3,9 @@
 //
 //   keys in one shard      one hop tries, and leaves a waiter if there is nothing
 //                          (--singlehop_blocking; dispatch tries in place if the shard is here)
-//   in several shards      a transaction looks, and then takes, or leaves a waiter in each shard
 //   in several shards      a transaction looks, and takes, or leaves a waiter in each shard
-//   BLMOVE to another      a transaction moves, or leaves a waiter that is only woken: it then tries
+//   BLMOVE to another      a transaction moves, or leaves a waiter that is only woken: it then
+//   shard                  tries again, and keeps its place meanwhile
 //
 // Whoever makes a key ready serves the first waiter at once, on the shard (engine/waiter_table.h).
 #pragma once
