@@ -19,6 +19,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
       args_(args),
       call_(call),
       resp3_(session_.resp3),
+      is_direct_(!session_.server.options().all_remote),
       home_(helio::Proactor::Current()),
       deadline_ns_(call.timeout_ms == 0
                        ? 0
@@ -74,15 +75,35 @@ void BlockedCommand::LockAll(Transaction* tx) {
 }
 
 bool BlockedCommand::TryInOneHop(ReplySink& reply) {
-  Transaction tx(cx_);
-  LockAll(&tx);
   bool is_replied = false;
-  tx.Run([&](Shard& shard) {
+  const auto hop = [&](Shard& shard) {
+    helio::NoSuspend no_suspend;
     ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
     is_replied = TryBlockingForm(form_, shard_cx, args_, call_, reply);
     if (!is_replied) Register(shard);
-  });
+  };
+  ShardSet& shards = cx_.shards();
+  const ShardId id = ids_.front();
+  if (is_direct_ && shards.is_local(id) && !IsHindered(shards.local(id))) {
+    shards.RunWork(id, hop);
+    shards.local(id).ServeWaiters();
+    return is_replied;
+  }
+  Transaction tx(cx_);
+  LockAll(&tx);
+  tx.Run(hop);
   return is_replied;
+}
+
+bool BlockedCommand::IsHindered(const Shard& shard) const {
+  const TxQueue& queue = shard.transactions();
+  if (queue.empty()) return false;
+  for (const WaiterNode& node : nodes_) {
+    for (uint64_t lock : node.locks) {
+      if (queue.Conflicts({lock, LockMode::kExclusive})) return true;
+    }
+  }
+  return false;
 }
 
 bool BlockedCommand::TryInHops(ReplySink& reply) {
@@ -233,6 +254,11 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
 }
 
 void BlockedCommand::Tell(End how) {
+  if (is_direct_ && home_ == helio::Proactor::Current()) {
+    end_ = how;
+    has_ended_.NotifyOne();
+    return;
+  }
   told_.how = how;
   home_->PostLazily(&told_);
 }

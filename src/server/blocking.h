@@ -60,6 +60,7 @@ class BlockedCommand final : public Waiter {
 
   void LockAll(Transaction* tx);
   bool TryInOneHop(ReplySink& reply);
+  bool IsHindered(const Shard& shard) const;
   bool TryInHops(ReplySink& reply);
   void RunAcross(ReplySink& reply);
   // On the shard's thread: leaves its nodes there.
@@ -76,6 +77,7 @@ class BlockedCommand final : public Waiter {
   const Args args_;
   const BlockingCall& call_;
   const bool resp3_;
+  const bool is_direct_;  // shards of this thread are reached without a message; not in some tests
   helio::Proactor* const home_;
   const uint64_t deadline_ns_;    // monotonic; 0: none
   std::deque<WaiterNode> nodes_;  // of its keys, each once
