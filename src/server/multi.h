@@ -41,6 +41,12 @@ class Multi {
   };
 
   explicit Multi(int db_index) : db_index_(db_index) {}
+  // As new; keeps its memory.
+  void Start(int db_index);
+  size_t memory_used() const {
+    return arg_bytes_.capacity() + arg_ends_.capacity() * sizeof(size_t) +
+           items_.capacity() * sizeof(Item);
+  }
 
   void Add(const Command& command, Args args, const ShardSet& shards);
 

@@ -434,8 +434,9 @@ void Worker::RunOne(const Noted& noted) {
       case Action::kExec: {
         ShardContext cx(*local_shards_[noted.shard]);
         cx.set_no_touch(session.no_touch);
-        const std::unique_ptr<Multi> multi = std::move(session.multi);
+        std::unique_ptr<Multi> multi = std::move(session.multi);
         RunExec(cx, *noted.command, *multi, writer_);
+        Recycle(std::move(multi));
         break;
       }
       case Action::kQueued:

@@ -137,6 +137,9 @@ class Worker final : public CommandSink {
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
   void Pause(int64_t until_ms, bool writes_only);
+  // They are pooled.
+  std::unique_ptr<Multi> NewMulti(int db_index);
+  void Recycle(std::unique_ptr<Multi> multi);
   // DISCARD, and an EXEC that was refused.
   void EndMulti(Session& session);
   // Takes effect soon: what is watched next is not concerned.
@@ -343,6 +346,7 @@ class Worker final : public CommandSink {
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;
   uint64_t last_watcher_ = 0;
+  std::vector<std::unique_ptr<Multi>> multi_pool_;
   size_t blocked_clients_ = 0;
   bool must_wait_ = false;  // what RunOne has just tried (kTry)
 

@@ -17,6 +17,22 @@ namespace dfly {
 
 namespace {
 
+// The look-ups of what runs together wait for memory together. item(i): a Multi::Item.
+template <typename ItemAt>
+void Prefetch(const Shard& shard, size_t count, ItemAt item) {
+  constexpr size_t kTogether = 64;
+  count = std::min(count, kTogether);
+  auto for_each = [&](auto&& prefetch) {
+    for (size_t i = 0; i < count; ++i) {
+      const Database* database = shard.FindDb(item(i).db_index);
+      if (database != nullptr) prefetch(*database, item(i).hash);
+    }
+  };
+  for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+}
+
 // Ends a set of watches on its shard. True if EXEC may go on: nothing of it was touched, and it is
 // still there at all.
 bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
@@ -38,8 +54,24 @@ bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
 
 }  // namespace
 
+std::unique_ptr<Multi> Worker::NewMulti(int db_index) {
+  if (multi_pool_.empty()) return std::make_unique<Multi>(db_index);
+  std::unique_ptr<Multi> multi = std::move(multi_pool_.back());
+  multi_pool_.pop_back();
+  multi->Start(db_index);
+  return multi;
+}
+
+void Worker::Recycle(std::unique_ptr<Multi> multi) {
+  constexpr size_t kPooledMax = 64;
+  constexpr size_t kMemoryKept = 16 * 1024;
+  if (multi_pool_.size() < kPooledMax && multi->memory_used() < kMemoryKept) {
+    multi_pool_.push_back(std::move(multi));
+  }
+}
+
 void Worker::EndMulti(Session& session) {
-  session.multi = nullptr;
+  if (session.multi != nullptr) Recycle(std::move(session.multi));
   Unwatch(session);
 }
 
@@ -110,6 +142,8 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
     return;
   }
   writer.Array(multi.items().size());
+  Prefetch(cx.shard(), multi.items().size(),
+           [&](size_t i) -> const Multi::Item& { return multi.items()[i]; });
   for (const Multi::Item& item : multi.items()) {
     multi.ViewArgs(item, &exec_args_);
     cx.Begin(item.db_index, now_ms_);
@@ -164,6 +198,8 @@ class Squashed {
     ShardContext cx(shard);
     RespWriter writer(&part.out, resp3);
     std::vector<std::string_view> args;
+    Prefetch(shard, part.items.size(),
+             [&](size_t i) -> const Multi::Item& { return multi_.items()[part.items[i]]; });
     for (uint32_t index : part.items) {
       const Multi::Item& item = multi_.items()[index];
       multi_.ViewArgs(item, &args);
