@@ -10,7 +10,7 @@ set -euo pipefail
 build_packages=(g++ cmake ninja-build ccache pkg-config git
   liburing-dev libboost-context-dev libabsl-dev libmimalloc-dev libgoogle-glog-dev libgflags-dev
   libgtest-dev libgmock-dev libbenchmark-dev libfmt-dev libxxhash-dev)
-test_packages=(clang-format redis-server redis-tools python3 python3-venv)
+test_packages=(clang-format redis-server redis-tools python3 python3-venv golang-go tcl)
 
 case "${1:-all}" in
   build) wanted=("${build_packages[@]}") ;;

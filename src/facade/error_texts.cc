@@ -68,6 +68,12 @@ std::string SubscribedContextError(std::string_view command) {
                  "this context"});
 }
 
+std::string ExecAbortError(std::string_view error) {
+  constexpr std::string_view kGeneric = "ERR ";  // other codes are told
+  if (error.starts_with(kGeneric)) error.remove_prefix(kGeneric.size());
+  return Concat({"EXECABORT Transaction discarded because of: ", error});
+}
+
 std::string NoPermissionError(std::string_view user, std::string_view command) {
   return Concat({"NOPERM User ", user, " has no permissions to run the '", command, "' command"});
 }

@@ -98,6 +98,9 @@ std::string SubcommandSyntaxError(std::string_view command, std::string_view nam
 // "ERR Can't execute 'get': only (P|S)SUBSCRIBE / ..." of a RESP2 client that is subscribed.
 std::string SubscribedContextError(std::string_view command);
 
+// Of an EXEC that is not even looked at: "EXECABORT Transaction discarded because of: ..."
+std::string ExecAbortError(std::string_view error);
+
 // What ACL refuses: "NOPERM User alice has no permissions to run the 'get' command".
 std::string NoPermissionError(std::string_view user, std::string_view command);
 

@@ -51,6 +51,12 @@ TEST(ErrorTextsTest, NamesAppearAsInRedis) {
   EXPECT_EQ(SubscribedContextError("GET"),
             "ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "
             "are allowed in this context");
+  EXPECT_EQ(ExecAbortError(WrongArityError("exec")),
+            "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' "
+            "command");
+  EXPECT_EQ(ExecAbortError(kErrOutOfMemory),
+            "EXECABORT Transaction discarded because of: OOM command not allowed when used memory "
+            "> 'maxmemory'.");
 }
 
 TEST(ErrorTextsTest, ArgumentsAreShownUpToTheirFirstNul) {

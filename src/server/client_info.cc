@@ -31,6 +31,8 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
   const auto subscribed_to = [&session](ChannelKind kind) -> uint64_t {
     return session.subscriptions == nullptr ? 0 : session.subscriptions->size(kind);
   };
+  const Multi* const multi = session.executing != nullptr ? session.executing : session.multi.get();
+  const uint64_t multi_bytes = multi == nullptr ? 0 : multi->memory_used();
   return {
       .id = connection.id(),
       .address = session.peer_address,
@@ -45,6 +47,8 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .closes_soon = session.close_after_reply || connection.closing(),
       .is_subscribed = session.is_subscribed(),
       .is_blocked = session.blocked != nullptr,
+      .multi_commands = multi == nullptr ? -1 : static_cast<int64_t>(multi->items().size()),
+      .multi_bytes = multi_bytes,
       .channels = subscribed_to(ChannelKind::kChannel),
       .patterns = subscribed_to(ChannelKind::kPattern),
       .shard_channels = subscribed_to(ChannelKind::kShard),
@@ -54,7 +58,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .reply_buffer_bytes = connection.reply_buffer_bytes(),
       .reply_slots = connection.replies().slots(),
       .unsent_bytes = connection.unsent_bytes(),
-      .memory_bytes = connection.memory_used() + sizeof(Session),
+      .memory_bytes = connection.memory_used() + sizeof(Session) + multi_bytes,
       .command = session.last_command == nullptr ? "" : session.last_command->full_name,
       .user = session.user,
       .resp3 = session.resp3,
@@ -66,6 +70,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
 std::string FormatClient(const ClientInfo& info) {
   std::string flags;
   if (info.is_subscribed) flags += 'P';
+  if (info.multi_commands >= 0) flags += 'x';
   if (info.is_blocked) flags += 'b';
   if (info.closes_soon) flags += 'c';
   if (info.is_unix) flags += 'U';
@@ -74,14 +79,14 @@ std::string FormatClient(const ClientInfo& info) {
   if (flags.empty()) flags += 'N';
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} "
-      "multi=-1 qbuf={} qbuf-free={} argv-mem=0 multi-mem=0 rbs={} rbp={} obl=0 oll={} omem={} "
+      "multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} omem={} "
       "tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
       info.id, info.address, info.local_address, info.fd, info.name, info.age_s, info.idle_s, flags,
-      info.db_index, info.channels, info.patterns, info.shard_channels, info.input_bytes,
-      info.input_free_bytes, info.reply_buffer_bytes, info.reply_buffer_bytes, info.reply_slots,
-      info.unsent_bytes, info.memory_bytes, info.unsent_bytes > 0 ? "rw" : "r",
-      info.command.empty() ? "NULL" : info.command, info.user, info.resp3 ? 3 : 2, info.lib_name,
-      info.lib_version);
+      info.db_index, info.channels, info.patterns, info.shard_channels, info.multi_commands,
+      info.input_bytes, info.input_free_bytes, info.multi_bytes, info.reply_buffer_bytes,
+      info.reply_buffer_bytes, info.reply_slots, info.unsent_bytes, info.memory_bytes,
+      info.unsent_bytes > 0 ? "rw" : "r", info.command.empty() ? "NULL" : info.command, info.user,
+      info.resp3 ? 3 : 2, info.lib_name, info.lib_version);
 }
 
 }  // namespace dfly

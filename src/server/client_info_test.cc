@@ -48,6 +48,18 @@ TEST(ClientInfoTest, ASubscriberIsToldByFlagsAndNumbers) {
   EXPECT_NE(line.find(" flags=Pc db=0 sub=2 psub=3 ssub=4 multi="), std::string::npos) << line;
 }
 
+TEST(ClientInfoTest, WhatIsQueuedForExecIsTold) {
+  ClientInfo info;
+  info.multi_commands = 0;
+  EXPECT_NE(FormatClient(info).find(" flags=x db=0 sub=0 psub=0 ssub=0 multi=0 "),
+            std::string::npos);
+  info.multi_commands = 3;
+  info.multi_bytes = 500;
+  const std::string line = FormatClient(info);
+  EXPECT_NE(line.find(" multi=3 "), std::string::npos) << line;
+  EXPECT_NE(line.find(" multi-mem=500 "), std::string::npos) << line;
+}
+
 TEST(ClientInfoTest, TextWithBlanksOrControlCharactersCannotBeShown) {
   EXPECT_TRUE(IsValidClientText(""));
   EXPECT_TRUE(IsValidClientText("a-b_c!~"));

@@ -27,13 +27,11 @@ void Discard(Session& session, Args, ReplySink& reply) {
   reply.Ok();
 }
 
-// Dispatch comes here with what it does not carry out.
+// Worker::Exec comes here with what it does not carry out.
 void RefuseExec(Session& session, Args, ReplySink& reply) {
   if (session.multi == nullptr) return reply.Error(kErrExecWithoutMulti);
-  const bool is_aborted = session.multi->is_aborted;
   session.worker.EndMulti(session);
-  if (is_aborted) return reply.Error(kErrExecAbort);
-  reply.Error("EXECABORT Transaction discarded because of: " + std::string(kErrOutOfMemory));
+  reply.Error(kErrExecAbort);
 }
 
 // A key that is due goes first: that it goes later must not end the transaction.

@@ -54,6 +54,7 @@ class Session {
   size_t local_batches = 0;
   BlockedCommand* blocked = nullptr;  // what waits for a key
   std::unique_ptr<Multi> multi;       // between MULTI and EXEC
+  const Multi* executing = nullptr;   // what EXEC carries out, if that takes several shards
   Watches watches;
   ReplyMode reply_mode = ReplyMode::kOn;
   // Came back before their end, because their replies are long; they go on when those are sent.

@@ -152,7 +152,11 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
     return Outcome::kTaken;
   }
   if (!command->AcceptsArgs(args.size())) [[unlikely]] {
-    AbortMulti(session);
+    if (command == exec_) {
+      EndMulti(session);  // what comes next is queued no more
+    } else {
+      AbortMulti(session);
+    }
     Note(connection, Action::kWrongArity, command, args, 0, 0);
     return Outcome::kTaken;
   }
@@ -443,14 +447,10 @@ void Worker::RunOne(const Noted& noted) {
         writer_.Status("QUEUED");
         break;
       case Action::kNotInMulti:
-        writer_.Error("ERR Command not allowed inside a transaction");
-        CountReject(*noted.command);
-        CountError("ERR");
+        Reject(*noted.command, "ERR Command not allowed inside a transaction", writer_);
         break;
       case Action::kOutOfMemory:
-        writer_.Error(kErrOutOfMemory);
-        CountReject(*noted.command);
-        CountError("OOM");
+        Reject(*noted.command, kErrOutOfMemory, writer_);
         break;
       case Action::kSession:
         RunCounted(*noted.command, writer_,
@@ -469,19 +469,13 @@ void Worker::RunOne(const Noted& noted) {
         CountError("ERR");
         break;
       case Action::kWrongArity:
-        writer_.Error(WrongArityError(noted.command->full_name));
-        CountReject(*noted.command);
-        CountError("ERR");
+        Reject(*noted.command, WrongArityError(noted.command->full_name), writer_);
         break;
       case Action::kNoAuth:
-        writer_.Error(kErrNoAuth);
-        CountReject(*noted.command);
-        CountError("NOAUTH");
+        Reject(*noted.command, kErrNoAuth, writer_);
         break;
       case Action::kSubscribed:
-        writer_.Error(SubscribedContextError(noted.command->full_name));
-        CountReject(*noted.command);
-        CountError("ERR");
+        Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
         break;
       case Action::kRemote:
         break;
@@ -519,10 +513,7 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
   if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) [[unlikely]] {
-    writer.Error(kErrOutOfMemory);
-    CountReject(command);
-    CountError("OOM");
-    return;
+    return Reject(command, kErrOutOfMemory, writer);
   }
   RunHandler(cx, command, args, hash, writer);
   if (cx.shard().waiters().has_ready()) [[unlikely]] {
@@ -536,6 +527,16 @@ void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uin
   helio::NoSuspend no_suspend;
   cx.SetKeyHash(args[command.routed_by()], hash);
   RunCounted(command, writer, [&] { command.run(cx, args, writer); });
+}
+
+void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
+  ++stats_.commands[row.id].rejected;
+  if (&row == exec_) {
+    writer.Error(ExecAbortError(error));
+  } else {
+    writer.Error(error);
+  }
+  CountError(writer.last_error_code());
 }
 
 void Worker::CountErrorsSince(uint64_t errors_before, const RespWriter& writer,
@@ -597,9 +598,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
-      writer.Error(kErrOutOfMemory);
-      CountReject(command);
-      CountError("OOM");
+      Reject(command, kErrOutOfMemory, writer);
     } else {
       RunWaiting(command, writer, [&] {
         if (handler != nullptr) {

@@ -283,7 +283,8 @@ class Worker final : public CommandSink {
   // The same if it may suspend.
   template <typename Call>
   void RunWaiting(const Command& row, RespWriter& writer, Call call);
-  void CountReject(const Command& row) { ++stats_.commands[row.id].rejected; }
+  // Answers a command that is not carried out at all, and counts that.
+  void Reject(const Command& row, std::string_view error, RespWriter& writer);
   void CountError(std::string_view code);
   void CountErrorsSince(uint64_t errors_before, const RespWriter& writer, CommandStats* counted);
 

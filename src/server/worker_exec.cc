@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part of MULTI and EXEC: queueing, EXEC in one hop, EXEC over shards.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 
@@ -97,12 +95,13 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     Note(connection, Action::kNotInMulti, &command, args, 0, 0);
     return Outcome::kTaken;
   }
-  if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
+  // Whatever it is: queues take memory, too.
+  if (server_.is_out_of_memory()) {
     multi.is_aborted = true;
     Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
     return Outcome::kTaken;
   }
-  multi.Add(command, args, shards_);
+  if (!multi.is_aborted) multi.Add(command, args, shards_);  // else it will never run
   if (multi.bytes() > server_.connection_limits().command_bytes_max) {
     LOG(WARNING) << "closing connection " << connection->id() << ": its MULTI has " << multi.bytes()
                  << " bytes of commands";
@@ -116,8 +115,12 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
 CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, const Command& command,
                                   Args args) {
   Multi* const multi = session.multi.get();
-  if (multi == nullptr || multi->is_aborted ||
-      ((multi->command_flags() & kDenyOom) != 0 && server_.is_out_of_memory())) {
+  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 && server_.is_out_of_memory()) {
+    EndMulti(session);
+    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (multi == nullptr || multi->is_aborted) {
     Note(connection, Action::kSession, &command, args, 0, 0);
     RunNoted();
     return Outcome::kTaken;
@@ -234,6 +237,18 @@ class Squashed {
   std::vector<ShardId> order_;
 };
 
+// CLIENT LIST inside EXEC shows what is carried out.
+class Executing {
+ public:
+  Executing(Session& session, const Multi& multi) : session_(session) {
+    session_.executing = &multi;
+  }
+  ~Executing() { session_.executing = nullptr; }
+
+ private:
+  Session& session_;
+};
+
 }  // namespace
 
 void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
@@ -243,6 +258,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   const Watches watches = std::exchange(session.watches, {});
   const bool resp3 = session.resp3;
   ++session.worker.stats_.execs_across;
+  const Executing executing(session, *multi);
 
   Transaction tx(cx);
   if (multi->wants_all_keys()) {
