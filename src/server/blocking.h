@@ -4,7 +4,6 @@
 //   keys in one shard      one hop tries, and leaves a waiter if there is nothing
 //                          (--singlehop_blocking; dispatch tries in place if the shard is here)
 //   in several shards      a transaction looks, and then takes, or leaves a waiter in each shard
-//   in several shards      a transaction looks, and takes, or leaves a waiter in each shard
 //   BLMOVE to another      a transaction moves, or leaves a waiter that is only woken: it then tries
 //
 // Whoever makes a key ready serves the first waiter at once, on the shard (engine/waiter_table.h).
@@ -50,6 +49,7 @@ class BlockedCommand final : public Waiter {
   // On the connection's thread: ends the wait, unless it is being served already (false).
   bool EndWait(End how);
 
+  bool IsReady(Shard& shard, const WaiterNode& node) const override;
   Outcome Serve(Shard& shard, WaiterNode& node) override;
 
  private:
