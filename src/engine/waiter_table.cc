@@ -61,6 +61,19 @@ void WaiterTable::Serve(Shard& shard) {
   is_serving_ = false;
 }
 
+size_t WaiterTable::CountReady(Shard& shard, size_t most) const {
+  size_t count = 0;
+  for (const auto& [name, queue] : keys_) {
+    if (most-- == 0) break;
+    for (WaiterNode& node : queue->nodes) {
+      if (!node.waiter->IsReady(shard, node)) continue;
+      ++count;
+      break;
+    }
+  }
+  return count;
+}
+
 bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
   size_t skipped = 0;  // at the front, that wait for another type
   for (;;) {

@@ -35,6 +35,8 @@ class Waiter {
   };
   // Thread: any. False: it is claimed already.
   bool Claim() { return !is_claimed_.exchange(true, std::memory_order_acq_rel); }
+  // On the shard's thread: could it be served from the key of `node`, as the key is?
+  virtual bool IsReady(Shard& shard, const WaiterNode& node) const = 0;
   // On the shard's thread, when no lock hinders it: claims it if the key of `node` is ready, and
   // takes what it waits for. Does not suspend. After kServed the waiter may be gone.
   virtual Outcome Serve(Shard& shard, WaiterNode& node) = 0;
@@ -86,7 +88,9 @@ class WaiterTable {
   void Serve(Shard& shard);
 
   size_t keys() const { return keys_.size(); }
-  size_t ready() const { return ready_.size(); }
+  // Keys that are ready for who waits for them, be that known here or not; looks at no more than
+  // `most`. When nothing runs this is 0, or somebody has been forgotten.
+  size_t CountReady(Shard& shard, size_t most) const;
 
  private:
   using List = helio::IntrusiveList<WaiterNode, WaiterNode>;

@@ -232,6 +232,12 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
   }
 }
 
+bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
+  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  const auto value = shard_cx.Peek(node.name.key);
+  return value && value->type() == form_.type;
+}
+
 auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   helio::NoSuspend no_suspend;
   ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());

@@ -50,6 +50,7 @@ class BlockedCommand final : public Waiter {
   // On the connection's thread: ends the wait, unless it is being served already (false).
   bool EndWait(End how);
 
+  bool IsReady(Shard& shard, const WaiterNode& node) const override;
   Outcome Serve(Shard& shard, WaiterNode& node) override;
 
  private:

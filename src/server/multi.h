@@ -52,10 +52,6 @@ class Multi {
 
   const std::vector<Item>& items() const { return items_; }
   size_t bytes() const { return arg_bytes_.size(); }
-  size_t memory_used() const {
-    return arg_bytes_.capacity() + arg_ends_.capacity() * sizeof(size_t) +
-           items_.capacity() * sizeof(Item);
-  }
   uint32_t command_flags() const { return command_flags_; }  // of any of them
   // What CLIENT PAUSE WRITE holds back.
   bool may_write() const { return (command_flags_ & kWrite) != 0 || publishes_; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MSET and MGET over shards, EXEC, and queues with BRPOP: the server's CPU time for each key, EXEC or
+"""MSET and MGET over shards, EXEC, and queues with BRPOP: the server's CPU for each key, EXEC or
 pair, redis-server's and ours in turn, and their ratio (the median of the rounds' ratios).
 
 Clients send a pipeline each, and then read its replies. Servers, cores and the way CPU time is
@@ -33,7 +33,7 @@ def expect(connection, count):
 
 
 class Pipelines:
-    """Connections that send one of some prepared pipelines, whose replies are `reply_bytes` long."""
+    """Connections that send one of some prepared pipelines; its replies have `reply_bytes`."""
 
     def __init__(self, port, connections, make_request, reply_bytes, seed=1):
         rng = random.Random(seed)
