@@ -25,7 +25,7 @@ def open_accounts(r):
 
 
 def together(server, seed, *loops):
-    """Runs loop(connection, rng) again and again, each on a connection of its own; returns what each
+    """Runs loop(connection, rng) repeatedly, each on a connection of its own; returns what each
     has done, as its own numbers added up. The first thing that one of them raised is raised."""
     stop = time.monotonic() + SECONDS
     totals = [0] * len(loops)
@@ -248,7 +248,7 @@ def test_one_token_under_rename_gives_the_right_to_write(server, r, seed):
 
 
 def test_clients_that_leave_in_the_middle_take_no_money_along(server, r, seed):
-    """Connections end between WATCH and EXEC, and while EXEC runs: all of a transfer, or nothing."""
+    """Connections end between WATCH and EXEC and during EXEC: all of a transfer, or nothing."""
     open_accounts(r)
 
     def leave(c, rng):

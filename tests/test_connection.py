@@ -374,11 +374,13 @@ def test_client_kill_by_id_and_by_address(server, r):
         assert r.call("CLIENT", "KILL", "ID", ident) == 0
     with server.connect() as victim:
         address = "%s:%d" % victim.sock.getsockname()[:2]
+        victim.do("PING")  # the kernel has accepted it, and now the server has, too
         assert r.call("CLIENT", "KILL", address) == OK
         assert victim.read_until_closed() == b""
         assert r.call("CLIENT", "KILL", address) == Error("ERR No such client")
     with server.connect() as victim:
         address = "%s:%d" % victim.sock.getsockname()[:2]
+        victim.do("PING")
         assert r.call("CLIENT", "KILL", "ADDR", address, "TYPE", "normal") == 1
         assert victim.read_until_closed() == b""
     assert r.do("PING") == Status("PONG")

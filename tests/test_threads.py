@@ -225,7 +225,7 @@ def test_publish_and_subscribe(client):
 
 
 def test_locks_of_set_nx_and_watch(client):
-    """The lock of applications: SET NX PX, and a release that looks whether it is still one's own."""
+    """The lock of applications: SET NX PX, and a release that looks whether it is one's own."""
     held = []
 
     def release(name, token):

@@ -53,6 +53,21 @@ TEST(FiberTest, JoinWaitsForTheFunctionAndItsCaptures) {
   EXPECT_TRUE(checked);
 }
 
+TEST(FiberTest, AFiberOutlivesTheOneThatSpawnedIt) {
+  Scheduler scheduler;
+  std::string order;
+  Fiber("parent", [&order] {
+    Fiber("child", [&order] {
+      order += 'c';
+      this_fiber::Yield();
+      order += 'C';
+    }).Detach();
+    order += 'p';
+  }).Detach();
+  scheduler.RunUntilDone();
+  EXPECT_EQ(order, "pcC");
+}
+
 TEST(FiberTest, SleepersWakeInOrderOfTheirDeadlines) {
   Scheduler scheduler;
   std::string order;

@@ -18,6 +18,7 @@
 namespace dfly {
 
 class CoordinatorContext;
+struct BlockingForm;
 class Session;
 class ShardContext;
 
@@ -122,8 +123,9 @@ struct CommandDocs {
 struct Command {
   std::string_view name;  // lower case; static
   ShardHandler run = nullptr;
-  CoordinatorHandler across = nullptr;  // its keys are in several shards
-  SessionHandler session = nullptr;     // instead of `run`: no keys
+  CoordinatorHandler across = nullptr;     // its keys are in several shards
+  const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
+  SessionHandler session = nullptr;        // instead of `run`: no keys
   CoordinatorHandler coordinate =
       nullptr;    // instead of `run`: no keys, or keys in whatever shard; may wait
   int arity = 0;  // with the name; negative: at least

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/blocking.h"
 #include "commands/command_table.h"
 #include "core/numbers.h"
 #include "core/quick_list.h"
@@ -478,21 +479,15 @@ void Move(ShardContext& cx, std::span<const std::string_view> keys, End from, En
   cx.Changed(source_key, PopEvent(from));
 }
 
-// The lists are in two shards: one hop to look, one to change both. Either of them may expire in
-// between, as it may before and after. Suspends.
-void MoveAcross(CoordinatorContext& cx, std::span<const std::string_view> keys, End from, End to,
-                ReplySink& reply) {
+// The lists are in two shards: one hop of `tx` to look, one to change both. Either of them may
+// expire in between, as it may before and after. False: there is no source. Suspends.
+bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::string_view> keys,
+                End from, End to, ReplySink& reply) {
   ShardId ids[2];
-  Transaction tx(cx);
-  for (size_t i : {0, 1}) {
-    const uint64_t hash = HashKey(keys[i]);
-    ids[i] = cx.shards().ShardOfKey(keys[i], hash);
-    tx.Lock(ids[i], {cx.shards().LockOfKey(keys[i], hash, cx.db_index()), LockMode::kExclusive});
-  }
-  tx.Schedule();
+  for (size_t i : {0, 1}) ids[i] = cx.shards().ShardOfKey(keys[i], HashKey(keys[i]));
   bool is_wrong_type[2] = {};
   std::optional<std::string> text;
-  tx.Hop([&](Shard& shard) {
+  tx.HopOn(ids, [&](Shard& shard) {
     const size_t i = shard.id() == ids[0] ? 0 : 1;
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     const auto value = shard_cx.FindMutable(keys[i], ValueType::kList);
@@ -501,10 +496,12 @@ void MoveAcross(CoordinatorContext& cx, std::span<const std::string_view> keys, 
     char scratch[QuickList::kScratchSize];
     text.emplace((*ListOf(*value).At(from)).View(scratch));
   });
-  if (is_wrong_type[0]) return reply.Error(kErrWrongType);
-  if (!text) return reply.Null();
-  if (is_wrong_type[1]) return reply.Error(kErrWrongType);
-  tx.HopAndConclude(ids, [&](Shard& shard) {
+  if (!is_wrong_type[0] && !text) return false;
+  if (is_wrong_type[0] || is_wrong_type[1]) {
+    reply.Error(kErrWrongType);
+    return true;
+  }
+  tx.HopOn(ids, [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     if (shard.id() == ids[1]) {
       auto target = shard_cx.FindOrCreate(keys[1], ValueType::kList);
@@ -516,6 +513,19 @@ void MoveAcross(CoordinatorContext& cx, std::span<const std::string_view> keys, 
     }
   });
   reply.Bulk(*text);
+  return true;
+}
+
+void MoveAcross(CoordinatorContext& cx, std::span<const std::string_view> keys, End from, End to,
+                ReplySink& reply) {
+  Transaction tx(cx);
+  for (std::string_view key : keys) {
+    const uint64_t hash = HashKey(key);
+    tx.Lock(cx.shards().ShardOfKey(key, hash),
+            {cx.shards().LockOfKey(key, hash, cx.db_index()), LockMode::kExclusive});
+  }
+  tx.Schedule();
+  if (!MoveInHops(cx, tx, keys, from, to, reply)) reply.Null();
 }
 
 // LMOVE source destination LEFT | RIGHT LEFT | RIGHT
@@ -542,6 +552,95 @@ void LMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 void RPopLPushAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   MoveAcross(cx, args.from(1), End::kBack, End::kFront, reply);
 }
+
+// --- Waiting for an element ---
+
+// BLPOP key [key ...] timeout
+bool ParseBPop(Args args, ReplySink& reply, BlockingCall* call) {
+  const std::optional<int64_t> timeout = ParseTimeout(args[args.size() - 1], reply);
+  if (!timeout) return false;
+  *call = {.keys = args.from(1).first(args.size() - 2), .timeout_ms = *timeout};
+  return true;
+}
+
+template <End kEnd>
+void TakeOne(ShardContext& cx, Args, std::string_view key, ReplySink& reply) {
+  auto value = cx.FindMutable(key, ValueType::kList);
+  QuickList& list = ListOf(*value);
+  reply.Array(2);
+  reply.Bulk(key);
+  ReplyWith(list.At(kEnd), reply);
+  list.Pop(kEnd, LimitOf(cx));
+  cx.Changed(key, PopEvent(kEnd));
+}
+
+// BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]
+bool ParseBLMPop(Args args, ReplySink& reply, BlockingCall* call) {
+  const std::optional<LMPopOptions> options = ParseLMPop(Args(args.from(1)), reply);
+  if (!options) return false;
+  const std::optional<int64_t> timeout = ParseTimeout(args[1], reply);
+  if (!timeout) return false;
+  *call = {.keys = options->keys, .timeout_ms = *timeout};
+  return true;
+}
+
+void TakeMany(ShardContext& cx, Args args, std::string_view key, ReplySink& reply) {
+  const std::optional<LMPopOptions> options = ParseLMPop(Args(args.from(1)), reply);
+  PopFirst(cx, {&key, 1}, *options, reply);
+}
+
+// BLMOVE source destination LEFT | RIGHT LEFT | RIGHT timeout, BRPOPLPUSH source destination
+// timeout: the ends are fixed then.
+std::optional<std::pair<End, End>> EndsOfBMove(Args args) {
+  if (args.size() == 4) return std::pair(End::kBack, End::kFront);
+  const std::optional<End> from = ParseEnd(args[3]);
+  const std::optional<End> to = ParseEnd(args[4]);
+  if (!from || !to) return std::nullopt;
+  return std::pair(*from, *to);
+}
+
+bool ParseBMove(Args args, ReplySink& reply, BlockingCall* call) {
+  if (!EndsOfBMove(args)) {
+    reply.Error(kErrSyntax);
+    return false;
+  }
+  const std::optional<int64_t> timeout = ParseTimeout(args[args.size() - 1], reply);
+  if (!timeout) return false;
+  *call = {.keys = args.from(1).first(1), .timeout_ms = *timeout};
+  return true;
+}
+
+void TakeToTarget(ShardContext& cx, Args args, std::string_view, ReplySink& reply) {
+  const auto [from, to] = *EndsOfBMove(args);
+  Move(cx, args.from(1).first(2), from, to, reply);
+}
+
+bool TakeToTargetAcross(CoordinatorContext& cx, Transaction& tx, Args args, ReplySink& reply) {
+  const auto [from, to] = *EndsOfBMove(args);
+  return MoveInHops(cx, tx, args.from(1).first(2), from, to, reply);
+}
+
+constexpr BlockingForm kBLPop = {.parse = ParseBPop,
+                                 .type = ValueType::kList,
+                                 .take = TakeOne<End::kFront>,
+                                 .reply_nothing = [](ReplySink& reply) { reply.NullArray(); },
+                                 .take_across = nullptr};
+constexpr BlockingForm kBRPop = {.parse = ParseBPop,
+                                 .type = ValueType::kList,
+                                 .take = TakeOne<End::kBack>,
+                                 .reply_nothing = [](ReplySink& reply) { reply.NullArray(); },
+                                 .take_across = nullptr};
+constexpr BlockingForm kBLMPop = {.parse = ParseBLMPop,
+                                  .type = ValueType::kList,
+                                  .take = TakeMany,
+                                  .reply_nothing = [](ReplySink& reply) { reply.NullArray(); },
+                                  .take_across = nullptr};
+constexpr BlockingForm kBMove = {.parse = ParseBMove,
+                                 .type = ValueType::kList,
+                                 .take = TakeToTarget,
+                                 .reply_nothing = [](ReplySink& reply) { reply.Null(); },
+                                 .take_across = TakeToTargetAcross,
+                                 .target_at = 2};
 
 // --- The type ---
 
@@ -633,6 +732,50 @@ void RegisterListCommands(CommandTable* table) {
                        .complexity = "O(1)",
                        .deprecated_since = "6.2.0",
                        .replaced_by = "`LMOVE` with the `RIGHT` and `LEFT` arguments"}});
+  const auto add_blocking = [table](std::string_view name, ShardHandler run,
+                                    CoordinatorHandler across, const BlockingForm& form, int arity,
+                                    uint32_t flags, KeySpec keys, CommandDocs docs) {
+    table->Add({.name = name,
+                .run = run,
+                .across = across,
+                .blocking = &form,
+                .arity = arity,
+                .flags = kWrite | kBlocking | flags,
+                .categories = kAclList,
+                .keys = keys,
+                .docs = docs});
+  };
+  constexpr std::string_view kForKeys = "O(N) where N is the number of keys.";
+  add_blocking(
+      "blpop", RunWithoutWaiting<kBLPop>, RunAcrossWithoutWaiting<kBLPop>, kBLPop, -3, 0,
+      {1, -2, 1, "RW access delete"},
+      {"Removes and returns the first element of the first list that has one; waits for it "
+       "if need be.",
+       "2.0.0", "list", kForKeys});
+  add_blocking("brpop", RunWithoutWaiting<kBRPop>, RunAcrossWithoutWaiting<kBRPop>, kBRPop, -3, 0,
+               {1, -2, 1, "RW access delete"},
+               {"Removes and returns the last element of the first list that has one; waits for it "
+                "if need be.",
+                "2.0.0", "list", kForKeys});
+  add_blocking("blmpop", RunWithoutWaiting<kBLMPop>, RunAcrossWithoutWaiting<kBLMPop>, kBLMPop, -5,
+               kMovableKeys, KeysCountedAt(2, "RW access delete"),
+               {"Removes and returns elements of the first list that has some; waits for them if "
+                "need be.",
+                "7.0.0", "list",
+                "O(N+M) where N is the number of keys and M is the number of elements returned."});
+  add_blocking("blmove", RunWithoutWaiting<kBMove>, RunAcrossWithoutWaiting<kBMove>, kBMove, 6,
+               kDenyOom, TwoKeys("RW access delete", "RW insert"),
+               {"Moves an element from one list to another; waits for it if need be.", "6.2.0",
+                "list", "O(1)"});
+  add_blocking("brpoplpush", RunWithoutWaiting<kBMove>, RunAcrossWithoutWaiting<kBMove>, kBMove, 4,
+               kDenyOom, TwoKeys("RW access delete", "RW insert"),
+               {.summary = "Moves the last element of a list to the front of another; waits for it "
+                           "if need be.",
+                .since = "2.2.0",
+                .group = "list",
+                .complexity = "O(1)",
+                .deprecated_since = "6.2.0",
+                .replaced_by = "`BLMOVE` with the `RIGHT` and `LEFT` arguments"});
 }
 
 }  // namespace dfly

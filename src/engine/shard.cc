@@ -33,6 +33,8 @@ void Shard::OnChanged(int db_index, std::string_view key, std::string_view event
   ++stats_.changes;
   if (!watches_.empty()) [[unlikely]]
     watches_.Touch(db_index, key);
+  if (!waiters_.empty()) [[unlikely]]
+    waiters_.OnChanged(db_index, key);
   if (event == "expired") ++stats_.expired_keys;
 }
 
@@ -103,6 +105,7 @@ void Shard::SwapDatabases(int first, int second) {
   std::swap(databases_[static_cast<size_t>(first)], databases_[static_cast<size_t>(second)]);
   for (int index : {first, second}) {
     if (Database* database = FindDb(index)) database->set_index(index);
+    waiters_.OnChangedAll(index);
   }
 }
 

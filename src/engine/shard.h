@@ -10,6 +10,7 @@
 #include "core/quick_list.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
+#include "engine/waiter_table.h"
 #include "engine/watch_table.h"
 
 namespace dfly {
@@ -51,6 +52,21 @@ class Shard : private ChangeListener {
   const TxQueue& transactions() const { return transactions_; }
 
   WatchTable& watches() { return watches_; }
+  WaiterTable& waiters() { return waiters_; }
+  // After a command, or an EXEC as a whole, has changed keys: serves those who wait for them.
+  void ServeWaiters() {
+    if (waiters_.has_ready()) [[unlikely]]
+      waiters_.Serve(*this);
+  }
+  // TxQueue::Arm and Cancel, and what follows when locks end.
+  void Arm(TxEntry* entry) {
+    transactions_.Arm(entry);
+    ServeWaiters();
+  }
+  void Cancel(TxEntry* entry) {
+    transactions_.Cancel(entry);
+    ServeWaiters();
+  }
 
   // How large the blocks of lists become (list-max-listpack-size).
   const BlockLimit& list_limit() const { return list_limit_; }
@@ -94,6 +110,7 @@ class Shard : private ChangeListener {
   const size_t string_max_;
   TxQueue transactions_;
   WatchTable watches_;
+  WaiterTable waiters_;
   std::vector<std::unique_ptr<Database>> databases_;
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is

@@ -11,6 +11,8 @@ ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count,
       tag_rules_(std::move(tag_rules)),
       cells_(num_shards) {
   CHECK_GT(num_shards, 0u);
+  transaction_stats_.resize(pool->size());
+  for (TransactionStats& stats : transaction_stats_) stats.widths.resize(num_shards + 1);
   for (ShardId id = 0; id < num_shards; ++id) {
     all_ids_.push_back(id);
     owner(id)->Await([&] { cells_[id].shard = std::make_unique<Shard>(id, db_count, string_max); });

@@ -19,6 +19,12 @@ namespace dfly {
 
 using ShardId = uint32_t;
 
+// Of the transactions that fibers of one thread have run.
+struct TransactionStats {
+  uint64_t global = 0;           // of all shards as a whole
+  std::vector<uint64_t> widths;  // [n]: of tags on n shards
+};
+
 // Owner:    the server; made before and destroyed after all use. `shard i` lives on `proactor i %
 // threads`. Suspends: only what says so.
 class ShardSet {
@@ -66,6 +72,9 @@ class ShardSet {
   uint64_t NextTransactionNumber() {
     return last_number_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
+
+  // Of the calling proactor's thread, or of that with `index` when it is stopped or looks itself.
+  TransactionStats& transaction_stats(uint32_t index) { return transaction_stats_[index]; }
 
   // Thread: any proactor's. Sends `message` to the shard's thread.
   void PostLazily(ShardId id, helio::Message* message) {
@@ -166,6 +175,7 @@ class ShardSet {
   const size_t string_max_;
   const TagRules tag_rules_;
   std::vector<Cell> cells_;
+  std::vector<TransactionStats> transaction_stats_;  // by thread
   std::vector<ShardId> all_ids_;
 };
 

@@ -47,6 +47,12 @@ void Transaction::Prepare() {
     }
     part.tags = std::span<const TagLock>(tags_.data() + begin, tags_.size() - begin);
   }
+  TransactionStats& stats = shards_.transaction_stats(home_->index());
+  if (all_shards_) {
+    ++stats.global;
+  } else {
+    ++stats.widths[parts_count_];
+  }
   home_call_.run = [](helio::Message* message) {
     static_cast<HomeCall*>(message)->tx->at_home_->Done();
   };
@@ -164,18 +170,19 @@ void Transaction::Send(Part* part, helio::Message::RunFn run) {
 void Transaction::OnAnnounce(helio::Message* message) {
   auto* const part = static_cast<Part*>(message);
   Transaction* const tx = part->tx;
-  TxQueue& queue = tx->shards_.local(part->shard).transactions();
+  Shard& shard = tx->shards_.local(part->shard);
+  TxQueue& queue = shard.transactions();
   if (tx->parts_count_ == 1) {
     queue.ScheduleLast(part);
     if (tx->runs_at_once_) {
       tx->left_.store(1, std::memory_order_relaxed);
-      queue.Arm(part);
+      shard.Arm(part);
     } else {
       tx->CallHome();
     }
     return;
   }
-  if (part->is_announced) queue.Cancel(part);  // the attempt before
+  if (part->is_announced) shard.Cancel(part);  // the attempt before
   part->number = tx->number_;
   part->is_announced = queue.Schedule(part);
   if (!part->is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
@@ -193,7 +200,7 @@ void Transaction::OnAnnounce(helio::Message* message) {
 
 void Transaction::OnHop(helio::Message* message) {
   auto* const part = static_cast<Part*>(message);
-  part->tx->shards_.local(part->shard).transactions().Arm(part);
+  part->tx->shards_.local(part->shard).Arm(part);
 }
 
 bool Transaction::RunPart(TxEntry* entry) {

@@ -286,7 +286,11 @@ void Connection::OnRecvEnd(int error) {
   }
   // The client will not send more, but may have only shut its side down: what it sent is still
   // answered.
-  if (is_done()) CloseNow();
+  if (is_done()) {
+    CloseNow();
+  } else if (busy_) {
+    sink_->OnPeerShutdown(this);
+  }
 }
 
 void Connection::CloseWhenSent() {

@@ -52,6 +52,8 @@ class CommandSink {
   virtual void OnProtocolError(Connection* connection, std::string_view error) = 0;
   // For a connection with set_wants_room: all replies that could be sent are sent.
   virtual void OnRoom(Connection* connection) = 0;
+  // The client has ended its side while a command runs (kBusy).
+  virtual void OnPeerShutdown(Connection*) {}
   // The last call for this connection.
   virtual void OnClosed(Connection* connection) = 0;
 
@@ -138,6 +140,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void EndBusy();
   bool busy() const { return busy_; }
   bool closing() const { return closing_; }
+  bool recv_ended() const { return recv_ended_; }  // the client will send no more
 
   // Stops and restarts the execution of commands (CLIENT PAUSE). Input waits, within its limit.
   void set_held(bool held);

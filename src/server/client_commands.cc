@@ -13,6 +13,7 @@
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
+#include "server/blocking.h"
 #include "server/client_info.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -236,6 +237,28 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
   reply.Ok();
 }
 
+// CLIENT UNBLOCK client-id [TIMEOUT | ERROR]
+void Unblock(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  if (args.size() > 4) return reply.Error(SubcommandSyntaxError("client", args[1]));
+  const bool with_error = args.size() == 4 && IsWord(args[3], "error");
+  if (args.size() == 4 && !with_error && !IsWord(args[3], "timeout")) {
+    return reply.Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+  }
+  const auto id = ParseInt64(args[2]);
+  if (!id) return reply.Error(kErrNotInteger);
+  std::atomic<bool> is_unblocked{false};
+  cx.session().server.AwaitOnWorkers([&](Worker& worker) {
+    worker.ForEachSession([&](Session& session) {
+      if (session.connection.id() != static_cast<uint64_t>(*id) || session.blocked == nullptr) {
+        return;
+      }
+      is_unblocked = session.blocked->EndWait(with_error ? BlockedCommand::End::kUnblockedWithError
+                                                         : BlockedCommand::End::kUnblocked);
+    });
+  });
+  reply.Integer(is_unblocked ? 1 : 0);
+}
+
 // CLIENT PAUSE timeout [WRITE|ALL]
 void Pause(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (args.size() > 4) return reply.Error(SubcommandSyntaxError("client", args[1]));
@@ -291,6 +314,8 @@ void Help(Session&, Args, ReplySink& reply) {
              "      Return clients of specified type.",
              "    * ID id [id ...]",
              "      Return clients of specified IDs only.",
+             "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+             "    Unblock the specified blocked client.",
              "UNPAUSE",
              "    Stop the current client pause, resuming traffic.",
              "PAUSE <timeout> [WRITE|ALL]",
@@ -356,6 +381,8 @@ void RegisterClientCommands(CommandTable* table) {
       All("list", List, -2, Docs("Describes all connections.", "2.4.0", "O(N), N connections")),
       All("kill", Kill, -3, Docs("Closes connections.", "2.4.0", "O(N), N connections")),
       All("pause", Pause, -3, Docs("Suspends the commands of all clients.", "2.9.50")),
+      All("unblock", Unblock, -3,
+          Docs("Ends the wait of a blocked client.", "5.0.0", "O(N), N connections")),
       All("unpause", Unpause, 2, Docs("Ends a pause.", "6.2.0", "O(N), N connections")),
       {.name = "help",
        .session = Help,

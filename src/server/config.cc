@@ -272,6 +272,7 @@ void AddSettings(Server* server, Config* config) {
   shown("proactor_threads", options.threads);
   shown("num_shards", options.num_shards == 0 ? options.threads : options.num_shards);
   config->Add({.name = "force_epoll", .kind = Kind::kBool, .value = YesNo(options.force_epoll)});
+  config->Add({.name = "singlehop_blocking", .value = YesNo(options.singlehop_blocking)});
   config->Add({.name = "lock_on_hashtags",
                .kind = Kind::kBool,
                .value = YesNo(options.tag_rules.locks_tags)});

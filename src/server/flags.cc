@@ -91,6 +91,10 @@ DEFINE_string(pipeline_input_bytes_max, "1mb",
               "Bytes of requests that one connection sent ahead while they cannot be executed; "
               "past that it is not read from.");
 
+DEFINE_bool(singlehop_blocking, true,
+            "BLPOP and the like, whose keys are all in one shard, look and take, or begin to wait, "
+            "in one hop. false: they go the way of those with keys in several shards.");
+
 DEFINE_string(publish_buffer_limit, "32mb",
               "Bytes of messages that a subscriber has not taken; who lets more pile up is "
               "disconnected, as with Redis' client-output-buffer-limit pubsub. 0: no limit, then "
@@ -112,7 +116,7 @@ const std::vector<Topic>& Topics() {
       {"Network",
        {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "maxclients", "timeout",
         "tcp_keepalive", "tcp_backlog"}},
-      {"Threads", {"proactor_threads", "num_shards", "force_epoll"}},
+      {"Threads", {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking"}},
       {"Data", {"maxmemory", "dbnum", "list_max_listpack_size"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
@@ -242,6 +246,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 
+  options->singlehop_blocking = FLAGS_singlehop_blocking;
   TagRules& tags = options->tag_rules;
   tags.locks_tags = FLAGS_lock_on_hashtags;
   if (FLAGS_locktag_delimiter.size() > 1 || FLAGS_locktag_delimiter == "{" ||

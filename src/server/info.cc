@@ -27,6 +27,9 @@ namespace dfly {
 
 namespace {
 
+// INFO looks at so many of a shard's waited keys, so that it stays quick.
+constexpr size_t kWaitedKeysLookedAt = 1000;
+
 // --- Gathering ---
 
 // What one thread contributes.
@@ -43,9 +46,11 @@ struct Part {
   uint64_t channels = 0;
   uint64_t patterns = 0;
   uint64_t shard_channels = 0;
+  uint64_t blocked_clients = 0;
+  InfoFacts::TransactionFacts transactions;
 };
 
-void Gather(Worker& worker, Part* part) {
+void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->stats = worker.stats();
   part->loop = worker.proactor().stats();
   part->per_second = worker.commands_per_second();
@@ -60,7 +65,24 @@ void Gather(Worker& worker, Part* part) {
     part->output_buffer_max =
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
   });
+  part->blocked_clients = worker.blocked_clients();
+  const TransactionStats& transactions = shards.transaction_stats(worker.index());
+  part->transactions.global = transactions.global;
+  part->transactions.widths = transactions.widths;
   worker.ForEachShard([&](Shard& shard) {
+    const TxQueue& queue = shard.transactions();
+    InfoFacts::TransactionFacts& facts = part->transactions;
+    facts.retries += queue.stats().refused;
+    facts.runs_at_head += queue.stats().runs_at_head;
+    facts.runs_ahead += queue.stats().runs_ahead;
+    facts.queue_length += queue.length();
+    facts.queue_longest = std::max(facts.queue_longest, queue.stats().longest);
+    if (const uint64_t oldest_ns = queue.oldest_ns(); oldest_ns != 0) {
+      facts.oldest_us = std::max(facts.oldest_us, (helio::MonotonicNanos() - oldest_ns) / 1000);
+    }
+    facts.waited_keys += shard.waiters().keys();
+    facts.ready_keys += shard.waiters().CountReady(shard, kWaitedKeysLookedAt);
+    facts.watched_keys += shard.watches().keys();
     const ShardStats& stats = shard.stats();
     part->shards.hits += stats.hits;
     part->shards.misses += stats.misses;
@@ -131,7 +153,8 @@ void AddProcess(InfoFacts* facts) {
 
 InfoFacts GatherInfo(Server& server) {
   std::vector<Part> parts(server.pool().size());
-  server.AwaitOnWorkers([&parts](Worker& worker) { Gather(worker, &parts[worker.index()]); });
+  server.AwaitOnWorkers(
+      [&](Worker& worker) { Gather(worker, server.shards(), &parts[worker.index()]); });
 
   InfoFacts facts;
   AddProcess(&facts);
@@ -164,6 +187,27 @@ InfoFacts GatherInfo(Server& server) {
     facts.protocol_errors += part.stats.protocol_errors;
     facts.local_commands += part.stats.local_commands;
     facts.remote_commands += part.stats.remote_commands;
+    facts.blocked_clients += part.blocked_clients;
+    InfoFacts::TransactionFacts& tx = facts.transactions;
+    const InfoFacts::TransactionFacts& of_part = part.transactions;
+    tx.queued += part.stats.queued_commands;
+    tx.execs_of_one_shard += part.stats.execs_of_one_shard;
+    tx.execs_across += part.stats.execs_across;
+    tx.blocking_tried += part.stats.blocking_tried;
+    tx.blocking_one_hop += part.stats.blocking_one_hop;
+    tx.blocking_general += part.stats.blocking_general;
+    tx.global += of_part.global;
+    tx.widths.resize(of_part.widths.size());
+    for (size_t i = 0; i < of_part.widths.size(); ++i) tx.widths[i] += of_part.widths[i];
+    tx.retries += of_part.retries;
+    tx.runs_at_head += of_part.runs_at_head;
+    tx.runs_ahead += of_part.runs_ahead;
+    tx.queue_length += of_part.queue_length;
+    tx.queue_longest = std::max(tx.queue_longest, of_part.queue_longest);
+    tx.oldest_us = std::max(tx.oldest_us, of_part.oldest_us);
+    tx.waited_keys += of_part.waited_keys;
+    tx.ready_keys += of_part.ready_keys;
+    tx.watched_keys += of_part.watched_keys;
     facts.batches += part.stats.batches;
     facts.coordinated_commands += part.stats.coordinated_commands;
     facts.loop_iterations += part.loop.iterations;
@@ -257,7 +301,7 @@ void ClientsSection(const InfoFacts& facts, Lines& out) {
   out.Add("maxclients", facts.maxclients);
   out.Add("client_recent_max_input_buffer", facts.input_buffer_max);
   out.Add("client_recent_max_output_buffer", facts.output_buffer_max);
-  out.Add("blocked_clients", 0);
+  out.Add("blocked_clients", facts.blocked_clients);
   out.Add("tracking_clients", 0);
   out.Add("pubsub_clients", facts.pubsub_clients);
   out.Add("clients_in_timeout_table", 0);
@@ -401,6 +445,35 @@ void DispatchSection(const InfoFacts& facts, Lines& out) {
   out.Add("pubsub_publishers_held", facts.pubsub_publishers_held);
 }
 
+// Which way commands have taken, and what waits now.
+void TransactionSection(const InfoFacts& facts, Lines& out) {
+  const InfoFacts::TransactionFacts& tx = facts.transactions;
+  out.Add("tx_inline", facts.local_commands);
+  out.Add("tx_quick", facts.remote_commands);
+  out.Add("tx_queued", tx.queued);
+  uint64_t over_shards = 0;
+  for (size_t width = 2; width < tx.widths.size(); ++width) over_shards += tx.widths[width];
+  out.Add("tx_multi_shard", over_shards);
+  out.Add("tx_global", tx.global);
+  out.Add("tx_retries", tx.retries);
+  out.Add("tx_hops_at_head", tx.runs_at_head);
+  out.Add("tx_hops_ahead", tx.runs_ahead);
+  out.Add("tx_exec_one_shard", tx.execs_of_one_shard);
+  out.Add("tx_exec_squashed", tx.execs_across);
+  out.Add("tx_blocking_inline", tx.blocking_tried);
+  out.Add("tx_blocking_single_hop", tx.blocking_one_hop);
+  out.Add("tx_blocking_general", tx.blocking_general);
+  for (size_t width = 1; width < tx.widths.size(); ++width) {
+    if (tx.widths[width] > 0) out.Add(fmt::format("tx_width_{}", width), tx.widths[width]);
+  }
+  out.Add("tx_queue_length", tx.queue_length);
+  out.Add("tx_queue_longest", tx.queue_longest);
+  out.Add("tx_oldest_usec", tx.oldest_us);
+  out.Add("tx_watched_keys", tx.watched_keys);
+  out.Add("tx_waited_keys", tx.waited_keys);
+  out.Add("tx_ready_keys", tx.ready_keys);
+}
+
 struct Section {
   std::string_view name;
   std::string_view title;
@@ -422,6 +495,7 @@ constexpr Section kSections[] = {
     {"cluster", "Cluster", true, ClusterSection},
     {"keyspace", "Keyspace", true, KeyspaceSection},
     {"dispatch", "Dispatch", false, DispatchSection},
+    {"transaction", "Transaction", false, TransactionSection},
 };
 
 bool IsWanted(const Section& section, std::span<const std::string_view> wanted) {

@@ -27,6 +27,27 @@ struct InfoFacts {
   uint32_t threads = 0;
   uint32_t shards = 0;
   // Clients
+  struct TransactionFacts {
+    uint64_t queued = 0;
+    uint64_t execs_of_one_shard = 0;
+    uint64_t execs_across = 0;
+    uint64_t blocking_tried = 0;
+    uint64_t blocking_one_hop = 0;
+    uint64_t blocking_general = 0;
+    uint64_t global = 0;
+    std::vector<uint64_t> widths;  // [n]: transactions on n shards
+    uint64_t retries = 0;
+    uint64_t runs_at_head = 0;
+    uint64_t runs_ahead = 0;
+    uint64_t queue_length = 0;  // of all shards together, now
+    uint64_t queue_longest = 0;
+    uint64_t oldest_us = 0;  // how long it has been waiting or running
+    uint64_t waited_keys = 0;
+    uint64_t ready_keys = 0;  // that somebody waits for; 0 unless something runs
+    uint64_t watched_keys = 0;
+  };
+  TransactionFacts transactions;
+  uint64_t blocked_clients = 0;
   uint64_t clients = 0;
   uint64_t maxclients = 0;
   uint64_t input_buffer_max = 0;

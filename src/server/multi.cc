@@ -22,6 +22,18 @@ KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards) {
   return place;
 }
 
+void Multi::Start(int db_index) {
+  items_.clear();
+  arg_ends_.clear();
+  arg_bytes_.clear();
+  command_flags_ = 0;
+  db_index_ = db_index;
+  shard_ = 0;
+  has_keys_ = publishes_ = wants_all_keys_ = is_aborted = false;
+  is_one_shard_ = true;
+  watcher = 0;
+}
+
 void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
   Item item{.command = &command,
             .hash = 0,

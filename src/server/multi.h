@@ -41,15 +41,17 @@ class Multi {
   };
 
   explicit Multi(int db_index) : db_index_(db_index) {}
+  // As new; keeps its memory.
+  void Start(int db_index);
+  size_t memory_used() const {
+    return arg_bytes_.capacity() + arg_ends_.capacity() * sizeof(size_t) +
+           items_.capacity() * sizeof(Item);
+  }
 
   void Add(const Command& command, Args args, const ShardSet& shards);
 
   const std::vector<Item>& items() const { return items_; }
   size_t bytes() const { return arg_bytes_.size(); }
-  size_t memory_used() const {
-    return arg_bytes_.capacity() + arg_ends_.capacity() * sizeof(size_t) +
-           items_.capacity() * sizeof(Item);
-  }
   uint32_t command_flags() const { return command_flags_; }  // of any of them
   // What CLIENT PAUSE WRITE holds back.
   bool may_write() const { return (command_flags_ & kWrite) != 0 || publishes_; }

@@ -17,7 +17,7 @@ namespace {
 
 void StartMulti(Session& session, Args, ReplySink& reply) {
   if (session.multi != nullptr) return reply.Error(kErrNestedMulti);
-  session.multi = std::make_unique<Multi>(session.db_index);
+  session.multi = session.worker.NewMulti(session.db_index);
   reply.Ok();
 }
 

@@ -41,6 +41,7 @@ struct ServerOptions {
   uint64_t publish_buffer_limit = 32 << 20;  // bytes that may wait for a subscriber; 0: no limit
   int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
   TagRules tag_rules;
+  bool singlehop_blocking = true;
   uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
   std::string pid_file;              // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.

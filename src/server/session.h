@@ -14,6 +14,7 @@
 
 namespace dfly {
 
+class BlockedCommand;
 class ShardBatch;
 class Server;
 class Worker;
@@ -51,8 +52,9 @@ class Session {
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
   // Batches for shards of its own thread that are not back yet: none may overtake them.
   size_t local_batches = 0;
-  std::unique_ptr<Multi> multi;      // between MULTI and EXEC
-  const Multi* executing = nullptr;  // what EXEC carries out, if that takes several shards
+  BlockedCommand* blocked = nullptr;  // what waits for a key
+  std::unique_ptr<Multi> multi;       // between MULTI and EXEC
+  const Multi* executing = nullptr;   // what EXEC carries out, if that takes several shards
   Watches watches;
   ReplyMode reply_mode = ReplyMode::kOn;
   // Came back before their end, because their replies are long; they go on when those are sent.

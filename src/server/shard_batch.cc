@@ -2,6 +2,7 @@
 #include "server/shard_batch.h"
 
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -58,6 +59,7 @@ void ShardBatch::Recycle() {
   if (entries_.capacity() > kEntriesKept) entries_.shrink_to_fit();
   arg_ends_.clear();
   if (arg_ends_.capacity() > kEntriesKept) arg_ends_.shrink_to_fit();
+  for (std::unique_ptr<Multi>& multi : multis_) home->Recycle(std::move(multi));
   multis_.clear();
   multi_bytes_ = 0;
   arg_bytes_.clear();

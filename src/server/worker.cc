@@ -12,6 +12,7 @@
 #include "helio/fibers/fiber.h"
 #include "helio/net/address.h"
 #include "helio/net/socket.h"
+#include "server/blocking.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -96,8 +97,14 @@ void Worker::OnClosed(Connection* connection) {
   --connection_count_;
   server_.OnConnectionClosed(index());
   session->connection_closed = true;
+  if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
   Unwatch(*session);
   Forget(session);
+}
+
+void Worker::OnPeerShutdown(Connection* connection) {
+  // Nobody reads what it waits for, and what it takes would be lost.
+  if (SessionOf(connection).blocked != nullptr) connection->CloseNow();
 }
 
 void Worker::Forget(Session* session) {
@@ -191,6 +198,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Queue(connection, session, command, args);
   if (command.channel_at != 0) return DispatchPublish(connection, command, args);
 
+  if (command.blocking != nullptr) return DispatchBlocking(connection, session, command, args);
   if (command.run != nullptr) {
     const KeyPlace place = PlaceOf(command, args, shards_);
     if (place.is_one_shard) [[likely]] {
@@ -222,6 +230,24 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   Note(connection, Action::kSession, &command, args, 0, 0);
   RunNoted();
   return session.close_after_reply ? Outcome::kClose : Outcome::kTaken;
+}
+
+CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& session,
+                                              const Command& command, Args args) {
+  // What it waits for may come after replies that are pending, and its own reply has to come first.
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  const KeyPlace place = PlaceOf(command, args, shards_);
+  if (place.is_one_shard && local_shards_[place.shard] != nullptr && !all_remote_ &&
+      server_.options().singlehop_blocking &&
+      !IsExcluded(*local_shards_[place.shard], command, args, place.hash, session.db_index,
+                  &tags_)) {
+    must_wait_ = false;
+    Note(connection, Action::kTry, &command, args, place.shard, place.hash);
+    RunNoted();
+    if (!must_wait_) return Outcome::kTaken;
+  }
+  Coordinate(connection, session, command, RunBlocking, args);
+  return Outcome::kBusy;
 }
 
 void Worker::AbortMulti(Session& session) {
@@ -397,11 +423,24 @@ void Worker::RunOne(const Noted& noted) {
         RunOnShard(cx, *noted.command, args, noted.hash, writer_);
         break;
       }
+      case Action::kTry: {
+        ShardContext cx(*local_shards_[noted.shard], session.db_index, now_ms_);
+        must_wait_ = !TryBlocking(cx, *noted.command, args, writer_);
+        if (must_wait_) {
+          // It comes again, by Coordinate, which does the rest.
+          --session.commands;
+          --stats_.commands_processed;
+          replies.EndLocal();
+          return;
+        }
+        break;
+      }
       case Action::kExec: {
         ShardContext cx(*local_shards_[noted.shard]);
         cx.set_no_touch(session.no_touch);
-        const std::unique_ptr<Multi> multi = std::move(session.multi);
+        std::unique_ptr<Multi> multi = std::move(session.multi);
         RunExec(cx, *noted.command, *multi, writer_);
+        Recycle(std::move(multi));
         break;
       }
       case Action::kQueued:
@@ -448,12 +487,35 @@ void Worker::RunOne(const Noted& noted) {
   session.AdvanceReplyMode();
 }
 
+bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer) {
+  const BlockingForm& form = *command.blocking;
+  bool is_replied = true;
+  const uint64_t errors_before = writer.error_count();
+  if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) return false;
+  BlockingCall call;
+  if (form.parse(args, writer, &call)) {
+    is_replied = TryBlockingForm(form, cx, args, call, writer);
+  }
+  if (!is_replied) return false;
+  CommandStats& counted = stats_.commands[command.id];
+  ++counted.calls;
+  ++stats_.blocking_tried;
+  CountErrorsSince(errors_before, writer, &counted);
+  cx.Finish();
+  cx.shard().ServeWaiters();
+  return true;
+}
+
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
   if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) [[unlikely]] {
     return Reject(command, kErrOutOfMemory, writer);
   }
   RunHandler(cx, command, args, hash, writer);
+  if (cx.shard().waiters().has_ready()) [[unlikely]] {
+    cx.Finish();
+    cx.shard().ServeWaiters();
+  }
 }
 
 void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,

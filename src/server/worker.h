@@ -75,6 +75,11 @@ struct WorkerStats {
   uint64_t batches = 0;
   uint64_t queued_commands = 0;  // of one shard, that waited for a transaction
   uint64_t coordinated_commands = 0;
+  uint64_t execs_of_one_shard = 0;  // in one hop
+  uint64_t execs_across = 0;        // as a transaction, squashed
+  uint64_t blocking_tried = 0;      // blocking commands that were served in place
+  uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
+  uint64_t blocking_general = 0;    // with keys in several
   uint64_t protocol_errors = 0;
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
@@ -123,6 +128,7 @@ class Worker final : public CommandSink {
   void ResetStats();
 
   const WorkerStats& stats() const { return stats_; }
+  WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
   PubSub& pubsub() { return pubsub_; }
   // Connections whose PUBLISH had to wait go on.
@@ -131,6 +137,9 @@ class Worker final : public CommandSink {
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
   void Pause(int64_t until_ms, bool writes_only);
+  // They are pooled.
+  std::unique_ptr<Multi> NewMulti(int db_index);
+  void Recycle(std::unique_ptr<Multi> multi);
   // DISCARD, and an EXEC that was refused.
   void EndMulti(Session& session);
   // Takes effect soon: what is watched next is not concerned.
@@ -153,7 +162,12 @@ class Worker final : public CommandSink {
   void OnInputPause(Connection* connection) override;
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
+  void OnPeerShutdown(Connection* connection) override;
   void OnClosed(Connection* connection) override;
+
+  // A command begins (1) or ends (-1) to wait for a key.
+  void OnBlocked(int change) { blocked_clients_ += static_cast<size_t>(change); }
+  size_t blocked_clients() const { return blocked_clients_; }
 
   // For tests with ServerOptions::schedule_seed.
   void ReseedSchedule(uint64_t seed) { shuffle_->Reseed(seed); }
@@ -172,6 +186,7 @@ class Worker final : public CommandSink {
     kUnknownSubcommand,
     kWrongArity,
     kNoAuth,
+    kTry,         // a blocking command, on a shard of ours
     kSubscribed,  // refused, as the client is subscribed
     kQueued,      // by MULTI
     kNotInMulti,  // refused by it
@@ -202,6 +217,8 @@ class Worker final : public CommandSink {
   }
 
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
+  Outcome DispatchBlocking(Connection* connection, Session& session, const Command& command,
+                           Args args);
   static void AbortMulti(Session& session);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
@@ -238,6 +255,8 @@ class Worker final : public CommandSink {
   void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   RespWriter& writer);
+  // A blocking command. False: it has to wait, and has done nothing.
+  bool TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer);
   // The same when it is too late to refuse it.
   void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   RespWriter& writer);
@@ -328,6 +347,9 @@ class Worker final : public CommandSink {
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;
   uint64_t last_watcher_ = 0;
+  std::vector<std::unique_ptr<Multi>> multi_pool_;
+  size_t blocked_clients_ = 0;
+  bool must_wait_ = false;  // what RunOne has just tried (kTry)
 
   std::vector<Shard*> local_shards_;
   OwnedTimer expire_timer_;

@@ -238,7 +238,7 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
     Server::LocalWorker()->Resume(static_cast<ShardBatch*>(entry));
   };
   shard.transactions().ScheduleLast(batch);
-  shard.transactions().Arm(batch);
+  shard.Arm(batch);
 }
 
 void Worker::SendBack(ShardBatch* batch) {

@@ -15,6 +15,22 @@ namespace dfly {
 
 namespace {
 
+// The look-ups of what runs together wait for memory together. item(i): a Multi::Item.
+template <typename ItemAt>
+void Prefetch(const Shard& shard, size_t count, ItemAt item) {
+  constexpr size_t kTogether = 64;
+  count = std::min(count, kTogether);
+  auto for_each = [&](auto&& prefetch) {
+    for (size_t i = 0; i < count; ++i) {
+      const Database* database = shard.FindDb(item(i).db_index);
+      if (database != nullptr) prefetch(*database, item(i).hash);
+    }
+  };
+  for_each([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
+  for_each([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+}
+
 // Ends a set of watches on its shard. True if EXEC may go on: nothing of it was touched, and it is
 // still there at all.
 bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
@@ -36,8 +52,24 @@ bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
 
 }  // namespace
 
+std::unique_ptr<Multi> Worker::NewMulti(int db_index) {
+  if (multi_pool_.empty()) return std::make_unique<Multi>(db_index);
+  std::unique_ptr<Multi> multi = std::move(multi_pool_.back());
+  multi_pool_.pop_back();
+  multi->Start(db_index);
+  return multi;
+}
+
+void Worker::Recycle(std::unique_ptr<Multi> multi) {
+  constexpr size_t kPooledMax = 64;
+  constexpr size_t kMemoryKept = 16 * 1024;
+  if (multi_pool_.size() < kPooledMax && multi->memory_used() < kMemoryKept) {
+    multi_pool_.push_back(std::move(multi));
+  }
+}
+
 void Worker::EndMulti(Session& session) {
-  session.multi = nullptr;
+  if (session.multi != nullptr) Recycle(std::move(session.multi));
   Unwatch(session);
 }
 
@@ -107,16 +139,21 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
 
 void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer) {
   ++stats_.commands[row.id].calls;
+  ++stats_.execs_of_one_shard;
   if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
     writer.NullArray();
     return;
   }
   writer.Array(multi.items().size());
+  Prefetch(cx.shard(), multi.items().size(),
+           [&](size_t i) -> const Multi::Item& { return multi.items()[i]; });
   for (const Multi::Item& item : multi.items()) {
     multi.ViewArgs(item, &exec_args_);
     cx.Begin(item.db_index, now_ms_);
     RunHandler(cx, *item.command, exec_args_, item.hash, writer);
   }
+  cx.Finish();
+  cx.shard().ServeWaiters();
 }
 
 bool Worker::IsExecExcluded(const Shard& shard, const Multi& multi,
@@ -164,6 +201,8 @@ class Squashed {
     ShardContext cx(shard);
     RespWriter writer(&part.out, resp3);
     std::vector<std::string_view> args;
+    Prefetch(shard, part.items.size(),
+             [&](size_t i) -> const Multi::Item& { return multi_.items()[part.items[i]]; });
     for (uint32_t index : part.items) {
       const Multi::Item& item = multi_.items()[index];
       multi_.ViewArgs(item, &args);
@@ -218,6 +257,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   Session& session = cx.session();
   const std::unique_ptr<Multi> multi = std::move(session.multi);
   const Watches watches = std::exchange(session.watches, {});
+  ++session.worker.stats_.execs_across;
   const Executing executing(session, *multi);
 
   Transaction tx(cx);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands/blocking.h"
+
+#include <cmath>
+
+#include "core/numbers.h"
+#include "engine/transaction.h"
+#include "facade/error_texts.h"
+#include "helio/base/clock.h"
+
+namespace dfly {
+
+bool TryBlockingForm(const BlockingForm& form, ShardContext& cx, Args args,
+                     const BlockingCall& call, ReplySink& reply) {
+  for (std::string_view key : call.keys) {
+    const auto value = cx.FindMutable(key, form.type);
+    if (value.is_wrong_type()) {
+      reply.Error(kErrWrongType);
+      return true;
+    }
+    if (!value) continue;
+    form.take(cx, args, key, reply);
+    return true;
+  }
+  return false;
+}
+
+void RunBlockingAcross(CoordinatorContext& cx, Args args, const BlockingForm& form,
+                       ReplySink& reply) {
+  BlockingCall call;
+  if (!form.parse(args, reply, &call)) return;
+  Transaction tx(cx);
+  const auto lock = [&](std::string_view key) {
+    const uint64_t hash = HashKey(key);
+    const ShardId id = cx.shards().ShardOfKey(key, hash);
+    tx.Lock(id, {cx.shards().LockOfKey(key, hash, cx.db_index()), LockMode::kExclusive});
+    return id;
+  };
+  std::vector<ShardId> ids;
+  for (std::string_view key : call.keys) ids.push_back(lock(key));
+  if (form.target_at != 0) {
+    const ShardId target = lock(args[static_cast<size_t>(form.target_at)]);
+    if (target != ids.front()) {
+      tx.Schedule();
+      if (!form.take_across(cx, tx, args, reply)) form.reply_nothing(reply);
+      return;
+    }
+  }
+  tx.Schedule();
+  // Key by key: the first that exists decides.
+  bool is_replied = false;
+  for (size_t i = 0; i < ids.size() && !is_replied; ++i) {
+    tx.HopOn({&ids[i], 1}, [&](Shard& shard) {
+      ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+      const BlockingCall of_one = {.keys = call.keys.subspan(i, 1)};
+      is_replied = TryBlockingForm(form, shard_cx, args, of_one, reply);
+    });
+  }
+  if (!is_replied) form.reply_nothing(reply);
+}
+
+std::optional<int64_t> ParseTimeout(std::string_view text, ReplySink& reply) {
+  const std::optional<double> seconds = ParseDouble(text);
+  if (!seconds || std::isnan(*seconds)) {
+    reply.Error(kErrTimeoutNotFloat);
+    return std::nullopt;
+  }
+  const double millis = std::ceil(*seconds * 1000);
+  if (millis > 9.2e18) {
+    reply.Error(kErrTimeoutOutOfRange);
+    return std::nullopt;
+  }
+  if (millis < 0) {
+    reply.Error(kErrTimeoutNegative);
+    return std::nullopt;
+  }
+  // The deadline has to be a time, too.
+  const auto timeout_ms = static_cast<int64_t>(millis);
+  if (timeout_ms > INT64_MAX - helio::UnixMillis()) {
+    reply.Error(kErrTimeoutOutOfRange);
+    return std::nullopt;
+  }
+  return timeout_ms;
+}
+
+}  // namespace dfly

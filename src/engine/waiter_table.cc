@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/waiter_table.h"
+
+#include <utility>
+
+#include "engine/shard.h"
+
+namespace dfly {
+
+void WaiterTable::Add(WaiterNode* node) {
+  DCHECK(!node->linked());
+  std::unique_ptr<Queue>& queue = keys_[node->name];
+  if (queue == nullptr) queue = std::make_unique<Queue>();
+  queue->nodes.PushBack(node);
+}
+
+void WaiterTable::Remove(WaiterNode* node) {
+  if (!node->linked()) return;
+  node->Unlink();
+  const auto it = keys_.find(node->name);
+  if (it->second->nodes.empty()) {
+    keys_.erase(it);
+  } else if (node->holds) {
+    MarkReady(it->first, *it->second);  // perhaps it has left something for the next one
+  }
+  node->holds = false;
+}
+
+void WaiterTable::EndHold(WaiterNode* node) {
+  if (!node->holds) return;
+  node->holds = false;
+  const auto it = keys_.find(node->name);
+  MarkReady(it->first, *it->second);
+}
+
+void WaiterTable::OnChanged(int db_index, std::string_view key) {
+  const auto it = keys_.find(KeyNameView(db_index, key));
+  if (it != keys_.end()) MarkReady(it->first, *it->second);
+}
+
+void WaiterTable::OnChangedAll(int db_index) {
+  for (auto& [name, queue] : keys_) {
+    if (name.db_index == db_index) MarkReady(name, *queue);
+  }
+}
+
+void WaiterTable::Serve(Shard& shard) {
+  if (is_serving_) return;
+  is_serving_ = true;
+  std::vector<KeyName> hindered;
+  // Serving one may make another key ready (BLMOVE).
+  while (!ready_.empty()) {
+    for (KeyName& name : std::exchange(ready_, {})) {
+      if (!ServeKey(shard, name)) hindered.push_back(std::move(name));
+    }
+  }
+  for (KeyName& name : hindered) {
+    const auto it = keys_.find(name);
+    if (it != keys_.end()) MarkReady(it->first, *it->second);
+  }
+  is_serving_ = false;
+}
+
+size_t WaiterTable::CountReady(Shard& shard, size_t most) const {
+  size_t count = 0;
+  for (const auto& [name, queue] : keys_) {
+    if (most-- == 0) break;
+    for (WaiterNode& node : queue->nodes) {
+      if (!node.waiter->IsReady(shard, node)) continue;
+      ++count;
+      break;
+    }
+  }
+  return count;
+}
+
+bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
+  size_t skipped = 0;  // at the front, that wait for another type
+  for (;;) {
+    const auto it = keys_.find(name);
+    if (it == keys_.end()) return true;
+    it->second->is_ready = false;
+    auto at = it->second->nodes.begin();
+    for (size_t i = 0; i < skipped && at != it->second->nodes.end(); ++i) ++at;
+    if (at == it->second->nodes.end()) return true;
+    WaiterNode& node = *at;
+    if (node.holds) return true;
+    for (uint64_t lock : node.locks) {
+      if (shard.transactions().Conflicts({lock, LockMode::kExclusive})) return false;
+    }
+    switch (node.waiter->Serve(shard, node)) {
+      case Waiter::Outcome::kServed:
+        break;
+      case Waiter::Outcome::kGone:
+        Remove(&node);
+        break;
+      case Waiter::Outcome::kAbsent:
+        return true;
+      case Waiter::Outcome::kNotReady:
+        ++skipped;
+        break;
+      case Waiter::Outcome::kHolds:
+        node.holds = true;
+        return true;
+    }
+  }
+}
+
+}  // namespace dfly

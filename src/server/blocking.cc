@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/blocking.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "facade/error_texts.h"
+#include "helio/base/clock.h"
+#include "server/server.h"
+#include "server/session.h"
+
+namespace dfly {
+
+BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form, Args args,
+                               const BlockingCall& call)
+    : cx_(cx),
+      session_(cx.session()),
+      form_(form),
+      args_(args),
+      call_(call),
+      resp3_(session_.resp3),
+      is_direct_(!session_.server.options().all_remote),
+      home_(helio::Proactor::Current()),
+      deadline_ns_(call.timeout_ms == 0
+                       ? 0
+                       : helio::MonotonicNanos() + static_cast<uint64_t>(std::min<int64_t>(
+                                                       call.timeout_ms, INT64_MAX / 2'000'000)) *
+                                                       1'000'000) {
+  ShardSet& shards = cx.shards();
+  for (std::string_view key : call.keys) {
+    const bool is_known = std::any_of(nodes_.begin(), nodes_.end(),
+                                      [&](const WaiterNode& node) { return node.name.key == key; });
+    if (is_known) continue;
+    const uint64_t hash = HashKey(key);
+    WaiterNode& node = nodes_.emplace_back();
+    node.waiter = this;
+    node.shard = shards.ShardOfKey(key, hash);
+    node.name = {cx.db_index(), std::string(key)};
+    node.locks.push_back(shards.LockOfKey(key, hash, cx.db_index()));
+    if (std::find(ids_.begin(), ids_.end(), node.shard) == ids_.end()) ids_.push_back(node.shard);
+  }
+  if (form.target_at != 0) {
+    const std::string_view target = args[static_cast<size_t>(form.target_at)];
+    const uint64_t hash = HashKey(target);
+    target_shard_ = shards.ShardOfKey(target, hash);
+    target_lock_ = shards.LockOfKey(target, hash, cx.db_index());
+    is_across_ = target_shard_ != ids_.front();
+    if (!is_across_) nodes_.front().locks.push_back(target_lock_);
+  }
+  told_.command = this;
+  told_.run = [](helio::Message* message) {
+    auto* const told = static_cast<Told*>(message);
+    told->command->end_ = told->how;
+    told->command->has_ended_.NotifyOne();
+  };
+}
+
+void BlockedCommand::Run(ReplySink& reply) {
+  const bool in_one_hop =
+      !is_across_ && ids_.size() == 1 && session_.server.options().singlehop_blocking;
+  WorkerStats& stats = session_.worker.stats();
+  ++(in_one_hop ? stats.blocking_one_hop : stats.blocking_general);
+  if (is_across_) return RunAcross(reply);
+  if (in_one_hop ? TryInOneHop(reply) : TryInHops(reply)) return;
+  const End how = Wait();
+  if (how != End::kServed || ids_.size() > 1) Unregister();
+  ReplyTo(how, reply);
+}
+
+void BlockedCommand::LockAll(Transaction* tx) {
+  for (const WaiterNode& node : nodes_) {
+    tx->Lock(node.shard, {node.locks.front(), LockMode::kExclusive});
+  }
+  if (form_.target_at != 0) tx->Lock(target_shard_, {target_lock_, LockMode::kExclusive});
+}
+
+bool BlockedCommand::TryInOneHop(ReplySink& reply) {
+  bool is_replied = false;
+  const auto hop = [&](Shard& shard) {
+    helio::NoSuspend no_suspend;
+    ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    is_replied = TryBlockingForm(form_, shard_cx, args_, call_, reply);
+    if (!is_replied) Register(shard);
+  };
+  ShardSet& shards = cx_.shards();
+  const ShardId id = ids_.front();
+  if (is_direct_ && shards.is_local(id) && !IsHindered(shards.local(id))) {
+    shards.RunWork(id, hop);
+    shards.local(id).ServeWaiters();
+    return is_replied;
+  }
+  Transaction tx(cx_);
+  LockAll(&tx);
+  tx.Run(hop);
+  return is_replied;
+}
+
+bool BlockedCommand::IsHindered(const Shard& shard) const {
+  const TxQueue& queue = shard.transactions();
+  if (queue.empty()) return false;
+  for (const WaiterNode& node : nodes_) {
+    for (uint64_t lock : node.locks) {
+      if (queue.Conflicts({lock, LockMode::kExclusive})) return true;
+    }
+  }
+  return false;
+}
+
+bool BlockedCommand::TryInHops(ReplySink& reply) {
+  Transaction tx(cx_);
+  LockAll(&tx);
+  tx.Schedule();
+  const auto keys = call_.keys;
+  std::vector<ShardId> shard_of(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    shard_of[i] = cx_.shards().ShardOfKey(keys[i], HashKey(keys[i]));
+  }
+  std::vector<uint8_t> exists(keys.size(), 0);  // bytes, since shards write at the same time
+  tx.Hop([&](Shard& shard) {
+    ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (shard_of[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
+    }
+  });
+  bool is_replied = false;
+  for (size_t i = 0; i < keys.size() && !is_replied; ++i) {
+    if (exists[i] == 0) continue;
+    tx.HopOn({&shard_of[i], 1}, [&](Shard& shard) {
+      ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+      // It may have expired meanwhile.
+      const BlockingCall of_one = {.keys = keys.subspan(i, 1)};
+      is_replied = TryBlockingForm(form_, shard_cx, args_, of_one, reply);
+    });
+  }
+  if (!is_replied) tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
+  return is_replied;
+}
+
+void BlockedCommand::RunAcross(ReplySink& reply) {
+  bool is_registered = false;
+  WaiterNode& node = nodes_.front();
+  for (;;) {
+    {
+      Transaction tx(cx_);
+      LockAll(&tx);
+      tx.Schedule();
+      if (form_.take_across(cx_, tx, args_, reply)) {
+        if (is_registered) {
+          tx.HopAndConclude(ids_, [&](Shard& shard) { shard.waiters().Remove(&node); });
+        }
+        return;
+      }
+      end_ = End::kNone;
+      tx.HopAndConclude(ids_, [&](Shard& shard) {
+        if (is_registered) {
+          Release();
+          shard.waiters().EndHold(&node);
+        } else {
+          Register(shard);
+        }
+      });
+      is_registered = true;
+    }
+    const End how = Wait();
+    if (how == End::kWoken) continue;
+    Unregister();
+    return ReplyTo(how, reply);
+  }
+}
+
+void BlockedCommand::Register(Shard& shard) {
+  for (WaiterNode& node : nodes_) {
+    if (node.shard == shard.id()) shard.waiters().Add(&node);
+  }
+}
+
+void BlockedCommand::Unregister() {
+  cx_.shards().AwaitOn(ids_, [this](Shard& shard) {
+    for (WaiterNode& node : nodes_) {
+      if (node.shard == shard.id()) shard.waiters().Remove(&node);
+    }
+    shard.ServeWaiters();
+  });
+}
+
+auto BlockedCommand::Wait() -> End {
+  session_.blocked = this;
+  session_.worker.OnBlocked(1);
+  if (!session_.connection_closed && session_.connection.recv_ended()) {
+    session_.connection.CloseNow();  // as when it ends while this waits: Worker::OnPeerShutdown
+  }
+  if (session_.connection_closed || session_.connection.closing()) EndWait(End::kGone);
+  {
+    std::unique_lock lock(mutex_);
+    while (end_ == End::kNone) {
+      if (deadline_ns_ == 0) {
+        has_ended_.Wait(lock);
+      } else if (!has_ended_.WaitUntil(lock, deadline_ns_) && !EndWait(End::kTimeout)) {
+        // A shard has it in hand.
+        while (end_ == End::kNone) has_ended_.Wait(lock);
+      }
+    }
+  }
+  session_.worker.OnBlocked(-1);
+  session_.blocked = nullptr;
+  return end_;
+}
+
+bool BlockedCommand::EndWait(End how) {
+  if (!Claim()) return false;
+  end_ = how;
+  has_ended_.NotifyOne();
+  return true;
+}
+
+void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
+  switch (how) {
+    case End::kServed:
+      // A blocking command is no part of anything else when it waits, so this is a client's.
+      static_cast<RespWriter&>(reply).Raw(served_.view());
+      return;
+    case End::kUnblockedWithError:
+      return reply.Error(kErrUnblocked);
+    case End::kNone:
+    case End::kWoken:
+      LOG(DFATAL) << "a wait that has not ended";
+      [[fallthrough]];
+    case End::kTimeout:
+    case End::kUnblocked:
+    case End::kGone:
+      return form_.reply_nothing(reply);
+  }
+}
+
+bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
+  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  const auto value = shard_cx.Peek(node.name.key);
+  return value && value->type() == form_.type;
+}
+
+auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
+  helio::NoSuspend no_suspend;
+  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  const auto value = shard_cx.Peek(node.name.key);
+  if (!value) return Outcome::kAbsent;
+  if (value->type() != form_.type) return Outcome::kNotReady;
+  if (!Claim()) return Outcome::kGone;
+  if (is_across_) {
+    Tell(End::kWoken);
+    return Outcome::kHolds;
+  }
+  RespWriter writer(&served_, resp3_);
+  form_.take(shard_cx, args_, node.name.key, writer);
+  shard_cx.Finish();
+  for (WaiterNode& other : nodes_) {
+    if (other.shard == shard.id()) shard.waiters().Remove(&other);
+  }
+  Tell(End::kServed);
+  return Outcome::kServed;
+}
+
+void BlockedCommand::Tell(End how) {
+  if (is_direct_ && home_ == helio::Proactor::Current()) {
+    end_ = how;
+    has_ended_.NotifyOne();
+    return;
+  }
+  told_.how = how;
+  home_->PostLazily(&told_);
+}
+
+void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const BlockingForm& form = *cx.session().server.commands().Find(args.name())->blocking;
+  BlockingCall call;
+  if (!form.parse(args, reply, &call)) return;
+  BlockedCommand(cx, form, args, call).Run(reply);
+}
+
+}  // namespace dfly

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// How blocking commands wait (BLPOP). commands/blocking.h says what each of them does.
+//
+//   keys in one shard      one hop tries, and leaves a waiter if there is nothing
+//                          (--singlehop_blocking; dispatch tries in place if the shard is here)
+//   in several shards      a transaction looks, and takes, or leaves a waiter in each shard
+//   BLMOVE to another      a transaction moves, or leaves a waiter that is only woken: it then
+//   shard                  tries again, and keeps its place meanwhile
+//
+// Whoever makes a key ready serves the first waiter at once, on the shard (engine/waiter_table.h).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "commands/blocking.h"
+#include "engine/coordinator.h"
+#include "engine/transaction.h"
+#include "engine/waiter_table.h"
+#include "facade/resp_writer.h"
+#include "helio/base/io_buf.h"
+#include "helio/fibers/inbox.h"
+#include "helio/fibers/sync.h"
+
+namespace dfly {
+
+class Session;
+
+// Owner: the fiber that runs the command; shards call Serve on their threads.
+class BlockedCommand final : public Waiter {
+ public:
+  enum class End : uint8_t {
+    kNone,
+    kServed,
+    kWoken,  // there may be something, which it has to fetch itself
+    kTimeout,
+    kUnblocked,           // CLIENT UNBLOCK id TIMEOUT
+    kUnblockedWithError,  // CLIENT UNBLOCK id ERROR
+    kGone                 // the client
+  };
+
+  // All of these outlive it.
+  BlockedCommand(CoordinatorContext& cx, const BlockingForm& form, Args args,
+                 const BlockingCall& call);
+
+  // The whole of it. Suspends.
+  void Run(ReplySink& reply);
+
+  // On the connection's thread: ends the wait, unless it is being served already (false).
+  bool EndWait(End how);
+
+  bool IsReady(Shard& shard, const WaiterNode& node) const override;
+  Outcome Serve(Shard& shard, WaiterNode& node) override;
+
+ private:
+  struct Told : helio::Message {
+    BlockedCommand* command = nullptr;
+    End how = End::kNone;
+  };
+
+  void LockAll(Transaction* tx);
+  bool TryInOneHop(ReplySink& reply);
+  bool IsHindered(const Shard& shard) const;
+  bool TryInHops(ReplySink& reply);
+  void RunAcross(ReplySink& reply);
+  // On the shard's thread: leaves its nodes there.
+  void Register(Shard& shard);
+  void Unregister();
+  // Until something ends it, or wakes it.
+  End Wait();
+  void ReplyTo(End how, ReplySink& reply);
+  void Tell(End how);
+
+  CoordinatorContext& cx_;
+  Session& session_;
+  const BlockingForm& form_;
+  const Args args_;
+  const BlockingCall& call_;
+  const bool resp3_;
+  const bool is_direct_;  // shards of this thread are reached without a message; not in some tests
+  helio::Proactor* const home_;
+  const uint64_t deadline_ns_;    // monotonic; 0: none
+  std::deque<WaiterNode> nodes_;  // of its keys, each once
+  std::vector<ShardId> ids_;      // of their shards, each once
+  ShardId target_shard_ = 0;
+  uint64_t target_lock_ = 0;
+  bool is_across_ = false;  // its target is in another shard
+
+  helio::IoBuf served_;  // the reply, when a shard has served it
+  ShardId served_by_ = 0;
+  Told told_;
+  helio::Mutex mutex_;
+  helio::CondVar has_ended_;
+  End end_ = End::kNone;
+};
+
+// The CoordinatorHandler of all blocking commands that may wait. Suspends.
+void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply);
+
+}  // namespace dfly

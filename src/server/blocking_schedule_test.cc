@@ -1,0 +1,663 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocking commands on schedules from a seed: producers and consumers share lists of all shards,
+// change their type, rename, swap and delete them; consumers wait for some of them, leave, and are
+// unblocked.
+//
+//   elements   each has a name of its own. In the end it was received once, or is in a list, or an
+//              EXEC has destroyed it (LRANGE and what destroys, in one); those that left may have
+//              taken as many as they had asked for and not more
+//   quiet      when nothing happens, nobody waits for a key that is a list
+//   order      who waits first is served first (BlockingOrderTest)
+//   nothing    is left in the end: no locks, no waiters, no coordinators
+#include <functional>
+#include <map>
+#include <set>
+
+#include "engine/waiter_table.h"
+#include "facade/resp_reader.h"
+#include "server/schedule_harness.h"
+
+namespace dfly {
+namespace {
+
+using helio::Random;
+using Args = std::vector<std::string>;
+
+constexpr int kKeys = 6;
+
+// What has become of the elements of one seed.
+struct Ledger {
+  std::map<std::string, int> pushed;  // and how often it was seen since
+  size_t may_be_lost = 0;             // with clients that have left
+  bool may_destroy = false;           // commands that do not tell what they destroy
+  size_t nothing = 0;                 // replies to blocking commands that have got nothing
+  size_t unblocked = 0;               // that CLIENT UNBLOCK has counted
+
+  void Push(const Args& elements) {
+    for (const std::string& element : elements) pushed.emplace(element, 0);
+  }
+  void See(const RespValue& element) { ++pushed[element.text]; }
+  void SeeAll(const RespValue& array) {
+    for (const RespValue& element : array.items) See(element);
+  }
+};
+
+// A client whose requests are decided as it goes.
+class Client {
+ public:
+  using CheckFn = std::function<std::string(const RespValue& reply)>;
+
+  explicit Client(Server& server) {
+    int fds[2];
+    PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
+    fd_ = fds[0];
+    server.OnAccept(fds[1]);
+  }
+  ~Client() { Leave(); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  void Add(const Args& args, CheckFn check, size_t takes_most = 0) {
+    unsent_ += Request(args);
+    std::string text;
+    for (const std::string& arg : args) text += arg + ' ';
+    asked_.push_back({std::move(text), std::move(check), takes_most});
+  }
+  // Sends and reads some. Sets `moved` if anything came or went.
+  std::string Step(Random& random, bool* moved, std::string* log) {
+    if (fd_ == -1) return "";
+    if (!unsent_.empty()) {
+      const size_t most = random.OneIn(2) ? unsent_.size() : 40;
+      const size_t bytes = 1 + random.Uniform(std::min(most, unsent_.size()));
+      const ssize_t sent = send(fd_, unsent_.data(), bytes, MSG_NOSIGNAL);
+      if (sent > 0) unsent_.erase(0, static_cast<size_t>(sent));
+      *moved |= sent > 0;
+    }
+    char buffer[4096];
+    const ssize_t got = read(fd_, buffer, sizeof(buffer));
+    if (got > 0) got_.append(buffer, static_cast<size_t>(got));
+    *moved |= got > 0;
+    if (got == 0 && missing() > 0) return "closed before " + asked_[next_].text;
+    RespValue reply;
+    while (const size_t bytes = ReadRespValue(got_, &reply)) {
+      got_.erase(0, bytes);
+      if (next_ == asked_.size()) return "more replies than requests: " + reply.ToString();
+      const Asked& asked = asked_[next_++];
+      if (log != nullptr) *log += name + ": " + asked.text + "-> " + reply.ToString() + '\n';
+      const std::string wrong = asked.check(reply);
+      if (!wrong.empty()) return asked.text + "-> " + reply.ToString() + ": " + wrong;
+    }
+    return "";
+  }
+  // What it may have taken with it.
+  size_t Leave() {
+    if (fd_ == -1) return 0;
+    close(fd_);
+    fd_ = -1;
+    unsent_.clear();
+    size_t most = 0;
+    for (size_t i = next_; i < asked_.size(); ++i) most += asked_[i].takes_most;
+    next_ = asked_.size();
+    return most;
+  }
+
+  size_t missing() const { return asked_.size() - next_; }
+  bool has_unsent() const { return !unsent_.empty(); }
+  // What it waits for.
+  const std::string& asks() const { return asked_[next_].text; }
+
+  std::string name;
+  std::string id;
+  bool leaves = false;
+
+ private:
+  struct Asked {
+    std::string text;
+    CheckFn check;
+    size_t takes_most;
+  };
+  int fd_;
+  std::string unsent_;
+  std::string got_;
+  std::vector<Asked> asked_;
+  size_t next_ = 0;
+};
+
+using Clients = std::vector<std::unique_ptr<Client>>;
+
+bool StartsWith(const RespValue& reply, std::string_view prefix) {
+  return reply.ToString().starts_with(prefix);
+}
+std::string AnyReply(const RespValue&) { return ""; }
+std::string Unless(bool is_right, const char* what) { return is_right ? "" : what; }
+Client::CheckFn Is(std::string wanted) {
+  return [wanted = std::move(wanted)](const RespValue& reply) {
+    return Unless(reply.ToString() == wanted, wanted.c_str());
+  };
+}
+
+class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool>> {
+ protected:
+  static bool has_tags() { return std::get<0>(GetParam()); }
+  static bool singlehop() { return std::get<1>(GetParam()); }
+
+  static ServerOptions Options() {
+    ServerOptions options;
+    options.tag_rules.locks_tags = has_tags();
+    options.singlehop_blocking = singlehop();
+    return options;
+  }
+
+  BlockingScheduleTest() : server_(Options()) {}
+
+  void Begin(uint64_t seed, Random& random) {
+    prefix_ = std::to_string(seed);
+    random_ = &random;
+    ledger_ = Ledger();
+    next_element_ = 0;
+    log_.clear();
+  }
+
+  std::string Key(uint64_t index) const {
+    if (!has_tags()) return prefix_ + "q" + std::to_string(index);
+    return "{" + prefix_ + "q" + std::to_string(index % 4) + "}" + std::to_string(index);
+  }
+  std::string AnyKey() { return Key(random_->Uniform(kKeys)); }
+  Args Elements(uint64_t most) {
+    Args elements;
+    for (uint64_t n = 1 + random_->Uniform(most); n > 0; --n) {
+      elements.push_back("e" + std::to_string(next_element_++));
+    }
+    return elements;
+  }
+  static Args With(Args args, const Args& more) {
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+
+  std::unique_ptr<Client> Connect(std::string name) {
+    auto client = std::make_unique<Client>(server_.server());
+    client->name = std::move(name);
+    return client;
+  }
+
+  // Until nothing happens any more: all that is left are clients that wait for keys.
+  std::string RunUntilQuiet(Clients& clients) {
+    const Worker& worker = *Server::LocalWorker();
+    for (int quiet = 0, idle = 0; quiet < 40;) {
+      bool moved = false;
+      if (!clients.empty()) {
+        auto& client = clients[random_->Uniform(clients.size())];
+        const std::string error = client->Step(*random_, &moved, log());
+        if (!error.empty()) return error;
+        if (client->leaves && random_->OneIn(30)) {
+          Log(client->name + " leaves");
+          ledger_.may_be_lost += client->Leave();
+          moved = true;
+        }
+        if (client->missing() == 0) {
+          std::swap(client, clients.back());
+          clients.pop_back();
+          moved = true;
+        }
+      }
+      const bool all_sent = std::none_of(clients.begin(), clients.end(),
+                                         [](const auto& client) { return client->has_unsent(); });
+      const bool at_rest =
+          worker.coordinators() == worker.blocked_clients() && worker.batches_in_flight() == 0;
+      quiet = moved || !at_rest || (!all_sent && idle < 2000) ? 0 : quiet + 1;
+      idle = moved ? 0 : idle + 1;
+      if (idle > 20'000) return "something does not end: " + Describe(clients);
+      for (uint64_t n = random_->Uniform(3); n > 0; --n) helio::this_fiber::Yield();
+    }
+    return CheckQuiet(clients);
+  }
+
+  std::string Describe(const Clients& clients) {
+    std::string text;
+    for (const auto& client : clients) text += client->name + " " + client->asks() + "; ";
+    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
+      text += "[" + server_.server().shards().local(id).transactions().Describe() + "]";
+    }
+    return text;
+  }
+
+  std::string CheckQuiet(const Clients& clients) {
+    const Worker& worker = *Server::LocalWorker();
+    if (clients.size() != worker.blocked_clients()) {
+      return "waiting are " + std::to_string(worker.blocked_clients()) + " of " + Describe(clients);
+    }
+    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
+      Shard& shard = server_.server().shards().local(id);
+      if (!shard.transactions().empty()) return "locks are left: " + Describe(clients);
+      if (shard.waiters().CountReady(shard, 1000) > 0) {
+        return "somebody waits for a key that is ready: " + Describe(clients);
+      }
+      if (clients.empty() && shard.waiters().keys() > 0) return "waiters are left";
+    }
+    return "";
+  }
+
+  void AwaitTheEnd() {
+    const Worker& worker = *Server::LocalWorker();
+    while (server_.server().connections() > 0 || worker.batches_in_flight() > 0 ||
+           worker.coordinators() > 0) {
+      helio::this_fiber::Yield();
+    }
+  }
+
+  // --- What a producer does ---
+
+  void Push(Client& client, const std::string& key) {
+    const Args elements = Elements(3);
+    client.Add(With({random_->OneIn(2) ? "RPUSH" : "LPUSH", key}, elements), Pushed(elements));
+  }
+  Client::CheckFn Pushed(const Args& elements) {
+    return [this, elements](const RespValue& reply) {
+      if (reply.kind == ReplyKind::kInteger) ledger_.Push(elements);
+      return Unless(reply.kind == ReplyKind::kInteger || StartsWith(reply, "-WRONGTYPE"), "pushed");
+    };
+  }
+  // Commands in one EXEC, each with what its reply means.
+  void AddExec(Client& client, const std::vector<std::pair<Args, Client::CheckFn>>& commands) {
+    client.Add({"MULTI"}, Is("+OK"));
+    for (const auto& [args, check] : commands) client.Add(args, Is("+QUEUED"));
+    client.Add({"EXEC"}, [commands](const RespValue& reply) -> std::string {
+      if (reply.items.size() != commands.size()) return "one reply each";
+      for (size_t i = 0; i < commands.size(); ++i) {
+        std::string wrong = commands[i].second(reply.items[i]);
+        if (!wrong.empty()) return wrong;
+      }
+      return "";
+    });
+  }
+  Client::CheckFn SeesAll() {
+    return [this](const RespValue& reply) {
+      if (reply.kind == ReplyKind::kArray) ledger_.SeeAll(reply);
+      return Unless(reply.kind == ReplyKind::kArray || StartsWith(reply, "-WRONGTYPE"), "a list");
+    };
+  }
+  Client::CheckFn SeesOne() {
+    return [this](const RespValue& reply) {
+      if (reply.kind == ReplyKind::kBulk) ledger_.See(reply);
+      return std::string();
+    };
+  }
+  // What destroys `key`, after telling what that was.
+  void Destroy(Client& client, const std::string& key, const Args& how) {
+    if (random_->OneIn(8)) {
+      ledger_.may_destroy = true;
+      client.Add(how, AnyReply);
+    } else {
+      AddExec(client, {{{"LRANGE", key, "0", "-1"}, SeesAll()}, {how, AnyReply}});
+    }
+  }
+
+  void Produce(Client& client) {
+    const std::string key = AnyKey();
+    const std::string own = key + client.name;  // in the same shard if there are tags
+    const auto push = [&](const std::string& where) {
+      const Args elements = Elements(2);
+      return std::pair(With({"RPUSH", where}, elements), Pushed(elements));
+    };
+    const auto push_own = [&] {
+      const auto [args, check] = push(own);
+      client.Add(args, check);
+    };
+    switch (random_->Uniform(14)) {
+      default:
+        return Push(client, key);
+      case 0:
+        return AddExec(client, {push(key), {{"SET", own + "s", "v"}, Is("+OK")}});
+      case 1:
+        return AddExec(client, {push(key), push(AnyKey())});
+      case 2:
+        return AddExec(client, {push(key), {{"LPOP", key}, SeesOne()}});
+      case 3:
+        push_own();
+        return Destroy(client, key, {"RENAME", own, key});
+      case 4:
+        push_own();
+        return client.Add({"LMOVE", own, key, "LEFT", "RIGHT"}, AnyReply);
+      case 5:
+        push_own();
+        return client.Add({"RENAMENX", own, key}, AnyReply);
+      case 6:
+        push_own();
+        return AddExec(client, {{{"LRANGE", key, "0", "-1"}, SeesAll()},
+                                {{"COPY", own, key, "REPLACE"}, AnyReply},
+                                {{"DEL", own}, AnyReply}});
+      case 7:
+        return Destroy(client, key, {"DEL", key});
+      case 8:
+        Destroy(client, key, {"SET", key, "a string"});
+        if (random_->OneIn(2)) Push(client, key);
+        return Destroy(client, key, {"DEL", key});
+      case 9:
+        client.Add({"SELECT", "1"}, Is("+OK"));
+        Push(client, key);
+        client.Add({"MOVE", key, "0"}, AnyReply);
+        return client.Add({"SELECT", "0"}, Is("+OK"));
+      case 10:
+        if (!random_->OneIn(3)) return Push(client, key);
+        client.Add({"SELECT", random_->OneIn(2) ? "1" : "0"}, Is("+OK"));
+        Push(client, key);
+        client.Add({"SWAPDB", "0", "1"}, Is("+OK"));
+        return client.Add({"SELECT", "0"}, Is("+OK"));
+      case 11:
+        return client.Add({"LPOP", key}, SeesOne(), 1);
+    }
+  }
+
+  // --- What a consumer does ---
+
+  // Keys for one command: often in several shards, sometimes one twice.
+  Args SomeKeys() {
+    Args keys;
+    const uint64_t base = random_->Uniform(kKeys);
+    const bool same_tag = random_->OneIn(3);
+    for (uint64_t n = 1 + random_->Uniform(4); n > 0; --n) {
+      keys.push_back(same_tag ? Key((base + 4 * n) % kKeys) : AnyKey());
+    }
+    return keys;
+  }
+  static bool IsNothing(const RespValue& reply) {
+    return reply.kind == ReplyKind::kNull || StartsWith(reply, "-UNBLOCKED");
+  }
+
+  void Consume(Client& client) {
+    const Args keys = SomeKeys();
+    const char* timeout = timeouts_ ? (random_->OneIn(2) ? "0.001" : "0.002") : "0";
+    const char* end = random_->OneIn(2) ? "LEFT" : "RIGHT";
+    const auto is_key = [keys](const RespValue& name) {
+      return std::find(keys.begin(), keys.end(), name.text) != keys.end();
+    };
+    const auto refused = [this](const RespValue& reply) {
+      if (IsNothing(reply)) ++ledger_.nothing;
+      return IsNothing(reply) || StartsWith(reply, "-WRONGTYPE");
+    };
+    switch (random_->Uniform(4)) {
+      default:
+        return client.Add(
+            With(With({*end == 'L' ? "BLPOP" : "BRPOP"}, keys), {timeout}),
+            [=, this](const RespValue& reply) -> std::string {
+              if (refused(reply)) return "";
+              if (reply.items.size() != 2 || !is_key(reply.items[0])) return "a key and an element";
+              ledger_.See(reply.items[1]);
+              return "";
+            },
+            1);
+      case 0: {
+        const size_t count = 1 + random_->Uniform(3);
+        const Args head{"BLMPOP", timeout, std::to_string(keys.size())};
+        return client.Add(
+            With(With(head, keys), {end, "COUNT", std::to_string(count)}),
+            [=, this](const RespValue& reply) -> std::string {
+              if (refused(reply)) return "";
+              if (reply.items.size() != 2 || !is_key(reply.items[0]) ||
+                  reply.items[1].items.empty() || reply.items[1].items.size() > count) {
+                return "a key and elements";
+              }
+              ledger_.SeeAll(reply.items[1]);
+              return "";
+            },
+            count);
+      }
+      case 1: {
+        // It stays in a list.
+        const auto check = [=](const RespValue& reply) {
+          return Unless(refused(reply) || reply.kind == ReplyKind::kBulk, "an element");
+        };
+        if (random_->OneIn(2)) {
+          return client.Add({"BRPOPLPUSH", keys.front(), AnyKey(), timeout}, check);
+        }
+        return client.Add({"BLMOVE", keys.front(), AnyKey(), end, "LEFT", timeout}, check);
+      }
+    }
+  }
+
+  std::unique_ptr<Client> Consumer(int number) {
+    auto client = Connect("c" + std::to_string(number));
+    client->leaves = random_->OneIn(5);
+    client->Add({"CLIENT", "ID"}, [&id = client->id](const RespValue& reply) {
+      id = reply.text;
+      return std::string();
+    });
+    for (uint64_t n = 1 + random_->Uniform(6); n > 0; --n) {
+      const std::string text = client->name + "." + std::to_string(n);
+      if (random_->OneIn(3)) client->Add({"ECHO", text}, Is('"' + text + '"'));
+      if (random_->OneIn(6)) client->Add({"SET", prefix_ + text, text}, Is("+OK"));
+      Consume(*client);
+      if (random_->OneIn(4)) client->Add({"GET", "absent" + text}, Is("(nil)"));
+    }
+    return client;
+  }
+
+  // --- A seed ---
+
+  std::string Unblock(Clients& clients) {
+    auto controller = Connect("controller");
+    for (const auto& client : clients) {
+      if (client->id.empty() || random_->OneIn(4)) continue;
+      const auto count = [this](const RespValue& reply) {
+        ledger_.unblocked += reply.text == "1";
+        return Unless(reply.kind == ReplyKind::kInteger, "0 or 1");
+      };
+      if (random_->OneIn(3)) {
+        controller->Add({"CLIENT", "UNBLOCK", client->id}, count);
+      } else {
+        controller->Add({"CLIENT", "UNBLOCK", client->id, random_->OneIn(2) ? "ERROR" : "TIMEOUT"},
+                        count);
+      }
+    }
+    if (random_->OneIn(2)) Push(*controller, AnyKey());
+    clients.push_back(std::move(controller));
+    return RunUntilQuiet(clients);
+  }
+
+  std::string RunSeed(uint64_t seed, Random& random) {
+    Begin(seed, random);
+    Clients clients;
+    bool has_leavers = false;
+    for (int i = 0; i < 4; ++i) {
+      clients.push_back(Consumer(i));
+      has_leavers |= clients.back()->leaves;
+    }
+    for (int i = 0; i < 2; ++i) {
+      clients.push_back(Connect("p" + std::to_string(i)));
+      for (uint64_t n = 1 + random.Uniform(8); n > 0; --n) Produce(*clients.back());
+    }
+    std::string error = RunUntilQuiet(clients);
+    while (!clients.empty() && error.empty()) error = Unblock(clients);
+    if (error.empty()) error = Settle(clients);
+    // Who goes, even on an error, is gone before the next seed.
+    clients.clear();
+    AwaitTheEnd();
+    if (error.empty() && !timeouts_ && !has_leavers && ledger_.nothing != ledger_.unblocked) {
+      error = std::to_string(ledger_.unblocked) + " were unblocked, " +
+              std::to_string(ledger_.nothing) + " got nothing";
+    }
+    if (!error.empty() && log() != nullptr) error += "\n" + log_;
+    return error;
+  }
+
+  // Where all the elements are.
+  std::string Settle(Clients& clients) {
+    auto client = Connect("last");
+    for (const char* db : {"0", "1"}) {
+      client->Add({"SELECT", db}, Is("+OK"));
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        for (const char* suffix : {"", "p0", "p1"}) {
+          client->Add({"LRANGE", Key(i) + suffix, "0", "-1"}, SeesAll());
+          client->Add({"DEL", Key(i) + suffix}, AnyReply);
+        }
+      }
+    }
+    clients.push_back(std::move(client));
+    std::string error = RunUntilQuiet(clients);
+    if (!error.empty()) return error;
+    size_t lost = 0;
+    for (const auto& [element, seen] : ledger_.pushed) {
+      if (seen > 1) return element + " was received " + std::to_string(seen) + " times";
+      lost += seen == 0;
+    }
+    if (lost > ledger_.may_be_lost && !ledger_.may_destroy) {
+      return std::to_string(lost) + " elements are lost, of " +
+             std::to_string(ledger_.may_be_lost) + " that could be";
+    }
+    return "";
+  }
+
+  static bool logs() { return getenv("DFLY_TEST_SEED") != nullptr; }
+  std::string* log() { return logs() ? &log_ : nullptr; }
+  void Log(const std::string& line) {
+    if (logs()) log_ += line + '\n';
+  }
+
+  ScheduledServer server_;
+  std::string prefix_;
+  Random* random_ = nullptr;
+  Ledger ledger_;
+  uint64_t next_element_ = 0;
+  bool timeouts_ = false;
+  std::string log_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Ways, BlockingScheduleTest,
+                         testing::Combine(testing::Bool(), testing::Bool()), [](const auto& info) {
+                           return std::string(std::get<0>(info.param) ? "tags" : "keys") +
+                                  (std::get<1>(info.param) ? "_one_hop" : "_general");
+                         });
+
+#ifdef DFLY_SANITIZED
+constexpr uint64_t kSeeds = 200;
+#else
+constexpr uint64_t kSeeds = 1500;
+#endif
+
+TEST_P(BlockingScheduleTest, NoElementIsLostOrReceivedTwiceAndNobodyIsForgotten) {
+  server_.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) { return RunSeed(seed, random); });
+}
+
+// Their ends depend on the clock, so a seed may pass the next time.
+TEST_P(BlockingScheduleTest, TimeoutsLoseNothing) {
+  timeouts_ = true;
+  server_.RunSeeds(kSeeds / 10,
+                   [&](uint64_t seed, Random& random) { return RunSeed(seed, random); });
+}
+
+// Clients that come one after the other wait for one list, in all the ways there are. Some leave.
+// Elements come in all the ways there are, one by one or many at a time: each goes to the next.
+TEST_P(BlockingScheduleTest, WhoWaitsFirstIsServedFirst) {
+  server_.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) {
+    Begin(seed, random);
+    const std::string key = AnyKey();
+    Clients waiters, leavers;
+    std::string error;
+    std::vector<std::string> got;  // the elements in the order of who waits for them
+    for (int i = 0; i < 6 && error.empty(); ++i) {
+      auto client = Connect("w" + std::to_string(i));
+      const bool leaves = random.OneIn(4);
+      const size_t at = got.size();
+      if (!leaves) got.emplace_back();
+      const auto take = [&got, at, leaves](const RespValue& element) {
+        if (leaves || !got[at].empty()) return "it is not this one's turn";
+        got[at] = element.text;
+        return "";
+      };
+      const auto pop = [=](const RespValue& reply) -> std::string {
+        if (reply.items.size() != 2) return "a key and an element";
+        const RespValue& last = reply.items[1];
+        return take(last.kind == ReplyKind::kArray ? last.items[0] : last);
+      };
+      switch (random.Uniform(5)) {
+        case 0:
+          client->Add({"BLPOP", key, "0"}, pop);
+          break;
+        case 1:
+          client->Add({"BLPOP", prefix_ + "a", key, key, prefix_ + "b", "0"}, pop);
+          break;
+        case 2:
+          client->Add({"BLMPOP", "0", "2", prefix_ + "a", key, "LEFT"}, pop);
+          break;
+        case 3:
+          client->Add({"BLMOVE", key, key + "t", "LEFT", "LEFT", "0"}, take);
+          break;
+        case 4:
+          client->Add({"BLMOVE", key, "{" + key + "}t", "LEFT", "LEFT", "0"}, take);
+      }
+      // It has to stand in the queue before the next one comes.
+      const Worker& worker = *Server::LocalWorker();
+      Clients one;
+      one.push_back(std::move(client));
+      while (error.empty() && (worker.blocked_clients() != waiters.size() + leavers.size() + 1 ||
+                               worker.coordinators() != worker.blocked_clients())) {
+        bool moved = false;
+        error = one[0]->Step(random, &moved, log());
+        helio::this_fiber::Yield();
+      }
+      (leaves ? leavers : waiters).push_back(std::move(one[0]));
+    }
+    leavers.clear();
+    while (Server::LocalWorker()->blocked_clients() != waiters.size()) helio::this_fiber::Yield();
+
+    const size_t count = waiters.size();
+    waiters.push_back(Connect("producer"));
+    Client& producer = *waiters.back();
+    const std::string own = random.OneIn(2) ? "{" + key + "}own" : key + "own";
+    for (size_t next = 0; next < count;) {
+      const auto name = [&] { return "e" + std::to_string(next++); };
+      switch (random.Uniform(7)) {
+        case 0:
+          producer.Add({"RPUSH", key, name()}, AnyReply);
+          break;
+        case 1: {
+          const std::string first = name();
+          producer.Add({"RPUSH", key, first, name()}, AnyReply);
+          break;
+        }
+        case 2:
+          AddExec(producer, {{{"RPUSH", key, name()}, AnyReply},
+                             {{"SET", own, "v"}, AnyReply},
+                             {{"DEL", own}, AnyReply}});
+          break;
+        case 3:
+          producer.Add({"RPUSH", own, name()}, AnyReply);
+          producer.Add({"LMOVE", own, key, "LEFT", "RIGHT"}, AnyReply);
+          break;
+        case 4: {
+          // Appends, whatever is there already.
+          const std::string first = name();
+          AddExec(producer,
+                  {{{"RPUSH", key, first}, AnyReply}, {{"RPUSH", key, name()}, AnyReply}});
+          break;
+        }
+        case 5:
+          AddExec(producer, {{{"RPUSH", key, "x"}, AnyReply}, {{"RPOP", key}, AnyReply}});
+          break;
+        case 6:
+          AddExec(producer, {{{"LPUSH", own, name()}, AnyReply},
+                             {{"LMOVE", own, key, "LEFT", "RIGHT"}, AnyReply}});
+      }
+    }
+    if (error.empty()) error = RunUntilQuiet(waiters);
+    for (size_t i = 0; i < got.size() && error.empty(); ++i) {
+      if (got[i] != "e" + std::to_string(i)) {
+        error = "number " + std::to_string(i) + " has got " + got[i];
+      }
+    }
+    waiters.clear();
+    AwaitTheEnd();
+    Clients last;
+    last.push_back(Connect("last"));
+    last[0]->Add({"DEL", key, key + "t", "{" + key + "}t", own}, AnyReply);
+    if (error.empty()) error = RunUntilQuiet(last);
+    last.clear();
+    AwaitTheEnd();
+    if (!error.empty() && log() != nullptr) error += "\n" + log_;
+    return error;
+  });
+}
+
+}  // namespace
+}  // namespace dfly
