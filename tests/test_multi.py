@@ -723,6 +723,59 @@ SCRIPTS = {
         a: DEBUG SLEEP 0
         a: CONFIG GET maxmemory
         a: EXEC""",
+    "blocking commands do not wait in MULTI": """
+        a: MULTI
+        a: BLPOP none nothing 0
+        a: BRPOP none 0
+        a: BLMOVE none l LEFT LEFT 0
+        a: BRPOPLPUSH none l 0
+        a: BLMPOP 0 2 none nothing LEFT
+        a: BLPOP none -1
+        a: BLPOP none x
+        a: RPUSH k a b c d e f g
+        a: BLPOP none k 0
+        a: BRPOP k 0
+        a: BLMOVE k l LEFT LEFT 0
+        a: BRPOPLPUSH k l 0
+        a: BLMPOP 0 2 none l LEFT COUNT 2
+        a: SET s x
+        a: BLPOP s 0
+        a: LRANGE k 0 -1
+        a: EXEC""",
+    "a client that waits is served by EXEC as a whole": """
+        b: <send> BLPOP k 0
+        c: <send> BLPOP l 0
+        a: <blocked> 2
+        a: MULTI
+        a: RPUSH k a
+        a: RPUSH l b
+        a: LPOP l
+        a: RPUSH k c
+        a: LLEN k
+        a: EXEC
+        b: <read>
+        a: LRANGE k 0 -1
+        a: RPUSH l last
+        c: <read>
+        b: <send> BLPOP k m 0
+        b: <read>
+        b: <send> BLPOP m k 0
+        a: <blocked> 1
+        a: MULTI
+        a: RPUSH k x
+        a: RPUSH m y
+        a: SELECT 1
+        a: EXEC
+        b: <read>""",
+    "a waiting client's pop touches what is watched": """
+        c: WATCH k
+        b: <send> BLPOP k 0
+        a: <blocked> 1
+        a: RPUSH k v
+        b: <read>
+        c: MULTI
+        c: PING
+        c: EXEC""",
     "publish": """
         b: SUBSCRIBE ch
         c: PSUBSCRIBE c*
@@ -832,6 +885,12 @@ class Client:
         word, _, rest = line.partition(" ")
         if word == "<read>":
             return self.connection.read_raw()
+        if word == "<send>":  # <read> comes later
+            self.connection.send_command(*rest.split(" "))
+            return b"sent"
+        if word == "<blocked>":
+            wait_until(lambda: self.connection.info("clients")["blocked_clients"] == rest)
+            return b"blocked"
         if word == "<close>":
             self.connection.close()
             return b"closed"
