@@ -283,14 +283,27 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
       return std::string();
     };
   }
-  // What destroys `key`, after telling what that was.
-  void Destroy(Client& client, const std::string& key, const Args& how) {
-    if (random_->OneIn(8)) {
+  // What destroys `key`, after telling what that was. `then`: at once after it.
+  void Destroy(Client& client, const std::string& key, const Args& how,
+               const Args& then = {"PING"}) {
+    if (then.front() == "PING" && random_->OneIn(8)) {
       ledger_.may_destroy = true;
       client.Add(how, AnyReply);
-    } else {
-      AddExec(client, {{{"LRANGE", key, "0", "-1"}, SeesAll()}, {how, AnyReply}});
+      return;
     }
+    const auto list = std::make_shared<RespValue>();
+    AddExec(client, {{{"LRANGE", key, "0", "-1"},
+                      [list](const RespValue& reply) {
+                        *list = reply;
+                        return std::string();
+                      }},
+                     {how,
+                      [this, list](const RespValue& reply) {
+                        const bool is_done = reply.kind != ReplyKind::kError && reply.text != "0";
+                        if (is_done) ledger_.SeeAll(*list);
+                        return std::string();
+                      }},
+                     {then, AnyReply}});
   }
 
   void Produce(Client& client) {
@@ -324,9 +337,7 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
         return client.Add({"RENAMENX", own, key}, AnyReply);
       case 6:
         push_own();
-        return AddExec(client, {{{"LRANGE", key, "0", "-1"}, SeesAll()},
-                                {{"COPY", own, key, "REPLACE"}, AnyReply},
-                                {{"DEL", own}, AnyReply}});
+        return Destroy(client, key, {"COPY", own, key, "REPLACE"}, {"DEL", own});
       case 7:
         return Destroy(client, key, {"DEL", key});
       case 8:
