@@ -66,15 +66,18 @@ KEY = "{k}"
 
 
 class Operation:
-    """`before` prepares, outside of any EXEC; then come `commands`. {o} is another key: of the same
+    """`before` prepares, outside of any EXEC; then come `commands`. {o} is another key, of the same
     shard or not; {k} the one that is waited for. `plain` and `executed`: what the waiter gets when
-    they come one by one, or in one EXEC; None: it waits on."""
+    they come one by one, or in one EXEC; None: it waits on. `left`: one by one, the key is there
+    in the end. `sweeps`: one by one, what a move has put elsewhere is gone again."""
 
-    def __init__(self, commands, plain="e", executed="e", before=()):
+    def __init__(self, commands, plain="e", executed="e", before=(), left=False, sweeps=False):
         self.before = before
         self.commands = commands
         self.plain = plain
         self.executed = executed
+        self.left = left
+        self.sweeps = sweeps
 
 
 IN_DB_1 = ("SELECT 1", "RPUSH {k} e")
@@ -108,13 +111,13 @@ OPERATIONS = {
     "push, DEL": Operation(["RPUSH {k} e", "DEL {k}"], "e", None),
     "push, LPOP": Operation(["RPUSH {k} e", "LPOP {k}"], "e", None),
     "push, expiry": Operation(["RPUSH {k} e", "PEXPIREAT {k} 1"], "e", None),
-    "push, SET": Operation(["RPUSH {k} e", "SET {k} v"], "e", None),
+    "push, SET": Operation(["RPUSH {k} e", "SET {k} v"], "e", None, left=True),
     "push, RENAME away": Operation(["RPUSH {k} e", "RENAME {k} {o}"], "e", None),
     "push, MOVE away": Operation(["RPUSH {k} e", "MOVE {k} 1"], "e", None),
     "push, LMOVE away": Operation(["RPUSH {k} e", "LMOVE {k} {o} LEFT LEFT"], "e", None),
-    "push, DEL, push": Operation(["RPUSH {k} e", "DEL {k}", "RPUSH {k} f"], "e", "f"),
-    "push, FLUSHALL": Operation(["RPUSH {k} e", "FLUSHALL"], "e", None),
-    "push, SWAPDB away": Operation(["RPUSH {k} e", "SWAPDB 0 1"], "e", None),
+    "push, DEL, push": Operation(["RPUSH {k} e", "DEL {k}", "RPUSH {k} f"], "e", "f", left=True),
+    "push, FLUSHALL": Operation(["RPUSH {k} e", "FLUSHALL"], "e", None, sweeps=True),
+    "push, SWAPDB away": Operation(["RPUSH {k} e", "SWAPDB 0 1"], "e", None, sweeps=True),
     "FLUSHDB": Operation(["FLUSHDB"], None, None),
     "FLUSHDB, push": Operation(["FLUSHDB", "RPUSH {k} e"]),
     "FLUSHALL": Operation(["FLUSHALL"], None, None),
@@ -146,7 +149,11 @@ def waiters(far):
 
 def check_cells(server, operation, executed, other, far):
     """One operation against all kinds of waiters."""
-    with server.connect() as r, server.connect() as actor, server.connect() as waiter:
+    with (
+        server.connect() as r,
+        server.connect() as actor,
+        server.connect(timeout=5 * SLOWNESS) as waiter,
+    ):
         for name, (command, reply_of) in waiters(far).items():
             cell = f"{name}, {operation.commands} executed={executed} other={other}"
             r.call("FLUSHALL")
@@ -171,6 +178,9 @@ def check_cells(server, operation, executed, other, far):
             else:
                 for args in commands:
                     actor.call(*args)
+                    is_push = operation.plain and args == ["RPUSH", KEY, "e"]
+                    if is_push and "to another" in name and not REFERENCE:
+                        blocked(r, 0)  # docs/differences.md: it is a moment later
             expected = operation.executed if executed else operation.plain
             if expected is None:
                 blocked(r, 1)
@@ -178,11 +188,15 @@ def check_cells(server, operation, executed, other, far):
                 blocked(r, 1)
                 assert r.call("RPUSH", KEY, "late") == 1, cell
                 expected = "late"
-            assert waiter.read() == reply_of(expected.encode()), cell
-            if "MOVE" in name or "LPUSH" in name:
+            try:
+                reply = waiter.read()
+            except TimeoutError:
+                reply = "no reply"
+            assert reply == reply_of(expected.encode()), cell
+            if ("MOVE" in name or "LPUSH" in name) and (executed or not operation.sweeps):
                 target = command.split()[2]
                 assert r.call("LRANGE", target, 0, -1) == [expected.encode()], cell
-            assert r.call("EXISTS", KEY) == (expected == "e" and "push, SET" in cell), cell
+            assert r.call("EXISTS", KEY) == (operation.left and not executed), cell
             blocked(r, 0)
             nobody_is_forgotten(r)
 
@@ -345,8 +359,8 @@ BAD_FLOAT = Error("ERR timeout is not a float or out of range")
         ("BLPOP k nan", BAD_FLOAT),
         ("BLPOP k ''", BAD_FLOAT),
         ("BLPOP k -1", Error("ERR timeout is negative")),
-        ("BRPOP k -0.001", Error("ERR timeout is negative")),
-        ("BRPOP k 1e18", Error("ERR timeout is out of range")),
+        ("BRPOP k -0.5", Error("ERR timeout is negative")),
+        ("BRPOP k 1e18", None if REFERENCE else Error("ERR timeout is out of range")),
         ("BRPOP k inf", None),
         ("BLMOVE k t LEFT UP 0", Error("ERR syntax error")),
         ("BLMOVE k t LEFT RIGHT x", BAD_FLOAT),
@@ -592,7 +606,7 @@ def test_a_thousand_clients_wait_and_all_are_served(server, r, line):
         if not REFERENCE:
             assert int(r.info("memory")["mem_clients_normal"]) < count * 20_000
         for i in range(count):
-            r.send(encode("RPUSH", line.split()[1].format(i), i))
+            r.call("RPUSH", line.split()[1].format(i), i)
         got = []
         for c in clients:
             reply = c.read()

@@ -204,7 +204,7 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
     case End::kTimeout:
     case End::kUnblocked:
     case End::kGone:
-      return form_.reply_nothing(reply);
+      return reply.NullArray();  // whatever the form: so does Redis, for BLMOVE too
   }
 }
 
