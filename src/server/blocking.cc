@@ -141,9 +141,9 @@ void BlockedCommand::RunAcross(ReplySink& reply) {
       is_registered = true;
     }
     const End how = Wait();
-    if (how == End::kWoken) continue;
+    if (how == End::kWoken && !session_.connection_closed) continue;
     Unregister();
-    return ReplyTo(how, reply);
+    return ReplyTo(how == End::kWoken ? End::kGone : how, reply);
   }
 }
 
