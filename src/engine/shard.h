@@ -58,7 +58,7 @@ class Shard : private ChangeListener {
     if (waiters_.has_ready()) [[unlikely]]
       waiters_.Serve(*this);
   }
-  // TxQueue::Arm and Cancel, and what follows when locks end.
+  // TxQueue::Arm and Cancel, and what follows when locks end without a hop.
   void Arm(TxEntry* entry) {
     transactions_.Arm(entry);
     ServeWaiters();
@@ -108,7 +108,7 @@ class Shard : private ChangeListener {
 
   const uint32_t id_;
   const size_t string_max_;
-  TxQueue transactions_;
+  TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   WatchTable watches_;
   WaiterTable waiters_;
   std::vector<std::unique_ptr<Database>> databases_;

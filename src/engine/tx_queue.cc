@@ -25,6 +25,24 @@ void SortAndMerge(std::vector<TagLock>* tags) {
 
 TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
 
+bool TxQueue::IsInUse(const TagLock& lock) const {
+  if (!Conflicts(lock)) return false;
+  const auto excludes = [&](LockMode mode) {
+    return mode == LockMode::kExclusive || lock.mode == LockMode::kExclusive;
+  };
+  for (const TxEntry& entry : const_cast<List&>(entries_)) {
+    if (!entry.has_run) continue;
+    if (entry.locks_shard) {
+      if (excludes(entry.shard_mode)) return true;
+      continue;
+    }
+    for (const TagLock& tag : entry.tags) {
+      if (tag.fingerprint == lock.fingerprint && excludes(tag.mode)) return true;
+    }
+  }
+  return false;
+}
+
 bool TxQueue::Acquire(TxEntry* entry) {
   if (entry->locks_shard) return locks_.AcquireShard(entry->shard_mode);
   bool is_free = true;
@@ -40,6 +58,7 @@ bool TxQueue::Schedule(TxEntry* entry) {
   }
   entry->has_number = true;
   entry->is_armed = false;
+  entry->has_run = false;
   entry->is_granted = Acquire(entry);
   TxEntry* const last = entries_.Back();
   if (last == nullptr || last->number <= entry->number) {
@@ -66,6 +85,7 @@ void TxQueue::ScheduleLast(TxEntry* entry) {
   entry->number = last == nullptr ? 0 : last->number;
   entry->has_number = false;
   entry->is_armed = false;
+  entry->has_run = false;
   entry->is_granted = Acquire(entry);
   entries_.PushBack(entry);
   entry->scheduled_ns = helio::MonotonicNanos();
@@ -111,8 +131,10 @@ void TxQueue::RunEntry(TxEntry* entry) {
   entry->is_granted = true;
   entry->is_armed = false;
   if (entry->has_number) largest_run_ = std::max(largest_run_, entry->number);
+  entry->has_run = true;
   is_running_ = true;
   if (entry->run(entry)) Remove(entry);
+  if (after_run_ != nullptr) after_run_(after_run_arg_);
   entry->done(entry);
   is_running_ = false;
 }

@@ -45,6 +45,7 @@ struct TxEntry : helio::ListHook<TxEntry> {
   LockMode shard_mode = LockMode::kShared;
   bool is_armed = false;    // has a hop to run
   bool is_granted = false;  // no conflict stands before it
+  bool has_run = false;     // a hop
   uint64_t scheduled_ns = 0;
 };
 
@@ -59,7 +60,12 @@ struct TxQueueStats {
 // Owner: one shard, on its thread. Suspends: never.
 class TxQueue {
  public:
+  // `after_run(arg)` after each hop, when the intents that end with it are gone, and before anybody
+  // who has waited for them runs.
+  using AfterRunFn = void (*)(void* arg);
+
   TxQueue() = default;
+  TxQueue(AfterRunFn after_run, void* arg) : after_run_(after_run), after_run_arg_(arg) {}
   TxQueue(const TxQueue&) = delete;
   TxQueue& operator=(const TxQueue&) = delete;
   ~TxQueue();
@@ -68,6 +74,10 @@ class TxQueue {
   bool empty() const { return locks_.empty(); }
   // May a command of this shard that wants `lock` run now?
   bool Conflicts(const TagLock& lock) const { return locks_.Conflicts(lock); }
+
+  // The same for what follows at once from what has run, and touches nothing but that tag, which
+  // had it too: nobody who still waits for his first hop here was promised to be before it.
+  bool IsInUse(const TagLock& lock) const;
 
   // Announces `entry`, with its number. False: refused, nothing is left of it here.
   [[nodiscard]] bool Schedule(TxEntry* entry);
@@ -101,6 +111,8 @@ class TxQueue {
   // contention analysis".)
   TxEntry* FindUnhindered();
 
+  const AfterRunFn after_run_ = nullptr;
+  void* const after_run_arg_ = nullptr;
   LockTable locks_;
   List entries_;  // by number
   size_t length_ = 0;

@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/waiter_table.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/shard.h"
 
 namespace dfly {
+
+namespace {
+
+// What touches one tag only may go before transactions that have announced themselves and have not
+// run here: their turn, and whatever came of it elsewhere, is after that of who made the key ready.
+// (With those before it a waiter might starve.) With a second tag somebody else could be in between.
+bool IsHindered(const TxQueue& transactions, const WaiterNode& node) {
+  const auto& locks = node.locks;
+  if (locks.size() == 1) return transactions.IsInUse({locks.front(), LockMode::kExclusive});
+  return std::any_of(locks.begin(), locks.end(), [&](uint64_t lock) {
+    return transactions.Conflicts({lock, LockMode::kExclusive});
+  });
+}
+
+}  // namespace
 
 void WaiterTable::Add(WaiterNode* node) {
   DCHECK(!node->linked());
@@ -85,9 +101,7 @@ bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
     if (at == it->second->nodes.end()) return true;
     WaiterNode& node = *at;
     if (node.holds) return true;
-    for (uint64_t lock : node.locks) {
-      if (shard.transactions().Conflicts({lock, LockMode::kExclusive})) return false;
-    }
+    if (IsHindered(shard.transactions(), node)) return false;
     switch (node.waiter->Serve(shard, node)) {
       case Waiter::Outcome::kServed:
         break;

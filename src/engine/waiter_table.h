@@ -55,7 +55,7 @@ struct WaiterNode : helio::ListHook<WaiterNode> {
   Waiter* waiter = nullptr;
   uint32_t shard = 0;
   KeyName name;
-  // Fingerprints of all that it uses on this shard: nobody may have a lock on it.
+  // Fingerprints of all that it uses on this shard, its key's first.
   absl::InlinedVector<uint64_t, 2> locks;
   bool holds = false;  // see Waiter::Outcome
 };

@@ -162,9 +162,9 @@ void BlockedCommand::RunAcross(ReplySink& reply) {
       is_registered = true;
     }
     const End how = Wait();
-    if (how == End::kWoken) continue;
+    if (how == End::kWoken && !session_.connection_closed) continue;
     Unregister();
-    return ReplyTo(how, reply);
+    return ReplyTo(how == End::kWoken ? End::kGone : how, reply);
   }
 }
 
@@ -228,7 +228,7 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
     case End::kTimeout:
     case End::kUnblocked:
     case End::kGone:
-      return form_.reply_nothing(reply);
+      return reply.NullArray();  // whatever the form: so does Redis, for BLMOVE too
   }
 }
 

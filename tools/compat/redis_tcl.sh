@@ -97,9 +97,21 @@ cat > "$work/encoding.sed" << 'EOF'
     if {$enc eq {quicklist} \&\& $val eq {listpack}} {return}\n&/
 EOF
 sed -i -f "$work/encoding.sed" "$suite/tests/support/test.tcl"
+# Clients whose commands are on their way at the same time: on one thread the first to send is the
+# first to be served.
+cat > "$work/order.sed" << 'EOF'
+s/^ *\$rd1 brpoplpush blist{t} target1{t} 0$/&\n        wait_for_blocked_clients_count 1/
+/does not affect WATCH while still blocked/,/^    } /{
+  /set res/d
+  s/^ *\$watching_client exec$/&\n        set res [$watching_client read]/
+}
+EOF
+sed -i -f "$work/order.sed" "$suite/tests/unit/type/list.tcl"
 if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   ! grep -q 'quicklist} &&' "$suite/tests/support/test.tcl" ||
-  ! grep -q list-compress-depth "$suite/tests/test_helper.tcl"; then
+  ! grep -q list-compress-depth "$suite/tests/test_helper.tcl" ||
+  [[ $(grep -A1 'rd1 brpoplpush blist\|watching_client exec' "$suite/tests/unit/type/list.tcl") != \
+    *count\ 1*exec*set\ res* ]]; then
   die "another suite than expected"
 fi
 
