@@ -12,7 +12,7 @@ namespace {
 
 // What touches one tag only may go before transactions that have announced themselves and have not
 // run here: their turn, and whatever came of it elsewhere, is after that of who made the key ready.
-// (With those before it a waiter might starve.) With a second tag somebody else could be in between.
+// (With those before it a waiter might starve.) With a second tag somebody could be in between.
 bool IsHindered(const TxQueue& transactions, const WaiterNode& node) {
   const auto& locks = node.locks;
   if (locks.size() == 1) return transactions.IsInUse({locks.front(), LockMode::kExclusive});

@@ -38,9 +38,14 @@ void RefuseExec(Session& session, Args, ReplySink& reply) {
 void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Session& session = cx.session();
   if (session.multi != nullptr) return reply.Error(kErrWatchInMulti);
+  if (session.connection_closed) return reply.Ok();
   Watches& watches = session.watches;
   if (watches.empty()) watches.watcher = session.worker.NextWatcher();
-  const size_t begin = watches.keys.size();
+  const uint64_t watcher = watches.watcher;
+  // If the client goes meanwhile, `watches` is ended and empty. What ends it comes to the shards
+  // after this.
+  std::vector<WatchedKey> added;
+  std::vector<ShardId> ids;
   for (std::string_view key : args.from(1)) {
     const uint64_t hash = HashKey(key);
     const bool is_known =
@@ -48,15 +53,11 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
           return watched.hash == hash && watched.db_index == cx.db_index() && watched.key == key;
         });
     if (is_known) continue;
-    watches.keys.push_back(
-        {cx.db_index(), cx.shards().ShardOfKey(key, hash), hash, std::string(key)});
+    const ShardId shard = cx.shards().ShardOfKey(key, hash);
+    added.push_back({cx.db_index(), shard, hash, std::string(key)});
+    watches.keys.push_back(added.back());
+    if (std::find(ids.begin(), ids.end(), shard) == ids.end()) ids.push_back(shard);
   }
-  const auto added = std::span(watches.keys).subspan(begin);
-  std::vector<ShardId> ids;
-  for (const WatchedKey& watched : added) {
-    if (std::find(ids.begin(), ids.end(), watched.shard) == ids.end()) ids.push_back(watched.shard);
-  }
-  const uint64_t watcher = watches.watcher;
   cx.shards().AwaitOn(ids, [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     for (const WatchedKey& watched : added) {
@@ -69,8 +70,6 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
       }
     }
   });
-  // The client may have gone meanwhile, when this was not there to be ended.
-  if (session.connection_closed) session.worker.Unwatch(session);
   reply.Ok();
 }
 
