@@ -328,7 +328,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   tx.Conclude();
 }
 
-// Such a command may change the protocol (HELLO) or what is answered at all (CLIENT REPLY) for those
+// Such a command may change the protocol (HELLO) or what is answered (CLIENT REPLY) for those
 // behind it, so it has a writer of its own. And its errors are its own, not EXEC's.
 void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
                        helio::IoBuf* out) {
