@@ -762,9 +762,10 @@ SCRIPTS = {
         b: <send> BLPOP m k 0
         a: <blocked> 1
         a: MULTI
-        a: RPUSH k x
-        a: RPUSH m y
         a: SELECT 1
+        a: RPUSH m none
+        a: SELECT 0
+        a: RPUSH k x
         a: EXEC
         b: <read>""",
     "a waiting client's pop touches what is watched": """

@@ -111,11 +111,12 @@ func listMove(g *generator) operation {
 	return command("LMOVE", keys[0], keys[1], g.end(), g.end())
 }
 
-func blocking(g *generator) operation {
+// blocking waits for one of several keys, or moves between two.
+func blocking(g *generator, keyCount int) operation {
 	const seconds = "0.01"
 	return pick(g,
-		func() operation { return with("BLPOP", append(g.keys(2, 3), seconds)) },
-		func() operation { return command("BLPOP", g.key(3), seconds) },
+		func() operation { return with("BLPOP", append(g.keys(keyCount, 3), seconds)) },
+		func() operation { return with("BLPOP", append(g.keys(1, 3), seconds)) },
 		func() operation {
 			keys := g.keys(2, 3)
 			return command("BLMOVE", keys[0], keys[1], g.end(), g.end(), seconds)
@@ -194,11 +195,21 @@ var workloads = []workload{
 	}},
 	{name: "blocking", model: model, needs: "BLPOP", next: func(g *generator) []operation {
 		return one(pick(g,
-			func() operation { return blocking(g) },
-			func() operation { return blocking(g) },
+			func() operation { return blocking(g, 2) },
+			func() operation { return blocking(g, 3) },
 			func() operation { return list(g) },
+			func() operation { return list(g) },
+			func() operation { return listMove(g) }))
+	}},
+	// Each waits for one key: of several that EXEC fills at once, Redis gives the one that was filled
+	// first, and not the first that BLPOP names, as it does when it need not wait.
+	{name: "blocking-exec", model: model, needs: "BLPOP", next: func(g *generator) []operation {
+		return one(pick(g,
+			func() operation { return blocking(g, 1) },
+			func() operation { return blocking(g, 1) },
 			func() operation { return list(g) },
 			func() operation { return listMove(g) },
-			func() operation { return exec(g, 2, list) }))
+			func() operation { return exec(g, 2, list) },
+			func() operation { return exec(g, 3, list) }))
 	}},
 }
