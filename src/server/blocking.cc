@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <unordered_set>
 
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
@@ -26,10 +27,9 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
                                                        call.timeout_ms, INT64_MAX / 2'000'000)) *
                                                        1'000'000) {
   ShardSet& shards = cx.shards();
+  std::unordered_set<std::string_view> known;  // a client may send very many keys
   for (std::string_view key : call.keys) {
-    const bool is_known = std::any_of(nodes_.begin(), nodes_.end(),
-                                      [&](const WaiterNode& node) { return node.name.key == key; });
-    if (is_known) continue;
+    if (!known.insert(key).second) continue;
     const uint64_t hash = HashKey(key);
     WaiterNode& node = nodes_.emplace_back();
     node.waiter = this;
@@ -123,7 +123,12 @@ void BlockedCommand::RunAcross(ReplySink& reply) {
       Transaction tx(cx_);
       LockAll(&tx);
       tx.Schedule();
-      if (form_.take_across(cx_, tx, args_, reply)) {
+      // Who has begun to wait gets no error for what the key is now.
+      bool is_ready = true;
+      if (is_registered) {
+        tx.HopOn(ids_, [&](Shard& shard) { is_ready = IsReady(shard, node); });
+      }
+      if (is_ready && form_.take_across(cx_, tx, args_, reply)) {
         if (is_registered) {
           tx.HopAndConclude(ids_, [&](Shard& shard) { shard.waiters().Remove(&node); });
         }
