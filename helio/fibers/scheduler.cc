@@ -10,8 +10,14 @@
 #include <utility>
 
 #include "helio/base/clock.h"
+#include "helio/base/sanitizers.h"
 
-DEFINE_uint32(fiber_stack_size, 64 * 1024,
+#if defined(HELIO_ASAN) || defined(HELIO_TSAN)
+constexpr uint32_t kDefaultStackBytes = 256 * 1024;  // their frames are several times larger
+#else
+constexpr uint32_t kDefaultStackBytes = 64 * 1024;
+#endif
+DEFINE_uint32(fiber_stack_size, kDefaultStackBytes,
               "Bytes of stack for each fiber that does not ask for a size of its own. Only touched "
               "pages use memory; too "
               "small a stack ends the process with a fault at its guard page");
