@@ -25,11 +25,14 @@ NOT_THERE_YET = {
     "client|getredir": "client tracking",
     "client|tracking": "client tracking",
     "client|trackinginfo": "client tracking",
-    "client|unblock": "blocking commands",
     "memory|malloc-stats": "a report of another allocator",
 }
 # (command, field): the reason
 ACCEPTED = {
+    **{
+        (name, "flags"): "blocking commands are allowed in scripts since 7.2"
+        for name in ("blpop", "brpop", "blmove", "brpoplpush")
+    },
     ("command|getkeys", "arity"): "one argument is enough since 7.2",
     ("command|getkeysandflags", "arity"): "one argument is enough since 7.2",
 }
