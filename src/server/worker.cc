@@ -405,6 +405,7 @@ void Worker::RunOne(const Noted& noted) {
     ++stats_.remote_commands;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
     if (noted.action == Action::kExec) [[unlikely]] {
+      session.watches = {};  // EXEC ends them on their shard
       batch->AddExec(noted.command, std::move(session.multi), noted.hash, drop_reply);
     } else {
       batch->Add(noted.command, args, noted.hash, drop_reply);
@@ -439,6 +440,7 @@ void Worker::RunOne(const Noted& noted) {
         ShardContext cx(*local_shards_[noted.shard]);
         cx.set_no_touch(session.no_touch);
         std::unique_ptr<Multi> multi = std::move(session.multi);
+        session.watches = {};  // RunExec ends them on their shard
         RunExec(cx, *noted.command, *multi, writer_);
         Recycle(std::move(multi));
         break;

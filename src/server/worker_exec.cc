@@ -127,7 +127,6 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
   }
   if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
     multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;
-    session.watches = {};
     Note(connection, Action::kExec, &command, args, multi->shard(), multi->items().front().hash);
     RunNoted();
     return Outcome::kTaken;
