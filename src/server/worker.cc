@@ -2,6 +2,8 @@
 #include "server/worker.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "commands/spread.h"
@@ -26,6 +28,28 @@ constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
 constexpr uint64_t kExpireRestNanos =
     3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
 constexpr size_t kExpireStep = 256;
+
+// Arguments of a command that outlives the receive buffer.
+class OwnArgs {
+ public:
+  explicit OwnArgs(Args args) {
+    size_t size = 0;
+    for (std::string_view arg : args.all()) size += arg.size();
+    bytes_ = std::make_unique_for_overwrite<char[]>(size);
+    views_.reserve(args.size());
+    char* end = bytes_.get();
+    for (std::string_view arg : args.all()) {
+      if (!arg.empty()) memcpy(end, arg.data(), arg.size());
+      views_.emplace_back(end, arg.size());
+      end += arg.size();
+    }
+  }
+  std::span<const std::string_view> views() const { return views_; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::vector<std::string_view> views_;
+};
 
 }  // namespace
 
@@ -246,7 +270,7 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
     if (!must_wait_) return Outcome::kTaken;
   }
   Coordinate(connection, session, command, RunBlocking, args);
-  return Outcome::kBusy;
+  return Outcome::kWaits;
 }
 
 void Worker::AbortMulti(Session& session) {
@@ -611,12 +635,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.coordinating = true;
   ++coordinators_;
 
-  // The command outlives the receive buffer, so it gets arguments of its own.
-  auto bytes = std::make_unique<std::vector<std::string>>();
-  for (std::string_view arg : args.all()) bytes->emplace_back(arg);
   helio::Fiber("coordinator", [this, connection, &session, &command, handler,
-                               bytes = std::move(bytes)] {
-    std::vector<std::string_view> views(bytes->begin(), bytes->end());
+                               own_args = OwnArgs(args)] {
+    const std::span<const std::string_view> views = own_args.views();
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
