@@ -257,6 +257,7 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   RespWriter writer(&served_, resp3_);
   form_.take(shard_cx, args_, node.name.key, writer);
   shard_cx.Finish();
+  cx_.shards().PublishUsedBytes(shard);  // what this follows may have done so before
   for (WaiterNode& other : nodes_) {
     if (other.shard == shard.id()) shard.waiters().Remove(&other);
   }

@@ -364,7 +364,10 @@ void Worker::RunNoted() {
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) RunOne(noted);
     if (noted.deferred) noted.connection->DeferredDone(1);
-    if (noted.action != Action::kLocal && noted.action != Action::kExec) continue;
+    if (noted.action != Action::kLocal && noted.action != Action::kExec &&
+        noted.action != Action::kTry) {
+      continue;
+    }
     if (local_shards_[noted.shard] == touched || local_shards_[noted.shard] == nullptr) continue;
     if (touched != nullptr) AfterShardWork(*touched);
     touched = local_shards_[noted.shard];
