@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <mutex>
-#include <unordered_set>
 
+#include "commands/distinct_keys.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "server/server.h"
@@ -28,9 +28,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
                                                        call.timeout_ms, INT64_MAX / 2'000'000)) *
                                                        1'000'000) {
   ShardSet& shards = cx.shards();
-  std::unordered_set<std::string_view> known;  // a client may send very many keys
-  for (std::string_view key : call.keys) {
-    if (!known.insert(key).second) continue;
+  ForEachDistinct(call.keys, [&](std::string_view key) {
     const uint64_t hash = HashKey(key);
     WaiterNode& node = nodes_.emplace_back();
     node.waiter = this;
@@ -38,7 +36,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
     node.name = {cx.db_index(), std::string(key)};
     node.locks.push_back(shards.LockOfKey(key, hash, cx.db_index()));
     if (std::find(ids_.begin(), ids_.end(), node.shard) == ids_.end()) ids_.push_back(node.shard);
-  }
+  });
   if (form.target_at != 0) {
     const std::string_view target = args[static_cast<size_t>(form.target_at)];
     const uint64_t hash = HashKey(target);
