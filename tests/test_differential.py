@@ -16,12 +16,11 @@ Not compared, each for its reason:
 import os
 import random
 import re
-import shutil
 
 import pytest
 
 from harness.resp import encode
-from harness.server import REFERENCE, SANITIZED, SLOWNESS, Server, configuration_flags
+from harness.server import SANITIZED, SLOWNESS
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -608,24 +607,6 @@ class Grammar:
             *g.rng.choices([b"NX", b"XX", b"GT", b"LT", *ODD], k=g.rng.randint(1, 4)),
         ],
     ]
-
-
-@pytest.fixture(scope="module")
-def pair(configuration_of_pair):
-    ours = Server(**configuration_flags(configuration_of_pair))
-    reference = Server(reference=True)
-    yield ours, reference
-    reference.stop()
-    ours.stop()
-    for server in (ours, reference):
-        shutil.rmtree(server.dir, ignore_errors=True)
-
-
-def pytest_generate_tests(metafunc):
-    if "configuration_of_pair" in metafunc.fixturenames:
-        small = os.environ.get("DFLY_MATRIX") == "small" or REFERENCE
-        names = ["redis"] if REFERENCE else ["4t"] if small else ["4t", "1t-epoll"]
-        metafunc.parametrize("configuration_of_pair", names, scope="module")
 
 
 def new_rng():
