@@ -109,9 +109,7 @@ class BlockingTest : public testing::TestWithParam<Reach> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, BlockingTest, testing::Values(Reach::kByMessage, Reach::kInPlace),
-                         [](const auto& info) {
-                           return info.param == Reach::kInPlace ? "in_place" : "by_message";
-                         });
+                         NameOfReach);
 
 std::string Expect(const std::string& got, const std::string& wanted, const char* what) {
   return got == wanted ? "" : std::string(what) + " is " + got + "; ";

@@ -601,17 +601,24 @@ class ModelClient final : public ScheduledClient {
   std::string expected_;
 };
 
-class ScheduleTest : public testing::TestWithParam<bool> {};
+class ScheduleTest : public testing::TestWithParam<std::tuple<bool, Reach>> {};
 
-INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest, testing::Bool(), [](const auto& info) {
-  return info.param ? "long_replies_wait" : "long_replies_come_at_once";
-});
+INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(Reach::kByMessage, Reach::kInPlace)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)
+                                                  ? "long_replies_wait"
+                                                  : "long_replies_come_at_once") +
+                                  (std::get<1>(info.param) == Reach::kInPlace ? "_in_place" : "");
+                         });
 
 // With `true` batches come back after a few replies, and go on later.
 TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   ServerOptions options;
-  if (GetParam()) options.limits.reply_bytes_max = 30'000;
-  ScheduledServer server(options);
+  const auto [has_limit, reach] = GetParam();
+  if (has_limit) options.limits.reply_bytes_max = 30'000;
+  ScheduledServer server(options, reach);
 #ifdef DFLY_SANITIZED
   constexpr uint64_t kSeeds = 2000;
 #else
@@ -630,9 +637,7 @@ TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
 class WatchScheduleTest : public testing::TestWithParam<Reach> {};
 
 INSTANTIATE_TEST_SUITE_P(Ways, WatchScheduleTest,
-                         testing::Values(Reach::kByMessage, Reach::kInPlace), [](const auto& info) {
-                           return info.param == Reach::kInPlace ? "in_place" : "by_message";
-                         });
+                         testing::Values(Reach::kByMessage, Reach::kInPlace), NameOfReach);
 
 // Between EXEC and what it does there is time for the end of its connection.
 TEST_P(WatchScheduleTest, WatchesEndWithAConnectionWhoseExecNeverRuns) {

@@ -61,6 +61,11 @@ enum class Reach {
   kInPlace     // only transactions over shards, and what waits for them, take messages
 };
 
+// For INSTANTIATE_TEST_SUITE_P.
+inline std::string NameOfReach(const testing::TestParamInfo<Reach>& info) {
+  return info.param == Reach::kInPlace ? "in_place" : "by_message";
+}
+
 // A server on one thread with five shards.
 class ScheduledServer {
  public:
