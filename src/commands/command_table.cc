@@ -16,19 +16,50 @@ bool HasHandler(const Command& command) {
   return handlers == 1 || (handlers == 0 && !command.subcommands.empty());
 }
 
+template <typename Word>
+uint64_t Load(const char* bytes) {
+  Word word;
+  memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+// Up to 7 bytes, and zeros behind them. Two loads that overlap read no byte too many.
+uint64_t LoadShort(const char* bytes, size_t size) {
+  if (size >= 4) return Load<uint32_t>(bytes) | Load<uint32_t>(bytes + size - 4) << (8 * size - 32);
+  if (size >= 2) return Load<uint16_t>(bytes) | Load<uint16_t>(bytes + size - 2) << (8 * size - 16);
+  return size == 1 ? Load<uint8_t>(bytes) : 0;
+}
+
+// The letters of eight bytes, all at once: a sum has a byte's high bit if the byte is large enough.
+uint64_t LowerCase(uint64_t word) {
+  constexpr uint64_t kEach = 0x0101010101010101;
+  const uint64_t low_bits = word & (0x7F * kEach);
+  const uint64_t from_a = low_bits + (0x80 - 'A') * kEach;
+  const uint64_t behind_z = low_bits + (0x7F - 'Z') * kEach;
+  const uint64_t is_upper = (from_a ^ behind_z) & ~word & (0x80 * kEach);
+  return word | (is_upper >> 2);
+}
+
 }  // namespace
 
-// Lower case, and a hash of it. Only letters change: the bit that makes a letter lower case makes
-// other characters different ones, but no command has those, and the comparison afterwards is
-// exact.
-uint64_t CommandTable::Fold(std::string_view name, char* folded) {
-  uint64_t hash = name.size();
-  for (size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    folded[i] = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-    hash = (hash ^ static_cast<uint8_t>(folded[i])) * 0x100000001b3ull;  // FNV-1a
+CommandTable::FoldedName::FoldedName(std::string_view name) : size(name.size()) {
+  const char* const begin = name.data();
+  const char* const end = begin + size;
+  if (size < 8) {
+    words[0] = LowerCase(LoadShort(begin, size));
+    return;
   }
-  return hash ^ (hash >> 29);
+  size_t word = 0;
+  for (; (word + 1) * 8 <= size; ++word) words[word] = LowerCase(Load<uint64_t>(begin + word * 8));
+  // The rest, by way of the last eight bytes.
+  const size_t rest = size % 8;
+  if (rest != 0) words[word] = LowerCase(Load<uint64_t>(end - 8)) >> (8 * (8 - rest));
+}
+
+uint64_t CommandTable::FoldedName::Hash() const {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 by the golden ratio
+  const uint64_t hash = (words[0] ^ (words[1] * kOdd + size)) * kOdd;
+  return hash >> 32;
 }
 
 void CommandTable::Add(Command command) {
@@ -38,6 +69,10 @@ void CommandTable::Add(Command command) {
   CHECK(command.arity != 0) << command.name << " has no arity";
   command.id = id_count_++;
   command.full_name = command.name;
+  command.has_one_key = command.keys.has_keys() && command.keys.count_at == 0 &&
+                        command.keys.last == command.keys.first;
+  command.is_plain =
+      command.run != nullptr && command.blocking == nullptr && command.channel_at == 0;
   for (Command& subcommand : command.subcommands) {
     subcommand.id = id_count_++;
     subcommand.full_name = command.full_name + "|" + std::string(subcommand.name);
@@ -45,7 +80,7 @@ void CommandTable::Add(Command command) {
   }
   commands_.push_back(std::move(command));
   if (slots_.size() < commands_.size() * 2) {
-    slots_.assign(slots_.empty() ? 512 : slots_.size() * 2, nullptr);
+    slots_.assign(slots_.empty() ? 512 : slots_.size() * 2, Slot());
     for (const Command& each : commands_) Index(&each);
   } else {
     Index(&commands_.back());
@@ -53,31 +88,30 @@ void CommandTable::Add(Command command) {
 }
 
 void CommandTable::Index(const Command* command) {
-  char folded[kNameMax];
-  size_t slot = Fold(command->name, folded) & (slots_.size() - 1);
-  while (slots_[slot] != nullptr) slot = (slot + 1) & (slots_.size() - 1);
-  slots_[slot] = command;
+  const FoldedName folded(command->name);
+  size_t slot = folded.Hash() & (slots_.size() - 1);
+  while (slots_[slot].command != nullptr) slot = (slot + 1) & (slots_.size() - 1);
+  slots_[slot] = {folded.words[0], command};
 }
 
 const Command* CommandTable::Find(std::string_view name) const {
   if (name.size() > kNameMax || slots_.empty()) return nullptr;
-  char folded[kNameMax];
-  size_t slot = Fold(name, folded) & (slots_.size() - 1);
-  while (const Command* command = slots_[slot]) {
-    if (command->name.size() == name.size() &&
-        memcmp(command->name.data(), folded, name.size()) == 0)
-      return command;
-    slot = (slot + 1) & (slots_.size() - 1);
+  const FoldedName folded(name);
+  size_t slot = folded.Hash() & (slots_.size() - 1);
+  for (; slots_[slot].command != nullptr; slot = (slot + 1) & (slots_.size() - 1)) {
+    if (slots_[slot].first_word != folded.words[0]) continue;
+    const Command* const command = slots_[slot].command;
+    if (command->name.size() != name.size()) continue;
+    if (name.size() <= 8 || command->name == folded.text()) return command;
   }
   return nullptr;
 }
 
 const Command* CommandTable::FindSubcommand(const Command& command, std::string_view name) {
   if (name.size() > kNameMax) return nullptr;
-  char folded[kNameMax];
-  Fold(name, folded);
+  const FoldedName folded(name);
   for (const Command& subcommand : command.subcommands) {
-    if (subcommand.name == std::string_view(folded, name.size())) return &subcommand;
+    if (subcommand.name == folded.text()) return &subcommand;
   }
   return nullptr;
 }

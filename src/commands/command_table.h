@@ -144,6 +144,8 @@ struct Command {
 
   // Set by Add.
   uint32_t id = 0;             // below CommandTable::id_count(); subcommands have their own
+  bool has_one_key = false;    // always
+  bool is_plain = false;       // `run`, and nothing that dispatch does otherwise
   std::string full_name = {};  // "get", "client|id"
 
   bool AcceptsArgs(size_t count) const {
@@ -191,12 +193,24 @@ class CommandTable {
 
  private:
   static constexpr size_t kNameMax = 32;
-  static uint64_t Fold(std::string_view name, char* folded);
+  // A name in lower case, and zeros behind it.
+  struct FoldedName {
+    explicit FoldedName(std::string_view name);
+    uint64_t Hash() const;
+    std::string_view text() const { return {reinterpret_cast<const char*>(words), size}; }
+
+    size_t size;
+    uint64_t words[kNameMax / 8] = {};
+  };
+  struct Slot {
+    uint64_t first_word = 0;  // of the folded name: nearly always enough to tell
+    const Command* command = nullptr;
+  };
   void Index(const Command* command);
 
   uint32_t id_count_ = 0;
-  std::deque<Command> commands_;       // a deque: rows keep their address
-  std::vector<const Command*> slots_;  // open addressing; a power of two, at most half full
+  std::deque<Command> commands_;  // a deque: rows keep their address
+  std::vector<Slot> slots_;       // open addressing; a power of two, at most half full
 };
 
 // Each family has one of these, in its own file.

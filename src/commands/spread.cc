@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/spread.h"
 
+#include <absl/container/inlined_vector.h>
+
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,28 +60,87 @@ class PartReply final : public ReplySink {
 
 // The command with the keys of one shard, in their order. Run and answered on the shard's thread.
 struct Part {
-  std::vector<std::string_view> args;
-  std::vector<uint64_t> hashes;  // of the keys
+  std::span<std::string_view> args;
+  std::span<uint64_t> hashes;  // of the keys
   PartReply reply;
   size_t merged = 0;  // items of the reply
 };
 
-// `order` has the shard of each key, `ids` those that have any.
-void Merge(Spread spread, std::vector<Part>& parts, const std::vector<ShardId>& ids,
-           const std::vector<ShardId>& order, ReplySink& reply) {
-  for (ShardId id : ids) {
-    if (parts[id].reply.error) return reply.Error(*parts[id].reply.error);
+// Sorts the keys by shard, and makes the command's form for each.
+class Split {
+ public:
+  // REQUIRES: the keys and what belongs to them are the rest of `args`, from `first` on.
+  Split(const ShardSet& shards, Args args, size_t first, size_t step) : part_of_(shards.size()) {
+    const size_t count = (args.size() - first) / step;
+    hash_of_.reserve(count);
+    order_.reserve(count);
+    for (size_t i = first; i < args.size(); i += step) {
+      hash_of_.push_back(HashKey(args[i]));
+      order_.push_back(shards.ShardOfKey(args[i], hash_of_.back()));
+      ++part_of_[order_.back()].keys;
+    }
+    size_t parts = 0;
+    for (PartOfShard& of : part_of_) parts += of.keys != 0;
+    parts_ = std::vector<Part>(parts);
+    args_.resize(parts * first + count * step);
+    hashes_.resize(count);
+    size_t next_arg = 0, next_hash = 0;
+    parts = 0;
+    for (PartOfShard& of : part_of_) {
+      if (of.keys == 0) continue;
+      of.index = parts++;
+      Part& part = parts_[of.index];
+      part.args = std::span(args_).subspan(next_arg, first + of.keys * step);
+      part.hashes = std::span(hashes_).subspan(next_hash, of.keys);
+      next_arg += part.args.size();
+      next_hash += of.keys;
+      std::copy_n(args.all().begin(), first, part.args.begin());
+      of.keys = 0;  // those that are in
+    }
+    for (size_t i = 0; i < count; ++i) {
+      PartOfShard& of = part_of_[order_[i]];
+      Part& part = parts_[of.index];
+      part.hashes[of.keys] = hash_of_[i];
+      const auto key = args.all().begin() + static_cast<ptrdiff_t>(first + i * step);
+      std::copy_n(key, step, part.args.begin() + static_cast<ptrdiff_t>(first + of.keys * step));
+      ++of.keys;
+    }
+  }
+
+  Part& part(ShardId shard) { return parts_[part_of_[shard].index]; }
+  std::vector<Part>& parts() { return parts_; }
+  // Of each key.
+  const std::vector<ShardId>& order() const { return order_; }
+  const std::vector<uint64_t>& hashes() const { return hash_of_; }
+
+ private:
+  struct PartOfShard {
+    size_t keys = 0;
+    size_t index = 0;
+  };
+  absl::InlinedVector<PartOfShard, 8> part_of_;  // by shard
+  std::vector<uint64_t> hash_of_;
+  std::vector<ShardId> order_;
+  std::vector<Part> parts_;
+  // Of all parts, each part's together.
+  std::vector<std::string_view> args_;
+  std::vector<uint64_t> hashes_;
+};
+
+void Merge(Spread spread, Split& split, ReplySink& reply) {
+  for (const Part& part : split.parts()) {
+    if (part.reply.error) return reply.Error(*part.reply.error);
   }
   switch (spread) {
     case Spread::kSumIntegers: {
       int64_t sum = 0;
-      for (ShardId id : ids) sum += parts[id].reply.integer;
+      for (const Part& part : split.parts()) sum += part.reply.integer;
       return reply.Integer(sum);
     }
     case Spread::kKeepOrder:
-      reply.Array(order.size());
-      for (ShardId id : order) {
-        Part& part = parts[id];
+      reply.Array(split.order().size());
+      for (ShardId id : split.order()) {
+        Part& part = split.part(id);
         CHECK_LT(part.merged, part.reply.items.size()) << "fewer items than keys";
         const size_t index = part.merged++;
         if (part.reply.items[index].is_null) {
@@ -106,34 +169,20 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
   if ((args.size() - first) % step != 0) {
     return reply.Error(WrongArityError(command.full_name));  // MSET with a key that has no value
   }
-  std::vector<Part> parts(cx.shards().size());
-  std::vector<ShardId> ids;
-  std::vector<ShardId> order;
+  Split split(cx.shards(), args, first, step);
   Transaction tx(cx);
   const LockMode mode = command.lock_mode();
-  order.reserve((args.size() - first) / step);
-  for (size_t i = first; i < args.size(); i += step) {
-    const uint64_t hash = HashKey(args[i]);
-    const ShardId id = cx.shards().ShardOfKey(args[i], hash);
-    Part& part = parts[id];
-    if (part.args.empty()) {
-      ids.push_back(id);
-      part.args.assign(args.all().begin(), args.all().begin() + static_cast<ptrdiff_t>(first));
-    }
-    for (size_t j = 0; j < step; ++j) part.args.push_back(args[i + j]);
-    part.hashes.push_back(hash);
-    tx.Lock(id, {cx.shards().LockOfKey(args[i], hash, cx.db_index()), mode});
-    order.push_back(id);
+  for (size_t i = 0; i < split.order().size(); ++i) {
+    const std::string_view key = args[first + i * step];
+    tx.Lock(split.order()[i], {cx.shards().LockOfKey(key, split.hashes()[i], cx.db_index()), mode});
   }
-
   tx.Run([&](Shard& shard) {
-    Part& part = parts[shard.id()];
+    Part& part = split.part(shard.id());
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-    const auto keys = std::span<const std::string_view>(part.args).subspan(first);
-    shard_cx.SetKeyHashes(keys, step, part.hashes);
-    command.run(shard_cx, part.args, part.reply);
+    shard_cx.SetKeyHashes(part.args.subspan(first), step, part.hashes);
+    command.run(shard_cx, std::span<const std::string_view>(part.args), part.reply);
   });
-  Merge(command.spread, parts, ids, order, reply);
+  Merge(command.spread, split, reply);
 }
 
 }  // namespace dfly

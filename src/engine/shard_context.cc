@@ -7,22 +7,6 @@ namespace dfly {
 
 // --------------------------------------------------------------------------- a command's life
 
-void ShardContext::Begin(int db_index, int64_t now_ms) {
-  Finish();
-  db_index_ = db_index;
-  now_ms_ = now_ms;
-  database_ = shard_.FindDb(db_index);
-}
-
-void ShardContext::Finish() {
-  Settle();
-  open_.clear();
-  ++epoch_;
-  if (!due_.empty()) RemoveDueKeys();
-  hashed_key_ = {};
-  if (!expected_.hashes.empty()) expected_ = {};
-}
-
 void ShardContext::RemoveDueKeys() {
   for (const std::string& key : due_) {
     if (database_ != nullptr) database_->ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms_);
@@ -36,12 +20,6 @@ void ShardContext::Settle() {
     database_->AccountValue(open.heap_bytes, bytes);
     open.heap_bytes = bytes;
   }
-}
-
-void ShardContext::BeginTableChange() {
-  Settle();
-  open_.clear();
-  ++epoch_;
 }
 
 Database& ShardContext::database() {
@@ -159,7 +137,7 @@ auto ShardContext::FindMutable(std::string_view key, ValueType type) -> WriteHan
 auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHandle {
   const KeyProbe probe = ProbeOf(key);
   if (Iterator it = Find(probe)) return OfType(OpenValue(it), type);
-  BeginTableChange();
+  EndHandles();
   // What is found now is due, and Find has noted it: it goes before its name is used again.
   if (!due_.empty()) RemoveDueKeys();
   Iterator it = database().Insert(probe);
@@ -174,7 +152,7 @@ auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHa
 void ShardContext::SetString(std::string_view key, std::string_view text,
                              const SetOptions& options) {
   const KeyProbe probe = ProbeOf(key);
-  BeginTableChange();
+  EndHandles();
   Iterator it = Find(probe);
   if (!it) {
     if (!due_.empty()) RemoveDueKeys();
@@ -196,7 +174,7 @@ bool ShardContext::Delete(std::string_view key, std::string_view event) {
   const KeyProbe probe = ProbeOf(key);
   Iterator it = Find(probe);
   if (!it) return false;
-  BeginTableChange();
+  EndHandles();
   database_->Remove(it, probe);
   Report(key, event);
   return true;
@@ -206,7 +184,7 @@ auto ShardContext::Take(std::string_view key, std::string_view event) -> std::op
   const KeyProbe probe = ProbeOf(key);
   Iterator it = Find(probe);
   if (!it) return std::nullopt;
-  BeginTableChange();
+  EndHandles();
   Touch(it->value);
   Detached detached;
   detached.deadline_ms = database_->Deadline(*it, probe);
@@ -233,7 +211,7 @@ auto ShardContext::Copy(std::string_view key) const -> std::optional<Detached> {
 void ShardContext::Put(std::string_view key, Detached detached, std::string_view event,
                        uint64_t changes) {
   const KeyProbe probe = ProbeOf(key);
-  BeginTableChange();
+  EndHandles();
   Iterator it = Find(probe);
   if (!it) {
     if (!due_.empty()) RemoveDueKeys();
@@ -260,7 +238,7 @@ auto ShardContext::SetDeadline(std::string_view key, int64_t at_ms) -> DeadlineR
     return DeadlineResult::kDeleted;
   }
   Touch(it->value);
-  BeginTableChange();
+  EndHandles();
   database_->SetDeadline(*it, probe, at_ms);
   Report(key, "expire");
   return DeadlineResult::kSet;
@@ -278,7 +256,7 @@ bool ShardContext::Persist(std::string_view key) {
   Iterator it = Find(probe);
   if (!it) return false;
   Touch(it->value);
-  BeginTableChange();
+  EndHandles();
   if (!database_->ClearDeadline(*it, probe)) return false;
   Report(key, "persist");
   return true;
@@ -325,7 +303,7 @@ void ShardContext::Changed(std::string_view key, std::string_view event, uint64_
 }
 
 void ShardContext::Flush(int db_index, FlushMode mode) {
-  BeginTableChange();
+  EndHandles();
   shard_.Flush(db_index, mode);
   database_ = shard_.FindDb(db_index_);
 }

@@ -77,9 +77,8 @@ class ShardContext {
   using WriteHandle = ValueHandle<CompactValue>;
 
   explicit ShardContext(Shard& shard) : shard_(shard) {}
-  ShardContext(Shard& shard, int db_index, int64_t now_ms) : shard_(shard) {
-    Begin(db_index, now_ms);
-  }
+  ShardContext(Shard& shard, int db_index, int64_t now_ms)
+      : shard_(shard), database_(shard.FindDb(db_index)), db_index_(db_index), now_ms_(now_ms) {}
   ~ShardContext() { Finish(); }
   ShardContext(const ShardContext&) = delete;
   ShardContext& operator=(const ShardContext&) = delete;
@@ -87,9 +86,20 @@ class ShardContext {
   // --- For dispatch ---
 
   // Starts a command: its database and its clock, which stands still. Finishes the one before.
-  void Begin(int db_index, int64_t now_ms);
+  void Begin(int db_index, int64_t now_ms) {
+    Finish();
+    db_index_ = db_index;
+    now_ms_ = now_ms;
+    database_ = shard_.FindDb(db_index);
+  }
   // Settles the accounts and removes the due keys that the command met.
-  void Finish();
+  void Finish() {
+    EndHandles();
+    if (!due_.empty()) [[unlikely]]
+      RemoveDueKeys();
+    hashed_key_ = {};
+    if (!expected_.hashes.empty()) expected_ = {};
+  }
   // The hash that dispatch computed for a key, so that no key is hashed twice. `key` must live
   // until Finish.
   void SetKeyHash(std::string_view key, uint64_t hash) {
@@ -236,8 +246,15 @@ class ShardContext {
   template <typename Handle>
   static Handle OfType(Handle handle, ValueType type);
   WriteHandle OpenValue(Iterator it);
-  void Settle();            // accounts what was done through handles
-  void BeginTableChange();  // and lets them die
+  void Settle();  // accounts what was done through handles
+  // And lets them die, as the table is going to change.
+  void EndHandles() {
+    if (!open_.empty()) {
+      Settle();
+      open_.clear();
+    }
+    ++epoch_;
+  }
   void RemoveDueKeys();
   void Report(std::string_view key, std::string_view event, uint64_t changes = 1) {
     shard_.OnChanged(db_index_, key, event);
@@ -275,7 +292,7 @@ uint32_t ShardContext::Scan(uint32_t cursor, F&& fn) const {
 template <typename R>
 std::optional<std::string> ShardContext::RandomKey(R&& random) {
   // Expires what it draws, so it comes to an end even when all keys are due.
-  BeginTableChange();
+  EndHandles();
   while (database_ != nullptr) {
     Iterator it = database_->Random(random);
     if (!it) break;

@@ -17,6 +17,8 @@
 // coordinator. A refusal anywhere starts it again there and then, with a new number.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -130,10 +132,10 @@ class Transaction {
   ShardSet& shards_;
   Transaction* const outer_;
   helio::Proactor* home_ = nullptr;
-  std::vector<Wanted> wanted_;
-  std::vector<TagLock> tags_;  // of all parts, each part's together
+  absl::InlinedVector<Wanted, 8> wanted_;
+  absl::InlinedVector<TagLock, 8> tags_;  // of all parts, each part's together
   std::optional<LockMode> all_shards_;
-  std::vector<ShardId> ids_;
+  absl::InlinedVector<ShardId, 8> ids_;
   std::unique_ptr<Part[]> parts_;
   size_t parts_count_ = 0;
   WorkFn work_ = nullptr;

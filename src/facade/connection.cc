@@ -112,7 +112,8 @@ size_t Connection::Execute(std::string_view data) {
       sink_->OnInputPause(this);
     }
     taken += parser_.consumed();
-    if (outcome == CommandSink::Outcome::kBusy) {
+    waits_ = outcome == CommandSink::Outcome::kWaits;
+    if (outcome == CommandSink::Outcome::kBusy || waits_) {
       busy_ = true;
     } else if (outcome == CommandSink::Outcome::kClose) {
       taken = data.size();
@@ -212,7 +213,7 @@ void Connection::FlushSoon() {
 void Connection::Flush() {
   DCHECK(!executing_);
   if (closing_ || send_pending_) return;
-  if (!output_.empty()) {
+  if (!output_.empty() && !holds_replies()) {
     DCHECK(sending_.empty());
     sending_.Swap(output_);
     // A call for each send is cheaper for the only busy connection, and as cheap for large replies;

@@ -39,6 +39,7 @@ class CommandSink {
     kTaken,    // go on with the next command
     kBarrier,  // not taken: call again with it once all earlier replies are complete
     kBusy,     // taken, and nothing more may come until Connection::EndBusy()
+    kWaits,    // the same, and that may be long: the replies before it are not held back for it
     kClose,    // taken; close the connection when all replies so far are sent
   };
 
@@ -184,6 +185,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool can_release() const {
     return !busy_ && deferred_ == 0 && replies_.empty() && output_.empty() && !send_pending_;
   }
+  // The reply of the command that runs is sent together with those before it, as a pipeline of such
+  // commands would be sent one by one. It does not wait for what other clients do.
+  bool holds_replies() const { return busy_ && !waits_ && output_.size() < kHeldRepliesMax; }
   bool has_room() const {
     return replies_.slots() < limits_->slots_max && in_flight_batches_ < batches_window_ &&
            unsent_bytes() + in_flight_arg_bytes_ < limits_->reply_bytes_max;
@@ -222,6 +226,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
   // them comes back when its replies exceed batch_reply_bytes_max(); together that is a half of
   // reply_bytes_max and one reply for each.
+  static constexpr size_t kHeldRepliesMax = 16 * 1024;
   static constexpr size_t kBatchesWindowMax = 128;
   size_t batches_window_ = kBatchesWindowMax;
   size_t in_flight_batches_ = 0;
@@ -234,6 +239,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool send_pending_ = false;
   bool wants_room_ = false;
   bool busy_ = false;
+  bool waits_ = false;  // for something that others do
   bool barrier_ = false;
   bool held_ = false;
   bool close_when_sent_ = false;

@@ -75,7 +75,7 @@ class ScriptedSink final : public CommandSink {
       connection->replies().AddRemote(batch);
       return Outcome::kTaken;
     }
-    if (name == "busy") {
+    if (name == "busy" || name == "waits") {
       if (!connection->replies().empty()) return Outcome::kBarrier;
       ++fibers;
       helio::Fiber("busy", [this, connection, text] {
@@ -85,7 +85,7 @@ class ScriptedSink final : public CommandSink {
         connection->EndBusy();
         --fibers;
       }).Detach();
-      return Outcome::kBusy;
+      return name == "busy" ? Outcome::kBusy : Outcome::kWaits;
     }
     if (name == "barrier" && !connection->replies().empty()) return Outcome::kBarrier;
     if (name == "hold") connection->set_held(true);
@@ -505,6 +505,36 @@ TEST_P(ConnectionTest, AClientThatDoesNotReadIsNotReadFromAndGoesOnWhenItReads) 
   EXPECT_EQ(Receive(fd, reply.size() * kCommands).size(), reply.size() * kCommands);
   writer.join();
   ExpectExchange(fd, Request({"echo", "on"}), Bulk("on"));
+}
+
+// A pipeline of commands that take a fiber each is not sent reply by reply, unless they wait for
+// what others do, or the replies are long.
+TEST_P(ConnectionTest, RepliesAreHeldBackForACommandThatRunsButNotForOneThatWaits) {
+  OnLoop([&] { sink_->stall_busy = true; });
+  auto flushes = [&] {
+    pool_->at(0)->AwaitFiber("wait", [] {
+      for (int i = 0; i < 10; ++i) helio::this_fiber::Yield();
+    });
+    return OnLoop([&] { return connection_->sent_bytes(); }) > 0;
+  };
+  auto is_busy = [&] { return connection_->busy(); };
+  const int held = Connect();
+  Send(held, Request({"echo", "a"}) + Request({"busy", "b"}));
+  ASSERT_TRUE(WaitUntil(is_busy));
+  EXPECT_FALSE(flushes());
+
+  const std::string large(20'000, 'x');
+  const int long_one = Connect();
+  Send(long_one, Request({"echo", large}) + Request({"busy", "b"}));
+  ASSERT_TRUE(WaitUntil(is_busy));
+  EXPECT_EQ(Receive(long_one, Bulk(large).size()), Bulk(large));
+
+  const int waiting = Connect();
+  Send(waiting, Request({"echo", "a"}) + Request({"waits", "b"}));
+  EXPECT_EQ(Receive(waiting, Bulk("a").size()), Bulk("a"));
+  OnLoop([&] { sink_->stall_busy = false; });
+  EXPECT_EQ(Receive(held, 2 * Bulk("a").size()), Bulk("a") + Bulk("b"));
+  EXPECT_EQ(Receive(waiting, Bulk("b").size()), Bulk("b"));
 }
 
 TEST_P(ConnectionTest, InputIsBoundedWhileACommandRuns) {

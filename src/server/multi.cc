@@ -7,19 +7,13 @@
 
 namespace dfly {
 
-KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards) {
-  const size_t first = command.routed_by();
-  KeyPlace place;
-  place.hash = HashKey(args[first]);
-  place.shard = shards.ShardOfKey(args[first], place.hash);
-  place.is_one_shard = true;
-  if (shards.size() == 1 || command.channel_at != 0) return place;
+bool OtherKeysAreIn(ShardId shard, const Command& command, Args args, const ShardSet& shards) {
   const size_t end = command.KeysEnd(args);
   const auto step = static_cast<size_t>(command.keys.step);
-  for (size_t i = first + step; i < end && place.is_one_shard; i += step) {
-    place.is_one_shard = shards.ShardOfKey(args[i], HashKey(args[i])) == place.shard;
+  for (size_t i = command.routed_by() + step; i < end; i += step) {
+    if (shards.ShardOfKey(args[i], HashKey(args[i])) != shard) return false;
   }
-  return place;
+  return true;
 }
 
 void Multi::Start(int db_index) {

@@ -18,8 +18,18 @@ struct KeyPlace {
   uint64_t hash = 0;
   bool is_one_shard = false;
 };
+// Are all keys but the first in this shard?
+bool OtherKeysAreIn(ShardId shard, const Command& command, Args args, const ShardSet& shards);
 // REQUIRES: the command has keys or a channel, and accepts the number of its arguments.
-KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards);
+inline KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards) {
+  KeyPlace place;
+  const std::string_view first = args[command.routed_by()];
+  place.hash = HashKey(first);
+  place.shard = shards.ShardOfKey(first, place.hash);
+  place.is_one_shard = shards.size() == 1 || command.has_one_key || command.channel_at != 0 ||
+                       OtherKeysAreIn(place.shard, command, args, shards);
+  return place;
+}
 
 // Owner: the session, on its thread; while it is carried out, whoever does that.
 class Multi {

@@ -2,6 +2,8 @@
 #include "server/worker.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
 #include <utility>
 
 #include "commands/spread.h"
@@ -26,6 +28,28 @@ constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
 constexpr uint64_t kExpireRestNanos =
     3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
 constexpr size_t kExpireStep = 256;
+
+// Arguments of a command that outlives the receive buffer.
+class OwnArgs {
+ public:
+  explicit OwnArgs(Args args) {
+    size_t size = 0;
+    for (std::string_view arg : args.all()) size += arg.size();
+    bytes_ = std::make_unique_for_overwrite<char[]>(size);
+    views_.reserve(args.size());
+    char* end = bytes_.get();
+    for (std::string_view arg : args.all()) {
+      if (!arg.empty()) memcpy(end, arg.data(), arg.size());
+      views_.emplace_back(end, arg.size());
+      end += arg.size();
+    }
+  }
+  std::span<const std::string_view> views() const { return views_; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::vector<std::string_view> views_;
+};
 
 }  // namespace
 
@@ -196,10 +220,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
 
   if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
     return Queue(connection, session, command, args);
-  if (command.channel_at != 0) return DispatchPublish(connection, command, args);
-
-  if (command.blocking != nullptr) return DispatchBlocking(connection, session, command, args);
-  if (command.run != nullptr) {
+  if (command.is_plain) [[likely]] {
     const KeyPlace place = PlaceOf(command, args, shards_);
     if (place.is_one_shard) [[likely]] {
       const bool is_here = local_shards_[place.shard] != nullptr && !all_remote_;
@@ -212,6 +233,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Outcome::kBusy;
   }
 
+  if (command.channel_at != 0) return DispatchPublish(connection, command, args);
+  if (command.blocking != nullptr) return DispatchBlocking(connection, session, command, args);
   if (command.coordinate != nullptr) {
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
     Coordinate(connection, session, command, command.coordinate, args);
@@ -247,7 +270,7 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
     if (!must_wait_) return Outcome::kTaken;
   }
   Coordinate(connection, session, command, RunBlocking, args);
-  return Outcome::kBusy;
+  return Outcome::kWaits;
 }
 
 void Worker::AbortMulti(Session& session) {
@@ -360,19 +383,13 @@ void Worker::RunNoted() {
   stats_.commands_processed += noted_.size();
   command_rate_.Update(now_ms_, stats_.commands_processed);
   if (noted_.size() > 1) PrefetchNoted();
-  Shard* touched = nullptr;
+  std::optional<ShardContext> in_place;
   for (const Noted& noted : noted_) {
-    if (!noted.connection->closing()) RunOne(noted);
+    if (!noted.connection->closing()) [[likely]]
+      RunOne(noted, &in_place);
     if (noted.deferred) noted.connection->DeferredDone(1);
-    if (noted.action != Action::kLocal && noted.action != Action::kExec &&
-        noted.action != Action::kTry) {
-      continue;
-    }
-    if (local_shards_[noted.shard] == touched || local_shards_[noted.shard] == nullptr) continue;
-    if (touched != nullptr) AfterShardWork(*touched);
-    touched = local_shards_[noted.shard];
   }
-  if (touched != nullptr) AfterShardWork(*touched);
+  Leave(&in_place);
   noted_.clear();
   noted_args_.clear();
   deferred_bytes_ = 0;
@@ -394,7 +411,38 @@ void Worker::PrefetchNoted() {
   for_local([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
 }
 
-void Worker::RunOne(const Noted& noted) {
+bool Worker::TakesBatch(const Noted& noted, const Session& session) {
+  if (noted.action == Action::kRemote) return true;
+  if (noted.action != Action::kLocal && noted.action != Action::kExec) return false;
+  // A batch stops when its replies are long; what was noted together with this one does not.
+  const bool is_long =
+      noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
+  const bool is_plain = noted.action == Action::kLocal && local_batches_ == 0 && !is_long;
+  if (is_plain && local_shards_[noted.shard]->transactions().empty()) [[likely]] {
+    return false;
+  }
+  return MustQueue(noted, session, is_long);
+}
+
+ShardContext& Worker::Enter(Shard& shard, const Session& session,
+                            std::optional<ShardContext>* in_place) {
+  if (!*in_place || &(*in_place)->shard() != &shard) {
+    Leave(in_place);
+    in_place->emplace(shard);
+  }
+  (*in_place)->Begin(session.db_index, now_ms_);
+  (*in_place)->set_no_touch(session.no_touch);
+  return **in_place;
+}
+
+void Worker::Leave(std::optional<ShardContext>* in_place) {
+  if (!*in_place) return;
+  Shard& shard = (*in_place)->shard();
+  in_place->reset();
+  AfterShardWork(shard);
+}
+
+void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   Connection* connection = noted.connection;
   Session& session = SessionOf(connection);
   const Args args = ArgsOf(noted);
@@ -404,7 +452,7 @@ void Worker::RunOne(const Noted& noted) {
   bool drop_reply = session.drops_replies();
   ReplyQueue& replies = connection->replies();
 
-  if (noted.action == Action::kRemote || MustQueue(noted, session)) {
+  if (TakesBatch(noted, session)) {
     ++stats_.remote_commands;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
     if (noted.action == Action::kExec) [[unlikely]] {
@@ -421,14 +469,12 @@ void Worker::RunOne(const Noted& noted) {
     switch (noted.action) {
       case Action::kLocal: {
         ++stats_.local_commands;
-        Shard& shard = *local_shards_[noted.shard];
-        ShardContext cx(shard, session.db_index, now_ms_);
-        cx.set_no_touch(session.no_touch);
+        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
         RunOnShard(cx, *noted.command, args, noted.hash, writer_);
         break;
       }
       case Action::kTry: {
-        ShardContext cx(*local_shards_[noted.shard], session.db_index, now_ms_);
+        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
         must_wait_ = !TryBlocking(cx, *noted.command, args, writer_);
         if (must_wait_) {
           // It comes again, by Coordinate, which does the rest.
@@ -440,8 +486,7 @@ void Worker::RunOne(const Noted& noted) {
         break;
       }
       case Action::kExec: {
-        ShardContext cx(*local_shards_[noted.shard]);
-        cx.set_no_touch(session.no_touch);
+        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
         std::unique_ptr<Multi> multi = std::move(session.multi);
         session.watches = {};  // RunExec ends them on their shard
         RunExec(cx, *noted.command, *multi, writer_);
@@ -458,6 +503,7 @@ void Worker::RunOne(const Noted& noted) {
         Reject(*noted.command, kErrOutOfMemory, writer_);
         break;
       case Action::kSession:
+        Leave(in_place);  // it may ask the shard
         RunCounted(*noted.command, writer_,
                    [&] { noted.command->session(session, args, writer_); });
         // CLIENT REPLY ON is answered itself.
@@ -589,12 +635,9 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.coordinating = true;
   ++coordinators_;
 
-  // The command outlives the receive buffer, so it gets arguments of its own.
-  auto bytes = std::make_unique<std::vector<std::string>>();
-  for (std::string_view arg : args.all()) bytes->emplace_back(arg);
   helio::Fiber("coordinator", [this, connection, &session, &command, handler,
-                               bytes = std::move(bytes)] {
-    std::vector<std::string_view> views(bytes->begin(), bytes->end());
+                               own_args = OwnArgs(args)] {
+    const std::span<const std::string_view> views = own_args.views();
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());

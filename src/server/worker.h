@@ -234,7 +234,10 @@ class Worker final : public CommandSink {
   bool Defer();
   void RunNoted();
   void PrefetchNoted();
-  void RunOne(const Noted& noted);
+  // `in_place`: the shard of ours whose commands were the last ones, and are not finished.
+  void RunOne(const Noted& noted, std::optional<ShardContext>* in_place);
+  ShardContext& Enter(Shard& shard, const Session& session, std::optional<ShardContext>* in_place);
+  void Leave(std::optional<ShardContext>* in_place);
   void RunArrived();
   // Runs a batch's commands until its replies are long, and sends it back. False: some are left.
   bool RunBatch(ShardBatch* batch);
@@ -248,9 +251,11 @@ class Worker final : public CommandSink {
   bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
                   int db_index, std::vector<TagLock>* tags) const;
   void WaitInQueue(ShardBatch* batch, Shard& shard);
-  // Must a command of this connection for a shard of ours take the way of a batch? A transaction
-  // excludes it, or one before it, or much was written that the client has yet to take.
-  bool MustQueue(const Noted& noted, const Session& session);
+  // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
+  bool TakesBatch(const Noted& noted, const Session& session);
+  // A transaction excludes it, or one before it, or much was written that the client has yet to
+  // take (`is_long`).
+  bool MustQueue(const Noted& noted, const Session& session, bool is_long);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,

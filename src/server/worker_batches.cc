@@ -33,18 +33,12 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
   return is_excluded;
 }
 
-bool Worker::MustQueue(const Noted& noted, const Session& session) {
-  if (noted.action != Action::kLocal && noted.action != Action::kExec) return false;
+bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long) {
   if (noted.action == Action::kExec && (local_shards_[noted.shard] == nullptr || all_remote_)) {
     return true;
   }
   const Shard& shard = *local_shards_[noted.shard];
-  // A batch stops when its replies are long; what was noted together with this one does not.
-  const bool is_long =
-      noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
-  if (local_batches_ == 0 && shard.transactions().empty() && !is_long) [[likely]] {
-    return false;
-  }
+  if (local_batches_ == 0 && shard.transactions().empty() && !is_long) return false;
   if (is_long || session.local_batches > 0) return true;
   if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
   return IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
