@@ -25,6 +25,9 @@ def pytest_generate_tests(metafunc):
     if "configuration" in metafunc.fixturenames:
         matrix = metafunc.definition.get_closest_marker("matrix") is not None
         metafunc.parametrize("configuration", configuration_names(matrix), scope="session")
+    if "configuration_of_pair" in metafunc.fixturenames:
+        names = [name for name in configuration_names(matrix=True) if name != "1t-epoll"]
+        metafunc.parametrize("configuration_of_pair", names, scope="module")
 
 
 def pytest_collection_modifyitems(items):
@@ -129,6 +132,18 @@ def server(request, configuration, shared_servers, start_server):
         raise
     if getattr(request.node, "call_failed", False):
         shared_servers.drop(server)
+
+
+@pytest.fixture(scope="module")
+def pair(configuration_of_pair):
+    """Ours and redis-server, side by side, for the tests of one file."""
+    ours = Server(**configuration_flags(configuration_of_pair))
+    reference = Server(reference=True)
+    yield ours, reference
+    reference.stop()
+    ours.stop()
+    for server in (ours, reference):
+        shutil.rmtree(server.dir, ignore_errors=True)
 
 
 @pytest.fixture

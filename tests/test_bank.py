@@ -3,13 +3,14 @@
 whoever looks sees the same sum at every moment."""
 
 import random
-import threading
 import time
+from functools import partial
 
 import pytest
 
 from harness.resp import OK, Error
 from harness.server import SANITIZED, wait_until
+from harness.threads import run_all
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
@@ -32,22 +33,15 @@ def together(server, seed, *loops):
     raised = []
 
     def run(index):
-        try:
-            rng = random.Random(f"{seed} {index}")
-            with server.connect() as c:
-                rounds = 0
-                while (time.monotonic() < stop or rounds < ROUNDS_MIN) and not raised:
-                    totals[index] += loops[index](c, rng)
-                    rounds += 1
-        except BaseException as e:  # also of asserts
-            raised.append(e)
+        rng = random.Random(f"{seed} {index}")
+        with server.connect() as c:
+            rounds = 0
+            while (time.monotonic() < stop or rounds < ROUNDS_MIN) and not raised:
+                totals[index] += loops[index](c, rng)
+                rounds += 1
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(loops))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not raised, f"seed {seed}: {raised[0]!r}"
+    print(f"seed {seed}")
+    run_all([partial(run, index) for index in range(len(loops))], raised)
     return totals
 
 

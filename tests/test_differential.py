@@ -16,12 +16,11 @@ Not compared, each for its reason:
 import os
 import random
 import re
-import shutil
 
 import pytest
 
 from harness.resp import encode
-from harness.server import REFERENCE, SANITIZED, SLOWNESS, Server, configuration_flags
+from harness.server import SANITIZED, SLOWNESS
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -610,24 +609,6 @@ class Grammar:
     ]
 
 
-@pytest.fixture(scope="module")
-def pair(configuration_of_pair):
-    ours = Server(**configuration_flags(configuration_of_pair))
-    reference = Server(reference=True)
-    yield ours, reference
-    reference.stop()
-    ours.stop()
-    for server in (ours, reference):
-        shutil.rmtree(server.dir, ignore_errors=True)
-
-
-def pytest_generate_tests(metafunc):
-    if "configuration_of_pair" in metafunc.fixturenames:
-        small = os.environ.get("DFLY_MATRIX") == "small" or REFERENCE
-        names = ["redis"] if REFERENCE else ["4t"] if small else ["4t", "1t-epoll"]
-        metafunc.parametrize("configuration_of_pair", names, scope="module")
-
-
 def new_rng():
     seed = int(os.environ.get("DFLY_SEED", random.randrange(1 << 32)))
     print(f"DFLY_SEED={seed}")
@@ -799,18 +780,21 @@ def broken_request(rng):
     return bytes(base)
 
 
+def answers_to_all(server, data):
+    """All bytes that come back, on an empty data set."""
+    with server.connect(timeout=5) as c:
+        c.call("FLUSHALL")
+        c.send(data)
+        c.sock.shutdown(1)
+        return c.read_until_closed()
+
+
 def test_broken_requests_get_the_same_bytes_and_the_same_end(pair):
     rng = new_rng()
     for _ in range(100 if SANITIZED else 400):
         data = b"".join(broken_request(rng) for _ in range(rng.randint(1, 4)))
-        results = []
-        for server in pair:
-            with server.connect(timeout=5) as c:
-                c.call("FLUSHALL")
-                c.send(data)
-                c.sock.shutdown(1)
-                results.append(c.read_until_closed())
-        assert results[0] == results[1], data
+        ours, expected = (answers_to_all(server, data) for server in pair)
+        assert ours == expected, data
 
 
 FRAGMENTS = [
@@ -857,11 +841,7 @@ def test_streams_of_any_commands_get_the_same_bytes_up_to_the_end(pair):
         data = data[:10_000]
         results = []
         for server in pair:
-            with server.connect(timeout=5) as c:
-                c.call("FLUSHALL")
-                c.send(data)
-                c.sock.shutdown(1)
-                replies = c.read_until_closed()
+            replies = answers_to_all(server, data)
             with server.connect() as c:
                 results.append((replies, c.call("GET", "k0")))
         assert results[0] == results[1], data

@@ -3,12 +3,14 @@
 blocking calls, as applications use them."""
 
 import threading
+from functools import partial
 
 import pytest
 import redis
 from redis.exceptions import WatchError
 
 from harness.server import SANITIZED, SLOWNESS, wait_until
+from harness.threads import run_all
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized, pytest.mark.timeout(300)]
 
@@ -33,31 +35,12 @@ def client(server, request):
 def in_threads(function, count=THREADS):
     """function(index) in each thread, all at once; raises what the first one raised."""
     barrier = threading.Barrier(count)
-    raised = []
 
     def run(index):
-        try:
-            barrier.wait(timeout=60)
-            function(index)
-        except BaseException as e:  # also of asserts
-            raised.append(e)
+        barrier.wait(timeout=60)
+        function(index)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if raised:
-        raise raised[0]
-
-
-def needs_blocking_commands(client):
-    """Blocking commands are a later part of the same work; the reason is in the report."""
-    try:
-        client.execute_command("BLPOP")
-    except redis.ResponseError as e:
-        if "unknown command" in str(e):
-            pytest.skip("the server does not know BLPOP yet")
+    run_all([partial(run, index) for index in range(count)])
 
 
 @pytest.mark.parametrize("transaction", [True, False], ids=["transaction", "plain"])
@@ -256,7 +239,6 @@ def test_locks_of_set_nx_and_watch(client):
 
 def test_workers_that_block(client):
     """Half of the threads push jobs, half wait for them; each job is done once."""
-    needs_blocking_commands(client)
     workers = THREADS // 2
     jobs = workers * ROUNDS
     done = []
@@ -289,8 +271,6 @@ def test_workers_that_block(client):
 
 
 def test_blocking_calls_time_out_in_all_threads(client):
-    needs_blocking_commands(client)
-
     def work(index):
         assert client.blpop([f"none:{index}", "none"], timeout=0.1) is None
         assert client.brpoplpush(f"none:{index}", "other", timeout=1) is None

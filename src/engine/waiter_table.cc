@@ -2,6 +2,8 @@
 #include "engine/waiter_table.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "engine/shard.h"
@@ -91,14 +93,14 @@ size_t WaiterTable::CountReady(Shard& shard, size_t most) const {
 }
 
 bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
-  size_t skipped = 0;  // at the front, that wait for another type
+  std::optional<List::iterator> skipped;  // the last of those in front that want another type
   for (;;) {
     const auto it = keys_.find(name);
     if (it == keys_.end()) return true;
     it->second->is_ready = false;
-    auto at = it->second->nodes.begin();
-    for (size_t i = 0; i < skipped && at != it->second->nodes.end(); ++i) ++at;
-    if (at == it->second->nodes.end()) return true;
+    List& nodes = it->second->nodes;
+    const auto at = skipped ? std::next(*skipped) : nodes.begin();
+    if (at == nodes.end()) return true;
     WaiterNode& node = *at;
     if (node.holds) return true;
     if (IsHindered(shard.transactions(), node)) return false;
@@ -111,7 +113,7 @@ bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
       case Waiter::Outcome::kAbsent:
         return true;
       case Waiter::Outcome::kNotReady:
-        ++skipped;
+        skipped = at;
         break;
       case Waiter::Outcome::kHolds:
         node.holds = true;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <mutex>
-#include <unordered_set>
 
+#include "commands/distinct_keys.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "server/server.h"
@@ -29,9 +29,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
                                                        1'000'000),
       nodes_(call.keys.size()) {
   ShardSet& shards = cx.shards();
-  std::unordered_set<std::string_view> known;  // a client may send very many keys
-  for (std::string_view key : call.keys) {
-    if (call.keys.size() > 1 && !known.insert(key).second) continue;
+  ForEachDistinct(call.keys, [&](std::string_view key) {
     const uint64_t hash = HashKey(key);
     WaiterNode& node = nodes_[nodes_count_++];
     node.waiter = this;
@@ -40,7 +38,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
     node.hash = hash;
     node.locks.push_back(shards.LockOfKey(key, hash, cx.db_index()));
     if (std::find(ids_.begin(), ids_.end(), node.shard) == ids_.end()) ids_.push_back(node.shard);
-  }
+  });
   if (form.target_at != 0) {
     const std::string_view target = args[static_cast<size_t>(form.target_at)];
     const uint64_t hash = HashKey(target);
@@ -262,6 +260,7 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   RespWriter writer(&served_, resp3_);
   form_.take(shard_cx, args_, node.name.key, writer);
   shard_cx.Finish();
+  cx_.shards().PublishUsedBytes(shard);  // what this follows may have done so before
   for (WaiterNode& other : nodes()) {
     if (other.shard == shard.id()) shard.waiters().Remove(&other);
   }

@@ -13,9 +13,7 @@
 #include <map>
 #include <set>
 
-#include "engine/waiter_table.h"
-#include "facade/resp_reader.h"
-#include "server/schedule_harness.h"
+#include "server/checked_client.h"
 
 namespace dfly {
 namespace {
@@ -42,104 +40,18 @@ struct Ledger {
   }
 };
 
-// A client whose requests are decided as it goes.
-class Client {
- public:
-  using CheckFn = std::function<std::string(const RespValue& reply)>;
-
-  explicit Client(Server& server) {
-    int fds[2];
-    PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-    fd_ = fds[0];
-    server.OnAccept(fds[1]);
-  }
-  ~Client() { Leave(); }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
-
-  void Add(const Args& args, CheckFn check, size_t takes_most = 0) {
-    unsent_ += Request(args);
-    std::string text;
-    for (const std::string& arg : args) text += arg + ' ';
-    asked_.push_back({std::move(text), std::move(check), takes_most});
-  }
-  // Sends and reads some. Sets `moved` if anything came or went.
-  std::string Step(Random& random, bool* moved, std::string* log) {
-    if (fd_ == -1) return "";
-    if (!unsent_.empty()) {
-      const size_t most = random.OneIn(2) ? unsent_.size() : 40;
-      const size_t bytes = 1 + random.Uniform(std::min(most, unsent_.size()));
-      const ssize_t sent = send(fd_, unsent_.data(), bytes, MSG_NOSIGNAL);
-      if (sent > 0) unsent_.erase(0, static_cast<size_t>(sent));
-      *moved |= sent > 0;
-    }
-    char buffer[4096];
-    const ssize_t got = read(fd_, buffer, sizeof(buffer));
-    if (got > 0) got_.append(buffer, static_cast<size_t>(got));
-    *moved |= got > 0;
-    if (got == 0 && missing() > 0) return "closed before " + asked_[next_].text;
-    RespValue reply;
-    while (const size_t bytes = ReadRespValue(got_, &reply)) {
-      got_.erase(0, bytes);
-      if (next_ == asked_.size()) return "more replies than requests: " + reply.ToString();
-      const Asked& asked = asked_[next_++];
-      if (log != nullptr) *log += name + ": " + asked.text + "-> " + reply.ToString() + '\n';
-      const std::string wrong = asked.check(reply);
-      if (!wrong.empty()) return asked.text + "-> " + reply.ToString() + ": " + wrong;
-    }
-    return "";
-  }
-  // What it may have taken with it.
-  size_t Leave() {
-    if (fd_ == -1) return 0;
-    close(fd_);
-    fd_ = -1;
-    unsent_.clear();
-    size_t most = 0;
-    for (size_t i = next_; i < asked_.size(); ++i) most += asked_[i].takes_most;
-    next_ = asked_.size();
-    return most;
-  }
-
-  size_t missing() const { return asked_.size() - next_; }
-  bool has_unsent() const { return !unsent_.empty(); }
-  // What it waits for.
-  const std::string& asks() const { return asked_[next_].text; }
-
-  std::string name;
-  std::string id;
-  bool leaves = false;
-
- private:
-  struct Asked {
-    std::string text;
-    CheckFn check;
-    size_t takes_most;
-  };
-  int fd_;
-  std::string unsent_;
-  std::string got_;
-  std::vector<Asked> asked_;
-  size_t next_ = 0;
-};
-
+using Client = CheckedClient;
 using Clients = std::vector<std::unique_ptr<Client>>;
 
 bool StartsWith(const RespValue& reply, std::string_view prefix) {
   return reply.ToString().starts_with(prefix);
 }
-std::string AnyReply(const RespValue&) { return ""; }
-std::string Unless(bool is_right, const char* what) { return is_right ? "" : what; }
-Client::CheckFn Is(std::string wanted) {
-  return [wanted = std::move(wanted)](const RespValue& reply) {
-    return Unless(reply.ToString() == wanted, wanted.c_str());
-  };
-}
 
-class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool>> {
+class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool, Reach>> {
  protected:
   static bool has_tags() { return std::get<0>(GetParam()); }
   static bool singlehop() { return std::get<1>(GetParam()); }
+  static Reach reach() { return std::get<2>(GetParam()); }
 
   static ServerOptions Options() {
     ServerOptions options;
@@ -148,7 +60,7 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     return options;
   }
 
-  BlockingScheduleTest() : server_(Options()) {}
+  BlockingScheduleTest() : server_(Options(), reach()) {}
 
   void Begin(uint64_t seed, Random& random) {
     prefix_ = std::to_string(seed);
@@ -156,6 +68,7 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     ledger_ = Ledger();
     next_element_ = 0;
     log_.clear();
+    bursts_ = random.OneIn(3);
   }
 
   std::string Key(uint64_t index) const {
@@ -188,7 +101,7 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
       // Not last: a timeout between the look at who waits and the check would end a wait.
       for (uint64_t n = random_->Uniform(3); n > 0; --n) helio::this_fiber::Yield();
       bool moved = false;
-      if (!clients.empty()) {
+      for (uint64_t n = bursts_ ? 1 + random_->Uniform(8) : 1; n > 0 && !clients.empty(); --n) {
         auto& client = clients[random_->Uniform(clients.size())];
         const std::string error = client->Step(*random_, &moved, log());
         if (!error.empty()) return error;
@@ -237,17 +150,8 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
       if (shard.waiters().CountReady(shard, 1000) > 0) {
         return "somebody waits for a key that is ready: " + Describe(clients);
       }
-      if (clients.empty() && shard.waiters().keys() > 0) return "waiters are left";
     }
-    return "";
-  }
-
-  void AwaitTheEnd() {
-    const Worker& worker = *Server::LocalWorker();
-    while (server_.server().connections() > 0 || worker.batches_in_flight() > 0 ||
-           worker.coordinators() > 0) {
-      helio::this_fiber::Yield();
-    }
+    return server_.WrongBytes();
   }
 
   // --- What a producer does ---
@@ -263,7 +167,8 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     };
   }
   // Commands in one EXEC, each with what its reply means.
-  void AddExec(Client& client, const std::vector<std::pair<Args, Client::CheckFn>>& commands) {
+  using Step = std::pair<Args, Client::CheckFn>;
+  void AddExec(Client& client, const std::vector<Step>& commands) {
     client.Add({"MULTI"}, Is("+OK"));
     for (const auto& [args, check] : commands) client.Add(args, Is("+QUEUED"));
     client.Add({"EXEC"}, [commands](const RespValue& reply) -> std::string {
@@ -274,6 +179,25 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
       }
       return "";
     });
+  }
+  // An EXEC that holds its locks for three hops. `is_right`: what its replies have to be, as nobody
+  // may come in between.
+  void Hold(Client& client, const Step& first, const Step& last,
+            bool (*is_right)(const std::vector<RespValue>& replies)) {
+    const auto replies = std::make_shared<std::vector<RespValue>>();
+    const auto kept = [replies](const Step& step) {
+      return Step(step.first, [replies, check = step.second](const RespValue& reply) {
+        replies->push_back(reply);
+        return check(reply);
+      });
+    };
+    const Step between({"MGET", prefix_ + "1", prefix_ + "2", prefix_ + "3"}, AnyReply);
+    const auto check_all = [last, replies, is_right](const RespValue& reply) {
+      const std::string wrong = last.second(reply);
+      replies->push_back(reply);
+      return wrong.empty() ? Unless(is_right(*replies), "somebody came in between") : wrong;
+    };
+    AddExec(client, {kept(first), kept(between), {last.first, check_all}});
   }
   Client::CheckFn SeesAll() {
     return [this](const RespValue& reply) {
@@ -321,9 +245,17 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
       const auto [args, check] = push(own);
       client.Add(args, check);
     };
-    switch (random_->Uniform(14)) {
+    switch (random_->Uniform(16)) {
       default:
         return Push(client, key);
+      case 12:
+        return Hold(client, push(key), {{"LPOP", key}, SeesOne()}, [](const auto& replies) {
+          return replies[0].kind == ReplyKind::kError || replies[2].kind == ReplyKind::kBulk;
+        });
+      case 13:
+        return Hold(client, {{"LRANGE", key, "0", "-1"}, AnyReply},
+                    {{"LRANGE", key, "0", "-1"}, AnyReply},
+                    [](const auto& replies) { return replies[0] == replies[2]; });
       case 0:
         return AddExec(client, {push(key), {{"SET", own + "s", "v"}, Is("+OK")}});
       case 1:
@@ -487,7 +419,8 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     if (error.empty()) error = Settle(clients);
     // Who goes, even on an error, is gone before the next seed.
     clients.clear();
-    AwaitTheEnd();
+    server_.AwaitTheEnd();
+    if (error.empty()) error = server_.WhatIsLeft();
     if (error.empty() && !timeouts_ && !has_leavers && ledger_.nothing != ledger_.unblocked) {
       error = std::to_string(ledger_.unblocked) + " were unblocked, " +
               std::to_string(ledger_.nothing) + " got nothing";
@@ -523,6 +456,16 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     return "";
   }
 
+  // The schedules have gone the way that they are for.
+  void CheckWays() {
+    if (logs()) return;
+    WorkerStats stats;
+    server_.server().pool().at(0)->Await([&] { stats = Server::LocalWorker()->stats(); });
+    EXPECT_EQ(stats.blocking_tried > 0, singlehop() && reach() == Reach::kInPlace);
+    EXPECT_EQ(stats.blocking_one_hop > 0, singlehop());
+    EXPECT_GT(stats.blocking_general, 0u);
+  }
+
   static bool logs() { return getenv("DFLY_TEST_SEED") != nullptr; }
   std::string* log() { return logs() ? &log_ : nullptr; }
   void Log(const std::string& line) {
@@ -535,13 +478,17 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
   Ledger ledger_;
   uint64_t next_element_ = 0;
   bool timeouts_ = false;
+  bool bursts_ = false;  // what several clients have sent arrives together
   std::string log_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Ways, BlockingScheduleTest,
-                         testing::Combine(testing::Bool(), testing::Bool()), [](const auto& info) {
+                         testing::Combine(testing::Bool(), testing::Bool(),
+                                          testing::Values(Reach::kByMessage, Reach::kInPlace)),
+                         [](const auto& info) {
                            return std::string(std::get<0>(info.param) ? "tags" : "keys") +
-                                  (std::get<1>(info.param) ? "_one_hop" : "_general");
+                                  (std::get<1>(info.param) ? "_one_hop" : "_general") +
+                                  (std::get<2>(info.param) == Reach::kInPlace ? "_in_place" : "");
                          });
 
 #ifdef DFLY_SANITIZED
@@ -552,6 +499,7 @@ constexpr uint64_t kSeeds = 1500;
 
 TEST_P(BlockingScheduleTest, NoElementIsLostOrReceivedTwiceAndNobodyIsForgotten) {
   server_.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) { return RunSeed(seed, random); });
+  CheckWays();
 }
 
 // Their ends depend on the clock, so a seed may pass the next time.
@@ -669,13 +617,14 @@ TEST_P(BlockingScheduleTest, WhoWaitsFirstIsServedFirst) {
       }
     }
     waiters.clear();
-    AwaitTheEnd();
+    server_.AwaitTheEnd();
     Clients last;
     last.push_back(Connect("last"));
     last[0]->Add({"DEL", key, key + "t", "{" + key + "}t", own}, AnyReply);
     if (error.empty()) error = RunUntilQuiet(last);
     last.clear();
-    AwaitTheEnd();
+    server_.AwaitTheEnd();
+    if (error.empty()) error = server_.WhatIsLeft();
     if (!error.empty() && log() != nullptr) error += "\n" + log_;
     return error;
   });

@@ -21,7 +21,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/random.h"
 #include "helio/fibers/fiber.h"
-#include "server/schedule_harness.h"
+#include "server/checked_client.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -601,17 +601,24 @@ class ModelClient final : public ScheduledClient {
   std::string expected_;
 };
 
-class ScheduleTest : public testing::TestWithParam<bool> {};
+class ScheduleTest : public testing::TestWithParam<std::tuple<bool, Reach>> {};
 
-INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest, testing::Bool(), [](const auto& info) {
-  return info.param ? "long_replies_wait" : "long_replies_come_at_once";
-});
+INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(Reach::kByMessage, Reach::kInPlace)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)
+                                                  ? "long_replies_wait"
+                                                  : "long_replies_come_at_once") +
+                                  (std::get<1>(info.param) == Reach::kInPlace ? "_in_place" : "");
+                         });
 
 // With `true` batches come back after a few replies, and go on later.
 TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   ServerOptions options;
-  if (GetParam()) options.limits.reply_bytes_max = 30'000;
-  ScheduledServer server(options);
+  const auto [has_limit, reach] = GetParam();
+  if (has_limit) options.limits.reply_bytes_max = 30'000;
+  ScheduledServer server(options, reach);
 #ifdef DFLY_SANITIZED
   constexpr uint64_t kSeeds = 2000;
 #else
@@ -625,6 +632,48 @@ TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
     }
     return server.Drive(std::move(clients), random);
   });
+}
+
+class WatchScheduleTest : public testing::TestWithParam<Reach> {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, WatchScheduleTest,
+                         testing::Values(Reach::kByMessage, Reach::kInPlace), NameOfReach);
+
+// Between EXEC and what it does there is time for the end of its connection.
+TEST_P(WatchScheduleTest, WatchesEndWithAConnectionWhoseExecNeverRuns) {
+  ServerOptions options;
+  options.add_commands = [](CommandTable* table) {
+    table->Add(
+        {.name = "test.close",
+         .session = [](Session& session, Args, ReplySink&) { session.connection.CloseNow(); },
+         .arity = 1,
+         .flags = kFast | kNotQueued});
+  };
+  ScheduledServer server(options, GetParam());
+  size_t refused = 0;
+  server.RunSeeds(200, [&](uint64_t, Random& random) {
+    CheckedClient client(server.server());
+    bool moved = false;
+    client.Add({"WATCH", "k"}, Is("+OK"));
+    std::string error;
+    while (client.missing() > 0 && error.empty()) {
+      error = client.Step(random, &moved, nullptr);
+      helio::this_fiber::Yield();
+    }
+    using Request = std::vector<std::string>;
+    for (const Request& request : {Request{"MULTI"}, {"GET", "k"}, {"TEST.CLOSE"}, {"EXEC"}}) {
+      client.Add(request, AnyReply);
+    }
+    while (error.empty()) {
+      error = client.Step(random, &moved, nullptr);
+      helio::this_fiber::Yield();
+    }
+    refused += error.starts_with("closed before");
+    client.Leave();
+    server.AwaitTheEnd();
+    return server.WhatIsLeft();
+  });
+  EXPECT_GT(refused, 0u);
 }
 
 }  // namespace

@@ -55,10 +55,22 @@ class ScheduledClient {
   bool leaves = false;  // after half of the replies
 };
 
+// How the connections, which are on the only thread, reach the shards.
+enum class Reach {
+  kByMessage,  // as if each shard were on another thread
+  kInPlace     // only transactions over shards, and what waits for them, take messages
+};
+
+// For INSTANTIATE_TEST_SUITE_P.
+inline std::string NameOfReach(const testing::TestParamInfo<Reach>& info) {
+  return info.param == Reach::kInPlace ? "in_place" : "by_message";
+}
+
 // A server on one thread with five shards.
 class ScheduledServer {
  public:
-  explicit ScheduledServer(ServerOptions options = {}) : server_(Complete(std::move(options))) {
+  explicit ScheduledServer(ServerOptions options = {}, Reach reach = Reach::kByMessage)
+      : server_(Complete(std::move(options), reach)) {
     const std::string error = server_.Start();
     CHECK_EQ(error, "");
   }
@@ -120,22 +132,47 @@ class ScheduledServer {
       for (uint64_t n = random.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
     }
     clients.clear();
+    AwaitTheEnd();
+    return error.empty() ? WhatIsLeft() : error;
+  }
+
+  // Until all connections, and what they have asked for, are gone.
+  void AwaitTheEnd() {
     const Worker& worker = *Server::LocalWorker();
     while (server_.connections() > 0 || worker.batches_in_flight() > 0 ||
            worker.coordinators() > 0) {
       helio::this_fiber::Yield();
     }
-    return error;
+  }
+  // After that: what should have gone with them, or nothing.
+  std::string WhatIsLeft() {
+    for (ShardId id = 0; id < server_.shards().size(); ++id) {
+      Shard& shard = server_.shards().local(id);
+      if (!shard.transactions().empty()) return "locks are left";
+      if (!shard.watches().empty()) return "watches are left";
+      if (!shard.waiters().empty()) return "waiters are left";
+    }
+    return WrongBytes();
+  }
+  // When nothing runs: do the shards use what they have told?
+  std::string WrongBytes() {
+    uint64_t bytes = 0;
+    for (ShardId id = 0; id < server_.shards().size(); ++id) {
+      bytes += server_.shards().local(id).used_bytes();
+    }
+    const uint64_t told = server_.shards().used_bytes();
+    if (bytes == told) return "";
+    return "shards use " + std::to_string(bytes) + " bytes and have told " + std::to_string(told);
   }
 
  private:
-  static ServerOptions Complete(ServerOptions options) {
+  static ServerOptions Complete(ServerOptions options, Reach reach) {
     SetHashSeed(1);  // so that a key is in the same shard each time
     options.port = 0;
     options.threads = 1;
     options.num_shards = 5;
     options.force_epoll = true;  // tells of ready sockets in an order that depends on nothing else
-    options.all_remote = true;
+    options.all_remote = reach == Reach::kByMessage;
     options.schedule_seed = 1;
     return options;
   }

@@ -238,23 +238,29 @@ std::unique_ptr<SharedClient> LastClient(const Keys& keys, size_t* coins) {
   return client;
 }
 
-// By how transactions lock.
-class SharedKeysTest : public testing::TestWithParam<bool> {};
+// By how transactions lock, and how the shards are reached.
+class SharedKeysTest : public testing::TestWithParam<std::tuple<bool, Reach>> {};
 
-INSTANTIATE_TEST_SUITE_P(Locks, SharedKeysTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "on_tags" : "on_keys"; });
+INSTANTIATE_TEST_SUITE_P(Ways, SharedKeysTest,
+                         testing::Combine(testing::Bool(),
+                                          testing::Values(Reach::kByMessage, Reach::kInPlace)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param) ? "on_tags" : "on_keys") +
+                                  (std::get<1>(info.param) == Reach::kInPlace ? "_in_place" : "");
+                         });
 
 TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
   ServerOptions options;
-  options.tag_rules.locks_tags = GetParam();
-  ScheduledServer server(options);
+  const auto [has_tags, reach] = GetParam();
+  options.tag_rules.locks_tags = has_tags;
+  ScheduledServer server(options, reach);
 #ifdef DFLY_SANITIZED
   constexpr uint64_t kSeeds = 1000;
 #else
   constexpr uint64_t kSeeds = 5000;
 #endif
   server.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) {
-    const Keys keys(seed, GetParam());
+    const Keys keys(seed, std::get<0>(GetParam()));
     const auto drive = [&](auto... clients) {
       std::vector<std::unique_ptr<ScheduledClient>> all;
       (all.push_back(std::move(clients)), ...);
@@ -268,18 +274,19 @@ TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
     size_t coins = 0;
     error = drive(LastClient(keys, &coins));
     if (error.empty() && coins != 4) error = "coins in the end: " + std::to_string(coins);
-    for (ShardId id = 0; id < server.server().shards().size() && error.empty(); ++id) {
-      if (!server.server().shards().local(id).transactions().empty()) error = "locks are left";
-    }
     return error;
   });
 }
 
 // Or no failure could be seen again.
-TEST(ScheduledServerTest, TheSeedDecidesEachReplyAndWhenItComes) {
+class ScheduledServerTest : public testing::TestWithParam<Reach> {};
+INSTANTIATE_TEST_SUITE_P(Ways, ScheduledServerTest,
+                         testing::Values(Reach::kByMessage, Reach::kInPlace), NameOfReach);
+
+TEST_P(ScheduledServerTest, TheSeedDecidesEachReplyAndWhenItComes) {
   std::string logs[2];
   for (std::string& log : logs) {
-    ScheduledServer server;
+    ScheduledServer server({}, GetParam());
     server.RunSeeds(30, [&](uint64_t seed, Random& random) {
       const Keys keys(seed, false);
       std::vector<std::unique_ptr<ScheduledClient>> clients;

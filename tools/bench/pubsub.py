@@ -7,16 +7,12 @@ The publisher sends a pipeline, reads its replies, and waits until every subscri
 it. Servers, cores and the way CPU time is measured are those of compare.py.
 """
 
-import argparse
 import os
-import resource
 import select
-import signal
-import statistics
-import sys
 import time
 
-from compare import LOAD_CORE, ROOT, BenchError, Connection, Server, encode
+import side_by_side
+from compare import BenchError, Connection, Server, encode
 
 ASKED = 0.80
 PAYLOAD = b"x" * 64
@@ -96,45 +92,20 @@ def measure(kind, load, options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", help="loads whose name contains this")
-    parser.add_argument("--quick", action="store_true", help="one short round; a smoke test")
-    parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    parser = side_by_side.parser_of(__doc__)
     parser.add_argument("--server-flag", action="append", default=[])
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    os.sched_setaffinity(0, {LOAD_CORE})
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 4096:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    print("| load | redis-server, ns/message | ours, ns/message | ratio (rounds) | asked |")
-    print("| --- | --- | --- | --- | --- |")
+    side_by_side.prepare()
+    side_by_side.print_head("load", "redis-server, ns/message", "ours, ns/message")
     for load in LOADS:
         if options.only not in load[0]:
             continue
         if options.quick:
             load = (*load[:3], max(load[2], load[3] // 20), load[4])
-        figures = {"redis": [], "ours": []}
-        for number in range(1 if options.quick else options.rounds):
-            order = ("redis", "ours") if number % 2 == 0 else ("ours", "redis")
-            for kind in order:
-                figures[kind].append(measure(kind, load, options))
-        ratios = [o / r for o, r in zip(figures["ours"], figures["redis"])]
-        ratio = statistics.median(ratios)
-        print(
-            f"| {load[0]} | {statistics.median(figures['redis']):,.0f} |"
-            f" {statistics.median(figures['ours']):,.0f} |"
-            f" **{ratio:.2f}** ({min(ratios):.2f}-{max(ratios):.2f}) |"
-            f" {ASKED:.2f}{'' if ratio <= ASKED else ' missed'} |",
-            flush=True,
+        side_by_side.print_row(
+            [load[0]], lambda kind: measure(kind, load, options), ASKED, options
         )
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BenchError as e:
-        sys.exit(f"pubsub: {e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    side_by_side.run("pubsub", main)

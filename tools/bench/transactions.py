@@ -7,17 +7,12 @@ Clients send a pipeline each, and then read its replies. Servers, cores and the 
 measured are those of compare.py. Keys are drawn from 100,000, values have 64 bytes.
 """
 
-import argparse
-import os
 import random
-import resource
 import select
-import signal
-import statistics
-import sys
 import time
 
-from compare import LOAD_CORE, ROOT, BenchError, Connection, Server, encode
+import side_by_side
+from compare import BenchError, Connection, Server, encode
 
 VALUE = b"x" * 64
 KEYS = 100_000
@@ -199,61 +194,30 @@ def wake_ups(kind, options, threads, waiters=1000):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", help="loads whose name contains this")
-    parser.add_argument("--quick", action="store_true", help="one short round; a smoke test")
-    parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    parser = side_by_side.parser_of(__doc__)
     parser.add_argument("--extra-flag", action="append", default=[], help="for our server")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    os.sched_setaffinity(0, {LOAD_CORE})
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < 4096:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    print("| load | unit | redis-server, ns | ours, ns | ratio (rounds) | asked |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    rounds = 1 if options.quick else options.rounds
-
-    def compare(take):
-        figures = {"redis": [], "ours": []}
-        for number in range(rounds):
-            for kind in ("redis", "ours") if number % 2 == 0 else ("ours", "redis"):
-                figures[kind].append(take(kind))
-        ratios = [o / r for o, r in zip(figures["ours"], figures["redis"])]
-        return figures, statistics.median(ratios), ratios
-
+    side_by_side.prepare()
+    side_by_side.print_head("load", "unit", "redis-server, ns", "ours, ns")
     for load in LOADS:
         if options.only not in load[0]:
             continue
         if options.quick:
             load = (*load[:5], max(10, load[5] // 20), *load[6:])
-        figures, ratio, ratios = compare(lambda kind: measure(kind, load, options))
-        print(
-            f"| {load[0]} | {load[1]} | {statistics.median(figures['redis']):,.0f} |"
-            f" {statistics.median(figures['ours']):,.0f} |"
-            f" **{ratio:.2f}** ({min(ratios):.2f}-{max(ratios):.2f}) |"
-            f" {load[6]:.2f}{'' if ratio <= load[6] else ' missed'} |",
-            flush=True,
+        side_by_side.print_row(
+            load[:2], lambda kind: measure(kind, load, options), load[6], options
         )
     for threads in (1, 4):
         if options.only not in "wake-ups":
             continue
-        figures, ratio, ratios = compare(lambda kind: wake_ups(kind, options, threads))
-        print(
-            f"| {threads}t-1000-blocked | p99 of a wake-up, ms |"
-            f" {statistics.median(figures['redis']):.3f} |"
-            f" {statistics.median(figures['ours']):.3f} |"
-            f" **{ratio:.2f}** ({min(ratios):.2f}-{max(ratios):.2f}) |"
-            f" 1.00{'' if ratio <= 1 else ' missed'} |",
-            flush=True,
+        side_by_side.print_row(
+            [f"{threads}t-1000-blocked", "p99 of a wake-up, ms"],
+            lambda kind: wake_ups(kind, options, threads),
+            1.0,
+            options,
+            digits=3,
         )
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BenchError as e:
-        sys.exit(f"transactions: {e}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    side_by_side.run("transactions", main)
