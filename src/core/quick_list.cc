@@ -2,94 +2,12 @@
 #include "core/quick_list.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <memory>
-#include <optional>
 
-#include "core/numbers.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
-
-namespace {
-
-// --- Entries ---
-
-constexpr uint8_t kSmallInt = 0x40;
-constexpr uint8_t kMediumInt = 0x80;
-constexpr uint8_t kMediumText = 0xC0;
-constexpr uint8_t kLargeInt = 0xE0;
-constexpr uint8_t kLargeText = 0xF0;
-constexpr int64_t kMediumIntBias = 1024;
-
-uint8_t Byte(const char* at) { return static_cast<uint8_t>(*at); }
-
-uint64_t ReadLittle(const char* at, size_t bytes) {
-  uint64_t value = 0;
-  for (size_t i = bytes; i-- > 0;) value = value << 8 | Byte(at + i);
-  return value;
-}
-
-void WriteLittle(uint64_t value, size_t bytes, char* at) {
-  for (size_t i = 0; i < bytes; ++i, value >>= 8) at[i] = static_cast<char>(value);
-}
-
-// Bytes that hold `number` with its sign, 2 at least.
-size_t BytesOf(int64_t number) {
-  const uint64_t magnitude = static_cast<uint64_t>(number < 0 ? ~number : number);
-  const int bits = 65 - (magnitude == 0 ? 64 : __builtin_clzll(magnitude));
-  return std::max<size_t>(2, static_cast<size_t>(bits + 7) / 8);
-}
-
-struct Extent {
-  size_t head;
-  size_t body;
-};
-
-Extent ExtentAt(const char* entry) {
-  const uint8_t first = Byte(entry);
-  if (first < kSmallInt) return {1, first};
-  if (first < kMediumInt) return {1, 0};
-  if (first < kMediumText) return {2, 0};
-  if (first < kLargeInt) return {2, (size_t{first} & 31) << 8 | Byte(entry + 1)};
-  if (first < kLargeText) return {1 + (size_t{first} & 15), 0};
-  return {5, ReadLittle(entry + 1, 4)};
-}
-
-// Of the size at an entry's end.
-size_t SizeBytes(size_t content) {
-  size_t bytes = 1;
-  for (; content >= 128; content >>= 7) ++bytes;
-  return bytes;
-}
-
-size_t EntryBytes(const char* entry) {
-  const Extent extent = ExtentAt(entry);
-  const size_t content = extent.head + extent.body;
-  return content + SizeBytes(content);
-}
-
-// Of the entry that ends at `end`.
-size_t EntryBytesBefore(const char* end) {
-  size_t content = 0;
-  size_t bytes = 0;
-  for (;;) {
-    const uint8_t byte = Byte(end - 1 - bytes);
-    content |= (size_t{byte} & 127) << (7 * bytes);
-    ++bytes;
-    if ((byte & 128) == 0) return content + bytes;
-  }
-}
-
-void WriteSize(size_t content, char* at) {
-  const size_t bytes = SizeBytes(content);
-  for (size_t i = bytes; i-- > 0; content >>= 7) {
-    at[i] = static_cast<char>((content & 127) | (i > 0 ? 128 : 0));
-  }
-}
-
-}  // namespace
 
 BlockLimit BlockLimit::FromSetting(int64_t setting) {
   BlockLimit limit;
@@ -99,54 +17,6 @@ BlockLimit BlockLimit::FromSetting(int64_t setting) {
     limit.entries = static_cast<uint32_t>(std::clamp<int64_t>(setting, 1, UINT32_MAX));
   }
   return limit;
-}
-
-PackedText::PackedText(std::string_view text) {
-  if (const std::optional<int64_t> number = ParseInt64(text)) {
-    if (*number >= 0 && *number < 64) {
-      head_[0] = static_cast<char>(kSmallInt | *number);
-      head_bytes_ = 1;
-    } else if (*number >= -kMediumIntBias && *number < (1 << 14) - kMediumIntBias) {
-      const auto biased = static_cast<uint64_t>(*number + kMediumIntBias);
-      head_[0] = static_cast<char>(kMediumInt | biased >> 8);
-      head_[1] = static_cast<char>(biased);
-      head_bytes_ = 2;
-    } else {
-      const size_t bytes = BytesOf(*number);
-      head_[0] = static_cast<char>(kLargeInt | bytes);
-      WriteLittle(static_cast<uint64_t>(*number), bytes, head_ + 1);
-      head_bytes_ = static_cast<uint8_t>(1 + bytes);
-    }
-  } else {
-    body_ = text;
-    if (text.size() < kSmallInt) {
-      head_[0] = static_cast<char>(text.size());
-      head_bytes_ = 1;
-    } else if (text.size() < 1 << 13) {
-      head_[0] = static_cast<char>(kMediumText | text.size() >> 8);
-      head_[1] = static_cast<char>(text.size());
-      head_bytes_ = 2;
-    } else {
-      head_[0] = static_cast<char>(kLargeText);
-      WriteLittle(text.size(), 4, head_ + 1);
-      head_bytes_ = 5;
-    }
-  }
-  const size_t content = head_bytes_ + body_.size();
-  entry_bytes_ = content + SizeBytes(content);
-}
-
-bool PackedText::IsAt(const char* entry) const {
-  // The first byte decides how many there are.
-  if (*entry != head_[0] || std::memcmp(entry, head_, head_bytes_) != 0) return false;
-  return body_.empty() || std::memcmp(entry + head_bytes_, body_.data(), body_.size()) == 0;
-}
-
-void PackedText::Write(char* entry) const {
-  std::memcpy(entry, head_, head_bytes_);
-  if (!body_.empty()) std::memcpy(entry + head_bytes_, body_.data(), body_.size());
-  const size_t content = head_bytes_ + body_.size();
-  WriteSize(content, entry + content);
 }
 
 // --- Blocks ---
@@ -164,9 +34,11 @@ struct QuickList::Block {
   char* at(uint32_t offset) { return reinterpret_cast<char*>(this) + offset; }
   const char* at(uint32_t offset) const { return reinterpret_cast<const char*>(this) + offset; }
   uint32_t used() const { return end - begin; }
-  uint32_t EntryAt(uint32_t offset) const { return static_cast<uint32_t>(EntryBytes(at(offset))); }
+  uint32_t EntryAt(uint32_t offset) const {
+    return static_cast<uint32_t>(PackedEntryBytes(at(offset)));
+  }
   uint32_t EntryBefore(uint32_t offset) const {
-    return static_cast<uint32_t>(EntryBytesBefore(at(offset)));
+    return static_cast<uint32_t>(PackedEntryBytesBefore(at(offset)));
   }
   void MoveBytes(uint32_t to, uint32_t from, uint32_t bytes) {
     std::memmove(at(to), at(from), bytes);
@@ -370,34 +242,7 @@ void QuickList::AfterRemoval(const BlockLimit& limit) {
 
 // --- Looking ---
 
-std::string_view QuickList::Element::View(char* scratch) const {
-  if (text_ != nullptr) return {text_, size_};
-  const char* end = std::to_chars(scratch, scratch + kScratchSize, number_).ptr;
-  return {scratch, static_cast<size_t>(end - scratch)};
-}
-
-QuickList::Element QuickList::Cursor::operator*() const {
-  const char* entry = block_->at(at_);
-  const uint8_t first = Byte(entry);
-  Element element;
-  if (first < kSmallInt) {
-    element.text_ = entry + 1;
-    element.size_ = first;
-  } else if (first < kMediumInt) {
-    element.number_ = first & 63;
-  } else if (first < kMediumText) {
-    element.number_ = ((int64_t{first} & 63) << 8 | Byte(entry + 1)) - kMediumIntBias;
-  } else if (first >= kLargeInt && first < kLargeText) {
-    const size_t bytes = first & 15;
-    const int unused = static_cast<int>(64 - 8 * bytes);
-    element.number_ = static_cast<int64_t>(ReadLittle(entry + 1, bytes) << unused) >> unused;
-  } else {
-    const Extent extent = ExtentAt(entry);
-    element.text_ = entry + extent.head;
-    element.size_ = extent.body;
-  }
-  return element;
-}
+QuickList::Element QuickList::Cursor::operator*() const { return Element(block_->at(at_)); }
 
 bool QuickList::Cursor::Is(const PackedText& text) const { return text.IsAt(block_->at(at_)); }
 

@@ -6,23 +6,12 @@
 //   block       previous, next (8 + 8), capacity, begin, end, entries (4 each), then
 //               | room | entry entry entry ... | room |
 //                      ^ begin                 ^ end        offsets from the block's first byte
-//   entry       head, text, and the size of these two again, so that one can walk backwards
+//   entry       see core/packed_entry.h
 //
-//   head              means
-//   00nnnnnn          a text of n bytes
-//   01nnnnnn          the integer n
-//   10nnnnnn 1 byte   the integer n * 256 + byte - 1024
-//   110nnnnn 1 byte   a text of n * 256 + byte bytes
-//   1110nnnn n bytes  an integer, the lowest byte first; 2 <= n <= 8, as few as do
-//   11110000 4 bytes  a text, the lowest byte of its length first
-//
-//   size   7 bits in each byte, the lowest ones in the last byte; a byte with the highest bit set
-//          has another one in front of it
-//
-// Every text has one form, so a search compares bytes. Room at both ends of a block makes pushing
-// and popping cheap at both: nothing moves. A block grows by a part of itself up to the limit; then
-// the next one begins, and from there on 7/8 of the limit are enough. An entry that is larger than
-// that has a block for itself. A list costs 32 bytes, and 32 for each block.
+// Room at both ends of a block makes pushing and popping cheap at both: nothing moves. A block grows
+// by a part of itself up to the limit; then the next one begins, and from there on 7/8 of the limit
+// are enough. An entry that is larger than that has a block for itself. A list costs 32 bytes, and
+// 32 for each block.
 //
 // A list is a "listpack" while it has never outgrown one block, as in Redis 7.2; then a "quicklist"
 // until it fits in half a block again.
@@ -33,6 +22,7 @@
 #include <string_view>
 
 #include "core/allocator.h"
+#include "core/packed_entry.h"
 
 namespace dfly {
 
@@ -46,48 +36,17 @@ struct BlockLimit {
   static BlockLimit FromSetting(int64_t setting);
 };
 
-// A text as blocks hold it: to be written, or looked for.
-class PackedText {
- public:
-  // `text` must outlive this.
-  explicit PackedText(std::string_view text);
-
-  size_t entry_bytes() const { return entry_bytes_; }
-  // Whether the entry at `entry` is this text.
-  bool IsAt(const char* entry) const;
-  // Writes the entry: entry_bytes().
-  void Write(char* entry) const;
-
- private:
-  char head_[9];
-  uint8_t head_bytes_ = 0;
-  std::string_view body_;  // empty if it is an integer
-  size_t entry_bytes_ = 0;
-};
-
 // Owner:    one value of a shard. Made with new; bytes() is right only then.
 // Suspends: never.
 class QuickList {
   struct Block;
 
  public:
+  using Element = PackedElement;                          // in place: dies when the list changes
   static constexpr size_t kElementMax = size_t{1} << 31;  // bytes of one text
-  static constexpr size_t kScratchSize = 24;              // what Element::View wants
+  static constexpr size_t kScratchSize = Element::kScratchSize;
 
   enum class End : uint8_t { kFront, kBack };
-
-  // One element, in place: dies when the list changes.
-  class Element {
-   public:
-    // In the list itself, or an integer's digits in `scratch` (kScratchSize bytes).
-    std::string_view View(char* scratch) const;
-
-   private:
-    friend class QuickList;
-    const char* text_ = nullptr;  // null: an integer
-    size_t size_ = 0;
-    int64_t number_ = 0;
-  };
 
   // A place in the list; false behind either end. Dies when the list changes.
   class Cursor {
