@@ -65,7 +65,7 @@ KeyProbe::KeyProbe(std::string_view key, uint64_t hash) : key_(key), hash_(hash)
           (static_cast<uint64_t>(CompactKey::kHeap) << 56);
 }
 
-CompactKey::CompactKey(const KeyProbe& probe) : low_(probe.low_), high_(probe.high_) {
+CompactKey::CompactKey(const KeyProbe& probe) : CompactKeyRef(probe.low_, probe.high_) {
   if (is_heap()) {
     DCHECK_LE(probe.key_.size(), UINT32_MAX);
     void* block = Alloc(probe.key_.size());
@@ -74,7 +74,7 @@ CompactKey::CompactKey(const KeyProbe& probe) : low_(probe.low_), high_(probe.hi
   }
 }
 
-size_t CompactKey::size() const {
+size_t CompactKeyRef::size() const {
   switch (kind()) {
     case kRaw:
       return (high_ >> 48) & 0xFF;
@@ -89,7 +89,7 @@ size_t CompactKey::size() const {
   }
 }
 
-std::string_view CompactKey::View(char* scratch) const {
+std::string_view CompactKeyRef::View(char* scratch) const {
   switch (kind()) {
     case kRaw:
     case kRaw15:
@@ -105,7 +105,7 @@ std::string_view CompactKey::View(char* scratch) const {
   }
 }
 
-std::string CompactKey::ToString() const {
+std::string CompactKeyRef::ToString() const {
   char scratch[kScratchSize];
   return std::string(View(scratch));
 }

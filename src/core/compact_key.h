@@ -46,13 +46,40 @@ class KeyProbe {
   uint64_t high_;  // payload bytes 8..14 and the tag
 };
 
-// Owner:    one table slot. Move only; may be moved with memcpy (trivially relocatable).
-// Suspends: never.
-class CompactKey {
+// The 16 bytes of a CompactKey that somebody else owns, who keeps them until this is gone. May be
+// copied, and moved with memcpy.
+class CompactKeyRef {
  public:
   static constexpr size_t kScratchSize = 24;  // what View wants
   static constexpr size_t kMaxInline = 17;
 
+  CompactKeyRef() : low_(0), high_(0) {}  // of the empty key
+
+  // The key's bytes: in `scratch` (kScratchSize bytes), in the object or on the heap; valid as long
+  // as both live.
+  std::string_view View(char* scratch) const;
+  std::string ToString() const;
+  size_t size() const;
+  bool is_heap() const { return kind() == kHeap; }
+  // Null unless it is there.
+  const void* HeapAddress() const { return is_heap() ? heap() : nullptr; }
+
+ protected:
+  friend class KeyProbe;
+  enum Kind : uint8_t { kRaw = 0, kRaw15, kAscii16, kAscii17, kHeap };
+
+  CompactKeyRef(uint64_t low, uint64_t high) : low_(low), high_(high) {}
+  uint8_t kind() const { return (high_ >> 56) & 7; }
+  char* heap() const { return reinterpret_cast<char*>(low_); }
+
+  uint64_t low_;
+  uint64_t high_;
+};
+
+// Owner:    one table slot. Move only; may be moved with memcpy (trivially relocatable).
+// Suspends: never.
+class CompactKey : public CompactKeyRef {
+ public:
   enum Flag : uint8_t {
     kHasExpire = 0x08,  // the expiry table holds this key, too
     kSticky = 0x10,     // never evicted
@@ -60,9 +87,9 @@ class CompactKey {
     kSpare2 = 0x40,
   };
 
-  CompactKey() : low_(0), high_(0) {}
+  CompactKey() = default;
   explicit CompactKey(const KeyProbe& probe);
-  CompactKey(CompactKey&& other) noexcept : low_(other.low_), high_(other.high_) {
+  CompactKey(CompactKey&& other) noexcept : CompactKeyRef(other.low_, other.high_) {
     other.low_ = other.high_ = 0;
   }
   CompactKey& operator=(CompactKey&& other) noexcept {
@@ -80,12 +107,6 @@ class CompactKey {
     return std::memcmp(heap(), probe.key_.data(), probe.key_.size()) == 0;
   }
 
-  // The key's bytes: in `scratch` (kScratchSize bytes), in the object or on the heap; valid as long
-  // as both live.
-  std::string_view View(char* scratch) const;
-  std::string ToString() const;
-  size_t size() const;
-
   uint64_t Hash() const;
   // The heap's copy of hash bits 55..32. REQUIRES: is_heap().
   uint32_t HashBits24() const { return static_cast<uint32_t>(high_ >> 32) & 0xFFFFFF; }
@@ -96,21 +117,12 @@ class CompactKey {
     high_ = on ? high_ | bit : high_ & ~bit;
   }
 
-  bool is_heap() const { return kind() == kHeap; }
   // Memory besides the 16 bytes.
   size_t HeapBytes() const { return is_heap() ? UsableSize(heap()) : 0; }
-  const void* HeapAddress() const { return is_heap() ? heap() : nullptr; }
 
  private:
   friend class KeyProbe;
-  enum Kind : uint8_t { kRaw = 0, kRaw15, kAscii16, kAscii17, kHeap };
   static constexpr uint64_t kFlagMask = 0xF8ULL << 56;
-
-  uint8_t kind() const { return (high_ >> 56) & 7; }
-  char* heap() const { return reinterpret_cast<char*>(low_); }
-
-  uint64_t low_;
-  uint64_t high_;
 };
 
 static_assert(sizeof(CompactKey) == 16);
