@@ -60,6 +60,10 @@ void RunBlockingAcross(CoordinatorContext& cx, Args args, const BlockingForm& fo
 }
 
 std::optional<int64_t> ParseTimeout(std::string_view text, ReplySink& reply) {
+  constexpr int64_t kSmall = 1'000'000'000;
+  if (const auto whole = ParseInt64(text); whole && *whole >= 0 && *whole < kSmall) {
+    return *whole * 1000;  // nearly always, and much cheaper
+  }
   const std::optional<double> seconds = ParseDouble(text);
   if (!seconds || std::isnan(*seconds)) {
     reply.Error(kErrTimeoutNotFloat);

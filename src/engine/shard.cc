@@ -16,13 +16,14 @@ Database& Shard::db(int index) {
   if (database == nullptr) {
     ChangeListener* listener = this;
     database = std::make_unique<Database>(index, listener);
+    made_end_ = std::max(made_end_, static_cast<size_t>(index) + 1);
   }
   return *database;
 }
 
 size_t Shard::used_bytes() const {
   size_t bytes = 0;
-  for (const auto& database : databases_) {
+  for (const auto& database : made()) {
     if (database != nullptr) bytes += database->bytes();
   }
   for (const auto& database : doomed_) bytes += database->bytes();
@@ -41,7 +42,7 @@ void Shard::OnChanged(int db_index, std::string_view key, std::string_view event
 auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress total;
   size_t databases = 0;
-  for (const auto& database : databases_) {
+  for (const auto& database : made()) {
     databases += database != nullptr && database->expires() != 0;
   }
   if (databases == 0) return total;
@@ -56,7 +57,7 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
     // Each database by itself: many keys that are far from due must not hide a few that are.
     if (part.expired * 10 > part.visited && database->expires() != 0) total.is_more_due = true;
   }
-  for (const auto& database : databases_) {
+  for (const auto& database : made()) {
     if (database != nullptr) total.keys_with_deadline += database->expires();
   }
   return total;
@@ -86,7 +87,7 @@ bool Shard::FreeStep(size_t budget) {
 
 bool Shard::needs_steps() const {
   if (!doomed_.empty()) return true;
-  return std::any_of(databases_.begin(), databases_.end(), [](const auto& database) {
+  return std::any_of(made().begin(), made().end(), [](const auto& database) {
     return database != nullptr && database->expires() > 0;
   });
 }
@@ -102,6 +103,7 @@ void Shard::SwapDatabases(int first, int second) {
       return first != second && (exists(first, name) || exists(second, name));
     });
   }
+  made_end_ = std::max(made_end_, static_cast<size_t>(std::max(first, second)) + 1);
   std::swap(databases_[static_cast<size_t>(first)], databases_[static_cast<size_t>(second)]);
   for (int index : {first, second}) {
     if (Database* database = FindDb(index)) database->set_index(index);

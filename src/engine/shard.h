@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -106,12 +107,18 @@ class Shard : private ChangeListener {
   // The one place where a change of a key has its consequences.
   void OnChanged(int db_index, std::string_view key, std::string_view event) override;
 
+  // Those that there have ever been: most are never used, and they are looked at all the time.
+  std::span<const std::unique_ptr<Database>> made() const {
+    return std::span(databases_).first(made_end_);
+  }
+
   const uint32_t id_;
   const size_t string_max_;
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   WatchTable watches_;
   WaiterTable waiters_;
   std::vector<std::unique_ptr<Database>> databases_;
+  size_t made_end_ = 0;                            // all behind it are null
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is
   BlockLimit list_limit_;

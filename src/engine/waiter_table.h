@@ -55,6 +55,7 @@ struct WaiterNode : helio::ListHook<WaiterNode> {
   Waiter* waiter = nullptr;
   uint32_t shard = 0;
   KeyName name;
+  uint64_t hash = 0;  // of the key
   // Fingerprints of all that it uses on this shard, its key's first.
   absl::InlinedVector<uint64_t, 2> locks;
   bool holds = false;  // see Waiter::Outcome

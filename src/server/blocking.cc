@@ -26,14 +26,16 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
                        ? 0
                        : helio::MonotonicNanos() + static_cast<uint64_t>(std::min<int64_t>(
                                                        call.timeout_ms, INT64_MAX / 2'000'000)) *
-                                                       1'000'000) {
+                                                       1'000'000),
+      nodes_(call.keys.size()) {
   ShardSet& shards = cx.shards();
   ForEachDistinct(call.keys, [&](std::string_view key) {
     const uint64_t hash = HashKey(key);
-    WaiterNode& node = nodes_.emplace_back();
+    WaiterNode& node = nodes_[nodes_count_++];
     node.waiter = this;
     node.shard = shards.ShardOfKey(key, hash);
     node.name = {cx.db_index(), std::string(key)};
+    node.hash = hash;
     node.locks.push_back(shards.LockOfKey(key, hash, cx.db_index()));
     if (std::find(ids_.begin(), ids_.end(), node.shard) == ids_.end()) ids_.push_back(node.shard);
   });
@@ -43,7 +45,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
     target_shard_ = shards.ShardOfKey(target, hash);
     target_lock_ = shards.LockOfKey(target, hash, cx.db_index());
     is_across_ = target_shard_ != ids_.front();
-    if (!is_across_) nodes_.front().locks.push_back(target_lock_);
+    if (!is_across_) nodes().front().locks.push_back(target_lock_);
   }
   told_.command = this;
   told_.run = [](helio::Message* message) {
@@ -66,7 +68,7 @@ void BlockedCommand::Run(ReplySink& reply) {
 }
 
 void BlockedCommand::LockAll(Transaction* tx) {
-  for (const WaiterNode& node : nodes_) {
+  for (const WaiterNode& node : nodes()) {
     tx->Lock(node.shard, {node.locks.front(), LockMode::kExclusive});
   }
   if (form_.target_at != 0) tx->Lock(target_shard_, {target_lock_, LockMode::kExclusive});
@@ -77,6 +79,7 @@ bool BlockedCommand::TryInOneHop(ReplySink& reply) {
   const auto hop = [&](Shard& shard) {
     helio::NoSuspend no_suspend;
     ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    shard_cx.SetKeyHash(call_.keys.front(), nodes().front().hash);
     is_replied = TryBlockingForm(form_, shard_cx, args_, call_, reply);
     if (!is_replied) Register(shard);
   };
@@ -96,7 +99,7 @@ bool BlockedCommand::TryInOneHop(ReplySink& reply) {
 bool BlockedCommand::IsHindered(const Shard& shard) const {
   const TxQueue& queue = shard.transactions();
   if (queue.empty()) return false;
-  for (const WaiterNode& node : nodes_) {
+  for (const WaiterNode& node : nodes()) {
     for (uint64_t lock : node.locks) {
       if (queue.Conflicts({lock, LockMode::kExclusive})) return true;
     }
@@ -136,7 +139,7 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
 
 void BlockedCommand::RunAcross(ReplySink& reply) {
   bool is_registered = false;
-  WaiterNode& node = nodes_.front();
+  WaiterNode& node = nodes().front();
   for (;;) {
     {
       Transaction tx(cx_);
@@ -172,14 +175,14 @@ void BlockedCommand::RunAcross(ReplySink& reply) {
 }
 
 void BlockedCommand::Register(Shard& shard) {
-  for (WaiterNode& node : nodes_) {
+  for (WaiterNode& node : nodes()) {
     if (node.shard == shard.id()) shard.waiters().Add(&node);
   }
 }
 
 void BlockedCommand::Unregister() {
   cx_.shards().AwaitOn(ids_, [this](Shard& shard) {
-    for (WaiterNode& node : nodes_) {
+    for (WaiterNode& node : nodes()) {
       if (node.shard == shard.id()) shard.waiters().Remove(&node);
     }
     shard.ServeWaiters();
@@ -237,6 +240,7 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
 
 bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
   ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  shard_cx.SetKeyHash(node.name.key, node.hash);
   const auto value = shard_cx.Peek(node.name.key);
   return value && value->type() == form_.type;
 }
@@ -244,6 +248,7 @@ bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
 auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   helio::NoSuspend no_suspend;
   ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  shard_cx.SetKeyHash(node.name.key, node.hash);
   const auto value = shard_cx.Peek(node.name.key);
   if (!value) return Outcome::kAbsent;
   if (value->type() != form_.type) return Outcome::kNotReady;
@@ -256,7 +261,7 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   form_.take(shard_cx, args_, node.name.key, writer);
   shard_cx.Finish();
   cx_.shards().PublishUsedBytes(shard);  // what this follows may have done so before
-  for (WaiterNode& other : nodes_) {
+  for (WaiterNode& other : nodes()) {
     if (other.shard == shard.id()) shard.waiters().Remove(&other);
   }
   Tell(End::kServed);

@@ -10,9 +10,11 @@
 // Whoever makes a key ready serves the first waiter at once, on the shard (engine/waiter_table.h).
 #pragma once
 
+#include <absl/container/fixed_array.h>
+#include <absl/container/inlined_vector.h>
+
 #include <cstdint>
-#include <deque>
-#include <vector>
+#include <span>
 
 #include "commands/blocking.h"
 #include "engine/coordinator.h"
@@ -80,9 +82,14 @@ class BlockedCommand final : public Waiter {
   const bool resp3_;
   const bool is_direct_;  // shards of this thread are reached without a message; not in some tests
   helio::Proactor* const home_;
-  const uint64_t deadline_ns_;    // monotonic; 0: none
-  std::deque<WaiterNode> nodes_;  // of its keys, each once
-  std::vector<ShardId> ids_;      // of their shards, each once
+  const uint64_t deadline_ns_;  // monotonic; 0: none
+  std::span<WaiterNode> nodes() { return {nodes_.data(), nodes_count_}; }
+  std::span<const WaiterNode> nodes() const { return {nodes_.data(), nodes_count_}; }
+
+  absl::FixedArray<WaiterNode, 1> nodes_;  // of its keys, each once, and as many more as it
+                                           // names twice
+  size_t nodes_count_ = 0;
+  absl::InlinedVector<ShardId, 4> ids_;  // of their shards, each once
   ShardId target_shard_ = 0;
   uint64_t target_lock_ = 0;
   bool is_across_ = false;  // its target is in another shard

@@ -475,6 +475,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       }
       case Action::kTry: {
         ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
+        cx.SetKeyHash(args[noted.command->routed_by()], noted.hash);
         must_wait_ = !TryBlocking(cx, *noted.command, args, writer_);
         if (must_wait_) {
           // It comes again, by Coordinate, which does the rest.

@@ -80,12 +80,13 @@ MGET_REPLY = 10 * (len(b"*8\r\n") + 8 * len(encode(VALUE)[4:]))
 
 
 class Pairs:
-    """One consumer for each of 8 lists waits with BRPOP; a producer pushes to all of them."""
+    """One consumer for each of 8 lists waits with BRPOP. A producer pushes to all of them, one
+    after the other, or 8 producers push at the same time."""
 
     LISTS = 8
 
-    def __init__(self, port):
-        self.producer = Connection(port)
+    def __init__(self, port, producers):
+        self.producers = [Connection(port) for _ in range(producers)]
         self.consumers = [Connection(port) for _ in range(self.LISTS)]
         self.names = [b"queue:%d" % i for i in range(self.LISTS)]
         self.pushes = [encode("LPUSH", name, VALUE) for name in self.names]
@@ -97,14 +98,16 @@ class Pairs:
         for _ in range(count // self.LISTS):
             for consumer, pop in zip(self.consumers, self.pops):
                 consumer.sock.sendall(pop)
-            for push in self.pushes:
-                self.producer.sock.sendall(push)
-                expect(self.producer, 4)
+            for begin in range(0, self.LISTS, len(self.producers)):
+                for producer, push in zip(self.producers, self.pushes[begin:]):
+                    producer.sock.sendall(push)
+                for producer in self.producers:
+                    expect(producer, 4)
             for consumer in self.consumers:
                 expect(consumer, self.reply_bytes)
 
     def close(self):
-        for connection in [self.producer, *self.consumers]:
+        for connection in [*self.producers, *self.consumers]:
             connection.close()
 
 
@@ -126,7 +129,8 @@ LOADS = [
      lambda port: Pipelines(port, 10, exec_one_tag, EXEC_REPLY)),
     ("4t-exec10-4shards", "EXEC", 4, 4, 1, 20000, 1.50,
      lambda port: Pipelines(port, 10, exec_any, EXEC_REPLY)),
-    ("lpush-brpop", "pair", 1, 1, 1, 20000, 0.85, lambda port: Pairs(port)),
+    ("lpush-brpop", "pair", 1, 1, 1, 20000, 0.85, lambda port: Pairs(port, 1)),
+    ("lpush-brpop-8producers", "pair", 1, 1, 1, 20000, 0.85, lambda port: Pairs(port, 8)),
 ]
 
 
