@@ -2,6 +2,7 @@
 #include "engine/transaction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "helio/fibers/no_suspend.h"
 
@@ -31,6 +32,7 @@ void Transaction::Prepare() {
     part.shard = ids_[i];
     part.TxEntry::run = &RunPart;
     part.done = &PartDone;
+    part.granted = &OnGranted;
     if (all_shards_) {
       part.locks_shard = true;
       part.shard_mode = *all_shards_;
@@ -182,19 +184,38 @@ void Transaction::OnAnnounce(helio::Message* message) {
     }
     return;
   }
-  if (part->is_announced) shard.Cancel(part);  // the attempt before
+  if (part->is_announced) {  // the attempt before
+    shard.Cancel(part);
+    if (std::exchange(part->waits, false)) tx->waits_.fetch_sub(1, std::memory_order_relaxed);
+  }
   part->number = tx->number_;
   part->is_announced = queue.Schedule(part);
   if (!part->is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
+  part->waits = part->is_announced && !part->is_granted;
+  if (part->waits) tx->waits_.fetch_add(1, std::memory_order_relaxed);
   // The release publishes the refusal and the part, the acquire of the last one sees all of them.
   if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (tx->is_refused_.load(std::memory_order_relaxed)) {
     tx->AnnounceAll();
-  } else if (tx->runs_at_once_) {
-    tx->left_.store(static_cast<uint32_t>(tx->parts_count_), std::memory_order_relaxed);
-    tx->SendHop();
   } else {
-    tx->CallHome();
+    tx->OnReady();
+  }
+}
+
+void Transaction::OnGranted(TxEntry* entry) {
+  auto* const part = static_cast<Part*>(entry);
+  part->waits = false;
+  part->tx->OnReady();
+}
+
+void Transaction::OnReady() {
+  // Each release publishes a part, the acquire of the last one sees all of them.
+  if (waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (runs_at_once_) {
+    left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
+    SendHop();
+  } else {
+    CallHome();
   }
 }
 

@@ -31,7 +31,8 @@ bool TxQueue::IsInUse(const TagLock& lock) const {
     return mode == LockMode::kExclusive || lock.mode == LockMode::kExclusive;
   };
   for (const TxEntry& entry : const_cast<List&>(entries_)) {
-    if (!entry.has_run) continue;
+    const bool is_promised = entry.has_number && entry.is_granted;
+    if (!entry.has_run && !is_promised) continue;
     if (entry.locks_shard) {
       if (excludes(entry.shard_mode)) return true;
       continue;
@@ -52,10 +53,6 @@ bool TxQueue::Acquire(TxEntry* entry) {
 
 bool TxQueue::Schedule(TxEntry* entry) {
   DCHECK(!entry->linked());
-  if (entry->number <= largest_run_) {
-    ++stats_.refused;
-    return false;
-  }
   entry->has_number = true;
   entry->is_armed = false;
   entry->has_run = false;
@@ -69,11 +66,13 @@ bool TxQueue::Schedule(TxEntry* entry) {
     entries_.InsertBefore(&*before, entry);
     if (!entry->is_granted) {
       ++length_;
+      ++hindered_;
       Remove(entry);
       ++stats_.refused;
       return false;
     }
   }
+  if (!entry->is_granted) ++hindered_;
   entry->scheduled_ns = helio::MonotonicNanos();
   stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
   return true;
@@ -88,6 +87,7 @@ void TxQueue::ScheduleLast(TxEntry* entry) {
   entry->has_run = false;
   entry->is_granted = Acquire(entry);
   entries_.PushBack(entry);
+  if (!entry->is_granted) ++hindered_;
   entry->scheduled_ns = helio::MonotonicNanos();
   stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
 }
@@ -95,6 +95,7 @@ void TxQueue::ScheduleLast(TxEntry* entry) {
 void TxQueue::Remove(TxEntry* entry) {
   entry->Unlink();
   --length_;
+  if (!entry->is_granted) --hindered_;
   if (entry->locks_shard) {
     locks_.ReleaseShard(entry->shard_mode);
   } else {
@@ -114,10 +115,11 @@ void TxQueue::Arm(TxEntry* entry) {
   entry->is_armed = true;
   if (is_running_ && entry->is_granted) {
     // Called by what runs: it is looked at again when that is over.
+    DCHECK(!entry->has_number);
     entry->is_granted = false;
+    ++hindered_;
     may_be_unhindered_ = true;
   }
-  if (!entry->is_granted) ++hindered_;
   if (is_running_) return;
   if (entry->is_granted) RunEntry(entry);
   RunReady();
@@ -125,12 +127,12 @@ void TxQueue::Arm(TxEntry* entry) {
 
 void TxQueue::RunEntry(TxEntry* entry) {
   DCHECK(!is_running_);
+  DCHECK(entry->is_granted || !entry->has_number);
   const bool is_first = entry == entries_.Front();
   ++(is_first ? stats_.runs_at_head : stats_.runs_ahead);
   if (!entry->is_granted) --hindered_;
   entry->is_granted = true;
   entry->is_armed = false;
-  if (entry->has_number) largest_run_ = std::max(largest_run_, entry->number);
   entry->has_run = true;
   is_running_ = true;
   if (entry->run(entry)) Remove(entry);
@@ -147,7 +149,11 @@ void TxQueue::RunReady() {
       next = FindUnhindered();
       if (next == nullptr) return;
     }
-    RunEntry(next);
+    if (next->is_armed) {
+      RunEntry(next);
+    } else {
+      next->granted(next);
+    }
   }
 }
 
@@ -174,10 +180,8 @@ TxEntry* TxQueue::FindUnhindered() {
     if (++looked_at > kLookAhead) return nullptr;
     if (!entry.is_granted && !is_hindered(entry)) {
       entry.is_granted = true;
-      if (entry.is_armed) {
-        --hindered_;
-        return &entry;
-      }
+      --hindered_;
+      if (entry.is_armed || entry.has_number) return &entry;
     }
     if (entry.locks_shard) {
       shard_wanted = true;
