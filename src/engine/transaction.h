@@ -98,12 +98,13 @@ class Transaction {
     bool is_announced = false;  // in this attempt
     bool waits = false;         // and is not granted yet
   };
-  using WorkFn = void (*)(void* function, Shard& shard);
+  // An exception ends the process there: half a hop cannot be taken back.
+  using WorkFn = void (*)(void* function, Shard& shard) noexcept;
 
   template <typename Function>
   void SetWork(Function& function) {
     work_arg_ = &function;
-    work_ = [](void* arg, Shard& shard) { (*static_cast<Function*>(arg))(shard); };
+    work_ = [](void* arg, Shard& shard) noexcept { (*static_cast<Function*>(arg))(shard); };
   }
 
   void Prepare();
