@@ -184,22 +184,54 @@ void Transaction::OnAnnounce(helio::Message* message) {
     }
     return;
   }
-  if (part->is_announced) {  // the attempt before
-    shard.Cancel(part);
-    if (std::exchange(part->waits, false)) tx->waits_.fetch_sub(1, std::memory_order_relaxed);
+  bool is_announced;
+  const bool was_reserved = std::exchange(part->is_reserved, false);
+  if (was_reserved) {
+    part->number = tx->number_;
+    is_announced = queue.ScheduleReserved(part);
+    DCHECK(is_announced);
+  } else {
+    tx->TakeBack(part);
+    part->number = tx->number_;
+    is_announced = queue.Schedule(part);
   }
-  part->number = tx->number_;
-  part->is_announced = queue.Schedule(part);
-  if (!part->is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
-  part->waits = part->is_announced && !part->is_granted;
+  part->is_announced = is_announced;
+  if (!is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
+  part->waits = is_announced && !part->is_granted;
   if (part->waits) tx->waits_.fetch_add(1, std::memory_order_relaxed);
+  if (was_reserved) queue.Settle();
   // The release publishes the refusal and the part, the acquire of the last one sees all of them.
   if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (tx->is_refused_.load(std::memory_order_relaxed)) {
+  if (!tx->is_refused_.load(std::memory_order_relaxed)) return tx->OnReady();
+  if (tx->attempts_ < kRefusalsMax) {
     tx->AnnounceAll();
   } else {
-    tx->OnReady();
+    tx->ReserveAll();
   }
+}
+
+void Transaction::TakeBack(Part* part) {
+  if (!part->is_announced) return;
+  shards_.local(part->shard).Cancel(part);
+  part->is_announced = false;
+  if (std::exchange(part->waits, false)) waits_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Transaction::ReserveAll() {
+  left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
+  // The last message may lead to everything else, as in AnnounceAll.
+  const size_t count = parts_count_;
+  Part* const parts = parts_.get();
+  for (size_t i = 0; i < count; ++i) Send(&parts[i], &OnReserve);
+}
+
+void Transaction::OnReserve(helio::Message* message) {
+  auto* const part = static_cast<Part*>(message);
+  Transaction* const tx = part->tx;
+  tx->TakeBack(part);
+  tx->shards_.local(part->shard).transactions().Reserve(part);
+  part->is_reserved = true;
+  if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) == 1) tx->AnnounceAll();
 }
 
 void Transaction::OnGranted(TxEntry* entry) {

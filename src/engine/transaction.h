@@ -35,6 +35,9 @@ namespace dfly {
 // Suspends: what says so.
 class Transaction {
  public:
+  // Past these it reserves its places first, which is not refused but takes a message more.
+  static constexpr uint32_t kRefusalsMax = 3;
+
   Transaction(ShardSet* shards, Transaction* outer) : shards_(*shards), outer_(outer) {}
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
@@ -96,7 +99,8 @@ class Transaction {
     ShardId shard = 0;
     bool works = false;         // in this hop; else it only concludes
     bool is_announced = false;  // in this attempt
-    bool waits = false;         // and is not granted yet
+    bool is_reserved = false;
+    bool waits = false;  // and is not granted yet
   };
   // An exception ends the process there: half a hop cannot be taken back.
   using WorkFn = void (*)(void* function, Shard& shard) noexcept;
@@ -111,7 +115,9 @@ class Transaction {
   void StartRun();
   void StartHop(std::span<const ShardId> ids, bool concludes);
   void AnnounceAll();  // with a new number
-  void SendHop();      // to all parts that work or conclude
+  void ReserveAll();
+  void TakeBack(Part* part);  // what is left of the attempt before, on the part's shard
+  void SendHop();             // to all parts that work or conclude
   void Send(Part* part, helio::Message::RunFn run);
   void CallHome();
   // One thing less to wait for before the first hop.
@@ -119,6 +125,7 @@ class Transaction {
 
   // On a shard's thread.
   static void OnAnnounce(helio::Message* message);
+  static void OnReserve(helio::Message* message);
   static void OnGranted(TxEntry* entry);
   static void OnHop(helio::Message* message);
   static bool RunPart(TxEntry* entry);

@@ -81,6 +81,7 @@ class World {
   }
 
   uint64_t retries() const { return retries_; }
+  uint64_t reserved() const { return reserved_; }
 
  private:
   struct Waiting {
@@ -146,6 +147,7 @@ class World {
       command.keys[key] = writes;
       command.wanted.push_back(TagOf(key, writes));
     }
+    SortAndMerge(&command.wanted);
     command.Message::run = [](helio::Message* message) {
       auto* const self = static_cast<Command*>(message);
       TxQueue& queue =
@@ -181,6 +183,13 @@ class World {
     }
   }
 
+  void CountRetries(const Transaction& tx) {
+    retries_ += tx.attempts() - 1;
+    if (tx.attempts() == Transaction::kRefusalsMax + 1) ++reserved_;
+    if (tx.attempts() > Transaction::kRefusalsMax + 1)
+      error_ = "it was refused in a place of its own";
+  }
+
   void RunOneHop(Operation op, const std::map<int, bool>& keys) {
     op.kind = "one hop";
     Transaction tx(&shards_, nullptr);
@@ -190,7 +199,7 @@ class World {
         if (ShardOf(key) == shard.id()) Touch(&op, key, writes);
       }
     });
-    retries_ += tx.attempts() - 1;
+    CountRetries(tx);
     Finish(std::move(op));
   }
 
@@ -201,7 +210,7 @@ class World {
     auto tx = std::make_unique<Transaction>(&shards_, nullptr);
     LockAll(tx.get(), keys);
     tx->Schedule();
-    retries_ += tx->attempts() - 1;
+    CountRetries(*tx);
     tx->Hop([&](Shard& shard) {
       for (auto [key, writes] : keys) {
         if (ShardOf(key) == shard.id()) seen[key] = versions_[key];
@@ -256,7 +265,7 @@ class World {
       tx.Hop(touch_all);
       tx.Conclude();
     }
-    retries_ += tx.attempts() - 1;
+    CountRetries(tx);
     Finish(std::move(op));
   }
 
@@ -314,6 +323,7 @@ class World {
   int clock_ = 0;
   int alive_ = 0;
   uint64_t retries_ = 0;
+  uint64_t reserved_ = 0;
 };
 
 // Z stands behind T on shard 2, and shard 0 does not know T yet. If Z ran on shard 1, a client could
@@ -384,6 +394,7 @@ TEST(TransactionScheduleTest, EverySchedulesOperationsHaveAnOrder) {
     std::string error;
     uint64_t seed = first;
     uint64_t retries = 0;
+    uint64_t reserved = 0;
     pool.at(0)->AwaitFiber("schedules", [&] {
       for (; seed < first + (one != nullptr ? 1 : most); ++seed) {
         Random random(seed);
@@ -391,12 +402,16 @@ TEST(TransactionScheduleTest, EverySchedulesOperationsHaveAnOrder) {
         World world(&shards, random.Next());
         error = world.Run();
         retries += world.retries();
+        reserved += world.reserved();
         if (!error.empty()) break;
       }
     });
     EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
+    RecordProperty("retries", std::to_string(retries));
+    RecordProperty("reserved", std::to_string(reserved));
     if (one == nullptr) {
       EXPECT_GT(retries, most / 100) << "refusals were not tested";
+      EXPECT_GT(reserved, 0u) << "places in advance were not tested";
     }
   }
   pool.Stop();

@@ -23,6 +23,42 @@ void SortAndMerge(std::vector<TagLock>* tags) {
   tags->resize(count);
 }
 
+namespace {
+
+bool Excludes(LockMode first, LockMode second) {
+  return first == LockMode::kExclusive || second == LockMode::kExclusive;
+}
+
+// Do they want the same?
+bool Excludes(const TxEntry& first, const TxEntry& second) {
+  if (first.locks_shard && second.locks_shard) {
+    return Excludes(first.shard_mode, second.shard_mode);
+  }
+  if (first.locks_shard || second.locks_shard) {
+    const TxEntry& shard = first.locks_shard ? first : second;
+    const TxEntry& other = first.locks_shard ? second : first;
+    return std::any_of(other.tags.begin(), other.tags.end(),
+                       [&](const TagLock& tag) { return Excludes(shard.shard_mode, tag.mode); });
+  }
+  // Both are sorted.
+  auto a = first.tags.begin();
+  auto b = second.tags.begin();
+  while (a != first.tags.end() && b != second.tags.end()) {
+    if (a->fingerprint == b->fingerprint) {
+      if (Excludes(a->mode, b->mode)) return true;
+      ++a;
+      ++b;
+    } else if (a->fingerprint < b->fingerprint) {
+      ++a;
+    } else {
+      ++b;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
 
 bool TxQueue::IsInUse(const TagLock& lock) const {
@@ -57,25 +93,45 @@ bool TxQueue::Schedule(TxEntry* entry) {
   entry->is_armed = false;
   entry->has_run = false;
   entry->is_granted = Acquire(entry);
-  TxEntry* const last = entries_.Back();
+  ++length_;
+  const TxEntry* const last = entries_.Back();
+  bool is_refused = false;
   if (last == nullptr || last->number <= entry->number) {
     entries_.PushBack(entry);
   } else {
-    auto before = entries_.end();
-    while (before != entries_.begin() && std::prev(before)->number > entry->number) --before;
-    entries_.InsertBefore(&*before, entry);
-    if (!entry->is_granted) {
-      ++length_;
-      ++hindered_;
-      Remove(entry);
-      ++stats_.refused;
-      return false;
-    }
+    is_refused = !InsertBeforeLarger(entry);
   }
   if (!entry->is_granted) ++hindered_;
+  if (is_refused) {
+    Remove(entry);
+    ++stats_.refused;
+    return false;
+  }
   entry->scheduled_ns = helio::MonotonicNanos();
-  stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
+  stats_.longest = std::max<uint64_t>(stats_.longest, length_);
   return true;
+}
+
+bool TxQueue::InsertBeforeLarger(TxEntry* entry) {
+  auto at = entries_.end();
+  bool is_refused = false;
+  while (at != entries_.begin() && std::prev(at)->number > entry->number) {
+    --at;
+    is_refused |= !entry->is_granted && at->is_granted && Excludes(*at, *entry);
+  }
+  if (!entry->is_granted && !is_refused) {
+    // What those behind it want is no obstacle.
+    entry->is_granted = std::none_of(
+        entries_.begin(), at, [&](const TxEntry& before) { return Excludes(before, *entry); });
+  }
+  entries_.InsertBefore(&*at, entry);
+  return !is_refused;
+}
+
+bool TxQueue::ScheduleReserved(TxEntry* entry) {
+  DCHECK(!entry->is_armed && !entry->has_number);
+  Remove(entry);
+  return Schedule(entry);
 }
 
 void TxQueue::ScheduleLast(TxEntry* entry) {

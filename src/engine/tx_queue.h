@@ -3,10 +3,11 @@
 //
 // Each has a number from one global counter. An entry is *granted* what it wants when it stands
 // first, or before that if no entry before it wants what it wants. A transaction on several shards
-// runs nowhere before all of them have granted it. An entry that comes late, when larger numbers
-// wait here already, is refused if it conflicts with anybody, as one of them may have been granted
-// what it wants. The transaction then takes its intents back everywhere and tries again with a new
-// number.
+// runs nowhere before all of them have granted it. An entry that comes late, when one with a larger
+// number has been granted here what it wants, is refused. The transaction then takes its intents
+// back everywhere and tries again with a new number. If it is refused too often it first takes a
+// place at the end of each queue (Reserve): then nobody who comes later is granted what it wants,
+// and with the number that it takes when it has all these places it cannot be refused.
 //
 // Why that is strictly serializable: from the moment it is granted everywhere until it runs on a
 // shard, nobody else touches there what it wants. So it takes effect at that moment, and a command
@@ -16,6 +17,9 @@
 // another, and that a third shard does not know yet.)
 //
 // Why nobody waits for ever: who waits for a grant waits for smaller numbers only, on every shard.
+// Whoever comes later goes behind him, commands of one shard included. So between its announcement
+// and its run no more entries run that conflict with it than stood before it, at most one for each
+// other client; and it is refused no more than Transaction::kRefusalsMax times.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +48,11 @@ struct TxEntry : helio::ListHook<TxEntry> {
 
   RunFn run = nullptr;
   DoneFn done = nullptr;
-  GrantedFn granted = nullptr;         // of those that have a number of their own
-  uint64_t number = 0;                 // its place
-  bool has_number = false;             // of its own: it is on several shards
-  std::span<const TagLock> tags = {};  // live as long as it is scheduled; no tag twice
-  bool locks_shard = false;            // instead of tags
+  GrantedFn granted = nullptr;    // of those that have a number of their own
+  uint64_t number = 0;            // its place
+  bool has_number = false;        // of its own: it is on several shards
+  std::span<const TagLock> tags;  // as SortAndMerge leaves them; live while it is scheduled
+  bool locks_shard = false;       // instead of tags
   LockMode shard_mode = LockMode::kShared;
   bool is_armed = false;    // has a hop to run
   bool is_granted = false;  // no conflict stands before it
@@ -89,6 +93,13 @@ class TxQueue {
   // Announces `entry`, with its number. False: refused, nothing is left of it here. Else it is
   // granted what it wants now (is_granted), or `granted` will be called.
   [[nodiscard]] bool Schedule(TxEntry* entry);
+  // Takes a place at the end for an entry that will be scheduled with a number that is yet to come.
+  void Reserve(TxEntry* entry) { ScheduleLast(entry); }
+  // Announces an entry that has reserved its place. With a number that is larger than all that
+  // were given before it had places everywhere it is not refused. Settle has to follow, as entries
+  // may be before it now that came behind its place.
+  [[nodiscard]] bool ScheduleReserved(TxEntry* entry);
+  void Settle() { RunReady(); }
   // Announces a command of this shard behind all that are here; it needs no number.
   void ScheduleLast(TxEntry* entry);
   // The entry has a hop to run; runs it now if it is its turn, and others whose turn it makes.
@@ -101,6 +112,11 @@ class TxQueue {
   // When the oldest entry was scheduled (monotonic); 0 if there is none.
   uint64_t oldest_ns() const;
   const LockTable& locks() const { return locks_; }
+  // fn(const TxEntry&), by their order.
+  template <typename Function>
+  void ForEach(Function fn) const {
+    for (const TxEntry& entry : const_cast<List&>(entries_)) fn(entry);
+  }
   // Its entries, for logs: "12 armed granted 3 tags, 13 waiting shard".
   std::string Describe() const;
   const TxQueueStats& stats() const { return stats_; }
@@ -113,6 +129,9 @@ class TxQueue {
   static constexpr size_t kLookAhead = 128;
 
   bool Acquire(TxEntry* entry);
+  // Puts an entry in front of those with larger numbers. False: one of them is granted what it
+  // wants.
+  bool InsertBeforeLarger(TxEntry* entry);
   void Remove(TxEntry* entry);
   void RunEntry(TxEntry* entry);
   void RunReady();
