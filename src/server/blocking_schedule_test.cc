@@ -184,7 +184,9 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
   // Until nothing happens any more: all that is left are clients that wait for keys.
   std::string RunUntilQuiet(Clients& clients) {
     const Worker& worker = *Server::LocalWorker();
-    for (int quiet = 0, idle = 0; quiet < 40;) {
+    // The clock ends waits at any moment, also between the last look and this one.
+    const auto is_between = [&] { return timeouts_ && clients.size() != worker.blocked_clients(); };
+    for (int quiet = 0, idle = 0; quiet < 40 || is_between();) {
       bool moved = false;
       if (!clients.empty()) {
         auto& client = clients[random_->Uniform(clients.size())];
@@ -209,8 +211,7 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
       idle = moved ? 0 : idle + 1;
       if (idle > (timeouts_ ? 200'000 : 20'000))
         return "something does not end: " + Describe(clients);
-      // The clock ends some waits, and their replies are still to be read.
-      if (timeouts_ && clients.size() != worker.blocked_clients()) quiet = 0;
+      if (is_between()) quiet = 0;  // replies are still to be read
       for (uint64_t n = random_->Uniform(3); n > 0; --n) helio::this_fiber::Yield();
     }
     return CheckQuiet(clients);

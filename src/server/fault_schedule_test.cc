@@ -413,7 +413,7 @@ TEST_P(FaultScheduleTest, WhateverHappensAtWhicheverStepNothingIsLeftAndNothingI
   uint64_t seeds = 1;
   // Every so many steps, each time from another one on: all of them take a minute.
 #ifdef DFLY_SANITIZED
-  uint64_t stride = 7;
+  uint64_t stride = 20;
 #else
   uint64_t stride = 4;
 #endif
