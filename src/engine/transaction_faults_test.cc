@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every way out of a transaction concludes. Each shape of transaction gives up at each of its steps,
+// Every way out of a transaction concludes. Each shape gives up at each of its steps,
 // as a coordinator does whose handler replies an error, among others that want the same; then all
 // of those come to their end, and no intent, entry or waiter is left on any shard.
 #include <gtest/gtest.h>

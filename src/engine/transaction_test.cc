@@ -326,7 +326,7 @@ class World {
   uint64_t reserved_ = 0;
 };
 
-// Z stands behind T on shard 2, and shard 0 does not know T yet. If Z ran on shard 1, a client could
+// Z is behind T on shard 2, and shard 0 does not know T yet. If Z ran on shard 1, a client could
 // see that, and then another one go before T on shard 0: it would be before T, which is before Z,
 // which is before it.
 TEST(TransactionTest, NobodySeesOneThatStandsBehindAnotherThatIsNotAnnouncedEverywhere) {

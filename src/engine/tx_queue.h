@@ -11,7 +11,7 @@
 //
 // Why that is strictly serializable: from the moment it is granted everywhere until it runs on a
 // shard, nobody else touches there what it wants. So it takes effect at that moment, and a command
-// of one shard, which runs only if nobody who was announced before excludes it, when it runs. (It is
+// of one shard, that runs only if nobody who was announced before excludes it, when it runs. (It is
 // not enough that it runs on each shard when that has granted it. What it has done on one could be
 // seen, and somebody who has seen it could then go before a transaction that stands before it on
 // another, and that a third shard does not know yet.)

@@ -4,7 +4,7 @@
 // undisturbed. A step is a message between threads, or a turn of the loop.
 //
 // After each:
-//   keys       are as before or as after, also for whoever looks meanwhile (by EXEC, at all of them)
+//   keys       are as before or as after, also for who looks meanwhile (by EXEC, at all of them)
 //   nothing    is left: no lock, entry in a queue, waiter, watch, subscription, batch, fiber
 //   others     have got all their replies, and can use the same keys
 #include <array>
@@ -413,7 +413,7 @@ TEST_P(FaultScheduleTest, WhateverHappensAtWhicheverStepNothingIsLeftAndNothingI
   uint64_t seeds = 1;
   // Every so many steps, each time from another one on: all of them take a minute.
 #ifdef DFLY_SANITIZED
-  uint64_t stride = 7;
+  uint64_t stride = 20;
 #else
   uint64_t stride = 4;
 #endif
