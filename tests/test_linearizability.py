@@ -42,7 +42,7 @@ def test_histories_are_linearizable(checker, server):
     with server.connect() as r:
         reply = r.call("BLPOP")
     knows_blocking = "unknown command" not in reply.text
-    assert skipped == ([] if knows_blocking else ["blocking", "blocking-exec"])
+    assert skipped == ([] if knows_blocking else ["blocking", "blocking-pushes", "blocking-exec"])
 
 
 def test_commands_that_are_not_atomic_are_found_out(checker, server):

@@ -40,6 +40,14 @@ uint64_t LowerCase(uint64_t word) {
   return word | (is_upper >> 2);
 }
 
+// What dispatch asks for with each command.
+void SetFacts(Command* command) {
+  command->has_one_key = command->keys.has_keys() && command->keys.count_at == 0 &&
+                         command->keys.last == command->keys.first;
+  command->is_plain =
+      command->run != nullptr && command->blocking == nullptr && command->channel_at == 0;
+}
+
 }  // namespace
 
 CommandTable::FoldedName::FoldedName(std::string_view name) : size(name.size()) {
@@ -69,14 +77,12 @@ void CommandTable::Add(Command command) {
   CHECK(command.arity != 0) << command.name << " has no arity";
   command.id = id_count_++;
   command.full_name = command.name;
-  command.has_one_key = command.keys.has_keys() && command.keys.count_at == 0 &&
-                        command.keys.last == command.keys.first;
-  command.is_plain =
-      command.run != nullptr && command.blocking == nullptr && command.channel_at == 0;
+  SetFacts(&command);
   for (Command& subcommand : command.subcommands) {
     subcommand.id = id_count_++;
     subcommand.full_name = command.full_name + "|" + std::string(subcommand.name);
     CHECK(HasHandler(subcommand) && subcommand.arity != 0) << subcommand.full_name;
+    SetFacts(&subcommand);
   }
   commands_.push_back(std::move(command));
   if (slots_.size() < commands_.size() * 2) {

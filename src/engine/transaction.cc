@@ -2,6 +2,7 @@
 #include "engine/transaction.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "helio/fibers/no_suspend.h"
 
@@ -31,6 +32,7 @@ void Transaction::Prepare() {
     part.shard = ids_[i];
     part.TxEntry::run = &RunPart;
     part.done = &PartDone;
+    part.granted = &OnGranted;
     if (all_shards_) {
       part.locks_shard = true;
       part.shard_mode = *all_shards_;
@@ -182,19 +184,70 @@ void Transaction::OnAnnounce(helio::Message* message) {
     }
     return;
   }
-  if (part->is_announced) shard.Cancel(part);  // the attempt before
-  part->number = tx->number_;
-  part->is_announced = queue.Schedule(part);
-  if (!part->is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
+  bool is_announced;
+  const bool was_reserved = std::exchange(part->is_reserved, false);
+  if (was_reserved) {
+    part->number = tx->number_;
+    is_announced = queue.ScheduleReserved(part);
+    DCHECK(is_announced);
+  } else {
+    tx->TakeBack(part);
+    part->number = tx->number_;
+    is_announced = queue.Schedule(part);
+  }
+  part->is_announced = is_announced;
+  if (!is_announced) tx->is_refused_.store(true, std::memory_order_relaxed);
+  part->waits = is_announced && !part->is_granted;
+  if (part->waits) tx->waits_.fetch_add(1, std::memory_order_relaxed);
+  if (was_reserved) queue.Settle();
   // The release publishes the refusal and the part, the acquire of the last one sees all of them.
   if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (tx->is_refused_.load(std::memory_order_relaxed)) {
+  if (!tx->is_refused_.load(std::memory_order_relaxed)) return tx->OnReady();
+  if (tx->attempts_ < kRefusalsMax) {
     tx->AnnounceAll();
-  } else if (tx->runs_at_once_) {
-    tx->left_.store(static_cast<uint32_t>(tx->parts_count_), std::memory_order_relaxed);
-    tx->SendHop();
   } else {
-    tx->CallHome();
+    tx->ReserveAll();
+  }
+}
+
+void Transaction::TakeBack(Part* part) {
+  if (!part->is_announced) return;
+  shards_.local(part->shard).Cancel(part);
+  part->is_announced = false;
+  if (std::exchange(part->waits, false)) waits_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Transaction::ReserveAll() {
+  left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
+  // The last message may lead to everything else, as in AnnounceAll.
+  const size_t count = parts_count_;
+  Part* const parts = parts_.get();
+  for (size_t i = 0; i < count; ++i) Send(&parts[i], &OnReserve);
+}
+
+void Transaction::OnReserve(helio::Message* message) {
+  auto* const part = static_cast<Part*>(message);
+  Transaction* const tx = part->tx;
+  tx->TakeBack(part);
+  tx->shards_.local(part->shard).transactions().Reserve(part);
+  part->is_reserved = true;
+  if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) == 1) tx->AnnounceAll();
+}
+
+void Transaction::OnGranted(TxEntry* entry) {
+  auto* const part = static_cast<Part*>(entry);
+  part->waits = false;
+  part->tx->OnReady();
+}
+
+void Transaction::OnReady() {
+  // Each release publishes a part, the acquire of the last one sees all of them.
+  if (waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (runs_at_once_) {
+    left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
+    SendHop();
+  } else {
+    CallHome();
   }
 }
 

@@ -13,8 +13,8 @@
 //   tx.Conclude();
 //
 // engine/tx_queue.h tells what happens on each shard. Announcing itself costs a message to each
-// shard; the last of them to answer sends the first hop's messages itself (Run), or calls the
-// coordinator. A refusal anywhere starts it again there and then, with a new number.
+// shard; the last of them to grant what it wants sends the first hop's messages itself (Run), or
+// calls the coordinator. A refusal anywhere starts it again there and then, with a new number.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -37,6 +37,9 @@ namespace dfly {
 // Suspends: what says so.
 class Transaction {
  public:
+  // Past these it reserves its places first, which is not refused but takes a message more.
+  static constexpr uint32_t kRefusalsMax = 3;
+
   Transaction(ShardSet* shards, Transaction* outer) : shards_(*shards), outer_(outer) {}
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
@@ -58,7 +61,8 @@ class Transaction {
     StartRun();
   }
 
-  // Announces itself. Suspends.
+  // Announces itself, and returns when it has its locks (on a single shard: when it stands in the
+  // queue). Suspends.
   void Schedule();
   bool is_scheduled() const { return is_scheduled_; }
   // Calls function(Shard&) on all its shards at once. Suspends.
@@ -97,25 +101,34 @@ class Transaction {
     ShardId shard = 0;
     bool works = false;         // in this hop; else it only concludes
     bool is_announced = false;  // in this attempt
+    bool is_reserved = false;
+    bool waits = false;  // and is not granted yet
   };
-  using WorkFn = void (*)(void* function, Shard& shard);
+  // An exception ends the process there: half a hop cannot be taken back.
+  using WorkFn = void (*)(void* function, Shard& shard) noexcept;
 
   template <typename Function>
   void SetWork(Function& function) {
     work_arg_ = &function;
-    work_ = [](void* arg, Shard& shard) { (*static_cast<Function*>(arg))(shard); };
+    work_ = [](void* arg, Shard& shard) noexcept { (*static_cast<Function*>(arg))(shard); };
   }
 
   void Prepare();
   void StartRun();
   void StartHop(std::span<const ShardId> ids, bool concludes);
   void AnnounceAll();  // with a new number
-  void SendHop();      // to all parts that work or conclude
+  void ReserveAll();
+  void TakeBack(Part* part);  // what is left of the attempt before, on the part's shard
+  void SendHop();             // to all parts that work or conclude
   void Send(Part* part, helio::Message::RunFn run);
   void CallHome();
+  // One thing less to wait for before the first hop.
+  void OnReady();
 
   // On a shard's thread.
   static void OnAnnounce(helio::Message* message);
+  static void OnReserve(helio::Message* message);
+  static void OnGranted(TxEntry* entry);
   static void OnHop(helio::Message* message);
   static bool RunPart(TxEntry* entry);
   static void PartDone(TxEntry* entry);
@@ -149,6 +162,8 @@ class Transaction {
   uint64_t number_ = 0;                  // of this attempt
   std::atomic<uint32_t> left_{0};        // parts that have not answered
   std::atomic<bool> is_refused_{false};  // somewhere, in this attempt
+  // Parts that wait to be granted, and one until all are announced without a refusal.
+  std::atomic<uint32_t> waits_{1};
 };
 
 }  // namespace dfly

@@ -23,6 +23,42 @@ void SortAndMerge(std::vector<TagLock>* tags) {
   tags->resize(count);
 }
 
+namespace {
+
+bool Excludes(LockMode first, LockMode second) {
+  return first == LockMode::kExclusive || second == LockMode::kExclusive;
+}
+
+// Do they want the same?
+bool Excludes(const TxEntry& first, const TxEntry& second) {
+  if (first.locks_shard && second.locks_shard) {
+    return Excludes(first.shard_mode, second.shard_mode);
+  }
+  if (first.locks_shard || second.locks_shard) {
+    const TxEntry& shard = first.locks_shard ? first : second;
+    const TxEntry& other = first.locks_shard ? second : first;
+    return std::any_of(other.tags.begin(), other.tags.end(),
+                       [&](const TagLock& tag) { return Excludes(shard.shard_mode, tag.mode); });
+  }
+  // Both are sorted.
+  auto a = first.tags.begin();
+  auto b = second.tags.begin();
+  while (a != first.tags.end() && b != second.tags.end()) {
+    if (a->fingerprint == b->fingerprint) {
+      if (Excludes(a->mode, b->mode)) return true;
+      ++a;
+      ++b;
+    } else if (a->fingerprint < b->fingerprint) {
+      ++a;
+    } else {
+      ++b;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
 
 bool TxQueue::IsInUse(const TagLock& lock) const {
@@ -31,7 +67,8 @@ bool TxQueue::IsInUse(const TagLock& lock) const {
     return mode == LockMode::kExclusive || lock.mode == LockMode::kExclusive;
   };
   for (const TxEntry& entry : const_cast<List&>(entries_)) {
-    if (!entry.has_run) continue;
+    const bool is_promised = entry.has_number && entry.is_granted;
+    if (!entry.has_run && !is_promised) continue;
     if (entry.locks_shard) {
       if (excludes(entry.shard_mode)) return true;
       continue;
@@ -52,31 +89,49 @@ bool TxQueue::Acquire(TxEntry* entry) {
 
 bool TxQueue::Schedule(TxEntry* entry) {
   DCHECK(!entry->linked());
-  if (entry->number <= largest_run_) {
-    ++stats_.refused;
-    return false;
-  }
   entry->has_number = true;
   entry->is_armed = false;
   entry->has_run = false;
   entry->is_granted = Acquire(entry);
-  TxEntry* const last = entries_.Back();
+  ++length_;
+  const TxEntry* const last = entries_.Back();
+  bool is_refused = false;
   if (last == nullptr || last->number <= entry->number) {
     entries_.PushBack(entry);
   } else {
-    auto before = entries_.end();
-    while (before != entries_.begin() && std::prev(before)->number > entry->number) --before;
-    entries_.InsertBefore(&*before, entry);
-    if (!entry->is_granted) {
-      ++length_;
-      Remove(entry);
-      ++stats_.refused;
-      return false;
-    }
+    is_refused = !InsertBeforeLarger(entry);
+  }
+  if (!entry->is_granted) ++hindered_;
+  if (is_refused) {
+    Remove(entry);
+    ++stats_.refused;
+    return false;
   }
   entry->scheduled_ns = helio::MonotonicNanos();
-  stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
+  stats_.longest = std::max<uint64_t>(stats_.longest, length_);
   return true;
+}
+
+bool TxQueue::InsertBeforeLarger(TxEntry* entry) {
+  auto at = entries_.end();
+  bool is_refused = false;
+  while (at != entries_.begin() && std::prev(at)->number > entry->number) {
+    --at;
+    is_refused |= !entry->is_granted && at->is_granted && Excludes(*at, *entry);
+  }
+  if (!entry->is_granted && !is_refused) {
+    // What those behind it want is no obstacle.
+    entry->is_granted = std::none_of(
+        entries_.begin(), at, [&](const TxEntry& before) { return Excludes(before, *entry); });
+  }
+  entries_.InsertBefore(&*at, entry);
+  return !is_refused;
+}
+
+bool TxQueue::ScheduleReserved(TxEntry* entry) {
+  DCHECK(!entry->is_armed && !entry->has_number);
+  Remove(entry);
+  return Schedule(entry);
 }
 
 void TxQueue::ScheduleLast(TxEntry* entry) {
@@ -88,6 +143,7 @@ void TxQueue::ScheduleLast(TxEntry* entry) {
   entry->has_run = false;
   entry->is_granted = Acquire(entry);
   entries_.PushBack(entry);
+  if (!entry->is_granted) ++hindered_;
   entry->scheduled_ns = helio::MonotonicNanos();
   stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
 }
@@ -95,6 +151,7 @@ void TxQueue::ScheduleLast(TxEntry* entry) {
 void TxQueue::Remove(TxEntry* entry) {
   entry->Unlink();
   --length_;
+  if (!entry->is_granted) --hindered_;
   if (entry->locks_shard) {
     locks_.ReleaseShard(entry->shard_mode);
   } else {
@@ -114,10 +171,11 @@ void TxQueue::Arm(TxEntry* entry) {
   entry->is_armed = true;
   if (is_running_ && entry->is_granted) {
     // Called by what runs: it is looked at again when that is over.
+    DCHECK(!entry->has_number);
     entry->is_granted = false;
+    ++hindered_;
     may_be_unhindered_ = true;
   }
-  if (!entry->is_granted) ++hindered_;
   if (is_running_) return;
   if (entry->is_granted) RunEntry(entry);
   RunReady();
@@ -125,12 +183,12 @@ void TxQueue::Arm(TxEntry* entry) {
 
 void TxQueue::RunEntry(TxEntry* entry) {
   DCHECK(!is_running_);
+  DCHECK(entry->is_granted || !entry->has_number);
   const bool is_first = entry == entries_.Front();
   ++(is_first ? stats_.runs_at_head : stats_.runs_ahead);
   if (!entry->is_granted) --hindered_;
   entry->is_granted = true;
   entry->is_armed = false;
-  if (entry->has_number) largest_run_ = std::max(largest_run_, entry->number);
   entry->has_run = true;
   is_running_ = true;
   if (entry->run(entry)) Remove(entry);
@@ -147,7 +205,11 @@ void TxQueue::RunReady() {
       next = FindUnhindered();
       if (next == nullptr) return;
     }
-    RunEntry(next);
+    if (next->is_armed) {
+      RunEntry(next);
+    } else {
+      next->granted(next);
+    }
   }
 }
 
@@ -174,10 +236,8 @@ TxEntry* TxQueue::FindUnhindered() {
     if (++looked_at > kLookAhead) return nullptr;
     if (!entry.is_granted && !is_hindered(entry)) {
       entry.is_granted = true;
-      if (entry.is_armed) {
-        --hindered_;
-        return &entry;
-      }
+      --hindered_;
+      if (entry.is_armed || entry.has_number) return &entry;
     }
     if (entry.locks_shard) {
       shard_wanted = true;

@@ -1,17 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the transactions on one shard: who has announced itself, and who may run.
 //
-// Each has a number from one global counter. An entry may run when it stands first, or before that
-// if no entry before it wants what it wants. What runs has all of its numbers' order on this shard:
-// an entry that comes with a number below that of one that has run is refused, and so is one that
-// conflicts with others while a later number waits here already, as that one may have been promised
-// its turn. The transaction then takes its intents back everywhere and tries again with a new
-// number.
+// Each has a number from one global counter. An entry is *granted* what it wants when it stands
+// first, or before that if no entry before it wants what it wants. A transaction on several shards
+// runs nowhere before all of them have granted it. An entry that comes late, when one with a larger
+// number has been granted here what it wants, is refused. The transaction then takes its intents
+// back everywhere and tries again with a new number. If it is refused too often it first takes a
+// place at the end of each queue (Reserve): then nobody who comes later is granted what it wants,
+// and with the number that it takes when it has all these places it cannot be refused.
 //
-// Why that is strictly serializable: transactions take effect in the order of their numbers. One
-// with a smaller number has announced itself on a shard before any with a larger one runs there, or
-// it is refused. A command of this shard alone takes no number; it runs only if nobody who waits
-// here excludes it, so its place is behind the largest number that has run.
+// Why that is strictly serializable: from the moment it is granted everywhere until it runs on a
+// shard, nobody else touches there what it wants. So it takes effect at that moment, and a command
+// of one shard, that runs only if nobody who was announced before excludes it, when it runs. (It is
+// not enough that it runs on each shard when that has granted it. What it has done on one could be
+// seen, and somebody who has seen it could then go before a transaction that stands before it on
+// another, and that a third shard does not know yet.)
+//
+// Why nobody waits for ever: who waits for a grant waits for smaller numbers only, on every shard.
+// Whoever comes later goes behind him, commands of one shard included. So between its announcement
+// and its run no more entries run that conflict with it than stood before it, at most one for each
+// other client; and it is refused no more than Transaction::kRefusalsMax times.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +43,16 @@ struct TxEntry : helio::ListHook<TxEntry> {
   using RunFn = bool (*)(TxEntry* entry);
   // After `run`, when the queue is in order again. The entry may go.
   using DoneFn = void (*)(TxEntry* entry);
+  // It was not granted when it was scheduled, and is now. Changes nothing here.
+  using GrantedFn = void (*)(TxEntry* entry);
 
   RunFn run = nullptr;
   DoneFn done = nullptr;
-  uint64_t number = 0;                 // its place
-  bool has_number = false;             // of its own: it is on several shards
-  std::span<const TagLock> tags = {};  // live as long as it is scheduled; no tag twice
-  bool locks_shard = false;            // instead of tags
+  GrantedFn granted = nullptr;    // of those that have a number of their own
+  uint64_t number = 0;            // its place
+  bool has_number = false;        // of its own: it is on several shards
+  std::span<const TagLock> tags;  // as SortAndMerge leaves them; live while it is scheduled
+  bool locks_shard = false;       // instead of tags
   LockMode shard_mode = LockMode::kShared;
   bool is_armed = false;    // has a hop to run
   bool is_granted = false;  // no conflict stands before it
@@ -76,14 +87,23 @@ class TxQueue {
   bool Conflicts(const TagLock& lock) const { return locks_.Conflicts(lock); }
 
   // The same for what follows at once from what has run, and touches nothing but that tag, which
-  // had it too: nobody who still waits for his first hop here was promised to be before it.
+  // had it too: nobody who still waits for a grant here was promised to be before it.
   bool IsInUse(const TagLock& lock) const;
 
-  // Announces `entry`, with its number. False: refused, nothing is left of it here.
+  // Announces `entry`, with its number. False: refused, nothing is left of it here. Else it is
+  // granted what it wants now (is_granted), or `granted` will be called.
   [[nodiscard]] bool Schedule(TxEntry* entry);
+  // Takes a place at the end for an entry that will be scheduled with a number that is yet to come.
+  void Reserve(TxEntry* entry) { ScheduleLast(entry); }
+  // Announces an entry that has reserved its place. With a number that is larger than all that
+  // were given before it had places everywhere it is not refused. Settle has to follow, as entries
+  // may be before it now that came behind its place.
+  [[nodiscard]] bool ScheduleReserved(TxEntry* entry);
+  void Settle() { RunReady(); }
   // Announces a command of this shard behind all that are here; it needs no number.
   void ScheduleLast(TxEntry* entry);
   // The entry has a hop to run; runs it now if it is its turn, and others whose turn it makes.
+  // REQUIRES: one that has a number of its own is granted.
   void Arm(TxEntry* entry);
   // Takes an announcement back that has not run.
   void Cancel(TxEntry* entry);
@@ -92,6 +112,11 @@ class TxQueue {
   // When the oldest entry was scheduled (monotonic); 0 if there is none.
   uint64_t oldest_ns() const;
   const LockTable& locks() const { return locks_; }
+  // fn(const TxEntry&), by their order.
+  template <typename Function>
+  void ForEach(Function fn) const {
+    for (const TxEntry& entry : const_cast<List&>(entries_)) fn(entry);
+  }
   // Its entries, for logs: "12 armed granted 3 tags, 13 waiting shard".
   std::string Describe() const;
   const TxQueueStats& stats() const { return stats_; }
@@ -104,11 +129,14 @@ class TxQueue {
   static constexpr size_t kLookAhead = 128;
 
   bool Acquire(TxEntry* entry);
+  // Puts an entry in front of those with larger numbers. False: one of them is granted what it
+  // wants.
+  bool InsertBeforeLarger(TxEntry* entry);
   void Remove(TxEntry* entry);
   void RunEntry(TxEntry* entry);
   void RunReady();
-  // The first armed entry that wants nothing that those before it want. (The paper's "selective
-  // contention analysis".)
+  // Grants entries what those before them do not want (the paper's "selective contention
+  // analysis"), and returns the first that has waited for it: to run, or to be told.
   TxEntry* FindUnhindered();
 
   const AfterRunFn after_run_ = nullptr;
@@ -116,9 +144,8 @@ class TxQueue {
   LockTable locks_;
   List entries_;  // by number
   size_t length_ = 0;
-  size_t hindered_ = 0;             // armed entries that are not granted
+  size_t hindered_ = 0;             // entries that are not granted
   bool may_be_unhindered_ = false;  // something was released since FindUnhindered
-  uint64_t largest_run_ = 0;        // the largest number that has run
   bool is_running_ = false;
   TxQueueStats stats_;
 };

@@ -130,27 +130,36 @@ TEST_F(WaiterTableTest, OnlyChangesOfItsKeyAndDatabaseConcernAWaiter) {
   EXPECT_EQ(Serve(), "a");
 }
 
-// A transaction on the key: announced it hinders nobody, once it has run everybody until its end.
-TEST_F(WaiterTableTest, ATransactionThatRunsOnTheKeyHoldsItsWaitersBack) {
+// A transaction that has the key's lock holds its waiters back until its end; then they come before
+// the one that waits for the lock.
+TEST_F(WaiterTableTest, ATransactionThatHasTheLockHoldsWaitersBackNotOneThatWaitsForIt) {
   Wait("a");
   Wait("b");
   const TagLock tag{kLock, LockMode::kExclusive};
-  TxEntry entry;
-  entry.number = 1;
-  entry.tags = {&tag, 1};
-  entry.run = [](TxEntry*) { return false; };
-  entry.done = [](TxEntry*) {};
-  ASSERT_TRUE(shard_.transactions().Schedule(&entry));
-  EXPECT_EQ(Push(1), "a");
-
-  shard_.Arm(&entry);
+  TxEntry entries[2];
+  for (TxEntry& entry : entries) {
+    entry.number = static_cast<uint64_t>(&entry - entries) + 1;
+    entry.tags = {&tag, 1};
+    entry.done = [](TxEntry*) {};
+    entry.granted = [](TxEntry*) {};
+    entry.run = [](TxEntry*) { return false; };
+    ASSERT_TRUE(shard_.transactions().Schedule(&entry));
+  }
+  EXPECT_TRUE(entries[0].is_granted);
+  EXPECT_FALSE(entries[1].is_granted);
   EXPECT_EQ(Push(1), "");
-  EXPECT_EQ(Serve(), "");
+  shard_.Arm(&entries[0]);
+  EXPECT_EQ(served_, "");
   EXPECT_TRUE(table().has_ready());
 
-  entry.run = [](TxEntry*) { return true; };
-  shard_.Arm(&entry);
-  EXPECT_EQ(served_, "b");
+  for (const char* expected : {"a", "b"}) {
+    TxEntry& entry = entries[*expected - 'a'];
+    entry.run = [](TxEntry*) { return true; };
+    elements_ = 1;
+    shard_.Arm(&entry);
+    EXPECT_EQ(std::exchange(served_, ""), expected);
+    table().OnChanged(0, "k");
+  }
 }
 
 TEST_F(WaiterTableTest, WhoTouchesASecondTagWaitsForWhatIsAnnouncedThereToo) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "helio/base/random.h"
@@ -27,6 +29,12 @@ class MessageShuffle {
 
   // REQUIRES: nothing waits.
   void Reseed(uint64_t seed) { random_ = helio::Random(seed); }
+
+  // Nothing waits.
+  bool empty() const { return waiting_.empty(); }
+
+  // Called before each message runs. It may do what a message may.
+  void SetStepHook(std::function<void()> on_step) { on_step_ = std::move(on_step); }
 
   // `stream` 0: none, it may be overtaken by all.
   void Add(helio::Message* message, uint64_t stream) {
@@ -53,6 +61,7 @@ class MessageShuffle {
       }
       helio::Message* const message = next->message;
       waiting_.erase(next);
+      if (on_step_) on_step_();
       message->run(message);
     }
     if (!waiting_.empty()) helio::Proactor::Current()->AtIterationEnd(&hook_);
@@ -61,6 +70,7 @@ class MessageShuffle {
   helio::Random random_;
   std::vector<Waiting> waiting_;  // oldest first
   Hook hook_;
+  std::function<void()> on_step_;
 };
 
 }  // namespace dfly

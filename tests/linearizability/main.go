@@ -130,6 +130,11 @@ func check(w workload) bool {
 	round := 0
 	for ; round < 3 || time.Since(began).Seconds() < *seconds; round++ {
 		history := record(w, conns, round, rng)
+		for i := range history {
+			op := history[i].Input.(operation)
+			op.call, op.ended = history[i].Call, history[i].Return
+			history[i].Input = op
+		}
 		count += len(history)
 		thinking := time.Now()
 		result, info := porcupine.CheckOperationsVerbose(w.model, history, checkTimeout)

@@ -19,6 +19,8 @@ type operation struct {
 	Body    []operation `json:",omitempty"`
 	Watched []string    `json:",omitempty"` // keys
 	Seen    []string    `json:",omitempty"` // replies to GET of each
+
+	call, ended int64 // when, for modelOfWaits
 }
 
 func command(args ...string) operation { return operation{Args: args} }
@@ -254,20 +256,61 @@ var model = porcupine.Model{
 	Init: func() interface{} { return state{} },
 	Step: func(before, input, output interface{}) (bool, interface{}) {
 		s := before.(state)
-		op := input.(operation)
-		// Which of its keys serves a client that waits is left open: a key whose push met the lock of a
-		// transaction over shards serves when that is over, and another key may do so before. (A server
-		// that waits for nobody, as Redis, takes the one that was filled first.)
-		if parts := strings.Fields(strings.Trim(output.(string), "[]")); op.name() == "BLPOP" && len(parts) == 2 {
-			op = command("BLPOP", parts[0][1:], "0")
-		}
-		reply := s.apply(op)
+		reply := s.apply(input.(operation))
 		return reply == output.(string), s
 	},
 	DescribeOperation: func(input, output interface{}) string {
 		return fmt.Sprintf("%v -> %v", input, output)
 	},
 	DescribeState: func(s interface{}) string { return fmt.Sprintf("%q", s.(state)) },
+}
+
+// waitState also knows when what has filled a list was over.
+type waitState struct {
+	state
+	filled [keyCount]int64
+}
+
+// modelOfWaits: a BLPOP that need not wait takes from the first of its keys that is a list, in the order
+// in which it names them. For one that waits Redis promises something else: it gets what comes first,
+// whichever of its keys that goes to. So a key that was filled after BLPOP had come may be passed over,
+// one that was filled before may not.
+//
+// Could more be asked for, as Redis does one command after another: that of the keys filled while it waits
+// the one that was filled first serves? Not of a server that has its keys on several threads. LMOVE from a to b
+// takes effect on two of them, not at one time. A client may see that a has lost its element, and push
+// another to c, before b has got it. Who waits for b and c gets that of c: c's shard cannot know of b, unless
+// each push to a list somebody waits for would ask all the other shards that he waits at.
+var modelOfWaits = porcupine.Model{
+	Init: func() interface{} { return waitState{} },
+	Step: func(before, input, output interface{}) (bool, interface{}) {
+		s := before.(waitState)
+		op := input.(operation)
+		was := s.state
+		asked := op
+		if parts := strings.Fields(strings.Trim(output.(string), "[]")); op.name() == "BLPOP" && len(parts) == 2 {
+			for _, key := range op.Args[1 : len(op.Args)-1] {
+				if key == parts[0][1:] {
+					break
+				}
+				if i := keyIndex(key); isList(s.state[i]) && s.filled[i] <= op.call {
+					return false, s
+				}
+			}
+			asked = command("BLPOP", parts[0][1:], "0")
+		}
+		reply := s.apply(asked)
+		for i := range s.filled {
+			if !isList(s.state[i]) {
+				s.filled[i] = 0
+			} else if !isList(was[i]) {
+				s.filled[i] = op.ended
+			}
+		}
+		return reply == output.(string), s
+	},
+	DescribeOperation: model.DescribeOperation,
+	DescribeState:     func(s interface{}) string { return fmt.Sprintf("%q", s.(waitState).state) },
 }
 
 // modelByKey: for histories whose commands have one key each; much cheaper to check.

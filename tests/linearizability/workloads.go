@@ -193,13 +193,22 @@ var workloads = []workload{
 			func() operation { return with("DEL", g.keys(2, 4)) },
 			func() operation { return with("MSETNX", g.pairs(g.keys(2, 4))) }))
 	}},
-	{name: "blocking", model: model, needs: "BLPOP", next: func(g *generator) []operation {
+	{name: "blocking", model: modelOfWaits, needs: "BLPOP", next: func(g *generator) []operation {
 		return one(pick(g,
 			func() operation { return blocking(g, 2) },
 			func() operation { return blocking(g, 3) },
 			func() operation { return list(g) },
 			func() operation { return list(g) },
 			func() operation { return listMove(g) }))
+	}},
+	// Without moves over shards the first key that is filled serves, as in Redis, so the strict rule holds:
+	// at the moment at which a BLPOP takes effect there is nothing in the keys before the one it takes from.
+	{name: "blocking-pushes", model: model, needs: "BLPOP", next: func(g *generator) []operation {
+		return one(pick(g,
+			func() operation { return with("BLPOP", append(g.keys(2, 3), "0.01")) },
+			func() operation { return with("BLPOP", append(g.keys(3, 3), "0.01")) },
+			func() operation { return list(g) },
+			func() operation { return list(g) }))
 	}},
 	// Each waits for one key: of several that EXEC fills at once, Redis gives the one that was filled
 	// first, and not the first that BLPOP names, as it does when it need not wait.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands/command_table.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace dfly {
+namespace {
+
+void Nothing(ShardContext&, Args, ReplySink&) {}
+void NothingAcross(CoordinatorContext&, Args, ReplySink&) {}
+
+TEST(CommandTableTest, NamesAreFoundWhateverTheCaseOfTheirLetters) {
+  CommandTable table;
+  const std::string names[] = {"a",
+                               "ab",
+                               "abc",
+                               "abcd",
+                               "abcdefg",
+                               "abcdefgh",
+                               "abcdefghi",
+                               "abcdefghijklmnop",
+                               "abcdefghijklmnopqrstuvwxyz-_0123"};
+  for (const std::string& name : names) table.Add({.name = name, .run = Nothing, .arity = 1});
+  for (const std::string& name : names) {
+    std::string upper = name;
+    for (char& c : upper) c = static_cast<char>(toupper(c));
+    ASSERT_NE(table.Find(upper), nullptr) << name;
+    EXPECT_EQ(table.Find(upper)->name, name);
+    EXPECT_EQ(table.Find(name), table.Find(upper));
+    EXPECT_EQ(table.Find(name + "!"), nullptr);
+    for (size_t i = 0; i < name.size(); ++i) {
+      std::string other = name;
+      other[i] = static_cast<char>(other[i] ^ 0x80);
+      EXPECT_EQ(table.Find(other), nullptr);
+    }
+  }
+  EXPECT_EQ(table.Find(""), nullptr);
+  EXPECT_EQ(table.Find("ABCDEFGHIJKLMNOPQRSTUVWXYZ-_01234"), nullptr);
+  EXPECT_EQ(table.Find("ABCDEFGHIJKLMNOPQRSTUVWXYZ-?0123"), nullptr);
+}
+
+// Dispatch goes by them, and a subcommand (OBJECT ENCODING) has a row like any other.
+TEST(CommandTableTest, RowsAndSubcommandsKnowWhetherTheyAreAnythingSpecial) {
+  CommandTable table;
+  const Command with_key = {.name = "of-a-key", .run = Nothing, .arity = 3, .keys = KeyAt(2)};
+  Command with_keys = {
+      .name = "of-keys", .run = Nothing, .across = NothingAcross, .arity = -3, .keys = KeysFrom(2)};
+  const Command waiting = {.name = "waiting", .coordinate = NothingAcross, .arity = 2};
+  Command container = {.name = "object", .arity = -2};
+  container.subcommands = {with_key, with_keys, waiting};
+  table.Add(with_key);
+  table.Add(with_keys);
+  table.Add(waiting);
+  table.Add(container);
+  const Command& parent = *table.Find("object");
+  for (const Command* row :
+       {table.Find("of-a-key"), CommandTable::FindSubcommand(parent, "OF-A-KEY")}) {
+    EXPECT_TRUE(row->is_plain && row->has_one_key) << row->full_name;
+  }
+  for (const Command* row :
+       {table.Find("of-keys"), CommandTable::FindSubcommand(parent, "of-KEYS")}) {
+    EXPECT_TRUE(row->is_plain && !row->has_one_key) << row->full_name;
+  }
+  for (const Command* row : {&parent, CommandTable::FindSubcommand(parent, "waiting")}) {
+    EXPECT_FALSE(row->is_plain || row->has_one_key) << row->full_name;
+  }
+}
+
+}  // namespace
+}  // namespace dfly
