@@ -716,3 +716,23 @@ def test_fifty_threads_of_redis_py(server, r):
     pool.disconnect()
     assert not errors
     nobody_is_forgotten(r)
+
+
+@only_dragonfly("a limit of ours")
+@pytest.mark.flags(blocked_clients_max="3", proactor_threads="1")
+def test_more_clients_than_may_wait_get_an_error(server):
+    with contextlib.ExitStack() as stack:
+        r, *clients = [stack.enter_context(server.connect()) for _ in range(5)]
+        for client in clients[:3]:
+            client.send_command("BLPOP", "k", "0")
+        blocked(r, 3)
+        refused = Error("ERR too many clients wait for keys (--blocked_clients_max)")
+        for call in (("BLPOP", "k", "0"), ("BLMOVE", "k", "t", "LEFT", "LEFT", "1")):
+            assert clients[3].call(*call) == refused
+        # Who need not wait may come, and so may others when there is room.
+        r.call("RPUSH", "full", "1", "2")
+        assert clients[3].call("BLPOP", "full", "0") == [b"full", b"1"]
+        r.call("RPUSH", "k", "x")
+        assert clients[0].read() == [b"k", b"x"]
+        clients[3].send_command("BLPOP", "k", "0")
+        blocked(r, 3)

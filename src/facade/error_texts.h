@@ -71,6 +71,8 @@ inline constexpr std::string_view kErrNestedMulti = "ERR MULTI calls can not be 
 inline constexpr std::string_view kErrWatchInMulti = "ERR WATCH inside MULTI is not allowed";
 inline constexpr std::string_view kErrBusyKey = "BUSYKEY Target key name already exists.";
 inline constexpr std::string_view kErrBusyGroup = "BUSYGROUP Consumer Group name already exists";
+inline constexpr std::string_view kErrTooManyBlocked =
+    "ERR too many clients wait for keys (--blocked_clients_max)";
 inline constexpr std::string_view kErrUnblocked = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 inline constexpr std::string_view kErrNoSuchClient = "ERR No such client";
 inline constexpr std::string_view kErrMaxClients = "ERR max number of clients reached";

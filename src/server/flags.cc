@@ -95,6 +95,10 @@ DEFINE_bool(singlehop_blocking, true,
             "BLPOP and the like, whose keys are all in one shard, look and take, or begin to wait, "
             "in one hop. false: they go the way of those with keys in several shards.");
 
+DEFINE_uint32(blocked_clients_max, 30'000,
+              "Clients that may wait for keys (BLPOP) at a time, divided among the threads; others "
+              "get an error. Each takes two of the process' memory maps: vm.max_map_count.");
+
 DEFINE_string(publish_buffer_limit, "32mb",
               "Bytes of messages that a subscriber has not taken; who lets more pile up is "
               "disconnected, as with Redis' client-output-buffer-limit pubsub. 0: no limit, then "
@@ -123,7 +127,8 @@ const std::vector<Topic>& Topics() {
         "locktag_skip_n_end_delimiters"}},
       {"Limits",
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "pipeline_commands_max",
-        "pipeline_reply_bytes_max", "pipeline_input_bytes_max", "publish_buffer_limit"}},
+        "pipeline_reply_bytes_max", "pipeline_input_bytes_max", "publish_buffer_limit",
+        "blocked_clients_max"}},
       {"Process", {"pidfile", "version"}},
       {"Logging (glog); without --log_dir to stderr",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
@@ -247,6 +252,8 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->pid_file = FLAGS_pidfile;
 
   options->singlehop_blocking = FLAGS_singlehop_blocking;
+  check_range("blocked_clients_max", FLAGS_blocked_clients_max, 1, UINT32_MAX);
+  options->blocked_clients_max = FLAGS_blocked_clients_max;
   TagRules& tags = options->tag_rules;
   tags.locks_tags = FLAGS_lock_on_hashtags;
   if (FLAGS_locktag_delimiter.size() > 1 || FLAGS_locktag_delimiter == "{" ||

@@ -42,6 +42,7 @@ struct ServerOptions {
   int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
   TagRules tag_rules;
   bool singlehop_blocking = true;
+  uint32_t blocked_clients_max = 30'000;
   uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
   std::string pid_file;              // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.

@@ -269,6 +269,12 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
     RunNoted();
     if (!must_wait_) return Outcome::kTaken;
   }
+  // Each has a fiber, whose stack takes two of the maps that the kernel gives a process.
+  const uint32_t threads = shards_.pool().size();
+  if (blocked_clients_ >= std::max(1u, server_.options().blocked_clients_max / threads)) {
+    Note(connection, Action::kTooManyBlocked, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
   Coordinate(connection, session, command, RunBlocking, args);
   return Outcome::kWaits;
 }
@@ -502,6 +508,9 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       case Action::kOutOfMemory:
         Reject(*noted.command, kErrOutOfMemory, writer_);
+        break;
+      case Action::kTooManyBlocked:
+        Reject(*noted.command, kErrTooManyBlocked, writer_);
         break;
       case Action::kSession:
         Leave(in_place);  // it may ask the shard

@@ -191,6 +191,7 @@ class Worker final : public CommandSink {
     kQueued,      // by MULTI
     kNotInMulti,  // refused by it
     kOutOfMemory,
+    kTooManyBlocked,
     kExec  // session.multi, in one shard
   };
 
