@@ -24,8 +24,11 @@ inline constexpr uint32_t kBucketMask = (1u << kBucketSlots) - 1;
 template <typename V>
 struct DashSlot {
   CompactKey key;
-  V value;
+  [[no_unique_address]] V value;
 };
+// For a set of keys.
+struct NoValue {};
+static_assert(sizeof(DashSlot<NoValue>) == sizeof(CompactKey));
 
 //   bytes  0..14  fingerprints      15  stash_count   16..17  used   18..19  guests
 //         20..23  stash_bits    24..31  version       32..    15 slots

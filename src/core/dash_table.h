@@ -29,6 +29,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "core/allocator.h"
@@ -47,7 +48,7 @@ struct KeyHasher {
 // Suspends:  never.
 // Iterators: dead after any Insert or Erase. Nothing else moves entries.
 // Invariant: size() == number of entries == sum of the segments' sizes.
-// V:         16 or 8 bytes, trivially relocatable, default constructible.
+// V:         16, 8 or no bytes (NoValue), trivially relocatable, default constructible.
 template <typename V, typename Hasher = KeyHasher>
 class DashTable {
  public:

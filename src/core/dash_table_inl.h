@@ -103,7 +103,7 @@ auto DashTable<V, H>::Insert(const KeyProbe& probe) -> Iterator {
     if (place.bucket != kNoBucket) {
       Iterator it(segment, place.bucket, place.index);
       new (&it->key) CompactKey(probe);
-      new (&it->value) V();
+      if constexpr (!std::is_empty_v<V>) new (&it->value) V();  // else it lies within the key
       ++segment->size;
       ++size_;
       key_bytes_ += it->key.HeapBytes();

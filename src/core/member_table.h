@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The large form of hashes and sets: texts, each with a value or none, and some with a deadline.
+//
+//   table       what the key space uses, core/dash_table.h: a scan survives growth, memory is
+//               35 to 45 bytes for a short field with its value, 19 to 24 for a short member
+//   deadlines   for those that have one: when, and their order. Null until the first one is set
+//
+// A member that is due is there until somebody erases it (EraseDue).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/allocator.h"
+#include "core/compact_value.h"
+#include "core/dash_table.h"
+#include "core/hash.h"
+#include "core/score_tree.h"
+
+namespace dfly {
+
+// Owner:    one value of a shard. Made with new; bytes() is right only then.
+// Suspends: never.
+// V:        CompactValue, holding strings only, or NoValue.
+template <typename V>
+class MemberTable {
+ public:
+  using Table = DashTable<V>;
+  using Slot = typename Table::Slot;
+  static constexpr int64_t kNever = INT64_MAX;
+
+  MemberTable() = default;
+  MemberTable(const MemberTable&) = delete;
+  MemberTable& operator=(const MemberTable&) = delete;
+  static void* operator new(size_t bytes) { return Alloc(bytes); }
+  static void operator delete(void* table) { Free(table); }
+
+  size_t size() const { return table_.size(); }
+  // What all of it costs, exactly.
+  size_t bytes() const {
+    size_t bytes = UsableSize(this) + table_.bytes() + value_bytes_;
+    if (deadlines_ != nullptr) {
+      bytes += UsableSize(deadlines_.get()) + deadlines_->at.bytes() + deadlines_->order.bytes();
+    }
+    return bytes;
+  }
+
+  // Null if it is absent. Dies with each Add and Erase.
+  const Slot* Find(std::string_view member) const {
+    const auto it = table_.Find(ProbeOf(member));
+    return it ? &*it : nullptr;
+  }
+  // True if it was absent. A value is the empty string then.
+  bool Add(std::string_view member) { return table_.FindOrInsert(ProbeOf(member)).second; }
+  // Adds it if it is absent, and sets its value. True if it was absent.
+  bool Set(std::string_view member, std::string_view text) {
+    const auto [it, is_new] = table_.FindOrInsert(ProbeOf(member));
+    value_bytes_ -= it->value.HeapBytes();
+    it->value.SetString(text);
+    value_bytes_ += it->value.HeapBytes();
+    return is_new;
+  }
+  // With its deadline. `member` must not lie in this table. True if it was there.
+  bool Erase(std::string_view member) {
+    const KeyProbe probe = ProbeOf(member);
+    const auto it = table_.Find(probe);
+    if (!it) return false;
+    ClearDeadline(*it, probe);
+    if constexpr (kHasValues) value_bytes_ -= it->value.HeapBytes();
+    table_.Erase(it);
+    return true;
+  }
+
+  // --- Deadlines, in Unix milliseconds ---
+
+  bool has_deadlines() const { return deadlines_ != nullptr; }
+  // The earliest of all.
+  int64_t next_deadline() const {
+    return deadlines_ == nullptr ? kNever : static_cast<int64_t>(deadlines_->order.At(0).score());
+  }
+  std::optional<int64_t> Deadline(const Slot& slot) const {
+    if (!slot.key.has_flag(CompactKey::kHasExpire)) return std::nullopt;
+    char scratch[CompactKey::kScratchSize];
+    return deadlines_->at.Find(ProbeOf(slot.key.View(scratch)))->value;
+  }
+  // False if the member is absent. REQUIRES: at_ms is at most 2^53 in size.
+  bool SetDeadline(std::string_view member, int64_t at_ms) {
+    const KeyProbe probe = ProbeOf(member);
+    const auto it = table_.Find(probe);
+    if (!it) return false;
+    ClearDeadline(*it, probe);
+    if (deadlines_ == nullptr) deadlines_ = std::make_unique<Deadlines>();
+    deadlines_->at.Insert(probe)->value = at_ms;
+    deadlines_->order.Insert(static_cast<double>(at_ms), it->key);
+    it->key.set_flag(CompactKey::kHasExpire, true);
+    return true;
+  }
+  // True if it had one.
+  bool ClearDeadline(std::string_view member) {
+    const KeyProbe probe = ProbeOf(member);
+    const auto it = table_.Find(probe);
+    return it && ClearDeadline(*it, probe);
+  }
+  // Erases members whose deadline is before `now_ms`, `most` at most, and calls erased(member) for
+  // each. Returns how many.
+  template <typename F>
+  size_t EraseDue(int64_t now_ms, size_t most, F&& erased) {
+    size_t count = 0;
+    for (; count < most && next_deadline() < now_ms; ++count) {
+      char scratch[CompactKey::kScratchSize];
+      const std::string member(deadlines_->order.At(0).member(scratch));
+      Erase(member);
+      erased(std::string_view(member));
+    }
+    return count;
+  }
+
+  // --- Walks, as DashTable's: fn(const Slot&) ---
+
+  template <typename F>
+  uint32_t Scan(uint32_t cursor, F&& fn) const {
+    return table_.Scan(cursor, [&](const Slot& slot) { fn(slot); });
+  }
+  template <typename F>
+  void ForEach(F&& fn) const {
+    table_.ForEach([&](const Slot& slot) { fn(slot); });
+  }
+  // Each with the same probability. REQUIRES: not empty.
+  template <typename R>
+  const Slot& Random(R&& random) const {
+    return *table_.Random(random);
+  }
+
+  // Frees about `budget` members; true when nothing is left. Nothing else may be called between the
+  // first step and the last.
+  bool FreeSome(size_t budget) {
+    deadlines_.reset();
+    size_t freed = 0;
+    const bool is_done = table_.FreeSome(budget, &freed);
+    value_bytes_ -= freed;
+    return is_done;
+  }
+
+  void CheckInvariants() const {  // O(n)
+    table_.CheckInvariants();
+    size_t value_bytes = 0, with_deadline = 0;
+    table_.ForEach([&](const Slot& slot) {
+      if constexpr (kHasValues) value_bytes += slot.value.HeapBytes();
+      with_deadline += slot.key.has_flag(CompactKey::kHasExpire);
+    });
+    CHECK_EQ(value_bytes, value_bytes_);
+    CHECK_EQ(with_deadline, deadlines_ == nullptr ? 0 : deadlines_->order.size());
+    if (deadlines_ == nullptr) return;
+    CHECK_EQ(with_deadline, deadlines_->at.size());
+    CHECK_GT(with_deadline, 0u);
+    deadlines_->order.CheckInvariants();
+  }
+
+ private:
+  static constexpr bool kHasValues = !std::is_empty_v<V>;
+
+  struct Deadlines {
+    DashTable<int64_t> at;
+    ScoreTree order;  // of the table's keys
+
+    static void* operator new(size_t bytes) { return Alloc(bytes); }
+    static void operator delete(void* deadlines) { Free(deadlines); }
+  };
+
+  static KeyProbe ProbeOf(std::string_view member) { return KeyProbe(member, HashKey(member)); }
+
+  bool ClearDeadline(Slot& slot, const KeyProbe& probe) {
+    if (!slot.key.has_flag(CompactKey::kHasExpire)) return false;
+    const auto at = deadlines_->at.Find(probe);
+    deadlines_->order.Erase(static_cast<double>(at->value), probe.key());
+    deadlines_->at.Erase(at);
+    slot.key.set_flag(CompactKey::kHasExpire, false);
+    if (deadlines_->order.size() == 0) deadlines_.reset();
+    return true;
+  }
+
+  Table table_;
+  size_t value_bytes_ = 0;
+  std::unique_ptr<Deadlines> deadlines_;
+};
+
+}  // namespace dfly
