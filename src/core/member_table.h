@@ -136,6 +136,22 @@ class MemberTable {
     return *table_.Random(random);
   }
 
+  // A copy of all of it, allocated by the calling thread.
+  std::unique_ptr<MemberTable> Clone() const {
+    auto copy = std::make_unique<MemberTable>();
+    table_.ForEach([&](const Slot& slot) {
+      char scratch[CompactKey::kScratchSize];
+      const std::string_view member = slot.key.View(scratch);
+      const auto it = copy->table_.Insert(ProbeOf(member));
+      if constexpr (kHasValues) {
+        it->value = slot.value.Clone();
+        copy->value_bytes_ += it->value.HeapBytes();
+      }
+      if (const auto at_ms = Deadline(slot)) copy->SetDeadline(member, *at_ms);
+    });
+    return copy;
+  }
+
   // Frees about `budget` members; true when nothing is left. Nothing else may be called between the
   // first step and the last.
   bool FreeSome(size_t budget) {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/hash_value.h"
+
+#include <string>
+#include <utility>
+
+namespace dfly {
+
+namespace {
+
+using Table = HashValue::Table;
+
+void Destroy(void* object, uint8_t encoding) {
+  if (encoding == HashValue::kPacked) {
+    PackedBlock(object).Free();
+  } else {
+    delete static_cast<Table*>(object);
+  }
+}
+
+size_t Bytes(const void* object, uint8_t encoding) {
+  if (encoding == HashValue::kPacked) return UsableSize(object);
+  return static_cast<const Table*>(object)->bytes();
+}
+
+bool IsEmpty(const void* object, uint8_t encoding) {
+  if (encoding == HashValue::kPacked) return PackedBlock(const_cast<void*>(object)).empty();
+  return static_cast<const Table*>(object)->size() == 0;
+}
+
+void* Clone(const void* object, uint8_t encoding) {
+  if (encoding == HashValue::kPacked) {
+    return PackedBlock(const_cast<void*>(object)).Clone().address();
+  }
+  return static_cast<const Table*>(object)->Clone().release();
+}
+
+std::string_view EncodingName(const void*, uint8_t encoding) {
+  return encoding == HashValue::kPacked ? "listpack" : "hashtable";
+}
+
+}  // namespace
+
+void HashValue::RegisterType() {
+  RegisterObjectType(ValueType::kHash, {.destroy = Destroy,
+                                        .bytes = Bytes,
+                                        .is_empty = IsEmpty,
+                                        .clone = Clone,
+                                        .encoding_name = EncodingName});
+}
+
+void HashValue::Create(CompactValue* value) {
+  value->SetObject(ValueType::kHash, PackedBlock::Make().address(), kPacked);
+}
+
+size_t HashValue::size() const {
+  return encoding() == kPacked ? block().entries() / 2 : table().size();
+}
+
+std::optional<std::string_view> HashValue::Get(std::string_view field, char* scratch) const {
+  if (encoding() == kPacked) {
+    const PackedBlock packed = block();
+    const auto at = packed.Find(PackedText(field), 2);
+    if (at == packed.end()) return std::nullopt;
+    return PackedElement(PackedBlock::Next(at)).View(scratch);
+  }
+  const Table::Slot* const slot = table().Find(field);
+  if (slot == nullptr) return std::nullopt;
+  return slot->value.View(scratch);
+}
+
+bool HashValue::Has(std::string_view field) const {
+  if (encoding() == kTable) return table().Find(field) != nullptr;
+  const PackedBlock packed = block();
+  return packed.Find(PackedText(field), 2) != packed.end();
+}
+
+bool HashValue::Set(std::string_view field, std::string_view text, const PackedLimit& limit) {
+  if (encoding() == kPacked) {
+    PackedBlock packed = block();
+    const PackedText packed_field(field);
+    const auto at = packed.Find(packed_field, 2);
+    const bool is_new = at == packed.end();
+    const bool fits = field.size() <= limit.element_bytes && text.size() <= limit.element_bytes &&
+                      packed.entries() / 2 + is_new <= limit.entries;
+    if (fits) {
+      if (is_new) {
+        packed.Append(packed_field);
+        packed.Append(PackedText(text));
+      } else {
+        packed.Set(PackedBlock::Next(at), PackedText(text));
+      }
+      value_.ReplaceObject(packed.address(), kPacked);
+      return is_new;
+    }
+    MakeTable();
+  }
+  const bool is_new = table().Set(field, text);
+  if (!is_new && table().has_deadlines()) table().ClearDeadline(field);
+  return is_new;
+}
+
+bool HashValue::Erase(std::string_view field) {
+  if (encoding() == kTable) return table().Erase(field);
+  PackedBlock packed = block();
+  const auto at = packed.Find(PackedText(field), 2);
+  if (at == packed.end()) return false;
+  packed.Erase(at, 2);
+  value_.ReplaceObject(packed.address(), kPacked);
+  return true;
+}
+
+auto HashValue::MakeTable() -> Table& {
+  if (encoding() == kPacked) {
+    PackedBlock packed = block();
+    auto fresh = std::make_unique<Table>();
+    ForEachPacked(packed,
+                  [&](std::string_view field, std::string_view text) { fresh->Set(field, text); });
+    packed.Free();
+    value_.ReplaceObject(fresh.release(), kTable);
+  }
+  return table();
+}
+
+}  // namespace dfly

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The value of a hash key: one packed block while it is small, a table of fields then.
+//
+//   encoding   object                                                         OBJECT ENCODING
+//   kPacked    PackedBlock: field, value, field, value ... in any order       listpack
+//   kTable     MemberTable<CompactValue>                                      hashtable
+//
+// It becomes a table with a field or value that is too long, one field too many, or a deadline of a
+// field, and stays one, as in Redis.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "core/compact_value.h"
+#include "core/member_table.h"
+#include "core/packed_block.h"
+
+namespace dfly {
+
+// Up to which size a collection is a packed block (hash-max-listpack-entries and -value).
+struct PackedLimit {
+  uint32_t entries;        // fields, members
+  uint32_t element_bytes;  // of each text
+};
+
+// A way to use a CompactValue that is a hash; refers to it as a pointer does.
+//
+// Owner:    who has the value.
+// Suspends: never.
+class HashValue {
+ public:
+  enum Encoding : uint8_t { kPacked, kTable };
+  using Table = MemberTable<CompactValue>;
+  static constexpr size_t kScratchSize = 24;  // for a view of a field or a value
+
+  // Before the first shard starts.
+  static void RegisterType();
+  // Makes `value` an empty hash, whatever it was.
+  static void Create(CompactValue* value);
+
+  // REQUIRES: value->type() == ValueType::kHash.
+  explicit HashValue(CompactValue* value) : value_(*value) {}
+
+  size_t size() const;
+  Encoding encoding() const { return static_cast<Encoding>(value_.object_encoding()); }
+  // The table of a hash that is one.
+  Table& table() const { return *static_cast<Table*>(value_.object()); }
+
+  // Its value, in the hash itself or in `scratch`; dies when the hash changes.
+  std::optional<std::string_view> Get(std::string_view field, char* scratch) const;
+  bool Has(std::string_view field) const;
+
+  // True if the field is new. Takes a deadline that it had away. Neither may lie in this hash.
+  bool Set(std::string_view field, std::string_view text, const PackedLimit& limit);
+  // True if it was there. `field` must not lie in this hash.
+  bool Erase(std::string_view field);
+  // Makes a table of it, with room for deadlines.
+  Table& MakeTable();
+
+  // fn(std::string_view field, std::string_view value), for all. Changes nothing meanwhile.
+  template <typename F>
+  void ForEach(F&& fn) const {
+    if (encoding() == kPacked) {
+      ForEachPacked(block(), fn);
+    } else {
+      table().ForEach([&](const Table::Slot& slot) { Visit(slot, fn); });
+    }
+  }
+  // Some of them, from `cursor` on; the next cursor, 0 at the end. A packed hash gives all at once.
+  template <typename F>
+  uint32_t Scan(uint32_t cursor, F&& fn) const {
+    if (encoding() == kTable) {
+      return table().Scan(cursor, [&](const Table::Slot& slot) { Visit(slot, fn); });
+    }
+    ForEachPacked(block(), fn);
+    return 0;
+  }
+  // fn for one of them, each with the same probability. REQUIRES: not empty.
+  template <typename R, typename F>
+  void Random(R&& random, F&& fn) const {
+    if (encoding() == kTable) return Visit(table().Random(random), fn);
+    const PackedBlock packed = block();
+    VisitPacked(packed.At(random() % (packed.entries() / 2) * 2), fn);
+  }
+
+ private:
+  PackedBlock block() const { return PackedBlock(value_.object()); }
+
+  template <typename F>
+  static void Visit(const Table::Slot& slot, F&& fn) {
+    char field[kScratchSize], text[kScratchSize];
+    fn(slot.key.View(field), slot.value.View(text));
+  }
+  template <typename F>
+  static PackedBlock::Place VisitPacked(PackedBlock::Place at, F&& fn) {
+    char field[kScratchSize], text[kScratchSize];
+    const auto value_at = PackedBlock::Next(at);
+    fn(PackedElement(at).View(field), PackedElement(value_at).View(text));
+    return PackedBlock::Next(value_at);
+  }
+  template <typename F>
+  static void ForEachPacked(PackedBlock block, F&& fn) {
+    for (auto at = block.begin(); at != block.end();) at = VisitPacked(at, fn);
+  }
+
+  CompactValue& value_;
+};
+
+}  // namespace dfly

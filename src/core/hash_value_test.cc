@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/hash_value.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <string>
+
+#include "helio/base/random.h"
+
+namespace dfly {
+namespace {
+
+class HashValueTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { HashValue::RegisterType(); }
+  HashValueTest() { HashValue::Create(&value_); }
+
+  std::string Get(std::string_view field) {
+    char scratch[HashValue::kScratchSize];
+    const auto text = HashValue(&value_).Get(field, scratch);
+    return text ? std::string(*text) : "(none)";
+  }
+
+  static constexpr PackedLimit kLimit = {.entries = 8, .element_bytes = 16};
+  CompactValue value_;
+};
+
+TEST_F(HashValueTest, IsAListpackUpToEachLimitAndAHashtableBehindIt) {
+  HashValue hash(&value_);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(hash.Set(std::to_string(i), "x", kLimit));
+  EXPECT_FALSE(hash.Set("7", std::string(16, 'y'), kLimit));
+  EXPECT_EQ(value_.ObjectEncodingName(), "listpack");
+  EXPECT_EQ(hash.size(), 8u);
+  EXPECT_TRUE(hash.Set("8", "x", kLimit));
+  EXPECT_EQ(value_.ObjectEncodingName(), "hashtable");
+  EXPECT_EQ(hash.size(), 9u);
+  EXPECT_EQ(Get("7"), std::string(16, 'y'));
+  EXPECT_EQ(Get("9"), "(none)");
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(hash.Erase(std::to_string(i)));
+  EXPECT_TRUE(value_.IsEmptyObject());
+
+  for (const auto& [field, text] : {std::pair(std::string(17, 'f'), std::string("x")),
+                                    std::pair(std::string("f"), std::string(17, 'x'))}) {
+    HashValue::Create(&value_);
+    EXPECT_TRUE(hash.Set("a", "b", kLimit));
+    EXPECT_TRUE(hash.Set(field, text, kLimit));
+    EXPECT_EQ(value_.ObjectEncodingName(), "hashtable");
+    EXPECT_EQ(Get("a"), "b");
+    EXPECT_EQ(Get(field), text);
+  }
+}
+
+TEST_F(HashValueTest, AValueThatLooksLikeAFieldIsNone) {
+  HashValue hash(&value_);
+  hash.Set("a", "b", kLimit);
+  EXPECT_EQ(Get("b"), "(none)");
+  EXPECT_FALSE(hash.Erase("b"));
+  EXPECT_TRUE(hash.Set("b", "a", kLimit));
+  EXPECT_EQ(Get("b"), "a");
+}
+
+TEST_F(HashValueTest, SetTakesADeadlineAway) {
+  HashValue hash(&value_);
+  hash.Set("a", "1", kLimit);
+  EXPECT_TRUE(hash.MakeTable().SetDeadline("a", 100));
+  hash.Set("b", "1", kLimit);
+  EXPECT_EQ(hash.table().next_deadline(), 100);
+  const CompactValue copy = value_.Clone();
+  EXPECT_FALSE(hash.Set("a", "2", kLimit));
+  EXPECT_FALSE(hash.table().has_deadlines());
+  EXPECT_EQ(static_cast<HashValue::Table*>(copy.object())->next_deadline(), 100);
+}
+
+TEST_F(HashValueTest, RandomChangesAgreeWithAMap) {
+  const char* one = getenv("DFLY_TEST_SEED");
+  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
+  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
+  helio::Random random(seed);
+  for (int round = 0; round < 60; ++round) {
+    HashValue::Create(&value_);
+    HashValue hash(&value_);
+    std::map<std::string, std::string> model;
+    const PackedLimit limit = {.entries = static_cast<uint32_t>(1 + random.Uniform(40)),
+                               .element_bytes = static_cast<uint32_t>(random.Uniform(30))};
+    const uint64_t names = 1 + random.Uniform(60);
+    for (int step = 0; step < 400; ++step) {
+      const std::string field = std::to_string(random.Uniform(names));
+      if (random.OneIn(3)) {
+        ASSERT_EQ(hash.Erase(field), model.erase(field) > 0);
+      } else {
+        const std::string text =
+            random.OneIn(2) ? std::to_string(random.Next()) : std::string(random.Uniform(24), 't');
+        ASSERT_EQ(hash.Set(field, text, limit), !model.contains(field));
+        model[field] = text;
+      }
+      ASSERT_EQ(hash.size(), model.size());
+      ASSERT_EQ(hash.Has(field), model.contains(field));
+      if (model.empty()) continue;
+      hash.Random([&] { return static_cast<uint32_t>(random.Next()); },
+                  [&](std::string_view its_field, std::string_view text) {
+                    ASSERT_EQ(model.at(std::string(its_field)), text);
+                  });
+    }
+    for (const CompactValue* value : {&value_}) {
+      CompactValue copy = value->Clone();
+      std::map<std::string, std::string> seen;
+      HashValue(&copy).ForEach([&](std::string_view field, std::string_view text) {
+        EXPECT_TRUE(seen.emplace(field, text).second);
+      });
+      ASSERT_EQ(seen, model);
+      seen.clear();
+      uint32_t cursor = 0;
+      do {
+        cursor = hash.Scan(cursor, [&](std::string_view field, std::string_view text) {
+          EXPECT_TRUE(seen.emplace(field, text).second);
+        });
+      } while (cursor != 0);
+      ASSERT_EQ(seen, model);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dfly
