@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The value of a set key.
+//
+//   encoding   object                                          OBJECT ENCODING
+//   kIntegers  IntSet: while all members are integers          intset
+//   kPacked    PackedBlock: members in any order               listpack
+//   kTable     MemberTable<NoValue>                            hashtable
+//
+// It changes towards the table, as in Redis 7.2: with a member that is no integer, too long or one
+// too many, or with a deadline of a member; never back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/compact_value.h"
+#include "core/hash_value.h"
+#include "core/int_set.h"
+#include "core/member_table.h"
+#include "core/numbers.h"
+#include "core/packed_block.h"
+
+namespace dfly {
+
+struct SetLimit {
+  uint32_t integers;   // set-max-intset-entries
+  PackedLimit packed;  // set-max-listpack-entries and -value
+};
+
+// A way to use a CompactValue that is a set; refers to it as a pointer does.
+//
+// Owner:    who has the value.
+// Suspends: never.
+class SetValue {
+ public:
+  enum Encoding : uint8_t { kIntegers, kPacked, kTable };
+  using Table = MemberTable<NoValue>;
+  static constexpr size_t kScratchSize = 24;  // for a view of a member
+
+  // Before the first shard starts.
+  static void RegisterType();
+  // Makes `value` an empty set, whatever it was, whose encoding suits about `expected` members like
+  // this one.
+  static void Create(CompactValue* value, std::string_view member, size_t expected,
+                     const SetLimit& limit);
+
+  // REQUIRES: value->type() == ValueType::kSet.
+  explicit SetValue(CompactValue* value) : value_(*value) {}
+
+  size_t size() const;
+  Encoding encoding() const { return static_cast<Encoding>(value_.object_encoding()); }
+  // The table of a set that is one.
+  Table& table() const { return *static_cast<Table*>(value_.object()); }
+  bool Has(std::string_view member) const;
+
+  // True if it is new. `member` must not lie in this set, here and below.
+  bool Add(std::string_view member, const SetLimit& limit);
+  // True if it was there.
+  bool Erase(std::string_view member);
+  // Makes a table of it, with room for deadlines.
+  Table& MakeTable();
+
+  // fn(std::string_view member), for all. Changes nothing meanwhile.
+  template <typename F>
+  void ForEach(F&& fn) const {
+    ForEachUntil([&](std::string_view member) {
+      fn(member);
+      return true;
+    });
+  }
+  // The same until it returns false, but for a table, which goes on without calling it.
+  template <typename F>
+  void ForEachUntil(F&& fn) const;
+  // Some of them, from `cursor` on; the next cursor, 0 at the end. A set that is no table gives all
+  // at once.
+  template <typename F>
+  uint32_t Scan(uint32_t cursor, F&& fn) const {
+    if (encoding() != kTable) {
+      ForEach(fn);
+      return 0;
+    }
+    return table().Scan(cursor, [&](const Table::Slot& slot) {
+      char scratch[kScratchSize];
+      fn(slot.key.View(scratch));
+    });
+  }
+  // One of them, each with the same probability; in the set or in `scratch`. REQUIRES: not empty.
+  template <typename R>
+  std::string_view Random(R&& random, char* scratch) const {
+    if (encoding() == kTable) return table().Random(random).key.View(scratch);
+    return At(random() % size(), scratch);
+  }
+
+ private:
+  PackedBlock block() const { return PackedBlock(value_.object()); }
+  IntSet integers() const { return IntSet(value_.object()); }
+  // REQUIRES: no table.
+  std::string_view At(size_t index, char* scratch) const;
+  void MakePacked();
+
+  CompactValue& value_;
+};
+
+template <typename F>
+void SetValue::ForEachUntil(F&& fn) const {
+  char scratch[kScratchSize];
+  bool goes_on = true;
+  if (encoding() == kTable) {
+    table().ForEach([&](const Table::Slot& slot) {
+      if (goes_on) goes_on = fn(slot.key.View(scratch));
+    });
+    return;
+  }
+  if (encoding() == kIntegers) {
+    for (size_t i = 0; goes_on && i < size(); ++i) goes_on = fn(At(i, scratch));
+    return;
+  }
+  const PackedBlock packed = block();
+  for (auto at = packed.begin(); goes_on && at != packed.end(); at = PackedBlock::Next(at)) {
+    goes_on = fn(PackedElement(at).View(scratch));
+  }
+}
+
+}  // namespace dfly
