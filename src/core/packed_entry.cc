@@ -29,8 +29,12 @@ size_t BytesOf(int64_t number) {
 PackedText::PackedText(std::string_view text) {
   if (const std::optional<int64_t> number = ParseInt64(text)) {
     SetNumber(*number);
-    return;
+  } else {
+    SetBytes(text);
   }
+}
+
+void PackedText::SetBytes(std::string_view text) {
   body_ = text;
   if (text.size() < kSmallInt) {
     head_[0] = static_cast<char>(text.size());

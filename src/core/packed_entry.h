@@ -32,6 +32,12 @@ class PackedText {
   explicit PackedText(std::string_view text);
   // Its decimal form.
   explicit PackedText(int64_t number) { SetNumber(number); }
+  // Bytes that are no integer, though they may look like one. They must outlive this.
+  static PackedText OfBytes(std::string_view bytes) {
+    PackedText text;
+    text.SetBytes(bytes);
+    return text;
+  }
 
   size_t entry_bytes() const { return entry_bytes_; }
   // Whether the entry at `entry` is this text.
@@ -40,7 +46,9 @@ class PackedText {
   void Write(char* entry) const;
 
  private:
+  PackedText() = default;
   void SetNumber(int64_t number);
+  void SetBytes(std::string_view bytes);
 
   char head_[9];
   uint8_t head_bytes_ = 0;
