@@ -20,12 +20,6 @@
 
 namespace dfly {
 
-// Up to which size a collection is a packed block (hash-max-listpack-entries and -value).
-struct PackedLimit {
-  uint32_t entries;        // fields, members
-  uint32_t element_bytes;  // of each text
-};
-
 // A way to use a CompactValue that is a hash; refers to it as a pointer does.
 //
 // Owner:    who has the value.

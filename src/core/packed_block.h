@@ -17,6 +17,12 @@
 
 namespace dfly {
 
+// Up to which size a collection is a packed block (hash-max-listpack-entries and -value).
+struct PackedLimit {
+  uint32_t entries;        // fields, members
+  uint32_t element_bytes;  // of each text
+};
+
 // Refers to a block as a pointer does: copies mean the same one, and nobody frees it but Free().
 //
 // Owner:    who holds its address, a value of a shard.

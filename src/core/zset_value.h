@@ -20,7 +20,6 @@
 #include "core/allocator.h"
 #include "core/compact_value.h"
 #include "core/dash_table.h"
-#include "core/hash_value.h"
 #include "core/packed_block.h"
 #include "core/score_tree.h"
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/packed_block.h"
 #include "core/quick_list.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
@@ -72,6 +73,9 @@ class Shard : private ChangeListener {
   // How large the blocks of lists become (list-max-listpack-size).
   const BlockLimit& list_limit() const { return list_limit_; }
   void set_list_limit(const BlockLimit& limit) { list_limit_ = limit; }
+  // Up to which size a sorted set is packed (zset-max-listpack-entries, -value).
+  const PackedLimit& zset_limit() const { return zset_limit_; }
+  void set_zset_limit(const PackedLimit& limit) { zset_limit_ = limit; }
 
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
@@ -122,6 +126,7 @@ class Shard : private ChangeListener {
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is
   BlockLimit list_limit_;
+  PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
   ShardStats stats_;
 };
 

@@ -35,6 +35,7 @@ Server::Server(ServerOptions options)
   RegisterStringCommands(&commands_);
   RegisterKeyCommands(&commands_);
   RegisterListCommands(&commands_);
+  RegisterZsetCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);

@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sorted sets, one at a time: adding, scores, ranks, ranges, popping. Data: core/zset_value.h.
+//
+// Redis words and orders its errors in this way and clients match on them, so the order of the
+// checks inside a handler is part of its contract. A handler whose check fails has changed nothing.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/command_table.h"
+#include "commands/zset_ranges.h"
+#include "core/numbers.h"
+#include "core/zset_value.h"
+#include "engine/shard_context.h"
+#include "facade/error_texts.h"
+#include "helio/base/random.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kErrScoreNan = "ERR resulting score is not a number (NaN)";
+constexpr std::string_view kErrMinMaxNotMember = "ERR min or max not valid string range item";
+
+// What redis-server reads as a score.
+std::optional<double> ParseScore(std::string_view text) { return ParseDouble(text); }
+
+const PackedLimit& LimitOf(ShardContext& cx) { return cx.shard().zset_limit(); }
+
+// The sorted set of a key to read. ZsetValue changes nothing unless one of its changes is called.
+ZsetValue ToRead(const CompactValue& value) { return ZsetValue(const_cast<CompactValue*>(&value)); }
+
+// --- ZADD and ZINCRBY ---
+
+struct AddOptions {
+  bool only_new = false;        // NX
+  bool only_present = false;    // XX
+  bool only_greater = false;    // GT
+  bool only_less = false;       // LT
+  bool counts_changes = false;  // CH
+  bool increments = false;      // INCR
+  size_t first_score = 0;
+};
+
+// Replies the error and returns none if they are not valid.
+std::optional<AddOptions> ParseAdd(Args args, ReplySink& reply) {
+  AddOptions options;
+  size_t i = 2;
+  for (; i < args.size(); ++i) {
+    if (IsOption(args[i], "NX")) {
+      options.only_new = true;
+    } else if (IsOption(args[i], "XX")) {
+      options.only_present = true;
+    } else if (IsOption(args[i], "CH")) {
+      options.counts_changes = true;
+    } else if (IsOption(args[i], "INCR")) {
+      options.increments = true;
+    } else if (IsOption(args[i], "GT")) {
+      options.only_greater = true;
+    } else if (IsOption(args[i], "LT")) {
+      options.only_less = true;
+    } else {
+      break;
+    }
+  }
+  options.first_score = i;
+  const auto refuse = [&reply](std::string_view error) -> std::optional<AddOptions> {
+    reply.Error(error);
+    return std::nullopt;
+  };
+  const size_t rest = args.size() - i;
+  if (rest == 0 || rest % 2 != 0) return refuse(kErrSyntax);
+  if (options.only_new && options.only_present) {
+    return refuse("ERR XX and NX options at the same time are not compatible");
+  }
+  if ((options.only_greater && options.only_less) ||
+      (options.only_new && (options.only_greater || options.only_less))) {
+    return refuse("ERR GT, LT, and/or NX options at the same time are not compatible");
+  }
+  if (options.increments && rest > 2) {
+    return refuse("ERR INCR option supports a single increment-element pair");
+  }
+  return options;
+}
+
+// What became of one member.
+struct Added {
+  enum What : uint8_t { kKept, kNew, kChanged, kNan };
+  What what = kKept;
+  std::optional<double> score;  // none: an option kept it from being set
+};
+
+Added AddOne(ZsetValue zset, std::string_view member, double score, const AddOptions& options,
+             const PackedLimit& limit) {
+  const std::optional<double> present = zset.Score(member);
+  if (!present) {
+    if (options.only_present) return {};
+    zset.Set(member, score, limit);
+    return {Added::kNew, score};
+  }
+  if (options.only_new) return {};
+  if (options.increments) {
+    score += *present;
+    if (std::isnan(score)) return {Added::kNan, {}};
+  }
+  if ((options.only_less && score >= *present) || (options.only_greater && score <= *present)) {
+    return {};
+  }
+  if (score == *present) return {Added::kKept, score};
+  zset.Set(member, score, limit);
+  return {Added::kChanged, score};
+}
+
+void Add(ShardContext& cx, Args args, const AddOptions& options, ReplySink& reply) {
+  std::vector<double> scores;
+  for (size_t i = options.first_score; i < args.size(); i += 2) {
+    const std::optional<double> score = ParseScore(args[i]);
+    if (!score) return reply.Error(kErrNotFloat);
+    scores.push_back(*score);
+  }
+  auto value = options.only_present ? cx.FindMutable(args.key(), ValueType::kZset)
+                                    : cx.FindOrCreate(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return options.increments ? reply.Null() : reply.Integer(0);
+  const PackedLimit& limit = LimitOf(cx);
+  if (value.was_created()) {
+    ZsetValue::Create(&*value, args[options.first_score + 1].size(), scores.size(), limit);
+  }
+  int64_t added = 0, changed = 0;
+  Added last;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    last = AddOne(ZsetValue(&*value), args[options.first_score + 2 * i + 1], scores[i], options,
+                  limit);
+    if (last.what == Added::kNan) return reply.Error(kErrScoreNan);
+    added += last.what == Added::kNew;
+    changed += last.what == Added::kChanged;
+  }
+  if (added + changed > 0) {
+    cx.Changed(args.key(), options.increments ? "zincr" : "zadd",
+               static_cast<uint64_t>(added + changed));
+  }
+  if (!options.increments) return reply.Integer(options.counts_changes ? added + changed : added);
+  if (!last.score) return reply.Null();
+  reply.Double(*last.score);
+}
+
+void ZAdd(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<AddOptions> options = ParseAdd(args, reply);
+  if (options) Add(cx, args, *options, reply);
+}
+
+void ZIncrBy(ShardContext& cx, Args args, ReplySink& reply) {
+  Add(cx, args, {.increments = true, .first_score = 2}, reply);
+}
+
+// --- Members ---
+
+void ZCard(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  reply.Integer(value ? static_cast<int64_t>(ToRead(*value).size()) : 0);
+}
+
+void ReplyScore(std::optional<double> score, ReplySink& reply) {
+  if (!score) return reply.Null();
+  reply.Double(*score);
+}
+
+void ZScore(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  ReplyScore(value ? ToRead(*value).Score(args[2]) : std::nullopt, reply);
+}
+
+void ZMScore(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  reply.Array(args.rest().size());
+  for (std::string_view member : args.rest()) {
+    ReplyScore(value ? ToRead(*value).Score(member) : std::nullopt, reply);
+  }
+}
+
+void Rank(ShardContext& cx, Args args, bool is_reverse, ReplySink& reply) {
+  if (args.size() > 4) return reply.Error(WrongArityError(is_reverse ? "zrevrank" : "zrank"));
+  const bool with_score = args.size() == 4;
+  if (with_score && !IsOption(args[3], "WITHSCORE")) return reply.Error(kErrSyntax);
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  const auto found = value ? ToRead(*value).Rank(args[2]) : std::nullopt;
+  if (!found) return with_score ? reply.NullArray() : reply.Null();
+  const size_t rank = is_reverse ? ToRead(*value).size() - 1 - found->first : found->first;
+  if (with_score) reply.Array(2);
+  reply.Integer(static_cast<int64_t>(rank));
+  if (with_score) reply.Double(found->second);
+}
+
+void ZRank(ShardContext& cx, Args args, ReplySink& reply) { Rank(cx, args, false, reply); }
+void ZRevRank(ShardContext& cx, Args args, ReplySink& reply) { Rank(cx, args, true, reply); }
+
+void ZRem(ShardContext& cx, Args args, ReplySink& reply) {
+  auto value = cx.FindMutable(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  int64_t removed = 0;
+  if (value) {
+    ZsetValue zset(&*value);
+    for (std::string_view member : args.rest()) removed += zset.Erase(member);
+    if (removed > 0) cx.Changed(args.key(), "zrem", static_cast<uint64_t>(removed));
+  }
+  reply.Integer(removed);
+}
+
+// --- Ranges ---
+
+enum class RangeBy : uint8_t { kAny, kRank, kScore, kMember };
+
+struct RangeForm {
+  RangeBy by = RangeBy::kAny;      // kAny: the arguments say
+  std::optional<bool> is_reverse;  // none: the arguments say
+};
+
+struct RangeOptions {
+  RangeBy by = RangeBy::kRank;
+  bool is_reverse = false;
+  bool with_scores = false;
+  int64_t offset = 0;
+  int64_t limit = -1;  // below 0: all
+  int64_t start = 0, stop = 0;
+  ScoreBound min_score, max_score;
+  MemberBound min_member, max_member;
+};
+
+// ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES], and what it has
+// made obsolete. Replies the error and returns none if they are not valid.
+std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySink& reply) {
+  RangeOptions options;
+  const auto refuse = [&reply](std::string_view error) -> std::optional<RangeOptions> {
+    reply.Error(error);
+    return std::nullopt;
+  };
+  RangeBy by = form.by;
+  std::optional<bool> is_reverse = form.is_reverse;
+  for (size_t i = 4; i < args.size(); ++i) {
+    if (IsOption(args[i], "WITHSCORES")) {
+      options.with_scores = true;
+    } else if (IsOption(args[i], "LIMIT") && args.size() - i > 2) {
+      const auto offset = ParseInt64(args[i + 1]);
+      if (!offset) return refuse(kErrNotInteger);
+      const auto limit = ParseInt64(args[i + 2]);
+      if (!limit) return refuse(kErrNotInteger);
+      options.offset = *offset;
+      options.limit = *limit;
+      i += 2;
+    } else if (!form.is_reverse && IsOption(args[i], "REV")) {
+      is_reverse = true;
+    } else if (form.by == RangeBy::kAny && IsOption(args[i], "BYLEX")) {
+      by = RangeBy::kMember;
+    } else if (form.by == RangeBy::kAny && IsOption(args[i], "BYSCORE")) {
+      by = RangeBy::kScore;
+    } else {
+      return refuse(kErrSyntax);
+    }
+  }
+  options.by = by == RangeBy::kAny ? RangeBy::kRank : by;
+  options.is_reverse = is_reverse.value_or(false);
+  if (options.limit != -1 && options.by == RangeBy::kRank) {
+    return refuse(
+        "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+  }
+  if (options.with_scores && options.by == RangeBy::kMember) {
+    return refuse("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+  }
+  const bool is_swapped = options.is_reverse && options.by != RangeBy::kRank;
+  const std::string_view min = args[is_swapped ? 3 : 2];
+  const std::string_view max = args[is_swapped ? 2 : 3];
+  switch (options.by) {
+    case RangeBy::kAny:
+    case RangeBy::kRank: {
+      const auto start = ParseInt64(min), stop = ParseInt64(max);
+      if (!start || !stop) return refuse(kErrNotInteger);
+      options.start = *start;
+      options.stop = *stop;
+      break;
+    }
+    case RangeBy::kScore: {
+      const auto low = ScoreBound::Parse(min), high = ScoreBound::Parse(max);
+      if (!low || !high) return refuse(kErrMinMaxNotFloat);
+      options.min_score = *low;
+      options.max_score = *high;
+      break;
+    }
+    case RangeBy::kMember: {
+      const auto low = MemberBound::Parse(min), high = MemberBound::Parse(max);
+      if (!low || !high) return refuse(kErrMinMaxNotMember);
+      options.min_member = *low;
+      options.max_member = *high;
+      break;
+    }
+  }
+  return options;
+}
+
+// The members that are meant; `first` is the first one to reply, from where it goes backwards if
+// that was asked for.
+RankRange Select(const ZsetValue& zset, const RangeOptions& options) {
+  RankRange range;
+  switch (options.by) {
+    case RangeBy::kAny:
+    case RangeBy::kRank:
+      range = RangeOf(zset.size(), options.start, options.stop);
+      if (options.is_reverse && range.count > 0) range.first = zset.size() - 1 - range.first;
+      return range;
+    case RangeBy::kScore:
+      range = RangeOf(zset, options.min_score, options.max_score);
+      break;
+    case RangeBy::kMember:
+      range = RangeOf(zset, options.min_member, options.max_member);
+      break;
+  }
+  // An offset below 0 is past the end, as it is for redis-server.
+  if (options.offset < 0 || static_cast<uint64_t>(options.offset) >= range.count) return {};
+  if (options.is_reverse) range.first += range.count - 1;
+  const auto offset = static_cast<size_t>(options.offset);
+  range.count -= offset;
+  range.first = options.is_reverse ? range.first - offset : range.first + offset;
+  if (options.limit >= 0) range.count = std::min<uint64_t>(range.count, options.limit);
+  return range;
+}
+
+// Members, with their scores if asked for: pairs in RESP3.
+void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, bool with_scores,
+                    ReplySink& reply) {
+  const bool is_nested = with_scores && reply.resp3();
+  reply.Array(with_scores && !is_nested ? 2 * range.count : range.count);
+  zset.ForRange(range.first, range.count, is_reverse, [&](std::string_view member, double score) {
+    if (is_nested) reply.Array(2);
+    reply.Bulk(member);
+    if (with_scores) reply.Double(score);
+  });
+}
+
+template <RangeBy kBy, int kReverse>  // kReverse below 0: the arguments say
+void ZRange(ShardContext& cx, Args args, ReplySink& reply) {
+  constexpr RangeForm kForm = {
+      .by = kBy, .is_reverse = kReverse < 0 ? std::nullopt : std::optional<bool>(kReverse > 0)};
+  const std::optional<RangeOptions> options = ParseRange(args, kForm, reply);
+  if (!options) return;
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return reply.Array(0);
+  const ZsetValue zset = ToRead(*value);
+  ReplyWithRange(zset, Select(zset, *options), options->is_reverse, options->with_scores, reply);
+}
+
+// The bounds of ZCOUNT, ZREMRANGEBY...: replies the error and returns none if they are not valid.
+template <RangeBy kBy>
+std::optional<RangeOptions> ParseBounds(Args args, ReplySink& reply) {
+  return ParseRange(Args(args.all().first(4)), {.by = kBy, .is_reverse = false}, reply);
+}
+
+template <RangeBy kBy>
+void Count(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RangeOptions> options = ParseBounds<kBy>(args, reply);
+  if (!options) return;
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  reply.Integer(value ? static_cast<int64_t>(Select(ToRead(*value), *options).count) : 0);
+}
+
+template <RangeBy kBy>
+void RemoveRange(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RangeOptions> options = ParseBounds<kBy>(args, reply);
+  if (!options) return;
+  auto value = cx.FindMutable(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return reply.Integer(0);
+  ZsetValue zset(&*value);
+  const RankRange range = Select(zset, *options);
+  if (range.count > 0) {
+    zset.EraseRange(range.first, range.count);
+    constexpr std::string_view kEvent = kBy == RangeBy::kRank    ? "zremrangebyrank"
+                                        : kBy == RangeBy::kScore ? "zremrangebyscore"
+                                                                 : "zremrangebylex";
+    cx.Changed(args.key(), kEvent, range.count);
+  }
+  reply.Integer(static_cast<int64_t>(range.count));
+}
+
+// --- Popping and drawing ---
+
+enum class Which : uint8_t { kMin, kMax };
+
+template <Which kWhich>
+void Pop(ShardContext& cx, Args args, ReplySink& reply) {
+  if (args.size() > 3) return reply.Error(kErrSyntax);
+  const bool has_count = args.size() == 3;
+  std::optional<int64_t> count = 1;
+  if (has_count) {
+    count = ParseInt64(args[2]);
+    if (!count || *count < 0) return reply.Error(kErrNotPositive);
+  }
+  auto value = cx.FindMutable(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value || *count == 0) return reply.Array(0);
+  ZsetValue zset(&*value);
+  const size_t popped = std::min<uint64_t>(zset.size(), static_cast<uint64_t>(*count));
+  const bool is_max = kWhich == Which::kMax;
+  const size_t first = is_max ? zset.size() - 1 : 0;
+  if (has_count || !reply.resp3()) {
+    ReplyWithRange(zset, {first, popped}, is_max, true, reply);
+  } else {
+    reply.Array(2);
+    zset.ForRange(first, 1, is_max, [&](std::string_view member, double score) {
+      reply.Bulk(member);
+      reply.Double(score);
+    });
+  }
+  zset.EraseRange(is_max ? zset.size() - popped : 0, popped);
+  cx.Changed(args.key(), is_max ? "zpopmax" : "zpopmin", popped);
+}
+
+// One generator for each thread.
+helio::Random& LocalRandom() {
+  thread_local helio::Random random(std::random_device{}());
+  return random;
+}
+
+// ZRANDMEMBER key [count [WITHSCORES]]
+void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
+  const bool has_count = args.size() > 2;
+  bool with_scores = false;
+  std::optional<int64_t> count;
+  if (has_count) {
+    count = ParseInt64(args[2]);
+    if (!count) return reply.Error(kErrNotInteger);
+    if (*count == INT64_MIN) {
+      return reply.Error(
+          "ERR value is out of range, value must between -9223372036854775807 and "
+          "9223372036854775807");
+    }
+    if (args.size() > 4 || (args.size() == 4 && !IsOption(args[3], "WITHSCORES"))) {
+      return reply.Error(kErrSyntax);
+    }
+    with_scores = args.size() == 4;
+    if (with_scores && (*count < -INT64_MAX / 2 || *count > INT64_MAX / 2)) {
+      return reply.Error(kErrOutOfRange);
+    }
+  }
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return has_count ? reply.Array(0) : reply.Null();
+  const ZsetValue zset = ToRead(*value);
+  const bool is_nested = with_scores && reply.resp3();
+  const auto reply_one = [&](std::string_view member, double score) {
+    if (is_nested) reply.Array(2);
+    reply.Bulk(member);
+    if (with_scores) reply.Double(score);
+  };
+  helio::Random& random = LocalRandom();
+  if (!has_count) return zset.ForRange(random.Uniform(zset.size()), 1, false, reply_one);
+  if (*count == 0) return reply.Array(0);
+  if (*count > 0 && static_cast<uint64_t>(*count) >= zset.size()) {
+    return ReplyWithRange(zset, {0, zset.size()}, false, with_scores, reply);
+  }
+  const bool may_repeat = *count < 0;
+  const auto wanted = static_cast<size_t>(may_repeat ? -*count : *count);
+  reply.Array(with_scores && !is_nested ? 2 * wanted : wanted);
+  if (may_repeat) {
+    for (size_t i = 0; i < wanted; ++i) {
+      zset.ForRange(random.Uniform(zset.size()), 1, false, reply_one);
+    }
+    return;
+  }
+  // Each member in turn with the chance that makes all selections equally likely (Knuth, The Art of
+  // Computer Programming 2, algorithm 3.4.2 S), but from the ranks alone if few are wanted.
+  std::vector<size_t> ranks;
+  if (wanted * 3 > zset.size()) {
+    size_t left = wanted;
+    for (size_t rank = 0; left > 0; ++rank) {
+      if (random.Uniform(zset.size() - rank) >= left) continue;
+      ranks.push_back(rank);
+      --left;
+    }
+  } else {
+    // Floyd's: as likely, and as many steps as there are members wanted.
+    for (size_t end = zset.size() - wanted; end < zset.size(); ++end) {
+      const size_t rank = random.Uniform(end + 1);
+      const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank);
+      if (at != ranks.end() && *at == rank) {
+        ranks.push_back(end);  // larger than all before it
+      } else {
+        ranks.insert(at, rank);
+      }
+    }
+  }
+  for (size_t rank : ranks) zset.ForRange(rank, 1, false, reply_one);
+}
+
+}  // namespace
+
+void RegisterZsetCommands(CommandTable* table) {
+  ZsetValue::RegisterType();
+  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
+                           KeySpec keys, std::string_view summary, std::string_view since,
+                           std::string_view complexity, std::string_view replaced_by = {}) {
+    table->Add({.name = name,
+                .run = run,
+                .arity = arity,
+                .flags = flags,
+                .categories = kAclSortedSet,
+                .keys = keys,
+                .docs = {.summary = summary,
+                         .since = since,
+                         .group = "sorted-set",
+                         .complexity = complexity,
+                         .deprecated_since = replaced_by.empty() ? "" : "6.2.0",
+                         .replaced_by = replaced_by}});
+  };
+  constexpr std::string_view kLog = "O(log(N)) where N is the number of members.";
+  constexpr std::string_view kRange =
+      "O(log(N)+M) where N is the number of members and M is the number returned.";
+  constexpr std::string_view kRemove =
+      "O(log(N)*M) where N is the number of members and M is the number removed.";
+  add("zadd", ZAdd, -4, kWrite | kDenyOom | kFast, KeyAt(1, "RW update"),
+      "Adds members with their scores, or changes the scores; makes the key if need be.", "1.2.0",
+      "O(log(N)) for each member, where N is the number of members.");
+  add("zincrby", ZIncrBy, 4, kWrite | kDenyOom | kFast, KeyAt(1, "RW access update"),
+      "Adds to the score of a member; makes it if need be.", "1.2.0", kLog);
+  add("zcard", ZCard, 2, kReadonly | kFast, KeyAt(1, "RO"), "Returns the number of members.",
+      "1.2.0", "O(1)");
+  add("zscore", ZScore, 3, kReadonly | kFast, KeyAt(1), "Returns the score of a member.", "1.2.0",
+      "O(1)");
+  add("zmscore", ZMScore, -3, kReadonly | kFast, KeyAt(1), "Returns the scores of members.",
+      "6.2.0", "O(M) where M is the number of members asked for.");
+  add("zrank", ZRank, -3, kReadonly | kFast, KeyAt(1),
+      "Returns how many members come before a member.", "2.0.0", kLog);
+  add("zrevrank", ZRevRank, -3, kReadonly | kFast, KeyAt(1),
+      "Returns how many members come behind a member.", "2.0.0", kLog);
+  add("zrem", ZRem, -3, kWrite | kFast, KeyAt(1, "RW delete"), "Removes members.", "1.2.0",
+      kRemove);
+  add("zcount", Count<RangeBy::kScore>, 4, kReadonly | kFast, KeyAt(1),
+      "Returns the number of members with scores in a range.", "2.0.0", kLog);
+  add("zlexcount", Count<RangeBy::kMember>, 4, kReadonly | kFast, KeyAt(1),
+      "Returns the number of members between two texts.", "2.8.9", kLog);
+  add("zrange", ZRange<RangeBy::kAny, -1>, -4, kReadonly, KeyAt(1),
+      "Returns the members in a range of ranks, scores or texts.", "1.2.0", kRange);
+  add("zrevrange", ZRange<RangeBy::kRank, 1>, -4, kReadonly, KeyAt(1),
+      "Returns the members in a range of ranks, from the last one on.", "1.2.0", kRange,
+      "`ZRANGE` with the `REV` argument");
+  add("zrangebyscore", ZRange<RangeBy::kScore, 0>, -4, kReadonly, KeyAt(1),
+      "Returns the members with scores in a range.", "1.0.5", kRange,
+      "`ZRANGE` with the `BYSCORE` argument");
+  add("zrevrangebyscore", ZRange<RangeBy::kScore, 1>, -4, kReadonly, KeyAt(1),
+      "Returns the members with scores in a range, from the last one on.", "2.2.0", kRange,
+      "`ZRANGE` with the `REV` and `BYSCORE` arguments");
+  add("zrangebylex", ZRange<RangeBy::kMember, 0>, -4, kReadonly, KeyAt(1),
+      "Returns the members between two texts.", "2.8.9", kRange,
+      "`ZRANGE` with the `BYLEX` argument");
+  add("zrevrangebylex", ZRange<RangeBy::kMember, 1>, -4, kReadonly, KeyAt(1),
+      "Returns the members between two texts, from the last one on.", "2.8.9", kRange,
+      "`ZRANGE` with the `REV` and `BYLEX` arguments");
+  add("zremrangebyrank", RemoveRange<RangeBy::kRank>, 4, kWrite, KeyAt(1, "RW delete"),
+      "Removes the members in a range of ranks.", "2.0.0", kRemove);
+  add("zremrangebyscore", RemoveRange<RangeBy::kScore>, 4, kWrite, KeyAt(1, "RW delete"),
+      "Removes the members with scores in a range.", "1.2.0", kRemove);
+  add("zremrangebylex", RemoveRange<RangeBy::kMember>, 4, kWrite, KeyAt(1, "RW delete"),
+      "Removes the members between two texts.", "2.8.9", kRemove);
+  add("zpopmin", Pop<Which::kMin>, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
+      "Removes and returns the members with the lowest scores.", "5.0.0", kRemove);
+  add("zpopmax", Pop<Which::kMax>, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
+      "Removes and returns the members with the highest scores.", "5.0.0", kRemove);
+  table->Add({.name = "zrandmember",
+              .run = ZRandMember,
+              .arity = -2,
+              .flags = kReadonly,
+              .categories = kAclSortedSet,
+              .keys = KeyAt(1),
+              .docs = {.summary = "Returns members at random.",
+                       .since = "6.2.0",
+                       .group = "sorted-set",
+                       .complexity = "O(M*log(N)) where N is the number of members and M is the "
+                                     "number returned."},
+              .tips = "nondeterministic_output"});
+}
+
+}  // namespace dfly
