@@ -465,7 +465,8 @@ void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
   if (!has_count) return zset.ForRange(random.Uniform(zset.size()), 1, false, reply_one);
   if (*count == 0) return reply.Array(0);
   if (*count > 0 && static_cast<uint64_t>(*count) >= zset.size()) {
-    return ReplyWithRange(zset, {0, zset.size()}, false, with_scores, reply);
+    // All of them, from the last one on, as redis-server walks.
+    return ReplyWithRange(zset, {zset.size() - 1, zset.size()}, true, with_scores, reply);
   }
   const bool may_repeat = *count < 0;
   const auto wanted = static_cast<size_t>(may_repeat ? -*count : *count);

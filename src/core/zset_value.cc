@@ -35,8 +35,7 @@ class PackedScore {
     return bytes;
   }
   PackedText Pack(double score) const {
-    const bool is_integer = std::abs(score) < kIntegersEnd && score == std::trunc(score) &&
-                            !(score == 0 && std::signbit(score));
+    const bool is_integer = std::abs(score) < kIntegersEnd && score == std::trunc(score);
     if (is_integer) return PackedText(static_cast<int64_t>(score));
     return PackedText::OfBytes({bytes_.data, sizeof(bytes_.data)});
   }
