@@ -217,5 +217,6 @@ class CommandTable {
 void RegisterStringCommands(CommandTable* table);
 void RegisterKeyCommands(CommandTable* table);   // with those of key_moves.h
 void RegisterListCommands(CommandTable* table);  // and the type
+void RegisterHashCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

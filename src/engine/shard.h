@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/hash_value.h"
 #include "core/quick_list.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
@@ -73,6 +74,10 @@ class Shard : private ChangeListener {
   const BlockLimit& list_limit() const { return list_limit_; }
   void set_list_limit(const BlockLimit& limit) { list_limit_ = limit; }
 
+  // Up to which size hashes are packed (hash-max-listpack-entries and -value).
+  const PackedLimit& hash_limit() const { return hash_limit_; }
+  void set_hash_limit(const PackedLimit& limit) { hash_limit_ = limit; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -122,6 +127,7 @@ class Shard : private ChangeListener {
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is
   BlockLimit list_limit_;
+  PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
   ShardStats stats_;
 };
 
