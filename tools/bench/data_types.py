@@ -107,4 +107,4 @@ def main():
 
 
 if __name__ == "__main__":
-    side_by_side.run("types", main)
+    side_by_side.run("data_types", main)
