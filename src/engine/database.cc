@@ -99,6 +99,7 @@ auto Database::ExpireMembers(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress progress;
   for (size_t spent = 0; spent < budget && member_expiry_.size() != 0;) {
     absl::InlinedVector<std::string, 16> due;
+    const uint32_t begin = member_cursor_;
     member_cursor_ = member_expiry_.Scan(member_cursor_, [&](const ExpiryTable::Slot& slot) {
       ++progress.visited;
       ++spent;
@@ -112,6 +113,10 @@ auto Database::ExpireMembers(int64_t now_ms, size_t budget) -> ExpireProgress {
       spent += erased;
     }
     ++spent;
+    if (!due.empty() && spent >= budget) {
+      member_cursor_ = begin;  // more of these may be due: the next step goes on here
+      break;
+    }
     if (member_cursor_ == 0) break;
   }
   return progress;
