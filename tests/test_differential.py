@@ -8,7 +8,7 @@ Not compared, each for its reason:
   RANDOMKEY, OBJECT IDLETIME, TIME, INFO, CLIENT INFO  random, or about the process
   SCAN's cursor and order, KEYS' order                 the table's own; compared as sets elsewhere
   CONFIG SET maxmemory past 2^64                       becomes 2^64 - 1 there, refused by ours
-  order of fields, HRANDFIELD's choice                 the table's own; as sorted lines, or by number
+  order of fields, HRANDFIELD's choice                 the table's own; sorted, or counted
   HELLO that fails after SETNAME                       has set the name there, as 7.2 does not
   TTL and PTTL of relative deadlines                   two servers, two clocks; EXPIRETIME of
                                                        absolute deadlines is compared
@@ -455,8 +455,8 @@ class Grammar:
             g.rng.choice([b"0", b"0", b"x", b""]),
             *g.rng.choice(
                 [
-                    *[[], [b"MATCH", b"f?"], [b"COUNT", g.small()], [b"match", b"*", b"count", b"5"]],
-                    *[[b"MATCH"], [b"COUNT", b"0"], [b"WHAT"], [b"TYPE", b"hash"]],
+                    *[[], [b"MATCH", b"f?"], [b"COUNT", g.small()], [b"MATCH"], [b"WHAT"]],
+                    *[[b"match", b"*", b"count", b"5"], [b"COUNT", b"0"], [b"TYPE", b"hash"]],
                 ]
             ),
         ],

@@ -3,8 +3,9 @@
 """Commands on the types that are no strings: the server's CPU for each command, redis-server's and
 ours in turn, and their ratio (the median of the rounds' ratios).
 
-One thread each, ten connections with pipelines of 10. Servers, cores and the way CPU time is measured
-are those of compare.py. A load is a row of LOADS; the replies of all its commands have one length.
+One thread each, ten connections with pipelines of 10. Servers, cores and the way CPU time is
+measured are those of compare.py. A load is a row of LOADS; the replies of all its commands have
+one length.
 """
 
 import side_by_side
