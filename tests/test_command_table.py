@@ -17,6 +17,14 @@ SETS = ("flags", "categories", "tips")
 ONLY_OURS = {
     "stick": "a command of ours",
     "prepend": "a command of ours",
+    **{
+        name: "came with 7.4: deadlines of fields"
+        for name in (
+            *("hexpire", "hpexpire", "hexpireat", "hpexpireat", "hpersist"),
+            *("httl", "hpttl", "hexpiretime", "hpexpiretime"),
+        )
+    },
+    **{name: "came with 8.0" for name in ("hgetex", "hsetex", "hgetdel")},
     "client|no-touch": "came with 7.2",
     "client|setinfo": "came with 7.2",
 }

@@ -8,6 +8,7 @@ Not compared, each for its reason:
   RANDOMKEY, OBJECT IDLETIME, TIME, INFO, CLIENT INFO  random, or about the process
   SCAN's cursor and order, KEYS' order                 the table's own; compared as sets elsewhere
   CONFIG SET maxmemory past 2^64                       becomes 2^64 - 1 there, refused by ours
+  order of fields, HRANDFIELD's choice                 the table's own; sorted, or counted
   HELLO that fails after SETNAME                       has set the name there, as 7.2 does not
   TTL and PTTL of relative deadlines                   two servers, two clocks; EXPIRETIME of
                                                        absolute deadlines is compared
@@ -19,7 +20,7 @@ import re
 
 import pytest
 
-from harness.resp import encode
+from harness.resp import Status, encode
 from harness.server import SANITIZED, SLOWNESS
 
 pytestmark = [pytest.mark.sanitized]
@@ -161,6 +162,10 @@ def comparable(command, raw):
         return b"an array"
     if raw.startswith(b"*") and words[0] == b"KEYS":
         return sorted(raw.split(b"\r\n"))
+    if words[0] in (b"HGETALL", b"HKEYS", b"HVALS", b"HSCAN") and raw[:1] in (b"*", b"%"):
+        return sorted(raw.split(b"\r\n"))  # a table's order is its own
+    if words[0] == b"HRANDFIELD" and raw[:1] in (b"*", b"$"):
+        return raw.split(b"\r\n")[0][: 1 if raw[:1] == b"$" else None]  # as many, but others
     if words[0] == b"HELLO" and raw[:1] in (b"*", b"%"):
         return re.sub(rb"\$\d+\r\n\d+\.\d+\.\d+\r\n|id\r\n:\d+", b"", raw)
     if words[:2] == [b"OBJECT", b"IDLETIME"] and raw.startswith(b":"):
@@ -208,7 +213,27 @@ class Grammar:
         return self.rng.choice([b"a", b"b", b"", b"1", b"-1", b"300", b"x" * 70, self.value()])
 
     def any_key(self):
-        return self.list_key() if self.rng.random() < 0.3 else self.key()
+        made = self.rng.choice([self.list_key, self.hash_key, self.key, self.key])
+        return made()
+
+    def hash_key(self):
+        """Mostly one of a few, rarely of another type."""
+        if self.rng.random() < 0.04:
+            return self.key()
+        return b"h%d" % min(self.rng.randrange(6), self.rng.randrange(8))
+
+    def field(self):
+        """Few different ones, so that they are found again."""
+        rng = self.rng
+        if rng.random() < 0.9:
+            return b"f%d" % min(rng.randrange(10), rng.randrange(14))
+        return rng.choice([b"", b"1", b"-7", b"x" * 64, b"x" * 65, self.value()])
+
+    def fields(self):
+        return [self.field() for _ in range(self.rng.choice([1, 1, 2, 5]))]
+
+    def field_pairs(self):
+        return [word for field in self.fields() for word in (field, self.value())]
 
     def database(self):
         choice = [b"0", b"1", b"16", b"-1", b"x", b"3000000000"]
@@ -400,6 +425,44 @@ class Grammar:
         lambda g: [b"LMPOP", b"2", g.list_key(), g.list_key(), g.end(), b"COUNT", g.index()],
         lambda g: [b"LMPOP", g.index(), g.list_key(), g.end()],
         lambda g: [b"TYPE", g.list_key()],
+        *[
+            lambda g, name=name: [name, g.hash_key(), *g.field_pairs()]
+            for name in (b"HSET", b"HSET", b"HMSET")
+        ],
+        lambda g: [b"HSETNX", g.hash_key(), g.field(), g.value()],
+        lambda g: [b"HSET", g.hash_key(), g.field(), g.small()],
+        *[
+            lambda g, name=name: [name, g.hash_key(), g.field()]
+            for name in (b"HGET", b"HGET", b"HEXISTS", b"HSTRLEN")
+        ],
+        *[
+            lambda g, name=name: [name, g.hash_key()]
+            for name in (b"HLEN", b"HGETALL", b"HKEYS", b"HVALS", b"HRANDFIELD")
+        ],
+        lambda g: [b"HMGET", g.hash_key(), *g.fields()],
+        lambda g: [b"HDEL", g.hash_key(), *g.fields()],
+        lambda g: [b"HINCRBY", g.hash_key(), g.field(), g.small()],
+        lambda g: [b"HINCRBYFLOAT", g.hash_key(), g.field(), g.rng.choice(FLOATS)],
+        lambda g: [
+            b"HRANDFIELD",
+            g.hash_key(),
+            g.index(),
+            *g.rng.choice([[], [b"WITHVALUES"], [b"withvalues"], [b"WHAT"]]),
+        ],
+        lambda g: [
+            b"HSCAN",
+            g.hash_key(),
+            g.rng.choice([b"0", b"0", b"x", b""]),
+            *g.rng.choice(
+                [
+                    *[[], [b"MATCH", b"f?"], [b"COUNT", g.small()], [b"MATCH"], [b"WHAT"]],
+                    *[[b"match", b"*", b"count", b"5"], [b"COUNT", b"0"], [b"TYPE", b"hash"]],
+                ]
+            ),
+        ],
+        lambda g: [b"TYPE", g.hash_key()],
+        lambda g: [b"OBJECT", b"ENCODING", g.hash_key()],
+        lambda g: [b"DEL", g.hash_key()] if g.rng.random() < 0.2 else [b"EXISTS", g.hash_key()],
         lambda g: [b"RENAME", g.any_key(), g.any_key()],
         lambda g: [b"RENAMENX", g.any_key(), g.any_key()],
         lambda g: [b"COPY", g.any_key(), g.any_key()],
@@ -621,7 +684,12 @@ def data_set(connection, db):
     keys = sorted(connection.call("KEYS", "*"))
     values = connection.call("MGET", *keys) if keys else []
     for i, key in enumerate(keys):
-        if values[i] is None:
+        if values[i] is not None:
+            continue
+        if connection.call("TYPE", key) == Status("hash"):
+            fields = sorted(connection.call("HKEYS", key))
+            values[i] = list(zip(fields, connection.call("HMGET", key, *fields)))
+        else:
             values[i] = connection.call("LRANGE", key, 0, -1)
     return dict(zip(keys, values))
 

@@ -218,5 +218,6 @@ void RegisterStringCommands(CommandTable* table);
 void RegisterKeyCommands(CommandTable* table);   // with those of key_moves.h
 void RegisterListCommands(CommandTable* table);  // and the type
 void RegisterZsetCommands(CommandTable* table);  // and the type
+void RegisterHashCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

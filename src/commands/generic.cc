@@ -8,13 +8,9 @@
 // meanwhile may be found or not.
 #include <algorithm>
 #include <atomic>
-#include <cctype>
-#include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,13 +18,14 @@
 
 #include "commands/command_table.h"
 #include "commands/key_moves.h"
+#include "commands/local_random.h"
+#include "commands/scan_options.h"
 #include "core/glob.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
-#include "helio/base/random.h"
 
 namespace dfly {
 
@@ -265,18 +262,6 @@ struct KeyFilter {
   }
 };
 
-// Redis reads the cursor with strtoul: the empty text is 0, a sign is taken, what follows a NUL is
-// not seen.
-std::optional<uint64_t> ParseCursor(std::string_view text) {
-  const std::string terminated(text);
-  char* end = nullptr;
-  errno = 0;
-  const uint64_t cursor = std::strtoull(terminated.c_str(), &end, 10);
-  const bool has_space = std::isspace(static_cast<unsigned char>(terminated.c_str()[0])) != 0;
-  if (has_space || *end != '\0' || errno == ERANGE) return std::nullopt;
-  return cursor;
-}
-
 struct ScanOptions {
   KeyFilter filter;
   std::string type;     // lower case; what filter.type views
@@ -390,12 +375,6 @@ std::vector<uint64_t> ShardSizes(CoordinatorContext& cx) {
   return sizes;
 }
 
-// One generator for each thread.
-helio::Random& LocalRandom() {
-  thread_local helio::Random random(std::random_device{}());
-  return random;
-}
-
 // RANDOMKEY: a shard in proportion to its size, then a key of it. A shard that has none after all
 // had only expired keys and has dropped them, so this comes to an end. May suspend.
 void RandomKey(CoordinatorContext& cx, Args, ReplySink& reply) {
@@ -407,9 +386,8 @@ void RandomKey(CoordinatorContext& cx, Args, ReplySink& reply) {
     uint64_t left = LocalRandom().Uniform(total);
     ShardId id = 0;
     while (left >= sizes[id]) left -= sizes[id++];
-    const std::optional<std::string> key = cx.Hop(id, [](ShardContext& shard_cx) {
-      return shard_cx.RandomKey([] { return static_cast<uint32_t>(LocalRandom().Next() >> 32); });
-    });
+    const std::optional<std::string> key =
+        cx.Hop(id, [](ShardContext& shard_cx) { return shard_cx.RandomKey(RandomBits); });
     if (key) return reply.Bulk(*key);
   }
 }

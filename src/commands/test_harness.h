@@ -45,13 +45,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterKeyCommands(&table_);
     RegisterListCommands(&table_);
     RegisterZsetCommands(&table_);
-    RegisterObjectType(
-        ValueType::kHash,
-        {.destroy = [](void* object, uint8_t) { delete static_cast<int*>(object); },
-         .bytes = [](const void*, uint8_t) { return sizeof(int); },
-         .is_empty = [](const void*, uint8_t) { return false; },
-         .clone = [](const void*, uint8_t) -> void* { return std::make_unique<int>().release(); },
-         .encoding_name = [](const void*, uint8_t) -> std::string_view { return "listpack"; }});
+    RegisterHashCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }
@@ -86,13 +80,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
 
   // Makes a key of a type that is no string.
   void MakeHash(std::string_view key) {
-    const ShardId id = shards_->ShardOfKey(key, HashKey(key));
-    shards_->Await(id, [&](Shard& shard) {
-      ShardContext cx(shard, db_index_, now_ms_);
-      cx.FindOrCreate(key, ValueType::kHash)
-          ->SetObject(ValueType::kHash, std::make_unique<int>().release(), 0);
-      cx.Changed(key, "hset");
-    });
+    EXPECT_EQ(RunWords({"hset", std::string(key), "field", "value"}), ":1");
   }
 
   int64_t now_ms_ = 1'700'000'000'000;

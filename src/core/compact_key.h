@@ -81,10 +81,11 @@ class CompactKeyRef {
 class CompactKey : public CompactKeyRef {
  public:
   enum Flag : uint8_t {
-    kHasExpire = 0x08,  // the expiry table holds this key, too
-    kSticky = 0x10,     // never evicted
-    kSpare1 = 0x20,
-    kSpare2 = 0x40,
+    kHasExpire = 0x08,                       // the expiry table holds this key, too
+    kSticky = 0x10,                          // never evicted
+    kHasMemberExpire = 0x20,                 // members of its value have deadlines
+    kTimed = kHasExpire | kHasMemberExpire,  // for has_flag: either
+    kSpare = 0x40,
   };
 
   CompactKey() = default;

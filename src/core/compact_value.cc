@@ -191,6 +191,26 @@ std::string_view CompactValue::ObjectEncodingName() const {
   return encoding_name(object(), object_encoding());
 }
 
+int64_t CompactValue::NextMemberDeadline() const {
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : FunctionsOf(type()).deadlines;
+  return deadlines == nullptr ? INT64_MAX : deadlines->next(object(), object_encoding());
+}
+
+bool CompactValue::AreAllMembersDue(int64_t now_ms) const {
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : FunctionsOf(type()).deadlines;
+  return deadlines != nullptr && deadlines->are_all_due(object(), object_encoding(), now_ms);
+}
+
+size_t CompactValue::EraseDueMembers(int64_t now_ms, size_t most) {
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : FunctionsOf(type()).deadlines;
+  if (deadlines == nullptr) return 0;
+  return deadlines->erase_due(object(), object_encoding(), now_ms, most);
+}
+
+std::string_view CompactValue::MemberExpiryEvent() const {
+  return FunctionsOf(type()).deadlines->event;
+}
+
 CompactValue CompactValue::Clone() const {
   CompactValue copy;
   std::memcpy(copy.bytes_, bytes_, 13);

@@ -32,6 +32,16 @@ inline constexpr size_t kValueTypes = 6;
 // "string", "list", ... as TYPE answers.
 std::string_view TypeName(ValueType type);
 
+// How a type answers for members that have deadlines: fields of a hash, members of a set. A member
+// is due when the clock is past its deadline, in Unix milliseconds.
+struct MemberDeadlines {
+  int64_t (*next)(const void* object, uint8_t encoding);  // the earliest; INT64_MAX: there is none
+  bool (*are_all_due)(const void* object, uint8_t encoding, int64_t now_ms);
+  // Erases up to `most` due members and returns how many.
+  size_t (*erase_due)(void* object, uint8_t encoding, int64_t now_ms, size_t most);
+  std::string_view event;  // what the keyspace hears of it: "hexpired"
+};
+
 // What a value of another type than string knows about itself. A type registers it once, before the
 // first shard starts, so that this file needs to know no container.
 struct ObjectType {
@@ -42,6 +52,7 @@ struct ObjectType {
   void* (*clone)(const void* object, uint8_t encoding);
   // "listpack", "quicklist", ... as OBJECT ENCODING answers.
   std::string_view (*encoding_name)(const void* object, uint8_t encoding) = nullptr;
+  const MemberDeadlines* deadlines = nullptr;  // null: members have none
 };
 void RegisterObjectType(ValueType type, const ObjectType& functions);
 
@@ -109,6 +120,11 @@ class CompactValue {
   uint8_t object_encoding() const { return Word<uint8_t>(8); }  // REQUIRES: !is_string()
   bool IsEmptyObject() const;
   std::string_view ObjectEncodingName() const;  // REQUIRES: !is_string(), and its type tells it
+  // --- Members with deadlines; false, INT64_MAX or 0 for what can have none ---
+  int64_t NextMemberDeadline() const;
+  bool AreAllMembersDue(int64_t now_ms) const;
+  size_t EraseDueMembers(int64_t now_ms, size_t most);
+  std::string_view MemberExpiryEvent() const;  // REQUIRES: its type has MemberDeadlines
   // For a conversion: the old object was destroyed or taken over by the caller.
   void ReplaceObject(void* object, uint8_t encoding);
 

@@ -39,6 +39,28 @@ std::string_view EncodingName(const void*, uint8_t encoding) {
   return encoding == HashValue::kPacked ? "listpack" : "hashtable";
 }
 
+const Table* TableOf(const void* object, uint8_t encoding) {
+  return encoding == HashValue::kTable ? static_cast<const Table*>(object) : nullptr;
+}
+
+constexpr MemberDeadlines kFieldDeadlines = {
+    .next =
+        [](const void* object, uint8_t encoding) {
+          const Table* const table = TableOf(object, encoding);
+          return table == nullptr ? Table::kNever : table->next_deadline();
+        },
+    .are_all_due =
+        [](const void* object, uint8_t encoding, int64_t now_ms) {
+          const Table* const table = TableOf(object, encoding);
+          return table != nullptr && table->size() != 0 && table->CountDue(now_ms) == table->size();
+        },
+    .erase_due =
+        [](void* object, uint8_t encoding, int64_t now_ms, size_t most) {
+          if (encoding != HashValue::kTable) return size_t{0};
+          return static_cast<Table*>(object)->EraseDue(now_ms, most, [](std::string_view) {});
+        },
+    .event = "hexpired"};
+
 }  // namespace
 
 void HashValue::RegisterType() {
@@ -46,7 +68,9 @@ void HashValue::RegisterType() {
                                         .bytes = Bytes,
                                         .is_empty = IsEmpty,
                                         .clone = Clone,
-                                        .encoding_name = EncodingName});
+
+                                        .encoding_name = EncodingName,
+                                        .deadlines = &kFieldDeadlines});
 }
 
 void HashValue::Create(CompactValue* value) {
@@ -54,7 +78,7 @@ void HashValue::Create(CompactValue* value) {
 }
 
 size_t HashValue::size() const {
-  return encoding() == kPacked ? block().entries() / 2 : table().size();
+  return encoding() == kPacked ? block().entries() / 2 : table().size() - table().CountDue(now_ms_);
 }
 
 std::optional<std::string_view> HashValue::Get(std::string_view field, char* scratch) const {
@@ -64,25 +88,27 @@ std::optional<std::string_view> HashValue::Get(std::string_view field, char* scr
     if (at == packed.end()) return std::nullopt;
     return PackedElement(PackedBlock::Next(at)).View(scratch);
   }
-  const Table::Slot* const slot = table().Find(field);
+  const Table::Slot* const slot = FindLive(field);
   if (slot == nullptr) return std::nullopt;
   return slot->value.View(scratch);
 }
 
 bool HashValue::Has(std::string_view field) const {
-  if (encoding() == kTable) return table().Find(field) != nullptr;
+  if (encoding() == kTable) return FindLive(field) != nullptr;
   const PackedBlock packed = block();
   return packed.Find(PackedText(field), 2) != packed.end();
 }
 
-bool HashValue::Set(std::string_view field, std::string_view text, const PackedLimit& limit) {
+bool HashValue::Set(std::string_view field, std::string_view text, const PackedLimit& limit,
+                    OldDeadline old_deadline) {
   if (encoding() == kPacked) {
     PackedBlock packed = block();
     const PackedText packed_field(field);
     const auto at = packed.Find(packed_field, 2);
     const bool is_new = at == packed.end();
     const bool fits = field.size() <= limit.element_bytes && text.size() <= limit.element_bytes &&
-                      packed.entries() / 2 + is_new <= limit.entries;
+                      packed.entries() / 2 + is_new <= limit.entries &&
+                      packed.entry_bytes() + field.size() + text.size() <= kBlockMax;
     if (fits) {
       if (is_new) {
         packed.Append(packed_field);
@@ -95,19 +121,33 @@ bool HashValue::Set(std::string_view field, std::string_view text, const PackedL
     }
     MakeTable();
   }
-  const bool is_new = table().Set(field, text);
-  if (!is_new && table().has_deadlines()) table().ClearDeadline(field);
-  return is_new;
+  Table& fields = table();
+  if (!fields.has_deadlines()) return fields.Set(field, text);
+  const bool is_live = FindLive(field) != nullptr;
+  if (!is_live || old_deadline == OldDeadline::kDrop) fields.ClearDeadline(field);
+  fields.Set(field, text);
+  return !is_live;
 }
 
 bool HashValue::Erase(std::string_view field) {
-  if (encoding() == kTable) return table().Erase(field);
+  if (encoding() == kTable) {
+    Table& fields = table();
+    if (fields.has_deadlines() && FindLive(field) == nullptr) return false;
+    return fields.Erase(field);
+  }
   PackedBlock packed = block();
   const auto at = packed.Find(PackedText(field), 2);
   if (at == packed.end()) return false;
   packed.Erase(at, 2);
   value_.ReplaceObject(packed.address(), kPacked);
   return true;
+}
+
+std::optional<int64_t> HashValue::Deadline(std::string_view field) const {
+  if (encoding() == kPacked) return Has(field) ? std::optional(Table::kNever) : std::nullopt;
+  const Table::Slot* const slot = FindLive(field);
+  if (slot == nullptr) return std::nullopt;
+  return table().Deadline(*slot).value_or(Table::kNever);
 }
 
 auto HashValue::MakeTable() -> Table& {

@@ -123,5 +123,58 @@ TEST_F(HashValueTest, RandomChangesAgreeWithAMap) {
   }
 }
 
+TEST_F(HashValueTest, LeavesDueFieldsOutOfAllThatItTells) {
+  constexpr int64_t kNow = 1'000'000;
+  constexpr int kFields = 300;
+  HashValue(&value_).MakeTable();
+  for (int i = 0; i < kFields; ++i) HashValue(&value_).Set(std::to_string(i), "v", kLimit);
+  EXPECT_EQ(value_.NextMemberDeadline(), INT64_MAX);
+  for (int i = 0; i < kFields - 1; ++i) {
+    HashValue(&value_).SetDeadline(std::to_string(i), kNow - 1 + i % 2);
+  }
+  HashValue hash(&value_, kNow);
+  EXPECT_EQ(value_.NextMemberDeadline(), kNow - 1);
+  EXPECT_EQ(hash.size(), kFields / 2u);  // at kNow it is not yet due
+  EXPECT_FALSE(hash.Has("0"));
+  EXPECT_TRUE(hash.Has("1"));
+  EXPECT_FALSE(hash.Erase("0"));
+  EXPECT_EQ(hash.Deadline("0"), std::nullopt);
+  EXPECT_EQ(hash.Deadline("1"), kNow);
+  EXPECT_EQ(hash.Deadline("299"), INT64_MAX);
+  size_t seen = 0;
+  hash.ForEach([&](std::string_view, std::string_view) { ++seen; });
+  EXPECT_EQ(seen, hash.size());
+  EXPECT_FALSE(value_.AreAllMembersDue(kNow));
+
+  // One of 300 is left: chance alone would rarely meet it.
+  HashValue later(&value_, kNow + 1);
+  EXPECT_EQ(later.size(), 1u);
+  helio::Random random(1);
+  for (int i = 0; i < 20; ++i) {
+    later.Random([&] { return static_cast<uint32_t>(random.Next() >> 32); },
+                 [](std::string_view field, std::string_view) { EXPECT_EQ(field, "299"); });
+  }
+  EXPECT_TRUE(later.Erase("299"));
+  EXPECT_EQ(later.size(), 0u);
+  EXPECT_TRUE(value_.AreAllMembersDue(kNow + 1));
+  EXPECT_TRUE(later.Set("0", "again", kLimit));
+  EXPECT_EQ(later.Deadline("0"), INT64_MAX);
+  EXPECT_EQ(value_.EraseDueMembers(kNow + 1, 100), 100u);
+  EXPECT_EQ(value_.EraseDueMembers(kNow + 1, 1000), kFields - 102u);
+  EXPECT_EQ(later.size(), 1u);
+  EXPECT_EQ(value_.NextMemberDeadline(), INT64_MAX);
+}
+
+TEST_F(HashValueTest, ANewTextKeepsOrDropsTheDeadline) {
+  HashValue hash(&value_, 0);
+  hash.Set("a", "1", kLimit);
+  hash.SetDeadline("a", 5);
+  EXPECT_FALSE(hash.Set("a", "2", kLimit, HashValue::OldDeadline::kKeep));
+  EXPECT_EQ(hash.Deadline("a"), 5);
+  EXPECT_FALSE(hash.Set("a", "3", kLimit));
+  EXPECT_EQ(hash.Deadline("a"), INT64_MAX);
+  EXPECT_EQ(Get("a"), "3");
+}
+
 }  // namespace
 }  // namespace dfly

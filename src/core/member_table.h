@@ -88,6 +88,14 @@ class MemberTable {
     char scratch[CompactKey::kScratchSize];
     return deadlines_->at.Find(ProbeOf(slot.key.View(scratch)))->value;
   }
+  bool IsDue(const Slot& slot, int64_t now_ms) const {
+    return slot.key.has_flag(CompactKey::kHasExpire) && *Deadline(slot) < now_ms;
+  }
+  // How many are due. O(log n).
+  size_t CountDue(int64_t now_ms) const {
+    if (next_deadline() >= now_ms) return 0;
+    return deadlines_->order.CountBelow(static_cast<double>(now_ms));
+  }
   // False if the member is absent. REQUIRES: at_ms is at most 2^53 in size.
   bool SetDeadline(std::string_view member, int64_t at_ms) {
     const KeyProbe probe = ProbeOf(member);
@@ -134,6 +142,23 @@ class MemberTable {
   template <typename R>
   const Slot& Random(R&& random) const {
     return *table_.Random(random);
+  }
+  // One that is not due, each with the same probability. REQUIRES: there is one. Draws; where nearly
+  // all are due, counts its way to one instead, so it comes to an end.
+  template <typename R>
+  const Slot& RandomLive(R&& random, int64_t now_ms) const {
+    const size_t due = CountDue(now_ms);
+    if (due == 0) return Random(random);
+    for (int i = 0; i < 64; ++i) {
+      const Slot& slot = Random(random);
+      if (!IsDue(slot, now_ms)) return slot;
+    }
+    size_t skipped = random() % (size() - due);
+    const Slot* found = nullptr;
+    table_.ForEach([&](const Slot& slot) {
+      if (found == nullptr && !IsDue(slot, now_ms) && skipped-- == 0) found = &slot;
+    });
+    return *found;
   }
 
   // A copy of all of it, allocated by the calling thread.

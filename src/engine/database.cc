@@ -12,13 +12,28 @@ namespace dfly {
 bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   Table::Iterator it = table_.Find(probe);
   if (!it || !IsDue(*it, probe, now_ms)) return false;
-  Remove(it, probe);
-  listener_->OnChanged(index_, probe.key(), "expired");
+  const std::optional<int64_t> deadline_ms = Deadline(*it, probe);
+  if (deadline_ms && *deadline_ms < now_ms) {
+    Remove(it, probe);
+    listener_->OnChanged(index_, probe.key(), "expired");
+  } else {
+    const std::string_view event = it->value.MemberExpiryEvent();
+    Remove(it, probe);
+    listener_->OnChanged(index_, probe.key(), event);
+    listener_->OnChanged(index_, probe.key(), "del");
+  }
   return true;
+}
+
+bool Database::IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_t now_ms) const {
+  if (slot.key.has_flag(CompactKey::kHasExpire) && *Deadline(slot, probe) < now_ms) return true;
+  return slot.key.has_flag(CompactKey::kHasMemberExpire) && slot.value.AreAllMembersDue(now_ms);
 }
 
 void Database::Remove(Table::Iterator it, const KeyProbe& probe) {
   ClearDeadline(*it, probe);
+  if (it->key.has_flag(CompactKey::kHasMemberExpire)) [[unlikely]]
+    SetMemberDeadline(*it, INT64_MAX);
   value_bytes_ -= it->value.HeapBytes();
   table_.Erase(it);
 }
@@ -44,7 +59,70 @@ bool Database::ClearDeadline(Table::Slot& slot, const KeyProbe& probe) {
   return true;
 }
 
+void Database::SetMemberDeadline(Table::Slot& slot, int64_t next_ms) {
+  char scratch[CompactKey::kScratchSize];
+  const std::string_view key = slot.key.View(scratch);
+  const KeyProbe probe(key, HashKey(key));
+  if (next_ms == INT64_MAX) {
+    const ExpiryTable::Iterator it = member_expiry_.Find(probe);
+    CHECK(it) << "the deadline of a key's members is lost";
+    member_expiry_.Erase(it);
+  } else {
+    member_expiry_.FindOrInsert(probe).first->value = next_ms;
+  }
+  slot.key.set_flag(CompactKey::kHasMemberExpire, next_ms != INT64_MAX);
+}
+
+// The one function that erases due members of a key that has others; without others it is due.
+size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t most) {
+  if (ExpireIfDue(probe, now_ms)) return 1;
+  Table::Iterator it = table_.Find(probe);
+  if (!it) return 0;
+  const size_t bytes_before = it->value.HeapBytes();
+  const size_t erased = it->value.EraseDueMembers(now_ms, most);
+  AccountValue(bytes_before, it->value.HeapBytes());
+  SyncMembers(*it);
+  if (erased != 0) listener_->OnChanged(index_, probe.key(), it->value.MemberExpiryEvent());
+  return erased;
+}
+
 auto Database::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
+  ExpireProgress progress = ExpireKeys(now_ms, budget);
+  if (member_expiry_.size() == 0) return progress;
+  const ExpireProgress of_members = ExpireMembers(now_ms, budget);
+  progress.visited += of_members.visited;
+  progress.expired += of_members.expired;
+  return progress;
+}
+
+auto Database::ExpireMembers(int64_t now_ms, size_t budget) -> ExpireProgress {
+  ExpireProgress progress;
+  for (size_t spent = 0; spent < budget && member_expiry_.size() != 0;) {
+    absl::InlinedVector<std::string, 16> due;
+    const uint32_t begin = member_cursor_;
+    member_cursor_ = member_expiry_.Scan(member_cursor_, [&](const ExpiryTable::Slot& slot) {
+      ++progress.visited;
+      ++spent;
+      if (slot.value < now_ms) due.push_back(slot.key.ToString());
+    });
+    for (const std::string& key : due) {
+      const size_t most = spent < budget ? budget - spent : 1;
+      const size_t erased = ExpireMembersOf(KeyProbe(key, HashKey(key)), now_ms, most);
+      progress.visited += erased;
+      progress.expired += erased;
+      spent += erased;
+    }
+    ++spent;
+    if (!due.empty() && spent >= budget) {
+      member_cursor_ = begin;  // more of these may be due: the next step goes on here
+      break;
+    }
+    if (member_cursor_ == 0) break;
+  }
+  return progress;
+}
+
+auto Database::ExpireKeys(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress progress;
   // Spans without entries cost, too: they count as one visit.
   for (size_t spent = 0; spent < budget && expiry_.size() != 0;) {
@@ -71,16 +149,25 @@ bool Database::FreeSome(size_t budget) {
   } else {
     value_bytes_ -= freed;
   }
-  return expiry_.FreeSome(budget);
+  return expiry_.FreeSome(budget) && member_expiry_.FreeSome(budget);
 }
 
 void Database::CheckInvariants() const {
   table_.CheckInvariants();
   expiry_.CheckInvariants();
+  member_expiry_.CheckInvariants();
+  size_t with_members = 0;
   size_t value_bytes = 0;
   size_t flagged = 0;
   table_.ForEach([&](const Table::Slot& slot) {
     value_bytes += slot.value.HeapBytes();
+    const int64_t next_ms = slot.value.NextMemberDeadline();
+    CHECK_EQ(next_ms != INT64_MAX, slot.key.has_flag(CompactKey::kHasMemberExpire));
+    if (next_ms != INT64_MAX) {
+      ++with_members;
+      const std::string key = slot.key.ToString();
+      CHECK_LE(member_expiry_.Find(KeyProbe(key, slot.key.Hash()))->value, next_ms);
+    }
     if (!slot.key.has_flag(CompactKey::kHasExpire)) return;
     ++flagged;
     char scratch[CompactKey::kScratchSize];
@@ -88,6 +175,7 @@ void Database::CheckInvariants() const {
   });
   CHECK_EQ(value_bytes, value_bytes_);
   CHECK_EQ(flagged, expiry_.size());
+  CHECK_EQ(with_members, member_expiry_.size());
 }
 
 }  // namespace dfly

@@ -24,8 +24,16 @@ class ChangeListener {
 
 // Owner:     one Shard; used on its thread only. Commands come here through ShardContext.
 // Suspends:  never.
-// Invariant: a key has the flag kHasExpire exactly when the expiry table holds it.
+// Invariant: a key has the flag kHasExpire exactly when the expiry table holds it, and
+//            kHasMemberExpire exactly when the table of member deadlines does.
 // A deadline is in absolute Unix milliseconds. A key is due when the clock is past it.
+//
+// Members of a value (fields of a hash) may have deadlines, too. The value itself leaves due ones
+// out of all that it tells, so nobody need erase them in time. What is kept here is the earliest of
+// each such key, or an earlier time: SyncMembers after every change. ExpireStep goes over these and
+// erases due members, so many at a time. A key all of whose members are due is due itself, and goes
+// the way of all due keys: look-ups do not find it, and ExpireIfDue removes it. For other keys all
+// of that is a flag that is not set, in the test that look-ups make anyway.
 class Database {
  public:
   using Table = DashTable<CompactValue>;
@@ -37,8 +45,13 @@ class Database {
   void set_index(int index) { index_ = index; }  // SWAPDB
   size_t size() const { return table_.size(); }  // keys, due ones that nobody has noticed included
   size_t expires() const { return expiry_.size(); }  // keys with a deadline
+  // ExpireStep has something to look at.
+  bool has_deadlines() const { return expiry_.size() + member_expiry_.size() != 0; }
+  size_t member_expires() const { return member_expiry_.size(); }  // keys whose members have some
   // Exact: tables, keys and values.
-  size_t bytes() const { return table_.bytes() + expiry_.bytes() + value_bytes_; }
+  size_t bytes() const {
+    return table_.bytes() + expiry_.bytes() + member_expiry_.bytes() + value_bytes_;
+  }
 
   // The stages of a batch; see DashTable.
   void Prefetch(uint64_t hash) const { table_.Prefetch(hash); }
@@ -48,7 +61,7 @@ class Database {
   // The key, due or not. For all but ShardContext a due key is none.
   Table::Iterator Find(const KeyProbe& probe) const { return table_.Find(probe); }
   bool IsDue(const Table::Slot& slot, const KeyProbe& probe, int64_t now_ms) const {
-    return slot.key.has_flag(CompactKey::kHasExpire) && *Deadline(slot, probe) < now_ms;
+    return slot.key.has_flag(CompactKey::kTimed) && IsTimedDue(slot, probe, now_ms);
   }
   // The one function that expires a key: removes it if it is due and tells the listener. `key` must
   // not be the table's own memory.
@@ -62,6 +75,13 @@ class Database {
   void SetDeadline(Table::Slot& slot, const KeyProbe& probe, int64_t at_ms);
   bool ClearDeadline(Table::Slot& slot, const KeyProbe& probe);  // true if there was one
 
+  // The members of its value have other deadlines now. Cheap if there are none, and were none.
+  void SyncMembers(Table::Slot& slot) {
+    const int64_t next_ms = slot.value.NextMemberDeadline();
+    if (next_ms == INT64_MAX && !slot.key.has_flag(CompactKey::kHasMemberExpire)) return;
+    SetMemberDeadline(slot, next_ms);
+  }
+
   // A value's heap part has changed from one size to another.
   void AccountValue(size_t bytes_before, size_t bytes_after) {
     value_bytes_ += bytes_after - bytes_before;
@@ -72,7 +92,8 @@ class Database {
     size_t expired = 0;
   };
   // Looks at the deadlines of about `budget` keys, from where the last call stopped, and expires
-  // those that are due.
+  // those that are due; then the same for keys whose members have some, where each member that is
+  // erased counts.
   ExpireProgress ExpireStep(int64_t now_ms, size_t budget);
 
   // As Table::Scan and Table::Random.
@@ -92,12 +113,20 @@ class Database {
   void CheckInvariants() const;
 
  private:
+  bool IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_t now_ms) const;
+  void SetMemberDeadline(Table::Slot& slot, int64_t next_ms);
+  ExpireProgress ExpireKeys(int64_t now_ms, size_t budget);
+  ExpireProgress ExpireMembers(int64_t now_ms, size_t budget);
+  size_t ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t most);
+
   int index_;
   ChangeListener* const listener_;
   Table table_;
   ExpiryTable expiry_;
+  ExpiryTable member_expiry_;   // a key whose members have deadlines -> no later than the earliest
   size_t value_bytes_ = 0;      // heap parts of all values
   uint32_t expire_cursor_ = 0;  // into expiry_
+  uint32_t member_cursor_ = 0;  // into member_expiry_
 };
 
 }  // namespace dfly

@@ -43,22 +43,23 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress total;
   size_t databases = 0;
   for (const auto& database : made()) {
-    databases += database != nullptr && database->expires() != 0;
+    databases += database != nullptr && database->has_deadlines();
   }
   if (databases == 0) return total;
   const size_t share = budget / databases + 1;
   for (size_t i = 0; i < databases_.size() && total.visited < budget; ++i) {
     Database* database = databases_[expire_next_].get();
     expire_next_ = (expire_next_ + 1) % databases_.size();
-    if (database == nullptr || database->expires() == 0) continue;
+    if (database == nullptr || !database->has_deadlines()) continue;
     Database::ExpireProgress part = database->ExpireStep(now_ms, share);
     total.visited += part.visited;
     total.expired += part.expired;
     // Each database by itself: many keys that are far from due must not hide a few that are.
-    if (part.expired * 10 > part.visited && database->expires() != 0) total.is_more_due = true;
+    if (part.expired * 10 > part.visited && database->has_deadlines()) total.is_more_due = true;
   }
   for (const auto& database : made()) {
-    if (database != nullptr) total.keys_with_deadline += database->expires();
+    if (database == nullptr) continue;
+    total.keys_with_deadline += database->expires() + database->member_expires();
   }
   return total;
 }
@@ -88,7 +89,7 @@ bool Shard::FreeStep(size_t budget) {
 bool Shard::needs_steps() const {
   if (!doomed_.empty()) return true;
   return std::any_of(made().begin(), made().end(), [](const auto& database) {
-    return database != nullptr && database->expires() > 0;
+    return database != nullptr && database->has_deadlines();
   });
 }
 

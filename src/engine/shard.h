@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/packed_block.h"
+#include "core/hash_value.h"
 #include "core/quick_list.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
@@ -77,6 +78,10 @@ class Shard : private ChangeListener {
   const PackedLimit& zset_limit() const { return zset_limit_; }
   void set_zset_limit(const PackedLimit& limit) { zset_limit_ = limit; }
 
+  // Up to which size hashes are packed (hash-max-listpack-entries and -value).
+  const PackedLimit& hash_limit() const { return hash_limit_; }
+  void set_hash_limit(const PackedLimit& limit) { hash_limit_ = limit; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -127,6 +132,7 @@ class Shard : private ChangeListener {
   size_t expire_next_ = 0;                         // the database whose turn it is
   BlockLimit list_limit_;
   PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
+  PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
   ShardStats stats_;
 };
 

@@ -16,9 +16,10 @@ void ShardContext::RemoveDueKeys() {
 
 void ShardContext::Settle() {
   for (Open& open : open_) {
-    size_t bytes = open.value->HeapBytes();
+    size_t bytes = open.slot->value.HeapBytes();
     database_->AccountValue(open.heap_bytes, bytes);
     open.heap_bytes = bytes;
+    database_->SyncMembers(*open.slot);
   }
 }
 
@@ -116,11 +117,11 @@ auto ShardContext::Peek(std::string_view key) const -> ReadHandle {
 }
 
 auto ShardContext::OpenValue(Iterator it) -> WriteHandle {
-  CompactValue* value = &it->value;
-  Touch(*value);
-  auto is_it = [value](const Open& open) { return open.value == value; };
+  Database::Table::Slot* const slot = &*it;
+  Touch(slot->value);
+  auto is_it = [slot](const Open& open) { return open.slot == slot; };
   if (std::none_of(open_.begin(), open_.end(), is_it)) {
-    open_.push_back({value, value->HeapBytes()});
+    open_.push_back({slot, slot->value.HeapBytes()});
   }
   return HandleOf<WriteHandle>(it);
 }
@@ -160,6 +161,7 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   }
   const size_t bytes_before = it->value.HeapBytes();
   it->value.SetString(text);
+  database_->SyncMembers(*it);
   it->value.set_access_clock(clock());
   database_->AccountValue(bytes_before, it->value.HeapBytes());
   if (options.deadline_ms) {
@@ -220,6 +222,7 @@ void ShardContext::Put(std::string_view key, Detached detached, std::string_view
   const size_t bytes_before = it->value.HeapBytes();
   it->value = std::move(detached.value);  // what was there goes with `detached`
   database_->AccountValue(bytes_before, it->value.HeapBytes());
+  database_->SyncMembers(*it);
   it->key.set_flag(CompactKey::kSticky, detached.is_sticky);
   if (detached.deadline_ms) {
     database_->SetDeadline(*it, probe, *detached.deadline_ms);
@@ -288,16 +291,23 @@ std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {
   if (it->key.has_flag(CompactKey::kHasExpire)) {
     bytes += sizeof(Database::ExpiryTable::Slot) + key_bytes;
   }
+  if (it->key.has_flag(CompactKey::kHasMemberExpire)) {
+    bytes += sizeof(Database::ExpiryTable::Slot) + key_bytes;
+  }
   return bytes;
 }
 
 void ShardContext::Changed(std::string_view key, std::string_view event, uint64_t changes) {
   Settle();
   Report(key, event, changes);
-  // Only an open value can have become empty; strings never count as empty.
-  bool is_empty = false;
-  for (const Open& open : open_) is_empty |= open.value->IsEmptyObject();
-  if (!is_empty) return;
+  // Only an open value can have become empty; strings never count as empty. Find notes one that has
+  // nothing but due members left.
+  bool may_be_gone = false;
+  for (const Open& open : open_) {
+    may_be_gone |=
+        open.slot->value.IsEmptyObject() || open.slot->key.has_flag(CompactKey::kHasMemberExpire);
+  }
+  if (!may_be_gone) return;
   Iterator it = Find(ProbeOf(key));
   if (it && it->value.IsEmptyObject() && Delete(key)) --shard_.stats().changes;  // is no other one
 }

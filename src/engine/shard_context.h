@@ -215,7 +215,7 @@ class ShardContext {
 
   // A value that a handler may be changing, and its size when it was last accounted.
   struct Open {
-    CompactValue* value;
+    Database::Table::Slot* slot;
     size_t heap_bytes;
   };
 
@@ -281,7 +281,7 @@ uint32_t ShardContext::Scan(uint32_t cursor, F&& fn) const {
   return database_->Scan(cursor, [&](const Database::Table::Slot& slot) {
     char scratch[CompactKey::kScratchSize];
     std::string_view key = slot.key.View(scratch);
-    if (slot.key.has_flag(CompactKey::kHasExpire) &&
+    if (slot.key.has_flag(CompactKey::kTimed) &&
         database_->IsDue(slot, KeyProbe(key, HashKey(key)), now_ms_)) {
       return;
     }

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <climits>
+#include <functional>
 #include <limits>
+#include <memory>
 
 #include "core/glob.h"
 #include "core/numbers.h"
@@ -160,6 +162,36 @@ Number ParsedNumber(const std::string& canonical) {
   return static_cast<Number>(ParseInt64(canonical).value_or(0));
 }
 
+struct SettingNames {
+  std::string_view name;
+  std::string_view old_name;
+};
+
+// Two settings that are one limit. Larger numbers than that holds are its largest.
+void AddPackedLimit(Config* config, const PackedLimit& initial, const SettingNames& entries,
+                    const SettingNames& element_bytes,
+                    std::function<void(const PackedLimit&)> apply) {
+  const auto limit = std::make_shared<PackedLimit>(initial);  // as CONFIG SET left it
+  const auto add = [&](const SettingNames& names, Kind kind, uint32_t PackedLimit::*part) {
+    config->Add({.name = names.name,
+                 .kind = kind,
+                 .value = fmt::format("{}", initial.*part),
+                 .is_mutable = true,
+                 .min = 0,
+                 .max = std::numeric_limits<int64_t>::max(),
+                 .apply =
+                     [limit, part, apply](const std::string& value) {
+                       (*limit).*part = static_cast<uint32_t>(
+                           std::min<uint64_t>(ParsedNumber<uint64_t>(value), UINT32_MAX));
+                       apply(*limit);
+                       return std::string();
+                     },
+                 .old_name = names.old_name});
+  };
+  add(entries, Kind::kInteger, &PackedLimit::entries);
+  add(element_bytes, Kind::kMemory, &PackedLimit::element_bytes);
+}
+
 }  // namespace
 
 void AddSettings(Server* server, Config* config) {
@@ -250,6 +282,11 @@ void AddSettings(Server* server, Config* config) {
                      return std::string();
                    },
                .old_name = "list-max-ziplist-size"});
+
+  AddPackedLimit(config, options.hash_limit,
+                 {"hash-max-listpack-entries", "hash-max-ziplist-entries"},
+                 {"hash-max-listpack-value", "hash-max-ziplist-value"},
+                 [server](const PackedLimit& limit) { server->SetHashLimit(limit); });
 
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);

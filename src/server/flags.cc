@@ -57,6 +57,12 @@ DEFINE_int32(list_max_listpack_size, -2,
              "many elements, and 8 KB. Larger ones save little memory and make LINSERT, LSET and "
              "LREM in the middle slower.");
 
+DEFINE_uint32(hash_max_listpack_entries, 512,
+              "Up to how many fields a hash is one packed block, which takes a third of a table's "
+              "memory and is searched from one end to the other. A larger one stays a table.");
+DEFINE_uint32(hash_max_listpack_value, 64,
+              "Up to how many bytes, of each field and value, a hash is one packed block.");
+
 DEFINE_bool(
     lock_on_hashtags, false,
     "Transactions lock the {hashtags} of keys instead of the keys: whoever locks one key has "
@@ -121,7 +127,9 @@ const std::vector<Topic>& Topics() {
        {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "maxclients", "timeout",
         "tcp_keepalive", "tcp_backlog"}},
       {"Threads", {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking"}},
-      {"Data", {"maxmemory", "dbnum", "list_max_listpack_size"}},
+      {"Data",
+       {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
+        "hash_max_listpack_value"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -248,6 +256,8 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->db_count = static_cast<int>(FLAGS_dbnum);
   options->maxmemory = bytes("maxmemory", FLAGS_maxmemory);
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
+  options->hash_limit = {.entries = FLAGS_hash_max_listpack_entries,
+                         .element_bytes = FLAGS_hash_max_listpack_value};
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

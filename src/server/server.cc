@@ -36,6 +36,7 @@ Server::Server(ServerOptions options)
   RegisterKeyCommands(&commands_);
   RegisterListCommands(&commands_);
   RegisterZsetCommands(&commands_);
+  RegisterHashCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);
@@ -68,6 +69,7 @@ std::string Server::Start() {
   shards_ = std::make_unique<ShardSet>(&pool_, num_shards, options_.db_count,
                                        options_.limits.parser.max_bulk_len, options_.tag_rules);
   SetListLimit(options_.list_max_listpack_size);
+  SetHashLimit(options_.hash_limit);
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
   pool_.AwaitOnAll([this](helio::Proactor* proactor) {
@@ -129,6 +131,10 @@ std::string Server::OpenListeners() {
 void Server::SetListLimit(int64_t setting) {
   const BlockLimit limit = BlockLimit::FromSetting(setting);
   shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_list_limit(limit); });
+}
+
+void Server::SetHashLimit(const PackedLimit& limit) {
+  shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_hash_limit(limit); });
 }
 
 void Server::OnAccept(int fd) {

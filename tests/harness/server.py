@@ -40,6 +40,8 @@ BAD_LOG = re.compile(
 # gflags name -> redis.conf name; None: the reference has no such option.
 REFERENCE_FLAGS = {
     "list_max_listpack_size": "list-max-listpack-size",
+    "hash_max_listpack_entries": "hash-max-listpack-entries",
+    "hash_max_listpack_value": "hash-max-listpack-value",
     "dbnum": "databases",
     "proactor_threads": None,
     "num_shards": None,

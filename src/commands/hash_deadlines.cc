@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deadlines of fields, as Redis 7.4 and 8.0 document them: HEXPIRE and its relatives, HTTL and its
+// relatives, HPERSIST, and the commands that read or set fields along with it.
+//
+// A field whose deadline has passed is absent for every command at once (core/hash_value.h); who
+// erases it, and the key with the last one, is told in engine/database.h. Here deadlines are only
+// set and told. One that has been reached already erases the field at once.
+#include "commands/hash_deadlines.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/numbers.h"
+#include "facade/error_texts.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kErrNoFields =
+    "ERR Mandatory argument FIELDS is missing or not at the right position";
+constexpr std::string_view kErrFieldCount = "ERR Parameter `numFields` should be greater than 0";
+constexpr std::string_view kErrFieldCountMismatch =
+    "ERR The `numfields` parameter must match the number of arguments";
+
+constexpr int64_t kNoDeadline = INT64_MAX;          // as HashValue::Deadline tells it
+constexpr int64_t kDeadlineMax = int64_t{1} << 48;  // the year 10889; exact as a double
+
+// What HTTL and the like answer for a field, each in its place.
+enum FieldAnswer : int64_t {
+  kAbsent = -2,
+  kHasNone = -1,
+  kNotMet = 0,
+  kDone = 1,
+  kErased = 2,
+};
+
+// FIELDS numfields field [field ...], where each may be a pair. `args` begins with FIELDS. Replies
+// the error and returns none if it is not valid.
+std::optional<std::span<const std::string_view>> ParseFields(std::span<const std::string_view> args,
+                                                             size_t words_each, ReplySink& reply) {
+  if (args.size() < 2 || !IsOption(args[0], "FIELDS")) {
+    reply.Error(kErrNoFields);
+    return std::nullopt;
+  }
+  const std::optional<int64_t> count = ParseInt64(args[1]);
+  if (!count || *count < 1) {
+    reply.Error(kErrFieldCount);
+    return std::nullopt;
+  }
+  const auto words = args.subspan(2);
+  if (words.size() % words_each != 0 ||
+      words.size() / words_each != static_cast<uint64_t>(*count)) {
+    reply.Error(kErrFieldCountMismatch);
+    return std::nullopt;
+  }
+  return words;
+}
+
+// The deadline that is `text` units of `unit_ms` after `base_ms`, maybe in the past. Replies the
+// error if there is none.
+std::optional<int64_t> ParseDeadline(std::string_view text, int64_t unit_ms, int64_t base_ms,
+                                     std::string_view command, ReplySink& reply) {
+  const std::optional<int64_t> number = ParseInt64(text);
+  if (!number) {
+    reply.Error(kErrNotInteger);
+    return std::nullopt;
+  }
+  if (*number < 0) {
+    reply.Error("ERR invalid expire time, must be >= 0");
+    return std::nullopt;
+  }
+  int64_t at_ms = 0;
+  if (__builtin_mul_overflow(*number, unit_ms, &at_ms) ||
+      __builtin_add_overflow(at_ms, base_ms, &at_ms) || at_ms > kDeadlineMax) {
+    reply.Error(InvalidExpireError(command));
+    return std::nullopt;
+  }
+  return at_ms;
+}
+
+void ReplyWithAll(FieldAnswer answer, size_t count, ReplySink& reply) {
+  reply.Array(count);
+  for (; count > 0; --count) reply.Integer(answer);
+}
+
+// Gives a field that exists a deadline, or erases it if that has been reached.
+FieldAnswer SetDeadline(const ShardContext& cx, HashValue& hash, std::string_view field,
+                        int64_t at_ms) {
+  if (at_ms <= cx.now_ms()) {
+    hash.Erase(field);
+    return kErased;
+  }
+  hash.SetDeadline(field, at_ms);
+  return kDone;
+}
+
+// What several fields' deadlines have become, for one report of the change.
+struct DeadlineChanges {
+  size_t set = 0;
+  size_t erased = 0;
+
+  void Count(FieldAnswer answer) {
+    set += answer == kDone;
+    erased += answer == kErased;
+  }
+  // The hash may be gone afterwards.
+  void Report(ShardContext& cx, std::string_view key, std::string_view set_event) const {
+    if (set > 0) cx.Changed(key, set_event, set);
+    if (erased > 0) cx.Changed(key, "hdel", erased);
+  }
+};
+
+// --- HEXPIRE and its relatives ---
+
+enum class Condition : uint8_t { kNone, kIfNone, kIfSome, kIfLater, kIfEarlier };
+
+std::optional<Condition> ParseCondition(std::string_view text) {
+  if (IsOption(text, "NX")) return Condition::kIfNone;
+  if (IsOption(text, "XX")) return Condition::kIfSome;
+  if (IsOption(text, "GT")) return Condition::kIfLater;
+  if (IsOption(text, "LT")) return Condition::kIfEarlier;
+  return std::nullopt;
+}
+
+bool IsMet(Condition condition, int64_t present_ms, int64_t at_ms) {
+  switch (condition) {
+    case Condition::kNone:
+      return true;
+    case Condition::kIfNone:
+      return present_ms == kNoDeadline;
+    case Condition::kIfSome:
+      return present_ms != kNoDeadline;
+    case Condition::kIfLater:
+      return at_ms > present_ms;
+    case Condition::kIfEarlier:
+      return at_ms < present_ms;
+  }
+  return false;
+}
+
+// HEXPIRE key seconds [NX | XX | GT | LT] FIELDS numfields field [field ...]. No deadline is later
+// than all.
+void ExpireFields(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
+                  std::string_view command, ReplySink& reply) {
+  const auto at_ms = ParseDeadline(args[2], unit_ms, base_ms, command, reply);
+  if (!at_ms) return;
+  const std::optional<Condition> condition = ParseCondition(args[3]);
+  const auto fields = ParseFields(args.from(condition ? 4 : 3), 1, reply);
+  if (!fields) return;
+  auto value = cx.FindMutable(args.key(), ValueType::kHash);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return ReplyWithAll(kAbsent, fields->size(), reply);
+  HashValue hash = HashOf(cx, value);
+  DeadlineChanges changes;
+  reply.Array(fields->size());
+  for (std::string_view field : *fields) {
+    FieldAnswer answer = kAbsent;
+    if (const std::optional<int64_t> present_ms = hash.Deadline(field)) {
+      const bool is_met = IsMet(condition.value_or(Condition::kNone), *present_ms, *at_ms);
+      answer = is_met ? SetDeadline(cx, hash, field, *at_ms) : kNotMet;
+    }
+    changes.Count(answer);
+    reply.Integer(answer);
+  }
+  changes.Report(cx, args.key(), "hexpire");
+}
+
+void HExpire(ShardContext& cx, Args args, ReplySink& reply) {
+  ExpireFields(cx, args, 1000, cx.now_ms(), "hexpire", reply);
+}
+void HPExpire(ShardContext& cx, Args args, ReplySink& reply) {
+  ExpireFields(cx, args, 1, cx.now_ms(), "hpexpire", reply);
+}
+void HExpireAt(ShardContext& cx, Args args, ReplySink& reply) {
+  ExpireFields(cx, args, 1000, 0, "hexpireat", reply);
+}
+void HPExpireAt(ShardContext& cx, Args args, ReplySink& reply) {
+  ExpireFields(cx, args, 1, 0, "hpexpireat", reply);
+}
+
+// HPERSIST key FIELDS numfields field [field ...]
+void HPersist(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto fields = ParseFields(args.from(2), 1, reply);
+  if (!fields) return;
+  auto value = cx.FindMutable(args.key(), ValueType::kHash);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return ReplyWithAll(kAbsent, fields->size(), reply);
+  HashValue hash = HashOf(cx, value);
+  size_t persisted = 0;
+  reply.Array(fields->size());
+  for (std::string_view field : *fields) {
+    const bool had_one = hash.ClearDeadline(field);
+    persisted += had_one;
+    reply.Integer(had_one ? kDone : hash.Has(field) ? kHasNone : kAbsent);
+  }
+  if (persisted > 0) cx.Changed(args.key(), "hpersist", persisted);
+}
+
+// --- HTTL and its relatives ---
+
+// Milliseconds from `base_ms` to each deadline, in units of `unit_ms`, rounded up.
+void TellDeadlines(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
+                   ReplySink& reply) {
+  const auto fields = ParseFields(args.from(2), 1, reply);
+  if (!fields) return;
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kHash);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return ReplyWithAll(kAbsent, fields->size(), reply);
+  const HashValue hash = HashOf(cx, value);
+  reply.Array(fields->size());
+  for (std::string_view field : *fields) {
+    const std::optional<int64_t> at_ms = hash.Deadline(field);
+    if (!at_ms) {
+      reply.Integer(kAbsent);
+    } else if (*at_ms == kNoDeadline) {
+      reply.Integer(kHasNone);
+    } else {
+      reply.Integer((*at_ms - base_ms + unit_ms - 1) / unit_ms);
+    }
+  }
+}
+
+void HTtl(ShardContext& cx, Args args, ReplySink& reply) {
+  TellDeadlines(cx, args, 1000, cx.now_ms(), reply);
+}
+void HPTtl(ShardContext& cx, Args args, ReplySink& reply) {
+  TellDeadlines(cx, args, 1, cx.now_ms(), reply);
+}
+void HExpireTime(ShardContext& cx, Args args, ReplySink& reply) {
+  TellDeadlines(cx, args, 1000, 0, reply);
+}
+void HPExpireTime(ShardContext& cx, Args args, ReplySink& reply) {
+  TellDeadlines(cx, args, 1, 0, reply);
+}
+
+// --- Fields with their deadlines ---
+
+// What stands before FIELDS in HGETEX and HSETEX.
+struct FieldOptions {
+  std::optional<int64_t> at_ms;  // EX, PX, EXAT, PXAT
+  bool persist = false;
+  bool keep_ttl = false;
+  bool if_absent = false;   // FNX: none of the fields exists
+  bool if_present = false;  // FXX: all of them do
+  std::span<const std::string_view> fields;
+};
+
+// Replies the error and returns none if they are not valid.
+std::optional<FieldOptions> ParseFieldOptions(const ShardContext& cx, Args args, bool of_set,
+                                              ReplySink& reply) {
+  struct Unit {
+    std::string_view name;
+    int64_t unit_ms;
+    bool is_relative;
+  };
+  constexpr Unit kUnits[] = {
+      {"EX", 1000, true}, {"PX", 1, true}, {"EXAT", 1000, false}, {"PXAT", 1, false}};
+  const auto refuse = [&reply](std::string_view error) {
+    reply.Error(error);
+    return std::nullopt;
+  };
+  const std::string_view only_one =
+      of_set ? "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified"
+             : "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified";
+  FieldOptions options;
+  size_t i = 2;
+  for (; i < args.size() && !IsOption(args[i], "FIELDS"); ++i) {
+    const bool has_other = options.at_ms || options.persist || options.keep_ttl;
+    const auto unit = std::find_if(std::begin(kUnits), std::end(kUnits),
+                                   [&](const Unit& each) { return IsOption(args[i], each.name); });
+    if (unit != std::end(kUnits)) {
+      if (has_other) return refuse(only_one);
+      if (i + 1 == args.size()) return refuse(kErrSyntax);
+      options.at_ms = ParseDeadline(args[++i], unit->unit_ms, unit->is_relative ? cx.now_ms() : 0,
+                                    of_set ? "hsetex" : "hgetex", reply);
+      if (!options.at_ms) return std::nullopt;
+    } else if (!of_set && IsOption(args[i], "PERSIST")) {
+      if (has_other) return refuse(only_one);
+      options.persist = true;
+    } else if (of_set && IsOption(args[i], "KEEPTTL")) {
+      if (has_other) return refuse(only_one);
+      options.keep_ttl = true;
+    } else if (of_set && (IsOption(args[i], "FNX") || IsOption(args[i], "FXX"))) {
+      if (options.if_absent || options.if_present) {
+        return refuse("ERR Only one of FXX or FNX arguments can be specified");
+      }
+      (IsOption(args[i], "FNX") ? options.if_absent : options.if_present) = true;
+    } else {
+      return refuse(kErrNoFields);
+    }
+  }
+  const auto fields = ParseFields(args.from(i), of_set ? 2 : 1, reply);
+  if (!fields) return std::nullopt;
+  options.fields = *fields;
+  return options;
+}
+
+void ReplyWithNulls(size_t count, ReplySink& reply) {
+  reply.Array(count);
+  for (; count > 0; --count) reply.Null();
+}
+
+// HGETEX key [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time-ms | PERSIST]
+// FIELDS numfields field [field ...]
+void HGetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto options = ParseFieldOptions(cx, args, false, reply);
+  if (!options) return;
+  auto value = cx.FindMutable(args.key(), ValueType::kHash);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return ReplyWithNulls(options->fields.size(), reply);
+  HashValue hash = HashOf(cx, value);
+  DeadlineChanges changes;
+  size_t persisted = 0;
+  reply.Array(options->fields.size());
+  for (std::string_view field : options->fields) {
+    ReplyWithField(hash, field, reply);
+    if (options->persist) persisted += hash.ClearDeadline(field);
+    if (options->at_ms && hash.Has(field)) {
+      changes.Count(SetDeadline(cx, hash, field, *options->at_ms));
+    }
+  }
+  if (persisted > 0) cx.Changed(args.key(), "hpersist", persisted);
+  changes.Report(cx, args.key(), "hexpire");
+}
+
+// Whether FNX or FXX lets HSETEX set its pairs; `hash` is null for an absent key.
+bool IsMet(const FieldOptions& options, const HashValue* hash) {
+  if (!options.if_absent && !options.if_present) return true;
+  for (size_t i = 0; i < options.fields.size(); i += 2) {
+    const bool exists = hash != nullptr && hash->Has(options.fields[i]);
+    if (exists != options.if_present) return false;
+  }
+  return true;
+}
+
+// HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time-ms |
+// KEEPTTL] FIELDS numfields field value [field value ...]. All of them or none.
+void HSetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto options = ParseFieldOptions(cx, args, true, reply);
+  if (!options) return;
+  auto value = cx.FindMutable(args.key(), ValueType::kHash);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  std::optional<HashValue> hash;
+  if (value) hash.emplace(HashOf(cx, value));
+  if (!IsMet(*options, hash ? &*hash : nullptr)) return reply.Integer(0);
+  const bool is_over = options->at_ms && *options->at_ms <= cx.now_ms();
+  if (!hash && is_over) return reply.Integer(1);  // nothing would be left
+  if (!hash) {
+    value = cx.FindOrCreate(args.key(), ValueType::kHash);
+    hash.emplace(HashOrNew(cx, value));
+  }
+  const auto old_deadline =
+      options->keep_ttl ? HashValue::OldDeadline::kKeep : HashValue::OldDeadline::kDrop;
+  DeadlineChanges changes;
+  for (size_t i = 0; i < options->fields.size(); i += 2) {
+    const std::string_view field = options->fields[i];
+    if (is_over) {
+      changes.erased += hash->Erase(field);
+      continue;
+    }
+    hash->Set(field, options->fields[i + 1], cx.shard().hash_limit(), old_deadline);
+    if (options->at_ms) changes.Count(SetDeadline(cx, *hash, field, *options->at_ms));
+  }
+  if (!is_over) cx.Changed(args.key(), "hset", options->fields.size() / 2);
+  changes.Report(cx, args.key(), "hexpire");
+  reply.Integer(1);
+}
+
+// HGETDEL key FIELDS numfields field [field ...]
+void HGetDel(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto fields = ParseFields(args.from(2), 1, reply);
+  if (!fields) return;
+  auto value = cx.FindMutable(args.key(), ValueType::kHash);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return ReplyWithNulls(fields->size(), reply);
+  HashValue hash = HashOf(cx, value);
+  size_t erased = 0;
+  reply.Array(fields->size());
+  for (std::string_view field : *fields) {
+    ReplyWithField(hash, field, reply);
+    erased += hash.Erase(field);
+  }
+  if (erased > 0) cx.Changed(args.key(), "hdel", erased);
+}
+
+}  // namespace
+
+void RegisterHashDeadlineCommands(CommandTable* table) {
+  constexpr std::string_view kForFields = "O(N) where N is the number of fields given.";
+  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
+                           std::string_view key_flags, std::string_view summary,
+                           std::string_view since, std::string_view tips = {}) {
+    table->Add({.name = name,
+                .run = run,
+                .arity = arity,
+                .flags = flags,
+                .categories = kAclHash,
+                .keys = KeyAt(1, key_flags),
+                .docs = {summary, since, "hash", kForFields},
+                .tips = tips});
+  };
+  constexpr uint32_t kExpire = kWrite | kDenyOom | kFast;
+  constexpr uint32_t kTell = kReadonly | kFast;
+  constexpr std::string_view kRandomOutput = "nondeterministic_output";
+  add("hexpire", HExpire, -6, kExpire, {}, "Sets deadlines of fields in seconds from now.",
+      "7.4.0");
+  add("hpexpire", HPExpire, -6, kExpire, {}, "Sets deadlines of fields in milliseconds from now.",
+      "7.4.0");
+  add("hexpireat", HExpireAt, -6, kExpire, {},
+      "Sets deadlines of fields as a Unix time in seconds.", "7.4.0");
+  add("hpexpireat", HPExpireAt, -6, kExpire, {},
+      "Sets deadlines of fields as a Unix time in milliseconds.", "7.4.0");
+  add("httl", HTtl, -5, kTell, "RO access", "Returns the seconds until fields' deadlines.", "7.4.0",
+      kRandomOutput);
+  add("hpttl", HPTtl, -5, kTell, "RO access", "Returns the milliseconds until fields' deadlines.",
+      "7.4.0", kRandomOutput);
+  add("hexpiretime", HExpireTime, -5, kTell, "RO access",
+      "Returns deadlines of fields as Unix times in seconds.", "7.4.0");
+  add("hpexpiretime", HPExpireTime, -5, kTell, "RO access",
+      "Returns deadlines of fields as Unix times in milliseconds.", "7.4.0");
+  add("hpersist", HPersist, -5, kWrite | kFast, {}, "Removes deadlines of fields.", "7.4.0");
+  add("hgetex", HGetEx, -5, kWrite | kFast, "RW access update",
+      "Returns the values of fields and changes their deadlines.", "8.0.0");
+  add("hsetex", HSetEx, -6, kExpire, {}, "Sets fields together with their deadlines.", "8.0.0");
+  add("hgetdel", HGetDel, -5, kWrite | kFast, "RW access delete",
+      "Returns the values of fields and removes these.", "8.0.0");
+}
+
+}  // namespace dfly
