@@ -8,8 +8,6 @@
 // meanwhile may be found or not.
 #include <algorithm>
 #include <atomic>
-#include <cctype>
-#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <iterator>
@@ -22,7 +20,7 @@
 
 #include "commands/command_table.h"
 #include "commands/key_moves.h"
-#include "core/glob.h"
+#include "commands/scan_options.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
@@ -255,86 +253,29 @@ void ObjectHelp(Session&, Args, ReplySink& reply) {
 // How many buckets a walk looks at in one hop; a bucket has about ten keys.
 constexpr uint64_t kBucketsPerHop = 1024;
 
-struct KeyFilter {
-  std::optional<std::string_view> pattern;
-  std::optional<std::string_view> type;
-
-  bool Accepts(std::string_view key, const CompactValue& value) const {
-    if (type && *type != TypeName(value.type())) return false;
-    return !pattern || *pattern == "*" || GlobMatch(*pattern, key);
-  }
-};
-
-// Redis reads the cursor with strtoul: the empty text is 0, a sign is taken, what follows a NUL is
-// not seen.
-std::optional<uint64_t> ParseCursor(std::string_view text) {
-  const std::string terminated(text);
-  char* end = nullptr;
-  errno = 0;
-  const uint64_t cursor = std::strtoull(terminated.c_str(), &end, 10);
-  const bool has_space = std::isspace(static_cast<unsigned char>(terminated.c_str()[0])) != 0;
-  if (has_space || *end != '\0' || errno == ERANGE) return std::nullopt;
-  return cursor;
-}
-
-struct ScanOptions {
-  KeyFilter filter;
-  std::string type;     // lower case; what filter.type views
-  uint64_t count = 10;  // the keys to look at, about
-};
-
-// Replies the error and returns false if they are not valid.
-bool ParseScanOptions(std::span<const std::string_view> args, ScanOptions* options,
-                      ReplySink& reply) {
-  for (size_t i = 0; i < args.size(); i += 2) {
-    const bool has_value = i + 1 < args.size();
-    if (has_value && IsOption(args[i], "COUNT")) {
-      const std::optional<int64_t> count = ParseInt64(args[i + 1]);
-      if (!count) {
-        reply.Error(kErrNotInteger);
-        return false;
-      }
-      if (*count < 1) {
-        reply.Error(kErrSyntax);
-        return false;
-      }
-      options->count = static_cast<uint64_t>(*count);
-    } else if (has_value && IsOption(args[i], "MATCH")) {
-      options->filter.pattern = args[i + 1];
-    } else if (has_value && IsOption(args[i], "TYPE")) {
-      options->type.assign(args[i + 1]);
-      for (char& c : options->type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c;
-      options->filter.type = options->type;
-    } else {
-      reply.Error(kErrSyntax);
-      return false;
-    }
-  }
-  return true;
-}
-
 // SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. The cursor is the shard in the upper 32
 // bits and a position in its table, which survives whatever happens to the table, in the lower
 // ones: one shard after another. 0 is the beginning, and as an answer the end. May suspend.
 void Scan(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<uint64_t> cursor = ParseCursor(args[1]);
   if (!cursor) return reply.Error(kErrInvalidCursor);
-  ScanOptions options;
-  if (!ParseScanOptions(args.from(2), &options, reply)) return;
+  const std::optional<ScanOptions> options = ParseScanOptions(args.from(2), true, reply);
+  if (!options) return;
 
   uint64_t shard = *cursor >> 32;
   auto position = static_cast<uint32_t>(*cursor);
   std::vector<std::string> keys;
-  uint64_t seen = 0;     // keys, those that were filtered out included
-  uint64_t buckets = 0;  // bounds the way through a table with many holes, as in Redis
-  const auto is_enough = [&] { return seen >= options.count || buckets / 10 >= options.count; };
+  uint64_t seen = 0;  // keys, those that were filtered out included
+  uint64_t buckets = 0;
+  const auto is_enough = [&] { return options->IsEnough(seen, buckets); };
   while (shard < cx.shards().size() && !is_enough()) {
     cx.Hop(static_cast<ShardId>(shard), [&](ShardContext& shard_cx) {
       const uint64_t stop = buckets + kBucketsPerHop;
       do {
         position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue& value) {
           ++seen;
-          if (options.filter.Accepts(key, value)) keys.emplace_back(key);
+          if (options->type && *options->type != TypeName(value.type())) return;
+          if (options->Accepts(key)) keys.emplace_back(key);
         });
         ++buckets;
       } while (position != 0 && buckets < stop && !is_enough());
@@ -357,7 +298,8 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
     bool is_done = false;
     std::vector<std::string> keys;
   };
-  const KeyFilter filter = {.pattern = args[1], .type = {}};
+  ScanOptions filter;
+  filter.pattern = args[1];
   std::vector<Part> parts(cx.shards().size());
   std::vector<ShardId> ids(cx.shards().size());  // of the shards that are not done
   for (ShardId id = 0; id < ids.size(); ++id) ids[id] = id;
@@ -367,8 +309,8 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
       Part& part = parts[shard.id()];
       for (uint64_t buckets = 0; buckets < kBucketsPerHop && !part.is_done; ++buckets) {
         part.position =
-            shard_cx.Scan(part.position, [&](std::string_view key, const CompactValue& value) {
-              if (filter.Accepts(key, value)) part.keys.emplace_back(key);
+            shard_cx.Scan(part.position, [&](std::string_view key, const CompactValue&) {
+              if (filter.Accepts(key)) part.keys.emplace_back(key);
             });
         part.is_done = part.position == 0;
       }

@@ -44,6 +44,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterStringCommands(&table_);
     RegisterKeyCommands(&table_);
     RegisterListCommands(&table_);
+    RegisterSetCommands(&table_);
     RegisterObjectType(
         ValueType::kHash,
         {.destroy = [](void* object, uint8_t) { delete static_cast<int*>(object); },

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/quick_list.h"
+#include "core/set_value.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
@@ -73,6 +74,10 @@ class Shard : private ChangeListener {
   const BlockLimit& list_limit() const { return list_limit_; }
   void set_list_limit(const BlockLimit& limit) { list_limit_ = limit; }
 
+  // Up to where sets are no tables (set-max-intset-entries and the like).
+  const SetLimit& set_limit() const { return set_limit_; }
+  void set_set_limit(const SetLimit& limit) { set_limit_ = limit; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -122,6 +127,7 @@ class Shard : private ChangeListener {
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t expire_next_ = 0;                         // the database whose turn it is
   BlockLimit list_limit_;
+  SetLimit set_limit_;
   ShardStats stats_;
 };
 

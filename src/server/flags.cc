@@ -57,6 +57,12 @@ DEFINE_int32(list_max_listpack_size, -2,
              "many elements, and 8 KB. Larger ones save little memory and make LINSERT, LSET and "
              "LREM in the middle slower.");
 
+DEFINE_uint32(set_max_intset_entries, 512,
+              "Sets of so many integers, at most, are a sorted array of numbers.");
+DEFINE_uint32(set_max_listpack_entries, 128,
+              "Sets of so many members, at most, are one block, which saves memory.");
+DEFINE_uint32(set_max_listpack_value, 64, "Bytes of a member; a set with a longer one is a table.");
+
 DEFINE_bool(
     lock_on_hashtags, false,
     "Transactions lock the {hashtags} of keys instead of the keys: whoever locks one key has "
@@ -121,7 +127,9 @@ const std::vector<Topic>& Topics() {
        {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "maxclients", "timeout",
         "tcp_keepalive", "tcp_backlog"}},
       {"Threads", {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking"}},
-      {"Data", {"maxmemory", "dbnum", "list_max_listpack_size"}},
+      {"Data",
+       {"maxmemory", "dbnum", "list_max_listpack_size", "set_max_intset_entries",
+        "set_max_listpack_entries", "set_max_listpack_value"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -248,6 +256,9 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->db_count = static_cast<int>(FLAGS_dbnum);
   options->maxmemory = bytes("maxmemory", FLAGS_maxmemory);
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
+  options->set_limit = {.integers = std::min(FLAGS_set_max_intset_entries, 1u << 30),
+                        .packed = {.entries = FLAGS_set_max_listpack_entries,
+                                   .element_bytes = FLAGS_set_max_listpack_value}};
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

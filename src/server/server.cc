@@ -35,6 +35,7 @@ Server::Server(ServerOptions options)
   RegisterStringCommands(&commands_);
   RegisterKeyCommands(&commands_);
   RegisterListCommands(&commands_);
+  RegisterSetCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);
@@ -67,6 +68,7 @@ std::string Server::Start() {
   shards_ = std::make_unique<ShardSet>(&pool_, num_shards, options_.db_count,
                                        options_.limits.parser.max_bulk_len, options_.tag_rules);
   SetListLimit(options_.list_max_listpack_size);
+  ChangeSetLimit([this](SetLimit& limit) { limit = options_.set_limit; });
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
   pool_.AwaitOnAll([this](helio::Proactor* proactor) {
@@ -128,6 +130,14 @@ std::string Server::OpenListeners() {
 void Server::SetListLimit(int64_t setting) {
   const BlockLimit limit = BlockLimit::FromSetting(setting);
   shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_list_limit(limit); });
+}
+
+void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) {
+  shards_->AwaitOnAll([&change](Shard& shard) {
+    SetLimit limit = shard.set_limit();
+    change(limit);
+    shard.set_set_limit(limit);
+  });
 }
 
 void Server::OnAccept(int fd) {

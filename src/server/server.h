@@ -40,6 +40,7 @@ struct ServerOptions {
   uint64_t maxmemory = 0;                    // bytes of data; 0: no limit
   uint64_t publish_buffer_limit = 32 << 20;  // bytes that may wait for a subscriber; 0: no limit
   int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
+  SetLimit set_limit;
   TagRules tag_rules;
   bool singlehop_blocking = true;
   uint32_t blocked_clients_max = 30'000;
@@ -109,6 +110,8 @@ class Server {
   // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread.
   // Suspends.
   void SetListLimit(int64_t setting);
+  // The same for the forms of sets.
+  void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
   void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
   uint64_t rejected_connections() const {

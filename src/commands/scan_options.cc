@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands/scan_options.h"
+
+#include <cctype>
+#include <cerrno>
+#include <cstdlib>
+
+#include "commands/args.h"
+#include "core/glob.h"
+#include "core/numbers.h"
+#include "facade/error_texts.h"
+
+namespace dfly {
+
+bool ScanOptions::Accepts(std::string_view name) const {
+  return !pattern || *pattern == "*" || GlobMatch(*pattern, name);
+}
+
+std::optional<uint64_t> ParseCursor(std::string_view text) {
+  const std::string terminated(text);
+  char* end = nullptr;
+  errno = 0;
+  const uint64_t cursor = std::strtoull(terminated.c_str(), &end, 10);
+  const bool has_space = std::isspace(static_cast<unsigned char>(terminated.c_str()[0])) != 0;
+  if (has_space || *end != '\0' || errno == ERANGE) return std::nullopt;
+  return cursor;
+}
+
+std::optional<ScanOptions> ParseScanOptions(std::span<const std::string_view> args, bool with_type,
+                                            ReplySink& reply) {
+  ScanOptions options;
+  for (size_t i = 0; i < args.size(); i += 2) {
+    const bool has_value = i + 1 < args.size();
+    if (has_value && IsOption(args[i], "COUNT")) {
+      const std::optional<int64_t> count = ParseInt64(args[i + 1]);
+      if (!count || *count < 1) {
+        reply.Error(count ? kErrSyntax : kErrNotInteger);
+        return std::nullopt;
+      }
+      options.count = static_cast<uint64_t>(*count);
+    } else if (has_value && IsOption(args[i], "MATCH")) {
+      options.pattern = args[i + 1];
+    } else if (has_value && with_type && IsOption(args[i], "TYPE")) {
+      options.type.emplace(args[i + 1]);
+      for (char& c : *options.type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c;
+    } else {
+      reply.Error(kErrSyntax);
+      return std::nullopt;
+    }
+  }
+  return options;
+}
+
+}  // namespace dfly
