@@ -9,10 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <optional>
-#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,13 +18,14 @@
 
 #include "commands/command_table.h"
 #include "commands/key_moves.h"
+#include "commands/local_random.h"
 #include "commands/scan_options.h"
+#include "core/glob.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
-#include "helio/base/random.h"
 
 namespace dfly {
 
@@ -253,29 +252,74 @@ void ObjectHelp(Session&, Args, ReplySink& reply) {
 // How many buckets a walk looks at in one hop; a bucket has about ten keys.
 constexpr uint64_t kBucketsPerHop = 1024;
 
+struct KeyFilter {
+  std::optional<std::string_view> pattern;
+  std::optional<std::string_view> type;
+
+  bool Accepts(std::string_view key, const CompactValue& value) const {
+    if (type && *type != TypeName(value.type())) return false;
+    return !pattern || *pattern == "*" || GlobMatch(*pattern, key);
+  }
+};
+
+struct ScanOptions {
+  KeyFilter filter;
+  std::string type;     // lower case; what filter.type views
+  uint64_t count = 10;  // the keys to look at, about
+};
+
+// Replies the error and returns false if they are not valid.
+bool ParseScanOptions(std::span<const std::string_view> args, ScanOptions* options,
+                      ReplySink& reply) {
+  for (size_t i = 0; i < args.size(); i += 2) {
+    const bool has_value = i + 1 < args.size();
+    if (has_value && IsOption(args[i], "COUNT")) {
+      const std::optional<int64_t> count = ParseInt64(args[i + 1]);
+      if (!count) {
+        reply.Error(kErrNotInteger);
+        return false;
+      }
+      if (*count < 1) {
+        reply.Error(kErrSyntax);
+        return false;
+      }
+      options->count = static_cast<uint64_t>(*count);
+    } else if (has_value && IsOption(args[i], "MATCH")) {
+      options->filter.pattern = args[i + 1];
+    } else if (has_value && IsOption(args[i], "TYPE")) {
+      options->type.assign(args[i + 1]);
+      for (char& c : options->type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c;
+      options->filter.type = options->type;
+    } else {
+      reply.Error(kErrSyntax);
+      return false;
+    }
+  }
+  return true;
+}
+
 // SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. The cursor is the shard in the upper 32
 // bits and a position in its table, which survives whatever happens to the table, in the lower
 // ones: one shard after another. 0 is the beginning, and as an answer the end. May suspend.
 void Scan(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<uint64_t> cursor = ParseCursor(args[1]);
   if (!cursor) return reply.Error(kErrInvalidCursor);
-  const std::optional<ScanOptions> options = ParseScanOptions(args.from(2), true, reply);
-  if (!options) return;
+  ScanOptions options;
+  if (!ParseScanOptions(args.from(2), &options, reply)) return;
 
   uint64_t shard = *cursor >> 32;
   auto position = static_cast<uint32_t>(*cursor);
   std::vector<std::string> keys;
-  uint64_t seen = 0;  // keys, those that were filtered out included
-  uint64_t buckets = 0;
-  const auto is_enough = [&] { return options->IsEnough(seen, buckets); };
+  uint64_t seen = 0;     // keys, those that were filtered out included
+  uint64_t buckets = 0;  // bounds the way through a table with many holes, as in Redis
+  const auto is_enough = [&] { return seen >= options.count || buckets / 10 >= options.count; };
   while (shard < cx.shards().size() && !is_enough()) {
     cx.Hop(static_cast<ShardId>(shard), [&](ShardContext& shard_cx) {
       const uint64_t stop = buckets + kBucketsPerHop;
       do {
         position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue& value) {
           ++seen;
-          if (options->type && *options->type != TypeName(value.type())) return;
-          if (options->Accepts(key)) keys.emplace_back(key);
+          if (options.filter.Accepts(key, value)) keys.emplace_back(key);
         });
         ++buckets;
       } while (position != 0 && buckets < stop && !is_enough());
@@ -298,8 +342,7 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
     bool is_done = false;
     std::vector<std::string> keys;
   };
-  ScanOptions filter;
-  filter.pattern = args[1];
+  const KeyFilter filter = {.pattern = args[1], .type = {}};
   std::vector<Part> parts(cx.shards().size());
   std::vector<ShardId> ids(cx.shards().size());  // of the shards that are not done
   for (ShardId id = 0; id < ids.size(); ++id) ids[id] = id;
@@ -309,8 +352,8 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
       Part& part = parts[shard.id()];
       for (uint64_t buckets = 0; buckets < kBucketsPerHop && !part.is_done; ++buckets) {
         part.position =
-            shard_cx.Scan(part.position, [&](std::string_view key, const CompactValue&) {
-              if (filter.Accepts(key)) part.keys.emplace_back(key);
+            shard_cx.Scan(part.position, [&](std::string_view key, const CompactValue& value) {
+              if (filter.Accepts(key, value)) part.keys.emplace_back(key);
             });
         part.is_done = part.position == 0;
       }
@@ -332,12 +375,6 @@ std::vector<uint64_t> ShardSizes(CoordinatorContext& cx) {
   return sizes;
 }
 
-// One generator for each thread.
-helio::Random& LocalRandom() {
-  thread_local helio::Random random(std::random_device{}());
-  return random;
-}
-
 // RANDOMKEY: a shard in proportion to its size, then a key of it. A shard that has none after all
 // had only expired keys and has dropped them, so this comes to an end. May suspend.
 void RandomKey(CoordinatorContext& cx, Args, ReplySink& reply) {
@@ -349,9 +386,8 @@ void RandomKey(CoordinatorContext& cx, Args, ReplySink& reply) {
     uint64_t left = LocalRandom().Uniform(total);
     ShardId id = 0;
     while (left >= sizes[id]) left -= sizes[id++];
-    const std::optional<std::string> key = cx.Hop(id, [](ShardContext& shard_cx) {
-      return shard_cx.RandomKey([] { return static_cast<uint32_t>(LocalRandom().Next() >> 32); });
-    });
+    const std::optional<std::string> key =
+        cx.Hop(id, [](ShardContext& shard_cx) { return shard_cx.RandomKey(RandomBits); });
     if (key) return reply.Bulk(*key);
   }
 }

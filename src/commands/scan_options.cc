@@ -4,17 +4,13 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdlib>
+#include <string>
 
-#include "commands/args.h"
 #include "core/glob.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
 
 namespace dfly {
-
-bool ScanOptions::Accepts(std::string_view name) const {
-  return !pattern || *pattern == "*" || GlobMatch(*pattern, name);
-}
 
 std::optional<uint64_t> ParseCursor(std::string_view text) {
   const std::string terminated(text);
@@ -26,23 +22,27 @@ std::optional<uint64_t> ParseCursor(std::string_view text) {
   return cursor;
 }
 
-std::optional<ScanOptions> ParseScanOptions(std::span<const std::string_view> args, bool with_type,
-                                            ReplySink& reply) {
-  ScanOptions options;
-  for (size_t i = 0; i < args.size(); i += 2) {
+bool MemberScanOptions::Accepts(std::string_view member) const {
+  return !pattern || *pattern == "*" || GlobMatch(*pattern, member);
+}
+
+std::optional<MemberScanOptions> ParseMemberScanOptions(std::span<const std::string_view> args,
+                                                        bool may_leave_out_values,
+                                                        ReplySink& reply) {
+  MemberScanOptions options;
+  for (size_t i = 0; i < args.size(); ++i) {
     const bool has_value = i + 1 < args.size();
     if (has_value && IsOption(args[i], "COUNT")) {
-      const std::optional<int64_t> count = ParseInt64(args[i + 1]);
+      const std::optional<int64_t> count = ParseInt64(args[++i]);
       if (!count || *count < 1) {
         reply.Error(count ? kErrSyntax : kErrNotInteger);
         return std::nullopt;
       }
       options.count = static_cast<uint64_t>(*count);
     } else if (has_value && IsOption(args[i], "MATCH")) {
-      options.pattern = args[i + 1];
-    } else if (has_value && with_type && IsOption(args[i], "TYPE")) {
-      options.type.emplace(args[i + 1]);
-      for (char& c : *options.type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c;
+      options.pattern = args[++i];
+    } else if (may_leave_out_values && IsOption(args[i], "NOVALUES")) {
+      options.has_values = false;
     } else {
       reply.Error(kErrSyntax);
       return std::nullopt;

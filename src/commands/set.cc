@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/local_random.h"
 #include "commands/scan_options.h"
 #include "commands/set_commands.h"
 #include "core/numbers.h"
@@ -22,20 +22,12 @@
 #include "engine/shard_context.h"
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
-#include "helio/base/random.h"
 
 namespace dfly {
 
 namespace {
 
 const SetLimit& LimitOf(ShardContext& cx) { return cx.shard().set_limit(); }
-
-// One generator for each thread.
-helio::Random& LocalRandom() {
-  thread_local helio::Random random(std::random_device{}());
-  return random;
-}
-uint32_t Draw() { return static_cast<uint32_t>(LocalRandom().Next() >> 32); }
 
 // The set of a key that FindOrCreate gave; a new one gets a set for about `expected` members like
 // this one, which must be filled.
@@ -115,18 +107,15 @@ void SScan(ShardContext& cx, Args args, ReplySink& reply) {
   MemberList found;
   uint32_t position = 0;
   if (value) {
-    const auto options = ParseScanOptions(args.from(3), false, reply);
+    const auto options = ParseMemberScanOptions(args.from(3), false, reply);
     if (!options) return;
-    position = static_cast<uint32_t>(*cursor);
     uint64_t seen = 0;
-    uint64_t buckets = 0;
-    do {
-      position = SetOf(*value).Scan(position, [&](std::string_view member) {
+    position = ScanSome(static_cast<uint32_t>(*cursor), *options, &seen, [&](uint32_t from) {
+      return SetOf(*value).Scan(from, [&](std::string_view member) {
         ++seen;
         if (options->Accepts(member)) found.Add(member);
       });
-      ++buckets;
-    } while (position != 0 && !options->IsEnough(seen, buckets));
+    });
   }
   reply.Array(2);
   reply.Bulk(std::to_string(position));
@@ -169,7 +158,7 @@ MemberList TakeRandom(CompactValue& value, size_t count, const SetLimit& limit) 
   if (is_table) {
     for (; count > 0; --count) {
       char scratch[SetValue::kScratchSize];
-      taken.Add(set.Random(Draw, scratch));
+      taken.Add(set.Random(RandomBits, scratch));
       set.Erase(taken[taken.size() - 1]);
     }
     return taken;
@@ -197,7 +186,7 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
   SetValue set = SetOf(*value);
   if (!has_count) {
     char scratch[SetValue::kScratchSize];
-    const std::string member(set.Random(Draw, scratch));
+    const std::string member(set.Random(RandomBits, scratch));
     set.Erase(member);
     cx.Changed(args.key(), "spop");
     return reply.Bulk(member);
@@ -227,7 +216,7 @@ void ReplyWithDistinct(const SetValue& set, size_t count, ReplySink& reply) {
   }
   absl::flat_hash_set<const SetValue::Table::Slot*> chosen;
   while (chosen.size() < count) {
-    const SetValue::Table::Slot& slot = set.table().Random(Draw);
+    const SetValue::Table::Slot& slot = set.table().Random(RandomBits);
     if (!chosen.insert(&slot).second) continue;
     char scratch[SetValue::kScratchSize];
     reply.Bulk(slot.key.View(scratch));
@@ -241,7 +230,7 @@ void ReplyWithRepeated(const SetValue& set, size_t count, ReplySink& reply) {
   if (set.encoding() != SetValue::kPacked || count < kFewDraws) {
     for (; count > 0; --count) {
       char scratch[SetValue::kScratchSize];
-      reply.Bulk(set.Random(Draw, scratch));
+      reply.Bulk(set.Random(RandomBits, scratch));
     }
     return;
   }
@@ -269,7 +258,7 @@ void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
   const SetValue set = SetOf(*value);
   if (!has_count) {
     char scratch[SetValue::kScratchSize];
-    return reply.Bulk(set.Random(Draw, scratch));
+    return reply.Bulk(set.Random(RandomBits, scratch));
   }
   if (*count >= 0) {
     const size_t distinct = std::min<uint64_t>(static_cast<uint64_t>(*count), set.size());

@@ -40,6 +40,7 @@ using Keys = std::span<const std::string_view>;
 // In the order of the keys; null for a key that is absent. They stay where they are as long as the
 // shard's table does not change.
 using Sets = absl::InlinedVector<const CompactValue*, 8>;
+using SetSpan = std::span<const CompactValue* const>;
 
 // None if one of the keys is something else.
 std::optional<Sets> FindSets(ShardContext& cx, Keys keys) {
@@ -98,7 +99,7 @@ struct Result {
 class AnyOf {
  public:
   // For about so many questions.
-  AnyOf(std::span<const CompactValue* const> sets, size_t questions) {
+  AnyOf(SetSpan sets, size_t questions) {
     size_t members = 0;
     for (const CompactValue* set : sets) {
       if (set == nullptr) continue;
@@ -125,7 +126,7 @@ class AnyOf {
   std::unique_ptr<SetValue::Table> table_;  // of all their members
 };
 
-bool AllHave(std::span<const CompactValue* const> sets, std::string_view member) {
+bool AllHave(SetSpan sets, std::string_view member) {
   return std::all_of(sets.begin(), sets.end(),
                      [member](const CompactValue* set) { return SetOf(*set).Has(member); });
 }
@@ -138,7 +139,7 @@ void ForEachOfAll(Sets sets, F&& fn) {
     return SizeOf(a) < SizeOf(b);
   });
   SetOf(*sets[0]).ForEachUntil([&](std::string_view member) {
-    return !AllHave(std::span(sets).subspan(1), member) || fn(member);
+    return !AllHave(SetSpan(sets).subspan(1), member) || fn(member);
   });
 }
 
@@ -163,7 +164,7 @@ void AddUnion(Sets sets, MemberList* members) {
 
 void AddDifference(const Sets& sets, MemberList* members) {
   if (sets[0] == nullptr) return;
-  const AnyOf others(std::span(sets).subspan(1), SizeOf(sets[0]));
+  const AnyOf others(SetSpan(sets).subspan(1), SizeOf(sets[0]));
   SetOf(*sets[0]).ForEach([&](std::string_view member) {
     if (!others.Has(member)) members->Add(member);
   });
