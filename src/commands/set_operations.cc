@@ -11,8 +11,6 @@
 //
 // and one more hop writes the target. A locked key can still expire between two hops; each hop sees
 // what is there then, as if that had happened a moment before or after the command.
-#include <absl/container/inlined_vector.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -39,7 +37,7 @@ enum class Operation : uint8_t { kInter, kUnion, kDiff };
 using Keys = std::span<const std::string_view>;
 // In the order of the keys; null for a key that is absent. They stay where they are as long as the
 // shard's table does not change.
-using Sets = absl::InlinedVector<const CompactValue*, 8>;
+using Sets = std::vector<const CompactValue*>;
 using SetSpan = std::span<const CompactValue* const>;
 
 // None if one of the keys is something else.
@@ -56,11 +54,6 @@ std::optional<Sets> FindSets(ShardContext& cx, Keys keys) {
 
 size_t SizeOf(const CompactValue* set) { return set == nullptr ? 0 : SetOf(*set).size(); }
 bool HasAbsent(const Sets& sets) { return std::count(sets.begin(), sets.end(), nullptr) != 0; }
-size_t SmallestOf(const Sets& sets) {
-  size_t smallest = SIZE_MAX;
-  for (const CompactValue* set : sets) smallest = std::min(smallest, SizeOf(set));
-  return smallest;
-}
 
 // Which encoding a set with certain members gets.
 struct Shape {
@@ -145,7 +138,7 @@ void ForEachOfAll(Sets sets, F&& fn) {
 
 void AddUnion(Sets sets, MemberList* members) {
   constexpr size_t kAskedMax = 3;  // sets to ask one after another whether they have a member
-  sets.erase(std::remove(sets.begin(), sets.end(), nullptr), sets.end());
+  std::erase(sets, nullptr);
   std::stable_sort(sets.begin(), sets.end(), [](const CompactValue* a, const CompactValue* b) {
     return SizeOf(a) > SizeOf(b);
   });
@@ -420,18 +413,18 @@ class AcrossShards {
     result->starts_packed = base.starts_packed;
     MemberList list;
     Hop({&base.id, 1}, false, [&list](ShardContext& cx, Part& part) {
-      ForEachOfAll(*FindAgain(cx, part), [&list](std::string_view member) {
+      ForEachOfAll(FindAgain(cx, part), [&list](std::string_view member) {
         list.Add(member);
         return true;
       });
     });
     if (list.empty()) return true;
     Hop(Others(base.id), true, [&list](ShardContext& cx, Part& part) {
-      const std::optional<Sets> sets = FindAgain(cx, part);
-      const bool is_empty = HasAbsent(*sets);
+      const Sets sets = FindAgain(cx, part);
+      const bool is_empty = HasAbsent(sets);
       part.marks.resize(list.size());
       for (size_t i = 0; i < list.size(); ++i) {
-        part.marks[i] = is_empty || !AllHave(*sets, list[i]);
+        part.marks[i] = is_empty || !AllHave(sets, list[i]);
       }
     });
     KeepUnmarked(list, &result->members);
@@ -450,13 +443,13 @@ class AcrossShards {
     const bool notes_first = target_ && cost.CopiesFirst(base.first);
     MemberList list;
     Hop({&base.id, 1}, false, [&](ShardContext& cx, Part& part) {
-      const std::optional<Sets> sets = FindAgain(cx, part);
-      if (notes_first && (*sets)[0] != nullptr) NoteFirst((*sets)[0], result);
-      AddDifference(*sets, &list);
+      const Sets sets = FindAgain(cx, part);
+      if (notes_first && sets[0] != nullptr) NoteFirst(sets[0], result);
+      AddDifference(sets, &list);
     });
     if (list.empty()) return true;
     Hop(Others(base.id), true, [&list](ShardContext& cx, Part& part) {
-      const AnyOf sets(*FindAgain(cx, part), list.size());
+      const AnyOf sets(FindAgain(cx, part), list.size());
       part.marks.resize(list.size());
       for (size_t i = 0; i < list.size(); ++i) part.marks[i] = sets.Has(list[i]);
     });
@@ -483,7 +476,7 @@ class AcrossShards {
   }
 
   // In a later hop: without a trace, as Redis looks once.
-  static std::optional<Sets> FindAgain(ShardContext& cx, const Part& part) {
+  static Sets FindAgain(ShardContext& cx, const Part& part) {
     Sets sets;
     for (std::string_view key : part.keys) {
       const auto value = cx.Peek(key);

@@ -40,6 +40,7 @@ BAD_LOG = re.compile(
 # gflags name -> redis.conf name; None: the reference has no such option.
 REFERENCE_FLAGS = {
     "list_max_listpack_size": "list-max-listpack-size",
+    "set_max_intset_entries": "set-max-intset-entries",
     "dbnum": "databases",
     "proactor_threads": None,
     "num_shards": None,
