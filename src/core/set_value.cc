@@ -76,7 +76,7 @@ void SetValue::Create(CompactValue* value, std::string_view member, size_t expec
   } else if (expected <= limit.packed.entries) {
     value->SetObject(ValueType::kSet, PackedBlock::Make().address(), kPacked);
   } else {
-    value->SetObject(ValueType::kSet, new Table, kTable);
+    value->SetObject(ValueType::kSet, std::make_unique<Table>().release(), kTable);
   }
 }
 
