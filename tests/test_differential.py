@@ -144,11 +144,22 @@ def depends_on_the_clock(command):
     return is_valid and any(word.upper() in (b"GT", b"LT") for word in command[3:])
 
 
+def pops_at_random(command):
+    """SPOP of some of a set's members: each server takes its own."""
+    if command[0].upper() != b"SPOP" or len(command) not in (2, 3):
+        return False
+    try:
+        return len(command) == 2 or 0 < int(command[2]) < 1000
+    except ValueError:
+        return False
+
+
 def differs_in_7_2(command):
     """Since 7.2 COMMAND GETKEYS needs one argument less, and LPOS takes no rank of -2^63. And
-    COMMAND GETKEYS reads the number of keys of an LMPOP with atoi there: '1 ' is 1."""
+    COMMAND GETKEYS reads the number of LMPOP's or SINTERCARD's keys with atoi there: '1 ' is 1."""
     name = command[0].upper()
-    if name == b"COMMAND" and any(word.upper() == b"LMPOP" for word in command):
+    counted = (b"LMPOP", b"SINTERCARD")
+    if name == b"COMMAND" and any(word.upper() in counted for word in command):
         return not all(word.isdigit() for word in command[3:4])
     if name == b"LPOS" and b"-9223372036854775808" in command:
         return True
@@ -166,14 +177,22 @@ def comparable(command, raw):
         return sorted(raw.split(b"\r\n"))  # a table's order is its own
     if words[0] == b"HRANDFIELD" and raw[:1] in (b"*", b"$"):
         return raw.split(b"\r\n")[0][: 1 if raw[:1] == b"$" else None]  # as many, but others
+    if raw[:1] in b"*~" and words[0] in (b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"SPOP"):
+        return sorted(raw.split(b"\r\n"))
+    if raw[:1] in b"*$" and words[0] == b"SRANDMEMBER":
+        return raw.split(b"\r\n")[0][: None if raw[:1] == b"*" else 1]
+    if raw.startswith(b"*") and words[0] == b"SSCAN":
+        is_whole = words[2:] == [b"0", b"COUNT", b"1000"]
+        return sorted(raw.split(b"\r\n")) if is_whole else b"an array"
     if words[0] == b"HELLO" and raw[:1] in (b"*", b"%"):
         return re.sub(rb"\$\d+\r\n\d+\.\d+\.\d+\r\n|id\r\n:\d+", b"", raw)
     if words[:2] == [b"OBJECT", b"IDLETIME"] and raw.startswith(b":"):
         return b"a number"
     if words[:2] == [b"OBJECT", b"REFCOUNT"] and raw.startswith(b":"):
         return b"a number"  # a small integer's is INT_MAX, but its COPY's is 1 there
-    if words[:2] == [b"OBJECT", b"ENCODING"] and raw[4:-2] in (b"listpack", b"quicklist"):
-        return b"a list"  # short ones are listpacks since 7.2
+    if words[:2] == [b"OBJECT", b"ENCODING"]:
+        if raw[4:-2] in (b"listpack", b"quicklist", b"hashtable"):
+            return b"a collection"  # short lists and sets are listpacks since 7.2
     if words[:2] == [b"CLIENT", b"LIST"] and raw[:1] in (b"$", b"="):
         return b"a list"
     if words[:2] == [b"CONFIG", b"GET"] and raw[:1] in (b"*", b"%"):
@@ -208,12 +227,17 @@ class Grammar:
             return self.key()
         return b"l%d" % min(self.rng.randrange(6), self.rng.randrange(8))
 
+    def set_key(self):
+        if self.rng.random() < 0.04:
+            return self.any_key()
+        return b"s%d" % min(self.rng.randrange(6), self.rng.randrange(8))
+
     def element(self):
         """Few different ones, so that they are found again."""
         return self.rng.choice([b"a", b"b", b"", b"1", b"-1", b"300", b"x" * 70, self.value()])
 
     def any_key(self):
-        made = self.rng.choice([self.list_key, self.hash_key, self.key, self.key])
+        made = self.rng.choice([self.list_key, self.hash_key, self.set_key, self.key, self.key])
         return made()
 
     def hash_key(self):
@@ -463,6 +487,25 @@ class Grammar:
         lambda g: [b"TYPE", g.hash_key()],
         lambda g: [b"OBJECT", b"ENCODING", g.hash_key()],
         lambda g: [b"DEL", g.hash_key()] if g.rng.random() < 0.2 else [b"EXISTS", g.hash_key()],
+        *[lambda g: [b"SADD", g.set_key(), *g.elements()]] * 3,
+        lambda g: [b"SADD", g.set_key(), *[b"%d" % g.rng.randrange(30) for _ in range(6)]],
+        lambda g: [b"SREM", g.set_key(), *g.elements()],
+        lambda g: [b"SISMEMBER", g.set_key(), g.element()],
+        lambda g: [b"SMISMEMBER", g.set_key(), *g.elements()],
+        *[lambda g: [b"SMEMBERS", g.set_key()]] * 2,
+        lambda g: [b"SPOP", g.set_key(), g.rng.choice([b"0", b"-1", b"x", b"", b"1000"])],
+        lambda g: [b"SRANDMEMBER", g.set_key(), *g.rng.choice([[], [g.index()]])],
+        lambda g: [b"SSCAN", g.set_key(), b"0", b"COUNT", b"1000"],
+        lambda g: [b"SSCAN", g.set_key(), b"0", g.rng.choice([b"COUNT", b"MATCH"]), g.small()],
+        lambda g: [b"SMOVE", g.set_key(), g.set_key(), g.element()],
+        *[
+            lambda g, name=name: [name, *[g.set_key() for _ in range(g.rng.randint(2, 5))]]
+            for name in (b"SINTER", b"SUNION", b"SDIFF")
+            for name in (name, name + b"STORE")
+        ],
+        lambda g: [b"SINTERCARD", b"2", g.set_key(), g.set_key(), b"LIMIT", g.index()],
+        lambda g: [b"SINTERCARD", g.index(), g.set_key(), g.set_key()],
+        lambda g: [g.rng.choice([b"TYPE", b"SCARD"]), g.set_key()],
         lambda g: [b"RENAME", g.any_key(), g.any_key()],
         lambda g: [b"RENAMENX", g.any_key(), g.any_key()],
         lambda g: [b"COPY", g.any_key(), g.any_key()],

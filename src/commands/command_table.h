@@ -84,7 +84,7 @@ struct KeySpec {
   // from kReadonly ("RO access") or kWrite ("RW update").
   std::string_view flags = {};
   int count_at = 0;  // not 0: `last` is unused, and this argument says how many keys there are
-  std::string_view second_flags = {};  // of the second of two keys, where it is used otherwise
+  std::string_view second_flags = {};  // of all but the first key, where they are used otherwise
 
   bool has_keys() const { return first > 0; }
 };
@@ -97,6 +97,10 @@ constexpr KeySpec KeysFrom(int first, int step = 1, std::string_view flags = {})
 // LMOVE: from the one to the other.
 constexpr KeySpec TwoKeys(std::string_view first_flags, std::string_view second_flags) {
   return {1, 2, 1, first_flags, 0, second_flags};
+}
+// SINTERSTORE: what is written, and all that is read.
+constexpr KeySpec TargetAndKeys(std::string_view first_flags, std::string_view second_flags) {
+  return {1, -1, 1, first_flags, 0, second_flags};
 }
 // LMPOP: their number at `position`, and then they.
 constexpr KeySpec KeysCountedAt(int position, std::string_view flags = {}) {
@@ -219,5 +223,6 @@ void RegisterKeyCommands(CommandTable* table);   // with those of key_moves.h
 void RegisterListCommands(CommandTable* table);  // and the type
 void RegisterZsetCommands(CommandTable* table);  // and the type
 void RegisterHashCommands(CommandTable* table);  // and the type
+void RegisterSetCommands(CommandTable* table);   // and the type
 
 }  // namespace dfly

@@ -46,6 +46,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterListCommands(&table_);
     RegisterZsetCommands(&table_);
     RegisterHashCommands(&table_);
+    RegisterSetCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }

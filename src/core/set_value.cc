@@ -76,7 +76,7 @@ void SetValue::Create(CompactValue* value, std::string_view member, size_t expec
   } else if (expected <= limit.packed.entries) {
     value->SetObject(ValueType::kSet, PackedBlock::Make().address(), kPacked);
   } else {
-    value->SetObject(ValueType::kSet, new Table, kTable);
+    value->SetObject(ValueType::kSet, std::make_unique<Table>().release(), kTable);
   }
 }
 
@@ -136,7 +136,8 @@ bool SetValue::Add(std::string_view member, const SetLimit& limit) {
     PackedBlock packed = block();
     const PackedText text(member);
     if (packed.Find(text) != packed.end()) return false;
-    if (packed.entries() < limit.packed.entries && member.size() <= limit.packed.element_bytes) {
+    if (packed.entries() < limit.packed.entries && member.size() <= limit.packed.element_bytes &&
+        packed.entry_bytes() + member.size() < kPackedBytesMax) {
       packed.Append(text);
       value_.ReplaceObject(packed.address(), kPacked);
       return true;

@@ -24,8 +24,8 @@
 namespace dfly {
 
 struct SetLimit {
-  uint32_t integers;   // set-max-intset-entries
-  PackedLimit packed;  // set-max-listpack-entries and -value
+  uint32_t integers = 512;                                     // set-max-intset-entries
+  PackedLimit packed = {.entries = 128, .element_bytes = 64};  // set-max-listpack-entries, -value
 };
 
 // A way to use a CompactValue that is a set; refers to it as a pointer does.
@@ -37,6 +37,8 @@ class SetValue {
   enum Encoding : uint8_t { kIntegers, kPacked, kTable };
   using Table = MemberTable<NoValue>;
   static constexpr size_t kScratchSize = 24;  // for a view of a member
+  // A block becomes a table before it has more bytes, whatever the limits are.
+  static constexpr size_t kPackedBytesMax = 1 << 30;
 
   // Before the first shard starts.
   static void RegisterType();
@@ -56,6 +58,13 @@ class SetValue {
 
   // True if it is new. `member` must not lie in this set, here and below.
   bool Add(std::string_view member, const SetLimit& limit);
+  // Before about `count` members are added: makes a table of it if that is too many for its form.
+  void Expect(size_t count, const SetLimit& limit) {
+    if (encoding() != kTable &&
+        count > (encoding() == kPacked ? limit.packed.entries : limit.integers)) {
+      MakeTable();
+    }
+  }
   // True if it was there.
   bool Erase(std::string_view member);
   // Makes a table of it, with room for deadlines.

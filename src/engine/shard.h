@@ -8,9 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/packed_block.h"
 #include "core/hash_value.h"
+#include "core/packed_block.h"
 #include "core/quick_list.h"
+#include "core/set_value.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
@@ -82,6 +83,10 @@ class Shard : private ChangeListener {
   const PackedLimit& hash_limit() const { return hash_limit_; }
   void set_hash_limit(const PackedLimit& limit) { hash_limit_ = limit; }
 
+  // Up to where sets are no tables (set-max-intset-entries and the like).
+  const SetLimit& set_limit() const { return set_limit_; }
+  void set_set_limit(const SetLimit& limit) { set_limit_ = limit; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -133,6 +138,7 @@ class Shard : private ChangeListener {
   BlockLimit list_limit_;
   PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
   PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
+  SetLimit set_limit_;
   ShardStats stats_;
 };
 

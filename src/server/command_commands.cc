@@ -72,7 +72,8 @@ void ReplyKeySpecs(const Command& command, ReplySink& reply) {
   }
   reply.Set(2);
   ReplyKeySpec(KeyAt(keys.first), KeyFlagsOf(command), reply);
-  ReplyKeySpec(KeyAt(keys.last), WordsOf(keys.second_flags), reply);
+  const KeySpec rest = {keys.first + keys.step, keys.last, keys.step};
+  ReplyKeySpec(rest, WordsOf(keys.second_flags), reply);
 }
 
 void ReplyInfo(const Command& command, ReplySink& reply) {
@@ -223,7 +224,7 @@ void GetKeysAndFlags(Session& session, Args args, ReplySink& reply) {
   for (size_t i = 0; i < found.keys.size(); ++i) {
     reply.Array(2);
     reply.Bulk(found.keys[i]);
-    StatusSet(i == 1 && !second_flags.empty() ? WordsOf(second_flags) : flags, reply);
+    StatusSet(i > 0 && !second_flags.empty() ? WordsOf(second_flags) : flags, reply);
   }
 }
 

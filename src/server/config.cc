@@ -287,6 +287,30 @@ void AddSettings(Server* server, Config* config) {
                  {"hash-max-listpack-entries", "hash-max-ziplist-entries"},
                  {"hash-max-listpack-value", "hash-max-ziplist-value"},
                  [server](const PackedLimit& limit) { server->SetHashLimit(limit); });
+  const auto set_limit = [config, server](std::string_view name, uint32_t value,
+                                          void (*change)(SetLimit & limit, uint32_t value)) {
+    config->Add({.name = name,
+                 .kind = Kind::kInteger,
+                 .value = fmt::format("{}", value),
+                 .is_mutable = true,
+                 .min = 0,
+                 .max = INT64_MAX,
+                 .apply = [server, change](const std::string& text) {
+                   // A collection's members are counted in 32 bits.
+                   const uint64_t number =
+                       std::min<uint64_t>(ParsedNumber<uint64_t>(text), 1 << 30);
+                   server->ChangeSetLimit([change, number](SetLimit& limit) {
+                     change(limit, static_cast<uint32_t>(number));
+                   });
+                   return std::string();
+                 }});
+  };
+  set_limit("set-max-intset-entries", options.set_limit.integers,
+            [](SetLimit& limit, uint32_t value) { limit.integers = value; });
+  set_limit("set-max-listpack-entries", options.set_limit.packed.entries,
+            [](SetLimit& limit, uint32_t value) { limit.packed.entries = value; });
+  set_limit("set-max-listpack-value", options.set_limit.packed.element_bytes,
+            [](SetLimit& limit, uint32_t value) { limit.packed.element_bytes = value; });
 
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);

@@ -62,6 +62,11 @@ DEFINE_uint32(hash_max_listpack_entries, 512,
               "memory and is searched from one end to the other. A larger one stays a table.");
 DEFINE_uint32(hash_max_listpack_value, 64,
               "Up to how many bytes, of each field and value, a hash is one packed block.");
+DEFINE_uint32(set_max_intset_entries, 512,
+              "Sets of so many integers, at most, are a sorted array of numbers.");
+DEFINE_uint32(set_max_listpack_entries, 128,
+              "Sets of so many members, at most, are one block, which saves memory.");
+DEFINE_uint32(set_max_listpack_value, 64, "Bytes of a member; a set with a longer one is a table.");
 
 DEFINE_bool(
     lock_on_hashtags, false,
@@ -129,7 +134,8 @@ const std::vector<Topic>& Topics() {
       {"Threads", {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking"}},
       {"Data",
        {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
-        "hash_max_listpack_value"}},
+        "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
+        "set_max_listpack_value"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -258,6 +264,9 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
   options->hash_limit = {.entries = FLAGS_hash_max_listpack_entries,
                          .element_bytes = FLAGS_hash_max_listpack_value};
+  options->set_limit = {.integers = std::min(FLAGS_set_max_intset_entries, 1u << 30),
+                        .packed = {.entries = FLAGS_set_max_listpack_entries,
+                                   .element_bytes = FLAGS_set_max_listpack_value}};
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

@@ -41,6 +41,7 @@ struct ServerOptions {
   uint64_t publish_buffer_limit = 32 << 20;  // bytes that may wait for a subscriber; 0: no limit
   int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
   PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
+  SetLimit set_limit;
   TagRules tag_rules;
   bool singlehop_blocking = true;
   uint32_t blocked_clients_max = 30'000;
@@ -112,6 +113,8 @@ class Server {
   void SetListLimit(int64_t setting);
   // hash-max-listpack-*, as above.
   void SetHashLimit(const PackedLimit& limit);
+  // The same for the forms of sets.
+  void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
   void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
   uint64_t rejected_connections() const {

@@ -42,6 +42,7 @@ REFERENCE_FLAGS = {
     "list_max_listpack_size": "list-max-listpack-size",
     "hash_max_listpack_entries": "hash-max-listpack-entries",
     "hash_max_listpack_value": "hash-max-listpack-value",
+    "set_max_intset_entries": "set-max-intset-entries",
     "dbnum": "databases",
     "proactor_threads": None,
     "num_shards": None,
