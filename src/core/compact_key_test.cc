@@ -77,9 +77,9 @@ TEST(CompactKeyTest, FlagsChangeNeitherBytesNorEquality) {
     CompactKey key(Probe(text));
     key.set_flag(CompactKey::kHasExpire, true);
     key.set_flag(CompactKey::kSticky, true);
-    key.set_flag(CompactKey::kSpare2, true);
+    key.set_flag(CompactKey::kSpare, true);
     EXPECT_TRUE(key.has_flag(CompactKey::kHasExpire));
-    EXPECT_FALSE(key.has_flag(CompactKey::kSpare1));
+    EXPECT_FALSE(key.has_flag(CompactKey::kHasMemberExpire));
     EXPECT_EQ(key.ToString(), text);
     EXPECT_TRUE(key.Equals(Probe(text)));
     key.set_flag(CompactKey::kSticky, false);

@@ -137,94 +137,94 @@ void Server::SetListLimit(int64_t setting) {
 
 void Server::SetHashLimit(const PackedLimit& limit) {
   shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_hash_limit(limit); });
-  void Server::ChangeSetLimit(const std::function<void(SetLimit & limit)>& change) {
-    shards_->AwaitOnAll([&change](Shard& shard) {
-      SetLimit limit = shard.set_limit();
-      change(limit);
-      shard.set_set_limit(limit);
+}
+
+void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) {
+  shards_->AwaitOnAll([&change](Shard& shard) {
+    SetLimit limit = shard.set_limit();
+    change(limit);
+    shard.set_set_limit(limit);
+  });
+}
+
+void Server::OnAccept(int fd) {
+  if (connections() >= settings_.maxclients.load(std::memory_order_relaxed)) {
+    rejected_connections_.fetch_add(1, std::memory_order_relaxed);
+    const std::string text = fmt::format("-{}\r\n", kErrMaxClients);
+    [[maybe_unused]] const ssize_t sent =
+        send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(fd);
+    return;
+  }
+  connections_.fetch_add(1, std::memory_order_relaxed);
+  // To the worker that has the fewest, so that closed connections do not leave the rest uneven.
+  const auto least = std::min_element(connections_of_.begin(), connections_of_.end());
+  ++*least;
+  Worker* worker = workers_[static_cast<size_t>(least - connections_of_.begin())].get();
+  worker->proactor().Dispatch([worker, fd, id = NextClientId()] { worker->AddConnection(fd, id); });
+}
+
+void Server::ReleasePublishers() {
+  for (uint32_t i = 0; i < pool_.size(); ++i) {
+    pool_.at(i)->Dispatch([] {
+      if (local_worker_ != nullptr) local_worker_->ReleasePublishers();
     });
   }
+}
 
-  void Server::OnAccept(int fd) {
-    if (connections() >= settings_.maxclients.load(std::memory_order_relaxed)) {
-      rejected_connections_.fetch_add(1, std::memory_order_relaxed);
-      const std::string text = fmt::format("-{}\r\n", kErrMaxClients);
-      [[maybe_unused]] const ssize_t sent =
-          send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      close(fd);
-      return;
-    }
-    connections_.fetch_add(1, std::memory_order_relaxed);
-    // To the worker that has the fewest, so that closed connections do not leave the rest uneven.
-    const auto least = std::min_element(connections_of_.begin(), connections_of_.end());
-    ++*least;
-    Worker* worker = workers_[static_cast<size_t>(least - connections_of_.begin())].get();
-    worker->proactor().Dispatch(
-        [worker, fd, id = NextClientId()] { worker->AddConnection(fd, id); });
-  }
+void Server::OnConnectionClosed(uint32_t worker) {
+  connections_.fetch_sub(1, std::memory_order_relaxed);
+  pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
+}
 
-  void Server::ReleasePublishers() {
-    for (uint32_t i = 0; i < pool_.size(); ++i) {
-      pool_.at(i)->Dispatch([] {
-        if (local_worker_ != nullptr) local_worker_->ReleasePublishers();
+void Server::Stop() {
+  if (shards_ == nullptr) return;
+  pool_.at(0)->AwaitFiber("close listeners", [this] {
+    for (auto& listener : listeners_) listener->Close();
+    if (!listeners_.empty() && !options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
+    listeners_.clear();
+  });
+  // A connection that was accepted before may still be on its way to its worker: so until nothing
+  // is left anywhere.
+  uint64_t left = 1;
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  constexpr uint64_t kLongNanos = 10'000'000'000;
+  bool was_told = false;
+  while (left > 0) {
+    AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
+    pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
+    // First the connections: while one lives it may still send batches.
+    left = connections();
+    std::atomic<uint64_t> in_flight{0};
+    AwaitOnWorkers(
+        [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
+    left += in_flight + pubsub_load_.messages.load(std::memory_order_relaxed);
+    if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
+    was_told = true;
+    std::atomic<uint64_t> batches{0}, waiting{0};
+    AwaitOnWorkers([&](Worker& worker) {
+      batches += worker.batches_in_flight();
+      worker.ForEachShard([&](Shard& shard) {
+        waiting += shard.transactions().length();
+        LOG_IF(WARNING, shard.transactions().length() > 0)
+            << "transactions on shard " << shard.id() << ": " << shard.transactions().Describe();
       });
-    }
-  }
-
-  void Server::OnConnectionClosed(uint32_t worker) {
-    connections_.fetch_sub(1, std::memory_order_relaxed);
-    pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
-  }
-
-  void Server::Stop() {
-    if (shards_ == nullptr) return;
-    pool_.at(0)->AwaitFiber("close listeners", [this] {
-      for (auto& listener : listeners_) listener->Close();
-      if (!listeners_.empty() && !options_.unix_socket.empty())
-        unlink(options_.unix_socket.c_str());
-      listeners_.clear();
     });
-    // A connection that was accepted before may still be on its way to its worker: so until nothing
-    // is left anywhere.
-    uint64_t left = 1;
-    const uint64_t begin_ns = helio::MonotonicNanos();
-    constexpr uint64_t kLongNanos = 10'000'000'000;
-    bool was_told = false;
-    while (left > 0) {
-      AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
-      pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
-      // First the connections: while one lives it may still send batches.
-      left = connections();
-      std::atomic<uint64_t> in_flight{0};
-      AwaitOnWorkers(
-          [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
-      left += in_flight + pubsub_load_.messages.load(std::memory_order_relaxed);
-      if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
-      was_told = true;
-      std::atomic<uint64_t> batches{0}, waiting{0};
-      AwaitOnWorkers([&](Worker& worker) {
-        batches += worker.batches_in_flight();
-        worker.ForEachShard([&](Shard& shard) {
-          waiting += shard.transactions().length();
-          LOG_IF(WARNING, shard.transactions().length() > 0)
-              << "transactions on shard " << shard.id() << ": " << shard.transactions().Describe();
-        });
-      });
-      LOG(WARNING) << "stopping: still waiting for the end of " << connections() << " connections, "
-                   << batches << " batches and " << in_flight - batches << " commands; " << waiting
-                   << " entries in transaction queues";
-    }
-    shards_->set_after_work(nullptr);
-    AwaitOnWorkers([this](Worker& worker) {
-      local_worker_ = nullptr;
-      workers_[worker.index()].reset();
-    });
+    LOG(WARNING) << "stopping: still waiting for the end of " << connections() << " connections, "
+                 << batches << " batches and " << in_flight - batches << " commands; " << waiting
+                 << " entries in transaction queues";
+  }
+  shards_->set_after_work(nullptr);
+  AwaitOnWorkers([this](Worker& worker) {
+    local_worker_ = nullptr;
+    workers_[worker.index()].reset();
+  });
 #ifdef DFLY_SANITIZED
-    shards_.reset();
+  shards_.reset();
 #else
-    (void)shards_.release();
+  (void)shards_.release();
 #endif
-    pool_.Stop();
-  }
+  pool_.Stop();
+}
 
 }  // namespace dfly
