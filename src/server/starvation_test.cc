@@ -238,13 +238,7 @@ class StarvationTest : public testing::Test {
       victims.push_back(
           {"FLUSHALL", {{"MULTI"}, All("PROBE", 5), {"FLUSHALL"}, {"EXEC"}}, all, false, true});
     }
-#if defined(__SANITIZE_THREAD__)  // much slower than the others, and there is one thread
-    constexpr uint64_t kSeeds = 1;
-#elif defined(DFLY_SANITIZED)
-    constexpr uint64_t kSeeds = 5;
-#else
-    constexpr uint64_t kSeeds = 50;
-#endif
+    constexpr uint64_t kSeeds = ByBuild(50, 5, 1);
     const uint64_t bound = kHostile * cost;
     for (const Victim& victim : victims) {
       uint64_t most = 0, waits = 0;
