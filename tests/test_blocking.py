@@ -723,9 +723,9 @@ def test_fifty_threads_of_redis_py(server, r):
 def test_more_clients_than_may_wait_get_an_error(server):
     with contextlib.ExitStack() as stack:
         r, *clients = [stack.enter_context(server.connect()) for _ in range(5)]
-        for client in clients[:3]:
+        for count, client in enumerate(clients[:3], 1):
             client.send_command("BLPOP", "k", "0")
-        blocked(r, 3)
+            blocked(r, count)
         refused = Error("ERR too many clients wait for keys (--blocked_clients_max)")
         for call in (("BLPOP", "k", "0"), ("BLMOVE", "k", "t", "LEFT", "LEFT", "1")):
             assert clients[3].call(*call) == refused

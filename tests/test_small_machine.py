@@ -35,7 +35,9 @@ def raise_descriptors():
 
 @MATRIX
 @only_dragonfly("its timer wakes it ten times a second")
-@pytest.mark.skipif(SANITIZED, reason="sanitizers have threads of their own")
+@pytest.mark.skipif(
+    SANITIZED, reason="it counts wake-ups of all threads, and sanitizers have some that tick"
+)
 def test_a_thousand_idle_connections_cause_at_most_five_wakeups_a_second(server, r):
     """Counts context switches of all threads over windows of three seconds. The window is the
     measurement, not a wait for something to happen; the best of three forgives the machine's noise.
@@ -245,7 +247,9 @@ def tiny_container():
             os.rmdir(folder)
 
 
-@pytest.mark.skipif(SANITIZED, reason="sanitizers need more memory")
+@pytest.mark.skipif(
+    SANITIZED, reason="it limits resident memory, of which a sanitizer takes several times as much"
+)
 def test_64_mib_and_half_a_core_are_enough(tiny_container):
     def enter():
         for folder in tiny_container:
@@ -264,7 +268,9 @@ def test_64_mib_and_half_a_core_are_enough(tiny_container):
         server.stop()
 
 
-@pytest.mark.skipif(SANITIZED, reason="sanitizers need more memory")
+@pytest.mark.skipif(
+    SANITIZED, reason="it limits resident memory, of which a sanitizer takes several times as much"
+)
 def test_an_empty_server_is_small(server, r):
     assert r.call("PING") == Status("PONG")
     assert server.rss_bytes() < 40 << 20

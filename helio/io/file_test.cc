@@ -176,7 +176,7 @@ TEST_P(FileTest, TheLoopServesOtherFibersWhileAnOperationBlocks) {
   ASSERT_GE(lease, 0);
   if (fcntl(lease, F_SETLEASE, F_WRLCK) != 0) {
     close(lease);
-    GTEST_SKIP() << "this file system has no leases";
+    GTEST_SKIP() << "this file system has no leases, with which the test makes an operation wait";
   }
   InFiber([&] {
     bool opened = false;

@@ -21,7 +21,9 @@ void ProactorPool::Start() {
       if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
     }
   }
-  const bool pin = cpus.size() >= options_.threads;
+  // With cores to spare the kernel knows better which of them are free.
+  const bool pin = cpus.size() == options_.threads;
+  shares_cores_ = cpus.size() < options_.threads;
   proactors_.resize(options_.threads);
   stopped_ = std::make_unique<std::latch>(options_.threads + 1);
   BlockingCounter started(options_.threads);
@@ -33,9 +35,8 @@ void ProactorPool::Start() {
 }
 
 void ProactorPool::RunThread(uint32_t index, int cpu, BlockingCounter* started) {
-  const bool is_pinned = cpu >= 0;
   pthread_setname_np(pthread_self(), ("Proactor" + std::to_string(index)).c_str());
-  if (is_pinned) {
+  if (cpu >= 0) {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
@@ -44,7 +45,7 @@ void ProactorPool::RunThread(uint32_t index, int cpu, BlockingCounter* started) 
     }
   }
   auto proactor = Proactor::Create(
-      {.index = index, .force_epoll = options_.force_epoll, .shares_core = !is_pinned});
+      {.index = index, .force_epoll = options_.force_epoll, .shares_core = shares_cores_});
   proactors_[index] = proactor.get();
   started->Done();
   proactor->Run();

@@ -26,7 +26,7 @@ class ProactorPool {
   ProactorPool& operator=(const ProactorPool&) = delete;
 
   // Starts the threads; returns when all loops run. Each is pinned to a core of its own if the
-  // process may use at least as many cores as there are threads.
+  // process may use just as many cores as there are threads.
   void Start();
   // Asks all loops to stop and joins them. Their fibers must be ending by themselves. May be called
   // twice.
@@ -53,6 +53,7 @@ class ProactorPool {
   void RunThread(uint32_t index, int cpu, BlockingCounter* started);
 
   const Options options_;
+  bool shares_cores_ = false;
   std::vector<std::thread> threads_;
   std::vector<Proactor*> proactors_;
   std::unique_ptr<std::latch> stopped_;

@@ -61,6 +61,8 @@ class BlockedCommand final : public Waiter {
     End how = End::kNone;
   };
 
+  std::span<WaiterNode> nodes() { return {nodes_.data(), nodes_count_}; }
+  std::span<const WaiterNode> nodes() const { return {nodes_.data(), nodes_count_}; }
   void LockAll(Transaction* tx);
   bool TryInOneHop(ReplySink& reply);
   bool IsHindered(const Shard& shard) const;
@@ -82,10 +84,7 @@ class BlockedCommand final : public Waiter {
   const bool resp3_;
   const bool is_direct_;  // shards of this thread are reached without a message; not in some tests
   helio::Proactor* const home_;
-  const uint64_t deadline_ns_;  // monotonic; 0: none
-  std::span<WaiterNode> nodes() { return {nodes_.data(), nodes_count_}; }
-  std::span<const WaiterNode> nodes() const { return {nodes_.data(), nodes_count_}; }
-
+  const uint64_t deadline_ns_;             // monotonic; 0: none
   absl::FixedArray<WaiterNode, 1> nodes_;  // of its keys, each once, and as many more as it
                                            // names twice
   size_t nodes_count_ = 0;

@@ -491,11 +491,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, BlockingScheduleTest,
                                   (std::get<2>(info.param) == Reach::kInPlace ? "_in_place" : "");
                          });
 
-#ifdef DFLY_SANITIZED
-constexpr uint64_t kSeeds = 200;
-#else
-constexpr uint64_t kSeeds = 1500;
-#endif
+constexpr uint64_t kSeeds = ByBuild(1500, 200, 200);
 
 TEST_P(BlockingScheduleTest, NoElementIsLostOrReceivedTwiceAndNobodyIsForgotten) {
   server_.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) { return RunSeed(seed, random); });

@@ -11,11 +11,7 @@ namespace {
 using helio::Random;
 using Clients = std::vector<std::unique_ptr<CheckedClient>>;
 
-#ifdef DFLY_SANITIZED
-constexpr uint64_t kSeeds = 20;
-#else
-constexpr uint64_t kSeeds = 200;
-#endif
+constexpr uint64_t kSeeds = ByBuild(200, 20, 20);
 
 class BlockingTest : public testing::TestWithParam<Reach> {
  protected:

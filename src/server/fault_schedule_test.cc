@@ -412,11 +412,7 @@ INSTANTIATE_TEST_SUITE_P(Blocking, FaultScheduleTest, testing::Bool(),
 TEST_P(FaultScheduleTest, WhateverHappensAtWhicheverStepNothingIsLeftAndNothingIsHalfDone) {
   uint64_t seeds = 1;
   // Every so many steps, each time from another one on: all of them take a minute.
-#ifdef DFLY_SANITIZED
-  uint64_t stride = 20;
-#else
-  uint64_t stride = 4;
-#endif
+  uint64_t stride = ByBuild(4, 20, 100);
   if (const char* count = getenv("DFLY_TEST_SEEDS")) {
     seeds = std::strtoull(count, nullptr, 10);
     stride = 1;
