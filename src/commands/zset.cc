@@ -256,11 +256,11 @@ std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySi
       options.offset = *offset;
       options.limit = *limit;
       i += 2;
-    } else if (!form.is_reverse && IsOption(args[i], "REV")) {
+    } else if (!is_reverse && IsOption(args[i], "REV")) {
       is_reverse = true;
-    } else if (form.by == RangeBy::kAny && IsOption(args[i], "BYLEX")) {
+    } else if (by == RangeBy::kAny && IsOption(args[i], "BYLEX")) {
       by = RangeBy::kMember;
-    } else if (form.by == RangeBy::kAny && IsOption(args[i], "BYSCORE")) {
+    } else if (by == RangeBy::kAny && IsOption(args[i], "BYSCORE")) {
       by = RangeBy::kScore;
     } else {
       return refuse(kErrSyntax);

@@ -35,7 +35,7 @@ class HashValue {
   // Makes `value` an empty hash, whatever it was.
   static void Create(CompactValue* value);
 
-  // REQUIRES: value->type() == ValueType::kHash. A field whose deadline is before `now_ms` counts as
+  // REQUIRES: value->type() == ValueType::kHash. A field with a deadline before `now_ms` counts as
   // absent in all that follows; the value erases it when somebody sets it, or EraseDueMembers.
   explicit HashValue(CompactValue* value, int64_t now_ms = INT64_MIN)
       : value_(*value), now_ms_(now_ms) {}

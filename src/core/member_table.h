@@ -143,7 +143,7 @@ class MemberTable {
   const Slot& Random(R&& random) const {
     return *table_.Random(random);
   }
-  // One that is not due, each with the same probability. REQUIRES: there is one. Draws; where nearly
+  // One that is not due, each as probable as the other. REQUIRES: there is one. Draws; where nearly
   // all are due, counts its way to one instead, so it comes to an end.
   template <typename R>
   const Slot& RandomLive(R&& random, int64_t now_ms) const {

@@ -8,7 +8,7 @@
 //                      ^ begin                 ^ end        offsets from the block's first byte
 //   entry       see core/packed_entry.h
 //
-// Room at both ends of a block makes pushing and popping cheap at both: nothing moves. A block grows
+// Room at both ends of a block makes pushing and popping cheap there: nothing moves. A block grows
 // by a part of itself up to the limit; then the next one begins, and from there on 7/8 of the limit
 // are enough. An entry that is larger than that has a block for itself. A list costs 32 bytes, and
 // 32 for each block.

@@ -5,7 +5,7 @@
 //   inner   children, how many entries each has, and the first entry of each
 //   leaf    scores and members, apart: a search looks at scores alone, but for equal ones
 //
-// Members are those of the set's table (core/compact_key.h): 16 bytes of each, and what they have on
+// Members are those of the set's table (core/compact_key.h): 16 bytes each, and what they have on
 // the heap stays there. A full node hands entries to a neighbour before it splits, and a leaf that
 // grows at the end of the set splits there, so nodes are well filled: after Bayer and McCreight
 // ("Organization and maintenance of large ordered indices", 1972) and Knuth's B* trees.

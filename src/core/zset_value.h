@@ -5,7 +5,7 @@
 //   kPacked    PackedBlock: member, score, member, score ... in order       listpack
 //   kTable     SortedTable: scores by member, and the order of all          skiplist
 //
-// The order is by score, and of equal scores by the members' bytes. It becomes a table with a member
+// The order is by score, and of equal scores by the members' bytes. It becomes a table by a member
 // that is too long or one too many, and stays one, as in Redis. In a block a score is an integer if
 // it is one, and eight bytes otherwise; -0 is 0 there, also as in Redis.
 #pragma once

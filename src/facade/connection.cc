@@ -312,6 +312,14 @@ void Connection::CloseNow() {
   socket_->Close();
 }
 
+void Connection::SendAndCloseNow() {
+  if (!closing_ && !send_pending_ && !output_.empty()) {
+    sending_.Swap(output_);
+    socket_->Send(sending_.view(), Socket::SendMode::kNow);
+  }
+  CloseNow();
+}
+
 void Connection::OnClosed() {
   DCHECK_EQ(deferred_, 0u);
   closed_ = true;

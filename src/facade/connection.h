@@ -151,6 +151,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Closes now; unsent replies are lost.
   void CloseNow();
 
+  // The same, but the kernel gets what is answered so far, as much as it takes without waiting.
+  void SendAndCloseNow();
+
   void SetAuthenticated(bool authenticated) { parser_.set_authenticated(authenticated); }
 
   // Bytes of input that wait to be executed.

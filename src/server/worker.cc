@@ -128,7 +128,7 @@ void Worker::OnClosed(Connection* connection) {
 
 void Worker::OnPeerShutdown(Connection* connection) {
   // Nobody reads what it waits for, and what it takes would be lost.
-  if (SessionOf(connection).blocked != nullptr) connection->CloseNow();
+  if (SessionOf(connection).blocked != nullptr) connection->SendAndCloseNow();
 }
 
 void Worker::Forget(Session* session) {

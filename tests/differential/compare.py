@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In what the replies of two correct servers may differ. Everything else is compared byte for byte.
+
+  RANDOMKEY, OBJECT IDLETIME, TIME, INFO, CLIENT INFO  random, or about the process
+  SCAN's cursor and order, KEYS' order                 the table's own; compared as sets elsewhere
+  order of fields and members, what a random one is    the table's own; sorted, or counted
+  floating point numbers of sorted sets                7.0 prints 17 digits, 7.2 as few as possible
+  OBJECT ENCODING of collections                       short sets are listpacks since 7.2
+  HELLO that fails after SETNAME                       has set the name there, as 7.2 does not
+  relative deadlines                                   two servers, two clocks; absolute ones are
+                                                       compared
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Node:
+    """One reply: its kind, the line or the data, and what is in it if it is an aggregate."""
+
+    kind: bytes
+    data: bytes
+    items: tuple = ()
+
+
+AGGREGATES = b"*~%>"
+
+
+def parse(raw, at=0):
+    """(the reply that begins there, where it ends)"""
+    end = raw.index(b"\r\n", at)
+    kind, line, at = raw[at : at + 1], raw[at + 1 : end], end + 2
+    if kind in b"$=" and line != b"-1":
+        return Node(kind, raw[at : at + int(line)]), at + int(line) + 2
+    if kind not in AGGREGATES or line == b"-1":
+        return Node(kind, line), at
+    items = []
+    for _ in range(int(line) * (2 if kind == b"%" else 1)):
+        item, at = parse(raw, at)
+        items.append(item)
+    return Node(kind, b"", tuple(items)), at
+
+
+def as_set(node):
+    return Node(node.kind, b"%d" % len(node.items), tuple(sorted(node.items, key=repr)))
+
+
+def as_count(node):
+    """How many, but not which."""
+    return Node(node.kind, b"%d" % len(node.items) if node.items else b"")
+
+
+def with_numbers(node):
+    """Numbers with a fraction or an exponent by value, not by their digits."""
+    if node.items:
+        return Node(node.kind, node.data, tuple(map(with_numbers, node.items)))
+    if node.kind in b"$," and re.fullmatch(rb"-?\d+(\.\d+)?(e[+-]?\d+)?", node.data):
+        return Node(node.kind, repr(float(node.data)).encode())
+    return node
+
+
+def collection_scan(words, node):
+    if words[-2:] != [b"COUNT", b"10000"] or words[2] != b"0":
+        return Node(node.kind, b"a page")
+    return Node(node.kind, b"", (node.items[0], as_set(with_numbers(node.items[1]))))
+
+
+def scan(_words, node):
+    return Node(node.kind, b"a page")
+
+
+VERSION = re.compile(rb"\d+\.\d+\.\d+")
+
+
+def hello(_words, node):
+    data = tuple(
+        Node(item.kind, b"") if item.kind == b":" or VERSION.match(item.data) else item
+        for item in node.items
+    )
+    return Node(node.kind, b"", data)
+
+
+def object_command(words, node):
+    if words[1:2] in ([b"IDLETIME"], [b"REFCOUNT"]) and node.kind == b":":
+        return Node(node.kind, b"")  # a small integer's REFCOUNT is INT_MAX, but its COPY's is 1
+    if words[1:2] == [b"ENCODING"] and node.data in (b"listpack", b"quicklist", b"hashtable"):
+        return Node(node.kind, b"a collection")
+    return node
+
+
+def deadline(words, node):
+    """Absolute ones are far in the future (words.py)."""
+    unit = 1000 if words[0].startswith(b"P") else 1
+    if node.kind == b":" and 0 < int(node.data) < 33_177_117_420 * unit:
+        return Node(node.kind, b"relative")
+    return node
+
+
+def client(words, node):
+    return Node(node.kind, b"") if words[1:2] == [b"LIST"] and node.kind in b"$=" else node
+
+
+def config(words, node):
+    if words[1:2] != [b"GET"]:
+        return node
+    return Node(node.kind, b"") if b"*" in words else as_set(node)
+
+
+ANY_ORDER = {
+    *[b"KEYS", b"HGETALL", b"HKEYS", b"HVALS", b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF"],
+    *[b"SPOP"],
+}
+ANY_CHOICE = {b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"}
+BY_NAME = {
+    b"SCAN": scan,
+    b"SSCAN": collection_scan,
+    b"HSCAN": collection_scan,
+    b"ZSCAN": collection_scan,
+    b"EXPIRETIME": deadline,
+    b"PEXPIRETIME": deadline,
+    b"HELLO": hello,
+    b"OBJECT": object_command,
+    b"CLIENT": client,
+    b"CONFIG": config,
+}
+
+
+def comparable(command, node):
+    """The part of a reply in which two correct servers agree."""
+    if node.kind == b"-":
+        return node
+    words = [word.upper() for word in command]
+    name = words[0]
+    if name in ANY_ORDER:
+        return as_set(node)
+    if name in ANY_CHOICE:
+        return as_count(node)
+    if name in BY_NAME and (node.items or node.kind not in AGGREGATES):
+        return BY_NAME[name](words, node)
+    if b"Z" in name[:2] or name.startswith(b"GEO"):
+        return with_numbers(node)
+    return node
+
+
+def agree(command, ours, reference):
+    """Of raw replies."""
+    if ours == reference:
+        return True
+    ours, reference = parse(ours)[0], parse(reference)[0]
+    return comparable(command, ours) == comparable(command, reference)
+
+
+def agree_all(commands, ours, reference):
+    """Of the replies of EXEC to these commands."""
+    if ours == reference:
+        return True
+    ours, reference = parse(ours)[0], parse(reference)[0]
+    if ours.kind != reference.kind or len(ours.items) != len(reference.items):
+        return False
+    if len(ours.items) != len(commands):
+        return ours == reference
+    return all(
+        comparable(command, a) == comparable(command, b)
+        for command, a, b in zip(commands, ours.items, reference.items)
+    )
+
+
+def is_compared_loosely(command):
+    """Whether correct servers may answer it with different bytes."""
+    names = (b"HELLO", b"CLIENT", b"OBJECT", b"CONFIG", b"EXPIRETIME", b"PEXPIRETIME")
+    probe = Node(b"*", b"", (Node(b":", b"1"), Node(b"$", b"0.10")))
+    return command[0].upper() in names or comparable(command, probe) != probe
