@@ -26,7 +26,7 @@ def pairs(g):
 
 COMMANDS = [
     (4, lambda g: [g.rng.choice([b"HSET", b"HSET", b"HMSET"]), key(g), *pairs(g)]),
-    (1, lambda g: [b"HSET", key(g), *g.flat(lambda: field(g), g.value, counts=(30, 130, 600))]),
+    (0.2, lambda g: [b"HSET", key(g), *g.flat(lambda: field(g), g.value, counts=(30, 130, 600))]),
     (2, lambda g: [b"HSET", key(g), field(g), g.small()]),
     (1, lambda g: [b"HSETNX", key(g), field(g), g.value()]),
     (3, lambda g: [g.rng.choice([b"HGET", b"HEXISTS", b"HSTRLEN"]), key(g), field(g)]),

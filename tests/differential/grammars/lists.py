@@ -51,7 +51,7 @@ COMMANDS = [
             *elements(g),
         ],
     ),
-    (1, lambda g: [b"RPUSH", key(g), *g.times(g.element, (100, 130, 600))]),
+    (0.2, lambda g: [b"RPUSH", key(g), *g.times(g.element, (100, 130, 600))]),
     (2, lambda g: [g.rng.choice([b"LPOP", b"RPOP"]), key(g), *g.maybe(g.index())]),
     (1, lambda g: [b"LLEN", key(g)]),
     (1, lambda g: [b"LINDEX", key(g), g.index()]),

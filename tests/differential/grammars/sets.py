@@ -31,8 +31,8 @@ EXCLUDED = [pops_at_random]
 COMMANDS = [
     (3, lambda g: [b"SADD", key(g), *elements(g)]),
     (2, lambda g: [b"SADD", key(g), *[b"%d" % g.rng.randrange(30) for _ in range(6)]]),
-    (1, lambda g: [b"SADD", key(g), *g.times(lambda: g.integer(0, 9999), (100, 130, 520))]),
-    (1, lambda g: [b"SADD", key(g), *g.times(lambda: g.few(b"m", 300), (100, 130, 520))]),
+    (0.2, lambda g: [b"SADD", key(g), *g.times(lambda: g.integer(0, 9999), (100, 130, 520))]),
+    (0.2, lambda g: [b"SADD", key(g), *g.times(lambda: g.few(b"m", 300), (100, 130, 520))]),
     (2, lambda g: [b"SREM", key(g), *elements(g)]),
     (1, lambda g: [b"SISMEMBER", key(g), g.element()]),
     (1, lambda g: [b"SMISMEMBER", key(g), *elements(g)]),

@@ -84,7 +84,7 @@ EXCLUDED = [only_lex]
 COMMANDS = [
     (6, add),
     (
-        1,
+        0.2,
         lambda g: [
             b"ZADD",
             key(g),
