@@ -657,7 +657,11 @@ void RegisterListType() {
        },
        .encoding_name = [](const void* object, uint8_t) -> std::string_view {
          return static_cast<const QuickList*>(object)->is_listpack() ? "listpack" : "quicklist";
-       }});
+       },
+       .free_some =
+           [](void* object, uint8_t, size_t budget) {
+             return static_cast<QuickList*>(object)->FreeSome(budget);
+           }});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "core/numbers.h"
+#include "core/value_reaper.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -16,13 +17,13 @@ constexpr size_t kSlackMax = 1 << 20;
 
 std::array<ObjectType, kValueTypes> object_types{};  // written before the shards start
 
-const ObjectType& FunctionsOf(ValueType type) {
+}  // namespace
+
+const ObjectType& ObjectTypeOf(ValueType type) {
   const ObjectType& functions = object_types[static_cast<size_t>(type)];
   DCHECK(functions.destroy != nullptr) << "type not registered: " << TypeName(type);
   return functions;
 }
-
-}  // namespace
 
 std::string_view TypeName(ValueType type) {
   static constexpr std::string_view kNames[kValueTypes] = {"string", "list", "set",
@@ -38,14 +39,21 @@ void CompactValue::Release() {
   if (is_heap_string()) {
     Free(heap());
   } else if (!is_string()) {
-    FunctionsOf(type()).destroy(object(), object_encoding());
+    const ObjectType& functions = ObjectTypeOf(type());
+    ValueReaper* const reaper = ValueReaper::OfThread();
+    if (reaper != nullptr && functions.free_some != nullptr &&
+        ObjectBytes() > ValueReaper::kLarge) {
+      reaper->Take(type(), object(), object_encoding());
+    } else {
+      functions.destroy(object(), object_encoding());
+    }
   }
   std::memset(bytes_, 0, 13);
   set_tag(0);
 }
 
 size_t CompactValue::ObjectBytes() const {
-  return FunctionsOf(type()).bytes(object(), object_encoding());
+  return ObjectTypeOf(type()).bytes(object(), object_encoding());
 }
 
 void CompactValue::SetHeap(char* block, size_t size) {
@@ -182,33 +190,33 @@ void CompactValue::SetObject(ValueType type, void* object, uint8_t encoding) {
 }
 
 bool CompactValue::IsEmptyObject() const {
-  return !is_string() && FunctionsOf(type()).is_empty(object(), object_encoding());
+  return !is_string() && ObjectTypeOf(type()).is_empty(object(), object_encoding());
 }
 
 std::string_view CompactValue::ObjectEncodingName() const {
-  const auto encoding_name = FunctionsOf(type()).encoding_name;
+  const auto encoding_name = ObjectTypeOf(type()).encoding_name;
   DCHECK(encoding_name != nullptr) << TypeName(type());
   return encoding_name(object(), object_encoding());
 }
 
 int64_t CompactValue::NextMemberDeadline() const {
-  const MemberDeadlines* const deadlines = is_string() ? nullptr : FunctionsOf(type()).deadlines;
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : ObjectTypeOf(type()).deadlines;
   return deadlines == nullptr ? INT64_MAX : deadlines->next(object(), object_encoding());
 }
 
 bool CompactValue::AreAllMembersDue(int64_t now_ms) const {
-  const MemberDeadlines* const deadlines = is_string() ? nullptr : FunctionsOf(type()).deadlines;
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : ObjectTypeOf(type()).deadlines;
   return deadlines != nullptr && deadlines->are_all_due(object(), object_encoding(), now_ms);
 }
 
 size_t CompactValue::EraseDueMembers(int64_t now_ms, size_t most) {
-  const MemberDeadlines* const deadlines = is_string() ? nullptr : FunctionsOf(type()).deadlines;
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : ObjectTypeOf(type()).deadlines;
   if (deadlines == nullptr) return 0;
   return deadlines->erase_due(object(), object_encoding(), now_ms, most);
 }
 
 std::string_view CompactValue::MemberExpiryEvent() const {
-  return FunctionsOf(type()).deadlines->event;
+  return ObjectTypeOf(type()).deadlines->event;
 }
 
 CompactValue CompactValue::Clone() const {
@@ -220,7 +228,7 @@ CompactValue CompactValue::Clone() const {
     std::memcpy(block, heap(), heap_size());
     copy.SetWord(0, block);
   } else if (!is_string()) {
-    copy.SetWord(0, FunctionsOf(type()).clone(object(), object_encoding()));
+    copy.SetWord(0, ObjectTypeOf(type()).clone(object(), object_encoding()));
   }
   copy.set_tag(tag());
   return copy;

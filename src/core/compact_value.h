@@ -53,8 +53,12 @@ struct ObjectType {
   // "listpack", "quicklist", ... as OBJECT ENCODING answers.
   std::string_view (*encoding_name)(const void* object, uint8_t encoding) = nullptr;
   const MemberDeadlines* deadlines = nullptr;  // null: members have none
+  // Frees about `budget` elements; true when none is left. After the first step only `bytes`, this
+  // and at last `destroy` are called. Null: all objects are small enough to be destroyed at once.
+  bool (*free_some)(void* object, uint8_t encoding, size_t budget) = nullptr;
 };
 void RegisterObjectType(ValueType type, const ObjectType& functions);
+const ObjectType& ObjectTypeOf(ValueType type);  // REQUIRES: it is registered
 
 // Owner:    one table slot. Move only; may be moved with memcpy (trivially relocatable).
 // Suspends: never.

@@ -39,6 +39,10 @@ std::string_view EncodingName(const void*, uint8_t encoding) {
   return encoding == HashValue::kPacked ? "listpack" : "hashtable";
 }
 
+bool FreeSome(void* object, uint8_t encoding, size_t budget) {
+  return encoding == HashValue::kPacked || static_cast<Table*>(object)->FreeSome(budget);
+}
+
 const Table* TableOf(const void* object, uint8_t encoding) {
   return encoding == HashValue::kTable ? static_cast<const Table*>(object) : nullptr;
 }
@@ -68,9 +72,9 @@ void HashValue::RegisterType() {
                                         .bytes = Bytes,
                                         .is_empty = IsEmpty,
                                         .clone = Clone,
-
                                         .encoding_name = EncodingName,
-                                        .deadlines = &kFieldDeadlines});
+                                        .deadlines = &kFieldDeadlines,
+                                        .free_some = FreeSome});
 }
 
 void HashValue::Create(CompactValue* value) {

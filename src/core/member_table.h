@@ -180,7 +180,10 @@ class MemberTable {
   // Frees about `budget` members; true when nothing is left. Nothing else may be called between the
   // first step and the last.
   bool FreeSome(size_t budget) {
-    deadlines_.reset();
+    if (deadlines_ != nullptr) {
+      if (deadlines_->order.FreeSome(budget) && deadlines_->at.FreeSome(budget)) deadlines_.reset();
+      return false;
+    }
     size_t freed = 0;
     const bool is_done = table_.FreeSome(budget, &freed);
     value_bytes_ -= freed;

@@ -45,12 +45,17 @@ struct QuickList::Block {
   }
 };
 
-QuickList::~QuickList() {
-  for (Block* block = head_; block != nullptr;) {
-    Block* next = block->next;
+QuickList::~QuickList() { FreeSome(SIZE_MAX); }
+
+bool QuickList::FreeSome(size_t budget) {
+  for (size_t freed = 0; head_ != nullptr && freed < budget;) {
+    Block* const block = head_;
+    head_ = block->next;
+    freed += block->entries;
+    block_bytes_ -= block->capacity;
     Free(block);
-    block = next;
   }
+  return head_ == nullptr;
 }
 
 size_t QuickList::BytesMax(const BlockLimit& limit) const {

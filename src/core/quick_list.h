@@ -100,6 +100,10 @@ class QuickList {
   // Removes `text` wherever it stands, at most `max` times, beginning at `from`. How often it did.
   size_t Remove(std::string_view text, size_t max, End from, const BlockLimit& limit);
 
+  // Frees the blocks of about `budget` elements; true when none is left. Between the first step and
+  // the last only bytes() may be called, or the destructor.
+  bool FreeSome(size_t budget);
+
   // A copy of all of it, allocated by the calling thread; blocks without much room.
   QuickList* Clone() const;
 

@@ -22,6 +22,10 @@ void Destroy(void* object, uint8_t encoding) {
   }
 }
 
+bool FreeSome(void* object, uint8_t encoding, size_t budget) {
+  return encoding != SetValue::kTable || static_cast<Table*>(object)->FreeSome(budget);
+}
+
 size_t Bytes(const void* object, uint8_t encoding) {
   return encoding == SetValue::kTable ? static_cast<const Table*>(object)->bytes()
                                       : UsableSize(object);
@@ -66,7 +70,8 @@ void SetValue::RegisterType() {
                                        .bytes = Bytes,
                                        .is_empty = IsEmpty,
                                        .clone = Clone,
-                                       .encoding_name = EncodingName});
+                                       .encoding_name = EncodingName,
+                                       .free_some = FreeSome});
 }
 
 void SetValue::Create(CompactValue* value, std::string_view member, size_t expected,

@@ -52,6 +52,12 @@ void Destroy(void* object, uint8_t encoding) {
   }
 }
 
+bool FreeSome(void* object, uint8_t encoding, size_t budget) {
+  if (encoding == ZsetValue::kPacked) return true;
+  auto* table = static_cast<SortedTable*>(object);
+  return table->order.FreeSome(budget) && table->scores.FreeSome(budget);
+}
+
 size_t Bytes(const void* object, uint8_t encoding) {
   if (encoding == ZsetValue::kPacked) return UsableSize(object);
   return static_cast<const SortedTable*>(object)->bytes();
@@ -93,7 +99,8 @@ void ZsetValue::RegisterType() {
                                         .bytes = Bytes,
                                         .is_empty = IsEmpty,
                                         .clone = Clone,
-                                        .encoding_name = EncodingName});
+                                        .encoding_name = EncodingName,
+                                        .free_some = FreeSome});
 }
 
 void ZsetValue::Create(CompactValue* value, size_t member_bytes, size_t expected,

@@ -27,7 +27,7 @@ size_t Shard::used_bytes() const {
     if (database != nullptr) bytes += database->bytes();
   }
   for (const auto& database : doomed_) bytes += database->bytes();
-  return bytes;
+  return bytes + reaper_.bytes();
 }
 
 void Shard::OnChanged(int db_index, std::string_view key, std::string_view event) {
@@ -81,13 +81,16 @@ void Shard::FlushAll(FlushMode mode) {
 }
 
 bool Shard::FreeStep(size_t budget) {
-  if (doomed_.empty()) return true;
-  if (doomed_.back()->FreeSome(budget)) doomed_.pop_back();
-  return doomed_.empty();
+  if (!reaper_.empty()) {
+    reaper_.FreeSome(budget);
+  } else if (!doomed_.empty() && doomed_.back()->FreeSome(budget)) {
+    doomed_.pop_back();
+  }
+  return doomed_.empty() && reaper_.empty();
 }
 
 bool Shard::needs_steps() const {
-  if (!doomed_.empty()) return true;
+  if (!doomed_.empty() || !reaper_.empty()) return true;
   return std::any_of(made().begin(), made().end(), [](const auto& database) {
     return database != nullptr && database->has_deadlines();
   });

@@ -12,6 +12,7 @@
 #include "core/packed_block.h"
 #include "core/quick_list.h"
 #include "core/set_value.h"
+#include "core/value_reaper.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
@@ -39,6 +40,10 @@ class Shard : private ChangeListener {
   Shard(uint32_t id, int db_count, size_t string_max = kStringMax)
       : id_(id), string_max_(string_max), databases_(static_cast<size_t>(db_count)) {}
 
+  // Large values that end on the calling thread, its own, are freed in steps from now on. For one
+  // of the thread's shards, which answers for those of the others.
+  void ReapForThread() { reaper_.ServeThisThread(); }
+
   uint32_t id() const { return id_; }
   size_t string_max() const { return string_max_; }
   int db_count() const { return static_cast<int>(databases_.size()); }
@@ -48,7 +53,7 @@ class Shard : private ChangeListener {
   const Database* FindDb(int index) const { return databases_[static_cast<size_t>(index)].get(); }
   Database* FindDb(int index) { return databases_[static_cast<size_t>(index)].get(); }
 
-  // Exact: all databases, those that wait to be freed included.
+  // Exact: all databases, and what waits to be freed.
   size_t used_bytes() const;
 
   // Who has locks here, and who waits for them.
@@ -104,7 +109,7 @@ class Shard : private ChangeListener {
   // FLUSHDB. kAsync puts the keys aside, FreeStep frees them.
   void Flush(int index, FlushMode mode);
   void FlushAll(FlushMode mode);
-  // Frees about `budget` of the keys put aside. True when nothing is left to do.
+  // Frees about `budget` of the keys, or members, put aside. True when nothing is left to do.
   bool FreeStep(size_t budget);
 
   // True if ExpireStep or FreeStep have something to look at.
@@ -128,6 +133,7 @@ class Shard : private ChangeListener {
 
   const uint32_t id_;
   const size_t string_max_;
+  ValueReaper reaper_;  // destroyed after the databases, whose values come here
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   WatchTable watches_;
   WaiterTable waiters_;

@@ -15,7 +15,10 @@ ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count,
   for (TransactionStats& stats : transaction_stats_) stats.widths.resize(num_shards + 1);
   for (ShardId id = 0; id < num_shards; ++id) {
     all_ids_.push_back(id);
-    owner(id)->Await([&] { cells_[id].shard = std::make_unique<Shard>(id, db_count, string_max); });
+    owner(id)->Await([&] {
+      cells_[id].shard = std::make_unique<Shard>(id, db_count, string_max);
+      if (id < pool->size()) cells_[id].shard->ReapForThread();  // the thread's first
+    });
   }
 }
 

@@ -107,6 +107,30 @@ TEST_F(ShardTest, FlushAsyncFreesInSteps) {
   shard_.CheckInvariants();
 }
 
+TEST_F(ShardTest, ALargeValueIsFreedInStepsThatItAccountsFor) {
+  HashValue::RegisterType();
+  shard_.ReapForThread();
+  const KeyProbe probe("hash", HashKey("hash"));
+  const auto it = shard_.db(0).Insert(probe);
+  HashValue::Create(&it->value);
+  for (int i = 0; i < 10'000; ++i) {
+    HashValue(&it->value).Set("field" + std::to_string(i), "x", shard_.hash_limit());
+  }
+  shard_.db(0).AccountValue(0, it->value.HeapBytes());
+  const size_t full = shard_.used_bytes();
+  const size_t empty = full - it->value.HeapBytes();
+  EXPECT_FALSE(shard_.needs_steps());
+  shard_.db(0).Remove(shard_.db(0).Find(probe), probe);
+  EXPECT_EQ(shard_.db(0).size(), 0u);
+  EXPECT_EQ(shard_.used_bytes(), full);
+  EXPECT_TRUE(shard_.needs_steps());
+  int steps = 1;
+  for (; !shard_.FreeStep(100); ++steps) EXPECT_LT(shard_.used_bytes(), full);
+  EXPECT_GT(steps, 5);
+  EXPECT_EQ(shard_.used_bytes(), empty);
+  EXPECT_FALSE(shard_.needs_steps());
+}
+
 TEST_F(ShardTest, SwapsDatabases) {
   Fill(0, 10);
   shard_.SwapDatabases(0, 7);

@@ -76,7 +76,9 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
   for (ShardId id = 0; id < shards_.size(); ++id) {
-    if (shards_.is_local(id)) local_shards_[id] = &shards_.local(id);
+    if (!shards_.is_local(id)) continue;
+    local_shards_[id] = &shards_.local(id);
+    if (reaping_shard_ == nullptr) reaping_shard_ = local_shards_[id];
   }
 }
 
@@ -715,7 +717,10 @@ void Worker::EndPause() {
 
 void Worker::AfterShardWork(Shard& shard) {
   shards_.PublishUsedBytes(shard);
-  if (!expire_timer_.armed() && shard.needs_steps()) [[unlikely]] {
+  const bool reaps = ValueReaper::ThreadHasWork();
+  if (reaps) [[unlikely]]
+    shards_.PublishUsedBytes(*reaping_shard_);
+  if (!expire_timer_.armed() && (shard.needs_steps() || reaps)) [[unlikely]] {
     proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + kExpirePeriodNanos);
   }
 }

@@ -358,6 +358,7 @@ class Worker final : public CommandSink {
   bool must_wait_ = false;  // what RunOne has just tried (kTry)
 
   std::vector<Shard*> local_shards_;
+  Shard* reaping_shard_ = nullptr;  // frees large values of them all
   OwnedTimer expire_timer_;
   bool expires_actively_ = true;
 
