@@ -152,16 +152,16 @@ enum class Order : uint8_t { kNone, kNearestFirst, kFarthestFirst };
 
 struct Query {
   GeoShape shape;
-  std::optional<std::string_view> member;  // the centre is where it is
-  double unit = 1;                         // metres
+  std::vector<std::string_view> members;  // all have to be there; the centre is where the last is
+  double unit = 1;                        // metres
   std::optional<std::string_view> target;
   bool stores_distances = false;
   bool with_distance = false, with_hash = false, with_point = false;
   Order order = Order::kNone;
   uint64_t count = 0;  // 0: all
   bool any = false;    // whichever are found first
-  // What is wrong with the arguments. That the member is not there goes before what is wrong
-  // behind it.
+  // What is wrong with the arguments. That a member is not there goes before what is wrong behind
+  // it.
   std::string error = {};
 };
 
@@ -184,7 +184,7 @@ class QueryParser {
   bool ParseOrigin() {
     if (form_.origin == Origin::kOption) return true;
     if (form_.origin == Origin::kMember) {
-      query_.member = args_[2];
+      query_.members.push_back(args_[2]);
     } else if (!ParseCenter(2)) {
       return false;
     }
@@ -269,11 +269,11 @@ class QueryParser {
     const size_t first = *at + 1;
     const size_t behind = args_.size() - first;
     if (IsOption(option, "FROMMEMBER") && behind >= 1 && !has_center_) {
-      query_.member = args_[first];
+      query_.members.push_back(args_[first]);
       *at += 1;
       return true;
     }
-    if (IsOption(option, "FROMLONLAT") && behind >= 2 && !query_.member) {
+    if (IsOption(option, "FROMLONLAT") && behind >= 2 && query_.members.empty()) {
       *at += 2;
       return has_center_ = ParseCenter(first);
     }
@@ -299,7 +299,7 @@ class QueryParser {
           fmt::format("ERR {} is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
                       form_.stores ? "GEOSEARCHSTORE" : "STORE option in GEORADIUS"));
     }
-    if (form_.origin == Origin::kOption && !query_.member && !has_center_) {
+    if (form_.origin == Origin::kOption && query_.members.empty() && !has_center_) {
       return Fail(
           fmt::format("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {}", name));
     }
@@ -369,8 +369,9 @@ bool Run(ShardContext& cx, std::string_view source, Query* query, Found* found, 
     reply.Error(kErrWrongType);
     return false;
   }
-  if (value && query->member) {
-    const std::optional<double> score = ToRead(*value).Score(*query->member);
+  for (std::string_view member : query->members) {
+    if (!value) break;
+    const std::optional<double> score = ToRead(*value).Score(member);
     if (!score) {
       reply.Error(kErrNoSuchPlace);
       return false;
