@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH: who is served by what, in which order, and how a wait
-ends otherwise. Every test also passes on redis-server, unless marked."""
+"""BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX, BZMPOP: who is served by what, in
+which order, and how a wait ends otherwise. Every test also passes on redis-server, unless marked."""
 
 import contextlib
 import random
@@ -122,6 +122,55 @@ OPERATIONS = {
     "FLUSHDB, push": Operation(["FLUSHDB", "RPUSH {k} e"]),
     "FLUSHALL": Operation(["FLUSHALL"], None, None),
     "FLUSHALL, push": Operation(["FLUSHALL ASYNC", "RPUSH {k} e"]),
+    "ZADD": Operation(["ZADD {k} 1 e"], None, None),
+}
+ZSET_IN_DB_1 = ("SELECT 1", "ZADD {k} 1 e")
+ZSET_OPERATIONS = {
+    "ZADD": Operation(["ZADD {k} 1 e"]),
+    "ZADD INCR": Operation(["ZADD {k} NX INCR 1 e"]),
+    "ZADD XX": Operation(["ZADD {k} XX 1 e"], None, None),
+    "ZINCRBY": Operation(["ZINCRBY {k} 1 e"]),
+    "ZUNIONSTORE": Operation(["ZUNIONSTORE {k} 2 {o} none"], before=["ZADD {o} 1 e"]),
+    "ZUNIONSTORE of a set": Operation(["ZUNIONSTORE {k} 1 {o}"], before=["SADD {o} e"]),
+    "ZUNIONSTORE of nothing": Operation(["ZUNIONSTORE {k} 1 {o}"], None, None),
+    "ZINTERSTORE": Operation(["ZINTERSTORE {k} 2 {o} {o}"], before=["ZADD {o} 1 e"]),
+    "ZDIFFSTORE": Operation(["ZDIFFSTORE {k} 2 {o} none"], before=["ZADD {o} 1 e"]),
+    "ZRANGESTORE": Operation(["ZRANGESTORE {k} {o} 1 1"], before=["ZADD {o} 1 a 2 e"]),
+    "ZRANGESTORE of nothing": Operation(["ZRANGESTORE {k} {o} 1 1"], None, None),
+    "GEOADD": Operation(["GEOADD {k} 1 2 e"]),
+    "GEOSEARCHSTORE": Operation(
+        ["GEOSEARCHSTORE {k} {o} FROMLONLAT 1 2 BYBOX 1 1 km"], before=["GEOADD {o} 1 2 e 5 6 a"]
+    ),
+    "GEORADIUS": Operation(
+        ["GEORADIUS {o} 1 2 1 km STORE {k}"], before=["GEOADD {o} 1 2 e 5 6 a"]
+    ),
+    "GEORADIUSBYMEMBER": Operation(
+        ["GEORADIUSBYMEMBER {o} e 1 km STOREDIST {k}"], before=["GEOADD {o} 1 2 e 5 6 a"]
+    ),
+    "RENAME": Operation(["RENAME {o} {k}"], before=["ZADD {o} 1 e"]),
+    "RENAME of a list": Operation(["RENAME {o} {k}"], None, None, before=["RPUSH {o} e"]),
+    "RENAMENX": Operation(["RENAMENX {o} {k}"], before=["ZADD {o} 1 e"]),
+    "COPY": Operation(["COPY {o} {k}"], before=["ZADD {o} 1 e"]),
+    "COPY over a string": Operation(
+        ["COPY {o} {k} REPLACE"], before=["SET {k} v", "ZADD {o} 1 e"]
+    ),
+    "MOVE": Operation(["MOVE {k} 0"], before=ZSET_IN_DB_1),
+    "SWAPDB": Operation(["SWAPDB 1 0"], before=ZSET_IN_DB_1),
+    "in another database": Operation(["SELECT 1", "ZADD {k} 1 e", "SELECT 0"], None, None),
+    "RPUSH": Operation(["RPUSH {k} e"], None, None),
+    "SADD": Operation(["SADD {k} e"], None, None),
+    "SET, DEL, ZADD": Operation(["SET {k} v", "DEL {k}", "ZADD {k} 1 e"]),
+    "SET, store over it": Operation(
+        ["SET {k} v", "ZUNIONSTORE {k} 1 {o}"], before=["ZADD {o} 1 e"]
+    ),
+    "ZADD, DEL": Operation(["ZADD {k} 1 e", "DEL {k}"], "e", None),
+    "ZADD, ZPOPMIN": Operation(["ZADD {k} 1 e", "ZPOPMIN {k}"], "e", None),
+    "ZADD, ZREMRANGEBYRANK": Operation(["ZADD {k} 1 e", "ZREMRANGEBYRANK {k} 0 -1"], "e", None),
+    "ZADD, store of nothing": Operation(["ZADD {k} 1 e", "ZINTERSTORE {k} 1 none"], "e", None),
+    "ZADD, expiry": Operation(["ZADD {k} 1 e", "PEXPIREAT {k} 1"], "e", None),
+    "ZADD, RENAME away": Operation(["ZADD {k} 1 e", "RENAME {k} {o}"], "e", None),
+    "ZADD, FLUSHALL": Operation(["ZADD {k} 1 e", "FLUSHALL"], "e", None, sweeps=True),
+    "FLUSHALL, ZADD": Operation(["FLUSHALL", "ZADD {k} 1 e"]),
 }
 
 
@@ -147,14 +196,49 @@ def waiters(far):
     }
 
 
-def check_cells(server, operation, executed, other, far):
+def zset_waiters(far):
+    """The same; without the scores, see `without_scores`."""
+    one = lambda e: [KEY.encode(), e]  # noqa: E731
+    many = lambda e: [KEY.encode(), [e]]  # noqa: E731
+    return {
+        "BZPOPMIN": ("BZPOPMIN {k} 0", one),
+        "BZPOPMAX of one shard": ("BZPOPMAX {k}1 {k} {k}2 {k} 0", one),
+        "BZPOPMIN of several shards": (f"BZPOPMIN {far[0]} {KEY} {far[1]} 0", one),
+        "BZMPOP": ("BZMPOP 0 1 {k} MIN COUNT 9", many),
+        "BZMPOP of several shards": (f"BZMPOP 0 3 {far[0]} {far[1]} {KEY} MAX", many),
+    }
+
+
+def without_scores(reply):
+    if not isinstance(reply, list) or len(reply) < 2:
+        return reply
+    return [reply[0], [pair[0] for pair in reply[1]]] if len(reply) == 2 else reply[:2]
+
+
+class Kind:
+    """`add`: what makes the key one that can be taken from."""
+
+    def __init__(self, operations, waiters_of, add, seen=lambda reply: reply):
+        self.operations = operations
+        self.waiters_of = waiters_of
+        self.add = add
+        self.seen = seen
+
+
+LISTS = Kind(OPERATIONS, waiters, ["RPUSH", KEY])
+ZSETS = Kind(ZSET_OPERATIONS, zset_waiters, ["ZADD", KEY, "1"], without_scores)
+ROWS = [(kind, operation) for kind in (LISTS, ZSETS) for operation in kind.operations.values()]
+ROW_NAMES = [*OPERATIONS, *[f"zset: {name}" for name in ZSET_OPERATIONS]]
+
+
+def check_cells(server, kind, operation, executed, other, far):
     """One operation against all kinds of waiters."""
     with (
         server.connect() as r,
         server.connect() as actor,
         server.connect(timeout=5 * SLOWNESS) as waiter,
     ):
-        for name, (command, reply_of) in waiters(far).items():
+        for name, (command, reply_of) in kind.waiters_of(far).items():
             cell = f"{name}, {operation.commands} executed={executed} other={other}"
             r.call("FLUSHALL")
             actor.call("SELECT", 0)
@@ -186,13 +270,13 @@ def check_cells(server, operation, executed, other, far):
                 blocked(r, 1)
                 r.call("DEL", KEY)
                 blocked(r, 1)
-                assert r.call("RPUSH", KEY, "late") == 1, cell
+                assert r.call(*kind.add, "late") == 1, cell
                 expected = "late"
             try:
                 reply = waiter.read()
             except TimeoutError:
                 reply = "no reply"
-            assert reply == reply_of(expected.encode()), cell
+            assert kind.seen(reply) == reply_of(expected.encode()), cell
             if ("MOVE" in name or "LPUSH" in name) and (executed or not operation.sweeps):
                 target = command.split()[2]
                 assert r.call("LRANGE", target, 0, -1) == [expected.encode()], cell
@@ -203,11 +287,11 @@ def check_cells(server, operation, executed, other, far):
 
 @pytest.mark.parametrize("place", ["same shard", "other shard"])
 @pytest.mark.parametrize("form", ["plain", "EXEC"])
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
-def test_what_makes_a_key_ready(server, r, operation, form, place):
+@pytest.mark.parametrize("kind, operation", ROWS, ids=ROW_NAMES)
+def test_what_makes_a_key_ready(server, r, kind, operation, form, place):
     far = apart(r, KEY, 3)
     other = "{k}o" if place == "same shard" else far[2]
-    check_cells(server, operation, form == "EXEC", other, far)
+    check_cells(server, kind, operation, form == "EXEC", other, far)
 
 
 @only_dragonfly("it has no such flag")
@@ -215,9 +299,9 @@ def test_the_general_way_gives_the_same_results(start_server):
     server = start_server(proactor_threads=3, num_shards=5, singlehop_blocking=False)
     with server.connect() as r:
         far = apart(r, KEY, 3)
-        for operation in OPERATIONS.values():
+        for kind, operation in ROWS:
             for executed in (False, True):
-                check_cells(server, operation, executed, far[2], far)
+                check_cells(server, kind, operation, executed, far[2], far)
         facts = r.info("transaction")
         assert facts["tx_blocking_single_hop"] == facts["tx_blocking_inline"] == "0"
         assert int(facts["tx_blocking_general"]) > 500

@@ -39,8 +39,9 @@ NOT_THERE_YET = {
 ACCEPTED = {
     **{
         (name, "flags"): "blocking commands are allowed in scripts since 7.2"
-        for name in ("blpop", "brpop", "blmove", "brpoplpush")
+        for name in ("blpop", "brpop", "blmove", "brpoplpush", "bzpopmin", "bzpopmax")
     },
+    **{(name, "arity"): "WITHSCORE came with 7.2" for name in ("zrank", "zrevrank")},
     ("command|getkeys", "arity"): "one argument is enough since 7.2",
     ("command|getkeysandflags", "arity"): "one argument is enough since 7.2",
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "commands/command_table.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -40,15 +41,47 @@ uint64_t LowerCase(uint64_t word) {
   return word | (is_upper >> 2);
 }
 
+// Is it one of these options, which stand between single spaces?
+bool IsOneOf(std::string_view arg, std::string_view options) {
+  while (!options.empty()) {
+    const size_t end = std::min(options.find(' '), options.size());
+    if (IsOption(arg, options.substr(0, end))) return true;
+    options.remove_prefix(std::min(end + 1, options.size()));
+  }
+  return false;
+}
+
 // What dispatch asks for with each command.
 void SetFacts(Command* command) {
-  command->has_one_key = command->keys.has_keys() && command->keys.count_at == 0 &&
-                         command->keys.last == command->keys.first;
+  const KeySpec& keys = command->keys;
+  command->has_one_key =
+      keys.has_keys() && keys.count_at == 0 && keys.last == keys.first && keys.options.empty();
   command->is_plain =
       command->run != nullptr && command->blocking == nullptr && command->channel_at == 0;
 }
 
 }  // namespace
+
+std::optional<KeyIndexes> Command::FindKeys(Args args) const {
+  const auto first = static_cast<size_t>(keys.first);
+  const auto step = static_cast<size_t>(keys.step);
+  if (keys.count_at != 0) {
+    const auto begin = static_cast<size_t>(keys.count_at) + 1;
+    const std::optional<int64_t> count = ParseInt64(args[begin - 1]);
+    if (!count || *count < 1 || static_cast<uint64_t>(*count) > args.size() - begin) return {};
+    const size_t second = first < begin ? begin : first + step;
+    return KeyIndexes(first, second, begin + static_cast<size_t>(*count), step);
+  }
+  const size_t end = keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
+                                    : args.size() - static_cast<size_t>(-keys.last) + 1;
+  size_t last = KeyIndexes::kNone;
+  if (!keys.options.empty()) {
+    for (auto i = static_cast<size_t>(keys.options_from); i + 1 < args.size(); ++i) {
+      if (IsOneOf(args[i], keys.options)) last = ++i;
+    }
+  }
+  return KeyIndexes(first, first + step, end, step, last);
+}
 
 CommandTable::FoldedName::FoldedName(std::string_view name) : size(name.size()) {
   const char* const begin = name.data();

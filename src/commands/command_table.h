@@ -83,8 +83,14 @@ struct KeySpec {
   // What happens to them, in the words of COMMAND INFO, between single spaces. Empty: what follows
   // from kReadonly ("RO access") or kWrite ("RW update").
   std::string_view flags = {};
-  int count_at = 0;  // not 0: `last` is unused, and this argument says how many keys there are
+  // Not 0: `last` is unused, and this argument says how many keys there are behind it. A `first`
+  // before it is one more key (ZUNIONSTORE).
+  int count_at = 0;
   std::string_view second_flags = {};  // of all but the first key, where they are used otherwise
+  // Options, in upper case between single spaces, each with a key behind it, and where options
+  // begin. The last one that is there counts (GEORADIUS ... STORE key).
+  std::string_view options = {};
+  int options_from = 0;
 
   bool has_keys() const { return first > 0; }
 };
@@ -106,6 +112,54 @@ constexpr KeySpec TargetAndKeys(std::string_view first_flags, std::string_view s
 constexpr KeySpec KeysCountedAt(int position, std::string_view flags = {}) {
   return {position + 1, 0, 1, flags, position};
 }
+
+// ZUNIONSTORE: what is written, the number of the others, and they.
+constexpr KeySpec TargetAndKeysCounted(std::string_view first_flags,
+                                       std::string_view second_flags) {
+  return {1, 0, 1, first_flags, 2, second_flags};
+}
+// GEORADIUS: one, and another one behind one of those options.
+constexpr KeySpec KeyAndOption(std::string_view flags, std::string_view options, int options_from,
+                               std::string_view option_flags) {
+  return {1, 1, 1, flags, 0, option_flags, options, options_from};
+}
+
+// The indexes of a command's keys among its arguments, each key's of them in the order of the
+// specification:  for (size_t i : command.KeysOf(args)) ...
+class KeyIndexes {
+ public:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  // `first`, `second`, and then each `step` before `end`; and `last` if it is not kNone.
+  KeyIndexes(size_t first, size_t second, size_t end, size_t step, size_t last = kNone)
+      : first_(first), second_(second), end_(end), step_(step), last_(last) {}
+
+  class Iterator {
+   public:
+    Iterator(const KeyIndexes& all, size_t at) : all_(all), at_(at) {}
+    size_t operator*() const { return at_; }
+    Iterator& operator++() {
+      at_ = all_.Behind(at_);
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    const KeyIndexes& all_;
+    size_t at_;
+  };
+  Iterator begin() const { return {*this, first_ < end_ ? first_ : kNone}; }
+  Iterator end() const { return {*this, kNone}; }
+
+ private:
+  size_t Behind(size_t at) const {
+    if (at == last_) return kNone;
+    const size_t next = at == first_ ? second_ : at + step_;
+    return next < end_ ? next : last_;
+  }
+
+  size_t first_, second_, end_, step_, last_;
+};
 
 // How a command whose keys turn out to be in several shards is made of its forms for one shard.
 enum class Spread : uint8_t {
@@ -162,20 +216,12 @@ struct Command {
   LockMode lock_mode() const {
     return (flags & kWrite) != 0 ? LockMode::kExclusive : LockMode::kShared;
   }
-  // The index behind the last key, or none if the number of keys makes no sense.
-  std::optional<size_t> FindKeysEnd(Args args) const {
-    if (keys.count_at == 0) {
-      return keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
-                            : args.size() - static_cast<size_t>(-keys.last) + 1;
-    }
-    const auto first = static_cast<size_t>(keys.first);
-    const std::optional<int64_t> count = ParseInt64(args[static_cast<size_t>(keys.count_at)]);
-    if (!count || *count < 1 || static_cast<uint64_t>(*count) > args.size() - first) return {};
-    return first + static_cast<size_t>(*count);
-  }
+  // None if the number of keys makes no sense. REQUIRES: it has keys and accepts the arguments.
+  std::optional<KeyIndexes> FindKeys(Args args) const;
   // The same for dispatch, which takes at least one for a key and leaves the error to the handler.
-  size_t KeysEnd(Args args) const {
-    return FindKeysEnd(args).value_or(static_cast<size_t>(keys.first) + 1);
+  KeyIndexes KeysOf(Args args) const {
+    const auto first = static_cast<size_t>(keys.first);
+    return FindKeys(args).value_or(KeyIndexes(first, first + 1, first + 1, 1));
   }
 };
 

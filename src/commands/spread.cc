@@ -47,6 +47,7 @@ class PartReply final : public ReplySink {
 
   void NullArray() override { Refuse(); }
   void Double(double) override { Refuse(); }
+  void Decimal(std::string_view) override { Refuse(); }
   void Bool(bool) override { Refuse(); }
   void BigNumber(std::string_view) override { Refuse(); }
   void Verbatim(std::string_view, std::string_view) override { Refuse(); }

@@ -113,8 +113,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     const uint64_t hash = HashKey(args[first]);
     const ShardId id = shards_->ShardOfKey(args[first], hash);
     bool is_one_shard = true;
-    for (size_t i = first; i < command->KeysEnd(args);
-         i += static_cast<size_t>(command->keys.step)) {
+    for (size_t i : command->KeysOf(args)) {
       is_one_shard &= shards_->ShardOfKey(args[i], HashKey(args[i])) == id;
     }
     if (is_one_shard) {

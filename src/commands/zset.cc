@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorted sets, one at a time: adding, scores, ranks, ranges, popping. Data: core/zset_value.h.
+// Sorted sets, one at a time: adding, scores, ranks, ranges, drawing, walks. Data:
+// core/zset_value.h. Popping is in zset_pops.cc, what has several of them in zset_operations.cc.
 //
 // Redis words and orders its errors in this way and clients match on them, so the order of the
 // checks inside a handler is part of its contract. A handler whose check fails has changed nothing.
@@ -7,49 +8,33 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <random>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/local_random.h"
+#include "commands/scan_options.h"
+#include "commands/zset_commands.h"
 #include "commands/zset_ranges.h"
 #include "core/numbers.h"
 #include "core/zset_value.h"
+#include "engine/coordinator.h"
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
-#include "helio/base/random.h"
 
 namespace dfly {
 
 namespace {
 
 constexpr std::string_view kErrScoreNan = "ERR resulting score is not a number (NaN)";
-constexpr std::string_view kErrMinMaxNotMember = "ERR min or max not valid string range item";
-
-// What redis-server reads as a score.
-std::optional<double> ParseScore(std::string_view text) { return ParseDouble(text); }
-
-const PackedLimit& LimitOf(ShardContext& cx) { return cx.shard().zset_limit(); }
-
-// The sorted set of a key to read. ZsetValue changes nothing unless one of its changes is called.
-ZsetValue ToRead(const CompactValue& value) { return ZsetValue(const_cast<CompactValue*>(&value)); }
 
 // --- ZADD and ZINCRBY ---
 
-struct AddOptions {
-  bool only_new = false;        // NX
-  bool only_present = false;    // XX
-  bool only_greater = false;    // GT
-  bool only_less = false;       // LT
-  bool counts_changes = false;  // CH
-  bool increments = false;      // INCR
-  size_t first_score = 0;
-};
-
 // Replies the error and returns none if they are not valid.
-std::optional<AddOptions> ParseAdd(Args args, ReplySink& reply) {
-  AddOptions options;
+std::optional<ZAddOptions> ParseAdd(Args args, ReplySink& reply) {
+  ZAddOptions options;
   size_t i = 2;
   for (; i < args.size(); ++i) {
     if (IsOption(args[i], "NX")) {
@@ -68,8 +53,8 @@ std::optional<AddOptions> ParseAdd(Args args, ReplySink& reply) {
       break;
     }
   }
-  options.first_score = i;
-  const auto refuse = [&reply](std::string_view error) -> std::optional<AddOptions> {
+  options.end = i;
+  const auto refuse = [&reply](std::string_view error) -> std::optional<ZAddOptions> {
     reply.Error(error);
     return std::nullopt;
   };
@@ -95,7 +80,7 @@ struct Added {
   std::optional<double> score;  // none: an option kept it from being set
 };
 
-Added AddOne(ZsetValue zset, std::string_view member, double score, const AddOptions& options,
+Added AddOne(ZsetValue zset, std::string_view member, double score, const ZAddOptions& options,
              const PackedLimit& limit) {
   const std::optional<double> present = zset.Score(member);
   if (!present) {
@@ -116,26 +101,22 @@ Added AddOne(ZsetValue zset, std::string_view member, double score, const AddOpt
   return {Added::kChanged, score};
 }
 
-void Add(ShardContext& cx, Args args, const AddOptions& options, ReplySink& reply) {
-  std::vector<double> scores;
-  for (size_t i = options.first_score; i < args.size(); i += 2) {
-    const std::optional<double> score = ParseScore(args[i]);
-    if (!score) return reply.Error(kErrNotFloat);
-    scores.push_back(*score);
-  }
+}  // namespace
+
+void AddToZset(ShardContext& cx, Args args, const ZAddOptions& options,
+               std::span<const double> scores, size_t first_member, size_t step, ReplySink& reply) {
   auto value = options.only_present ? cx.FindMutable(args.key(), ValueType::kZset)
                                     : cx.FindOrCreate(args.key(), ValueType::kZset);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return options.increments ? reply.Null() : reply.Integer(0);
-  const PackedLimit& limit = LimitOf(cx);
+  const PackedLimit& limit = cx.shard().zset_limit();
   if (value.was_created()) {
-    ZsetValue::Create(&*value, args[options.first_score + 1].size(), scores.size(), limit);
+    ZsetValue::Create(&*value, args[first_member].size(), scores.size(), limit);
   }
   int64_t added = 0, changed = 0;
   Added last;
   for (size_t i = 0; i < scores.size(); ++i) {
-    last = AddOne(ZsetValue(&*value), args[options.first_score + 2 * i + 1], scores[i], options,
-                  limit);
+    last = AddOne(ZsetValue(&*value), args[first_member + step * i], scores[i], options, limit);
     if (last.what == Added::kNan) return reply.Error(kErrScoreNan);
     added += last.what == Added::kNew;
     changed += last.what == Added::kChanged;
@@ -149,13 +130,26 @@ void Add(ShardContext& cx, Args args, const AddOptions& options, ReplySink& repl
   reply.Double(*last.score);
 }
 
+namespace {
+
+// Pairs from the options' end on.
+void Add(ShardContext& cx, Args args, const ZAddOptions& options, ReplySink& reply) {
+  std::vector<double> scores;
+  for (size_t i = options.end; i < args.size(); i += 2) {
+    const std::optional<double> score = ParseDouble(args[i]);
+    if (!score) return reply.Error(kErrNotFloat);
+    scores.push_back(*score);
+  }
+  AddToZset(cx, args, options, scores, options.end + 1, 2, reply);
+}
+
 void ZAdd(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<AddOptions> options = ParseAdd(args, reply);
+  const std::optional<ZAddOptions> options = ParseAdd(args, reply);
   if (options) Add(cx, args, *options, reply);
 }
 
 void ZIncrBy(ShardContext& cx, Args args, ReplySink& reply) {
-  Add(cx, args, {.increments = true, .first_score = 2}, reply);
+  Add(cx, args, {.increments = true, .end = 2}, reply);
 }
 
 // --- Members ---
@@ -217,133 +211,6 @@ void ZRem(ShardContext& cx, Args args, ReplySink& reply) {
 
 // --- Ranges ---
 
-enum class RangeBy : uint8_t { kAny, kRank, kScore, kMember };
-
-struct RangeForm {
-  RangeBy by = RangeBy::kAny;      // kAny: the arguments say
-  std::optional<bool> is_reverse;  // none: the arguments say
-};
-
-struct RangeOptions {
-  RangeBy by = RangeBy::kRank;
-  bool is_reverse = false;
-  bool with_scores = false;
-  int64_t offset = 0;
-  int64_t limit = -1;  // below 0: all
-  int64_t start = 0, stop = 0;
-  ScoreBound min_score, max_score;
-  MemberBound min_member, max_member;
-};
-
-// ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES], and what it has
-// made obsolete. Replies the error and returns none if they are not valid.
-std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySink& reply) {
-  RangeOptions options;
-  const auto refuse = [&reply](std::string_view error) -> std::optional<RangeOptions> {
-    reply.Error(error);
-    return std::nullopt;
-  };
-  RangeBy by = form.by;
-  std::optional<bool> is_reverse = form.is_reverse;
-  for (size_t i = 4; i < args.size(); ++i) {
-    if (IsOption(args[i], "WITHSCORES")) {
-      options.with_scores = true;
-    } else if (IsOption(args[i], "LIMIT") && args.size() - i > 2) {
-      const auto offset = ParseInt64(args[i + 1]);
-      if (!offset) return refuse(kErrNotInteger);
-      const auto limit = ParseInt64(args[i + 2]);
-      if (!limit) return refuse(kErrNotInteger);
-      options.offset = *offset;
-      options.limit = *limit;
-      i += 2;
-    } else if (!is_reverse && IsOption(args[i], "REV")) {
-      is_reverse = true;
-    } else if (by == RangeBy::kAny && IsOption(args[i], "BYLEX")) {
-      by = RangeBy::kMember;
-    } else if (by == RangeBy::kAny && IsOption(args[i], "BYSCORE")) {
-      by = RangeBy::kScore;
-    } else {
-      return refuse(kErrSyntax);
-    }
-  }
-  options.by = by == RangeBy::kAny ? RangeBy::kRank : by;
-  options.is_reverse = is_reverse.value_or(false);
-  if (options.limit != -1 && options.by == RangeBy::kRank) {
-    return refuse(
-        "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
-  }
-  if (options.with_scores && options.by == RangeBy::kMember) {
-    return refuse("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
-  }
-  const bool is_swapped = options.is_reverse && options.by != RangeBy::kRank;
-  const std::string_view min = args[is_swapped ? 3 : 2];
-  const std::string_view max = args[is_swapped ? 2 : 3];
-  switch (options.by) {
-    case RangeBy::kAny:
-    case RangeBy::kRank: {
-      const auto start = ParseInt64(min), stop = ParseInt64(max);
-      if (!start || !stop) return refuse(kErrNotInteger);
-      options.start = *start;
-      options.stop = *stop;
-      break;
-    }
-    case RangeBy::kScore: {
-      const auto low = ScoreBound::Parse(min), high = ScoreBound::Parse(max);
-      if (!low || !high) return refuse(kErrMinMaxNotFloat);
-      options.min_score = *low;
-      options.max_score = *high;
-      break;
-    }
-    case RangeBy::kMember: {
-      const auto low = MemberBound::Parse(min), high = MemberBound::Parse(max);
-      if (!low || !high) return refuse(kErrMinMaxNotMember);
-      options.min_member = *low;
-      options.max_member = *high;
-      break;
-    }
-  }
-  return options;
-}
-
-// The members that are meant; `first` is the first one to reply, from where it goes backwards if
-// that was asked for.
-RankRange Select(const ZsetValue& zset, const RangeOptions& options) {
-  RankRange range;
-  switch (options.by) {
-    case RangeBy::kAny:
-    case RangeBy::kRank:
-      range = RangeOf(zset.size(), options.start, options.stop);
-      if (options.is_reverse && range.count > 0) range.first = zset.size() - 1 - range.first;
-      return range;
-    case RangeBy::kScore:
-      range = RangeOf(zset, options.min_score, options.max_score);
-      break;
-    case RangeBy::kMember:
-      range = RangeOf(zset, options.min_member, options.max_member);
-      break;
-  }
-  // An offset below 0 is past the end, as it is for redis-server.
-  if (options.offset < 0 || static_cast<uint64_t>(options.offset) >= range.count) return {};
-  if (options.is_reverse) range.first += range.count - 1;
-  const auto offset = static_cast<size_t>(options.offset);
-  range.count -= offset;
-  range.first = options.is_reverse ? range.first - offset : range.first + offset;
-  if (options.limit >= 0) range.count = std::min<uint64_t>(range.count, options.limit);
-  return range;
-}
-
-// Members, with their scores if asked for: pairs in RESP3.
-void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, bool with_scores,
-                    ReplySink& reply) {
-  const bool is_nested = with_scores && reply.resp3();
-  reply.Array(with_scores && !is_nested ? 2 * range.count : range.count);
-  zset.ForRange(range.first, range.count, is_reverse, [&](std::string_view member, double score) {
-    if (is_nested) reply.Array(2);
-    reply.Bulk(member);
-    if (with_scores) reply.Double(score);
-  });
-}
-
 template <RangeBy kBy, int kReverse>  // kReverse below 0: the arguments say
 void ZRange(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr RangeForm kForm = {
@@ -355,6 +222,48 @@ void ZRange(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return reply.Array(0);
   const ZsetValue zset = ToRead(*value);
   ReplyWithRange(zset, Select(zset, *options), options->is_reverse, options->with_scores, reply);
+}
+
+// ZRANGESTORE destination source ...: the options of what follows the destination.
+std::optional<RangeOptions> ParseRangeStore(Args args, ReplySink& reply) {
+  return ParseRange(Args(args.from(1)), {.may_have_scores = false}, reply);
+}
+
+// False: the source is no sorted set, which was replied.
+bool FetchRange(ShardContext& cx, std::string_view key, const RangeOptions& options,
+                ScoredMembers* found, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(key, ValueType::kZset);
+  if (value.is_wrong_type()) {
+    reply.Error(kErrWrongType);
+    return false;
+  }
+  if (!value) return true;
+  const ZsetValue zset = ToRead(*value);
+  const RankRange range = Select(zset, options);
+  zset.ForRange(range.first, range.count, options.is_reverse,
+                [found](std::string_view member, double score) { found->Add(member, score); });
+  return true;
+}
+
+void ZRangeStore(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RangeOptions> options = ParseRangeStore(args, reply);
+  if (!options) return;
+  ScoredMembers found;
+  if (!FetchRange(cx, args[2], *options, &found, reply)) return;
+  StoreZset(cx, args[1], found, "zrangestore");
+  reply.Integer(static_cast<int64_t>(found.size()));
+}
+
+// Suspends.
+void ZRangeStoreAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<RangeOptions> options = ParseRangeStore(args, reply);
+  if (!options) return;
+  ScoredMembers found;
+  const bool is_done = FetchAndStore(
+      cx, args[2], args[1],
+      [&](ShardContext& source) { return FetchRange(source, args[2], *options, &found, reply); },
+      [&](ShardContext& target) { StoreZset(target, args[1], found, "zrangestore"); });
+  if (is_done) reply.Integer(static_cast<int64_t>(found.size()));
 }
 
 // The bounds of ZCOUNT, ZREMRANGEBY...: replies the error and returns none if they are not valid.
@@ -391,44 +300,7 @@ void RemoveRange(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(static_cast<int64_t>(range.count));
 }
 
-// --- Popping and drawing ---
-
-enum class Which : uint8_t { kMin, kMax };
-
-template <Which kWhich>
-void Pop(ShardContext& cx, Args args, ReplySink& reply) {
-  if (args.size() > 3) return reply.Error(kErrSyntax);
-  const bool has_count = args.size() == 3;
-  std::optional<int64_t> count = 1;
-  if (has_count) {
-    count = ParseInt64(args[2]);
-    if (!count || *count < 0) return reply.Error(kErrNotPositive);
-  }
-  auto value = cx.FindMutable(args.key(), ValueType::kZset);
-  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!value || *count == 0) return reply.Array(0);
-  ZsetValue zset(&*value);
-  const size_t popped = std::min<uint64_t>(zset.size(), static_cast<uint64_t>(*count));
-  const bool is_max = kWhich == Which::kMax;
-  const size_t first = is_max ? zset.size() - 1 : 0;
-  if (has_count || !reply.resp3()) {
-    ReplyWithRange(zset, {first, popped}, is_max, true, reply);
-  } else {
-    reply.Array(2);
-    zset.ForRange(first, 1, is_max, [&](std::string_view member, double score) {
-      reply.Bulk(member);
-      reply.Double(score);
-    });
-  }
-  zset.EraseRange(is_max ? zset.size() - popped : 0, popped);
-  cx.Changed(args.key(), is_max ? "zpopmax" : "zpopmin", popped);
-}
-
-// One generator for each thread.
-helio::Random& LocalRandom() {
-  thread_local helio::Random random(std::random_device{}());
-  return random;
-}
+// --- Drawing ---
 
 // ZRANDMEMBER key [count [WITHSCORES]]
 void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
@@ -502,6 +374,36 @@ void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t rank : ranks) zset.ForRange(rank, 1, false, reply_one);
 }
 
+// ZSCAN key cursor [MATCH pattern] [COUNT count]. Options of a missing key are not looked at.
+void ZScan(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<uint64_t> cursor = ParseCursor(args[2]);
+  if (!cursor) return reply.Error(kErrInvalidCursor);
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  ScoredMembers found;
+  uint32_t position = 0;
+  if (value) {
+    const auto options = ParseMemberScanOptions(args.from(3), false, reply);
+    if (!options) return;
+    const ZsetValue zset = ToRead(*value);
+    uint64_t seen = 0;
+    position = ScanSome(static_cast<uint32_t>(*cursor), *options, &seen, [&](uint32_t from) {
+      return zset.Scan(from, [&](std::string_view member, double score) {
+        ++seen;
+        if (options->Accepts(member)) found.Add(member, score);
+      });
+    });
+  }
+  reply.Array(2);
+  reply.Bulk(std::to_string(position));
+  reply.Array(2 * found.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    char text[kDoubleTextMax];
+    reply.Bulk(found.members[i]);
+    reply.Bulk(FormatDouble(found.scores[i], text));  // a text in RESP3, too
+  }
+}
+
 }  // namespace
 
 void RegisterZsetCommands(CommandTable* table) {
@@ -571,10 +473,6 @@ void RegisterZsetCommands(CommandTable* table) {
       "Removes the members with scores in a range.", "1.2.0", kRemove);
   add("zremrangebylex", RemoveRange<RangeBy::kMember>, 4, kWrite, KeyAt(1, "RW delete"),
       "Removes the members between two texts.", "2.8.9", kRemove);
-  add("zpopmin", Pop<Which::kMin>, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
-      "Removes and returns the members with the lowest scores.", "5.0.0", kRemove);
-  add("zpopmax", Pop<Which::kMax>, -2, kWrite | kFast, KeyAt(1, "RW access delete"),
-      "Removes and returns the members with the highest scores.", "5.0.0", kRemove);
   table->Add({.name = "zrandmember",
               .run = ZRandMember,
               .arity = -2,
@@ -587,6 +485,32 @@ void RegisterZsetCommands(CommandTable* table) {
                        .complexity = "O(M*log(N)) where N is the number of members and M is the "
                                      "number returned."},
               .tips = "nondeterministic_output"});
+  table->Add({.name = "zscan",
+              .run = ZScan,
+              .arity = -3,
+              .flags = kReadonly,
+              .categories = kAclSortedSet,
+              .keys = KeyAt(1),
+              .docs = {.summary = "Returns some members of a sorted set, call by call.",
+                       .since = "2.8.0",
+                       .group = "sorted-set",
+                       .complexity = "O(N) where N is COUNT; all of a set that is one block."},
+              .tips = "nondeterministic_output"});
+  table->Add({.name = "zrangestore",
+              .run = ZRangeStore,
+              .across = ZRangeStoreAcross,
+              .arity = -5,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclSortedSet,
+              .keys = TwoKeys("OW update", "RO access"),
+              .docs = {.summary = "Makes a sorted set of the members in a range of another one.",
+                       .since = "6.2.0",
+                       .group = "sorted-set",
+                       .complexity = "O(log(N)+M*log(M)) where N is the number of members and M is "
+                                     "the number stored."}});
+  RegisterZsetPops(table);
+  RegisterZsetOperations(table);
+  RegisterGeoCommands(table);
 }
 
 }  // namespace dfly

@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "commands/args.h"
 #include "core/zset_value.h"
+#include "facade/reply_sink.h"
 
 namespace dfly {
 
@@ -40,5 +42,34 @@ RankRange RangeOf(const ZsetValue& zset, const MemberBound& min, const MemberBou
 
 // From the index `start` to `stop`, both included; below 0 they count from the end.
 RankRange RangeOf(size_t size, int64_t start, int64_t stop);
+
+// --- ZRANGE and its relatives ---
+
+enum class RangeBy : uint8_t { kAny, kRank, kScore, kMember };
+
+struct RangeForm {
+  RangeBy by = RangeBy::kAny;           // kAny: the arguments say
+  std::optional<bool> is_reverse = {};  // none: the arguments say
+  bool may_have_scores = true;          // WITHSCORES
+};
+
+struct RangeOptions {
+  RangeBy by = RangeBy::kRank;
+  bool is_reverse = false;
+  bool with_scores = false;
+  int64_t offset = 0;
+  int64_t limit = -1;  // below 0: all
+  int64_t start = 0, stop = 0;
+  ScoreBound min_score, max_score;
+  MemberBound min_member, max_member;
+};
+
+// ZRANGE key start stop [BYSCORE | BYLEX] [REV] [LIMIT offset count] [WITHSCORES], and what it has
+// made obsolete. Replies the error and returns none if they are not valid.
+std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySink& reply);
+
+// The members that are meant; `first` is the first one to reply, from where it goes backwards if
+// that was asked for.
+RankRange Select(const ZsetValue& zset, const RangeOptions& options);
 
 }  // namespace dfly

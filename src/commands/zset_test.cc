@@ -143,6 +143,41 @@ TEST_P(ZsetCommandsTest, Pops) {
   });
 }
 
+TEST_P(ZsetCommandsTest, AWalkMeetsEachMemberOnce) {
+  InBothEncodings([this] {
+    EXPECT_EQ(Run("zscan z 0 match [ab]"), Run("object encoding z") == "\"listpack\""
+                                               ? R"(["0", ["a", "1", "b", "2"]])"
+                                               : Run("zscan z 0 match [ab] count 9"));
+    EXPECT_EQ(Call({"zscan", "z", "0", "count", "100"}).items[1].items.size(), 8u);
+    EXPECT_EQ(Run("zscan missing 5 count x"), R"(["0", []])");
+    EXPECT_EQ(Run("zscan z x"), "-ERR invalid cursor");
+    EXPECT_EQ(Run("zscan z 0 count 0"), kSyntaxError);
+    EXPECT_EQ(Run("zscan z 0 novalues"), kSyntaxError);
+    for (int i = 0; i < 100; ++i) Run("zadd z 0.5 member" + std::to_string(i));
+    std::map<std::string, std::string> seen;
+    std::string cursor = "0";
+    size_t calls = 0;
+    do {
+      const RespValue reply = Call({"zscan", "z", cursor, "count", "10"});
+      cursor = reply.items[0].text;
+      const auto& items = reply.items[1].items;
+      for (size_t i = 0; i < items.size(); i += 2) {
+        EXPECT_TRUE(seen.emplace(items[i].text, items[i + 1].text).second) << items[i].text;
+      }
+      ++calls;
+    } while (cursor != "0");
+    EXPECT_EQ(seen.size(), 104u);
+    EXPECT_EQ(seen["member7"], "0.5");
+    if (Run("object encoding z") == "\"listpack\"") {
+      EXPECT_EQ(calls, 1u);
+    } else {
+      EXPECT_GT(calls, 3u);
+    }
+  });
+  Run("set s x");
+  EXPECT_EQ(Run("zscan s 0"), kWrongType);
+}
+
 // Pearson's chi-squared test; its value is above 4 n once in millions of runs.
 TEST_P(ZsetCommandsTest, EachMemberIsDrawnAsOftenAsAnother) {
   constexpr int kMembers = 20, kDraws = 4000;

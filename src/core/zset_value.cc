@@ -162,7 +162,9 @@ bool ZsetValue::Set(std::string_view member, double score, const PackedLimit& li
   if (encoding() == kPacked) {
     const Place at = block().Find(PackedText(member), 2);
     is_new = at == block().end();
-    if (!is_new || (size() < limit.entries && member.size() <= limit.element_bytes)) {
+    const bool fits = size() < limit.entries && member.size() <= limit.element_bytes &&
+                      block().entry_bytes() + member.size() <= kBlockMax;
+    if (!is_new || fits) {
       SetPacked(member, score, at);
       return is_new;
     }

@@ -44,6 +44,7 @@ class ZsetValue {
  public:
   enum Encoding : uint8_t { kPacked, kTable };
   static constexpr size_t kScratchSize = 24;  // for a view of a member
+  static constexpr size_t kBlockMax = 64 << 20;  // bytes of a block, whatever the limits are
 
   // Before the first shard starts.
   static void RegisterType();

@@ -33,7 +33,8 @@ class ReplySink {
   virtual void Null() = 0;                // RESP2: null bulk
   virtual void NullArray() = 0;           // RESP2: null array. RESP3: the same null as Null()
   virtual void Double(double value) = 0;  // RESP2: bulk of its shortest round-trip text
-  virtual void Bool(bool value) = 0;      // RESP2: integer 1 or 0
+  virtual void Decimal(std::string_view digits) = 0;    // a double that is written already
+  virtual void Bool(bool value) = 0;                    // RESP2: integer 1 or 0
   virtual void BigNumber(std::string_view digits) = 0;  // RESP2: bulk
   // `format` is three letters, "txt" or "mkd". RESP2: bulk.
   virtual void Verbatim(std::string_view format, std::string_view text) = 0;

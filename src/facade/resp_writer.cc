@@ -99,11 +99,14 @@ void RespWriter::NullArray() { out_->Append(resp3_ ? "_\r\n" : "*-1\r\n"); }
 void RespWriter::Double(double value) {
   char text[helio::kMaxDoubleChars];
   const char* const end = helio::FormatDouble(value, text);
-  const std::string_view formatted(text, static_cast<size_t>(end - text));
+  Decimal({text, static_cast<size_t>(end - text)});
+}
+
+void RespWriter::Decimal(std::string_view digits) {
   if (resp3_) {
-    Line(',', formatted);
+    Line(',', digits);
   } else {
-    Bulk(formatted);
+    Bulk(digits);
   }
 }
 

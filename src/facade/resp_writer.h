@@ -34,6 +34,7 @@ class RespWriter final : public ReplySink {
   void Null() override;
   void NullArray() override;
   void Double(double value) override;
+  void Decimal(std::string_view digits) override;
   void Bool(bool value) override;
   void BigNumber(std::string_view digits) override;
   void Verbatim(std::string_view format, std::string_view text) override;

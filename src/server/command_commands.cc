@@ -23,19 +23,30 @@ void StatusSet(const std::vector<std::string_view>& words, ReplySink& reply) {
   for (std::string_view word : words) reply.Status(word);
 }
 
-void ReplyKeySpec(const KeySpec& keys, const std::vector<std::string_view>& flags,
-                  ReplySink& reply) {
+// Of the keys behind `option`, or of all others.
+void ReplyKeySpec(const KeySpec& keys, const std::vector<std::string_view>& flags, ReplySink& reply,
+                  std::string_view option = {}) {
   reply.Map(3);
   reply.Bulk("flags");
   StatusSet(flags, reply);
   reply.Bulk("begin_search");
   reply.Map(2);
   reply.Bulk("type");
-  reply.Bulk("index");
-  reply.Bulk("spec");
-  reply.Map(1);
-  reply.Bulk("index");
-  reply.Integer(keys.count_at != 0 ? keys.count_at : keys.first);
+  if (option.empty()) {
+    reply.Bulk("index");
+    reply.Bulk("spec");
+    reply.Map(1);
+    reply.Bulk("index");
+    reply.Integer(keys.count_at != 0 ? keys.count_at : keys.first);
+  } else {
+    reply.Bulk("keyword");
+    reply.Bulk("spec");
+    reply.Map(2);
+    reply.Bulk("keyword");
+    reply.Bulk(option);
+    reply.Bulk("startfrom");
+    reply.Integer(keys.options_from);
+  }
   reply.Bulk("find_keys");
   reply.Map(2);
   reply.Bulk("type");
@@ -70,10 +81,17 @@ void ReplyKeySpecs(const Command& command, ReplySink& reply) {
     reply.Set(1);
     return ReplyKeySpec(keys, KeyFlagsOf(command), reply);
   }
-  reply.Set(2);
+  const std::vector<std::string_view> second_flags = WordsOf(keys.second_flags);
+  const std::vector<std::string_view> options = WordsOf(keys.options);
+  reply.Set(options.empty() ? 2 : 1 + options.size());
   ReplyKeySpec(KeyAt(keys.first), KeyFlagsOf(command), reply);
-  const KeySpec rest = {keys.first + keys.step, keys.last, keys.step};
-  ReplyKeySpec(rest, WordsOf(keys.second_flags), reply);
+  for (std::string_view option : options) {
+    const KeySpec behind = {.last = 0, .step = 1, .options_from = keys.options_from};
+    ReplyKeySpec(behind, second_flags, reply, option);
+  }
+  if (!options.empty()) return;
+  const KeySpec rest = {keys.first + keys.step, keys.last, keys.step, {}, keys.count_at};
+  ReplyKeySpec(rest, second_flags, reply);
 }
 
 void ReplyInfo(const Command& command, ReplySink& reply) {
@@ -81,7 +99,11 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   reply.Bulk(command.full_name);
   reply.Integer(command.arity);
   StatusSet(FlagsOf(command), reply);
-  const KeySpec fixed = command.keys.count_at == 0 ? command.keys : KeySpec();
+  // What stands where, whatever the other arguments are.
+  const int counted_at = command.keys.count_at;
+  const KeySpec fixed = counted_at == 0                   ? command.keys
+                        : command.keys.first < counted_at ? KeyAt(command.keys.first)
+                                                          : KeySpec();
   reply.Integer(fixed.first);
   reply.Integer(fixed.last);
   reply.Integer(fixed.step);
@@ -195,10 +217,8 @@ bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
     error = "ERR Invalid number of arguments specified for command";
   }
   if (error.empty()) {
-    const size_t end = std::min(command->FindKeysEnd(inner).value_or(0), inner.size());
-    for (size_t i = static_cast<size_t>(command->keys.first); i < end;
-         i += static_cast<size_t>(command->keys.step)) {
-      found->keys.push_back(inner[i]);
+    if (const auto indexes = command->FindKeys(inner)) {
+      for (size_t i : *indexes) found->keys.push_back(inner[i]);
     }
     found->command = command;
     if (found->keys.empty()) error = "ERR Invalid arguments specified for command";

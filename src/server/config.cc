@@ -287,6 +287,10 @@ void AddSettings(Server* server, Config* config) {
                  {"hash-max-listpack-entries", "hash-max-ziplist-entries"},
                  {"hash-max-listpack-value", "hash-max-ziplist-value"},
                  [server](const PackedLimit& limit) { server->SetHashLimit(limit); });
+  AddPackedLimit(config, options.zset_limit,
+                 {"zset-max-listpack-entries", "zset-max-ziplist-entries"},
+                 {"zset-max-listpack-value", "zset-max-ziplist-value"},
+                 [server](const PackedLimit& limit) { server->SetZsetLimit(limit); });
   const auto set_limit = [config, server](std::string_view name, uint32_t value,
                                           void (*change)(SetLimit & limit, uint32_t value)) {
     config->Add({.name = name,

@@ -67,6 +67,10 @@ DEFINE_uint32(set_max_intset_entries, 512,
 DEFINE_uint32(set_max_listpack_entries, 128,
               "Sets of so many members, at most, are one block, which saves memory.");
 DEFINE_uint32(set_max_listpack_value, 64, "Bytes of a member; a set with a longer one is a table.");
+DEFINE_uint32(zset_max_listpack_entries, 128,
+              "Up to how many members a sorted set is one packed block, which saves memory.");
+DEFINE_uint32(zset_max_listpack_value, 64,
+              "Bytes of a member; a sorted set with a longer one is no packed block.");
 
 DEFINE_bool(
     lock_on_hashtags, false,
@@ -135,7 +139,7 @@ const std::vector<Topic>& Topics() {
       {"Data",
        {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
-        "set_max_listpack_value"}},
+        "set_max_listpack_value", "zset_max_listpack_entries", "zset_max_listpack_value"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -267,6 +271,8 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->set_limit = {.integers = std::min(FLAGS_set_max_intset_entries, 1u << 30),
                         .packed = {.entries = FLAGS_set_max_listpack_entries,
                                    .element_bytes = FLAGS_set_max_listpack_value}};
+  options->zset_limit = {.entries = FLAGS_zset_max_listpack_entries,
+                         .element_bytes = FLAGS_zset_max_listpack_value};
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

@@ -106,10 +106,8 @@ void Multi::ForEachTag(const ShardSet& shards, Function tag) const {
     }
     if (!command.keys.has_keys()) continue;
     ViewArgs(item, &args);
-    const size_t end = command.KeysEnd(args);
     const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
-    for (auto i = static_cast<size_t>(command.keys.first); i < end;
-         i += static_cast<size_t>(command.keys.step)) {
+    for (size_t i : command.KeysOf(args)) {
       const uint64_t hash = HashKey(args[i]);
       const ShardId shard = shards.ShardOfKey(args[i], hash);
       tag(shard, TagLock{shards.LockOfKey(args[i], hash, item.db_index), command.lock_mode()});

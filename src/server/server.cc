@@ -71,6 +71,7 @@ std::string Server::Start() {
                                        options_.limits.parser.max_bulk_len, options_.tag_rules);
   SetListLimit(options_.list_max_listpack_size);
   SetHashLimit(options_.hash_limit);
+  SetZsetLimit(options_.zset_limit);
   ChangeSetLimit([this](SetLimit& limit) { limit = options_.set_limit; });
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
@@ -137,6 +138,10 @@ void Server::SetListLimit(int64_t setting) {
 
 void Server::SetHashLimit(const PackedLimit& limit) {
   shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_hash_limit(limit); });
+}
+
+void Server::SetZsetLimit(const PackedLimit& limit) {
+  shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_zset_limit(limit); });
 }
 
 void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) {

@@ -43,6 +43,8 @@ REFERENCE_FLAGS = {
     "hash_max_listpack_entries": "hash-max-listpack-entries",
     "hash_max_listpack_value": "hash-max-listpack-value",
     "set_max_intset_entries": "set-max-intset-entries",
+    "zset_max_listpack_entries": "zset-max-listpack-entries",
+    "zset_max_listpack_value": "zset-max-listpack-value",
     "dbnum": "databases",
     "proactor_threads": None,
     "num_shards": None,
