@@ -20,6 +20,7 @@
 #include "commands/key_moves.h"
 #include "commands/local_random.h"
 #include "commands/scan_options.h"
+#include "commands/sort.h"
 #include "core/glob.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
@@ -660,6 +661,7 @@ void RegisterKeyCommands(CommandTable* table) {
               .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add(ObjectContainer());
   RegisterKeyMoves(table);
+  RegisterSort(table);
 }
 
 }  // namespace dfly

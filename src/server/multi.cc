@@ -47,9 +47,7 @@ void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
     is_one_shard_ = false;
     if (command.coordinate != nullptr) {
       item.kind = Kind::kWaiting;
-      if (!command.keys.has_keys() && (command.flags & (kWrite | kReadonly)) != 0) {
-        wants_all_keys_ = true;
-      }
+      if ((command.flags & (kWrite | kReadonly)) != 0) wants_all_keys_ = true;
     } else if (command.full_name == "select") {
       const auto index = ParseInt64(args[1]);
       if (index && *index >= 0 && *index < shards.db_count()) db_index_ = static_cast<int>(*index);

@@ -107,6 +107,10 @@ def config(words, node):
     return Node(node.kind, b"") if b"*" in words else as_set(node)
 
 
+def sort(words, node):
+    return as_set(node) if b"ALPHA" in words else node
+
+
 ANY_ORDER = {
     *[b"KEYS", b"HGETALL", b"HKEYS", b"HVALS", b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF"],
     *[b"SPOP"],
@@ -114,6 +118,8 @@ ANY_ORDER = {
 ANY_CHOICE = {b"HRANDFIELD", b"SRANDMEMBER", b"ZRANDMEMBER"}
 BY_NAME = {
     b"SCAN": scan,
+    b"SORT": sort,
+    b"SORT_RO": sort,
     b"SSCAN": collection_scan,
     b"HSCAN": collection_scan,
     b"ZSCAN": collection_scan,

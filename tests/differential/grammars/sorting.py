@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SORT. By text only where the order is compared elsewhere: strcoll stops at a NUL."""
+
+from . import lists, sets
+
+WEIGHT = 2
+
+
+def key(g):
+    return g.rng.choice([lists, sets]).key(g)
+
+
+def pattern(g):
+    return g.rng.choice([b"k*", b"h*->f1", b"h*->f*", b"#", b"nosort", b"*", b"s*", b"k*->", b""])
+
+
+def order(g):
+    if g.rng.random() < 0.3:
+        return [b"ALPHA", *g.maybe(b"DESC")]
+    limit = g.maybe(b"LIMIT", g.index(), g.index())
+    return [*g.maybe(b"BY", g.rng.choice([b"k*", b"h*->f1", b"none*"])), *g.maybe(b"DESC"), *limit]
+
+
+def unpacks_a_sorted_set(command):
+    """There SORT makes a table of a packed one, which OBJECT ENCODING tells."""
+    return command[0].upper().startswith(b"SORT") and any(w.startswith(b"z") for w in command[1:])
+
+
+def has_no_order(command):
+    """BY without a star keeps the order of a set's table. ALPHA with other keys has ties."""
+    words = [word.upper() for word in command]
+    if words[0] not in (b"SORT", b"SORT_RO"):
+        return False
+    bys = [by for name, by in zip(words, words[1:]) if name == b"BY"]
+    if any(b"*" not in by for by in bys):
+        return True
+    return b"ALPHA" in words and (bys or b"LIMIT" in words or b"STORE" in words or b"GET" in words)
+
+
+EXCLUDED = [unpacks_a_sorted_set, has_no_order]
+
+COMMANDS = [
+    (3, lambda g: [b"SORT", key(g), *order(g)]),
+    (1, lambda g: [b"SORT_RO", key(g), *order(g)]),
+    (2, lambda g: [b"SORT", key(g), *g.maybe(b"BY", b"none*"), b"GET", pattern(g), b"GET", b"#"]),
+    (1, lambda g: [b"SORT", key(g), b"STORE", lists.key(g), *g.maybe(b"GET", pattern(g))]),
+]
