@@ -14,6 +14,7 @@
 
 #include "commands/command_table.h"
 #include "commands/lcs.h"
+#include "commands/throttle.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
@@ -607,6 +608,7 @@ void RegisterStringCommands(CommandTable* table) {
                        "O(N) where N is the number of keys."},
               .tips = "request_policy:multi_shard response_policy:agg_min"});
   RegisterLcs(table);
+  RegisterThrottle(table);
 }
 
 }  // namespace dfly
