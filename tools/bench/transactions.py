@@ -28,11 +28,11 @@ def expect(connection, count):
 
 
 class Pipelines:
-    """Connections that send one of some prepared pipelines; its replies have `reply_bytes`."""
+    """Connections that send one of `requests` prepared pipelines; its replies have `reply_bytes`."""
 
-    def __init__(self, port, connections, make_request, reply_bytes, seed=1):
+    def __init__(self, port, connections, make_request, reply_bytes, seed=1, requests=200):
         rng = random.Random(seed)
-        self.requests = [make_request(rng) for _ in range(200)]
+        self.requests = [make_request(rng) for _ in range(requests)]
         self.reply_bytes = reply_bytes
         self.connections = [Connection(port) for _ in range(connections)]
 
