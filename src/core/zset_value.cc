@@ -101,7 +101,7 @@ void ZsetValue::Create(CompactValue* value, size_t member_bytes, size_t expected
   if (expected <= limit.entries && member_bytes <= limit.element_bytes) {
     value->SetObject(ValueType::kZset, PackedBlock::Make().address(), kPacked);
   } else {
-    value->SetObject(ValueType::kZset, new SortedTable, kTable);
+    value->SetObject(ValueType::kZset, std::make_unique<SortedTable>().release(), kTable);
   }
 }
 
