@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX, BZMPOP: who is served by what, in
-which order, and how a wait ends otherwise. Every test also passes on redis-server, unless marked."""
+"""BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX, BZMPOP: who is served by what,
+in which order, and how a wait ends otherwise. Every test also passes on redis-server, unless
+marked."""
 
 import contextlib
 import random
@@ -289,6 +290,8 @@ def check_cells(server, kind, operation, executed, other, far):
 @pytest.mark.parametrize("form", ["plain", "EXEC"])
 @pytest.mark.parametrize("kind, operation", ROWS, ids=ROW_NAMES)
 def test_what_makes_a_key_ready(server, r, kind, operation, form, place):
+    if REFERENCE and operation is ZSET_OPERATIONS["SET, store over it"]:
+        pytest.skip("redis-server 7.0 forgets who waits when a value replaces one of another type")
     far = apart(r, KEY, 3)
     other = "{k}o" if place == "same shard" else far[2]
     check_cells(server, kind, operation, form == "EXEC", other, far)

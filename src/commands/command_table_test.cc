@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace dfly {
 namespace {
@@ -66,6 +68,41 @@ TEST(CommandTableTest, RowsAndSubcommandsKnowWhetherTheyAreAnythingSpecial) {
   for (const Command* row : {&parent, CommandTable::FindSubcommand(parent, "waiting")}) {
     EXPECT_FALSE(row->is_plain || row->has_one_key) << row->full_name;
   }
+}
+
+TEST(CommandTableTest, KeysAreFoundWhereverTheyStand) {
+  using Indexes = std::vector<size_t>;
+  const auto keys_of = [](KeySpec keys, const std::vector<std::string_view>& args) {
+    const Command command = {.name = "c", .run = Nothing, .arity = -2, .keys = keys};
+    Indexes dispatched, found;
+    for (size_t i : command.KeysOf(args)) dispatched.push_back(i);
+    if (const auto indexes = command.FindKeys(args)) {
+      for (size_t i : *indexes) found.push_back(i);
+      EXPECT_EQ(found, dispatched);
+    } else {
+      EXPECT_EQ(dispatched, Indexes{static_cast<size_t>(keys.first)});
+      dispatched.clear();
+    }
+    return dispatched;
+  };
+  EXPECT_EQ(keys_of(KeyAt(1), {"c", "k", "v"}), Indexes({1}));
+  EXPECT_EQ(keys_of(KeysFrom(1), {"c", "a", "b", "c"}), Indexes({1, 2, 3}));
+  EXPECT_EQ(keys_of(KeysFrom(1, 2), {"c", "a", "1", "b", "2"}), Indexes({1, 3}));
+  EXPECT_EQ(keys_of({1, -2, 1}, {"c", "a", "b", "0"}), Indexes({1, 2}));
+  EXPECT_EQ(keys_of(KeysCountedAt(1), {"c", "2", "a", "b", "MIN"}), Indexes({2, 3}));
+  EXPECT_EQ(keys_of(KeysCountedAt(1), {"c", "3", "a", "b"}), Indexes());
+  EXPECT_EQ(keys_of(KeysCountedAt(1), {"c", "x", "a"}), Indexes());
+  const KeySpec store = TargetAndKeysCounted("", "");
+  EXPECT_EQ(keys_of(store, {"c", "t", "2", "a", "b", "WEIGHTS"}), Indexes({1, 3, 4}));
+  EXPECT_EQ(keys_of(store, {"c", "t", "1", "a"}), Indexes({1, 3}));
+  EXPECT_EQ(keys_of(store, {"c", "t", "2", "a"}), Indexes());
+  EXPECT_EQ(keys_of(store, {"c", "t", "0", "a"}), Indexes());
+  const KeySpec option = KeyAndOption("", "STORE STOREDIST", 3, "");
+  EXPECT_EQ(keys_of(option, {"c", "k", "1", "asc"}), Indexes({1}));
+  EXPECT_EQ(keys_of(option, {"c", "k", "store", "asc", "storeDist", "t"}), Indexes({1, 5}));
+  EXPECT_EQ(keys_of(option, {"c", "k", "1", "store", "a", "store", "b"}), Indexes({1, 6}));
+  EXPECT_EQ(keys_of(option, {"c", "k", "1", "store", "store", "x"}), Indexes({1, 4}));
+  EXPECT_EQ(keys_of(option, {"c", "k", "1", "stored", "x", "store"}), Indexes({1}));
 }
 
 }  // namespace

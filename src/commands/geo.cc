@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "commands/command_table.h"
@@ -163,6 +164,7 @@ struct Query {
   // What is wrong with the arguments. That a member is not there goes before what is wrong behind
   // it.
   std::string error = {};
+  std::string radius_error = {};  // GEORADIUSBYMEMBER's, if the key is there
 };
 
 class QueryParser {
@@ -183,12 +185,10 @@ class QueryParser {
 
   bool ParseOrigin() {
     if (form_.origin == Origin::kOption) return true;
-    if (form_.origin == Origin::kMember) {
-      query_.members.push_back(args_[2]);
-    } else if (!ParseCenter(2)) {
-      return false;
-    }
-    return ParseRadius(form_.options_at() - 2);
+    if (form_.origin == Origin::kPoint) return ParseCenter(2) && ParseRadius(4);
+    query_.members.push_back(args_[2]);
+    if (!ParseRadius(3)) query_.radius_error = std::exchange(query_.error, {});
+    return true;
   }
 
   bool ParseCenter(size_t at) {
@@ -378,6 +378,7 @@ bool Run(ShardContext& cx, std::string_view source, Query* query, Found* found, 
     }
     query->shape.center = GeoDecode(*score);
   }
+  if (value && !query->radius_error.empty()) query->error = query->radius_error;
   if (!query->error.empty()) {
     reply.Error(query->error);
     return false;

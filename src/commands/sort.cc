@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SORT and SORT_RO: the elements of a list, set or sorted set by number or by text, by themselves or
-// by what other keys say of them, perhaps with what other keys say instead of them.
+// SORT and SORT_RO: the elements of a list, set or sorted set by number or by text, by themselves
+// or by what other keys say of them, perhaps with what other keys say instead of them.
 //
 // The names of those other keys come out of the elements, so nobody knows before in which shards
 // they are: with a pattern the transaction has all of them. Sorting itself happens on the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CL.THROTTLE, a rate limiter in one command, with the arguments and replies of the redis-cell module.
+// CL.THROTTLE, a rate limiter in one command: arguments and replies are those of redis-cell.
 //
 // It is the generic cell rate algorithm (ITU-T I.371): actions at the nominal rate arrive one
 // emission interval apart. The key has the theoretical arrival time of the next one, in nanoseconds

@@ -304,6 +304,7 @@ void RemoveRange(ShardContext& cx, Args args, ReplySink& reply) {
 
 // ZRANDMEMBER key [count [WITHSCORES]]
 void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
+  constexpr int64_t kRepeatedMax = 1 << 24;  // Redis writes a reply of any size until memory ends
   const bool has_count = args.size() > 2;
   bool with_scores = false;
   std::optional<int64_t> count;
@@ -341,6 +342,7 @@ void ZRandMember(ShardContext& cx, Args args, ReplySink& reply) {
     return ReplyWithRange(zset, {zset.size() - 1, zset.size()}, true, with_scores, reply);
   }
   const bool may_repeat = *count < 0;
+  if (*count < -kRepeatedMax) return reply.Error(kErrOutOfRange);
   const auto wanted = static_cast<size_t>(may_repeat ? -*count : *count);
   reply.Array(with_scores && !is_nested ? 2 * wanted : wanted);
   if (may_repeat) {

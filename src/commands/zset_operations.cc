@@ -135,7 +135,7 @@ class Input {
     if (is_zset()) return ToRead(*value_).Score(member);
     return SetOf(*value_).Has(member) ? std::optional<double>(1) : std::nullopt;
   }
-  // fn(member, score) until it returns false, but for a large set, which goes on without calling it.
+  // fn(member, score) until it returns false; a large set goes on then, without calling it.
   template <typename F>
   void ForEachUntil(F&& fn) const {
     if (value_ == nullptr) return;

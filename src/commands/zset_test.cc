@@ -143,6 +143,13 @@ TEST_P(ZsetCommandsTest, Pops) {
   });
 }
 
+TEST_P(ZsetCommandsTest, MembersAtRandomAreNotTooMany) {
+  Run("zadd z 1 a");
+  EXPECT_EQ(Run("zrandmember z -3"), R"(["a", "a", "a"])");
+  EXPECT_EQ(Run("zrandmember z -16777217"), "-ERR value is out of range");
+  EXPECT_EQ(Run("zrandmember z 16777217"), R"(["a"])");
+}
+
 TEST_P(ZsetCommandsTest, AWalkMeetsEachMemberOnce) {
   InBothEncodings([this] {
     EXPECT_EQ(Run("zscan z 0 match [ab]"), Run("object encoding z") == "\"listpack\""

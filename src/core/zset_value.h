@@ -5,9 +5,9 @@
 //   kPacked    PackedBlock: member, score, member, score ... in order       listpack
 //   kTable     SortedTable: scores by member, and the order of all          skiplist
 //
-// The order is by score, and of equal scores by the members' bytes. It becomes a table by a member
-// that is too long or one too many, and stays one, as in Redis. In a block a score is an integer if
-// it is one, and eight bytes otherwise; -0 is 0 there, also as in Redis.
+// The order is by score, and of equal scores by the members' bytes. It becomes a table with a
+// member that is too long or one too many, and stays one, as in Redis. In a block a score is an
+// integer if it is one, and eight bytes otherwise; -0 is 0 there, also as in Redis.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ struct SortedTable {
 class ZsetValue {
  public:
   enum Encoding : uint8_t { kPacked, kTable };
-  static constexpr size_t kScratchSize = 24;  // for a view of a member
+  static constexpr size_t kScratchSize = 24;     // for a view of a member
   static constexpr size_t kBlockMax = 64 << 20;  // bytes of a block, whatever the limits are
 
   // Before the first shard starts.

@@ -178,6 +178,12 @@ class RespSocket:
         self._compact()
         return value
 
+    def read_line(self):
+        """A reply's first line; what is in an aggregate can be read piece by piece then."""
+        line = self._line()
+        self._compact()
+        return line
+
     def read_raw(self):
         """The next reply as its exact bytes."""
         self._parse()

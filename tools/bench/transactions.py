@@ -28,7 +28,7 @@ def expect(connection, count):
 
 
 class Pipelines:
-    """Connections that send one of `requests` prepared pipelines; its replies have `reply_bytes`."""
+    """Connections that send one of `requests` pipelines; its replies have `reply_bytes`."""
 
     def __init__(self, port, connections, make_request, reply_bytes, seed=1, requests=200):
         rng = random.Random(seed)
