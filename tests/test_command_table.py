@@ -17,6 +17,7 @@ SETS = ("flags", "categories", "tips")
 ONLY_OURS = {
     "stick": "a command of ours",
     "prepend": "a command of ours",
+    "cl.throttle": "of the module redis-cell",
     **{
         name: "came with 7.4: deadlines of fields"
         for name in (
@@ -42,6 +43,8 @@ ACCEPTED = {
         for name in ("blpop", "brpop", "blmove", "brpoplpush", "bzpopmin", "bzpopmax")
     },
     **{(name, "arity"): "WITHSCORE came with 7.2" for name in ("zrank", "zrevrank")},
+    ("sort", "key specs"): "STORE's place is told; keys of BY and GET are not",
+    ("sort_ro", "key specs"): "keys of BY and GET are not told",
     ("command|getkeys", "arity"): "one argument is enough since 7.2",
     ("command|getkeysandflags", "arity"): "one argument is enough since 7.2",
 }
