@@ -74,6 +74,12 @@ enum AclCategory : uint32_t {
   kAclAdmin = 1 << 14,  // without being kAdmin
 };
 
+// The keys of one call: args[first] up to args[end], as far apart as KeySpec::step says.
+struct KeyRange {
+  size_t first;
+  size_t end;
+};
+
 // Where the keys stand among the arguments, as COMMAND INFO tells it. `last` below 0 counts from
 // the end.
 struct KeySpec {
@@ -85,6 +91,12 @@ struct KeySpec {
   std::string_view flags = {};
   int count_at = 0;  // not 0: `last` is unused, and this argument says how many keys there are
   std::string_view second_flags = {};  // of all but the first key, where they are used otherwise
+  // Not null: it alone knows; none if there is no key. `first` is then an argument that there always
+  // is, and COMMAND INFO tells of keys behind `keyword`, which comes at `keyword_from` or later; as
+  // many arguments that are no keys follow them.
+  std::optional<KeyRange> (*find)(Args args) = nullptr;
+  std::string_view keyword = {};
+  int keyword_from = 0;
 
   bool has_keys() const { return first > 0; }
 };
@@ -105,6 +117,19 @@ constexpr KeySpec TargetAndKeys(std::string_view first_flags, std::string_view s
 // LMPOP: their number at `position`, and then they.
 constexpr KeySpec KeysCountedAt(int position, std::string_view flags = {}) {
   return {position + 1, 0, 1, flags, position};
+}
+
+// XREAD: behind a word, in the first half of the rest.
+constexpr KeySpec KeysBehind(std::string_view keyword, int from,
+                             std::optional<KeyRange> (*find)(Args args),
+                             std::string_view flags = {}) {
+  return {.first = 1,
+          .last = 0,
+          .step = 1,
+          .flags = flags,
+          .find = find,
+          .keyword = keyword,
+          .keyword_from = from};
 }
 
 // How a command whose keys turn out to be in several shards is made of its forms for one shard.
@@ -156,26 +181,30 @@ struct Command {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
   }
   // The argument whose hash decides on the shard. REQUIRES: `run`.
-  size_t routed_by() const {
+  size_t routed_by(Args args) const {
+    if (keys.find != nullptr) [[unlikely]]
+      return KeysOf(args).first;
     return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
   }
   LockMode lock_mode() const {
     return (flags & kWrite) != 0 ? LockMode::kExclusive : LockMode::kShared;
   }
-  // The index behind the last key, or none if the number of keys makes no sense.
-  std::optional<size_t> FindKeysEnd(Args args) const {
-    if (keys.count_at == 0) {
-      return keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
-                            : args.size() - static_cast<size_t>(-keys.last) + 1;
-    }
+  // The keys, or none if their number makes no sense.
+  std::optional<KeyRange> FindKeys(Args args) const {
+    if (keys.find != nullptr) return keys.find(args);
     const auto first = static_cast<size_t>(keys.first);
+    if (keys.count_at == 0) {
+      return KeyRange{first, keys.last >= 0 ? static_cast<size_t>(keys.last) + 1
+                                            : args.size() - static_cast<size_t>(-keys.last) + 1};
+    }
     const std::optional<int64_t> count = ParseInt64(args[static_cast<size_t>(keys.count_at)]);
     if (!count || *count < 1 || static_cast<uint64_t>(*count) > args.size() - first) return {};
-    return first + static_cast<size_t>(*count);
+    return KeyRange{first, first + static_cast<size_t>(*count)};
   }
   // The same for dispatch, which takes at least one for a key and leaves the error to the handler.
-  size_t KeysEnd(Args args) const {
-    return FindKeysEnd(args).value_or(static_cast<size_t>(keys.first) + 1);
+  KeyRange KeysOf(Args args) const {
+    const auto first = static_cast<size_t>(keys.first);
+    return FindKeys(args).value_or(KeyRange{first, first + 1});
   }
 };
 
@@ -224,5 +253,6 @@ void RegisterListCommands(CommandTable* table);  // and the type
 void RegisterZsetCommands(CommandTable* table);  // and the type
 void RegisterHashCommands(CommandTable* table);  // and the type
 void RegisterSetCommands(CommandTable* table);   // and the type
+void RegisterStreamCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

@@ -47,6 +47,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterZsetCommands(&table_);
     RegisterHashCommands(&table_);
     RegisterSetCommands(&table_);
+    RegisterStreamCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }
@@ -109,12 +110,11 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     if (command->session != nullptr) return command->session(session(), args, reply);
     if (command->coordinate != nullptr) return command->coordinate(coordinator, args, reply);
 
-    const auto first = static_cast<size_t>(command->keys.first);
+    const auto [first, end] = command->KeysOf(args);
     const uint64_t hash = HashKey(args[first]);
     const ShardId id = shards_->ShardOfKey(args[first], hash);
     bool is_one_shard = true;
-    for (size_t i = first; i < command->KeysEnd(args);
-         i += static_cast<size_t>(command->keys.step)) {
+    for (size_t i = first; i < end; i += static_cast<size_t>(command->keys.step)) {
       is_one_shard &= shards_->ShardOfKey(args[i], HashKey(args[i])) == id;
     }
     if (is_one_shard) {

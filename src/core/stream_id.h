@@ -10,7 +10,8 @@
 namespace dfly {
 
 struct StreamId {
-  static constexpr size_t kTextMax = 41;  // two numbers of 20 digits, and '-'
+  static constexpr size_t kNumberMax = 20;  // digits
+  static constexpr size_t kTextMax = 2 * kNumberMax + 1;
 
   uint64_t ms = 0;
   uint64_t seq = 0;
@@ -36,9 +37,9 @@ struct StreamId {
 
   // "ms-seq", in `scratch` of kTextMax bytes.
   std::string_view Format(char* scratch) const {
-    char* end = std::to_chars(scratch, scratch + kTextMax, ms).ptr;
+    char* end = std::to_chars(scratch, scratch + kNumberMax, ms).ptr;
     *end++ = '-';
-    end = std::to_chars(end, scratch + kTextMax, seq).ptr;
+    end = std::to_chars(end, end + kNumberMax, seq).ptr;
     return {scratch, static_cast<size_t>(end - scratch)};
   }
 };

@@ -76,8 +76,9 @@ void StreamValue::RemoveGroup(StreamGroup* group) {
 }
 
 bool StreamValue::HasGapsFrom(StreamId id) const {
-  if (size() == 0 || counters_.max_deleted_id.is_zero()) return false;
-  return id <= counters_.max_deleted_id;
+  const StreamId deleted = counters_.max_deleted_id;
+  if (size() == 0 || deleted.is_zero() || deleted < counters_.first_id) return false;
+  return id <= deleted;
 }
 
 int64_t StreamValue::CountUpTo(StreamId id) const {

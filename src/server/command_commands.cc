@@ -31,11 +31,21 @@ void ReplyKeySpec(const KeySpec& keys, const std::vector<std::string_view>& flag
   reply.Bulk("begin_search");
   reply.Map(2);
   reply.Bulk("type");
-  reply.Bulk("index");
-  reply.Bulk("spec");
-  reply.Map(1);
-  reply.Bulk("index");
-  reply.Integer(keys.count_at != 0 ? keys.count_at : keys.first);
+  if (keys.find != nullptr) {
+    reply.Bulk("keyword");
+    reply.Bulk("spec");
+    reply.Map(2);
+    reply.Bulk("keyword");
+    reply.Bulk(keys.keyword);
+    reply.Bulk("startfrom");
+    reply.Integer(keys.keyword_from);
+  } else {
+    reply.Bulk("index");
+    reply.Bulk("spec");
+    reply.Map(1);
+    reply.Bulk("index");
+    reply.Integer(keys.count_at != 0 ? keys.count_at : keys.first);
+  }
   reply.Bulk("find_keys");
   reply.Map(2);
   reply.Bulk("type");
@@ -55,11 +65,12 @@ void ReplyKeySpec(const KeySpec& keys, const std::vector<std::string_view>& flag
   reply.Bulk("spec");
   reply.Map(3);
   reply.Bulk("lastkey");  // counted from the first one, or from the end
-  reply.Integer(keys.last < 0 ? keys.last : keys.last - keys.first);
+  const bool is_half = keys.find != nullptr;  // of what follows up to the end
+  reply.Integer(keys.last < 0 ? keys.last : is_half ? -1 : keys.last - keys.first);
   reply.Bulk("keystep");
   reply.Integer(keys.step);
   reply.Bulk("limit");
-  reply.Integer(0);
+  reply.Integer(is_half ? 2 : 0);
 }
 
 // As COMMAND INFO has shown keys since 7.0: where to begin, and how to go on from there.
@@ -81,7 +92,8 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   reply.Bulk(command.full_name);
   reply.Integer(command.arity);
   StatusSet(FlagsOf(command), reply);
-  const KeySpec fixed = command.keys.count_at == 0 ? command.keys : KeySpec();
+  const bool is_fixed = command.keys.count_at == 0 && command.keys.find == nullptr;
+  const KeySpec fixed = is_fixed ? command.keys : KeySpec();
   reply.Integer(fixed.first);
   reply.Integer(fixed.last);
   reply.Integer(fixed.step);
@@ -195,9 +207,9 @@ bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
     error = "ERR Invalid number of arguments specified for command";
   }
   if (error.empty()) {
-    const size_t end = std::min(command->FindKeysEnd(inner).value_or(0), inner.size());
-    for (size_t i = static_cast<size_t>(command->keys.first); i < end;
-         i += static_cast<size_t>(command->keys.step)) {
+    const KeyRange found_keys = command->FindKeys(inner).value_or(KeyRange{});
+    const size_t end = std::min(found_keys.end, inner.size());
+    for (size_t i = found_keys.first; i < end; i += static_cast<size_t>(command->keys.step)) {
       found->keys.push_back(inner[i]);
     }
     found->command = command;

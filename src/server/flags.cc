@@ -67,6 +67,11 @@ DEFINE_uint32(set_max_intset_entries, 512,
 DEFINE_uint32(set_max_listpack_entries, 128,
               "Sets of so many members, at most, are one block, which saves memory.");
 DEFINE_uint32(set_max_listpack_value, 64, "Bytes of a member; a set with a longer one is a table.");
+DEFINE_string(stream_node_max_bytes, "4096",
+              "How large the nodes of streams become, in bytes as Redis counts them, with units if "
+              "you like; 0: no limit. Small ones cost memory, large ones make looking for an entry "
+              "slower, and XTRIM ~ removes whole nodes.");
+DEFINE_uint32(stream_node_max_entries, 100, "Entries of a stream's node, at most; 0: no limit.");
 
 DEFINE_bool(
     lock_on_hashtags, false,
@@ -135,7 +140,7 @@ const std::vector<Topic>& Topics() {
       {"Data",
        {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
-        "set_max_listpack_value"}},
+        "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -267,6 +272,9 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->set_limit = {.integers = std::min(FLAGS_set_max_intset_entries, 1u << 30),
                         .packed = {.entries = FLAGS_set_max_listpack_entries,
                                    .element_bytes = FLAGS_set_max_listpack_value}};
+  options->stream_limit = {
+      .node_bytes = bytes("stream_node_max_bytes", FLAGS_stream_node_max_bytes),
+      .node_entries = FLAGS_stream_node_max_entries};
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

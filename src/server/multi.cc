@@ -8,9 +8,9 @@
 namespace dfly {
 
 bool OtherKeysAreIn(ShardId shard, const Command& command, Args args, const ShardSet& shards) {
-  const size_t end = command.KeysEnd(args);
+  const auto [first, end] = command.KeysOf(args);
   const auto step = static_cast<size_t>(command.keys.step);
-  for (size_t i = command.routed_by() + step; i < end; i += step) {
+  for (size_t i = first + step; i < end; i += step) {
     if (shards.ShardOfKey(args[i], HashKey(args[i])) != shard) return false;
   }
   return true;

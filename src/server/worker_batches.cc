@@ -17,8 +17,7 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
     return false;
   }
   tags->clear();
-  const size_t end = command.KeysEnd(args);
-  const auto first = static_cast<size_t>(command.keys.first);
+  const auto [first, end] = command.KeysOf(args);
   const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
   bool is_excluded = false;
   for (size_t i = first; i < end; i += static_cast<size_t>(command.keys.step)) {
