@@ -11,8 +11,9 @@
 namespace dfly {
 
 bool TryBlockingForm(const BlockingForm& form, ShardContext& cx, Args args,
-                     const BlockingCall& call, ReplySink& reply) {
-  for (std::string_view key : call.keys) {
+                     BlockingCall* call, ReplySink& reply) {
+  if (form.try_here != nullptr) return form.try_here(cx, args, call, reply);
+  for (std::string_view key : call->keys) {
     const auto value = cx.FindMutable(key, form.type);
     if (value.is_wrong_type()) {
       reply.Error(kErrWrongType);
@@ -47,13 +48,17 @@ void RunBlockingAcross(CoordinatorContext& cx, Args args, const BlockingForm& fo
     }
   }
   tx.Schedule();
+  if (form.try_across != nullptr) {
+    if (!form.try_across(cx, tx, args, &call, reply)) form.reply_nothing(reply);
+    return;
+  }
   // Key by key: the first that exists decides.
   bool is_replied = false;
   for (size_t i = 0; i < ids.size() && !is_replied; ++i) {
     tx.HopOn({&ids[i], 1}, [&](Shard& shard) {
       ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-      const BlockingCall of_one = {.keys = call.keys.subspan(i, 1)};
-      is_replied = TryBlockingForm(form, shard_cx, args, of_one, reply);
+      BlockingCall of_one = {.keys = call.keys.subspan(i, 1)};
+      is_replied = TryBlockingForm(form, shard_cx, args, &of_one, reply);
     });
   }
   if (!is_replied) form.reply_nothing(reply);

@@ -54,8 +54,8 @@ bool IsOneOf(std::string_view arg, std::string_view options) {
 // What dispatch asks for with each command.
 void SetFacts(Command* command) {
   const KeySpec& keys = command->keys;
-  command->has_one_key =
-      keys.has_keys() && keys.count_at == 0 && keys.last == keys.first && keys.options.empty();
+  command->has_one_key = keys.has_keys() && keys.count_at == 0 && keys.find == nullptr &&
+                         keys.last == keys.first && keys.options.empty();
   command->is_plain =
       command->run != nullptr && command->blocking == nullptr && command->channel_at == 0;
 }
@@ -63,6 +63,11 @@ void SetFacts(Command* command) {
 }  // namespace
 
 std::optional<KeyIndexes> Command::FindKeys(Args args) const {
+  if (keys.find != nullptr) {
+    const std::optional<KeyRange> found = keys.find(args);
+    if (!found) return {};
+    return KeyIndexes(found->first, found->first + 1, found->end, 1);
+  }
   const auto first = static_cast<size_t>(keys.first);
   const auto step = static_cast<size_t>(keys.step);
   if (keys.count_at != 0) {

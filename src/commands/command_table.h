@@ -74,6 +74,12 @@ enum AclCategory : uint32_t {
   kAclAdmin = 1 << 14,  // without being kAdmin
 };
 
+// The keys of one call: args[first] up to args[end].
+struct KeyRange {
+  size_t first;
+  size_t end;
+};
+
 // Where the keys stand among the arguments, as COMMAND INFO tells it. `last` below 0 counts from
 // the end.
 struct KeySpec {
@@ -91,6 +97,10 @@ struct KeySpec {
   // begin. The last one that is there counts (GEORADIUS ... STORE key).
   std::string_view options = {};
   int options_from = 0;
+  // Not null: it alone knows; none if there is no key. `first` is then an argument that there
+  // always is, and COMMAND INFO tells of keys behind the only one of `options`; as many arguments
+  // that are no keys follow them (XREAD ... STREAMS).
+  std::optional<KeyRange> (*find)(Args args) = nullptr;
 
   bool has_keys() const { return first > 0; }
 };
@@ -123,6 +133,18 @@ constexpr KeySpec KeyAndOption(std::string_view flags, std::string_view options,
                                std::string_view option_flags) {
   return {1, 1, 1, flags, 0, option_flags, options, options_from};
 }
+// XREAD: behind an option, in the first half of the rest.
+constexpr KeySpec KeysBehind(std::string_view option, int from,
+                             std::optional<KeyRange> (*find)(Args args),
+                             std::string_view flags = {}) {
+  return {.first = 1,
+          .last = 0,
+          .step = 1,
+          .flags = flags,
+          .options = option,
+          .options_from = from,
+          .find = find};
+}
 
 // The indexes of a command's keys among its arguments, each key's of them in the order of the
 // specification:  for (size_t i : command.KeysOf(args)) ...
@@ -133,6 +155,8 @@ class KeyIndexes {
   // `first`, `second`, and then each `step` before `end`; and `last` if it is not kNone.
   KeyIndexes(size_t first, size_t second, size_t end, size_t step, size_t last = kNone)
       : first_(first), second_(second), end_(end), step_(step), last_(last) {}
+
+  size_t first() const { return first_; }
 
   class Iterator {
    public:
@@ -210,7 +234,9 @@ struct Command {
     return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
   }
   // The argument whose hash decides on the shard. REQUIRES: `run`.
-  size_t routed_by() const {
+  size_t routed_by(Args args) const {
+    if (keys.find != nullptr) [[unlikely]]
+      return KeysOf(args).first();
     return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
   }
   LockMode lock_mode() const {
@@ -265,10 +291,11 @@ class CommandTable {
 
 // Each family has one of these, in its own file.
 void RegisterStringCommands(CommandTable* table);
-void RegisterKeyCommands(CommandTable* table);   // with those of key_moves.h
-void RegisterListCommands(CommandTable* table);  // and the type
-void RegisterZsetCommands(CommandTable* table);  // and the type
-void RegisterHashCommands(CommandTable* table);  // and the type
-void RegisterSetCommands(CommandTable* table);   // and the type
+void RegisterKeyCommands(CommandTable* table);     // with those of key_moves.h
+void RegisterListCommands(CommandTable* table);    // and the type
+void RegisterZsetCommands(CommandTable* table);    // and the type
+void RegisterHashCommands(CommandTable* table);    // and the type
+void RegisterSetCommands(CommandTable* table);     // and the type
+void RegisterStreamCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

@@ -47,6 +47,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterZsetCommands(&table_);
     RegisterHashCommands(&table_);
     RegisterSetCommands(&table_);
+    RegisterStreamCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }
@@ -109,11 +110,12 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     if (command->session != nullptr) return command->session(session(), args, reply);
     if (command->coordinate != nullptr) return command->coordinate(coordinator, args, reply);
 
-    const auto first = static_cast<size_t>(command->keys.first);
+    const KeyIndexes keys = command->KeysOf(args);
+    const size_t first = keys.first();
     const uint64_t hash = HashKey(args[first]);
     const ShardId id = shards_->ShardOfKey(args[first], hash);
     bool is_one_shard = true;
-    for (size_t i : command->KeysOf(args)) {
+    for (size_t i : keys) {
       is_one_shard &= shards_->ShardOfKey(args[i], HashKey(args[i])) == id;
     }
     if (is_one_shard) {

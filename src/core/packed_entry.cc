@@ -77,10 +77,13 @@ bool PackedText::IsAt(const char* entry) const {
 }
 
 void PackedText::Write(char* entry) const {
+  WriteContent(entry);
+  WriteSize(content_bytes(), entry + content_bytes());
+}
+
+void PackedText::WriteContent(char* entry) const {
   std::memcpy(entry, head_, head_bytes_);
   if (!body_.empty()) std::memcpy(entry + head_bytes_, body_.data(), body_.size());
-  const size_t content = head_bytes_ + body_.size();
-  WriteSize(content, entry + content);
 }
 
 PackedElement::PackedElement(const char* entry) {

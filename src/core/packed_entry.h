@@ -40,10 +40,14 @@ class PackedText {
   }
 
   size_t entry_bytes() const { return entry_bytes_; }
+  // Without the size at its end, for those that are only read forwards.
+  size_t content_bytes() const { return head_bytes_ + body_.size(); }
   // Whether the entry at `entry` is this text.
   bool IsAt(const char* entry) const;
   // Writes the entry: entry_bytes().
   void Write(char* entry) const;
+  // The same without the size at its end: content_bytes().
+  void WriteContent(char* entry) const;
 
  private:
   PackedText() = default;
@@ -125,10 +129,15 @@ inline void WriteSize(size_t content, char* at) {
 
 }  // namespace packed
 
+// Of the entry at `entry`, without the size at its end.
+inline size_t PackedContentBytes(const char* entry) {
+  const packed::Extent extent = packed::ExtentAt(entry);
+  return extent.head + extent.body;
+}
+
 // Of the entry at `entry`, all of it.
 inline size_t PackedEntryBytes(const char* entry) {
-  const packed::Extent extent = packed::ExtentAt(entry);
-  const size_t content = extent.head + extent.body;
+  const size_t content = PackedContentBytes(entry);
   return content + packed::SizeBytes(content);
 }
 

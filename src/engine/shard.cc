@@ -31,9 +31,13 @@ size_t Shard::used_bytes() const {
 }
 
 void Shard::OnChanged(int db_index, std::string_view key, std::string_view event) {
-  ++stats_.changes;
   if (!watches_.empty()) [[unlikely]]
     watches_.Touch(db_index, key);
+  OnChangedUnwatched(db_index, key, event);
+}
+
+void Shard::OnChangedUnwatched(int db_index, std::string_view key, std::string_view event) {
+  ++stats_.changes;
   if (!waiters_.empty()) [[unlikely]]
     waiters_.OnChanged(db_index, key);
   if (event == "expired") ++stats_.expired_keys;
@@ -72,6 +76,7 @@ void Shard::Flush(int index, FlushMode mode) {
       return name.db_index == index && old->Find(KeyProbe(name.key, HashKey(name.key)));
     });
   }
+  if (!waiters_.empty()) waiters_.OnChangedAll(index);  // some wait for keys that are there
   stats_.changes += old->size();
   if (mode == FlushMode::kAsync) doomed_.push_back(std::move(old));
 }

@@ -12,6 +12,7 @@
 #include "core/packed_block.h"
 #include "core/quick_list.h"
 #include "core/set_value.h"
+#include "core/stream_entries.h"
 #include "core/value_reaper.h"
 #include "engine/database.h"
 #include "engine/tx_queue.h"
@@ -92,6 +93,10 @@ class Shard : private ChangeListener {
   const SetLimit& set_limit() const { return set_limit_; }
   void set_set_limit(const SetLimit& limit) { set_limit_ = limit; }
 
+  // How large the nodes of streams become (stream-node-max-bytes, -entries).
+  const StreamLimit& stream_limit() const { return stream_limit_; }
+  void set_stream_limit(const StreamLimit& limit) { stream_limit_ = limit; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -125,6 +130,8 @@ class Shard : private ChangeListener {
 
   // The one place where a change of a key has its consequences.
   void OnChanged(int db_index, std::string_view key, std::string_view event) override;
+  // The same for a change that WATCH does not hear of.
+  void OnChangedUnwatched(int db_index, std::string_view key, std::string_view event);
 
   // Those that there have ever been: most are never used, and they are looked at all the time.
   std::span<const std::unique_ptr<Database>> made() const {
@@ -145,6 +152,7 @@ class Shard : private ChangeListener {
   PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
   PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
   SetLimit set_limit_;
+  StreamLimit stream_limit_;
   ShardStats stats_;
 };
 

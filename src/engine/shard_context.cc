@@ -312,6 +312,13 @@ void ShardContext::Changed(std::string_view key, std::string_view event, uint64_
   if (it && it->value.IsEmptyObject() && Delete(key)) --shard_.stats().changes;  // is no other one
 }
 
+void ShardContext::ChangedUnwatched(std::string_view key, std::string_view event,
+                                    uint64_t changes) {
+  Settle();
+  shard_.OnChangedUnwatched(db_index_, key, event);
+  shard_.stats().changes += changes - 1;
+}
+
 void ShardContext::Flush(int db_index, FlushMode mode) {
   EndHandles();
   shard_.Flush(db_index, mode);

@@ -200,6 +200,10 @@ class ShardContext {
   // `changes`: how many of INFO's rdb_changes_since_last_save it is.
   void Changed(std::string_view key, std::string_view event, uint64_t changes = 1);
 
+  // The same for changes that WATCH does not hear of in Redis: what concerns a stream's groups, but
+  // no entries. An empty event: neither does the keyspace.
+  void ChangedUnwatched(std::string_view key, std::string_view event, uint64_t changes = 1);
+
   void Flush(int db_index, FlushMode mode);
 
   // fn(std::string_view key, const CompactValue& value) for the keys of one bucket; due ones are

@@ -30,12 +30,14 @@ void WaiterTable::Add(WaiterNode* node) {
   std::unique_ptr<Queue>& queue = keys_[node->name];
   if (queue == nullptr) queue = std::make_unique<Queue>();
   queue->nodes.PushBack(node);
+  queue->minding_absence += node->minds_absence;
 }
 
 void WaiterTable::Remove(WaiterNode* node) {
   if (!node->linked()) return;
   node->Unlink();
   const auto it = keys_.find(node->name);
+  it->second->minding_absence -= node->minds_absence;
   if (it->second->nodes.empty()) {
     keys_.erase(it);
   } else if (node->holds) {
@@ -93,7 +95,7 @@ size_t WaiterTable::CountReady(Shard& shard, size_t most) const {
 }
 
 bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
-  std::optional<List::iterator> skipped;  // the last of those in front that want another type
+  std::optional<List::iterator> skipped;  // the last of those in front that want something else
   for (;;) {
     const auto it = keys_.find(name);
     if (it == keys_.end()) return true;
@@ -111,7 +113,9 @@ bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
         Remove(&node);
         break;
       case Waiter::Outcome::kAbsent:
-        return true;
+        if (it->second->minding_absence == 0) return true;
+        skipped = at;
+        break;
       case Waiter::Outcome::kNotReady:
         skipped = at;
         break;

@@ -30,7 +30,7 @@ class Waiter {
     kServed,    // claimed; its nodes on this shard are gone
     kGone,      // somebody else has claimed it; its node can go
     kAbsent,    // there is no such key
-    kNotReady,  // the key has another type than this one waits for
+    kNotReady,  // the key is not what this one waits for
     kHolds,     // claimed; it will fetch what is there itself, and keeps its place until then
   };
   // Thread: any. False: it is claimed already.
@@ -59,6 +59,7 @@ struct WaiterNode : helio::ListHook<WaiterNode> {
   // Fingerprints of all that it uses on this shard, its key's first.
   absl::InlinedVector<uint64_t, 2> locks;
   bool holds = false;  // see Waiter::Outcome
+  bool minds_absence = false;  // that the key has gone ends its wait
 };
 
 // Owner: one shard, on its thread. Suspends: never.
@@ -97,6 +98,7 @@ class WaiterTable {
   using List = helio::IntrusiveList<WaiterNode, WaiterNode>;
   struct Queue {
     List nodes;
+    size_t minding_absence = 0;  // of these nodes
     bool is_ready = false;
   };
   void MarkReady(const KeyName& name, Queue& queue) {

@@ -13,29 +13,30 @@
 namespace dfly {
 
 BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form, Args args,
-                               const BlockingCall& call)
+                               BlockingCall* call)
     : cx_(cx),
       session_(cx.session()),
       form_(form),
       args_(args),
-      call_(call),
+      call_(*call),
       resp3_(session_.resp3),
       is_direct_(!session_.server.options().all_remote),
       home_(helio::Proactor::Current()),
-      deadline_ns_(call.timeout_ms == 0
+      deadline_ns_(call_.timeout_ms == 0
                        ? 0
                        : helio::MonotonicNanos() + static_cast<uint64_t>(std::min<int64_t>(
-                                                       call.timeout_ms, INT64_MAX / 2'000'000)) *
+                                                       call_.timeout_ms, INT64_MAX / 2'000'000)) *
                                                        1'000'000),
-      nodes_(call.keys.size()) {
+      nodes_(call_.keys.size()) {
   ShardSet& shards = cx.shards();
-  ForEachDistinct(call.keys, [&](std::string_view key) {
+  ForEachDistinct(call_.keys, [&](std::string_view key) {
     const uint64_t hash = HashKey(key);
     WaiterNode& node = nodes_[nodes_count_++];
     node.waiter = this;
     node.shard = shards.ShardOfKey(key, hash);
     node.name = {cx.db_index(), std::string(key)};
     node.hash = hash;
+    node.minds_absence = form.minds_absence;
     node.locks.push_back(shards.LockOfKey(key, hash, cx.db_index()));
     if (std::find(ids_.begin(), ids_.end(), node.shard) == ids_.end()) ids_.push_back(node.shard);
   });
@@ -80,7 +81,7 @@ bool BlockedCommand::TryInOneHop(ReplySink& reply) {
     helio::NoSuspend no_suspend;
     ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
     shard_cx.SetKeyHash(call_.keys.front(), nodes().front().hash);
-    is_replied = TryBlockingForm(form_, shard_cx, args_, call_, reply);
+    is_replied = TryBlockingForm(form_, shard_cx, args_, &call_, reply);
     if (!is_replied) Register(shard);
   };
   ShardSet& shards = cx_.shards();
@@ -111,6 +112,11 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
   Transaction tx(cx_);
   LockAll(&tx);
   tx.Schedule();
+  if (form_.try_across != nullptr) {
+    const bool is_replied = form_.try_across(cx_, tx, args_, &call_, reply);
+    if (!is_replied) tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
+    return is_replied;
+  }
   const auto keys = call_.keys;
   std::vector<ShardId> shard_of(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -129,8 +135,8 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
     tx.HopOn({&shard_of[i], 1}, [&](Shard& shard) {
       ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
       // It may have expired meanwhile.
-      const BlockingCall of_one = {.keys = keys.subspan(i, 1)};
-      is_replied = TryBlockingForm(form_, shard_cx, args_, of_one, reply);
+      BlockingCall of_one = {.keys = keys.subspan(i, 1)};
+      is_replied = TryBlockingForm(form_, shard_cx, args_, &of_one, reply);
     });
   }
   if (!is_replied) tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
@@ -241,6 +247,7 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
 bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
   ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
   shard_cx.SetKeyHash(node.name.key, node.hash);
+  if (form_.is_ready != nullptr) return form_.is_ready(shard_cx, args_, call_, node.name.key);
   const auto value = shard_cx.Peek(node.name.key);
   return value && value->type() == form_.type;
 }
@@ -250,15 +257,25 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
   shard_cx.SetKeyHash(node.name.key, node.hash);
   const auto value = shard_cx.Peek(node.name.key);
-  if (!value) return Outcome::kAbsent;
-  if (value->type() != form_.type) return Outcome::kNotReady;
+  if (form_.is_ready != nullptr) {
+    if (!form_.is_ready(shard_cx, args_, call_, node.name.key)) {
+      return value ? Outcome::kNotReady : Outcome::kAbsent;
+    }
+  } else {
+    if (!value) return Outcome::kAbsent;
+    if (value->type() != form_.type) return Outcome::kNotReady;
+  }
   if (!Claim()) return Outcome::kGone;
   if (is_across_) {
     Tell(End::kWoken);
     return Outcome::kHolds;
   }
   RespWriter writer(&served_, resp3_);
-  form_.take(shard_cx, args_, node.name.key, writer);
+  if (form_.serve != nullptr) {
+    form_.serve(shard_cx, args_, call_, node.name.key, writer);
+  } else {
+    form_.take(shard_cx, args_, node.name.key, writer);
+  }
   shard_cx.Finish();
   cx_.shards().PublishUsedBytes(shard);  // what this follows may have done so before
   for (WaiterNode& other : nodes()) {
@@ -282,7 +299,7 @@ void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const BlockingForm& form = *cx.session().server.commands().Find(args.name())->blocking;
   BlockingCall call;
   if (!form.parse(args, reply, &call)) return;
-  BlockedCommand(cx, form, args, call).Run(reply);
+  BlockedCommand(cx, form, args, &call).Run(reply);
 }
 
 }  // namespace dfly

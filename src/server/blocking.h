@@ -44,7 +44,7 @@ class BlockedCommand final : public Waiter {
 
   // All of these outlive it.
   BlockedCommand(CoordinatorContext& cx, const BlockingForm& form, Args args,
-                 const BlockingCall& call);
+                 BlockingCall* call);
 
   // The whole of it. Suspends.
   void Run(ReplySink& reply);
@@ -80,7 +80,7 @@ class BlockedCommand final : public Waiter {
   Session& session_;
   const BlockingForm& form_;
   const Args args_;
-  const BlockingCall& call_;
+  BlockingCall& call_;  // changed by the first try only
   const bool resp3_;
   const bool is_direct_;  // shards of this thread are reached without a message; not in some tests
   helio::Proactor* const home_;

@@ -65,12 +65,13 @@ void ReplyKeySpec(const KeySpec& keys, const std::vector<std::string_view>& flag
   reply.Bulk("range");
   reply.Bulk("spec");
   reply.Map(3);
-  reply.Bulk("lastkey");  // counted from the first one, or from the end
-  reply.Integer(keys.last < 0 ? keys.last : keys.last - keys.first);
+  reply.Bulk("lastkey");                      // counted from the first one, or from the end
+  const bool is_half = keys.find != nullptr;  // of what follows up to the end
+  reply.Integer(keys.last < 0 ? keys.last : is_half ? -1 : keys.last - keys.first);
   reply.Bulk("keystep");
   reply.Integer(keys.step);
   reply.Bulk("limit");
-  reply.Integer(0);
+  reply.Integer(is_half ? 2 : 0);
 }
 
 // As COMMAND INFO has shown keys since 7.0: where to begin, and how to go on from there.
@@ -79,7 +80,7 @@ void ReplyKeySpecs(const Command& command, ReplySink& reply) {
   if (!keys.has_keys()) return reply.Set(0);
   if (keys.second_flags.empty()) {
     reply.Set(1);
-    return ReplyKeySpec(keys, KeyFlagsOf(command), reply);
+    return ReplyKeySpec(keys, KeyFlagsOf(command), reply, keys.options);
   }
   const std::vector<std::string_view> second_flags = WordsOf(keys.second_flags);
   const std::vector<std::string_view> options = WordsOf(keys.options);
@@ -101,7 +102,8 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   StatusSet(FlagsOf(command), reply);
   // What stands where, whatever the other arguments are.
   const int counted_at = command.keys.count_at;
-  const KeySpec fixed = counted_at == 0                   ? command.keys
+  const bool is_fixed = counted_at == 0 && command.keys.find == nullptr;
+  const KeySpec fixed = is_fixed                          ? command.keys
                         : command.keys.first < counted_at ? KeyAt(command.keys.first)
                                                           : KeySpec();
   reply.Integer(fixed.first);

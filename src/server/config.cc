@@ -316,6 +316,26 @@ void AddSettings(Server* server, Config* config) {
   set_limit("set-max-listpack-value", options.set_limit.packed.element_bytes,
             [](SetLimit& limit, uint32_t value) { limit.packed.element_bytes = value; });
 
+  const auto stream_limit = [config, server](std::string_view name, Kind kind, uint64_t value,
+                                             uint64_t StreamLimit::*part) {
+    config->Add({.name = name,
+                 .kind = kind,
+                 .value = fmt::format("{}", value),
+                 .is_mutable = true,
+                 .min = 0,
+                 .max = INT64_MAX,
+                 .apply = [server, part](const std::string& text) {
+                   const auto number = ParsedNumber<uint64_t>(text);
+                   server->ChangeStreamLimit(
+                       [part, number](StreamLimit& limit) { limit.*part = number; });
+                   return std::string();
+                 }});
+  };
+  stream_limit("stream-node-max-bytes", Kind::kMemory, options.stream_limit.node_bytes,
+               &StreamLimit::node_bytes);
+  stream_limit("stream-node-max-entries", Kind::kInteger, options.stream_limit.node_entries,
+               &StreamLimit::node_entries);
+
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);
   fixed("save", "", true);

@@ -71,6 +71,11 @@ DEFINE_uint32(zset_max_listpack_entries, 128,
               "Up to how many members a sorted set is one packed block, which saves memory.");
 DEFINE_uint32(zset_max_listpack_value, 64,
               "Bytes of a member; a sorted set with a longer one is no packed block.");
+DEFINE_string(stream_node_max_bytes, "4096",
+              "How large the nodes of streams become, in bytes as Redis counts them, with units if "
+              "you like; 0: no limit. Small ones cost memory, large ones make looking for an entry "
+              "slower, and XTRIM ~ removes whole nodes.");
+DEFINE_uint32(stream_node_max_entries, 100, "Entries of a stream's node, at most; 0: no limit.");
 
 DEFINE_bool(
     lock_on_hashtags, false,
@@ -139,7 +144,8 @@ const std::vector<Topic>& Topics() {
       {"Data",
        {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
-        "set_max_listpack_value", "zset_max_listpack_entries", "zset_max_listpack_value"}},
+         "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries",
+         "zset_max_listpack_entries", "zset_max_listpack_value"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -273,6 +279,9 @@ std::string OptionsFromFlags(ServerOptions* options) {
                                    .element_bytes = FLAGS_set_max_listpack_value}};
   options->zset_limit = {.entries = FLAGS_zset_max_listpack_entries,
                          .element_bytes = FLAGS_zset_max_listpack_value};
+  options->stream_limit = {
+      .node_bytes = bytes("stream_node_max_bytes", FLAGS_stream_node_max_bytes),
+      .node_entries = FLAGS_stream_node_max_entries};
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

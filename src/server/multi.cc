@@ -8,9 +8,9 @@
 namespace dfly {
 
 bool OtherKeysAreIn(ShardId shard, const Command& command, Args args, const ShardSet& shards) {
-  const auto first = static_cast<size_t>(command.keys.first);
-  for (size_t i : command.KeysOf(args)) {
-    if (i != first && shards.ShardOfKey(args[i], HashKey(args[i])) != shard) return false;
+  const KeyIndexes keys = command.KeysOf(args);
+  for (size_t i : keys) {
+    if (i != keys.first() && shards.ShardOfKey(args[i], HashKey(args[i])) != shard) return false;
   }
   return true;
 }

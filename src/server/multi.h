@@ -23,7 +23,7 @@ bool OtherKeysAreIn(ShardId shard, const Command& command, Args args, const Shar
 // REQUIRES: the command has keys or a channel, and accepts the number of its arguments.
 inline KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shards) {
   KeyPlace place;
-  const std::string_view first = args[command.routed_by()];
+  const std::string_view first = args[command.routed_by(args)];
   place.hash = HashKey(first);
   place.shard = shards.ShardOfKey(first, place.hash);
   place.is_one_shard = shards.size() == 1 || command.has_one_key || command.channel_at != 0 ||
@@ -101,7 +101,7 @@ void Multi::ForEachTag(const ShardSet& shards, Function tag) const {
     if (command.channel_at != 0) {
       // Nothing needs a lock, but the shard has to take part.
       ViewArgs(item, &args);
-      const std::string_view channel = args[command.routed_by()];
+      const std::string_view channel = args[command.routed_by(args)];
       tag(item.shard, TagLock{shards.LockOfKey(channel, item.hash, item.db_index)});
     }
     if (!command.keys.has_keys()) continue;

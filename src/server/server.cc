@@ -33,6 +33,7 @@ Server::Server(ServerOptions options)
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
+  RegisterStreamCommands(&commands_);
   RegisterKeyCommands(&commands_);
   RegisterListCommands(&commands_);
   RegisterZsetCommands(&commands_);
@@ -73,6 +74,7 @@ std::string Server::Start() {
   SetHashLimit(options_.hash_limit);
   SetZsetLimit(options_.zset_limit);
   ChangeSetLimit([this](SetLimit& limit) { limit = options_.set_limit; });
+  ChangeStreamLimit([this](StreamLimit& limit) { limit = options_.stream_limit; });
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
   pool_.AwaitOnAll([this](helio::Proactor* proactor) {
@@ -142,6 +144,14 @@ void Server::SetHashLimit(const PackedLimit& limit) {
 
 void Server::SetZsetLimit(const PackedLimit& limit) {
   shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_zset_limit(limit); });
+}
+
+void Server::ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change) {
+  shards_->AwaitOnAll([&change](Shard& shard) {
+    StreamLimit limit = shard.stream_limit();
+    change(limit);
+    shard.set_stream_limit(limit);
+  });
 }
 
 void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) {

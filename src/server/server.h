@@ -43,6 +43,7 @@ struct ServerOptions {
   PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
   SetLimit set_limit;
   PackedLimit zset_limit = {.entries = 128, .element_bytes = 64};
+  StreamLimit stream_limit;
   TagRules tag_rules;
   bool singlehop_blocking = true;
   uint32_t blocked_clients_max = 30'000;
@@ -117,6 +118,8 @@ class Server {
   void SetZsetLimit(const PackedLimit& limit);
   // The same for the forms of sets.
   void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
+  // And for the nodes of streams.
+  void ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change);
   void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
   uint64_t rejected_connections() const {

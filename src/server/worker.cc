@@ -222,7 +222,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
 
   if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
     return Queue(connection, session, command, args);
-  if (command.is_plain) [[likely]] {
+  const bool may_wait = command.blocking != nullptr && command.blocking->MayWait(args);
+  if (command.is_plain || (command.blocking != nullptr && !may_wait)) [[likely]] {
     const KeyPlace place = PlaceOf(command, args, shards_);
     if (place.is_one_shard) [[likely]] {
       const bool is_here = local_shards_[place.shard] != nullptr && !all_remote_;
@@ -236,7 +237,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   }
 
   if (command.channel_at != 0) return DispatchPublish(connection, command, args);
-  if (command.blocking != nullptr) return DispatchBlocking(connection, session, command, args);
+  if (may_wait) return DispatchBlocking(connection, session, command, args);
   if (command.coordinate != nullptr) {
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
     Coordinate(connection, session, command, command.coordinate, args);
@@ -314,7 +315,7 @@ CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Comma
     connection->set_held(true);
     return Outcome::kBarrier;
   }
-  const std::string_view channel = args[command.routed_by()];
+  const std::string_view channel = args[command.routed_by(args)];
   const uint64_t hash = HashKey(channel);
   const ShardId shard = shards_.ShardOfKey(channel, hash);
   const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
@@ -483,7 +484,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       }
       case Action::kTry: {
         ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
-        cx.SetKeyHash(args[noted.command->routed_by()], noted.hash);
+        cx.SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
         must_wait_ = !TryBlocking(cx, *noted.command, args, writer_);
         if (must_wait_) {
           // It comes again, by Coordinate, which does the rest.
@@ -557,7 +558,7 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) return false;
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
-    is_replied = TryBlockingForm(form, cx, args, call, writer);
+    is_replied = TryBlockingForm(form, cx, args, &call, writer);
   }
   if (!is_replied) return false;
   CommandStats& counted = stats_.commands[command.id];
@@ -584,7 +585,7 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
 void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
   helio::NoSuspend no_suspend;
-  cx.SetKeyHash(args[command.routed_by()], hash);
+  cx.SetKeyHash(args[command.routed_by(args)], hash);
   RunCounted(command, writer, [&] { command.run(cx, args, writer); });
 }
 
@@ -716,6 +717,7 @@ void Worker::EndPause() {
 // --- Shards ---
 
 void Worker::AfterShardWork(Shard& shard) {
+  shard.ServeWaiters();  // what is due has been removed only now
   shards_.PublishUsedBytes(shard);
   const bool reaps = ValueReaper::ThreadHasWork();
   if (reaps) [[unlikely]]
@@ -738,6 +740,7 @@ void Worker::ExpireTick() {
       more = !freed_all;
       if (expires_actively_) more |= shard->ExpireStep(now_ms, kExpireStep).is_more_due;
     }
+    shard->ServeWaiters();
     is_urgent |= more;
     goes_on |= shard->needs_steps();
     shards_.PublishUsedBytes(*shard);

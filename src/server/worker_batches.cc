@@ -17,10 +17,11 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
     return false;
   }
   tags->clear();
+  const KeyIndexes keys = command.KeysOf(args);
   const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
   bool is_excluded = false;
-  for (size_t i : command.KeysOf(args)) {
-    const bool is_first = i == static_cast<size_t>(command.keys.first);
+  for (size_t i : keys) {
+    const bool is_first = i == keys.first();
     const uint64_t key_hash = is_first ? hash : HashKey(args[i]);
     tags->push_back({shards_.LockOfKey(args[i], key_hash, db_index), command.lock_mode()});
     is_excluded |= queue.Conflicts(tags->back());

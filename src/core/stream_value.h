@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The value of a stream key: its entries, what is remembered of those that have gone, its groups.
+//
+// All of it can be read (entries.ForEach, groups, their consumers and pending entries), and made
+// again of such parts: Append, set_counters, AddGroup, StreamGroup::AddConsumer and Assign.
+#pragma once
+
+#include <absl/container/btree_map.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "core/stream_entries.h"
+#include "core/stream_groups.h"
+
+namespace dfly {
+
+// Owner:    one value of a shard.
+// Suspends: never.
+class StreamValue {
+ public:
+  // By name. The key views the group's.
+  using Groups =
+      absl::btree_map<std::string_view, StreamGroup*, StreamNameLess,
+                      CountingAllocator<std::pair<const std::string_view, StreamGroup*>>>;
+  struct Counters {
+    StreamId last_id;         // of the last entry that was ever added, or what XSETID has said
+    StreamId first_id;        // of the first entry that is there; 0-0: there is none
+    StreamId max_deleted_id;  // of all that XDEL has erased
+    uint64_t entries_added = 0;
+  };
+
+  // Before the first shard starts.
+  static void RegisterType();
+
+  StreamValue() : entries_(&bytes_), groups_(GroupsAllocator()) {}
+  ~StreamValue();
+  StreamValue(const StreamValue&) = delete;
+  StreamValue& operator=(const StreamValue&) = delete;
+  StreamValue* Clone() const;
+  // What it costs, exactly. REQUIRES: made with new.
+  size_t bytes() const { return UsableSize(this) + bytes_; }
+  static void* operator new(size_t bytes) { return Alloc(bytes); }
+  static void operator delete(void* value) { Free(value); }
+
+  const StreamEntries& entries() const { return entries_; }
+  uint64_t size() const { return entries_.size(); }
+  const Counters& counters() const { return counters_; }
+  void set_counters(const Counters& counters) { counters_ = counters; }
+
+  // See StreamEntries. REQUIRES: `id` is larger than counters().last_id.
+  void Append(StreamId id, std::span<const std::string_view> pairs, const StreamLimit& limit);
+  bool Erase(StreamId id);
+  uint64_t Trim(const StreamEntries::Trim& trim);
+
+  const Groups& groups() const { return groups_; }
+  StreamGroup* FindGroup(std::string_view name) const;
+  // REQUIRES: there is none of that name.
+  StreamGroup* AddGroup(std::string_view name);
+  void RemoveGroup(StreamGroup* group);
+
+  // Whether an entry behind `id` may have been erased by XDEL.
+  bool HasGapsFrom(StreamId id) const;
+  // How many entries were added up to `id`, that one included, or kUnknownReads.
+  int64_t CountUpTo(StreamId id) const;
+  // How many entries the group has not read. None: nobody knows.
+  std::optional<int64_t> LagOf(const StreamGroup& group) const;
+  // The group has been given the entry `id`.
+  void AdvanceGroup(StreamGroup* group, StreamId id) const;
+
+  void CheckInvariants() const;
+
+ private:
+  CountingAllocator<Groups::value_type> GroupsAllocator() {
+    return CountingAllocator<Groups::value_type>(&bytes_);
+  }
+  void FindFirstId() { counters_.first_id = entries_.First().value_or(StreamId()); }
+
+  size_t bytes_ = 0;  // of all below
+  StreamEntries entries_;
+  Counters counters_;
+  Groups groups_;
+};
+
+}  // namespace dfly
