@@ -224,5 +224,7 @@ void RegisterListCommands(CommandTable* table);  // and the type
 void RegisterZsetCommands(CommandTable* table);  // and the type
 void RegisterHashCommands(CommandTable* table);  // and the type
 void RegisterSetCommands(CommandTable* table);   // and the type
+void RegisterBitmapCommands(CommandTable* table);
+void RegisterHyperLogLogCommands(CommandTable* table);
 
 }  // namespace dfly

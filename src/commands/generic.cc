@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/dump.h"
 #include "commands/key_moves.h"
 #include "commands/local_random.h"
 #include "commands/scan_options.h"
@@ -660,6 +661,7 @@ void RegisterKeyCommands(CommandTable* table) {
               .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add(ObjectContainer());
   RegisterKeyMoves(table);
+  RegisterDump(table);
 }
 
 }  // namespace dfly

@@ -47,6 +47,8 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterZsetCommands(&table_);
     RegisterHashCommands(&table_);
     RegisterSetCommands(&table_);
+    RegisterBitmapCommands(&table_);
+    RegisterHyperLogLogCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }

@@ -87,6 +87,10 @@ class Shard : private ChangeListener {
   const SetLimit& set_limit() const { return set_limit_; }
   void set_set_limit(const SetLimit& limit) { set_limit_ = limit; }
 
+  // Up to which size a HyperLogLog is sparse (hll-sparse-max-bytes).
+  size_t hll_sparse_max_bytes() const { return hll_sparse_max_bytes_; }
+  void set_hll_sparse_max_bytes(size_t bytes) { hll_sparse_max_bytes_ = bytes; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -139,6 +143,7 @@ class Shard : private ChangeListener {
   PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
   PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
   SetLimit set_limit_;
+  size_t hll_sparse_max_bytes_ = 3000;
   ShardStats stats_;
 };
 

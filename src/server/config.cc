@@ -312,6 +312,15 @@ void AddSettings(Server* server, Config* config) {
   set_limit("set-max-listpack-value", options.set_limit.packed.element_bytes,
             [](SetLimit& limit, uint32_t value) { limit.packed.element_bytes = value; });
 
+  config->Add({.name = "hll-sparse-max-bytes",
+               .kind = Kind::kMemory,
+               .value = fmt::format("{}", options.hll_sparse_max_bytes),
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 server->SetHllSparseMaxBytes(ParsedNumber<size_t>(value));
+                 return std::string();
+               }});
+
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);
   fixed("save", "", true);

@@ -68,6 +68,10 @@ DEFINE_uint32(set_max_listpack_entries, 128,
               "Sets of so many members, at most, are one block, which saves memory.");
 DEFINE_uint32(set_max_listpack_value, 64, "Bytes of a member; a set with a longer one is a table.");
 
+DEFINE_uint32(hll_sparse_max_bytes, 3000,
+              "Up to how many bytes a HyperLogLog (PFADD) is sparse; a dense one has 12304. Sparse "
+              "ones are slower to change.");
+
 DEFINE_bool(
     lock_on_hashtags, false,
     "Transactions lock the {hashtags} of keys instead of the keys: whoever locks one key has "
@@ -135,7 +139,7 @@ const std::vector<Topic>& Topics() {
       {"Data",
        {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
-        "set_max_listpack_value"}},
+        "set_max_listpack_value", "hll_sparse_max_bytes"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -267,6 +271,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->set_limit = {.integers = std::min(FLAGS_set_max_intset_entries, 1u << 30),
                         .packed = {.entries = FLAGS_set_max_listpack_entries,
                                    .element_bytes = FLAGS_set_max_listpack_value}};
+  options->hll_sparse_max_bytes = FLAGS_hll_sparse_max_bytes;
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

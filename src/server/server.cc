@@ -38,6 +38,8 @@ Server::Server(ServerOptions options)
   RegisterZsetCommands(&commands_);
   RegisterHashCommands(&commands_);
   RegisterSetCommands(&commands_);
+  RegisterBitmapCommands(&commands_);
+  RegisterHyperLogLogCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);
@@ -72,6 +74,7 @@ std::string Server::Start() {
   SetListLimit(options_.list_max_listpack_size);
   SetHashLimit(options_.hash_limit);
   ChangeSetLimit([this](SetLimit& limit) { limit = options_.set_limit; });
+  SetHllSparseMaxBytes(options_.hll_sparse_max_bytes);
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
   pool_.AwaitOnAll([this](helio::Proactor* proactor) {
@@ -145,6 +148,10 @@ void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) 
     change(limit);
     shard.set_set_limit(limit);
   });
+}
+
+void Server::SetHllSparseMaxBytes(size_t bytes) {
+  shards_->AwaitOnAll([bytes](Shard& shard) { shard.set_hll_sparse_max_bytes(bytes); });
 }
 
 void Server::OnAccept(int fd) {

@@ -42,6 +42,7 @@ struct ServerOptions {
   int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
   PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
   SetLimit set_limit;
+  size_t hll_sparse_max_bytes = 3000;
   TagRules tag_rules;
   bool singlehop_blocking = true;
   uint32_t blocked_clients_max = 30'000;
@@ -113,6 +114,8 @@ class Server {
   void SetListLimit(int64_t setting);
   // hash-max-listpack-*, as above.
   void SetHashLimit(const PackedLimit& limit);
+  // hll-sparse-max-bytes, as above.
+  void SetHllSparseMaxBytes(size_t bytes);
   // The same for the forms of sets.
   void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
   void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
