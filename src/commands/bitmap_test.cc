@@ -164,7 +164,7 @@ TEST_P(BitmapTest, FieldsAreReadSetAndIncremented) {
   EXPECT_EQ(Run("bitfield k overflow fail incrby u2 0 5 overflow sat incrby u2 0 5"),
             "[(nil), :3]");
   EXPECT_EQ(Run("bitfield k set i64 1 -1 get i64 1 get u63 2"),
-            "[:-9223372036854759424, :-1, :9223372036854775807]");
+            "[:-9186780289882390528, :-1, :9223372036854775807]");
   EXPECT_EQ(Run("bitfield_ro k get i5 3 GET u4 #0"), "[:-1, :15]");
   EXPECT_EQ(Run("bitfield_ro k set u8 0 1"), "-ERR BITFIELD_RO only supports the GET subcommand");
   EXPECT_EQ(Run("strlen k"), ":9");

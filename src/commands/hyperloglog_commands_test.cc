@@ -137,6 +137,7 @@ TEST_P(HyperLogLogCommandsTest, TheFirstWrongKeyDecidesOnTheError) {
   for (const char* c : {"c", "d", "e", "f"}) {
     const std::string corrupt(c);
     SetBytes(corrupt, Corrupt());
+    Run("del h");
     MakeHash("h");
     EXPECT_EQ(Run("pfcount missing " + corrupt + " h"), kCorrupt);
     EXPECT_EQ(Run("pfcount missing h " + corrupt), kWrongType);

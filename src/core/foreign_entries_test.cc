@@ -57,7 +57,7 @@ std::string Ziplist(const Texts& entries) {
 }
 
 TEST(ForeignEntriesTest, AListpackHasTheBytesThatRedisWrites) {
-  EXPECT_EQ(Listpack({"a", "1"}), std::string("\x0d\0\0\0\x02\0\x81"
+  EXPECT_EQ(Listpack({"a", "1"}), std::string("\x0c\0\0\0\x02\0\x81"
                                               "a"
                                               "\x02\x01\x01\xff",
                                               13));

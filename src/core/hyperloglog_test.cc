@@ -49,10 +49,10 @@ TEST(HyperLogLogTest, RunsAreSplitAndJoined) {
   for (uint32_t index : {10u, 12u, 11u, 13u, 14u, 9u}) log.Raise({index, 3}, 3000);
   EXPECT_EQ(HyperLogLog::DescribeRuns(log.bytes()), "z:9 v:3,2 v:3,4 Z:16369");
   log.Raise({12, 5}, 3000);
-  EXPECT_EQ(HyperLogLog::DescribeRuns(log.bytes()), "z:9 v:3,4 v:5,1 v:3,1 Z:16369");
+  EXPECT_EQ(HyperLogLog::DescribeRuns(log.bytes()), "z:9 v:3,3 v:5,1 v:3,2 Z:16369");
   log.Raise({0, 1}, 3000);
   log.Raise({16383, 32}, 3000);
-  EXPECT_EQ(HyperLogLog::DescribeRuns(log.bytes()), "v:1,1 z:8 v:3,4 v:5,1 v:3,1 Z:16368 v:32,1");
+  EXPECT_EQ(HyperLogLog::DescribeRuns(log.bytes()), "v:1,1 z:8 v:3,3 v:5,1 v:3,2 Z:16368 v:32,1");
 }
 
 TEST(HyperLogLogTest, TheCountIsKeptUntilItIsStale) {

@@ -128,7 +128,7 @@ TEST(RdbEncodingTest, CountsAreNoLargerThanWhatFollows) {
 }
 
 TEST(RdbEncodingTest, DoublesHaveTwoForms) {
-  for (double number : {0.0, -0.0, 1.5, 1e300, -INFINITY, 5e-324}) {
+  for (double number : {0.0, -0.0, 1.5, 1e300, -HUGE_VAL, 5e-324}) {
     std::string bytes;
     StringSink sink(&bytes);
     RdbWriter(&sink).Double(number);
