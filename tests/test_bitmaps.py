@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity
+from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity, encode
 from harness.server import SANITIZED, only_dragonfly
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
@@ -188,7 +188,7 @@ def bitmap_command(rng, key):
     """One command of the family. `key()` gives a key."""
 
     def offset():
-        return rng.choice(["0", "1", "7", "8", "100", "1000", "-1", "x", "4294967296", "99999"])
+        return rng.choice(["0", "1", "7", "8", "100", "1000", "-1", "x", "4294967296", "2999"])
 
     def field_offset():
         return rng.choice(["", "#"]) + offset()
@@ -248,16 +248,14 @@ def test_random_commands_get_the_replies_of_redis_server(pair):
     with ours, reference:
         for c in (ours, reference):
             c.call("FLUSHALL"), c.call("RPUSH", "l", "a")
-        done = []
-        for _ in range(1000 if SANITIZED else 12000):
-            command = bitmap_command(rng, lambda: rng.choice(keys))
-            if has_7_2_errors(command) or command[:2] == ["SET", "l"]:
-                continue
-            done.append(command)
+        for _ in range(20 if SANITIZED else 200):
+            commands = [bitmap_command(rng, lambda: rng.choice(keys)) for _ in range(50)]
+            commands = [c for c in commands if not has_7_2_errors(c) and c[:2] != ["SET", "l"]]
             for c in (ours, reference):
-                c.send_command(*command)
-            got, expected = ours.read_raw(), reference.read_raw()
-            assert got == expected, (command, done[-20:])
+                c.send(b"".join(encode(*command) for command in commands))
+            for i, command in enumerate(commands):
+                got, expected = ours.read_raw(), reference.read_raw()
+                assert got == expected, (command, commands[:i])
         for key in keys[:-1]:
             assert ours.call("TYPE", key) == reference.call("TYPE", key)
             if ours.call("TYPE", key) == Status("string"):

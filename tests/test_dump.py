@@ -171,7 +171,7 @@ def test_sets_of_7_2_are_read(r):
     [
         b"",
         b"\x00",
-        b"\x00\x05abc",
+        b"\x00\x3fabc",
         b"\x02\x00",
         b"\x02\x02\x01a\x01a",
         b"\x02\x81\xff\xff\xff\xff\xff\xff\xff\xff\x01a",

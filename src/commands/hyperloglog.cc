@@ -57,16 +57,22 @@ void PfAdd(ShardContext& cx, Args args, ReplySink& reply) {
     }
     if (changes > 0) HyperLogLog::MakeStale(bytes);
   } else {
-    HyperLogLog log(value->View(scratch));
+    const std::string_view bytes = value->View(scratch);
+    std::optional<HyperLogLog> log;  // most elements change nothing, and need no copy
+    if (changes > 0) log.emplace(bytes);
     for (std::string_view element : args.rest()) {
-      const Result result =
-          log.Raise(HyperLogLog::MarkOf(element), cx.shard().hll_sparse_max_bytes());
+      const HyperLogLog::Mark mark = HyperLogLog::MarkOf(element);
+      Result result = log ? Result::kRaised : HyperLogLog::TestSparse(bytes, mark);
+      if (result == Result::kRaised) {
+        if (!log) log.emplace(bytes);
+        result = log->Raise(mark, cx.shard().hll_sparse_max_bytes());
+      }
       if (result == Result::kCorrupt) return reply.Error(kErrCorrupt);
       changes += result == Result::kRaised;
     }
     if (changes > 0) {
-      HyperLogLog::MakeStale(log.writable());
-      value->SetRaw(log.bytes());
+      HyperLogLog::MakeStale(log->writable());
+      value->SetRaw(log->bytes());
     }
   }
   if (changes > 0) cx.Changed(args.key(), "pfadd", changes);

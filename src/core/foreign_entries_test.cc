@@ -57,10 +57,11 @@ std::string Ziplist(const Texts& entries) {
 }
 
 TEST(ForeignEntriesTest, AListpackHasTheBytesThatRedisWrites) {
-  EXPECT_EQ(Listpack({"a", "1"}), std::string("\x0c\0\0\0\x02\0\x81"
-                                              "a"
-                                              "\x02\x01\x01\xff",
-                                              13));
+  const std::string two(
+      "\x0c\0\0\0\x02\0\x81"
+      "a\x02\x01\x01\xff",
+      12);
+  EXPECT_EQ(Listpack({"a", "1"}), two);
   EXPECT_EQ(Listpack({"-1"}), std::string("\x0a\0\0\0\x01\0\xdf\xff\x02\xff", 10));
   EXPECT_EQ(Listpack({}), std::string("\x07\0\0\0\0\0\xff", 7));
 }

@@ -77,6 +77,40 @@ std::optional<Run> FirstRun(std::string_view bytes) {
   return Run{.registers = ((head & 63u) << 8 | low) + 1, .value = 0, .bytes = 2};
 }
 
+// The run with a register.
+struct Place {
+  size_t at = 0;        // where the run begins
+  size_t previous = 0;  // where the run before it begins, or the same
+  uint32_t first = 0;   // its first register
+  Run run = {};
+};
+
+// None if the runs up to there make no sense. Every PFADD goes this way, so it is spelled out.
+std::optional<Place> FindRun(std::string_view bytes, uint32_t index) {
+  Place place = {.at = HyperLogLog::kHeaderBytes, .previous = HyperLogLog::kHeaderBytes};
+  while (place.at < bytes.size()) {
+    const auto head = static_cast<uint8_t>(bytes[place.at]);
+    uint32_t registers = (head & 63u) + 1;
+    size_t run_bytes = 1;
+    if (head & 0x80) {
+      registers = (head & 3u) + 1;
+    } else if (head & 0x40) {
+      if (place.at + 1 == bytes.size()) return std::nullopt;
+      registers = ((head & 63u) << 8 | static_cast<uint8_t>(bytes[place.at + 1])) + 1;
+      run_bytes = 2;
+    }
+    if (index < place.first + registers) {
+      if (place.first + registers > HyperLogLog::kRegisters) return std::nullopt;
+      place.run = *FirstRun(bytes.substr(place.at));
+      return place;
+    }
+    place.previous = place.at;
+    place.at += run_bytes;
+    place.first += registers;
+  }
+  return std::nullopt;
+}
+
 void AppendZeros(uint32_t registers, std::string* to) {
   const uint32_t coded = registers - 1;
   if (registers > kShortZerosMax) {
@@ -234,6 +268,13 @@ HyperLogLog::Result HyperLogLog::Raise(Mark mark, size_t sparse_max) {
   return RaiseDense(bytes_, mark) ? Result::kRaised : Result::kUnchanged;
 }
 
+HyperLogLog::Result HyperLogLog::TestSparse(std::string_view bytes, Mark mark) {
+  DCHECK(!IsDense(bytes));
+  const std::optional<Place> place = FindRun(bytes, mark.index);
+  if (!place) return Result::kCorrupt;
+  return place->run.value < mark.value ? Result::kRaised : Result::kUnchanged;
+}
+
 bool HyperLogLog::MakeDense() {
   if (IsDense(bytes_)) return true;
   std::string dense(kDenseBytes, '\0');
@@ -257,38 +298,32 @@ HyperLogLog::Result HyperLogLog::Promote(Mark mark) {
 // and tests compare them.
 HyperLogLog::Result HyperLogLog::RaiseSparse(Mark mark, size_t sparse_max) {
   if (mark.value > kValueMax) return Promote(mark);
-  size_t previous = kHeaderBytes;  // where the run before it begins, if there is one
-  size_t at = kHeaderBytes;
-  uint32_t first = 0;
-  std::optional<Run> run;
-  for (;; first += run->registers, previous = at, at += run->bytes) {
-    run = FirstRun(std::string_view(bytes_).substr(at));
-    if (!run || first + run->registers > kRegisters) return Result::kCorrupt;
-    if (mark.index < first + run->registers) break;
-  }
-  if (run->value >= mark.value) return Result::kUnchanged;
+  const std::optional<Place> place = FindRun(bytes_, mark.index);
+  if (!place) return Result::kCorrupt;
+  const Run& run = place->run;
+  if (run.value >= mark.value) return Result::kUnchanged;
 
-  if (run->registers == 1 && run->bytes == 1) {
-    bytes_[at] = ValueRun(mark.value, 1);
+  if (run.registers == 1 && run.bytes == 1) {
+    bytes_[place->at] = ValueRun(mark.value, 1);
   } else {
     std::string split;
     const auto append_rest = [&](uint32_t registers) {
       if (registers == 0) return;
-      if (run->value == 0) {
+      if (run.value == 0) {
         AppendZeros(registers, &split);
       } else {
-        split.push_back(ValueRun(run->value, registers));
+        split.push_back(ValueRun(run.value, registers));
       }
     };
-    append_rest(mark.index - first);
+    append_rest(mark.index - place->first);
     split.push_back(ValueRun(mark.value, 1));
-    append_rest(first + run->registers - 1 - mark.index);
-    if (split.size() > run->bytes && bytes_.size() + split.size() - run->bytes > sparse_max) {
+    append_rest(place->first + run.registers - 1 - mark.index);
+    if (split.size() > run.bytes && bytes_.size() + split.size() - run.bytes > sparse_max) {
       return Promote(mark);
     }
-    bytes_.replace(at, run->bytes, split);
+    bytes_.replace(place->at, run.bytes, split);
   }
-  JoinRuns(previous);
+  JoinRuns(place->previous);
   return Result::kRaised;
 }
 

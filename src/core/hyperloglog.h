@@ -59,6 +59,9 @@ class HyperLogLog {
   // Raises a register of a dense one. True if it was lower.
   static bool RaiseDense(std::span<char> bytes, Mark mark);
   static void MakeStale(std::span<char> bytes);
+  enum class Result : uint8_t { kUnchanged, kRaised, kCorrupt };
+  // What Raise of a sparse one would come to, as far as it can be seen beforehand.
+  static Result TestSparse(std::string_view bytes, Mark mark);
 
   // "z:2 Z:16000 v:1,3": the runs of a sparse one. None: they make no sense.
   static std::optional<std::string> DescribeRuns(std::string_view bytes);
@@ -68,7 +71,6 @@ class HyperLogLog {
   HyperLogLog();                                                   // empty, sparse
   explicit HyperLogLog(std::string_view bytes) : bytes_(bytes) {}  // REQUIRES: IsValid
 
-  enum class Result : uint8_t { kUnchanged, kRaised, kCorrupt };
   // Raises a register. A sparse one that would have more than `sparse_max` bytes, header included,
   // becomes dense. kCorrupt: the runs make no sense; some may have been changed before that showed.
   Result Raise(Mark mark, size_t sparse_max);
