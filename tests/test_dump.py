@@ -272,7 +272,8 @@ def test_hostile_payloads_do_no_harm(server, r):
         body = bytearray(rng.choice(bodies))
         for _ in range(rng.randint(1, 4)):
             end = min(len(body), 12) if rng.random() < 0.5 else len(body)
-            body[rng.randrange(end)] = rng.choice([0, 1, 0x80, 0x81, 0xC3, 0xFF, rng.randrange(256)])
+            byte = rng.choice([0, 1, 0x80, 0x81, 0xC3, 0xFF, rng.randrange(256)])
+            body[rng.randrange(end)] = byte
         reply = r.call("RESTORE", "k", 0, payload_of(bytes(body)), "REPLACE")
         assert reply in (OK, BAD_FORMAT)
         if reply == OK:

@@ -52,7 +52,8 @@ def test_whatever_is_added_the_bytes_are_those_of_redis_server(pair):
             elif choice < 0.93:
                 command = ["PFDEBUG", rng.choice(["ENCODING", "DECODE"]), key]
             elif choice < 0.96:
-                command = ["CONFIG", "SET", "hll-sparse-max-bytes", rng.choice([0, 300, 3000, 20000])]
+                limit = rng.choice([0, 300, 3000, 20000])
+                command = ["CONFIG", "SET", "hll-sparse-max-bytes", limit]
             else:
                 command = ["DEL", key]
             assert ours.call(*command) == reference.call(*command), (step, command[:3])

@@ -91,7 +91,7 @@ void GetBit(ShardContext& cx, Args args, ReplySink& reply) {
 
 // --- Ranges of bits ---
 
-// start and end as the client gave them, in bytes or bits; below 0 they count from the string's end.
+// As the client gave them, in bytes or bits; below 0 they count from the string's end.
 struct BitRange {
   int64_t start = 0;
   int64_t end = -1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// DUMP and RESTORE: values in Redis' own payload, so that they can be moved to redis-server and back.
+// DUMP and RESTORE: values in Redis' own payload, so that they can move to redis-server and back.
 //
 //   payload   type (1), value (core/rdb_value.h), version (2), checksum of all before it (8)
 #include <algorithm>

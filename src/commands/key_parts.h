@@ -47,8 +47,8 @@ class KeyParts {
 
   std::vector<Item>& items() { return items_; }
 
-  // function(ShardContext&, Item&) on each shard with keys, at once. If there is no target, that was
-  // all.
+  // function(ShardContext&, Item&) on each shard with keys, at once. If there is no target, that
+  // was all.
   template <typename Function>
   void Hop(Function function) {
     const auto work = [&](Shard& shard) {

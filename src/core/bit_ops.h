@@ -55,8 +55,8 @@ void WriteBitField(char* bytes, uint64_t offset, uint32_t bits, uint64_t number)
 
 enum class BitFieldOverflow : uint8_t { kWrap, kSaturate, kFail };
 
-// number + by as the type has it; none if that does not fit, for kFail. For an unsigned type of less
-// than 64 bits `number` counts as unsigned.
+// number + by as the type has it; none if that does not fit, for kFail. For an unsigned type
+// `number` counts as unsigned.
 std::optional<uint64_t> AddToBitField(BitFieldType type, uint64_t number, int64_t by,
                                       BitFieldOverflow overflow);
 

@@ -111,8 +111,8 @@ class CompactValue {
   void Prepend(std::string_view text);
   // Overwrites from `offset`, padding with zeros first. REQUIRES: as for Append.
   void SetRange(size_t offset, std::string_view text);
-  // Makes it at least `size` bytes long, with zeros at the end, and gives all its bytes to be changed
-  // in place; they are valid as those of View(). REQUIRES: as for Append.
+  // Makes it at least `size` bytes long, with zeros at the end, and gives all its bytes to be
+  // changed in place; they are valid as those of View(). REQUIRES: as for Append.
   std::span<char> Widen(size_t size);
 
   // "int", "embstr" or "raw", as OBJECT ENCODING names them. REQUIRES: is_string().

@@ -18,53 +18,65 @@ constexpr size_t kCountUnknown = 65535;
 
 uint64_t Little(std::string_view bytes) { return packed::ReadLittle(bytes.data(), bytes.size()); }
 
-void AppendLittle(uint64_t number, size_t bytes, std::string* to) {
-  for (size_t i = 0; i < bytes; ++i) to->push_back(static_cast<char>(number >> (8 * i)));
-}
+// What stands before or behind a text.
+class Frame {
+ public:
+  void Push(uint64_t byte) { bytes_[size_++] = static_cast<char>(byte); }
+  void PushLittle(uint64_t number, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) Push(number >> (8 * i));
+  }
+  size_t size() const { return size_; }
+  operator std::string_view() const { return {bytes_, size_}; }  // NOLINT: it is bytes
+
+ private:
+  char bytes_[16];
+  size_t size_ = 0;
+};
 
 int64_t SignExtended(uint64_t number, size_t bits) {
   return static_cast<int64_t>(number << (64 - bits)) >> (64 - bits);
 }
 
-std::string IntegerHead(int64_t number) {
-  std::string head;
+Frame IntegerHead(int64_t number) {
+  const auto bits = static_cast<uint64_t>(number);
+  Frame head;
   if (number >= 0 && number <= 127) {
-    head.push_back(static_cast<char>(number));
+    head.Push(bits);
   } else if (number >= -4096 && number <= 4095) {
-    head.push_back(static_cast<char>(0xC0 | (number >> 8 & 31)));
-    head.push_back(static_cast<char>(number & 0xFF));
+    head.Push(0xC0 | (bits >> 8 & 31));
+    head.Push(bits & 0xFF);
   } else {
     constexpr size_t kBytes[] = {2, 3, 4, 8};
     size_t i = 0;
-    while (i < 3 && SignExtended(static_cast<uint64_t>(number), 8 * kBytes[i]) != number) ++i;
-    head.push_back(static_cast<char>(0xF1 + i));
-    AppendLittle(static_cast<uint64_t>(number), kBytes[i], &head);
+    while (i < 3 && SignExtended(bits, 8 * kBytes[i]) != number) ++i;
+    head.Push(0xF1 + i);
+    head.PushLittle(bits, kBytes[i]);
   }
   return head;
 }
 
-std::string TextHead(size_t size) {
-  std::string head;
+Frame TextHead(size_t size) {
+  Frame head;
   if (size < 64) {
-    head.push_back(static_cast<char>(0x80 | size));
+    head.Push(0x80 | size);
   } else if (size < 4096) {
-    head.push_back(static_cast<char>(0xE0 | size >> 8));
-    head.push_back(static_cast<char>(size & 0xFF));
+    head.Push(0xE0 | size >> 8);
+    head.Push(size & 0xFF);
   } else {
-    head.push_back(static_cast<char>(0xF0));
-    AppendLittle(size, 4, &head);
+    head.Push(0xF0);
+    head.PushLittle(size, 4);
   }
   return head;
 }
 
 // Seven bits in each byte, as in our own blocks, but a little sooner one byte more.
-std::string SizeBehind(size_t content) {
+Frame SizeBehind(size_t content) {
   size_t bytes = 1;
   if (content > 127) bytes = content < 16383 ? 2 : content < 2097151 ? 3 : 4;
   if (content >= 268435455) bytes = 5;
-  std::string size(bytes, '\0');
-  for (size_t i = bytes; i-- > 0; content >>= 7) {
-    size[i] = static_cast<char>((content & 127) | (i > 0 ? 128 : 0));
+  Frame size;
+  for (size_t i = 0; i < bytes; ++i) {
+    size.Push((content >> (7 * (bytes - 1 - i)) & 127) | (i > 0 ? 128 : 0));
   }
   return size;
 }
@@ -137,8 +149,8 @@ std::optional<std::string_view> ForeignEntries::NextOfListpack() {
     text = TakeInteger(kBytes[head - 0xF1]);
   }
   if (!text) return std::nullopt;
-  const std::string behind = SizeBehind(entry.size() - left_.size());
-  return Take(behind.size()) == behind ? text : std::nullopt;
+  const Frame behind = SizeBehind(entry.size() - left_.size());
+  return Take(behind.size()) == std::string_view(behind) ? text : std::nullopt;
 }
 
 std::optional<std::string_view> ForeignEntries::NextOfZiplist() {
@@ -185,31 +197,32 @@ void ListpackWriter::Clear() {
 
 void ListpackWriter::Append(std::string_view text) {
   const std::optional<int64_t> number = ParseInt64(text);
-  const std::string head = number ? IntegerHead(*number) : TextHead(text.size());
-  const size_t content = head.size() + (number ? 0 : text.size());
+  const Frame head = number ? IntegerHead(*number) : TextHead(text.size());
+  if (number) text = {};
   block_ += head;
-  if (!number) block_ += text;
-  block_ += SizeBehind(content);
+  block_ += text;
+  block_ += SizeBehind(head.size() + text.size());
   ++entries_;
 }
 
 std::string_view ListpackWriter::Finish() {
-  std::string header;
-  AppendLittle(bytes(), 4, &header);
-  AppendLittle(std::min(entries_, kCountUnknown), 2, &header);
-  std::copy(header.begin(), header.end(), block_.begin());
+  Frame header;
+  header.PushLittle(bytes(), 4);
+  header.PushLittle(std::min(entries_, kCountUnknown), 2);
+  block_.replace(0, header.size(), header);
   block_.push_back(static_cast<char>(kEnd));
   return block_;
 }
 
 ListpackWriter::Wrapping ListpackWriter::WrappingOf(std::string_view text) {
-  const std::string head = TextHead(text.size());
+  const Frame head = TextHead(text.size());
+  const Frame size = SizeBehind(head.size() + text.size());
+  Frame header;
+  header.PushLittle(kListpackHeader + head.size() + text.size() + size.size() + 1, 4);
+  header.PushLittle(1, 2);
   Wrapping wrapping;
-  wrapping.behind = SizeBehind(head.size() + text.size()) + static_cast<char>(kEnd);
-  AppendLittle(kListpackHeader + head.size() + text.size() + wrapping.behind.size(), 4,
-               &wrapping.before);
-  AppendLittle(1, 2, &wrapping.before);
-  wrapping.before += head;
+  wrapping.before.append(header).append(head);
+  wrapping.behind.append(size).push_back(static_cast<char>(kEnd));
   return wrapping;
 }
 

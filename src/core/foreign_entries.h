@@ -80,8 +80,8 @@ class ListpackWriter {
   std::string_view Finish();
   void Clear();
 
-  // What a listpack with this one entry has around it: before and behind the text. REQUIRES: the text
-  // is no integer, and smaller than 4 GB.
+  // What a listpack with this one entry has around it: before and behind the text. REQUIRES: the
+  // text is no integer, and smaller than 4 GB.
   struct Wrapping {
     std::string before;
     std::string behind;

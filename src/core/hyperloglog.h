@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting distinct elements in little memory: HyperLogLog (Flajolet et al., 2007) with the estimator
-// of Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017), in the
-// bytes that Redis keeps in a string.
+// Counting distinct elements in little memory: HyperLogLog (Flajolet et al., 2007) with the
+// estimator of Otmar Ertl, "New cardinality estimation algorithms for HyperLogLog sketches" (2017),
+// in the bytes that Redis keeps in a string.
 //
 //   "HYLL"  encoding (1)  unused (3)  cached count (8)  registers
 //
-// An element's hash chooses one of 16384 registers by its lowest 14 bits, and the register keeps the
-// largest number of zeros, plus one, that any of its elements had at the low end of the 50 bits above
-// them. The count is cached, lowest byte first; its highest bit says that it is stale.
+// An element's hash chooses one of 16384 registers by its lowest 14 bits, and the register keeps
+// the largest number of zeros, plus one, that any of its elements had at the low end of the 50 bits
+// above them. The count is cached, lowest byte first; its highest bit says that it is stale.
 //
 //   dense   6 bits for each register, the lowest ones first
 //   sparse  runs of registers:

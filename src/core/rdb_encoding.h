@@ -40,8 +40,7 @@ enum class RdbType : uint8_t {
   kStreamListpacks3 = 21,
 };
 
-// Of redis-server 7.0, so that it reads what we write; it is the newest that can be read by all that
-// still have support.
+// Of redis-server 7.0, so that it and all newer ones read what we write.
 inline constexpr uint16_t kRdbVersionWritten = 10;
 // Of redis-server 7.2.
 inline constexpr uint16_t kRdbVersionRead = 11;
