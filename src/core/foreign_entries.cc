@@ -196,12 +196,18 @@ void ListpackWriter::Clear() {
 }
 
 void ListpackWriter::Append(std::string_view text) {
-  const std::optional<int64_t> number = ParseInt64(text);
-  const Frame head = number ? IntegerHead(*number) : TextHead(text.size());
-  if (number) text = {};
+  if (const std::optional<int64_t> number = ParseInt64(text)) return Append(*number);
+  const Frame head = TextHead(text.size());
   block_ += head;
   block_ += text;
   block_ += SizeBehind(head.size() + text.size());
+  ++entries_;
+}
+
+void ListpackWriter::Append(int64_t number) {
+  const Frame head = IntegerHead(number);
+  block_ += head;
+  block_ += SizeBehind(head.size());
   ++entries_;
 }
 

@@ -74,6 +74,7 @@ class ListpackWriter {
  public:
   ListpackWriter() { Clear(); }
   void Append(std::string_view text);
+  void Append(int64_t number);  // its decimal form
   size_t entries() const { return entries_; }
   size_t bytes() const { return block_.size() + 1; }
   // All of it. REQUIRES: Clear comes next.

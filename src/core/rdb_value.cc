@@ -58,7 +58,13 @@ void ForEachNode(const QuickList& list, Node node, LargeNode large_node) {
   };
   char scratch[QuickList::kScratchSize];
   for (auto at = list.At(QuickList::End::kFront); at; at.Next()) {
-    const std::string_view text = (*at).View(scratch);
+    const PackedElement element = *at;
+    if (const std::optional<int64_t> number = element.TryInt()) {
+      if (packed.bytes() >= kNodeBytes) end_node();
+      packed.Append(*number);
+      continue;
+    }
+    const std::string_view text = element.View(scratch);
     if (text.size() >= kNodeBytes) {
       end_node();
       large_node(text);
