@@ -61,9 +61,19 @@ def apart(r, key, count=2):
 
 # --- What may make a key ready, or unusable ---
 #
-# SORT ... STORE and RESTORE are not there yet.
+# SORT ... STORE is not there yet.
 
 KEY = "{k}"
+# What redis-server 7.0 answers to DUMP of a list, and of a string.
+DUMPS = {
+    "{list}": b"\x12\x01\x02\n\n\0\0\0\x01\0\x81e\x02\xff\n\0q\xcdv\x9b\xbaH\xcaA",
+    "{string}": b"\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb",
+}
+
+
+def words_of(line, other):
+    """The arguments of a command of an Operation."""
+    return [DUMPS.get(word, word) for word in line.replace("{o}", other).split()]
 
 
 class Operation:
@@ -97,6 +107,12 @@ OPERATIONS = {
     "COPY over a string": Operation(
         ["COPY {o} {k} REPLACE"], before=["SET {k} v", "RPUSH {o} e"]
     ),
+    "RESTORE": Operation(["RESTORE {k} 0 {list}"]),
+    "RESTORE over a string": Operation(
+        ["RESTORE {k} 0 {list} REPLACE"], before=["SET {k} v"]
+    ),
+    "RESTORE of a string": Operation(["RESTORE {k} 0 {string}"], None, None),
+    "RESTORE, too late": Operation(["RESTORE {k} 1 {list} ABSTTL"], None, None),
     "MOVE": Operation(["MOVE {k} 0"], before=IN_DB_1),
     "SWAPDB": Operation(["SWAPDB 1 0"], before=IN_DB_1),
     "SWAPDB of a string": Operation(["SWAPDB 0 1"], None, None, before=["SELECT 1", "SET {k} e"]),
@@ -247,14 +263,14 @@ def check_cells(server, kind, operation, executed, other, far):
                 waiter.send(encode(*command.split()))
                 blocked(r, 1)
             for line in operation.before:
-                actor.call(*line.replace("{o}", other).split())
+                actor.call(*words_of(line, other))
             if "SET {k} v" in operation.before:
                 # It cannot begin to wait for a string.
                 actor.call("RENAME", KEY, "kept")
                 waiter.send(encode(*command.split()))
                 blocked(r, 1)
                 actor.call("RENAME", "kept", KEY)
-            commands = [line.replace("{o}", other).split() for line in operation.commands]
+            commands = [words_of(line, other) for line in operation.commands]
             if executed:
                 assert actor.call("MULTI") == OK
                 for args in commands:

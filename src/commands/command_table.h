@@ -297,5 +297,7 @@ void RegisterZsetCommands(CommandTable* table);    // and the type
 void RegisterHashCommands(CommandTable* table);    // and the type
 void RegisterSetCommands(CommandTable* table);     // and the type
 void RegisterStreamCommands(CommandTable* table);  // and the type
+void RegisterBitmapCommands(CommandTable* table);
+void RegisterHyperLogLogCommands(CommandTable* table);
 
 }  // namespace dfly

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/dump.h"
 #include "commands/key_moves.h"
 #include "commands/local_random.h"
 #include "commands/scan_options.h"
@@ -662,6 +663,7 @@ void RegisterKeyCommands(CommandTable* table) {
   table->Add(ObjectContainer());
   RegisterKeyMoves(table);
   RegisterSort(table);
+  RegisterDump(table);
 }
 
 }  // namespace dfly

@@ -48,6 +48,8 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterHashCommands(&table_);
     RegisterSetCommands(&table_);
     RegisterStreamCommands(&table_);
+    RegisterBitmapCommands(&table_);
+    RegisterHyperLogLogCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }

@@ -100,6 +100,11 @@ void CompactValue::SetText(std::string_view text) {
   set_tag(kHeapTag);
 }
 
+void CompactValue::SetRaw(std::string_view text) {
+  SetText(text);
+  set_tag(tag() | kRawMark);
+}
+
 std::optional<int64_t> CompactValue::TryInt() const {
   if (is_int()) return AsInt();
   return ParseInt64(View(nullptr));
@@ -179,6 +184,14 @@ void CompactValue::SetRange(size_t offset, std::string_view text) {
   char* bytes = Extend(std::max(old_size, offset + text.size()));
   if (offset > old_size) std::memset(bytes + old_size, 0, offset - old_size);
   if (!text.empty()) std::memcpy(bytes + offset, text.data(), text.size());
+}
+
+std::span<char> CompactValue::Widen(size_t size) {
+  const size_t old_size = StringSize();
+  const size_t new_size = std::max(old_size, size);
+  char* const bytes = Extend(new_size);
+  std::memset(bytes + old_size, 0, new_size - old_size);
+  return {bytes, new_size};
 }
 
 void CompactValue::SetObject(ValueType type, void* object, uint8_t encoding) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -94,6 +95,8 @@ class CompactValue {
   void SetInt(int64_t number);
   // As SetString, but never int-encoded.
   void SetText(std::string_view text);
+  // As SetText, as if it had been changed in place (OBJECT ENCODING says raw).
+  void SetRaw(std::string_view text);
 
   bool is_int() const { return tag() == kIntTag; }
   int64_t AsInt() const { return Word<int64_t>(0); }  // REQUIRES: is_int()
@@ -112,6 +115,9 @@ class CompactValue {
   void Prepend(std::string_view text);
   // Overwrites from `offset`, padding with zeros first. REQUIRES: as for Append.
   void SetRange(size_t offset, std::string_view text);
+  // Makes it at least `size` bytes long, with zeros at the end, and gives all its bytes to be
+  // changed in place; they are valid as those of View(). REQUIRES: as for Append.
+  std::span<char> Widen(size_t size);
 
   // "int", "embstr" or "raw", as OBJECT ENCODING names them. REQUIRES: is_string().
   std::string_view StringEncoding() const;

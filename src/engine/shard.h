@@ -97,6 +97,10 @@ class Shard : private ChangeListener {
   const StreamLimit& stream_limit() const { return stream_limit_; }
   void set_stream_limit(const StreamLimit& limit) { stream_limit_ = limit; }
 
+  // Up to which size a HyperLogLog is sparse (hll-sparse-max-bytes).
+  size_t hll_sparse_max_bytes() const { return hll_sparse_max_bytes_; }
+  void set_hll_sparse_max_bytes(size_t bytes) { hll_sparse_max_bytes_ = bytes; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -153,6 +157,7 @@ class Shard : private ChangeListener {
   PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
   SetLimit set_limit_;
   StreamLimit stream_limit_;
+  size_t hll_sparse_max_bytes_ = 3000;
   ShardStats stats_;
 };
 

@@ -102,7 +102,16 @@ std::vector<std::string_view> KeyFlagsOf(const Command& command) {
 std::vector<std::string_view> KeyFlagsOf(const Command& command, Args args) {
   std::vector<std::string_view> flags = KeyFlagsOf(command);
   if (flags.back() != "variable_flags") return flags;
-  // Only SET has these: what it is to return it must read.
+  // BITFIELD, which may only read.
+  if ((command.categories & kAclBitmap) != 0) {
+    const auto words = args.from(std::min<size_t>(args.size(), 2));
+    const bool writes = std::any_of(words.begin(), words.end(), [](std::string_view word) {
+      return IsOption(word, "SET") || IsOption(word, "INCRBY");
+    });
+    if (writes) return {"RW", "access", "update"};
+    return {"RO", "access"};
+  }
+  // SET: what it is to return it must read.
   const auto options = args.from(std::min<size_t>(args.size(), 3));
   const bool reads = std::any_of(options.begin(), options.end(),
                                  [](std::string_view option) { return IsOption(option, "GET"); });

@@ -335,6 +335,14 @@ void AddSettings(Server* server, Config* config) {
                &StreamLimit::node_bytes);
   stream_limit("stream-node-max-entries", Kind::kInteger, options.stream_limit.node_entries,
                &StreamLimit::node_entries);
+  config->Add({.name = "hll-sparse-max-bytes",
+               .kind = Kind::kMemory,
+               .value = fmt::format("{}", options.hll_sparse_max_bytes),
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 server->SetHllSparseMaxBytes(ParsedNumber<size_t>(value));
+                 return std::string();
+               }});
 
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);

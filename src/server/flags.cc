@@ -77,6 +77,10 @@ DEFINE_string(stream_node_max_bytes, "4096",
               "slower, and XTRIM ~ removes whole nodes.");
 DEFINE_uint32(stream_node_max_entries, 100, "Entries of a stream's node, at most; 0: no limit.");
 
+DEFINE_uint32(hll_sparse_max_bytes, 3000,
+              "Up to how many bytes a HyperLogLog (PFADD) is sparse; a dense one has 12304. Sparse "
+              "ones are slower to change.");
+
 DEFINE_bool(
     lock_on_hashtags, false,
     "Transactions lock the {hashtags} of keys instead of the keys: whoever locks one key has "
@@ -144,8 +148,8 @@ const std::vector<Topic>& Topics() {
       {"Data",
        {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
-         "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries",
-         "zset_max_listpack_entries", "zset_max_listpack_value"}},
+        "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries",
+        "zset_max_listpack_entries", "zset_max_listpack_value", "hll_sparse_max_bytes"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
@@ -282,6 +286,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->stream_limit = {
       .node_bytes = bytes("stream_node_max_bytes", FLAGS_stream_node_max_bytes),
       .node_entries = FLAGS_stream_node_max_entries};
+  options->hll_sparse_max_bytes = FLAGS_hll_sparse_max_bytes;
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 

@@ -39,6 +39,8 @@ Server::Server(ServerOptions options)
   RegisterZsetCommands(&commands_);
   RegisterHashCommands(&commands_);
   RegisterSetCommands(&commands_);
+  RegisterBitmapCommands(&commands_);
+  RegisterHyperLogLogCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);
@@ -75,6 +77,7 @@ std::string Server::Start() {
   SetZsetLimit(options_.zset_limit);
   ChangeSetLimit([this](SetLimit& limit) { limit = options_.set_limit; });
   ChangeStreamLimit([this](StreamLimit& limit) { limit = options_.stream_limit; });
+  SetHllSparseMaxBytes(options_.hll_sparse_max_bytes);
   workers_.resize(pool_.size());
   connections_of_.resize(pool_.size());
   pool_.AwaitOnAll([this](helio::Proactor* proactor) {
@@ -160,6 +163,10 @@ void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) 
     change(limit);
     shard.set_set_limit(limit);
   });
+}
+
+void Server::SetHllSparseMaxBytes(size_t bytes) {
+  shards_->AwaitOnAll([bytes](Shard& shard) { shard.set_hll_sparse_max_bytes(bytes); });
 }
 
 void Server::OnAccept(int fd) {

@@ -44,6 +44,7 @@ struct ServerOptions {
   SetLimit set_limit;
   PackedLimit zset_limit = {.entries = 128, .element_bytes = 64};
   StreamLimit stream_limit;
+  size_t hll_sparse_max_bytes = 3000;
   TagRules tag_rules;
   bool singlehop_blocking = true;
   uint32_t blocked_clients_max = 30'000;
@@ -116,6 +117,8 @@ class Server {
   // hash-max-listpack-*, as above.
   void SetHashLimit(const PackedLimit& limit);
   void SetZsetLimit(const PackedLimit& limit);
+  // hll-sparse-max-bytes, as above.
+  void SetHllSparseMaxBytes(size_t bytes);
   // The same for the forms of sets.
   void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
   // And for the nodes of streams.

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// DUMP and RESTORE: values in Redis' own payload, so that they can move to redis-server and back.
+//
+//   payload   type (1), value (core/rdb_value.h), version (2), checksum of all before it (8)
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "commands/dump.h"
+#include "core/crc64.h"
+#include "core/numbers.h"
+#include "core/packed_entry.h"
+#include "core/rdb_value.h"
+#include "engine/shard_context.h"
+#include "facade/error_texts.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr size_t kVersionBytes = 2;
+constexpr size_t kChecksumBytes = 8;
+
+void Dump(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(args.key());
+  if (!value) return reply.Null();
+  const std::optional<RdbType> type = RdbTypeOf(*value);
+  if (!type) {
+    return reply.Error(value->type() == ValueType::kStream
+                           ? "ERR DUMP cannot express streams yet"
+                           : "ERR DUMP cannot express deadlines of members");
+  }
+  std::string payload;
+  payload.reserve(value->HeapBytes() + 64);
+  StringSink sink(&payload);
+  RdbWriter writer(&sink);
+  writer.Byte(static_cast<uint8_t>(*type));
+  WriteRdbValue(*value, &sink);
+  writer.Little(kRdbVersionWritten, kVersionBytes);
+  writer.Little(Crc64(0, payload), kChecksumBytes);
+  reply.Bulk(payload);
+}
+
+// The part of a payload in front of its end; none if that is not right.
+std::optional<std::string_view> ValueIn(std::string_view payload) {
+  if (payload.size() < kVersionBytes + kChecksumBytes) return std::nullopt;
+  const size_t checked = payload.size() - kChecksumBytes;
+  const uint64_t checksum = packed::ReadLittle(payload.data() + checked, kChecksumBytes);
+  const uint64_t version =
+      packed::ReadLittle(payload.data() + checked - kVersionBytes, kVersionBytes);
+  if (version > kRdbVersionRead || Crc64(0, payload.substr(0, checked)) != checksum) {
+    return std::nullopt;
+  }
+  return payload.substr(0, checked - kVersionBytes);
+}
+
+struct RestoreOptions {
+  bool may_replace = false;
+  bool is_absolute = false;  // ABSTTL
+  std::optional<int64_t> idle_seconds = {};
+};
+
+// False: the error was replied.
+bool ParseRestoreOptions(Args args, RestoreOptions* options, ReplySink& reply) {
+  const auto refuse = [&reply](std::string_view error) {
+    reply.Error(error);
+    return false;
+  };
+  bool has_frequency = false;
+  for (size_t i = 4; i < args.size(); ++i) {
+    const bool has_next = i + 1 < args.size();
+    if (IsOption(args[i], "REPLACE")) {
+      options->may_replace = true;
+    } else if (IsOption(args[i], "ABSTTL")) {
+      options->is_absolute = true;
+    } else if (IsOption(args[i], "IDLETIME") && has_next && !has_frequency) {
+      const std::optional<int64_t> seconds = ParseInt64(args[++i]);
+      if (!seconds) return refuse(kErrNotInteger);
+      if (*seconds < 0) return refuse("ERR Invalid IDLETIME value, must be >= 0");
+      options->idle_seconds = seconds;
+    } else if (IsOption(args[i], "FREQ") && has_next && !options->idle_seconds) {
+      // Nothing counts accesses yet.
+      const std::optional<int64_t> frequency = ParseInt64(args[++i]);
+      if (!frequency) return refuse(kErrNotInteger);
+      if (*frequency < 0 || *frequency > 255) {
+        return refuse("ERR Invalid FREQ value, must be >= 0 and <= 255");
+      }
+      has_frequency = true;
+    } else {
+      return refuse(kErrSyntax);
+    }
+  }
+  return true;
+}
+
+RdbLimits LimitsOf(ShardContext& cx) {
+  const Shard& shard = cx.shard();
+  return {.string_max = cx.string_max(),
+          .list = shard.list_limit(),
+          .set = shard.set_limit(),
+          .zset = shard.zset_limit(),
+          .hash = shard.hash_limit()};
+}
+
+// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+void Restore(ShardContext& cx, Args args, ReplySink& reply) {
+  constexpr std::string_view kErrTtl = "ERR Invalid TTL value, must be >= 0";
+  RestoreOptions options;
+  if (!ParseRestoreOptions(args, &options, reply)) return;
+  if (!options.may_replace && cx.FindMutable(args.key())) return reply.Error(kErrBusyKey);
+  const std::optional<int64_t> ttl = ParseInt64(args[2]);
+  if (!ttl) return reply.Error(kErrNotInteger);
+  if (*ttl < 0) return reply.Error(kErrTtl);
+  const std::optional<std::string_view> bytes = ValueIn(args[3]);
+  if (!bytes) return reply.Error("ERR DUMP payload version or checksum are wrong");
+  ViewSource source(*bytes);
+  ShardContext::Detached made;
+  const std::optional<std::string_view> type = source.Take(1);
+  if (!type ||
+      !ReadRdbValue(static_cast<uint8_t>((*type)[0]), LimitsOf(cx), &source, &made.value)) {
+    return reply.Error("ERR Bad data format");
+  }
+  if (*ttl != 0) {
+    int64_t deadline_ms = *ttl;
+    if (!options.is_absolute && __builtin_add_overflow(*ttl, cx.now_ms(), &deadline_ms)) {
+      return reply.Error(kErrTtl);
+    }
+    if (deadline_ms <= cx.now_ms()) {  // it is over before it has begun
+      cx.Delete(args.key());
+      return reply.Ok();
+    }
+    made.deadline_ms = deadline_ms;
+  }
+  // The clock has so many bits, which are 18 hours.
+  const int64_t idle_seconds = std::min<int64_t>(options.idle_seconds.value_or(0), UINT16_MAX);
+  made.value.set_access_clock(static_cast<uint16_t>(cx.now_ms() / 1000 - idle_seconds));
+  cx.Put(args.key(), std::move(made), "restore");
+  reply.Ok();
+}
+
+}  // namespace
+
+void RegisterDump(CommandTable* table) {
+  table->Add({.name = "dump",
+              .run = Dump,
+              .arity = 2,
+              .flags = kReadonly,
+              .categories = kAclKeyspace,
+              .keys = KeyAt(1),
+              .docs = {"Returns the value of a key in the form that RESTORE takes.", "2.6.0",
+                       "generic", "O(N) where N is the number of bytes."},
+              .tips = "nondeterministic_output"});
+  table->Add(
+      {.name = "restore",
+       .run = Restore,
+       .arity = -4,
+       .flags = kWrite | kDenyOom,
+       .categories = kAclKeyspace | kAclDangerous,
+       .keys = KeyAt(1, "OW update"),
+       .docs = {"Makes a key with a value that DUMP has returned, here or elsewhere.", "2.6.0",
+                "generic", "O(N) where N is the number of bytes; O(N*log(N)) for sorted sets."}});
+}
+
+}  // namespace dfly

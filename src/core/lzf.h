@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// LZF, by which Redis compresses long strings in RDB files and DUMP payloads:
+//
+//   000nnnnn                    n + 1 bytes follow as they are
+//   nnnooooo oooooooo           n + 2 bytes once more, from o + 1 bytes back; 1 <= n <= 6
+//   111ooooo nnnnnnnn oooooooo  the same with n + 9
+//
+// Reading only. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace dfly {
+
+// Writes the `size` bytes that `packed` stands for to `to`, whatever that was. False if it stands
+// for something else or for nothing; a size that cannot be is refused before memory is taken.
+bool ExpandLzf(std::string_view packed, size_t size, std::string* to);
+
+}  // namespace dfly

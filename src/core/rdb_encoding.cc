@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/rdb_encoding.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "core/lzf.h"
+#include "core/numbers.h"
+#include "core/packed_entry.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint8_t kLength32 = 0x80;
+constexpr uint8_t kLength64 = 0x81;
+constexpr uint8_t kInteger8 = 0xC0;
+constexpr uint8_t kLzf = 3;  // of the special forms
+
+}  // namespace
+
+void RdbWriter::Byte(uint8_t byte) {
+  const char c = static_cast<char>(byte);
+  sink_.Append({&c, 1});
+}
+
+void RdbWriter::Little(uint64_t number, size_t bytes) {
+  char buffer[8];
+  for (size_t i = 0; i < bytes; ++i) buffer[i] = static_cast<char>(number >> (8 * i));
+  sink_.Append({buffer, bytes});
+}
+
+void RdbWriter::Length(uint64_t length) {
+  if (length < 64) return Byte(static_cast<uint8_t>(length));
+  if (length < 16384) {
+    Byte(static_cast<uint8_t>(0x40 | length >> 8));
+    return Byte(static_cast<uint8_t>(length & 0xFF));
+  }
+  const bool is_short = length <= UINT32_MAX;
+  Byte(is_short ? kLength32 : kLength64);
+  const uint64_t swapped = __builtin_bswap64(length);
+  Little(is_short ? swapped >> 32 : swapped, is_short ? 4 : 8);
+}
+
+void RdbWriter::String(std::string_view text) {
+  constexpr size_t kInteger32Digits = 11;
+  const auto number = text.size() <= kInteger32Digits ? ParseInt64(text) : std::nullopt;
+  if (!number || *number < INT32_MIN || *number > INT32_MAX) {
+    Length(text.size());
+    return Raw(text);
+  }
+  const size_t bytes = *number == static_cast<int8_t>(*number)    ? 1
+                       : *number == static_cast<int16_t>(*number) ? 2
+                                                                  : 4;
+  Byte(static_cast<uint8_t>(kInteger8 + std::countr_zero(bytes)));
+  Little(static_cast<uint64_t>(*number), bytes);
+}
+
+void RdbWriter::Double(double number) { Little(std::bit_cast<uint64_t>(number), 8); }
+
+std::optional<uint8_t> RdbReader::Byte() {
+  const auto byte = source_.Take(1);
+  if (!byte) return std::nullopt;
+  return static_cast<uint8_t>((*byte)[0]);
+}
+
+std::optional<uint64_t> RdbReader::Little(size_t bytes) {
+  const auto taken = source_.Take(bytes);
+  if (!taken) return std::nullopt;
+  return packed::ReadLittle(taken->data(), bytes);
+}
+
+std::optional<uint64_t> RdbReader::Big(size_t bytes) {
+  const auto number = Little(bytes);
+  if (!number) return std::nullopt;
+  return __builtin_bswap64(*number) >> (64 - 8 * bytes);
+}
+
+auto RdbReader::ReadHead() -> std::optional<Head> {
+  const auto first = Byte();
+  if (!first) return std::nullopt;
+  const uint64_t low = *first & 63;
+  std::optional<uint64_t> length;
+  switch (*first >> 6) {
+    case 0:
+      return Head{low, false};
+    case 1: {
+      const auto second = Byte();
+      if (second) length = low << 8 | *second;
+      break;
+    }
+    case 2:
+      if (*first == kLength32) length = Big(4);
+      if (*first == kLength64) length = Big(8);
+      break;
+    default:
+      return Head{low, true};
+  }
+  if (!length) return std::nullopt;
+  return Head{*length, false};
+}
+
+std::optional<uint64_t> RdbReader::Length() {
+  const auto head = ReadHead();
+  if (!head || head->is_special) return std::nullopt;
+  return head->length;
+}
+
+std::optional<uint64_t> RdbReader::Count() {
+  const auto count = Length();
+  return count && *count <= source_.left() ? count : std::nullopt;
+}
+
+std::optional<std::string_view> RdbReader::String() {
+  const auto head = ReadHead();
+  if (!head) return std::nullopt;
+  if (!head->is_special) {
+    if (head->length > string_max_) return std::nullopt;
+    return source_.Take(head->length);
+  }
+  if (head->length < kLzf) {
+    const size_t bytes = size_t{1} << head->length;
+    const auto number = Little(bytes);
+    if (!number) return std::nullopt;
+    const int unused = static_cast<int>(64 - 8 * bytes);
+    const int64_t value = static_cast<int64_t>(*number << unused) >> unused;
+    const char* const end = std::to_chars(digits_, digits_ + sizeof(digits_), value).ptr;
+    return std::string_view(digits_, static_cast<size_t>(end - digits_));
+  }
+  if (head->length != kLzf) return std::nullopt;
+  const auto packed_size = Length();
+  const auto size = packed_size ? Length() : std::nullopt;
+  if (!size || *size > string_max_) return std::nullopt;
+  const auto compressed = source_.Take(*packed_size);
+  if (!compressed || !ExpandLzf(*compressed, *size, &expanded_)) return std::nullopt;
+  return expanded_;
+}
+
+std::optional<double> RdbReader::Double() {
+  const auto bits = Little(8);
+  if (!bits) return std::nullopt;
+  return std::bit_cast<double>(*bits);
+}
+
+std::optional<double> RdbReader::TextDouble() {
+  const auto size = Byte();
+  if (!size) return std::nullopt;
+  switch (*size) {
+    case 253:
+      return std::numeric_limits<double>::quiet_NaN();
+    case 254:
+      return HUGE_VAL;
+    case 255:
+      return -HUGE_VAL;
+    default:
+      break;
+  }
+  const auto text = source_.Take(*size);
+  return text ? ParseDouble(*text) : std::nullopt;
+}
+
+}  // namespace dfly

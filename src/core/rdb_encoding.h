@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lengths, strings and numbers as Redis' RDB format has them.
+//
+//   length  00nnnnnn | 01nnnnnn + 1 byte | 0x80 + 4 bytes | 0x81 + 8 bytes; the highest byte first
+//   string  a length and so many bytes, or
+//           0xC0 0xC1 0xC2 + 1, 2, 4 bytes, the lowest first: the digits of that integer
+//           0xC3, two lengths, bytes: compressed (core/lzf.h), the second one is that of the string
+//
+// Nothing that is read is trusted: a length is compared with what follows before memory is taken.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/byte_stream.h"
+
+namespace dfly {
+
+// What a value is in a file or payload. Of those that are not here (modules, zipmaps) none is read.
+enum class RdbType : uint8_t {
+  kString = 0,
+  kList = 1,
+  kSet = 2,
+  kZset = 3,
+  kHash = 4,
+  kZset2 = 5,  // with scores of 8 bytes
+  kListZiplist = 10,
+  kSetIntset = 11,
+  kZsetZiplist = 12,
+  kHashZiplist = 13,
+  kListQuicklist = 14,  // of ziplists
+  kStreamListpacks = 15,
+  kHashListpack = 16,
+  kZsetListpack = 17,
+  kListQuicklist2 = 18,  // of listpacks
+  kStreamListpacks2 = 19,
+  kSetListpack = 20,  // since 7.2
+  kStreamListpacks3 = 21,
+};
+
+// Of redis-server 7.0, so that it and all newer ones read what we write.
+inline constexpr uint16_t kRdbVersionWritten = 10;
+// Of redis-server 7.2.
+inline constexpr uint16_t kRdbVersionRead = 11;
+
+// Owner: who writes. Suspends: never.
+class RdbWriter {
+ public:
+  // `sink` must outlive this.
+  explicit RdbWriter(ByteSink* sink) : sink_(*sink) {}
+
+  void Raw(std::string_view bytes) { sink_.Append(bytes); }
+  void Byte(uint8_t byte);
+  void Length(uint64_t length);
+  // As an integer where that is shorter.
+  void String(std::string_view text);
+  void Double(double number);  // 8 bytes
+  // `number` in `bytes` bytes, the lowest one first.
+  void Little(uint64_t number, size_t bytes);
+
+ private:
+  ByteSink& sink_;
+};
+
+// Owner: who reads. Suspends: never. What returns an optional returns none if the bytes end or make
+// no sense; nothing more can be read then.
+class RdbReader {
+ public:
+  // No string becomes longer than `string_max`. `source` must outlive this.
+  RdbReader(ByteSource* source, size_t string_max) : source_(*source), string_max_(string_max) {}
+
+  std::optional<uint8_t> Byte();
+  std::optional<uint64_t> Length();
+  // A number of elements, of which each has at least one byte.
+  std::optional<uint64_t> Count();
+  // Valid until the next call.
+  std::optional<std::string_view> String();
+  std::optional<double> Double();      // 8 bytes
+  std::optional<double> TextDouble();  // as old sorted sets have it
+
+ private:
+  struct Head {
+    uint64_t length;
+    bool is_special;
+  };
+  std::optional<Head> ReadHead();
+  std::optional<uint64_t> Little(size_t bytes);
+  std::optional<uint64_t> Big(size_t bytes);
+
+  ByteSource& source_;
+  const size_t string_max_;
+  char digits_[24];
+  std::string expanded_;
+};
+
+}  // namespace dfly

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/rdb_encoding.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+namespace dfly {
+namespace {
+
+std::string WrittenLength(uint64_t length) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RdbWriter(&sink).Length(length);
+  return bytes;
+}
+
+std::string WrittenString(std::string_view text) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RdbWriter(&sink).String(text);
+  return bytes;
+}
+
+constexpr size_t kStringMax = 1000;
+
+std::optional<std::string> ReadString(std::string_view bytes, size_t left = 0) {
+  ViewSource source(bytes);
+  RdbReader reader(&source, kStringMax);
+  const auto text = reader.String();
+  if (!text) return std::nullopt;
+  EXPECT_EQ(source.left(), left);
+  return std::string(*text);
+}
+
+TEST(RdbEncodingTest, LengthsTakeAsFewBytesAsTheirFormAllows) {
+  EXPECT_EQ(WrittenLength(0), std::string("\0", 1));
+  EXPECT_EQ(WrittenLength(63), "\x3f");
+  EXPECT_EQ(WrittenLength(64), "\x40\x40");
+  EXPECT_EQ(WrittenLength(16383), "\x7f\xff");
+  EXPECT_EQ(WrittenLength(16384), std::string("\x80\0\0\x40\0", 5));
+  EXPECT_EQ(WrittenLength(UINT32_MAX), "\x80\xff\xff\xff\xff");
+  EXPECT_EQ(WrittenLength(uint64_t{1} << 32), std::string("\x81\0\0\0\x01\0\0\0\0", 9));
+  for (uint64_t length : {uint64_t{0}, uint64_t{63}, uint64_t{64}, uint64_t{16383}, uint64_t{16384},
+                          uint64_t{UINT32_MAX}, uint64_t{1} << 32, UINT64_MAX}) {
+    const std::string bytes = WrittenLength(length);
+    ViewSource source(bytes);
+    EXPECT_EQ(RdbReader(&source, 0).Length(), length);
+    for (size_t cut = 0; cut < bytes.size(); ++cut) {
+      ViewSource part(std::string_view(bytes).substr(0, cut));
+      EXPECT_EQ(RdbReader(&part, 0).Length(), std::nullopt);
+    }
+  }
+  for (const char* wrong : {"\x82\xff\xff\xff\xff", "\xc0\x01", "\xbf\xff\xff\xff\xff"}) {
+    ViewSource source(wrong);
+    EXPECT_EQ(RdbReader(&source, 0).Length(), std::nullopt);
+  }
+}
+
+TEST(RdbEncodingTest, StringsThatAreSmallIntegersAreWrittenAsSuch) {
+  EXPECT_EQ(WrittenString("12"), std::string("\xc0\x0c"));
+  EXPECT_EQ(WrittenString("-128"), std::string("\xc0\x80"));
+  EXPECT_EQ(WrittenString("128"), std::string("\xc1\x80\0", 3));
+  EXPECT_EQ(WrittenString("32768"), std::string("\xc2\0\x80\0\0", 5));
+  EXPECT_EQ(WrittenString("-2147483648"), std::string("\xc2\0\0\0\x80", 5));
+  EXPECT_EQ(WrittenString("2147483648"),
+            "\x0a"
+            "2147483648");
+  EXPECT_EQ(WrittenString("012"),
+            "\x03"
+            "012");
+  EXPECT_EQ(WrittenString(""), std::string("\0", 1));
+  for (const char* text : {"", "a", "0", "-1", "127", "128", "-129", "32767", "-32769",
+                           "2147483647", "2147483648", "-2147483648", "-2147483649", "+1", "1.5"}) {
+    EXPECT_EQ(ReadString(WrittenString(text)), text);
+  }
+  const std::string longest(kStringMax, 'x');
+  EXPECT_EQ(ReadString(WrittenString(longest)), longest);
+  EXPECT_EQ(ReadString(WrittenString(longest + 'x')), std::nullopt);
+}
+
+TEST(RdbEncodingTest, CompressedStringsAreExpanded) {
+  EXPECT_EQ(ReadString(std::string("\xc3\x05\x0a\x00"
+                                   "a"
+                                   "\xe0\x00\x00"
+                                   "more",
+                                   12),
+                       4),
+            "aaaaaaaaaa");
+  EXPECT_EQ(ReadString(std::string("\xc3\x05\x0b\x00"
+                                   "a"
+                                   "\xe0\x00\x00",
+                                   8)),
+            std::nullopt);
+  EXPECT_EQ(ReadString(std::string("\xc3\x06\x0a\x00"
+                                   "a"
+                                   "\xe0\x00\x00",
+                                   8)),
+            std::nullopt);
+  EXPECT_EQ(ReadString(std::string("\xc3\x05\x81\xff\xff\xff\xff\xff\xff\xff\xff\x00"
+                                   "a"
+                                   "\xe0\x00\x00",
+                                   16)),
+            std::nullopt);
+}
+
+TEST(RdbEncodingTest, StringsThatLieAboutTheirLengthAreRefused) {
+  for (const std::string& bytes :
+       {std::string(""),
+        std::string("\x05"
+                    "abcd"),
+        std::string("\x81\xff\xff\xff\xff\xff\xff\xff\xff"), std::string("\xc4"),
+        std::string("\xff"), std::string("\xc2\x01\x02")}) {
+    EXPECT_EQ(ReadString(bytes), std::nullopt);
+  }
+}
+
+TEST(RdbEncodingTest, CountsAreNoLargerThanWhatFollows) {
+  ViewSource enough(
+      std::string_view("\x03"
+                       "abc"));
+  EXPECT_EQ(RdbReader(&enough, 10).Count(), 3u);
+  ViewSource too_few(
+      std::string_view("\x04"
+                       "abc"));
+  EXPECT_EQ(RdbReader(&too_few, 10).Count(), std::nullopt);
+}
+
+TEST(RdbEncodingTest, DoublesHaveTwoForms) {
+  for (double number : {0.0, -0.0, 1.5, 1e300, -HUGE_VAL, 5e-324}) {
+    std::string bytes;
+    StringSink sink(&bytes);
+    RdbWriter(&sink).Double(number);
+    ViewSource source(bytes);
+    EXPECT_EQ(RdbReader(&source, 0).Double(), number);
+  }
+  const auto text = [](std::string_view bytes) {
+    ViewSource source(bytes);
+    return RdbReader(&source, 0).TextDouble();
+  };
+  EXPECT_EQ(text("\x03"
+                 "1.5"),
+            1.5);
+  EXPECT_EQ(text("\xfe"), INFINITY);
+  EXPECT_EQ(text("\xff"), -INFINITY);
+  EXPECT_TRUE(std::isnan(*text("\xfd")));
+  EXPECT_EQ(text("\x03"
+                 "1.x"),
+            std::nullopt);
+  EXPECT_EQ(text("\x04"
+                 "1.5"),
+            std::nullopt);
+  EXPECT_EQ(text(""), std::nullopt);
+}
+
+}  // namespace
+}  // namespace dfly

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/rdb_value.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/foreign_entries.h"
+#include "core/hash_value.h"
+#include "core/numbers.h"
+#include "core/zset_value.h"
+#include "helio/base/logging.h"
+
+namespace dfly {
+
+namespace {
+
+using Kind = ForeignEntries::Kind;
+
+// The nodes of a quicklist.
+constexpr uint64_t kPlainNode = 1;   // one text
+constexpr uint64_t kPackedNode = 2;  // a listpack
+constexpr size_t kNodeBytes = 8192;
+// A larger text has no place in a listpack.
+constexpr size_t kPackedTextMax = size_t{1} << 30;
+
+// Members and fields are keys of tables.
+constexpr size_t kMemberMax = size_t{512} << 20;
+
+// ZsetValue and SetValue are made for who may change the value; nothing here does.
+CompactValue* Mutable(const CompactValue& value) { return const_cast<CompactValue*>(&value); }
+
+// --- Writing ---
+
+// A text as a node of its own, which is not copied.
+void WriteLargeNode(std::string_view text, RdbWriter* writer) {
+  if (text.size() > kPackedTextMax) {
+    writer->Length(kPlainNode);
+    writer->Length(text.size());
+    return writer->Raw(text);
+  }
+  const ListpackWriter::Wrapping wrapping = ListpackWriter::WrappingOf(text);
+  writer->Length(kPackedNode);
+  writer->Length(wrapping.before.size() + text.size() + wrapping.behind.size());
+  writer->Raw(wrapping.before);
+  writer->Raw(text);
+  writer->Raw(wrapping.behind);
+}
+
+// Twice the same walk: how many nodes there are comes first.
+template <typename Node, typename LargeNode>
+void ForEachNode(const QuickList& list, Node node, LargeNode large_node) {
+  ListpackWriter packed;
+  const auto end_node = [&] {
+    if (packed.entries() > 0) node(packed);
+    packed.Clear();
+  };
+  char scratch[QuickList::kScratchSize];
+  for (auto at = list.At(QuickList::End::kFront); at; at.Next()) {
+    const PackedElement element = *at;
+    if (const std::optional<int64_t> number = element.TryInt()) {
+      if (packed.bytes() >= kNodeBytes) end_node();
+      packed.Append(*number);
+      continue;
+    }
+    const std::string_view text = element.View(scratch);
+    if (text.size() >= kNodeBytes) {
+      end_node();
+      large_node(text);
+      continue;
+    }
+    if (packed.bytes() + text.size() > kNodeBytes) end_node();
+    packed.Append(text);
+  }
+  end_node();
+}
+
+void WriteList(const QuickList& list, RdbWriter* writer) {
+  uint64_t nodes = 0;
+  ForEachNode(
+      list, [&nodes](ListpackWriter&) { ++nodes; }, [&nodes](std::string_view) { ++nodes; });
+  writer->Length(nodes);
+  ForEachNode(
+      list,
+      [writer](ListpackWriter& packed) {
+        writer->Length(kPackedNode);
+        const std::string_view block = packed.Finish();
+        writer->Length(block.size());
+        writer->Raw(block);
+      },
+      [writer](std::string_view text) { WriteLargeNode(text, writer); });
+}
+
+void WriteIntegers(const SetValue& set, RdbWriter* writer) {
+  size_t width = 2;
+  set.ForEach([&width](std::string_view text) {
+    const int64_t number = *ParseInt64(text);
+    if (number != static_cast<int16_t>(number)) width = std::max<size_t>(width, 4);
+    if (number != static_cast<int32_t>(number)) width = 8;
+  });
+  writer->Length(8 + width * set.size());
+  writer->Little(width, 4);
+  writer->Little(set.size(), 4);
+  set.ForEach([&](std::string_view text) {
+    writer->Little(static_cast<uint64_t>(*ParseInt64(text)), width);
+  });
+}
+
+void WritePacked(ListpackWriter* packed, RdbWriter* writer) {
+  const std::string_view block = packed->Finish();
+  writer->Length(block.size());
+  writer->Raw(block);
+}
+
+void WriteZset(const ZsetValue& zset, RdbWriter* writer) {
+  if (zset.encoding() == ZsetValue::kTable) {
+    writer->Length(zset.size());
+    return zset.ForEach([writer](std::string_view member, double score) {
+      writer->String(member);
+      writer->Double(score);
+    });
+  }
+  ListpackWriter packed;
+  zset.ForEach([&packed](std::string_view member, double score) {
+    packed.Append(member);
+    char digits[kDoubleTextMax];
+    packed.Append(FormatDouble(score, digits));
+  });
+  WritePacked(&packed, writer);
+}
+
+void WriteHash(const HashValue& hash, RdbWriter* writer) {
+  if (hash.encoding() == HashValue::kTable) {
+    writer->Length(hash.size());
+    return hash.ForEach([writer](std::string_view field, std::string_view text) {
+      writer->String(field);
+      writer->String(text);
+    });
+  }
+  ListpackWriter packed;
+  hash.ForEach([&packed](std::string_view field, std::string_view text) {
+    packed.Append(field);
+    packed.Append(text);
+  });
+  WritePacked(&packed, writer);
+}
+
+// --- Reading. Each of these fills an empty value; false at the first thing that is wrong. ---
+
+class ValueReader {
+ public:
+  ValueReader(const RdbLimits& limits, ByteSource* source, CompactValue* value)
+      : limits_(limits), reader_(source, limits.string_max), value_(*value) {}
+
+  bool Read(RdbType type) {
+    switch (type) {
+      case RdbType::kString:
+        return ReadString();
+      case RdbType::kList:
+      case RdbType::kListZiplist:
+      case RdbType::kListQuicklist:
+      case RdbType::kListQuicklist2:
+        return ReadList(type);
+      case RdbType::kSet:
+        return ReadSet();
+      case RdbType::kSetIntset:
+        return ReadIntset();
+      case RdbType::kSetListpack:
+        return ReadSetListpack();
+      case RdbType::kZset:
+      case RdbType::kZset2:
+        return ReadZset(type);
+      case RdbType::kZsetZiplist:
+        return ReadPackedZset(Kind::kZiplist);
+      case RdbType::kZsetListpack:
+        return ReadPackedZset(Kind::kListpack);
+      case RdbType::kHash:
+        return ReadHash();
+      case RdbType::kHashZiplist:
+        return ReadPackedHash(Kind::kZiplist);
+      case RdbType::kHashListpack:
+        return ReadPackedHash(Kind::kListpack);
+      case RdbType::kStreamListpacks:
+      case RdbType::kStreamListpacks2:
+      case RdbType::kStreamListpacks3:
+        break;
+    }
+    return false;
+  }
+
+ private:
+  // take(text) for each entry of a packed block, until it returns false.
+  template <typename F>
+  bool ForEachEntry(Kind kind, F&& take) {
+    const auto block = reader_.String();
+    if (!block) return false;
+    ForeignEntries entries(kind, *block);
+    while (const auto text = entries.Next()) {
+      if (!take(*text)) return false;
+    }
+    return entries.is_sound();
+  }
+  // take(text, text behind it), for blocks of pairs.
+  template <typename F>
+  bool ForEachPair(Kind kind, F&& take) {
+    const auto block = reader_.String();
+    if (!block) return false;
+    ForeignEntries entries(kind, *block);
+    while (const auto first = entries.Next()) {
+      const auto second = entries.Next();
+      if (!second || !take(*first, *second)) return false;
+    }
+    return entries.is_sound();
+  }
+
+  bool ReadString() {
+    const auto text = reader_.String();
+    if (text) value_.SetString(*text);
+    return text.has_value();
+  }
+
+  bool ReadList(RdbType type) {
+    value_.SetObject(ValueType::kList, std::make_unique<QuickList>().release(), 0);
+    auto& list = *static_cast<QuickList*>(value_.object());
+    const auto push = [&](std::string_view text) {
+      if (text.size() > QuickList::kElementMax) return false;
+      list.Push(QuickList::End::kBack, text, limits_.list);
+      return true;
+    };
+    if (type == RdbType::kListZiplist) return ForEachEntry(Kind::kZiplist, push) && !list.empty();
+    const auto count = reader_.Count();
+    if (!count) return false;
+    for (uint64_t i = 0; i < *count; ++i) {
+      bool is_plain = type == RdbType::kList;
+      if (type == RdbType::kListQuicklist2) {
+        const auto container = reader_.Length();
+        if (container != kPlainNode && container != kPackedNode) return false;
+        is_plain = container == kPlainNode;
+      }
+      if (!is_plain) {
+        const auto kind = type == RdbType::kListQuicklist ? Kind::kZiplist : Kind::kListpack;
+        if (!ForEachEntry(kind, push)) return false;
+        continue;
+      }
+      const auto text = reader_.String();
+      if (!text || !push(*text)) return false;
+    }
+    return !list.empty();
+  }
+
+  // A member that is there already is an error.
+  bool AddMember(std::string_view member, size_t expected) {
+    if (member.size() > kMemberMax) return false;
+    if (value_.is_string()) SetValue::Create(&value_, member, expected, limits_.set);
+    return SetValue(&value_).Add(member, limits_.set);
+  }
+
+  bool ReadSet() {
+    const auto count = reader_.Count();
+    if (!count || *count == 0) return false;
+    for (uint64_t i = 0; i < *count; ++i) {
+      const auto member = reader_.String();
+      if (!member || !AddMember(*member, *count)) return false;
+    }
+    return true;
+  }
+
+  bool ReadSetListpack() {
+    return ForEachEntry(Kind::kListpack,
+                        [this](std::string_view member) { return AddMember(member, 1); }) &&
+           !value_.is_string();
+  }
+
+  bool ReadIntset() {
+    const auto block = reader_.String();
+    if (!block || block->size() < 8) return false;
+    const uint64_t width = packed::ReadLittle(block->data(), 4);
+    const uint64_t count = packed::ReadLittle(block->data() + 4, 4);
+    if ((width != 2 && width != 4 && width != 8) || count == 0 ||
+        block->size() != 8 + width * count) {
+      return false;
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t bits = packed::ReadLittle(block->data() + 8 + i * width, width);
+      const auto unused = static_cast<int>(64 - 8 * width);
+      const int64_t number = static_cast<int64_t>(bits << unused) >> unused;
+      if (!AddMember(std::to_string(number), count)) return false;
+    }
+    return true;
+  }
+
+  bool AddScore(std::string_view member, double score, size_t expected) {
+    if (member.size() > kMemberMax || std::isnan(score)) return false;
+    if (value_.is_string()) ZsetValue::Create(&value_, member.size(), expected, limits_.zset);
+    return ZsetValue(&value_).Set(member, score, limits_.zset);
+  }
+
+  bool ReadZset(RdbType type) {
+    const auto count = reader_.Count();
+    if (!count || *count == 0) return false;
+    for (uint64_t i = 0; i < *count; ++i) {
+      const auto text = reader_.String();
+      if (!text) return false;
+      const std::string member(*text);
+      const auto score = type == RdbType::kZset2 ? reader_.Double() : reader_.TextDouble();
+      if (!score || !AddScore(member, *score, *count)) return false;
+    }
+    return true;
+  }
+
+  bool ReadPackedZset(Kind kind) {
+    const bool is_read = ForEachPair(kind, [this](std::string_view member, std::string_view text) {
+      const auto score = ParseDouble(text);
+      return score && AddScore(member, *score, 1);
+    });
+    return is_read && !value_.is_string();
+  }
+
+  bool AddField(std::string_view field, std::string_view text) {
+    if (field.size() > kMemberMax) return false;
+    if (value_.is_string()) HashValue::Create(&value_);
+    return HashValue(&value_).Set(field, text, limits_.hash);
+  }
+
+  bool ReadHash() {
+    const auto count = reader_.Count();
+    if (!count || *count == 0) return false;
+    for (uint64_t i = 0; i < *count; ++i) {
+      const auto name = reader_.String();
+      if (!name) return false;
+      const std::string field(*name);
+      const auto text = reader_.String();
+      if (!text || !AddField(field, *text)) return false;
+    }
+    return true;
+  }
+
+  bool ReadPackedHash(Kind kind) {
+    const bool is_read = ForEachPair(kind, [this](std::string_view field, std::string_view text) {
+      return AddField(field, text);
+    });
+    return is_read && !value_.is_string();
+  }
+
+  const RdbLimits& limits_;
+  RdbReader reader_;
+  CompactValue& value_;
+};
+
+}  // namespace
+
+std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
+  const auto encoding = value.is_string() ? uint8_t{0} : value.object_encoding();
+  switch (value.type()) {
+    case ValueType::kString:
+      return RdbType::kString;
+    case ValueType::kList:
+      return RdbType::kListQuicklist2;
+    case ValueType::kSet:
+      if (encoding == SetValue::kTable && SetValue(Mutable(value)).table().has_deadlines()) break;
+      return encoding == SetValue::kIntegers ? RdbType::kSetIntset : RdbType::kSet;
+    case ValueType::kZset:
+      return encoding == ZsetValue::kPacked ? RdbType::kZsetListpack : RdbType::kZset2;
+    case ValueType::kHash:
+      if (encoding == HashValue::kPacked) return RdbType::kHashListpack;
+      if (HashValue(value).table().has_deadlines()) break;
+      return RdbType::kHash;
+    case ValueType::kStream:
+      break;
+  }
+  return std::nullopt;
+}
+
+void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
+  RdbWriter writer(sink);
+  switch (value.type()) {
+    case ValueType::kString: {
+      char scratch[CompactValue::kScratchSize];
+      return writer.String(value.View(scratch));
+    }
+    case ValueType::kList:
+      return WriteList(*static_cast<const QuickList*>(value.object()), &writer);
+    case ValueType::kSet: {
+      const SetValue set(Mutable(value));
+      if (set.encoding() == SetValue::kIntegers) return WriteIntegers(set, &writer);
+      writer.Length(set.size());
+      return set.ForEach([&writer](std::string_view member) { writer.String(member); });
+    }
+    case ValueType::kZset:
+      return WriteZset(ZsetValue(Mutable(value)), &writer);
+    case ValueType::kHash:
+      return WriteHash(HashValue(value), &writer);
+    case ValueType::kStream:
+      break;
+  }
+  LOG(DFATAL) << "not in the format: " << TypeName(value.type());
+}
+
+bool ReadRdbValue(uint8_t type, const RdbLimits& limits, ByteSource* source, CompactValue* value) {
+  *value = CompactValue();
+  return ValueReader(limits, source, value).Read(static_cast<RdbType>(type));
+}
+
+}  // namespace dfly

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/rdb_value.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/foreign_entries.h"
+#include "core/hash_value.h"
+#include "core/zset_value.h"
+#include "helio/base/random.h"
+
+namespace dfly {
+namespace {
+
+using helio::Random;
+using Texts = std::vector<std::string>;
+
+class RdbValueTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    SetValue::RegisterType();
+    ZsetValue::RegisterType();
+    HashValue::RegisterType();
+    // As commands/list.cc does it.
+    RegisterObjectType(
+        ValueType::kList,
+        {.destroy = [](void* list, uint8_t) { delete static_cast<QuickList*>(list); },
+         .bytes = [](const void* list,
+                     uint8_t) { return static_cast<const QuickList*>(list)->bytes(); },
+         .is_empty = [](const void* list,
+                        uint8_t) { return static_cast<const QuickList*>(list)->empty(); },
+         .clone = [](const void* list, uint8_t) -> void* {
+           return static_cast<const QuickList*>(list)->Clone();
+         }});
+  }
+
+  RdbLimits limits_ = {.string_max = 1 << 20,
+                       .list = {},
+                       .set = {},
+                       .zset = {.entries = 128, .element_bytes = 64},
+                       .hash = {.entries = 512, .element_bytes = 64}};
+
+  CompactValue MakeList(const Texts& texts) const {
+    CompactValue value;
+    value.SetObject(ValueType::kList, std::make_unique<QuickList>().release(), 0);
+    auto& list = *static_cast<QuickList*>(value.object());
+    for (const std::string& text : texts) list.Push(QuickList::End::kBack, text, limits_.list);
+    return value;
+  }
+  CompactValue MakeSet(const Texts& members) const {
+    CompactValue value;
+    SetValue::Create(&value, members[0], 1, limits_.set);
+    for (const std::string& member : members) SetValue(&value).Add(member, limits_.set);
+    return value;
+  }
+  CompactValue MakeZset(const std::vector<std::pair<std::string, double>>& pairs) const {
+    CompactValue value;
+    ZsetValue::Create(&value, 1, 1, limits_.zset);
+    for (const auto& [member, score] : pairs) ZsetValue(&value).Set(member, score, limits_.zset);
+    return value;
+  }
+  CompactValue MakeHash(const std::vector<std::pair<std::string, std::string>>& pairs) const {
+    CompactValue value;
+    HashValue::Create(&value);
+    for (const auto& [field, text] : pairs) HashValue(&value).Set(field, text, limits_.hash);
+    return value;
+  }
+
+  // All that a value has, as lines; sets and hashes sorted.
+  static Texts ContentOf(CompactValue& value) {
+    Texts lines;
+    switch (value.type()) {
+      case ValueType::kString:
+        return {value.ToString()};
+      case ValueType::kList: {
+        const auto& list = *static_cast<const QuickList*>(value.object());
+        list.CheckInvariants();
+        for (auto at = list.At(QuickList::End::kFront); at; at.Next())
+          lines.push_back((*at).ToString());
+        return lines;
+      }
+      case ValueType::kSet:
+        SetValue(&value).ForEach([&](std::string_view member) { lines.emplace_back(member); });
+        break;
+      case ValueType::kZset:
+        ZsetValue(&value).ForEach([&](std::string_view member, double score) {
+          lines.push_back(std::string(member) + " " + std::to_string(score));
+        });
+        return lines;
+      case ValueType::kHash:
+        HashValue(value).ForEach([&](std::string_view field, std::string_view text) {
+          lines.push_back(std::string(field) + "=" + std::string(text));
+        });
+        break;
+      default:
+        break;
+    }
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  }
+
+  static std::pair<RdbType, std::string> Write(const CompactValue& value) {
+    std::string bytes;
+    StringSink sink(&bytes);
+    WriteRdbValue(value, &sink);
+    return {*RdbTypeOf(value), bytes};
+  }
+  bool Read(RdbType type, std::string_view bytes, CompactValue* value, size_t left = 0) const {
+    ViewSource source(bytes);
+    const bool is_read = ReadRdbValue(static_cast<uint8_t>(type), limits_, &source, value);
+    if (is_read) {
+      EXPECT_EQ(source.left(), left);
+    }
+    return is_read;
+  }
+  // What is read is what was written; also in a database with other limits.
+  void CheckRoundTrip(CompactValue value, RdbType expected) {
+    const auto [type, bytes] = Write(value);
+    EXPECT_EQ(type, expected);
+    CompactValue back;
+    ASSERT_TRUE(Read(type, bytes, &back));
+    EXPECT_EQ(ContentOf(back), ContentOf(value));
+    EXPECT_EQ(back.type(), value.type());
+    if (!value.is_string() && value.type() != ValueType::kList) {
+      EXPECT_EQ(back.object_encoding(), value.object_encoding());
+    }
+    const RdbLimits usual = limits_;
+    limits_.list.bytes = 100;
+    limits_.set = {.integers = 2, .packed = {.entries = 1, .element_bytes = 1}};
+    limits_.zset = limits_.hash = {.entries = 1, .element_bytes = 1};
+    CompactValue other;
+    EXPECT_TRUE(Read(type, bytes, &other));
+    EXPECT_EQ(ContentOf(other), ContentOf(value));
+    limits_ = usual;
+    for (size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 200) {
+      EXPECT_FALSE(Read(type, std::string_view(bytes).substr(0, cut), &other)) << cut;
+    }
+  }
+
+  static std::string RandomText(Random* random) {
+    if (random->OneIn(3))
+      return std::to_string(static_cast<int64_t>(random->Next() >> random->Uniform(64)));
+    std::string text(random->OneIn(20) ? random->Uniform(300) : random->Uniform(12), '\0');
+    for (char& c : text) c = static_cast<char>(random->Next());
+    return text;
+  }
+};
+
+TEST_F(RdbValueTest, StringsComeBack) {
+  for (const char* text : {"", "a", "12345", "-1", "9223372036854775807"}) {
+    CheckRoundTrip(CompactValue(text), RdbType::kString);
+  }
+  CheckRoundTrip(CompactValue(std::string(100'000, 'x')), RdbType::kString);
+}
+
+TEST_F(RdbValueTest, ListsComeBackWhateverTheirSize) {
+  CheckRoundTrip(MakeList({"a"}), RdbType::kListQuicklist2);
+  CheckRoundTrip(MakeList({"a", "1", "", "-5", "1000000000000"}), RdbType::kListQuicklist2);
+  Texts many;
+  for (int i = 0; i < 5000; ++i)
+    many.push_back(i % 2 ? std::to_string(i) : "e" + std::to_string(i));
+  for (size_t size : {8180, 8191, 8192, 8193, 50'000})
+    many.insert(many.begin() + 100, std::string(size, 'x'));
+  CheckRoundTrip(MakeList(many), RdbType::kListQuicklist2);
+}
+
+TEST_F(RdbValueTest, SetsComeBackWithTheirEncoding) {
+  CheckRoundTrip(MakeSet({"1", "-2", "3"}), RdbType::kSetIntset);
+  CheckRoundTrip(MakeSet({"1", "-70000", "3"}), RdbType::kSetIntset);
+  CheckRoundTrip(MakeSet({"9223372036854775807", "-9223372036854775808"}), RdbType::kSetIntset);
+  CheckRoundTrip(MakeSet({"1", "a", ""}), RdbType::kSet);
+  for (int count : {128, 129, 512, 513}) {
+    Texts numbers, texts;
+    for (int i = 0; i < count; ++i) {
+      numbers.push_back(std::to_string(i));
+      texts.push_back("m" + std::to_string(i));
+    }
+    CheckRoundTrip(MakeSet(numbers), count <= 512 ? RdbType::kSetIntset : RdbType::kSet);
+    CheckRoundTrip(MakeSet(texts), RdbType::kSet);
+  }
+}
+
+TEST_F(RdbValueTest, SortedSetsComeBackWithTheirEncoding) {
+  CheckRoundTrip(MakeZset({{"a", 1}, {"b", -1.5}, {"c", INFINITY}, {"", -INFINITY}, {"5", 1e300}}),
+                 RdbType::kZsetListpack);
+  for (int count : {128, 129}) {
+    std::vector<std::pair<std::string, double>> pairs;
+    for (int i = 0; i < count; ++i) pairs.emplace_back("m" + std::to_string(i), i * 0.37 - 10);
+    CheckRoundTrip(MakeZset(pairs), count == 128 ? RdbType::kZsetListpack : RdbType::kZset2);
+  }
+  CheckRoundTrip(MakeZset({{std::string(65, 'x'), -0.0}}), RdbType::kZset2);
+}
+
+TEST_F(RdbValueTest, HashesComeBackWithTheirEncoding) {
+  CheckRoundTrip(MakeHash({{"a", "1"}, {"2", "b"}, {"", ""}}), RdbType::kHashListpack);
+  for (int count : {512, 513}) {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (int i = 0; i < count; ++i) pairs.emplace_back("f" + std::to_string(i), std::to_string(i));
+    CheckRoundTrip(MakeHash(pairs), count == 512 ? RdbType::kHashListpack : RdbType::kHash);
+  }
+  CheckRoundTrip(MakeHash({{"f", std::string(65, 'x')}}), RdbType::kHash);
+}
+
+TEST_F(RdbValueTest, DeadlinesOfFieldsCannotBeExpressed) {
+  CompactValue value = MakeHash({{"a", "1"}});
+  HashValue(&value).SetDeadline("a", 1'000'000);
+  EXPECT_EQ(RdbTypeOf(value), std::nullopt);
+  HashValue(&value).ClearDeadline("a");
+  EXPECT_EQ(RdbTypeOf(value), RdbType::kHash);
+}
+
+// Of texts as they stand in old formats: a number of them, and then they.
+std::string Strings(uint64_t count, const Texts& texts) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RdbWriter writer(&sink);
+  writer.Length(count);
+  for (const std::string& text : texts) writer.String(text);
+  return bytes;
+}
+
+std::string Blob(std::string_view block) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RdbWriter writer(&sink);
+  writer.Length(block.size());
+  writer.Raw(block);
+  return bytes;
+}
+
+std::string Listpack(const Texts& texts) {
+  ListpackWriter packed;
+  for (const std::string& text : texts) packed.Append(text);
+  return std::string(packed.Finish());
+}
+
+// A ziplist of short texts.
+std::string Ziplist(const Texts& texts) {
+  std::string body;
+  size_t before = 0;
+  for (const std::string& text : texts) {
+    body.push_back(static_cast<char>(before));
+    body.push_back(static_cast<char>(text.size()));
+    body += text;
+    before = text.size() + 2;
+  }
+  std::string block(10, '\0');
+  block[0] = static_cast<char>(11 + body.size());
+  block[8] = static_cast<char>(texts.size());
+  return block + body + '\xFF';
+}
+
+TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
+  const std::vector<std::tuple<RdbType, std::string, Texts>> cases = {
+      {RdbType::kList, Strings(3, {"b", "1", "a"}), {"b", "1", "a"}},
+      {RdbType::kListZiplist, Blob(Ziplist({"b", "1", "a"})), {"b", "1", "a"}},
+      {RdbType::kListQuicklist,
+       "\x02" + Blob(Ziplist({"b"})) + Blob(Ziplist({"1", "a"})),
+       {"b", "1", "a"}},
+      {RdbType::kListQuicklist2, "\x02\x01\x03xyz\x02" + Blob(Listpack({"1"})), {"xyz", "1"}},
+      {RdbType::kSetListpack, Blob(Listpack({"a", "1"})), {"1", "a"}},
+      {RdbType::kZset,
+       "\x02"
+       "\x01"
+       "a"
+       "\x03"
+       "1.5"
+       "\x01"
+       "b"
+       "\xff",
+       {"b -inf", "a 1.500000"}},
+      {RdbType::kZsetZiplist, Blob(Ziplist({"a", "1", "b", "2.5"})), {"a 1.000000", "b 2.500000"}},
+      {RdbType::kHashZiplist, Blob(Ziplist({"a", "1", "b", "x"})), {"a=1", "b=x"}},
+  };
+  for (const auto& [type, bytes, expected] : cases) {
+    SCOPED_TRACE(static_cast<int>(type));
+    CompactValue value;
+    ASSERT_TRUE(Read(type, bytes, &value));
+    EXPECT_EQ(ContentOf(value), expected);
+    EXPECT_TRUE(Read(type, bytes + "rest", &value, 4)) << "what follows is somebody else's";
+  }
+}
+
+TEST_F(RdbValueTest, WhatMakesNoSenseIsRefused) {
+  const std::vector<std::pair<RdbType, std::string>> cases = {
+      {RdbType::kString, ""},
+      {RdbType::kList, Strings(0, {})},
+      {RdbType::kList, Strings(2, {"a"})},
+      {RdbType::kList, Strings(UINT64_MAX, {"a"})},
+      {RdbType::kListQuicklist2, std::string("\0", 1)},
+      {RdbType::kListQuicklist2, "\x01\x03" + Blob(Listpack({"a"}))},
+      {RdbType::kListQuicklist2, "\x01\x02" + Blob(Listpack({}))},
+      {RdbType::kListZiplist, Blob(Ziplist({}))},
+      {RdbType::kSet, Strings(0, {})},
+      {RdbType::kSet, Strings(2, {"a", "a"})},
+      {RdbType::kSet, Strings(2, {"1", "1"})},
+      {RdbType::kSetListpack, Blob(Listpack({"a", "a"}))},
+      {RdbType::kSetListpack, Blob(Listpack({}))},
+      {RdbType::kSetIntset, Blob(std::string("\2\0\0\0\0\0\0\0", 8))},
+      {RdbType::kSetIntset, Blob(std::string("\2\0\0\0\2\0\0\0\1\0\1\0", 12))},
+      {RdbType::kSetIntset, Blob(std::string("\3\0\0\0\1\0\0\0\1\0\1", 11))},
+      {RdbType::kSetIntset, Blob(std::string("\2\0\0\0\xff\xff\xff\xff\1\0", 10))},
+      {RdbType::kSetIntset, Blob("\2")},
+      {RdbType::kZset,
+       "\x01"
+       "\x01"
+       "a"
+       "\xfd"},
+      {RdbType::kZset2, Strings(0, {})},
+      {RdbType::kZsetListpack, Blob(Listpack({"a"}))},
+      {RdbType::kZsetListpack, Blob(Listpack({"a", "x"}))},
+      {RdbType::kZsetListpack, Blob(Listpack({"a", "nan"}))},
+      {RdbType::kZsetListpack, Blob(Listpack({"a", "1", "a", "2"}))},
+      {RdbType::kHashListpack, Blob(Listpack({"a", "1", "a", "2"}))},
+      {RdbType::kHashListpack, Blob(Listpack({"a", "1", "b"}))},
+      {RdbType::kHashListpack, Blob(Listpack({}))},
+      {RdbType::kHash, Strings(2, {"a", "1", "a", "2"})},
+      {RdbType::kHash, Strings(1, {"a"})},
+      {RdbType::kStreamListpacks, Strings(1, {"a"})},
+      {static_cast<RdbType>(6), Strings(1, {"a"})},
+      {static_cast<RdbType>(9), Strings(1, {"a"})},
+      {static_cast<RdbType>(255), Strings(1, {"a"})},
+  };
+  for (const auto& [type, bytes] : cases) {
+    CompactValue value;
+    EXPECT_FALSE(Read(type, bytes, &value)) << static_cast<int>(type) << " " << bytes.size();
+  }
+}
+
+// Bytes of every type, some of them changed: whatever comes out has to be a sound value.
+TEST_F(RdbValueTest, HostileBytesDoNoHarm) {
+  limits_.string_max = 5000;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    const size_t count = 1 + random.Uniform(random.OneIn(10) ? 200 : 8);
+    Texts texts;
+    for (size_t i = 0; i < 2 * count; ++i) texts.push_back(RandomText(&random));
+    CompactValue value;
+    switch (random.Uniform(5)) {
+      case 0:
+        value.SetString(texts[0]);
+        break;
+      case 1:
+        value = MakeList(texts);
+        break;
+      case 2:
+        value = MakeSet(texts);
+        break;
+      case 3: {
+        std::vector<std::pair<std::string, double>> pairs;
+        for (const std::string& text : texts) pairs.emplace_back(text, random.NextDouble() * 9 - 4);
+        value = MakeZset(pairs);
+        break;
+      }
+      default: {
+        std::vector<std::pair<std::string, std::string>> pairs;
+        for (size_t i = 0; i < count; ++i) pairs.emplace_back(texts[i], texts[count + i]);
+        value = MakeHash(pairs);
+        break;
+      }
+    }
+    auto [type, bytes] = Write(value);
+    if (random.OneIn(5)) type = static_cast<RdbType>(random.Uniform(22));
+    for (uint64_t i = random.Uniform(5); i > 0 && !bytes.empty(); --i) {
+      const size_t at =
+          random.Uniform(random.OneIn(2) ? std::min<size_t>(bytes.size(), 16) : bytes.size());
+      switch (random.Uniform(4)) {
+        case 0:
+          bytes[at] = static_cast<char>(random.Next());
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(bytes[at] + (random.OneIn(2) ? 1 : -1));
+          break;
+        case 2:
+          bytes.erase(at, 1 + random.Uniform(4));
+          break;
+        default:
+          bytes.insert(at, 1 + random.Uniform(4), random.OneIn(2) ? '\xFF' : '\x81');
+          break;
+      }
+    }
+    const std::vector<char> exact(bytes.begin(), bytes.end());  // for the sanitizer
+    ViewSource source({exact.data(), exact.size()});
+    CompactValue back;
+    if (!ReadRdbValue(static_cast<uint8_t>(type), limits_, &source, &back)) continue;
+    EXPECT_FALSE(ContentOf(back).empty());
+    CompactValue again;
+    const auto [type_again, bytes_again] = Write(back);
+    ASSERT_TRUE(Read(type_again, bytes_again, &again));
+    EXPECT_EQ(ContentOf(again), ContentOf(back));
+  }
+}
+
+}  // namespace
+}  // namespace dfly
