@@ -178,12 +178,15 @@ void ZsetValue::SetPacked(std::string_view member, double score, Place known) {
   PackedBlock packed = block();
   if (known != packed.end()) packed.Erase(known, 2);
   value_.ReplaceObject(packed.address(), kPacked);
-  const size_t rank = CountPacked([&](std::string_view other, double other_score) {
-    return IsBefore(other, other_score, member, score);
-  });
-  packed.Insert(packed.At(rank * 2), PackedText(member));
+  char scratch[kScratchSize];
+  Place at = packed.begin();
+  while (at != packed.end() &&
+         IsBefore(PackedElement(at).View(scratch), ScoreAt(at), member, score)) {
+    at = PackedBlock::Next(PackedBlock::Next(at));
+  }
+  at = packed.Insert(at, PackedText(member));
   const PackedScore packed_score(score);
-  packed.Insert(packed.At(rank * 2 + 1), packed_score.text());
+  packed.Insert(PackedBlock::Next(at), packed_score.text());
   value_.ReplaceObject(packed.address(), kPacked);
 }
 
