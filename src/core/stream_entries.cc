@@ -365,14 +365,23 @@ uint64_t StreamEntries::TrimFront(const Trim& trim) {
 }
 
 void StreamEntries::Clear() {
-  for (size_t i = 0; i < nodes_count_; ++i) {
-    bytes_ -= UsableSize(at(i));
-    Free(at(i));
+  while (!FreeSome(SIZE_MAX)) {
   }
+}
+
+bool StreamEntries::FreeSome(size_t budget) {
+  for (size_t freed = 0; nodes_count_ > 0 && freed < budget; --nodes_count_) {
+    Node* const node = at(nodes_count_ - 1);
+    freed += node->entries();
+    bytes_ -= UsableSize(node);
+    Free(node);
+  }
+  if (nodes_count_ > 0) return false;
   bytes_ -= UsableSize(ring_);
   Free(ring_);
   ring_ = nullptr;
-  capacity_ = head_ = nodes_count_ = size_ = 0;
+  capacity_ = head_ = size_ = 0;
+  return true;
 }
 
 void StreamEntries::CopyFrom(const StreamEntries& other) {

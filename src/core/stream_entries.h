@@ -82,6 +82,9 @@ class StreamEntries {
   StreamEntries& operator=(const StreamEntries&) = delete;
   void CopyFrom(const StreamEntries& other);  // REQUIRES: this is empty
   void Clear();
+  // Clear() in steps: frees the nodes of about `budget` entries; true when nothing is left. Between
+  // the first step and the last nothing else may be called.
+  bool FreeSome(size_t budget);
 
   uint64_t size() const { return size_; }
   size_t nodes() const { return nodes_count_; }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/stream_value.h"
 
+#include <memory>
+
 #include "core/compact_value.h"
 #include "helio/base/logging.h"
 
@@ -17,7 +19,11 @@ void StreamValue::RegisterType() {
        .clone = [](const void* object, uint8_t) -> void* {
          return static_cast<const StreamValue*>(object)->Clone();
        },
-       .encoding_name = [](const void*, uint8_t) -> std::string_view { return "stream"; }});
+       .encoding_name = [](const void*, uint8_t) -> std::string_view { return "stream"; },
+       .free_some =
+           [](void* object, uint8_t, size_t budget) {
+             return static_cast<StreamValue*>(object)->FreeSome(budget);
+           }});
 }
 
 StreamValue::~StreamValue() {
@@ -25,11 +31,11 @@ StreamValue::~StreamValue() {
 }
 
 StreamValue* StreamValue::Clone() const {
-  auto* const copy = new StreamValue;
+  auto copy = std::make_unique<StreamValue>();
   copy->entries_.CopyFrom(entries_);
   copy->counters_ = counters_;
   for (const auto& [name, group] : groups_) copy->AddGroup(name)->CopyFrom(*group);
-  return copy;
+  return copy.release();
 }
 
 // --- Entries ---

@@ -71,6 +71,10 @@ class StreamValue {
   // The group has been given the entry `id`.
   void AdvanceGroup(StreamGroup* group, StreamId id) const;
 
+  // Frees about `budget` entries; true when none is left. Between the first step and the last only
+  // bytes() may be called.
+  bool FreeSome(size_t budget) { return entries_.FreeSome(budget); }
+
   void CheckInvariants() const;
 
  private:

@@ -9,6 +9,7 @@
 
 #include "core/hash_value.h"
 #include "core/set_value.h"
+#include "core/stream_value.h"
 #include "core/zset_value.h"
 
 namespace dfly {
@@ -22,6 +23,7 @@ class ValueReaperTest : public testing::Test {
     HashValue::RegisterType();
     SetValue::RegisterType();
     ZsetValue::RegisterType();
+    StreamValue::RegisterType();
   }
 
   static CompactValue MakeHash(int fields, bool with_deadlines = false) {
@@ -44,6 +46,16 @@ class ValueReaperTest : public testing::Test {
     CompactValue value;
     ZsetValue::Create(&value, 1, kMany, {});
     for (int i = 0; i < members; ++i) ZsetValue(&value).Set("member:" + std::to_string(i), i, {});
+    return value;
+  }
+  static CompactValue MakeStream(int entries) {
+    auto stream = std::make_unique<StreamValue>();
+    const std::string_view pairs[] = {"name", "value", "number", "12345"};
+    for (int i = 1; i <= entries; ++i) {
+      stream->Append({static_cast<uint64_t>(i), 0}, pairs, StreamLimit());
+    }
+    CompactValue value;
+    value.SetObject(ValueType::kStream, stream.release(), 0);
     return value;
   }
 
@@ -75,6 +87,7 @@ TEST_F(ValueReaperTest, LargeValuesOfAllTypesAreFreedInSteps) {
   ExpectStepsFor(MakeHash(kMany, true));
   ExpectStepsFor(MakeSet(kMany));
   ExpectStepsFor(MakeZset(kMany));
+  ExpectStepsFor(MakeStream(kMany));
 }
 
 TEST_F(ValueReaperTest, WhateverEndsAValue) {
