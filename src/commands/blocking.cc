@@ -10,8 +10,8 @@
 
 namespace dfly {
 
-bool TryBlockingForm(const BlockingForm& form, ShardContext& cx, Args args,
-                     BlockingCall* call, ReplySink& reply) {
+bool TryBlockingForm(const BlockingForm& form, ShardContext& cx, Args args, BlockingCall* call,
+                     ReplySink& reply) {
   if (form.try_here != nullptr) return form.try_here(cx, args, call, reply);
   for (std::string_view key : call->keys) {
     const auto value = cx.FindMutable(key, form.type);

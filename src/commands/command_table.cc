@@ -43,8 +43,7 @@ uint64_t LowerCase(uint64_t word) {
 // What dispatch asks for with each command.
 void SetFacts(Command* command) {
   command->has_one_key = command->keys.has_keys() && command->keys.count_at == 0 &&
-                         command->keys.find == nullptr &&
-                         command->keys.last == command->keys.first;
+                         command->keys.find == nullptr && command->keys.last == command->keys.first;
   command->is_plain =
       command->run != nullptr && command->blocking == nullptr && command->channel_at == 0;
 }

@@ -91,9 +91,9 @@ struct KeySpec {
   std::string_view flags = {};
   int count_at = 0;  // not 0: `last` is unused, and this argument says how many keys there are
   std::string_view second_flags = {};  // of all but the first key, where they are used otherwise
-  // Not null: it alone knows; none if there is no key. `first` is then an argument that there always
-  // is, and COMMAND INFO tells of keys behind `keyword`, which comes at `keyword_from` or later; as
-  // many arguments that are no keys follow them.
+  // Not null: it alone knows; none if there is no key. `first` is then an argument that there
+  // always is, and COMMAND INFO tells of keys behind `keyword`, which comes at `keyword_from` or
+  // later; as many arguments that are no keys follow them.
   std::optional<KeyRange> (*find)(Args args) = nullptr;
   std::string_view keyword = {};
   int keyword_from = 0;
@@ -248,11 +248,11 @@ class CommandTable {
 
 // Each family has one of these, in its own file.
 void RegisterStringCommands(CommandTable* table);
-void RegisterKeyCommands(CommandTable* table);   // with those of key_moves.h
-void RegisterListCommands(CommandTable* table);  // and the type
-void RegisterZsetCommands(CommandTable* table);  // and the type
-void RegisterHashCommands(CommandTable* table);  // and the type
-void RegisterSetCommands(CommandTable* table);   // and the type
+void RegisterKeyCommands(CommandTable* table);     // with those of key_moves.h
+void RegisterListCommands(CommandTable* table);    // and the type
+void RegisterZsetCommands(CommandTable* table);    // and the type
+void RegisterHashCommands(CommandTable* table);    // and the type
+void RegisterSetCommands(CommandTable* table);     // and the type
 void RegisterStreamCommands(CommandTable* table);  // and the type
 
 }  // namespace dfly

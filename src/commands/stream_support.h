@@ -48,7 +48,8 @@ void ReplyEntry(const StreamEntry& entry, ReplySink& reply);
 // The entry with this id. False: there is none, and nothing was replied.
 bool ReplyEntryAt(const StreamEntries& entries, StreamId id, ReplySink& reply);
 
-// Those from `first` to `last`, not more than `most`; 0: all of them. They die with the next change.
+// Those from `first` to `last`, not more than `most`; 0: all of them. They die with the next
+// change.
 std::vector<StreamEntry> EntriesOf(const StreamEntries& entries, StreamId first, StreamId last,
                                    uint64_t most, bool backwards = false);
 void ReplyEntries(const std::vector<StreamEntry>& entries, ReplySink& reply);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/stream_value.h"
 
+#include <algorithm>
+#include <memory>
+
 #include "core/compact_value.h"
 #include "helio/base/logging.h"
 
@@ -25,11 +28,11 @@ StreamValue::~StreamValue() {
 }
 
 StreamValue* StreamValue::Clone() const {
-  auto* const copy = new StreamValue;
+  auto copy = std::make_unique<StreamValue>();
   copy->entries_.CopyFrom(entries_);
   copy->counters_ = counters_;
   for (const auto& [name, group] : groups_) copy->AddGroup(name)->CopyFrom(*group);
-  return copy;
+  return copy.release();
 }
 
 // --- Entries ---

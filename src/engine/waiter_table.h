@@ -58,7 +58,7 @@ struct WaiterNode : helio::ListHook<WaiterNode> {
   uint64_t hash = 0;  // of the key
   // Fingerprints of all that it uses on this shard, its key's first.
   absl::InlinedVector<uint64_t, 2> locks;
-  bool holds = false;  // see Waiter::Outcome
+  bool holds = false;          // see Waiter::Outcome
   bool minds_absence = false;  // that the key has gone ends its wait
 };
 

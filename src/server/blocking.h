@@ -43,8 +43,7 @@ class BlockedCommand final : public Waiter {
   };
 
   // All of these outlive it.
-  BlockedCommand(CoordinatorContext& cx, const BlockingForm& form, Args args,
-                 BlockingCall* call);
+  BlockedCommand(CoordinatorContext& cx, const BlockingForm& form, Args args, BlockingCall* call);
 
   // The whole of it. Suspends.
   void Run(ReplySink& reply);

@@ -64,7 +64,7 @@ void ReplyKeySpec(const KeySpec& keys, const std::vector<std::string_view>& flag
   reply.Bulk("range");
   reply.Bulk("spec");
   reply.Map(3);
-  reply.Bulk("lastkey");  // counted from the first one, or from the end
+  reply.Bulk("lastkey");                      // counted from the first one, or from the end
   const bool is_half = keys.find != nullptr;  // of what follows up to the end
   reply.Integer(keys.last < 0 ? keys.last : is_half ? -1 : keys.last - keys.first);
   reply.Bulk("keystep");
