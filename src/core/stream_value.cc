@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/stream_value.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "core/compact_value.h"

@@ -20,12 +20,18 @@ class WaiterTableTest : public testing::Test {
     std::string name;
     bool holds = false;
     bool wants_other = false;  // a type that nothing has
+    bool minds_absence = false;
     int asked = 0;
     WaiterNode node;
 
     bool IsReady(Shard&, const WaiterNode&) const override { return test->elements_ > 0; }
     Outcome Serve(Shard& shard, WaiterNode& its_node) override {
       ++asked;
+      if (test->elements_ == 0 && minds_absence) {
+        test->served_ += name;
+        shard.waiters().Remove(&its_node);
+        return Outcome::kServed;
+      }
       if (test->elements_ == 0) return Outcome::kAbsent;
       if (wants_other) return Outcome::kNotReady;
       if (!Claim()) return Outcome::kGone;
@@ -39,8 +45,9 @@ class WaiterTableTest : public testing::Test {
   };
 
   // It waits for the only key, in database 0.
-  TestWaiter& Wait(const std::string& name) {
+  TestWaiter& Wait(const std::string& name, bool minds_absence = false) {
     TestWaiter& waiter = all_.emplace_back();
+    waiter.minds_absence = waiter.node.minds_absence = minds_absence;
     waiter.test = this;
     waiter.name = name;
     waiter.node.waiter = &waiter;
@@ -98,6 +105,20 @@ TEST_F(WaiterTableTest, WhoWantsAnotherTypeIsPassedAndAskedOnce) {
   EXPECT_EQ(Push(3), "ab");
   for (const TestWaiter& waiter : all_) EXPECT_EQ(waiter.asked, 1);
   EXPECT_EQ(table().CountReady(shard_, 10), 1u);
+}
+
+TEST_F(WaiterTableTest, WhoMindsThatAKeyIsAbsentIsAskedWhoeverIsInFront) {
+  TestWaiter& a = Wait("a");
+  Wait("m", true);
+  TestWaiter& b = Wait("b");
+  Wait("n", true);
+  EXPECT_EQ(Push(0), "mn");
+  EXPECT_EQ(a.asked + b.asked, 2);
+  // From now on the first one decides for all.
+  EXPECT_EQ(Push(0), "");
+  EXPECT_EQ(a.asked, 2);
+  EXPECT_EQ(b.asked, 1);
+  EXPECT_EQ(Push(2), "ab");
 }
 
 TEST_F(WaiterTableTest, WhoHoldsKeepsThoseBehindItWaiting) {
