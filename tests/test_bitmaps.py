@@ -224,7 +224,7 @@ def bitmap_command(rng, key):
     if choice == 2:
         return ["GETBIT", key(), offset()]
     if choice == 3:
-        return ["BITCOUNT", key(), *[index(), index(), unit()][: rng.choice([0, 2, 2, 3, 1])]]
+        return ["BITCOUNT", key(), *[index(), index(), unit()][: rng.choice([0, 2, 2, 3])]]
     if choice == 4:
         options = [index(), index(), unit()][: rng.randrange(4)]
         return ["BITPOS", key(), rng.choice("0112"), *options]
