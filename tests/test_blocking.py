@@ -581,6 +581,43 @@ def end_by_kill(c, r):
     assert r.call("CLIENT", "KILL", "ID", c.id) == 1
 
 
+def test_what_was_answered_before_a_wait_reaches_a_client_that_shuts_down(server, r):
+    with server.connect() as c:
+        c.send(encode("SET", "k", "v") + encode("GET", "k") + encode("BLPOP", "none", 0))
+        blocked(r, 1)
+        end_by_half_close(c, r)
+        assert c.read_until_closed() == b"+OK\r\n$1\r\nv\r\n"
+        blocked(r, 0)
+
+
+def test_wait_waits_for_replicas_that_never_come(server, r):
+    for line in ("WAIT 0 0", "WAIT -1 0", "WAIT 1 1", "WAIT 100 1"):
+        assert r.do(line) == 0, line
+    assert r.do("WAIT x 1") == Error("ERR value is not an integer or out of range")
+    for timeout in ("x", "1.5", "9223372036854775807"):
+        error = Error("ERR timeout is not an integer or out of range")
+        if timeout.startswith("9") and REFERENCE:
+            error = Error("ERR timeout is out of range")
+        assert r.do(f"WAIT 1 {timeout}") == error, timeout
+    assert r.do("WAIT 1 -1") == Error("ERR timeout is negative")
+    r.pipeline([("MULTI",), ("SET", "k", "v"), ("WAIT", 1, 0)])
+    assert r.do("EXEC") == [Status("OK"), 0]
+    for how, reply in (([], 0), (["ERROR"], UNBLOCKED)):
+        with server.connect() as c:
+            number = c.call("CLIENT", "ID")
+            c.send(encode("SET", "k", "v") + encode("WAIT", 1, 0) + encode("GET", "k"))
+            assert c.read() == Status("OK")  # does not wait for what comes behind
+            blocked(r, 1)
+            assert r.call("CLIENT", "UNBLOCK", number, *how) == 1
+            assert c.read() == reply
+            assert c.read() == b"v"
+    with server.connect() as c:
+        c.send_command("WAIT", 1, 0)
+        blocked(r, 1)
+        c.close()
+        blocked(r, 0)
+
+
 @pytest.mark.parametrize("end", [end_by_close, end_by_reset, end_by_half_close, end_by_kill])
 def test_nothing_is_taken_for_a_client_that_is_gone(server, r, end):
     far = apart(r, "k")

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "commands/distinct_keys.h"
+#include "core/numbers.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "server/server.h"
@@ -62,7 +63,8 @@ void BlockedCommand::Run(ReplySink& reply) {
   WorkerStats& stats = session_.worker.stats();
   ++(in_one_hop ? stats.blocking_one_hop : stats.blocking_general);
   if (is_across_) return RunAcross(reply);
-  if (in_one_hop ? TryInOneHop(reply) : TryInHops(reply)) return;
+  const bool has_keys = nodes_count_ != 0;
+  if (has_keys && (in_one_hop ? TryInOneHop(reply) : TryInHops(reply))) return;
   const End how = Wait();
   if (how != End::kServed || ids_.size() > 1) Unregister();
   ReplyTo(how, reply);
@@ -240,6 +242,7 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
     case End::kTimeout:
     case End::kUnblocked:
     case End::kGone:
+      if (nodes_count_ == 0) return form_.reply_nothing(reply);
       return reply.NullArray();  // whatever the form: so does Redis, for BLMOVE too
   }
 }
@@ -300,6 +303,45 @@ void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply) {
   BlockingCall call;
   if (!form.parse(args, reply, &call)) return;
   BlockedCommand(cx, form, args, &call).Run(reply);
+}
+
+namespace {
+
+// WAIT numreplicas timeout. There are no replicas, so what it waits for never comes.
+const BlockingForm kWait = {
+    .parse = nullptr,
+    .type = ValueType::kString,
+    .take = nullptr,
+    .reply_nothing = [](ReplySink& reply) { reply.Integer(0); },
+    .take_across = nullptr,
+};
+
+// Suspends.
+void WaitForReplicas(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> replicas = ParseInt64(args[1]);
+  if (!replicas) return reply.Error(kErrNotInteger);
+  const std::optional<int64_t> timeout_ms = ParseInt64(args[2]);
+  if (!timeout_ms || *timeout_ms > INT64_MAX - cx.now_ms()) {
+    return reply.Error(kErrTimeoutNotInteger);
+  }
+  if (*timeout_ms < 0) return reply.Error(kErrTimeoutNegative);
+  const bool may_wait = cx.outer() == nullptr;
+  if (*replicas <= 0 || !may_wait) return reply.Integer(0);
+  BlockingCall call = {.keys = {}, .timeout_ms = *timeout_ms};
+  BlockedCommand(cx, kWait, args, &call).Run(reply);
+}
+
+}  // namespace
+
+void RegisterWait(CommandTable* table) {
+  table->Add({.name = "wait",
+              .coordinate = WaitForReplicas,
+              .arity = 3,
+              .flags = kBlocking,
+              .categories = kAclConnection,
+              .docs = {"Waits until replicas have what this connection wrote. There are none.",
+                       "3.0.0", "generic", "O(1)"},
+              .tips = "request_policy:all_shards response_policy:agg_min"});
 }
 
 }  // namespace dfly

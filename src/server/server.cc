@@ -48,6 +48,7 @@ Server::Server(ServerOptions options)
   RegisterCommandCommands(&commands_);
   RegisterAdminCommands(&commands_);
   RegisterMultiCommands(&commands_);
+  RegisterWait(&commands_);
   RegisterPubSubCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;
   settings_.maxclients = options_.maxclients;

@@ -167,6 +167,7 @@ void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
+void RegisterWait(CommandTable* table);
 void RegisterPubSubCommands(CommandTable* table);
 
 }  // namespace dfly

@@ -240,6 +240,9 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   if (may_wait) return DispatchBlocking(connection, session, command, args);
   if (command.coordinate != nullptr) {
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+    if ((command.flags & kBlocking) != 0) {
+      return CoordinateWait(connection, session, command, command.coordinate, args);
+    }
     Coordinate(connection, session, command, command.coordinate, args);
     return Outcome::kBusy;
   }
@@ -272,13 +275,19 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
     RunNoted();
     if (!must_wait_) return Outcome::kTaken;
   }
+  return CoordinateWait(connection, session, command, RunBlocking, args);
+}
+
+CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& session,
+                                            const Command& command, CoordinatorHandler handler,
+                                            Args args) {
   // Each has a fiber, whose stack takes two of the maps that the kernel gives a process.
   const uint32_t threads = shards_.pool().size();
   if (blocked_clients_ >= std::max(1u, server_.options().blocked_clients_max / threads)) {
     Note(connection, Action::kTooManyBlocked, &command, args, 0, 0);
     return Outcome::kTaken;
   }
-  Coordinate(connection, session, command, RunBlocking, args);
+  Coordinate(connection, session, command, handler, args);
   return Outcome::kWaits;
 }
 

@@ -220,6 +220,9 @@ class Worker final : public CommandSink {
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
   Outcome DispatchBlocking(Connection* connection, Session& session, const Command& command,
                            Args args);
+  // Runs what may take long on a fiber, unless too many do so.
+  Outcome CoordinateWait(Connection* connection, Session& session, const Command& command,
+                         CoordinatorHandler handler, Args args);
   static void AbortMulti(Session& session);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
