@@ -7,7 +7,7 @@ A failure prints its seed; DFLY_SEED=n replays it, DFLY_DIFF_COMMANDS=n changes 
 
 Not compared:
   how a double is written            redis-server 7.0 writes 17 digits, 7.2 and ours the fewest
-  the sign of a zero                 the same but for ZRANGESTORE; see docs/differences.md
+  the sign of a zero                 the same but for ZRANGESTORE; see docs/compatibility.md
   ZRANDMEMBER's choice               counted
   the order in ZSCAN of a large set  sorted
   who comes first of places equally far away, with COUNT   not defined; such places do not occur

@@ -321,9 +321,8 @@ void WaitForReplicas(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<int64_t> replicas = ParseInt64(args[1]);
   if (!replicas) return reply.Error(kErrNotInteger);
   const std::optional<int64_t> timeout_ms = ParseInt64(args[2]);
-  if (!timeout_ms || *timeout_ms > INT64_MAX - cx.now_ms()) {
-    return reply.Error(kErrTimeoutNotInteger);
-  }
+  if (!timeout_ms) return reply.Error(kErrTimeoutNotInteger);
+  if (*timeout_ms > INT64_MAX - cx.now_ms()) return reply.Error(kErrTimeoutOutOfRange);
   if (*timeout_ms < 0) return reply.Error(kErrTimeoutNegative);
   const bool may_wait = cx.outer() == nullptr;
   if (*replicas <= 0 || !may_wait) return reply.Integer(0);
