@@ -61,9 +61,10 @@ std::optional<Rate> ParseRate(Args args, ReplySink& reply) {
   }
   const Wide interval = Wide{period_s} * kNanosPerSecond / count;
   if (interval == 0) return refuse("ERR zero rates are not supported");
+  if (interval > INT64_MAX) return refuse(kErrOutOfRange);
   // All times that follow fit in 64 bits, as Redis' clocks do.
   const Wide longest = interval * (Wide{std::max(burst + 1, quantity)} + 1);
-  if (interval > INT64_MAX || longest > INT64_MAX / 4) return refuse(kErrOutOfRange);
+  if (longest > INT64_MAX / 4) return refuse(kErrOutOfRange);
   return Rate{.limit = burst + 1, .quantity = quantity, .interval = static_cast<int64_t>(interval)};
 }
 
