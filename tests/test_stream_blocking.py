@@ -260,3 +260,14 @@ def test_the_general_way_gives_the_same_results(start_server):
         for name in OPERATIONS:
             for form in ("plain", "EXEC"):
                 test_what_ends_a_wait(server, r, name, form)
+
+
+def test_the_error_that_ends_a_wait_is_counted(server, r):
+    r.call("CONFIG", "RESETSTAT")
+    r.do("XGROUP CREATE k g $ MKSTREAM")
+    with server.connect() as c:
+        c.send_command(*"XREADGROUP GROUP g me BLOCK 0 STREAMS k >".split())
+        blocked(r, 1)
+        assert r.do("XGROUP DESTROY k g") == 1
+        assert "NOGROUP" in c.read().text
+    assert r.info("errorstats")["errorstat_NOGROUP"] == "count=1"

@@ -231,6 +231,9 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
   switch (how) {
     case End::kServed:
       // A blocking command is no part of anything else when it waits, so this is a client's.
+      if (const std::string_view served = served_.view(); served.starts_with('-')) {
+        return reply.Error(served.substr(1, served.size() - 3));  // and so it is counted
+      }
       static_cast<RespWriter&>(reply).Raw(served_.view());
       return;
     case End::kUnblockedWithError:
