@@ -364,7 +364,7 @@ def test_dbsize_takes_no_longer_for_many_keys(r):
     assert r.call("DEBUG", "POPULATE", count) == OK
     begin = time.monotonic()
     assert r.pipeline([("DBSIZE",)] * 1000) == [count] * 1000
-    assert time.monotonic() - begin < 2 * SLOWNESS  # walking the keys would take minutes
+    assert time.monotonic() - begin < 20 * SLOWNESS  # walking the keys would take minutes
 
 
 @pytest.mark.parametrize("mode", [[], ["SYNC"], ["ASYNC"], ["sync"]])
