@@ -594,6 +594,15 @@ def test_what_was_answered_before_a_wait_reaches_a_client_that_shuts_down(server
         blocked(r, 0)
 
 
+def test_so_it_does_if_the_end_comes_with_the_commands(server, r):
+    for _ in range(20):  # the wait begins before the end is seen, or behind it
+        with server.connect() as c:
+            c.send(encode("SET", "k", "v") + encode("GET", "k") + encode("BLPOP", "none", 0))
+            end_by_half_close(c, r)
+            assert c.read_until_closed() == b"+OK\r\n$1\r\nv\r\n"
+    blocked(r, 0)
+
+
 def test_wait_waits_for_replicas_that_never_come(server, r):
     for line in ("WAIT 0 0", "WAIT -1 0", "WAIT 1 1", "WAIT 100 1"):
         assert r.do(line) == 0, line

@@ -201,7 +201,7 @@ auto BlockedCommand::Wait() -> End {
   session_.blocked = this;
   session_.worker.OnBlocked(1);
   if (!session_.connection_closed && session_.connection.recv_ended()) {
-    session_.connection.CloseNow();  // as when it ends while this waits: Worker::OnPeerShutdown
+    session_.connection.SendAndCloseNow();  // as Worker::OnPeerShutdown, if it ends during the wait
   }
   if (session_.connection_closed || session_.connection.closing()) EndWait(End::kGone);
   {
