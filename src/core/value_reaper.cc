@@ -15,25 +15,21 @@ void ValueReaper::ServeThisThread() {
   if (of_thread_ == nullptr) of_thread_ = this;
 }
 
-size_t ValueReaper::bytes() const {
-  size_t bytes = 0;
-  for (const Value& value : values_) {
-    bytes += ObjectTypeOf(value.type).bytes(value.object, value.encoding);
-  }
-  return bytes;
-}
-
 void ValueReaper::Take(ValueType type, void* object, uint8_t encoding) {
   values_.push_back({type, encoding, object});
+  bytes_ += ObjectTypeOf(type).bytes(object, encoding);
 }
 
 bool ValueReaper::FreeSome(size_t budget) {
   if (values_.empty()) return true;
   const Value value = values_.back();
   const ObjectType& functions = ObjectTypeOf(value.type);
+  bytes_ -= functions.bytes(value.object, value.encoding);
   if (functions.free_some(value.object, value.encoding, budget)) {
     functions.destroy(value.object, value.encoding);
     values_.pop_back();
+  } else {
+    bytes_ += functions.bytes(value.object, value.encoding);
   }
   return values_.empty();
 }
