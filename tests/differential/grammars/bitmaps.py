@@ -59,7 +59,12 @@ def has_errors_of_7_2(command):
     return not (is_unit_good and are_good) or (first == 2 and len(interval) == 1)
 
 
-EXCLUDED = [has_errors_of_7_2]
+def saturates_far_below(command):
+    """docs/differences.md: redis-server's sum overflows there."""
+    return command[0].upper() == b"BITFIELD" and b"-9223372036854775808" in command
+
+
+EXCLUDED = [has_errors_of_7_2, saturates_far_below]
 
 COMMANDS = [
     (2, lambda g: [b"SETBIT", key(g), offset(g), g.rng.choice([b"0", b"1", b"1", b"2"])]),
