@@ -9,6 +9,7 @@
 #include "core/foreign_entries.h"
 #include "core/hash_value.h"
 #include "core/numbers.h"
+#include "core/rdb_stream.h"
 #include "core/zset_value.h"
 #include "helio/base/logging.h"
 
@@ -184,7 +185,7 @@ class ValueReader {
       case RdbType::kStreamListpacks:
       case RdbType::kStreamListpacks2:
       case RdbType::kStreamListpacks3:
-        break;
+        return ReadStream(type);
     }
     return false;
   }
@@ -343,6 +344,11 @@ class ValueReader {
     return is_read && !value_.is_string();
   }
 
+  bool ReadStream(RdbType type) {
+    value_.SetObject(ValueType::kStream, std::make_unique<StreamValue>().release(), 0);
+    return ReadRdbStream(type, &reader_, static_cast<StreamValue*>(value_.object()));
+  }
+
   const RdbLimits& limits_;
   RdbReader reader_;
   CompactValue& value_;
@@ -367,7 +373,7 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
       if (HashValue(value).table().has_deadlines()) break;
       return RdbType::kHash;
     case ValueType::kStream:
-      break;
+      return RdbType::kStreamListpacks2;
   }
   return std::nullopt;
 }
@@ -392,7 +398,7 @@ void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
     case ValueType::kHash:
       return WriteHash(HashValue(value), &writer);
     case ValueType::kStream:
-      break;
+      return WriteRdbStream(*static_cast<const StreamValue*>(value.object()), &writer);
   }
   LOG(DFATAL) << "not in the format: " << TypeName(value.type());
 }

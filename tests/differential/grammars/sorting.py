@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SORT. By text only where the order is compared elsewhere: strcoll stops at a NUL."""
+"""SORT, of lists and sets: of a packed sorted set it makes a table there, which OBJECT ENCODING
+tells. By text only where the order is compared elsewhere: strcoll stops at a NUL."""
 
 from . import lists, sets
 
 WEIGHT = 2
+PREFIX = b"o"  # of keys that nobody else writes
 
 
 def key(g):
-    return g.rng.choice([lists, sets]).key(g)
+    return g.few(PREFIX, 6)
 
 
 def pattern(g):
@@ -21,11 +23,6 @@ def order(g):
     return [*g.maybe(b"BY", g.rng.choice([b"k*", b"h*->f1", b"none*"])), *g.maybe(b"DESC"), *limit]
 
 
-def unpacks_a_sorted_set(command):
-    """There SORT makes a table of a packed one, which OBJECT ENCODING tells."""
-    return command[0].upper().startswith(b"SORT") and any(w.startswith(b"z") for w in command[1:])
-
-
 def has_no_order(command):
     """BY without a star keeps the order of a set's table. ALPHA with other keys has ties."""
     words = [word.upper() for word in command]
@@ -37,11 +34,14 @@ def has_no_order(command):
     return b"ALPHA" in words and (bys or b"LIMIT" in words or b"STORE" in words or b"GET" in words)
 
 
-EXCLUDED = [unpacks_a_sorted_set, has_no_order]
+EXCLUDED = [has_no_order]
 
 COMMANDS = [
+    (1, lambda g: [b"RPUSH", key(g), *lists.elements(g)]),
+    (1, lambda g: [b"SADD", key(g), *sets.elements(g)]),
+    (0.3, lambda g: [b"DEL", key(g)]),
     (3, lambda g: [b"SORT", key(g), *order(g)]),
     (1, lambda g: [b"SORT_RO", key(g), *order(g)]),
     (2, lambda g: [b"SORT", key(g), *g.maybe(b"BY", b"none*"), b"GET", pattern(g), b"GET", b"#"]),
-    (1, lambda g: [b"SORT", key(g), b"STORE", lists.key(g), *g.maybe(b"GET", pattern(g))]),
+    (1, lambda g: [b"SORT", key(g), b"STORE", key(g), *g.maybe(b"GET", pattern(g))]),
 ]
