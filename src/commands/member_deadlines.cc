@@ -100,7 +100,7 @@ void FieldExpire(ShardContext& cx, Args args, ReplySink& reply) {
   }
 }
 
-// FIELDTTL key member, of a hash or a set. Unlike HTTL it tells an absent key from an absent member.
+// FIELDTTL key member, of a hash or a set. It tells an absent key from an absent member.
 void FieldTtl(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr int64_t kAbsentKey = -2;
   constexpr int64_t kAbsentMember = -3;

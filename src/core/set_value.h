@@ -62,7 +62,8 @@ class SetValue {
   Table& table() const { return *static_cast<Table*>(value_->object()); }
   bool Has(std::string_view member) const;
 
-  // True if it is new; else it keeps its deadline. `member` must not lie in this set, here and below.
+  // True if it is new; else it keeps its deadline. `member` must not lie in this set, here and
+  // below.
   bool Add(std::string_view member, const SetLimit& limit);
   // Before about `count` members are added: makes a table of it if that is too many for its form.
   void Expect(size_t count, const SetLimit& limit) {
