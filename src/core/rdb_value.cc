@@ -29,7 +29,7 @@ constexpr size_t kPackedTextMax = size_t{1} << 30;
 // Members and fields are keys of tables.
 constexpr size_t kMemberMax = size_t{512} << 20;
 
-// ZsetValue and SetValue are made for who may change the value; nothing here does.
+// ZsetValue is made for who may change the value; nothing here does.
 CompactValue* Mutable(const CompactValue& value) { return const_cast<CompactValue*>(&value); }
 
 // --- Writing ---
@@ -364,7 +364,7 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
     case ValueType::kList:
       return RdbType::kListQuicklist2;
     case ValueType::kSet:
-      if (encoding == SetValue::kTable && SetValue(Mutable(value)).table().has_deadlines()) break;
+      if (encoding == SetValue::kTable && SetValue(value).table().has_deadlines()) break;
       return encoding == SetValue::kIntegers ? RdbType::kSetIntset : RdbType::kSet;
     case ValueType::kZset:
       return encoding == ZsetValue::kPacked ? RdbType::kZsetListpack : RdbType::kZset2;
@@ -388,7 +388,7 @@ void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
     case ValueType::kList:
       return WriteList(*static_cast<const QuickList*>(value.object()), &writer);
     case ValueType::kSet: {
-      const SetValue set(Mutable(value));
+      const SetValue set(value);
       if (set.encoding() == SetValue::kIntegers) return WriteIntegers(set, &writer);
       writer.Length(set.size());
       return set.ForEach([&writer](std::string_view member) { writer.String(member); });
