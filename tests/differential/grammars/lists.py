@@ -35,8 +35,10 @@ def waits_long(command):
         return False
     at = 1 if name in (b"BLMPOP", b"BZMPOP") else -1
     try:
-        return not 0 < float(command[at]) <= float(SHORTEST_WAIT) and float(command[at]) >= 0
-    except (ValueError, IndexError):
+        word = command[at].decode("ascii")
+        seconds = float.fromhex(word) if "x" in word.lower() else float(word)
+        return not 0 < seconds <= float(SHORTEST_WAIT) and seconds >= 0
+    except (ValueError, IndexError, OverflowError):
         return False
 
 
