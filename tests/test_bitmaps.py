@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity, encode
-from harness.server import SANITIZED, only_dragonfly
+from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity
+from harness.server import only_dragonfly
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
@@ -183,86 +183,3 @@ def test_encodings_are_those_of_redis(r):
 
 
 # --- Random commands, for the differential tests ---
-
-
-def bitmap_command(rng, key):
-    """One command of the family. `key()` gives a key."""
-
-    def offset():
-        return rng.choice(["0", "1", "7", "8", "100", "1000", "-1", "x", "4294967296", "2999"])
-
-    def field_offset():
-        return rng.choice(["", "#"]) + offset()
-
-    def number():
-        return rng.choice(
-            ["0", "1", "-1", "255", "256", "-128", "-129", "9223372036854775807", "99999", "x"]
-        )
-
-    def index():
-        return rng.choice(["0", "1", "3", "-1", "-2", "-100", "100", "x", "9223372036854775807"])
-
-    def unit():
-        return rng.choice(["BIT", "byte", "BITS"])
-
-    def operation():
-        kind = rng.choice(
-            [f"{sign}{bits}" for sign in "iu" for bits in (1, 5, 8, 16, 32, 63, 64, 65)]
-        )
-        return rng.choice(
-            [
-                ["GET", kind, field_offset()],
-                ["SET", kind, field_offset(), number()],
-                ["INCRBY", kind, field_offset(), number()],
-                ["OVERFLOW", rng.choice(["WRAP", "sat", "FAIL", "no"])],
-            ]
-        )
-
-    choice = rng.randrange(10)
-    if choice < 2:
-        return ["SETBIT", key(), offset(), rng.choice(["0", "1", "1", "2"])]
-    if choice == 2:
-        return ["GETBIT", key(), offset()]
-    if choice == 3:
-        return ["BITCOUNT", key(), *[index(), index(), unit()][: rng.choice([0, 2, 2, 3])]]
-    if choice == 4:
-        options = [index(), index(), unit()][: rng.randrange(4)]
-        return ["BITPOS", key(), rng.choice("0112"), *options]
-    if choice < 7:
-        sources = [key() for _ in range(rng.choice([1, 1, 2, 3]))]
-        return ["BITOP", rng.choice(["AND", "or", "XOR", "NOT", "NAND"]), key(), *sources]
-    if choice == 7:
-        return ["SET", key(), rng.choice(["", "foobar", "123", "\x7f" * 40, "-5"])]
-    name = rng.choice(["BITFIELD", "BITFIELD", "BITFIELD_RO"])
-    return [name, key(), *sum((operation() for _ in range(rng.randrange(4))), [])]
-
-
-def has_7_2_errors(command):
-    """Errors in arguments of BITCOUNT and BITPOS come before the look at the key since 7.2."""
-    return command[0] in ("BITCOUNT", "BITPOS") and any(w in ("x", "BITS") for w in command[2:])
-
-
-@only_dragonfly("it is compared with it")
-def test_random_commands_get_the_replies_of_redis_server(pair):
-    rng = random.Random(12)
-    keys = [*KEYS, "l"]
-    ours, reference = (server.connect() for server in pair)
-    with ours, reference:
-        for c in (ours, reference):
-            c.call("FLUSHALL"), c.call("RPUSH", "l", "a")
-        for _ in range(20 if SANITIZED else 200):
-            commands = [bitmap_command(rng, lambda: rng.choice(keys)) for _ in range(50)]
-            commands = [c for c in commands if not has_7_2_errors(c) and c[:2] != ["SET", "l"]]
-            for c in (ours, reference):
-                c.send(b"".join(encode(*command) for command in commands))
-            for i, command in enumerate(commands):
-                got, expected = ours.read_raw(), reference.read_raw()
-                assert got == expected, (command, commands[:i])
-        for key in keys[:-1]:
-            assert ours.call("TYPE", key) == reference.call("TYPE", key)
-            if ours.call("TYPE", key) == Status("string"):
-                assert ours.call("GET", key) == reference.call("GET", key)
-                encodings = [c.call("OBJECT", "ENCODING", key) for c in (ours, reference)]
-                assert encodings[0] == encodings[1], key
-        changes = [c.info("persistence")["rdb_changes_since_last_save"] for c in (ours, reference)]
-        assert changes[0] == changes[1]

@@ -26,6 +26,7 @@ ONLY_OURS = {
         )
     },
     **{name: "came with 8.0" for name in ("hgetex", "hsetex", "hgetdel")},
+    **{name: "a command of Dragonfly's" for name in ("saddex", "fieldexpire", "fieldttl")},
     "client|no-touch": "came with 7.2",
     "client|setinfo": "came with 7.2",
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sorted set family, geo included. Every test also passes on redis-server, unless marked.
-Random commands are in test_zset_differential.py, what waits in test_blocking.py."""
+Random commands are in differential/, what waits in test_blocking.py."""
 
 import random
 

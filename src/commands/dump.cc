@@ -28,11 +28,7 @@ void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key());
   if (!value) return reply.Null();
   const std::optional<RdbType> type = RdbTypeOf(*value);
-  if (!type) {
-    return reply.Error(value->type() == ValueType::kStream
-                           ? "ERR DUMP cannot express streams yet"
-                           : "ERR DUMP cannot express deadlines of members");
-  }
+  if (!type) return reply.Error("ERR DUMP cannot express deadlines of members");
   std::string payload;
   payload.reserve(value->HeapBytes() + 64);
   StringSink sink(&payload);

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "commands/member_deadlines.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
 
@@ -26,18 +27,6 @@ constexpr std::string_view kErrNoFields =
 constexpr std::string_view kErrFieldCount = "ERR Parameter `numFields` should be greater than 0";
 constexpr std::string_view kErrFieldCountMismatch =
     "ERR The `numfields` parameter must match the number of arguments";
-
-constexpr int64_t kNoDeadline = INT64_MAX;          // as HashValue::Deadline tells it
-constexpr int64_t kDeadlineMax = int64_t{1} << 48;  // the year 10889; exact as a double
-
-// What HTTL and the like answer for a field, each in its place.
-enum FieldAnswer : int64_t {
-  kAbsent = -2,
-  kHasNone = -1,
-  kNotMet = 0,
-  kDone = 1,
-  kErased = 2,
-};
 
 // FIELDS numfields field [field ...], where each may be a pair. `args` begins with FIELDS. Replies
 // the error and returns none if it is not valid.
@@ -60,60 +49,6 @@ std::optional<std::span<const std::string_view>> ParseFields(std::span<const std
   }
   return words;
 }
-
-// The deadline that is `text` units of `unit_ms` after `base_ms`, maybe in the past. Replies the
-// error if there is none.
-std::optional<int64_t> ParseDeadline(std::string_view text, int64_t unit_ms, int64_t base_ms,
-                                     std::string_view command, ReplySink& reply) {
-  const std::optional<int64_t> number = ParseInt64(text);
-  if (!number) {
-    reply.Error(kErrNotInteger);
-    return std::nullopt;
-  }
-  if (*number < 0) {
-    reply.Error("ERR invalid expire time, must be >= 0");
-    return std::nullopt;
-  }
-  int64_t at_ms = 0;
-  if (__builtin_mul_overflow(*number, unit_ms, &at_ms) ||
-      __builtin_add_overflow(at_ms, base_ms, &at_ms) || at_ms > kDeadlineMax) {
-    reply.Error(InvalidExpireError(command));
-    return std::nullopt;
-  }
-  return at_ms;
-}
-
-void ReplyWithAll(FieldAnswer answer, size_t count, ReplySink& reply) {
-  reply.Array(count);
-  for (; count > 0; --count) reply.Integer(answer);
-}
-
-// Gives a field that exists a deadline, or erases it if that has been reached.
-FieldAnswer SetDeadline(const ShardContext& cx, HashValue& hash, std::string_view field,
-                        int64_t at_ms) {
-  if (at_ms <= cx.now_ms()) {
-    hash.Erase(field);
-    return kErased;
-  }
-  hash.SetDeadline(field, at_ms);
-  return kDone;
-}
-
-// What several fields' deadlines have become, for one report of the change.
-struct DeadlineChanges {
-  size_t set = 0;
-  size_t erased = 0;
-
-  void Count(FieldAnswer answer) {
-    set += answer == kDone;
-    erased += answer == kErased;
-  }
-  // The hash may be gone afterwards.
-  void Report(ShardContext& cx, std::string_view key, std::string_view set_event) const {
-    if (set > 0) cx.Changed(key, set_event, set);
-    if (erased > 0) cx.Changed(key, "hdel", erased);
-  }
-};
 
 // --- HEXPIRE and its relatives ---
 
@@ -159,15 +94,15 @@ void ExpireFields(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
   DeadlineChanges changes;
   reply.Array(fields->size());
   for (std::string_view field : *fields) {
-    FieldAnswer answer = kAbsent;
+    MemberAnswer answer = kAbsent;
     if (const std::optional<int64_t> present_ms = hash.Deadline(field)) {
       const bool is_met = IsMet(condition.value_or(Condition::kNone), *present_ms, *at_ms);
-      answer = is_met ? SetDeadline(cx, hash, field, *at_ms) : kNotMet;
+      answer = is_met ? SetMemberDeadline(cx, hash, field, *at_ms) : kNotMet;
     }
     changes.Count(answer);
     reply.Integer(answer);
   }
-  changes.Report(cx, args.key(), "hexpire");
+  changes.Report(cx, args.key(), kFieldEvents);
 }
 
 void HExpire(ShardContext& cx, Args args, ReplySink& reply) {
@@ -321,11 +256,11 @@ void HGetEx(ShardContext& cx, Args args, ReplySink& reply) {
     ReplyWithField(hash, field, reply);
     if (options->persist) persisted += hash.ClearDeadline(field);
     if (options->at_ms && hash.Has(field)) {
-      changes.Count(SetDeadline(cx, hash, field, *options->at_ms));
+      changes.Count(SetMemberDeadline(cx, hash, field, *options->at_ms));
     }
   }
   if (persisted > 0) cx.Changed(args.key(), "hpersist", persisted);
-  changes.Report(cx, args.key(), "hexpire");
+  changes.Report(cx, args.key(), kFieldEvents);
 }
 
 // Whether FNX or FXX lets HSETEX set its pairs; `hash` is null for an absent key.
@@ -364,10 +299,10 @@ void HSetEx(ShardContext& cx, Args args, ReplySink& reply) {
       continue;
     }
     hash->Set(field, options->fields[i + 1], cx.shard().hash_limit(), old_deadline);
-    if (options->at_ms) changes.Count(SetDeadline(cx, *hash, field, *options->at_ms));
+    if (options->at_ms) changes.Count(SetMemberDeadline(cx, *hash, field, *options->at_ms));
   }
   if (!is_over) cx.Changed(args.key(), "hset", options->fields.size() / 2);
-  changes.Report(cx, args.key(), "hexpire");
+  changes.Report(cx, args.key(), kFieldEvents);
   reply.Integer(1);
 }
 

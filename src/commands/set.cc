@@ -15,6 +15,7 @@
 
 #include "commands/command_table.h"
 #include "commands/local_random.h"
+#include "commands/member_deadlines.h"
 #include "commands/scan_options.h"
 #include "commands/set_commands.h"
 #include "core/numbers.h"
@@ -29,18 +30,6 @@ namespace {
 
 const SetLimit& LimitOf(ShardContext& cx) { return cx.shard().set_limit(); }
 
-// The set of a key that FindOrCreate gave; a new one gets a set for about `expected` members like
-// this one, which must be filled.
-SetValue SetOrNew(ShardContext::WriteHandle& value, std::string_view member, size_t expected,
-                  const SetLimit& limit) {
-  if (value.was_created()) {
-    SetValue::Create(&*value, member, expected, limit);
-  } else {
-    SetOf(*value).Expect(expected, limit);
-  }
-  return SetOf(*value);
-}
-
 void ReplyWithAll(const SetValue& set, ReplySink& reply) {
   set.ForEach([&reply](std::string_view member) { reply.Bulk(member); });
 }
@@ -51,7 +40,7 @@ void SAdd(ShardContext& cx, Args args, ReplySink& reply) {
   auto value = cx.FindOrCreate(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   const auto members = args.rest();
-  SetValue set = SetOrNew(value, members[0], members.size(), LimitOf(cx));
+  SetValue set = SetOrNew(cx, value, members[0], members.size(), LimitOf(cx));
   size_t added = 0;
   for (std::string_view member : members) added += set.Add(member, LimitOf(cx));
   if (added > 0) cx.Changed(args.key(), "sadd", added);
@@ -62,7 +51,7 @@ void SRem(ShardContext& cx, Args args, ReplySink& reply) {
   auto value = cx.FindMutable(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Integer(0);
-  SetValue set = SetOf(*value);
+  SetValue set = SetOf(cx, value);
   size_t removed = 0;
   for (std::string_view member : args.rest()) removed += set.Erase(member);
   if (removed > 0) cx.Changed(args.key(), "srem", removed);
@@ -72,7 +61,7 @@ void SRem(ShardContext& cx, Args args, ReplySink& reply) {
 void SIsMember(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  reply.Integer(value && SetOf(*value).Has(args[2]) ? 1 : 0);
+  reply.Integer(value && SetOf(cx, value).Has(args[2]) ? 1 : 0);
 }
 
 void SMIsMember(ShardContext& cx, Args args, ReplySink& reply) {
@@ -80,22 +69,22 @@ void SMIsMember(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   reply.Array(args.rest().size());
   for (std::string_view member : args.rest()) {
-    reply.Integer(value && SetOf(*value).Has(member) ? 1 : 0);
+    reply.Integer(value && SetOf(cx, value).Has(member) ? 1 : 0);
   }
 }
 
 void SCard(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  reply.Integer(value ? static_cast<int64_t>(SetOf(*value).size()) : 0);
+  reply.Integer(value ? static_cast<int64_t>(SetOf(cx, value).size()) : 0);
 }
 
 void SMembers(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Set(0);
-  reply.Set(SetOf(*value).size());
-  ReplyWithAll(SetOf(*value), reply);
+  reply.Set(SetOf(cx, value).size());
+  ReplyWithAll(SetOf(cx, value), reply);
 }
 
 // SSCAN key cursor [MATCH pattern] [COUNT count]. Options of a missing key are not looked at.
@@ -111,7 +100,7 @@ void SScan(ShardContext& cx, Args args, ReplySink& reply) {
     if (!options) return;
     uint64_t seen = 0;
     position = ScanSome(static_cast<uint32_t>(*cursor), *options, &seen, [&](uint32_t from) {
-      return SetOf(*value).Scan(from, [&](std::string_view member) {
+      return SetOf(cx, value).Scan(from, [&](std::string_view member) {
         ++seen;
         if (options->Accepts(member)) found.Add(member);
       });
@@ -139,10 +128,11 @@ void ChooseSome(const SetValue& set, size_t count, F&& fn) {
 }
 
 // Removes `count` random members and returns them. REQUIRES: count < set's size.
-MemberList TakeRandom(CompactValue& value, size_t count, const SetLimit& limit) {
+MemberList TakeRandom(const ShardContext& cx, const ShardContext::WriteHandle& value, size_t count,
+                      const SetLimit& limit) {
   constexpr size_t kRebuildFactor = 5;  // as in Redis, since it shows: a table may become a block
   MemberList taken;
-  SetValue set = SetOf(value);
+  SetValue set = SetOf(cx, value);
   const size_t stays = set.size() - count;
   const bool is_table = set.encoding() == SetValue::kTable;
   if (stays * kRebuildFactor <= count && !(is_table && set.table().has_deadlines())) {
@@ -151,11 +141,11 @@ MemberList TakeRandom(CompactValue& value, size_t count, const SetLimit& limit) 
       (is_chosen ? taken : rest).Add(member);
     });
     const bool is_numbers = set.encoding() == SetValue::kIntegers;
-    SetValue::Create(&value, is_numbers ? "0" : "", 0, limit);
+    SetValue::Create(&*value, is_numbers ? "0" : "", 0, limit);
     for (size_t i = 0; i < rest.size(); ++i) set.Add(rest[i], limit);
     return taken;
   }
-  if (is_table) {
+  if (is_table && set.HasQuickRandom(count)) {
     for (; count > 0; --count) {
       char scratch[SetValue::kScratchSize];
       taken.Add(set.Random(RandomBits, scratch));
@@ -183,7 +173,7 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
   auto value = cx.FindMutable(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return has_count ? reply.Set(0) : reply.Null();
-  SetValue set = SetOf(*value);
+  SetValue set = SetOf(cx, value);
   if (!has_count) {
     char scratch[SetValue::kScratchSize];
     const std::string member(set.Random(RandomBits, scratch));
@@ -200,7 +190,7 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     cx.Changed(args.key(), "spop", size);
     return;
   }
-  const MemberList taken = TakeRandom(*value, count, LimitOf(cx));
+  const MemberList taken = TakeRandom(cx, value, count, LimitOf(cx));
   cx.Changed(args.key(), "spop", taken.size());
   reply.Set(taken.size());
   for (size_t i = 0; i < taken.size(); ++i) reply.Bulk(taken[i]);
@@ -209,14 +199,14 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
 // Different ones. REQUIRES: count <= set.size().
 void ReplyWithDistinct(const SetValue& set, size_t count, ReplySink& reply) {
   reply.Array(count);
-  if (set.encoding() != SetValue::kTable || count > set.size() / 3) {
+  if (set.encoding() != SetValue::kTable || count > set.size() / 3 || !set.HasQuickRandom()) {
     return ChooseSome(set, count, [&reply](std::string_view member, bool is_chosen) {
       if (is_chosen) reply.Bulk(member);
     });
   }
   absl::flat_hash_set<const SetValue::Table::Slot*> chosen;
   while (chosen.size() < count) {
-    const SetValue::Table::Slot& slot = set.table().Random(RandomBits);
+    const SetValue::Table::Slot& slot = set.RandomSlot(RandomBits);
     if (!chosen.insert(&slot).second) continue;
     char scratch[SetValue::kScratchSize];
     reply.Bulk(slot.key.View(scratch));
@@ -227,14 +217,14 @@ void ReplyWithDistinct(const SetValue& set, size_t count, ReplySink& reply) {
 void ReplyWithRepeated(const SetValue& set, size_t count, ReplySink& reply) {
   constexpr size_t kFewDraws = 8;
   reply.Array(count);
-  if (set.encoding() != SetValue::kPacked || count < kFewDraws) {
+  if (set.HasQuickRandom() || count < kFewDraws) {
     for (; count > 0; --count) {
       char scratch[SetValue::kScratchSize];
       reply.Bulk(set.Random(RandomBits, scratch));
     }
     return;
   }
-  MemberList all;  // there is no way to the middle of a block but through it
+  MemberList all;
   set.ForEach([&all](std::string_view member) { all.Add(member); });
   for (; count > 0; --count) reply.Bulk(all[LocalRandom().Uniform(all.size())]);
 }
@@ -255,7 +245,7 @@ void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return has_count ? reply.Array(0) : reply.Null();
-  const SetValue set = SetOf(*value);
+  const SetValue set = SetOf(cx, value);
   if (!has_count) {
     char scratch[SetValue::kScratchSize];
     return reply.Bulk(set.Random(RandomBits, scratch));
@@ -273,12 +263,12 @@ void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
 
 void RemoveMoved(ShardContext& cx, std::string_view key, std::string_view member) {
   auto source = cx.FindMutable(key, ValueType::kSet);
-  if (source && SetOf(*source).Erase(member)) cx.Changed(key, "srem");
+  if (source && SetOf(cx, source).Erase(member)) cx.Changed(key, "srem");
 }
 
 void AddMoved(ShardContext& cx, std::string_view key, std::string_view member) {
   auto target = cx.FindOrCreate(key, ValueType::kSet);
-  SetValue set = SetOrNew(target, member, 1, LimitOf(cx));
+  SetValue set = SetOrNew(cx, target, member, 1, LimitOf(cx));
   if (set.Add(member, LimitOf(cx))) cx.Changed(key, "sadd");
 }
 
@@ -287,7 +277,7 @@ void SMove(ShardContext& cx, Args args, ReplySink& reply) {
   const auto target = cx.FindMutable(args[2], ValueType::kSet);
   if (!source && !source.is_wrong_type()) return reply.Integer(0);
   if (source.is_wrong_type() || target.is_wrong_type()) return reply.Error(kErrWrongType);
-  if (!SetOf(*source).Has(args[3])) return reply.Integer(0);
+  if (!SetOf(cx, source).Has(args[3])) return reply.Integer(0);
   if (args[1] != args[2]) {
     RemoveMoved(cx, args[1], args[3]);
     AddMoved(cx, args[2], args[3]);
@@ -316,7 +306,7 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     is_wrong_type[i] = value.is_wrong_type();
     if (i == 1) return;
     exists = value || value.is_wrong_type();
-    has_member = value && SetOf(*value).Has(args[3]);
+    has_member = value && SetOf(shard_cx, value).Has(args[3]);
   });
   if (!exists) return reply.Integer(0);
   if (is_wrong_type[0] || is_wrong_type[1]) return reply.Error(kErrWrongType);
@@ -378,6 +368,7 @@ void RegisterSetCommands(CommandTable* table) {
               .keys = TwoKeys("RW access delete", "RW insert"),
               .docs = {"Moves a member from one set to another.", "1.0.0", "set", "O(1)"}});
   RegisterSetOperations(table);
+  RegisterMemberDeadlineCommands(table);
 }
 
 }  // namespace dfly

@@ -13,10 +13,23 @@
 
 namespace dfly {
 
-inline SetValue SetOf(CompactValue& value) { return SetValue(&value); }
-// To read only, as its constness says.
-inline const SetValue SetOf(const CompactValue& value) {
-  return SetValue(const_cast<CompactValue*>(&value));
+// The set of a key that was found, at the time of the command.
+inline SetValue SetOf(const ShardContext& cx, const ShardContext::WriteHandle& value) {
+  return SetValue(&*value, cx.now_ms());
+}
+inline const SetValue SetOf(const ShardContext& cx, const ShardContext::ReadHandle& value) {
+  return SetValue(*value, cx.now_ms());
+}
+// The set of a key that FindOrCreate gave; a new one gets a set for about `expected` members like
+// this one, which must be filled.
+inline SetValue SetOrNew(const ShardContext& cx, const ShardContext::WriteHandle& value,
+                         std::string_view member, size_t expected, const SetLimit& limit) {
+  if (value.was_created()) {
+    SetValue::Create(&*value, member, expected, limit);
+  } else {
+    SetOf(cx, value).Expect(expected, limit);
+  }
+  return SetOf(cx, value);
 }
 
 // Copies of members, one behind the other.

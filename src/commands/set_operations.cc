@@ -35,10 +35,14 @@ namespace {
 enum class Operation : uint8_t { kInter, kUnion, kDiff };
 
 using Keys = std::span<const std::string_view>;
-// In the order of the keys; null for a key that is absent. They stay where they are as long as the
-// shard's table does not change.
-using Sets = std::vector<const CompactValue*>;
-using SetSpan = std::span<const CompactValue* const>;
+// None: its key is absent. To read only; good as long as the shard's table does not change.
+using MaybeSet = std::optional<SetValue>;
+using Sets = std::vector<MaybeSet>;  // in the order of the keys
+using SetSpan = std::span<const MaybeSet>;
+
+MaybeSet SetOrNone(const ShardContext& cx, const ShardContext::ReadHandle& value) {
+  return value ? MaybeSet(SetOf(cx, value)) : std::nullopt;
+}
 
 // None if one of the keys is something else.
 std::optional<Sets> FindSets(ShardContext& cx, Keys keys) {
@@ -47,13 +51,15 @@ std::optional<Sets> FindSets(ShardContext& cx, Keys keys) {
   for (std::string_view key : keys) {
     const auto value = cx.FindReadOnly(key, ValueType::kSet);
     if (value.is_wrong_type()) return std::nullopt;
-    sets.push_back(value ? &*value : nullptr);
+    sets.push_back(SetOrNone(cx, value));
   }
   return sets;
 }
 
-size_t SizeOf(const CompactValue* set) { return set == nullptr ? 0 : SetOf(*set).size(); }
-bool HasAbsent(const Sets& sets) { return std::count(sets.begin(), sets.end(), nullptr) != 0; }
+size_t SizeOf(const MaybeSet& set) { return set ? set->size() : 0; }
+bool HasAbsent(const Sets& sets) {
+  return std::any_of(sets.begin(), sets.end(), [](const MaybeSet& set) { return !set; });
+}
 
 // Which encoding a set with certain members gets.
 struct Shape {
@@ -94,71 +100,69 @@ class AnyOf {
   // For about so many questions.
   AnyOf(SetSpan sets, size_t questions) {
     size_t members = 0;
-    for (const CompactValue* set : sets) {
-      if (set == nullptr) continue;
+    for (const MaybeSet& set : sets) {
+      if (!set) continue;
       sets_.push_back(set);
-      members += SizeOf(set);
+      members += set->size();
     }
     const bool is_slow =
-        sets_.size() > 1 || (!sets_.empty() && SetOf(*sets_[0]).encoding() == SetValue::kPacked);
+        sets_.size() > 1 || (!sets_.empty() && sets_[0]->encoding() == SetValue::kPacked);
     if (!is_slow || members >= questions) return;
     table_ = std::make_unique<SetValue::Table>();
-    for (const CompactValue* set : sets_) {
-      SetOf(*set).ForEach([this](std::string_view member) { table_->Add(member); });
+    for (const MaybeSet& set : sets_) {
+      set->ForEach([this](std::string_view member) { table_->Add(member); });
     }
   }
 
   bool Has(std::string_view member) const {
     if (table_ != nullptr) return table_->Find(member) != nullptr;
     return std::any_of(sets_.begin(), sets_.end(),
-                       [member](const CompactValue* set) { return SetOf(*set).Has(member); });
+                       [member](const MaybeSet& set) { return set->Has(member); });
   }
 
  private:
-  Sets sets_;
+  Sets sets_;                               // that exist
   std::unique_ptr<SetValue::Table> table_;  // of all their members
 };
 
 bool AllHave(SetSpan sets, std::string_view member) {
   return std::all_of(sets.begin(), sets.end(),
-                     [member](const CompactValue* set) { return SetOf(*set).Has(member); });
+                     [member](const MaybeSet& set) { return set->Has(member); });
 }
 
 // fn(member) for what all of them have, until it returns false.
 template <typename F>
 void ForEachOfAll(Sets sets, F&& fn) {
   if (HasAbsent(sets)) return;
-  std::stable_sort(sets.begin(), sets.end(), [](const CompactValue* a, const CompactValue* b) {
-    return SizeOf(a) < SizeOf(b);
-  });
-  SetOf(*sets[0]).ForEachUntil([&](std::string_view member) {
+  std::stable_sort(sets.begin(), sets.end(),
+                   [](const MaybeSet& a, const MaybeSet& b) { return a->size() < b->size(); });
+  sets[0]->ForEachUntil([&](std::string_view member) {
     return !AllHave(SetSpan(sets).subspan(1), member) || fn(member);
   });
 }
 
 void AddUnion(Sets sets, MemberList* members) {
   constexpr size_t kAskedMax = 3;  // sets to ask one after another whether they have a member
-  std::erase(sets, nullptr);
-  std::stable_sort(sets.begin(), sets.end(), [](const CompactValue* a, const CompactValue* b) {
-    return SizeOf(a) > SizeOf(b);
-  });
+  std::erase_if(sets, [](const MaybeSet& set) { return !set; });
+  std::stable_sort(sets.begin(), sets.end(),
+                   [](const MaybeSet& a, const MaybeSet& b) { return a->size() > b->size(); });
   std::optional<SetValue::Table> seen;
   if (sets.size() > kAskedMax) seen.emplace();
   for (size_t i = 0; i < sets.size(); ++i) {
-    SetOf(*sets[i]).ForEach([&](std::string_view member) {
+    sets[i]->ForEach([&](std::string_view member) {
       const bool is_new =
           seen ? seen->Add(member)
                : std::none_of(sets.begin(), sets.begin() + static_cast<ptrdiff_t>(i),
-                              [member](const CompactValue* s) { return SetOf(*s).Has(member); });
+                              [member](const MaybeSet& set) { return set->Has(member); });
       if (is_new) members->Add(member);
     });
   }
 }
 
 void AddDifference(const Sets& sets, MemberList* members) {
-  if (sets[0] == nullptr) return;
+  if (!sets[0]) return;
   const AnyOf others(SetSpan(sets).subspan(1), SizeOf(sets[0]));
-  SetOf(*sets[0]).ForEach([&](std::string_view member) {
+  sets[0]->ForEach([&](std::string_view member) {
     if (!others.Has(member)) members->Add(member);
   });
 }
@@ -169,17 +173,17 @@ struct DifferenceCost {
   size_t members = 0;  // of them
 
   void Add(const Sets& other) {
-    for (const CompactValue* set : other) {
-      sets += set != nullptr;
+    for (const MaybeSet& set : other) {
+      sets += set.has_value();
       members += SizeOf(set);
     }
   }
   bool CopiesFirst(size_t first_size) const { return sets * first_size / 2 > members; }
 };
 
-void NoteFirst(const CompactValue* first, Result* result) {
+void NoteFirst(const SetValue& first, Result* result) {
   result->has_first = true;
-  SetOf(*first).ForEach([result](std::string_view member) { result->first.Add(member); });
+  first.ForEach([result](std::string_view member) { result->first.Add(member); });
 }
 
 // None if one of the keys is no set.
@@ -190,10 +194,10 @@ std::optional<Result> Compute(ShardContext& cx, Operation operation, Keys keys) 
   switch (operation) {
     case Operation::kInter: {
       size_t smallest = SIZE_MAX;
-      for (const CompactValue* set : *sets) {
-        if (set == nullptr || SizeOf(set) >= smallest) continue;
-        smallest = SizeOf(set);
-        result.starts_packed = SetOf(*set).encoding() != SetValue::kIntegers;
+      for (const MaybeSet& set : *sets) {
+        if (!set || set->size() >= smallest) continue;
+        smallest = set->size();
+        result.starts_packed = set->encoding() != SetValue::kIntegers;
       }
       ForEachOfAll(*sets, [&result](std::string_view member) {
         result.members.Add(member);
@@ -207,9 +211,8 @@ std::optional<Result> Compute(ShardContext& cx, Operation operation, Keys keys) 
     case Operation::kDiff: {
       DifferenceCost cost;
       cost.Add(*sets);
-      if ((*sets)[0] != nullptr && cost.CopiesFirst(SizeOf((*sets)[0]))) {
-        NoteFirst((*sets)[0], &result);
-      }
+      const MaybeSet& first = sets->front();
+      if (first && cost.CopiesFirst(first->size())) NoteFirst(*first, &result);
       AddDifference(*sets, &result.members);
       break;
     }
@@ -374,10 +377,10 @@ class AcrossShards {
       part.has_absent = HasAbsent(*sets);
       part.first = SizeOf((*sets)[0]);
       part.cost.Add(*sets);
-      for (const CompactValue* set : *sets) {
-        if (set == nullptr || SizeOf(set) >= part.smallest) continue;
-        part.smallest = SizeOf(set);
-        part.starts_packed = SetOf(*set).encoding() != SetValue::kIntegers;
+      for (const MaybeSet& set : *sets) {
+        if (!set || set->size() >= part.smallest) continue;
+        part.smallest = set->size();
+        part.starts_packed = set->encoding() != SetValue::kIntegers;
       }
     });
     return !IsWrongType();
@@ -444,7 +447,7 @@ class AcrossShards {
     MemberList list;
     Hop({&base.id, 1}, false, [&](ShardContext& cx, Part& part) {
       const Sets sets = FindAgain(cx, part);
-      if (notes_first && sets[0] != nullptr) NoteFirst(sets[0], result);
+      if (notes_first && sets[0]) NoteFirst(*sets[0], result);
       AddDifference(sets, &list);
     });
     if (list.empty()) return true;
@@ -479,8 +482,7 @@ class AcrossShards {
   static Sets FindAgain(ShardContext& cx, const Part& part) {
     Sets sets;
     for (std::string_view key : part.keys) {
-      const auto value = cx.Peek(key);
-      sets.push_back(value ? &*value : nullptr);
+      sets.push_back(SetOrNone(cx, cx.Peek(key)));
     }
     return sets;
   }

@@ -138,7 +138,7 @@ Source ReadSource(ShardContext& cx, std::string_view key) {
       }
       break;
     case ValueType::kSet:
-      SetOf(*value).ForEach(add);
+      SetOf(cx, value).ForEach(add);
       break;
     case ValueType::kZset:
       ToRead(*value).ForEach([&add](std::string_view member, double) { add(member); });

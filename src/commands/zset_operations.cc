@@ -124,24 +124,23 @@ std::optional<Options> Parse(Args args, size_t at, Operation operation, Form for
 class Input {
  public:
   Input() = default;
-  explicit Input(const CompactValue* value) : value_(value) {}
+  Input(const CompactValue* value, int64_t now_ms) : value_(value), now_ms_(now_ms) {}
 
   size_t size() const {
     if (value_ == nullptr) return 0;
-    return is_zset() ? ToRead(*value_).size() : SetOf(*value_).size();
+    return is_zset() ? ToRead(*value_).size() : set().size();
   }
   std::optional<double> Score(std::string_view member) const {
     if (value_ == nullptr) return std::nullopt;
     if (is_zset()) return ToRead(*value_).Score(member);
-    return SetOf(*value_).Has(member) ? std::optional<double>(1) : std::nullopt;
+    return set().Has(member) ? std::optional<double>(1) : std::nullopt;
   }
   // fn(member, score) until it returns false; a large set goes on then, without calling it.
   template <typename F>
   void ForEachUntil(F&& fn) const {
     if (value_ == nullptr) return;
     if (!is_zset()) {
-      return SetOf(*value_).ForEachUntil(
-          [&fn](std::string_view member) { return fn(member, 1.0); });
+      return set().ForEachUntil([&fn](std::string_view member) { return fn(member, 1.0); });
     }
     bool goes_on = true;
     ToRead(*value_).ForEach([&](std::string_view member, double score) {
@@ -157,8 +156,10 @@ class Input {
 
  private:
   bool is_zset() const { return value_->type() == ValueType::kZset; }
+  const SetValue set() const { return SetValue(*value_, now_ms_); }
 
   const CompactValue* value_ = nullptr;
+  int64_t now_ms_ = 0;
 };
 
 // None if the key is something else.
@@ -166,13 +167,13 @@ std::optional<Input> FindInput(ShardContext& cx, std::string_view key) {
   const auto value = cx.FindReadOnly(key);
   if (!value) return Input();
   if (value->type() != ValueType::kZset && value->type() != ValueType::kSet) return std::nullopt;
-  return Input(&*value);
+  return Input(&*value, cx.now_ms());
 }
 
 // In a later hop: without a trace, as Redis looks once.
 Input FindAgain(ShardContext& cx, std::string_view key) {
   const auto value = cx.Peek(key);
-  return value ? Input(&*value) : Input();
+  return value ? Input(&*value, cx.now_ms()) : Input();
 }
 
 double Weighted(double score, double weight) {

@@ -43,27 +43,8 @@ bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   return encoding == HashValue::kPacked || static_cast<Table*>(object)->FreeSome(budget);
 }
 
-const Table* TableOf(const void* object, uint8_t encoding) {
-  return encoding == HashValue::kTable ? static_cast<const Table*>(object) : nullptr;
-}
-
-constexpr MemberDeadlines kFieldDeadlines = {
-    .next =
-        [](const void* object, uint8_t encoding) {
-          const Table* const table = TableOf(object, encoding);
-          return table == nullptr ? Table::kNever : table->next_deadline();
-        },
-    .are_all_due =
-        [](const void* object, uint8_t encoding, int64_t now_ms) {
-          const Table* const table = TableOf(object, encoding);
-          return table != nullptr && table->size() != 0 && table->CountDue(now_ms) == table->size();
-        },
-    .erase_due =
-        [](void* object, uint8_t encoding, int64_t now_ms, size_t most) {
-          if (encoding != HashValue::kTable) return size_t{0};
-          return static_cast<Table*>(object)->EraseDue(now_ms, most, [](std::string_view) {});
-        },
-    .event = "hexpired"};
+constexpr MemberDeadlines kFieldDeadlines =
+    TableDeadlines<CompactValue, HashValue::kTable>("hexpired");
 
 }  // namespace
 

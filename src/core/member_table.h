@@ -233,4 +233,28 @@ class MemberTable {
   std::unique_ptr<Deadlines> deadlines_;
 };
 
+// How a type answers for its members' deadlines if these are in a MemberTable, which its objects of
+// the encoding `kTable` are.
+template <typename V, uint8_t kTable>
+constexpr MemberDeadlines TableDeadlines(std::string_view event) {
+  using Table = MemberTable<V>;
+  return {.next =
+              [](const void* object, uint8_t encoding) {
+                return encoding == kTable ? static_cast<const Table*>(object)->next_deadline()
+                                          : Table::kNever;
+              },
+          .are_all_due =
+              [](const void* object, uint8_t encoding, int64_t now_ms) {
+                if (encoding != kTable) return false;
+                const auto* const table = static_cast<const Table*>(object);
+                return table->size() != 0 && table->CountDue(now_ms) == table->size();
+              },
+          .erase_due =
+              [](void* object, uint8_t encoding, int64_t now_ms, size_t most) {
+                if (encoding != kTable) return size_t{0};
+                return static_cast<Table*>(object)->EraseDue(now_ms, most, [](std::string_view) {});
+              },
+          .event = event};
+}
+
 }  // namespace dfly

@@ -77,6 +77,10 @@ class RdbReader {
   std::optional<uint64_t> Count();
   // Valid until the next call.
   std::optional<std::string_view> String();
+  // So many bytes. Valid until the next call.
+  std::optional<std::string_view> Raw(size_t bytes) { return source_.Take(bytes); }
+  // A number of 1 to 8 bytes, the lowest one first.
+  std::optional<uint64_t> Little(size_t bytes);
   std::optional<double> Double();      // 8 bytes
   std::optional<double> TextDouble();  // as old sorted sets have it
 
@@ -86,7 +90,6 @@ class RdbReader {
     bool is_special;
   };
   std::optional<Head> ReadHead();
-  std::optional<uint64_t> Little(size_t bytes);
   std::optional<uint64_t> Big(size_t bytes);
 
   ByteSource& source_;

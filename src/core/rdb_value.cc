@@ -9,6 +9,7 @@
 #include "core/foreign_entries.h"
 #include "core/hash_value.h"
 #include "core/numbers.h"
+#include "core/rdb_stream.h"
 #include "core/zset_value.h"
 #include "helio/base/logging.h"
 
@@ -28,7 +29,7 @@ constexpr size_t kPackedTextMax = size_t{1} << 30;
 // Members and fields are keys of tables.
 constexpr size_t kMemberMax = size_t{512} << 20;
 
-// ZsetValue and SetValue are made for who may change the value; nothing here does.
+// ZsetValue is made for who may change the value; nothing here does.
 CompactValue* Mutable(const CompactValue& value) { return const_cast<CompactValue*>(&value); }
 
 // --- Writing ---
@@ -184,7 +185,7 @@ class ValueReader {
       case RdbType::kStreamListpacks:
       case RdbType::kStreamListpacks2:
       case RdbType::kStreamListpacks3:
-        break;
+        return ReadStream(type);
     }
     return false;
   }
@@ -343,6 +344,11 @@ class ValueReader {
     return is_read && !value_.is_string();
   }
 
+  bool ReadStream(RdbType type) {
+    value_.SetObject(ValueType::kStream, std::make_unique<StreamValue>().release(), 0);
+    return ReadRdbStream(type, &reader_, static_cast<StreamValue*>(value_.object()));
+  }
+
   const RdbLimits& limits_;
   RdbReader reader_;
   CompactValue& value_;
@@ -358,7 +364,7 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
     case ValueType::kList:
       return RdbType::kListQuicklist2;
     case ValueType::kSet:
-      if (encoding == SetValue::kTable && SetValue(Mutable(value)).table().has_deadlines()) break;
+      if (encoding == SetValue::kTable && SetValue(value).table().has_deadlines()) break;
       return encoding == SetValue::kIntegers ? RdbType::kSetIntset : RdbType::kSet;
     case ValueType::kZset:
       return encoding == ZsetValue::kPacked ? RdbType::kZsetListpack : RdbType::kZset2;
@@ -367,7 +373,7 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
       if (HashValue(value).table().has_deadlines()) break;
       return RdbType::kHash;
     case ValueType::kStream:
-      break;
+      return RdbType::kStreamListpacks2;
   }
   return std::nullopt;
 }
@@ -382,7 +388,7 @@ void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
     case ValueType::kList:
       return WriteList(*static_cast<const QuickList*>(value.object()), &writer);
     case ValueType::kSet: {
-      const SetValue set(Mutable(value));
+      const SetValue set(value);
       if (set.encoding() == SetValue::kIntegers) return WriteIntegers(set, &writer);
       writer.Length(set.size());
       return set.ForEach([&writer](std::string_view member) { writer.String(member); });
@@ -392,7 +398,7 @@ void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
     case ValueType::kHash:
       return WriteHash(HashValue(value), &writer);
     case ValueType::kStream:
-      break;
+      return WriteRdbStream(*static_cast<const StreamValue*>(value.object()), &writer);
   }
   LOG(DFATAL) << "not in the format: " << TypeName(value.type());
 }

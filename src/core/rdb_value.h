@@ -7,8 +7,7 @@
 //   set        kSetIntset while it is integers, else kSet    kSetListpack
 //   zset       kZsetListpack while it is packed, else kZset2 kZset, kZsetZiplist
 //   hash       kHashListpack while it is packed, else kHash  kHashZiplist
-//
-// Streams are not here yet.
+//   stream     kStreamListpacks2 (core/rdb_stream.h)         kStreamListpacks, kStreamListpacks3
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@
 
 namespace dfly {
 
-// How `value` is written. None: the format has no words for it (deadlines of members, streams).
+// How `value` is written. None: the format has no words for it (deadlines of members).
 std::optional<RdbType> RdbTypeOf(const CompactValue& value);
 // All that follows the type. REQUIRES: RdbTypeOf tells one.
 void WriteRdbValue(const CompactValue& value, ByteSink* sink);

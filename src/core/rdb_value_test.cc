@@ -12,6 +12,7 @@
 
 #include "core/foreign_entries.h"
 #include "core/hash_value.h"
+#include "core/stream_value.h"
 #include "core/zset_value.h"
 #include "helio/base/random.h"
 
@@ -27,6 +28,7 @@ class RdbValueTest : public testing::Test {
     SetValue::RegisterType();
     ZsetValue::RegisterType();
     HashValue::RegisterType();
+    StreamValue::RegisterType();
     // As commands/list.cc does it.
     RegisterObjectType(
         ValueType::kList,
@@ -72,6 +74,65 @@ class RdbValueTest : public testing::Test {
     return value;
   }
 
+  // Nodes of seven, in which some entries have other names, and some are gone; two groups.
+  static CompactValue MakeStream(const Texts& texts) {
+    CompactValue value;
+    value.SetObject(ValueType::kStream, std::make_unique<StreamValue>().release(), 0);
+    auto& stream = *static_cast<StreamValue*>(value.object());
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const std::string_view pairs[] = {"name", texts[i], i % 5 == 3 ? "other" : "7", "12"};
+      stream.Append({1000 + i / 4, i % 4 == 0 ? 9 : 10 + i}, pairs, {.node_entries = 7});
+    }
+    const StreamId last = stream.counters().last_id;
+    for (size_t i = 2; i + 1 < texts.size(); i += 3) stream.Erase({1000 + i / 4, 10 + i});
+    StreamGroup* const group = stream.AddGroup("group");
+    group->last_id = last;
+    group->entries_read = static_cast<int64_t>(texts.size());
+    StreamConsumer* const consumers[] = {group->AddConsumer("one", 1'600'000'000'000),
+                                         group->AddConsumer("two", 1'600'000'000'001)};
+    for (size_t i = 0; i < texts.size(); ++i) {
+      StreamPending& pending = group->Assign({1000 + i, i}, consumers[i % 2]);
+      pending.delivered_ms = static_cast<int64_t>(1'600'000'000'000 + i);
+      pending.deliveries = i;
+    }
+    stream.AddGroup("no reads")->AddConsumer("idle", 5);
+    return value;
+  }
+
+  static Texts LinesOf(const StreamValue& stream) {
+    const auto id_of = [](StreamId id) {
+      return std::to_string(id.ms) + "-" + std::to_string(id.seq) + " ";
+    };
+    stream.CheckInvariants();
+    const auto& counters = stream.counters();
+    Texts lines = {id_of(counters.last_id) + id_of(counters.first_id) +
+                   id_of(counters.max_deleted_id) + std::to_string(counters.entries_added)};
+    size_t node_index = 0;
+    stream.entries().ForEachNode([&](const StreamEntries::NodeView& node) {
+      const size_t bytes = stream.entries().NodeListpackBytes(node_index++);
+      lines.push_back(id_of(node.first()) + "node of " + std::to_string(bytes));
+      node.ForEachEntry([&](const StreamEntry& entry, bool is_erased) {
+        lines.push_back(id_of(entry.id) + (is_erased ? "erased" : ""));
+        entry.ForEachField([&](PackedElement name, PackedElement text) {
+          lines.push_back(name.ToString() + "=" + text.ToString());
+        });
+      });
+    });
+    for (const auto& [name, group] : stream.groups()) {
+      lines.push_back(std::string(name) + " " + id_of(group->last_id) +
+                      std::to_string(group->entries_read));
+      for (const auto& [consumer_name, consumer] : group->consumers()) {
+        lines.push_back(std::string(consumer_name) + " " + std::to_string(consumer->seen_ms));
+      }
+      for (const auto& [id, pending] : group->pending()) {
+        lines.push_back(id_of(id) + std::string(pending.consumer->name) + " " +
+                        std::to_string(pending.delivered_ms) + " " +
+                        std::to_string(pending.deliveries));
+      }
+    }
+    return lines;
+  }
+
   // All that a value has, as lines; sets and hashes sorted.
   static Texts ContentOf(CompactValue& value) {
     Texts lines;
@@ -98,8 +159,8 @@ class RdbValueTest : public testing::Test {
           lines.push_back(std::string(field) + "=" + std::string(text));
         });
         break;
-      default:
-        break;
+      case ValueType::kStream:
+        return LinesOf(*static_cast<const StreamValue*>(value.object()));
     }
     std::sort(lines.begin(), lines.end());
     return lines;
@@ -215,6 +276,41 @@ TEST_F(RdbValueTest, DeadlinesOfFieldsCannotBeExpressed) {
   EXPECT_EQ(RdbTypeOf(value), RdbType::kHash);
 }
 
+TEST_F(RdbValueTest, StreamsComeBackNodeByNode) {
+  CheckRoundTrip(MakeStream({}), RdbType::kStreamListpacks2);
+  CheckRoundTrip(MakeStream({"a"}), RdbType::kStreamListpacks2);
+  Texts many;
+  for (int i = 0; i < 500; ++i) {
+    many.push_back(i % 3 == 0 ? std::to_string(i * 1000) : std::string(i % 70, 'x'));
+  }
+  CheckRoundTrip(MakeStream(many), RdbType::kStreamListpacks2);
+  CompactValue value = MakeStream(many);
+  auto& stream = *static_cast<StreamValue*>(value.object());
+  stream.set_counters({.last_id = StreamId::Max(),
+                       .first_id = stream.counters().first_id,
+                       .max_deleted_id = {7, UINT64_MAX},
+                       .entries_added = INT64_MAX});
+  CheckRoundTrip(std::move(value), RdbType::kStreamListpacks2);
+}
+
+TEST_F(RdbValueTest, AStreamThatCameBackGoesOn) {
+  const auto [type, bytes] = Write(MakeStream({"a", "b", "c", "d"}));
+  CompactValue value;
+  ASSERT_TRUE(Read(type, bytes, &value));
+  auto& stream = *static_cast<StreamValue*>(value.object());
+  EXPECT_EQ(stream.entries().nodes(), 1u);
+  EXPECT_EQ(stream.size(), 3u);
+  for (uint64_t i = 0; i < 300; ++i) {
+    const std::string_view pairs[] = {"name", "x", "7", std::string_view("yyyyyyyyyyyy", i % 13)};
+    stream.Append({2000, i}, pairs, {});
+  }
+  EXPECT_EQ(stream.size(), 303u);
+  EXPECT_EQ(stream.entries().nodes(), 4u) << "of 100; the first had four already, one of them gone";
+  EXPECT_TRUE(stream.Erase({1000, 9}));
+  EXPECT_EQ(stream.Trim({.size_max = 5}), 297u);
+  stream.CheckInvariants();
+}
+
 // Of texts as they stand in old formats: a number of them, and then they.
 std::string Strings(uint64_t count, const Texts& texts) {
   std::string bytes;
@@ -287,6 +383,126 @@ TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
   }
 }
 
+// --- Streams, piece by piece ---
+
+std::string IdBytes(char ms, char seq) {
+  std::string bytes(16, '\0');
+  bytes[7] = ms;
+  bytes[15] = seq;
+  return bytes;
+}
+
+std::string TimeBytes(char lowest) { return lowest + std::string(7, '\0'); }
+
+// Two entries at 5-1 and 5-3.
+const Texts kNode = {"2", "0", "1", "a", "0",  //
+                     "2", "0", "0", "x", "4",  //
+                     "0", "0", "2", "2", "b", "7", "c", "8", "8"};
+
+std::string Node(const Texts& elements) { return Blob(IdBytes(5, 1)) + Blob(Listpack(elements)); }
+
+struct StreamParts {
+  std::string nodes = "\x01" + Node(kNode);
+  std::string counters = "\x02\x05\x03";
+  std::string more_counters = "\x05\x01\x05\x02\x03";
+  std::string group = "\x01g\x05\x01";
+  std::string reads = "\x01";
+  std::string delivered = "\x01" + IdBytes(5, 1) + TimeBytes(9) + "\x02";
+  std::string consumer =
+      "\x01"
+      "c";
+  std::string seen = TimeBytes(7);
+  std::string active = TimeBytes(6);
+  std::string pending = "\x01" + IdBytes(5, 1);
+
+  std::string Bytes(RdbType type) const {
+    const bool has_reads = type != RdbType::kStreamListpacks;
+    return nodes + counters + (has_reads ? more_counters : "") + "\x01" + group +
+           (has_reads ? reads : "") + delivered + "\x01" + consumer + seen +
+           (type == RdbType::kStreamListpacks3 ? active : "") + pending;
+  }
+};
+
+TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
+  const Texts entries = {"5-1 node of 45", "5-1 ", "a=x", "5-3 ", "b=7", "c=8"};
+  for (const RdbType type :
+       {RdbType::kStreamListpacks, RdbType::kStreamListpacks2, RdbType::kStreamListpacks3}) {
+    SCOPED_TRACE(static_cast<int>(type));
+    const bool is_old = type == RdbType::kStreamListpacks;
+    CompactValue value;
+    ASSERT_TRUE(Read(type, StreamParts().Bytes(type), &value));
+    Texts expected = {is_old ? "5-3 5-1 0-0 2" : "5-3 5-1 5-2 3"};
+    expected.insert(expected.end(), entries.begin(), entries.end());
+    expected.insert(expected.end(), {"g 5-1 1", "c 7", "5-1 c 9 2"});
+    const auto& stream = *static_cast<const StreamValue*>(value.object());
+    expected[1] = "5-1 node of " + std::to_string(stream.entries().NodeListpackBytes(0));
+    EXPECT_EQ(ContentOf(value), expected);
+    const StreamConsumer* const consumer = stream.FindGroup("g")->FindConsumer("c");
+    EXPECT_EQ(consumer->active_ms, type == RdbType::kStreamListpacks3 ? 6 : 7);
+  }
+}
+
+TEST_F(RdbValueTest, StreamsThatMakeNoSenseAreRefused) {
+  const auto node = [](size_t at, const char* text) {
+    Texts elements = kNode;
+    elements[at] = text;
+    return "\x01" + Node(elements);
+  };
+  const std::string never = std::string(8, '\xFF');
+  const std::vector<StreamParts> cases = {
+      {.nodes = std::string("\0", 1)},                            // but two entries
+      {.nodes = "\x02" + Node(kNode) + Node(kNode)},              // twice the same ids
+      {.nodes = "\x01" + Blob("short") + Blob(Listpack(kNode))},  // no id
+      {.nodes = node(0, "3")},                                    // more entries than there are
+      {.nodes = node(0, "1")},                                    // fewer
+      {.nodes = node(0, "-1")},
+      {.nodes = node(0, "x")},
+      {.nodes = node(1, "1")},
+      {.nodes = node(1, "9223372036854775807")},
+      {.nodes = node(2, "0")},  // no names
+      {.nodes = node(2, "9223372036854775807")},
+      {.nodes = node(4, "1")},
+      {.nodes = node(5, "6")},   // unknown flags
+      {.nodes = node(5, "3")},   // deleted, but counted
+      {.nodes = node(6, "-6")},  // before 0-0
+      {.nodes = node(9, "5")},   // so many elements it has not
+      {.nodes = node(12, "0")},  // the id of the one before
+      {.nodes = node(12, "-1")},
+      {.nodes = node(13, "0")},
+      {.nodes = node(13, "3")},
+      {.nodes = node(13, "9223372036854775807")},
+      {.nodes = node(13, "-1")},
+      {.counters = "\x03\x05\x03"},                       // three entries
+      {.counters = "\x02\x05\x02"},                       // the last one is 5-3
+      {.more_counters = "\x05\x01\x05\x02\x01"},          // one of two was added
+      {.more_counters = "\x05\x01\x05\x02\x81" + never},  // more than a number has
+      {.reads = "\x81" + never.substr(1) + "\xFE"},       // -2
+      {.delivered = std::string("\0", 1)},                // but somebody's
+      {.delivered =
+           "\x02" + IdBytes(5, 1) + TimeBytes(9) + "\x02" + IdBytes(5, 1) + TimeBytes(9) + "\x02"},
+      {.delivered = "\x02" + IdBytes(5, 1) + TimeBytes(9) + "\x02" + IdBytes(5, 3) + TimeBytes(9) +
+                    "\x02"},  // 5-3 is nobody's
+      {.delivered = "\x01" + IdBytes(5, 1) + never + "\x02"},
+      {.seen = never},
+      {.pending = "\x01" + IdBytes(5, 2)},
+      {.pending = "\x02" + IdBytes(5, 1) + IdBytes(5, 1)},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    CompactValue value;
+    EXPECT_FALSE(
+        Read(RdbType::kStreamListpacks2, cases[i].Bytes(RdbType::kStreamListpacks2), &value))
+        << i;
+  }
+  StreamParts unknown;
+  unknown.reads = "\x81" + never;
+  CompactValue value;
+  EXPECT_TRUE(Read(RdbType::kStreamListpacks2, unknown.Bytes(RdbType::kStreamListpacks2), &value));
+  StreamParts never_active;
+  never_active.active = never;
+  EXPECT_TRUE(
+      Read(RdbType::kStreamListpacks3, never_active.Bytes(RdbType::kStreamListpacks3), &value));
+}
+
 TEST_F(RdbValueTest, WhatMakesNoSenseIsRefused) {
   const std::vector<std::pair<RdbType, std::string>> cases = {
       {RdbType::kString, ""},
@@ -343,7 +559,10 @@ TEST_F(RdbValueTest, HostileBytesDoNoHarm) {
     Texts texts;
     for (size_t i = 0; i < 2 * count; ++i) texts.push_back(RandomText(&random));
     CompactValue value;
-    switch (random.Uniform(5)) {
+    switch (random.Uniform(6)) {
+      case 5:
+        value = MakeStream(texts);
+        break;
       case 0:
         value.SetString(texts[0]);
         break;
@@ -390,7 +609,7 @@ TEST_F(RdbValueTest, HostileBytesDoNoHarm) {
     ViewSource source({exact.data(), exact.size()});
     CompactValue back;
     if (!ReadRdbValue(static_cast<uint8_t>(type), limits_, &source, &back)) continue;
-    EXPECT_FALSE(ContentOf(back).empty());
+    EXPECT_FALSE(ContentOf(back).empty());  // invariants, too
     CompactValue again;
     const auto [type_again, bytes_again] = Write(back);
     ASSERT_TRUE(Read(type_again, bytes_again, &again));

@@ -63,6 +63,8 @@ size_t DigitsOf(int64_t number) {
   return static_cast<size_t>(std::to_chars(digits, digits + sizeof(digits), number).ptr - digits);
 }
 
+constexpr MemberDeadlines kMemberDeadlines = TableDeadlines<NoValue, SetValue::kTable>("sexpired");
+
 }  // namespace
 
 void SetValue::RegisterType() {
@@ -71,6 +73,7 @@ void SetValue::RegisterType() {
                                        .is_empty = IsEmpty,
                                        .clone = Clone,
                                        .encoding_name = EncodingName,
+                                       .deadlines = &kMemberDeadlines,
                                        .free_some = FreeSome});
 }
 
@@ -94,7 +97,7 @@ size_t SetValue::size() const {
     case kTable:
       break;
   }
-  return table().size();
+  return table().size() - table().CountDue(now_ms_);
 }
 
 bool SetValue::Has(std::string_view member) const {
@@ -108,7 +111,7 @@ bool SetValue::Has(std::string_view member) const {
     case kTable:
       break;
   }
-  return table().Find(member) != nullptr;
+  return FindLive(member) != nullptr;
 }
 
 std::string_view SetValue::At(size_t index, char* scratch) const {
@@ -122,7 +125,7 @@ bool SetValue::Add(std::string_view member, const SetLimit& limit) {
     IntSet numbers = integers();
     if (const std::optional<int64_t> number = ParseInt64(member)) {
       const bool is_new = numbers.Add(*number);
-      value_.ReplaceObject(numbers.address(), kIntegers);
+      value_->ReplaceObject(numbers.address(), kIntegers);
       if (is_new && numbers.size() > limit.integers) MakeTable();
       return is_new;
     }
@@ -144,12 +147,17 @@ bool SetValue::Add(std::string_view member, const SetLimit& limit) {
     if (packed.entries() < limit.packed.entries && member.size() <= limit.packed.element_bytes &&
         packed.entry_bytes() + member.size() < kPackedBytesMax) {
       packed.Append(text);
-      value_.ReplaceObject(packed.address(), kPacked);
+      value_->ReplaceObject(packed.address(), kPacked);
       return true;
     }
     MakeTable();
   }
-  return table().Add(member);
+  Table& members = table();
+  if (members.has_deadlines()) {
+    const Table::Slot* const slot = members.Find(member);
+    if (slot != nullptr && members.IsDue(*slot, now_ms_)) return members.ClearDeadline(member);
+  }
+  return members.Add(member);
 }
 
 bool SetValue::Erase(std::string_view member) {
@@ -159,7 +167,7 @@ bool SetValue::Erase(std::string_view member) {
       if (!number) return false;
       IntSet numbers = integers();
       const bool was_there = numbers.Erase(*number);
-      value_.ReplaceObject(numbers.address(), kIntegers);
+      value_->ReplaceObject(numbers.address(), kIntegers);
       return was_there;
     }
     case kPacked: {
@@ -167,13 +175,22 @@ bool SetValue::Erase(std::string_view member) {
       const auto at = packed.Find(PackedText(member));
       if (at == packed.end()) return false;
       packed.Erase(at, 1);
-      value_.ReplaceObject(packed.address(), kPacked);
+      value_->ReplaceObject(packed.address(), kPacked);
       return true;
     }
     case kTable:
       break;
   }
-  return table().Erase(member);
+  Table& members = table();
+  if (members.has_deadlines() && FindLive(member) == nullptr) return false;
+  return members.Erase(member);
+}
+
+std::optional<int64_t> SetValue::Deadline(std::string_view member) const {
+  if (encoding() != kTable) return Has(member) ? std::optional(Table::kNever) : std::nullopt;
+  const Table::Slot* const slot = FindLive(member);
+  if (slot == nullptr) return std::nullopt;
+  return table().Deadline(*slot).value_or(Table::kNever);
 }
 
 void SetValue::MakePacked() {
@@ -181,15 +198,15 @@ void SetValue::MakePacked() {
   PackedBlock packed = PackedBlock::Make(numbers.size() * 4);
   for (size_t i = 0; i < numbers.size(); ++i) packed.Append(PackedText(numbers.At(i)));
   numbers.Free();
-  value_.ReplaceObject(packed.address(), kPacked);
+  value_->ReplaceObject(packed.address(), kPacked);
 }
 
 auto SetValue::MakeTable() -> Table& {
   if (encoding() != kTable) {
     auto fresh = std::make_unique<Table>();
     ForEach([&](std::string_view member) { fresh->Add(member); });
-    Free(value_.object());
-    value_.ReplaceObject(fresh.release(), kTable);
+    Free(value_->object());
+    value_->ReplaceObject(fresh.release(), kTable);
   }
   return table();
 }

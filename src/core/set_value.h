@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "core/compact_value.h"
@@ -47,16 +48,22 @@ class SetValue {
   static void Create(CompactValue* value, std::string_view member, size_t expected,
                      const SetLimit& limit);
 
-  // REQUIRES: value->type() == ValueType::kSet.
-  explicit SetValue(CompactValue* value) : value_(*value) {}
+  // REQUIRES: value->type() == ValueType::kSet. A member with a deadline before `now_ms` counts as
+  // absent in all that follows; the value erases it when somebody adds it, or EraseDueMembers.
+  explicit SetValue(CompactValue* value, int64_t now_ms = INT64_MIN)
+      : value_(value), now_ms_(now_ms) {}
+  // To read only.
+  explicit SetValue(const CompactValue& value, int64_t now_ms = INT64_MIN)
+      : value_(const_cast<CompactValue*>(&value)), now_ms_(now_ms) {}
 
   size_t size() const;
-  Encoding encoding() const { return static_cast<Encoding>(value_.object_encoding()); }
+  Encoding encoding() const { return static_cast<Encoding>(value_->object_encoding()); }
   // The table of a set that is one.
-  Table& table() const { return *static_cast<Table*>(value_.object()); }
+  Table& table() const { return *static_cast<Table*>(value_->object()); }
   bool Has(std::string_view member) const;
 
-  // True if it is new. `member` must not lie in this set, here and below.
+  // True if it is new; else it keeps its deadline. `member` must not lie in this set, here and
+  // below.
   bool Add(std::string_view member, const SetLimit& limit);
   // Before about `count` members are added: makes a table of it if that is too many for its form.
   void Expect(size_t count, const SetLimit& limit) {
@@ -69,6 +76,13 @@ class SetValue {
   bool Erase(std::string_view member);
   // Makes a table of it, with room for deadlines.
   Table& MakeTable();
+
+  // None: the member is absent. INT64_MAX: it has no deadline.
+  std::optional<int64_t> Deadline(std::string_view member) const;
+  // REQUIRES: the member is there; 0 <= at_ms <= 2^53.
+  void SetDeadline(std::string_view member, int64_t at_ms) {
+    MakeTable().SetDeadline(member, at_ms);
+  }
 
   // fn(std::string_view member), for all. Changes nothing meanwhile.
   template <typename F>
@@ -91,24 +105,42 @@ class SetValue {
     }
     return table().Scan(cursor, [&](const Table::Slot& slot) {
       char scratch[kScratchSize];
-      fn(slot.key.View(scratch));
+      if (!table().IsDue(slot, now_ms_)) fn(slot.key.View(scratch));
     });
   }
-  // One of them, each with the same probability; in the set or in `scratch`. REQUIRES: not empty.
+  // One of them, each with the same probability; in the set or in `scratch`. REQUIRES: size() > 0.
   template <typename R>
   std::string_view Random(R&& random, char* scratch) const {
-    if (encoding() == kTable) return table().Random(random).key.View(scratch);
+    if (encoding() == kTable) return RandomSlot(random).key.View(scratch);
     return At(random() % size(), scratch);
+  }
+  // The same. REQUIRES: a table.
+  template <typename R>
+  const Table::Slot& RandomSlot(R&& random) const {
+    return table().RandomLive(random, now_ms_);
+  }
+  // Whether Random goes straight to its member, and would without `fewer` of them, too. There is no
+  // way to the middle of a block but through it; and where most members of a table are due, finding
+  // one that is not may take a walk. REQUIRES: fewer <= size().
+  bool HasQuickRandom(size_t fewer = 0) const {
+    if (encoding() != kTable) return encoding() == kIntegers;
+    const size_t due = table().CountDue(now_ms_);
+    return due == 0 || size() - fewer >= due;
   }
 
  private:
-  PackedBlock block() const { return PackedBlock(value_.object()); }
-  IntSet integers() const { return IntSet(value_.object()); }
+  PackedBlock block() const { return PackedBlock(value_->object()); }
+  IntSet integers() const { return IntSet(value_->object()); }
+  const Table::Slot* FindLive(std::string_view member) const {
+    const Table::Slot* const slot = table().Find(member);
+    return slot == nullptr || table().IsDue(*slot, now_ms_) ? nullptr : slot;
+  }
   // REQUIRES: no table.
   std::string_view At(size_t index, char* scratch) const;
   void MakePacked();
 
-  CompactValue& value_;
+  CompactValue* value_;
+  int64_t now_ms_;
 };
 
 template <typename F>
@@ -117,7 +149,7 @@ void SetValue::ForEachUntil(F&& fn) const {
   bool goes_on = true;
   if (encoding() == kTable) {
     table().ForEach([&](const Table::Slot& slot) {
-      if (goes_on) goes_on = fn(slot.key.View(scratch));
+      if (goes_on && !table().IsDue(slot, now_ms_)) goes_on = fn(slot.key.View(scratch));
     });
     return;
   }

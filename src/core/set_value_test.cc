@@ -128,6 +128,42 @@ TEST_F(SetValueTest, RandomChangesAgreeWithASet) {
   }
 }
 
+TEST_F(SetValueTest, ADueMemberIsAbsentUntilSomebodyAddsIt) {
+  Make({"1", "2", "3"});
+  SetValue now(&value_, 100), later(&value_, 101);
+  EXPECT_EQ(now.Deadline("1"), INT64_MAX);
+  EXPECT_EQ(now.Deadline("4"), std::nullopt);
+  EXPECT_EQ(value_.NextMemberDeadline(), INT64_MAX);
+  now.SetDeadline("1", 100);
+  now.SetDeadline("2", 200);
+  EXPECT_EQ(Encoding(), "hashtable");
+  EXPECT_EQ(value_.NextMemberDeadline(), 100);
+  EXPECT_EQ(now.Deadline("1"), 100);
+  EXPECT_EQ(now.size(), 3u);
+  EXPECT_EQ(later.size(), 2u);
+  EXPECT_EQ(later.Deadline("1"), std::nullopt);
+  EXPECT_FALSE(later.Has("1"));
+  EXPECT_FALSE(later.Erase("1"));
+  size_t seen = 0;
+  later.ForEach([&](std::string_view member) { seen += member != "1"; });
+  EXPECT_EQ(seen, 2u);
+  CompactValue copy = value_.Clone();
+  EXPECT_EQ(copy.EraseDueMembers(101, 5), 1u);
+  EXPECT_EQ(copy.NextMemberDeadline(), 200);
+  EXPECT_EQ(SetValue(&copy).size(), 2u);
+
+  EXPECT_FALSE(now.Add("1", kLimit));
+  EXPECT_EQ(now.Deadline("1"), 100);
+  EXPECT_TRUE(later.Add("1", kLimit));
+  EXPECT_EQ(later.Deadline("1"), INT64_MAX);
+  EXPECT_FALSE(value_.AreAllMembersDue(201));
+  EXPECT_TRUE(later.Erase("1"));
+  EXPECT_TRUE(later.Erase("3"));
+  EXPECT_FALSE(value_.AreAllMembersDue(200));
+  EXPECT_TRUE(value_.AreAllMembersDue(201));
+  EXPECT_FALSE(value_.IsEmptyObject());
+}
+
 // Pearson's chi-squared test; its value is above 2 n once in millions of runs.
 TEST_F(SetValueTest, EachMemberIsDrawnAsOftenAsAnother) {
   for (const char* prefix : {"", "m", "a member that is on the heap "}) {

@@ -199,14 +199,11 @@ void StreamEntries::Append(StreamId id, std::span<const std::string_view> pairs,
   size_t text_bytes = 0;
   for (std::string_view text : pairs) text_bytes += text.size();
   const size_t fields = pairs.size() / 2;
-  Node* node = nodes_count_ == 0 ? nullptr : at(nodes_count_ - 1);
   bool has_same = true;
-  if (node == nullptr || !FitsIn(*node, text_bytes, limit)) {
-    node = NewNode(id, pairs, text_bytes);
+  if (nodes_count_ == 0 || !FitsIn(*at(nodes_count_ - 1), text_bytes, limit)) {
+    NewNode(id, pairs, 2);
   } else {
-    DCHECK(id > node->last);
-    node = Grow(node->end + text_bytes + kHeadBytesMax * pairs.size() + 1 + 3 * kCountBytesMax);
-    const Names names(*node);
+    const Names names(*at(nodes_count_ - 1));
     has_same = names.count == fields;
     const char* name = names.at;
     for (size_t i = 0; i < fields && has_same; ++i) {
@@ -215,26 +212,40 @@ void StreamEntries::Append(StreamId id, std::span<const std::string_view> pairs,
       name += PackedContentBytes(name);
     }
   }
+  AppendToLast(id, pairs,
+               {.first = has_same,
+                .step = size_t{1} + has_same,
+                .fields = fields,
+                .shares_names = has_same});
+}
 
+void StreamEntries::AppendToLast(StreamId id, std::span<const std::string_view> texts,
+                                 const Shape& shape) {
+  size_t room = 1 + 3 * kCountBytesMax;
+  for (size_t i = shape.first; i < texts.size(); i += shape.step) {
+    room += texts[i].size() + kHeadBytesMax;
+  }
+  Node* const node = Grow(at(nodes_count_ - 1)->end + room);
+  DCHECK(id > node->last || node->entries() == 0);
   char* const start = reinterpret_cast<char*>(node) + node->end;
   char* out = start + 1;
   const uint64_t ms = id.ms - node->last.ms;
   const uint64_t seq = ms != 0 ? id.seq : id.seq - node->last.seq - 1;
   if (ms != 0) out = WriteCount(ms, out);
   if (seq != 0) out = WriteCount(seq, out);
-  *start = static_cast<char>((has_same ? kSameFields : 0) | (ms != 0 ? kHasMs : 0) |
+  *start = static_cast<char>((shape.shares_names ? kSameFields : 0) | (ms != 0 ? kHasMs : 0) |
                              (seq != 0 ? kHasSeq : 0));
   // Flags, differences from the node's first id, the number of elements.
   size_t listpack = 2 + ListpackBytes(static_cast<int64_t>(id.ms - node->first.ms)) +
                     ListpackBytes(static_cast<int64_t>(id.seq - node->first.seq));
-  const size_t elements = has_same ? fields + 3 : 2 * fields + 4;
+  const size_t elements = shape.shares_names ? shape.fields + 3 : 2 * shape.fields + 4;
   listpack += ListpackBytes(static_cast<int64_t>(elements));
-  if (!has_same) {
-    out = WriteCount(fields, out);
-    listpack += ListpackBytes(static_cast<int64_t>(fields));
+  if (!shape.shares_names) {
+    out = WriteCount(shape.fields, out);
+    listpack += ListpackBytes(static_cast<int64_t>(shape.fields));
   }
-  for (size_t i = has_same; i < pairs.size(); i += 1 + has_same) {
-    out = WriteText(pairs[i], out, &listpack);
+  for (size_t i = shape.first; i < texts.size(); i += shape.step) {
+    out = WriteText(texts[i], out, &listpack);
   }
   node->last = id;
   node->end += static_cast<uint32_t>(out - start);
@@ -243,12 +254,23 @@ void StreamEntries::Append(StreamId id, std::span<const std::string_view> pairs,
   ++size_;
 }
 
-auto StreamEntries::NewNode(StreamId id, std::span<const std::string_view> pairs, size_t text_bytes)
-    -> Node* {
+void StreamEntries::BeginNode(StreamId id, std::span<const std::string_view> names) {
+  NewNode(id, names, 1);
+}
+
+void StreamEntries::AppendToNode(StreamId id, std::span<const std::string_view> texts,
+                                 bool shares_names, bool is_erased) {
+  const size_t fields = shares_names ? texts.size() : texts.size() / 2;
+  const size_t begin = at(nodes_count_ - 1)->end;
+  AppendToLast(id, texts, {.first = 0, .step = 1, .fields = fields, .shares_names = shares_names});
+  Node* const node = at(nodes_count_ - 1);
+  if (is_erased) MarkErased(node, reinterpret_cast<const char*>(node) + begin);
+}
+
+void StreamEntries::NewNode(StreamId id, std::span<const std::string_view> texts, size_t step) {
   ShrinkLast();
-  const size_t fields = pairs.size() / 2;
-  const size_t room =
-      sizeof(Node) + text_bytes + kHeadBytesMax * pairs.size() + 1 + 4 * kCountBytesMax;
+  size_t room = sizeof(Node) + 1 + 4 * kCountBytesMax;
+  for (std::string_view text : texts) room += text.size() + kHeadBytesMax;
   Node* const node = static_cast<Node*>(Alloc(room));
   // The first entry follows one that never was.
   *node = {.first = id,
@@ -257,14 +279,14 @@ auto StreamEntries::NewNode(StreamId id, std::span<const std::string_view> pairs
            .erased = 0,
            .end = 0,
            .listpack_bytes = 0};
-  size_t listpack = kListpackFrame + ListpackBytes(static_cast<int64_t>(fields)) + ListpackBytes(0);
-  char* out = WriteCount(fields, node->bytes());
-  for (size_t i = 0; i < pairs.size(); i += 2) out = WriteText(pairs[i], out, &listpack);
+  const size_t names = texts.size() / step;
+  size_t listpack = kListpackFrame + ListpackBytes(static_cast<int64_t>(names)) + ListpackBytes(0);
+  char* out = WriteCount(names, node->bytes());
+  for (size_t i = 0; i < texts.size(); i += step) out = WriteText(texts[i], out, &listpack);
   node->end = static_cast<uint32_t>(out - reinterpret_cast<char*>(node));
   node->listpack_bytes = static_cast<uint32_t>(listpack);
   bytes_ += UsableSize(node);
   PushNode(node);
-  return node;
 }
 
 auto StreamEntries::Grow(size_t end) -> Node* {

@@ -45,6 +45,8 @@ class StreamEntry {
   StreamId id;
   size_t fields = 0;
 
+  // Whether its names are those in front of its node.
+  bool shares_names() const { return names_ != nullptr; }
   // function(PackedElement name, PackedElement value)
   template <typename Function>
   void ForEachField(Function function) const {
@@ -117,6 +119,18 @@ class StreamEntries {
   // Erases from the front. Returns how many.
   uint64_t TrimFront(const Trim& trim);
 
+  // A node, for who writes all of them.
+  class NodeView;
+  // function(const NodeView&)
+  template <typename Function>
+  void ForEachNode(Function function) const;
+  // Makes a node again, whatever its size: its names, and then its entries, of which the first one
+  // has `id`. REQUIRES: as Append, and an entry that is not erased before anything else is called.
+  void BeginNode(StreamId id, std::span<const std::string_view> names);
+  // `texts`: the values if the names are those of the node, or else names and values.
+  void AppendToNode(StreamId id, std::span<const std::string_view> texts, bool shares_names,
+                    bool is_erased);
+
   // Of the block of the node at `index`: for tests.
   size_t NodeListpackBytes(size_t index) const;
   void CheckInvariants() const;
@@ -173,7 +187,16 @@ class StreamEntries {
   // The last node that begins at or before `id`, or 0.
   size_t IndexOf(StreamId id) const;
   bool FitsIn(const Node& node, size_t text_bytes, const StreamLimit& limit) const;
-  Node* NewNode(StreamId id, std::span<const std::string_view> pairs, size_t text_bytes);
+  // Each `step`-th of `texts` is a name. There is room for all of them and the head of an entry.
+  void NewNode(StreamId id, std::span<const std::string_view> texts, size_t step);
+  // Which of the texts of an entry are written, and what that means.
+  struct Shape {
+    size_t first;
+    size_t step;
+    size_t fields;
+    bool shares_names;
+  };
+  void AppendToLast(StreamId id, std::span<const std::string_view> texts, const Shape& shape);
   // Of the last node, to at least `end` bytes.
   Node* Grow(size_t end);
   void ShrinkLast();
@@ -189,6 +212,36 @@ class StreamEntries {
   size_t head_ = 0;
   size_t nodes_count_ = 0;
 };
+
+class StreamEntries::NodeView {
+ public:
+  explicit NodeView(const Node& node) : node_(node) {}
+  StreamId first() const { return node_.first; }
+  uint32_t live() const { return node_.live; }
+  uint32_t erased() const { return node_.erased; }
+  size_t names() const { return Names(node_).count; }
+  // function(PackedElement)
+  template <typename Function>
+  void ForEachName(Function function) const {
+    const Names names(node_);
+    for (const char* name = names.at; name != names.end; name += PackedContentBytes(name)) {
+      function(PackedElement(name));
+    }
+  }
+  // function(const StreamEntry&, bool is_erased)
+  template <typename Function>
+  void ForEachEntry(Function function) const {
+    for (Walk walk(node_); !walk.done(); walk.Next()) function(walk.entry(), walk.is_erased());
+  }
+
+ private:
+  const Node& node_;
+};
+
+template <typename Function>
+void StreamEntries::ForEachNode(Function function) const {
+  for (size_t i = 0; i < nodes_count_; ++i) function(NodeView(*at(i)));
+}
 
 template <typename Function>
 void StreamEntries::ForEach(StreamId first, StreamId last, Function function) const {

@@ -2,7 +2,7 @@
 // The value of a stream key: its entries, what is remembered of those that have gone, its groups.
 //
 // All of it can be read (entries.ForEach, groups, their consumers and pending entries), and made
-// again of such parts: Append, set_counters, AddGroup, StreamGroup::AddConsumer and Assign.
+// again of such parts: Append or mutable_entries, set_counters, AddGroup, StreamGroup::AddConsumer and Assign.
 #pragma once
 
 #include <absl/container/btree_map.h>
@@ -49,6 +49,8 @@ class StreamValue {
   const StreamEntries& entries() const { return entries_; }
   uint64_t size() const { return entries_.size(); }
   const Counters& counters() const { return counters_; }
+  // For who makes it again, node by node. REQUIRES: set_counters follows, before anything else.
+  StreamEntries& mutable_entries() { return entries_; }
   void set_counters(const Counters& counters) { counters_ = counters; }
 
   // See StreamEntries. REQUIRES: `id` is larger than counters().last_id.

@@ -28,12 +28,13 @@ class ChangeListener {
 //            kHasMemberExpire exactly when the table of member deadlines does.
 // A deadline is in absolute Unix milliseconds. A key is due when the clock is past it.
 //
-// Members of a value (fields of a hash) may have deadlines, too. The value itself leaves due ones
-// out of all that it tells, so nobody need erase them in time. What is kept here is the earliest of
-// each such key, or an earlier time: SyncMembers after every change. ExpireStep goes over these and
-// erases due members, so many at a time. A key all of whose members are due is due itself, and goes
-// the way of all due keys: look-ups do not find it, and ExpireIfDue removes it. For other keys all
-// of that is a flag that is not set, in the test that look-ups make anyway.
+// Members of a value (fields of a hash, members of a set) may have deadlines, too. The value
+// itself leaves due ones out of all that it tells, so nobody need erase them in time. What is kept
+// here is the earliest of each such key, or an earlier time: SyncMembers after every change.
+// ExpireStep goes over these and erases due members, so many at a time. A key all of whose members
+// are due is due itself, and goes the way of all due keys: look-ups do not find it, and
+// ExpireIfDue removes it. For other keys all of that is a flag that is not set, in the test that
+// look-ups make anyway.
 class Database {
  public:
   using Table = DashTable<CompactValue>;

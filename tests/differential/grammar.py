@@ -8,6 +8,7 @@ A family is a module of grammars/ with
     VERBATIM   the same for commands that are only sent as they are, but for the case of letters:
                cut short, some of them would end the server, the connection, or the test
     EXCLUDED   functions of a command: does it do what two correct servers do differently?
+    before     function of a command: what has to be sent before it, so that they do the same
 """
 
 import itertools
@@ -46,6 +47,7 @@ class Grammar:
         self.commands = {f: Choice(f.COMMANDS) for f in chosen}
         self.verbatims = {f: Choice(f.VERBATIM) for f in chosen if getattr(f, "VERBATIM", None)}
         self.excluded = [test for f in FAMILIES.values() for test in getattr(f, "EXCLUDED", [])]
+        self.befores = [f.before for f in FAMILIES.values() if hasattr(f, "before")]
         self.pools = [f.KEY for f in chosen if getattr(f, "KEY", None)]
 
     # Whole commands.
@@ -58,11 +60,16 @@ class Grammar:
         """One that may stand between MULTI and EXEC: no VERBATIM."""
         return self._allowed(self._mutated)
 
+    def with_before(self, command):
+        """What the families want to be sent before it, and it."""
+        return [*(first for before in self.befores for first in before(command)), command]
+
     def block(self):
         """One command, or a whole transaction."""
         if self.rng.random() > 0.02:
-            return [self.command()]
-        inner = [self.data_command() for _ in range(self.rng.choice([0, 1, 2, 5, 20]))]
+            return self.with_before(self.command())
+        count = self.rng.choice([0, 1, 2, 5, 20])
+        inner = [c for _ in range(count) for c in self.with_before(self.data_command())]
         watch = [[b"WATCH", self.any_key()]] if self.rng.random() < 0.3 else []
         end = [b"EXEC"] if self.rng.random() < 0.9 else [b"DISCARD"]
         return [*watch, [b"MULTI"], *inner, end]

@@ -7,7 +7,7 @@ import time
 
 from harness.resp import Status, encode
 
-from .compare import agree, agree_all
+from .compare import agree, agree_all, comparable, parse
 
 
 def new_rng():
@@ -162,6 +162,9 @@ def value_of(connection, key):
         members = connection.call("ZRANGE", key, 0, -1)
         scores = connection.call("ZMSCORE", key, *members)
         return [(m, float(s)) for m, s in zip(members, scores)]
+    if kind == Status("stream"):
+        all_of_it = (b"XINFO", b"STREAM", key, b"FULL", b"COUNT", b"0")
+        return comparable(all_of_it, parse(connection.raw(*all_of_it))[0])
     if kind == Status("list"):
         return connection.call("LRANGE", key, 0, -1)
     return connection.call("GET", key)

@@ -126,6 +126,7 @@ def test_streams_of_any_commands_get_the_same_bytes_up_to_the_end(pair):
     grammar = Grammar(rng)
     for _ in range(50 if SANITIZED else 300):
         commands = [grammar.command() for _ in range(rng.randint(0, 12))]
+        commands = [c for command in commands for c in grammar.with_before(command)]
         # No replies about the process itself: here all bytes are compared.
         commands = [c for c in commands if not is_compared_loosely(c)]
         # Who shuts its side down while it is blocked is gone, and its last replies come by chance.

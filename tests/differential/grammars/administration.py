@@ -3,7 +3,9 @@
 
 WEIGHT = 8
 
+# The number of keys is an argument of these.
 COUNTED = (b"LMPOP", b"SINTERCARD", b"ZINTER", b"ZUNION", b"ZDIFF", b"ZMPOP", b"ZINTERCARD")
+COUNTED_LATER = (b"BLMPOP", b"BZMPOP", b"ZINTERSTORE", b"ZUNIONSTORE", b"ZDIFFSTORE")
 
 
 def differs_in_7_2(command):
@@ -13,8 +15,9 @@ def differs_in_7_2(command):
         return True
     if command[0].upper() != b"COMMAND":
         return False
-    if any(word.upper().startswith(COUNTED) for word in command):
-        return not all(word.isdigit() for word in command[3:4])
+    for names, at in ((COUNTED_LATER, 4), (COUNTED, 3)):
+        if any(word.upper() in names for word in command):
+            return not all(word.isdigit() for word in command[at : at + 1])
     return len(command) < 4
 
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorted sets. Those of `KEY_LEX` have one score, as ranges by lexicographical order need."""
 
-WEIGHT = 14
+from . import sets
+from .lists import timeout
+
+WEIGHT = 24
 KEY = b"z"
 KEY_LEX = b"zl"
 
@@ -63,6 +66,46 @@ def range_by_lex(g):
     return [b"ZRANGE", key_lex(g), lex_bound(g), lex_bound(g), b"BYLEX", *options]
 
 
+def source(g):
+    """A sorted set, or a set."""
+    return key(g) if g.rng.random() < 0.7 else sets.key(g)
+
+
+def counted(g, most=4):
+    """A number and so many keys; sometimes not so many."""
+    keys = [source(g) for _ in range(g.rng.randint(1, most))]
+    return [b"%d" % len(keys) if g.rng.random() < 0.95 else g.index(), *keys]
+
+
+def combining(g, keys, withscores):
+    weights = [g.rng.choice([b"1", b"2", b"-3", b"0", b"inf", b"x", b"nan"]) for _ in keys[1:]]
+    if g.rng.random() < 0.05:
+        weights.pop()
+    how = g.rng.choice([b"sum", b"MIN", b"MAX", b"SUM", b"MAX", b"avg"])
+    return [
+        *g.maybe(g.rng.choice([b"WEIGHTS", b"weights"]), *weights, chance=0.4),
+        *g.maybe(b"AGGREGATE", how, chance=0.4),
+        *g.maybe(b"WITHSCORES", chance=withscores),
+    ]
+
+
+def operation(g):
+    name, keys = g.rng.choice([b"ZUNION", b"ZINTER", b"ZDIFF"]), counted(g)
+    stores = g.rng.random() < 0.5
+    start = [name + b"STORE", key(g), *keys] if stores else [name, *keys]
+    if name == b"ZDIFF" and g.rng.random() < 0.9:
+        return [*start, *g.maybe(b"WITHSCORES", chance=0.02 if stores else 0.7)]
+    return [*start, *combining(g, keys, 0.05 if stores else 0.7)]
+
+
+def range_store(g):
+    return [b"ZRANGESTORE", key(g), *(range_by(g) if g.rng.random() < 0.7 else range_by_lex(g))[1:]]
+
+
+def pop_many(g):
+    return [*counted(g), g.rng.choice([b"MIN", b"max"]), *g.maybe(b"COUNT", g.index(), chance=0.5)]
+
+
 def only_lex(command):
     """What gives a set for ranges by lexicographical order a second score: their order is open."""
     if not any(word.startswith(KEY_LEX) for word in command[1:]):
@@ -70,6 +113,8 @@ def only_lex(command):
     name = command[0].upper()
     if name == b"ZADD":
         return len(command) < 4 or any(word != b"7" for word in command[2::2])
+    if name == b"ZRANGESTORE" and not any(word.startswith(KEY_LEX) for word in command[1:2]):
+        return False
     # Anything else that may write to such a key. No command that only reads begins like these.
     return name not in READS_LEX
 
@@ -135,5 +180,20 @@ COMMANDS = [
             *g.maybe(g.index(), *g.maybe(b"WITHSCORES"), chance=0.7),
         ],
     ),
+    (6, operation),
+    (2, range_store),
+    (1, lambda g: [b"ZINTERCARD", *counted(g), *g.maybe(b"LIMIT", g.index(), chance=0.5)]),
+    (1, lambda g: [b"ZMPOP", *pop_many(g)]),
+    (
+        0.5,
+        lambda g: [
+            g.rng.choice([b"BZPOPMIN", b"BZPOPMAX"]),
+            *g.times(lambda: key(g), (1, 2, 3)),
+            timeout(g),
+        ],
+    ),
+    (0.5, lambda g: [b"BZMPOP", timeout(g), *pop_many(g)]),
+    (1, lambda g: [b"ZSCAN", key(g), b"0", *g.maybe(b"MATCH", b"m1*"), b"COUNT", b"10000"]),
+    (0.5, lambda g: [b"ZSCAN", key(g), g.rng.choice([b"0", b"x"]), *g.scan_options(b"m?")]),
     (1, lambda g: [b"OBJECT", b"ENCODING", key(g)]),
 ]

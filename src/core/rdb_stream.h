@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams in Redis' RDB format, for core/rdb_value.h.
+//
+//   stream    count of nodes, nodes, count of entries, last id,
+//             first id, largest id that was deleted, count of all ever added   (*)
+//             count of groups, groups
+//   node      string: its id (16 bytes, the highest first); string: a listpack of
+//               live entries, deleted ones, count of names, names, 0, entries
+//   entry     flags (1: deleted, 2: the names are those in front),
+//             milliseconds and number, from the node's id on,
+//             [count of fields, without 2] [name] value [name] value ...
+//             the number of elements of this entry
+//   group     name, last id, count of entries it has read (*), count of pending, pending,
+//             count of consumers, consumers
+//   pending   id (16 bytes), Unix time of its delivery in ms (8 bytes, the lowest first), deliveries
+//   consumer  name, Unix time in ms of its last try, and of its last success (**), count of its
+//             pending ids, these (16 bytes each)
+//
+// Ids are two lengths where nothing is said. (*) since 7.0, (**) since 7.2; we write as 7.0 does.
+#pragma once
+
+#include "core/rdb_encoding.h"
+#include "core/stream_value.h"
+
+namespace dfly {
+
+// All that follows the type, which is kStreamListpacks2.
+void WriteRdbStream(const StreamValue& stream, RdbWriter* writer);
+
+// Reads what follows `type`, one of the three of streams, into an empty one. False if it makes no
+// sense; `stream` may only be destroyed then.
+bool ReadRdbStream(RdbType type, RdbReader* reader, StreamValue* stream);
+
+}  // namespace dfly
