@@ -31,7 +31,7 @@ def timeout(g):
 def waits_long(command):
     """A blocking command whose timeout a mutation has made long: it would end, but not today."""
     name = command[0].upper()
-    if not name.startswith(b"B") or name in (b"BITCOUNT", b"BITPOS", b"BITOP", b"BITFIELD"):
+    if not name.startswith(b"B") or name.startswith(b"BIT"):
         return False
     at = 1 if name in (b"BLMPOP", b"BZMPOP") else -1
     try:
