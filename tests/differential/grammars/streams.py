@@ -166,7 +166,7 @@ def set_id(g):
 
 
 def before(command):
-    """7.2 makes a consumer at its first try, 7.0 when it gets something: so each has to be there."""
+    """7.2 makes a consumer at its first try, 7.0 when it gets something: so each has to exist."""
     words = [word.upper() for word in command]
     if words[0] in (b"XCLAIM", b"XAUTOCLAIM") and len(command) > 3:
         return [[b"XGROUP", b"CREATECONSUMER", *command[1:4]]]
