@@ -172,7 +172,8 @@ def before(command):
         return [[b"XGROUP", b"CREATECONSUMER", *command[1:4]]]
     if words[0] == b"XREADGROUP" and b"STREAMS" in words:
         who = command[2:4]  # see hides_its_consumer
-        named = dict.fromkeys(command[words.index(b"STREAMS") + 1 :])
+        named = command[words.index(b"STREAMS") + 1 :]
+        named = dict.fromkeys(named[: len(named) // 2])  # ids follow
         return [[b"XGROUP", b"CREATECONSUMER", name, *who] for name in named]
     return []
 
