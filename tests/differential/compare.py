@@ -90,6 +90,8 @@ def object_command(words, node):
         return Node(node.kind, b"")  # a small integer's REFCOUNT is INT_MAX, but its COPY's is 1
     if words[1:2] == [b"ENCODING"] and node.data in (b"listpack", b"quicklist", b"hashtable"):
         return Node(node.kind, b"a collection")
+    if words[1:2] == [b"ENCODING"] and node.data == b"skiplist" and words[2][:1] != b"Z":
+        return Node(node.kind, b"a collection")  # SORT unpacks it there
     return node
 
 
