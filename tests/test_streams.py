@@ -131,6 +131,14 @@ def test_an_error_changes_nothing(r, line, error):
     assert r.do("XINFO GROUPS s") == []
 
 
+def test_xsetid_looks_at_the_top_item_first(r):
+    fill(r)
+    r.do("XADD s 9-1 a b")
+    r.do("XDEL s 9-1")
+    top = "ERR The ID specified in XSETID is smaller than the target stream top item"
+    assert r.do("XSETID s 2-1") == Error(top)
+
+
 def test_what_7_2_says_otherwise(r):
     fill(r)
     name = "XREAD" if REFERENCE else "'xread'"

@@ -12,7 +12,7 @@
 //             the number of elements of this entry
 //   group     name, last id, count of entries it has read (*), count of pending, pending,
 //             count of consumers, consumers
-//   pending   id (16 bytes), Unix time of its delivery in ms (8 bytes, the lowest first), deliveries
+//   pending   id (16 bytes), Unix time in ms of its delivery (8 bytes, lowest first), deliveries
 //   consumer  name, Unix time in ms of its last try, and of its last success (**), count of its
 //             pending ids, these (16 bytes each)
 //

@@ -2,7 +2,8 @@
 // The value of a stream key: its entries, what is remembered of those that have gone, its groups.
 //
 // All of it can be read (entries.ForEach, groups, their consumers and pending entries), and made
-// again of such parts: Append or mutable_entries, set_counters, AddGroup, StreamGroup::AddConsumer and Assign.
+// again of such parts: Append or mutable_entries, set_counters, AddGroup, StreamGroup::AddConsumer
+// and Assign.
 #pragma once
 
 #include <absl/container/btree_map.h>

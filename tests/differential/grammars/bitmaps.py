@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strings as bits."""
 
+import re
+
 WEIGHT = 6
 KEY = b"b"
 
@@ -55,7 +57,7 @@ def has_errors_of_7_2(command):
         return False
     interval = words[first:]
     is_unit_good = len(interval) < 3 or interval[2] in (b"BIT", b"BYTE")
-    are_good = all(word.removeprefix(b"-").isdigit() and len(word) < 20 for word in interval[:2])
+    are_good = all(re.fullmatch(rb"0|-?[1-9]\d{0,18}", word) for word in interval[:2])
     return not (is_unit_good and are_good) or (first == 2 and len(interval) == 1)
 
 

@@ -166,13 +166,14 @@ def set_id(g):
 
 
 def before(command):
-    """7.2 makes a consumer at its first try, 7.0 when it gets something: so each has to be there."""
+    """7.2 makes a consumer at its first try, 7.0 when it gets something: so each has to exist."""
     words = [word.upper() for word in command]
     if words[0] in (b"XCLAIM", b"XAUTOCLAIM") and len(command) > 3:
         return [[b"XGROUP", b"CREATECONSUMER", *command[1:4]]]
     if words[0] == b"XREADGROUP" and b"STREAMS" in words:
         who = command[2:4]  # see hides_its_consumer
-        named = dict.fromkeys(command[words.index(b"STREAMS") + 1 :])
+        named = command[words.index(b"STREAMS") + 1 :]
+        named = dict.fromkeys(named[: len(named) // 2])  # ids follow
         return [[b"XGROUP", b"CREATECONSUMER", name, *who] for name in named]
     return []
 
