@@ -106,8 +106,8 @@ TEST_P(MemberDeadlinesTest, FieldExpireSetsDeadlinesInSetsAndHashes) {
   Run("hset h 1 a 2 b 3 c");
   EXPECT_EQ(Run("fieldexpire none 10 a b"), "[:-2, :-2]");
   EXPECT_EQ(Run("exists none"), ":0");
-  for (const std::string key : {"s", "h"}) {
-    const std::string small = key == "s" ? "\"intset\"" : "\"listpack\"";
+  for (const auto& [key, small] :
+       std::map<std::string, std::string>{{"s", "\"intset\""}, {"h", "\"listpack\""}}) {
     EXPECT_EQ(Run("fieldexpire " + key + " 10 x"), "[:-2]");
     EXPECT_EQ(Run("object encoding " + key), small);
     EXPECT_EQ(Run("fieldexpire " + key + " 10 1 x 2"), "[:1, :-2, :1]");
@@ -308,30 +308,37 @@ TEST_P(MemberDeadlinesTest, TravelWithTheSetOverShards) {
 // Most members are due: what draws must neither find one of these nor search for long.
 TEST_P(MemberDeadlinesTest, RandomMembersAreLiveWhateverTheirShare) {
   for (const int due : {0, 100, 900, 5000}) {
-    for (const std::string count :
-         {"spop s 40", "spop s 90", "srandmember s 20", "srandmember s 90", "srandmember s -500"}) {
+    for (const auto& [name, count] : std::multimap<std::string, int>{{"spop", 40},
+                                                                     {"spop", 90},
+                                                                     {"srandmember", 20},
+                                                                     {"srandmember", 90},
+                                                                     {"srandmember", -500}}) {
       Run("del s");
-      for (int i = 0; i < due; ++i) Run("saddex s 1 due" + std::to_string(i));
-      now_ms_ += 1001;
       std::set<std::string> live;
+      std::vector<std::string> add_live = {"saddex", "s", "100"}, add_due = {"saddex", "s", "1"};
       for (int i = 0; i < 100; ++i) {
-        live.insert("m" + std::to_string(i));
-        EXPECT_EQ(Run("saddex s 100 m" + std::to_string(i)), ":1");
+        add_live.push_back("m" + std::to_string(i));
+        live.insert(add_live.back());
       }
-      const size_t begin = count.rfind(' ') + 1;
-      const RespValue reply = Call({count.substr(0, count.find(' ')), "s", count.substr(begin)});
-      EXPECT_EQ(reply.items.size(), static_cast<size_t>(std::abs(std::stoi(count.substr(begin)))));
+      for (int i = 0; i < due; ++i) add_due.push_back("due" + std::to_string(i));
+      EXPECT_EQ(RunWords(add_live), ":100");
+      if (due > 0) {
+        EXPECT_EQ(RunWords(add_due), ":" + std::to_string(due));
+      }
+      now_ms_ += 1001;
+      const RespValue reply = Call({name, "s", std::to_string(count)});
+      EXPECT_EQ(reply.items.size(), static_cast<size_t>(std::abs(count)));
       std::set<std::string> drawn;
       for (const RespValue& item : reply.items) {
         EXPECT_TRUE(live.contains(item.text)) << item.text;
         drawn.insert(item.text);
       }
-      if (count.find('-') == std::string::npos) {
+      if (count > 0) {
         EXPECT_EQ(drawn.size(), reply.items.size());
       } else {
         EXPECT_GT(drawn.size(), 80u);  // of 100: below that once in 10^15 runs
       }
-      const size_t popped = count[1] == 'p' ? drawn.size() : 0;
+      const size_t popped = name == "spop" ? drawn.size() : 0;
       EXPECT_EQ(Run("scard s"), ":" + std::to_string(100 - popped));
     }
   }
