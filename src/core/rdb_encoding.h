@@ -77,6 +77,7 @@ class RdbReader {
   std::optional<uint64_t> Count();
   // Valid until the next call.
   std::optional<std::string_view> String();
+  std::optional<uint64_t> Little(size_t bytes);
   std::optional<double> Double();      // 8 bytes
   std::optional<double> TextDouble();  // as old sorted sets have it
 
@@ -86,7 +87,6 @@ class RdbReader {
     bool is_special;
   };
   std::optional<Head> ReadHead();
-  std::optional<uint64_t> Little(size_t bytes);
   std::optional<uint64_t> Big(size_t bytes);
 
   ByteSource& source_;

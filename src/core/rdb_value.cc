@@ -367,6 +367,9 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
       if (HashValue(value).table().has_deadlines()) break;
       return RdbType::kHash;
     case ValueType::kStream:
+    case ValueType::kBloomFilter:
+    case ValueType::kCountMinSketch:
+    case ValueType::kTopK:
       break;
   }
   return std::nullopt;
@@ -392,6 +395,9 @@ void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
     case ValueType::kHash:
       return WriteHash(HashValue(value), &writer);
     case ValueType::kStream:
+    case ValueType::kBloomFilter:
+    case ValueType::kCountMinSketch:
+    case ValueType::kTopK:
       break;
   }
   LOG(DFATAL) << "not in the format: " << TypeName(value.type());
