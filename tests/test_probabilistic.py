@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Probabilistic types: BF.*, CMS.*, TOPK.*, with replies as the documentation of RedisBloom has them.
-probabilistic_test has the errors of arguments."""
+"""Probabilistic types: BF.*, CMS.*, TOPK.*, with replies as the documentation of RedisBloom has
+them. probabilistic_test has the errors of arguments."""
 
 import random
 

@@ -167,6 +167,9 @@ TEST_P(ProbabilisticTest, KeysOfTheseTypesAreCopiedRenamedAndDeleted) {
     }
     EXPECT_EQ(Run("expire " + key + " 100"), ":1");
   }
+  Run("set text 1");
+  EXPECT_EQ(Run("object encoding t:3"), "\"raw\"");
+  EXPECT_EQ(Call({"scan", "0", "count", "1000", "type", "mbBLOOM--"}).items.size(), 2u);
   EXPECT_EQ(Run("bf.exists b:5 x"), ":1");
   EXPECT_EQ(Run("cms.query c:5 x"), "[:5]");
   EXPECT_EQ(Run("topk.list t:5"), "[\"x\"]");

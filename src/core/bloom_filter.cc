@@ -39,8 +39,9 @@ void BloomFilter::RegisterType() {
 std::unique_ptr<BloomFilter> BloomFilter::Make(const Options& options, size_t bytes_max) {
   DCHECK(options.error_rate > 0 && options.error_rate < 1);
   DCHECK_GT(options.capacity, 0u);
-  std::unique_ptr<BloomFilter> filter(new BloomFilter(options));
-  return filter->Grow(bytes_max) ? std::move(filter) : nullptr;
+  auto filter = std::make_unique<BloomFilter>(options);
+  if (!filter->Grow(bytes_max)) return nullptr;
+  return filter;
 }
 
 BloomFilter::~BloomFilter() {
@@ -48,7 +49,7 @@ BloomFilter::~BloomFilter() {
 }
 
 BloomFilter* BloomFilter::Clone() const {
-  std::unique_ptr<BloomFilter> copy(new BloomFilter(options_));
+  auto copy = std::make_unique<BloomFilter>(options_);
   while (copy->layers() < layers()) {
     const bool has_grown = copy->Grow(SIZE_MAX);
     DCHECK(has_grown);

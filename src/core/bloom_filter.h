@@ -44,6 +44,9 @@ class BloomFilter {
   // Null if its bits would take more than `bytes_max`. It has one layer.
   static std::unique_ptr<BloomFilter> Make(const Options& options, size_t bytes_max);
 
+  // It has no layer yet: use Make.
+  explicit BloomFilter(const Options& options)
+      : options_(options), layers_(CountingAllocator<Layer>(&heap_bytes_)) {}
   BloomFilter(const BloomFilter&) = delete;
   BloomFilter& operator=(const BloomFilter&) = delete;
   ~BloomFilter();
@@ -91,9 +94,6 @@ class BloomFilter {
     bool Has(const ItemHash& item) const;
     void Add(const ItemHash& item);
   };
-
-  explicit BloomFilter(const Options& options)
-      : options_(options), layers_(CountingAllocator<Layer>(&heap_bytes_)) {}
 
   // None if it would overflow.
   std::optional<Shape> NextShape() const;

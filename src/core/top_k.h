@@ -5,8 +5,8 @@
 // Each of `depth` rows has `width` buckets with a fingerprint and a count, and an item has one of
 // them in each row. If that has the item's fingerprint, it counts. If not, each time the item comes
 // the bucket loses one with the probability decay^count; who brings it to 0 has it. So seldom ones
-// soon make room, and frequent ones are safe. An item's largest count is seldom too large, and the k
-// items with the largest ones are listed.
+// soon make room, and frequent ones are safe. An item's largest count is seldom too large, and the
+// k items with the largest ones are listed.
 //
 // Chance comes from a state of its own, so whoever is told the same has the same.
 #pragma once
@@ -87,8 +87,8 @@ class TopK {
   Bucket& BucketOf(const ItemHash& hash, uint64_t row) const {
     return buckets_[row * options_.width + hash.At(row, options_.width)];
   }
-  // Takes up to `times` chances to make a bucket count one less, until it is free. How many are left
-  // then.
+  // Takes up to `times` chances to make a bucket count one less, until it is free. Returns how many
+  // are left then.
   uint32_t Decay(Bucket* bucket, uint32_t times);
   double NextChance();  // uniform, above 0 and at most 1
 
