@@ -25,7 +25,7 @@ def test_a_bloom_filter_has_what_was_added(r):
         r.call("BF.MADD", "b", *range(start, start + 500))
     assert r.call("BF.MEXISTS", "b", *range(5000)) == [1] * 5000
     others = r.call("BF.MEXISTS", "b", *range(100_000, 120_000))
-    assert sum(others) < 200, "the rate that was asked for"
+    assert sum(others) < 270, "20,000 times the rate that was asked for, and some noise"
     info = r.do("BF.INFO b")
     assert info[0::2] == [
         Status(name)
@@ -43,7 +43,14 @@ def test_a_bloom_filter_has_what_was_added(r):
     assert r.do("BF.CARD b") == items
     assert 6300 < size < 20_000
     assert r.do("TYPE b") == Status("MBbloom--")
-    assert r.do("SCAN 0 COUNT 1000 TYPE MBbloom--")[1] == [b"b"]
+    r.do("SET text b")
+    cursor, found = 0, []
+    while True:
+        cursor, keys = r.call("SCAN", cursor, "TYPE", "MBbloom--")
+        found += keys
+        if cursor == b"0":
+            break
+    assert found == [b"b"]
 
 
 def test_a_bloom_filter_goes_to_another_key_in_pieces(r):

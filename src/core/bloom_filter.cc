@@ -64,7 +64,8 @@ BloomFilter* BloomFilter::Clone() const {
 
 // With k functions and m bits for each item, a full layer says yes to (1 - e^(-k/m))^k of what was
 // never added. k is the best for the rate that is wanted, -log2(rate), rounded up; solving for m
-// makes good for the rounding.
+// makes good for the rounding. Of what is added, up to -ln(1-rate)/rate times the capacity is seen
+// before so many were new (that is exact for one function, and enough for more).
 std::optional<BloomFilter::Shape> BloomFilter::NextShape() const {
   const size_t number = layers_.size();
   uint64_t capacity = options_.capacity;
@@ -81,7 +82,9 @@ std::optional<BloomFilter::Shape> BloomFilter::NextShape() const {
   const double log2_rate = std::log2(options_.error_rate) - halvings;
   const double hashes = std::max(1.0, std::ceil(-log2_rate));
   const double bits_each = -hashes / std::log1p(-std::exp2(log2_rate / hashes));
-  const double bits = std::ceil(bits_each * static_cast<double>(capacity));
+  const double rate = std::exp2(log2_rate);
+  const double seen = static_cast<double>(capacity) * -std::log1p(-rate) / rate;
+  const double bits = std::ceil(bits_each * seen);
   if (!(bits < 0x1p60)) return std::nullopt;
   const uint64_t words = static_cast<uint64_t>(bits) / 64 + 1;
   return Shape{.capacity = capacity, .bits = words * 64, .hashes = static_cast<uint32_t>(hashes)};

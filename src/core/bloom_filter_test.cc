@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <string>
@@ -27,20 +28,24 @@ class BloomFilterTest : public testing::Test {
   static ItemHash Item(uint64_t seed, uint64_t number) {
     return HashItem(fmt::format("{}:{}", seed, number));
   }
-  // Adds until so many were new, which all must be found then, and returns the rate of what was
-  // never added but is found.
-  static double MeasureRate(BloomFilter* filter, uint64_t seed, uint64_t items) {
+  // Adds items until so many were new, all of which must be found then.
+  static void AddUntil(BloomFilter* filter, uint64_t seed, uint64_t items) {
     uint64_t number = 0;
     while (filter->items() < items) {
       const AddResult result = filter->Add(Item(seed, number++), kMost);
       EXPECT_TRUE(result == AddResult::kAdded || result == AddResult::kWasThere);
     }
     for (uint64_t i = 0; i < number; ++i) EXPECT_TRUE(filter->Has(Item(seed, i))) << i;
-    constexpr uint64_t kAsked = 200'000;
+  }
+  // The rate at which what was never added is found.
+  static constexpr uint64_t kAsked = 200'000;
+  static double MeasureRate(const BloomFilter& filter) {
     uint64_t found = 0;
-    for (uint64_t i = 0; i < kAsked; ++i) found += filter->Has(Item(seed + 1000, i));
+    for (uint64_t i = 0; i < kAsked; ++i) found += filter.Has(Item(1000, i));
     return static_cast<double>(found) / kAsked;
   }
+  // By how much that may be off.
+  static double NoiseOf(double rate) { return 5 * std::sqrt(rate / kAsked); }
 };
 
 TEST_F(BloomFilterTest, ASingleLayerHasTheRateThatWasAskedFor) {
@@ -48,9 +53,10 @@ TEST_F(BloomFilterTest, ASingleLayerHasTheRateThatWasAskedFor) {
     for (const uint64_t seed : {1, 2}) {
       const auto filter =
           BloomFilter::Make({.error_rate = rate, .capacity = 20'000, .expansion = 0}, kMost);
-      const double measured = MeasureRate(filter.get(), seed, 20'000);
-      EXPECT_LT(measured, rate * 1.15) << "seed " << seed;
-      EXPECT_GT(measured, rate * 0.8) << "takes more memory than it needs, seed " << seed;
+      AddUntil(filter.get(), seed, 20'000);
+      const double measured = MeasureRate(*filter);
+      EXPECT_LT(measured, rate * 1.05 + NoiseOf(rate)) << "seed " << seed;
+      EXPECT_GT(measured, rate * 0.7 - NoiseOf(rate)) << "more memory than needed, seed " << seed;
     }
   }
 }
@@ -60,8 +66,9 @@ TEST_F(BloomFilterTest, TheRateStaysUnderTheOneAskedForWhenItGrows) {
     for (const double rate : {0.1, 0.01}) {
       const auto filter =
           BloomFilter::Make({.error_rate = rate, .capacity = 1000, .expansion = expansion}, kMost);
-      const double measured = MeasureRate(filter.get(), 7, 20'000);
-      EXPECT_LT(measured, rate) << expansion;
+      AddUntil(filter.get(), 7, 20'000);
+      const double measured = MeasureRate(*filter);
+      EXPECT_LT(measured, rate * 1.05 + NoiseOf(rate)) << expansion;
       EXPECT_GT(measured, rate / 4) << expansion;
       EXPECT_GT(filter->layers(), 2u);
     }
@@ -72,12 +79,12 @@ TEST_F(BloomFilterTest, LayersGrowByTheExpansion) {
   const auto filter =
       BloomFilter::Make({.error_rate = 0.001, .capacity = 100, .expansion = 3}, kMost);
   EXPECT_EQ(filter->capacity(), 100u);
-  MeasureRate(filter.get(), 1, 100);
+  AddUntil(filter.get(), 1, 100);
   EXPECT_EQ(filter->layers(), 1u);
-  MeasureRate(filter.get(), 2, 101);
+  AddUntil(filter.get(), 2, 101);
   EXPECT_EQ(filter->layers(), 2u);
   EXPECT_EQ(filter->capacity(), 400u);
-  MeasureRate(filter.get(), 3, 401);
+  AddUntil(filter.get(), 3, 401);
   EXPECT_EQ(filter->capacity(), 1300u);
   EXPECT_EQ(filter->items(), 401u);
 }
@@ -85,7 +92,7 @@ TEST_F(BloomFilterTest, LayersGrowByTheExpansion) {
 TEST_F(BloomFilterTest, WhatDoesNotScaleIsFull) {
   const auto filter =
       BloomFilter::Make({.error_rate = 0.001, .capacity = 10, .expansion = 0}, kMost);
-  MeasureRate(filter.get(), 1, 10);
+  AddUntil(filter.get(), 1, 10);
   uint64_t number = 0;
   while (filter->Has(Item(2, number))) ++number;
   EXPECT_EQ(filter->Add(Item(2, number), kMost), AddResult::kFull);
@@ -112,8 +119,11 @@ TEST_F(BloomFilterTest, NoneIsLargerThanIsAllowed) {
   EXPECT_EQ(filter->items(), 100u);
   // Nor has it more layers.
   const auto slow = BloomFilter::Make({.capacity = 1, .expansion = 1}, kMost);
-  for (uint64_t i = 0; i < 4 * BloomFilter::kLayersMax; ++i) result = slow->Add(Item(1, i), kMost);
-  EXPECT_EQ(result, AddResult::kTooLarge);
+  uint64_t refused = 0;
+  for (uint64_t i = 0; i < 2 * BloomFilter::kLayersMax; ++i) {
+    refused += slow->Add(Item(1, i), kMost) == AddResult::kTooLarge;
+  }
+  EXPECT_GT(refused, BloomFilter::kLayersMax / 2);
   EXPECT_EQ(slow->layers(), BloomFilter::kLayersMax);
 }
 
@@ -122,7 +132,7 @@ TEST_F(BloomFilterTest, ACloneIsTheSame) {
   auto made = BloomFilter::Make({.capacity = 50}, kMost);
   BloomFilter* const filter = made.get();
   value.SetObject(ValueType::kBloomFilter, made.release(), 0);
-  MeasureRate(filter, 1, 500);
+  AddUntil(filter, 1, 500);
   const CompactValue copy = value.Clone();
   EXPECT_EQ(copy.HeapBytes(), value.HeapBytes());
   const auto* const clone = static_cast<const BloomFilter*>(copy.object());
@@ -137,7 +147,7 @@ TEST_F(BloomFilterTest, ACloneIsTheSame) {
 
 TEST_F(BloomFilterTest, ItCanBeMadeAgainOfItsBytes) {
   const auto filter = BloomFilter::Make({.error_rate = 0.05, .capacity = 50}, kMost);
-  MeasureRate(filter.get(), 1, 1000);
+  AddUntil(filter.get(), 1, 1000);
   for (const size_t most : {size_t{1}, size_t{7}, size_t{100}, size_t{1 << 20}}) {
     const auto copy = BloomFilter::FromHeader(filter->Header(), kMost);
     ASSERT_NE(copy, nullptr);
@@ -166,7 +176,7 @@ TEST_F(BloomFilterTest, ItCanBeMadeAgainOfItsBytes) {
 
 TEST_F(BloomFilterTest, HeadersOfNothingThatCouldBeAreRefused) {
   const auto filter = BloomFilter::Make({.error_rate = 0.05, .capacity = 50}, kMost);
-  MeasureRate(filter.get(), 1, 120);
+  AddUntil(filter.get(), 1, 120);
   const std::string header = filter->Header();
   ASSERT_EQ(filter->layers(), 2u);
   ASSERT_NE(BloomFilter::FromHeader(header, kMost), nullptr);
