@@ -62,7 +62,7 @@ class BloomFilter {
   uint64_t items() const { return items_; }        // that were new when they were added
   size_t layers() const { return layers_.size(); }
   uint32_t expansion() const { return options_.expansion; }  // 0: it does not scale
-  // What it costs, exactly.
+  // What it costs, exactly. REQUIRES: made with new.
   size_t bytes() const { return UsableSize(this) + heap_bytes_; }
 
   // --- As bytes ---

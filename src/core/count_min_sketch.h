@@ -53,7 +53,7 @@ class CountMinSketch {
 
   const Shape& shape() const { return shape_; }
   int64_t total() const { return total_; }  // that was added; stays at its maximum
-  // What it costs, exactly.
+  // What it costs, exactly. REQUIRES: made with new.
   size_t bytes() const { return UsableSize(this) + UsableSize(counters_); }
 
   // --- Several at once ---

@@ -67,7 +67,7 @@ class TopK {
   std::vector<Listed> List() const;
 
   const Options& options() const { return options_; }
-  // What it costs, exactly.
+  // What it costs, exactly. REQUIRES: made with new.
   size_t bytes() const { return UsableSize(this) + UsableSize(buckets_) + heap_bytes_; }
 
  private:
