@@ -19,6 +19,15 @@ ONLY_OURS = {
     "prepend": "a command of ours",
     "cl.throttle": "of the module redis-cell",
     **{
+        f"{family}.{name}": "of the module RedisBloom"
+        for family, names in {
+            "bf": "reserve add madd insert exists mexists card info scandump loadchunk",
+            "cms": "initbydim initbyprob incrby query merge info",
+            "topk": "reserve add incrby query count list info",
+        }.items()
+        for name in names.split()
+    },
+    **{
         name: "came with 7.4: deadlines of fields"
         for name in (
             *("hexpire", "hpexpire", "hexpireat", "hpexpireat", "hpersist"),

@@ -299,5 +299,6 @@ void RegisterSetCommands(CommandTable* table);     // and the type
 void RegisterStreamCommands(CommandTable* table);  // and the type
 void RegisterBitmapCommands(CommandTable* table);
 void RegisterHyperLogLogCommands(CommandTable* table);
+void RegisterProbabilisticCommands(CommandTable* table);  // and the types
 
 }  // namespace dfly

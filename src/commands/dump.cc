@@ -24,11 +24,23 @@ namespace {
 constexpr size_t kVersionBytes = 2;
 constexpr size_t kChecksumBytes = 8;
 
+// Why a value of this type has no form.
+std::string_view ErrorOfDump(ValueType type) {
+  switch (type) {
+    case ValueType::kBloomFilter:
+    case ValueType::kCountMinSketch:
+    case ValueType::kTopK:
+      return "ERR DUMP cannot express probabilistic types yet";
+    default:
+      return "ERR DUMP cannot express deadlines of members";
+  }
+}
+
 void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key());
   if (!value) return reply.Null();
   const std::optional<RdbType> type = RdbTypeOf(*value);
-  if (!type) return reply.Error("ERR DUMP cannot express deadlines of members");
+  if (!type) return reply.Error(ErrorOfDump(value->type()));
   std::string payload;
   payload.reserve(value->HeapBytes() + 64);
   StringSink sink(&payload);

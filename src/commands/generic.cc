@@ -254,19 +254,25 @@ void ObjectHelp(Session&, Args, ReplySink& reply) {
 // How many buckets a walk looks at in one hop; a bucket has about ten keys.
 constexpr uint64_t kBucketsPerHop = 1024;
 
+// Whatever the case of their letters.
+bool IsSameType(std::string_view left, std::string_view right) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c; };
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [lower](char a, char b) { return lower(a) == lower(b); });
+}
+
 struct KeyFilter {
   std::optional<std::string_view> pattern;
   std::optional<std::string_view> type;
 
   bool Accepts(std::string_view key, const CompactValue& value) const {
-    if (type && *type != TypeName(value.type())) return false;
+    if (type && !IsSameType(*type, TypeName(value.type()))) return false;
     return !pattern || *pattern == "*" || GlobMatch(*pattern, key);
   }
 };
 
 struct ScanOptions {
   KeyFilter filter;
-  std::string type;     // lower case; what filter.type views
   uint64_t count = 10;  // the keys to look at, about
 };
 
@@ -289,9 +295,7 @@ bool ParseScanOptions(std::span<const std::string_view> args, ScanOptions* optio
     } else if (has_value && IsOption(args[i], "MATCH")) {
       options->filter.pattern = args[i + 1];
     } else if (has_value && IsOption(args[i], "TYPE")) {
-      options->type.assign(args[i + 1]);
-      for (char& c : options->type) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c;
-      options->filter.type = options->type;
+      options->filter.type = args[i + 1];
     } else {
       reply.Error(kErrSyntax);
       return false;

@@ -50,6 +50,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterStreamCommands(&table_);
     RegisterBitmapCommands(&table_);
     RegisterHyperLogLogCommands(&table_);
+    RegisterProbabilisticCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
   }

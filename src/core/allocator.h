@@ -38,6 +38,17 @@ inline void* Alloc(size_t bytes) {
   return ForgetRequestedSize(block);
 }
 
+// All bytes are 0; of a large block, those that nobody writes cost the machine no memory.
+inline void* AllocZeroed(size_t bytes) {
+#ifdef DFLY_SANITIZED
+  void* block = std::calloc(1, bytes);
+#else
+  void* block = mi_zalloc(bytes);
+#endif
+  if (block == nullptr) throw std::bad_alloc();
+  return ForgetRequestedSize(block);
+}
+
 // Aligned to a cache line. REQUIRES: bytes is a multiple of 64.
 inline void* AllocLines(size_t bytes) {
 #ifdef DFLY_SANITIZED
@@ -55,7 +66,7 @@ inline void* AllocLines(size_t bytes) {
   return ForgetRequestedSize(block);
 }
 
-// For blocks of Alloc and AllocLines. Accepts null.
+// For blocks of Alloc, AllocZeroed and AllocLines. Accepts null.
 inline void Free(void* block) {
 #ifdef DFLY_SANITIZED
   std::free(block);

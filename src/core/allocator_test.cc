@@ -20,6 +20,17 @@ TEST(AllocatorTest, UsableSizeMayBeUsed) {
   Free(nullptr);
 }
 
+TEST(AllocatorTest, ZeroedBlocksAreWhateverWasThereBefore) {
+  for (size_t bytes : {1, 100, 4096, 100'000}) {
+    void* block = Alloc(bytes);
+    std::memset(block, 0xAB, bytes);
+    Free(block);
+    auto* const zeroed = static_cast<const char*>(AllocZeroed(bytes));
+    for (size_t i = 0; i < bytes; ++i) ASSERT_EQ(zeroed[i], 0);
+    Free(const_cast<char*>(zeroed));
+  }
+}
+
 TEST(AllocatorTest, LinesAreAligned) {
   std::vector<void*> blocks;
   for (size_t bytes = 64; bytes <= 4096; bytes += 64) {

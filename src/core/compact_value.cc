@@ -26,8 +26,9 @@ const ObjectType& ObjectTypeOf(ValueType type) {
 }
 
 std::string_view TypeName(ValueType type) {
-  static constexpr std::string_view kNames[kValueTypes] = {"string", "list", "set",
-                                                           "zset",   "hash", "stream"};
+  // The last three are those of RedisBloom.
+  static constexpr std::string_view kNames[kValueTypes] = {
+      "string", "list", "set", "zset", "hash", "stream", "MBbloom--", "CMSk-TYPE", "TopK-TYPE"};
   return kNames[static_cast<size_t>(type)];
 }
 

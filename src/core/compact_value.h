@@ -27,8 +27,18 @@
 namespace dfly {
 
 // The types that TYPE names. The numbers are ours, not those of a file format.
-enum class ValueType : uint8_t { kString = 0, kList, kSet, kZset, kHash, kStream };
-inline constexpr size_t kValueTypes = 6;
+enum class ValueType : uint8_t {
+  kString = 0,
+  kList,
+  kSet,
+  kZset,
+  kHash,
+  kStream,
+  kBloomFilter,
+  kCountMinSketch,
+  kTopK
+};
+inline constexpr size_t kValueTypes = 9;
 
 // "string", "list", ... as TYPE answers.
 std::string_view TypeName(ValueType type);

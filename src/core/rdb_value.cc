@@ -374,6 +374,10 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
       return RdbType::kHash;
     case ValueType::kStream:
       return RdbType::kStreamListpacks2;
+    case ValueType::kBloomFilter:
+    case ValueType::kCountMinSketch:
+    case ValueType::kTopK:
+      break;
   }
   return std::nullopt;
 }
@@ -399,6 +403,10 @@ void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
       return WriteHash(HashValue(value), &writer);
     case ValueType::kStream:
       return WriteRdbStream(*static_cast<const StreamValue*>(value.object()), &writer);
+    case ValueType::kBloomFilter:
+    case ValueType::kCountMinSketch:
+    case ValueType::kTopK:
+      break;
   }
   LOG(DFATAL) << "not in the format: " << TypeName(value.type());
 }

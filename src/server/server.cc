@@ -41,6 +41,7 @@ Server::Server(ServerOptions options)
   RegisterSetCommands(&commands_);
   RegisterBitmapCommands(&commands_);
   RegisterHyperLogLogCommands(&commands_);
+  RegisterProbabilisticCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterConfigCommands(&commands_);
