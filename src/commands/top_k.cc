@@ -3,6 +3,8 @@
 // TOPK.INFO. Data: core/top_k.h.
 #include "core/top_k.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -68,26 +70,28 @@ void Add(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 // TOPK.INCRBY key item increment [item increment ...]
+// Nothing is counted unless all increments are ones that the command's documentation allows.
 void IncrBy(ShardContext& cx, Args args, ReplySink& reply) {
   if (args.size() % 2 != 0) return reply.Error(WrongArityError("topk.incrby"));
   const auto value = cx.FindMutable(args.key(), ValueType::kTopK);
   if (const std::string_view error = ErrorOf(value); !error.empty()) return reply.Error(error);
-  std::vector<uint32_t> increments;
-  for (size_t i = 3; i < args.size(); i += 2) {
-    const std::optional<int64_t> number = ParseInt64(args[i]);
-    if (!number || *number < 0 || *number > TopK::kIncrementMax) {
+  struct Pair {
+    std::string_view item;
+    uint32_t increment;
+  };
+  std::vector<Pair> pairs;
+  for (size_t i = 2; i < args.size(); i += 2) {
+    const int64_t increment = ParseInt64(args[i + 1]).value_or(0);
+    if (increment < 1 || increment > TopK::kIncrementMax) {
       return reply.Error(
-          "TopK: increment must be an integer greater or equal to 0 and smaller or equal to "
-          "100,000");
+          fmt::format("TopK: an increment is an integer from 1 to {}", TopK::kIncrementMax));
     }
-    increments.push_back(static_cast<uint32_t>(*number));
+    pairs.push_back({args[i], static_cast<uint32_t>(increment)});
   }
   auto& top = ObjectIn<TopK>(*value);
-  reply.Array(increments.size());
-  for (size_t i = 0; i < increments.size(); ++i) {
-    ReplyExpelled(top.Add(args[2 + 2 * i], increments[i]), reply);
-  }
-  cx.Changed(args.key(), "topk.incrby", increments.size());
+  reply.Array(pairs.size());
+  for (const Pair& pair : pairs) ReplyExpelled(top.Add(pair.item, pair.increment), reply);
+  cx.Changed(args.key(), "topk.incrby", pairs.size());
 }
 
 // Replies what `show` makes of each item.

@@ -95,11 +95,14 @@ def object_command(words, node):
     return node
 
 
+def is_absolute(deadline_ms):
+    """Whether a key has it from EXPIREAT and its like: words.py has those, a few seconds' worth."""
+    return 33_177_117_420_000 <= deadline_ms < 33_177_117_423_000
+
+
 def deadline(words, node):
-    """Absolute ones are far in the future (words.py)."""
-    unit = 1000 if words[0].startswith(b"P") else 1
-    is_absolute = 33_177_117_420 * unit <= int(node.data) < 33_177_117_423 * unit
-    if node.kind == b":" and int(node.data) > 0 and not is_absolute:
+    unit_ms = 1 if words[0].startswith(b"P") else 1000
+    if node.kind == b":" and int(node.data) > 0 and not is_absolute(int(node.data) * unit_ms):
         return Node(node.kind, b"relative")
     return node
 
