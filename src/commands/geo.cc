@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -52,8 +53,13 @@ std::optional<GeoPoint> ParsePoint(std::string_view longitude, std::string_view 
   return std::nullopt;
 }
 
+// With four digits after the point, the last one rounded as Redis does: half a digit of the product
+// goes up, however many digits the distance itself has behind it.
 void ReplyDistance(double distance, ReplySink& reply) {
-  reply.Bulk(fmt::format("{:.4f}", distance));
+  constexpr int64_t kPerUnit = 10'000;
+  if (!std::isfinite(distance)) return reply.Bulk(fmt::format("{}", distance));
+  const int64_t rounded = std::llround(distance * kPerUnit);
+  reply.Bulk(fmt::format("{}.{:04}", rounded / kPerUnit, rounded % kPerUnit));
 }
 
 void ReplyPoint(GeoPoint point, ReplySink& reply) {

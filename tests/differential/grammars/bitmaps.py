@@ -62,7 +62,7 @@ def has_errors_of_7_2(command):
 
 
 def saturates_far_below(command):
-    """docs/differences.md: redis-server's sum overflows there."""
+    """docs/compatibility.md: redis-server's sum overflows there."""
     return command[0].upper() == b"BITFIELD" and b"-9223372036854775808" in command
 
 

@@ -32,10 +32,15 @@ def members(g):
 def coordinates(g):
     rng = g.rng
     if rng.random() < 0.02:
-        odd = [b"x", b"180.1", b"85.05112879", b"-180", b"nan", b"inf", b"", b"-85.05112878"]
-        return [rng.choice([b"%.12f" % rng.uniform(-180, 180), *odd]), rng.choice(odd)]
+        odd = [b"x", b"180.1", b"85.05112879", b"nan", b"inf", b"", b"1e3"]
+        return rng.choice([[b"-180", rng.choice(odd)], [rng.choice(odd), b"-85.05112878"]])
     if rng.random() < 0.4:
-        return [b"%.12f" % rng.uniform(-180, 180), b"%.12f" % rng.uniform(-85.05, 85.05)]
+        anywhere = [b"%.12f" % rng.uniform(-180, 180), b"%.12f" % rng.uniform(-85.05, 85.05)]
+        edges = [b"-180", b"180", b"-85.05112878", b"85.05112878"]
+        if rng.random() < 0.05:
+            side = rng.randrange(4)
+            anywhere[side // 2] = edges[side]
+        return anywhere
     longitude, latitude = rng.choice(CENTERS)
     spread = rng.choice([0.001, 0.1, 3])
     longitude = (longitude + rng.gauss(0, spread) + 180) % 360 - 180

@@ -18,14 +18,16 @@ def element(g):
 
 
 def changes_bytes(command):
-    """What other commands write into one, and what takes one to where they may. Of one that has
-    become corrupt, not the same is kept (docs/differences.md)."""
+    """What other commands write into one, and what makes one where they may. Of one that has become
+    corrupt, not the same is kept (docs/compatibility.md)."""
     name = command[0].upper()
     is_own = [word.startswith(KEY) for word in command[1:]]
     if name in (b"SETRANGE", b"SETBIT", b"BITFIELD", b"APPEND"):
         return any(is_own[:1])
     if name in (b"RENAME", b"RENAMENX", b"COPY"):
         return any(is_own[:1]) and not any(is_own[1:2])
+    if name in (b"PFADD", b"PFMERGE"):
+        return not any(is_own[:1])
     return name == b"BITOP" and any(is_own)
 
 
