@@ -53,12 +53,12 @@ std::optional<GeoPoint> ParsePoint(std::string_view longitude, std::string_view 
   return std::nullopt;
 }
 
-// With four digits after the point, the last one rounded as Redis does: half a digit of the product
-// goes up, however many digits the distance itself has behind it.
+// With four digits after the point. As in Redis it is the product that is rounded, half a digit to
+// the even one: in half a million distances a few have another last digit than fmt would give them.
 void ReplyDistance(double distance, ReplySink& reply) {
   constexpr int64_t kPerUnit = 10'000;
   if (!std::isfinite(distance)) return reply.Bulk(fmt::format("{}", distance));
-  const int64_t rounded = std::llround(distance * kPerUnit);
+  const int64_t rounded = std::llrint(distance * kPerUnit);
   reply.Bulk(fmt::format("{}.{:04}", rounded / kPerUnit, rounded % kPerUnit));
 }
 

@@ -29,23 +29,25 @@ std::string NoGroupError(std::string_view key, std::string_view group) {
 struct Found {
   StreamValue* stream = nullptr;
   StreamGroup* group = nullptr;
+  bool is_wrong_type = false;  // so there is neither
 };
 
-// False: there is none, and the error was replied.
-bool FindGroup(ShardContext& cx, std::string_view key, std::string_view name, ReplySink& reply,
-               Found* found) {
-  auto value = cx.FindMutable(key, ValueType::kStream);
-  if (value.is_wrong_type()) {
-    reply.Error(kErrWrongType);
-    return false;
-  }
-  if (value) {
-    found->stream = &StreamOf(*value);
-    found->group = found->stream->FindGroup(name);
-  }
-  if (found->group != nullptr) return true;
-  reply.Error(NoGroupError(key, name));
-  return false;
+// To change it. Counts a hit or a miss, as Redis does for the commands that use this.
+Found FindGroup(ShardContext& cx, std::string_view key, std::string_view name) {
+  const auto seen = cx.FindReadOnly(key, ValueType::kStream);
+  if (!seen) return {.is_wrong_type = seen.is_wrong_type()};
+  const auto value = cx.FindMutable(key, ValueType::kStream);
+  StreamValue& stream = StreamOf(*value);
+  return {.stream = &stream, .group = stream.FindGroup(name)};
+}
+
+// The same; none if the error was replied.
+std::optional<Found> FindGroupOrReply(ShardContext& cx, std::string_view key, std::string_view name,
+                                      ReplySink& reply) {
+  const Found found = FindGroup(cx, key, name);
+  if (found.group != nullptr) return found;
+  reply.Error(found.is_wrong_type ? std::string(kErrWrongType) : NoGroupError(key, name));
+  return std::nullopt;
 }
 
 // --- XGROUP ---
@@ -212,14 +214,13 @@ void GroupHelp(Session&, Args, ReplySink& reply) {
 
 // XACK key group id [id ...]
 void XAck(ShardContext& cx, Args args, ReplySink& reply) {
-  auto value = cx.FindMutable(args.key(), ValueType::kStream);
-  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
-  StreamGroup* const group = value ? StreamOf(*value).FindGroup(args[2]) : nullptr;
-  if (group == nullptr) return reply.Integer(0);
+  const Found found = FindGroup(cx, args.key(), args[2]);
+  if (found.is_wrong_type) return reply.Error(kErrWrongType);
+  if (found.group == nullptr) return reply.Integer(0);
   const auto ids = ParseStreamIds(args.from(3), reply);
   if (!ids) return;
   size_t acknowledged = 0;
-  for (StreamId id : *ids) acknowledged += group->Acknowledge(id);
+  for (StreamId id : *ids) acknowledged += found.group->Acknowledge(id);
   if (acknowledged > 0) cx.ChangedUnwatched(args.key(), {}, acknowledged);
   reply.Integer(static_cast<int64_t>(acknowledged));
 }
@@ -385,10 +386,10 @@ void ReplyClaimed(const StreamEntries& entries, const std::vector<StreamId>& ids
 // XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-ms]
 //   [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id]
 void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
-  Found found;
-  if (!FindGroup(cx, args.key(), args[2], reply, &found)) return;
-  StreamGroup& group = *found.group;
-  const StreamEntries& entries = found.stream->entries();
+  const std::optional<Found> found = FindGroupOrReply(cx, args.key(), args[2], reply);
+  if (!found) return;
+  StreamGroup& group = *found->group;
+  const StreamEntries& entries = found->stream->entries();
   ClaimOptions options;
   const auto idle = ParseInteger(args[4], "ERR Invalid min-idle-time argument for XCLAIM", reply);
   if (!idle) return;
@@ -466,10 +467,10 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
       return reply.Error(kErrSyntax);
     }
   }
-  Found found;
-  if (!FindGroup(cx, args.key(), args[2], reply, &found)) return;
-  StreamGroup& group = *found.group;
-  const StreamEntries& entries = found.stream->entries();
+  const std::optional<Found> found = FindGroupOrReply(cx, args.key(), args[2], reply);
+  if (!found) return;
+  StreamGroup& group = *found->group;
+  const StreamEntries& entries = found->stream->entries();
   StreamConsumer* const consumer = ConsumerOrNew(cx, args.key(), group, args[3]);
   const int64_t now_ms = cx.now_ms();
   consumer->seen_ms = now_ms;

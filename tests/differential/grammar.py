@@ -78,10 +78,13 @@ class Grammar:
         """As the family's author wrote it."""
         return list(self.commands[self.families.pick(self.rng)].pick(self.rng)(self))
 
+    def allows(self, command):
+        return not any(is_excluded(command) for is_excluded in self.excluded)
+
     def _allowed(self, make):
         while True:
             made = make()
-            if not any(is_excluded(made) for is_excluded in self.excluded):
+            if self.allows(made):
                 return made
 
     def _any(self):

@@ -84,16 +84,23 @@ def differs(servers, resp3, commands, depth):
     return None
 
 
-def shortest(servers, resp3, commands, depth=50, budget_s=40):
-    """A sequence, as short as the time allows, whose last command is answered differently.
+def shortest(servers, resp3, commands, allows=lambda command: True, depth=50, budget_s=40):
+    """A sequence, as short as the time allows, whose last command is answered differently: the last
+    one of `commands`, or a shorter form of it that the grammar `allows`.
 
     First without all commands that have no argument in common with the last one; then by removing
     ever smaller pieces (Zeller's ddmin); then argument by argument.
     """
     deadline = time.monotonic() + budget_s
+    name = commands[-1][0].upper()
 
     def attempt(candidate):
-        return time.monotonic() < deadline and differs(servers, resp3, candidate, depth)
+        if time.monotonic() > deadline:
+            return None
+        found = differs(servers, resp3, candidate, depth)
+        # Less may differ in another way, even in one that is meant.
+        is_same = found and found[-1][0].upper() == name and allows(found[-1])
+        return found if is_same else None
 
     commands = attempt(commands) or commands
     related = {word for word in commands[-1][1:]}
@@ -126,9 +133,9 @@ def shortest(servers, resp3, commands, depth=50, budget_s=40):
     return commands
 
 
-def report(servers, resp3, commands):
+def report(servers, resp3, commands, allows=lambda command: True):
     """For a failure: the shortest sequence and what each server answered last."""
-    commands = shortest(servers, resp3, commands)
+    commands = shortest(servers, resp3, commands, allows)
     found = None
     with Pair(servers, resp3) as pair:
         for command in commands:

@@ -56,9 +56,14 @@ def has_errors_of_7_2(command):
     if first is None:
         return False
     interval = words[first:]
+    if len(interval) > 3 or (first == 2 and len(interval) == 1):
+        return True
     is_unit_good = len(interval) < 3 or interval[2] in (b"BIT", b"BYTE")
-    are_good = all(re.fullmatch(rb"0|-?[1-9]\d{0,18}", word) for word in interval[:2])
-    return not (is_unit_good and are_good) or (first == 2 and len(interval) == 1)
+    return not is_unit_good or not all(is_integer(word) for word in interval[:2])
+
+
+def is_integer(word):
+    return bool(re.fullmatch(rb"0|-?[1-9]\d*", word)) and -(2**63) <= int(word) < 2**63
 
 
 def saturates_far_below(command):
