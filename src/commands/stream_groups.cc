@@ -41,13 +41,9 @@ Found FindGroup(ShardContext& cx, std::string_view key, std::string_view name) {
   return {.stream = &stream, .group = stream.FindGroup(name)};
 }
 
-// The same; none if the error was replied.
-std::optional<Found> FindGroupOrReply(ShardContext& cx, std::string_view key, std::string_view name,
-                                      ReplySink& reply) {
-  const Found found = FindGroup(cx, key, name);
-  if (found.group != nullptr) return found;
-  reply.Error(found.is_wrong_type ? std::string(kErrWrongType) : NoGroupError(key, name));
-  return std::nullopt;
+// The error of XCLAIM and XAUTOCLAIM. REQUIRES: there is no group.
+std::string ErrorOf(const Found& found, std::string_view key, std::string_view name) {
+  return found.is_wrong_type ? std::string(kErrWrongType) : NoGroupError(key, name);
 }
 
 // --- XGROUP ---
@@ -386,10 +382,10 @@ void ReplyClaimed(const StreamEntries& entries, const std::vector<StreamId>& ids
 // XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-ms]
 //   [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id]
 void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
-  const std::optional<Found> found = FindGroupOrReply(cx, args.key(), args[2], reply);
-  if (!found) return;
-  StreamGroup& group = *found->group;
-  const StreamEntries& entries = found->stream->entries();
+  const Found found = FindGroup(cx, args.key(), args[2]);
+  if (found.group == nullptr) return reply.Error(ErrorOf(found, args.key(), args[2]));
+  StreamGroup& group = *found.group;
+  const StreamEntries& entries = found.stream->entries();
   ClaimOptions options;
   const auto idle = ParseInteger(args[4], "ERR Invalid min-idle-time argument for XCLAIM", reply);
   if (!idle) return;
@@ -447,6 +443,7 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
 void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr int64_t kAttemptsForEach = 10;
   constexpr int64_t kCountMax = INT64_MAX / 16;
+  const Found found = FindGroup(cx, args.key(), args[2]);
   const auto idle =
       ParseInteger(args[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM", reply);
   if (!idle) return;
@@ -467,10 +464,9 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
       return reply.Error(kErrSyntax);
     }
   }
-  const std::optional<Found> found = FindGroupOrReply(cx, args.key(), args[2], reply);
-  if (!found) return;
-  StreamGroup& group = *found->group;
-  const StreamEntries& entries = found->stream->entries();
+  if (found.group == nullptr) return reply.Error(ErrorOf(found, args.key(), args[2]));
+  StreamGroup& group = *found.group;
+  const StreamEntries& entries = found.stream->entries();
   StreamConsumer* const consumer = ConsumerOrNew(cx, args.key(), group, args[3]);
   const int64_t now_ms = cx.now_ms();
   consumer->seen_ms = now_ms;
