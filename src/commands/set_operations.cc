@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/key_parts.h"
 #include "commands/set_commands.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
-#include "engine/transaction.h"
 #include "facade/error_texts.h"
 
 namespace dfly {
@@ -270,28 +270,14 @@ void Store(ShardContext& cx, Operation operation, std::string_view key, const Re
 
 class AcrossShards {
  public:
-  AcrossShards(CoordinatorContext& cx, Keys keys) : cx_(cx), tx_(cx) {
-    for (std::string_view key : keys) {
-      const ShardId id = Lock(key, LockMode::kShared);
-      auto part = std::find_if(parts_.begin(), parts_.end(),
-                               [id](const Part& other) { return other.id == id; });
-      if (part == parts_.end()) {
-        ids_.push_back(id);
-        part = parts_.insert(part, Part{.id = id});
-      }
-      part->keys.push_back(key);
-    }
-  }
+  AcrossShards(CoordinatorContext& cx, Keys keys) : parts_(cx, keys) {}
 
   // Before Run.
-  void SetTarget(std::string_view key) {
-    target_ = key;
-    target_id_ = Lock(key, LockMode::kExclusive);
-  }
+  void SetTarget(std::string_view key) { parts_.SetTarget(key); }
 
   // Once. None if one of the keys is no set. Suspends, as Store does.
   std::optional<Result> Run(Operation operation) {
-    if (parts_.size() == 1) return ComputeInOne(operation);
+    if (parts_.items().size() == 1) return ComputeInOne(operation);
     Result result;
     bool is_right;
     switch (operation) {
@@ -308,18 +294,13 @@ class AcrossShards {
     return is_right ? std::optional(std::move(result)) : std::nullopt;
   }
 
-  void Store(Operation operation, const Result& result) {
-    tx_.HopAndConclude({&target_id_, 1}, [&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
-      dfly::Store(cx, operation, *target_, result);
-    });
+  void Store(Operation operation, std::string_view key, const Result& result) {
+    parts_.HopToTarget([&](ShardContext& cx) { dfly::Store(cx, operation, key, result); });
   }
 
  private:
-  // The keys of one shard, and what it says of them.
+  // What a shard says of its keys.
   struct Part {
-    ShardId id = 0;
-    std::vector<std::string_view> keys = {};
     bool is_wrong_type = false;
     bool has_absent = false;
     bool starts_packed = false;       // the smallest set is not integers
@@ -329,49 +310,26 @@ class AcrossShards {
     MemberList members = {};          // SUNION
     std::vector<uint8_t> marks = {};  // for each member of another shard's list
   };
-
-  ShardId Lock(std::string_view key, LockMode mode) {
-    const uint64_t hash = HashKey(key);
-    const ShardId id = cx_.shards().ShardOfKey(key, hash);
-    tx_.Lock(id, {cx_.shards().LockOfKey(key, hash, cx_.db_index()), mode});
-    return id;
-  }
-
-  // fn(ShardContext&, Part&) on all of `ids`, shards with parts, at once. The last hop of a command
-  // that writes nothing ends it.
-  template <typename F>
-  void Hop(std::span<const ShardId> ids, bool is_last, F&& fn) {
-    const auto work = [&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
-      fn(cx, *std::find_if(parts_.begin(), parts_.end(),
-                           [&shard](const Part& part) { return part.id == shard.id(); }));
-    };
-    if (is_last && !target_) {
-      tx_.HopAndConclude(ids, work);
-    } else {
-      tx_.HopOn(ids, work);
-    }
-  }
+  using Parts = KeyParts<Part>;
+  using Item = Parts::Item;
 
   // Only the target is elsewhere.
   std::optional<Result> ComputeInOne(Operation operation) {
     std::optional<Result> result;
-    tx_.Schedule();
-    Hop(ids_, true,
-        [&](ShardContext& cx, Part& part) { result = Compute(cx, operation, part.keys); });
+    parts_.Hop([&](ShardContext& cx, Item& item) { result = Compute(cx, operation, item.keys); });
     return result;
   }
 
-  bool IsWrongType() const {
-    return std::any_of(parts_.begin(), parts_.end(),
-                       [](const Part& part) { return part.is_wrong_type; });
+  bool IsWrongType() {
+    return std::any_of(parts_.items().begin(), parts_.items().end(),
+                       [](const Item& item) { return item.part.is_wrong_type; });
   }
 
   // What the shards have. False if one of the keys is no set.
   bool Survey() {
-    tx_.Schedule();
-    Hop(ids_, false, [](ShardContext& cx, Part& part) {
-      const std::optional<Sets> sets = FindSets(cx, part.keys);
+    const auto look = [](ShardContext& cx, Item& item) {
+      const std::optional<Sets> sets = FindSets(cx, item.keys);
+      Part& part = item.part;
       part.is_wrong_type = !sets;
       if (!sets) return;
       part.has_absent = HasAbsent(*sets);
@@ -382,53 +340,55 @@ class AcrossShards {
         part.smallest = set->size();
         part.starts_packed = set->encoding() != SetValue::kIntegers;
       }
-    });
+    };
+    parts_.Hop(look, Parts::More::kYes);
     return !IsWrongType();
   }
 
-  // All shards but this one.
-  std::vector<ShardId> Others(ShardId id) const {
-    std::vector<ShardId> others;
-    for (ShardId other : ids_) {
-      if (other != id) others.push_back(other);
-    }
-    return others;
-  }
-
   // Keeps of `list` what nobody has marked.
-  void KeepUnmarked(const MemberList& list, MemberList* kept) const {
+  void KeepUnmarked(const MemberList& list, MemberList* kept) {
     for (size_t i = 0; i < list.size(); ++i) {
-      const bool is_marked = std::any_of(parts_.begin(), parts_.end(), [i](const Part& part) {
-        return !part.marks.empty() && part.marks[i] != 0;
-      });
+      const bool is_marked = std::any_of(
+          parts_.items().begin(), parts_.items().end(),
+          [i](const Item& item) { return !item.part.marks.empty() && item.part.marks[i] != 0; });
       if (!is_marked) kept->Add(list[i]);
     }
   }
 
+  // function(ShardContext&, Item&) on the shard of `base`, and on all others.
+  template <typename F>
+  void HopTo(const Item& base, F&& function) {
+    parts_.HopOn([&base](const Item& item) { return &item == &base; }, function, Parts::More::kYes);
+  }
+  template <typename F>
+  void HopToOthers(const Item& base, F&& function) {
+    parts_.HopOn([&base](const Item& item) { return &item != &base; }, function);
+  }
+
   bool Intersect(Result* result) {
     if (!Survey()) return false;
-    for (const Part& part : parts_) {
-      if (part.has_absent) return true;
+    const std::vector<Item>& items = parts_.items();
+    for (const Item& item : items) {
+      if (item.part.has_absent) return true;
     }
-    const Part& base =
-        *std::min_element(parts_.begin(), parts_.end(),
-                          [](const Part& a, const Part& b) { return a.smallest < b.smallest; });
-    result->starts_packed = base.starts_packed;
+    const Item& base = *std::min_element(
+        items.begin(), items.end(),
+        [](const Item& a, const Item& b) { return a.part.smallest < b.part.smallest; });
+    result->starts_packed = base.part.starts_packed;
     MemberList list;
-    Hop({&base.id, 1}, false, [&list](ShardContext& cx, Part& part) {
-      ForEachOfAll(FindAgain(cx, part), [&list](std::string_view member) {
+    HopTo(base, [&list](ShardContext& cx, Item& item) {
+      ForEachOfAll(FindAgain(cx, item.keys), [&list](std::string_view member) {
         list.Add(member);
         return true;
       });
     });
     if (list.empty()) return true;
-    Hop(Others(base.id), true, [&list](ShardContext& cx, Part& part) {
-      const Sets sets = FindAgain(cx, part);
+    HopToOthers(base, [&list](ShardContext& cx, Item& item) {
+      const Sets sets = FindAgain(cx, item.keys);
       const bool is_empty = HasAbsent(sets);
-      part.marks.resize(list.size());
-      for (size_t i = 0; i < list.size(); ++i) {
-        part.marks[i] = is_empty || !AllHave(sets, list[i]);
-      }
+      std::vector<uint8_t>& marks = item.part.marks;
+      marks.resize(list.size());
+      for (size_t i = 0; i < list.size(); ++i) marks[i] = is_empty || !AllHave(sets, list[i]);
     });
     KeepUnmarked(list, &result->members);
     return true;
@@ -436,63 +396,56 @@ class AcrossShards {
 
   bool Subtract(Result* result) {
     if (!Survey()) return false;
-    const Part& base = parts_[0];  // has the first key first
-    if (base.first == 0) return true;
+    const Item& base = parts_.items()[0];  // has the first key first
+    if (base.part.first == 0) return true;
     DifferenceCost cost;
-    for (const Part& part : parts_) {
-      cost.sets += part.cost.sets;
-      cost.members += part.cost.members;
+    for (const Item& item : parts_.items()) {
+      cost.sets += item.part.cost.sets;
+      cost.members += item.part.cost.members;
     }
-    const bool notes_first = target_ && cost.CopiesFirst(base.first);
+    const bool notes_first = parts_.has_target() && cost.CopiesFirst(base.part.first);
     MemberList list;
-    Hop({&base.id, 1}, false, [&](ShardContext& cx, Part& part) {
-      const Sets sets = FindAgain(cx, part);
+    HopTo(base, [&](ShardContext& cx, Item& item) {
+      const Sets sets = FindAgain(cx, item.keys);
       if (notes_first && sets[0]) NoteFirst(*sets[0], result);
       AddDifference(sets, &list);
     });
     if (list.empty()) return true;
-    Hop(Others(base.id), true, [&list](ShardContext& cx, Part& part) {
-      const AnyOf sets(FindAgain(cx, part), list.size());
-      part.marks.resize(list.size());
-      for (size_t i = 0; i < list.size(); ++i) part.marks[i] = sets.Has(list[i]);
+    HopToOthers(base, [&list](ShardContext& cx, Item& item) {
+      const AnyOf sets(FindAgain(cx, item.keys), list.size());
+      std::vector<uint8_t>& marks = item.part.marks;
+      marks.resize(list.size());
+      for (size_t i = 0; i < list.size(); ++i) marks[i] = sets.Has(list[i]);
     });
     KeepUnmarked(list, &result->members);
     return true;
   }
 
   bool Unite(Result* result) {
-    const auto copy = [](ShardContext& cx, Part& part) {
-      const std::optional<Sets> sets = FindSets(cx, part.keys);
-      part.is_wrong_type = !sets;
-      if (sets) AddUnion(*sets, &part.members);
-    };
-    tx_.Schedule();
-    Hop(ids_, true, copy);
+    parts_.Hop([](ShardContext& cx, Item& item) {
+      const std::optional<Sets> sets = FindSets(cx, item.keys);
+      item.part.is_wrong_type = !sets;
+      if (sets) AddUnion(*sets, &item.part.members);
+    });
     if (IsWrongType()) return false;
     SetValue::Table seen;
-    for (const Part& part : parts_) {
-      for (size_t i = 0; i < part.members.size(); ++i) {
-        if (seen.Add(part.members[i])) result->members.Add(part.members[i]);
+    for (const Item& item : parts_.items()) {
+      const MemberList& members = item.part.members;
+      for (size_t i = 0; i < members.size(); ++i) {
+        if (seen.Add(members[i])) result->members.Add(members[i]);
       }
     }
     return true;
   }
 
   // In a later hop: without a trace, as Redis looks once.
-  static Sets FindAgain(ShardContext& cx, const Part& part) {
+  static Sets FindAgain(ShardContext& cx, Keys keys) {
     Sets sets;
-    for (std::string_view key : part.keys) {
-      sets.push_back(SetOrNone(cx, cx.Peek(key)));
-    }
+    for (std::string_view key : keys) sets.push_back(SetOrNone(cx, cx.Peek(key)));
     return sets;
   }
 
-  CoordinatorContext& cx_;
-  Transaction tx_;
-  std::vector<Part> parts_;
-  std::vector<ShardId> ids_;  // of the parts
-  std::optional<std::string_view> target_;
-  ShardId target_id_ = 0;
+  Parts parts_;
 };
 
 // --- Handlers ---
@@ -528,7 +481,7 @@ void KeepAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   sets.SetTarget(args.key());
   const std::optional<Result> result = sets.Run(kOperation);
   if (!result) return reply.Error(kErrWrongType);
-  sets.Store(kOperation, *result);
+  sets.Store(kOperation, args.key(), *result);
   reply.Integer(static_cast<int64_t>(result->members.size()));
 }
 

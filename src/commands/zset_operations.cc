@@ -28,12 +28,12 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/key_parts.h"
 #include "commands/set_commands.h"
 #include "commands/zset_commands.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
-#include "engine/transaction.h"
 #include "facade/error_texts.h"
 
 namespace dfly {
@@ -309,20 +309,10 @@ ScoredMembers Compute(std::span<const Input> inputs, Operation operation, const 
 class AcrossShards {
  public:
   AcrossShards(CoordinatorContext& cx, const Options& options)
-      : cx_(cx), tx_(cx), options_(options), keys_(options.keys) {
-    for (std::string_view key : keys_) {
-      shard_of_.push_back(Lock(key, LockMode::kShared));
-      if (std::find(ids_.begin(), ids_.end(), shard_of_.back()) == ids_.end()) {
-        ids_.push_back(shard_of_.back());
-      }
-    }
-  }
+      : parts_(cx, options.keys), options_(options), keys_(options.keys) {}
 
   // Before Run.
-  void SetTarget(std::string_view key) {
-    target_ = key;
-    target_id_ = Lock(key, LockMode::kExclusive);
-  }
+  void SetTarget(std::string_view key) { parts_.SetTarget(key); }
 
   // Once. None if an error was replied. Suspends, as Store does.
   std::optional<ScoredMembers> Run(Operation operation, ReplySink& reply) {
@@ -342,66 +332,58 @@ class AcrossShards {
     return Subtract();
   }
 
-  void Store(const ScoredMembers& found, std::string_view event) {
-    tx_.HopAndConclude({&target_id_, 1}, [&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
-      StoreZset(cx, *target_, found, event);
-    });
+  void Store(std::string_view key, const ScoredMembers& found, std::string_view event) {
+    parts_.HopToTarget([&](ShardContext& cx) { StoreZset(cx, key, found, event); });
   }
 
  private:
-  ShardId Lock(std::string_view key, LockMode mode) {
-    const uint64_t hash = HashKey(key);
-    const ShardId id = cx_.shards().ShardOfKey(key, hash);
-    tx_.Lock(id, {cx_.shards().LockOfKey(key, hash, cx_.db_index()), mode});
-    return id;
-  }
+  struct Nothing {};
+  using Parts = KeyParts<Nothing>;
+  using Item = Parts::Item;
 
-  // fn(ShardContext&, index) for each of the keys, on its shard, all shards of `ids` at once.
-  template <typename F>
-  void Hop(std::span<const ShardId> ids, F&& fn) {
-    tx_.HopOn(ids, [&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
-      for (size_t i = 0; i < keys_.size(); ++i) {
-        if (shard_of_[i] == shard.id()) fn(cx, i);
-      }
-    });
-  }
-
-  // The sizes of the inputs, and if asked for copies of them. False if one is of another type.
+  // The sizes of the inputs, and if asked for copies of them: then that was all that is read. False
+  // if one is of another type.
   bool Survey(std::vector<ScoredMembers>* copies) {
-    tx_.Schedule();
     sizes_.resize(keys_.size());
     std::vector<uint8_t> is_wrong(keys_.size(), 0);  // bytes, since shards write at the same time
-    Hop(ids_, [&](ShardContext& cx, size_t i) {
-      const std::optional<Input> input = FindInput(cx, keys_[i]);
-      is_wrong[i] = !input;
-      if (!input) return;
-      sizes_[i] = input->size();
-      if (copies != nullptr) input->CopyTo(&(*copies)[i]);
-    });
+    const auto look = [&](ShardContext& cx, const Item& item) {
+      for (size_t i : item.indexes) {
+        const std::optional<Input> input = FindInput(cx, keys_[i]);
+        is_wrong[i] = !input;
+        if (!input) continue;
+        sizes_[i] = input->size();
+        if (copies != nullptr) input->CopyTo(&(*copies)[i]);
+      }
+    };
+    parts_.Hop(look, copies != nullptr ? Parts::More::kNo : Parts::More::kYes);
     return std::count(is_wrong.begin(), is_wrong.end(), 1) == 0;
   }
 
   ScoredMembers CopyOf(size_t index) {
     ScoredMembers copy;
-    Hop({&shard_of_[index], 1}, [&](ShardContext& cx, size_t i) {
-      if (i == index) FindAgain(cx, keys_[i]).CopyTo(&copy);
-    });
+    const auto has_it = [index](const Item& item) {
+      return std::find(item.indexes.begin(), item.indexes.end(), index) != item.indexes.end();
+    };
+    parts_.HopOn(
+        has_it, [&](ShardContext& cx, const Item&) { FindAgain(cx, keys_[index]).CopyTo(&copy); },
+        Parts::More::kYes);
     return copy;
   }
 
-  // The scores that each input has for the members of `list`, NaN for none.
+  // The scores that each input has for the members of `list`, NaN for none. The last that is read.
   std::vector<std::vector<double>> AskAll(const ScoredMembers& list) {
     std::vector<std::vector<double>> columns(keys_.size());
-    Hop(ids_, [&](ShardContext& cx, size_t i) {
-      const Input input = FindAgain(cx, keys_[i]);
-      columns[i].resize(list.size());
-      for (size_t row = 0; row < list.size(); ++row) {
-        columns[i][row] =
-            input.Score(list.members[row]).value_or(std::numeric_limits<double>::quiet_NaN());
+    const auto ask = [&](ShardContext& cx, const Item& item) {
+      for (size_t i : item.indexes) {
+        const Input input = FindAgain(cx, keys_[i]);
+        columns[i].resize(list.size());
+        for (size_t row = 0; row < list.size(); ++row) {
+          columns[i][row] =
+              input.Score(list.members[row]).value_or(std::numeric_limits<double>::quiet_NaN());
+        }
       }
-    });
+    };
+    parts_.HopOn([](const Item&) { return true; }, ask);
     return columns;
   }
 
@@ -437,15 +419,10 @@ class AcrossShards {
     return result;
   }
 
-  CoordinatorContext& cx_;
-  Transaction tx_;
+  Parts parts_;
   const Options& options_;
   const Keys keys_;
-  std::vector<ShardId> shard_of_;  // each key's
-  std::vector<ShardId> ids_;       // each shard once
-  std::vector<size_t> sizes_;      // of the inputs
-  std::optional<std::string_view> target_;
-  ShardId target_id_ = 0;
+  std::vector<size_t> sizes_;  // of the inputs
 };
 
 // --- Handlers ---
@@ -510,7 +487,7 @@ void RunAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<ScoredMembers> found = inputs.Run(kOperation, reply);
   if (!found) return;
   if (kForm == Form::kShow) return ReplyWith(*found, options->with_scores, reply);
-  if (kForm == Form::kStore) inputs.Store(*found, StoreEvent(kOperation));
+  if (kForm == Form::kStore) inputs.Store(args.key(), *found, StoreEvent(kOperation));
   reply.Integer(static_cast<int64_t>(std::min<uint64_t>(found->size(), options->limit)));
 }
 
