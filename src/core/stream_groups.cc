@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/stream_groups.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -66,6 +69,23 @@ bool StreamGroup::Acknowledge(StreamId id) {
   it->second.consumer->pending.erase(id);
   pending_.erase(it);
   return true;
+}
+
+bool StreamGroup::FreeSome(size_t* budget) {
+  const auto erase_some = [budget](auto* tree) {
+    const size_t count = std::min(*budget, tree->size());
+    tree->erase(tree->begin(), std::next(tree->begin(), static_cast<ptrdiff_t>(count)));
+    *budget -= count;
+    return tree->empty();
+  };
+  while (!consumers_.empty() && *budget > 0) {
+    StreamConsumer* const consumer = consumers_.begin()->second;
+    if (!erase_some(&consumer->pending)) return false;
+    consumers_.erase(consumers_.begin());
+    DeleteCounted(consumer, bytes_);
+    if (*budget > 0) --*budget;  // one without anything pending costs something, too
+  }
+  return consumers_.empty() && erase_some(&pending_);
 }
 
 void StreamGroup::CheckInvariants() const {

@@ -82,6 +82,18 @@ void StreamValue::RemoveGroup(StreamGroup* group) {
   DeleteCounted(group, &bytes_);
 }
 
+bool StreamValue::FreeSome(size_t budget) {
+  if (!entries_.FreeSome(budget)) return false;
+  while (!groups_.empty()) {
+    StreamGroup* const group = groups_.begin()->second;
+    if (!group->FreeSome(&budget)) return false;
+    RemoveGroup(group);
+    if (budget == 0) break;
+    --budget;
+  }
+  return groups_.empty();
+}
+
 bool StreamValue::HasGapsFrom(StreamId id) const {
   const StreamId deleted = counters_.max_deleted_id;
   if (size() == 0 || deleted.is_zero() || deleted < counters_.first_id) return false;

@@ -74,9 +74,9 @@ class StreamValue {
   // The group has been given the entry `id`.
   void AdvanceGroup(StreamGroup* group, StreamId id) const;
 
-  // Frees about `budget` entries; true when none is left. Between the first step and the last only
-  // bytes() may be called.
-  bool FreeSome(size_t budget) { return entries_.FreeSome(budget); }
+  // Frees about `budget` entries or elements of groups; true when none is left. Between the first
+  // step and the last only bytes() may be called.
+  bool FreeSome(size_t budget);
 
   void CheckInvariants() const;
 

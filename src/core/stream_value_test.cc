@@ -112,6 +112,25 @@ TEST_F(StreamValueTest, WhatGroupsTookIsGivenBack) {
   EXPECT_EQ(stream_->bytes(), empty);
 }
 
+TEST_F(StreamValueTest, GroupsAreFreedInSteps) {
+  constexpr size_t kBudget = 100;
+  const size_t empty = stream_->bytes();
+  for (int i = 0; i < 4; ++i) {
+    StreamGroup* const group = stream_->AddGroup("g" + std::to_string(i));
+    for (int c = 0; c < 30; ++c) group->AddConsumer("idle" + std::to_string(c), 1);
+    StreamConsumer* const consumer = group->AddConsumer("busy", 1);
+    for (uint64_t id = 0; id < 1000; ++id) group->Assign({id, 0}, consumer);
+  }
+  size_t steps = 1;
+  for (size_t before = stream_->bytes(); !stream_->FreeSome(kBudget); ++steps) {
+    ASSERT_LT(stream_->bytes(), before);
+    before = stream_->bytes();
+  }
+  // Of each group 1,000 ids at the consumer and with the group, 31 consumers, and itself.
+  EXPECT_GE(steps, 4 * 2031 / kBudget);
+  EXPECT_LE(stream_->bytes(), empty);
+}
+
 TEST_F(StreamValueTest, RandomPendingEntriesDoWhatAMapDoes) {
   const char* one = std::getenv("DFLY_TEST_SEED");
   const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
