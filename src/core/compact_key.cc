@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/compact_key.h"
 
+#include <charconv>
+#include <optional>
+
 #include "core/hash.h"
+#include "core/numbers.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
 namespace {
 
 constexpr uint64_t kHighBits = 0x8080808080808080ULL;
+constexpr size_t kAsciiMax = 17;
+constexpr size_t kDigitsMax = 20;  // of an int64 with its sign
 
 uint64_t Load(const char* at) {
   uint64_t word;
@@ -47,7 +53,7 @@ KeyProbe::KeyProbe(std::string_view key, uint64_t hash) : key_(key), hash_(hash)
     high_ = Load(bytes + 8);
     return;
   }
-  if (size <= CompactKey::kMaxInline) {
+  if (size <= kAsciiMax) {
     uint64_t first = Load(key.data());
     uint64_t second = Load(key.data() + 8);
     uint64_t last = size == 17 ? static_cast<uint8_t>(key[16]) : 0;
@@ -57,6 +63,13 @@ KeyProbe::KeyProbe(std::string_view key, uint64_t hash) : key_(key), hash_(hash)
       uint64_t kind = size == 16 ? CompactKey::kAscii16 : CompactKey::kAscii17;
       low_ = a | (b << 56);
       high_ = (b >> 8) | (last << 48) | (kind << 56);
+      return;
+    }
+  }
+  if (size > kAsciiMax && size <= kDigitsMax) {
+    if (const std::optional<int64_t> number = ParseInt64(key)) {
+      low_ = static_cast<uint64_t>(*number);
+      high_ = static_cast<uint64_t>(CompactKey::kNumber) << 56;
       return;
     }
   }
@@ -84,6 +97,10 @@ size_t CompactKeyRef::size() const {
       return 16;
     case kAscii17:
       return 17;
+    case kNumber: {
+      char scratch[kScratchSize];
+      return View(scratch).size();
+    }
     default:
       return static_cast<uint32_t>(high_);
   }
@@ -100,6 +117,11 @@ std::string_view CompactKeyRef::View(char* scratch) const {
       Store(scratch + 8, Unpack8((low_ >> 56) | ((high_ & 0x0000FFFFFFFFFFFFULL) << 8)));
       scratch[16] = static_cast<char>((high_ >> 48) & 0x7F);
       return {scratch, size()};
+    case kNumber: {
+      const char* const end =
+          std::to_chars(scratch, scratch + kScratchSize, static_cast<int64_t>(low_)).ptr;
+      return {scratch, static_cast<size_t>(end - scratch)};
+    }
     default:
       return {heap(), size()};
   }
@@ -113,6 +135,26 @@ std::string CompactKeyRef::ToString() const {
 uint64_t CompactKey::Hash() const {
   char scratch[kScratchSize];
   return HashKey(View(scratch));
+}
+
+void CompactText::Set(std::string_view text) {
+  const KeyProbe probe(text, 0);
+  if (is_heap() && (probe.high_ >> 56) == kHeap) {
+    const size_t capacity = UsableSize(heap());
+    if (text.size() <= capacity && capacity - text.size() <= text.size() / 8) {
+      std::memcpy(heap(), text.data(), text.size());
+      high_ = probe.high_;
+      return;
+    }
+  }
+  CompactKey::operator=(CompactKey(probe));
+}
+
+CompactText CompactText::Clone() const {
+  char scratch[kScratchSize];
+  CompactText copy;
+  copy.Set(View(scratch));
+  return copy;
 }
 
 }  // namespace dfly

@@ -8,6 +8,9 @@
 //   kRaw15    the bytes                                                      15 bytes
 //   kAscii16  the characters, 7 bits each                                    16 ASCII characters
 //   kAscii17  the characters, 7 bits each                                    17 ASCII characters
+//   kNumber   the number (8)                                                 the canonical decimal
+//                                                                            form of an int64 that
+//                                                                            has 18 .. 20 characters
 //   kHeap     pointer (8), length (4), bits 55..32 of the hash (3)           all others
 //
 // The encoding is canonical: two inline keys are equal when their 16 bytes without the flags are.
@@ -39,6 +42,7 @@ class KeyProbe {
 
  private:
   friend class CompactKey;
+  friend class CompactText;
 
   std::string_view key_;
   uint64_t hash_;
@@ -51,7 +55,6 @@ class KeyProbe {
 class CompactKeyRef {
  public:
   static constexpr size_t kScratchSize = 24;  // what View wants
-  static constexpr size_t kMaxInline = 17;
 
   CompactKeyRef() : low_(0), high_(0) {}  // of the empty key
 
@@ -66,7 +69,7 @@ class CompactKeyRef {
 
  protected:
   friend class KeyProbe;
-  enum Kind : uint8_t { kRaw = 0, kRaw15, kAscii16, kAscii17, kHeap };
+  enum Kind : uint8_t { kRaw = 0, kRaw15, kAscii16, kAscii17, kHeap, kNumber };
 
   CompactKeyRef(uint64_t low, uint64_t high) : low_(low), high_(high) {}
   uint8_t kind() const { return (high_ >> 56) & 7; }
@@ -127,5 +130,23 @@ class CompactKey : public CompactKeyRef {
 };
 
 static_assert(sizeof(CompactKey) == 16);
+
+// A text that is not looked for, kept as a key is: what a field of a hash has.
+//
+// Owner:    one table slot. Move only; may be moved with memcpy (trivially relocatable).
+// Suspends: never.
+class CompactText : private CompactKey {
+ public:
+  using CompactKey::HeapBytes;
+  using CompactKey::kScratchSize;
+  using CompactKey::ToString;
+  using CompactKey::View;
+
+  // A block that fits well is used again. `text` must not lie in this one.
+  void Set(std::string_view text);
+  CompactText Clone() const;
+};
+
+static_assert(sizeof(CompactText) == 16);
 
 }  // namespace dfly

@@ -42,11 +42,64 @@ TEST(CompactKeyTest, KeepsKeysOfAllLengths) {
 TEST(CompactKeyTest, OnlyLongOrBinaryKeysUseTheHeap) {
   EXPECT_FALSE(CompactKey(Probe("key:000000000001")).is_heap());
   EXPECT_FALSE(CompactKey(Probe("12345678901234567")).is_heap());
-  EXPECT_TRUE(CompactKey(Probe("123456789012345678")).is_heap());
+  EXPECT_TRUE(CompactKey(Probe("x23456789012345678")).is_heap());
   EXPECT_FALSE(
       CompactKey(Probe("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")).is_heap());
   EXPECT_TRUE(CompactKey(Probe("123456789012345\xff")).is_heap());
   EXPECT_TRUE(CompactKey(Probe("1234567890123456\xff")).is_heap());
+}
+
+TEST(CompactKeyTest, LargeNumbersAreInlineInTheirCanonicalForm) {
+  for (const char* text : {"123456789012345678", "-12345678901234567", "1234567890123456789",
+                           "9223372036854775807", "-9223372036854775808"}) {
+    CompactKey key(Probe(text));
+    EXPECT_FALSE(key.is_heap()) << text;
+    EXPECT_EQ(key.ToString(), text);
+    EXPECT_EQ(key.size(), std::string_view(text).size());
+    EXPECT_EQ(key.Hash(), HashKey(text));
+    EXPECT_TRUE(key.Equals(Probe(text)));
+    EXPECT_FALSE(key.Equals(Probe(std::string("0") + text)));
+    EXPECT_FALSE(key.Equals(Probe(std::string(text) + " ")));
+  }
+  for (const char* text : {"9223372036854775808", "-9223372036854775809", "012345678901234567",
+                           "+12345678901234567", "12345678901234567 ", "18446744073709551615"}) {
+    CompactKey key(Probe(text));
+    EXPECT_TRUE(key.is_heap()) << text;
+    EXPECT_EQ(key.ToString(), text);
+    EXPECT_TRUE(key.Equals(Probe(text)));
+  }
+}
+
+TEST(CompactTextTest, IsWhatItWasSetToLast) {
+  std::mt19937_64 random(3);
+  CompactText text;
+  char scratch[CompactText::kScratchSize];
+  EXPECT_EQ(text.View(scratch), "");
+  for (int round = 0; round < 20'000; ++round) {
+    const std::string wanted = random() % 4 == 0
+                                   ? std::to_string(static_cast<int64_t>(random()))
+                                   : RandomBytes(random, random() % 60, round % 2 == 0);
+    text.Set(wanted);
+    ASSERT_EQ(text.View(scratch), wanted);
+    const CompactText copy = text.Clone();
+    ASSERT_EQ(copy.ToString(), wanted);
+    ASSERT_GE(text.HeapBytes() + 20, wanted.size());
+    if (wanted.size() > 20) {
+      ASSERT_NE(copy.View(scratch).data(), text.View(scratch).data());
+    }
+  }
+}
+
+TEST(CompactTextTest, ABlockThatFitsIsUsedAgain) {
+  CompactText text;
+  char scratch[CompactText::kScratchSize];
+  text.Set(std::string(48, 'a'));
+  const char* const block = text.View(scratch).data();
+  text.Set(std::string(47, 'b'));
+  EXPECT_EQ(text.View(scratch).data(), block);
+  EXPECT_EQ(text.View(scratch), std::string(47, 'b'));
+  text.Set("short");
+  EXPECT_EQ(text.HeapBytes(), 0u);
 }
 
 TEST(CompactKeyTest, DiffersFromEveryKeyWithOneOtherByteOrLength) {

@@ -44,7 +44,7 @@ bool FreeSome(void* object, uint8_t encoding, size_t budget) {
 }
 
 constexpr MemberDeadlines kFieldDeadlines =
-    TableDeadlines<CompactValue, HashValue::kTable>("hexpired");
+    TableDeadlines<CompactText, HashValue::kTable>("hexpired");
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 //
 //   encoding   object                                                         OBJECT ENCODING
 //   kPacked    PackedBlock: field, value, field, value ... in any order       listpack
-//   kTable     MemberTable<CompactValue>                                      hashtable
+//   kTable     MemberTable<CompactText>                                       hashtable
 //
 // It becomes a table with a field or value that is too long, one field too many, or a deadline of a
 // field, and stays one, as in Redis.
@@ -27,7 +27,7 @@ namespace dfly {
 class HashValue {
  public:
   enum Encoding : uint8_t { kPacked, kTable };
-  using Table = MemberTable<CompactValue>;
+  using Table = MemberTable<CompactText>;
   static constexpr size_t kScratchSize = 24;  // for a view of a field or a value
 
   // Before the first shard starts.

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/allocator.h"
+#include "core/compact_key.h"
 #include "core/compact_value.h"
 #include "core/dash_table.h"
 #include "core/hash.h"
@@ -26,7 +27,7 @@ namespace dfly {
 
 // Owner:    one value of a shard. Made with new; bytes() is right only then.
 // Suspends: never.
-// V:        CompactValue, holding strings only, or NoValue.
+// V:        CompactText or NoValue.
 template <typename V>
 class MemberTable {
  public:
@@ -61,7 +62,7 @@ class MemberTable {
   bool Set(std::string_view member, std::string_view text) {
     const auto [it, is_new] = table_.FindOrInsert(ProbeOf(member));
     value_bytes_ -= it->value.HeapBytes();
-    it->value.SetString(text);
+    it->value.Set(text);
     value_bytes_ += it->value.HeapBytes();
     return is_new;
   }

@@ -14,7 +14,7 @@
 namespace dfly {
 namespace {
 
-using Fields = MemberTable<CompactValue>;
+using Fields = MemberTable<CompactText>;
 using Members = MemberTable<NoValue>;
 
 std::string ValueIn(const Fields& table, const std::string& field) {

@@ -20,12 +20,12 @@ from .pair import Pair, as_request, data_set, differs, new_rng, report, shortest
 pytestmark = [pytest.mark.sanitized]
 
 LENGTH = os.environ.get("DFLY_DIFF_COMMANDS")
-COMMANDS = int(LENGTH or ("1000" if SANITIZED else "20000"))
+COMMANDS = int(LENGTH or ("1000" if SANITIZED else "30000"))
 FAMILIES = [name for name in os.environ.get("DFLY_DIFF_FAMILIES", "").split(",") if name]
 
 
 def timeout_s(commands):
-    """20,000 commands take a few seconds; reducing what differs, up to a minute."""
+    """30,000 commands take some ten seconds; reducing what differs, up to a minute."""
     return 120 + commands // 50 * SLOWNESS
 
 
