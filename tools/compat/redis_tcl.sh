@@ -76,6 +76,7 @@ fi
 # - settings of Redis' quicklist that our lists do not have (its compression, and from which size on
 #   an element has a node for itself) are set without effect: the tests that do so check what comes
 #   out, which is the same with any of them;
+# - what DEBUG DIGEST-VALUE says of a key is what the key has, read by the commands of its type;
 # - a list may be a listpack where 7.0 wants a quicklist: short ones are since 7.2.
 suite=$work/suite
 rm -rf "$suite"
@@ -97,6 +98,18 @@ cat > "$work/encoding.sed" << 'EOF'
     if {$enc eq {quicklist} \&\& $val eq {listpack}} {return}\n&/
 EOF
 sed -i -f "$work/encoding.sed" "$suite/tests/support/test.tcl"
+cat >> "$suite/tests/support/util.tcl" << 'EOF'
+proc debug_digest_value {key} {
+    switch [r type $key] {
+        list {return [list list [r lrange $key 0 -1]]}
+        set {return [list set [lsort [r smembers $key]]]}
+        zset {return [list zset [r zrange $key 0 -1 withscores]]}
+        hash {return [list hash [lsort -stride 2 [r hgetall $key]]]}
+        stream {return [list stream [r xrange $key - +] [r xinfo groups $key]]}
+        default {error "a digest of $key, which is a [r type $key]"}
+    }
+}
+EOF
 # Clients whose commands are on their way at the same time: on one thread the first to send is the
 # first to be served.
 cat > "$work/order.sed" << 'EOF'
@@ -107,6 +120,9 @@ s/^ *\$rd1 brpoplpush blist{t} target1{t} 0$/&\n        wait_for_blocked_clients
 }
 EOF
 sed -i -f "$work/order.sed" "$suite/tests/unit/type/list.tcl"
+# Its one test needs nothing of a server of its own but a setting.
+sed -i 's/ external:skip"} overrides {maxclients 10}/"} overrides {maxclients 10}/' \
+  "$suite/tests/unit/limits.tcl"
 if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   ! grep -q 'quicklist} &&' "$suite/tests/support/test.tcl" ||
   ! grep -q list-compress-depth "$suite/tests/test_helper.tcl" ||
@@ -115,12 +131,17 @@ if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   die "another suite than expected"
 fi
 
-# --- The skip file: "unit | test's name, or /pattern/ | why" ---
+# --- The skip file: "unit | test's name, or /pattern/ | why", "flags UNIT FLAG..." ---
+
+# flags_of UNIT: what its server gets besides DFLY_FLAGS.
+flags_of() {
+  awk -v unit="$1" '$1 == "flags" && $2 == unit { $1 = $2 = ""; print }' "$skip_file"
+}
 
 # skips UNIT FIELD: 2 the names as the suite wants them, 3 the reasons.
 skips() {
   awk -F ' [|] ' -v unit="$1" -v field="$2" '
-    /^#/ || /^unit / || /^ *$/ { next }
+    /^#/ || /^(unit|flags) / || /^ *$/ { next }
     NF != 3 { print FILENAME ":" FNR ": not \"unit | test | why\"" > "/dev/stderr"; exit 1 }
     $1 == unit {
       name = $2
@@ -140,7 +161,7 @@ stop_server() {
 }
 trap stop_server EXIT
 
-start_server() {  # into $server and $port
+start_server() {  # start_server FLAG..., into $server and $port
   local attempt
   for attempt in 1 2 3 4 5; do
     port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
@@ -150,7 +171,7 @@ start_server() {  # into $server and $port
     else
       # shellcheck disable=SC2086
       "${DFLY_BINARY:-$root/build/release/dragonfly}" --port=$port --bind=127.0.0.1 \
-        ${DFLY_FLAGS:---proactor_threads=4} > "$work/server.log" 2>&1 &
+        ${DFLY_FLAGS:---proactor_threads=4} "$@" > "$work/server.log" 2>&1 &
     fi
     server=$!
     local deadline=$((SECONDS + 20))
@@ -181,7 +202,8 @@ printf '%-28s %7s %7s %8s %14s\n' file passed failed skipped 'not for others'
 for unit in "${units[@]}"; do
   [[ -f $suite/tests/$unit.tcl ]] || die "no $unit in the suite"
   skips "$unit" 2 > "$work/skips" || exit 2
-  start_server
+  read -ra flags < <(flags_of "$unit")
+  start_server "${flags[@]}"
   if ((try_skipped)); then
     choose=()
     while IFS= read -r name; do choose+=(--only "$name"); done < "$work/skips"
