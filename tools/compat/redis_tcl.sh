@@ -49,8 +49,9 @@ fetch_source() {
   local apt=$work/apt
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$work/download"
   local key=/usr/share/keyrings/debian-archive-keyring.gpg
-  printf 'deb-src [signed-by=%s] http://deb.debian.org/debian bookworm main\n' "$key" \
-    > "$apt/sources.list"
+  # The security updates, too, as redis-server is installed from there: they add tests.
+  printf 'deb-src [signed-by=%s] http://deb.debian.org/%s main\n' \
+    "$key" 'debian bookworm' "$key" 'debian-security bookworm-security' > "$apt/sources.list"
   cat > "$apt/apt.conf" << EOF
 Dir::Etc::sourcelist "$apt/sources.list";
 Dir::Etc::sourceparts "-";
