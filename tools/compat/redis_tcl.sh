@@ -232,8 +232,10 @@ for unit in "${units[@]}"; do
     choose=(--skipfile "$work/skips")
   fi
   log=$work/${unit//\//_}.log
+  # The suite's processes talk over a port near the base port, of which two runs need two.
   (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl --host 127.0.0.1 \
-    --port "$port" --single "$unit" --durable --timeout $test_timeout_s "${choose[@]}") 2>&1 |
+    --port "$port" --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable \
+    --timeout $test_timeout_s "${choose[@]}") 2>&1 |
     sed 's/\x1b\[[0-9;]*m//g' > "$log"
   ((show_log)) && cat "$log"
   alive=1
