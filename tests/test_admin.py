@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness.resp import NOT_INT, OK, SYNTAX, Error, Status, arity, encode
+from harness.resp import NOT_INT, OK, SYNTAX, Error, Push, Status, arity, encode
 from harness.server import BINARY, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.sanitized]
@@ -180,6 +180,51 @@ def test_command_info_shows_subcommands_and_key_specs(r):
         b"begin_search", [b"type", b"index", b"spec", [b"index", 2]],
         b"find_keys", [b"type", b"range", b"spec", [b"lastkey", 0, b"keystep", 1, b"limit", 0]],
     ]
+
+
+@pytest.mark.parametrize("in_exec", [False, True])
+def test_debug_protocol_answers_with_each_type(server, in_exec):
+    number = b"1234567999999999999999999999999999999"
+    text = b"This is a verbatim\nstring"
+    after_attribute = b"$39\r\nSome real reply following the attribute\r\n"
+    attribute = b"|1\r\n$14\r\nkey-popularity\r\n*2\r\n$7\r\nkey:123\r\n:90\r\n"
+    numbers = b"3\r\n:0\r\n:1\r\n:2\r\n"
+    for kind, resp2, resp3 in (
+        ("string", b"$11\r\nHello World\r\n", b"$11\r\nHello World\r\n"),
+        ("Integer", b":12345\r\n", b":12345\r\n"),
+        ("double", b"$5\r\n3.141\r\n", b",3.141\r\n"),
+        ("bignum", b"$37\r\n" + number + b"\r\n", b"(" + number + b"\r\n"),
+        ("null", b"$-1\r\n", b"_\r\n"),
+        ("array", b"*" + numbers, b"*" + numbers),
+        ("set", b"*" + numbers, b"~" + numbers),
+        (
+            "map",
+            b"*6\r\n:0\r\n:0\r\n:1\r\n:1\r\n:2\r\n:0\r\n",
+            b"%3\r\n:0\r\n#f\r\n:1\r\n#t\r\n:2\r\n#f\r\n",
+        ),
+        ("verbatim", b"$25\r\n" + text + b"\r\n", b"=29\r\ntxt:" + text + b"\r\n"),
+        ("true", b":1\r\n", b"#t\r\n"),
+        ("false", b":0\r\n", b"#f\r\n"),
+        ("attrib", after_attribute, attribute + after_attribute),
+    ):
+        for is_resp3, expected in ((False, resp2), (True, resp3)):
+            command = encode("DEBUG", "PROTOCOL", kind)
+            if in_exec:
+                command = encode("MULTI") + command + encode("EXEC")
+                expected = b"+OK\r\n+QUEUED\r\n*1\r\n" + expected
+            with server.connect(resp3=is_resp3) as c:
+                c.send(command + encode("QUIT"))
+                assert c.read_until_closed() == expected + b"+OK\r\n", kind
+
+
+def test_debug_protocol_pushes_in_resp3_only(r, r3):
+    assert r.do("DEBUG PROTOCOL push") == Error("ERR RESP2 is not supported by this command")
+    assert r3.do("DEBUG PROTOCOL push") == Push((b"server-cpu-usage", 42))
+    assert r3.read() == b"Some real reply following the push reply"
+    assert r3.do("DEBUG PROTOCOL what") == Error(
+        "ERR Wrong protocol type name. Please use one of the following: string|integer|double|"
+        "bignum|null|array|set|map|attrib|push|verbatim|true|false"
+    )
 
 
 def test_debug_refuses_what_it_does_not_know(r):

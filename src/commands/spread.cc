@@ -54,6 +54,7 @@ class PartReply final : public ReplySink {
   void Map(size_t) override { Refuse(); }
   void Set(size_t) override { Refuse(); }
   void Push(size_t) override { Refuse(); }
+  void Attribute(size_t) override { Refuse(); }
 
  private:
   static void Refuse() { LOG(DFATAL) << "a command with such replies cannot be spread"; }

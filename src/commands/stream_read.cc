@@ -295,6 +295,7 @@ class KeptReply final : public ReplySink {
   void Map(size_t) override { Refuse(); }
   void Set(size_t) override { Refuse(); }
   void Push(size_t) override { Refuse(); }
+  void Attribute(size_t) override { Refuse(); }
 
  private:
   enum class Kind : uint8_t { kBulk, kArray, kNullArray };

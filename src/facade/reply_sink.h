@@ -43,6 +43,8 @@ class ReplySink {
   virtual void Map(size_t pairs) = 0;   // followed by 2 * pairs items. RESP2: array
   virtual void Set(size_t items) = 0;   // RESP2: array
   virtual void Push(size_t items) = 0;  // RESP2: array
+  // Stands before the reply that it tells about, followed by 2 * pairs items. REQUIRES: resp3().
+  virtual void Attribute(size_t pairs) = 0;
 
  protected:
   bool resp3_ = false;

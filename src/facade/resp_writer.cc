@@ -137,4 +137,9 @@ void RespWriter::Set(size_t items) { Header(resp3_ ? '~' : '*', items); }
 
 void RespWriter::Push(size_t items) { Header(resp3_ ? '>' : '*', items); }
 
+void RespWriter::Attribute(size_t pairs) {
+  DCHECK(resp3_);
+  Header('|', pairs);
+}
+
 }  // namespace dfly

@@ -42,6 +42,7 @@ class RespWriter final : public ReplySink {
   void Map(size_t pairs) override;
   void Set(size_t items) override;
   void Push(size_t items) override;
+  void Attribute(size_t pairs) override;
 
   // Appends bytes that are a complete reply already, in this writer's protocol.
   void Raw(std::string_view bytes) { out_->Append(bytes); }

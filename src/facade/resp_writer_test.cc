@@ -60,6 +60,17 @@ TEST(RespWriterTest, NewTypesFallBackInResp2) {
   ExpectBytes("*3\r\n", ">3\r\n", [](ReplySink& r) { r.Push(3); });
 }
 
+TEST(RespWriterTest, AnAttributeStandsBeforeItsReply) {
+  EXPECT_EQ(Written(true,
+                    [](ReplySink& r) {
+                      r.Attribute(1);
+                      r.Bulk("k");
+                      r.Integer(1);
+                      r.Ok();
+                    }),
+            "|1\r\n$1\r\nk\r\n:1\r\n+OK\r\n");
+}
+
 TEST(RespWriterTest, LineBreaksCannotForgeAReply) {
   ExpectBytes("-ERR a  +OK\r\n+x y\r\n", "-ERR a  +OK\r\n+x y\r\n", [](ReplySink& r) {
     r.Error("ERR a\r\n+OK\r\n\n");

@@ -142,6 +142,51 @@ void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySi
   reply.Ok();
 }
 
+// DEBUG PROTOCOL type: a reply of that type, for the tests of clients.
+void DebugProtocol(std::string_view type, ReplySink& reply) {
+  if (IsWord(type, "string")) return reply.Bulk("Hello World");
+  if (IsWord(type, "integer")) return reply.Integer(12345);
+  if (IsWord(type, "double")) return reply.Double(3.141);
+  if (IsWord(type, "bignum")) return reply.BigNumber("1234567999999999999999999999999999999");
+  if (IsWord(type, "null")) return reply.Null();
+  if (IsWord(type, "verbatim")) return reply.Verbatim("txt", "This is a verbatim\nstring");
+  if (IsWord(type, "true")) return reply.Bool(true);
+  if (IsWord(type, "false")) return reply.Bool(false);
+  if (IsWord(type, "array") || IsWord(type, "set")) {
+    IsWord(type, "array") ? reply.Array(3) : reply.Set(3);
+    for (int i = 0; i < 3; ++i) reply.Integer(i);
+    return;
+  }
+  if (IsWord(type, "map")) {
+    reply.Map(3);
+    for (int i = 0; i < 3; ++i) {
+      reply.Integer(i);
+      reply.Bool(i == 1);
+    }
+    return;
+  }
+  if (IsWord(type, "attrib")) {
+    if (reply.resp3()) {
+      reply.Attribute(1);
+      reply.Bulk("key-popularity");
+      reply.Array(2);
+      reply.Bulk("key:123");
+      reply.Integer(90);
+    }
+    return reply.Bulk("Some real reply following the attribute");
+  }
+  if (IsWord(type, "push")) {
+    if (!reply.resp3()) return reply.Error("ERR RESP2 is not supported by this command");
+    reply.Push(2);
+    reply.Bulk("server-cpu-usage");
+    reply.Integer(42);
+    return reply.Bulk("Some real reply following the push reply");
+  }
+  reply.Error(
+      "ERR Wrong protocol type name. Please use one of the following: string|integer|double|bignum|"
+      "null|array|set|map|attrib|push|verbatim|true|false");
+}
+
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
             {"OBJECT <key>", "    Show low level info about `key` and associated value.",
@@ -149,7 +194,10 @@ void DebugHelp(ReplySink& reply) {
              "    Create <count> string keys named key:<num>. If <prefix> is specified then",
              "    it is used instead of the 'key' prefix. These are not propagated to",
              "    replicas. Cluster slots are not respected so keys not belonging to the",
-             "    current node can be created in cluster mode.", "SET-ACTIVE-EXPIRE <0|1>",
+             "    current node can be created in cluster mode.", "PROTOCOL <type>",
+             "    Reply with a test value of the specified type. <type> can be: string,",
+             "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
+             "    true, false.", "SET-ACTIVE-EXPIRE <0|1>",
              "    0: keys expire only when somebody asks for them. 1: in the background, too.",
              "SLEEP <seconds>",
              "    Let this client wait for <seconds>. Decimals allowed. Others go on."});
@@ -163,6 +211,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return DebugPopulate(cx, args, reply);
   }
   if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
+  if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "set-active-expire" && args.size() == 3) {
     return DebugSetActiveExpire(cx, args[2], reply);
   }

@@ -25,7 +25,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$root/build/compat
 skip_file=$root/tests/compat/redis_tcl.skip
 unit_timeout_s=600  # of a file
-test_timeout_s=60   # of silence
+test_timeout_s=200  # of silence; fuzzing HyperLogLogs takes 46 s
 
 units=()
 try_skipped=0
@@ -49,8 +49,9 @@ fetch_source() {
   local apt=$work/apt
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$work/download"
   local key=/usr/share/keyrings/debian-archive-keyring.gpg
-  printf 'deb-src [signed-by=%s] http://deb.debian.org/debian bookworm main\n' "$key" \
-    > "$apt/sources.list"
+  # The security updates, too, as redis-server is installed from there: they add tests.
+  printf 'deb-src [signed-by=%s] http://deb.debian.org/%s main\n' \
+    "$key" 'debian bookworm' "$key" 'debian-security bookworm-security' > "$apt/sources.list"
   cat > "$apt/apt.conf" << EOF
 Dir::Etc::sourcelist "$apt/sources.list";
 Dir::Etc::sourceparts "-";
@@ -74,9 +75,12 @@ fi
 # A copy with what an external server of another make needs:
 # - FUNCTION FLUSH, and the settings of a group of tests, are tried, not asked for;
 # - settings of Redis' quicklist that our lists do not have (its compression, and from which size on
-#   an element has a node for itself) are set without effect: the tests that do so check what comes
-#   out, which is the same with any of them;
-# - a list may be a listpack where 7.0 wants a quicklist: short ones are since 7.2.
+#   an element has a node for itself), and which keys go first when memory is short, are set without
+#   effect: the tests that do so check what comes out, which is the same with any of them;
+# - what DEBUG DIGEST-VALUE says of a key is what the key has, read by the commands of its type;
+# - a list may be a listpack where 7.0 wants a quicklist: short ones are since 7.2;
+# - doubles have the fewest digits that read back, which 7.2 writes, not the 17 of 7.0;
+# - an XREADGROUP whose stream has gone is told what 7.2 says, NOGROUP or WRONGTYPE.
 suite=$work/suite
 rm -rf "$suite"
 mkdir -p "$suite"
@@ -87,9 +91,8 @@ sed -i -e 's/^    r function flush$/    catch {r function flush}/' \
   "$suite/tests/support/server.tcl"
 cat > "$work/tolerant.sed" << 'EOF'
 /^proc r {args} {$/a\
-    if {[regexp {^(debug quicklist-packed-threshold|config set list-compress-depth) } $args]} {\
-        return OK\
-    }
+    set settings {config set (list-compress-depth|maxmemory-policy)}\
+    if {[regexp "^(debug quicklist-packed-threshold|$settings) " $args]} {return OK}
 EOF
 sed -i -f "$work/tolerant.sed" "$suite/tests/test_helper.tcl"
 cat > "$work/encoding.sed" << 'EOF'
@@ -97,16 +100,49 @@ cat > "$work/encoding.sed" << 'EOF'
     if {$enc eq {quicklist} \&\& $val eq {listpack}} {return}\n&/
 EOF
 sed -i -f "$work/encoding.sed" "$suite/tests/support/test.tcl"
+cat >> "$suite/tests/support/util.tcl" << 'EOF'
+proc debug_digest_value {key} {
+    switch [r type $key] {
+        list {return [list list [r lrange $key 0 -1]]}
+        set {return [list set [lsort [r smembers $key]]]}
+        zset {return [list zset [r zrange $key 0 -1 withscores]]}
+        hash {return [list hash [lsort -stride 2 [r hgetall $key]]]}
+        stream {return [list stream [r xrange $key - +] [r xinfo groups $key]]}
+        default {error "a digest of $key, which is a [r type $key]"}
+    }
+}
+EOF
 # Clients whose commands are on their way at the same time: on one thread the first to send is the
-# first to be served.
+# first to be served. With threads the second has to wait until the first is blocked, or has its
+# reply.
 cat > "$work/order.sed" << 'EOF'
 s/^ *\$rd1 brpoplpush blist{t} target1{t} 0$/&\n        wait_for_blocked_clients_count 1/
 /does not affect WATCH while still blocked/,/^    } /{
   /set res/d
   s/^ *\$watching_client exec$/&\n        set res [$watching_client read]/
 }
+/^ *\$rd XREAD[A-Za-z ]* BLOCK 0 STREAMS mystream "[$>]"$/a\
+        wait_for_blocked_clients_count 1
+/after P*UNSUBSCRIBE without arguments/,/^    }/{
+  s/^ *[ps]*unsubscribe \$rd1$/&\n        foreach channel {1 2 3} {$rd1 read}/
+}
 EOF
-sed -i -f "$work/order.sed" "$suite/tests/unit/type/list.tcl"
+sed -i -f "$work/order.sed" "$suite"/tests/unit/{type/{list,stream-cgroups},pubsub,pubsubshard}.tcl
+if [[ ${REFERENCE:-} != redis ]]; then
+  sed -i 's/^set tcl_precision 17$/set tcl_precision 0/' "$suite/tests/test_helper.tcl"
+  cat > "$work/stream.sed" << 'EOF'
+/^    test {Blocking XREADGROUP: /,/^    }/{
+  s/ {external:skip}$//
+  /: key deleted/,/^    }/s/\*no longer exists/NOGROUP/
+  /: flushed DB/,/^    }/s/\*no longer exists/NOGROUP/
+  /: swapped DB, key doesn't exist/,/^    }/s/\*no longer exists/NOGROUP/
+  s/\*no longer exists/WRONGTYPE/
+}
+EOF
+  sed -i -f "$work/stream.sed" "$suite/tests/unit/type/stream-cgroups.tcl"
+fi
+# What their first groups do needs no server of their own.
+sed -i '1s/ external:skip//' "$suite"/tests/unit/{limits,pubsubshard}.tcl
 if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   ! grep -q 'quicklist} &&' "$suite/tests/support/test.tcl" ||
   ! grep -q list-compress-depth "$suite/tests/test_helper.tcl" ||
@@ -115,12 +151,17 @@ if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   die "another suite than expected"
 fi
 
-# --- The skip file: "unit | test's name, or /pattern/ | why" ---
+# --- The skip file: "unit | test's name, or /pattern/ | why", "flags UNIT FLAG..." ---
+
+# flags_of UNIT: what its server gets besides DFLY_FLAGS.
+flags_of() {
+  awk -v unit="$1" '$1 == "flags" && $2 == unit { $1 = $2 = ""; print }' "$skip_file"
+}
 
 # skips UNIT FIELD: 2 the names as the suite wants them, 3 the reasons.
 skips() {
   awk -F ' [|] ' -v unit="$1" -v field="$2" '
-    /^#/ || /^unit / || /^ *$/ { next }
+    /^#/ || /^(unit|flags) / || /^ *$/ { next }
     NF != 3 { print FILENAME ":" FNR ": not \"unit | test | why\"" > "/dev/stderr"; exit 1 }
     $1 == unit {
       name = $2
@@ -140,7 +181,7 @@ stop_server() {
 }
 trap stop_server EXIT
 
-start_server() {  # into $server and $port
+start_server() {  # start_server FLAG..., into $server and $port
   local attempt
   for attempt in 1 2 3 4 5; do
     port=$((20000 + (RANDOM * 32768 + RANDOM) % 12000))
@@ -150,7 +191,7 @@ start_server() {  # into $server and $port
     else
       # shellcheck disable=SC2086
       "${DFLY_BINARY:-$root/build/release/dragonfly}" --port=$port --bind=127.0.0.1 \
-        ${DFLY_FLAGS:---proactor_threads=4} > "$work/server.log" 2>&1 &
+        ${DFLY_FLAGS:---proactor_threads=4} "$@" > "$work/server.log" 2>&1 &
     fi
     server=$!
     local deadline=$((SECONDS + 20))
@@ -181,7 +222,8 @@ printf '%-28s %7s %7s %8s %14s\n' file passed failed skipped 'not for others'
 for unit in "${units[@]}"; do
   [[ -f $suite/tests/$unit.tcl ]] || die "no $unit in the suite"
   skips "$unit" 2 > "$work/skips" || exit 2
-  start_server
+  read -ra flags < <(flags_of "$unit")
+  start_server "${flags[@]}"
   if ((try_skipped)); then
     choose=()
     while IFS= read -r name; do choose+=(--only "$name"); done < "$work/skips"
@@ -190,8 +232,10 @@ for unit in "${units[@]}"; do
     choose=(--skipfile "$work/skips")
   fi
   log=$work/${unit//\//_}.log
+  # The suite's processes talk over a port near the base port, of which two runs need two.
   (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl --host 127.0.0.1 \
-    --port "$port" --single "$unit" --durable --timeout $test_timeout_s "${choose[@]}") 2>&1 |
+    --port "$port" --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable \
+    --timeout $test_timeout_s "${choose[@]}") 2>&1 |
     sed 's/\x1b\[[0-9;]*m//g' > "$log"
   ((show_log)) && cat "$log"
   alive=1
