@@ -226,7 +226,12 @@ inline void RunSeeded(const Target& target) {
   if (const char* const hex = getenv("DFLY_FUZZ_INPUT")) {
     return CheckExact(target, seed, 0, FromHex(hex));
   }
-  const uint64_t rounds = NumberFromEnv("DFLY_FUZZ_ROUNDS").value_or(target.rounds);
+#ifdef DFLY_SANITIZED
+  constexpr uint64_t kSlower = 5;
+#else
+  constexpr uint64_t kSlower = 1;
+#endif
+  const uint64_t rounds = NumberFromEnv("DFLY_FUZZ_ROUNDS").value_or(target.rounds / kSlower);
   Random random(seed);
   std::string example = target.make_example(&random), other = example;
   for (uint64_t i = 0; i < rounds; ++i) {
