@@ -7,7 +7,7 @@
 //
 //   DFLY_FUZZ_SEED, DFLY_FUZZ_ROUNDS   other inputs, more of them
 //   DFLY_FUZZ_INPUT                    one input in hex, as a failure prints it, and nothing else
-//   DFLY_FUZZ_CORPUS                   a folder: writes examples there and does nothing else
+//   DFLY_FUZZ_CORPUS                   under libFuzzer: a folder to which examples are written first
 //
 // Thread: one.
 #pragma once
@@ -209,18 +209,9 @@ inline std::string Mutate(std::string data, const std::string& other, Random* ra
   return data;
 }
 
-inline void WriteCorpus(const Target& target, const std::string& folder) {
-  Random random(1);
-  for (int i = 0; i < 300; ++i) {
-    const std::string example = target.make_example(&random);
-    std::ofstream(folder + "/example" + std::to_string(i), std::ios::binary) << example;
-  }
-}
-
 // Runs the target as the environment says. A failure ends the process and prints how to have it
 // again.
 inline void RunSeeded(const Target& target) {
-  if (const char* const folder = getenv("DFLY_FUZZ_CORPUS")) return WriteCorpus(target, folder);
   PrintRunningWhenItDies();
   const uint64_t seed = NumberFromEnv("DFLY_FUZZ_SEED").value_or(20260101);
   if (const char* const hex = getenv("DFLY_FUZZ_INPUT")) {
@@ -244,11 +235,26 @@ inline void RunSeeded(const Target& target) {
   }
 }
 
+// What libFuzzer begins with.
+inline void WriteCorpus(const Target& target) {
+  const char* const folder = getenv("DFLY_FUZZ_CORPUS");
+  if (folder == nullptr) return;
+  Random random(1);
+  for (int i = 0; i < 300; ++i) {
+    const std::string path = std::string(folder) + "/example" + std::to_string(i);
+    std::ofstream(path, std::ios::binary) << target.make_example(&random);
+  }
+}
+
 }  // namespace helio::fuzz
 
-// Makes the test SUITE.NAME of a target, and what libFuzzer calls.
+// Makes the test SUITE.NAME of a target, and what libFuzzer calls. Not in an unnamed namespace.
 #define FUZZ_TARGET(SUITE, NAME, ...)                                         \
   TEST(SUITE, NAME) { helio::fuzz::RunSeeded(__VA_ARGS__); }                  \
+  extern "C" int LLVMFuzzerInitialize(int*, char***) {                        \
+    helio::fuzz::WriteCorpus(__VA_ARGS__);                                    \
+    return 0;                                                                 \
+  }                                                                           \
   extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t count) { \
     static constexpr helio::fuzz::Target kTarget = __VA_ARGS__;               \
     kTarget.check({reinterpret_cast<const char*>(bytes), count});             \

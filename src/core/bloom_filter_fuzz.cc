@@ -111,8 +111,9 @@ std::string MakeExample(Random* random) {
   return example;
 }
 
+}  // namespace
+
 FUZZ_TARGET(BloomFilterFuzz, HostileChunksAreRefusedOrLoaded,
             {.check = CheckOneInput, .make_example = MakeExample, .rounds = 100'000})
 
-}  // namespace
 }  // namespace dfly

@@ -107,8 +107,9 @@ std::string MakeExample(Random* random) {
   return static_cast<char>(random->Uniform(4) << 1) + testing::Listpack(texts);
 }
 
+}  // namespace
+
 FUZZ_TARGET(ForeignEntriesFuzz, HostileBlocksAreRefusedOrReadAsTheyAre,
             {.check = CheckOneInput, .make_example = MakeExample, .rounds = 300'000})
 
-}  // namespace
 }  // namespace dfly

@@ -23,7 +23,7 @@ namespace {
 using helio::Random;
 using helio::fuzz::Feed;
 
-constexpr size_t kStepsMax = 300;  // each looks at everything
+constexpr size_t kStepsMax = 120;  // each looks at everything
 
 void CheckAllocated(std::optional<size_t> before, size_t bytes) {
   if (before) CHECK_EQ(*helio::fuzz::AllocatedBytes() - *before, bytes);
@@ -273,8 +273,9 @@ std::string MakeExample(Random* random) {
   return raw;
 }
 
+}  // namespace
+
 FUZZ_TARGET(PackedBlockFuzz, ChangesAgreeWithAVectorAndHostileBlocksAreNotSound,
             {.check = CheckOneInput, .make_example = MakeExample, .rounds = 40'000})
 
-}  // namespace
 }  // namespace dfly

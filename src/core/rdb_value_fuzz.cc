@@ -338,15 +338,22 @@ std::string ForeignExample(Random* random, uint8_t* type) {
   std::string bytes;
   StringSink sink(&bytes);
   RdbWriter writer(&sink);
-  const auto write_block = [&writer](std::string_view block) {
-    writer.Length(block.size());
-    writer.Raw(block);
-  };
-  constexpr RdbType kTypes[] = {
-      RdbType::kList,          RdbType::kSet,          RdbType::kHash,
-      RdbType::kZset,          RdbType::kListZiplist,  RdbType::kZsetZiplist,
-      RdbType::kHashZiplist,   RdbType::kSetListpack,  RdbType::kHashListpack,
-      RdbType::kListQuicklist, RdbType::kZsetListpack, RdbType::kString};
+  constexpr RdbType kTypes[] = {RdbType::kList,
+                                RdbType::kSet,
+                                RdbType::kHash,
+                                RdbType::kZset,
+                                RdbType::kListZiplist,
+                                RdbType::kZsetZiplist,
+                                RdbType::kHashZiplist,
+                                RdbType::kSetListpack,
+                                RdbType::kHashListpack,
+                                RdbType::kListQuicklist,
+                                RdbType::kZsetListpack,
+                                RdbType::kString,
+                                RdbType::kSetIntset,
+                                RdbType::kStreamListpacks,
+                                RdbType::kStreamListpacks2,
+                                RdbType::kStreamListpacks3};
   const RdbType chosen = kTypes[random->Uniform(std::size(kTypes))];
   *type = static_cast<uint8_t>(chosen);
   switch (chosen) {
@@ -369,46 +376,64 @@ std::string ForeignExample(Random* random, uint8_t* type) {
       break;
     case RdbType::kListQuicklist:
       writer.Length(2);
-      write_block(testing::Ziplist(entries));
-      write_block(testing::Ziplist(entries));
+      writer.Raw(testing::Blob(testing::Ziplist(entries)));
+      writer.Raw(testing::Blob(testing::Ziplist(entries)));
       break;
     case RdbType::kSetListpack:
     case RdbType::kHashListpack:
     case RdbType::kZsetListpack:
       for (size_t i = 1; chosen == RdbType::kSetListpack && i < count; i += 2)
         texts[i] = texts[i - 1] + "y";
-      write_block(testing::Listpack(texts));
+      writer.Raw(testing::Blob(testing::Listpack(texts)));
+      break;
+    case RdbType::kSetIntset: {
+      const size_t width = size_t{2} << random->Uniform(3);
+      std::string block = {static_cast<char>(width), 0, 0, 0, static_cast<char>(count), 0, 0, 0};
+      for (size_t i = 0; i < count; ++i) {
+        block += {static_cast<char>(i), 0};  // none twice
+        for (size_t k = 2; k < width; ++k) block += static_cast<char>(random->Next());
+      }
+      writer.Raw(testing::Blob(block));
+      break;
+    }
+    case RdbType::kStreamListpacks:
+    case RdbType::kStreamListpacks2:
+    case RdbType::kStreamListpacks3:
+      writer.Raw(testing::StreamParts().Bytes(chosen));
       break;
     case RdbType::kString:  // 300 bytes, compressed
       writer.Byte(0xC3);
-      writer.Length(6);
+      writer.Length(8);
       writer.Length(300);
-      writer.Raw(std::string("\x00x\xe0\xff\x00\xe0", 6));
-      writer.Raw(std::string("\x1a\x00", 2));
+      writer.Raw(std::string_view("\x00x\xe0\xff\x00\xe0\x1a\x00", 8));
       break;
     default:
-      write_block(testing::Ziplist(entries));
+      writer.Raw(testing::Blob(testing::Ziplist(entries)));
   }
   return bytes;
 }
 
 std::string MakeExample(Random* random) {
   RegisterOnce();
-  std::string head(2, '\0');
-  head[1] = static_cast<char>(random->Uniform(2));
+  uint8_t type = 0;
+  std::string bytes;
   if (random->OneIn(3)) {
-    uint8_t type = 0;
-    const std::string bytes = ForeignExample(random, &type);
-    head[0] = static_cast<char>(type);
-    return head + bytes;
+    bytes = ForeignExample(random, &type);
+  } else {
+    const auto [own_type, own_bytes] = testing::WriteRdb(testing::RdbValues().MakeAny(random));
+    type = static_cast<uint8_t>(own_type);
+    bytes = own_bytes;
   }
-  const auto [type, bytes] = testing::WriteRdb(testing::RdbValues().MakeAny(random));
-  head[0] = static_cast<char>(type);
-  return head + bytes;
+  const uint8_t choice = static_cast<uint8_t>(random->Uniform(2));
+  ViewSource source(bytes);
+  CompactValue value;
+  CHECK(ReadRdbValue(type, LimitsOf(choice), &source, &value)) << "no example";
+  return std::string{static_cast<char>(type), static_cast<char>(choice)} + bytes;
 }
+
+}  // namespace
 
 FUZZ_TARGET(RdbValueFuzz, HostilePayloadsAreRefusedOrSound,
             {.check = CheckOneInput, .make_example = MakeExample, .rounds = 100'000})
 
-}  // namespace
 }  // namespace dfly

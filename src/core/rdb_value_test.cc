@@ -16,8 +16,14 @@
 namespace dfly {
 namespace {
 
+using testing::Blob;
+using testing::IdBytes;
+using testing::kNode;
 using testing::Listpack;
+using testing::Node;
+using testing::StreamParts;
 using testing::Texts;
+using testing::TimeBytes;
 
 class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
  protected:
@@ -164,15 +170,6 @@ std::string Strings(uint64_t count, const Texts& texts) {
   return bytes;
 }
 
-std::string Blob(std::string_view block) {
-  std::string bytes;
-  StringSink sink(&bytes);
-  RdbWriter writer(&sink);
-  writer.Length(block.size());
-  writer.Raw(block);
-  return bytes;
-}
-
 // A ziplist of short texts.
 std::string Ziplist(const Texts& texts) {
   Texts entries;
@@ -210,46 +207,6 @@ TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
     EXPECT_TRUE(Read(type, bytes + "rest", &value, 4)) << "what follows is somebody else's";
   }
 }
-
-// --- Streams, piece by piece ---
-
-std::string IdBytes(char ms, char seq) {
-  std::string bytes(16, '\0');
-  bytes[7] = ms;
-  bytes[15] = seq;
-  return bytes;
-}
-
-std::string TimeBytes(char lowest) { return lowest + std::string(7, '\0'); }
-
-// Two entries at 5-1 and 5-3.
-const Texts kNode = {"2", "0", "1", "a", "0",  //
-                     "2", "0", "0", "x", "4",  //
-                     "0", "0", "2", "2", "b", "7", "c", "8", "8"};
-
-std::string Node(const Texts& elements) { return Blob(IdBytes(5, 1)) + Blob(Listpack(elements)); }
-
-struct StreamParts {
-  std::string nodes = "\x01" + Node(kNode);
-  std::string counters = "\x02\x05\x03";
-  std::string more_counters = "\x05\x01\x05\x02\x03";
-  std::string group = "\x01g\x05\x01";
-  std::string reads = "\x01";
-  std::string delivered = "\x01" + IdBytes(5, 1) + TimeBytes(9) + "\x02";
-  std::string consumer =
-      "\x01"
-      "c";
-  std::string seen = TimeBytes(7);
-  std::string active = TimeBytes(6);
-  std::string pending = "\x01" + IdBytes(5, 1);
-
-  std::string Bytes(RdbType type) const {
-    const bool has_reads = type != RdbType::kStreamListpacks;
-    return nodes + counters + (has_reads ? more_counters : "") + "\x01" + group +
-           (has_reads ? reads : "") + delivered + "\x01" + consumer + seen +
-           (type == RdbType::kStreamListpacks3 ? active : "") + pending;
-  }
-};
 
 TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
   const Texts entries = {"5-1 node of 45", "5-1 ", "a=x", "5-3 ", "b=7", "c=8"};

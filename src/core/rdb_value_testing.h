@@ -118,6 +118,60 @@ inline std::pair<RdbType, std::string> WriteRdb(const CompactValue& value) {
   return {*RdbTypeOf(value), bytes};
 }
 
+// As a string of RDB files.
+inline std::string Blob(std::string_view block) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RdbWriter writer(&sink);
+  writer.Length(block.size());
+  writer.Raw(block);
+  return bytes;
+}
+
+// --- Streams, piece by piece ---
+
+inline std::string IdBytes(char ms, char seq) {
+  std::string bytes(16, '\0');
+  bytes[7] = ms;
+  bytes[15] = seq;
+  return bytes;
+}
+
+inline std::string TimeBytes(char lowest) { return lowest + std::string(7, '\0'); }
+
+// Two entries at 5-1 and 5-3.
+inline const Texts kNode = {"2", "0", "1", "a", "0",  //
+                            "2", "0", "0", "x", "4",  //
+                            "0", "0", "2", "2", "b", "7", "c", "8", "8"};
+
+inline std::string Node(const Texts& elements) {
+  return Blob(IdBytes(5, 1)) + Blob(Listpack(elements));
+}
+
+struct StreamParts {
+  std::string nodes = "\x01" + Node(kNode);
+  std::string counters = "\x02\x05\x03";
+  std::string more_counters = "\x05\x01\x05\x02\x03";
+  std::string group = "\x01g\x05\x01";
+  std::string reads = "\x01";
+  std::string delivered = "\x01" + IdBytes(5, 1) + TimeBytes(9) + "\x02";
+  std::string consumer =
+      "\x01"
+      "c";
+  std::string seen = TimeBytes(7);
+  std::string active = TimeBytes(6);
+  std::string pending = "\x01" + IdBytes(5, 1);
+
+  std::string Bytes(RdbType type) const {
+    const bool has_reads = type != RdbType::kStreamListpacks;
+    return nodes + counters + (has_reads ? more_counters : "") + "\x01" + group +
+           (has_reads ? reads : "") + delivered + "\x01" + consumer + seen +
+           (type == RdbType::kStreamListpacks3 ? active : "") + pending;
+  }
+};
+
+// --- Values ---
+
 // Makes values that suit limits_.
 class RdbValues {
  public:
