@@ -17,7 +17,8 @@ if [[ ! $seconds =~ ^[0-9]+$ ]]; then
   exit 2
 fi
 
-mapfile -t known < <(grep -rl --include='*_fuzz.cc' FUZZ_TARGET helio src | sed 's:.*/::; s:\.cc$::' | sort)
+known_text=$(grep -rl --include='*_fuzz.cc' FUZZ_TARGET helio src | sed 's:.*/::; s:\.cc$::' | sort)
+read -r -a known <<<"${known_text//$'\n'/ }"
 if [[ $target == all ]]; then
   targets=("${known[@]}")
 elif [[ " ${known[*]} " == *" $target "* ]]; then
@@ -36,17 +37,19 @@ for target in "${targets[@]}"; do
   corpus=build/fuzz/corpus/$target
   mkdir -p "$corpus" build/fuzz/found
   echo "==== $target, $seconds s"
-  # shellcheck disable=SC2086
+  options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=0 -malloc_limit_mb=512 -max_len=4096
+    -print_final_stats=1 "-artifact_prefix=build/fuzz/found/$target-")
   # libFuzzer's own watch over memory is a thread that allocates, and targets count allocations.
-  if ! ASAN_OPTIONS=hard_rss_limit_mb=4096 DFLY_FUZZ_CORPUS=$corpus "build/fuzz/$target" "$corpus" \
-    -max_total_time="$seconds" -timeout=10 -rss_limit_mb=0 -malloc_limit_mb=512 -max_len=4096 -print_final_stats=1 \
-    -artifact_prefix="build/fuzz/found/$target-" ${FUZZ_ARGS:-} 2>build/fuzz/found/$target.log; then
+  log=build/fuzz/found/$target.log
+  # shellcheck disable=SC2086
+  if ! ASAN_OPTIONS=hard_rss_limit_mb=4096 DFLY_FUZZ_CORPUS=$corpus \
+    "build/fuzz/$target" "$corpus" "${options[@]}" ${FUZZ_ARGS:-} 2>"$log"; then
     failed=1
-    tail -60 "build/fuzz/found/$target.log"
+    tail -60 "$log"
     for input in build/fuzz/found/"$target"-*; do
       echo "$input: DFLY_FUZZ_INPUT=$(od -An -v -tx1 "$input" | tr -d ' \n')"
     done
   fi
-  grep -E '^stat::number_of_executed|cov:' "build/fuzz/found/$target.log" | tail -2
+  grep -E '^stat::number_of_executed|cov:' "$log" | tail -2 || true
 done
 exit "$failed"

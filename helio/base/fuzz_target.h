@@ -2,12 +2,12 @@
 // Fuzzers. A target is one function that takes any bytes and ends the process (CHECK) if something
 // is wrong; everything else, randomness too, comes out of these bytes.
 //
-// It runs in two ways: as an ordinary test, with seeded mutations of valid examples (RunSeeded), and
-// under libFuzzer, which looks for inputs that reach more of the code (tools/fuzz.sh).
+// It runs in two ways: as an ordinary test, with seeded mutations of valid examples (RunSeeded),
+// and under libFuzzer, which looks for inputs that reach more of the code (tools/fuzz.sh).
 //
 //   DFLY_FUZZ_SEED, DFLY_FUZZ_ROUNDS   other inputs, more of them
 //   DFLY_FUZZ_INPUT                    one input in hex, as a failure prints it, and nothing else
-//   DFLY_FUZZ_CORPUS                   under libFuzzer: a folder to which examples are written first
+//   DFLY_FUZZ_CORPUS                   libFuzzer only: a folder, where examples are written first
 //
 // Thread: one.
 #pragma once

@@ -103,8 +103,8 @@ TEST(PackedBlockTest, RandomChangesAgreeWithAVector) {
 }
 
 // Found by packed_block_fuzz: heads that mean nothing were read as those of large texts, beyond the
-// end; integers of 0 or of 9 to 15 bytes were shifted by what a number has not; and a text in a form
-// that we do not write would not have been found again.
+// end; integers of 0 or of 9 to 15 bytes were shifted by what a number has not; and a text in a
+// form that we do not write would not have been found again.
 TEST(PackedBlockTest, EntriesOfFormsThatWeDoNotWriteAreNotSound) {
   const auto is_sound = [](std::string_view content) {
     std::vector<char> entry(content.begin(), content.end());  // ends where its allocation does
