@@ -56,6 +56,19 @@ function(dfly_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
+# dfly_fuzz(name DEPS targets...): name.cc has a FUZZ_TARGET (helio/base/fuzz_target.h). It is a test like the others, or,
+# in the preset `fuzz`, a libFuzzer program.
+function(dfly_fuzz name)
+  cmake_parse_arguments(A "" "" "DEPS" ${ARGN})
+  if(NOT DFLY_SANITIZE MATCHES "fuzzer")
+    dfly_test(${name} DEPS ${A_DEPS})
+    return()
+  endif()
+  add_executable(${name} ${name}.cc)
+  target_link_libraries(${name} PRIVATE ${A_DEPS} GTest::gtest)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endfunction()
+
 # dfly_microbench(name DEPS targets...): name.cc is a google-benchmark program; ctest runs it shortly so that it never rots.
 function(dfly_microbench name)
   cmake_parse_arguments(A "" "" "DEPS" ${ARGN})

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian or Ubuntu packages that are missing; does nothing, quickly, when none is.
 #
-#   tools/install_deps.sh [build|test|all]      default: all
+#   tools/install_deps.sh [build|test|all|fuzz]      default: all, which is not fuzz
 #
 # Works as root and with sudo, on Debian 12 and Ubuntu 24.04.
 set -euo pipefail
@@ -12,9 +12,12 @@ build_packages=(g++ cmake ninja-build ccache pkg-config git
   libgtest-dev libgmock-dev libbenchmark-dev libfmt-dev libxxhash-dev)
 test_packages=(clang-format redis-server redis-tools python3 python3-venv golang-go tcl)
 
+fuzz_packages=(clang-14 libclang-rt-14-dev)
+
 case "${1:-all}" in
   build) wanted=("${build_packages[@]}") ;;
   test) wanted=("${test_packages[@]}") ;;
+  fuzz) wanted=("${fuzz_packages[@]}") ;;
   all) wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
   *) sed -n '3,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

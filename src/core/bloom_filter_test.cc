@@ -12,7 +12,6 @@
 #include <string_view>
 
 #include "core/compact_value.h"
-#include "helio/base/random.h"
 
 namespace dfly {
 namespace {
@@ -205,22 +204,6 @@ TEST_F(BloomFilterTest, HeadersOfNothingThatCouldBeAreRefused) {
     EXPECT_EQ(with(28, items, 8), nullptr) << items;
   }
   EXPECT_NE(with(28, 150, 8), nullptr);
-}
-
-TEST_F(BloomFilterTest, RandomHeadersDoNoHarm) {
-  const std::string header = BloomFilter::Make({.capacity = 50}, kMost)->Header();
-  helio::Random random(5);
-  for (int round = 0; round < 2000; ++round) {
-    std::string bytes = header;
-    const uint64_t changes = random.Between(1, 4);
-    for (uint64_t i = 0; i < changes; ++i) {
-      bytes[random.Uniform(bytes.size())] = static_cast<char>(random.Next());
-    }
-    const auto filter = BloomFilter::FromHeader(bytes, 1 << 16);
-    if (filter == nullptr) continue;
-    ASSERT_LE(filter->bits_bytes(), size_t{1} << 16);
-    filter->Add(Item(1, 1), 1 << 16);
-  }
 }
 
 }  // namespace

@@ -6,14 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "helio/base/random.h"
+#include "core/foreign_entries_testing.h"
 
 namespace dfly {
 namespace {
 
-using helio::Random;
 using Kind = ForeignEntries::Kind;
-using Texts = std::vector<std::string>;
+using testing::Listpack;
+using testing::Texts;
+using testing::Ziplist;
 
 // What a block has, and whether it is sound.
 std::pair<Texts, bool> Read(Kind kind, std::string_view block) {
@@ -21,39 +22,6 @@ std::pair<Texts, bool> Read(Kind kind, std::string_view block) {
   Texts texts;
   while (const auto text = entries.Next()) texts.emplace_back(*text);
   return {texts, entries.is_sound()};
-}
-
-std::string Listpack(const Texts& texts) {
-  ListpackWriter writer;
-  for (const std::string& text : texts) writer.Append(text);
-  EXPECT_EQ(writer.entries(), texts.size());
-  const size_t bytes = writer.bytes();
-  const std::string block(writer.Finish());
-  EXPECT_EQ(block.size(), bytes);
-  return block;
-}
-
-// A ziplist, as redis-server before 7.0 would write it, of `entries` without the size in front.
-std::string Ziplist(const Texts& entries) {
-  std::string body;
-  size_t before = 0;
-  for (const std::string& entry : entries) {
-    const size_t begin = body.size();
-    if (before < 254) {
-      body.push_back(static_cast<char>(before));
-    } else {
-      body.push_back(static_cast<char>(254));
-      for (int i = 0; i < 4; ++i) body.push_back(static_cast<char>(before >> (8 * i)));
-    }
-    body += entry;
-    before = body.size() - begin;
-  }
-  const size_t size = 10 + body.size() + 1;
-  std::string block;
-  for (int i = 0; i < 4; ++i) block.push_back(static_cast<char>(size >> (8 * i)));
-  block += std::string(4, '\0');  // where the last one is; nobody looks
-  for (int i = 0; i < 2; ++i) block.push_back(static_cast<char>(entries.size() >> (8 * i)));
-  return block + body + '\xFF';
 }
 
 TEST(ForeignEntriesTest, AListpackHasTheBytesThatRedisWrites) {
@@ -147,32 +115,6 @@ TEST(ForeignEntriesTest, WhatMakesNoSenseIsNotSound) {
   std::string other_way_back = listpack;
   other_way_back[8] = 3;  // of "a"
   EXPECT_FALSE(Read(Kind::kListpack, other_way_back).second);
-}
-
-TEST(ForeignEntriesTest, HostileBlocksDoNoHarm) {
-  const Texts texts = {"a", "1", "-5000", "hello", std::string(100, 'x'), "123456789012"};
-  const std::string blocks[] = {
-      Listpack(texts),
-      Ziplist({std::string("\x01"
-                           "a"),
-               std::string("\xf2"), std::string("\xd0\x15\xcd\x5b\x07"),
-               std::string("\x41\x2c") + std::string(300, 'y'), std::string("\xfe\x80")})};
-  for (uint64_t seed = 1; seed <= 4000; ++seed) {
-    SCOPED_TRACE(seed);
-    Random random(seed);
-    const size_t kind = random.Uniform(2);
-    std::string block = blocks[kind];
-    for (uint64_t i = 1 + random.Uniform(6); i > 0; --i) {
-      block[random.Uniform(block.size())] = static_cast<char>(random.Next());
-    }
-    if (random.OneIn(2)) {  // a header that fits, or it would always end there
-      for (size_t i = 0; i < 4; ++i) block[i] = static_cast<char>(block.size() >> (8 * i));
-      block.back() = '\xFF';
-    }
-    // Memory of exactly its size, for the sanitizer.
-    const std::vector<char> exact(block.begin(), block.end());
-    Read(kind == 0 ? Kind::kListpack : Kind::kZiplist, {exact.data(), exact.size()});
-  }
 }
 
 }  // namespace

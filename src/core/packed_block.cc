@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "helio/base/logging.h"
 
@@ -81,13 +82,21 @@ bool PackedBlock::IsSound(std::string_view bytes, size_t entries) {
     const size_t left = bytes.size() - at;
     const char* const entry = bytes.data() + at;
     if (left == 0) return false;
-    const size_t head_bytes = static_cast<uint8_t>(*entry) == packed::kLargeText ? 5 : 1;
-    // A text's length may be in its second byte.
-    if (left < std::max<size_t>(head_bytes, 2)) return false;
+    const uint8_t first = packed::Byte(entry);
+    // A text's length may be in its second byte, and that of a large one in four more.
+    if (first > packed::kLargeText || left < (first == packed::kLargeText ? 5 : 2)) return false;
     const packed::Extent extent = packed::ExtentAt(entry);
     const size_t content = extent.head + extent.body;
     const size_t size_bytes = packed::SizeBytes(content);
     if (content + size_bytes > left) return false;
+    const bool is_large_int = first >= packed::kLargeInt && first < packed::kLargeText;
+    if (is_large_int && (extent.head < 1 + 2 || extent.head > 1 + 8)) return false;
+    const PackedElement element(entry);
+    const std::optional<int64_t> number = element.TryInt();
+    char scratch[PackedElement::kScratchSize];
+    const PackedText text =
+        number ? PackedText(*number) : PackedText::OfBytes(element.View(scratch));
+    if (text.content_bytes() != content || !text.IsAt(entry)) return false;
     char size[16];
     packed::WriteSize(content, size);
     if (std::memcmp(entry + content, size, size_bytes) != 0) return false;

@@ -69,8 +69,8 @@ class PackedBlock {
   Place Set(Place at, const PackedText& text) { return Replace(at, Next(at), text); }
   Place Erase(Place at, size_t count);
 
-  // Every byte belongs to an entry, and both ways lead through all of them. False for a block that
-  // something else wrote; never reads beyond it.
+  // Every byte belongs to an entry that is written as it would be here, and both ways lead through
+  // all of them. False for a block that something else wrote; never reads beyond it.
   static bool IsSound(std::string_view bytes, size_t entries);
 
  private:

@@ -10,173 +10,25 @@
 #include <utility>
 #include <vector>
 
-#include "core/foreign_entries.h"
-#include "core/hash_value.h"
-#include "core/stream_value.h"
-#include "core/zset_value.h"
-#include "helio/base/random.h"
+#include "core/foreign_entries_testing.h"
+#include "core/rdb_value_testing.h"
 
 namespace dfly {
 namespace {
 
-using helio::Random;
-using Texts = std::vector<std::string>;
+using testing::Blob;
+using testing::IdBytes;
+using testing::kNode;
+using testing::Listpack;
+using testing::Node;
+using testing::StreamParts;
+using testing::Texts;
+using testing::TimeBytes;
 
-class RdbValueTest : public testing::Test {
+class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
  protected:
-  static void SetUpTestSuite() {
-    SetValue::RegisterType();
-    ZsetValue::RegisterType();
-    HashValue::RegisterType();
-    StreamValue::RegisterType();
-    // As commands/list.cc does it.
-    RegisterObjectType(
-        ValueType::kList,
-        {.destroy = [](void* list, uint8_t) { delete static_cast<QuickList*>(list); },
-         .bytes = [](const void* list,
-                     uint8_t) { return static_cast<const QuickList*>(list)->bytes(); },
-         .is_empty = [](const void* list,
-                        uint8_t) { return static_cast<const QuickList*>(list)->empty(); },
-         .clone = [](const void* list, uint8_t) -> void* {
-           return static_cast<const QuickList*>(list)->Clone();
-         }});
-  }
+  static void SetUpTestSuite() { testing::RegisterRdbTypes(); }
 
-  RdbLimits limits_ = {.string_max = 1 << 20,
-                       .list = {},
-                       .set = {},
-                       .zset = {.entries = 128, .element_bytes = 64},
-                       .hash = {.entries = 512, .element_bytes = 64}};
-
-  CompactValue MakeList(const Texts& texts) const {
-    CompactValue value;
-    value.SetObject(ValueType::kList, std::make_unique<QuickList>().release(), 0);
-    auto& list = *static_cast<QuickList*>(value.object());
-    for (const std::string& text : texts) list.Push(QuickList::End::kBack, text, limits_.list);
-    return value;
-  }
-  CompactValue MakeSet(const Texts& members) const {
-    CompactValue value;
-    SetValue::Create(&value, members[0], 1, limits_.set);
-    for (const std::string& member : members) SetValue(&value).Add(member, limits_.set);
-    return value;
-  }
-  CompactValue MakeZset(const std::vector<std::pair<std::string, double>>& pairs) const {
-    CompactValue value;
-    ZsetValue::Create(&value, 1, 1, limits_.zset);
-    for (const auto& [member, score] : pairs) ZsetValue(&value).Set(member, score, limits_.zset);
-    return value;
-  }
-  CompactValue MakeHash(const std::vector<std::pair<std::string, std::string>>& pairs) const {
-    CompactValue value;
-    HashValue::Create(&value);
-    for (const auto& [field, text] : pairs) HashValue(&value).Set(field, text, limits_.hash);
-    return value;
-  }
-
-  // Nodes of seven, in which some entries have other names, and some are gone; two groups.
-  static CompactValue MakeStream(const Texts& texts) {
-    CompactValue value;
-    value.SetObject(ValueType::kStream, std::make_unique<StreamValue>().release(), 0);
-    auto& stream = *static_cast<StreamValue*>(value.object());
-    for (size_t i = 0; i < texts.size(); ++i) {
-      const std::string_view pairs[] = {"name", texts[i], i % 5 == 3 ? "other" : "7", "12"};
-      stream.Append({1000 + i / 4, i % 4 == 0 ? 9 : 10 + i}, pairs, {.node_entries = 7});
-    }
-    const StreamId last = stream.counters().last_id;
-    for (size_t i = 2; i + 1 < texts.size(); i += 3) stream.Erase({1000 + i / 4, 10 + i});
-    StreamGroup* const group = stream.AddGroup("group");
-    group->last_id = last;
-    group->entries_read = static_cast<int64_t>(texts.size());
-    StreamConsumer* const consumers[] = {group->AddConsumer("one", 1'600'000'000'000),
-                                         group->AddConsumer("two", 1'600'000'000'001)};
-    for (size_t i = 0; i < texts.size(); ++i) {
-      StreamPending& pending = group->Assign({1000 + i, i}, consumers[i % 2]);
-      pending.delivered_ms = static_cast<int64_t>(1'600'000'000'000 + i);
-      pending.deliveries = i;
-    }
-    stream.AddGroup("no reads")->AddConsumer("idle", 5);
-    return value;
-  }
-
-  static Texts LinesOf(const StreamValue& stream) {
-    const auto id_of = [](StreamId id) {
-      return std::to_string(id.ms) + "-" + std::to_string(id.seq) + " ";
-    };
-    stream.CheckInvariants();
-    const auto& counters = stream.counters();
-    Texts lines = {id_of(counters.last_id) + id_of(counters.first_id) +
-                   id_of(counters.max_deleted_id) + std::to_string(counters.entries_added)};
-    size_t node_index = 0;
-    stream.entries().ForEachNode([&](const StreamEntries::NodeView& node) {
-      const size_t bytes = stream.entries().NodeListpackBytes(node_index++);
-      lines.push_back(id_of(node.first()) + "node of " + std::to_string(bytes));
-      node.ForEachEntry([&](const StreamEntry& entry, bool is_erased) {
-        lines.push_back(id_of(entry.id) + (is_erased ? "erased" : ""));
-        entry.ForEachField([&](PackedElement name, PackedElement text) {
-          lines.push_back(name.ToString() + "=" + text.ToString());
-        });
-      });
-    });
-    for (const auto& [name, group] : stream.groups()) {
-      lines.push_back(std::string(name) + " " + id_of(group->last_id) +
-                      std::to_string(group->entries_read));
-      for (const auto& [consumer_name, consumer] : group->consumers()) {
-        lines.push_back(std::string(consumer_name) + " " + std::to_string(consumer->seen_ms));
-      }
-      for (const auto& [id, pending] : group->pending()) {
-        lines.push_back(id_of(id) + std::string(pending.consumer->name) + " " +
-                        std::to_string(pending.delivered_ms) + " " +
-                        std::to_string(pending.deliveries));
-      }
-    }
-    return lines;
-  }
-
-  // All that a value has, as lines; sets and hashes sorted.
-  static Texts ContentOf(CompactValue& value) {
-    Texts lines;
-    switch (value.type()) {
-      case ValueType::kString:
-        return {value.ToString()};
-      case ValueType::kList: {
-        const auto& list = *static_cast<const QuickList*>(value.object());
-        list.CheckInvariants();
-        for (auto at = list.At(QuickList::End::kFront); at; at.Next())
-          lines.push_back((*at).ToString());
-        return lines;
-      }
-      case ValueType::kSet:
-        SetValue(&value).ForEach([&](std::string_view member) { lines.emplace_back(member); });
-        break;
-      case ValueType::kZset:
-        ZsetValue(&value).ForEach([&](std::string_view member, double score) {
-          lines.push_back(std::string(member) + " " + std::to_string(score));
-        });
-        return lines;
-      case ValueType::kHash:
-        HashValue(value).ForEach([&](std::string_view field, std::string_view text) {
-          lines.push_back(std::string(field) + "=" + std::string(text));
-        });
-        break;
-      case ValueType::kStream:
-        return LinesOf(*static_cast<const StreamValue*>(value.object()));
-      case ValueType::kBloomFilter:
-      case ValueType::kCountMinSketch:
-      case ValueType::kTopK:
-        ADD_FAILURE() << "has no form";
-        return lines;
-    }
-    std::sort(lines.begin(), lines.end());
-    return lines;
-  }
-
-  static std::pair<RdbType, std::string> Write(const CompactValue& value) {
-    std::string bytes;
-    StringSink sink(&bytes);
-    WriteRdbValue(value, &sink);
-    return {*RdbTypeOf(value), bytes};
-  }
   bool Read(RdbType type, std::string_view bytes, CompactValue* value, size_t left = 0) const {
     ViewSource source(bytes);
     const bool is_read = ReadRdbValue(static_cast<uint8_t>(type), limits_, &source, value);
@@ -187,11 +39,11 @@ class RdbValueTest : public testing::Test {
   }
   // What is read is what was written; also in a database with other limits.
   void CheckRoundTrip(CompactValue value, RdbType expected) {
-    const auto [type, bytes] = Write(value);
+    const auto [type, bytes] = testing::WriteRdb(value);
     EXPECT_EQ(type, expected);
     CompactValue back;
     ASSERT_TRUE(Read(type, bytes, &back));
-    EXPECT_EQ(ContentOf(back), ContentOf(value));
+    EXPECT_EQ(testing::ContentOf(back), testing::ContentOf(value));
     EXPECT_EQ(back.type(), value.type());
     if (!value.is_string() && value.type() != ValueType::kList) {
       EXPECT_EQ(back.object_encoding(), value.object_encoding());
@@ -202,19 +54,11 @@ class RdbValueTest : public testing::Test {
     limits_.zset = limits_.hash = {.entries = 1, .element_bytes = 1};
     CompactValue other;
     EXPECT_TRUE(Read(type, bytes, &other));
-    EXPECT_EQ(ContentOf(other), ContentOf(value));
+    EXPECT_EQ(testing::ContentOf(other), testing::ContentOf(value));
     limits_ = usual;
     for (size_t cut = 0; cut < bytes.size(); cut += 1 + bytes.size() / 200) {
       EXPECT_FALSE(Read(type, std::string_view(bytes).substr(0, cut), &other)) << cut;
     }
-  }
-
-  static std::string RandomText(Random* random) {
-    if (random->OneIn(3))
-      return std::to_string(static_cast<int64_t>(random->Next() >> random->Uniform(64)));
-    std::string text(random->OneIn(20) ? random->Uniform(300) : random->Uniform(12), '\0');
-    for (char& c : text) c = static_cast<char>(random->Next());
-    return text;
   }
 };
 
@@ -299,7 +143,7 @@ TEST_F(RdbValueTest, StreamsComeBackNodeByNode) {
 }
 
 TEST_F(RdbValueTest, AStreamThatCameBackGoesOn) {
-  const auto [type, bytes] = Write(MakeStream({"a", "b", "c", "d"}));
+  const auto [type, bytes] = testing::WriteRdb(MakeStream({"a", "b", "c", "d"}));
   CompactValue value;
   ASSERT_TRUE(Read(type, bytes, &value));
   auto& stream = *static_cast<StreamValue*>(value.object());
@@ -326,35 +170,11 @@ std::string Strings(uint64_t count, const Texts& texts) {
   return bytes;
 }
 
-std::string Blob(std::string_view block) {
-  std::string bytes;
-  StringSink sink(&bytes);
-  RdbWriter writer(&sink);
-  writer.Length(block.size());
-  writer.Raw(block);
-  return bytes;
-}
-
-std::string Listpack(const Texts& texts) {
-  ListpackWriter packed;
-  for (const std::string& text : texts) packed.Append(text);
-  return std::string(packed.Finish());
-}
-
 // A ziplist of short texts.
 std::string Ziplist(const Texts& texts) {
-  std::string body;
-  size_t before = 0;
-  for (const std::string& text : texts) {
-    body.push_back(static_cast<char>(before));
-    body.push_back(static_cast<char>(text.size()));
-    body += text;
-    before = text.size() + 2;
-  }
-  std::string block(10, '\0');
-  block[0] = static_cast<char>(11 + body.size());
-  block[8] = static_cast<char>(texts.size());
-  return block + body + '\xFF';
+  Texts entries;
+  for (const std::string& text : texts) entries.push_back(testing::ZiplistText(text));
+  return testing::Ziplist(entries);
 }
 
 TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
@@ -375,58 +195,18 @@ TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
        "\x01"
        "b"
        "\xff",
-       {"b -inf", "a 1.500000"}},
-      {RdbType::kZsetZiplist, Blob(Ziplist({"a", "1", "b", "2.5"})), {"a 1.000000", "b 2.500000"}},
+       {"b -inf", "a 1.5"}},
+      {RdbType::kZsetZiplist, Blob(Ziplist({"a", "1", "b", "2.5"})), {"a 1", "b 2.5"}},
       {RdbType::kHashZiplist, Blob(Ziplist({"a", "1", "b", "x"})), {"a=1", "b=x"}},
   };
   for (const auto& [type, bytes, expected] : cases) {
     SCOPED_TRACE(static_cast<int>(type));
     CompactValue value;
     ASSERT_TRUE(Read(type, bytes, &value));
-    EXPECT_EQ(ContentOf(value), expected);
+    EXPECT_EQ(testing::ContentOf(value), expected);
     EXPECT_TRUE(Read(type, bytes + "rest", &value, 4)) << "what follows is somebody else's";
   }
 }
-
-// --- Streams, piece by piece ---
-
-std::string IdBytes(char ms, char seq) {
-  std::string bytes(16, '\0');
-  bytes[7] = ms;
-  bytes[15] = seq;
-  return bytes;
-}
-
-std::string TimeBytes(char lowest) { return lowest + std::string(7, '\0'); }
-
-// Two entries at 5-1 and 5-3.
-const Texts kNode = {"2", "0", "1", "a", "0",  //
-                     "2", "0", "0", "x", "4",  //
-                     "0", "0", "2", "2", "b", "7", "c", "8", "8"};
-
-std::string Node(const Texts& elements) { return Blob(IdBytes(5, 1)) + Blob(Listpack(elements)); }
-
-struct StreamParts {
-  std::string nodes = "\x01" + Node(kNode);
-  std::string counters = "\x02\x05\x03";
-  std::string more_counters = "\x05\x01\x05\x02\x03";
-  std::string group = "\x01g\x05\x01";
-  std::string reads = "\x01";
-  std::string delivered = "\x01" + IdBytes(5, 1) + TimeBytes(9) + "\x02";
-  std::string consumer =
-      "\x01"
-      "c";
-  std::string seen = TimeBytes(7);
-  std::string active = TimeBytes(6);
-  std::string pending = "\x01" + IdBytes(5, 1);
-
-  std::string Bytes(RdbType type) const {
-    const bool has_reads = type != RdbType::kStreamListpacks;
-    return nodes + counters + (has_reads ? more_counters : "") + "\x01" + group +
-           (has_reads ? reads : "") + delivered + "\x01" + consumer + seen +
-           (type == RdbType::kStreamListpacks3 ? active : "") + pending;
-  }
-};
 
 TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
   const Texts entries = {"5-1 node of 45", "5-1 ", "a=x", "5-3 ", "b=7", "c=8"};
@@ -441,7 +221,7 @@ TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
     expected.insert(expected.end(), {"g 5-1 1", "c 7", "5-1 c 9 2"});
     const auto& stream = *static_cast<const StreamValue*>(value.object());
     expected[1] = "5-1 node of " + std::to_string(stream.entries().NodeListpackBytes(0));
-    EXPECT_EQ(ContentOf(value), expected);
+    EXPECT_EQ(testing::ContentOf(value), expected);
     const StreamConsumer* const consumer = stream.FindGroup("g")->FindConsumer("c");
     EXPECT_EQ(consumer->active_ms, type == RdbType::kStreamListpacks3 ? 6 : 7);
   }
@@ -551,74 +331,6 @@ TEST_F(RdbValueTest, WhatMakesNoSenseIsRefused) {
   for (const auto& [type, bytes] : cases) {
     CompactValue value;
     EXPECT_FALSE(Read(type, bytes, &value)) << static_cast<int>(type) << " " << bytes.size();
-  }
-}
-
-// Bytes of every type, some of them changed: whatever comes out has to be a sound value.
-TEST_F(RdbValueTest, HostileBytesDoNoHarm) {
-  limits_.string_max = 5000;
-  for (uint64_t seed = 1; seed <= 2000; ++seed) {
-    SCOPED_TRACE(seed);
-    Random random(seed);
-    const size_t count = 1 + random.Uniform(random.OneIn(10) ? 200 : 8);
-    Texts texts;
-    for (size_t i = 0; i < 2 * count; ++i) texts.push_back(RandomText(&random));
-    CompactValue value;
-    switch (random.Uniform(6)) {
-      case 5:
-        value = MakeStream(texts);
-        break;
-      case 0:
-        value.SetString(texts[0]);
-        break;
-      case 1:
-        value = MakeList(texts);
-        break;
-      case 2:
-        value = MakeSet(texts);
-        break;
-      case 3: {
-        std::vector<std::pair<std::string, double>> pairs;
-        for (const std::string& text : texts) pairs.emplace_back(text, random.NextDouble() * 9 - 4);
-        value = MakeZset(pairs);
-        break;
-      }
-      default: {
-        std::vector<std::pair<std::string, std::string>> pairs;
-        for (size_t i = 0; i < count; ++i) pairs.emplace_back(texts[i], texts[count + i]);
-        value = MakeHash(pairs);
-        break;
-      }
-    }
-    auto [type, bytes] = Write(value);
-    if (random.OneIn(5)) type = static_cast<RdbType>(random.Uniform(22));
-    for (uint64_t i = random.Uniform(5); i > 0 && !bytes.empty(); --i) {
-      const size_t at =
-          random.Uniform(random.OneIn(2) ? std::min<size_t>(bytes.size(), 16) : bytes.size());
-      switch (random.Uniform(4)) {
-        case 0:
-          bytes[at] = static_cast<char>(random.Next());
-          break;
-        case 1:
-          bytes[at] = static_cast<char>(bytes[at] + (random.OneIn(2) ? 1 : -1));
-          break;
-        case 2:
-          bytes.erase(at, 1 + random.Uniform(4));
-          break;
-        default:
-          bytes.insert(at, 1 + random.Uniform(4), random.OneIn(2) ? '\xFF' : '\x81');
-          break;
-      }
-    }
-    const std::vector<char> exact(bytes.begin(), bytes.end());  // for the sanitizer
-    ViewSource source({exact.data(), exact.size()});
-    CompactValue back;
-    if (!ReadRdbValue(static_cast<uint8_t>(type), limits_, &source, &back)) continue;
-    EXPECT_FALSE(ContentOf(back).empty());  // invariants, too
-    CompactValue again;
-    const auto [type_again, bytes_again] = Write(back);
-    ASSERT_TRUE(Read(type_again, bytes_again, &again));
-    EXPECT_EQ(ContentOf(again), ContentOf(back));
   }
 }
 

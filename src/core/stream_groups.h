@@ -74,8 +74,9 @@ class StreamGroup {
   void CopyFrom(const StreamGroup& other);  // REQUIRES: this is empty
 
   const StreamName name;
-  StreamId last_id;                      // of what was delivered
-  int64_t entries_read = kUnknownReads;  // how many of all that were ever added come up to last_id
+  StreamId last_id;  // of what was delivered
+  // How many of all that were ever added come up to last_id. Stays at INT64_MAX.
+  int64_t entries_read = kUnknownReads;
 
   const Consumers& consumers() const { return consumers_; }
   StreamConsumer* FindConsumer(std::string_view consumer_name) const;

@@ -45,7 +45,7 @@ void StreamValue::Append(StreamId id, std::span<const std::string_view> pairs,
                          const StreamLimit& limit) {
   DCHECK(id > counters_.last_id);
   entries_.Append(id, pairs, limit);
-  ++counters_.entries_added;
+  if (counters_.entries_added < INT64_MAX) ++counters_.entries_added;
   counters_.last_id = id;
   if (entries_.size() == 1) counters_.first_id = id;
 }
@@ -130,7 +130,7 @@ std::optional<int64_t> StreamValue::LagOf(const StreamGroup& group) const {
 void StreamValue::AdvanceGroup(StreamGroup* group, StreamId id) const {
   if (id <= group->last_id) return;
   if (group->entries_read != StreamGroup::kUnknownReads && !HasGapsFrom(id)) {
-    ++group->entries_read;
+    if (group->entries_read < INT64_MAX) ++group->entries_read;
   } else if (counters_.entries_added != 0) {
     group->entries_read = CountUpTo(id);
   }
@@ -140,8 +140,11 @@ void StreamValue::AdvanceGroup(StreamGroup* group, StreamId id) const {
 void StreamValue::CheckInvariants() const {
   entries_.CheckInvariants();
   CHECK(counters_.first_id == entries_.First().value_or(StreamId()));
+  CHECK_GE(counters_.entries_added, size());
+  CHECK_LE(counters_.entries_added, uint64_t{INT64_MAX});
   for (const auto& [name, group] : groups_) {
     CHECK(name == group->name);
+    CHECK_GE(group->entries_read, StreamGroup::kUnknownReads);
     group->CheckInvariants();
   }
 }

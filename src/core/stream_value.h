@@ -31,6 +31,7 @@ class StreamValue {
     StreamId last_id;         // of the last entry that was ever added, or what XSETID has said
     StreamId first_id;        // of the first entry that is there; 0-0: there is none
     StreamId max_deleted_id;  // of all that XDEL has erased
+    // At most INT64_MAX, where it stays (XSETID and RESTORE can bring it there); not below size().
     uint64_t entries_added = 0;
   };
 

@@ -57,6 +57,30 @@ TEST_F(StreamValueTest, LagIsKnownWhereNothingIsMissingAhead) {
   EXPECT_EQ(stream_->LagOf(*group), 0);
 }
 
+// As RESTORE, XSETID and XGROUP can set them.
+TEST_F(StreamValueTest, CountersAtTheirEndStayThere) {
+  Append(1);
+  StreamValue::Counters counters = stream_->counters();
+  counters.entries_added = INT64_MAX;
+  stream_->set_counters(counters);
+  StreamGroup* const group = stream_->AddGroup("g");
+  EXPECT_EQ(stream_->LagOf(*group), 1);
+  group->entries_read = INT64_MAX;
+  EXPECT_EQ(stream_->LagOf(*group), 0);
+  Append(2);
+  EXPECT_EQ(stream_->counters().entries_added, uint64_t{INT64_MAX});
+  stream_->AdvanceGroup(group, {1, 0});
+  EXPECT_EQ(group->entries_read, INT64_MAX);
+  EXPECT_EQ(stream_->LagOf(*group), 0);
+  group->entries_read = StreamGroup::kUnknownReads;
+  EXPECT_EQ(stream_->CountUpTo({0, 1}), INT64_MAX - 2);
+  EXPECT_EQ(stream_->CountUpTo({1, 0}), INT64_MAX - 1);
+  EXPECT_EQ(stream_->CountUpTo({2, 0}), INT64_MAX);
+  EXPECT_EQ(stream_->LagOf(*group), 1);
+  EXPECT_EQ(stream_->Trim({.size_max = 0}), 2u);
+  EXPECT_EQ(stream_->CountUpTo({0, 1}), INT64_MAX);
+}
+
 TEST_F(StreamValueTest, WhatIsPendingHasOneConsumer) {
   StreamGroup* const group = stream_->AddGroup("g");
   StreamConsumer* const one = group->AddConsumer("one", 1000);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random streams and cuts: the parser must agree with the model, whatever the bytes. Runs as an
-// ordinary test from a fixed seed; DFLY_FUZZ_SEED and DFLY_FUZZ_ROUNDS set others.
+// Random streams and cuts: the parser must agree with the model, whatever the bytes.
+//
+//   input   limits (1), seed of the cuts (2), stream
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "facade/request_parser_model.h"
-#include "helio/base/random.h"
+#include "helio/base/fuzz_target.h"
 
 namespace dfly {
 namespace {
@@ -18,13 +18,7 @@ using helio::Random;
 using testing::ModelParser;
 using testing::ParseInPieces;
 
-uint64_t FromEnv(const char* name, uint64_t fallback) {
-  const char* text = getenv(name);
-  return text ? strtoull(text, nullptr, 10) : fallback;
-}
-
-// The libFuzzer contract: any bytes, never a crash. The first bytes choose limits and cuts.
-void CheckOneInput(const std::string& data) {
+void CheckOneInput(std::string_view data) {
   if (data.size() < 4) return;
   RequestParser::Limits limits;
   limits.authenticated = (data[0] & 1) == 0;
@@ -32,15 +26,15 @@ void CheckOneInput(const std::string& data) {
   if (data[0] & 4) limits.max_multi_bulk_len = 4;
   if (data[0] & 8) limits.max_inline_len = 12;
   Random cuts(static_cast<unsigned char>(data[1]) * 256u + static_cast<unsigned char>(data[2]));
-  const std::string_view stream = std::string_view(data).substr(3);
+  const std::string_view stream = data.substr(3);
   std::vector<size_t> ends;
   for (size_t end = 0; end < stream.size();) {
     end = std::min(stream.size(), end + cuts.Uniform(cuts.OneIn(3) ? 40 : 4));
     ends.push_back(end);
   }
   const auto expected = ModelParser(stream, limits).Run();
-  ASSERT_EQ(ParseInPieces(stream, limits, {stream.size()}), expected);
-  ASSERT_EQ(ParseInPieces(stream, limits, ends), expected);
+  CHECK(ParseInPieces(stream, limits, {stream.size()}) == expected);
+  CHECK(ParseInPieces(stream, limits, ends) == expected);
 }
 
 std::string RandomStream(Random* random) {
@@ -100,35 +94,9 @@ std::string RandomStream(Random* random) {
   return out;
 }
 
-std::string Mutate(std::string data, Random* random) {
-  for (uint64_t i = random->Uniform(4); i > 0 && !data.empty(); i--) {
-    const size_t at = random->Uniform(data.size());
-    switch (random->Uniform(3)) {
-      case 0:
-        data[at] = static_cast<char>(random->Next());
-        break;
-      case 1:
-        data.erase(at, random->Between(1, 5));
-        break;
-      default:
-        data.insert(at, 1, "*$\r\n0123456789-\"'\\ x"[random->Uniform(20)]);
-    }
-  }
-  return data;
-}
-
-TEST(RequestParserFuzz, AgreesWithTheModelOnRandomStreams) {
-  const uint64_t seed = FromEnv("DFLY_FUZZ_SEED", 20260101);
-  const uint64_t rounds = FromEnv("DFLY_FUZZ_ROUNDS", 40'000);
-  Random random(seed);
-  for (uint64_t i = 0; i < rounds; i++) {
-    const std::string data = Mutate(RandomStream(&random), &random);
-    CheckOneInput(data);
-    if (HasFatalFailure()) {
-      FAIL() << "seed " << seed << " round " << i << " input " << ::testing::PrintToString(data);
-    }
-  }
-}
-
 }  // namespace
+
+FUZZ_TARGET(RequestParserFuzz, AgreesWithTheModelOnRandomStreams,
+            {.check = CheckOneInput, .make_example = RandomStream, .rounds = 100'000})
+
 }  // namespace dfly
