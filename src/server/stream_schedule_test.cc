@@ -688,6 +688,10 @@ TEST_P(StreamScheduleTest, WhoWaitsFirstIsServedFirst) {
           AddExec(producer, {step, {{"SET", key + "s", "v"}, Is("+OK")}});
         }
       }
+      // Whoever waits has it before anybody else can ask.
+      if (next <= consumers && random.OneIn(2)) {
+        producer.Add({"XREADGROUP", "GROUP", "g", "thief", "STREAMS", key, ">"}, Is("(nil)"));
+      }
     }
     if (error.empty()) error = RunUntilQuiet(waiters);
     if (error.empty() && std::find(has_got.begin(), has_got.end(), false) != has_got.end()) {
