@@ -111,7 +111,7 @@ const std::vector<Scenario>& Scenarios() {
   return *all;
 }
 
-// The same with keys of other types: s0, s1 are sets, z0, z1 sorted sets, geo has places; x0, x1 are
+// The same with keys of other types: s0, s1 are sets, z0, z1 sorted sets, geo places; x0 and x1
 // streams with groups g and h, c0, c1, c2 sketches of counts, h0, h1 HyperLogLogs. s2, z2, x2 are
 // absent. PAYLOAD is what DUMP makes of a string.
 const std::vector<Scenario>& ScenariosOfTypes() {
