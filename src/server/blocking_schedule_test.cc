@@ -13,15 +13,12 @@
 #include <map>
 #include <set>
 
-#include "server/checked_client.h"
+#include "server/blocking_harness.h"
 
 namespace dfly {
 namespace {
 
-using helio::Random;
 using Args = std::vector<std::string>;
-
-constexpr int kKeys = 6;
 
 // What has become of the elements of one seed.
 struct Ledger {
@@ -40,42 +37,15 @@ struct Ledger {
   }
 };
 
-using Client = CheckedClient;
-using Clients = std::vector<std::unique_ptr<Client>>;
-
-bool StartsWith(const RespValue& reply, std::string_view prefix) {
-  return reply.ToString().starts_with(prefix);
-}
-
-class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool, Reach>> {
+class BlockingScheduleTest : public BlockingSchedules {
  protected:
-  static bool has_tags() { return std::get<0>(GetParam()); }
-  static bool singlehop() { return std::get<1>(GetParam()); }
-  static Reach reach() { return std::get<2>(GetParam()); }
-
-  static ServerOptions Options() {
-    ServerOptions options;
-    options.tag_rules.locks_tags = has_tags();
-    options.singlehop_blocking = singlehop();
-    return options;
-  }
-
-  BlockingScheduleTest() : server_(Options(), reach()) {}
-
   void Begin(uint64_t seed, Random& random) {
-    prefix_ = std::to_string(seed);
-    random_ = &random;
+    BeginSeed(seed, random);
     ledger_ = Ledger();
     next_element_ = 0;
-    log_.clear();
-    bursts_ = random.OneIn(3);
   }
+  void OnLeave(Client& client) override { ledger_.may_be_lost += client.Leave(); }
 
-  std::string Key(uint64_t index) const {
-    if (!has_tags()) return prefix_ + "q" + std::to_string(index);
-    return "{" + prefix_ + "q" + std::to_string(index % 4) + "}" + std::to_string(index);
-  }
-  std::string AnyKey() { return Key(random_->Uniform(kKeys)); }
   Args Elements(uint64_t most) {
     Args elements;
     for (uint64_t n = 1 + random_->Uniform(most); n > 0; --n) {
@@ -83,77 +53,6 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     }
     return elements;
   }
-  static Args With(Args args, const Args& more) {
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
-  }
-
-  std::unique_ptr<Client> Connect(std::string name) {
-    auto client = std::make_unique<Client>(server_.server());
-    client->name = std::move(name);
-    return client;
-  }
-
-  // Until nothing happens any more: all that is left are clients that wait for keys.
-  std::string RunUntilQuiet(Clients& clients) {
-    const Worker& worker = *Server::LocalWorker();
-    for (int quiet = 0, idle = 0; quiet < 40;) {
-      // Not last: a timeout between the look at who waits and the check would end a wait.
-      for (uint64_t n = random_->Uniform(3); n > 0; --n) helio::this_fiber::Yield();
-      bool moved = false;
-      for (uint64_t n = bursts_ ? 1 + random_->Uniform(8) : 1; n > 0 && !clients.empty(); --n) {
-        auto& client = clients[random_->Uniform(clients.size())];
-        const std::string error = client->Step(*random_, &moved, log());
-        if (!error.empty()) return error;
-        if (client->leaves && random_->OneIn(30)) {
-          Log(client->name + " leaves");
-          ledger_.may_be_lost += client->Leave();
-          moved = true;
-        }
-        if (client->missing() == 0) {
-          std::swap(client, clients.back());
-          clients.pop_back();
-          moved = true;
-        }
-      }
-      const bool all_sent = std::none_of(clients.begin(), clients.end(),
-                                         [](const auto& client) { return client->has_unsent(); });
-      const bool at_rest =
-          worker.coordinators() == worker.blocked_clients() && worker.batches_in_flight() == 0;
-      quiet = moved || !at_rest || (!all_sent && idle < 2000) ? 0 : quiet + 1;
-      idle = moved ? 0 : idle + 1;
-      if (idle > (timeouts_ ? 200'000 : 20'000))
-        return "something does not end: " + Describe(clients);
-      // The clock ends some waits, and their replies are still to be read.
-      if (timeouts_ && clients.size() != worker.blocked_clients()) quiet = 0;
-    }
-    return CheckQuiet(clients);
-  }
-
-  std::string Describe(const Clients& clients) {
-    std::string text;
-    for (const auto& client : clients) text += client->name + " " + client->asks() + "; ";
-    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
-      text += "[" + server_.server().shards().local(id).transactions().Describe() + "]";
-    }
-    return text;
-  }
-
-  std::string CheckQuiet(const Clients& clients) {
-    const Worker& worker = *Server::LocalWorker();
-    if (clients.size() != worker.blocked_clients()) {
-      return "waiting are " + std::to_string(worker.blocked_clients()) + " of " + Describe(clients);
-    }
-    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
-      Shard& shard = server_.server().shards().local(id);
-      if (!shard.transactions().empty()) return "locks are left: " + Describe(clients);
-      if (shard.waiters().CountReady(shard, 1000) > 0) {
-        return "somebody waits for a key that is ready: " + Describe(clients);
-      }
-    }
-    return server_.WrongBytes();
-  }
-
   // --- What a producer does ---
 
   void Push(Client& client, const std::string& key) {
@@ -165,39 +64,6 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
       if (reply.kind == ReplyKind::kInteger) ledger_.Push(elements);
       return Unless(reply.kind == ReplyKind::kInteger || StartsWith(reply, "-WRONGTYPE"), "pushed");
     };
-  }
-  // Commands in one EXEC, each with what its reply means.
-  using Step = std::pair<Args, Client::CheckFn>;
-  void AddExec(Client& client, const std::vector<Step>& commands) {
-    client.Add({"MULTI"}, Is("+OK"));
-    for (const auto& [args, check] : commands) client.Add(args, Is("+QUEUED"));
-    client.Add({"EXEC"}, [commands](const RespValue& reply) -> std::string {
-      if (reply.items.size() != commands.size()) return "one reply each";
-      for (size_t i = 0; i < commands.size(); ++i) {
-        std::string wrong = commands[i].second(reply.items[i]);
-        if (!wrong.empty()) return wrong;
-      }
-      return "";
-    });
-  }
-  // An EXEC that holds its locks for three hops. `is_right`: what its replies have to be, as nobody
-  // may come in between.
-  void Hold(Client& client, const Step& first, const Step& last,
-            bool (*is_right)(const std::vector<RespValue>& replies)) {
-    const auto replies = std::make_shared<std::vector<RespValue>>();
-    const auto kept = [replies](const Step& step) {
-      return Step(step.first, [replies, check = step.second](const RespValue& reply) {
-        replies->push_back(reply);
-        return check(reply);
-      });
-    };
-    const Step between({"MGET", prefix_ + "1", prefix_ + "2", prefix_ + "3"}, AnyReply);
-    const auto check_all = [last, replies, is_right](const RespValue& reply) {
-      const std::string wrong = last.second(reply);
-      replies->push_back(reply);
-      return wrong.empty() ? Unless(is_right(*replies), "somebody came in between") : wrong;
-    };
-    AddExec(client, {kept(first), kept(between), {last.first, check_all}});
   }
   Client::CheckFn SeesAll() {
     return [this](const RespValue& reply) {
@@ -298,20 +164,6 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
 
   // --- What a consumer does ---
 
-  // Keys for one command: often in several shards, sometimes one twice.
-  Args SomeKeys() {
-    Args keys;
-    const uint64_t base = random_->Uniform(kKeys);
-    const bool same_tag = random_->OneIn(3);
-    for (uint64_t n = 1 + random_->Uniform(4); n > 0; --n) {
-      keys.push_back(same_tag ? Key((base + 4 * n) % kKeys) : AnyKey());
-    }
-    return keys;
-  }
-  static bool IsNothing(const RespValue& reply) {
-    return reply.kind == ReplyKind::kNull || StartsWith(reply, "-UNBLOCKED");
-  }
-
   void Consume(Client& client) {
     const Args keys = SomeKeys();
     const char* timeout = timeouts_ ? (random_->OneIn(2) ? "0.001" : "0.002") : "0";
@@ -366,10 +218,7 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
   std::unique_ptr<Client> Consumer(int number) {
     auto client = Connect("c" + std::to_string(number));
     client->leaves = random_->OneIn(5);
-    client->Add({"CLIENT", "ID"}, [&id = client->id](const RespValue& reply) {
-      id = reply.text;
-      return std::string();
-    });
+    AskForId(*client);
     for (uint64_t n = 1 + random_->Uniform(6); n > 0; --n) {
       const std::string text = client->name + "." + std::to_string(n);
       if (random_->OneIn(3)) client->Add({"ECHO", text}, Is('"' + text + '"'));
@@ -384,19 +233,7 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
 
   std::string Unblock(Clients& clients) {
     auto controller = Connect("controller");
-    for (const auto& client : clients) {
-      if (client->id.empty() || random_->OneIn(4)) continue;
-      const auto count = [this](const RespValue& reply) {
-        ledger_.unblocked += reply.text == "1";
-        return Unless(reply.kind == ReplyKind::kInteger, "0 or 1");
-      };
-      if (random_->OneIn(3)) {
-        controller->Add({"CLIENT", "UNBLOCK", client->id}, count);
-      } else {
-        controller->Add({"CLIENT", "UNBLOCK", client->id, random_->OneIn(2) ? "ERROR" : "TIMEOUT"},
-                        count);
-      }
-    }
+    AddUnblocks(*controller, clients, &ledger_.unblocked);
     if (random_->OneIn(2)) Push(*controller, AnyKey());
     clients.push_back(std::move(controller));
     return RunUntilQuiet(clients);
@@ -417,16 +254,12 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     std::string error = RunUntilQuiet(clients);
     while (!clients.empty() && error.empty()) error = Unblock(clients);
     if (error.empty()) error = Settle(clients);
-    // Who goes, even on an error, is gone before the next seed.
-    clients.clear();
-    server_.AwaitTheEnd();
-    if (error.empty()) error = server_.WhatIsLeft();
+    error = EndSeed(clients, std::move(error));
     if (error.empty() && !timeouts_ && !has_leavers && ledger_.nothing != ledger_.unblocked) {
       error = std::to_string(ledger_.unblocked) + " were unblocked, " +
               std::to_string(ledger_.nothing) + " got nothing";
     }
-    if (!error.empty() && log() != nullptr) error += "\n" + log_;
-    return error;
+    return WithLog(error);
   }
 
   // Where all the elements are.
@@ -456,40 +289,11 @@ class BlockingScheduleTest : public testing::TestWithParam<std::tuple<bool, bool
     return "";
   }
 
-  // The schedules have gone the way that they are for.
-  void CheckWays() {
-    if (logs()) return;
-    WorkerStats stats;
-    server_.server().pool().at(0)->Await([&] { stats = Server::LocalWorker()->stats(); });
-    EXPECT_EQ(stats.blocking_tried > 0, singlehop() && reach() == Reach::kInPlace);
-    EXPECT_EQ(stats.blocking_one_hop > 0, singlehop());
-    EXPECT_GT(stats.blocking_general, 0u);
-  }
-
-  static bool logs() { return getenv("DFLY_TEST_SEED") != nullptr; }
-  std::string* log() { return logs() ? &log_ : nullptr; }
-  void Log(const std::string& line) {
-    if (logs()) log_ += line + '\n';
-  }
-
-  ScheduledServer server_;
-  std::string prefix_;
-  Random* random_ = nullptr;
   Ledger ledger_;
   uint64_t next_element_ = 0;
-  bool timeouts_ = false;
-  bool bursts_ = false;  // what several clients have sent arrives together
-  std::string log_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, BlockingScheduleTest,
-                         testing::Combine(testing::Bool(), testing::Bool(),
-                                          testing::Values(Reach::kByMessage, Reach::kInPlace)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param) ? "tags" : "keys") +
-                                  (std::get<1>(info.param) ? "_one_hop" : "_general") +
-                                  (std::get<2>(info.param) == Reach::kInPlace ? "_in_place" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(Ways, BlockingScheduleTest, AllBlockingWays(), NameOfWays);
 
 constexpr uint64_t kSeeds = ByBuild(1500, 200, 200);
 
@@ -549,16 +353,8 @@ TEST_P(BlockingScheduleTest, WhoWaitsFirstIsServedFirst) {
           client->Add({"BLMOVE", key, "{" + key + "}t", "LEFT", "LEFT", "0"}, take);
       }
       // It has to stand in the queue before the next one comes.
-      const Worker& worker = *Server::LocalWorker();
-      Clients one;
-      one.push_back(std::move(client));
-      while (error.empty() && (worker.blocked_clients() != waiters.size() + leavers.size() + 1 ||
-                               worker.coordinators() != worker.blocked_clients())) {
-        bool moved = false;
-        error = one[0]->Step(random, &moved, log());
-        helio::this_fiber::Yield();
-      }
-      (leaves ? leavers : waiters).push_back(std::move(one[0]));
+      error = RunUntilItWaits(*client, waiters.size() + leavers.size());
+      (leaves ? leavers : waiters).push_back(std::move(client));
     }
     leavers.clear();
     while (Server::LocalWorker()->blocked_clients() != waiters.size()) helio::this_fiber::Yield();
@@ -618,11 +414,8 @@ TEST_P(BlockingScheduleTest, WhoWaitsFirstIsServedFirst) {
     last.push_back(Connect("last"));
     last[0]->Add({"DEL", key, key + "t", "{" + key + "}t", own}, AnyReply);
     if (error.empty()) error = RunUntilQuiet(last);
-    last.clear();
-    server_.AwaitTheEnd();
-    if (error.empty()) error = server_.WhatIsLeft();
-    if (!error.empty() && log() != nullptr) error += "\n" + log_;
-    return error;
+    error = EndSeed(last, std::move(error));
+    return WithLog(error);
   });
 }
 

@@ -14,7 +14,7 @@
 
 namespace dfly {
 
-// A client whose requests are decided as it goes.
+// A check may add requests itself.
 class CheckedClient {
  public:
   using CheckFn = std::function<std::string(const RespValue& reply)>;
@@ -54,7 +54,7 @@ class CheckedClient {
     while (const size_t bytes = ReadRespValue(got_, &reply)) {
       got_.erase(0, bytes);
       if (next_ == asked_.size()) return "more replies than requests: " + reply.ToString();
-      const Asked& asked = asked_[next_++];
+      const Asked asked = std::move(asked_[next_++]);  // the check may add more
       if (log != nullptr) *log += name + ": " + asked.text + "-> " + reply.ToString() + '\n';
       const std::string wrong = asked.check(reply);
       if (!wrong.empty()) return asked.text + "-> " + reply.ToString() + ": " + wrong;

@@ -111,6 +111,82 @@ const std::vector<Scenario>& Scenarios() {
   return *all;
 }
 
+// The same with keys of other types: s0, s1 are sets, z0, z1 sorted sets, geo places; x0 and x1
+// streams with groups g and h, c0, c1, c2 sketches of counts, h0, h1 HyperLogLogs. s2, z2, x2 are
+// absent. PAYLOAD is what DUMP makes of a string.
+const std::vector<Scenario>& ScenariosOfTypes() {
+  static const Args kGroupWaits{"XREADGROUP", "GROUP", "g",  "c", "BLOCK", "0",
+                                "STREAMS",    "x0",    "x1", ">", ">"};
+  static const Args kReadWaits{"XREAD", "BLOCK", "0", "STREAMS", "x0", "x1", "$", "$"};
+  static const auto* const all = new std::vector<Scenario>{
+      {{{"SINTERSTORE", "s2", "s0", "s1"}}},
+      {{{"SINTERSTORE", "s0", "s1", "k4"}}},
+      {{{"SUNIONSTORE", "s0", "s0", "s1"}}},
+      {{{"SDIFFSTORE", "k4", "s0", "s1"}}},
+      {{{"SINTERSTORE", "s2", "s0", "l0"}}},
+      {{{"SMOVE", "s0", "s1", "a"}}},
+      {{{"SINTERCARD", "2", "s0", "s1"}}},
+      {{{"SADDEX", "s0", "100", "m", "n"}}},
+      {{{"ZUNIONSTORE", "z2", "2", "z0", "z1", "WEIGHTS", "2", "3"}}},
+      {{{"ZINTERSTORE", "z0", "2", "z0", "s1"}}},
+      {{{"ZDIFFSTORE", "s0", "2", "z0", "z1"}}},
+      {{{"ZRANGESTORE", "z1", "z0", "0", "-1"}}},
+      {{{"ZMPOP", "3", "z2", "z0", "z1", "MIN", "COUNT", "2"}}},
+      {{{"SORT", "l0", "ALPHA", "STORE", "k4"}}},
+      {{{"SORT", "s0", "ALPHA", "DESC", "STORE", "l1"}}},
+      {{{"SORT", "k4", "STORE", "s1"}}},
+      {{{"GEOSEARCHSTORE", "z2", "geo", "FROMLONLAT", "15", "37", "BYRADIUS", "200", "km"}}},
+      {{{"GEORADIUS", "geo", "15", "37", "200", "km", "STOREDIST", "z0"}}},
+      {{{"PFMERGE", "h0", "h1"}}},
+      {{{"PFMERGE", "k4", "h0", "h1"}}},
+      {{{"PFCOUNT", "h0", "h1"}}},
+      {{{"BITOP", "AND", "k4", "k0", "k1"}}},
+      {{{"BITOP", "NOT", "k1", "k0"}}},
+      {{{"BITOP", "OR", "k0", "k4", "k5"}}},
+      {{{"CMS.MERGE", "c0", "2", "c1", "c2", "WEIGHTS", "1", "3"}}},
+      {{{"LCS", "k0", "k1"}}},
+      {{{"RESTORE", "l0", "0", "PAYLOAD", "REPLACE"}}},
+      {{{"MULTI"}, {"RESTORE", "s0", "0", "PAYLOAD", "REPLACE"}, {"SADD", "s1", "e"}, {"EXEC"}}},
+      {{{"COPY", "s0", "z0", "REPLACE"}}},
+      {{{"RENAME", "x0", "x1"}}},
+      {{{"MULTI"},
+        {"SINTERSTORE", "s2", "s0", "s1"},
+        {"ZUNIONSTORE", "z2", "2", "z0", "z1"},
+        {"XADD", "x0", "5-1", "f", "v"},
+        {"XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "x0", "x1", ">", ">"},
+        {"EXEC"}}},
+      // Streams that have something.
+      {{{"XREAD", "BLOCK", "0", "STREAMS", "x0", "x1", "0", "0"}}},
+      {{{"XREADGROUP", "GROUP", "h", "c", "STREAMS", "x0", "x1", ">", ">"}}},
+      {{{"XREADGROUP", "GROUP", "h", "c", "NOACK", "BLOCK", "0", "STREAMS", "x0", "x1", ">", ">"}}},
+      {{{"XREADGROUP", "GROUP", "h", "c", "BLOCK", "0", "STREAMS", "x0", "x2", ">", ">"}}},
+      // And that have not.
+      {{kReadWaits}, {{"XADD", "x1", "9-1", "f", "v"}}},
+      {{kReadWaits}, {{"XADD", "x1", "9-1", "f", "v"}}, true},
+      {{kReadWaits}, {{"MULTI"}, {"XADD", "x0", "9-1", "f", "v"}, {"DEL", "x1"}, {"EXEC"}}},
+      {{{"XREAD", "BLOCK", "0", "STREAMS", "x0", "$"}}, {{"XADD", "x0", "9-1", "f", "v"}}, true},
+      {{kGroupWaits}, {{"XADD", "x0", "9-1", "f", "v"}}},
+      {{kGroupWaits}, {{"XADD", "x1", "9-1", "f", "v"}}, true},
+      {{kGroupWaits},
+       {{"MULTI"}, {"XADD", "x0", "9-1", "f", "v"}, {"XADD", "x1", "9-1", "f", "v"}, {"EXEC"}}},
+      {{kGroupWaits}, {{"XGROUP", "DESTROY", "x1", "g"}}, true},
+      {{kGroupWaits}, {{"DEL", "x0"}}, true},
+      {{kGroupWaits}, {{"SET", "x1", "v"}}},
+      {{kGroupWaits}, {{"RENAME", "x0", "x1"}}},
+      {{kGroupWaits}, {{"FLUSHALL"}}, true},
+      {{{"XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "x0", ">"}},
+       {{"XADD", "x0", "9-1", "f", "v"}}},
+      {{{"XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "x0", ">"}},
+       {{"XADD", "x0", "9-1", "f", "v"}},
+       true},
+      // Sorted sets.
+      {{{"BZPOPMIN", "z2", "k4", "0"}}, {{"ZADD", "z2", "1", "m"}}},
+      {{{"BZPOPMAX", "z2", "k4", "0"}}, {{"ZUNIONSTORE", "z2", "2", "z0", "z1"}}},
+      {{{"BZMPOP", "0", "2", "z2", "k4", "MIN"}}, {{"ZADD", "k4", "1", "m"}}, true},
+  };
+  return *all;
+}
+
 struct Client {
   Client(Server& server, const std::vector<Args>& requests) {
     int fds[2];
@@ -183,8 +259,12 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
   FaultScheduleTest() : server_(Options()) {
     // The scenarios' names stand for keys of known shards; k5 shares that of k0.
     ShardSet& shards = server_.server().shards();
-    constexpr std::array kNames = {"k0", "k1", "k2", "k3", "k4", "k5", "l0", "l1"};
-    constexpr std::array kPlaces = {0u, 1u, 2u, 3u, 4u, 0u, 1u, 2u};
+    constexpr std::array kNames = {"k0", "k1", "k2", "k3", "k4", "k5",  "l0", "l1",
+                                   "s0", "s1", "s2", "z0", "z1", "geo", "z2", "x0",
+                                   "x1", "x2", "c0", "c1", "c2", "h0",  "h1"};
+    constexpr std::array kPlaces = {0u, 1u, 2u, 3u, 4u, 0u, 1u, 2u, 0u, 1u, 2u, 1u,
+                                    2u, 4u, 3u, 2u, 3u, 4u, 0u, 1u, 2u, 3u, 4u};
+    static_assert(kNames.size() == kPlaces.size());
     for (size_t i = 0; i < kNames.size(); ++i) {
       for (int n = 0;; ++n) {
         const std::string key = std::string(kNames[i]) + "_" + std::to_string(n);
@@ -196,6 +276,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
   }
 
   std::string KeyOf(const std::string& name) const {
+    if (name == "PAYLOAD") return payload_;
     for (const auto& [short_name, key] : names_) {
       if (short_name == name) return key;
     }
@@ -207,15 +288,32 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
     }
     return requests;
   }
-  // All keys of both databases, at one moment.
+  // All keys of both databases, at one moment; those of other types only where there are some.
   std::vector<Args> Look() const {
     std::vector<Args> requests{{"MULTI"}};
     for (const char* db : {"1", "0"}) {
       requests.push_back({"SELECT", db});
       Args strings{"MGET"};
       for (const auto& [name, key] : names_) {
+        if (name[0] != 'k' && name[0] != 'l' && !has_types_) continue;
         strings.push_back(key);
-        requests.push_back({"LRANGE", key, "0", "-1"});
+        switch (name[0]) {
+          case 's':
+            requests.push_back({"SORT", key, "ALPHA"});
+            break;
+          case 'z':
+            requests.push_back({"ZRANGE", key, "0", "-1", "WITHSCORES"});
+            break;
+          case 'x':
+            requests.push_back({"XRANGE", key, "-", "+"});
+            requests.push_back({"XINFO", "GROUPS", key});
+            break;
+          case 'c':
+            requests.push_back({"CMS.QUERY", key, "a", "b"});
+            break;
+          default:
+            requests.push_back({"LRANGE", key, "0", "-1"});
+        }
       }
       requests.push_back(std::move(strings));
     }
@@ -285,13 +383,38 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
   }
 
   std::string SetUp(Random& random) {
-    const Client* client = Connect(WithKeys({{"FLUSHALL"},
-                                             {"MSET", "k0", "a", "k1", "b", "k2", "c", "k3", "d"},
-                                             {"RPUSH", "l0", "x", "y"},
-                                             {"RPUSH", "l1", "z"},
-                                             {"SELECT", "1"},
-                                             {"RPUSH", "k4", "w"},
-                                             {"MSET", "k0", "p", "k1", "q"}}));
+    std::vector<Args> requests{{"FLUSHALL"},
+                               {"MSET", "k0", "a", "k1", "b", "k2", "c", "k3", "d"},
+                               {"RPUSH", "l0", "x", "y"},
+                               {"RPUSH", "l1", "z"}};
+    if (has_types_) {
+      const std::vector<Args> more{
+          {"SADD", "s0", "a", "b", "c"},
+          {"SADD", "s1", "b", "c", "d"},
+          {"ZADD", "z0", "1", "a", "2", "b"},
+          {"ZADD", "z1", "5", "b", "7", "c"},
+          {"GEOADD", "geo", "13.361389", "38.115556", "p", "15.087269", "37.502669", "q"},
+          {"CMS.INITBYDIM", "c0", "10", "2"},
+          {"CMS.INITBYDIM", "c1", "10", "2"},
+          {"CMS.INITBYDIM", "c2", "10", "2"},
+          {"CMS.INCRBY", "c1", "a", "3"},
+          {"CMS.INCRBY", "c2", "b", "4"},
+          {"PFADD", "h0", "a", "b", "c"},
+          {"PFADD", "h1", "c", "d"}};
+      requests.insert(requests.end(), more.begin(), more.end());
+      // The consumer is there before, so that it makes no difference that it has tried to read.
+      for (const char* key : {"x0", "x1"}) {
+        requests.push_back({"XADD", key, "1-1", "f", key});
+        for (const char* group : {"g", "h"}) {
+          requests.push_back({"XGROUP", "CREATE", key, group, *group == 'g' ? "$" : "0"});
+          requests.push_back({"XGROUP", "CREATECONSUMER", key, group, "c"});
+        }
+      }
+    }
+    const std::vector<Args> other_db{
+        {"SELECT", "1"}, {"RPUSH", "k4", "w"}, {"MSET", "k0", "p", "k1", "q"}};
+    requests.insert(requests.end(), other_db.begin(), other_db.end());
+    const Client* client = Connect(WithKeys(requests));
     if (!RunUntilQuiet(random) || client->missing > 0 || client->had_error) return "no set-up";
     return EndAll(random);
   }
@@ -397,7 +520,19 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
     return "";
   }
 
+  void RunAll(const std::vector<Scenario>& scenarios);
+
+  // What RESTORE gets.
+  std::string MakePayload(Random& random) {
+    const Client* client = Connect({{"SET", "k", "from a payload"}, {"DUMP", "k"}});
+    if (!RunUntilQuiet(random) || client->missing > 0 || client->had_error) return "no payload";
+    payload_ = client->last.substr(1, client->last.size() - 2);  // without its quotes
+    return EndAll(random);
+  }
+
   ScheduledServer server_;
+  bool has_types_ = false;  // keys of all types, not only strings and lists
+  std::string payload_;
   std::vector<std::pair<std::string, std::string>> names_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::function<void()> on_turn_;
@@ -409,10 +544,10 @@ INSTANTIATE_TEST_SUITE_P(Blocking, FaultScheduleTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "one_hop" : "general"; });
 
 // DFLY_TEST_SEED=n runs the schedules of that seed; DFLY_TEST_SEEDS=n so many, and all steps.
-TEST_P(FaultScheduleTest, WhateverHappensAtWhicheverStepNothingIsLeftAndNothingIsHalfDone) {
+void FaultScheduleTest::RunAll(const std::vector<Scenario>& scenarios) {
   uint64_t seeds = 1;
   // Every so many steps, each time from another one on: all of them take a minute.
-  uint64_t stride = ByBuild(4, 20, 100);
+  uint64_t stride = (has_types_ ? 4 : 1) * ByBuild(4, 20, 100);
   if (const char* count = getenv("DFLY_TEST_SEEDS")) {
     seeds = std::strtoull(count, nullptr, 10);
     stride = 1;
@@ -426,7 +561,10 @@ TEST_P(FaultScheduleTest, WhateverHappensAtWhicheverStepNothingIsLeftAndNothingI
   std::string error;
   server_.server().pool().at(0)->AwaitFiber("schedules", [&] {
     uint64_t number = 0;
-    for (const Scenario& scenario : Scenarios()) {
+    Random any_order(1);
+    error = MakePayload(any_order);
+    if (!error.empty()) return;
+    for (const Scenario& scenario : scenarios) {
       const std::string name =
           scenario.victim.back().front() + " (" + std::to_string(number++) + ")";
       States both, victim, helper, none;
@@ -467,6 +605,15 @@ TEST_P(FaultScheduleTest, WhateverHappensAtWhicheverStepNothingIsLeftAndNothingI
   });
   EXPECT_EQ(error, "");
   printf("%llu runs\n", static_cast<unsigned long long>(runs));
+}
+
+TEST_P(FaultScheduleTest, WhateverHappensAtWhicheverStepNothingIsLeftAndNothingIsHalfDone) {
+  RunAll(Scenarios());
+}
+
+TEST_P(FaultScheduleTest, AndSoItIsForKeysOfAllTypes) {
+  has_types_ = true;
+  RunAll(ScenariosOfTypes());
 }
 
 }  // namespace

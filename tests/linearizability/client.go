@@ -202,6 +202,27 @@ func (c *client) inSteps(op operation) (string, error) {
 		}
 		_, err = plain("DEL", args[0])
 		return "+OK", err
+	case "HINCRBY", "ZINCRBY":
+		name, by, get, mark := args[1], args[2], "HGET", ":"
+		if op.name() == "ZINCRBY" {
+			name, by, get, mark = args[2], args[1], "ZSCORE", "$"
+		}
+		reply, err := plain(get, args[0], name)
+		n, _ := strconv.Atoi(strings.TrimPrefix(reply, "$"))
+		m, _ := strconv.Atoi(by)
+		sum := strconv.Itoa(n + m)
+		if err == nil && get == "HGET" {
+			_, err = plain("HSET", args[0], name, sum)
+		} else if err == nil {
+			_, err = plain("ZADD", args[0], sum, name)
+		}
+		return mark + sum, err
+	case "SMOVE":
+		reply, err := plain("SREM", args[0], args[2])
+		if err == nil && reply == ":1" {
+			_, err = plain("SADD", args[1], args[2])
+		}
+		return reply, err
 	case "LPOP", "BLPOP":
 		key := args[0]
 		item, err := plain("LRANGE", key, "0", "0")

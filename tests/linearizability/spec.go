@@ -232,7 +232,7 @@ func (s *state) apply(op operation) string {
 		}
 		return array(replies)
 	}
-	panic("the specification does not know " + op.name())
+	return s.applyToType(op)
 }
 
 // pop takes an end of a list; "" if there is none.

@@ -123,6 +123,48 @@ func blocking(g *generator, keyCount int) operation {
 		})
 }
 
+func member(g *generator) string { return fmt.Sprintf("m%d", g.rng.Intn(3)) }
+
+func sum(g *generator) operation {
+	by := strconv.Itoa(g.rng.Intn(50) + 1)
+	hash, zset := g.key(2), fmt.Sprintf("k%d", 2+g.rng.Intn(2))
+	return pick(g,
+		func() operation { return command("HINCRBY", hash, member(g), by) },
+		func() operation { return command("HGET", hash, member(g)) },
+		func() operation { return command("HDEL", hash, member(g)) },
+		func() operation { return command("ZINCRBY", zset, by, member(g)) },
+		func() operation { return command("ZSCORE", zset, member(g)) },
+		func() operation { return command("ZREM", zset, member(g)) })
+}
+
+func set(g *generator) operation {
+	keys := g.keys(3, 3)
+	return pick(g,
+		func() operation { return command("SADD", keys[0], member(g)) },
+		func() operation { return command("SREM", keys[0], member(g)) },
+		func() operation { return command("SISMEMBER", keys[0], member(g)) },
+		func() operation { return command("SCARD", keys[0]) },
+		func() operation { return command("SMOVE", keys[0], keys[1], member(g)) },
+		func() operation { return command("SMOVE", keys[0], keys[1], member(g)) },
+		func() operation { return command("SINTERCARD", "2", keys[0], keys[1]) },
+		func() operation { return with("SUNIONSTORE", keys) })
+}
+
+func addToLog(g *generator) operation { return command("XADD", g.key(2), "*", "v", g.value()) }
+
+func log(g *generator) operation {
+	return pick(g,
+		func() operation { return addToLog(g) },
+		func() operation { return addToLog(g) },
+		func() operation { return exec(g, 2, addToLog) },
+		func() operation { return exec(g, 2, addToLog) },
+		func() operation { return command("XLEN", g.key(2)) },
+		func() operation { return command("XRANGE", g.key(2), "-", "+") },
+		func() operation { return command("XTRIM", g.key(2), "MAXLEN", "5") },
+		func() operation { return command("XREAD", "STREAMS", "k0", "k1", "0", "0") },
+		func() operation { return command("XREAD", "STREAMS", "k0", "k1", "0", "0") })
+}
+
 func exec(g *generator, count int, inner func(*generator) operation) operation {
 	op := command("EXEC")
 	for i := 0; i < count; i++ {
@@ -209,6 +251,18 @@ var workloads = []workload{
 			func() operation { return with("BLPOP", append(g.keys(3, 3), "0.01")) },
 			func() operation { return list(g) },
 			func() operation { return list(g) }))
+	}},
+	{name: "hashes-zsets", model: modelByKey, needs: "ZINCRBY", next: func(g *generator) []operation {
+		return one(sum(g))
+	}},
+	{name: "sets", model: model, needs: "SADD", next: func(g *generator) []operation {
+		return one(pick(g,
+			func() operation { return set(g) },
+			func() operation { return set(g) },
+			func() operation { return exec(g, 3, set) }))
+	}},
+	{name: "streams", model: modelOfLogs, needs: "XADD", next: func(g *generator) []operation {
+		return one(log(g))
 	}},
 	// Each waits for one key: of several that EXEC fills at once, Redis gives the one that was filled
 	// first, and not the first that BLPOP names, as it does when it need not wait.
