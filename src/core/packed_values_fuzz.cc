@@ -61,8 +61,13 @@ void CheckSet(Feed feed, CompactValue* value) {
     }
     CHECK_EQ(set.size(), model.size());
     CHECK_EQ(set.Has(step.member), model.contains(step.member));
+    const bool is_packed = set.encoding() == SetValue::kPacked;
+    if (is_packed) CHECK_LE(set.size(), limit.packed.entries);
     std::set<std::string> seen;
-    set.ForEach([&seen](std::string_view member) { CHECK(seen.emplace(member).second); });
+    set.ForEach([&](std::string_view member) {
+      CHECK(seen.emplace(member).second);
+      if (is_packed) CHECK_LE(member.size(), limit.packed.element_bytes);
+    });
     CHECK(seen == model);
     CHECK_GE(set.encoding(), before) << "never back";
     before = set.encoding();
@@ -97,8 +102,11 @@ void CheckHash(Feed feed, CompactValue* value) {
     CHECK_EQ(text.has_value(), known != model.end());
     CHECK(!text || *text == known->second);
     Model seen;
-    hash.ForEach([&seen](std::string_view field, std::string_view its_text) {
+    const bool is_packed = hash.encoding() == HashValue::kPacked;
+    if (is_packed) CHECK_LE(hash.size(), limit.entries);
+    hash.ForEach([&](std::string_view field, std::string_view its_text) {
       CHECK(seen.emplace(field, its_text).second);
+      if (is_packed) CHECK_LE(std::max(field.size(), its_text.size()), limit.element_bytes);
     });
     CHECK(seen == model);
     CHECK_GE(hash.encoding(), before) << "never back";
@@ -162,7 +170,10 @@ void CheckZset(Feed feed, CompactValue* value) {
     CHECK(zset.Score(step.member) ==
           (known == model.end() ? std::nullopt : std::optional(known->second)));
     auto it = order.begin();
-    zset.ForEach([&it](std::string_view member, double score) {
+    const bool is_packed = zset.encoding() == ZsetValue::kPacked;
+    if (is_packed) CHECK_LE(zset.size(), limit.entries);
+    zset.ForEach([&](std::string_view member, double score) {
+      if (is_packed) CHECK_LE(member.size(), limit.element_bytes);
       CHECK_EQ(member, it->second);
       CHECK_EQ(score, it->first);
       ++it;
