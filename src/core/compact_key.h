@@ -8,9 +8,9 @@
 //   kRaw15    the bytes                                                      15 bytes
 //   kAscii16  the characters, 7 bits each                                    16 ASCII characters
 //   kAscii17  the characters, 7 bits each                                    17 ASCII characters
-//   kNumber   the number (8)                                                 the canonical decimal
-//                                                                            form of an int64 that
-//                                                                            has 18 .. 20 characters
+//   kNumber   the number (8)                                                 an int64 in canonical
+//                                                                            decimal form, 18 .. 20
+//                                                                            characters
 //   kHeap     pointer (8), length (4), bits 55..32 of the hash (3)           all others
 //
 // The encoding is canonical: two inline keys are equal when their 16 bytes without the flags are.

@@ -93,8 +93,8 @@ class StreamGroup {
   // False: there was none.
   bool Acknowledge(StreamId id);
 
-  // Frees about so many of its elements and lowers the budget by them; true when it is empty. Between
-  // the first step and the last nothing else may be called.
+  // Frees about so many of its elements and lowers the budget by them; true when it is empty.
+  // Between the first step and the last nothing else may be called.
   bool FreeSome(size_t* budget);
 
   void CheckInvariants() const;

@@ -35,8 +35,8 @@ def has_no_order(command):
 
 
 def before(command):
-    """redis-server's SORT takes the ERANGE that an earlier command left behind for its own; this one
-    clears it."""
+    """redis-server's SORT takes the ERANGE that an earlier command left behind for its own; this
+    one clears it."""
     if command[0].upper() in (b"SORT", b"SORT_RO"):
         return [[b"GEORADIUS_RO", b"none", b"0", b"0", b"1", b"m"]]
     return []
