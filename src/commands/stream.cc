@@ -241,6 +241,10 @@ void XSetId(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) return reply.Error(kErrNoSuchKey);
   StreamValue& stream = StreamOf(*value);
   StreamValue::Counters counters = stream.counters();
+  if (*id < counters.max_deleted_id) {
+    return reply.Error(
+        "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id");
+  }
   if (const std::optional<StreamId> last = stream.entries().Last()) {
     if (*id < *last) {
       return reply.Error(
@@ -250,10 +254,6 @@ void XSetId(ShardContext& cx, Args args, ReplySink& reply) {
       return reply.Error(
           "ERR The entries_added specified in XSETID is smaller than the target stream length");
     }
-  }
-  if (*id < counters.max_deleted_id) {
-    return reply.Error(
-        "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id");
   }
   counters.last_id = *id;
   if (added) counters.entries_added = static_cast<uint64_t>(*added);

@@ -89,6 +89,12 @@ def large_hash_of_short_values(connection, count):
     fill_one(connection, b"HSET", b"hash", fields)
 
 
+def large_hash_of_blocks(connection, count):
+    """Values that need a block of memory of their own: 16 bytes that are not ASCII."""
+    value = bytes(range(0xF0, 0x100))
+    fill_one(connection, b"HSET", b"hash", [(b"field:%d" % i, value) for i in range(count)])
+
+
 def small_sets(connection):
     members = [member(i) for i in range(10)]
     fill(connection, ((b"SADD", b"set:%d" % i, *members) for i in range(KEYS)))
@@ -258,6 +264,7 @@ MEMORY = [
     ("memory-1000000-hashes-of-5-fields", small_hashes, 0.9),
     ("memory-hash-of-1000000-fields", large_hash, 0.6),
     ("memory-hash-of-1000000-short-fields", large_hash_of_short_values, 0.6),
+    ("memory-hash-of-1000000-binary-fields", large_hash_of_blocks, 0.6),
     ("memory-set-of-1000000-members", large_set, 0.6),
     ("memory-zset-of-1000000-members", large_zset, 0.6),
     ("memory-stream-of-1000000-entries", stream, 0.9),
