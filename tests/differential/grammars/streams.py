@@ -10,7 +10,7 @@ GROUPS = [b"g1", b"g1", b"g2"]
 CONSUMERS = [b"c1", b"c2", b"c3"]
 MOST = b"18446744073709551615-18446744073709551615"
 LONG_MS = 1_000_000
-NEWEST = b"7777777"  # the second half of an id that XSETID sets, above all others of its millisecond
+NEWEST = b"7777777"  # the end of an id that XSETID sets, above all others of its millisecond
 
 
 def key(g):
