@@ -170,6 +170,23 @@ def test_command_getkeysandflags(r):
     assert [key for key, _ in reply] == [b"a", b"b"]
 
 
+@pytest.mark.parametrize(
+    "words, flags",
+    [
+        ("", {"RO", "access"}),
+        ("GET u8 0 OVERFLOW SAT get i5 #1", {"RO", "access"}),
+        ("GET u8 0 SET u8 0 1", {"RW", "access", "update"}),
+        ("OVERFLOW WRAP INCRBY u8 0 1", {"RW", "access", "update"}),
+        ("GET u8", {"RW", "access", "update"}),
+        ("OVERFLOW", {"RW", "access", "update"}),
+        ("what", {"RW", "access", "update"}),
+    ],
+)
+def test_bitfield_only_reads_if_it_is_sure(r, words, flags):
+    ((key, got),) = r.do(f"COMMAND GETKEYSANDFLAGS BITFIELD k {words}".rstrip())
+    assert key == b"k" and {flag.text for flag in got} == flags
+
+
 def test_command_info_shows_subcommands_and_key_specs(r):
     row, = r.do("COMMAND INFO memory")
     assert {b"memory|usage", b"memory|help"} <= {sub[0] for sub in row[9]}

@@ -61,6 +61,21 @@ constexpr Category kCategories[] = {
     {kAclScripting, 0, "@scripting"},
 };
 
+// Whether it has GET and OVERFLOW only. What makes no sense counts as a write, as in Redis.
+bool IsBitFieldReadOnly(Args args) {
+  for (size_t i = 2; i < args.size();) {
+    const size_t left = args.size() - i - 1;
+    if (IsOption(args[i], "GET") && left >= 2) {
+      i += 3;
+    } else if (IsOption(args[i], "OVERFLOW") && left >= 1) {
+      i += 2;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::string_view> FlagsOf(const Command& command) {
@@ -102,14 +117,9 @@ std::vector<std::string_view> KeyFlagsOf(const Command& command) {
 std::vector<std::string_view> KeyFlagsOf(const Command& command, Args args) {
   std::vector<std::string_view> flags = KeyFlagsOf(command);
   if (flags.back() != "variable_flags") return flags;
-  // BITFIELD, which may only read.
   if ((command.categories & kAclBitmap) != 0) {
-    const auto words = args.from(std::min<size_t>(args.size(), 2));
-    const bool writes = std::any_of(words.begin(), words.end(), [](std::string_view word) {
-      return IsOption(word, "SET") || IsOption(word, "INCRBY");
-    });
-    if (writes) return {"RW", "access", "update"};
-    return {"RO", "access"};
+    if (IsBitFieldReadOnly(args)) return {"RO", "access"};
+    return {"RW", "access", "update"};
   }
   // SET: what it is to return it must read.
   const auto options = args.from(std::min<size_t>(args.size(), 3));
