@@ -198,3 +198,14 @@ def test_too_few_arguments(r):
         assert r.do(line) == arity(line.split()[0].lower()), line
     assert r.do("BF.INSERT b NOCREATE ITEMS x") == Error("ERR not found")
     assert r.do("EXISTS b") == 0
+
+
+def test_a_target_may_expire_while_sketches_are_merged(r):
+    """Sums of so many counters take longer than the target has, and the sources are in all shards."""
+    sources = [f"c{i}" for i in range(4)]
+    for key in (*sources, "model"):
+        assert r.call("CMS.INITBYDIM", key, 500_000, 4) == OK
+    allowed = (OK, Error("CMS: key does not exist"))
+    for ttl_ms in (1, 2, 3, 5, 8) * 4:
+        r.call("COPY", "model", "target", "REPLACE"), r.call("PEXPIRE", "target", ttl_ms)
+        assert r.call("CMS.MERGE", "target", len(sources), *sources) in allowed
