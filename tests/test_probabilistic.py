@@ -201,7 +201,7 @@ def test_too_few_arguments(r):
 
 
 def test_a_target_may_expire_while_sketches_are_merged(r):
-    """Sums of so many counters take longer than the target has, and the sources are in all shards."""
+    """Sums of so many counters take longer than the target has. The sources are in all shards."""
     sources = [f"c{i}" for i in range(4)]
     for key in (*sources, "model"):
         assert r.call("CMS.INITBYDIM", key, 500_000, 4) == OK

@@ -16,7 +16,8 @@ namespace dfly {
 
 // Locks keys and calls something with a context for each shard that has some: the first hop goes to
 // all of them. The last one ends it all, and that is HopToTarget if there is a target; whoever has
-// seen enough (an error, an empty set) just stops.
+// seen enough (an error, an empty set) just stops. Nobody writes to the keys between two hops, but
+// they may expire: each hop looks them up again.
 //
 // Owner:    the fiber of the command.
 // Suspends: hops.

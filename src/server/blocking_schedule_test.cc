@@ -295,7 +295,7 @@ class BlockingScheduleTest : public BlockingSchedules {
 
 INSTANTIATE_TEST_SUITE_P(Ways, BlockingScheduleTest, AllBlockingWays(), NameOfWays);
 
-constexpr uint64_t kSeeds = ByBuild(1500, 200, 200);
+constexpr uint64_t kSeeds = ByBuild(1500, 200);
 
 TEST_P(BlockingScheduleTest, NoElementIsLostOrReceivedTwiceAndNobodyIsForgotten) {
   server_.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) { return RunSeed(seed, random); });

@@ -11,7 +11,7 @@ namespace {
 using helio::Random;
 using Clients = std::vector<std::unique_ptr<CheckedClient>>;
 
-constexpr uint64_t kSeeds = ByBuild(200, 20, 20);
+constexpr uint64_t kSeeds = ByBuild(200, 20);
 
 class BlockingTest : public testing::TestWithParam<Reach> {
  protected:

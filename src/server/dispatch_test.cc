@@ -619,7 +619,7 @@ TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   const auto [has_limit, reach] = GetParam();
   if (has_limit) options.limits.reply_bytes_max = 30'000;
   ScheduledServer server(options, reach);
-  constexpr uint64_t kSeeds = ByBuild(10000, 2000, 300);
+  constexpr uint64_t kSeeds = ByBuild(10000, 600);
   server.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) {
     std::vector<std::unique_ptr<ScheduledClient>> clients;
     for (int i = 0; i < 3; ++i) {

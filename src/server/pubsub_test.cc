@@ -351,7 +351,7 @@ class PubSubScheduleTest : public testing::Test {
 
 TEST_F(PubSubScheduleTest, WhatIsCountedArrivesInOneOrderAndOnlyWhileSubscribed) {
   ScheduledServer server;
-  constexpr uint64_t kSeeds = ByBuild(5000, 500, 500);
+  constexpr uint64_t kSeeds = ByBuild(5000, 500);
   server.RunSeeds(kSeeds, [&](uint64_t, Random& random) { return Run(&server, random); });
   uint64_t held = 0;
   server.server().pool().at(0)->Await(

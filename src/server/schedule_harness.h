@@ -18,7 +18,6 @@
 
 #include "core/hash.h"
 #include "helio/base/random.h"
-#include "helio/base/sanitizers.h"
 #include "helio/fibers/fiber.h"
 #include "server/server.h"
 
@@ -56,13 +55,9 @@ class ScheduledClient {
   bool leaves = false;  // after half of the replies
 };
 
-// How many schedules, or the like: fewer where memory is watched, and fewer still by the thread
-// sanitizer, which is some ten times slower again, and here there is one thread.
-constexpr uint64_t ByBuild([[maybe_unused]] uint64_t plain, [[maybe_unused]] uint64_t sanitized,
-                           [[maybe_unused]] uint64_t thread_sanitized) {
-#if defined(HELIO_TSAN)
-  return thread_sanitized;
-#elif defined(DFLY_SANITIZED)
+// How many schedules, or the like: fewer where memory is watched.
+constexpr uint64_t ByBuild([[maybe_unused]] uint64_t plain, [[maybe_unused]] uint64_t sanitized) {
+#if defined(DFLY_SANITIZED)
   return sanitized;
 #else
   return plain;

@@ -254,7 +254,7 @@ TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
   const auto [has_tags, reach] = GetParam();
   options.tag_rules.locks_tags = has_tags;
   ScheduledServer server(options, reach);
-  constexpr uint64_t kSeeds = ByBuild(5000, 1000, 150);
+  constexpr uint64_t kSeeds = ByBuild(5000, 1000);
   server.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) {
     const Keys keys(seed, std::get<0>(GetParam()));
     const auto drive = [&](auto... clients) {

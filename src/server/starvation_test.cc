@@ -238,7 +238,7 @@ class StarvationTest : public testing::Test {
       victims.push_back(
           {"FLUSHALL", {{"MULTI"}, All("PROBE", 5), {"FLUSHALL"}, {"EXEC"}}, all, false, true});
     }
-    constexpr uint64_t kSeeds = ByBuild(50, 5, 1);
+    constexpr uint64_t kSeeds = ByBuild(50, 5);
     const uint64_t bound = kHostile * cost;
     for (const Victim& victim : victims) {
       uint64_t most = 0, waits = 0;

@@ -604,7 +604,7 @@ class StreamScheduleTest : public BlockingSchedules {
 
 INSTANTIATE_TEST_SUITE_P(Ways, StreamScheduleTest, AllBlockingWays(), NameOfWays);
 
-constexpr uint64_t kSeeds = ByBuild(600, 80, 80);
+constexpr uint64_t kSeeds = ByBuild(600, 80);
 
 TEST_P(StreamScheduleTest, ReadersSeeEachEntryAndGroupsDeliverItOnce) {
   server_.RunSeeds(kSeeds, [&](uint64_t seed, Random& random) { return RunSeed(seed, random); });
