@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/sync.h"
 
 namespace helio {
@@ -331,6 +332,70 @@ TEST(TimerQueueTest, FiresInOrderAndForgetsWhatIsDisarmed) {
   }
   EXPECT_EQ(fired, expected);
   EXPECT_EQ(queue.size(), 0u);
+}
+
+// What a FiberPool is asked to do here: note a letter, perhaps wait, note another.
+struct PoolWork {
+  std::string* order;
+  char letter;
+  bool yields;
+
+  static void Run(void* arg) {
+    auto* const work = static_cast<PoolWork*>(arg);
+    *work->order += work->letter;
+    if (work->yields) {
+      this_fiber::Yield();
+      *work->order += static_cast<char>(work->letter - 'a' + 'A');
+    }
+  }
+};
+
+TEST(FiberPoolTest, WhatDoesNotWaitIsOverWhenRunReturns) {
+  Scheduler scheduler;
+  std::string order;
+  {
+    FiberPool pool({.name = "pool"}, 2);
+    PoolWork work{&order, 'a', false};
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(pool.Run(&PoolWork::Run, &work));
+      order += '.';
+    }
+    EXPECT_EQ(scheduler.live_fibers(), 1u) << "one fiber serves them all";
+  }
+  EXPECT_EQ(order, "a.a.a.");
+  EXPECT_EQ(scheduler.live_fibers(), 0u);
+}
+
+TEST(FiberPoolTest, WhatWaitsGoesOnLater) {
+  Scheduler scheduler;
+  std::string order;
+  FiberPool pool({.name = "pool"}, 1);
+  PoolWork a{&order, 'a', true}, b{&order, 'b', true}, c{&order, 'c', false};
+  EXPECT_FALSE(pool.Run(&PoolWork::Run, &a));
+  EXPECT_FALSE(pool.Run(&PoolWork::Run, &b));
+  EXPECT_TRUE(pool.Run(&PoolWork::Run, &c));
+  EXPECT_EQ(pool.running(), 2u);
+  EXPECT_EQ(order, "abc");
+  scheduler.RunReady();
+  EXPECT_EQ(order, "abcAB");
+  EXPECT_EQ(pool.running(), 0u);
+  EXPECT_EQ(scheduler.live_fibers(), 1u) << "only one is kept";
+}
+
+TEST(FiberPoolTest, AFiberMayRunAnother) {
+  Scheduler scheduler;
+  std::string order;
+  FiberPool pool({.name = "pool"}, 4);
+  PoolWork inner{&order, 'i', true};
+  Fiber("outer", [&] {
+    order += 'o';
+    EXPECT_FALSE(pool.Run(&PoolWork::Run, &inner));
+    order += 'p';
+    this_fiber::Yield();  // goes back to the loop, not to the inner one
+    order += 'q';
+  }).Detach();
+  while (order.size() < 5) scheduler.RunReady();
+  EXPECT_EQ(order, "oipIq");
 }
 
 }  // namespace

@@ -21,6 +21,24 @@ class NoSuspend {
   NoSuspend(const NoSuspend&) = delete;
   NoSuspend& operator=(const NoSuspend&) = delete;
 
+  // For whoever switches to another stack, which was not promised anything.
+  class Lifted {
+   public:
+#ifdef NDEBUG
+    Lifted() {}
+#else
+    Lifted() : depth_before_(depth_) { depth_ = 0; }
+    ~Lifted() { depth_ = depth_before_; }
+#endif
+    Lifted(const Lifted&) = delete;
+    Lifted& operator=(const Lifted&) = delete;
+
+#ifndef NDEBUG
+   private:
+    const int depth_before_;
+#endif
+  };
+
  private:
 #ifndef NDEBUG
   static inline thread_local int depth_ = 0;

@@ -108,6 +108,12 @@ Scheduler::~Scheduler() {
 }
 
 FiberState* Scheduler::Spawn(FiberOptions options, FiberState::Function function) {
+  FiberState* const fiber = SpawnSuspended(std::move(options), std::move(function));
+  MakeReady(fiber);
+  return fiber;
+}
+
+FiberState* Scheduler::SpawnSuspended(FiberOptions options, FiberState::Function function) {
   DCHECK(current_ == this);
   auto* fiber = new FiberState(this, std::move(options), std::move(function));
   const size_t size =
@@ -120,23 +126,23 @@ FiberState* Scheduler::Spawn(FiberOptions options, FiberState::Function function
   fiber->sanitizer_.stack_size = fiber->stack_.size;
   SanitizerCreateFiber(&fiber->sanitizer_);
   fiber->context_ = ctx::fiber(std::allocator_arg, ctx::preallocated(stack.sp, stack.size, stack),
-                               FiberState::StackReturner{fiber}, [this, fiber](ctx::fiber&& loop) {
-                                 loop_context_ = std::move(loop);
+                               FiberState::StackReturner{fiber}, [this, fiber](ctx::fiber&& back) {
+                                 back_ = std::move(back);
                                  FiberMain(fiber);
-                                 return std::move(loop_context_);
+                                 return std::move(back_);
                                });
   fiber->AddRef();  // the scheduler's own reference, dropped when the fiber is done
   ++live_fibers_;
-  MakeReady(fiber);
+  fiber->status_ = FiberState::Status::kSuspended;
   return fiber;
 }
 
 void Scheduler::FiberMain(FiberState* fiber) {
-  SanitizerAfterSwitch(&fiber->sanitizer_, &loop_sanitizer_);
+  SanitizerAfterSwitch(&fiber->sanitizer_, back_sanitizer_);
   fiber->function_();
   fiber->function_ = nullptr;  // what it captured dies here, on its own fiber
   fiber->status_ = FiberState::Status::kDone;
-  SanitizerBeforeSwitch(&fiber->sanitizer_, loop_sanitizer_, true);
+  SanitizerBeforeSwitch(&fiber->sanitizer_, *back_sanitizer_, true);
 }
 
 void Scheduler::UseRandomOrder(uint64_t seed) { random_state_ = seed * 2 + 1; }
@@ -163,15 +169,28 @@ FiberState* Scheduler::PickReady() {
   return ready_.TakeAt((z ^ (z >> 31)) % ready_.size());
 }
 
+void Scheduler::Enter(FiberState* fiber) {
+  DCHECK(current_ == this);
+  DCHECK(fiber->status_ == FiberState::Status::kSuspended && !fiber->woken_);
+  fiber->woken_ = true;
+  NoSuspend::Lifted lifted;  // it is on a stack of its own
+  Resume(fiber);
+}
+
 void Scheduler::Resume(FiberState* fiber) {
-  DCHECK(running_ == nullptr) << "fibers are resumed by the loop only";
+  FiberState* const outer = std::exchange(running_, fiber);
+  ctx::fiber outer_back = std::move(back_);
+  SanitizerContext* const outer_back_sanitizer = back_sanitizer_;
+  SanitizerContext* const self = outer != nullptr ? &outer->sanitizer_ : &loop_sanitizer_;
+  back_sanitizer_ = self;
   fiber->status_ = FiberState::Status::kRunning;
-  running_ = fiber;
-  SanitizerBeforeSwitch(&loop_sanitizer_, fiber->sanitizer_);
+  SanitizerBeforeSwitch(self, fiber->sanitizer_);
   fiber->context_ = std::move(fiber->context_).resume();
   SanitizerContext ignored;
-  SanitizerAfterSwitch(&loop_sanitizer_, &ignored);
-  running_ = nullptr;
+  SanitizerAfterSwitch(self, &ignored);
+  running_ = outer;
+  back_ = std::move(outer_back);
+  back_sanitizer_ = outer_back_sanitizer;
   if (fiber->status_ != FiberState::Status::kDone) return;
 
   SanitizerDestroyFiber(&fiber->sanitizer_);
@@ -191,9 +210,9 @@ void Scheduler::Suspend(FiberState::Status status) {
   DCHECK(self != nullptr) << "only a fiber can suspend";
   DCHECK(!NoSuspend::active()) << "fiber " << self->name() << " suspends inside a NoSuspend scope";
   self->status_ = status;
-  SanitizerBeforeSwitch(&self->sanitizer_, loop_sanitizer_);
-  loop_context_ = std::move(loop_context_).resume();
-  SanitizerAfterSwitch(&self->sanitizer_, &loop_sanitizer_);
+  SanitizerBeforeSwitch(&self->sanitizer_, *back_sanitizer_);
+  back_ = std::move(back_).resume();
+  SanitizerAfterSwitch(&self->sanitizer_, back_sanitizer_);
 }
 
 size_t Scheduler::RunReady() {

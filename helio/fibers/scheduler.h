@@ -119,10 +119,16 @@ class Scheduler {
 
   // Makes a fiber that is ready. The returned reference is the caller's.
   FiberState* Spawn(FiberOptions options, FiberState::Function function);
+  // Makes one that begins when it is entered.
+  FiberState* SpawnSuspended(FiberOptions options, FiberState::Function function);
 
   // Tests: from now on the next ready fiber is picked at random. The same seed and the same program
   // give the same run.
   void UseRandomOrder(uint64_t seed);
+
+  // Wakes `fiber`, which waits in WaitForWake, and runs it at once; returns when it suspends or
+  // ends. From the loop (also in a brief) or from another fiber.
+  void Enter(FiberState* fiber);
 
   // The loop's side: runs each fiber that is ready now once. Returns how many ran.
   size_t RunReady();
@@ -194,7 +200,9 @@ class Scheduler {
   ReadyQueue background_;
   FiberState* running_ = nullptr;
   size_t live_fibers_ = 0;
-  boost::context::fiber loop_context_;
+  // Where the running fiber goes when it suspends: the loop, or the fiber that has entered it.
+  boost::context::fiber back_;
+  SanitizerContext* back_sanitizer_ = nullptr;
   [[no_unique_address]] SanitizerContext loop_sanitizer_;
   uint64_t random_state_ = 0;             // 0: first in, first out
   std::atomic<uint32_t> wake_signal_{0};  // RunUntilDone() sleeps on it

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "helio/fibers/fiber_pool.h"
+
+#include <utility>
+
+#include "helio/base/logging.h"
+
+namespace helio {
+
+FiberPool::FiberPool(FiberOptions options, size_t idle_max)
+    : options_(std::move(options)), idle_max_(idle_max) {}
+
+FiberPool::~FiberPool() {
+  DCHECK_EQ(running_, 0u);
+  for (Member* member : idle_) {
+    member->function = nullptr;
+    Scheduler::Current()->Enter(member->fiber);
+  }
+}
+
+auto FiberPool::Take() -> Member* {
+  if (!idle_.empty()) {
+    Member* const member = idle_.back();
+    idle_.pop_back();
+    return member;
+  }
+  auto* const member = new Member;
+  member->fiber = Scheduler::Current()->SpawnSuspended(options_, [this, member] { Main(member); });
+  return member;
+}
+
+bool FiberPool::Run(Function function, void* arg) {
+  Member* const member = Take();
+  bool has_returned = false;
+  member->function = function;
+  member->arg = arg;
+  member->has_returned = &has_returned;
+  ++running_;
+  Scheduler::Current()->Enter(member->fiber);
+  if (!has_returned) member->has_returned = nullptr;
+  return has_returned;
+}
+
+void FiberPool::Main(Member* member) {
+  Scheduler* const scheduler = Scheduler::Current();
+  FiberState* const self = member->fiber;
+  while (true) {
+    scheduler->WaitForWake();
+    if (member->function == nullptr) break;
+    member->function(member->arg);
+    --running_;
+    if (member->has_returned != nullptr) *std::exchange(member->has_returned, nullptr) = true;
+    if (idle_.size() >= idle_max_) break;
+    idle_.push_back(member);
+  }
+  delete member;
+  self->Release();
+}
+
+}  // namespace helio
