@@ -12,8 +12,8 @@ namespace dfly {
 namespace {
 
 bool HasHandler(const Command& command) {
-  const int handlers =
-      (command.run != nullptr) + (command.session != nullptr) + (command.coordinate != nullptr);
+  const int handlers = (command.run != nullptr) + (command.session != nullptr) +
+                       (command.coordinate != nullptr) + command.runs_script;
   return handlers == 1 || (handlers == 0 && !command.subcommands.empty());
 }
 

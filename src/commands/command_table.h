@@ -29,6 +29,9 @@ using CoordinatorHandler = void (*)(CoordinatorContext& cx, Args args, ReplySink
 // Runs at once on the connection's thread and touches no keys. Never suspends.
 using SessionHandler = void (*)(Session& session, Args args, ReplySink& reply);
 
+// The same without a client; on any thread. Never suspends.
+using ScriptedHandler = void (*)(Args args, ReplySink& reply);
+
 enum CommandFlag : uint32_t {
   kWrite = 1 << 0,
   kReadonly = 1 << 1,
@@ -208,9 +211,14 @@ struct Command {
   CoordinatorHandler across = nullptr;     // its keys are in several shards
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
   SessionHandler session = nullptr;        // instead of `run`: no keys
+  // With `session`: what it does for a script, wherever that runs (TIME). It knows no client.
+  ScriptedHandler scripted = nullptr;
+  // Instead of `run`: EVAL and its like, which dispatch carries out itself.
+  bool runs_script = false;
   CoordinatorHandler coordinate =
-      nullptr;    // instead of `run`: no keys, or keys in whatever shard; may wait
-  int arity = 0;  // with the name; negative: at least
+      nullptr;  // instead of `run`: no keys, or keys in whatever shard; may wait
+  bool needs_script_stack = false;  // with `coordinate`: it runs Lua
+  int arity = 0;                    // with the name; negative: at least
   uint32_t flags = 0;
   uint32_t categories = 0;
   KeySpec keys = {};

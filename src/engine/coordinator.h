@@ -20,10 +20,16 @@ class CoordinatorContext {
  public:
   CoordinatorContext(ShardSet* shards, Session* session, int db_index, int64_t now_ms,
                      Transaction* outer = nullptr)
-      : shards_(*shards), session_(*session), db_index_(db_index), now_ms_(now_ms), outer_(outer) {}
+      : shards_(*shards), session_(session), db_index_(db_index), now_ms_(now_ms), outer_(outer) {}
 
   ShardSet& shards() { return shards_; }
-  Session& session() { return session_; }
+  // Null if the command is a script's that runs on another thread than its client: what needs a
+  // client is not called from there.
+  bool has_session() const { return session_ != nullptr; }
+  Session& session() {
+    DCHECK(has_session());
+    return *session_;
+  }
   int db_index() const { return db_index_; }
   int64_t now_ms() const { return now_ms_; }
   // The EXEC or script that this command is a part of: its locks hold already. Null: it is on its
@@ -49,7 +55,7 @@ class CoordinatorContext {
 
  private:
   ShardSet& shards_;
-  Session& session_;
+  Session* const session_;
   const int db_index_;
   const int64_t now_ms_;
   Transaction* const outer_;

@@ -50,6 +50,12 @@ class ShardSet {
     return ShardOf(HashOfTag(key, hash), size());
   }
 
+  // Of the key's tag. `hash` is the key's.
+  uint64_t HashOfTag(std::string_view key, uint64_t hash) const {
+    const std::string_view tag = tag_rules_.TagOf(key);
+    return tag.size() == key.size() ? hash : HashKey(tag);
+  }
+
   // What a command that uses the key locks: the key, or its tag. `hash` is the key's.
   uint64_t LockOfKey(std::string_view key, uint64_t hash, int db_index) const {
     return TagFingerprint(tag_rules_.locks_tags ? HashOfTag(key, hash) : hash, db_index);
@@ -161,11 +167,6 @@ class ShardSet {
     ShardSet& shards_;
     const ShardId id_;
   };
-
-  uint64_t HashOfTag(std::string_view key, uint64_t hash) const {
-    const std::string_view tag = tag_rules_.TagOf(key);
-    return tag.size() == key.size() ? hash : HashKey(tag);
-  }
 
   alignas(64) std::atomic<uint64_t> last_number_{0};
   alignas(64) helio::ProactorPool& pool_;

@@ -166,6 +166,27 @@ void TxQueue::Cancel(TxEntry* entry) {
   RunReady();
 }
 
+void TxQueue::Hold(TxEntry* entry) {
+  ScheduleLast(entry);
+  DCHECK(entry->is_granted);
+  entry->has_run = true;
+}
+
+bool TxQueue::HoldAlso(TxEntry* entry, const TagLock& tag, std::span<const TagLock> tags) {
+  DCHECK(entry->linked() && entry->has_run);
+  if (Conflicts(tag)) return false;
+  locks_.Acquire(tag);
+  entry->tags = tags;
+  return true;
+}
+
+void TxQueue::Release(TxEntry* entry) {
+  DCHECK(entry->linked() && entry->has_run && !entry->is_armed);
+  Remove(entry);
+  if (after_run_ != nullptr) after_run_(after_run_arg_);
+  RunReady();
+}
+
 void TxQueue::Arm(TxEntry* entry) {
   DCHECK(entry->linked() && !entry->is_armed);
   entry->is_armed = true;

@@ -108,6 +108,16 @@ class TxQueue {
   // Takes an announcement back that has not run.
   void Cancel(TxEntry* entry);
 
+  // What began because nobody had an intent on its tags, and now gives way in the middle, takes them
+  // to keep them meanwhile: it stands behind all that are here, and runs. Release ends it; so it
+  // does for an entry whose `run` has left its intents in place.
+  // REQUIRES: none of its tags conflicts, and nobody else has run here since it began.
+  void Hold(TxEntry* entry);
+  // One more tag for an entry that runs. False: somebody has an intent on it, nothing has changed.
+  // `tags` is to be entry->tags with that one, and replaces it.
+  [[nodiscard]] bool HoldAlso(TxEntry* entry, const TagLock& tag, std::span<const TagLock> tags);
+  void Release(TxEntry* entry);
+
   size_t length() const { return length_; }
   // When the oldest entry was scheduled (monotonic); 0 if there is none.
   uint64_t oldest_ns() const;

@@ -3,8 +3,10 @@
 // RESP2 or RESP3 bytes for a client, Lua values for a script, or an item of an EXEC array.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace dfly {
@@ -46,8 +48,26 @@ class ReplySink {
   // Stands before the reply that it tells about, followed by 2 * pairs items. REQUIRES: resp3().
   virtual void Attribute(size_t pairs) = 0;
 
+  // Errors written since construction, and the first word of the last one ("ERR", "WRONGTYPE"), cut
+  // to 31 letters. For INFO's errorstats.
+  uint64_t error_count() const { return error_count_; }
+  std::string_view last_error_code() const { return {error_code_, error_code_size_}; }
+
  protected:
+  // Each Error() calls it.
+  void CountError(std::string_view message) {
+    ++error_count_;
+    const std::string_view code = message.substr(0, message.find(' '));
+    error_code_size_ = static_cast<uint8_t>(std::min(code.size(), sizeof(error_code_)));
+    memcpy(error_code_, code.data(), error_code_size_);
+  }
+
   bool resp3_ = false;
+
+ private:
+  uint8_t error_code_size_ = 0;
+  uint64_t error_count_ = 0;
+  char error_code_[31];
 };
 
 }  // namespace dfly

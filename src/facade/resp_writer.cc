@@ -71,10 +71,7 @@ void RespWriter::Status(std::string_view text) {
 
 void RespWriter::Error(std::string_view message) {
   DCHECK(!message.empty() && message[0] != '-') << message;
-  error_count_++;
-  const std::string_view code = message.substr(0, message.find(' '));
-  error_code_size_ = static_cast<uint8_t>(std::min(code.size(), sizeof(error_code_)));
-  memcpy(error_code_, code.data(), error_code_size_);
+  CountError(message);
   // Redis cuts line breaks off the end of an error, and blanks the others.
   Line('-', message.substr(0, message.find_last_not_of("\r\n") + 1));
 }

@@ -47,11 +47,6 @@ class RespWriter final : public ReplySink {
   // Appends bytes that are a complete reply already, in this writer's protocol.
   void Raw(std::string_view bytes) { out_->Append(bytes); }
 
-  // Errors written since construction, and the first word of the last one ("ERR", "WRONGTYPE"), cut
-  // to 31 letters. For INFO's errorstats.
-  uint64_t error_count() const { return error_count_; }
-  std::string_view last_error_code() const { return {error_code_, error_code_size_}; }
-
  private:
   void Header(char type, size_t count);
   // <type><size>\r\n<prefix><bytes>\r\n, where size counts the prefix too.
@@ -59,9 +54,6 @@ class RespWriter final : public ReplySink {
   void Line(char type, std::string_view text);
 
   helio::IoBuf* out_ = nullptr;
-  uint64_t error_count_ = 0;
-  uint8_t error_code_size_ = 0;
-  char error_code_[31];
 };
 
 }  // namespace dfly

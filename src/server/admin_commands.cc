@@ -19,7 +19,7 @@ namespace dfly {
 
 namespace {
 
-void Time(Session&, Args, ReplySink& reply) {
+void Time(Args, ReplySink& reply) {
   const int64_t now_us = helio::UnixMicros();
   reply.Array(2);
   reply.Bulk(fmt::format("{}", now_us / 1'000'000));
@@ -222,7 +222,8 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void RegisterAdminCommands(CommandTable* table) {
   table->Add({.name = "time",
-              .session = Time,
+              .session = [](Session&, Args args, ReplySink& reply) { Time(args, reply); },
+              .scripted = Time,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
               .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"},

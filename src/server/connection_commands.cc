@@ -18,19 +18,23 @@ namespace dfly {
 
 namespace {
 
-void Ping(Session& session, Args args, ReplySink& reply) {
+void PlainPing(Args args, ReplySink& reply) {
   if (args.size() > 2) return reply.Error(WrongArityError("ping"));
-  if (session.is_subscribed() && !session.resp3) {
+  if (args.size() == 2) return reply.Bulk(args[1]);
+  reply.Status("PONG");
+}
+
+void Ping(Session& session, Args args, ReplySink& reply) {
+  if (args.size() <= 2 && session.is_subscribed() && !session.resp3) {
     // A subscriber's library takes all that comes for messages.
     reply.Array(2);
     reply.Bulk("pong");
     return reply.Bulk(args.size() == 2 ? args[1] : "");
   }
-  if (args.size() == 2) return reply.Bulk(args[1]);
-  reply.Status("PONG");
+  PlainPing(args, reply);
 }
 
-void Echo(Session&, Args args, ReplySink& reply) { reply.Bulk(args[1]); }
+void Echo(Args args, ReplySink& reply) { reply.Bulk(args[1]); }
 
 void Select(Session& session, Args args, ReplySink& reply) {
   const auto index = ParseInt64(args[1]);
@@ -159,13 +163,15 @@ constexpr uint32_t kWayOut = kWayIn | kNotQueued;
 void RegisterConnectionCommands(CommandTable* table) {
   table->Add({.name = "ping",
               .session = Ping,
+              .scripted = PlainPing,
               .arity = -1,
               .flags = kFast | kSubscribed,
               .categories = kAclConnection,
               .docs = {"Tells that the server is there.", "1.0.0", "connection", "O(1)"},
               .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add({.name = "echo",
-              .session = Echo,
+              .session = [](Session&, Args args, ReplySink& reply) { Echo(args, reply); },
+              .scripted = Echo,
               .arity = 2,
               .flags = kAlways,
               .categories = kAclConnection,

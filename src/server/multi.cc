@@ -22,7 +22,7 @@ void Multi::Start(int db_index) {
   command_flags_ = 0;
   db_index_ = db_index;
   shard_ = 0;
-  has_keys_ = publishes_ = wants_all_keys_ = is_aborted = false;
+  has_keys_ = publishes_ = wants_all_keys_ = has_scripts_ = is_aborted = false;
   is_one_shard_ = true;
   watcher = 0;
 }
@@ -48,6 +48,10 @@ void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
     if (command.coordinate != nullptr) {
       item.kind = Kind::kWaiting;
       if ((command.flags & (kWrite | kReadonly)) != 0) wants_all_keys_ = true;
+    } else if (command.runs_script) {
+      // What it uses besides its KEYS is not known.
+      item.kind = Kind::kWaiting;
+      wants_all_keys_ = has_scripts_ = true;
     } else if (command.full_name == "select") {
       const auto index = ParseInt64(args[1]);
       if (index && *index >= 0 && *index < shards.db_count()) db_index_ = static_cast<int>(*index);

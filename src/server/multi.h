@@ -76,6 +76,7 @@ class Multi {
   ShardId shard() const { return shard_; }
   // Some command may look at any key.
   bool wants_all_keys() const { return wants_all_keys_; }
+  bool has_scripts() const { return has_scripts_; }
 
   bool is_aborted = false;  // a command could not be queued
   uint64_t watcher = 0;     // not 0: it runs only if what this one watches was not touched
@@ -91,6 +92,7 @@ class Multi {
   bool publishes_ = false;
   bool is_one_shard_ = true;
   bool wants_all_keys_ = false;
+  bool has_scripts_ = false;
 };
 
 template <typename Function>

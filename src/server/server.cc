@@ -31,6 +31,7 @@ Server::Server(ServerOptions options)
     : options_(std::move(options)),
       start_time_ms_(helio::UnixMillis()),
       run_id_(MakeRunId()),
+      scripts_(options_.default_lua_flags),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
   RegisterStreamCommands(&commands_);
@@ -49,6 +50,7 @@ Server::Server(ServerOptions options)
   RegisterCommandCommands(&commands_);
   RegisterAdminCommands(&commands_);
   RegisterMultiCommands(&commands_);
+  RegisterScriptCommands(&commands_);
   RegisterWait(&commands_);
   RegisterPubSubCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;

@@ -16,10 +16,18 @@
 #include "helio/proactor/proactor_pool.h"
 #include "server/config.h"
 #include "server/pubsub.h"
+#include "server/script_store.h"
 #include "server/settings.h"
 #include "server/worker.h"
 
 namespace dfly {
+
+// What happens to a script that uses keys which it has not declared (--undeclared_keys).
+enum class UndeclaredKeys : uint8_t {
+  kLearn,   // what each script needs is found out
+  kGlobal,  // all scripts lock all shards
+  kRefuse
+};
 
 struct ServerOptions {
   std::vector<std::string> binds;  // addresses; one that cannot be used is an error, "-addr" is
@@ -48,8 +56,14 @@ struct ServerOptions {
   TagRules tag_rules;
   bool singlehop_blocking = true;
   uint32_t blocked_clients_max = 30'000;
-  uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
-  std::string pid_file;              // for CONFIG GET; main writes it
+  UndeclaredKeys undeclared_keys = UndeclaredKeys::kLearn;
+  uint32_t default_lua_flags = 0;  // ScriptFlags of scripts that say nothing themselves
+  bool lua_auto_async = false;
+  bool singlehop_scripts = true;
+  uint32_t interpreters_per_thread = 16;
+  size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
+  uint64_t system_memory_bytes = 0;   // of the machine or container; for INFO
+  std::string pid_file;               // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   ConnectionLimits limits;
@@ -81,6 +95,7 @@ class Server {
   ShardSet& shards() { return *shards_; }
   const CommandTable& commands() const { return commands_; }
   Settings& settings() { return settings_; }
+  const Settings& settings() const { return settings_; }
   Config& config() { return config_; }
   const std::string& run_id() const { return run_id_; }
   // What the process takes without any data or connection, as measured after the start.
@@ -100,6 +115,9 @@ class Server {
   }
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
+  ScriptStore& scripts() { return scripts_; }
+  // Scripts that run for longer than busy-reply-threshold. Thread: any.
+  std::atomic<uint32_t>& slow_scripts() { return slow_scripts_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
   void ReleasePublishers();
 
@@ -142,6 +160,8 @@ class Server {
   const int64_t start_time_ms_;
   Settings settings_;
   PubSubLoad pubsub_load_;
+  ScriptStore scripts_;
+  std::atomic<uint32_t> slow_scripts_{0};
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   uint64_t base_memory_bytes_ = 0;
@@ -167,6 +187,7 @@ void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
+void RegisterScriptCommands(CommandTable* table);
 void RegisterWait(CommandTable* table);
 void RegisterPubSubCommands(CommandTable* table);
 

@@ -48,7 +48,7 @@ class Session {
   bool no_touch = false;
   bool no_evict = false;
   bool close_after_reply = false;  // a handler asks for it: QUIT
-  bool coordinating = false;       // a fiber runs a command of this client, and may use all this
+  uint32_t coordinators = 0;       // fibers that run commands of this client, and may use all this
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
   // Batches for shards of its own thread that are not back yet: none may overtake them.
   size_t local_batches = 0;

@@ -12,6 +12,8 @@ struct Settings {
   std::atomic<uint64_t> maxmemory{0};  // bytes of data; 0: no limit
   std::atomic<uint32_t> maxclients{10'000};
   std::atomic<uint32_t> tcp_keepalive_s{300};
+  // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
+  std::atomic<uint64_t> busy_reply_threshold_ms{5000};
   std::atomic<uint64_t> publish_buffer_limit{32 << 20};  // bytes; 0: no limit
 };
 

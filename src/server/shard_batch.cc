@@ -23,6 +23,7 @@ void ShardBatch::Add(const Command* command, Args args, uint64_t hash, bool drop
                       .first_arg = static_cast<uint32_t>(arg_ends_.size()),
                       .arg_count = static_cast<uint32_t>(args.size()),
                       .multi = 0,
+                      .script = 0,
                       .drop_reply = drop_reply});
   for (std::string_view arg : args.all()) {
     arg_bytes_.append(arg);
@@ -39,7 +40,15 @@ void ShardBatch::AddExec(const Command* command, std::unique_ptr<Multi> multi, u
                       .first_arg = static_cast<uint32_t>(arg_ends_.size()),
                       .arg_count = 0,
                       .multi = static_cast<uint32_t>(multis_.size()),
+                      .script = 0,
                       .drop_reply = drop_reply});
+}
+
+void ShardBatch::AddScript(const Command* command, Args args, uint64_t hash, bool drop_reply,
+                           ScriptRef script) {
+  Add(command, args, hash, drop_reply);
+  scripts_.push_back(std::move(script));
+  entries_.back().script = static_cast<uint32_t>(scripts_.size());
 }
 
 void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const {
@@ -62,6 +71,9 @@ void ShardBatch::Recycle() {
   for (std::unique_ptr<Multi>& multi : multis_) home->Recycle(std::move(multi));
   multis_.clear();
   multi_bytes_ = 0;
+  scripts_.clear();
+  discovered.clear();
+  restarts = wants_all_keys = is_under_way = false;
   arg_bytes_.clear();
   if (arg_bytes_.capacity() > kArgBytesKept) arg_bytes_.shrink_to_fit();
 }

@@ -15,6 +15,7 @@
 #include "facade/reply_queue.h"
 #include "helio/fibers/inbox.h"
 #include "server/multi.h"
+#include "server/script_store.h"
 
 namespace dfly {
 
@@ -32,7 +33,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
     uint64_t hash;       // of the first key
     uint32_t first_arg;  // index into the arguments
     uint32_t arg_count;
-    uint32_t multi;  // EXEC: index into multis_ + 1; else 0
+    uint32_t multi;   // EXEC: index into multis_ + 1; else 0
+    uint32_t script;  // EVAL and its like: index into scripts_ + 1; else 0
     bool drop_reply;
   };
 
@@ -41,6 +43,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   // An EXEC whose keys are all in this shard.
   void AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
                bool drop_reply);
+  void AddScript(const Command* command, Args args, uint64_t hash, bool drop_reply,
+                 ScriptRef script);
   size_t size() const { return entries_.size(); }
   size_t arg_bytes() const { return arg_bytes_.size() + multi_bytes_; }
   void Recycle();
@@ -62,6 +66,19 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
     return entry.multi == 0 ? nullptr : multis_[entry.multi - 1].get();
   }
 
+  // Null: it is no script.
+  Script* ScriptOf(const Entry& entry) const {
+    return entry.script == 0 ? nullptr : scripts_[entry.script - 1].get();
+  }
+
+  // It came back because its next command, a script, has to be run at home: with these keys as
+  // well, or with all.
+  bool restarts = false;
+  bool wants_all_keys = false;
+  std::vector<std::string> discovered;
+  // Its next command has run in the shard's queue, but is not over.
+  bool is_under_way = false;
+
   Worker* home = nullptr;
   Connection* connection = nullptr;  // for the home worker only, and not if abandoned
   uint64_t connection_id = 0;
@@ -82,6 +99,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   std::string arg_bytes_;
   std::vector<std::unique_ptr<Multi>> multis_;
   size_t multi_bytes_ = 0;  // of their arguments
+  std::vector<ScriptRef> scripts_;
 };
 
 }  // namespace dfly

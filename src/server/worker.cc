@@ -67,6 +67,9 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
       pause_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
+      interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
+      scripts_(&server->scripts()),
+      script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       pubsub_(server, this) {
   expire_timer_.worker = pause_timer_.worker = stage_hook_.worker = this;
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
@@ -134,7 +137,7 @@ void Worker::OnPeerShutdown(Connection* connection) {
 }
 
 void Worker::Forget(Session* session) {
-  if (session->connection_closed && !session->coordinating) delete session;
+  if (session->connection_closed && session->coordinators == 0) delete session;
 }
 
 void Worker::CloseAllConnections() {
@@ -236,6 +239,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     return Outcome::kBusy;
   }
 
+  if (command.runs_script) return DispatchScript(connection, session, command, args);
   if (command.channel_at != 0) return DispatchPublish(connection, command, args);
   if (may_wait) return DispatchBlocking(connection, session, command, args);
   if (command.coordinate != nullptr) {
@@ -343,7 +347,7 @@ bool Worker::BarrierIsOpen(Connection* connection) {
 }
 
 void Worker::Note(Connection* connection, Action action, const Command* command, Args args,
-                  ShardId shard, uint64_t hash) {
+                  ShardId shard, uint64_t hash, Script* script) {
   noted_.push_back({.command = command,
                     .connection = connection,
                     .hash = hash,
@@ -351,7 +355,8 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
                     .first_arg = static_cast<uint32_t>(noted_args_.size()),
                     .arg_count = static_cast<uint32_t>(args.size()),
                     .action = action,
-                    .deferred = false});
+                    .deferred = false,
+                    .script = script});
   noted_args_.insert(noted_args_.end(), args.all().begin(), args.all().end());
   ++noted_of_input_;
   if (noted_.size() == kNotedMax) RunNoted();
@@ -411,6 +416,7 @@ void Worker::RunNoted() {
   noted_.clear();
   noted_args_.clear();
   deferred_bytes_ = 0;
+  scripts_.Settle();
 }
 
 // The look-ups of a pipeline, or of many connections, wait for memory together, not one after
@@ -431,7 +437,10 @@ void Worker::PrefetchNoted() {
 
 bool Worker::TakesBatch(const Noted& noted, const Session& session) {
   if (noted.action == Action::kRemote) return true;
-  if (noted.action != Action::kLocal && noted.action != Action::kExec) return false;
+  if (noted.action != Action::kLocal && noted.action != Action::kExec &&
+      noted.action != Action::kScript) {
+    return false;
+  }
   // A batch stops when its replies are long; what was noted together with this one does not.
   const bool is_long =
       noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
@@ -476,6 +485,9 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     if (noted.action == Action::kExec) [[unlikely]] {
       session.watches = {};  // EXEC ends them on their shard
       batch->AddExec(noted.command, std::move(session.multi), noted.hash, drop_reply);
+    } else if (noted.action == Action::kScript) {
+      batch->AddScript(noted.command, args, noted.hash, drop_reply,
+                       noted.script->shared_from_this());
     } else {
       batch->Add(noted.command, args, noted.hash, drop_reply);
     }
@@ -510,6 +522,37 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         session.watches = {};  // RunExec ends them on their shard
         RunExec(cx, *noted.command, *multi, writer_);
         Recycle(std::move(multi));
+        break;
+      }
+      case Action::kScript: {
+        Leave(in_place);
+        ScriptJob* const job = NewScriptJob();
+        job->command = noted.command;
+        job->script = noted.script;
+        job->shard = local_shards_[noted.shard];
+        job->db_index = session.db_index;
+        job->no_touch = session.no_touch;
+        job->is_read_only = IsReadOnly(*noted.command, *noted.script);
+        job->args.assign(args.all().begin(), args.all().end());
+        job->call = ScriptArgsOf(Args(job->args));
+        job->writer.Reset(out, session.resp3);
+        const bool is_over = RunScriptJob(job);
+        if (is_over) {
+          Recycle(job);
+          AfterShardWork(*local_shards_[noted.shard]);
+          break;
+        }
+        replies.EndLocal();  // nothing was written: its place is taken by the batch
+        MakeBatch(noted, session, job, drop_reply);
+        AfterShardWork(*local_shards_[noted.shard]);
+        session.AdvanceReplyMode();
+        return;
+      }
+      case Action::kScriptRefused: {
+        ScriptArgs call;
+        std::string error;
+        FindScript(*noted.command, args, &call, &error);
+        Reject(*noted.command, error, writer_);
         break;
       }
       case Action::kQueued:
@@ -592,10 +635,10 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
 }
 
 void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                        RespWriter& writer) {
+                        ReplySink& reply) {
   helio::NoSuspend no_suspend;
   cx.SetKeyHash(args[command.routed_by(args)], hash);
-  RunCounted(command, writer, [&] { command.run(cx, args, writer); });
+  RunCounted(command, reply, [&] { command.run(cx, args, reply); });
 }
 
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
@@ -608,13 +651,13 @@ void Worker::Reject(const Command& row, std::string_view error, RespWriter& writ
   CountError(writer.last_error_code());
 }
 
-void Worker::CountErrorsSince(uint64_t errors_before, const RespWriter& writer,
+void Worker::CountErrorsSince(uint64_t errors_before, const ReplySink& reply,
                               CommandStats* counted) {
-  if (writer.error_count() == errors_before) [[likely]] {
+  if (reply.error_count() == errors_before) [[likely]] {
     return;
   }
   ++counted->failed;
-  CountError(writer.last_error_code());
+  CountError(reply.last_error_code());
 }
 
 void Worker::CountError(std::string_view code) {
@@ -654,44 +697,47 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   ++stats_.coordinated_commands;
   ++session.commands;
   session.last_command = &command;
-  session.coordinating = true;
+  ++session.coordinators;
   ++coordinators_;
 
-  helio::Fiber("coordinator", [this, connection, &session, &command, handler,
-                               own_args = OwnArgs(args)] {
-    const std::span<const std::string_view> views = own_args.views();
-    helio::IoBuf out;
-    RespWriter writer(&out, session.resp3);
-    CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
-    if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
-      Reject(command, kErrOutOfMemory, writer);
-    } else {
-      RunWaiting(command, writer, [&] {
-        if (handler != nullptr) {
-          handler(cx, views, writer);
-        } else {
-          RunSpread(cx, command, views, writer);
-        }
-      });
-    }
-    // Who publishes after this reply finds the subscriptions changed.
-    pubsub_.AwaitChanges(session);
-    if (!connection->closing()) {
-      const bool drop_reply =
-          (command.flags & kPushes) == 0 && &command != exec_ && session.drops_replies();
-      session.AdvanceReplyMode();
-      helio::IoBuf* target = connection->replies().BeginLocal();
-      if (!drop_reply) target->Append(out.view());
-      connection->replies().EndLocal();
-      if (session.close_after_reply) connection->CloseWhenSent();
-    }
-    pubsub_.OnReplied(session);
-    session.coordinating = false;
-    --coordinators_;
-    // Whichever comes last, the end of the command or of the connection, deletes the session.
-    if (session.connection_closed) Forget(&session);
-    connection->EndBusy();  // the session may be gone after this
-  }).Detach();
+  const bool runs_scripts = command.runs_script || command.needs_script_stack ||
+                            (&command == exec_ && session.multi->has_scripts());
+  helio::Fiber({.name = "coordinator", .stack_size = runs_scripts ? kScriptStackBytes : 0},
+               [this, connection, &session, &command, handler, own_args = OwnArgs(args)] {
+                 const std::span<const std::string_view> views = own_args.views();
+                 helio::IoBuf out;
+                 RespWriter writer(&out, session.resp3);
+                 CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+                 if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
+                   Reject(command, kErrOutOfMemory, writer);
+                 } else {
+                   RunWaiting(command, writer, [&] {
+                     if (handler != nullptr) {
+                       handler(cx, views, writer);
+                     } else {
+                       RunSpread(cx, command, views, writer);
+                     }
+                   });
+                 }
+                 // Who publishes after this reply finds the subscriptions changed.
+                 pubsub_.AwaitChanges(session);
+                 if (!connection->closing()) {
+                   const bool drop_reply = (command.flags & kPushes) == 0 && &command != exec_ &&
+                                           session.drops_replies();
+                   session.AdvanceReplyMode();
+                   helio::IoBuf* target = connection->replies().BeginLocal();
+                   if (!drop_reply) target->Append(out.view());
+                   connection->replies().EndLocal();
+                   if (session.close_after_reply) connection->CloseWhenSent();
+                 }
+                 pubsub_.OnReplied(session);
+                 --session.coordinators;
+                 --coordinators_;
+                 // Whichever comes last, the end of the command or of the connection, deletes the session.
+                 if (session.connection_closed) Forget(&session);
+                 connection->EndBusy();  // the session may be gone after this
+               })
+      .Detach();
 }
 
 // --- Pause ---
@@ -699,6 +745,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
 bool Worker::IsPaused(const Command& command, const Session& session) const {
   // Publishing counts as in Redis, whose replicas get what is published, too.
   if (!pause_writes_only_ || (command.flags & kWrite) != 0 || command.channel_at != 0) return true;
+  if (command.runs_script) return (command.flags & kReadonly) == 0;
   return &command == exec_ && session.multi != nullptr && session.multi->may_write();
 }
 

@@ -37,10 +37,14 @@
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "helio/base/intrusive_list.h"
+#include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/interpreter_pool.h"
 #include "server/message_shuffle.h"
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
+#include "server/script_job.h"
+#include "server/script_store.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
 
@@ -80,6 +84,15 @@ struct WorkerStats {
   uint64_t blocking_tried = 0;      // blocking commands that were served in place
   uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
   uint64_t blocking_general = 0;    // with keys in several
+  uint64_t scripts_in_place = 0;    // on the shard of their keys, in one hop
+  uint64_t scripts_across = 0;      // on several shards, with the locks of their keys
+  uint64_t scripts_global = 0;      // with all shards locked
+  uint64_t scripts_alone = 0;       // without atomicity
+  uint64_t script_restarts = 0;     // abandoned, as they used keys that they had not declared
+  uint64_t script_keys_refused = 0;
+  uint64_t script_hops = 0;            // of scripts and their calls
+  uint64_t script_calls_squashed = 0;  // that went with others
+  uint64_t scripts_gave_way = 0;       // as they took longer than a slice of time
   uint64_t protocol_errors = 0;
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
@@ -95,6 +108,7 @@ class Worker final : public CommandSink {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
+  Server& server() { return server_; }
   helio::Proactor& proactor() { return proactor_; }
   uint32_t index() const { return proactor_.index(); }
 
@@ -173,6 +187,31 @@ class Worker final : public CommandSink {
   void ReseedSchedule(uint64_t seed) { shuffle_->Reseed(seed); }
   MessageShuffle* shuffle() { return shuffle_.get(); }
 
+  // --- For scripts (worker_scripts.cc, script_run.h) ---
+
+  InterpreterPool& interpreters() { return interpreters_; }
+  ScriptCache& scripts() { return scripts_; }
+  void OnScriptBegin(ScriptRun* run);
+  void OnScriptEnd(ScriptRun* run);
+  // It gives way for the first time.
+  void OnScriptLong() { ++stats_.scripts_gave_way; }
+  // How long a script runs before it lets others run: less if several do.
+  uint64_t script_slice_ns() const;
+  // fn(ScriptRun&), for those that run on this thread.
+  template <typename Function>
+  void ForEachScript(Function function) {
+    for (ScriptRun& run : running_scripts_) function(run);
+  }
+  // A command that has passed all checks.
+  void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                  ReplySink& reply);
+  // Executes `call` as the command of `row`, with its statistics.
+  template <typename Call>
+  void RunCounted(const Command& row, ReplySink& reply, Call call);
+  // The same if it may suspend.
+  template <typename Call>
+  void RunWaiting(const Command& row, ReplySink& reply, Call call);
+
   // On this worker's thread: a batch of another worker's connection has come; it is run before the
   // iteration ends.
   void OnBatch(ShardBatch* batch);
@@ -192,7 +231,9 @@ class Worker final : public CommandSink {
     kNotInMulti,  // refused by it
     kOutOfMemory,
     kTooManyBlocked,
-    kExec  // session.multi, in one shard
+    kExec,    // session.multi, in one shard
+    kScript,  // in place
+    kScriptRefused
   };
 
   // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
@@ -204,11 +245,14 @@ class Worker final : public CommandSink {
     uint32_t first_arg;
     uint32_t arg_count;
     Action action;
-    bool deferred;  // its arguments are in deferred_args_
+    bool deferred;   // its arguments are in deferred_args_
+    Script* script;  // lives until ScriptCache::Settle
   };
   static constexpr size_t kNotedMax = 32;
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
+  static constexpr size_t kScriptStackBytes = Interpreter::kStackBytes;
+  static constexpr size_t kIdleScriptFibersMax = 8;
 
   Session& SessionOf(Connection* connection) {
     return *static_cast<Session*>(connection->user_data());
@@ -232,7 +276,7 @@ class Worker final : public CommandSink {
   // PUBLISH: as a command with a key, but that it may have to wait.
   Outcome DispatchPublish(Connection* connection, const Command& command, Args args);
   void Note(Connection* connection, Action action, const Command* command, Args args, ShardId shard,
-            uint64_t hash);
+            uint64_t hash, Script* script = nullptr);
   // Lets the last noted command stay, with a copy of its arguments. False if it is too large for
   // that.
   bool Defer();
@@ -266,9 +310,6 @@ class Worker final : public CommandSink {
                   RespWriter& writer);
   // A blocking command. False: it has to wait, and has done nothing.
   bool TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer);
-  // The same when it is too late to refuse it.
-  void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                  RespWriter& writer);
   // EXEC in one shard, on its thread.
   void RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer);
   bool IsExecExcluded(const Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
@@ -286,18 +327,53 @@ class Worker final : public CommandSink {
   // `session` may go once its connection and its coordinator have ended.
   void Forget(Session* session);
 
-  // Executes `call` as the command of `row`, with its statistics.
-  template <typename Call>
-  void RunCounted(const Command& row, RespWriter& writer, Call call);
-  // The same if it may suspend.
-  template <typename Call>
-  void RunWaiting(const Command& row, RespWriter& writer, Call call);
   // Answers a command that is not carried out at all, and counts that.
   void Reject(const Command& row, std::string_view error, RespWriter& writer);
   void CountError(std::string_view code);
-  void CountErrorsSince(uint64_t errors_before, const RespWriter& writer, CommandStats* counted);
+  void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, CommandStats* counted);
 
+  // EVAL and its like.
+  Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
+                         Args args);
+  // Null: it is refused, and `error` says why.
+  Script* FindScript(const Command& command, Args args, ScriptArgs* call, std::string* error);
+  struct ScriptPlan {
+    enum class Way : uint8_t { kInPlace, kAcross, kGlobal, kAlone };
+    Way way;
+    ShardId shard = 0;  // kInPlace
+    uint64_t hash = 0;  // of its first key
+  };
+  ScriptPlan PlanScript(const Script& script, std::span<const std::string_view> keys);
+  bool IsScriptExcluded(const Shard& shard, const Script& script, const Command& command, Args args,
+                        int db_index, std::vector<TagLock>* tags) const;
+  ScriptJob* NewScriptJob();
+  // Runs the job in its shard. False: it goes on later, or has to be run again (is_abandoned), and
+  // needs a batch.
+  bool RunScriptJob(ScriptJob* job);
+  static void ScriptMain(void* job);
+  // It did not end at once, but has now.
+  void EndScriptJob(ScriptJob* job);
+  void Recycle(ScriptJob* job);
+  // What RunOne begins and cannot end at once becomes a batch that is under way.
+  void MakeBatch(const Noted& noted, Session& session, ScriptJob* job, bool drop_reply);
+  enum class EntryEnd : uint8_t {
+    kNow,
+    kLater,      // EndScriptJob comes
+    kElsewhere,  // at home, where the batch has to be sent
+  };
+  EntryEnd RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, TxEntry* queued);
+  void NoteRestart(ShardBatch* batch, ScriptJob* job);
+  // At home.
+  void RestartScript(ShardBatch* batch);
+  // A CoordinatorHandler.
+  static void ScriptOverShards(CoordinatorContext& cx, Args args, ReplySink& reply);
+  void RunScriptOverShards(CoordinatorContext& cx, const Command& command, Script* script,
+                           const ScriptArgs& call, std::vector<std::string> discovered,
+                           bool wants_all_keys, ReplySink& reply);
+
+  ShardBatch* NewBatch(Connection* connection, Session& session, ShardId shard);
   ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
+  void EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before);
   void SendBatches();
   void Post(ShardBatch* batch);
   // Sends a batch that came back before its end to its shard again.
@@ -371,14 +447,22 @@ class Worker final : public CommandSink {
   OwnedTimer pause_timer_;
   uint64_t idle_task_ = 0;
 
+  InterpreterPool interpreters_;
+  ScriptCache scripts_;
+  helio::FiberPool script_fibers_;
+  std::vector<std::unique_ptr<ScriptJob>> script_jobs_;  // all that there are
+  std::vector<ScriptJob*> idle_script_jobs_;
+  helio::IntrusiveList<ScriptRun> running_scripts_;
+  size_t running_scripts_count_ = 0;
+
   PubSub pubsub_;
   WorkerStats stats_;
 };
 
 template <typename Call>
-void Worker::RunCounted(const Command& row, RespWriter& writer, Call call) {
+void Worker::RunCounted(const Command& row, ReplySink& reply, Call call) {
   CommandStats& counted = stats_.commands[row.id];
-  const uint64_t errors_before = writer.error_count();
+  const uint64_t errors_before = reply.error_count();
   if (counted.calls++ % CommandStats::kTimedEvery == 0) {
     const int64_t begin = helio::CycleClock::Now();
     call();
@@ -387,12 +471,12 @@ void Worker::RunCounted(const Command& row, RespWriter& writer, Call call) {
   } else {
     call();
   }
-  CountErrorsSince(errors_before, writer, &counted);
+  CountErrorsSince(errors_before, reply, &counted);
 }
 
 template <typename Call>
-void Worker::RunWaiting(const Command& row, RespWriter& writer, Call call) {
-  const uint64_t errors_before = writer.error_count();
+void Worker::RunWaiting(const Command& row, ReplySink& reply, Call call) {
+  const uint64_t errors_before = reply.error_count();
   const int64_t begin = helio::CycleClock::Now();
   call();
   // With the waits for other threads, which are part of what such a command takes. CONFIG
@@ -401,7 +485,7 @@ void Worker::RunWaiting(const Command& row, RespWriter& writer, Call call) {
   counted.timed_cycles += helio::CycleClock::Now() - begin;
   ++counted.timed_calls;
   ++counted.calls;
-  CountErrorsSince(errors_before, writer, &counted);
+  CountErrorsSince(errors_before, reply, &counted);
 }
 
 }  // namespace dfly

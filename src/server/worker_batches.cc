@@ -34,21 +34,21 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
 }
 
 bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long) {
-  if (noted.action == Action::kExec && (local_shards_[noted.shard] == nullptr || all_remote_)) {
-    return true;
-  }
+  const bool is_here = local_shards_[noted.shard] != nullptr && !all_remote_;
+  if (!is_here) return true;
   const Shard& shard = *local_shards_[noted.shard];
   if (local_batches_ == 0 && shard.transactions().empty() && !is_long) return false;
   if (is_long || session.local_batches > 0) return true;
   if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
+  if (noted.action == Action::kScript) {
+    return IsScriptExcluded(shard, *noted.script, *noted.command, ArgsOf(noted), session.db_index,
+                            &tags_);
+  }
   return IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
 }
 
-ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId shard) {
-  // They are of one connection each.
-  if (!open_shards_.empty() && connection != batches_of_) SendBatches();
-  ShardBatch*& batch = open_batches_[shard];
-  if (batch != nullptr) return batch;
+ShardBatch* Worker::NewBatch(Connection* connection, Session& session, ShardId shard) {
+  ShardBatch* batch;
   if (batch_pool_.empty()) {
     batch = new ShardBatch;
   } else {
@@ -60,6 +60,15 @@ ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId s
     ++local_batches_;
     ++session.local_batches;
   }
+  return batch;
+}
+
+ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId shard) {
+  // They are of one connection each.
+  if (!open_shards_.empty() && connection != batches_of_) SendBatches();
+  ShardBatch*& batch = open_batches_[shard];
+  if (batch != nullptr) return batch;
+  batch = NewBatch(connection, session, shard);
   batches_of_ = connection;
   open_shards_.push_back(shard);
   return batch;
@@ -177,13 +186,24 @@ bool Worker::RunBatch(ShardBatch* batch) {
         break;
       batch->ViewArgs(entry, &batch_args_);
       const Multi* const multi = batch->MultiOf(entry);
-      const bool is_excluded = multi != nullptr
-                                   ? IsExecExcluded(shard, *multi, &batch->wanted())
+      Script* const script = batch->ScriptOf(entry);
+      const bool is_excluded = multi != nullptr ? IsExecExcluded(shard, *multi, &batch->wanted())
+                               : script != nullptr
+                                   ? IsScriptExcluded(shard, *script, *entry.command, batch_args_,
+                                                      batch->db_index, &batch->wanted())
                                    : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
                                                 batch->db_index, &batch->wanted());
       if (is_excluded) [[unlikely]] {
         cx.Finish();
         WaitInQueue(batch, shard);
+        return false;
+      }
+      if (script != nullptr) {
+        cx.Finish();
+        const EntryEnd end = RunScriptEntry(batch, entry, nullptr);
+        if (end == EntryEnd::kNow) continue;
+        AfterShardWork(shard);
+        if (end == EntryEnd::kElsewhere) SendBack(batch);
         return false;
       }
       RunEntry(cx, batch, entry);
@@ -204,6 +224,10 @@ void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Ent
   } else {
     RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
   }
+  EndEntry(batch, entry, size_before);
+}
+
+void Worker::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before) {
   if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
   batch->EndReply();
   batch->OnRun();
@@ -219,6 +243,13 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
     Shard& its_shard = worker->shards_.local(waiting->shard);
     const ShardBatch::Entry& next = waiting->rest().front();
     worker->now_ms_ = helio::UnixMillis();
+    waiting->is_under_way = false;
+    if (waiting->ScriptOf(next) != nullptr) {
+      const EntryEnd end = worker->RunScriptEntry(waiting, next, entry);
+      waiting->is_under_way = end == EntryEnd::kLater;
+      worker->AfterShardWork(its_shard);
+      return end != EntryEnd::kLater;
+    }
     waiting->ViewArgs(next, &worker->batch_args_);
     {
       ShardContext cx(its_shard);
@@ -229,7 +260,10 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
     return true;
   };
   batch->done = [](TxEntry* entry) {
-    Server::LocalWorker()->Resume(static_cast<ShardBatch*>(entry));
+    auto* const waiting = static_cast<ShardBatch*>(entry);
+    Worker* const worker = Server::LocalWorker();
+    if (waiting->restarts) return worker->SendBack(waiting);
+    if (!waiting->is_under_way) worker->Resume(waiting);
   };
   shard.transactions().ScheduleLast(batch);
   shard.Arm(batch);
@@ -248,6 +282,8 @@ void Worker::SendBack(ShardBatch* batch) {
 }
 
 void Worker::OnBatchBack(ShardBatch* batch) {
+  if (batch->restarts) [[unlikely]]
+    return RestartScript(batch);
   const bool is_done = batch->is_done();
   if (is_done) --batches_in_flight_;
   const bool is_local = local_shards_[batch->shard] != nullptr;

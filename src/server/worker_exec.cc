@@ -341,8 +341,9 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
     RunCounted(command, reply, [&] { command.session(session, args, reply); });
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
-    const CoordinatorHandler handler =
-        command.coordinate != nullptr ? command.coordinate : command.across;
+    const CoordinatorHandler handler = command.runs_script             ? &ScriptOverShards
+                                       : command.coordinate != nullptr ? command.coordinate
+                                                                       : command.across;
     RunWaiting(command, reply, [&] {
       if (handler != nullptr) {
         handler(inner, args, reply);

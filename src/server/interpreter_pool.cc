@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/interpreter_pool.h"
+
+#include <algorithm>
+
+#include "helio/base/logging.h"
+#include "server/version.h"
+
+namespace dfly {
+
+Interpreter* InterpreterPool::TryTake() {
+  if (idle_.empty()) {
+    if (entries_.size() == count_max_) return nullptr;
+    entries_.push_back(std::make_unique<Entry>());
+    idle_.push_back(entries_.back().get());
+  }
+  Entry* const entry = idle_.back();
+  idle_.pop_back();
+  if (entry->interpreter == nullptr || entry->generation != generation_) {
+    entry->interpreter = std::make_unique<Interpreter>(memory_max_, kRedisVersion);
+    entry->generation = generation_;
+  }
+  return entry->interpreter.get();
+}
+
+Interpreter* InterpreterPool::Take() {
+  while (true) {
+    if (Interpreter* const interpreter = TryTake()) return interpreter;
+    helio::Waiter waiter;
+    waiters_.PushBack(&waiter);
+    waiter.Wait();
+  }
+}
+
+void InterpreterPool::GiveBack(Interpreter* interpreter) {
+  const auto it = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) {
+    return entry->interpreter.get() == interpreter;
+  });
+  DCHECK(it != entries_.end());
+  idle_.push_back(it->get());
+  if (helio::Waiter* const waiter = waiters_.PopFront()) waiter->Wake();
+}
+
+void InterpreterPool::Renew() { ++generation_; }
+
+size_t InterpreterPool::memory_used() const {
+  size_t bytes = 0;
+  for (const auto& entry : entries_) {
+    if (entry->interpreter != nullptr) bytes += entry->interpreter->memory_used();
+  }
+  return bytes;
+}
+
+}  // namespace dfly

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// EVAL EVALSHA EVAL_RO EVALSHA_RO (which dispatch carries out: worker_scripts.cc) and SCRIPT.
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "commands/command_table.h"
+#include "engine/coordinator.h"
+#include "facade/error_texts.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/words.h"
+
+namespace dfly {
+
+namespace {
+
+std::vector<std::string_view> FlagNames(uint32_t flags) {
+  std::vector<std::string_view> names;
+  for (const ScriptFlagName& known : kScriptFlagNames) {
+    if ((flags & known.flag) != 0) names.push_back(known.name);
+  }
+  return names;
+}
+
+// SCRIPT LOAD. It is compiled now, so that who loads it hears of its mistakes.
+void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  Worker& worker = cx.session().worker;
+  ScriptStore& store = worker.server().scripts();
+  std::string error;
+  const ScriptRef known = store.Find(Sha1Hex(args[2]));
+  if (known != nullptr && !known->is_evaluated) return reply.Bulk(known->sha);
+  ScriptHeader header;
+  if (const std::optional<std::string> wrong = ParseScriptHeader(args[2], &header)) {
+    return reply.Error(*wrong);
+  }
+  Interpreter* const interpreter = worker.interpreters().Take();
+  const bool is_good =
+      interpreter->Load(Sha1Hex(args[2]), args[2].substr(header.body_begin), &error);
+  worker.interpreters().GiveBack(interpreter);
+  if (!is_good) return reply.Error(error);
+  const ScriptRef script = store.Add(args[2], false, &error);
+  if (script == nullptr) return reply.Error(error);
+  reply.Bulk(script->sha);
+}
+
+void Exists(Session& session, Args args, ReplySink& reply) {
+  reply.Array(args.size() - 2);
+  for (std::string_view sha : args.from(2)) {
+    reply.Integer(session.server.scripts().Find(sha) != nullptr);
+  }
+}
+
+// Scripts that run go on.
+void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  if (args.size() > 3 ||
+      (args.size() == 3 && !IsWord(args[2], "async") && !IsWord(args[2], "sync"))) {
+    return reply.Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+  }
+  Server& server = cx.session().server;
+  server.scripts().Flush();
+  server.AwaitOnWorkers([](Worker& worker) { worker.interpreters().Renew(); });
+  reply.Ok();
+}
+
+// Of all that have given way, as a shorter one is over before anybody could want to kill it.
+void Kill(CoordinatorContext& cx, Args, ReplySink& reply) {
+  std::atomic<uint32_t> killed{0}, unkillable{0};
+  cx.session().server.AwaitOnWorkers([&](Worker& worker) {
+    worker.ForEachScript([&](ScriptRun& run) {
+      if (!run.has_given_way()) return;
+      if (run.has_written()) {
+        ++unkillable;
+      } else {
+        run.Kill();
+        ++killed;
+      }
+    });
+  });
+  if (killed > 0) return reply.Ok();
+  if (unkillable == 0) return reply.Error("NOTBUSY No scripts in execution right now.");
+  reply.Error(
+      "UNKILLABLE Sorry the script already executed write commands against the dataset. You can "
+      "either wait the script termination or kill the server in a hard way using the SHUTDOWN "
+      "NOSAVE command.");
+}
+
+// SCRIPT FLAGS sha [flag ...]
+void Flags(Session& session, Args args, ReplySink& reply) {
+  if (args[2].size() != 40) return reply.Error("ERR Wrong script SHA1");
+  if (args.size() == 3) {
+    const ScriptRef script = session.server.scripts().Find(args[2]);
+    if (script == nullptr) return reply.Error(kErrNoScript);
+    const std::vector<std::string_view> names = FlagNames(script->flags);
+    reply.Array(names.size());
+    for (std::string_view name : names) reply.Status(name);
+    return;
+  }
+  uint32_t flags = 0;
+  for (std::string_view name : args.from(3)) {
+    const std::optional<ScriptFlag> flag = ScriptFlagOf(name);
+    if (!flag) return reply.Error(fmt::format("ERR Unexpected flag in script: {}", Printed(name)));
+    flags |= *flag;
+  }
+  session.server.scripts().SetFlags(args[2], flags);
+  reply.Ok();
+}
+
+void List(Session& session, Args, ReplySink& reply) {
+  const std::vector<ScriptRef> scripts = session.server.scripts().List();
+  reply.Array(scripts.size());
+  for (const ScriptRef& script : scripts) {
+    reply.Map(9);
+    const auto number = [&](std::string_view name, uint64_t value) {
+      reply.Bulk(name);
+      reply.Integer(static_cast<int64_t>(value));
+    };
+    reply.Bulk("sha");
+    reply.Bulk(script->sha);
+    reply.Bulk("flags");
+    const std::vector<std::string_view> names = FlagNames(script->flags);
+    reply.Array(names.size());
+    for (std::string_view name : names) reply.Status(name);
+    reply.Bulk("reach");
+    reply.Bulk(script->watched_runs < Script::kWatchedRuns ? "unknown" : ReachName(script->reach));
+    number("runs", script->runs);
+    number("runs-global", script->runs_global);
+    number("restarts", script->restarts);
+    number("refused-keys", script->refused);
+    number("bytes", script->source.size());
+    number("evaluated", script->is_evaluated);
+  }
+}
+
+void Latency(Session& session, Args, ReplySink& reply) {
+  const std::vector<ScriptRef> scripts = session.server.scripts().List();
+  reply.Map(scripts.size());
+  for (const ScriptRef& script : scripts) {
+    const uint64_t runs = script->runs;
+    reply.Bulk(script->sha);
+    reply.Map(3);
+    reply.Bulk("calls");
+    reply.Integer(static_cast<int64_t>(runs));
+    reply.Bulk("usec");
+    reply.Integer(static_cast<int64_t>(script->total_us));
+    reply.Bulk("usec_per_call");
+    reply.Double(runs == 0 ? 0 : static_cast<double>(script->total_us) / static_cast<double>(runs));
+  }
+}
+
+void Help(Session&, Args, ReplySink& reply) {
+  ReplyHelp(reply, "SCRIPT",
+            {"EXISTS <sha1> [<sha1> ...]", "    Tells which scripts are known by these digests.",
+             "FLAGS <sha1> [<flag> ...]", "    Sets the flags of a script, or shows them.",
+             "FLUSH [ASYNC|SYNC]", "    Forgets all scripts.", "KILL",
+             "    Ends scripts that take long and have not written.", "LATENCY",
+             "    Shows how long scripts take.", "LIST",
+             "    Shows all scripts, and what was learned about the keys they use.",
+             "LOAD <script>", "    Makes a script known, and does not run it."});
+}
+
+}  // namespace
+
+void RegisterScriptCommands(CommandTable* table) {
+  constexpr uint32_t kRuns = kNoScript | kSkipMonitor | kStale | kMovableKeys;
+  const auto add = [&](std::string_view name, bool by_sha, uint32_t flags, std::string_view summary,
+                       std::string_view since) {
+    table->Add(
+        {.name = name,
+         .runs_script = true,
+         .arity = -3,
+         .flags = kRuns | flags,
+         .categories = kAclScripting,
+         .keys = KeysCountedAt(2, (flags & kReadonly) != 0 ? "RO access" : "RW access update"),
+         .docs = {summary, since, "scripting",
+                  by_sha ? "Depends on the script that is executed." : "Depends on the script."}});
+  };
+  add("eval", false, 0, "Executes a script.", "2.6.0");
+  add("evalsha", true, 0, "Executes a script that is known by its SHA1.", "2.6.0");
+  add("eval_ro", false, kReadonly, "Executes a script that does not write.", "7.0.0");
+  add("evalsha_ro", true, kReadonly, "Executes a script by its SHA1 that does not write.", "7.0.0");
+
+  const auto session = [](std::string_view name, SessionHandler handler, int arity, uint32_t flags,
+                          CommandDocs docs) {
+    return Command{.name = name,
+                   .session = handler,
+                   .arity = arity,
+                   .flags = flags,
+                   .categories = kAclScripting,
+                   .docs = docs};
+  };
+  const auto waiting = [](std::string_view name, CoordinatorHandler handler, int arity,
+                          uint32_t flags, CommandDocs docs) {
+    return Command{.name = name,
+                   .coordinate = handler,
+                   .needs_script_stack = true,
+                   .arity = arity,
+                   .flags = flags,
+                   .categories = kAclScripting,
+                   .docs = docs};
+  };
+  table->Add({.name = "script",
+              .arity = -2,
+              .docs = {"A container for commands about scripts.", "2.6.0", "scripting",
+                       "Depends on the subcommand."},
+              .subcommands = {
+                  session("exists", Exists, -3, kNoScript,
+                          {"Tells which scripts are known.", "2.6.0", "scripting", "O(N)"}),
+                  session("flags", Flags, -3, kNoScript,
+                          {"Sets or shows the flags of a script.", "2.6.0", "scripting", "O(1)"}),
+                  waiting("flush", Flush, -2, kNoScript,
+                          {"Forgets all scripts.", "2.6.0", "scripting", "O(N)"}),
+                  session("help", Help, 2, kLoading | kStale,
+                          {"Shows the subcommands.", "5.0.0", "scripting", "O(1)"}),
+                  waiting("kill", Kill, 2, kNoScript | kAllowBusy,
+                          {"Ends scripts that take long and have not written.", "2.6.0",
+                           "scripting", "O(1)"}),
+                  session("latency", Latency, 2, kNoScript,
+                          {"Shows how long scripts take.", "2.6.0", "scripting", "O(N)"}),
+                  session("list", List, 2, kNoScript,
+                          {"Shows all scripts.", "2.6.0", "scripting", "O(N)"}),
+                  waiting("load", Load, 3, kNoScript | kStale,
+                          {"Makes a script known.", "2.6.0", "scripting", "O(N)"}),
+              }});
+}
+
+}  // namespace dfly

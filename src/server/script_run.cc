@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/script_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "commands/spread.h"
+#include "core/numbers.h"
+#include "facade/error_texts.h"
+#include "facade/reply_replay.h"
+#include "facade/resp_writer.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/multi.h"
+#include "server/server.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+constexpr uint64_t kNanosPerMicro = 1'000;
+
+template <typename Container, typename Value>
+void InsertSorted(Container* sorted, const Value& value) {
+  const auto at = std::lower_bound(sorted->begin(), sorted->end(), value);
+  if (at == sorted->end() || *at != value) sorted->insert(at, value);
+}
+
+template <typename Locks>
+auto LowerBound(Locks& locks, uint64_t fingerprint) {
+  return std::lower_bound(
+      locks.begin(), locks.end(), fingerprint,
+      [](const TagLock& lock, uint64_t value) { return lock.fingerprint < value; });
+}
+
+std::string_view NameOf(const Command& command) { return command.full_name; }
+
+}  // namespace
+
+// --- What all have in common ---
+
+ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_only, bool resp3)
+    : worker_(worker),
+      shards_(worker->server().shards()),
+      script_(script),
+      keeps_script_(script->shared_from_this()),
+      db_index_(db_index),
+      is_read_only_(is_read_only),
+      resp3_(resp3),
+      now_ms_(helio::UnixMillis()),
+      is_atomic_((script->flags.load(std::memory_order_relaxed) & kDisableAtomicity) == 0),
+      begin_ns_(helio::MonotonicNanos()),
+      slice_begin_ns_(begin_ns_) {}
+
+ScriptRun::~ScriptRun() {
+  if (is_slow_) worker_->server().slow_scripts().fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
+  Declare(call.keys);
+  InterpreterPool& pool = worker_->interpreters();
+  Interpreter* interpreter = pool.TryTake();
+  if (interpreter == nullptr) {
+    BeforeWait();
+    interpreter = pool.Take();
+    slice_begin_ns_ = helio::MonotonicNanos();
+  }
+  worker_->OnScriptBegin(this);
+  auto outcome = Interpreter::Outcome::kDone;
+  if (std::string error; interpreter->Load(script_->sha, script_->code, &error)) {
+    outcome =
+        interpreter->Run({.sha = script_->sha, .keys = call.keys, .args = call.args}, this, reply);
+  } else {
+    reply.Error(error);
+  }
+  worker_->OnScriptEnd(this);
+  pool.GiveBack(interpreter);
+  Script& script = *script_;
+  if (outcome == Interpreter::Outcome::kAbandoned) {
+    const uint64_t restarts = script.restarts.fetch_add(1, std::memory_order_relaxed) + 1;
+    // Now and then is no harm, but to begin twice each time is.
+    if (restarts * 8 > script.runs.load(std::memory_order_relaxed) + 16) script.Saw(Reach::kFar);
+    return false;
+  }
+  script.Saw(reach_);
+  if (script.watched_runs.load(std::memory_order_relaxed) < Script::kWatchedRuns) {
+    script.watched_runs.fetch_add(1, std::memory_order_relaxed);
+  }
+  script.runs.fetch_add(1, std::memory_order_relaxed);
+  script.total_us.fetch_add((helio::MonotonicNanos() - begin_ns_) / kNanosPerMicro,
+                            std::memory_order_relaxed);
+  const int64_t now_s = now_ms_ / 1000;
+  if (script.used_at_s.load(std::memory_order_relaxed) != now_s) {
+    script.used_at_s.store(now_s, std::memory_order_relaxed);
+  }
+  return true;
+}
+
+void ScriptRun::Declare(std::span<const std::string_view> keys) {
+  for (std::string_view key : keys) {
+    const uint64_t hash = HashKey(key);
+    AddLock({shards_.LockOfKey(key, hash, db_index_), lock_mode()});
+    declared_tags_.push_back(shards_.HashOfTag(key, hash));
+    declared_shards_.push_back(shards_.ShardOfKey(key, hash));
+  }
+  std::sort(declared_tags_.begin(), declared_tags_.end());
+  std::sort(declared_shards_.begin(), declared_shards_.end());
+}
+
+bool ScriptRun::HasLock(const TagLock& lock) const {
+  const auto at = LowerBound(locks_, lock.fingerprint);
+  return at != locks_.end() && at->fingerprint == lock.fingerprint;
+}
+
+void ScriptRun::AddLock(const TagLock& lock) {
+  const auto at = LowerBound(locks_, lock.fingerprint);
+  if (at == locks_.end() || at->fingerprint != lock.fingerprint) locks_.insert(at, lock);
+}
+
+auto ScriptRun::UseOf(std::string_view key) const -> Use {
+  const uint64_t hash = HashKey(key);
+  return {
+      hash, shards_.ShardOfKey(key, hash), {shards_.LockOfKey(key, hash, db_index_), lock_mode()}};
+}
+
+void ScriptRun::NoteReach(std::string_view key, uint64_t hash, ShardId shard) {
+  if (std::binary_search(declared_tags_.begin(), declared_tags_.end(),
+                         shards_.HashOfTag(key, hash))) {
+    reach_ = std::max(reach_, Reach::kTags);
+  } else if (std::binary_search(declared_shards_.begin(), declared_shards_.end(), shard)) {
+    reach_ = std::max(reach_, Reach::kShard);
+  } else {
+    reach_ = Reach::kFar;
+  }
+}
+
+bool ScriptRun::MayUseUndeclared(std::string_view key, uint64_t hash, ShardId shard,
+                                 ReplySink& reply) {
+  NoteReach(key, hash, shard);
+  const bool is_refused =
+      worker_->server().options().undeclared_keys == UndeclaredKeys::kRefuse &&
+      (script_->flags.load(std::memory_order_relaxed) & kAllowUndeclaredKeys) == 0;
+  if (!is_refused) [[likely]] {
+    return true;
+  }
+  Refuse(key, "is not declared", reply);
+  return false;
+}
+
+void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& reply) {
+  script_->refused.fetch_add(1, std::memory_order_relaxed);
+  ++worker_->stats().script_keys_refused;
+  reply.Error(fmt::format(
+      "ERR Script tried to use the key '{}', which {}. Pass it as one of its KEYS, or run the "
+      "script with the flag allow-undeclared-keys (#!lua flags=allow-undeclared-keys, SCRIPT FLAGS "
+      "{} allow-undeclared-keys, or --default_lua_flags)",
+      Printed(key, 128), why, script_->sha));
+}
+
+ScriptHost::Verdict ScriptRun::Beyond(std::string_view key, ReplySink& reply) {
+  if (!has_written_) {
+    discovered_.emplace_back(key);
+    return Verdict::kAbandon;
+  }
+  script_->Saw(Reach::kFar);  // next time it gets what it needs at once
+  Refuse(key, "it has not declared and cannot lock any more, as it has written already", reply);
+  return Verdict::kGoOn;
+}
+
+ScriptHost::Verdict ScriptRun::WantAllKeys(const Command& command, ReplySink& reply) {
+  reach_ = Reach::kFar;
+  script_->Saw(Reach::kFar);
+  if (!has_written_) {
+    wants_all_keys_ = true;
+    return Verdict::kAbandon;
+  }
+  reply.Error(fmt::format(
+      "ERR Script called '{}', which needs all shards, when it had written already. Run it with "
+      "the flag allow-undeclared-keys",
+      NameOf(command)));
+  return Verdict::kGoOn;
+}
+
+const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
+  const CommandTable& table = worker_->server().commands();
+  const Command* command = table.Find(args.name());
+  if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
+    if (!command->AcceptsArgs(args.size())) {
+      reply.Error("ERR Wrong number of args calling Redis command from script");
+      return nullptr;
+    }
+    command = CommandTable::FindSubcommand(*command, args[1]);
+  }
+  if (command == nullptr) {
+    reply.Error("ERR Unknown Redis command called from script");
+    return nullptr;
+  }
+  if (!command->AcceptsArgs(args.size())) {
+    reply.Error("ERR Wrong number of args calling Redis command from script");
+    return nullptr;
+  }
+  if ((command->flags & kNoScript) != 0 || command->runs_script) {
+    reply.Error("ERR This Redis command is not allowed from script");
+    return nullptr;
+  }
+  if (is_read_only_ && ((command->flags & kWrite) != 0)) {
+    reply.Error("ERR Write commands are not allowed from read-only scripts.");
+    return nullptr;
+  }
+  if ((command->flags & kDenyOom) != 0 && !has_written_ && worker_->server().is_out_of_memory() &&
+      (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {
+    reply.Error(kErrOutOfMemory);
+    return nullptr;
+  }
+  return command;
+}
+
+ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer) {
+  if (is_killed_) [[unlikely]]
+    return Verdict::kKill;
+  const Command* const command = Resolve(args, reply);
+  if (command == nullptr) [[unlikely]] {
+    return Verdict::kGoOn;
+  }
+  if (command->run != nullptr) [[likely]] {
+    return Execute(*command, args, reply, may_defer);
+  }
+  if (command->scripted != nullptr) {
+    worker_->RunCounted(*command, reply, [&] { command->scripted(args, reply); });
+    return Verdict::kGoOn;
+  }
+  if (command->full_name == "select") {
+    const auto index = ParseInt64(args[1]);
+    if (!index) {
+      reply.Error(kErrNotInteger);
+    } else if (*index < 0 || *index >= shards_.db_count()) {
+      reply.Error(kErrDbIndex);
+    } else {
+      db_index_ = static_cast<int>(*index);
+      reply.Ok();
+    }
+    return Verdict::kGoOn;
+  }
+  return Execute(*command, args, reply, may_defer);
+}
+
+ScriptHost::Verdict ScriptRun::OnTick() {
+  if (is_killed_) [[unlikely]]
+    return Verdict::kKill;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  if (now_ns - slice_begin_ns_ < worker_->script_slice_ns()) [[likely]] {
+    return Verdict::kGoOn;
+  }
+  if (!has_given_way_) {
+    has_given_way_ = true;
+    worker_->OnScriptLong();
+  }
+  const Server& server = worker_->server();
+  const uint64_t threshold_ms =
+      server.settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
+  if (!is_slow_ && threshold_ms != 0 && now_ns - begin_ns_ > threshold_ms * kNanosPerMilli) {
+    is_slow_ = true;
+    worker_->server().slow_scripts().fetch_add(1, std::memory_order_relaxed);
+  }
+  GiveWay();
+  slice_begin_ns_ = helio::MonotonicNanos();
+  return is_killed_ ? Verdict::kKill : Verdict::kGoOn;
+}
+
+std::optional<bool> ScriptRun::IsAllowed(Args args) {
+  const Command* const command = worker_->server().commands().Find(args.name());
+  if (command == nullptr) return {};
+  return true;  // whoever may run a script may do everything: there are no other users yet
+}
+
+void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uint64_t hash,
+                           ReplySink& reply) {
+  const auto run = [&](Shard& its_shard, ReplySink& sink) {
+    ShardContext cx(its_shard, db_index_, now_ms_);
+    Server::LocalWorker()->RunHandler(cx, command, args, hash, sink);
+  };
+  if (shards_.is_local(shard)) {
+    return shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, reply); });
+  }
+  ++worker_->stats().script_hops;
+  helio::IoBuf bytes;
+  RespWriter writer(&bytes, reply.resp3());
+  shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, writer); });
+  ReplayReply(bytes.view(), reply);
+}
+
+// --- In place ---
+
+ScriptInPlace::ScriptInPlace(Worker* worker, Shard* shard, Script* script, int db_index,
+                             bool is_read_only, bool resp3, bool no_touch)
+    : ScriptRun(worker, script, db_index, is_read_only, resp3), shard_(*shard), cx_(*shard) {
+  cx_.set_no_touch(no_touch);
+}
+
+ScriptInPlace::~ScriptInPlace() { DCHECK(entry_ == nullptr); }
+
+ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, ReplySink& reply,
+                                           bool) {
+  if (command.run == nullptr) return WantAllKeys(command, reply);
+  if (command.channel_at != 0) return Publish(command, args, reply);
+  const KeyIndexes keys = command.KeysOf(args);
+  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
+  uint64_t first_hash = 0;
+  for (size_t i : keys) {
+    const std::string_view key = args[i];
+    const Use use = UseOf(key);
+    if (i == keys.first()) first_hash = use.hash;
+    if (use.shard != shard_.id()) {
+      if (!MayUseUndeclared(key, use.hash, use.shard, reply)) return Verdict::kGoOn;
+      return Beyond(key, reply);
+    }
+    if (!HasLock(use.lock)) {
+      if (!MayUseUndeclared(key, use.hash, use.shard, reply)) return Verdict::kGoOn;
+      if (!LockHere(use.lock)) return Beyond(key, reply);
+    }
+    if (other_db < 0) [[likely]]
+      continue;
+    const TagLock other = {shards_.LockOfKey(key, use.hash, other_db), lock_mode()};
+    if (!HasLock(other) && !LockHere(other)) return Beyond(key, reply);
+  }
+  cx_.Begin(db_index_, now_ms_);
+  OnWrite(command);
+  worker_->RunHandler(cx_, command, args, first_hash, reply);
+  return Verdict::kGoOn;
+}
+
+bool ScriptInPlace::LockHere(const TagLock& lock) {
+  TxQueue& queue = shard_.transactions();
+  if (!queue.empty() && queue.Conflicts(lock)) return false;
+  AddLock(lock);
+  if (entry_ != nullptr) {
+    const bool is_held = queue.HoldAlso(entry_, lock, locks());
+    DCHECK(is_held);
+  }
+  return true;
+}
+
+// PUBLISH: the shard is that of the channel, and nothing is locked.
+ScriptHost::Verdict ScriptInPlace::Publish(const Command& command, Args args, ReplySink& reply) {
+  const std::string_view channel = args[command.routed_by(args)];
+  const uint64_t hash = HashKey(channel);
+  const ShardId shard = shards_.ShardOfKey(channel, hash);
+  OnWrite(command);
+  if (!shards_.is_local(shard)) Hold();
+  has_written_ = true;  // who has got the message cannot forget it
+  cx_.Finish();
+  RunOnShard(shard, command, args, hash, reply);
+  return Verdict::kGoOn;
+}
+
+void ScriptInPlace::Hold() {
+  cx_.Finish();
+  if (entry_ != nullptr || !is_atomic_) return;
+  hold_.tags = locks();
+  shard_.transactions().Hold(&hold_);
+  entry_ = &hold_;
+}
+
+void ScriptInPlace::GiveWay() {
+  Hold();
+  worker_->AfterShardWork(shard_);
+  helio::this_fiber::Yield();
+}
+
+void ScriptInPlace::BeforeWait() { Hold(); }
+
+void ScriptInPlace::Release() {
+  cx_.Finish();
+  if (TxEntry* const entry = std::exchange(entry_, nullptr)) shard_.transactions().Release(entry);
+}
+
+ScriptHost::Verdict ScriptInPlace::Finish(ReplySink& reply) {
+  reply.Ok();
+  return Verdict::kGoOn;
+}
+
+// --- Across shards ---
+
+// Calls that wait, sorted by shard.
+struct ScriptAcross::Deferred {
+  struct Item {
+    const Command* command;
+    uint64_t hash;
+    int db_index;
+    size_t first_arg;
+    size_t arg_count;
+    size_t number;
+  };
+  struct Part {
+    std::vector<Item> items;
+    std::string bytes;
+    std::vector<size_t> ends;  // of arguments in `bytes`
+    std::string error;         // the first one
+    size_t error_number = SIZE_MAX;
+  };
+  static void ViewArgs(const Part& part, const Item& item, std::vector<std::string_view>* args) {
+    args->clear();
+    size_t begin = item.first_arg == 0 ? 0 : part.ends[item.first_arg - 1];
+    for (size_t i = item.first_arg; i < item.first_arg + item.arg_count; ++i) {
+      args->emplace_back(part.bytes.data() + begin, part.ends[i] - begin);
+      begin = part.ends[i];
+    }
+  }
+
+  std::vector<Part> parts;  // by shard
+  std::vector<ShardId> ids;
+  size_t count = 0;
+  size_t bytes = 0;
+};
+
+ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
+                           Script* script, bool is_read_only, bool resp3)
+    : ScriptRun(worker, script, cx->db_index(), is_read_only, resp3),
+      cx_(*cx),
+      tx_(tx),
+      is_global_(is_global) {}
+
+ScriptAcross::~ScriptAcross() = default;
+
+ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, ReplySink& reply,
+                                          bool may_defer) {
+  constexpr size_t kDeferredMax = 4096;
+  constexpr size_t kDeferredBytesMax = 1 << 20;
+  if (command.run == nullptr || command.channel_at != 0) {
+    if (!SendDeferred(reply)) return Verdict::kGoOn;
+    if (command.channel_at != 0) {
+      const std::string_view channel = args[command.routed_by(args)];
+      const uint64_t hash = HashKey(channel);
+      has_written_ = true;
+      RunOnShard(shards_.ShardOfKey(channel, hash), command, args, hash, reply);
+      return Verdict::kGoOn;
+    }
+    const bool touches_keys = (command.flags & (kWrite | kReadonly)) != 0;
+    if (touches_keys) NoteFar();
+    if (touches_keys && tx_ != nullptr && !is_global_) return WantAllKeys(command, reply);
+    return ExecuteByCoordinator(command, args, reply);
+  }
+
+  const KeyIndexes keys = command.KeysOf(args);
+  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
+  Use first = {};
+  bool is_one_shard = true;
+  for (size_t i : keys) {
+    const std::string_view key = args[i];
+    const Use use = UseOf(key);
+    if (i == keys.first()) first = use;
+    is_one_shard &= use.shard == first.shard;
+    if (HasLock(use.lock) && other_db < 0) [[likely]]
+      continue;
+    if (!MayUseUndeclared(key, use.hash, use.shard, reply)) return Verdict::kGoOn;
+    if (is_global_ || tx_ == nullptr) continue;
+    if (!HasLock(use.lock) || other_db >= 0) {
+      if (!SendDeferred(reply)) return Verdict::kGoOn;
+      return Beyond(key, reply);
+    }
+  }
+  if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
+    Defer(command, args, first);
+    if (deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax) {
+      if (!SendDeferred(reply)) return Verdict::kGoOn;
+    }
+    reply.Ok();
+    return Verdict::kGoOn;
+  }
+  if (!SendDeferred(reply)) return Verdict::kGoOn;
+  OnWrite(command);
+  if (tx_ == nullptr && !is_one_shard) return ExecuteByCoordinator(command, args, reply);
+  if (tx_ == nullptr) return ExecuteAlone(command, args, first, reply);
+  if (!is_one_shard) return ExecuteByCoordinator(command, args, reply);
+  RunOnShard(first.shard, command, args, first.hash, reply);
+  return Verdict::kGoOn;
+}
+
+ScriptHost::Verdict ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& first,
+                                               ReplySink& reply) {
+  if (shards_.is_local(first.shard) && shards_.local(first.shard).transactions().empty()) {
+    RunOnShard(first.shard, command, args, first.hash, reply);
+    return Verdict::kGoOn;
+  }
+  Transaction tx(&shards_, nullptr);
+  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
+  for (size_t i : command.KeysOf(args)) {
+    const uint64_t hash = HashKey(args[i]);
+    tx.Lock(first.shard, {shards_.LockOfKey(args[i], hash, db_index_), command.lock_mode()});
+    if (other_db < 0) continue;
+    tx.Lock(first.shard, {shards_.LockOfKey(args[i], hash, other_db), command.lock_mode()});
+  }
+  helio::IoBuf bytes;
+  RespWriter writer(&bytes, reply.resp3());
+  ++worker_->stats().script_hops;
+  tx.Run([&](Shard& shard) {
+    ShardContext cx(shard, db_index_, now_ms_);
+    Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
+  });
+  ReplayReply(bytes.view(), reply);
+  return Verdict::kGoOn;
+}
+
+ScriptHost::Verdict ScriptAcross::ExecuteByCoordinator(const Command& command, Args args,
+                                                       ReplySink& reply) {
+  OnWrite(command);
+  ++worker_->stats().script_hops;
+  helio::IoBuf bytes;
+  RespWriter writer(&bytes, reply.resp3());
+  CoordinatorContext inner(&shards_, &cx_.session(), db_index_, now_ms_, tx_);
+  if (command.session != nullptr) {
+    worker_->RunCounted(command, writer, [&] { command.session(cx_.session(), args, writer); });
+  } else {
+    const CoordinatorHandler handler =
+        command.coordinate != nullptr ? command.coordinate : command.across;
+    worker_->RunWaiting(command, writer, [&] {
+      if (handler != nullptr) {
+        handler(inner, args, writer);
+      } else {
+        RunSpread(inner, command, args, writer);
+      }
+    });
+  }
+  ReplayReply(bytes.view(), reply);
+  return Verdict::kGoOn;
+}
+
+void ScriptAcross::Defer(const Command& command, Args args, const Use& first) {
+  if (deferred_ == nullptr) {
+    deferred_ = std::make_unique<Deferred>();
+    deferred_->parts.resize(shards_.size());
+  }
+  Deferred::Part& part = deferred_->parts[first.shard];
+  if (part.items.empty()) deferred_->ids.push_back(first.shard);
+  part.items.push_back({.command = &command,
+                        .hash = first.hash,
+                        .db_index = db_index_,
+                        .first_arg = part.ends.size(),
+                        .arg_count = args.size(),
+                        .number = deferred_->count++});
+  for (std::string_view arg : args.all()) {
+    part.bytes.append(arg);
+    part.ends.push_back(part.bytes.size());
+    deferred_->bytes += arg.size();
+  }
+  OnWrite(command);
+}
+
+bool ScriptAcross::SendDeferred(ReplySink& reply) {
+  if (deferred_ == nullptr || deferred_->count == 0) [[likely]] {
+    return true;
+  }
+  Deferred& deferred = *deferred_;
+  ++worker_->stats().script_hops;
+  worker_->stats().script_calls_squashed += deferred.count;
+  const auto run_part = [&](Shard& shard) {
+    Deferred::Part& part = deferred.parts[shard.id()];
+    helio::IoBuf bytes;
+    RespWriter writer(&bytes, resp3_);
+    ShardContext cx(shard);
+    std::vector<std::string_view> args;
+    for (const Deferred::Item& item : part.items) {
+      Deferred::ViewArgs(part, item, &args);
+      cx.Begin(item.db_index, now_ms_);
+      const uint64_t errors_before = writer.error_count();
+      Server::LocalWorker()->RunHandler(cx, *item.command, Args(args), item.hash, writer);
+      if (writer.error_count() != errors_before && part.error_number == SIZE_MAX) {
+        part.error_number = item.number;
+        part.error = bytes.view().substr(1, bytes.size() - 3);
+      }
+      bytes.Clear();
+    }
+  };
+  if (tx_ != nullptr) {
+    shards_.AwaitOn(deferred.ids, run_part);
+  } else {
+    Transaction tx(&shards_, nullptr);
+    std::vector<std::string_view> args;
+    for (ShardId id : deferred.ids) {
+      for (const Deferred::Item& item : deferred.parts[id].items) {
+        Deferred::ViewArgs(deferred.parts[id], item, &args);
+        for (size_t i : item.command->KeysOf(Args(args))) {
+          tx.Lock(id, {shards_.LockOfKey(args[i], HashKey(args[i]), item.db_index),
+                       item.command->lock_mode()});
+        }
+      }
+    }
+    tx.Run(run_part);
+  }
+  const Deferred::Part* failed = nullptr;
+  for (ShardId id : deferred.ids) {
+    const Deferred::Part& part = deferred.parts[id];
+    if (failed == nullptr || part.error_number < failed->error_number) failed = &part;
+  }
+  const bool is_good = failed->error_number == SIZE_MAX;
+  if (!is_good) reply.Error(failed->error);
+  for (ShardId id : deferred.ids) deferred.parts[id] = Deferred::Part();
+  deferred.ids.clear();
+  deferred.count = deferred.bytes = 0;
+  return is_good;
+}
+
+ScriptHost::Verdict ScriptAcross::Finish(ReplySink& reply) {
+  if (SendDeferred(reply)) reply.Ok();
+  return Verdict::kGoOn;
+}
+
+void ScriptAcross::GiveWay() { helio::this_fiber::Yield(); }
+
+}  // namespace dfly

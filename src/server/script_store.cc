@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/script_store.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "helio/base/clock.h"
+#include "scripting/script_header.h"
+#include "scripting/sha1.h"
+
+namespace dfly {
+
+namespace {
+
+std::string LowerCaseOf(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view ReachName(Reach reach) {
+  switch (reach) {
+    case Reach::kDeclared:
+      return "declared";
+    case Reach::kTags:
+      return "tags";
+    case Reach::kShard:
+      return "shard";
+    case Reach::kFar:
+      return "far";
+  }
+  return "";
+}
+
+ScriptRef ScriptStore::Find(std::string_view sha) {
+  const std::string key = LowerCaseOf(sha);
+  std::lock_guard guard(lock_);
+  const auto it = scripts_.find(key);
+  return it == scripts_.end() ? nullptr : it->second;
+}
+
+ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::string* error) {
+  std::string sha = Sha1Hex(source);
+  if (ScriptRef known = Find(sha); known != nullptr && (is_evaluated || !known->is_evaluated)) {
+    return known;
+  }
+  ScriptHeader header;
+  if (std::optional<std::string> wrong = ParseScriptHeader(source, &header)) {
+    *error = std::move(*wrong);
+    return nullptr;
+  }
+  auto script = std::make_shared<Script>();
+  script->sha = std::move(sha);
+  script->source = source;
+  script->code = source.substr(header.body_begin);
+  script->has_shebang = header.has_shebang;
+  script->is_evaluated = is_evaluated;
+  script->flags = header.has_shebang ? header.flags | default_flags_ : default_flags_;
+  script->used_at_s = helio::UnixMillis() / 1000;
+  std::lock_guard guard(lock_);
+  ScriptRef& entry = scripts_[script->sha];
+  if (entry != nullptr && (is_evaluated || !entry->is_evaluated)) return entry;
+  if (entry != nullptr) {
+    // It was evaluated and is loaded now: it stays, with what was learned about it.
+    script->reach = entry->reach.load();
+    script->watched_runs = entry->watched_runs.load();
+    --evaluated_;
+    bytes_ -= entry->source.size() + entry->code.size() + sizeof(Script);
+    version_.fetch_add(1, std::memory_order_release);  // pairs with version()
+  }
+  entry = script;
+  bytes_ += script->source.size() + script->code.size() + sizeof(Script);
+  const auto override = flags_override_.find(script->sha);
+  if (override != flags_override_.end()) script->flags = override->second;
+  if (is_evaluated && ++evaluated_ > kEvaluatedMax) ForgetOldest();
+  return script;
+}
+
+void ScriptStore::ForgetOldest() {
+  auto oldest = scripts_.end();
+  for (auto it = scripts_.begin(); it != scripts_.end(); ++it) {
+    if (!it->second->is_evaluated) continue;
+    if (oldest == scripts_.end() || it->second->used_at_s < oldest->second->used_at_s) oldest = it;
+  }
+  bytes_ -= oldest->second->source.size() + oldest->second->code.size() + sizeof(Script);
+  scripts_.erase(oldest);
+  --evaluated_;
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+void ScriptStore::SetFlags(std::string_view sha, uint32_t flags) {
+  const std::string key = LowerCaseOf(sha);
+  std::lock_guard guard(lock_);
+  flags_override_[key] = flags;
+  if (const auto it = scripts_.find(key); it != scripts_.end()) it->second->flags = flags;
+}
+
+void ScriptStore::Flush() {
+  std::lock_guard guard(lock_);
+  scripts_.clear();
+  evaluated_ = bytes_ = 0;
+  version_.fetch_add(1, std::memory_order_release);
+}
+
+std::vector<ScriptRef> ScriptStore::List() {
+  std::vector<ScriptRef> list;
+  {
+    std::lock_guard guard(lock_);
+    for (const auto& [sha, script] : scripts_) list.push_back(script);
+  }
+  std::sort(list.begin(), list.end(),
+            [](const ScriptRef& a, const ScriptRef& b) { return a->sha < b->sha; });
+  return list;
+}
+
+size_t ScriptStore::memory_used() {
+  std::lock_guard guard(lock_);
+  return bytes_;
+}
+
+void ScriptCache::Refresh() {
+  const uint64_t version = store_.version();
+  if (version == version_) [[likely]] {
+    return;
+  }
+  version_ = version;
+  by_source_.clear();
+  for (auto& [sha, script] : by_sha_) retired_.push_back(std::move(script));
+  by_sha_.clear();
+}
+
+Script* ScriptCache::Keep(ScriptRef script) {
+  if (script == nullptr) return nullptr;
+  const std::string_view sha = script->sha;
+  return by_sha_.try_emplace(sha, std::move(script)).first->second.get();
+}
+
+Script* ScriptCache::Find(std::string_view sha) {
+  Refresh();
+  const auto it = by_sha_.find(sha);
+  if (it != by_sha_.end()) [[likely]] {
+    return it->second.get();
+  }
+  return Keep(store_.Find(sha));
+}
+
+Script* ScriptCache::Evaluated(std::string_view source, std::string* error) {
+  Refresh();
+  const auto it = by_source_.find(source);
+  if (it != by_source_.end()) [[likely]] {
+    return it->second;
+  }
+  Script* const script = Keep(store_.Add(source, true, error));
+  if (script != nullptr) by_source_[script->source] = script;
+  return script;
+}
+
+}  // namespace dfly

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scripts that the server knows by their SHA1, and what it has learned about each.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "helio/base/spin_lock.h"
+
+namespace dfly {
+
+// How far from the keys that a script declares those are that it uses. Each includes the ones
+// before.
+enum class Reach : uint8_t {
+  kDeclared,  // they are the same
+  kTags,      // they have the tags of declared ones
+  kShard,     // they are in the shards of declared ones
+  kFar,
+};
+std::string_view ReachName(Reach reach);
+
+// Owner: shared by the ScriptStore, the threads' caches and what runs it. What is not atomic never
+// changes.
+struct Script : std::enable_shared_from_this<Script> {
+  // So many runs are watched, with all shards locked, before one is trusted to lock less.
+  static constexpr uint32_t kWatchedRuns = 3;
+
+  std::string sha;     // 40 hexadecimal digits, lower case
+  std::string source;  // as the client sent it
+  std::string code;    // without the #! of its first line
+  bool has_shebang = false;
+  bool is_evaluated = false;  // it came by EVAL, and may be forgotten
+
+  std::atomic<uint32_t> flags{0};  // ScriptFlag
+
+  // What was learned: the furthest that any run went, and how many runs have been watched.
+  std::atomic<Reach> reach{Reach::kDeclared};
+  std::atomic<uint32_t> watched_runs{0};
+
+  // For SCRIPT LIST.
+  std::atomic<uint64_t> runs{0};
+  std::atomic<uint64_t> runs_in_place{0};  // on its shard, in one hop
+  std::atomic<uint64_t> runs_global{0};    // all shards were locked
+  std::atomic<uint64_t> restarts{0};
+  std::atomic<uint64_t> refused{0};  // keys
+  std::atomic<uint64_t> total_us{0};
+  std::atomic<int64_t> used_at_s{0};  // Unix time
+
+  void Saw(Reach seen) {
+    Reach known = reach.load(std::memory_order_relaxed);
+    while (known < seen && !reach.compare_exchange_weak(known, seen, std::memory_order_relaxed)) {
+    }
+  }
+};
+
+using ScriptRef = std::shared_ptr<Script>;
+
+// SHA1 in 40 hexadecimal digits.
+std::string Sha1Hex(std::string_view text);
+
+// Owner:    the server. Thread: any.
+// Suspends: never.
+class ScriptStore {
+ public:
+  // Scripts that came by EVAL and were not loaded are forgotten past so many, the one first that
+  // was not used for longest, as clients may make a new one for each call.
+  static constexpr size_t kEvaluatedMax = 500;
+
+  // `default_flags` are those of scripts that say none.
+  explicit ScriptStore(uint32_t default_flags) : default_flags_(default_flags) {}
+
+  // Null if there is none.
+  ScriptRef Find(std::string_view sha);
+  // The script of that text, which may have been there. Null, and why, if its first line makes no
+  // sense.
+  ScriptRef Add(std::string_view source, bool is_evaluated, std::string* error);
+  // Overrides what the script says; also for one that has yet to come.
+  void SetFlags(std::string_view sha, uint32_t flags);
+  void Flush();
+
+  // Changes when something was removed: what threads have cached is outdated then.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  std::vector<ScriptRef> List();
+  // Of their texts and of what is kept with them.
+  size_t memory_used();
+
+ private:
+  void ForgetOldest();
+
+  const uint32_t default_flags_;
+  std::atomic<uint64_t> version_{1};
+  helio::SpinLock lock_;  // held for a look-up, and now and then for an insertion
+  absl::flat_hash_map<std::string, ScriptRef> scripts_;        // guarded by lock_, as what follows
+  absl::flat_hash_map<std::string, uint32_t> flags_override_;  // by SCRIPT FLAGS
+  size_t evaluated_ = 0;
+  size_t bytes_ = 0;
+};
+
+// One thread's view of the store, which costs no lock.
+class ScriptCache {
+ public:
+  explicit ScriptCache(ScriptStore* store) : store_(*store) {}
+
+  // As ScriptStore's. What they return lives until Settle, and longer if somebody holds a ScriptRef.
+  Script* Find(std::string_view sha);
+  Script* Evaluated(std::string_view source, std::string* error);
+  // Nobody uses any more what was found before.
+  void Settle() {
+    if (!retired_.empty()) [[unlikely]]
+      retired_.clear();
+  }
+
+ private:
+  void Refresh();
+  Script* Keep(ScriptRef script);
+
+  ScriptStore& store_;
+  uint64_t version_ = 0;
+  absl::flat_hash_map<std::string_view, ScriptRef> by_sha_;  // the keys are parts of the values
+  absl::flat_hash_map<std::string_view, Script*> by_source_;
+  std::vector<ScriptRef> retired_;
+};
+
+}  // namespace dfly
