@@ -30,3 +30,13 @@ need_package(fmt libfmt-dev)
 need_package(GTest libgtest-dev)
 need_package(benchmark libbenchmark-dev)
 need_package(mimalloc libmimalloc-dev)
+need_pkgconfig(LIBCRYPTO libcrypto libssl-dev)
+
+# Lua's archives, not its shared libraries: the linker changes calls inside of them (src/scripting/lua_numbers.cc).
+need_pkgconfig(LUA lua5.4 liblua5.4-dev)
+need_pkgconfig(LUA_CJSON lua5.4-cjson lua-cjson-dev)
+find_library(LUA_ARCHIVE liblua5.4.a HINTS ${LUA_LIBRARY_DIRS})
+find_library(LUA_CJSON_ARCHIVE liblua5.4-cjson.a HINTS ${LUA_CJSON_LIBRARY_DIRS})
+if(NOT LUA_ARCHIVE OR NOT LUA_CJSON_ARCHIVE)
+  message(FATAL_ERROR "liblua5.4.a or liblua5.4-cjson.a was not found. On Debian and Ubuntu: apt-get install liblua5.4-dev lua-cjson-dev")
+endif()

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scripting/interpreter.h"
+
+#include <random>
+
+#include "helio/base/logging.h"
+#include "scripting/lua_memory.h"
+#include "scripting/lua_reply.h"
+#include "scripting/sandbox.h"
+#include "scripting/script_state.h"
+
+namespace dfly {
+namespace {
+
+using Verdict = ScriptHost::Verdict;
+
+// What stays at the bottom of the main stack.
+constexpr int kHandlerIndex = 1;  // DescribeError
+constexpr int kGlobalsIndex = 2;  // the real table of the globals
+constexpr int kStackBase = 2;
+
+constexpr const char* kScriptChunk = "@user_script";
+constexpr std::string_view kErrUnknown = "ERR unknown error";
+
+int Panic(lua_State* lua) {
+  LOG(FATAL) << "Lua error outside of a script: " << lua_tostring(lua, -1);
+  return 0;
+}
+
+int UndefinedGlobal(lua_State* lua) {
+  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
+                    luaL_tolstring(lua, 2, nullptr));
+}
+
+// On the stack: the table that holds what the libraries below put into it.
+void OpenGlobals(lua_State* lua, const char* redis_version) {
+  lua_createtable(lua, 0, 64);
+  OpenBase(lua);
+  OpenLua51Libraries(lua);
+  OpenRedis(lua, redis_version);
+  OpenLibraries(lua);
+  lua_createtable(lua, 0, 1);
+  lua_pushcfunction(lua, UndefinedGlobal);
+  lua_setfield(lua, -2, "__index");
+  lua_setmetatable(lua, -2);
+
+  lua_pushvalue(lua, -1);
+  MakeReadOnly(lua);
+  lua_pushvalue(lua, -1);
+  lua_setfield(lua, -3, "_G");
+  lua_rawseti(lua, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
+}
+
+void SetArray(lua_State* lua, const char* name, std::span<const std::string_view> items) {
+  lua_pushstring(lua, name);
+  PushStrings(lua, items);
+  lua_rawset(lua, kGlobalsIndex);
+}
+
+std::string_view TextAt(lua_State* lua, int index) {
+  size_t size;
+  const char* const bytes = lua_tolstring(lua, index, &size);
+  return bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
+}
+
+}  // namespace
+
+void PushStrings(lua_State* lua, std::span<const std::string_view> items) {
+  lua_createtable(lua, static_cast<int>(items.size()), 0);
+  for (size_t i = 0; i < items.size(); ++i) {
+    lua_pushlstring(lua, items[i].data(), items[i].size());
+    lua_rawseti(lua, -2, static_cast<lua_Integer>(i) + 1);
+  }
+}
+
+// What DescribeError made of an error, at the top of the stack.
+std::string ErrorText(lua_State* lua) {
+  if (lua_type(lua, -1) != LUA_TTABLE) {  // without a handler: no memory, or an error in it
+    return "ERR " + std::string(TextAt(lua, -1));
+  }
+  lua_pushliteral(lua, "err");
+  lua_rawget(lua, -2);
+  std::string text(lua_isstring(lua, -1) ? TextAt(lua, -1) : kErrUnknown);
+  lua_pop(lua, 1);
+  return text;
+}
+
+std::string ScriptState::KilledText(std::string_view name) const {
+  std::string text = "ERR Script killed by user with SCRIPT KILL... script: ";
+  text.append(name);
+  if (!ending_place.empty()) text.append(", on ").append(ending_place);
+  return text.append(".");
+}
+
+Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
+    : state_(std::make_unique<ScriptState>()) {
+  ScriptState* const state = state_.get();
+  state->memory_max = memory_max;
+  state->random.SetOwnSeed(std::random_device()());
+  const UnlimitedScope scope(state);
+  lua_State* const lua = state->lua = lua_newstate(AllocateForLua, state);
+  CHECK(lua != nullptr);
+  *static_cast<ScriptState**>(lua_getextraspace(lua)) = state;
+  lua_atpanic(lua, Panic);
+  lua_pushcfunction(lua, DescribeError);
+  OpenGlobals(lua, std::string(redis_version).c_str());
+  CHECK_EQ(lua_gettop(lua), kStackBase);
+}
+
+Interpreter::~Interpreter() {
+  state_->unlimited = true;
+  lua_close(state_->lua);
+}
+
+bool Interpreter::Load(std::string_view sha, std::string_view body, std::string* error) {
+  if (IsLoaded(sha)) return true;
+  lua_State* const lua = state_->lua;
+  if (luaL_loadbufferx(lua, body.data(), body.size(), kScriptChunk, "t") != LUA_OK) {
+    *error = "ERR Error compiling script (new function): ";
+    error->append(TextAt(lua, -1));
+    lua_settop(lua, kStackBase);
+    return false;
+  }
+  const UnlimitedScope scope(state_.get());
+  state_->scripts.emplace(sha, luaL_ref(lua, LUA_REGISTRYINDEX));
+  return true;
+}
+
+bool Interpreter::IsLoaded(std::string_view sha) const {
+  return state_->scripts.find(sha) != state_->scripts.end();
+}
+
+void Interpreter::Forget(std::string_view sha) {
+  const auto script = state_->scripts.find(sha);
+  if (script == state_->scripts.end()) return;
+  const UnlimitedScope scope(state_.get());
+  luaL_unref(state_->lua, LUA_REGISTRYINDEX, script->second);
+  state_->scripts.erase(script);
+}
+
+Interpreter::Outcome Interpreter::Run(const ScriptCall& call, ScriptHost* host, ReplySink& reply) {
+  lua_State* const lua = state_->lua;
+  const auto script = state_->scripts.find(call.sha);
+  CHECK(script != state_->scripts.end()) << call.sha;
+  state_->Start(host);
+  {
+    const UnlimitedScope scope(state_.get());
+    SetArray(lua, "KEYS", call.keys);
+    SetArray(lua, "ARGV", call.args);
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, script->second);
+  }
+  return Execute(0, call.sha, reply);
+}
+
+// Calls the function below its arguments, at the stack's top.
+Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, ReplySink& reply) {
+  lua_State* const lua = state_->lua;
+  lua_sethook(lua, CountInstructions, LUA_MASKCOUNT, kTickInstructions);
+  int status = lua_pcall(lua, arguments, 1, kHandlerIndex);
+  lua_sethook(lua, nullptr, 0, 0);
+
+  const UnlimitedScope scope(state_.get());
+  Verdict verdict = state_->ending;
+  if (verdict == Verdict::kGoOn) {
+    state_->sink.Begin(lua, false);
+    verdict = state_->host->Finish(state_->sink);
+    if (verdict == Verdict::kGoOn && state_->sink.is_error()) status = LUA_ERRRUN;
+    if (!state_->sink.is_error()) lua_settop(lua, kStackBase + 1);
+  }
+  Outcome outcome = Outcome::kDone;
+  if (verdict == Verdict::kAbandon) {
+    outcome = Outcome::kAbandoned;
+  } else if (verdict == Verdict::kKill) {
+    reply.Error(state_->KilledText(name));
+  } else if (status == LUA_OK) {
+    ReplyWithValue(lua, state_->script_resp3, reply);
+  } else {
+    reply.Error(DescribedError(name));
+  }
+  lua_settop(lua, kStackBase);
+  state_->host = nullptr;
+  return outcome;
+}
+
+// The error at the top of the stack, as a reply.
+std::string Interpreter::DescribedError(std::string_view name) const {
+  lua_State* const lua = state_->lua;
+  std::string text = ErrorText(lua);
+  text.append(" script: ").append(name);
+  if (lua_type(lua, -1) == LUA_TTABLE) {
+    lua_getfield(lua, -1, "source");
+    lua_getfield(lua, -2, "line");
+    if (lua_isstring(lua, -2)) {
+      text.append(", on ").append(TextAt(lua, -2)).append(":").append(TextAt(lua, -1));
+    }
+    lua_pop(lua, 2);
+  }
+  return text.append(".");
+}
+
+size_t Interpreter::memory_used() const { return state_->memory_used; }
+
+void Interpreter::CollectGarbage() { lua_gc(state_->lua, LUA_GCCOLLECT); }
+
+}  // namespace dfly

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The libraries that Redis adds to Lua. cjson is Debian's; the others are in files of their own.
+#include "scripting/libraries.h"
+
+#include "scripting/sandbox.h"
+#include "scripting/script_state.h"
+
+// lua-cjson.h declares it as a C++ function.
+extern "C" int luaopen_cjson(lua_State* lua);
+
+namespace dfly {
+namespace {
+
+// cjson recurses on the C stack for each level, so a script may not ask for more than this, which
+// is what it starts with.
+constexpr lua_Integer kJsonDepthMax = 1000;
+
+void WrapJson(lua_State* lua);
+
+// cjson.encode_max_depth and decode_max_depth. Upvalue: cjson's own.
+int LimitedDepth(lua_State* lua) {
+  if (!lua_isnoneornil(lua, 1) && luaL_checkinteger(lua, 1) > kJsonDepthMax) {
+    return luaL_argerror(lua, 1, "expected integer between 1 and 1000");
+  }
+  const int count = lua_gettop(lua);
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, count, 1);
+  return 1;
+}
+
+// cjson.new. Upvalue: cjson's own.
+int NewJson(lua_State* lua) {
+  lua_settop(lua, 0);
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_call(lua, 0, 1);
+  WrapJson(lua);
+  return 1;
+}
+
+// Replaces functions of the table on the top.
+void WrapJson(lua_State* lua) {
+  constexpr luaL_Reg kWrapped[] = {
+      {"encode_max_depth", LimitedDepth}, {"decode_max_depth", LimitedDepth}, {"new", NewJson}};
+  for (const luaL_Reg& function : kWrapped) {
+    lua_getfield(lua, -1, function.name);
+    lua_pushcclosure(lua, function.func, 1);
+    lua_setfield(lua, -2, function.name);
+  }
+}
+
+}  // namespace
+
+void OpenLibraries(lua_State* lua) {
+  lua_pushcfunction(lua, luaopen_cjson);
+  lua_call(lua, 0, 1);
+  WrapJson(lua);
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "cjson");
+}
+
+}  // namespace dfly

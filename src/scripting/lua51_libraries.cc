@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lua 5.1's `table`, `string` and `math`: what 5.4 no longer has, and what it does differently.
+#include <cmath>
+#include <cstring>
+
+#include "scripting/sandbox.h"
+#include "scripting/script_state.h"
+
+namespace dfly {
+namespace {
+
+// --- table ---
+
+int TableInsert(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  const lua_Integer end = luaL_len(lua, 1) + 1;
+  switch (lua_gettop(lua)) {
+    case 2:
+      lua_seti(lua, 1, end);
+      return 0;
+    case 3: {
+      // A place past the end is no error in 5.1; one before the beginning moves nothing there.
+      const lua_Integer place = luaL_checkinteger(lua, 2);
+      for (lua_Integer i = end; i > place && i > 1; --i) {
+        lua_geti(lua, 1, i - 1);
+        lua_seti(lua, 1, i);
+      }
+      lua_seti(lua, 1, place);
+      return 0;
+    }
+    default:
+      return luaL_error(lua, "wrong number of arguments to 'insert'");
+  }
+}
+
+int TableRemove(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  const lua_Integer size = luaL_len(lua, 1);
+  const lua_Integer place = luaL_optinteger(lua, 2, size);
+  if (place < 1 || place > size) return 0;
+  lua_geti(lua, 1, place);
+  for (lua_Integer i = place; i < size; ++i) {
+    lua_geti(lua, 1, i + 1);
+    lua_seti(lua, 1, i);
+  }
+  lua_pushnil(lua);
+  lua_seti(lua, 1, size);
+  return 1;
+}
+
+int TableGetn(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  lua_pushinteger(lua, luaL_len(lua, 1));
+  return 1;
+}
+
+int TableSetn(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  return luaL_error(lua, "'setn' is obsolete");
+}
+
+int TableMaxn(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  lua_Number largest = 0;
+  lua_pushnil(lua);
+  while (lua_next(lua, 1) != 0) {
+    lua_pop(lua, 1);
+    if (lua_type(lua, -1) == LUA_TNUMBER) largest = std::fmax(largest, lua_tonumber(lua, -1));
+  }
+  lua_pushnumber(lua, largest);
+  return 1;
+}
+
+int TableForeach(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  luaL_checktype(lua, 2, LUA_TFUNCTION);
+  lua_settop(lua, 2);
+  if (PushProtected(lua, 1)) lua_replace(lua, 1);
+  lua_pushnil(lua);
+  while (lua_next(lua, 1) != 0) {
+    lua_pushvalue(lua, 2);
+    lua_pushvalue(lua, -3);
+    lua_pushvalue(lua, -3);
+    lua_call(lua, 2, 1);
+    if (!lua_isnil(lua, -1)) return 1;
+    lua_pop(lua, 2);
+  }
+  return 0;
+}
+
+int TableForeachi(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  luaL_checktype(lua, 2, LUA_TFUNCTION);
+  const lua_Integer size = luaL_len(lua, 1);
+  for (lua_Integer i = 1; i <= size; ++i) {
+    lua_pushvalue(lua, 2);
+    lua_pushinteger(lua, i);
+    lua_geti(lua, 1, i);
+    lua_call(lua, 2, 1);
+    if (!lua_isnil(lua, -1)) return 1;
+    lua_pop(lua, 1);
+  }
+  return 0;
+}
+
+constexpr luaL_Reg kTable[] = {
+    {"insert", TableInsert},     {"remove", TableRemove}, {"getn", TableGetn},
+    {"setn", TableSetn},         {"maxn", TableMaxn},     {"foreach", TableForeach},
+    {"foreachi", TableForeachi}, {"pack", nullptr},       {"unpack", nullptr},
+    {"move", nullptr},
+};
+
+// --- string ---
+
+// 5.4's string.format does not know %u. Upvalue: 5.4's.
+int StringFormat(lua_State* lua) {
+  size_t size;
+  const char* const format = luaL_checklstring(lua, 1, &size);
+  if (std::memchr(format, 'u', size) != nullptr) {
+    luaL_Buffer copy;
+    char* const out = luaL_buffinitsize(lua, &copy, size);
+    std::memcpy(out, format, size);
+    for (size_t i = 0; i < size; ++i) {
+      if (out[i] != '%') continue;
+      ++i;
+      while (i < size &&
+             (std::strchr("-+ #0.", out[i]) != nullptr || (out[i] >= '0' && out[i] <= '9'))) {
+        ++i;
+      }
+      if (i < size && out[i] == 'u') out[i] = 'd';
+    }
+    luaL_pushresultsize(&copy, size);
+    lua_replace(lua, 1);
+  }
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, lua_gettop(lua) - 1, 1);
+  return 1;
+}
+
+constexpr const char* kNotInStrings[] = {"dump", "pack", "packsize", "unpack"};
+
+// --- math ---
+
+template <double (*function)(double)>
+int Unary(lua_State* lua) {
+  lua_pushnumber(lua, function(luaL_checknumber(lua, 1)));
+  return 1;
+}
+
+template <double (*function)(double, double)>
+int Binary(lua_State* lua) {
+  const lua_Number first = luaL_checknumber(lua, 1);
+  lua_pushnumber(lua, function(first, luaL_checknumber(lua, 2)));
+  return 1;
+}
+
+int MathLdexp(lua_State* lua) {
+  const lua_Number mantissa = luaL_checknumber(lua, 1);
+  const lua_Integer exponent = luaL_checkinteger(lua, 2);
+  lua_pushnumber(lua, std::ldexp(mantissa, static_cast<int>(exponent)));
+  return 1;
+}
+
+int MathFrexp(lua_State* lua) {
+  int exponent;
+  lua_pushnumber(lua, std::frexp(luaL_checknumber(lua, 1), &exponent));
+  lua_pushinteger(lua, exponent);
+  return 2;
+}
+
+int MathRandom(lua_State* lua) {
+  const lua_Number random =
+      static_cast<double>(StateOf(lua)->random.Next() % LuaRandom::kMax) / LuaRandom::kMax;
+  switch (lua_gettop(lua)) {
+    case 0:
+      lua_pushnumber(lua, random);
+      return 1;
+    case 1: {
+      const lua_Integer high = luaL_checkinteger(lua, 1);
+      luaL_argcheck(lua, 1 <= high, 1, "interval is empty");
+      lua_pushnumber(lua, std::floor(random * static_cast<double>(high)) + 1);
+      break;
+    }
+    case 2: {
+      const lua_Integer low = luaL_checkinteger(lua, 1);
+      const lua_Integer high = luaL_checkinteger(lua, 2);
+      luaL_argcheck(lua, low <= high, 2, "interval is empty");
+      const double span = static_cast<double>(high) - static_cast<double>(low) + 1;
+      lua_pushnumber(lua, std::floor(random * span) + static_cast<double>(low));
+      break;
+    }
+    default:
+      return luaL_error(lua, "wrong number of arguments");
+  }
+  lua_Integer integer;
+  if (lua_numbertointeger(lua_tonumber(lua, -1), &integer)) {
+    lua_pushinteger(lua, integer);
+  }
+  return 1;
+}
+
+int MathRandomseed(lua_State* lua) {
+  StateOf(lua)->random.Seed(static_cast<int32_t>(luaL_checkinteger(lua, 1)));
+  return 0;
+}
+
+constexpr luaL_Reg kMath[] = {
+    {"atan", Unary<std::atan>},  {"atan2", Binary<std::atan2>},
+    {"cosh", Unary<std::cosh>},  {"sinh", Unary<std::sinh>},
+    {"tanh", Unary<std::tanh>},  {"pow", Binary<std::pow>},
+    {"fmod", Binary<std::fmod>}, {"mod", Binary<std::fmod>},
+    {"log", Unary<std::log>},    {"log10", Unary<std::log10>},
+    {"ldexp", MathLdexp},        {"frexp", MathFrexp},
+    {"random", MathRandom},      {"randomseed", MathRandomseed},
+    {"type", nullptr},           {"ult", nullptr},
+    {"tointeger", nullptr},      {"maxinteger", nullptr},
+    {"mininteger", nullptr},
+};
+
+// Sets functions of the table on the top, or removes them where there is none.
+template <size_t count>
+void Override(lua_State* lua, const luaL_Reg (&functions)[count]) {
+  for (const luaL_Reg& function : functions) {
+    if (function.func == nullptr) {
+      lua_pushnil(lua);
+    } else {
+      lua_pushcfunction(lua, function.func);
+    }
+    lua_setfield(lua, -2, function.name);
+  }
+}
+
+void OpenString(lua_State* lua) {
+  lua_pushcfunction(lua, luaopen_string);
+  lua_call(lua, 0, 1);
+  lua_getfield(lua, -1, "format");
+  lua_pushcclosure(lua, StringFormat, 1);
+  lua_setfield(lua, -2, "format");
+  lua_getfield(lua, -1, "gmatch");
+  lua_setfield(lua, -2, "gfind");
+  for (const char* const name : kNotInStrings) {
+    lua_pushnil(lua);
+    lua_setfield(lua, -2, name);
+  }
+  // ("x"):upper() finds the functions in the real table, which is faster. What getmetatable("")
+  // returns is read-only.
+  lua_pushliteral(lua, "");
+  lua_getmetatable(lua, -1);  // string, "", metatable
+  lua_pushvalue(lua, -3);
+  MakeReadOnly(lua);  // string, "", metatable, read-only string
+  lua_createtable(lua, 0, 1);
+  lua_pushvalue(lua, -2);
+  lua_setfield(lua, -2, "__index");
+  MakeReadOnly(lua);
+  lua_setfield(lua, -3, "__metatable");
+  lua_replace(lua, -4);  // read-only string, "", metatable
+  lua_pop(lua, 2);
+  lua_setfield(lua, -2, "string");
+}
+
+}  // namespace
+
+void OpenLua51Libraries(lua_State* lua) {
+  lua_pushcfunction(lua, luaopen_table);
+  lua_call(lua, 0, 1);
+  Override(lua, kTable);
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "table");
+
+  OpenString(lua);
+
+  lua_pushcfunction(lua, luaopen_math);
+  lua_call(lua, 0, 1);
+  Override(lua, kMath);
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "math");
+}
+
+}  // namespace dfly

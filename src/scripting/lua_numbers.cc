@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lua 5.1 had one kind of number and printed it with "%.14g"; 5.4 has two, and prints the float 5
+// as "5.0". Scripts and what reads their replies know only "5". And 5.1 truncates a float where an
+// integer is asked for, while 5.4 refuses it.
+//
+// No option of Lua changes that, so the linker does: with --wrap, calls from one of Lua's object
+// files to the function x in another arrive in __wrap_x, which reaches Lua's own as __real_x. See
+// CMakeLists.txt for the list.
+#include <cmath>
+#include <cstdint>
+#include <lua.hpp>
+
+#include "scripting/script_state.h"
+#include "scripting/truncate.h"
+
+static_assert(LUA_VERSION_NUM == 504, "LuaValue is laid out as in Lua 5.4");
+
+namespace {
+
+// The beginning of Lua's TValue and TString.
+struct LuaObject {
+  void* next;
+  uint8_t type;
+};
+struct LuaValue {
+  union {
+    LuaObject* object;
+    lua_Integer integer;
+    lua_Number number;
+  };
+  uint8_t type;
+};
+constexpr uint8_t kIntegerType = LUA_TNUMBER;
+constexpr uint8_t kFloatType = LUA_TNUMBER | 1 << 4;
+constexpr uint8_t kIsCollectable = 1 << 6;
+
+// From here on "%.14g" has an exponent.
+constexpr double kExponentFrom = 1e14;
+
+}  // namespace
+
+extern "C" {
+
+LuaObject* luaS_newlstr(lua_State* lua, const char* text, size_t size);
+
+// Every conversion of a number to a string.
+void __real_luaO_tostring(lua_State* lua, LuaValue* value);
+void __wrap_luaO_tostring(lua_State* lua, LuaValue* value) {
+  if (value->type == kFloatType && std::fabs(value->number) < kExponentFrom) {
+    const double number = value->number;
+    if (number == 0 && std::signbit(number)) {
+      value->object = luaS_newlstr(lua, "-0", 2);
+      value->type = value->object->type | kIsCollectable;
+      return;
+    }
+    const auto integer = static_cast<lua_Integer>(number);
+    if (static_cast<double>(integer) == number) {
+      value->integer = integer;
+      value->type = kIntegerType;
+    }
+  }
+  __real_luaO_tostring(lua, value);
+}
+
+// tostring() and "%s", which have a way of their own for numbers.
+const char* __real_luaL_tolstring(lua_State* lua, int index, size_t* size);
+const char* __wrap_luaL_tolstring(lua_State* lua, int index, size_t* size) {
+  if (lua_type(lua, index) != LUA_TNUMBER) return __real_luaL_tolstring(lua, index, size);
+  lua_pushvalue(lua, index);
+  return lua_tolstring(lua, -1, size);
+}
+
+lua_Integer __real_luaL_checkinteger(lua_State* lua, int arg);
+lua_Integer __wrap_luaL_checkinteger(lua_State* lua, int arg) {
+  int is_number;
+  const lua_Integer integer = lua_tointegerx(lua, arg, &is_number);
+  if (is_number) return integer;
+  const lua_Number number = lua_tonumberx(lua, arg, &is_number);
+  return is_number ? dfly::TruncateNumber(number) : __real_luaL_checkinteger(lua, arg);
+}
+
+// Lua's own calls its own luaL_checkinteger, in the same file, where --wrap has no effect.
+lua_Integer __wrap_luaL_optinteger(lua_State* lua, int arg, lua_Integer by_default) {
+  return lua_isnoneornil(lua, arg) ? by_default : __wrap_luaL_checkinteger(lua, arg);
+}
+
+// A step of the garbage collector, whenever something was allocated. Stopping and restarting it by
+// lua_gc for each redis.call would make it forget its pace.
+void __real_luaC_step(lua_State* lua);
+void __wrap_luaC_step(lua_State* lua) {
+  if (!dfly::StateOf(lua)->unlimited) __real_luaC_step(lua);
+}
+
+}  // extern "C"

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table `redis`, with Redis 7.0's texts of errors.
+#include <openssl/sha.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "helio/base/format_number.h"
+#include "helio/base/logging.h"
+#include "scripting/sandbox.h"
+#include "scripting/script_state.h"
+
+namespace dfly {
+namespace {
+
+using Verdict = ScriptHost::Verdict;
+
+constexpr const char* kErrNoArguments =
+    "ERR Please specify at least one argument for this redis lib call";
+constexpr const char* kErrArgumentType =
+    "ERR Lua redis lib command arguments must be strings or integers";
+constexpr const char* kErrReplyTooDeep = "ERR reached lua stack limit";
+
+// Pushes {err = text}.
+void PushError(lua_State* lua, const char* text) {
+  lua_createtable(lua, 0, 1);
+  lua_pushstring(lua, text);
+  lua_setfield(lua, -2, "err");
+}
+
+int RaiseError(lua_State* lua, const char* text) {
+  PushError(lua, text);
+  return lua_error(lua);
+}
+
+// Returns {err = text} or raises it.
+int ErrorResult(lua_State* lua, const char* text, bool raise) {
+  PushError(lua, text);
+  return raise ? lua_error(lua) : 1;
+}
+
+// The length of `number` as Redis writes it for a command: a whole number without exponent or
+// point, else 17 digits.
+size_t FormatArgument(lua_State* lua, int index, char* out) {
+  if (lua_isinteger(lua, index)) {
+    return static_cast<size_t>(helio::FormatInteger(lua_tointeger(lua, index), out) - out);
+  }
+  const double number = lua_tonumber(lua, index);
+  constexpr double kWholeMax = 4503599627370496;  // 2^52; Redis takes no larger one for an integer
+  if (number > -kWholeMax && number < kWholeMax && (number != 0 || !std::signbit(number))) {
+    const auto integer = static_cast<int64_t>(number);
+    if (static_cast<double>(integer) == number) {
+      return static_cast<size_t>(helio::FormatInteger(integer, out) - out);
+    }
+  }
+  return static_cast<size_t>(std::snprintf(out, 32, "%.17g", number));
+}
+
+// The script's arguments as views: into its strings, and into texts of its numbers. No allocation,
+// once the longest call has been seen.
+const char* CollectArguments(lua_State* lua, ScriptState* state) {
+  const auto count = static_cast<size_t>(lua_gettop(lua));
+  if (count == 0) return kErrNoArguments;
+  if (state->args.size() < count) {
+    state->args.resize(count);
+    state->number_texts.resize(count);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const int index = static_cast<int>(i) + 1;
+    switch (lua_type(lua, index)) {
+      case LUA_TSTRING: {
+        size_t size;
+        const char* const bytes = lua_tolstring(lua, index, &size);
+        state->args[i] = {bytes, size};
+        break;
+      }
+      case LUA_TNUMBER: {
+        char* const text = state->number_texts[i].data();
+        state->args[i] = {text, FormatArgument(lua, index, text)};
+        break;
+      }
+      default:
+        return kErrArgumentType;
+    }
+  }
+  return nullptr;
+}
+
+Args CollectedArguments(lua_State* lua, const ScriptState& state) {
+  return std::span(state.args).first(static_cast<size_t>(lua_gettop(lua)));
+}
+
+void AppendInteger(int64_t value, std::string* text) {
+  char digits[helio::kMaxIntegerChars];
+  text->append(digits, helio::FormatInteger(value, digits));
+}
+
+// Ends the script. Remembers where it was, for the text of SCRIPT KILL.
+int End(lua_State* lua, Verdict verdict) {
+  ScriptState* const state = StateOf(lua);
+  state->ending = verdict;
+  lua_Debug at;
+  for (int level = 0; lua_getstack(lua, level, &at) != 0; ++level) {
+    lua_getinfo(lua, "Sl", &at);
+    if (at.currentline < 0) continue;
+    state->ending_place.assign(at.source).append(":");
+    AppendInteger(at.currentline, &state->ending_place);
+    break;
+  }
+  return RaiseEnding(lua);
+}
+
+template <bool raise, bool may_defer>
+int Call(lua_State* lua) {
+  ScriptState* const state = StateOf(lua);
+  // Only code that runs while the script is being unwound gets here.
+  if (state->ending != Verdict::kGoOn) return RaiseEnding(lua);
+  if (const char* error = CollectArguments(lua, state)) return ErrorResult(lua, error, raise);
+  Verdict verdict;
+  {
+    const UnlimitedScope scope(state);
+    state->sink.Begin(lua, state->script_resp3);
+    verdict = state->host->Call(CollectedArguments(lua, *state), state->sink, may_defer);
+  }
+  if (verdict != Verdict::kGoOn) return End(lua, verdict);
+  if (!state->sink.is_complete()) return ErrorResult(lua, kErrReplyTooDeep, raise);
+  if (state->memory_used > state->memory_max) {
+    lua_gc(lua, LUA_GCCOLLECT);
+    if (state->memory_used > state->memory_max) return luaL_error(lua, "not enough memory");
+  }
+  return raise && state->sink.is_error() ? lua_error(lua) : 1;
+}
+
+int SingleField(lua_State* lua, const char* field) {
+  if (lua_gettop(lua) != 1 || lua_type(lua, 1) != LUA_TSTRING) {
+    return ErrorResult(lua, "ERR wrong number or type of arguments", false);
+  }
+  lua_createtable(lua, 0, 1);
+  lua_insert(lua, 1);
+  lua_setfield(lua, 1, field);
+  return 1;
+}
+
+int StatusReply(lua_State* lua) { return SingleField(lua, "ok"); }
+
+// A '-' before the code is dropped; a text of one word gets the code ERR.
+int ErrorReply(lua_State* lua) {
+  if (lua_gettop(lua) != 1 || lua_type(lua, 1) != LUA_TSTRING) {
+    return ErrorResult(lua, "ERR wrong number or type of arguments", false);
+  }
+  const char* text = lua_tostring(lua, 1);
+  if (*text == '-') ++text;
+  if (std::strchr(text, ' ') != nullptr) {
+    lua_pushstring(lua, text);
+  } else {
+    lua_pushfstring(lua, "ERR %s", text);
+  }
+  lua_replace(lua, 1);
+  return SingleField(lua, "err");
+}
+
+int Sha1Hex(lua_State* lua) {
+  if (lua_gettop(lua) != 1) return RaiseError(lua, "ERR wrong number of arguments");
+  size_t size;
+  const char* const bytes = lua_tolstring(lua, 1, &size);
+  unsigned char digest[SHA_DIGEST_LENGTH];
+  SHA1(reinterpret_cast<const unsigned char*>(bytes), bytes == nullptr ? 0 : size, digest);
+  char hex[2 * SHA_DIGEST_LENGTH];
+  for (size_t i = 0; i < SHA_DIGEST_LENGTH; ++i) {
+    hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
+    hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
+  }
+  lua_pushlstring(lua, hex, sizeof(hex));
+  return 1;
+}
+
+enum LogLevel : uint8_t { kDebug, kVerbose, kNotice, kWarning };
+
+int Log(lua_State* lua) {
+  const int count = lua_gettop(lua);
+  if (count < 2) return RaiseError(lua, "ERR redis.log() requires two arguments or more.");
+  if (!lua_isnumber(lua, 1)) {
+    return RaiseError(lua, "ERR First argument must be a number (log level).");
+  }
+  const auto level = static_cast<lua_Integer>(lua_tonumber(lua, 1));
+  if (level < kDebug || level > kWarning) return RaiseError(lua, "ERR Invalid debug level.");
+  luaL_Buffer text;
+  luaL_buffinit(lua, &text);
+  for (int i = 2; i <= count; ++i) {
+    size_t size;
+    const char* const bytes = lua_tolstring(lua, i, &size);
+    if (bytes == nullptr) continue;
+    if (i > 2) luaL_addchar(&text, ' ');
+    luaL_addlstring(&text, bytes, size);
+  }
+  luaL_pushresult(&text);
+  const char* const line = lua_tostring(lua, -1);
+  if (level == kWarning) {
+    LOG(WARNING) << "script: " << line;
+  } else if (level == kNotice) {
+    LOG(INFO) << "script: " << line;
+  } else {
+    VLOG(1) << "script: " << line;
+  }
+  return 0;
+}
+
+int SetResp(lua_State* lua) {
+  if (lua_gettop(lua) != 1) return RaiseError(lua, "ERR redis.setresp() requires one argument.");
+  const lua_Number version = lua_tonumber(lua, 1);
+  if (version != 2 && version != 3) return RaiseError(lua, "ERR RESP version must be 2 or 3.");
+  StateOf(lua)->script_resp3 = version == 3;
+  return 0;
+}
+
+// What a script does is always replicated by its effects, so these change nothing.
+int ReplicateCommands(lua_State* lua) {
+  lua_pushboolean(lua, 1);
+  return 1;
+}
+
+int SetRepl(lua_State* lua) {
+  if (lua_gettop(lua) != 1) return RaiseError(lua, "ERR redis.set_repl() requires two arguments.");
+  const lua_Number flags = lua_tonumber(lua, 1);
+  if (!(flags >= 0 && flags < 4)) {
+    return RaiseError(
+        lua, "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.");
+  }
+  return 0;
+}
+
+// There is no debugger.
+int Breakpoint(lua_State* lua) {
+  lua_pushboolean(lua, 0);
+  return 1;
+}
+int Debug(lua_State*) { return 0; }
+
+int AclCheckCmd(lua_State* lua) {
+  ScriptState* const state = StateOf(lua);
+  if (state->ending != Verdict::kGoOn) return RaiseEnding(lua);
+  if (const char* error = CollectArguments(lua, state)) return RaiseError(lua, error);
+  const std::optional<bool> allowed = state->host->IsAllowed(CollectedArguments(lua, *state));
+  if (!allowed) return RaiseError(lua, "ERR Invalid command passed to redis.acl_check_cmd()");
+  lua_pushboolean(lua, *allowed);
+  return 1;
+}
+
+constexpr luaL_Reg kRedis[] = {
+    {"call", Call<true, false>},
+    {"pcall", Call<false, false>},
+    {"acall", Call<true, true>},
+    {"apcall", Call<false, true>},
+    {"status_reply", StatusReply},
+    {"error_reply", ErrorReply},
+    {"sha1hex", Sha1Hex},
+    {"log", Log},
+    {"setresp", SetResp},
+    {"replicate_commands", ReplicateCommands},
+    {"set_repl", SetRepl},
+    {"breakpoint", Breakpoint},
+    {"debug", Debug},
+    {"acl_check_cmd", AclCheckCmd},
+    {nullptr, nullptr},
+};
+
+struct Constant {
+  const char* name;
+  int value;
+};
+constexpr Constant kLogLevels[] = {{"LOG_DEBUG", kDebug},
+                                   {"LOG_VERBOSE", kVerbose},
+                                   {"LOG_NOTICE", kNotice},
+                                   {"LOG_WARNING", kWarning}};
+constexpr Constant kReplication[] = {
+    {"REPL_NONE", 0}, {"REPL_AOF", 1}, {"REPL_SLAVE", 2}, {"REPL_REPLICA", 2}, {"REPL_ALL", 3}};
+
+template <size_t count>
+void SetConstants(lua_State* lua, const Constant (&constants)[count]) {
+  for (const Constant& constant : constants) {
+    lua_pushinteger(lua, constant.value);
+    lua_setfield(lua, -2, constant.name);
+  }
+}
+
+}  // namespace
+
+void OpenRedis(lua_State* lua, const char* version) {
+  luaL_newlib(lua, kRedis);
+  SetConstants(lua, kLogLevels);
+  SetConstants(lua, kReplication);
+  lua_pushstring(lua, version);
+  lua_setfield(lua, -2, "REDIS_VERSION");
+  int major = 0;
+  int minor = 0;
+  int patch = 0;
+  std::sscanf(version, "%d.%d.%d", &major, &minor, &patch);
+  lua_pushinteger(lua, major << 16 | minor << 8 | patch);
+  lua_setfield(lua, -2, "REDIS_VERSION_NUM");
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "redis");
+}
+
+void CountInstructions(lua_State* lua, lua_Debug*) {
+  ScriptState* const state = StateOf(lua);
+  if (state->ending != Verdict::kGoOn) {
+    RaiseEnding(lua);
+    return;
+  }
+  const Verdict verdict = state->host->OnTick();
+  if (verdict != Verdict::kGoOn) End(lua, verdict);
+}
+
+int DescribeError(lua_State* lua) {
+  if (IsEnding(lua)) return 1;
+  lua_settop(lua, 1);
+  lua_createtable(lua, 0, 3);  // 1 error, 2 what is made of it
+  if (lua_type(lua, 1) == LUA_TTABLE) {
+    lua_pushliteral(lua, "err");
+    lua_rawget(lua, 1);
+  } else {
+    lua_pushliteral(lua, "ERR ");
+    luaL_tolstring(lua, 1, nullptr);
+    lua_concat(lua, 2);
+  }
+  lua_setfield(lua, 2, "err");
+  // A C function like redis.call stands nowhere: its caller does.
+  lua_Debug at;
+  if (lua_getstack(lua, 1, &at) != 0) {
+    lua_getinfo(lua, "Sl", &at);
+    if (std::strcmp(at.what, "C") == 0 && lua_getstack(lua, 2, &at) != 0) {
+      lua_getinfo(lua, "Sl", &at);
+    }
+    lua_pushstring(lua, at.source);
+    lua_setfield(lua, 2, "source");
+    lua_pushinteger(lua, at.currentline);
+    lua_setfield(lua, 2, "line");
+  }
+  return 1;
+}
+
+}  // namespace dfly

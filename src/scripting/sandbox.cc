@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scripting/sandbox.h"
+
+#include "scripting/script_state.h"
+
+namespace dfly {
+namespace {
+
+// Stock Lua has no tables that cannot be changed. A read-only table is an empty one whose metatable
+// sends reads to the real one, writes to an error, and pairs to the real one's. Under this key the
+// metatable has the real one.
+const char kProtectedKey = 0;
+
+int RefuseWrite(lua_State* lua) { return luaL_error(lua, "Attempt to modify a readonly table"); }
+
+// next(), also of what is read-only.
+int Next(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  lua_settop(lua, 2);
+  if (PushProtected(lua, 1)) lua_replace(lua, 1);
+  if (lua_next(lua, 1) != 0) return 2;
+  lua_pushnil(lua);
+  return 1;
+}
+
+// pairs(read-only table)
+int PairsOfProtected(lua_State* lua) {
+  lua_pushcfunction(lua, Next);
+  lua_pushvalue(lua, 1);
+  lua_pushnil(lua);
+  return 3;
+}
+
+int GetMetatable(lua_State* lua) {
+  luaL_checkany(lua, 1);
+  if (lua_type(lua, 1) == LUA_TTABLE && PushProtected(lua, 1)) {
+    lua_pushnil(lua);
+    return 1;
+  }
+  if (lua_getmetatable(lua, 1) == 0) {
+    lua_pushnil(lua);
+    return 1;
+  }
+  luaL_getmetafield(lua, 1, "__metatable");  // if there is none, the metatable stays on the top
+  return 1;
+}
+
+// A finalizer would run wherever memory is allocated, in the middle of the server's own code. 5.1
+// knows none for tables, so __gc is a field without meaning: Lua looks for it only here.
+int SetMetatable(lua_State* lua) {
+  const int type = lua_type(lua, 2);
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  luaL_argexpected(lua, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table");
+  if (PushProtected(lua, 1)) return RefuseWrite(lua);
+  if (luaL_getmetafield(lua, 1, "__metatable") != LUA_TNIL) {
+    return luaL_error(lua, "cannot change a protected metatable");
+  }
+  lua_settop(lua, 2);
+  bool has_finalizer = false;
+  if (type == LUA_TTABLE) {
+    lua_pushliteral(lua, "__gc");
+    lua_pushvalue(lua, -1);
+    has_finalizer = lua_rawget(lua, 2) != LUA_TNIL;  // 1 table, 2 metatable, 3 "__gc", 4 finalizer
+  }
+  if (has_finalizer) {
+    lua_pushvalue(lua, 3);
+    lua_pushnil(lua);
+    lua_rawset(lua, 2);
+  }
+  lua_pushvalue(lua, 2);
+  lua_setmetatable(lua, 1);
+  if (has_finalizer) {
+    lua_rawset(lua, 2);
+  }
+  lua_settop(lua, 1);
+  return 1;
+}
+
+int RawGet(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  luaL_checkany(lua, 2);
+  lua_settop(lua, 2);
+  if (PushProtected(lua, 1)) lua_replace(lua, 1);
+  lua_rawget(lua, 1);
+  return 1;
+}
+
+int RawSet(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  luaL_checkany(lua, 2);
+  luaL_checkany(lua, 3);
+  lua_settop(lua, 3);
+  if (PushProtected(lua, 1)) return RefuseWrite(lua);
+  lua_rawset(lua, 1);
+  return 1;
+}
+
+// --- what catches errors: none may catch the end of a script ---
+
+// As in Redis 7.0, a script that calls pcall gets the text of a command's error, not its table.
+void UnwrapError(lua_State* lua) {
+  if (lua_type(lua, -1) != LUA_TTABLE) return;
+  lua_pushliteral(lua, "err");
+  lua_rawget(lua, -2);
+  if (lua_isnil(lua, -1)) {
+    lua_pop(lua, 1);
+  } else {
+    lua_remove(lua, -2);
+  }
+}
+
+int FinishPcall(lua_State* lua, int status, lua_KContext below) {
+  if (IsEnding(lua)) return RaiseEnding(lua);
+  if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(lua) - static_cast<int>(below);
+  lua_pushboolean(lua, 0);
+  lua_insert(lua, -2);
+  if (below == 0) UnwrapError(lua);
+  return 2;
+}
+
+int Pcall(lua_State* lua) {
+  luaL_checkany(lua, 1);
+  lua_pushboolean(lua, 1);
+  lua_insert(lua, 1);
+  return FinishPcall(lua, lua_pcallk(lua, lua_gettop(lua) - 2, LUA_MULTRET, 0, 0, FinishPcall), 0);
+}
+
+// The script's message handler, unless the script must not notice.
+int HandleError(lua_State* lua) {
+  if (IsEnding(lua)) return 1;
+  lua_settop(lua, 1);
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, 1, 1);
+  return 1;
+}
+
+int Xpcall(lua_State* lua) {
+  luaL_checkany(lua, 2);
+  const int count = lua_gettop(lua);
+  lua_pushvalue(lua, 2);
+  lua_pushcclosure(lua, HandleError, 1);
+  lua_replace(lua, 2);
+  lua_pushboolean(lua, 1);
+  lua_pushvalue(lua, 1);
+  lua_rotate(lua, 3, 2);  // function, handler, true, function, arguments
+  return FinishPcall(lua, lua_pcallk(lua, count - 2, LUA_MULTRET, 2, 2, FinishPcall), 2);
+}
+
+// Upvalue: Lua's coroutine.resume.
+int Resume(lua_State* lua) {
+  lua_pushvalue(lua, lua_upvalueindex(1));
+  lua_insert(lua, 1);
+  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
+  return IsEnding(lua) ? RaiseEnding(lua) : lua_gettop(lua);
+}
+
+// nil outside of a coroutine, as in 5.1.
+int Running(lua_State* lua) {
+  if (lua_pushthread(lua) == 1) lua_pushnil(lua);
+  return 1;
+}
+
+int FinishLoad(lua_State* lua, int status) {
+  if (IsEnding(lua)) return RaiseEnding(lua);
+  if (status == LUA_OK) return 1;
+  lua_pushnil(lua);
+  lua_insert(lua, -2);
+  return 2;
+}
+
+// The next piece of a source that a function of the script gives. Stack: 1 the function, 3 the
+// piece, which must live until the next one is asked for.
+const char* ReadPiece(lua_State* lua, void*, size_t* size) {
+  luaL_checkstack(lua, 2, "too many nested functions");
+  lua_pushvalue(lua, 1);
+  lua_call(lua, 0, 1);
+  if (lua_isnil(lua, -1)) {
+    lua_pop(lua, 1);
+    *size = 0;
+    return nullptr;
+  }
+  if (!lua_isstring(lua, -1)) luaL_error(lua, "reader function must return a string");
+  lua_replace(lua, 3);
+  return lua_tolstring(lua, 3, size);
+}
+
+// loadstring(source [, name]), and load, which takes a function besides. Text only: bytecode could
+// do anything.
+int LoadString(lua_State* lua) {
+  size_t size;
+  const char* const source = luaL_checklstring(lua, 1, &size);
+  return FinishLoad(lua, luaL_loadbufferx(lua, source, size, luaL_optstring(lua, 2, source), "t"));
+}
+
+int Load(lua_State* lua) {
+  if (lua_isstring(lua, 1)) return LoadString(lua);
+  luaL_checktype(lua, 1, LUA_TFUNCTION);
+  const char* const name = luaL_optstring(lua, 2, "=(load)");
+  lua_settop(lua, 3);
+  return FinishLoad(lua, lua_load(lua, ReadPiece, nullptr, name, "t"));
+}
+
+// Only what harms nobody else who uses the same state.
+int CollectGarbage(lua_State* lua) {
+  static const char* const kOptions[] = {"stop", "restart",  "collect",    "count",
+                                         "step", "setpause", "setstepmul", nullptr};
+  switch (luaL_checkoption(lua, 1, "collect", kOptions)) {
+    case 2:
+      lua_gc(lua, LUA_GCCOLLECT);
+      break;
+    case 3:
+      lua_pushnumber(lua, static_cast<double>(StateOf(lua)->memory_used) / 1024);
+      return 1;
+    case 4:
+      lua_pushboolean(lua, lua_gc(lua, LUA_GCSTEP, 0));
+      return 1;
+    case 5:
+    case 6:
+      lua_pushinteger(lua, 200);
+      return 1;
+    default:
+      break;
+  }
+  lua_pushinteger(lua, 0);
+  return 1;
+}
+
+int GcInfo(lua_State* lua) {
+  lua_pushinteger(lua, static_cast<lua_Integer>(StateOf(lua)->memory_used / 1024));
+  return 1;
+}
+
+int Unpack(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  const lua_Integer first = luaL_optinteger(lua, 2, 1);
+  const lua_Integer last = lua_isnoneornil(lua, 3) ? luaL_len(lua, 1) : luaL_checkinteger(lua, 3);
+  if (first > last) return 0;
+  const uint64_t count = static_cast<uint64_t>(last) - static_cast<uint64_t>(first);
+  if (count >= INT32_MAX || lua_checkstack(lua, static_cast<int>(count) + 1) == 0) {
+    return luaL_error(lua, "too many results to unpack");
+  }
+  if (lua_getmetatable(lua, 1) != 0) {
+    lua_pop(lua, 1);
+    for (lua_Integer i = first; i < last; ++i) lua_geti(lua, 1, i);
+    lua_geti(lua, 1, last);
+  } else {
+    for (lua_Integer i = first; i < last; ++i) lua_rawgeti(lua, 1, i);
+    lua_rawgeti(lua, 1, last);
+  }
+  return static_cast<int>(count) + 1;
+}
+
+constexpr luaL_Reg kBase[] = {
+    {"getmetatable", GetMetatable},
+    {"setmetatable", SetMetatable},
+    {"rawget", RawGet},
+    {"rawset", RawSet},
+    {"next", Next},
+    {"pcall", Pcall},
+    {"xpcall", Xpcall},
+    {"load", Load},
+    {"loadstring", LoadString},
+    {"collectgarbage", CollectGarbage},
+    {"gcinfo", GcInfo},
+    {"unpack", Unpack},
+    {nullptr, nullptr},
+};
+
+// Kept as Lua has them.
+constexpr const char* kLuaBase[] = {"assert", "error",    "ipairs",   "pairs", "rawequal",
+                                    "select", "tonumber", "tostring", "type"};
+
+}  // namespace
+
+void MakeReadOnly(lua_State* lua) {
+  lua_createtable(lua, 0, 0);  // real, proxy
+  lua_createtable(lua, 0, 4);
+  lua_pushvalue(lua, -3);
+  lua_setfield(lua, -2, "__index");
+  lua_pushcfunction(lua, RefuseWrite);
+  lua_setfield(lua, -2, "__newindex");
+  lua_pushcfunction(lua, PairsOfProtected);
+  lua_setfield(lua, -2, "__pairs");
+  lua_pushvalue(lua, -3);
+  lua_rawsetp(lua, -2, &kProtectedKey);
+  lua_setmetatable(lua, -2);
+  lua_remove(lua, -2);
+}
+
+bool PushProtected(lua_State* lua, int index) {
+  if (lua_getmetatable(lua, index) == 0) return false;
+  if (lua_rawgetp(lua, -1, &kProtectedKey) == LUA_TNIL) {
+    lua_pop(lua, 2);
+    return false;
+  }
+  lua_remove(lua, -2);
+  return true;
+}
+
+void OpenBase(lua_State* lua) {
+  luaL_setfuncs(lua, kBase, 0);
+  lua_pushliteral(lua, "Lua 5.1");
+  lua_setfield(lua, -2, "_VERSION");
+
+  lua_pushcfunction(lua, luaopen_base);  // fills registry[LUA_RIDX_GLOBALS]
+  lua_call(lua, 0, 1);
+  for (const char* const name : kLuaBase) {
+    lua_getfield(lua, -1, name);
+    lua_setfield(lua, -3, name);
+  }
+  lua_pop(lua, 1);
+
+  lua_pushcfunction(lua, luaopen_coroutine);
+  lua_call(lua, 0, 1);
+  lua_getfield(lua, -1, "resume");
+  lua_pushcclosure(lua, Resume, 1);
+  lua_setfield(lua, -2, "resume");
+  lua_pushcfunction(lua, Running);
+  lua_setfield(lua, -2, "running");
+  for (const char* const name : {"close", "isyieldable"}) {
+    lua_pushnil(lua);
+    lua_setfield(lua, -2, name);
+  }
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "coroutine");
+}
+
+}  // namespace dfly

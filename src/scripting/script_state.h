@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the C functions of one Lua state share. Inside this folder only.
+//
+// Lua is compiled as C: an error leaves frames by longjmp. So no function that Lua calls may have a
+// local object with a destructor when it raises an error or calls what may; such objects live here.
+#pragma once
+
+#include <lua.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "scripting/interpreter.h"
+#include "scripting/lua_random.h"
+#include "scripting/lua_sink.h"
+
+namespace dfly {
+
+// Lets a map of strings be asked for views.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+
+struct ScriptState {
+  using Verdict = ScriptHost::Verdict;
+
+  lua_State* lua = nullptr;
+  size_t memory_used = 0;
+  size_t memory_max = 0;
+  // While the host or the server's own code uses the state: no limit of memory and no garbage
+  // collection, so that nothing there can raise an error.
+  bool unlimited = false;
+
+  ScriptHost* host = nullptr;       // of the script that runs
+  Verdict ending = Verdict::kGoOn;  // else: every error is raised again until the top
+  // Where that began: "@user_script:3".
+  std::string ending_place;
+  bool script_resp3 = false;  // redis.setresp(3)
+  LuaRandom random;
+  LuaSink sink;
+
+  // Of the call that runs.
+  std::vector<std::string_view> args;
+  std::vector<std::array<char, 32>> number_texts;
+
+  // What was compiled, as references into Lua's registry.
+  std::unordered_map<std::string, int, TextHash, std::equal_to<>> scripts;  // by SHA
+
+  void Start(ScriptHost* its_host) {
+    host = its_host;
+    ending = Verdict::kGoOn;
+    script_resp3 = false;
+    random.StartScript();
+  }
+  std::string KilledText(std::string_view name) const;
+};
+
+inline ScriptState* StateOf(lua_State* lua) {
+  return *static_cast<ScriptState**>(lua_getextraspace(lua));
+}
+
+// What happens in its scope raises no Lua error. REQUIRES: nothing in its scope can.
+class UnlimitedScope {
+ public:
+  explicit UnlimitedScope(ScriptState* state) : state_(state), before_(state->unlimited) {
+    state_->unlimited = true;
+  }
+  ~UnlimitedScope() { state_->unlimited = before_; }
+  UnlimitedScope(const UnlimitedScope&) = delete;
+  UnlimitedScope& operator=(const UnlimitedScope&) = delete;
+
+ private:
+  ScriptState* const state_;
+  const bool before_;
+};
+
+inline bool IsEnding(lua_State* lua) { return StateOf(lua)->ending != ScriptHost::Verdict::kGoOn; }
+
+// A table with these items.
+void PushStrings(lua_State* lua, std::span<const std::string_view> items);
+
+// Raises what ends the script. Whatever catches errors for a script calls it again if IsEnding.
+inline int RaiseEnding(lua_State* lua) {
+  lua_pushlightuserdata(lua, StateOf(lua));
+  return lua_error(lua);
+}
+
+}  // namespace dfly
