@@ -82,6 +82,7 @@ void LuaSink::Status(std::string_view text) {
 }
 
 void LuaSink::Error(std::string_view message) {
+  CountError(message);
   if (!Reserve()) return;
   lua_createtable(lua_, 0, 2);
   lua_pushlstring(lua_, message.data(), message.size());

@@ -8,7 +8,6 @@
 
 #include "helio/base/clock.h"
 #include "scripting/script_header.h"
-#include "scripting/sha1.h"
 
 namespace dfly {
 

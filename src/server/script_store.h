@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "helio/base/spin_lock.h"
+#include "scripting/sha1.h"
 
 namespace dfly {
 
@@ -60,9 +61,6 @@ struct Script : std::enable_shared_from_this<Script> {
 };
 
 using ScriptRef = std::shared_ptr<Script>;
-
-// SHA1 in 40 hexadecimal digits.
-std::string Sha1Hex(std::string_view text);
 
 // Owner:    the server. Thread: any.
 // Suspends: never.

@@ -30,8 +30,8 @@ std::string MakeRunId() {
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
       start_time_ms_(helio::UnixMillis()),
-      run_id_(MakeRunId()),
       scripts_(options_.default_lua_flags),
+      run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
   RegisterStreamCommands(&commands_);

@@ -251,7 +251,7 @@ class Worker final : public CommandSink {
   static constexpr size_t kNotedMax = 32;
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
-  static constexpr size_t kScriptStackBytes = Interpreter::kStackBytes;
+  static constexpr size_t kScriptStackBytes = 512 * 1024;
   static constexpr size_t kIdleScriptFibersMax = 8;
 
   Session& SessionOf(Connection* connection) {
