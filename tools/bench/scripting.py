@@ -152,7 +152,7 @@ def print_redis(load, options):
 def main():
     parser = side_by_side.parser_of(__doc__)
     parser.add_argument("--extra-flag", action="append", default=[], help="for our server")
-    parser.add_argument("--redis-only", action="store_true", help="no ratio, redis-server's figures")
+    parser.add_argument("--redis-only", action="store_true", help="redis-server's figures alone")
     parser.add_argument("--dfly-bench", default=os.path.join(ROOT, "build/release/dfly_bench"))
     parser.add_argument("--deadline", type=int, default=180, help="seconds for one load (180)")
     options = parser.parse_args()

@@ -36,8 +36,8 @@ def print_head(*names):
 
 
 def take_rounds(measure, options):
-    """measure("redis" or "ours") -> a figure; lists of them by the kind of server. The rounds of the
-    two alternate, so that the noise of the machine hits both."""
+    """measure("redis" or "ours") -> a figure; returns lists of them by the kind of server. The
+    rounds of the two alternate, so that the noise of the machine hits both."""
     figures = {"redis": [], "ours": []}
     for number in range(1 if options.quick else options.rounds):
         for kind in ("redis", "ours") if number % 2 == 0 else ("ours", "redis"):
