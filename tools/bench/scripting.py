@@ -21,7 +21,7 @@ STEPS_OFF = [
     "--singlehop_commands=false", "--singlehop_scripts=false", "--migrate_connections=false",
 ]
 QUEUES = 8
-BULLMQ = ["--scenario=bullmq", f"--queues={QUEUES}", "-c", "8"]
+BULLMQ = ["--scenario=bullmq", f"--queues={QUEUES}", "-c", "40", "-d", "64"]  # 5 clients a queue
 BRACES = [*BULLMQ, "--braces"]
 # name, arguments of dfly_bench, flags of our server, asked by threads of ours
 LADDER = [
