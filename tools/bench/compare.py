@@ -203,23 +203,25 @@ def redis_benchmark(server, command, connections, pipeline, requests, options):
     return {**result, "requests": requests}
 
 
-def dfly_bench(server, command, connections, pipeline, requests, options):
-    """Its `-n` is for each connection; its JSON has requests, requests_per_second, latency_us."""
-    each = max(pipeline, requests // connections)
+def run_dfly_bench(server, arguments, options):
+    """What it reports, as its JSON has it."""
     out = os.path.join(server.dir, "bench.json")
-    line = [options.dfly_bench, "-h", "127.0.0.1", "-p", str(server.port), "-c", str(connections)]
-    line += ["-n", str(each), "-d", str(VALUE_BYTES), f"--pipeline={pipeline}"]
-    line += ["--proactor_threads=1", f"--ratio={'0:1' if command == 'get' else '1:0'}"]
-    line += ["--key_prefix=key:", "--key_minimum=0", f"--key_maximum={options.keys - 1}"]
-    line += [f"--json_out_file={out}"]
-    run_load(line, options.deadline)
+    line = [options.dfly_bench, "-h", "127.0.0.1", "-p", str(server.port), "--proactor_threads=1"]
+    run_load([*line, *arguments, f"--json_out_file={out}"], options.deadline)
     with open(out) as f:
-        report = json.load(f)
+        return json.load(f)
+
+
+def dfly_bench(server, command, connections, pipeline, requests, options):
+    each = max(pipeline, requests // connections)  # its -n is for each connection
+    line = ["-c", str(connections), "-n", str(each), "-d", str(VALUE_BYTES)]
+    line += [f"--pipeline={pipeline}", f"--ratio={'0:1' if command == 'get' else '1:0'}"]
+    line += ["--key_prefix=key:", "--key_minimum=0", f"--key_maximum={options.keys - 1}"]
+    report = run_dfly_bench(server, line, options)
     if report["requests"] != each * connections:
         raise BenchError(f"dfly_bench: {report['requests']} requests, not {each * connections}")
     latency = {name: report["latency_us"][name] / 1000 for name in ("p50", "p99", "p99.9")}
-    rps = report["requests_per_second"]
-    return {"rps": rps, "requests": report["requests"], **latency}
+    return {"rps": report["rps"], "requests": report["requests"], **latency}
 
 
 def key_format(options):

@@ -35,22 +35,29 @@ def print_head(*names):
     print("| " + " | ".join("---" for _ in columns) + " |")
 
 
-def print_row(names, measure, asked, options, digits=0):
-    """measure("redis" or "ours") -> a figure. The rounds of the two alternate, so that the noise of
-    the machine hits both; the ratio is the median of the rounds' ratios."""
+def take_rounds(measure, options):
+    """measure("redis" or "ours") -> a figure; returns lists of them by the kind of server. The
+    rounds of the two alternate, so that the noise of the machine hits both."""
     figures = {"redis": [], "ours": []}
     for number in range(1 if options.quick else options.rounds):
         for kind in ("redis", "ours") if number % 2 == 0 else ("ours", "redis"):
             figures[kind].append(measure(kind))
+    return figures
+
+
+def print_columns(figures, columns, asked):
+    """A row: the columns, the median of the rounds' ratios, and what was asked, if anything."""
     ratios = [ours / redis for ours, redis in zip(figures["ours"], figures["redis"])]
     ratio = statistics.median(ratios)
-    columns = [
-        *names,
-        *(f"{statistics.median(figures[kind]):,.{digits}f}" for kind in ("redis", "ours")),
-        f"**{ratio:.2f}** ({min(ratios):.2f}-{max(ratios):.2f})",
-        f"{asked:.2f}{'' if ratio <= asked else ' missed'}",
-    ]
-    print("| " + " | ".join(columns) + " |", flush=True)
+    verdict = "" if asked is None else f"{asked:.2f}{'' if ratio <= asked else ' missed'}"
+    spread = f"**{ratio:.2f}** ({min(ratios):.2f}-{max(ratios):.2f})"
+    print("| " + " | ".join([*columns, spread, verdict]) + " |", flush=True)
+
+
+def print_row(names, measure, asked, options, digits=0):
+    figures = take_rounds(measure, options)
+    medians = [f"{statistics.median(figures[kind]):,.{digits}f}" for kind in ("redis", "ours")]
+    print_columns(figures, [*names, *medians], asked)
 
 
 def run(name, main):

@@ -29,10 +29,11 @@ uint64_t SeedOf(const LoadOptions& options, uint32_t index, uint32_t purpose) {
 
 Client::Client(LoadThread* thread, uint32_t index)
     : thread_(thread),
+      index_(index),
       keys_(KeysOf(thread->options_, index), SeedOf(thread->options_, index, 1)),
       random_(SeedOf(thread->options_, index, 2)),
       timer_([](helio::Timer* timer) { static_cast<SendTimer*>(timer)->client->Pump(); }),
-      target_(thread->options_.requests == 0 ? UINT64_MAX : thread->options_.requests),
+      target_(thread->source_.Total()),
       period_ns_(thread->options_.qps > 0 ? 1e9 / thread->options_.qps : 0),
       phase_(random_.NextDouble()) {
   timer_.client = this;
@@ -76,18 +77,17 @@ void Client::Abort(std::string_view why) {
 }
 
 uint64_t Client::RequestsToSend() const {
-  const LoadOptions& options = thread_->options_;
   const uint64_t left = target_ - sent_;
   const uint64_t in_flight = sent_ - received_;
-  if (period_ns_ == 0) return in_flight > 0 ? 0 : std::min<uint64_t>(left, options.pipeline);
+  if (period_ns_ == 0) return in_flight > 0 ? 0 : std::min(left, thread_->source_.Window(sent_));
 
   const uint64_t now_ns = helio::MonotonicNanos();
   if (now_ns < begin_ns_) return 0;
   // Requests 0 .. due-1 are due. The division may be a hair off what DueNs() says.
   uint64_t due = static_cast<uint64_t>(static_cast<double>(now_ns - begin_ns_) / period_ns_) + 1;
   while (due > 0 && DueNs(due - 1) > now_ns) --due;
-  const uint64_t room =
-      std::max<uint64_t>(options.pipeline, kOpenLoopInFlightMax) - std::min(in_flight, due);
+  const uint64_t room = std::max<uint64_t>(thread_->options_.pipeline, kOpenLoopInFlightMax) -
+                        std::min(in_flight, due);
   return std::min({left, due > sent_ ? due - sent_ : 0, room});
 }
 
@@ -100,13 +100,18 @@ void Client::Pump() {
   const uint64_t count = RequestsToSend();
   if (count > 0) {
     output_.Clear();
-    for (uint64_t i = 0; i < count; ++i) thread_->WriteRequest(&keys_, &random_, &output_);
+    WriteRequests(count);
     if (period_ns_ == 0) begin_ns_ = helio::MonotonicNanos();
-    sent_ += count;
     SendOutput();
   }
   if (period_ns_ > 0 && sent_ < target_) {
     helio::Proactor::Current()->timers().Arm(&timer_, DueNs(sent_));
+  }
+}
+
+void Client::WriteRequests(uint64_t count) {
+  for (const uint64_t end = sent_ + count; sent_ < end; ++sent_) {
+    thread_->source_.Write(index_, sent_, &keys_, &random_, &output_);
   }
 }
 
@@ -153,7 +158,9 @@ void Client::OnRecv(std::string_view data) {
       OnReply(now_ns);
     }
   }
-  if (period_ns_ == 0 && received_ > received_before) {
+  // A window is all preparation, or none of it is.
+  if (period_ns_ == 0 && received_ > received_before &&
+      !thread_->source_.IsPreparation(received_before)) {
     stats.latency_ns.Add(now_ns - begin_ns_, received_ - received_before);
   }
   if (buffered) {
@@ -183,6 +190,15 @@ void Client::OnReply(uint64_t now_ns) {
     return;
   }
   if (period_ns_ > 0) stats.latency_ns.Add(now_ns - std::min(now_ns, DueNs(received_)));
+  if (thread_->options_.scenario != Scenario::kNone) {
+    // A replay that is refused measures nothing; it ends with what the server said.
+    if (reader_.kind() == ReplyKind::kError) {
+      ++stats.error_replies;
+      FailConnection(reader_.text());
+      return;
+    }
+    if (!thread_->source_.IsPreparation(received_)) ++stats.jobs;
+  }
   ++received_;
   ++stats.replies;
   switch (reader_.kind()) {
@@ -228,27 +244,13 @@ void Client::OnClosed() {
   if (thread_->signals_.open.fetch_sub(1) == 1) thread_->signals_.changed.release();
 }
 
-LoadThread::LoadThread(const LoadOptions& options, const ValuePool* values, LoadSignals* signals)
+LoadThread::LoadThread(const LoadOptions& options, const std::vector<CommandArguments>& commands,
+                       const ValuePool* values, LoadSignals* signals)
     : options_(options),
       signals_(*signals),
       send_mode_(options.connections > 1 ? helio::Socket::SendMode::kBatch
                                          : helio::Socket::SendMode::kNow),
-      set_(options.key_prefix, values),
-      get_(options.key_prefix, values),
-      set_ratio_(options.command.empty() ? options.set_ratio : 0),
-      ratio_sum_(options.command.empty() ? options.set_ratio + options.get_ratio : 1) {
-  // The command was found to be well-formed when the options were read.
-  std::string error = set_.Parse("SET __key__ __data__");
-  if (error.empty()) error = get_.Parse(options.command.empty() ? "GET __key__" : options.command);
-  CHECK(error.empty()) << error;
-  CHECK_GT(ratio_sum_, 0u);
-}
-
-void LoadThread::WriteRequest(KeySource* keys, helio::Random* random, helio::IoBuf* out) {
-  const bool is_set =
-      set_ratio_ > 0 && (set_ratio_ == ratio_sum_ || random->Uniform(ratio_sum_) < set_ratio_);
-  (is_set ? set_ : get_).Write(keys, random, out);
-}
+      source_(options, commands, values) {}
 
 void LoadThread::Open(const std::vector<int>& fds, uint32_t first_index) {
   for (size_t i = 0; i < fds.size(); ++i) {

@@ -23,8 +23,8 @@
 #include "facade/resp_reader.h"
 #include "helio/base/io_buf.h"
 #include "helio/net/socket.h"
-#include "tools/dfly_bench/command_template.h"
 #include "tools/dfly_bench/load_options.h"
+#include "tools/dfly_bench/request_source.h"
 
 namespace dfly::bench {
 
@@ -69,6 +69,7 @@ class Client final : public helio::Socket::Handler {
 
   // Sends what may be sent now; closes after the last reply.
   void Pump();
+  void WriteRequests(uint64_t count);
   uint64_t RequestsToSend() const;
   void SendOutput();
   void OnReply(uint64_t now_ns);
@@ -81,6 +82,7 @@ class Client final : public helio::Socket::Handler {
   }
 
   LoadThread* const thread_;
+  const uint32_t index_;
   KeySource keys_;
   helio::Random random_;
   std::unique_ptr<helio::Socket> socket_;
@@ -102,7 +104,8 @@ class Client final : public helio::Socket::Handler {
 class alignas(64) LoadThread {
  public:
   // Everything outlives the thread.
-  LoadThread(const LoadOptions& options, const ValuePool* values, LoadSignals* signals);
+  LoadThread(const LoadOptions& options, const std::vector<CommandArguments>& commands,
+             const ValuePool* values, LoadSignals* signals);
 
   // `first_index`: of the first connection among those of all threads.
   void Open(const std::vector<int>& fds, uint32_t first_index);
@@ -118,15 +121,10 @@ class alignas(64) LoadThread {
  private:
   friend class Client;
 
-  void WriteRequest(KeySource* keys, helio::Random* random, helio::IoBuf* out);
-
   const LoadOptions& options_;
   LoadSignals& signals_;
   const helio::Socket::SendMode send_mode_;
-  CommandTemplate set_;
-  CommandTemplate get_;  // or --command; then set_ratio_ is 0
-  uint32_t set_ratio_;
-  uint32_t ratio_sum_;
+  RequestSource source_;
   std::vector<std::unique_ptr<Client>> clients_;
   LoadStats stats_;
   uint64_t last_reply_ns_ = 0;

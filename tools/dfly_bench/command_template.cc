@@ -13,12 +13,19 @@ namespace {
 
 constexpr uint64_t kScoreBound = 1'000'000;
 
-// Returns what is wrong, or nothing.
+void AppendNumber(uint64_t number, std::string* out) {
+  char digits[helio::kMaxIntegerChars];
+  out->append(digits, static_cast<size_t>(helio::FormatUnsigned(number, digits) - digits));
+}
+
+}  // namespace
+
 std::string SplitArguments(std::string_view text, std::vector<std::string>* arguments) {
+  arguments->clear();
   size_t i = 0;
   while (true) {
     while (i < text.size() && (text[i] == ' ' || text[i] == '\t')) ++i;
-    if (i == text.size()) return "";
+    if (i == text.size()) return arguments->empty() ? "the command is empty" : "";
     std::string argument;
     char quote = 0;
     for (; i < text.size() && (quote != 0 || (text[i] != ' ' && text[i] != '\t')); ++i) {
@@ -34,13 +41,6 @@ std::string SplitArguments(std::string_view text, std::vector<std::string>* argu
     arguments->push_back(std::move(argument));
   }
 }
-
-void AppendNumber(uint64_t number, std::string* out) {
-  char digits[helio::kMaxIntegerChars];
-  out->append(digits, static_cast<size_t>(helio::FormatUnsigned(number, digits) - digits));
-}
-
-}  // namespace
 
 ValuePool::ValuePool(size_t value_size, uint64_t seed) : value_size_(value_size) {
   helio::Random random(seed);
@@ -78,10 +78,7 @@ void CommandTemplate::AddText(std::string_view text) {
   steps_.back().text += text;
 }
 
-std::string CommandTemplate::Parse(std::string_view text) {
-  std::vector<std::string> arguments;
-  if (std::string error = SplitArguments(text, &arguments); !error.empty()) return error;
-  if (arguments.empty()) return "the command is empty";
+void CommandTemplate::Compile(const std::vector<std::string>& arguments) {
   steps_.clear();
   AddText(fmt::format("*{}\r\n", arguments.size()));
   for (const std::string& argument : arguments) {
@@ -98,7 +95,6 @@ std::string CommandTemplate::Parse(std::string_view text) {
       AddText("\r\n");
     }
   }
-  return "";
 }
 
 void CommandTemplate::Write(KeySource* keys, helio::Random* random, helio::IoBuf* out) {

@@ -13,6 +13,10 @@
 
 namespace dfly::bench {
 
+// Cuts a command line into arguments at blanks; "..." and '...' keep blanks together. Returns what
+// is wrong with the text, or nothing. An empty command is wrong.
+std::string SplitArguments(std::string_view text, std::vector<std::string>* arguments);
+
 // Letters that values are cut from. Each cut starts elsewhere, so values differ.
 // Thread: any, it does not change.
 class ValuePool {
@@ -31,7 +35,7 @@ class ValuePool {
 
 // Owner: one thread (it has scratch room). Suspends: never.
 //
-// The text is cut into arguments at blanks; "..." and '...' keep blanks together. In an argument
+// In an argument
 //   __key__    is the key prefix and a number of the connection's KeySource, a new one each time
 //   __data__   is a value
 //   __score__  is a random integer below a million
@@ -41,8 +45,8 @@ class CommandTemplate {
   CommandTemplate(std::string key_prefix, const ValuePool* values)
       : key_prefix_(std::move(key_prefix)), values_(values) {}
 
-  // Replaces the command. Returns what is wrong with the text, or nothing.
-  std::string Parse(std::string_view text);
+  // Replaces the command. REQUIRES: arguments is not empty.
+  void Compile(const std::vector<std::string>& arguments);
 
   // Appends one request.
   void Write(KeySource* keys, helio::Random* random, helio::IoBuf* out);

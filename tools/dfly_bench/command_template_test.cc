@@ -11,14 +11,17 @@ class CommandTemplateTest : public testing::Test {
  protected:
   std::string Write(std::string_view command, int times = 1) {
     CommandTemplate command_template("k:", &values_);
-    EXPECT_EQ(command_template.Parse(command), "");
+    std::vector<std::string> arguments;
+    EXPECT_EQ(SplitArguments(command, &arguments), "");
+    command_template.Compile(arguments);
     helio::IoBuf out;
     for (int i = 0; i < times; ++i) command_template.Write(&keys_, &random_, &out);
     return std::string(out.view());
   }
 
   std::string ParseError(std::string_view command) {
-    return CommandTemplate("k:", &values_).Parse(command);
+    std::vector<std::string> arguments;
+    return SplitArguments(command, &arguments);
   }
 
   ValuePool values_{5, 1};

@@ -12,6 +12,9 @@
 
 namespace dfly::bench {
 
+// What the requests imitate; request_source.h tells which they are.
+enum class Scenario : uint8_t { kNone, kBullmq, kBrpop, kLuaLists };
+
 struct LoadOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 6379;
@@ -33,12 +36,21 @@ struct LoadOptions {
   uint32_t set_ratio = 1;
   uint32_t get_ratio = 10;
 
+  Scenario scenario = Scenario::kNone;
+  std::string script_file;                   // bullmq: a recorded call, see script_call.h
+  uint32_t queues = 8;                       // bullmq, brpop
+  std::string queue_prefix = "bull";         // bullmq
+  bool braces = false;                       // bullmq: the queue's name is a hashtag
+  bool random_queues = false;                // bullmq: else each connection has its queue
+  std::string list_keys = "l1 l2 l3 l4 l5";  // lua_lists
+
   uint32_t reply_timeout_s = 60;  // a run in which nothing arrives for so long is broken off
 };
 
 // Counters that threads gather and the main thread adds up.
 struct LoadStats {
   uint64_t replies = 0;
+  uint64_t jobs = 0;  // those of them that a scenario counts
   uint64_t error_replies = 0;
   uint64_t hits = 0;    // replies that are strings
   uint64_t misses = 0;  // replies that are null
@@ -55,6 +67,7 @@ struct LoadStats {
   }
   void Merge(const LoadStats& other) {
     replies += other.replies;
+    jobs += other.jobs;
     error_replies += other.error_replies;
     hits += other.hits;
     misses += other.misses;

@@ -15,6 +15,7 @@
 #include "helio/net/address.h"
 #include "helio/proactor/proactor_pool.h"
 #include "tools/dfly_bench/client.h"
+#include "tools/dfly_bench/script_load.h"
 
 namespace dfly::bench {
 
@@ -38,6 +39,16 @@ class Run {
 
   ~Run() {
     for (int fd : fds_) close(fd);
+  }
+
+  // Loads the scenario's script, if it has one, and makes the commands.
+  bool Prepare(std::string* error) {
+    ScriptCall call;
+    std::string sha;
+    *error = ScriptOfScenario(options_, &call);
+    if (error->empty() && !call.script.empty()) *error = LoadScript(options_, call.script, &sha);
+    if (error->empty()) *error = MakeCommands(options_, call, sha, &commands_);
+    return error->empty();
   }
 
   bool Connect(std::string* error) {
@@ -85,7 +96,7 @@ class Run {
   void OpenClients() {
     signals_.opening = signals_.open = total_;
     for (uint32_t i = 0; i < options_.threads; ++i) {
-      threads_.push_back(std::make_unique<LoadThread>(options_, &values_, &signals_));
+      threads_.push_back(std::make_unique<LoadThread>(options_, commands_, &values_, &signals_));
     }
     pool_.Start();
     const std::vector<int> fds = std::exchange(fds_, {});
@@ -166,6 +177,7 @@ class Run {
   const LoadOptions& options_;
   const uint32_t total_;  // connections
   const ValuePool values_;
+  std::vector<CommandArguments> commands_;
   const std::atomic<bool>* interrupt_ = nullptr;
   LoadSignals signals_;
   std::vector<int> fds_;  // connected, not yet handed to the threads
@@ -198,9 +210,18 @@ std::string CheckOptions(const LoadOptions& options) {
     return "-d times --pipeline: at most 4 GiB";
   if (options.command.empty() && options.set_ratio + static_cast<uint64_t>(options.get_ratio) == 0)
     return "--ratio: 0:0 asks for nothing";
+  if (options.queues == 0 || options.queues > 10'000) return "--queues: 1 to 10000";
+  if (options.scenario == Scenario::kBullmq && options.script_file.empty())
+    return "--scenario=bullmq needs a --script_file, which tools/bench/bullmq/capture.js writes";
+  if (options.scenario == Scenario::kBrpop && options.qps > 0)
+    return "--scenario=brpop waits for its replies; --qps is not for it";
+  if (options.scenario != Scenario::kNone && !options.command.empty())
+    return "--scenario and --command: one of them";
+  std::vector<std::string> words;
+  std::string error = SplitArguments(options.list_keys, &words);
+  if (!error.empty() || words.size() != 5) return "--list_keys: five keys";
   if (options.command.empty()) return "";
-  const ValuePool values(0, 0);
-  std::string error = CommandTemplate(options.key_prefix, &values).Parse(options.command);
+  error = SplitArguments(options.command, &words);
   return error.empty() ? "" : "--command: " + error;
 }
 
@@ -209,7 +230,7 @@ bool RunLoad(const LoadOptions& options, const std::atomic<bool>* interrupt,
   *error = CheckOptions(options);
   if (!error->empty()) return false;
   Run run(options);
-  if (!run.Connect(error)) return false;
+  if (!run.Prepare(error) || !run.Connect(error)) return false;
   run.Execute(interrupt, progress, result);
   return true;
 }

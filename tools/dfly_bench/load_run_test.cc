@@ -129,6 +129,16 @@ class LoadRunTest : public testing::TestWithParam<bool> {  // P: epoll forced
     return result;
   }
 
+  // A run that does not begin: what it says.
+  std::string RunRefused() {
+    LoadResult result;
+    std::string error;
+    pool_->at(0)->Await([] {});
+    EXPECT_FALSE(RunLoad(options_, &interrupt_, nullptr, &result, &error));
+    pool_->at(0)->Await([] {});
+    return error;
+  }
+
   LoadOptions options_;
   std::atomic<bool> interrupt_{false};
   AnswerFn answer_ = [](Arguments) { return "+OK\r\n"; };
@@ -357,6 +367,74 @@ TEST_P(LoadRunTest, AnInterruptDoesNotWaitForAPasswordToBeAccepted) {
   EXPECT_EQ(result.stats.replies, 0u);
 }
 
+TEST_P(LoadRunTest, AReplayedScriptIsLoadedOnceAndThenCalledByItsSha) {
+  const std::string sha(40, 'a');
+  int loads = 0, calls = 0;
+  answer_ = [&](Arguments arguments) -> std::string {
+    if (arguments[0] == "AUTH") return "+OK\r\n";
+    if (arguments[0] == "SCRIPT") return ++loads, "$40\r\n" + sha + "\r\n";
+    EXPECT_EQ(arguments[0], "EVALSHA");
+    EXPECT_EQ(arguments[1], sha);
+    return ++calls, ":9\r\n";
+  };
+  options_.scenario = Scenario::kLuaLists;
+  options_.password = "secret";
+  const LoadResult result = Run();
+  EXPECT_EQ(loads, 1);
+  EXPECT_EQ(calls, 300);
+  EXPECT_EQ(result.stats.jobs, 300u);
+  EXPECT_TRUE(Succeeded(result)) << result.stats.first_error;
+}
+
+TEST_P(LoadRunTest, AServerThatRefusesTheScriptIsToldBeforeTheRun) {
+  std::string answer = "-ERR unknown command 'SCRIPT'\r\n";
+  answer_ = [&](Arguments) { return answer; };
+  options_.scenario = Scenario::kLuaLists;
+  options_.reply_timeout_s = 1;
+  const std::pair<const char*, const char*> cases[] = {
+      {"-ERR unknown command 'SCRIPT'\r\n", "SCRIPT LOAD with: ERR unknown command 'SCRIPT'"},
+      {"+OK\r\n", "no SHA1: 'OK'"},
+      {kHangUp, "SCRIPT LOAD: the server closed"},
+      {"what?\r\n", "SCRIPT LOAD: protocol error"},
+      {"", "SCRIPT LOAD: Resource temporarily unavailable"}};
+  for (const auto& [given, told] : cases) {
+    answer = given;
+    EXPECT_THAT(RunRefused(), testing::HasSubstr(told));
+  }
+}
+
+TEST_P(LoadRunTest, AReplayEndsWithTheFirstErrorReply) {
+  int calls = 0;
+  answer_ = [&](Arguments arguments) -> std::string {
+    if (arguments[0] == "SCRIPT") return "$40\r\n" + std::string(40, 'a') + "\r\n";
+    return ++calls < 10 ? ":9\r\n" : "-ERR undeclared key\r\n";
+  };
+  options_.scenario = Scenario::kLuaLists;
+  const LoadResult result = Run();
+  EXPECT_EQ(result.stats.replies, 9u);
+  EXPECT_EQ(result.stats.connection_errors, 3u);
+  EXPECT_EQ(result.stats.first_error, "ERR undeclared key");
+  EXPECT_FALSE(Succeeded(result));
+}
+
+TEST_P(LoadRunTest, OnlyPopsAreTimedAndCountedAsJobs) {
+  int pushed = 0, popped = 0;
+  answer_ = [&](Arguments arguments) -> std::string {
+    if (arguments[0] == "LPUSH") return ++pushed, ":1\r\n";
+    EXPECT_LT(popped, pushed) << "a pop that finds no job would wait";
+    return ++popped, "*2\r\n$1\r\nq\r\n$1\r\nj\r\n";
+  };
+  options_.scenario = Scenario::kBrpop;
+  options_.pipeline = 7;
+  const LoadResult result = Run();
+  EXPECT_EQ(pushed, 300);
+  EXPECT_EQ(popped, 300);
+  EXPECT_EQ(result.stats.replies, 600u);
+  EXPECT_EQ(result.stats.jobs, 300u);
+  EXPECT_EQ(result.stats.latency_ns.count(), 300u);
+  EXPECT_TRUE(Succeeded(result)) << result.stats.first_error;
+}
+
 TEST(LoadOptionsTest, ARefusedConnectionIsToldWithItsAddress) {
   std::string error;
   const int fd = helio::ListenTcp("127.0.0.1", 0, 1, &error);
@@ -388,6 +466,15 @@ TEST(LoadOptionsTest, UnboundedAndSenselessRunsAreRefused) {
   EXPECT_NE(problem([](LoadOptions* o) { o->connect_only = true; }), "");
   EXPECT_NE(problem([](LoadOptions* o) { o->set_ratio = o->get_ratio = 0; }), "");
   EXPECT_NE(problem([](LoadOptions* o) { o->command = "get '"; }), "");
+  EXPECT_NE(problem([](LoadOptions* o) { o->queues = 0; }), "");
+  EXPECT_NE(problem([](LoadOptions* o) { o->list_keys = "a b c d"; }), "");
+  EXPECT_NE(problem([](LoadOptions* o) { o->scenario = Scenario::kBullmq; }), "");
+  const auto problem_of_replay = [&](auto change) {
+    return problem([&](LoadOptions* o) { o->scenario = Scenario::kBrpop, change(o); });
+  };
+  EXPECT_EQ(problem_of_replay([](LoadOptions*) {}), "");
+  EXPECT_NE(problem_of_replay([](LoadOptions* o) { o->qps = 1; }), "");
+  EXPECT_NE(problem_of_replay([](LoadOptions* o) { o->command = "get a"; }), "");
 }
 
 }  // namespace

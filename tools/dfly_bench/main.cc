@@ -44,6 +44,23 @@ DEFINE_uint64(seed, 1, "The same seed makes each connection send the same reques
 DEFINE_string(command, "",
               "Send this instead of SETs and GETs. __key__, __data__ and __score__ are filled in "
               "anew for each request, e.g. 'ZADD z __score__ __data__'");
+DEFINE_string(scenario, "",
+              "Send what an application sends. bullmq: BullMQ's script that adds a job, over "
+              "--queues queues, with the arguments recorded in --script_file. brpop: Sidekiq's "
+              "loop over --queues queues; -n counts jobs, each connection pushes --pipeline of "
+              "them at once and then pops as many one by one, and only the pops are timed. "
+              "lua_lists: a script that pushes a JSON array of 9 values to the 5 --list_keys and "
+              "trims each, 50 commands in all");
+DEFINE_string(script_file, "",
+              "--scenario=bullmq: the recorded call, written by tools/bench/bullmq/capture.js");
+DEFINE_uint32(queues, 8, "--scenario=bullmq and brpop: queues");
+DEFINE_string(queue_prefix, "bull", "--scenario=bullmq: what a queue's keys begin with");
+DEFINE_bool(braces, false, "--scenario=bullmq: queues are called {q0} and not q0, and so on");
+DEFINE_bool(random_queues, false,
+            "--scenario=bullmq: each job goes to a random queue. Otherwise connection i adds to "
+            "queue i modulo --queues, as an application that has a connection for each queue");
+DEFINE_string(list_keys, "l1 l2 l3 l4 l5",
+              "--scenario=lua_lists: five keys; __key__ is filled in anew for each request");
 DEFINE_string(password, "", "Send AUTH with it first");
 DEFINE_string(json_out_file, "", "Write the outcome there, too");
 DEFINE_bool(connect_only, false, "Only open the connections and keep them for --test_time seconds");
@@ -56,6 +73,7 @@ using dfly::bench::KeyDistribution;
 using dfly::bench::LoadOptions;
 using dfly::bench::LoadResult;
 using dfly::bench::LoadStats;
+using dfly::bench::Scenario;
 
 std::atomic<bool> interrupted{false};
 
@@ -71,6 +89,23 @@ bool ParseRatio(const std::string& text, uint32_t* sets, uint32_t* gets) {
   *sets = a;
   *gets = b;
   return true;
+}
+
+// Returns false if there is no such scenario.
+bool ParseScenario(const std::string& name, Scenario* scenario) {
+  static constexpr struct {
+    const char* name;
+    Scenario scenario;
+  } kScenarios[] = {{"", Scenario::kNone},
+                    {"bullmq", Scenario::kBullmq},
+                    {"brpop", Scenario::kBrpop},
+                    {"lua_lists", Scenario::kLuaLists}};
+  for (const auto& candidate : kScenarios) {
+    if (name != candidate.name) continue;
+    *scenario = candidate.scenario;
+    return true;
+  }
+  return false;
 }
 
 bool ReadFlags(LoadOptions* options, std::string* error) {
@@ -99,6 +134,16 @@ bool ReadFlags(LoadOptions* options, std::string* error) {
   options->key_prefix = FLAGS_key_prefix;
   options->value_size = FLAGS_d;
   options->command = FLAGS_command;
+  options->script_file = FLAGS_script_file;
+  options->queues = FLAGS_queues;
+  options->queue_prefix = FLAGS_queue_prefix;
+  options->braces = FLAGS_braces;
+  options->random_queues = FLAGS_random_queues;
+  options->list_keys = FLAGS_list_keys;
+  if (!ParseScenario(FLAGS_scenario, &options->scenario)) {
+    *error = "--scenario: one of bullmq, brpop, lua_lists";
+    return false;
+  }
   if (FLAGS_p == 0 || FLAGS_p > 65535) {
     *error = "-p: a port is between 1 and 65535";
     return false;
@@ -155,6 +200,7 @@ int main(int argc, char** argv) {
       "  dfly_bench -h 127.0.0.1 -p 6379 -c 50 -n 20000 --proactor_threads=1 --ratio=0:1\n"
       "  dfly_bench --test_time=10 --qps=100          # open loop\n"
       "  dfly_bench --ratio=1:0 --key_dist=S -c 10 -n 100000 --key_maximum=999999   # fill\n"
+      "  dfly_bench --scenario=brpop -c 40 -n 5000 -d 200 --pipeline=20\n"
       "Exit status: 0; 1 if connections failed, the protocol was broken or every reply was an "
       "error; 2 for wrong flags.");
   gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);

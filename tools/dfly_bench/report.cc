@@ -58,6 +58,10 @@ std::string ReportTable(const LoadResult& result) {
   row("requests", fmt::format("{}", stats.replies));
   row("seconds", fmt::format("{:.3f}", result.seconds));
   row("requests/s", fmt::format("{:.0f}", Rate(stats.replies, result.seconds)));
+  if (stats.jobs > 0) {
+    row("jobs", fmt::format("{}", stats.jobs));
+    row("jobs/s", fmt::format("{:.0f}", Rate(stats.jobs, result.seconds)));
+  }
   row("MB/s sent", fmt::format("{:.2f}", Rate(stats.bytes_sent, result.seconds) / 1e6));
   row("MB/s received", fmt::format("{:.2f}", Rate(stats.bytes_received, result.seconds) / 1e6));
   row("hit rate", looked_up == 0 ? "-"
@@ -97,6 +101,8 @@ std::string ReportJson(const LoadOptions& options, const LoadResult& result) {
       "  \"requests\": {},\n"
       "  \"seconds\": {:.6f},\n"
       "  \"rps\": {:.1f},\n"
+      "  \"jobs\": {},\n"
+      "  \"jobs_per_second\": {:.1f},\n"
       "  \"errors\": {},\n"
       "  \"connection_errors\": {},\n"
       "  \"protocol_errors\": {},\n"
@@ -112,11 +118,11 @@ std::string ReportJson(const LoadOptions& options, const LoadResult& result) {
       "  \"latency_us\": {{\"mean\": {:.3f}{}}}\n"
       "}}\n",
       options.threads, result.connections, options.pipeline, options.qps, stats.replies,
-      result.seconds, Rate(stats.replies, result.seconds), stats.error_replies,
-      stats.connection_errors, stats.protocol_errors, stats.unanswered,
-      JsonString(stats.first_error), stats.hits, stats.misses, stats.bytes_sent,
-      stats.bytes_received, result.cpu_user_s, result.cpu_system_s, result.interrupted,
-      stats.latency_ns.mean() / 1000, latency);
+      result.seconds, Rate(stats.replies, result.seconds), stats.jobs,
+      Rate(stats.jobs, result.seconds), stats.error_replies, stats.connection_errors,
+      stats.protocol_errors, stats.unanswered, JsonString(stats.first_error), stats.hits,
+      stats.misses, stats.bytes_sent, stats.bytes_received, result.cpu_user_s, result.cpu_system_s,
+      result.interrupted, stats.latency_ns.mean() / 1000, latency);
 }
 
 bool Succeeded(const LoadResult& result) {
