@@ -20,6 +20,9 @@ constexpr int kGlobalsIndex = 2;  // the real table of the globals
 constexpr int kStackBase = 2;
 
 constexpr const char* kScriptChunk = "@user_script";
+constexpr const char* kFunctionChunk = "@user_function";
+// The code of a library only registers functions. It runs without a host, and cannot give way.
+constexpr int kLoadingInstructionsMax = 5'000'000;
 constexpr std::string_view kErrUnknown = "ERR unknown error";
 
 int Panic(lua_State* lua) {
@@ -27,9 +30,11 @@ int Panic(lua_State* lua) {
   return 0;
 }
 
-int UndefinedGlobal(lua_State* lua) {
-  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
-                    luaL_tolstring(lua, 2, nullptr));
+void CountLoading(lua_State* lua, lua_Debug*) {
+  lua_createtable(lua, 0, 1);
+  lua_pushliteral(lua, "ERR FUNCTION LOAD timeout");
+  lua_setfield(lua, -2, "err");
+  lua_error(lua);
 }
 
 // On the stack: the table that holds what the libraries below put into it.
@@ -39,10 +44,7 @@ void OpenGlobals(lua_State* lua, const char* redis_version) {
   OpenLua51Libraries(lua);
   OpenRedis(lua, redis_version);
   OpenLibraries(lua);
-  lua_createtable(lua, 0, 1);
-  lua_pushcfunction(lua, UndefinedGlobal);
-  lua_setfield(lua, -2, "__index");
-  lua_setmetatable(lua, -2);
+  RefuseUnknownNames(lua);
 
   lua_pushvalue(lua, -1);
   MakeReadOnly(lua);
@@ -73,6 +75,8 @@ void PushStrings(lua_State* lua, std::span<const std::string_view> items) {
   }
 }
 
+namespace {
+
 // What DescribeError made of an error, at the top of the stack.
 std::string ErrorText(lua_State* lua) {
   if (lua_type(lua, -1) != LUA_TTABLE) {  // without a handler: no memory, or an error in it
@@ -84,6 +88,8 @@ std::string ErrorText(lua_State* lua) {
   lua_pop(lua, 1);
   return text;
 }
+
+}  // namespace
 
 std::string ScriptState::KilledText(std::string_view name) const {
   std::string text = "ERR Script killed by user with SCRIPT KILL... script: ";
@@ -101,9 +107,10 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
   lua_State* const lua = state->lua = lua_newstate(AllocateForLua, state);
   CHECK(lua != nullptr);
   *static_cast<ScriptState**>(lua_getextraspace(lua)) = state;
+  state->redis_version = redis_version;
   lua_atpanic(lua, Panic);
   lua_pushcfunction(lua, DescribeError);
-  OpenGlobals(lua, std::string(redis_version).c_str());
+  OpenGlobals(lua, state->redis_version.c_str());
   CHECK_EQ(lua_gettop(lua), kStackBase);
 }
 
@@ -196,6 +203,116 @@ std::string Interpreter::DescribedError(std::string_view name) const {
     lua_pop(lua, 2);
   }
   return text.append(".");
+}
+
+bool Interpreter::LoadLibrary(std::string_view name, std::string_view body,
+                              std::vector<FunctionInfo>* functions, std::string* error) {
+  functions->clear();
+  ScriptState* const state = state_.get();
+  const bool loaded = RunLibrary(body, functions, error);
+  lua_settop(state->lua, kStackBase);
+  const UnlimitedScope scope(state);
+  if (!loaded) {
+    for (int reference : state->loading_references) {
+      luaL_unref(state->lua, LUA_REGISTRYINDEX, reference);
+    }
+    return false;
+  }
+  DeleteLibrary(name);
+  for (size_t i = 0; i < functions->size(); ++i) {
+    const auto [function, is_new] =
+        state->functions.try_emplace((*functions)[i].name, std::string(name), 0);
+    DCHECK(is_new) << "the server has to see to that";
+    if (!is_new) luaL_unref(state->lua, LUA_REGISTRYINDEX, function->second.reference);
+    function->second = {std::string(name), state->loading_references[i]};
+  }
+  return true;
+}
+
+// Leaves what it pushes.
+bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* functions,
+                             std::string* error) {
+  ScriptState* const state = state_.get();
+  lua_State* const lua = state->lua;
+  state->Start(nullptr);
+  state->loading_references.clear();
+  constexpr int kGlobals = kStackBase + 1;
+  constexpr int kRedis = kStackBase + 2;
+  constexpr int kCode = kStackBase + 3;
+  {
+    const UnlimitedScope scope(state);
+    lua_createtable(lua, 0, 1);
+    OpenRedisForLoading(lua, state->redis_version.c_str());
+    lua_getfield(lua, -1, "redis");
+    lua_insert(lua, kGlobals);
+    RefuseUnknownNames(lua);
+    MakeReadOnly(lua);
+    lua_insert(lua, kGlobals);
+  }
+  if (luaL_loadbufferx(lua, body.data(), body.size(), kFunctionChunk, "t") != LUA_OK) {
+    *error = "ERR Error compiling function: ";
+    error->append(TextAt(lua, -1));
+    return false;
+  }
+  lua_pushvalue(lua, kGlobals);
+  lua_setupvalue(lua, kCode, 1);  // of a chunk, that is its globals
+
+  state->loading = functions;
+  lua_sethook(lua, CountLoading, LUA_MASKCOUNT, kLoadingInstructionsMax);
+  const int status = lua_pcall(lua, 0, 0, kHandlerIndex);
+  lua_sethook(lua, nullptr, 0, 0);
+  state->loading = nullptr;
+  if (status != LUA_OK) {
+    *error = "ERR Error registering functions: " + ErrorText(lua);
+    return false;
+  }
+  if (functions->empty()) {
+    *error = "ERR No functions registered";
+    return false;
+  }
+  // From now on the library's functions see what scripts see.
+  const UnlimitedScope scope(state);
+  lua_settop(lua, kRedis);
+  lua_getfield(lua, kGlobalsIndex, "redis");
+  PushProtected(lua, -1);
+  lua_pushvalue(lua, kRedis);
+  SetProtected(lua);
+  lua_pushvalue(lua, kGlobalsIndex);
+  lua_pushvalue(lua, kGlobals);
+  SetProtected(lua);
+  return true;
+}
+
+void Interpreter::DeleteLibrary(std::string_view name) {
+  const UnlimitedScope scope(state_.get());
+  std::erase_if(state_->functions, [this, name](const auto& entry) {
+    if (entry.second.library != name) return false;
+    luaL_unref(state_->lua, LUA_REGISTRYINDEX, entry.second.reference);
+    return true;
+  });
+}
+
+bool Interpreter::HasFunction(std::string_view function) const {
+  return state_->functions.find(function) != state_->functions.end();
+}
+
+Interpreter::Outcome Interpreter::CallFunction(std::string_view function, const ScriptCall& call,
+                                               ScriptHost* host, ReplySink& reply) {
+  lua_State* const lua = state_->lua;
+  const auto found = state_->functions.find(function);
+  CHECK(found != state_->functions.end()) << function;
+  state_->Start(host);
+  {
+    const UnlimitedScope scope(state_.get());
+    for (const char* const name : {"KEYS", "ARGV"}) {  // functions get them as arguments
+      lua_pushnil(lua);
+      lua_setfield(lua, kGlobalsIndex, name);
+    }
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, found->second.reference);
+    PushStrings(lua, call.keys);
+    PushStrings(lua, call.args);
+  }
+  return Execute(2, function, reply);
 }
 
 size_t Interpreter::memory_used() const { return state_->memory_used; }

@@ -106,6 +106,7 @@ class Interpreter {
 
  private:
   Outcome Execute(int arguments, std::string_view name, ReplySink& reply);
+  bool RunLibrary(std::string_view body, std::vector<FunctionInfo>* functions, std::string* error);
   std::string DescribedError(std::string_view name) const;
 
   std::unique_ptr<ScriptState> state_;

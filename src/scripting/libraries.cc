@@ -17,23 +17,22 @@ constexpr lua_Integer kJsonDepthMax = 1000;
 
 void WrapJson(lua_State* lua);
 
-// cjson.encode_max_depth and decode_max_depth. Upvalue: cjson's own.
+// Upvalues of what stands for one of cjson's functions: its own upvalue (its settings), and the
+// function, which is called as a part of ours.
+int CallWrapped(lua_State* lua) { return lua_tocfunction(lua, lua_upvalueindex(2))(lua); }
+
+// cjson.encode_max_depth and decode_max_depth.
 int LimitedDepth(lua_State* lua) {
   if (!lua_isnoneornil(lua, 1) && luaL_checkinteger(lua, 1) > kJsonDepthMax) {
     return luaL_argerror(lua, 1, "expected integer between 1 and 1000");
   }
-  const int count = lua_gettop(lua);
-  lua_pushvalue(lua, lua_upvalueindex(1));
-  lua_insert(lua, 1);
-  lua_call(lua, count, 1);
-  return 1;
+  return CallWrapped(lua);
 }
 
-// cjson.new. Upvalue: cjson's own.
+// cjson.new
 int NewJson(lua_State* lua) {
   lua_settop(lua, 0);
-  lua_pushvalue(lua, lua_upvalueindex(1));
-  lua_call(lua, 0, 1);
+  CallWrapped(lua);
   WrapJson(lua);
   return 1;
 }
@@ -44,7 +43,9 @@ void WrapJson(lua_State* lua) {
       {"encode_max_depth", LimitedDepth}, {"decode_max_depth", LimitedDepth}, {"new", NewJson}};
   for (const luaL_Reg& function : kWrapped) {
     lua_getfield(lua, -1, function.name);
-    lua_pushcclosure(lua, function.func, 1);
+    if (lua_getupvalue(lua, -1, 1) == nullptr) lua_pushnil(lua);
+    lua_insert(lua, -2);
+    lua_pushcclosure(lua, function.func, 2);
     lua_setfield(lua, -2, function.name);
   }
 }
@@ -57,6 +58,15 @@ void OpenLibraries(lua_State* lua) {
   WrapJson(lua);
   MakeReadOnly(lua);
   lua_setfield(lua, -2, "cjson");
+
+  constexpr luaL_Reg kOurs[] = {
+      {"bit", OpenBit}, {"struct", OpenStruct}, {"cmsgpack", OpenMessagePack}};
+  for (const luaL_Reg& library : kOurs) {
+    lua_pushcfunction(lua, library.func);
+    lua_call(lua, 0, 1);
+    MakeReadOnly(lua);
+    lua_setfield(lua, -2, library.name);
+  }
 }
 
 }  // namespace dfly

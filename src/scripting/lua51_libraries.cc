@@ -112,7 +112,7 @@ constexpr luaL_Reg kTable[] = {
 
 // --- string ---
 
-// 5.4's string.format does not know %u. Upvalue: 5.4's.
+// 5.4's string.format does not know %u. Upvalue: 5.4's, which is called as a part of this one.
 int StringFormat(lua_State* lua) {
   size_t size;
   const char* const format = luaL_checklstring(lua, 1, &size);
@@ -132,10 +132,7 @@ int StringFormat(lua_State* lua) {
     luaL_pushresultsize(&copy, size);
     lua_replace(lua, 1);
   }
-  lua_pushvalue(lua, lua_upvalueindex(1));
-  lua_insert(lua, 1);
-  lua_call(lua, lua_gettop(lua) - 1, 1);
-  return 1;
+  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
 
 constexpr const char* kNotInStrings[] = {"dump", "pack", "packsize", "unpack"};

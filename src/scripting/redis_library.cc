@@ -247,6 +247,121 @@ int AclCheckCmd(lua_State* lua) {
   return 1;
 }
 
+// --- redis.register_function ---
+
+// Reads the table of flags at `index`. False if one is not known.
+bool ReadFlags(lua_State* lua, int index, uint32_t* flags) {
+  for (lua_Integer i = 1;; ++i) {
+    const int type = lua_rawgeti(lua, index, i);
+    if (type == LUA_TNIL) {
+      lua_pop(lua, 1);
+      return true;
+    }
+    std::optional<ScriptFlag> flag;
+    if (type == LUA_TSTRING) flag = ScriptFlagOf(lua_tostring(lua, -1));
+    if (!flag) return false;
+    *flags |= *flag;
+    lua_pop(lua, 1);
+  }
+}
+
+// register_function(name, callback) and register_function{function_name=, callback=, flags=,
+// description=}. Both end with 1 name, 2 callback, 3 flags or nil, 4 description or nil.
+const char* ReadNamedArguments(lua_State* lua) {
+  constexpr const char* kNames[] = {"function_name", "callback", "flags", "description"};
+  lua_pushnil(lua);
+  while (lua_next(lua, 1) != 0) {
+    lua_pop(lua, 1);
+    bool is_known = false;
+    if (lua_type(lua, -1) == LUA_TSTRING) {
+      for (const char* const name : kNames) is_known |= !std::strcmp(name, lua_tostring(lua, -1));
+    }
+    if (!is_known) return "ERR unknown argument given to redis.register_function";
+  }
+  for (const char* const name : kNames) {
+    lua_pushstring(lua, name);
+    lua_rawget(lua, 1);
+  }
+  lua_remove(lua, 1);
+  if (!lua_isnil(lua, 1) && !lua_isstring(lua, 1)) {
+    return "ERR function_name argument given to redis.register_function must be a string";
+  }
+  if (!lua_isnil(lua, 4) && !lua_isstring(lua, 4)) {
+    return "ERR description argument given to redis.register_function must be a string";
+  }
+  if (!lua_isnil(lua, 2) && !lua_isfunction(lua, 2)) {
+    return "ERR callback argument given to redis.register_function must be a function";
+  }
+  if (!lua_isnil(lua, 3) && !lua_istable(lua, 3)) {
+    return "ERR flags argument to redis.register_function must be a table representing function "
+           "flags";
+  }
+  if (lua_isnil(lua, 1)) return "ERR redis.register_function must get a function name argument";
+  if (lua_isnil(lua, 2)) return "ERR redis.register_function must get a callback argument";
+  return nullptr;
+}
+
+const char* ReadTwoArguments(lua_State* lua) {
+  if (!lua_isstring(lua, 1)) {
+    return "ERR first argument to redis.register_function must be a string";
+  }
+  if (!lua_isfunction(lua, 2)) {
+    return "ERR second argument to redis.register_function must be a function";
+  }
+  lua_settop(lua, 4);
+  return nullptr;
+}
+
+int RegisterFunction(lua_State* lua) {
+  auto* const functions = StateOf(lua)->loading;
+  if (functions == nullptr) {
+    return RaiseError(lua,
+                      "ERR redis.register_function can only be called on FUNCTION LOAD "
+                      "command");
+  }
+  const char* error = nullptr;
+  switch (lua_gettop(lua)) {
+    case 1:
+      error = lua_istable(lua, 1)
+                  ? ReadNamedArguments(lua)
+                  : "ERR calling redis.register_function with a single argument is only "
+                    "applicable to Lua table (representing named arguments).";
+      break;
+    case 2:
+      error = ReadTwoArguments(lua);
+      break;
+    default:
+      error = "ERR wrong number of arguments to redis.register_function";
+  }
+  if (error != nullptr) return RaiseError(lua, error);
+  uint32_t flags = 0;
+  if (lua_istable(lua, 3) && !ReadFlags(lua, 3, &flags)) {
+    return RaiseError(lua, "ERR unknown flag given");
+  }
+  if (!IsFunctionName(lua_tostring(lua, 1))) {
+    return RaiseError(lua,
+                      "ERR Library names can only contain letters, numbers, or underscores(_) and "
+                      "must be at least one character long");
+  }
+  for (const Interpreter::FunctionInfo& other : *functions) {
+    if (other.name == lua_tostring(lua, 1)) {
+      return RaiseError(lua, "ERR Function already exists in the library");
+    }
+  }
+  lua_pushvalue(lua, 2);
+  const int reference = luaL_ref(lua, LUA_REGISTRYINDEX);
+  // No errors from here on.
+  Interpreter::FunctionInfo& function = functions->emplace_back();
+  StateOf(lua)->loading_references.push_back(reference);
+  function.name = lua_tostring(lua, 1);
+  function.flags = flags;
+  if (lua_isstring(lua, 4)) {
+    function.has_description = true;
+    function.description = lua_tostring(lua, 4);
+  }
+  return 0;
+}
+
 constexpr luaL_Reg kRedis[] = {
     {"call", Call<true, false>},
     {"pcall", Call<false, false>},
@@ -264,6 +379,9 @@ constexpr luaL_Reg kRedis[] = {
     {"acl_check_cmd", AclCheckCmd},
     {nullptr, nullptr},
 };
+
+constexpr luaL_Reg kRedisForLoading[] = {
+    {"register_function", RegisterFunction}, {"log", Log}, {nullptr, nullptr}};
 
 struct Constant {
   const char* name;
@@ -284,12 +402,8 @@ void SetConstants(lua_State* lua, const Constant (&constants)[count]) {
   }
 }
 
-}  // namespace
-
-void OpenRedis(lua_State* lua, const char* version) {
-  luaL_newlib(lua, kRedis);
-  SetConstants(lua, kLogLevels);
-  SetConstants(lua, kReplication);
+// Of the table on the top.
+void SetVersion(lua_State* lua, const char* version) {
   lua_pushstring(lua, version);
   lua_setfield(lua, -2, "REDIS_VERSION");
   int major = 0;
@@ -298,6 +412,24 @@ void OpenRedis(lua_State* lua, const char* version) {
   std::sscanf(version, "%d.%d.%d", &major, &minor, &patch);
   lua_pushinteger(lua, major << 16 | minor << 8 | patch);
   lua_setfield(lua, -2, "REDIS_VERSION_NUM");
+}
+
+}  // namespace
+
+void OpenRedis(lua_State* lua, const char* version) {
+  luaL_newlib(lua, kRedis);
+  SetConstants(lua, kLogLevels);
+  SetConstants(lua, kReplication);
+  SetVersion(lua, version);
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "redis");
+}
+
+void OpenRedisForLoading(lua_State* lua, const char* version) {
+  luaL_newlib(lua, kRedisForLoading);
+  SetConstants(lua, kLogLevels);
+  SetVersion(lua, version);
+  RefuseUnknownNames(lua);
   MakeReadOnly(lua);
   lua_setfield(lua, -2, "redis");
 }
@@ -327,15 +459,16 @@ int DescribeError(lua_State* lua) {
   lua_setfield(lua, 2, "err");
   // A C function like redis.call stands nowhere: its caller does.
   lua_Debug at;
-  if (lua_getstack(lua, 1, &at) != 0) {
-    lua_getinfo(lua, "Sl", &at);
-    if (std::strcmp(at.what, "C") == 0 && lua_getstack(lua, 2, &at) != 0) {
-      lua_getinfo(lua, "Sl", &at);
+  int level = 1;
+  while (lua_getstack(lua, level, &at) != 0 && lua_getinfo(lua, "Sl", &at) != 0) {
+    if (at.currentline >= 0) {
+      lua_pushstring(lua, at.source);
+      lua_setfield(lua, 2, "source");
+      lua_pushinteger(lua, at.currentline);
+      lua_setfield(lua, 2, "line");
+      break;
     }
-    lua_pushstring(lua, at.source);
-    lua_setfield(lua, 2, "source");
-    lua_pushinteger(lua, at.currentline);
-    lua_setfield(lua, 2, "line");
+    ++level;
   }
   return 1;
 }

@@ -11,7 +11,20 @@ namespace {
 // metatable has the real one.
 const char kProtectedKey = 0;
 
-int RefuseWrite(lua_State* lua) { return luaL_error(lua, "Attempt to modify a readonly table"); }
+constexpr const char* kErrReadOnly = "Attempt to modify a readonly table";
+
+int RefuseWrite(lua_State* lua) { return luaL_error(lua, kErrReadOnly); }
+
+// For functions: their text does not begin with a place.
+int RefuseToModify(lua_State* lua) {
+  lua_pushstring(lua, kErrReadOnly);
+  return lua_error(lua);
+}
+
+int UnknownName(lua_State* lua) {
+  return luaL_error(lua, "Script attempted to access nonexistent global variable '%s'",
+                    luaL_tolstring(lua, 2, nullptr));
+}
 
 // next(), also of what is read-only.
 int Next(lua_State* lua) {
@@ -51,7 +64,7 @@ int SetMetatable(lua_State* lua) {
   const int type = lua_type(lua, 2);
   luaL_checktype(lua, 1, LUA_TTABLE);
   luaL_argexpected(lua, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table");
-  if (PushProtected(lua, 1)) return RefuseWrite(lua);
+  if (PushProtected(lua, 1)) return RefuseToModify(lua);
   if (luaL_getmetafield(lua, 1, "__metatable") != LUA_TNIL) {
     return luaL_error(lua, "cannot change a protected metatable");
   }
@@ -90,7 +103,7 @@ int RawSet(lua_State* lua) {
   luaL_checkany(lua, 2);
   luaL_checkany(lua, 3);
   lua_settop(lua, 3);
-  if (PushProtected(lua, 1)) return RefuseWrite(lua);
+  if (PushProtected(lua, 1)) return RefuseToModify(lua);
   lua_rawset(lua, 1);
   return 1;
 }
@@ -147,12 +160,22 @@ int Xpcall(lua_State* lua) {
   return FinishPcall(lua, lua_pcallk(lua, count - 2, LUA_MULTRET, 2, 2, FinishPcall), 2);
 }
 
-// Upvalue: Lua's coroutine.resume.
+// Upvalue: Lua's coroutine.resume, which is called as a part of this one.
 int Resume(lua_State* lua) {
-  lua_pushvalue(lua, lua_upvalueindex(1));
-  lua_insert(lua, 1);
-  lua_call(lua, lua_gettop(lua) - 1, LUA_MULTRET);
-  return IsEnding(lua) ? RaiseEnding(lua) : lua_gettop(lua);
+  const int results = lua_tocfunction(lua, lua_upvalueindex(1))(lua);
+  return IsEnding(lua) ? RaiseEnding(lua) : results;
+}
+
+// error(), which in 5.1 puts the place before a number, too.
+int Error(lua_State* lua) {
+  const auto level = static_cast<int>(luaL_optinteger(lua, 2, 1));
+  lua_settop(lua, 1);
+  if (lua_isstring(lua, 1) && level > 0) {
+    luaL_where(lua, level);
+    lua_insert(lua, 1);
+    lua_concat(lua, 2);
+  }
+  return lua_error(lua);
 }
 
 // nil outside of a coroutine, as in 5.1.
@@ -257,6 +280,7 @@ constexpr luaL_Reg kBase[] = {
     {"rawget", RawGet},
     {"rawset", RawSet},
     {"next", Next},
+    {"error", Error},
     {"pcall", Pcall},
     {"xpcall", Xpcall},
     {"load", Load},
@@ -268,24 +292,20 @@ constexpr luaL_Reg kBase[] = {
 };
 
 // Kept as Lua has them.
-constexpr const char* kLuaBase[] = {"assert", "error",    "ipairs",   "pairs", "rawequal",
+constexpr const char* kLuaBase[] = {"assert", "ipairs",   "pairs",    "rawequal",
                                     "select", "tonumber", "tostring", "type"};
 
 }  // namespace
 
 void MakeReadOnly(lua_State* lua) {
-  lua_createtable(lua, 0, 0);  // real, proxy
+  lua_createtable(lua, 0, 0);
   lua_createtable(lua, 0, 4);
-  lua_pushvalue(lua, -3);
-  lua_setfield(lua, -2, "__index");
   lua_pushcfunction(lua, RefuseWrite);
   lua_setfield(lua, -2, "__newindex");
   lua_pushcfunction(lua, PairsOfProtected);
   lua_setfield(lua, -2, "__pairs");
-  lua_pushvalue(lua, -3);
-  lua_rawsetp(lua, -2, &kProtectedKey);
   lua_setmetatable(lua, -2);
-  lua_remove(lua, -2);
+  SetProtected(lua);
 }
 
 bool PushProtected(lua_State* lua, int index) {
@@ -296,6 +316,23 @@ bool PushProtected(lua_State* lua, int index) {
   }
   lua_remove(lua, -2);
   return true;
+}
+
+void SetProtected(lua_State* lua) {
+  lua_getmetatable(lua, -1);  // real, proxy, metatable
+  lua_pushvalue(lua, -3);
+  lua_setfield(lua, -2, "__index");
+  lua_pushvalue(lua, -3);
+  lua_rawsetp(lua, -2, &kProtectedKey);
+  lua_pop(lua, 1);
+  lua_remove(lua, -2);
+}
+
+void RefuseUnknownNames(lua_State* lua) {
+  lua_createtable(lua, 0, 1);
+  lua_pushcfunction(lua, UnknownName);
+  lua_setfield(lua, -2, "__index");
+  lua_setmetatable(lua, -2);
 }
 
 void OpenBase(lua_State* lua) {

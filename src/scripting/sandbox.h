@@ -12,6 +12,9 @@ namespace dfly {
 void MakeReadOnly(lua_State* lua);
 // If the value at `index` is such a table, pushes what it stands for.
 bool PushProtected(lua_State* lua, int index);
+// Makes the read-only table on the top of the stack stand for the table below it from now on, which
+// is popped.
+void SetProtected(lua_State* lua);
 
 // Opens Lua's base library with what a script may have of it, and `coroutine`. These go to the
 // table on the top of the stack.
@@ -20,8 +23,14 @@ void OpenBase(lua_State* lua);
 void OpenLua51Libraries(lua_State* lua);
 // `redis`, likewise, with calls to the host.
 void OpenRedis(lua_State* lua, const char* version);
+// `redis` as the code of a library sees it while it is loaded, likewise: it can register functions
+// and write to the log.
+void OpenRedisForLoading(lua_State* lua, const char* version);
 // `cjson`, `cmsgpack`, `struct`, `bit`, likewise.
 void OpenLibraries(lua_State* lua);
+
+// Makes reading what is not in the table on the top an error.
+void RefuseUnknownNames(lua_State* lua);
 
 // The hook that a script runs with, every Interpreter::kTickInstructions.
 void CountInstructions(lua_State* lua, lua_Debug*);

@@ -50,8 +50,21 @@ struct ScriptState {
   std::vector<std::string_view> args;
   std::vector<std::array<char, 32>> number_texts;
 
+  std::string pack_buffer;  // of the cmsgpack.pack that runs
+
   // What was compiled, as references into Lua's registry.
   std::unordered_map<std::string, int, TextHash, std::equal_to<>> scripts;  // by SHA
+
+  // Functions of libraries.
+  struct Function {
+    std::string library;
+    int reference;
+  };
+  std::unordered_map<std::string, Function, TextHash, std::equal_to<>> functions;
+  // While a library is loaded, what it has registered; else null.
+  std::vector<Interpreter::FunctionInfo>* loading = nullptr;
+  std::vector<int> loading_references;
+  std::string redis_version;
 
   void Start(ScriptHost* its_host) {
     host = its_host;

@@ -253,6 +253,18 @@ void AddSettings(Server* server, Config* config) {
                  server->settings().tcp_keepalive_s = ParsedNumber<uint32_t>(value);
                  return std::string();
                }});
+  config->Add({.name = "busy-reply-threshold",
+               .kind = Kind::kInteger,
+               .value = fmt::format("{}", options.busy_reply_threshold_ms),
+               .is_mutable = true,
+               .min = 0,
+               .max = INT64_MAX,
+               .apply =
+                   [server](const std::string& value) {
+                     server->settings().busy_reply_threshold_ms = ParsedNumber<uint64_t>(value);
+                     return std::string();
+                   },
+               .old_name = "lua-time-limit"});
   config->Add({.name = "publish_buffer_limit",
                .kind = Kind::kMemory,
                .value = fmt::format("{}", options.publish_buffer_limit),

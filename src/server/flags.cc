@@ -119,6 +119,35 @@ DEFINE_bool(singlehop_blocking, true,
             "BLPOP and the like, whose keys are all in one shard, look and take, or begin to wait, "
             "in one hop. false: they go the way of those with keys in several shards.");
 
+DEFINE_string(undeclared_keys, "learn",
+              "What happens when a script uses keys that are not among its KEYS. learn: they are "
+              "locked, and what each script needs is found out: its first runs lock all shards, "
+              "later ones what it was seen to use. global: all scripts lock all shards, unless all "
+              "their keys have one tag and --lock_on_hashtags is on. refuse: an error.");
+DEFINE_string(default_lua_flags, "",
+              "Flags of all scripts, besides those that they say themselves (#!lua flags=...), "
+              "separated by commas: allow-undeclared-keys locks all shards, disable-atomicity lets "
+              "other commands run between those of the script, and Redis' own (no-writes ...).");
+DEFINE_bool(lua_auto_async, false,
+            "Calls of scripts whose result is not used are collected and sent to all shards "
+            "together, as if redis.acall were written there. Faster if the keys of a script are in "
+            "several shards. An error in one of them is told later than it happens.");
+DEFINE_bool(singlehop_scripts, true,
+            "Scripts whose keys are all in one shard run there as a whole, in one hop. false: they "
+            "go the way of those with keys in several shards.");
+DEFINE_bool(singlehop_commands, true,
+            "Commands of scripts with keys in several shards run at once in shards of the script's "
+            "own thread. false: each is a hop of the script's transaction.");
+DEFINE_uint32(interpreters_per_thread, 16,
+              "Lua states of one thread at most: so many scripts can have begun there at a time, "
+              "others wait. Each takes some 50 KB and what its scripts make.");
+DEFINE_string(
+    lua_memory_max, "256mb",
+    "Bytes of one Lua state; a script that needs more gets an error (not enough memory).");
+DEFINE_uint64(busy_reply_threshold, 5000,
+              "Milliseconds after which a script is slow: commands that have to wait for it get "
+              "the error BUSY then. 0: never.");
+
 DEFINE_uint32(blocked_clients_max, 30'000,
               "Clients that may wait for keys (BLPOP) at a time, divided among the threads; others "
               "get an error. Each takes two of the process' memory maps: vm.max_map_count.");
@@ -153,6 +182,9 @@ const std::vector<Topic>& Topics() {
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
         "locktag_skip_n_end_delimiters"}},
+      {"Scripts",
+       {"undeclared_keys", "default_lua_flags", "lua_auto_async", "singlehop_scripts",
+        "singlehop_commands", "interpreters_per_thread", "lua_memory_max", "busy_reply_threshold"}},
       {"Limits",
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "pipeline_commands_max",
         "pipeline_reply_bytes_max", "pipeline_input_bytes_max", "publish_buffer_limit",
@@ -293,6 +325,32 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->singlehop_blocking = FLAGS_singlehop_blocking;
   check_range("blocked_clients_max", FLAGS_blocked_clients_max, 1, UINT32_MAX);
   options->blocked_clients_max = FLAGS_blocked_clients_max;
+  if (FLAGS_undeclared_keys == "learn") {
+    options->undeclared_keys = UndeclaredKeys::kLearn;
+  } else if (FLAGS_undeclared_keys == "global") {
+    options->undeclared_keys = UndeclaredKeys::kGlobal;
+  } else if (FLAGS_undeclared_keys == "refuse") {
+    options->undeclared_keys = UndeclaredKeys::kRefuse;
+  } else {
+    fail("undeclared_keys", "must be learn, global or refuse");
+  }
+  std::string lua_flags = FLAGS_default_lua_flags;
+  std::replace(lua_flags.begin(), lua_flags.end(), ',', ' ');
+  std::istringstream lua_flag_names(lua_flags);
+  for (std::string name; lua_flag_names >> name;) {
+    const std::optional<ScriptFlag> flag = ScriptFlagOf(name);
+    if (!flag) fail("default_lua_flags", fmt::format("'{}' is no flag of scripts", name));
+    options->default_lua_flags |= flag.value_or(ScriptFlag{});
+  }
+  options->lua_auto_async = FLAGS_lua_auto_async;
+  options->singlehop_scripts = FLAGS_singlehop_scripts;
+  options->singlehop_commands = FLAGS_singlehop_commands;
+  check_range("interpreters_per_thread", FLAGS_interpreters_per_thread, 2, 10'000);
+  options->interpreters_per_thread = FLAGS_interpreters_per_thread;
+  options->lua_memory_max = bytes("lua_memory_max", FLAGS_lua_memory_max);
+  check_range("lua_memory_max", options->lua_memory_max, 1 << 20, 1ull << 50);
+  check_range("busy_reply_threshold", FLAGS_busy_reply_threshold, 0, INT64_MAX);
+  options->busy_reply_threshold_ms = FLAGS_busy_reply_threshold;
   TagRules& tags = options->tag_rules;
   tags.locks_tags = FLAGS_lock_on_hashtags;
   if (FLAGS_locktag_delimiter.size() > 1 || FLAGS_locktag_delimiter == "{" ||

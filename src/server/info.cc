@@ -48,12 +48,18 @@ struct Part {
   uint64_t shard_channels = 0;
   uint64_t blocked_clients = 0;
   InfoFacts::TransactionFacts transactions;
+  uint64_t interpreter_memory = 0;
+  uint64_t interpreters = 0;
+  uint64_t running_scripts = 0;
 };
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->stats = worker.stats();
   part->loop = worker.proactor().stats();
   part->per_second = worker.commands_per_second();
+  part->interpreter_memory = worker.interpreters().memory_used();
+  part->interpreters = worker.interpreters().count();
+  worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
   part->client_memory = worker.buffers().bytes() + worker.pubsub().memory_used();
   part->pubsub = worker.pubsub().stats();
   worker.ForEachSession([&](Session& session) {
@@ -188,6 +194,10 @@ InfoFacts GatherInfo(Server& server) {
     facts.local_commands += part.stats.local_commands;
     facts.remote_commands += part.stats.remote_commands;
     facts.blocked_clients += part.blocked_clients;
+    facts.scripts.Add(part.stats.scripts);
+    facts.interpreter_memory += part.interpreter_memory;
+    facts.interpreters += part.interpreters;
+    facts.running_scripts += part.running_scripts;
     InfoFacts::TransactionFacts& tx = facts.transactions;
     const InfoFacts::TransactionFacts& of_part = part.transactions;
     tx.queued += part.stats.queued_commands;
@@ -238,7 +248,10 @@ InfoFacts GatherInfo(Server& server) {
 
   facts.base_memory = server.base_memory_bytes();
   facts.data_memory = server.shards().used_bytes();
-  facts.used_memory = facts.base_memory + facts.data_memory + facts.client_memory;
+  facts.scripts_known = server.scripts().List().size();
+  facts.script_memory = server.scripts().memory_used();
+  facts.used_memory = facts.base_memory + facts.data_memory + facts.client_memory +
+                      facts.interpreter_memory + facts.script_memory;
   const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
   facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
   facts.rss = ReadProcessMemory().rss_bytes;
@@ -321,7 +334,9 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
           fmt::format("{:.2f}%",
                       100 * Ratio(facts.data_memory, facts.used_memory - facts.base_memory)));
   out.AddBytes("total_system_memory", facts.system_memory);
-  out.AddBytes("used_memory_lua", 0);
+  out.AddBytes("used_memory_lua", facts.interpreter_memory);
+  out.AddBytes("used_memory_scripts", facts.interpreter_memory + facts.script_memory);
+  out.Add("number_of_cached_scripts", facts.scripts_known);
   out.AddBytes("maxmemory", facts.maxmemory);
   out.Add("maxmemory_policy", "noeviction");
   out.Add("mem_fragmentation_ratio", fmt::format("{:.2f}", Ratio(facts.rss, facts.used_memory)));
@@ -466,6 +481,19 @@ void TransactionSection(const InfoFacts& facts, Lines& out) {
   for (size_t width = 1; width < tx.widths.size(); ++width) {
     if (tx.widths[width] > 0) out.Add(fmt::format("tx_width_{}", width), tx.widths[width]);
   }
+  const ScriptStats& scripts = facts.scripts;
+  out.Add("script_runs", scripts.runs());
+  out.Add("script_in_place", scripts.in_place);
+  out.Add("script_across", scripts.across);
+  out.Add("script_global", scripts.global);
+  out.Add("script_not_atomic", scripts.alone);
+  out.Add("script_restarts", scripts.restarts);
+  out.Add("script_refused_keys", scripts.refused_keys);
+  out.Add("script_hops", scripts.hops);
+  out.Add("script_deferred_calls", scripts.deferred_calls);
+  out.Add("script_gave_way", scripts.gave_way);
+  out.Add("script_running", facts.running_scripts);
+  out.Add("script_interpreters", facts.interpreters);
   out.Add("tx_queue_length", tx.queue_length);
   out.Add("tx_queue_longest", tx.queue_longest);
   out.Add("tx_oldest_usec", tx.oldest_us);

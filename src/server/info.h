@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "server/script_stats.h"
+
 namespace dfly {
 
 class Server;
@@ -47,6 +49,12 @@ struct InfoFacts {
     uint64_t watched_keys = 0;
   };
   TransactionFacts transactions;
+  ScriptStats scripts;
+  uint64_t scripts_known = 0;
+  uint64_t script_memory = 0;       // of their texts
+  uint64_t interpreter_memory = 0;  // of Lua's states
+  uint64_t interpreters = 0;
+  uint64_t running_scripts = 0;
   uint64_t blocked_clients = 0;
   uint64_t clients = 0;
   uint64_t maxclients = 0;

@@ -152,7 +152,7 @@ bool ScriptRun::MayUseUndeclared(std::string_view key, uint64_t hash, ShardId sh
 
 void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& reply) {
   script_->refused.fetch_add(1, std::memory_order_relaxed);
-  ++worker_->stats().script_keys_refused;
+  ++worker_->stats().scripts.refused_keys;
   reply.Error(fmt::format(
       "ERR Script tried to use the key '{}', which {}. Pass it as one of its KEYS, or run the "
       "script with the flag allow-undeclared-keys (#!lua flags=allow-undeclared-keys, SCRIPT FLAGS "
@@ -285,7 +285,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
   if (shards_.is_local(shard)) {
     return shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, reply); });
   }
-  ++worker_->stats().script_hops;
+  ++worker_->stats().scripts.hops;
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
   shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, writer); });
@@ -475,7 +475,18 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   if (tx_ == nullptr && !is_one_shard) return ExecuteByCoordinator(command, args, reply);
   if (tx_ == nullptr) return ExecuteAlone(command, args, first, reply);
   if (!is_one_shard) return ExecuteByCoordinator(command, args, reply);
-  RunOnShard(first.shard, command, args, first.hash, reply);
+  if (worker_->server().options().singlehop_commands) {
+    RunOnShard(first.shard, command, args, first.hash, reply);
+  } else {
+    ++worker_->stats().scripts.hops;
+    helio::IoBuf bytes;
+    RespWriter writer(&bytes, reply.resp3());
+    tx_->HopOn({&first.shard, 1}, [&](Shard& shard) {
+      ShardContext cx(shard, db_index_, now_ms_);
+      Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
+    });
+    ReplayReply(bytes.view(), reply);
+  }
   return Verdict::kGoOn;
 }
 
@@ -495,7 +506,7 @@ ScriptHost::Verdict ScriptAcross::ExecuteAlone(const Command& command, Args args
   }
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
-  ++worker_->stats().script_hops;
+  ++worker_->stats().scripts.hops;
   tx.Run([&](Shard& shard) {
     ShardContext cx(shard, db_index_, now_ms_);
     Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
@@ -507,7 +518,7 @@ ScriptHost::Verdict ScriptAcross::ExecuteAlone(const Command& command, Args args
 ScriptHost::Verdict ScriptAcross::ExecuteByCoordinator(const Command& command, Args args,
                                                        ReplySink& reply) {
   OnWrite(command);
-  ++worker_->stats().script_hops;
+  ++worker_->stats().scripts.hops;
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
   CoordinatorContext inner(&shards_, &cx_.session(), db_index_, now_ms_, tx_);
@@ -554,8 +565,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply) {
     return true;
   }
   Deferred& deferred = *deferred_;
-  ++worker_->stats().script_hops;
-  worker_->stats().script_calls_squashed += deferred.count;
+  ++worker_->stats().scripts.hops;
+  worker_->stats().scripts.deferred_calls += deferred.count;
   const auto run_part = [&](Shard& shard) {
     Deferred::Part& part = deferred.parts[shard.id()];
     helio::IoBuf bytes;

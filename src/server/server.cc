@@ -55,6 +55,7 @@ Server::Server(ServerOptions options)
   RegisterPubSubCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;
   settings_.maxclients = options_.maxclients;
+  settings_.busy_reply_threshold_ms = options_.busy_reply_threshold_ms;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
   settings_.publish_buffer_limit = options_.publish_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);

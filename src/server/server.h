@@ -60,7 +60,9 @@ struct ServerOptions {
   uint32_t default_lua_flags = 0;  // ScriptFlags of scripts that say nothing themselves
   bool lua_auto_async = false;
   bool singlehop_scripts = true;
+  bool singlehop_commands = true;
   uint32_t interpreters_per_thread = 16;
+  uint64_t busy_reply_threshold_ms = 5000;
   size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
   uint64_t system_memory_bytes = 0;   // of the machine or container; for INFO
   std::string pid_file;               // for CONFIG GET; main writes it

@@ -44,6 +44,7 @@
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/script_job.h"
+#include "server/script_stats.h"
 #include "server/script_store.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
@@ -84,15 +85,7 @@ struct WorkerStats {
   uint64_t blocking_tried = 0;      // blocking commands that were served in place
   uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
   uint64_t blocking_general = 0;    // with keys in several
-  uint64_t scripts_in_place = 0;    // on the shard of their keys, in one hop
-  uint64_t scripts_across = 0;      // on several shards, with the locks of their keys
-  uint64_t scripts_global = 0;      // with all shards locked
-  uint64_t scripts_alone = 0;       // without atomicity
-  uint64_t script_restarts = 0;     // abandoned, as they used keys that they had not declared
-  uint64_t script_keys_refused = 0;
-  uint64_t script_hops = 0;            // of scripts and their calls
-  uint64_t script_calls_squashed = 0;  // that went with others
-  uint64_t scripts_gave_way = 0;       // as they took longer than a slice of time
+  ScriptStats scripts;
   uint64_t protocol_errors = 0;
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
@@ -194,7 +187,7 @@ class Worker final : public CommandSink {
   void OnScriptBegin(ScriptRun* run);
   void OnScriptEnd(ScriptRun* run);
   // It gives way for the first time.
-  void OnScriptLong() { ++stats_.scripts_gave_way; }
+  void OnScriptLong() { ++stats_.scripts.gave_way; }
   // How long a script runs before it lets others run: less if several do.
   uint64_t script_slice_ns() const;
   // fn(ScriptRun&), for those that run on this thread.

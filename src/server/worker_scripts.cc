@@ -191,7 +191,7 @@ void Worker::ScriptMain(void* arg) {
 }
 
 bool Worker::RunScriptJob(ScriptJob* job) {
-  ++stats_.scripts_in_place;
+  ++stats_.scripts.in_place;
   job->run.emplace(this, job->shard, job->script, job->db_index, job->is_read_only,
                    job->writer.resp3(), job->no_touch);
   if (job->queued != nullptr) job->run->RunAs(job->queued);
@@ -272,7 +272,7 @@ void Worker::EndScriptJob(ScriptJob* job) {
 // --- Again, with what is known now ---
 
 void Worker::NoteRestart(ShardBatch* batch, ScriptJob* job) {
-  ++stats_.script_restarts;
+  ++stats_.scripts.restarts;
   batch->restarts = true;
   batch->discovered = std::move(job->run->discovered());
   batch->wants_all_keys = job->run->wants_all_keys();
@@ -335,9 +335,9 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
     if (cx.outer() != nullptr || wants_all_keys || attempt > kAttemptsMax) {
       if (way != Way::kAlone || cx.outer() != nullptr) way = Way::kGlobal;
     }
-    ++(way == Way::kAlone    ? stats_.scripts_alone
-       : way == Way::kGlobal ? stats_.scripts_global
-                             : stats_.scripts_across);
+    ++(way == Way::kAlone    ? stats_.scripts.alone
+       : way == Way::kGlobal ? stats_.scripts.global
+                             : stats_.scripts.across);
     if (way == Way::kGlobal) script->runs_global.fetch_add(1, std::memory_order_relaxed);
     std::optional<Transaction> tx;
     if (way != Way::kAlone) {
@@ -355,7 +355,7 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
       }
       tx->Schedule();
       if (tx->shard_ids().size() == 1) tx->Hop([](Shard&) {});  // that is when it is its turn
-      stats_.script_hops += 2 * tx->shard_ids().size();
+      stats_.scripts.hops += 2 * tx->shard_ids().size();
     }
     ScriptAcross run(&cx, tx ? &*tx : nullptr, way == Way::kGlobal, this, script, is_read_only,
                      reply.resp3());
@@ -365,7 +365,7 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
     const bool is_done = run.Run(call, reply);
     if (tx) tx->Conclude();
     if (is_done) return;
-    ++stats_.script_restarts;
+    ++stats_.scripts.restarts;
     for (std::string& key : run.discovered()) discovered.push_back(std::move(key));
     wants_all_keys |= run.wants_all_keys();
   }
