@@ -9,7 +9,7 @@
 namespace dfly {
 
 Transaction::~Transaction() {
-  if (is_scheduled_) Conclude();
+  if (is_scheduled_ && !is_locked_) Conclude();
 }
 
 void Transaction::LockAllShards(LockMode mode) {
@@ -30,9 +30,11 @@ void Transaction::Prepare() {
     Part& part = parts_[i];
     part.tx = this;
     part.shard = ids_[i];
+    part.owner = owner_;
     part.TxEntry::run = &RunPart;
     part.done = &PartDone;
     part.granted = &OnGranted;
+    part.revoked = &OnRevoked;
     if (all_shards_) {
       part.locks_shard = true;
       part.shard_mode = *all_shards_;
@@ -117,6 +119,12 @@ void Transaction::Schedule() {
 
 void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
   DCHECK(is_scheduled_);
+  if (is_locked_) {
+    return shards_.AwaitOn(ids, [this](Shard& shard) {
+      helio::NoSuspend no_suspend;
+      work_(work_arg_, shard);
+    });
+  }
   concludes_ = concludes;
   if (concludes) is_scheduled_ = false;
   if (outer_ != nullptr) {
@@ -238,6 +246,17 @@ void Transaction::OnGranted(TxEntry* entry) {
   auto* const part = static_cast<Part*>(entry);
   part->waits = false;
   part->tx->OnReady();
+}
+
+bool Transaction::OnRevoked(TxEntry* entry) {
+  auto* const part = static_cast<Part*>(entry);
+  std::atomic<uint32_t>& waits = part->tx->waits_;
+  // Once it is 0 all have granted, and it runs.
+  uint32_t count = waits.load(std::memory_order_acquire);
+  while (count != 0 && !waits.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel)) {
+  }
+  if (count != 0) part->waits = true;
+  return count != 0;
 }
 
 void Transaction::OnReady() {

@@ -41,6 +41,10 @@ class Transaction {
   static constexpr uint32_t kRefusalsMax = 3;
 
   Transaction(ShardSet* shards, Transaction* outer) : shards_(*shards), outer_(outer) {}
+  // For what it is the outer one of: somebody has all their locks by other means.
+  struct IsLocked {};
+  Transaction(ShardSet* shards, IsLocked)
+      : shards_(*shards), outer_(nullptr), is_locked_(true), is_scheduled_(true) {}
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
   explicit Transaction(CoordinatorContext& cx) : Transaction(&cx.shards(), cx.outer()) {}
@@ -51,6 +55,8 @@ class Transaction {
 
   // What it wants, before the first call below. A tag may come several times.
   void Lock(ShardId shard, TagLock tag) { wanted_.push_back({shard, tag}); }
+  // See TxEntry::owner. Before Schedule.
+  void set_owner(const void* owner) { owner_ = owner; }
   // All of all shards, instead of tags.
   void LockAllShards(LockMode mode);
 
@@ -129,6 +135,7 @@ class Transaction {
   static void OnAnnounce(helio::Message* message);
   static void OnReserve(helio::Message* message);
   static void OnGranted(TxEntry* entry);
+  static bool OnRevoked(TxEntry* entry);
   static void OnHop(helio::Message* message);
   static bool RunPart(TxEntry* entry);
   static void PartDone(TxEntry* entry);
@@ -144,6 +151,8 @@ class Transaction {
 
   ShardSet& shards_;
   Transaction* const outer_;
+  const bool is_locked_ = false;
+  const void* owner_ = nullptr;
   helio::Proactor* home_ = nullptr;
   absl::InlinedVector<Wanted, 8> wanted_;
   absl::InlinedVector<TagLock, 8> tags_;  // of all parts, each part's together

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <utility>
 
 #include "helio/base/clock.h"
 
@@ -27,6 +28,10 @@ namespace {
 
 bool Excludes(LockMode first, LockMode second) {
   return first == LockMode::kExclusive || second == LockMode::kExclusive;
+}
+
+bool IsOwnOf(const TxEntry& first, const TxEntry& second) {
+  return first.owner != nullptr && first.owner == second.owner;
 }
 
 // Do they want the same?
@@ -187,6 +192,43 @@ void TxQueue::Release(TxEntry* entry) {
   RunReady();
 }
 
+bool TxQueue::IsBlocked(const TxEntry& entry) const {
+  for (const TxEntry& other : const_cast<List&>(entries_)) {
+    if (&other == &entry || IsOwnOf(other, entry) || !Excludes(other, entry)) continue;
+    const bool is_promised = other.has_number && other.is_granted;
+    if (other.has_run || is_promised) return true;
+  }
+  return false;
+}
+
+void TxQueue::Overtake(TxEntry* entry) {
+  DCHECK(!entry->linked() && overtaking_ == nullptr);
+  entry->number = 0;
+  entry->has_number = entry->is_armed = entry->has_run = entry->is_granted = false;
+  Acquire(entry);
+  for (TxEntry& other : entries_) {
+    if (!other.is_granted || other.has_run || !Excludes(other, *entry)) continue;
+    if (IsOwnOf(other, *entry)) continue;
+    if (other.has_number && !other.revoked(&other)) continue;
+    other.is_granted = false;
+    ++hindered_;
+  }
+  const TxEntry* const first = entries_.Front();
+  if (first == nullptr) {
+    entries_.PushBack(entry);
+  } else {
+    entries_.InsertBefore(const_cast<TxEntry*>(first), entry);
+  }
+  stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
+  entry->scheduled_ns = helio::MonotonicNanos();
+  if (IsBlocked(*entry)) {
+    ++hindered_;
+    overtaking_ = entry;
+  } else {
+    entry->is_granted = entry->has_run = true;
+  }
+}
+
 void TxQueue::Arm(TxEntry* entry) {
   DCHECK(entry->linked() && !entry->is_armed);
   entry->is_armed = true;
@@ -221,6 +263,12 @@ void TxQueue::RunEntry(TxEntry* entry) {
 void TxQueue::RunReady() {
   if (is_running_) return;
   while (TxEntry* next = entries_.Front()) {
+    if (overtaking_ != nullptr && !IsBlocked(*overtaking_)) {
+      TxEntry* const entry = std::exchange(overtaking_, nullptr);
+      entry->is_granted = entry->has_run = true;
+      --hindered_;
+      entry->granted(entry);
+    }
     if (!next->is_armed) {
       if (hindered_ == 0 || !may_be_unhindered_) return;
       next = FindUnhindered();
@@ -255,7 +303,7 @@ TxEntry* TxQueue::FindUnhindered() {
   size_t looked_at = 0;
   for (TxEntry& entry : entries_) {
     if (++looked_at > kLookAhead) return nullptr;
-    if (!entry.is_granted && !is_hindered(entry)) {
+    if (!entry.is_granted && &entry != overtaking_ && !is_hindered(entry)) {
       entry.is_granted = true;
       --hindered_;
       if (entry.is_armed || entry.has_number) return &entry;

@@ -45,10 +45,14 @@ struct TxEntry : helio::ListHook<TxEntry> {
   using DoneFn = void (*)(TxEntry* entry);
   // It was not granted when it was scheduled, and is now. Changes nothing here.
   using GrantedFn = void (*)(TxEntry* entry);
+  // It was granted, and is not any more, if it agrees: it will be granted again. False: it relies
+  // on what it was granted already. Changes nothing here.
+  using RevokedFn = bool (*)(TxEntry* entry);
 
   RunFn run = nullptr;
   DoneFn done = nullptr;
-  GrantedFn granted = nullptr;    // of those that have a number of their own
+  GrantedFn granted = nullptr;    // of those that have a number of their own, or overtake
+  RevokedFn revoked = nullptr;    // of those that have a number of their own
   uint64_t number = 0;            // its place
   bool has_number = false;        // of its own: it is on several shards
   std::span<const TagLock> tags;  // as SortAndMerge leaves them; live while it is scheduled
@@ -58,6 +62,7 @@ struct TxEntry : helio::ListHook<TxEntry> {
   bool is_granted = false;  // no conflict stands before it
   bool has_run = false;     // a hop
   uint64_t scheduled_ns = 0;
+  const void* owner = nullptr;  // entries of one owner do not hinder his overtaking
 };
 
 struct TxQueueStats {
@@ -118,6 +123,15 @@ class TxQueue {
   [[nodiscard]] bool HoldAlso(TxEntry* entry, const TagLock& tag, std::span<const TagLock> tags);
   void Release(TxEntry* entry);
 
+  // For somebody who runs already, with locks elsewhere, and has to have something here as well:
+  // goes before all who have not begun, and waits only for those who run or were promised that they
+  // may (`granted` is called then, unless it is_granted at once). Release ends it.
+  //
+  // Who is overtaken has taken no effect anywhere, so he comes later in the order of all, which is
+  // what he would have had to do anyway. And nobody waits for ever: those who run end without
+  // waiting for anybody, as long as only one in the process overtakes at a time (LateLocks).
+  void Overtake(TxEntry* entry);
+
   size_t length() const { return length_; }
   // When the oldest entry was scheduled (monotonic); 0 if there is none.
   uint64_t oldest_ns() const;
@@ -145,6 +159,8 @@ class TxQueue {
   void Remove(TxEntry* entry);
   void RunEntry(TxEntry* entry);
   void RunReady();
+  // Whoever runs, or may rely on that he will, and wants what `entry` wants.
+  bool IsBlocked(const TxEntry& entry) const;
   // Grants entries what those before them do not want (the paper's "selective contention
   // analysis"), and returns the first that has waited for it: to run, or to be told.
   TxEntry* FindUnhindered();
@@ -157,6 +173,7 @@ class TxQueue {
   size_t hindered_ = 0;             // entries that are not granted
   bool may_be_unhindered_ = false;  // something was released since FindUnhindered
   bool is_running_ = false;
+  TxEntry* overtaking_ = nullptr;  // not granted yet
   TxQueueStats stats_;
 };
 

@@ -87,12 +87,13 @@ DEFINE_bool(
     "all that share its tag. For queues whose scripts use keys that they do not declare; "
     "other transactions on the same tag have to wait. Keys with the same tag live in one "
     "shard with and without this.");
-DEFINE_string(locktag_prefix, "",
+DEFINE_string(locktag_prefix, "bull:",
               "Keys that begin with this have another kind of tag: without braces, from the first "
-              "--locktag_delimiter behind the prefix to the next one. So bull:mail:1 and "
-              "bull:mail:2 live in one shard with --locktag_prefix=bull --locktag_delimiter=:. "
-              "Empty: none. Keys with a {hashtag} have that.");
-DEFINE_string(locktag_delimiter, "", "The one character that --locktag_prefix needs.");
+              "--locktag_delimiter at its end or behind it to the next one. So bull:mail:1 and "
+              "bull:mail:2 live in one shard. The default is what BullMQ's keys begin with: its "
+              "scripts then find the keys of a queue together, also those that they do not "
+              "declare. Empty: none. Keys with a {hashtag} have that.");
+DEFINE_string(locktag_delimiter, ":", "The one character that ends the tags of --locktag_prefix.");
 DEFINE_uint32(locktag_skip_n_end_delimiters, 0,
               "Delimiters that the tag has within it: for bull:a:b:c 1 makes a:b of it, where 0 "
               "makes a. Keys with fewer delimiters are tags as a whole.");
@@ -353,18 +354,15 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->busy_reply_threshold_ms = FLAGS_busy_reply_threshold;
   TagRules& tags = options->tag_rules;
   tags.locks_tags = FLAGS_lock_on_hashtags;
-  if (FLAGS_locktag_delimiter.size() > 1 || FLAGS_locktag_delimiter == "{" ||
+  if (FLAGS_locktag_delimiter.size() != 1 || FLAGS_locktag_delimiter == "{" ||
       FLAGS_locktag_delimiter == "}") {
     fail("locktag_delimiter", "must be one character, and no brace");
-  } else if (FLAGS_locktag_delimiter.empty() != FLAGS_locktag_prefix.empty()) {
-    fail(FLAGS_locktag_prefix.empty() ? "locktag_delimiter" : "locktag_prefix",
-         FLAGS_locktag_prefix.empty() ? "needs --locktag_prefix" : "needs --locktag_delimiter");
   } else if (FLAGS_locktag_skip_n_end_delimiters != 0 && FLAGS_locktag_prefix.empty()) {
-    fail("locktag_skip_n_end_delimiters", "needs --locktag_prefix and --locktag_delimiter");
+    fail("locktag_skip_n_end_delimiters", "needs --locktag_prefix");
   }
   check_range("locktag_skip_n_end_delimiters", FLAGS_locktag_skip_n_end_delimiters, 0, 1000);
   tags.prefix = FLAGS_locktag_prefix;
-  if (!FLAGS_locktag_delimiter.empty()) tags.delimiter = FLAGS_locktag_delimiter[0];
+  if (FLAGS_locktag_delimiter.size() == 1) tags.delimiter = FLAGS_locktag_delimiter[0];
   tags.skip_end_delimiters = FLAGS_locktag_skip_n_end_delimiters;
 
   ConnectionLimits& limits = options->limits;

@@ -36,8 +36,6 @@ auto LowerBound(Locks& locks, uint64_t fingerprint) {
       [](const TagLock& lock, uint64_t value) { return lock.fingerprint < value; });
 }
 
-std::string_view NameOf(const Command& command) { return command.full_name; }
-
 }  // namespace
 
 // --- What all have in common ---
@@ -52,6 +50,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       resp3_(resp3),
       now_ms_(helio::UnixMillis()),
       is_atomic_((script->flags.load(std::memory_order_relaxed) & kDisableAtomicity) == 0),
+      late_locks_(&shards_, &worker->server().upgrade(), this),
       begin_ns_(helio::MonotonicNanos()),
       slice_begin_ns_(begin_ns_) {}
 
@@ -78,6 +77,8 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
   }
   worker_->OnScriptEnd(this);
   pool.GiveBack(interpreter);
+  if (!late_locks_.empty()) [[unlikely]]
+    late_locks_.Release();
   Script& script = *script_;
   if (outcome == Interpreter::Outcome::kAbandoned) {
     const uint64_t restarts = script.restarts.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -120,34 +121,90 @@ void ScriptRun::AddLock(const TagLock& lock) {
   if (at == locks_.end() || at->fingerprint != lock.fingerprint) locks_.insert(at, lock);
 }
 
-auto ScriptRun::UseOf(std::string_view key) const -> Use {
+auto ScriptRun::UseOf(std::string_view key, int db_index) const -> Use {
   const uint64_t hash = HashKey(key);
   return {
-      hash, shards_.ShardOfKey(key, hash), {shards_.LockOfKey(key, hash, db_index_), lock_mode()}};
+      hash, shards_.ShardOfKey(key, hash), {shards_.LockOfKey(key, hash, db_index), lock_mode()}};
 }
 
-void ScriptRun::NoteReach(std::string_view key, uint64_t hash, ShardId shard) {
+void ScriptRun::NoteReach(std::string_view key, const Use& use) {
   if (std::binary_search(declared_tags_.begin(), declared_tags_.end(),
-                         shards_.HashOfTag(key, hash))) {
+                         shards_.HashOfTag(key, use.hash))) {
     reach_ = std::max(reach_, Reach::kTags);
-  } else if (std::binary_search(declared_shards_.begin(), declared_shards_.end(), shard)) {
+  } else if (std::binary_search(declared_shards_.begin(), declared_shards_.end(), use.shard)) {
     reach_ = std::max(reach_, Reach::kShard);
   } else {
     reach_ = Reach::kFar;
   }
 }
 
-bool ScriptRun::MayUseUndeclared(std::string_view key, uint64_t hash, ShardId shard,
-                                 ReplySink& reply) {
-  NoteReach(key, hash, shard);
-  const bool is_refused =
-      worker_->server().options().undeclared_keys == UndeclaredKeys::kRefuse &&
-      (script_->flags.load(std::memory_order_relaxed) & kAllowUndeclaredKeys) == 0;
-  if (!is_refused) [[likely]] {
-    return true;
+auto ScriptRun::Admit(const Command& command, Args args, Use* first, bool* is_one_shard,
+                      ReplySink& reply) -> Access {
+  const KeyIndexes keys = command.KeysOf(args);
+  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
+  *is_one_shard = true;
+  for (size_t i : keys) {
+    const std::string_view key = args[i];
+    const Use use = UseOf(key, db_index_);
+    if (i == keys.first()) {
+      *first = use;
+    } else {
+      *is_one_shard &= use.shard == first->shard;
+    }
+    Access access = Access::kYes;
+    if (!HasLock(use.lock)) access = AdmitKey(key, use, reply);
+    if (access == Access::kYes && other_db >= 0) [[unlikely]] {
+      const Use other = UseOf(key, other_db);
+      if (!HasLock(other.lock)) access = AdmitKey(key, other, reply);
+    }
+    if (access != Access::kYes) return access;
   }
-  Refuse(key, "is not declared", reply);
-  return false;
+  return Access::kYes;
+}
+
+auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply) -> Access {
+  NoteReach(key, use);
+  if (worker_->server().options().undeclared_keys == UndeclaredKeys::kRefuse &&
+      (script_->flags.load(std::memory_order_relaxed) & kAllowUndeclaredKeys) == 0) [[unlikely]] {
+    Refuse(key, "is not one of its KEYS", reply);
+    return Access::kRefused;
+  }
+  if (has_all_locks_ || !is_atomic_) return Access::kYes;
+  if (!LockNear(use)) {
+    if (!has_written_) {
+      discovered_.emplace_back(key);
+      return Access::kAbandon;
+    }
+    script_->Saw(Reach::kFar);  // next time it gets what it needs at once
+    BeforeWait();
+    if (!late_locks_.Try(use.shard, use.lock) && !late_locks_.Lock(use.shard, use.lock)) {
+      Refuse(key, "is not one of its KEYS and cannot be locked now, as it has written already",
+             reply);
+      return Access::kRefused;
+    }
+  }
+  AddLock(use.lock);
+  return Access::kYes;
+}
+
+auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
+  reach_ = Reach::kFar;
+  if (has_all_locks_ || !is_atomic_) return Access::kYes;
+  script_->Saw(Reach::kFar);
+  if (!has_written_) {
+    wants_all_keys_ = true;
+    return Access::kAbandon;
+  }
+  BeforeWait();
+  has_all_locks_ = late_locks_.LockAllShards();
+  if (has_all_locks_) return Access::kYes;
+  script_->refused.fetch_add(1, std::memory_order_relaxed);
+  ++worker_->stats().scripts.refused_keys;
+  reply.Error(
+      fmt::format("ERR Script called '{}', for which all shards cannot be locked now, as it has "
+                  "written already. Run it with the flag allow-undeclared-keys",
+                  command.full_name));
+  return Access::kRefused;
 }
 
 void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& reply) {
@@ -158,30 +215,6 @@ void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& re
       "script with the flag allow-undeclared-keys (#!lua flags=allow-undeclared-keys, SCRIPT FLAGS "
       "{} allow-undeclared-keys, or --default_lua_flags)",
       Printed(key, 128), why, script_->sha));
-}
-
-ScriptHost::Verdict ScriptRun::Beyond(std::string_view key, ReplySink& reply) {
-  if (!has_written_) {
-    discovered_.emplace_back(key);
-    return Verdict::kAbandon;
-  }
-  script_->Saw(Reach::kFar);  // next time it gets what it needs at once
-  Refuse(key, "it has not declared and cannot lock any more, as it has written already", reply);
-  return Verdict::kGoOn;
-}
-
-ScriptHost::Verdict ScriptRun::WantAllKeys(const Command& command, ReplySink& reply) {
-  reach_ = Reach::kFar;
-  script_->Saw(Reach::kFar);
-  if (!has_written_) {
-    wants_all_keys_ = true;
-    return Verdict::kAbandon;
-  }
-  reply.Error(fmt::format(
-      "ERR Script called '{}', which needs all shards, when it had written already. Run it with "
-      "the flag allow-undeclared-keys",
-      NameOf(command)));
-  return Verdict::kGoOn;
 }
 
 const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
@@ -292,6 +325,29 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
   ReplayReply(bytes.view(), reply);
 }
 
+void ScriptRun::RunOverShards(Session* session, const Command& command, Args args,
+                              ReplySink& reply) {
+  ++worker_->stats().scripts.hops;
+  helio::IoBuf bytes;
+  RespWriter writer(&bytes, reply.resp3());
+  Transaction locked(&shards_, Transaction::IsLocked());
+  CoordinatorContext cx(&shards_, session, db_index_, now_ms_, is_atomic_ ? &locked : nullptr);
+  if (command.session != nullptr) {
+    worker_->RunCounted(command, writer, [&] { command.session(*session, args, writer); });
+  } else {
+    const CoordinatorHandler handler =
+        command.coordinate != nullptr ? command.coordinate : command.across;
+    worker_->RunWaiting(command, writer, [&] {
+      if (handler != nullptr) {
+        handler(cx, args, writer);
+      } else {
+        RunSpread(cx, command, args, writer);
+      }
+    });
+  }
+  ReplayReply(bytes.view(), reply);
+}
+
 // --- In place ---
 
 ScriptInPlace::ScriptInPlace(Worker* worker, Shard* shard, Script* script, int db_index,
@@ -304,77 +360,89 @@ ScriptInPlace::~ScriptInPlace() { DCHECK(entry_ == nullptr); }
 
 ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, ReplySink& reply,
                                            bool) {
-  if (command.run == nullptr) return WantAllKeys(command, reply);
   if (command.channel_at != 0) return Publish(command, args, reply);
-  const KeyIndexes keys = command.KeysOf(args);
-  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
-  uint64_t first_hash = 0;
-  for (size_t i : keys) {
-    const std::string_view key = args[i];
-    const Use use = UseOf(key);
-    if (i == keys.first()) first_hash = use.hash;
-    if (use.shard != shard_.id()) {
-      if (!MayUseUndeclared(key, use.hash, use.shard, reply)) return Verdict::kGoOn;
-      return Beyond(key, reply);
-    }
-    if (!HasLock(use.lock)) {
-      if (!MayUseUndeclared(key, use.hash, use.shard, reply)) return Verdict::kGoOn;
-      if (!LockHere(use.lock)) return Beyond(key, reply);
-    }
-    if (other_db < 0) [[likely]]
-      continue;
-    const TagLock other = {shards_.LockOfKey(key, use.hash, other_db), lock_mode()};
-    if (!HasLock(other) && !LockHere(other)) return Beyond(key, reply);
+  Use first = {};
+  bool is_one_shard = false;
+  Access access = Access::kYes;
+  if (command.run != nullptr) [[likely]] {
+    access = Admit(command, args, &first, &is_one_shard, reply);
+  } else if ((command.flags & (kWrite | kReadonly)) == 0 && has_written_) {
+    // It needs its client, who is elsewhere.
+    reply.Error("ERR This Redis command is not allowed from script after it has written");
+    return Verdict::kGoOn;
+  } else {
+    access = AdmitAll(command, reply);
   }
-  cx_.Begin(db_index_, now_ms_);
+  if (access != Access::kYes) [[unlikely]] {
+    return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
+  }
   OnWrite(command);
-  worker_->RunHandler(cx_, command, args, first_hash, reply);
+  if (is_one_shard && first.shard == shard_.id()) [[likely]] {
+    cx_.Begin(db_index_, now_ms_);
+    worker_->RunHandler(cx_, command, args, first.hash, reply);
+    return Verdict::kGoOn;
+  }
+  cx_.Finish();
+  if (is_one_shard) {
+    RunOnShard(first.shard, command, args, first.hash, reply);
+  } else {
+    RunOverShards(nullptr, command, args, reply);
+  }
   return Verdict::kGoOn;
 }
 
-bool ScriptInPlace::LockHere(const TagLock& lock) {
+bool ScriptInPlace::LockNear(const Use& use) {
+  if (use.shard != shard_.id()) return false;
   TxQueue& queue = shard_.transactions();
-  if (!queue.empty() && queue.Conflicts(lock)) return false;
-  AddLock(lock);
-  if (entry_ != nullptr) {
-    const bool is_held = queue.HoldAlso(entry_, lock, locks());
-    DCHECK(is_held);
-  }
+  if (entry_ == nullptr) return queue.empty() || !queue.Conflicts(use.lock);
+  if (queue.Conflicts(use.lock)) return false;
+  held_.insert(LowerBound(held_, use.lock.fingerprint), use.lock);
+  const bool is_held = queue.HoldAlso(entry_, use.lock, held_);
+  DCHECK(is_held);
   return true;
 }
 
-// PUBLISH: the shard is that of the channel, and nothing is locked.
+// Nothing is locked for it; and who has got the message will not forget it.
 ScriptHost::Verdict ScriptInPlace::Publish(const Command& command, Args args, ReplySink& reply) {
   const std::string_view channel = args[command.routed_by(args)];
   const uint64_t hash = HashKey(channel);
   const ShardId shard = shards_.ShardOfKey(channel, hash);
-  OnWrite(command);
-  if (!shards_.is_local(shard)) Hold();
-  has_written_ = true;  // who has got the message cannot forget it
+  has_written_ = true;
   cx_.Finish();
+  if (!shards_.is_local(shard)) BeforeWait();
   RunOnShard(shard, command, args, hash, reply);
   return Verdict::kGoOn;
 }
 
-void ScriptInPlace::Hold() {
+void ScriptInPlace::RunAs(TxEntry* entry) {
+  entry_ = entry;
+  entry_->owner = this;
+  held_.assign(entry->tags.begin(), entry->tags.end());
+}
+
+void ScriptInPlace::BeforeWait() {
   cx_.Finish();
-  if (entry_ != nullptr || !is_atomic_) return;
-  hold_.tags = locks();
+  if (entry_ != nullptr) return;
+  // What it has in other shards came later than this.
+  held_.assign(locks().begin(), locks().end());
+  hold_.tags = held_;
+  hold_.owner = this;
   shard_.transactions().Hold(&hold_);
   entry_ = &hold_;
 }
 
 void ScriptInPlace::GiveWay() {
-  Hold();
+  BeforeWait();
   worker_->AfterShardWork(shard_);
   helio::this_fiber::Yield();
 }
 
-void ScriptInPlace::BeforeWait() { Hold(); }
-
 void ScriptInPlace::Release() {
   cx_.Finish();
-  if (TxEntry* const entry = std::exchange(entry_, nullptr)) shard_.transactions().Release(entry);
+  if (TxEntry* const entry = std::exchange(entry_, nullptr)) {
+    shard_.transactions().Release(entry);
+    entry->owner = nullptr;
+  }
 }
 
 ScriptHost::Verdict ScriptInPlace::Finish(ReplySink& reply) {
@@ -418,10 +486,9 @@ struct ScriptAcross::Deferred {
 
 ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
                            Script* script, bool is_read_only, bool resp3)
-    : ScriptRun(worker, script, cx->db_index(), is_read_only, resp3),
-      cx_(*cx),
-      tx_(tx),
-      is_global_(is_global) {}
+    : ScriptRun(worker, script, cx->db_index(), is_read_only, resp3), cx_(*cx), tx_(tx) {
+  has_all_locks_ = is_global;
+}
 
 ScriptAcross::~ScriptAcross() = default;
 
@@ -429,53 +496,36 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
                                           bool may_defer) {
   constexpr size_t kDeferredMax = 4096;
   constexpr size_t kDeferredBytesMax = 1 << 20;
-  if (command.run == nullptr || command.channel_at != 0) {
-    if (!SendDeferred(reply)) return Verdict::kGoOn;
-    if (command.channel_at != 0) {
-      const std::string_view channel = args[command.routed_by(args)];
-      const uint64_t hash = HashKey(channel);
-      has_written_ = true;
-      RunOnShard(shards_.ShardOfKey(channel, hash), command, args, hash, reply);
-      return Verdict::kGoOn;
-    }
-    const bool touches_keys = (command.flags & (kWrite | kReadonly)) != 0;
-    if (touches_keys) NoteFar();
-    if (touches_keys && tx_ != nullptr && !is_global_) return WantAllKeys(command, reply);
-    return ExecuteByCoordinator(command, args, reply);
-  }
-
-  const KeyIndexes keys = command.KeysOf(args);
-  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
+  const bool is_for_channel = command.channel_at != 0;
   Use first = {};
   bool is_one_shard = true;
-  for (size_t i : keys) {
-    const std::string_view key = args[i];
-    const Use use = UseOf(key);
-    if (i == keys.first()) first = use;
-    is_one_shard &= use.shard == first.shard;
-    if (HasLock(use.lock) && other_db < 0) [[likely]]
-      continue;
-    if (!MayUseUndeclared(key, use.hash, use.shard, reply)) return Verdict::kGoOn;
-    if (is_global_ || tx_ == nullptr) continue;
-    if (!HasLock(use.lock) || other_db >= 0) {
-      if (!SendDeferred(reply)) return Verdict::kGoOn;
-      return Beyond(key, reply);
-    }
+  Access access = Access::kYes;
+  if (is_for_channel) {
+    first.hash = HashKey(args[command.routed_by(args)]);
+    first.shard = shards_.ShardOfKey(args[command.routed_by(args)], first.hash);
+    has_written_ = true;  // who has got the message will not forget it
+  } else if (command.run != nullptr) [[likely]] {
+    access = Admit(command, args, &first, &is_one_shard, reply);
+  } else {
+    is_one_shard = false;
+    if ((command.flags & (kWrite | kReadonly)) != 0) access = AdmitAll(command, reply);
   }
+  if (access != Access::kYes) [[unlikely]] {
+    return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
+  }
+  OnWrite(command);
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
     Defer(command, args, first);
-    if (deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax) {
-      if (!SendDeferred(reply)) return Verdict::kGoOn;
-    }
-    reply.Ok();
+    const bool is_full = deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax;
+    if (!is_full || SendDeferred(reply)) reply.Ok();
     return Verdict::kGoOn;
   }
   if (!SendDeferred(reply)) return Verdict::kGoOn;
-  OnWrite(command);
-  if (tx_ == nullptr && !is_one_shard) return ExecuteByCoordinator(command, args, reply);
-  if (tx_ == nullptr) return ExecuteAlone(command, args, first, reply);
-  if (!is_one_shard) return ExecuteByCoordinator(command, args, reply);
-  if (worker_->server().options().singlehop_commands) {
+  if (!is_one_shard) {
+    RunOverShards(&cx_.session(), command, args, reply);
+  } else if (tx_ == nullptr && !is_for_channel) {
+    ExecuteAlone(command, args, first, reply);
+  } else if (worker_->server().options().singlehop_commands || is_for_channel) {
     RunOnShard(first.shard, command, args, first.hash, reply);
   } else {
     ++worker_->stats().scripts.hops;
@@ -490,11 +540,16 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   return Verdict::kGoOn;
 }
 
-ScriptHost::Verdict ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& first,
-                                               ReplySink& reply) {
+bool ScriptAcross::LockNear(const Use& use) {
+  const std::span<const ShardId> ids = tx_->shard_ids();
+  return std::find(ids.begin(), ids.end(), use.shard) != ids.end() &&
+         late_locks_.Try(use.shard, use.lock);
+}
+
+void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& first,
+                                ReplySink& reply) {
   if (shards_.is_local(first.shard) && shards_.local(first.shard).transactions().empty()) {
-    RunOnShard(first.shard, command, args, first.hash, reply);
-    return Verdict::kGoOn;
+    return RunOnShard(first.shard, command, args, first.hash, reply);
   }
   Transaction tx(&shards_, nullptr);
   const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
@@ -512,31 +567,6 @@ ScriptHost::Verdict ScriptAcross::ExecuteAlone(const Command& command, Args args
     Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
   });
   ReplayReply(bytes.view(), reply);
-  return Verdict::kGoOn;
-}
-
-ScriptHost::Verdict ScriptAcross::ExecuteByCoordinator(const Command& command, Args args,
-                                                       ReplySink& reply) {
-  OnWrite(command);
-  ++worker_->stats().scripts.hops;
-  helio::IoBuf bytes;
-  RespWriter writer(&bytes, reply.resp3());
-  CoordinatorContext inner(&shards_, &cx_.session(), db_index_, now_ms_, tx_);
-  if (command.session != nullptr) {
-    worker_->RunCounted(command, writer, [&] { command.session(cx_.session(), args, writer); });
-  } else {
-    const CoordinatorHandler handler =
-        command.coordinate != nullptr ? command.coordinate : command.across;
-    worker_->RunWaiting(command, writer, [&] {
-      if (handler != nullptr) {
-        handler(inner, args, writer);
-      } else {
-        RunSpread(inner, command, args, writer);
-      }
-    });
-  }
-  ReplayReply(bytes.view(), reply);
-  return Verdict::kGoOn;
 }
 
 void ScriptAcross::Defer(const Command& command, Args args, const Use& first) {

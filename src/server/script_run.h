@@ -12,7 +12,8 @@
 //   a free key of its own shard     is locked, like the others
 //   anything else, nothing written  the script is abandoned, and started again with that key, too;
 //                                   the third time it gets all shards
-//   anything else                   is locked where it is if it is free (LateLocks), else refused
+//   anything else                   is locked where it is, before all who have not begun; refused
+//                                   only if another one does that and waits (engine/late_locks.h)
 // docs/scripting.md tells it from the user's side.
 #pragma once
 
@@ -28,6 +29,7 @@
 
 #include "commands/command_table.h"
 #include "engine/coordinator.h"
+#include "engine/late_locks.h"
 #include "engine/shard_context.h"
 #include "engine/transaction.h"
 #include "helio/base/intrusive_list.h"
@@ -84,32 +86,33 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
     ShardId shard;
     TagLock lock;
   };
+  enum class Access : uint8_t { kYes, kRefused, kAbandon };
 
   // Runs what Call has checked. Writes exactly one reply, or returns another verdict.
   virtual Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) = 0;
   // Lets others run, with its locks held.
   virtual void GiveWay() = 0;
-  // It waits for an interpreter: others will run.
+  // Others are going to run, as it waits for something.
   virtual void BeforeWait() {}
+  // Locks a key if that costs nothing: in its own shard, or in those of its transaction.
+  virtual bool LockNear(const Use& use) = 0;
 
-  // Locks of declared keys, and of the others that it has by now. Sorted by fingerprint.
+  // May it use the keys of this call? It has their locks then; `first` and `is_one_shard` tell
+  // where they are. kRefused: the error is written. kAbandon: it starts again with them.
+  Access Admit(const Command& command, Args args, Use* first, bool* is_one_shard, ReplySink& reply);
+  // The same for a command that may touch any key.
+  Access AdmitAll(const Command& command, ReplySink& reply);
+  // Locks of keys, declared or not, that it has. Sorted by fingerprint.
   bool HasLock(const TagLock& lock) const;
   std::span<const TagLock> locks() const { return locks_; }
-  // In its words about `key`: notes how far it is from those that are declared. False: it must not
-  // be used; the error is written.
-  bool MayUseUndeclared(std::string_view key, uint64_t hash, ShardId shard, ReplySink& reply);
-  void Refuse(std::string_view key, std::string_view why, ReplySink& reply);
-  void NoteFar() { reach_ = Reach::kFar; }
-  // Starts again, or refuses the key.
-  Verdict Beyond(std::string_view key, ReplySink& reply);
-  Verdict WantAllKeys(const Command& command, ReplySink& reply);
   void OnWrite(const Command& command) { has_written_ |= (command.flags & kWrite) != 0; }
   LockMode lock_mode() const { return is_read_only_ ? LockMode::kShared : LockMode::kExclusive; }
-  Use UseOf(std::string_view key) const;
   // A command of one shard, wherever that is. REQUIRES: nobody else can touch its keys, or it has
   // none.
   void RunOnShard(ShardId shard, const Command& command, Args args, uint64_t hash,
                   ReplySink& reply);
+  // A command over shards. `session`: null if that is on another thread.
+  void RunOverShards(Session* session, const Command& command, Args args, ReplySink& reply);
 
   Worker* worker_;
   ShardSet& shards_;
@@ -119,14 +122,20 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   const bool is_read_only_;
   const bool resp3_;
   int64_t now_ms_;  // stands still while it runs
-  bool is_atomic_;
+  const bool is_atomic_;
+  bool has_all_locks_ = false;
   bool has_written_ = false;
   bool has_given_way_ = false;
+  LateLocks late_locks_;
 
  private:
   const Command* Resolve(Args args, ReplySink& reply) const;
   void Declare(std::span<const std::string_view> keys);
-  void NoteReach(std::string_view key, uint64_t hash, ShardId shard);
+  Use UseOf(std::string_view key, int db_index) const;
+  // How far from the declared keys it is.
+  void NoteReach(std::string_view key, const Use& use);
+  Access AdmitKey(std::string_view key, const Use& use, ReplySink& reply);
+  void Refuse(std::string_view key, std::string_view why, ReplySink& reply);
 
   bool is_killed_ = false;
   bool is_slow_ = false;
@@ -147,8 +156,8 @@ class ScriptInPlace final : public ScriptRun {
                 bool resp3, bool no_touch);
   ~ScriptInPlace() override;
 
-  // It was waiting in the shard's queue, and runs as that entry.
-  void RunAs(TxEntry* entry) { entry_ = entry; }
+  // It was waiting in the shard's queue, and runs as that entry, which has these tags.
+  void RunAs(TxEntry* entry);
   // Its intents end; others of the shard may run meanwhile.
   void Release();
   // Somebody else ends them: it ran as an entry of the queue, and never gave way.
@@ -160,15 +169,14 @@ class ScriptInPlace final : public ScriptRun {
   Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) override;
   void GiveWay() override;
   void BeforeWait() override;
+  bool LockNear(const Use& use) override;
 
  private:
   Verdict Publish(const Command& command, Args args, ReplySink& reply);
-  // False: somebody has an intent on it.
-  bool LockHere(const TagLock& lock);
-  void Hold();
 
   Shard& shard_;
   ShardContext cx_;
+  std::vector<TagLock> held_;  // of its shard; sorted
   TxEntry hold_;
   TxEntry* entry_ = nullptr;  // where its intents are
 };
@@ -186,20 +194,19 @@ class ScriptAcross final : public ScriptRun {
  protected:
   Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) override;
   void GiveWay() override;
+  bool LockNear(const Use& use) override;
 
  private:
-  // A call that waits to be sent with others.
+  // Calls that wait to be sent together.
   struct Deferred;
 
-  Verdict ExecuteAlone(const Command& command, Args args, const Use& first, ReplySink& reply);
-  Verdict ExecuteByCoordinator(const Command& command, Args args, ReplySink& reply);
+  void ExecuteAlone(const Command& command, Args args, const Use& first, ReplySink& reply);
   void Defer(const Command& command, Args args, const Use& first);
   // True if there was no error among what was deferred.
   bool SendDeferred(ReplySink& reply);
 
   CoordinatorContext& cx_;
   Transaction* const tx_;
-  const bool is_global_;
   std::unique_ptr<Deferred> deferred_;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "engine/late_locks.h"
 #include "engine/shard_set.h"
 #include "facade/connection.h"
 #include "helio/net/listener.h"
@@ -118,6 +119,7 @@ class Server {
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
   ScriptStore& scripts() { return scripts_; }
+  Upgrade& upgrade() { return upgrade_; }
   // Scripts that run for longer than busy-reply-threshold. Thread: any.
   std::atomic<uint32_t>& slow_scripts() { return slow_scripts_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
@@ -163,6 +165,7 @@ class Server {
   Settings settings_;
   PubSubLoad pubsub_load_;
   ScriptStore scripts_;
+  Upgrade upgrade_;
   std::atomic<uint32_t> slow_scripts_{0};
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits

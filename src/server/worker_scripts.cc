@@ -340,8 +340,11 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
                              : stats_.scripts.across);
     if (way == Way::kGlobal) script->runs_global.fetch_add(1, std::memory_order_relaxed);
     std::optional<Transaction> tx;
-    if (way != Way::kAlone) {
-      tx.emplace(cx);
+    if (way != Way::kAlone) tx.emplace(cx);
+    ScriptAcross run(&cx, tx ? &*tx : nullptr, way == Way::kGlobal, this, script, is_read_only,
+                     reply.resp3());
+    if (tx) {
+      tx->set_owner(static_cast<ScriptRun*>(&run));
       if (way == Way::kGlobal) {
         tx->LockAllShards(mode);
       } else {
@@ -357,8 +360,6 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
       if (tx->shard_ids().size() == 1) tx->Hop([](Shard&) {});  // that is when it is its turn
       stats_.scripts.hops += 2 * tx->shard_ids().size();
     }
-    ScriptAcross run(&cx, tx ? &*tx : nullptr, way == Way::kGlobal, this, script, is_read_only,
-                     reply.resp3());
     for (const std::string& key : discovered) {
       run.AddLock({shards_.LockOfKey(key, HashKey(key), cx.db_index()), mode});
     }
