@@ -420,6 +420,14 @@ void ScriptInPlace::RunAs(TxEntry* entry) {
   held_.assign(entry->tags.begin(), entry->tags.end());
 }
 
+void ScriptInPlace::LeaveEntry(std::vector<TagLock>* tags) {
+  cx_.Finish();
+  *tags = std::move(held_);
+  entry_->tags = *tags;
+  entry_->owner = nullptr;
+  entry_ = nullptr;
+}
+
 void ScriptInPlace::BeforeWait() {
   cx_.Finish();
   if (entry_ != nullptr) return;

@@ -160,8 +160,9 @@ class ScriptInPlace final : public ScriptRun {
   void RunAs(TxEntry* entry);
   // Its intents end; others of the shard may run meanwhile.
   void Release();
-  // Somebody else ends them: it ran as an entry of the queue, and never gave way.
-  void LeaveEntry() { entry_ = nullptr; }
+  // Somebody else ends them, as it ran as an entry of the queue and never gave way. `tags` takes
+  // what the entry has by now.
+  void LeaveEntry(std::vector<TagLock>* tags);
 
   Verdict Finish(ReplySink& reply) override;
 

@@ -200,7 +200,7 @@ bool Worker::RunScriptJob(ScriptJob* job) {
     return false;
   }
   if (job->queued != nullptr) {
-    job->run->LeaveEntry();
+    job->run->LeaveEntry(&job->batch->wanted());
   } else {
     job->run->Release();
   }
