@@ -23,6 +23,10 @@ constexpr const char* kScriptChunk = "@user_script";
 constexpr const char* kFunctionChunk = "@user_function";
 // The code of a library only registers functions. It runs without a host, and cannot give way.
 constexpr int kLoadingInstructionsMax = 5'000'000;
+// The rest of kStackBytes and kLoadStackBytes is for functions that call no others, and for the
+// message handler.
+constexpr size_t kNestedStackBytes = 96 << 10;
+constexpr size_t kLoadNestedStackBytes = 24 << 10;
 constexpr std::string_view kErrUnknown = "ERR unknown error";
 
 int Panic(lua_State* lua) {
@@ -121,6 +125,7 @@ Interpreter::~Interpreter() {
 
 bool Interpreter::Load(std::string_view sha, std::string_view body, std::string* error) {
   if (IsLoaded(sha)) return true;
+  const StackScope stack(state_.get(), kLoadNestedStackBytes);
   lua_State* const lua = state_->lua;
   if (luaL_loadbufferx(lua, body.data(), body.size(), kScriptChunk, "t") != LUA_OK) {
     *error = "ERR Error compiling script (new function): ";
@@ -161,6 +166,7 @@ Interpreter::Outcome Interpreter::Run(const ScriptCall& call, ScriptHost* host, 
 
 // Calls the function below its arguments, at the stack's top.
 Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, ReplySink& reply) {
+  const StackScope stack(state_.get(), kNestedStackBytes);
   lua_State* const lua = state_->lua;
   lua_sethook(lua, CountInstructions, LUA_MASKCOUNT, kTickInstructions);
   int status = lua_pcall(lua, arguments, 1, kHandlerIndex);
@@ -234,6 +240,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
                              std::string* error) {
   ScriptState* const state = state_.get();
   lua_State* const lua = state->lua;
+  const StackScope stack(state, kLoadNestedStackBytes);
   state->Start(nullptr);
   state->loading_references.clear();
   constexpr int kGlobals = kStackBase + 1;
