@@ -38,6 +38,7 @@ struct ScriptState {
   // collection, so that nothing there can raise an error.
   bool unlimited = false;
 
+  int occasions_to_tick = 0;  // see Interpreter::kTickOccasions
   // Lua makes no deeper calls than down to here (lua_guards.cc).
   const char* stack_floor = nullptr;
   bool overflowed = false;  // such a call was refused, and none has been higher up since
@@ -68,12 +69,14 @@ struct ScriptState {
   // While a library is loaded, what it has registered; else null.
   std::vector<Interpreter::FunctionInfo>* loading = nullptr;
   std::vector<int> loading_references;
+  int loading_ticks = 0;
   std::string redis_version;
 
   void Start(ScriptHost* its_host) {
     host = its_host;
     ending = Verdict::kGoOn;
     script_resp3 = false;
+    occasions_to_tick = Interpreter::kTickOccasions;
     random.StartScript();
   }
   std::string KilledText(std::string_view name) const;
