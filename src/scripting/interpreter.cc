@@ -22,7 +22,11 @@ constexpr int kStackBase = 2;
 constexpr const char* kScriptChunk = "@user_script";
 constexpr const char* kFunctionChunk = "@user_function";
 // The code of a library only registers functions. It runs without a host, and cannot give way.
-constexpr int kLoadingInstructionsMax = 5'000'000;
+constexpr int kLoadingTicksMax = 2'000;
+// The rest of kStackBytes and kLoadStackBytes is for functions that call no others, and for the
+// message handler.
+constexpr size_t kNestedStackBytes = 96 << 10;
+constexpr size_t kLoadNestedStackBytes = 24 << 10;
 constexpr std::string_view kErrUnknown = "ERR unknown error";
 
 int Panic(lua_State* lua) {
@@ -31,6 +35,7 @@ int Panic(lua_State* lua) {
 }
 
 void CountLoading(lua_State* lua, lua_Debug*) {
+  if (++StateOf(lua)->loading_ticks < kLoadingTicksMax) return;
   lua_createtable(lua, 0, 1);
   lua_pushliteral(lua, "ERR FUNCTION LOAD timeout");
   lua_setfield(lua, -2, "err");
@@ -121,6 +126,7 @@ Interpreter::~Interpreter() {
 
 bool Interpreter::Load(std::string_view sha, std::string_view body, std::string* error) {
   if (IsLoaded(sha)) return true;
+  const StackScope stack(state_.get(), kLoadNestedStackBytes);
   lua_State* const lua = state_->lua;
   if (luaL_loadbufferx(lua, body.data(), body.size(), kScriptChunk, "t") != LUA_OK) {
     *error = "ERR Error compiling script (new function): ";
@@ -161,8 +167,9 @@ Interpreter::Outcome Interpreter::Run(const ScriptCall& call, ScriptHost* host, 
 
 // Calls the function below its arguments, at the stack's top.
 Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, ReplySink& reply) {
+  const StackScope stack(state_.get(), kNestedStackBytes);
   lua_State* const lua = state_->lua;
-  lua_sethook(lua, CountInstructions, LUA_MASKCOUNT, kTickInstructions);
+  lua_sethook(lua, Tick, LUA_MASKCOUNT, 1);
   int status = lua_pcall(lua, arguments, 1, kHandlerIndex);
   lua_sethook(lua, nullptr, 0, 0);
 
@@ -234,6 +241,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
                              std::string* error) {
   ScriptState* const state = state_.get();
   lua_State* const lua = state->lua;
+  const StackScope stack(state, kLoadNestedStackBytes);
   state->Start(nullptr);
   state->loading_references.clear();
   constexpr int kGlobals = kStackBase + 1;
@@ -258,7 +266,8 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
   lua_setupvalue(lua, kCode, 1);  // of a chunk, that is its globals
 
   state->loading = functions;
-  lua_sethook(lua, CountLoading, LUA_MASKCOUNT, kLoadingInstructionsMax);
+  state->loading_ticks = 0;
+  lua_sethook(lua, CountLoading, LUA_MASKCOUNT, 1);
   const int status = lua_pcall(lua, 0, 0, kHandlerIndex);
   lua_sethook(lua, nullptr, 0, 0);
   state->loading = nullptr;

@@ -43,7 +43,7 @@ class ScriptHost {
   // The script has ended, by itself or with an error of its own (not by a verdict). Does what was
   // deferred; writes Ok, or the first Error, which then is the script's.
   virtual Verdict Finish(ReplySink& reply) = 0;
-  // Every Interpreter::kTickInstructions instructions.
+  // Every Interpreter::kTickOccasions jumps and calls.
   virtual Verdict OnTick() = 0;
   // redis.acl_check_cmd. None if there is no such command.
   virtual std::optional<bool> IsAllowed(Args args) = 0;
@@ -60,10 +60,18 @@ struct ScriptState;
 // One Lua state with what it has compiled.
 //
 // Owner:    one thread. One script at a time; several interpreters on one thread.
-// Suspends: Run and CallFunction, as far as the host does. They need kStackBytes of stack.
+// Suspends: Run and CallFunction, as far as the host does. See kStackBytes.
 class Interpreter {
  public:
-  static constexpr int kTickInstructions = 1000;
+  // A tick comes after so many jumps and calls: every 10 to 50 microseconds, but not while a
+  // function of a library runs.
+  static constexpr int kTickOccasions = 1000;
+  // Stack that Run and CallFunction need below the caller's frame, besides what the host uses.
+  // Most scripts use 3 KB; nested calls out of Lua's C functions are an error from 96 KB on, and
+  // cjson needs up to 100 KB of it for 1000 nested values.
+  static constexpr size_t kStackBytes = 216 << 10;
+  // The same for Load and LoadLibrary.
+  static constexpr size_t kLoadStackBytes = 48 << 10;
 
   // `memory_max`: bytes that scripts may use; beyond it, they fail with "not enough memory".
   // `redis_version`: what redis.REDIS_VERSION tells.

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <lua.hpp>
 
-#include "scripting/script_state.h"
 #include "scripting/truncate.h"
 
 static_assert(LUA_VERSION_NUM == 504, "LuaValue is laid out as in Lua 5.4");
@@ -82,13 +81,6 @@ lua_Integer __wrap_luaL_checkinteger(lua_State* lua, int arg) {
 // Lua's own calls its own luaL_checkinteger, in the same file, where --wrap has no effect.
 lua_Integer __wrap_luaL_optinteger(lua_State* lua, int arg, lua_Integer by_default) {
   return lua_isnoneornil(lua, arg) ? by_default : __wrap_luaL_checkinteger(lua, arg);
-}
-
-// A step of the garbage collector, whenever something was allocated. Stopping and restarting it by
-// lua_gc for each redis.call would make it forget its pace.
-void __real_luaC_step(lua_State* lua);
-void __wrap_luaC_step(lua_State* lua) {
-  if (!dfly::StateOf(lua)->unlimited) __real_luaC_step(lua);
 }
 
 }  // extern "C"

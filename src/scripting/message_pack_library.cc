@@ -374,7 +374,7 @@ int UnpackOne(lua_State* lua) {
 
 int UnpackLimit(lua_State* lua) {
   const lua_Integer limit = luaL_checkinteger(lua, 2);
-  return UnpackValues(lua, limit, luaL_optinteger(lua, 3, 0), true);
+  return UnpackValues(lua, limit, luaL_optinteger(lua, 3, 0), limit != 0);
 }
 
 constexpr luaL_Reg kMessagePack[] = {{"pack", Pack},

@@ -434,7 +434,7 @@ void OpenRedisForLoading(lua_State* lua, const char* version) {
   lua_setfield(lua, -2, "redis");
 }
 
-void CountInstructions(lua_State* lua, lua_Debug*) {
+void Tick(lua_State* lua, lua_Debug*) {
   ScriptState* const state = StateOf(lua);
   if (state->ending != Verdict::kGoOn) {
     RaiseEnding(lua);

@@ -32,8 +32,8 @@ void OpenLibraries(lua_State* lua);
 // Makes reading what is not in the table on the top an error.
 void RefuseUnknownNames(lua_State* lua);
 
-// The hook that a script runs with, every Interpreter::kTickInstructions.
-void CountInstructions(lua_State* lua, lua_Debug*);
+// The hook that a script runs with, every Interpreter::kTickOccasions.
+void Tick(lua_State* lua, lua_Debug*);
 
 // The message handler of a script or function: makes a table with err, source and line of any
 // error.

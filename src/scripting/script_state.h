@@ -38,6 +38,11 @@ struct ScriptState {
   // collection, so that nothing there can raise an error.
   bool unlimited = false;
 
+  int occasions_to_tick = 0;  // see Interpreter::kTickOccasions
+  // Lua makes no deeper calls than down to here (lua_guards.cc).
+  const char* stack_floor = nullptr;
+  bool overflowed = false;  // such a call was refused, and none has been higher up since
+
   ScriptHost* host = nullptr;       // of the script that runs
   Verdict ending = Verdict::kGoOn;  // else: every error is raised again until the top
   // Where that began: "@user_script:3".
@@ -64,12 +69,14 @@ struct ScriptState {
   // While a library is loaded, what it has registered; else null.
   std::vector<Interpreter::FunctionInfo>* loading = nullptr;
   std::vector<int> loading_references;
+  int loading_ticks = 0;
   std::string redis_version;
 
   void Start(ScriptHost* its_host) {
     host = its_host;
     ending = Verdict::kGoOn;
     script_resp3 = false;
+    occasions_to_tick = Interpreter::kTickOccasions;
     random.StartScript();
   }
   std::string KilledText(std::string_view name) const;
@@ -78,6 +85,18 @@ struct ScriptState {
 inline ScriptState* StateOf(lua_State* lua) {
   return *static_cast<ScriptState**>(lua_getextraspace(lua));
 }
+
+// Allows Lua to use so much of the stack, from here on.
+class StackScope {
+ public:
+  StackScope(ScriptState* state, size_t bytes);
+  ~StackScope() { state_->stack_floor = nullptr; }
+  StackScope(const StackScope&) = delete;
+  StackScope& operator=(const StackScope&) = delete;
+
+ private:
+  ScriptState* const state_;
+};
 
 // What happens in its scope raises no Lua error. REQUIRES: nothing in its scope can.
 class UnlimitedScope {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a script costs on top of the host, which here answers at once.
+//
+// On 2 virtual cores (Xeon, 2.5 GHz class): see the last run in docs/benchmarks.md.
+#include "scripting/interpreter.h"
+
+#include <benchmark/benchmark.h>
+
+#include <string>
+#include <vector>
+
+#include "facade/resp_writer.h"
+#include "helio/base/logging.h"
+
+namespace dfly {
+namespace {
+
+constexpr std::string_view kSha = "0123456789012345678901234567890123456789";
+
+// Answers everything with the same.
+class InstantHost final : public ScriptHost {
+ public:
+  Verdict Call(Args, ReplySink& reply, bool) override {
+    reply.Integer(1);
+    return Verdict::kGoOn;
+  }
+  Verdict Finish(ReplySink& reply) override {
+    reply.Ok();
+    return Verdict::kGoOn;
+  }
+  Verdict OnTick() override { return Verdict::kGoOn; }
+  std::optional<bool> IsAllowed(Args) override { return true; }
+};
+
+void RunScript(benchmark::State& state, std::string_view source,
+               const std::vector<std::string_view>& keys,
+               const std::vector<std::string_view>& args) {
+  Interpreter interpreter(64 << 20);
+  std::string error;
+  CHECK(interpreter.Load(kSha, source, &error)) << error;
+  InstantHost host;
+  helio::IoBuf out;
+  RespWriter reply(&out);
+  for (auto _ : state) {
+    out.Clear();
+    interpreter.Run({.sha = kSha, .keys = keys, .args = args}, &host, reply);
+  }
+}
+
+void Empty(benchmark::State& state) { RunScript(state, "return 1", {}, {}); }
+BENCHMARK(Empty);
+
+void OneKeyOneArgument(benchmark::State& state) {
+  RunScript(state, "return redis.call('set', KEYS[1], ARGV[1])", {"key"}, {"value"});
+}
+BENCHMARK(OneKeyOneArgument);
+
+// Divide by 50 for one call.
+void FiftyCalls(benchmark::State& state) {
+  RunScript(state, "for i = 1, 50 do redis.call('lpush', KEYS[1], ARGV[1]) end", {"key"},
+            {"value"});
+}
+BENCHMARK(FiftyCalls);
+
+void FiftyCallsWithNumbers(benchmark::State& state) {
+  RunScript(state, "for i = 1, 50 do redis.call('zadd', KEYS[1], i, ARGV[1]) end", {"key"},
+            {"value"});
+}
+BENCHMARK(FiftyCallsWithNumbers);
+
+// A job's arguments packed as BullMQ does, and some calls with them.
+void PackedArguments(benchmark::State& state) {
+  // ["bull:queue:", "", "job", 1700000000000, nil, nil, nil, nil, nil, nil]
+  const std::string packed = std::string("\x9A\xAB") + "bull:queue:" + "\xA0\xA3" + "job" +
+                             std::string("\xCF\0\0\x01\x8B\xCF\xE5\x68\0", 9) +
+                             std::string(6, '\xC0');
+  RunScript(state,
+            "local rcall = redis.call "
+            "local args = cmsgpack.unpack(ARGV[1]) "
+            "local prefix = args[1] "
+            "local id = rcall('INCR', KEYS[4]) "
+            "local key = prefix .. id "
+            "rcall('HMSET', key, 'name', args[3], 'data', ARGV[2], 'timestamp', args[4]) "
+            "if rcall('EXISTS', KEYS[2]) == 1 then rcall('LPUSH', KEYS[1], id) end "
+            "rcall('XADD', KEYS[5], '*', 'event', 'added', 'jobId', id, 'name', args[3]) "
+            "return id .. ''",
+            {"bull:queue:wait", "bull:queue:meta", "bull:queue:paused", "bull:queue:id",
+             "bull:queue:events"},
+            {packed, "{\"foo\":\"bar\"}"});
+}
+BENCHMARK(PackedArguments);
+
+// The machine alone: what the count hook costs shows here.
+void Arithmetic(benchmark::State& state) {
+  RunScript(state, "local x = 0 for i = 1, 1000 do x = x + i % 7 end return x", {}, {});
+}
+BENCHMARK(Arithmetic);
+
+}  // namespace
+}  // namespace dfly
+
+BENCHMARK_MAIN();
