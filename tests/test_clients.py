@@ -10,7 +10,8 @@ import pytest
 import redis
 import redis.asyncio
 
-from harness.server import ROOT, SANITIZED
+from harness.npm import node_folder
+from harness.server import SANITIZED
 
 pytestmark = [pytest.mark.matrix]
 
@@ -167,30 +168,6 @@ def test_redis_benchmark(server):
         assert "rror" not in output, output
 
 
-NODE = os.path.join(ROOT, "tests", "node")
-
-
-@pytest.fixture(scope="session")
-def ioredis():
-    """node_modules under build/, so that the tree stays clean; made on the first use."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("node and npm are not installed")
-    folder = os.path.join(ROOT, "build", "node")
-    os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(NODE):
-        shutil.copy(os.path.join(NODE, name), folder)
-    if not os.path.isdir(os.path.join(folder, "node_modules", "ioredis")):
-        p = subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--silent"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=110,
-        )
-        if p.returncode != 0:
-            pytest.skip(f"npm cannot install ioredis here: {p.stderr.strip()[-200:]}")
-    return folder
-
-
-def test_ioredis(server, ioredis):
-    run_tool("node", os.path.join(ioredis, "basics.js"), str(server.port))
+def test_ioredis(server):
+    folder = node_folder("node")
+    run_tool("node", os.path.join(folder, "basics.js"), str(server.port))

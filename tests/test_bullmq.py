@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BullMQ from npm, with all its scripts: the cases of tests/bullmq/cases, in each way to name
+queues and with the flags that go with it. One node process runs all cases of a configuration.
+
+BULLMQ_CASES=flow,retries   only these
+"""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.npm import node_folder
+from harness.server import SLOWNESS, configuration_flags
+
+pytestmark = [pytest.mark.threads]
+
+DEADLINE_S = 20 * SLOWNESS  # of each wait in a case
+
+
+@dataclass
+class Setup:
+    flags: dict = field(default_factory=dict)
+    prefix: str = "bull"
+    braces: bool = False  # around each queue's name
+
+
+SETUPS = {
+    # As BullMQ comes: one tag for each key, and scripts that build names of more keys.
+    "no-flags": Setup(),
+    # All queues in one tag, and so in one shard.
+    "prefix-in-braces": Setup({"lock_on_hashtags": True}, prefix="{bull}"),
+    # A tag for each queue; flows reach from one to another.
+    "queues-in-braces": Setup({"lock_on_hashtags": True}, braces=True),
+    "undeclared-keys": Setup({"default_lua_flags": "allow-undeclared-keys"}),
+    # A tag for each queue, without braces.
+    "locktag": Setup(
+        {"lock_on_hashtags": True, "locktag_prefix": "bull", "locktag_delimiter": ":"}
+    ),
+}
+
+
+def case_names(folder):
+    listed = subprocess.run(
+        ["node", "run.js", "--list"], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert listed.returncode == 0, listed.stderr
+    return json.loads(listed.stdout)
+
+
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+def test_bullmq(start_server, configuration, setup):
+    folder = node_folder("bullmq")
+    server = start_server(**configuration_flags(configuration), **setup.flags)
+    chosen = os.environ.get("BULLMQ_CASES", "")
+    cases = chosen.split(",") if chosen else case_names(folder)
+    run = {"port": server.port, "prefix": setup.prefix, "braces": setup.braces, "cases": cases}
+    node = subprocess.run(
+        ["node", "run.js", json.dumps(run)],
+        cwd=folder,
+        env={**os.environ, "BULLMQ_DEADLINE_MS": str(DEADLINE_S * 1000)},
+        capture_output=True,
+        text=True,
+        timeout=5 * DEADLINE_S,
+    )
+    server.assert_healthy()
+    lines = [json.loads(line) for line in node.stdout.splitlines() if line.startswith("{")]
+    failures = [f"{line['case']}: {line['error']}" for line in lines if line.get("error")]
+    assert not failures, "\n\n".join([*failures, node.stderr])
+    assert node.returncode == 0, node.stdout + node.stderr
+    assert sorted(line["case"] for line in lines) == sorted(cases)
