@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from harness.npm import node_folder
+from harness.programs import run_cases
 from harness.server import SLOWNESS, configuration_flags
 
 pytestmark = [pytest.mark.threads]
@@ -57,17 +58,10 @@ def test_bullmq(start_server, configuration, setup):
     chosen = os.environ.get("BULLMQ_CASES", "")
     cases = chosen.split(",") if chosen else case_names(folder)
     run = {"port": server.port, "prefix": setup.prefix, "braces": setup.braces, "cases": cases}
-    node = subprocess.run(
+    passed = run_cases(
         ["node", "run.js", json.dumps(run)],
-        cwd=folder,
-        env={**os.environ, "BULLMQ_DEADLINE_MS": str(DEADLINE_S * 1000)},
-        capture_output=True,
-        text=True,
-        timeout=5 * DEADLINE_S,
+        folder,
+        timeout_s=5 * DEADLINE_S,
+        BULLMQ_DEADLINE_MS=str(DEADLINE_S * 1000),
     )
-    server.assert_healthy()
-    lines = [json.loads(line) for line in node.stdout.splitlines() if line.startswith("{")]
-    failures = [f"{line['case']}: {line['error']}" for line in lines if line.get("error")]
-    assert not failures, "\n\n".join([*failures, node.stderr])
-    assert node.returncode == 0, node.stdout + node.stderr
-    assert sorted(line["case"] for line in lines) == sorted(cases)
+    assert sorted(passed) == sorted(cases)
