@@ -66,10 +66,6 @@ def bench(server):
         bench.start("one", "-P", "solo", "-Q", "single")
         bench.wait_for_workers()
         yield bench
-    except AssertionError:
-        for worker in bench.workers.values():
-            print(worker.log())
-        raise
     finally:
         bench.stop()
 

@@ -61,7 +61,8 @@ class Worker:
             )
 
     def stop(self):
-        """Asks it to end what it does and leave; it has to obey."""
+        """Asks it to leave, which it has to do. pytest shows the log of a test that failed."""
+        print(f"end of {self.log_path}:\n{self.log()[-5000:]}")
         try:
             if self.process.poll() is None:
                 self.process.terminate()
