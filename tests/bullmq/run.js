@@ -24,23 +24,19 @@ function print(line) {
 async function runCase(name, port, naming) {
   const bench = new Bench(name, port, naming);
   const begin = Date.now();
-  let error = null;
   const deadline = new Promise((_, reject) => {
     const late = () => reject(new Error("the case did not end"));
     setTimeout(late, 2 * DEADLINE_MS).unref();
   });
   const whole = async () => {
-    try {
-      await CASES[name](bench);
-    } catch (e) {
-      error = e;
-    }
+    await CASES[name](bench);
     await bench.close();
   };
+  let error = null;
   try {
-    await Promise.race([whole(), deadline]);
+    await Promise.race([whole(), bench.failed, deadline]);
   } catch (e) {
-    error = error || e;
+    error = e; // what it has opened ends with the process
   }
   print({ case: name, ms: Date.now() - begin, error: error && error.stack });
   return error === null;
