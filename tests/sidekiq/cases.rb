@@ -67,6 +67,9 @@ CASES["push"] = lambda do
   wait_for("the other job") { notes("push").size == 2 }
   check(["by name"], notes("push")[1][0])
   check(%w[default low], Sidekiq::Queue.all.map(&:name).sort)
+  %w[{tag}high {tag}low].each { |queue| Note.set(queue: queue).perform_async("push", queue) }
+  wait_for("jobs of queues with a hash tag") { notes("push").size == 4 }
+  check(["{tag}high", "{tag}low"], notes("push").last(2).map { |args, _| args[0] }.sort)
 end
 
 # Nobody serves this queue, so its jobs lie there to be looked at.
@@ -274,7 +277,7 @@ end
 
 begin
   names = ARGV.empty? ? CASES.keys : ARGV
-  common = %W[default low counts counts#{PROCESSES}]
+  common = %W[default low {tag}high {tag}low counts counts#{PROCESSES}]
   PROCESSES.times { |i| start_process(*common, "counts#{i},2") } # the latter twice as often
   wait_for("the processes") { Sidekiq::ProcessSet.new.size == PROCESSES }
   passed = names.map { |name| run(name) }
