@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from harness.npm import node_folder
+from harness.npm import node_path
 from harness.programs import run_cases
-from harness.server import SLOWNESS, configuration_flags
+from harness.server import ROOT, SLOWNESS, configuration_flags
 
 pytestmark = [pytest.mark.threads]
 
+FOLDER = os.path.join(ROOT, "tests", "bullmq")
 DEADLINE_S = 20 * SLOWNESS  # of each wait in a case
 
 
@@ -43,9 +44,14 @@ SETUPS = {
 }
 
 
-def case_names(folder):
+def case_names(environment):
     listed = subprocess.run(
-        ["node", "run.js", "--list"], cwd=folder, capture_output=True, text=True, timeout=60
+        ["node", "run.js", "--list"],
+        cwd=FOLDER,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert listed.returncode == 0, listed.stderr
     return json.loads(listed.stdout)
@@ -53,15 +59,16 @@ def case_names(folder):
 
 @pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
 def test_bullmq(start_server, configuration, setup):
-    folder = node_folder("bullmq")
+    environment = {"NODE_PATH": node_path("bullmq")}
     server = start_server(**configuration_flags(configuration), **setup.flags)
     chosen = os.environ.get("BULLMQ_CASES", "")
-    cases = chosen.split(",") if chosen else case_names(folder)
+    cases = chosen.split(",") if chosen else case_names(environment)
     run = {"port": server.port, "prefix": setup.prefix, "braces": setup.braces, "cases": cases}
     passed = run_cases(
         ["node", "run.js", json.dumps(run)],
-        folder,
+        FOLDER,
         timeout_s=5 * DEADLINE_S,
+        **environment,
         BULLMQ_DEADLINE_MS=str(DEADLINE_S * 1000),
     )
     assert sorted(passed) == sorted(cases)

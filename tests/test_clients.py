@@ -10,8 +10,8 @@ import pytest
 import redis
 import redis.asyncio
 
-from harness.npm import node_folder
-from harness.server import SANITIZED
+from harness.npm import node_path
+from harness.server import ROOT, SANITIZED
 
 pytestmark = [pytest.mark.matrix]
 
@@ -130,8 +130,9 @@ def test_redis_py_with_its_own_parser(server, protocol):
     client.close()
 
 
-def run_tool(*args, stdin=None, timeout=60):
-    p = subprocess.run(args, input=stdin, capture_output=True, text=True, timeout=timeout)
+def run_tool(*args, stdin=None, timeout=60, **environment):
+    env = {**os.environ, **environment}
+    p = subprocess.run(args, input=stdin, capture_output=True, text=True, timeout=timeout, env=env)
     assert p.returncode == 0, p.stdout + p.stderr
     return p.stdout
 
@@ -169,5 +170,5 @@ def test_redis_benchmark(server):
 
 
 def test_ioredis(server):
-    folder = node_folder("node")
-    run_tool("node", os.path.join(folder, "basics.js"), str(server.port))
+    program = os.path.join(ROOT, "tests", "node", "basics.js")
+    run_tool("node", program, str(server.port), NODE_PATH=node_path("node"))

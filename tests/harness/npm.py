@@ -10,21 +10,23 @@ import pytest
 from .server import ROOT
 
 
-def node_folder(name):
-    """A copy of tests/<name> in build/ with its node_modules, made on the first use; skips the
-    test where that is not possible."""
+def node_path(name):
+    """NODE_PATH with what tests/<name>/package.json names, installed on the first use and when that
+    file has changed; skips the test where that is not possible."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("node and npm are not installed")
-    source = os.path.join(ROOT, "tests", name)
     folder = os.path.join(ROOT, "build", name)
-    installed = os.path.join(folder, "node_modules", "installed.json")
-    shutil.copytree(source, folder, dirs_exist_ok=True)
-    with open(os.path.join(source, "package.json")) as f:
+    modules = os.path.join(folder, "node_modules")
+    stamp = os.path.join(modules, "installed.json")
+    with open(os.path.join(ROOT, "tests", name, "package.json")) as f:
         wanted = f.read()
-    if os.path.exists(installed):
-        with open(installed) as f:
+    if os.path.exists(stamp):
+        with open(stamp) as f:
             if f.read() == wanted:
-                return folder
+                return modules
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "package.json"), "w") as f:
+        f.write(wanted)
     p = subprocess.run(
         ["npm", "install", "--no-audit", "--no-fund", "--silent"],
         cwd=folder,
@@ -34,6 +36,6 @@ def node_folder(name):
     )
     if p.returncode != 0:
         pytest.skip(f"npm cannot install what tests/{name} needs: {p.stderr.strip()[-200:]}")
-    with open(installed, "w") as f:
+    with open(stamp, "w") as f:
         f.write(wanted)
-    return folder
+    return modules

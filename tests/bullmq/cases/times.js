@@ -17,8 +17,10 @@ async function delayed(bench) {
   const near = await queue.add("near", {}, { delay: 1000000 });
   assert.strictEqual(await far.getState(), "delayed");
   await until("3 jobs", () => seen.length === 3);
-  assert.deepStrictEqual(seen.map(([name]) => name), ["first", "second", "third"]);
-  assert.ok(seen[1][1] >= 300 && seen[2][1] >= 600, JSON.stringify(seen));
+  // On a busy machine the last two may be due together, and then come in any order.
+  const at = Object.fromEntries(seen);
+  assert.strictEqual(seen[0][0], "first");
+  assert.ok(at.second >= 300 && at.third >= 600, JSON.stringify(seen));
 
   await far.promote();
   await until("the promoted job", () => seen.length === 4);
@@ -69,17 +71,19 @@ async function rate_limit(bench) {
     bench.worker("jobs", async () => starts.push(Date.now() - begin), options);
   }
   await queue.addBulk(Array.from({ length: 7 }, () => ({ name: "n", data: {} })));
-  let limited = 0;
-  await until("7 jobs", async () => {
-    const ttl = await queue.getRateLimitTtl(2);
-    assert.ok(Number.isInteger(ttl) && ttl <= 300, `ttl ${ttl}`);
-    limited = Math.max(limited, ttl);
-    return starts.length === 7;
-  });
-  assert.ok(limited > 0);
+  await until("7 jobs", () => starts.length === 7);
   for (const [i, at] of starts.entries()) {
     assert.ok(at >= Math.floor(i / 2) * limiter.duration - 10, JSON.stringify(starts));
   }
+
+  // While the limit is reached its rest is told, and jobs stay where they are.
+  const slow = bench.queue("slow");
+  await slow.addBulk(Array.from({ length: 3 }, () => ({ name: "n", data: {} })));
+  bench.worker("slow", async () => {}, { limiter: { max: 1, duration: 100000 } });
+  await until("1 job", async () => (await slow.getCompletedCount()) === 1);
+  const ttl = await slow.getRateLimitTtl(1);
+  assert.ok(Number.isInteger(ttl) && ttl > 50000 && ttl <= 100000, `ttl ${ttl}`);
+  await until("the next waits", async () => (await slow.getWaitingCount()) === 2);
 
   // A processor that meets somebody else's limit.
   const other = bench.queue("other");
