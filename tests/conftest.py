@@ -23,8 +23,11 @@ def pytest_sessionstart():
 
 def pytest_generate_tests(metafunc):
     if "configuration" in metafunc.fixturenames:
-        matrix = metafunc.definition.get_closest_marker("matrix") is not None
-        metafunc.parametrize("configuration", configuration_names(matrix), scope="session")
+        marked = {
+            name: metafunc.definition.get_closest_marker(name) is not None
+            for name in ("matrix", "threads")
+        }
+        metafunc.parametrize("configuration", configuration_names(**marked), scope="session")
     if "configuration_of_pair" in metafunc.fixturenames:
         names = [name for name in configuration_names(matrix=True) if name != "1t-epoll"]
         metafunc.parametrize("configuration_of_pair", names, scope="module")

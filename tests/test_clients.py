@@ -10,6 +10,7 @@ import pytest
 import redis
 import redis.asyncio
 
+from harness.npm import node_path
 from harness.server import ROOT, SANITIZED
 
 pytestmark = [pytest.mark.matrix]
@@ -129,8 +130,9 @@ def test_redis_py_with_its_own_parser(server, protocol):
     client.close()
 
 
-def run_tool(*args, stdin=None, timeout=60):
-    p = subprocess.run(args, input=stdin, capture_output=True, text=True, timeout=timeout)
+def run_tool(*args, stdin=None, timeout=60, **environment):
+    env = {**os.environ, **environment}
+    p = subprocess.run(args, input=stdin, capture_output=True, text=True, timeout=timeout, env=env)
     assert p.returncode == 0, p.stdout + p.stderr
     return p.stdout
 
@@ -167,30 +169,6 @@ def test_redis_benchmark(server):
         assert "rror" not in output, output
 
 
-NODE = os.path.join(ROOT, "tests", "node")
-
-
-@pytest.fixture(scope="session")
-def ioredis():
-    """node_modules under build/, so that the tree stays clean; made on the first use."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("node and npm are not installed")
-    folder = os.path.join(ROOT, "build", "node")
-    os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(NODE):
-        shutil.copy(os.path.join(NODE, name), folder)
-    if not os.path.isdir(os.path.join(folder, "node_modules", "ioredis")):
-        p = subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--silent"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=110,
-        )
-        if p.returncode != 0:
-            pytest.skip(f"npm cannot install ioredis here: {p.stderr.strip()[-200:]}")
-    return folder
-
-
-def test_ioredis(server, ioredis):
-    run_tool("node", os.path.join(ioredis, "basics.js"), str(server.port))
+def test_ioredis(server):
+    program = os.path.join(ROOT, "tests", "node", "basics.js")
+    run_tool("node", program, str(server.port), NODE_PATH=node_path("node"))

@@ -17,7 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CPP = (".cc", ".h")
-TEXT = CPP + (".py", ".sh", ".cmake", ".txt", ".md", ".yml", ".js", ".json")
+TEXT = CPP + (".py", ".sh", ".cmake", ".txt", ".md", ".yml", ".js", ".rb", ".json")
 LINES_MAX = 900
 COLUMNS_MAX = 100
 CLANG_FORMAT = "14"
@@ -186,7 +186,7 @@ def check_banned(path, text):
 
 def check_text(path, text):
     lines = text.split("\n")
-    if path.endswith((*CPP, ".py", ".sh", ".cmake", ".yml", ".js")) or path.endswith(
+    if path.endswith((*CPP, ".py", ".sh", ".cmake", ".yml", ".js", ".rb")) or path.endswith(
         "CMakeLists.txt"
     ):
         head = lines[:3]
@@ -196,7 +196,7 @@ def check_text(path, text):
             )
     if path.endswith(".h") and not re.search(r"^#pragma once$", text, re.M):
         yield Problem(path, 1, "pragma-once", "a header begins with #pragma once")
-    if path.endswith((*CPP, ".py", ".sh", ".js")):
+    if path.endswith((*CPP, ".py", ".sh", ".js", ".rb")):
         for number, line in enumerate(lines, 1):
             if len(line) > COLUMNS_MAX and "http" not in line:
                 yield Problem(

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "helio/base/clock.h"
+#include "scripting/auto_async.h"
 #include "scripting/script_header.h"
 
 namespace dfly {
@@ -58,6 +59,11 @@ ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::stri
   script->sha = std::move(sha);
   script->source = source;
   script->code = source.substr(header.body_begin);
+  if (defers_calls_) {
+    if (std::optional<std::string> code = RewriteDiscardedCalls(script->code)) {
+      script->code = std::move(*code);
+    }
+  }
   script->has_shebang = header.has_shebang;
   script->is_evaluated = is_evaluated;
   script->flags = header.has_shebang ? header.flags | default_flags_ : default_flags_;

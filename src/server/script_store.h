@@ -71,7 +71,9 @@ class ScriptStore {
   static constexpr size_t kEvaluatedMax = 500;
 
   // `default_flags` are those of scripts that say none.
-  explicit ScriptStore(uint32_t default_flags) : default_flags_(default_flags) {}
+  // : --lua_auto_async.
+  ScriptStore(uint32_t default_flags, bool defers_calls)
+      : default_flags_(default_flags), defers_calls_(defers_calls) {}
 
   // Null if there is none.
   ScriptRef Find(std::string_view sha);
@@ -92,6 +94,7 @@ class ScriptStore {
   void ForgetOldest();
 
   const uint32_t default_flags_;
+  const bool defers_calls_;
   std::atomic<uint64_t> version_{1};
   helio::SpinLock lock_;  // held for a look-up, and now and then for an insertion
   absl::flat_hash_map<std::string, ScriptRef> scripts_;        // guarded by lock_, as what follows

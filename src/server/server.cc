@@ -30,7 +30,7 @@ std::string MakeRunId() {
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
       start_time_ms_(helio::UnixMillis()),
-      scripts_(options_.default_lua_flags),
+      scripts_(options_.default_lua_flags, options_.lua_auto_async),
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);

@@ -244,7 +244,8 @@ class Worker final : public CommandSink {
   static constexpr size_t kNotedMax = 32;
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
-  static constexpr size_t kScriptStackBytes = 512 * 1024;
+  // The interpreter's, and for what commands need below it; only touched pages cost memory.
+  static constexpr size_t kScriptStackBytes = std::max<size_t>(1 << 20, 2 * Interpreter::kStackBytes);
   static constexpr size_t kIdleScriptFibersMax = 8;
 
   Session& SessionOf(Connection* connection) {

@@ -50,6 +50,10 @@ REFERENCE_FLAGS = {
     "num_shards": None,
     "force_epoll": None,
     "tcp_backlog": "tcp-backlog",
+    "lock_on_hashtags": None,
+    "locktag_prefix": None,
+    "locktag_delimiter": None,
+    "default_lua_flags": None,
     "max_bulk_len": "proto-max-bulk-len",
 }
 
@@ -251,12 +255,13 @@ CONFIGURATIONS = {
 }
 
 
-def configuration_names(matrix):
+def configuration_names(matrix=False, threads=False):
+    """With neither: one. `threads`: 1 and 4 of them; `matrix`: these on both engines."""
     if REFERENCE:
         return ["redis"]
-    if not matrix or os.environ.get("DFLY_MATRIX") == "small":
+    if not (matrix or threads) or os.environ.get("DFLY_MATRIX") == "small":
         return ["4t"]
-    return list(CONFIGURATIONS)
+    return list(CONFIGURATIONS) if matrix else ["4t", "1t"]
 
 
 def configuration_flags(name):

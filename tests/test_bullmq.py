@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BullMQ from npm, with all its scripts: the cases of tests/bullmq/cases, in each way to name
+queues and with the flags that go with it. One node process runs all cases of a configuration.
+
+BULLMQ_CASES=flow,retries   only these
+"""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.npm import node_path
+from harness.programs import run_cases
+from harness.server import ROOT, SLOWNESS, configuration_flags
+
+pytestmark = [pytest.mark.threads]
+
+FOLDER = os.path.join(ROOT, "tests", "bullmq")
+DEADLINE_S = 20 * SLOWNESS  # of each wait in a case
+
+
+@dataclass
+class Setup:
+    flags: dict = field(default_factory=dict)
+    prefix: str = "bull"
+    braces: bool = False  # around each queue's name
+
+
+SETUPS = {
+    # As BullMQ comes: one tag for each key, and scripts that build names of more keys.
+    "no-flags": Setup(),
+    # All queues in one tag, and so in one shard.
+    "prefix-in-braces": Setup({"lock_on_hashtags": True}, prefix="{bull}"),
+    # A tag for each queue; flows reach from one to another.
+    "queues-in-braces": Setup({"lock_on_hashtags": True}, braces=True),
+    "undeclared-keys": Setup({"default_lua_flags": "allow-undeclared-keys"}),
+    # A tag for each queue, without braces.
+    "locktag": Setup(
+        {"lock_on_hashtags": True, "locktag_prefix": "bull", "locktag_delimiter": ":"}
+    ),
+}
+
+
+def case_names(environment):
+    listed = subprocess.run(
+        ["node", "run.js", "--list"],
+        cwd=FOLDER,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert listed.returncode == 0, listed.stderr
+    return json.loads(listed.stdout)
+
+
+@pytest.mark.parametrize("setup", SETUPS.values(), ids=SETUPS)
+def test_bullmq(start_server, configuration, setup):
+    environment = {"NODE_PATH": node_path("bullmq")}
+    server = start_server(**configuration_flags(configuration), **setup.flags)
+    chosen = os.environ.get("BULLMQ_CASES", "")
+    cases = chosen.split(",") if chosen else case_names(environment)
+    run = {"port": server.port, "prefix": setup.prefix, "braces": setup.braces, "cases": cases}
+    passed = run_cases(
+        ["node", "run.js", json.dumps(run)],
+        FOLDER,
+        timeout_s=5 * DEADLINE_S,
+        **environment,
+        BULLMQ_DEADLINE_MS=str(DEADLINE_S * 1000),
+    )
+    assert sorted(passed) == sorted(cases)
