@@ -30,6 +30,9 @@ class MessageShuffle {
   // REQUIRES: nothing waits.
   void Reseed(uint64_t seed) { random_ = helio::Random(seed); }
 
+  // Is it time for something that happens once in `n` times?
+  bool OneIn(uint64_t n) { return random_.OneIn(n); }
+
   // Nothing waits.
   bool empty() const { return waiting_.empty(); }
 

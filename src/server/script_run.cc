@@ -182,6 +182,7 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
              reply);
       return Access::kRefused;
     }
+    Interleave();
   }
   AddLock(use.lock);
   return Access::kYes;
@@ -258,6 +259,7 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
   if (command == nullptr) [[unlikely]] {
     return Verdict::kGoOn;
   }
+  Interleave();
   if (command->run != nullptr) [[likely]] {
     return Execute(*command, args, reply, may_defer);
   }
@@ -278,6 +280,12 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
     return Verdict::kGoOn;
   }
   return Execute(*command, args, reply, may_defer);
+}
+
+void ScriptRun::Interleave() {
+  if (MessageShuffle* const shuffle = worker_->shuffle(); shuffle != nullptr) [[unlikely]] {
+    if (shuffle->OneIn(2)) GiveWay();
+  }
 }
 
 ScriptHost::Verdict ScriptRun::OnTick() {

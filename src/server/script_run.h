@@ -136,6 +136,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   void NoteReach(std::string_view key, const Use& use);
   Access AdmitKey(std::string_view key, const Use& use, ReplySink& reply);
   void Refuse(std::string_view key, std::string_view why, ReplySink& reply);
+  // On schedules from a seed: gives way, perhaps, as it might after a slice.
+  void Interleave();
 
   bool is_killed_ = false;
   bool is_slow_ = false;

@@ -14,8 +14,7 @@
 #include <functional>
 #include <numeric>
 
-#include "facade/resp_reader.h"
-#include "server/schedule_harness.h"
+#include "server/shared_client.h"
 
 namespace dfly {
 namespace {
@@ -23,48 +22,6 @@ namespace {
 using helio::Random;
 
 constexpr int kKeys = 6;
-
-class SharedClient final : public ScheduledClient {
- public:
-  // What is wrong with the reply, or nothing.
-  using CheckFn = std::function<std::string(const RespValue& reply)>;
-
-  void Add(const std::vector<std::string>& args, CheckFn check) {
-    unsent += Request(args);
-    std::string text;
-    for (const std::string& arg : args) text += arg + ' ';
-    checks_.push_back({std::move(text), std::move(check)});
-  }
-  std::string Check() override {
-    RespValue reply;
-    while (next_ < checks_.size()) {
-      const size_t bytes = ReadRespValue(std::string_view(got).substr(read_), &reply);
-      if (bytes == 0) return "";
-      read_ += bytes;
-      const auto& [request, check] = checks_[next_++];
-      if (log != nullptr) *log += request + reply.ToString() + '\n';
-      const std::string wrong = check(reply);
-      if (!wrong.empty()) return request + "-> " + reply.ToString() + ": " + wrong;
-    }
-    return read_ == got.size() ? "" : "more replies than requests";
-  }
-  std::string* log = nullptr;  // gets what was asked and answered, in the order of time
-
-  size_t missing() const override { return checks_.size() - next_; }
-  size_t total() const override { return checks_.size(); }
-
- private:
-  std::vector<std::pair<std::string, CheckFn>> checks_;
-  size_t next_ = 0;
-  size_t read_ = 0;  // bytes of `got`
-};
-
-std::string AnyReply(const RespValue&) { return ""; }
-SharedClient::CheckFn Is(std::string wanted) {
-  return [wanted = std::move(wanted)](const RespValue& reply) {
-    return reply.ToString() == wanted ? "" : "expected " + wanted;
-  };
-}
 
 std::string OneToken(const RespValue& reply) {
   size_t count = 0;

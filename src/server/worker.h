@@ -17,6 +17,7 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
