@@ -339,7 +339,7 @@ CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Comma
   }
   const std::string_view channel = args[command.routed_by(args)];
   const uint64_t hash = HashKey(channel);
-  const ShardId shard = shards_.ShardOfKey(channel, hash);
+  const ShardId shard = shards_.ShardOfChannel(channel, hash);
   const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
   Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
   return Outcome::kTaken;
