@@ -4,11 +4,15 @@
 namespace dfly {
 
 ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count, size_t string_max,
-                   TagRules tag_rules)
+                   TagRules tag_rules, PlacementRules placement_rules)
     : pool_(*pool),
       db_count_(db_count),
       string_max_(string_max),
       tag_rules_(std::move(tag_rules)),
+      placement_(placement_rules.prefix.empty()
+                     ? nullptr
+                     : std::make_unique<TagPlacement>(std::move(placement_rules), num_shards,
+                                                      pool->size())),
       cells_(num_shards) {
   CHECK_GT(num_shards, 0u);
   transaction_stats_.resize(pool->size());
@@ -26,6 +30,13 @@ ShardSet::~ShardSet() {
   for (ShardId id = 0; id < size(); ++id) {
     owner(id)->Await([&] { cells_[id].shard.reset(); });
   }
+}
+
+ShardId ShardSet::PlaceOfKey(std::string_view key, uint64_t hash) const {
+  const std::string_view tag = tag_rules_.TagOf(key);
+  const uint64_t tag_hash = tag.size() == key.size() ? hash : HashKey(tag);
+  if (!placement_->Places(tag)) return ShardOf(tag_hash, size());
+  return placement_->ShardOfTag(tag, tag_hash, helio::Proactor::Current()->index());
 }
 
 uint64_t ShardSet::peak_bytes() const {

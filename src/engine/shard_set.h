@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "engine/key_tag.h"
 #include "engine/shard.h"
+#include "engine/tag_placement.h"
 #include "helio/proactor/proactor_pool.h"
 
 namespace dfly {
@@ -31,13 +32,14 @@ class ShardSet {
  public:
   // Makes the shards. REQUIRES: the pool runs; called from none of its threads.
   ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count,
-           size_t string_max = Shard::kStringMax, TagRules tag_rules = {});
+           size_t string_max = Shard::kStringMax, TagRules tag_rules = {},
+           PlacementRules placement_rules = {});
   // Destroys them. REQUIRES: nobody uses them any more.
   ~ShardSet();
   ShardSet(const ShardSet&) = delete;
   ShardSet& operator=(const ShardSet&) = delete;
 
-  // These are for any thread.
+  // These are for any thread; ShardOfKey, if tags are placed, for any proactor's.
   uint32_t size() const { return static_cast<uint32_t>(cells_.size()); }
   int db_count() const { return db_count_; }
   size_t string_max() const { return string_max_; }  // see Shard
@@ -47,8 +49,16 @@ class ShardSet {
   // `hash` is the key's; the tag is hashed only if it is another.
   ShardId ShardOfKey(std::string_view key, uint64_t hash) const {
     if (size() == 1) return 0;
+    if (placement_ != nullptr) [[unlikely]]
+      return PlaceOfKey(key, hash);
     return ShardOf(HashOfTag(key, hash), size());
   }
+  // Of what is no key: it has no place in the order of the tags.
+  ShardId ShardOfChannel(std::string_view channel, uint64_t hash) const {
+    return ShardOf(HashOfTag(channel, hash), size());
+  }
+  // Tags whose shard is not that of their hash; see TagPlacement.
+  size_t placed_tags() const { return placement_ == nullptr ? 0 : placement_->size(); }
 
   // Of the key's tag. `hash` is the key's.
   uint64_t HashOfTag(std::string_view key, uint64_t hash) const {
@@ -146,6 +156,8 @@ class ShardSet {
   uint64_t peak_bytes() const;
 
  private:
+  ShardId PlaceOfKey(std::string_view key, uint64_t hash) const;
+
   // A line of its own for each: the owner writes the number all the time.
   struct alignas(64) Cell {
     std::unique_ptr<Shard> shard;
@@ -175,6 +187,7 @@ class ShardSet {
   const int db_count_;
   const size_t string_max_;
   const TagRules tag_rules_;
+  const std::unique_ptr<TagPlacement> placement_;  // null: all go by their hash
   std::vector<Cell> cells_;
   std::vector<TransactionStats> transaction_stats_;  // by thread
   std::vector<ShardId> all_ids_;

@@ -85,8 +85,9 @@ void Transaction::HopOfOuter(std::span<const ShardId> ids) {
   outer_->StartHop(ids, false);
 }
 
-void Transaction::StartRun() {
+void Transaction::StartRun(bool concludes) {
   DCHECK(!is_scheduled_);
+  is_scheduled_ = !concludes;
   if (outer_ != nullptr) {
     CollectShards();
     HopOfOuter(ids_);
@@ -94,7 +95,8 @@ void Transaction::StartRun() {
   }
   Prepare();
   if (parts_count_ == 0) return;
-  runs_at_once_ = concludes_ = true;
+  runs_at_once_ = true;
+  concludes_ = concludes;
   for (size_t i = 0; i < parts_count_; ++i) parts_[i].works = true;
   at_home_.emplace(1);
   AnnounceAll();

@@ -64,7 +64,14 @@ class Transaction {
   template <typename Function>
   void Run(Function function) {
     SetWork(function);
-    StartRun();
+    StartRun(true);
+  }
+  // Announces itself, and calls function(Shard&) on all its shards as soon as it has its locks,
+  // which it keeps. Suspends.
+  template <typename Function>
+  void ScheduleAndHop(Function function) {
+    SetWork(function);
+    StartRun(false);
   }
 
   // Announces itself, and returns when it has its locks (on a single shard: when it stands in the
@@ -120,7 +127,7 @@ class Transaction {
   }
 
   void Prepare();
-  void StartRun();
+  void StartRun(bool concludes);
   void StartHop(std::span<const ShardId> ids, bool concludes);
   void AnnounceAll();  // with a new number
   void ReserveAll();

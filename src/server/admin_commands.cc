@@ -135,6 +135,11 @@ void DebugObject(CoordinatorContext& cx, std::string_view key, ReplySink& reply)
       found.address, found.encoding, found.bytes, lru_clock, found.idle_s));
 }
 
+// DEBUG SHARD key: where it is, or would be.
+void DebugShard(CoordinatorContext& cx, std::string_view key, ReplySink& reply) {
+  reply.Integer(cx.shards().ShardOfKey(key, HashKey(key)));
+}
+
 // DEBUG SET-ACTIVE-EXPIRE 0 | 1
 void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySink& reply) {
   const bool is_on = ParseInt64(text).value_or(0) != 0;  // what is no number counts as 0
@@ -199,6 +204,7 @@ void DebugHelp(ReplySink& reply) {
              "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
              "    true, false.", "SET-ACTIVE-EXPIRE <0|1>",
              "    0: keys expire only when somebody asks for them. 1: in the background, too.",
+             "SHARD <key>", "    The number of the shard that has the key, or would have it.",
              "SLEEP <seconds>",
              "    Let this client wait for <seconds>. Decimals allowed. Others go on."});
 }
@@ -211,6 +217,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return DebugPopulate(cx, args, reply);
   }
   if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
+  if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "set-active-expire" && args.size() == 3) {
     return DebugSetActiveExpire(cx, args[2], reply);

@@ -96,6 +96,7 @@ bool BlockedCommand::TryInOneHop(ReplySink& reply) {
   Transaction tx(cx_);
   LockAll(&tx);
   tx.Run(hop);
+  if (is_replied) session_.missed_tries = 0;
   return is_replied;
 }
 
@@ -111,10 +112,10 @@ bool BlockedCommand::IsHindered(const Shard& shard) const {
 }
 
 bool BlockedCommand::TryInHops(ReplySink& reply) {
-  Transaction tx(cx_);
-  LockAll(&tx);
-  tx.Schedule();
   if (form_.try_across != nullptr) {
+    Transaction tx(cx_);
+    LockAll(&tx);
+    tx.Schedule();
     const bool is_replied = form_.try_across(cx_, tx, args_, &call_, reply);
     if (!is_replied) tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
     return is_replied;
@@ -125,24 +126,34 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
     shard_of[i] = cx_.shards().ShardOfKey(keys[i], HashKey(keys[i]));
   }
   std::vector<uint8_t> exists(keys.size(), 0);  // bytes, since shards write at the same time
-  tx.Hop([&](Shard& shard) {
-    ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (shard_of[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
-    }
-  });
-  bool is_replied = false;
-  for (size_t i = 0; i < keys.size() && !is_replied; ++i) {
-    if (exists[i] == 0) continue;
-    tx.HopOn({&shard_of[i], 1}, [&](Shard& shard) {
+  for (;;) {
+    Transaction tx(cx_);
+    LockAll(&tx);
+    tx.ScheduleAndHop([&](Shard& shard) {
       ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
-      // It may have expired meanwhile.
-      BlockingCall of_one = {.keys = keys.subspan(i, 1)};
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (shard_of[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
+      }
+    });
+    const auto first =
+        static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
+    if (first == keys.size()) {
+      tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
+      return false;
+    }
+    bool is_replied = false;
+    tx.HopAndConclude({&shard_of[first], 1}, [&](Shard& shard) {
+      ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+      BlockingCall of_one = {.keys = keys.subspan(first, 1)};
       is_replied = TryBlockingForm(form_, shard_cx, args_, &of_one, reply);
     });
+    // Else the key has expired meanwhile: all that was seen may be otherwise now.
+    if (!is_replied) continue;
+    const auto is_elsewhere = [&](ShardId id) { return id != shard_of[0]; };
+    const auto end = shard_of.begin() + static_cast<ptrdiff_t>(first) + 1;
+    if (std::none_of(shard_of.begin(), end, is_elsewhere)) session_.missed_tries = 0;
+    return true;
   }
-  if (!is_replied) tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
-  return is_replied;
 }
 
 void BlockedCommand::RunAcross(ReplySink& reply) {

@@ -13,7 +13,7 @@ using Clients = std::vector<std::unique_ptr<CheckedClient>>;
 
 constexpr uint64_t kSeeds = ByBuild(200, 20);
 
-class BlockingTest : public testing::TestWithParam<Reach> {
+class BlockingTest : public testing::TestWithParam<ShardReach> {
  protected:
   // test() returns what is wrong. Its clients are gone after it, and nothing may be left of them.
   template <typename Test>
@@ -35,6 +35,15 @@ class BlockingTest : public testing::TestWithParam<Reach> {
 
   ShardSet& shards() { return server_.server().shards(); }
   ShardId ShardOf(const std::string& key) { return shards().ShardOfKey(key, HashKey(key)); }
+
+  // Another one in its shard.
+  std::string KeyBeside(const std::string& key) {
+    std::string near;
+    for (int i = 0; near.empty() || ShardOf(near) != ShardOf(key); ++i) {
+      near = key + "near" + std::to_string(i);
+    }
+    return near;
+  }
 
   // The command, here and now, and who is served by it.
   std::string Run(const std::vector<std::string>& args) {
@@ -87,7 +96,9 @@ class BlockingTest : public testing::TestWithParam<Reach> {
     const Worker& worker = *Server::LocalWorker();
     for (int quiet = 0; quiet < 20; ++quiet) {
       StepAll();
-      if (worker.coordinators() != worker.blocked_clients()) quiet = 0;
+      if (worker.coordinators() != worker.blocked_clients() || worker.batches_in_flight() > 0) {
+        quiet = 0;
+      }
     }
     for (ShardId id = 0; id < shards().size(); ++id) {
       Shard& shard = shards().local(id);
@@ -104,7 +115,8 @@ class BlockingTest : public testing::TestWithParam<Reach> {
   std::string error_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Ways, BlockingTest, testing::Values(Reach::kByMessage, Reach::kInPlace),
+INSTANTIATE_TEST_SUITE_P(Ways, BlockingTest,
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
                          NameOfReach);
 
 std::string Expect(const std::string& got, const std::string& wanted, const char* what) {
@@ -276,10 +288,7 @@ TEST_P(BlockingTest, AMoveWaitsForTheLockOfItsTarget) {
 
 TEST_P(BlockingTest, ABlockingCommandDoesNotOvertakeWhatItsClientHasSentBefore) {
   RunSeeds([&] {
-    std::string near;
-    for (int i = 0; near.empty() || ShardOf(near) != ShardOf(source_); ++i) {
-      near = source_ + "near" + std::to_string(i);
-    }
+    const std::string near = KeyBeside(source_);
     Run({"RPUSH", source_, "e", "f"});
     Transaction tx(&shards(), nullptr);
     Lock(&tx, near);
@@ -295,6 +304,110 @@ TEST_P(BlockingTest, ABlockingCommandDoesNotOvertakeWhatItsClientHasSentBefore) 
     tx.Conclude();
     error += Settle();
     return error + (client.missing() == 0 ? "" : "replies are missing");
+  });
+}
+
+// --- The first try ---
+
+TEST_P(BlockingTest, TheFirstTryIsNotHinderedByLocksOfKeysThatItNeedNotLookAt) {
+  RunSeeds([&] {
+    const uint64_t tried = Server::LocalWorker()->stats().blocking_tried;
+    Run({"RPUSH", source_, "e"});
+    Transaction tx(&shards(), nullptr);
+    Lock(&tx, target_);
+    tx.Schedule();
+    clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
+    CheckedClient& client = *clients_.back();
+    client.Add({"BLPOP", source_, target_, "0"}, Is("[\"" + source_ + "\", \"e\"]"));
+    std::string error = Settle();
+    if (client.missing() > 0) error += "it waits for the lock of a key behind; ";
+    tx.Conclude();
+    error += Settle();
+    if (Server::LocalWorker()->stats().blocking_tried != tried + 1) error += "no first try; ";
+    return error;
+  });
+}
+
+TEST_P(BlockingTest, AKeyBehindAnEmptyOneOfAnotherShardIsTakenOnlyIfBothAreSeenAtOnce) {
+  RunSeeds([&] {
+    // Both lists get their elements at one moment, so the first one is never seen empty before.
+    // Who waits is served by whichever shard is the first, so nobody does here.
+    constexpr int kRounds = 4;
+    clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
+    clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
+    CheckedClient& pusher = *clients_[0];
+    CheckedClient& popper = *clients_[1];
+    const std::string empty = KeyBeside(source_);  // where each pop looks first
+    int from_first = 0;
+    int from_second = 0;
+    const auto pop = [&] {
+      popper.Add({"BLPOP", empty, target_, source_, "0"}, [&](const RespValue& reply) {
+        ++(reply.items.at(0).text == target_ ? from_first : from_second);
+        return Unless(from_first >= from_second, "an element that was there was passed over");
+      });
+    };
+    for (int i = 0; i < kRounds; ++i) {
+      pusher.Add({"MULTI"}, AnyReply);
+      pusher.Add({"RPUSH", source_, "e"}, AnyReply);
+      pusher.Add({"RPUSH", target_, "f"}, AnyReply);
+      pusher.Add({"EXEC"}, [&](const RespValue&) {
+        pop();
+        pop();
+        return std::string();
+      });
+    }
+    std::string error = Settle();
+    while (error.empty() && popper.missing() + pusher.missing() > 0) error = Settle();
+    return error + Unless(from_first == kRounds && from_second == kRounds, "not all were taken");
+  });
+}
+
+TEST_P(BlockingTest, AClientThatGoesDuringItsFirstTryLeavesNothing) {
+  RunSeeds([&] {
+    Transaction tx(&shards(), nullptr);
+    Lock(&tx, source_);
+    tx.Schedule();
+    const bool has_something = random_->OneIn(2);
+    if (has_something) Run({"RPUSH", source_, "e"});
+    clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
+    CheckedClient& client = *clients_.back();
+    client.Add({"BLPOP", source_, target_, "0"}, AnyReply);
+    StepSome();
+    std::string error = client.missing() == 1 ? "" : "it was not held up; ";
+    Disconnect(client);
+    client.Leave();
+    StepSome();
+    tx.Conclude();
+    error += Settle();
+    Run({"RPUSH", source_, "f"});
+    // What was executed for it is lost with it, as any reply; but nobody takes anything later.
+    const std::string left = Run({"LRANGE", source_, "0", "-1"});
+    if (left != "[\"f\"]" && left != "[\"e\", \"f\"]") error += "there is left " + left;
+    return error;
+  });
+}
+
+TEST_P(BlockingTest, WhoseFirstTriesFindNothingWaitsAndTriesAgainOnceItHasFoundSomething) {
+  RunSeeds([&] {
+    clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
+    CheckedClient& client = *clients_.back();
+    std::string error;
+    for (int i = 0; i < 6; ++i) {
+      client.Add({"BLPOP", source_, target_, "0"}, AnyReply);
+      client.Add({"PING"}, Is("+PONG"));
+      error += Settle();
+      if (client.missing() != 2) error += "it does not wait; ";
+      Run({"RPUSH", random_->OneIn(2) ? source_ : target_, "e"});
+      error += Settle();
+      if (client.missing() != 0) error += "it was not served; ";
+    }
+    const uint64_t tried = Server::LocalWorker()->stats().blocking_tried;
+    Run({"RPUSH", source_, "e", "e"});
+    for (int i = 0; i < 2; ++i) client.Add({"BLPOP", source_, target_, "0"}, AnyReply);
+    error += Settle();
+    if (client.missing() != 0) error += "it has not found what is there; ";
+    if (Server::LocalWorker()->stats().blocking_tried == tried) error += "it has not tried; ";
+    return error;
   });
 }
 

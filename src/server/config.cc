@@ -385,6 +385,8 @@ void AddSettings(Server* server, Config* config) {
   const bool has_delimiter = !options.tag_rules.prefix.empty();
   shown("locktag_delimiter", std::string(has_delimiter ? 1 : 0, options.tag_rules.delimiter));
   shown("locktag_skip_n_end_delimiters", options.tag_rules.skip_end_delimiters);
+  shown("shard_round_robin_prefix", options.placement_rules.prefix);
+  shown("shard_round_robin_max", options.placement_rules.tags_max);
   shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
   shown("max_inline_len", options.limits.parser.max_inline_len);
   shown("pipeline_commands_max", options.limits.slots_max);

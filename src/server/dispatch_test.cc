@@ -601,16 +601,17 @@ class ModelClient final : public ScheduledClient {
   std::string expected_;
 };
 
-class ScheduleTest : public testing::TestWithParam<std::tuple<bool, Reach>> {};
+class ScheduleTest : public testing::TestWithParam<std::tuple<bool, ShardReach>> {};
 
 INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest,
-                         testing::Combine(testing::Bool(),
-                                          testing::Values(Reach::kByMessage, Reach::kInPlace)),
+                         testing::Combine(testing::Bool(), testing::Values(ShardReach::kByMessage,
+                                                                           ShardReach::kInPlace)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)
                                                   ? "long_replies_wait"
                                                   : "long_replies_come_at_once") +
-                                  (std::get<1>(info.param) == Reach::kInPlace ? "_in_place" : "");
+                                  (std::get<1>(info.param) == ShardReach::kInPlace ? "_in_place"
+                                                                                   : "");
                          });
 
 // With `true` batches come back after a few replies, and go on later.
@@ -630,10 +631,11 @@ TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
   });
 }
 
-class WatchScheduleTest : public testing::TestWithParam<Reach> {};
+class WatchScheduleTest : public testing::TestWithParam<ShardReach> {};
 
 INSTANTIATE_TEST_SUITE_P(Ways, WatchScheduleTest,
-                         testing::Values(Reach::kByMessage, Reach::kInPlace), NameOfReach);
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
+                         NameOfReach);
 
 // Between EXEC and what it does there is time for the end of its connection.
 TEST_P(WatchScheduleTest, WatchesEndWithAConnectionWhoseExecNeverRuns) {

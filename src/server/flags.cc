@@ -148,6 +148,13 @@ DEFINE_string(
 DEFINE_uint64(busy_reply_threshold, 5000,
               "Milliseconds after which a script is slow: commands that have to wait for it get "
               "the error BUSY then. 0: never.");
+DEFINE_string(shard_round_robin_prefix, "",
+              "Tags (the {hashtag} of a key, else the key) that begin with it are placed one shard "
+              "after another, in the order in which they are first seen, instead of by their hash: "
+              "few busy queues are spread evenly so. Empty: none are.");
+DEFINE_uint32(shard_round_robin_max, 1'000'000,
+              "Tags that --shard_round_robin_prefix places; each takes about 150 bytes, and 20 for "
+              "each thread. Later ones go by their hash.");
 
 DEFINE_uint32(blocked_clients_max, 30'000,
               "Clients that may wait for keys (BLPOP) at a time, divided among the threads; others "
@@ -181,8 +188,8 @@ const std::vector<Topic>& Topics() {
         "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries",
         "zset_max_listpack_entries", "zset_max_listpack_value", "hll_sparse_max_bytes"}},
       {"Tags of keys",
-       {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter",
-        "locktag_skip_n_end_delimiters"}},
+       {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter", "locktag_skip_n_end_delimiters",
+        "shard_round_robin_prefix", "shard_round_robin_max"}},
       {"Scripts",
        {"undeclared_keys", "default_lua_flags", "lua_auto_async", "singlehop_scripts",
         "singlehop_commands", "interpreters_per_thread", "lua_memory_max", "busy_reply_threshold"}},
@@ -364,6 +371,9 @@ std::string OptionsFromFlags(ServerOptions* options) {
   tags.prefix = FLAGS_locktag_prefix;
   if (FLAGS_locktag_delimiter.size() == 1) tags.delimiter = FLAGS_locktag_delimiter[0];
   tags.skip_end_delimiters = FLAGS_locktag_skip_n_end_delimiters;
+
+  options->placement_rules = {.prefix = FLAGS_shard_round_robin_prefix,
+                              .tags_max = FLAGS_shard_round_robin_max};
 
   ConnectionLimits& limits = options->limits;
   limits.parser.max_bulk_len = bytes("max_bulk_len", FLAGS_max_bulk_len);

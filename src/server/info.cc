@@ -246,6 +246,7 @@ InfoFacts GatherInfo(Server& server) {
     for (const Command& subcommand : command.subcommands) AddCommand(subcommand, parts, &facts);
   }
 
+  facts.placed_tags = server.shards().placed_tags();
   facts.base_memory = server.base_memory_bytes();
   facts.data_memory = server.shards().used_bytes();
   facts.scripts_known = server.scripts().List().size();
@@ -453,6 +454,7 @@ void DispatchSection(const InfoFacts& facts, Lines& out) {
   out.Add("remote_commands", facts.remote_commands);
   out.Add("batches", facts.batches);
   out.Add("coordinated_commands", facts.coordinated_commands);
+  out.Add("placed_tags", facts.placed_tags);
   out.Add("loop_iterations", facts.loop_iterations);
   out.Add("loop_wakeups", facts.loop_wakeups);
   out.Add("messages", facts.messages);

@@ -25,7 +25,8 @@ inline KeyPlace PlaceOf(const Command& command, Args args, const ShardSet& shard
   KeyPlace place;
   const std::string_view first = args[command.routed_by(args)];
   place.hash = HashKey(first);
-  place.shard = shards.ShardOfKey(first, place.hash);
+  place.shard = command.channel_at != 0 ? shards.ShardOfChannel(first, place.hash)
+                                        : shards.ShardOfKey(first, place.hash);
   place.is_one_shard = shards.size() == 1 || command.has_one_key || command.channel_at != 0 ||
                        OtherKeysAreIn(place.shard, command, args, shards);
   return place;

@@ -277,7 +277,7 @@ void PubSub::Tell(Session* session, ChannelKind kind, bool adds, std::vector<std
   } else {
     std::vector<Change*> by_owner(shards_.size(), nullptr);
     for (std::string& name : names) {
-      const ShardId owner = shards_.ShardOfKey(name, HashKey(name));
+      const ShardId owner = shards_.ShardOfChannel(name, HashKey(name));
       Change*& change = by_owner[owner];
       if (change == nullptr) change = add(owner);
       change->names.push_back(std::move(name));

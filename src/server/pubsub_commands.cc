@@ -71,7 +71,7 @@ void NumSub(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::vector<uint64_t> counts(channels.size(), 0);
   std::vector<ShardId> owners(channels.size(), 0);
   for (size_t i = 0; i < channels.size(); ++i) {
-    owners[i] = cx.shards().ShardOfKey(channels[i], HashKey(channels[i]));
+    owners[i] = cx.shards().ShardOfChannel(channels[i], HashKey(channels[i]));
   }
   if (!channels.empty()) {
     cx.shards().AwaitOnAll([&](Shard& shard) {

@@ -65,20 +65,20 @@ constexpr uint64_t ByBuild([[maybe_unused]] uint64_t plain, [[maybe_unused]] uin
 }
 
 // How the connections, which are on the only thread, reach the shards.
-enum class Reach {
+enum class ShardReach {
   kByMessage,  // as if each shard were on another thread
   kInPlace     // only transactions over shards, and what waits for them, take messages
 };
 
 // For INSTANTIATE_TEST_SUITE_P.
-inline std::string NameOfReach(const testing::TestParamInfo<Reach>& info) {
-  return info.param == Reach::kInPlace ? "in_place" : "by_message";
+inline std::string NameOfReach(const testing::TestParamInfo<ShardReach>& info) {
+  return info.param == ShardReach::kInPlace ? "in_place" : "by_message";
 }
 
 // A server on one thread with five shards.
 class ScheduledServer {
  public:
-  explicit ScheduledServer(ServerOptions options = {}, Reach reach = Reach::kByMessage)
+  explicit ScheduledServer(ServerOptions options = {}, ShardReach reach = ShardReach::kByMessage)
       : server_(Complete(std::move(options), reach)) {
     const std::string error = server_.Start();
     CHECK_EQ(error, "");
@@ -175,13 +175,13 @@ class ScheduledServer {
   }
 
  private:
-  static ServerOptions Complete(ServerOptions options, Reach reach) {
+  static ServerOptions Complete(ServerOptions options, ShardReach reach) {
     SetHashSeed(1);  // so that a key is in the same shard each time
     options.port = 0;
     options.threads = 1;
     options.num_shards = 5;
     options.force_epoll = true;  // tells of ready sockets in an order that depends on nothing else
-    options.all_remote = reach == Reach::kByMessage;
+    options.all_remote = reach == ShardReach::kByMessage;
     options.schedule_seed = 1;
     return options;
   }

@@ -76,7 +76,8 @@ std::string Server::Start() {
   pool_.Start();
   const uint32_t num_shards = options_.num_shards != 0 ? options_.num_shards : options_.threads;
   shards_ = std::make_unique<ShardSet>(&pool_, num_shards, options_.db_count,
-                                       options_.limits.parser.max_bulk_len, options_.tag_rules);
+                                       options_.limits.parser.max_bulk_len, options_.tag_rules,
+                                       options_.placement_rules);
   SetListLimit(options_.list_max_listpack_size);
   SetHashLimit(options_.hash_limit);
   SetZsetLimit(options_.zset_limit);

@@ -55,6 +55,7 @@ struct ServerOptions {
   StreamLimit stream_limit;
   size_t hll_sparse_max_bytes = 3000;
   TagRules tag_rules;
+  PlacementRules placement_rules;
   bool singlehop_blocking = true;
   uint32_t blocked_clients_max = 30'000;
   UndeclaredKeys undeclared_keys = UndeclaredKeys::kLearn;

@@ -53,8 +53,10 @@ class Session {
   // Batches for shards of its own thread that are not back yet: none may overtake them.
   size_t local_batches = 0;
   BlockedCommand* blocked = nullptr;  // what waits for a key
-  std::unique_ptr<Multi> multi;       // between MULTI and EXEC
-  const Multi* executing = nullptr;   // what EXEC carries out, if that takes several shards
+  // Blocking commands in a row that found nothing where they looked first.
+  uint32_t missed_tries = 0;
+  std::unique_ptr<Multi> multi;      // between MULTI and EXEC
+  const Multi* executing = nullptr;  // what EXEC carries out, if that takes several shards
   Watches watches;
   ReplyMode reply_mode = ReplyMode::kOn;
   // Came back before their end, because their replies are long; they go on when those are sent.

@@ -51,6 +51,12 @@ void ShardBatch::AddScript(const Command* command, Args args, uint64_t hash, boo
   entries_.back().script = static_cast<uint32_t>(scripts_.size());
 }
 
+void ShardBatch::AddTry(const Command* command, Args args, uint64_t hash) {
+  DCHECK(entries_.empty());
+  Add(command, args, hash, false);
+  entries_.back().is_try = true;
+}
+
 void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out) const {
   out->clear();
   size_t begin = entry.first_arg == 0 ? 0 : arg_ends_[entry.first_arg - 1];
@@ -73,7 +79,7 @@ void ShardBatch::Recycle() {
   multi_bytes_ = 0;
   scripts_.clear();
   discovered.clear();
-  restarts = wants_all_keys = is_under_way = false;
+  restarts = wants_all_keys = must_wait = is_under_way = false;
   arg_bytes_.clear();
   if (arg_bytes_.capacity() > kArgBytesKept) arg_bytes_.shrink_to_fit();
 }

@@ -36,6 +36,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
     uint32_t multi;   // EXEC: index into multis_ + 1; else 0
     uint32_t script;  // EVAL and its like: index into scripts_ + 1; else 0
     bool drop_reply;
+    bool is_try = false;  // of a blocking command; it is alone in its batch
   };
 
   void Start(Worker* home, Connection* connection, ShardId shard, const Session& session);
@@ -43,6 +44,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   // An EXEC whose keys are all in this shard.
   void AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
                bool drop_reply);
+  // A blocking command that takes what it finds in this shard, and does not wait here.
+  void AddTry(const Command* command, Args args, uint64_t hash);
   void AddScript(const Command* command, Args args, uint64_t hash, bool drop_reply,
                  ScriptRef script);
   size_t size() const { return entries_.size(); }
@@ -50,6 +53,9 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   void Recycle();
   // All of its commands have run; otherwise it came back because its replies are long.
   bool is_done() const { return next_ == entries_.size(); }
+
+  bool is_try() const { return entries_.front().is_try; }
+  const Entry& first() const { return entries_.front(); }
 
   // On the shard's thread.
   // It was back already, after a part of its commands.
@@ -76,6 +82,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool restarts = false;
   bool wants_all_keys = false;
   std::vector<std::string> discovered;
+  // Its command is a try that has found nothing.
+  bool must_wait = false;
   // Its next command has run in the shard's queue, but is not over.
   bool is_under_way = false;
 

@@ -196,14 +196,15 @@ std::unique_ptr<SharedClient> LastClient(const Keys& keys, size_t* coins) {
 }
 
 // By how transactions lock, and how the shards are reached.
-class SharedKeysTest : public testing::TestWithParam<std::tuple<bool, Reach>> {};
+class SharedKeysTest : public testing::TestWithParam<std::tuple<bool, ShardReach>> {};
 
 INSTANTIATE_TEST_SUITE_P(Ways, SharedKeysTest,
-                         testing::Combine(testing::Bool(),
-                                          testing::Values(Reach::kByMessage, Reach::kInPlace)),
+                         testing::Combine(testing::Bool(), testing::Values(ShardReach::kByMessage,
+                                                                           ShardReach::kInPlace)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param) ? "on_tags" : "on_keys") +
-                                  (std::get<1>(info.param) == Reach::kInPlace ? "_in_place" : "");
+                                  (std::get<1>(info.param) == ShardReach::kInPlace ? "_in_place"
+                                                                                   : "");
                          });
 
 TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
@@ -232,9 +233,10 @@ TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
 }
 
 // Or no failure could be seen again.
-class ScheduledServerTest : public testing::TestWithParam<Reach> {};
+class ScheduledServerTest : public testing::TestWithParam<ShardReach> {};
 INSTANTIATE_TEST_SUITE_P(Ways, ScheduledServerTest,
-                         testing::Values(Reach::kByMessage, Reach::kInPlace), NameOfReach);
+                         testing::Values(ShardReach::kByMessage, ShardReach::kInPlace),
+                         NameOfReach);
 
 TEST_P(ScheduledServerTest, TheSeedDecidesEachReplyAndWhenItComes) {
   std::string logs[2];

@@ -269,15 +269,24 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
                                               const Command& command, Args args) {
   // What it waits for may come after replies that are pending, and its own reply has to come first.
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  if (!server_.options().singlehop_blocking) {
+    return CoordinateWait(connection, session, command, RunBlocking, args);
+  }
   const KeyPlace place = PlaceOf(command, args, shards_);
-  if (place.is_one_shard && local_shards_[place.shard] != nullptr && !all_remote_ &&
-      server_.options().singlehop_blocking &&
-      !IsExcluded(*local_shards_[place.shard], command, args, place.hash, session.db_index,
-                  &tags_)) {
+  const BlockingForm& form = *command.blocking;
+  const bool may_try = place.is_one_shard || (form.try_here == nullptr && form.target_at == 0);
+  Shard* const shard = all_remote_ ? nullptr : local_shards_[place.shard];
+  if (may_try && shard != nullptr &&
+      !IsExcluded(*shard, command, args, place.hash, session.db_index, &tags_)) {
     must_wait_ = false;
     Note(connection, Action::kTry, &command, args, place.shard, place.hash);
     RunNoted();
     if (!must_wait_) return Outcome::kTaken;
+  } else if (may_try && session.missed_tries < kMissedTriesMax &&
+             session.reply_mode == ReplyMode::kOn) {
+    Note(connection, Action::kTryByBatch, &command, args, place.shard, place.hash);
+    RunNoted();
+    return Outcome::kWaits;  // EndTry ends that
   }
   return CoordinateWait(connection, session, command, RunBlocking, args);
 }
@@ -330,7 +339,7 @@ CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Comma
   }
   const std::string_view channel = args[command.routed_by(args)];
   const uint64_t hash = HashKey(channel);
-  const ShardId shard = shards_.ShardOfKey(channel, hash);
+  const ShardId shard = shards_.ShardOfChannel(channel, hash);
   const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
   Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
   return Outcome::kTaken;
@@ -436,7 +445,7 @@ void Worker::PrefetchNoted() {
 }
 
 bool Worker::TakesBatch(const Noted& noted, const Session& session) {
-  if (noted.action == Action::kRemote) return true;
+  if (noted.action == Action::kRemote || noted.action == Action::kTryByBatch) return true;
   if (noted.action != Action::kLocal && noted.action != Action::kExec &&
       noted.action != Action::kScript) {
     return false;
@@ -485,6 +494,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     if (noted.action == Action::kExec) [[unlikely]] {
       session.watches = {};  // EXEC ends them on their shard
       batch->AddExec(noted.command, std::move(session.multi), noted.hash, drop_reply);
+    } else if (noted.action == Action::kTryByBatch) {
+      batch->AddTry(noted.command, args, noted.hash);
     } else if (noted.action == Action::kScript) {
       batch->AddScript(noted.command, args, noted.hash, drop_reply,
                        noted.script->shared_from_this());
@@ -594,6 +605,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
         break;
       case Action::kRemote:
+      case Action::kTryByBatch:
         break;
     }
     if (connection->closing()) return;  // by the command itself; all replies are gone
@@ -610,7 +622,7 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) return false;
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
-    is_replied = TryBlockingForm(form, cx, args, &call, writer);
+    is_replied = TryForm(cx, form, args, &call, writer);
   }
   if (!is_replied) return false;
   CommandStats& counted = stats_.commands[command.id];
@@ -620,6 +632,22 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   cx.Finish();
   cx.shard().ServeWaiters();
   return true;
+}
+
+bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
+                     RespWriter& writer) {
+  // These are not tried here unless all their keys are.
+  if (form.try_here != nullptr || form.target_at != 0) {
+    return TryBlockingForm(form, cx, args, call, writer);
+  }
+  const auto keys = call->keys;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    // What is in other shards may not be looked at for the same moment.
+    if (i > 0 && shards_.ShardOfKey(keys[i], HashKey(keys[i])) != cx.shard().id()) return false;
+    call->keys = keys.subspan(i, 1);
+    if (TryBlockingForm(form, cx, args, call, writer)) return true;
+  }
+  return false;
 }
 
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,

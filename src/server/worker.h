@@ -52,6 +52,8 @@
 
 namespace dfly {
 
+struct BlockingCall;
+struct BlockingForm;
 class Server;
 class Transaction;
 
@@ -83,7 +85,7 @@ struct WorkerStats {
   uint64_t coordinated_commands = 0;
   uint64_t execs_of_one_shard = 0;  // in one hop
   uint64_t execs_across = 0;        // as a transaction, squashed
-  uint64_t blocking_tried = 0;      // blocking commands that were served in place
+  uint64_t blocking_tried = 0;      // blocking commands that found something at once
   uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
   uint64_t blocking_general = 0;    // with keys in several
   ScriptStats scripts;
@@ -220,6 +222,7 @@ class Worker final : public CommandSink {
     kWrongArity,
     kNoAuth,
     kTry,         // a blocking command, on a shard of ours
+    kTryByBatch,  // the same, by a batch
     kSubscribed,  // refused, as the client is subscribed
     kQueued,      // by MULTI
     kNotInMulti,  // refused by it
@@ -245,8 +248,10 @@ class Worker final : public CommandSink {
   static constexpr size_t kNotedMax = 32;
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
+  static constexpr uint32_t kMissedTriesMax = 3;
   // The interpreter's, and for what commands need below it; only touched pages cost memory.
-  static constexpr size_t kScriptStackBytes = std::max<size_t>(1 << 20, 2 * Interpreter::kStackBytes);
+  static constexpr size_t kScriptStackBytes =
+      std::max<size_t>(1 << 20, 2 * Interpreter::kStackBytes);
   static constexpr size_t kIdleScriptFibersMax = 8;
 
   Session& SessionOf(Connection* connection) {
@@ -290,7 +295,8 @@ class Worker final : public CommandSink {
   void Resume(ShardBatch* batch);
   void RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry);
   void SendBack(ShardBatch* batch);
-  // Does a transaction exclude the command now? `tags` gets what it wants then.
+  // Does a transaction exclude the command now? `tags` gets what it wants then: its keys, but of a
+  // blocking command with keys in other shards only those before the first of these.
   bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
                   int db_index, std::vector<TagLock>* tags) const;
   void WaitInQueue(ShardBatch* batch, Shard& shard);
@@ -303,8 +309,13 @@ class Worker final : public CommandSink {
   void RunStage();
   void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   RespWriter& writer);
-  // A blocking command. False: it has to wait, and has done nothing.
+  // A blocking command takes from the first of its keys that is in this shard and has something,
+  // as long as none before it is in another. False: there is none, and it has done nothing.
   bool TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer);
+  bool TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
+               RespWriter& writer);
+  // A blocking command's try by a batch is back. False: now it waits.
+  bool EndTry(ShardBatch* batch);
   // EXEC in one shard, on its thread.
   void RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer);
   bool IsExecExcluded(const Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;

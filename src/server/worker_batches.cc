@@ -6,6 +6,7 @@
 
 #include "helio/base/clock.h"
 #include "helio/fibers/no_suspend.h"
+#include "server/blocking.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -23,6 +24,7 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
   for (size_t i : keys) {
     const bool is_first = i == keys.first();
     const uint64_t key_hash = is_first ? hash : HashKey(args[i]);
+    if (command.blocking != nullptr && shards_.ShardOfKey(args[i], key_hash) != shard.id()) break;
     tags->push_back({shards_.LockOfKey(args[i], key_hash, db_index), command.lock_mode()});
     is_excluded |= queue.Conflicts(tags->back());
     if (other_db < 0) [[likely]]
@@ -221,6 +223,9 @@ void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Ent
   cx.Begin(batch->db_index, now_ms_);
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
     RunExec(cx, *entry.command, *multi, batch_writer_);
+  } else if (entry.is_try) {
+    cx.SetKeyHash(batch_args_[entry.command->routed_by(batch_args_)], entry.hash);
+    batch->must_wait = !TryBlocking(cx, *entry.command, batch_args_, batch_writer_);
   } else {
     RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
   }
@@ -288,7 +293,9 @@ void Worker::OnBatchBack(ShardBatch* batch) {
   if (is_done) --batches_in_flight_;
   const bool is_local = local_shards_[batch->shard] != nullptr;
   if (is_done && is_local) --local_batches_;
+  const bool is_try = batch->is_try();
   if (batch->abandoned) {
+    if (is_try) batch->connection->EndBusy();  // which lets it go
     // What the client has sent is executed, whether it is still there or not.
     if (is_done) {
       Recycle(batch);
@@ -302,13 +309,38 @@ void Worker::OnBatchBack(ShardBatch* batch) {
   connection->OnRemoteReplies(batch->bytes.size());
   if (is_done) {
     connection->OnRemoteDone(batch->arg_bytes());
+    const bool is_over = !is_try || EndTry(batch);
     connection->replies().Complete(batch);
+    if (is_try && is_over) {
+      connection->OnRepliesReady();
+      return connection->EndBusy();
+    }
   } else {
     connection->replies().CompletePart(batch);
     SessionOf(connection).cut_batches.push_back(batch);
     connection->set_wants_room(true);
   }
   connection->OnRepliesReady();
+}
+
+bool Worker::EndTry(ShardBatch* batch) {
+  Session& session = SessionOf(batch->connection);
+  if (!batch->must_wait) {
+    session.missed_tries = 0;
+    return true;
+  }
+  ++session.missed_tries;
+  // It comes again.
+  --session.commands;
+  --stats_.commands_processed;
+  const ShardBatch::Entry& entry = batch->first();
+  std::vector<std::string_view> args;
+  batch->ViewArgs(entry, &args);
+  const Outcome outcome =
+      CoordinateWait(batch->connection, session, *entry.command, RunBlocking, args);
+  if (outcome == Outcome::kWaits) return false;
+  RunNoted();  // it is refused
+  return true;
 }
 
 void Worker::Recycle(ShardBatch* batch) {
