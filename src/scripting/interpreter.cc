@@ -172,6 +172,7 @@ Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, 
   lua_sethook(lua, Tick, LUA_MASKCOUNT, 1);
   int status = lua_pcall(lua, arguments, 1, kHandlerIndex);
   lua_sethook(lua, nullptr, 0, 0);
+  CollectSomeGarbage(lua);
 
   const UnlimitedScope scope(state_.get());
   Verdict verdict = state_->ending;

@@ -234,6 +234,23 @@ TEST_F(InterpreterTest, AReplyMayBeLargerThanTheLimitButThenTheScriptFails) {
   EXPECT_EQ(small.Run("return 1"), ":1\r\n");
 }
 
+TEST_F(InterpreterTest, WhatCommandsReplyIsCollectedInTime) {
+  runner_.host.on_call = [](Args, ReplySink& reply) {
+    reply.Array(100);
+    for (int i = 0; i < 100; ++i) reply.Bulk("0123456789");
+  };
+  Run("for i = 1, 1000 do redis.call('x') end");  // 5 MB in all
+  EXPECT_LT(runner_.interpreter().memory_used(), 1u << 20);
+  for (int i = 0; i < 20000; ++i) Run("return 1");
+  EXPECT_LT(runner_.interpreter().memory_used(), 1u << 20);
+}
+
+TEST_F(InterpreterTest, CoroutinesMayYieldOutOfPcall) {
+  EXPECT_EQ(Run("local f = coroutine.wrap(function() return pcall(function() "
+                "return coroutine.yield(1) + 1 end) end) f() return {f(41)}"),
+            "*2\r\n:1\r\n:42\r\n");
+}
+
 TEST_F(InterpreterTest, DeferredCallsAreMarked) {
   Run("redis.acall('one') redis.apcall('one') redis.call('one')");
   EXPECT_EQ(runner_.host.deferred, 2);

@@ -124,6 +124,7 @@ int Call(lua_State* lua) {
     verdict = state->host->Call(CollectedArguments(lua, *state), state->sink, may_defer);
   }
   if (verdict != Verdict::kGoOn) return End(lua, verdict);
+  CollectSomeGarbage(lua);
   if (!state->sink.is_complete()) return ErrorResult(lua, kErrReplyTooDeep, raise);
   if (state->memory_used > state->memory_max) {
     lua_gc(lua, LUA_GCCOLLECT);
