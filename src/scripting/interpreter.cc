@@ -4,6 +4,7 @@
 #include <random>
 
 #include "helio/base/logging.h"
+#include "scripting/global_use.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
 #include "scripting/sandbox.h"
@@ -135,6 +136,10 @@ bool Interpreter::Load(std::string_view sha, std::string_view body, std::string*
     return false;
   }
   const UnlimitedScope scope(state_.get());
+  if (!MayChangeGlobals(lua)) {
+    lua_pushvalue(lua, kGlobalsIndex);
+    lua_setupvalue(lua, -2, 1);
+  }
   state_->scripts.emplace(sha, luaL_ref(lua, LUA_REGISTRYINDEX));
   return true;
 }

@@ -42,7 +42,6 @@ inline Depth CheckDepth(ScriptState* state) {
 
 }  // namespace
 
-// In this file, so that whoever runs scripts is linked with it.
 dfly::StackScope::StackScope(ScriptState* state, size_t bytes) : state_(state) {
   state_->stack_floor = static_cast<const char*>(__builtin_frame_address(0)) - bytes;
   state_->overflowed = false;
