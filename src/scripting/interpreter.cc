@@ -71,6 +71,14 @@ std::string_view TextAt(lua_State* lua, int index) {
   return bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
 }
 
+// As Lua 5.1 has it: the end of the source is quoted, too.
+std::string CompileError(lua_State* lua) {
+  std::string text(TextAt(lua, -1));
+  constexpr std::string_view kEnd = "<eof>";
+  if (text.ends_with(kEnd)) text.replace(text.size() - kEnd.size(), kEnd.size(), "'<eof>'");
+  return text;
+}
+
 }  // namespace
 
 void PushStrings(lua_State* lua, std::span<const std::string_view> items) {
@@ -131,7 +139,7 @@ bool Interpreter::Load(std::string_view sha, std::string_view body, std::string*
   lua_State* const lua = state_->lua;
   if (luaL_loadbufferx(lua, body.data(), body.size(), kScriptChunk, "t") != LUA_OK) {
     *error = "ERR Error compiling script (new function): ";
-    error->append(TextAt(lua, -1));
+    error->append(CompileError(lua));
     lua_settop(lua, kStackBase);
     return false;
   }
@@ -265,7 +273,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
   }
   if (luaL_loadbufferx(lua, body.data(), body.size(), kFunctionChunk, "t") != LUA_OK) {
     *error = "ERR Error compiling function: ";
-    error->append(TextAt(lua, -1));
+    error->append(CompileError(lua));
     return false;
   }
   lua_pushvalue(lua, kGlobals);

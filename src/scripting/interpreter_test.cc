@@ -148,6 +148,8 @@ TEST_F(InterpreterTest, FloatsPrintAsInLua51) {
   EXPECT_EQ(Run("return table.concat({10 / 2, 1.5}, ' ')"), Bulk("5 1.5"));
   EXPECT_EQ(Run("return string.format('%s %d %d %u', 10 / 2, 3.7, 3.0, 5)"), Bulk("5 3 3 5"));
   EXPECT_EQ(Run("return tostring(-0.0)"), Bulk("-0"));
+  EXPECT_EQ(Run("return tostring(0.1 + 0.2 + 2.7) .. ' ' .. 24999999999999.75"),
+            Bulk("3 25000000000000"));
   EXPECT_EQ(Run("return tostring(1e14) .. ' ' .. tostring(99999999999999.0)"),
             Bulk("1e+14 99999999999999"));
   EXPECT_EQ(Run("return tostring(1/3) .. ' ' .. 2^53 .. ' ' .. 1/0"),
@@ -478,7 +480,7 @@ TEST_F(FunctionTest, ErrorsOfLoadingAreRedis) {
   const std::string prefix = "ERR Error registering functions: ";
   EXPECT_EQ(LoadCode("x", "return 1"), "ERR No functions registered");
   EXPECT_EQ(LoadCode("x", "\nlocal x = x y"),
-            "ERR Error compiling function: user_function:2: syntax error near <eof>");
+            "ERR Error compiling function: user_function:2: syntax error near '<eof>'");
   EXPECT_EQ(LoadCode("x", "x = 1"),
             prefix + "ERR user_function:1: Attempt to modify a readonly table");
   EXPECT_EQ(LoadCode("x", "redis.call('get')"),

@@ -152,6 +152,26 @@ int Binary(lua_State* lua) {
   return 1;
 }
 
+// The smallest (`sign` < 0) or largest argument; also of strings that are numbers.
+template <int sign>
+int Extreme(lua_State* lua) {
+  int best = 1;
+  lua_Number best_number = luaL_checknumber(lua, 1);
+  for (int i = 2; i <= lua_gettop(lua); ++i) {
+    const lua_Number number = luaL_checknumber(lua, i);
+    if (sign < 0 ? number < best_number : number > best_number) {
+      best = i;
+      best_number = number;
+    }
+  }
+  if (lua_type(lua, best) == LUA_TNUMBER) {
+    lua_pushvalue(lua, best);
+  } else {
+    lua_pushnumber(lua, best_number);
+  }
+  return 1;
+}
+
 int MathLdexp(lua_State* lua) {
   const lua_Number mantissa = luaL_checknumber(lua, 1);
   const lua_Integer exponent = luaL_checkinteger(lua, 2);
@@ -203,6 +223,7 @@ int MathRandomseed(lua_State* lua) {
 }
 
 constexpr luaL_Reg kMath[] = {
+    {"max", Extreme<1>},         {"min", Extreme<-1>},
     {"atan", Unary<std::atan>},  {"atan2", Binary<std::atan2>},
     {"cosh", Unary<std::cosh>},  {"sinh", Unary<std::sinh>},
     {"tanh", Unary<std::tanh>},  {"pow", Binary<std::pow>},
