@@ -135,6 +135,30 @@ TEST_F(InterpreterTest, SyntaxErrorsNameTheLine) {
               StartsWith("-ERR Error compiling script (new function): user_script:2: "));
 }
 
+TEST_F(InterpreterTest, ErrorsOfLuaAreWordedAsIn51) {
+  EXPECT_EQ(Run("local x x.y = 1"),
+            Failure("ERR user_script:1: attempt to index local 'x' (a nil value)"));
+  EXPECT_EQ(Run("redis.nothing()"),
+            Failure("ERR user_script:1: attempt to call field 'nothing' (a nil value)"));
+  EXPECT_EQ(Run("('x'):bad()"),
+            Failure("ERR user_script:1: attempt to call method 'bad' (a nil value)"));
+  EXPECT_EQ(Run("local t = {} return t.a + 1"),
+            Failure("ERR user_script:1: attempt to perform arithmetic on field 'a' (a nil value)"));
+  EXPECT_EQ(Run("return ARGV[1] .. 'x'"),
+            Failure("ERR user_script:1: attempt to concatenate field '?' (a nil value)"));
+  EXPECT_EQ(Run("return 'a' + 1"),
+            Failure("ERR user_script:1: attempt to perform arithmetic on a string value"));
+  EXPECT_EQ(Run("for k in pairs(nil) do end"),
+            Failure("ERR user_script:1: bad argument #1 to 'pairs' (table expected, got nil)"));
+  EXPECT_EQ(Run("for k in ipairs(nil) do end"),
+            Failure("ERR user_script:1: bad argument #1 to 'ipairs' (table expected, got nil)"));
+  EXPECT_EQ(Run("return nil .. 'x'"),
+            Failure("ERR user_script:1: attempt to concatenate a nil value"));
+  EXPECT_EQ(Run("local x return select(2, pcall(function() x() end))"),
+            Bulk("user_script:1: attempt to call upvalue 'x' (a nil value)"));
+  EXPECT_EQ(Run("return (string.gsub('a.b', '%.', '%-'))"), Bulk("a-b"));
+}
+
 TEST_F(InterpreterTest, KeysAndArgumentsAreTablesOfThisRunOnly) {
   EXPECT_EQ(runner_.Run("return {#KEYS, KEYS[1], ARGV[2]}", {"k"}, {"a", "b"}),
             "*3\r\n:1\r\n$1\r\nk\r\n$1\r\nb\r\n");

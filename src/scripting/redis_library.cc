@@ -448,6 +448,7 @@ void Tick(lua_State* lua, lua_Debug*) {
 int DescribeError(lua_State* lua) {
   if (IsEnding(lua)) return 1;
   lua_settop(lua, 1);
+  ConvertErrorText(lua);
   lua_createtable(lua, 0, 3);  // 1 error, 2 what is made of it
   if (lua_type(lua, 1) == LUA_TTABLE) {
     lua_pushliteral(lua, "err");
