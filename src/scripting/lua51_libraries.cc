@@ -325,7 +325,8 @@ void ConvertErrorText(lua_State* lua) {
   const std::string_view text(bytes, size);
   const size_t attempt = text.find("attempt to ");
   if (attempt == std::string_view::npos) return;
-  if (text.find(" a 'string' with a '", attempt) != std::string_view::npos) {
+  if (text.find(" a 'string' with a '", attempt) != std::string_view::npos ||
+      text.ends_with(" with a 'string'")) {
     lua_pushlstring(lua, text.data(), attempt);
     lua_pushliteral(lua, "attempt to perform arithmetic on a string value");
     lua_concat(lua, 2);
