@@ -4,6 +4,7 @@
 #include <random>
 
 #include "helio/base/logging.h"
+#include "scripting/global_use.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
 #include "scripting/sandbox.h"
@@ -70,6 +71,14 @@ std::string_view TextAt(lua_State* lua, int index) {
   return bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
 }
 
+// As Lua 5.1 has it: the end of the source is quoted, too.
+std::string CompileError(lua_State* lua) {
+  std::string text(TextAt(lua, -1));
+  constexpr std::string_view kEnd = "<eof>";
+  if (text.ends_with(kEnd)) text.replace(text.size() - kEnd.size(), kEnd.size(), "'<eof>'");
+  return text;
+}
+
 }  // namespace
 
 void PushStrings(lua_State* lua, std::span<const std::string_view> items) {
@@ -130,11 +139,15 @@ bool Interpreter::Load(std::string_view sha, std::string_view body, std::string*
   lua_State* const lua = state_->lua;
   if (luaL_loadbufferx(lua, body.data(), body.size(), kScriptChunk, "t") != LUA_OK) {
     *error = "ERR Error compiling script (new function): ";
-    error->append(TextAt(lua, -1));
+    error->append(CompileError(lua));
     lua_settop(lua, kStackBase);
     return false;
   }
   const UnlimitedScope scope(state_.get());
+  if (!MayChangeGlobals(lua)) {
+    lua_pushvalue(lua, kGlobalsIndex);
+    lua_setupvalue(lua, -2, 1);
+  }
   state_->scripts.emplace(sha, luaL_ref(lua, LUA_REGISTRYINDEX));
   return true;
 }
@@ -172,6 +185,7 @@ Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, 
   lua_sethook(lua, Tick, LUA_MASKCOUNT, 1);
   int status = lua_pcall(lua, arguments, 1, kHandlerIndex);
   lua_sethook(lua, nullptr, 0, 0);
+  CollectSomeGarbage(lua);
 
   const UnlimitedScope scope(state_.get());
   Verdict verdict = state_->ending;
@@ -259,7 +273,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
   }
   if (luaL_loadbufferx(lua, body.data(), body.size(), kFunctionChunk, "t") != LUA_OK) {
     *error = "ERR Error compiling function: ";
-    error->append(TextAt(lua, -1));
+    error->append(CompileError(lua));
     return false;
   }
   lua_pushvalue(lua, kGlobals);

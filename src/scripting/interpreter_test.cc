@@ -135,6 +135,30 @@ TEST_F(InterpreterTest, SyntaxErrorsNameTheLine) {
               StartsWith("-ERR Error compiling script (new function): user_script:2: "));
 }
 
+TEST_F(InterpreterTest, ErrorsOfLuaAreWordedAsIn51) {
+  EXPECT_EQ(Run("local x x.y = 1"),
+            Failure("ERR user_script:1: attempt to index local 'x' (a nil value)"));
+  EXPECT_EQ(Run("redis.nothing()"),
+            Failure("ERR user_script:1: attempt to call field 'nothing' (a nil value)"));
+  EXPECT_EQ(Run("('x'):bad()"),
+            Failure("ERR user_script:1: attempt to call method 'bad' (a nil value)"));
+  EXPECT_EQ(Run("local t = {} return t.a + 1"),
+            Failure("ERR user_script:1: attempt to perform arithmetic on field 'a' (a nil value)"));
+  EXPECT_EQ(Run("return ARGV[1] .. 'x'"),
+            Failure("ERR user_script:1: attempt to concatenate field '?' (a nil value)"));
+  EXPECT_EQ(Run("return 'a' + 1"),
+            Failure("ERR user_script:1: attempt to perform arithmetic on a string value"));
+  EXPECT_EQ(Run("for k in pairs(nil) do end"),
+            Failure("ERR user_script:1: bad argument #1 to 'pairs' (table expected, got nil)"));
+  EXPECT_EQ(Run("for k in ipairs(nil) do end"),
+            Failure("ERR user_script:1: bad argument #1 to 'ipairs' (table expected, got nil)"));
+  EXPECT_EQ(Run("return nil .. 'x'"),
+            Failure("ERR user_script:1: attempt to concatenate a nil value"));
+  EXPECT_EQ(Run("local x return select(2, pcall(function() x() end))"),
+            Bulk("user_script:1: attempt to call upvalue 'x' (a nil value)"));
+  EXPECT_EQ(Run("return (string.gsub('a.b', '%.', '%-'))"), Bulk("a-b"));
+}
+
 TEST_F(InterpreterTest, KeysAndArgumentsAreTablesOfThisRunOnly) {
   EXPECT_EQ(runner_.Run("return {#KEYS, KEYS[1], ARGV[2]}", {"k"}, {"a", "b"}),
             "*3\r\n:1\r\n$1\r\nk\r\n$1\r\nb\r\n");
@@ -148,6 +172,8 @@ TEST_F(InterpreterTest, FloatsPrintAsInLua51) {
   EXPECT_EQ(Run("return table.concat({10 / 2, 1.5}, ' ')"), Bulk("5 1.5"));
   EXPECT_EQ(Run("return string.format('%s %d %d %u', 10 / 2, 3.7, 3.0, 5)"), Bulk("5 3 3 5"));
   EXPECT_EQ(Run("return tostring(-0.0)"), Bulk("-0"));
+  EXPECT_EQ(Run("return tostring(0.1 + 0.2 + 2.7) .. ' ' .. 24999999999999.75"),
+            Bulk("3 25000000000000"));
   EXPECT_EQ(Run("return tostring(1e14) .. ' ' .. tostring(99999999999999.0)"),
             Bulk("1e+14 99999999999999"));
   EXPECT_EQ(Run("return tostring(1/3) .. ' ' .. 2^53 .. ' ' .. 1/0"),
@@ -232,6 +258,23 @@ TEST_F(InterpreterTest, AReplyMayBeLargerThanTheLimitButThenTheScriptFails) {
   EXPECT_THAT(small.Run("local x = redis.call('x') return 1"), HasSubstr("not enough memory"));
   EXPECT_EQ(small.Run("local ok = pcall(redis.call, 'x') return ok"), "$-1\r\n");
   EXPECT_EQ(small.Run("return 1"), ":1\r\n");
+}
+
+TEST_F(InterpreterTest, WhatCommandsReplyIsCollectedInTime) {
+  runner_.host.on_call = [](Args, ReplySink& reply) {
+    reply.Array(100);
+    for (int i = 0; i < 100; ++i) reply.Bulk("0123456789");
+  };
+  Run("for i = 1, 1000 do redis.call('x') end");  // 5 MB in all
+  EXPECT_LT(runner_.interpreter().memory_used(), 1u << 20);
+  for (int i = 0; i < 20000; ++i) Run("return 1");
+  EXPECT_LT(runner_.interpreter().memory_used(), 1u << 20);
+}
+
+TEST_F(InterpreterTest, CoroutinesMayYieldOutOfPcall) {
+  EXPECT_EQ(Run("local f = coroutine.wrap(function() return pcall(function() "
+                "return coroutine.yield(1) + 1 end) end) f() return {f(41)}"),
+            "*2\r\n:1\r\n:42\r\n");
 }
 
 TEST_F(InterpreterTest, DeferredCallsAreMarked) {
@@ -461,7 +504,7 @@ TEST_F(FunctionTest, ErrorsOfLoadingAreRedis) {
   const std::string prefix = "ERR Error registering functions: ";
   EXPECT_EQ(LoadCode("x", "return 1"), "ERR No functions registered");
   EXPECT_EQ(LoadCode("x", "\nlocal x = x y"),
-            "ERR Error compiling function: user_function:2: syntax error near <eof>");
+            "ERR Error compiling function: user_function:2: syntax error near '<eof>'");
   EXPECT_EQ(LoadCode("x", "x = 1"),
             prefix + "ERR user_function:1: Attempt to modify a readonly table");
   EXPECT_EQ(LoadCode("x", "redis.call('get')"),

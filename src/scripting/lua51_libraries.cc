@@ -2,6 +2,7 @@
 // Lua 5.1's `table`, `string` and `math`: what 5.4 no longer has, and what it does differently.
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
@@ -135,6 +136,29 @@ int StringFormat(lua_State* lua) {
   return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
 
+// In a replacement, 5.1 takes "%-" for "-", where 5.4 allows only digits and '%' after a '%'.
+// Upvalue: 5.4's gsub.
+int StringGsub(lua_State* lua) {
+  size_t size = 0;
+  const char* const text = lua_type(lua, 3) == LUA_TSTRING ? lua_tolstring(lua, 3, &size) : "";
+  if (std::memchr(text, '%', size) != nullptr) {
+    luaL_Buffer copy;
+    luaL_buffinit(lua, &copy);
+    for (size_t i = 0; i < size; ++i) {
+      if (text[i] != '%' || i + 1 == size) {
+        luaL_addchar(&copy, text[i]);
+        continue;
+      }
+      ++i;
+      if ((text[i] >= '0' && text[i] <= '9') || text[i] == '%') luaL_addchar(&copy, '%');
+      luaL_addchar(&copy, text[i]);
+    }
+    luaL_pushresult(&copy);
+    lua_replace(lua, 3);
+  }
+  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
+}
+
 constexpr const char* kNotInStrings[] = {"dump", "pack", "packsize", "unpack"};
 
 // --- math ---
@@ -149,6 +173,26 @@ template <double (*function)(double, double)>
 int Binary(lua_State* lua) {
   const lua_Number first = luaL_checknumber(lua, 1);
   lua_pushnumber(lua, function(first, luaL_checknumber(lua, 2)));
+  return 1;
+}
+
+// The smallest (`sign` < 0) or largest argument; also of strings that are numbers.
+template <int sign>
+int Extreme(lua_State* lua) {
+  int best = 1;
+  lua_Number best_number = luaL_checknumber(lua, 1);
+  for (int i = 2; i <= lua_gettop(lua); ++i) {
+    const lua_Number number = luaL_checknumber(lua, i);
+    if (sign < 0 ? number < best_number : number > best_number) {
+      best = i;
+      best_number = number;
+    }
+  }
+  if (lua_type(lua, best) == LUA_TNUMBER) {
+    lua_pushvalue(lua, best);
+  } else {
+    lua_pushnumber(lua, best_number);
+  }
   return 1;
 }
 
@@ -203,6 +247,7 @@ int MathRandomseed(lua_State* lua) {
 }
 
 constexpr luaL_Reg kMath[] = {
+    {"max", Extreme<1>},         {"min", Extreme<-1>},
     {"atan", Unary<std::atan>},  {"atan2", Binary<std::atan2>},
     {"cosh", Unary<std::cosh>},  {"sinh", Unary<std::sinh>},
     {"tanh", Unary<std::tanh>},  {"pow", Binary<std::pow>},
@@ -231,9 +276,11 @@ void Override(lua_State* lua, const luaL_Reg (&functions)[count]) {
 void OpenString(lua_State* lua) {
   lua_pushcfunction(lua, luaopen_string);
   lua_call(lua, 0, 1);
-  lua_getfield(lua, -1, "format");
-  lua_pushcclosure(lua, StringFormat, 1);
-  lua_setfield(lua, -2, "format");
+  for (const luaL_Reg& function : {luaL_Reg{"format", StringFormat}, {"gsub", StringGsub}}) {
+    lua_getfield(lua, -1, function.name);
+    lua_pushcclosure(lua, function.func, 1);
+    lua_setfield(lua, -2, function.name);
+  }
   lua_getfield(lua, -1, "gmatch");
   lua_setfield(lua, -2, "gfind");
   for (const char* const name : kNotInStrings) {
@@ -256,7 +303,53 @@ void OpenString(lua_State* lua) {
   lua_setfield(lua, -2, "string");
 }
 
+// The name of a thing in an error of 5.4: "(local 'x')" at the end of the text. None if there is
+// none; else its bounds, without the parentheses.
+std::string_view NamedThing(std::string_view text) {
+  constexpr std::string_view kKinds[] = {"local ", "global ", "field ", "method ", "upvalue "};
+  const size_t open = text.rfind(" value (");
+  if (open == std::string_view::npos || !text.ends_with("')")) return {};
+  const std::string_view thing = text.substr(open + 8, text.size() - open - 9);
+  for (const std::string_view kind : kKinds) {
+    if (thing.starts_with(kind)) return thing;
+  }
+  return {};
+}
+
 }  // namespace
+
+void ConvertErrorText(lua_State* lua) {
+  if (lua_type(lua, -1) != LUA_TSTRING) return;
+  size_t size;
+  const char* const bytes = lua_tolstring(lua, -1, &size);
+  const std::string_view text(bytes, size);
+  const size_t attempt = text.find("attempt to ");
+  if (attempt == std::string_view::npos) return;
+  if (text.find(" a 'string' with a '", attempt) != std::string_view::npos ||
+      text.ends_with(" with a 'string'")) {
+    lua_pushlstring(lua, text.data(), attempt);
+    lua_pushliteral(lua, "attempt to perform arithmetic on a string value");
+    lua_concat(lua, 2);
+    return lua_remove(lua, -2);
+  }
+  const std::string_view thing = NamedThing(text);
+  if (thing.empty()) return;
+  // 5.4: attempt to index a nil value (local 'x'). 5.1: attempt to index local 'x' (a nil value).
+  const std::string_view before = text.substr(0, text.size() - thing.size() - 3);  // "... value"
+  const size_t article = before.rfind(" a ");
+  if (article == std::string_view::npos || article < attempt) return;
+  lua_pushlstring(lua, before.data(), article + 1);
+  if (thing == "field 'integer index'") {
+    lua_pushliteral(lua, "field '?'");
+  } else {
+    lua_pushlstring(lua, thing.data(), thing.size());
+  }
+  lua_pushliteral(lua, " (");
+  lua_pushlstring(lua, before.data() + article + 1, before.size() - article - 1);
+  lua_pushliteral(lua, ")");
+  lua_concat(lua, 5);
+  lua_remove(lua, -2);
+}
 
 void OpenLua51Libraries(lua_State* lua) {
   lua_pushcfunction(lua, luaopen_table);

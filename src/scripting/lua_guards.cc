@@ -5,9 +5,9 @@
 // string.gsub take 420 KB, and a script runs on a fiber's stack. So wherever Lua is about to call
 // itself, the stack that is really left is looked at.
 //
-// Ticks. With a count hook Lua calls luaG_traceexec before each instruction, which makes a loop more
-// than twice as slow. When that returns 0, the next instructions run freely until the next jump or
-// call, so it is called once in each turn of a loop, which is enough.
+// Ticks. With a count hook Lua calls luaG_traceexec before each instruction, which makes a loop
+// more than twice as slow. When that returns 0, the next instructions run freely until the next
+// jump or call, so it is called once in each turn of a loop, which is enough.
 //
 // Garbage. While the host uses the state (UnlimitedScope), no step of the collector may run.
 #include <lua.hpp>
@@ -42,7 +42,6 @@ inline Depth CheckDepth(ScriptState* state) {
 
 }  // namespace
 
-// In this file, so that whoever runs scripts is linked with it.
 dfly::StackScope::StackScope(ScriptState* state, size_t bytes) : state_(state) {
   state_->stack_floor = static_cast<const char*>(__builtin_frame_address(0)) - bytes;
   state_->overflowed = false;

@@ -8,6 +8,7 @@
 // CMakeLists.txt for the list.
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <lua.hpp>
 
 #include "scripting/truncate.h"
@@ -42,23 +43,24 @@ extern "C" {
 
 LuaObject* luaS_newlstr(lua_State* lua, const char* text, size_t size);
 
-// Every conversion of a number to a string.
+// Every conversion of a number to a string. 5.4's own adds ".0" to what looks like an integer, and
+// that is not only what is one: 3.0000000000000004 does.
 void __real_luaO_tostring(lua_State* lua, LuaValue* value);
 void __wrap_luaO_tostring(lua_State* lua, LuaValue* value) {
-  if (value->type == kFloatType && std::fabs(value->number) < kExponentFrom) {
-    const double number = value->number;
-    if (number == 0 && std::signbit(number)) {
-      value->object = luaS_newlstr(lua, "-0", 2);
-      value->type = value->object->type | kIsCollectable;
-      return;
-    }
+  if (value->type != kFloatType) return __real_luaO_tostring(lua, value);
+  const double number = value->number;
+  if (std::fabs(number) < kExponentFrom && (number != 0 || !std::signbit(number))) {
     const auto integer = static_cast<lua_Integer>(number);
     if (static_cast<double>(integer) == number) {
       value->integer = integer;
       value->type = kIntegerType;
+      return __real_luaO_tostring(lua, value);
     }
   }
-  __real_luaO_tostring(lua, value);
+  char text[32];
+  const int size = std::snprintf(text, sizeof(text), "%.14g", number);
+  value->object = luaS_newlstr(lua, text, static_cast<size_t>(size));
+  value->type = value->object->type | kIsCollectable;
 }
 
 // tostring() and "%s", which have a way of their own for numbers.

@@ -124,6 +124,7 @@ int Call(lua_State* lua) {
     verdict = state->host->Call(CollectedArguments(lua, *state), state->sink, may_defer);
   }
   if (verdict != Verdict::kGoOn) return End(lua, verdict);
+  CollectSomeGarbage(lua);
   if (!state->sink.is_complete()) return ErrorResult(lua, kErrReplyTooDeep, raise);
   if (state->memory_used > state->memory_max) {
     lua_gc(lua, LUA_GCCOLLECT);
@@ -447,6 +448,7 @@ void Tick(lua_State* lua, lua_Debug*) {
 int DescribeError(lua_State* lua) {
   if (IsEnding(lua)) return 1;
   lua_settop(lua, 1);
+  ConvertErrorText(lua);
   lua_createtable(lua, 0, 3);  // 1 error, 2 what is made of it
   if (lua_type(lua, 1) == LUA_TTABLE) {
     lua_pushliteral(lua, "err");

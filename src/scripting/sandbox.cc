@@ -7,8 +7,8 @@ namespace dfly {
 namespace {
 
 // Stock Lua has no tables that cannot be changed. A read-only table is an empty one whose metatable
-// sends reads to the real one, writes to an error, and pairs to the real one's. Under this key the
-// metatable has the real one.
+// sends reads to the real one and writes to an error. Under this key the metatable has the real
+// one, for functions that look at tables without it.
 const char kProtectedKey = 0;
 
 constexpr const char* kErrReadOnly = "Attempt to modify a readonly table";
@@ -36,12 +36,19 @@ int Next(lua_State* lua) {
   return 1;
 }
 
-// pairs(read-only table)
-int PairsOfProtected(lua_State* lua) {
+// 5.4's would accept anything, and fail in the loop.
+int Pairs(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
   lua_pushcfunction(lua, Next);
   lua_pushvalue(lua, 1);
   lua_pushnil(lua);
   return 3;
+}
+
+// The same. Upvalue: 5.4's, which is called as a part of this one.
+int Ipairs(lua_State* lua) {
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
 
 int GetMetatable(lua_State* lua) {
@@ -127,7 +134,10 @@ int FinishPcall(lua_State* lua, int status, lua_KContext below) {
   if (status == LUA_OK || status == LUA_YIELD) return lua_gettop(lua) - static_cast<int>(below);
   lua_pushboolean(lua, 0);
   lua_insert(lua, -2);
-  if (below == 0) UnwrapError(lua);
+  if (below == 0) {
+    UnwrapError(lua);
+    ConvertErrorText(lua);
+  }
   return 2;
 }
 
@@ -142,6 +152,7 @@ int Pcall(lua_State* lua) {
 int HandleError(lua_State* lua) {
   if (IsEnding(lua)) return 1;
   lua_settop(lua, 1);
+  ConvertErrorText(lua);
   lua_pushvalue(lua, lua_upvalueindex(1));
   lua_insert(lua, 1);
   lua_call(lua, 1, 1);
@@ -280,6 +291,7 @@ constexpr luaL_Reg kBase[] = {
     {"rawget", RawGet},
     {"rawset", RawSet},
     {"next", Next},
+    {"pairs", Pairs},
     {"error", Error},
     {"pcall", Pcall},
     {"xpcall", Xpcall},
@@ -292,8 +304,7 @@ constexpr luaL_Reg kBase[] = {
 };
 
 // Kept as Lua has them.
-constexpr const char* kLuaBase[] = {"assert", "ipairs",   "pairs",    "rawequal",
-                                    "select", "tonumber", "tostring", "type"};
+constexpr const char* kLuaBase[] = {"assert", "rawequal", "select", "tonumber", "tostring", "type"};
 
 }  // namespace
 
@@ -302,8 +313,6 @@ void MakeReadOnly(lua_State* lua) {
   lua_createtable(lua, 0, 4);
   lua_pushcfunction(lua, RefuseWrite);
   lua_setfield(lua, -2, "__newindex");
-  lua_pushcfunction(lua, PairsOfProtected);
-  lua_setfield(lua, -2, "__pairs");
   lua_setmetatable(lua, -2);
   SetProtected(lua);
 }
@@ -346,6 +355,9 @@ void OpenBase(lua_State* lua) {
     lua_getfield(lua, -1, name);
     lua_setfield(lua, -3, name);
   }
+  lua_getfield(lua, -1, "ipairs");
+  lua_pushcclosure(lua, Ipairs, 1);
+  lua_setfield(lua, -3, "ipairs");
   lua_pop(lua, 1);
 
   lua_pushcfunction(lua, luaopen_coroutine);

@@ -21,6 +21,8 @@ void SetProtected(lua_State* lua);
 void OpenBase(lua_State* lua);
 // `table`, `string`, `math` as in Lua 5.1, likewise.
 void OpenLua51Libraries(lua_State* lua);
+// Rewords an error of Lua on the top of the stack as 5.1 has it, as far as scripts may look at it.
+void ConvertErrorText(lua_State* lua);
 // `redis`, likewise, with calls to the host.
 void OpenRedis(lua_State* lua, const char* version);
 // `redis` as the code of a library sees it while it is loaded, likewise: it can register functions

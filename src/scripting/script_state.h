@@ -75,6 +75,7 @@ struct ScriptState {
   void Start(ScriptHost* its_host) {
     host = its_host;
     ending = Verdict::kGoOn;
+    ending_place.clear();
     script_resp3 = false;
     occasions_to_tick = Interpreter::kTickOccasions;
     random.StartScript();
@@ -114,6 +115,10 @@ class UnlimitedScope {
 };
 
 inline bool IsEnding(lua_State* lua) { return StateOf(lua)->ending != ScriptHost::Verdict::kGoOn; }
+
+// Lua's own step of the collector, if it is due: inside an UnlimitedScope it was left out, and a
+// script may allocate nothing else. REQUIRES: something on the stack.
+inline void CollectSomeGarbage(lua_State* lua) { lua_concat(lua, 1); }
 
 // A table with these items.
 void PushStrings(lua_State* lua, std::span<const std::string_view> items);

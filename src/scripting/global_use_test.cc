@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scripting/global_use.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "scripting/script_state.h"
+
+namespace dfly {
+namespace {
+
+class GlobalUseTest : public ::testing::Test {
+ protected:
+  GlobalUseTest() {
+    *static_cast<ScriptState**>(lua_getextraspace(lua_)) = &state_;
+    state_.memory_max = 64 << 20;
+  }
+  ~GlobalUseTest() override { lua_close(lua_); }
+
+  bool MayChange(const std::string& source) {
+    EXPECT_EQ(luaL_loadstring(lua_, source.c_str()), LUA_OK) << source;
+    const bool may_change = MayChangeGlobals(lua_);
+    lua_settop(lua_, 0);
+    return may_change;
+  }
+
+  ScriptState state_;
+  lua_State* const lua_ = luaL_newstate();
+};
+
+TEST_F(GlobalUseTest, ReadingByNameChangesNothing) {
+  for (const char* source :
+       {"", "return 1", "return redis.call('x', KEYS[1])", "local x = 1 x = 2 return x",
+        "local function f() return function() return string.sub(ARGV[1], 1.5, 2) end end",
+        "local t = {} t.x = 1 t['y'] = 2 KEYS[1] = 3 local function f() t.z = 1 t[1] = 2 end",
+        "local _ENV = {} x = 1", "local up = 1 local function f() up = up + 1 return up, redis end",
+        "for i = 1, 10 do local s = 'a' .. i if s == 'a5' then break end end return nil, true"}) {
+    EXPECT_FALSE(MayChange(source)) << source;
+  }
+}
+
+TEST_F(GlobalUseTest, AssignmentsAndTheTableItselfAreSeen) {
+  std::string many = "local t = {";
+  for (int i = 0; i < 300; ++i) many += "'k" + std::to_string(i) + "',";
+  many += "} ";
+  const std::string long_name(60, 'x');
+  for (const std::string& source :
+       {std::string("x = 1"), std::string("redis = nil"), std::string("function f() end"),
+        std::string("local function f() return function() x = 1 end end"),
+        std::string("local function f() local y = 1 return function() y = 2 x = y end end"),
+        std::string("local e = _ENV"), std::string("_ENV.x = 1"), std::string("_ENV['x'] = 1"),
+        std::string("return _ENV"), std::string("_ENV = {}"), std::string("f(_ENV)"),
+        std::string("return function() return _ENV end"), std::string("_ENV:f()"),
+        std::string("local k = 'x' _ENV[k] = 1"), std::string("for k in pairs(_ENV) do end"),
+        std::string("x, y = 1, 2"), std::string("for i = 1, 2 do x = i end"), many + "x = 1",
+        long_name + " = 1"}) {
+    EXPECT_TRUE(MayChange(source)) << source;
+  }
+}
+
+}  // namespace
+}  // namespace dfly
