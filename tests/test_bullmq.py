@@ -30,13 +30,15 @@ class Setup:
 
 
 SETUPS = {
-    # As BullMQ comes: one tag for each key, and scripts that build names of more keys.
+    # As BullMQ comes: the server knows its prefix.
     "no-flags": Setup(),
+    # A tag for each key, in all shards, and scripts that build names of keys.
+    "other-prefix": Setup(prefix="app"),
     # All queues in one tag, and so in one shard.
     "prefix-in-braces": Setup({"lock_on_hashtags": True}, prefix="{bull}"),
     # A tag for each queue; flows reach from one to another.
     "queues-in-braces": Setup({"lock_on_hashtags": True}, braces=True),
-    "undeclared-keys": Setup({"default_lua_flags": "allow-undeclared-keys"}),
+    "undeclared-keys": Setup({"default_lua_flags": "allow-undeclared-keys"}, prefix="app:b"),
     # A tag for each queue, without braces.
     "locktag": Setup(
         {"lock_on_hashtags": True, "locktag_prefix": "bull", "locktag_delimiter": ":"}
