@@ -356,9 +356,6 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
         for (std::string_view key : call.keys) lock(key);
         for (const std::string& key : discovered) lock(key);
       }
-      tx->Schedule();
-      if (tx->shard_ids().size() == 1) tx->Hop([](Shard&) {});  // that is when it is its turn
-      stats_.scripts.hops += 2 * tx->shard_ids().size();
     }
     for (const std::string& key : discovered) {
       run.AddLock({shards_.LockOfKey(key, HashKey(key), cx.db_index()), mode});
