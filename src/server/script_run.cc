@@ -170,7 +170,6 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
     return Access::kRefused;
   }
   if (has_all_locks_ || !is_atomic_) return Access::kYes;
-  BeforeLocking();
   if (!LockNear(use)) {
     if (!has_written_) {
       discovered_.emplace_back(key);
@@ -537,7 +536,6 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     if (!is_full || SendDeferred(reply)) reply.Ok();
     return Verdict::kGoOn;
   }
-  EnsureScheduled();
   if (!SendDeferred(reply)) return Verdict::kGoOn;
   if (!is_one_shard) {
     RunOverShards(&cx_.session(), command, args, reply);
@@ -556,15 +554,6 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     ReplayReply(bytes.view(), reply);
   }
   return Verdict::kGoOn;
-}
-
-void ScriptAcross::EnsureScheduled() {
-  if (tx_ == nullptr || tx_->is_scheduled()) [[likely]] {
-    return;
-  }
-  tx_->Schedule();
-  if (tx_->shard_ids().size() == 1) tx_->Hop([](Shard&) {});  // that is when it is its turn
-  worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
 }
 
 bool ScriptAcross::LockNear(const Use& use) {
@@ -642,14 +631,9 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       bytes.Clear();
     }
   };
-  if (tx_ != nullptr && is_last && !tx_->is_scheduled()) {
-    // Nothing was read that could change: locks, calls and the end are one round.
-    tx_->Run(run_part);
-    worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
-  } else if (tx_ != nullptr && is_last && late_locks_.empty()) {
+  if (tx_ != nullptr && is_last && late_locks_.empty()) {
     tx_->HopAndConclude(deferred.ids, run_part);
   } else if (tx_ != nullptr) {
-    EnsureScheduled();
     shards_.AwaitOn(deferred.ids, run_part);
   } else {
     Transaction tx(&shards_, nullptr);

@@ -96,8 +96,6 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   virtual void BeforeWait() {}
   // Locks a key if that costs nothing: in its own shard, or in those of its transaction.
   virtual bool LockNear(const Use& use) = 0;
-  // It is going to need the locks that it has asked for.
-  virtual void BeforeLocking() {}
 
   // May it use the keys of this call? It has their locks then; `first` and `is_one_shard` tell
   // where they are. kRefused: the error is written. kAbandon: it starts again with them.
@@ -189,8 +187,7 @@ class ScriptInPlace final : public ScriptRun {
 // On a coordinator's fiber.
 class ScriptAcross final : public ScriptRun {
  public:
-  // `tx` knows which locks it is to get: it is scheduled when the first of them is needed. Null:
-  // each call is on its own.
+  // `tx` knows which locks it is to get, and is scheduled. Null: each call is on its own.
   ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
                Script* script, bool is_read_only, bool resp3);
   ~ScriptAcross() override;
@@ -201,13 +198,11 @@ class ScriptAcross final : public ScriptRun {
   Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) override;
   void GiveWay() override;
   bool LockNear(const Use& use) override;
-  void BeforeLocking() override { EnsureScheduled(); }
 
  private:
   // Calls that wait to be sent together.
   struct Deferred;
 
-  void EnsureScheduled();
   void ExecuteAlone(const Command& command, Args args, const Use& first, ReplySink& reply);
   void Defer(const Command& command, Args args, const Use& first);
   // True if there was no error among what was deferred. `is_last`: nothing comes behind it.

@@ -357,6 +357,12 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
         for (const std::string& key : discovered) lock(key);
       }
     }
+    // The interpreter comes after the locks: whoever has one does not wait for locks.
+    if (tx) {
+      tx->Schedule();
+      if (tx->shard_ids().size() == 1) tx->Hop([](Shard&) {});  // that is when it is its turn
+      stats_.scripts.hops += 2 * tx->shard_ids().size();
+    }
     for (const std::string& key : discovered) {
       run.AddLock({shards_.LockOfKey(key, HashKey(key), cx.db_index()), mode});
     }
