@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace helio {
 
@@ -17,6 +18,7 @@ EpollSocket::EpollSocket(EpollProactor* proactor, int fd, Handler* handler)
       close_hook_([](LoopHook* hook) {
         EpollSocket* self = static_cast<CloseHook*>(hook)->socket;
         self->closed_ = true;
+        if (std::exchange(self->detaching_, false)) return self->handler_->OnDetached();
         close(self->fd_);
         self->handler_->OnClosed();
       }),
@@ -62,7 +64,7 @@ void EpollSocket::StopRecv() {
 }
 
 void EpollSocket::OnReady(uint32_t events) {
-  if (closing_) return;
+  if (closing_ || detaching_) return;
   if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0 && !unsent_.empty()) {
     const bool alive = SendSome();
     const int error = alive ? 0 : errno;
@@ -121,10 +123,21 @@ bool EpollSocket::SendSome() {
 void EpollSocket::Close() {
   DCHECK(!closing_);
   closing_ = true;
+  detaching_ = false;
   unsent_ = {};
   if (watched_) epoll().Unwatch(fd_);
   proactor_->CancelHook(&refused_hook_);
   shutdown(fd_, SHUT_RDWR);
+  proactor_->AtIterationEnd(&close_hook_);
+}
+
+void EpollSocket::Detach() {
+  DCHECK(unsent_.empty() && !closing_ && !detaching_);
+  detaching_ = true;
+  recv_wanted_ = false;
+  if (std::exchange(watched_, false)) epoll().Unwatch(fd_);
+  proactor_->CancelHook(&refused_hook_);
+  // Events of this iteration may still name it.
   proactor_->AtIterationEnd(&close_hook_);
 }
 

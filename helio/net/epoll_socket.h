@@ -16,6 +16,7 @@ class EpollSocket final : public Socket {
   void StopRecv() override;
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
+  void Detach() override;
 
  private:
   struct Watcher : EpollWatcher {
@@ -47,7 +48,8 @@ class EpollSocket final : public Socket {
   bool recv_wanted_ = false;
   bool recv_ended_ = false;
   bool closing_ = false;
-  bool closed_ = false;
+  bool detaching_ = false;
+  bool closed_ = false;  // or detached
 };
 
 }  // namespace helio

@@ -28,6 +28,9 @@ class Socket {
     // After Close: no call will follow, and the kernel has let go of all buffers. The socket may be
     // destroyed in it.
     virtual void OnClosed() = 0;
+    // After Detach: no call will follow, and the kernel has let go of all buffers. The socket may
+    // be destroyed in it.
+    virtual void OnDetached() {}
 
    protected:
     ~Handler() = default;
@@ -47,7 +50,7 @@ class Socket {
 
   // Takes over `fd`, a connected, non-blocking socket. The handler must outlive OnClosed.
   static std::unique_ptr<Socket> Adopt(Proactor* proactor, int fd, Handler* handler);
-  // REQUIRES: OnClosed was called.
+  // REQUIRES: OnClosed or OnDetached was called.
   virtual ~Socket() = default;
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
@@ -61,6 +64,12 @@ class Socket {
 
   // Breaks the connection off. Once, and then OnClosed comes, in a later iteration.
   virtual void Close() = 0;
+
+  // Gives the descriptor up, open as it is, so that another socket can adopt it, on any proactor.
+  // Data and the end of it may still come; once OnDetached is called, in a later iteration, the
+  // rest is the other socket's. Close() before that ends it instead.
+  // REQUIRES: no Send is pending.
+  virtual void Detach() = 0;
 
   int fd() const { return fd_; }
   Proactor* proactor() const { return proactor_; }

@@ -29,13 +29,12 @@ UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
       cancel_op_([](UringOp* op, int, uint32_t) {
         UringSocket* const socket = static_cast<Op*>(op)->socket;
         socket->cancel_armed_ = false;
-        if (socket->closing_) socket->FinishCloseIfIdle();
+        socket->FinishIfIdle();
       }),
       hangup_op_([](UringOp* op, int result, uint32_t) {
         static_cast<Op*>(op)->socket->OnHangup(result);
       }),
-      close_hook_(
-          [](LoopHook* hook) { static_cast<CloseHook*>(hook)->socket->FinishCloseIfIdle(); }),
+      close_hook_([](LoopHook* hook) { static_cast<CloseHook*>(hook)->socket->FinishIfIdle(); }),
       may_lose_end_(proactor->has_multishot_recv() && IsUnixSocket(fd)) {
   recv_op_.socket = send_op_.socket = cancel_op_.socket = hangup_op_.socket = this;
   close_hook_.socket = this;
@@ -56,11 +55,11 @@ void UringSocket::StopRecv() {
   if (recv_armed_) CancelRecv();
 }
 
-void UringSocket::CancelRecv() {
+void UringSocket::Cancel(Op* op) {
   if (cancel_armed_) return;
   cancel_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
-  io_uring_prep_cancel64(sqe, reinterpret_cast<uint64_t>(&recv_op_), 0);
+  io_uring_prep_cancel64(sqe, reinterpret_cast<uint64_t>(op), 0);
   io_uring_sqe_set_data(sqe, &cancel_op_);
 }
 
@@ -88,10 +87,7 @@ void UringSocket::ArmHangupPoll() {
 
 void UringSocket::OnHangup(int result) {
   hangup_armed_ = false;
-  if (closing_) {
-    FinishCloseIfIdle();
-    return;
-  }
+  if (closing_ || detaching_) return FinishIfIdle();
   // io_uring also tells that the peer has shut down its side (EPOLLRDHUP). That is no reset: what
   // it sent before is still to be read, and then the end of it.
   if (recv_armed_) {
@@ -115,10 +111,7 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   } else if ((flags & IORING_CQE_F_BUFFER) != 0) {
     uring().ReturnBuffer(flags >> IORING_CQE_BUFFER_SHIFT);
   }
-  if (closing_) {
-    FinishCloseIfIdle();
-    return;
-  }
+  if (closing_) return FinishIfIdle();
   if (recv_armed_) {
     // Kernels were seen whose cancellation misses a receive that is just being tried again.
     // (https://github.com/axboe/liburing/issues/1375)
@@ -129,11 +122,11 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   const bool go_on = result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR;
   if (go_on) {
     if (recv_wanted_ && !recv_ended_) ArmRecv();
-    return;
+  } else if (!recv_ended_) {
+    recv_ended_ = true;
+    handler_->OnRecvEnd(-result);
   }
-  if (recv_ended_) return;
-  recv_ended_ = true;
-  handler_->OnRecvEnd(-result);
+  if (detaching_) FinishIfIdle();
 }
 
 Socket::SendResult UringSocket::Send(std::string_view bytes, SendMode mode) {
@@ -160,10 +153,7 @@ void UringSocket::QueueSend() {
 
 void UringSocket::OnSendCompletion(int result) {
   send_armed_ = false;
-  if (closing_) {
-    FinishCloseIfIdle();
-    return;
-  }
+  if (closing_) return FinishIfIdle();
   if (result > 0 &&
       static_cast<size_t>(result) < unsent_.size()) {  // kernels before WAITALL worked for sends
     unsent_.remove_prefix(static_cast<size_t>(result));
@@ -180,6 +170,7 @@ void UringSocket::OnSendCompletion(int result) {
 void UringSocket::Close() {
   DCHECK(!closing_);
   closing_ = true;
+  detaching_ = false;
   shutdown(fd_, SHUT_RDWR);
   if (recv_armed_ || send_armed_ || hangup_armed_) {
     // The operations may still be queued here only; the cancellation is queued behind them, so it
@@ -191,12 +182,31 @@ void UringSocket::Close() {
   proactor_->AtIterationEnd(&close_hook_);
 }
 
-void UringSocket::FinishCloseIfIdle() {
+void UringSocket::Detach() {
+  DCHECK(!send_armed_ && !closing_ && !detaching_);
+  detaching_ = true;
+  recv_wanted_ = false;
+  proactor_->AtIterationEnd(&close_hook_);
+}
+
+void UringSocket::FinishIfIdle() {
+  if (close_hook_.queued) return;  // it was asked for in this iteration: the hook comes back here
+  if (detaching_) return GoOnDetaching();
+  if (!closing_) return;
   if (recv_armed_ || send_armed_ || cancel_armed_ || hangup_armed_ || closed_) return;
-  if (close_hook_.queued) return;  // Close() was called in this iteration: the hook comes back here
   closed_ = true;
   close(fd_);
   handler_->OnClosed();
+}
+
+void UringSocket::GoOnDetaching() {
+  if (cancel_armed_) return;
+  // Again if it has missed an operation; see OnRecvCompletion.
+  if (recv_armed_) return Cancel(&recv_op_);
+  if (hangup_armed_) return Cancel(&hangup_op_);
+  detaching_ = false;
+  closed_ = true;
+  handler_->OnDetached();
 }
 
 }  // namespace helio

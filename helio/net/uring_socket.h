@@ -16,6 +16,7 @@ class UringSocket final : public Socket {
   void StopRecv() override;
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
+  void Detach() override;
 
  private:
   struct Op : UringOp {
@@ -24,13 +25,16 @@ class UringSocket final : public Socket {
   };
 
   void ArmRecv();
-  void CancelRecv();
+  void CancelRecv() { Cancel(&recv_op_); }
+  void Cancel(Op* op);
   void ArmHangupPoll();
   void OnHangup(int result);
   void QueueSend();
   void OnRecvCompletion(int result, uint32_t flags);
   void OnSendCompletion(int result);
-  void FinishCloseIfIdle();
+  // What Close or Detach has begun.
+  void FinishIfIdle();
+  void GoOnDetaching();
 
   UringProactor& uring() { return *static_cast<UringProactor*>(proactor_); }
 
@@ -55,7 +59,8 @@ class UringSocket final : public Socket {
   bool hangup_armed_ = false;
   bool send_armed_ = false;  // the kernel owns send_op_ and the bytes
   bool closing_ = false;
-  bool closed_ = false;
+  bool detaching_ = false;
+  bool closed_ = false;  // or detached
 };
 
 }  // namespace helio

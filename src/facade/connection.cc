@@ -191,8 +191,44 @@ void Connection::set_held(bool held) {
   if (!held && !closing_ && !executing_) ExecuteInput();
 }
 
+void Connection::AskForRest() {
+  rests_ = true;
+  FlushSoon();
+}
+
+void Connection::EndRest() {
+  DCHECK(!detaching_);
+  rests_ = false;
+  if (!closing_ && !executing_) ExecuteInput();
+}
+
+void Connection::Detach() {
+  DCHECK(rests_ && can_release() && !closing_);
+  detaching_ = true;
+  receiving_ = false;
+  socket_->proactor()->CancelHook(&flush_hook_);
+  socket_->Detach();
+}
+
+void Connection::OnDetached() {
+  fd_ = socket_->fd();
+  socket_.reset();
+  sink_->OnDetached(this);
+}
+
+void Connection::Attach(CommandSink* sink, BufferPool* buffers,
+                        ReplyQueue::ReleaseFn release_batch) {
+  sink_ = sink;
+  buffers_ = buffers;
+  replies_.set_release(std::move(release_batch));
+  socket_ = Socket::Adopt(helio::Proactor::Current(), fd_, this);
+  detaching_ = rests_ = false;
+  FlushSoon();  // it may have been asked to close
+  ExecuteInput();
+}
+
 void Connection::AdjustRecv() {
-  if (closing_) return;
+  if (closing_ || detaching_) return;
   // An incomplete command must be read on, whatever its size; its limit is the parser's.
   const bool waits = !can_execute() || !has_room();
   const bool want =
@@ -207,7 +243,7 @@ void Connection::AdjustRecv() {
 }
 
 void Connection::FlushSoon() {
-  if (!closing_) socket_->proactor()->AtIterationEnd(&flush_hook_);
+  if (!closing_ && !detaching_) socket_->proactor()->AtIterationEnd(&flush_hook_);
 }
 
 void Connection::Flush() {
@@ -276,6 +312,7 @@ void Connection::ReleaseIfIdle() {
     input_.Release();
     parser_.Release();
   }
+  if (rests_) sink_->OnRest(this);
 }
 
 void Connection::OnRecvEnd(int error) {
@@ -307,6 +344,7 @@ void Connection::CloseWhenSent() {
 void Connection::CloseNow() {
   if (closing_) return;
   closing_ = true;
+  detaching_ = false;
   socket_->proactor()->CancelHook(&flush_hook_);
   replies_.Clear();
   socket_->Close();

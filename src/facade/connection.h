@@ -55,6 +55,11 @@ class CommandSink {
   virtual void OnRoom(Connection* connection) = 0;
   // The client has ended its side while a command runs (kBusy).
   virtual void OnPeerShutdown(Connection*) {}
+  // For a connection that was asked to rest: nothing is under way any more, and it executes nothing
+  // until EndRest, or Detach and Attach.
+  virtual void OnRest(Connection* connection) { (void)connection; }
+  // After Connection::Detach, unless it was closed meanwhile: it is nobody's until Attach.
+  virtual void OnDetached(Connection* connection) { (void)connection; }
   // The last call for this connection.
   virtual void OnClosed(Connection* connection) = 0;
 
@@ -90,7 +95,8 @@ struct ConnectionLimits {
   size_t batch_reply_bytes_max() const { return reply_bytes_max / 256; }
 };
 
-// Owner:    its proactor; every call is on that thread.
+// Owner:    its proactor; every call is on that thread. It may pass to another one by Detach and
+//           Attach.
 // Suspends: never.
 // It deletes itself after OnClosed, when no fiber is busy for it any more.
 class Connection final : public helio::ListHook<>, private helio::Socket::Handler {
@@ -146,6 +152,17 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Stops and restarts the execution of commands (CLIENT PAUSE). Input waits, within its limit.
   void set_held(bool held);
 
+  // No further command is executed until all before are answered, and the sink was called (OnRest).
+  void AskForRest();
+  void EndRest();
+  // REQUIRES: it is called by OnRest. Gives its socket up, so that another thread can take it; what
+  // comes until then is kept. OnDetached follows.
+  void Detach();
+  // On the thread that has got it, or again on the same: goes on with what it has received. What it
+  // knew of its sink is replaced.
+  void Attach(CommandSink* sink, BufferPool* buffers, ReplyQueue::ReleaseFn release_batch);
+  bool held() const { return held_; }
+
   // Closes when all replies so far are sent; no further command is executed.
   void CloseWhenSent();
   // Closes now; unsent replies are lost.
@@ -179,9 +196,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void OnRecvEnd(int error) override;
   void OnSent(int error) override;
   void OnClosed() override;
+  void OnDetached() override;
 
   bool can_execute() const {
-    return !busy_ && !held_ && !barrier_ && !closing_ && !close_when_sent_;
+    return !busy_ && !held_ && !barrier_ && !closing_ && !close_when_sent_ && !rests_;
   }
   bool is_done() const { return (close_when_sent_ || (recv_ended_ && !stalled_)) && can_release(); }
   // Nothing is under way: no command runs or is noted, no reply waits or is being sent.
@@ -211,9 +229,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   };
 
   const uint64_t id_;
-  CommandSink* const sink_;
+  CommandSink* sink_;
   const ConnectionLimits* const limits_;
-  BufferPool* const buffers_;
+  BufferPool* buffers_;
   void* user_data_ = nullptr;
   std::unique_ptr<helio::Socket> socket_;
   RequestParser parser_;
@@ -245,6 +263,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool waits_ = false;  // for something that others do
   bool barrier_ = false;
   bool held_ = false;
+  bool rests_ = false;      // or is about to
+  bool detaching_ = false;  // its socket is
+  int fd_ = -1;             // when it has no socket
   bool close_when_sent_ = false;
   bool closing_ = false;
   bool closed_ = false;

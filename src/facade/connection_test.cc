@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,6 +46,7 @@ struct RemoteBatch : PendingReplies {
 //   big n          at once, n bytes
 //   hold x         at once; what follows waits for Release()
 //   quit x         at once, and closes
+//   rest x         at once; then the connection rests, and goes on with its socket or another one
 //   drop x         no reply, as after CLIENT REPLY OFF
 //   kill           closes now
 class ScriptedSink final : public CommandSink {
@@ -94,6 +96,7 @@ class ScriptedSink final : public CommandSink {
       connection->CloseNow();
       return Outcome::kTaken;
     }
+    if (name == "rest") connection->AskForRest();
     Reply(connection, name == "big" ? std::string(std::stoul(text), 'b') : text);
     return name == "quit" ? Outcome::kClose : Outcome::kTaken;
   }
@@ -125,6 +128,25 @@ class ScriptedSink final : public CommandSink {
     SendBatches();
   }
   void OnRoom(Connection*) override {}
+  void OnRest(Connection* connection) override {
+    EXPECT_TRUE(connection->replies().empty() && !connection->busy());
+    ++rests;
+    if (random_.OneIn(4)) return connection->EndRest();
+    connection->Detach();
+  }
+  void OnDetached(Connection* connection) override {
+    // Nobody may use it now.
+    connections.erase(connection->id());
+    travelling.insert(connection->id());
+    ++fibers;
+    helio::Fiber("travel", [this, connection] {
+      for (uint64_t n = random_.Uniform(4); n > 0; --n) helio::this_fiber::Yield();
+      travelling.erase(connection->id());
+      connections[connection->id()] = connection;
+      connection->Attach(this, buffers, [this](PendingReplies* batch) { Release(batch); });
+      --fibers;
+    }).Detach();
+  }
   void OnClosed(Connection* connection) override {
     connections.erase(connection->id());
     --alive;
@@ -173,6 +195,9 @@ class ScriptedSink final : public CommandSink {
   }
 
   std::map<uint64_t, Connection*> connections;
+  std::set<uint64_t> travelling;  // they have no socket
+  BufferPool* buffers = nullptr;
+  std::atomic<uint64_t> rests{0};
   std::atomic<int> alive{0};
   std::atomic<int> batches_alive{0};
   std::atomic<uint64_t> commands{0};
@@ -243,6 +268,7 @@ class ConnectionTest : public testing::TestWithParam<bool> {
         helio::ProactorPool::Options{.threads = 1, .force_epoll = GetParam()});
     pool_->Start();
     pool_->at(0)->Await([&] { sink_ = std::make_unique<ScriptedSink>(seed_); });
+    sink_->buffers = &buffers_;
   }
 
   void TearDown() override {
@@ -341,7 +367,9 @@ INSTANTIATE_TEST_SUITE_P(Engines, ConnectionTest, testing::Bool(),
 std::pair<std::string, std::string> RandomCommand(Random* random, int number) {
   const std::string text =
       std::to_string(number) + std::string(random->OneIn(20) ? random->Uniform(5000) : 0, '.');
-  switch (random->Uniform(10)) {
+  switch (random->Uniform(11)) {
+    case 10:
+      return {Request({"rest", text}), Bulk(text)};
     case 0:
     case 1:
       return {Request({"note", text}), Bulk(text)};
@@ -661,12 +689,14 @@ TEST_P(ConnectionTest, CloseNowWorksInEveryState) {
     Send(fd, requests.substr(0, random.Uniform(requests.size() + 1)));
     pool_->at(0)->AwaitFiber("close", [&, id = last_id_] {
       for (uint64_t n = random.Uniform(6); n > 0; --n) helio::this_fiber::Yield();
+      while (sink_->travelling.contains(id)) helio::this_fiber::Yield();
       auto it = sink_->connections.find(id);
       if (it == sink_->connections.end()) return;
       Connection* connection = it->second;
       if (random.OneIn(3)) connection->set_held(random.OneIn(2));
       if (random.OneIn(2)) connection->CloseWhenSent();
       if (random.OneIn(2)) helio::this_fiber::Yield();
+      while (sink_->travelling.contains(id)) helio::this_fiber::Yield();
       if (sink_->connections.contains(id)) connection->CloseNow();
     });
     ASSERT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
@@ -686,6 +716,31 @@ TEST_P(ConnectionTest, CloseWhenSentSendsWhatIsUnderWayFirst) {
     });
     EXPECT_EQ(ReceiveAll(fd), Bulk("a") + Bulk("b"));
   }
+}
+
+TEST_P(ConnectionTest, AConnectionThatMovesKeepsAllThatIsOnItsWay) {
+  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
+  Random random(seed_);
+  const int fd = Connect();
+  std::string requests, replies;
+  for (int i = 0; i < 300; ++i) {
+    const std::string text(random.OneIn(20) ? 100'000 : 10, static_cast<char>('a' + i % 26));
+    const bool moves = random.OneIn(3);
+    requests += Request({"remote", "1", text}) + Request({moves ? "rest" : "note", text});
+    replies += Bulk(text) + Bulk(text);
+  }
+  std::thread writer([&] {
+    for (std::string_view left = requests; !left.empty();) {
+      const size_t size = std::min<size_t>(left.size(), 1 + random.Uniform(5000));
+      Send(fd, left.substr(0, size));
+      left.remove_prefix(size);
+    }
+    shutdown(fd, SHUT_WR);
+  });
+  EXPECT_TRUE(ReceiveAll(fd) == replies);
+  writer.join();
+  EXPECT_GT(sink_->rests, 50u);
+  EXPECT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
 }
 
 TEST_P(ConnectionTest, ACommandMayCloseItsOwnConnection) {

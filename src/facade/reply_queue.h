@@ -106,6 +106,12 @@ class ReplyQueue {
   // On disconnect: drops all slots. Complete batches are released now, the others are abandoned.
   void Clear();
 
+  // REQUIRES: empty().
+  void set_release(ReleaseFn release) {
+    DCHECK(empty());
+    release_ = std::move(release);
+  }
+
   // Frees the queue's own memory. REQUIRES: empty().
   void Release();
 

@@ -140,6 +140,16 @@ void DebugShard(CoordinatorContext& cx, std::string_view key, ReplySink& reply) 
   reply.Integer(cx.shards().ShardOfKey(key, HashKey(key)));
 }
 
+// DEBUG MIGRATE thread: this connection moves there when it is answered.
+void DebugMigrate(CoordinatorContext& cx, std::string_view text, ReplySink& reply) {
+  const std::optional<int64_t> thread = ParseInt64(text);
+  if (!thread || *thread < 0 || *thread >= cx.shards().pool().size()) {
+    return reply.Error("ERR no such thread");
+  }
+  cx.session().worker.MoveSoon(cx.session(), static_cast<uint32_t>(*thread));
+  reply.Ok();
+}
+
 // DEBUG SET-ACTIVE-EXPIRE 0 | 1
 void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySink& reply) {
   const bool is_on = ParseInt64(text).value_or(0) != 0;  // what is no number counts as 0
@@ -194,19 +204,27 @@ void DebugProtocol(std::string_view type, ReplySink& reply) {
 
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
-            {"OBJECT <key>", "    Show low level info about `key` and associated value.",
+            {"OBJECT <key>",
+             "    Show low level info about `key` and associated value.",
+             "MIGRATE <thread>",
+             "    Move this connection to a thread, once it is answered.",
              "POPULATE <count> [<prefix>] [<size>]",
              "    Create <count> string keys named key:<num>. If <prefix> is specified then",
              "    it is used instead of the 'key' prefix. These are not propagated to",
              "    replicas. Cluster slots are not respected so keys not belonging to the",
-             "    current node can be created in cluster mode.", "PROTOCOL <type>",
+             "    current node can be created in cluster mode.",
+             "PROTOCOL <type>",
              "    Reply with a test value of the specified type. <type> can be: string,",
              "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
-             "    true, false.", "SET-ACTIVE-EXPIRE <0|1>",
+             "    true, false.",
+             "SET-ACTIVE-EXPIRE <0|1>",
              "    0: keys expire only when somebody asks for them. 1: in the background, too.",
-             "SHARD <key>", "    The number of the shard that has the key, or would have it.",
+             "SHARD <key>",
+             "    The number of the shard that has the key, or would have it.",
              "SLEEP <seconds>",
-             "    Let this client wait for <seconds>. Decimals allowed. Others go on."});
+             "    Let this client wait for <seconds>. Decimals allowed. Others go on.",
+             "THREAD",
+             "    The number of the thread that this connection is on."});
 }
 
 void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
@@ -217,6 +235,8 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return DebugPopulate(cx, args, reply);
   }
   if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
+  if (name == "migrate" && args.size() == 3) return DebugMigrate(cx, args[2], reply);
+  if (name == "thread" && args.size() == 2) return reply.Integer(cx.session().worker.index());
   if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "set-active-expire" && args.size() == 3) {

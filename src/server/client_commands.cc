@@ -138,7 +138,7 @@ void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Server& server = cx.session().server;
   std::vector<std::vector<std::pair<uint64_t, std::string>>> found(server.pool().size());
   const uint64_t now_ns = helio::MonotonicNanos();
-  server.AwaitOnWorkers([&](Worker& worker) {
+  server.AwaitOnSessions([&](Worker& worker) {
     worker.ForEachSession([&](Session& session) {
       const uint64_t id = session.connection.id();
       if (session.connection.closing()) return;
@@ -220,7 +220,7 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Session* const me = &cx.session();
   const uint64_t now_ns = helio::MonotonicNanos();
   std::atomic<int64_t> killed{0};
-  me->server.AwaitOnWorkers([&](Worker& worker) {
+  me->server.AwaitOnSessions([&](Worker& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.closing() || !filter.Matches(session, now_ns)) return;
       if (&session == me) {
@@ -247,7 +247,7 @@ void Unblock(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const auto id = ParseInt64(args[2]);
   if (!id) return reply.Error(kErrNotInteger);
   std::atomic<bool> is_unblocked{false};
-  cx.session().server.AwaitOnWorkers([&](Worker& worker) {
+  cx.session().server.AwaitOnSessions([&](Worker& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.id() != static_cast<uint64_t>(*id) || session.blocked == nullptr) {
         return;

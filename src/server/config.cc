@@ -278,7 +278,7 @@ void AddSettings(Server* server, Config* config) {
                .value = options.password,
                .is_mutable = true,
                .apply = [server](const std::string& value) {
-                 server->AwaitOnWorkers([&value](Worker& worker) { worker.SetPassword(value); });
+                 server->AwaitOnSessions([&value](Worker& worker) { worker.SetPassword(value); });
                  return std::string();
                }});
 
@@ -378,6 +378,7 @@ void AddSettings(Server* server, Config* config) {
   shown("num_shards", options.num_shards == 0 ? options.threads : options.num_shards);
   config->Add({.name = "force_epoll", .kind = Kind::kBool, .value = YesNo(options.force_epoll)});
   config->Add({.name = "singlehop_blocking", .value = YesNo(options.singlehop_blocking)});
+  config->Add({.name = "migrate_connections", .value = YesNo(options.migrate_connections)});
   config->Add({.name = "lock_on_hashtags",
                .kind = Kind::kBool,
                .value = YesNo(options.tag_rules.locks_tags)});

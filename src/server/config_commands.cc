@@ -29,7 +29,7 @@ void Set(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
   Server& server = cx.session().server;
-  server.AwaitOnWorkers([](Worker& worker) { worker.ResetStats(); });
+  server.AwaitOnSessions([](Worker& worker) { worker.ResetStats(); });
   server.ResetRejectedConnections();
   reply.Ok();
 }

@@ -148,6 +148,10 @@ DEFINE_string(
 DEFINE_uint64(busy_reply_threshold, 5000,
               "Milliseconds after which a script is slow: commands that have to wait for it get "
               "the error BUSY then. 0: never.");
+DEFINE_bool(migrate_connections, true,
+            "A connection whose commands keep landing on another thread's shard moves there. Not "
+            "while it subscribes, blocks, watches or is inside MULTI.");
+
 DEFINE_string(shard_round_robin_prefix, "",
               "Tags (the {hashtag} of a key, else the key) that begin with it are placed one shard "
               "after another, in the order in which they are first seen, instead of by their hash: "
@@ -181,7 +185,9 @@ const std::vector<Topic>& Topics() {
       {"Network",
        {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "maxclients", "timeout",
         "tcp_keepalive", "tcp_backlog"}},
-      {"Threads", {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking"}},
+      {"Threads",
+       {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking",
+        "migrate_connections"}},
       {"Data",
        {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
@@ -331,6 +337,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->pid_file = FLAGS_pidfile;
 
   options->singlehop_blocking = FLAGS_singlehop_blocking;
+  options->migrate_connections = FLAGS_migrate_connections;
   check_range("blocked_clients_max", FLAGS_blocked_clients_max, 1, UINT32_MAX);
   options->blocked_clients_max = FLAGS_blocked_clients_max;
   if (FLAGS_undeclared_keys == "learn") {

@@ -159,7 +159,7 @@ void AddProcess(InfoFacts* facts) {
 
 InfoFacts GatherInfo(Server& server) {
   std::vector<Part> parts(server.pool().size());
-  server.AwaitOnWorkers(
+  server.AwaitOnSessions(
       [&](Worker& worker) { Gather(worker, server.shards(), &parts[worker.index()]); });
 
   InfoFacts facts;
@@ -219,6 +219,7 @@ InfoFacts GatherInfo(Server& server) {
     tx.ready_keys += of_part.ready_keys;
     tx.watched_keys += of_part.watched_keys;
     facts.batches += part.stats.batches;
+    facts.migrations += part.stats.migrations;
     facts.coordinated_commands += part.stats.coordinated_commands;
     facts.loop_iterations += part.loop.iterations;
     facts.loop_wakeups += part.loop.sleeps;
@@ -454,6 +455,7 @@ void DispatchSection(const InfoFacts& facts, Lines& out) {
   out.Add("remote_commands", facts.remote_commands);
   out.Add("batches", facts.batches);
   out.Add("coordinated_commands", facts.coordinated_commands);
+  out.Add("migrations", facts.migrations);
   out.Add("placed_tags", facts.placed_tags);
   out.Add("loop_iterations", facts.loop_iterations);
   out.Add("loop_wakeups", facts.loop_wakeups);

@@ -119,6 +119,7 @@ struct InfoFacts {
   uint64_t batches = 0;
   uint64_t coordinated_commands = 0;
   uint64_t placed_tags = 0;
+  uint64_t migrations = 0;
   uint64_t loop_iterations = 0;
   uint64_t loop_wakeups = 0;
   uint64_t messages = 0;

@@ -205,6 +205,13 @@ void Server::OnConnectionClosed(uint32_t worker) {
   pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
 }
 
+void Server::OnConnectionMoved(uint32_t from, uint32_t to) {
+  pool_.at(0)->Dispatch([this, from, to] {
+    --connections_of_[from];
+    ++connections_of_[to];
+  });
+}
+
 void Server::Stop() {
   if (shards_ == nullptr) return;
   pool_.at(0)->AwaitFiber("close listeners", [this] {

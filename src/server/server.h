@@ -13,6 +13,8 @@
 #include "engine/late_locks.h"
 #include "engine/shard_set.h"
 #include "facade/connection.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
 #include "helio/net/listener.h"
 #include "helio/proactor/proactor_pool.h"
 #include "server/config.h"
@@ -63,6 +65,7 @@ struct ServerOptions {
   bool lua_auto_async = false;
   bool singlehop_scripts = true;
   bool singlehop_commands = true;
+  bool migrate_connections = true;
   uint32_t interpreters_per_thread = 16;
   uint64_t busy_reply_threshold_ms = 5000;
   size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
@@ -117,6 +120,25 @@ class Server {
   void AwaitOnWorkers(Function function) {
     pool_.AwaitOnAll([&](helio::Proactor* proactor) { function(*workers_[proactor->index()]); });
   }
+
+  // The same, and no connection is on its way from one worker to another meanwhile: for what must
+  // not miss any client.
+  template <typename Function>
+  void AwaitOnSessions(Function function) {
+    move_bans_.fetch_add(1);
+    while (moves_.load() > 0) helio::this_fiber::SleepUntil(helio::MonotonicNanos() + 50'000);
+    AwaitOnWorkers(std::move(function));
+    move_bans_.fetch_sub(1);
+  }
+  // A connection leaves its worker for another one. False: it must not now. Thread: any.
+  [[nodiscard]] bool BeginMove() {
+    moves_.fetch_add(1);
+    if (move_bans_.load() == 0) return true;
+    moves_.fetch_sub(1);
+    return false;
+  }
+  void EndMove() { moves_.fetch_sub(1); }
+  void OnConnectionMoved(uint32_t from, uint32_t to);
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
   ScriptStore& scripts() { return scripts_; }
@@ -181,6 +203,9 @@ class Server {
   std::atomic<uint64_t> next_client_id_{1};
   std::atomic<uint64_t> connections_{0};
   std::atomic<uint64_t> rejected_connections_{0};
+  // Whoever counts itself in first is seen by the other, as these are sequentially consistent.
+  std::atomic<uint32_t> moves_{0};
+  std::atomic<uint32_t> move_bans_{0};
   std::vector<uint32_t>
       connections_of_;  // proactor 0 only: how many each worker was given and has not told closed
 };

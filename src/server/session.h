@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/command_table.h"
 #include "facade/connection.h"
+#include "helio/fibers/inbox.h"
+#include "server/affinity.h"
 #include "server/multi.h"
 #include "server/subscriptions.h"
 
@@ -31,6 +34,9 @@ class Session {
  public:
   Session(Server* server, Worker* worker, Connection* connection)
       : server(*server), worker(*worker), connection(*connection) {}
+  // `from`, whose connection goes on on another thread: what the client has set or shows. The rest
+  // is as new, since only a session without it moves (Worker::MayMove).
+  Session(Worker* worker, Session&& from);
 
   Server& server;
   Worker& worker;
@@ -63,6 +69,12 @@ class Session {
   std::vector<ShardBatch*> cut_batches;
   uint64_t commands = 0;
   const Command* last_command = nullptr;
+  Affinity affinity;
+  uint32_t move_to = 0;  // the thread that it was told to move to
+  struct Move : helio::Message {
+    Session* session = nullptr;
+  };
+  Move move;
   // Null: it is subscribed to nothing. PubSub's, as is the change up to which the client was told.
   std::unique_ptr<Subscriptions> subscriptions;
   uint64_t subscriptions_told = 0;
@@ -80,5 +92,25 @@ class Session {
   }
   bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
 };
+
+inline Session::Session(Worker* worker, Session&& from)
+    : Session(&from.server, worker, &from.connection) {
+  name = std::move(from.name);
+  lib_name = std::move(from.lib_name);
+  lib_version = std::move(from.lib_version);
+  user = std::move(from.user);
+  peer_address = std::move(from.peer_address);
+  local_address = std::move(from.local_address);
+  db_index = from.db_index;
+  resp3 = from.resp3;
+  authenticated = from.authenticated;
+  no_touch = from.no_touch;
+  no_evict = from.no_evict;
+  missed_tries = from.missed_tries;
+  reply_mode = from.reply_mode;
+  commands = from.commands;
+  last_command = from.last_command;
+  affinity = from.affinity;
+}
 
 }  // namespace dfly

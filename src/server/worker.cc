@@ -60,6 +60,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       commands_(server->commands()),
       exec_(commands_.Find("exec")),
       all_remote_(server->options().all_remote),
+      migrates_(server->options().migrate_connections && server->pool().size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
       local_shards_(shards_.size(), nullptr),
@@ -273,6 +274,7 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
     return CoordinateWait(connection, session, command, RunBlocking, args);
   }
   const KeyPlace place = PlaceOf(command, args, shards_);
+  if (place.is_one_shard) NoteAffinity(session, place.shard);
   const BlockingForm& form = *command.blocking;
   const bool may_try = place.is_one_shard || (form.try_here == nullptr && form.target_at == 0);
   Shard* const shard = all_remote_ ? nullptr : local_shards_[place.shard];
@@ -487,6 +489,10 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   const ReplyMode mode_before = session.reply_mode;
   bool drop_reply = session.drops_replies();
   ReplyQueue& replies = connection->replies();
+  if (noted.action == Action::kLocal || noted.action == Action::kRemote ||
+      noted.action == Action::kExec || noted.action == Action::kScript) {
+    NoteAffinity(session, noted.shard);
+  }
 
   if (TakesBatch(noted, session)) {
     ++stats_.remote_commands;

@@ -89,6 +89,7 @@ struct WorkerStats {
   uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
   uint64_t blocking_general = 0;    // with keys in several
   ScriptStats scripts;
+  uint64_t migrations = 0;  // connections that came from other threads
   uint64_t protocol_errors = 0;
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
@@ -172,8 +173,13 @@ class Worker final : public CommandSink {
   void OnInputPause(Connection* connection) override;
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
+  void OnRest(Connection* connection) override;
+  void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
   void OnClosed(Connection* connection) override;
+
+  // The session's connection moves to `thread`, if it can at the end of what it is doing.
+  void MoveSoon(Session& session, uint32_t thread);
 
   // A command begins (1) or ends (-1) to wait for a key.
   void OnBlocked(int change) { blocked_clients_ += static_cast<size_t>(change); }
@@ -330,6 +336,17 @@ class Worker final : public CommandSink {
   // again.
   bool BarrierIsOpen(Connection* connection);
   bool IsPaused(const Command& command, const Session& session) const;
+  // A command of the session goes to `shard`, and nowhere else: perhaps its connection should, too.
+  void NoteAffinity(Session& session, ShardId shard) {
+    if (!migrates_) return;
+    if (session.affinity.Note(shard % shards_.pool().size(), index())) [[unlikely]]
+      MoveSoon(session, session.affinity.thread());
+  }
+  bool MayMove(const Session& session) const;
+  // A connection has come from another thread; `from` was its session there.
+  void Arrive(Session* from);
+  // It goes on here.
+  void Attach(Connection* connection);
   // `session` may go once its connection and its coordinator have ended.
   void Forget(Session* session);
 
@@ -406,6 +423,7 @@ class Worker final : public CommandSink {
   const CommandTable& commands_;
   const Command* const exec_;
   const bool all_remote_;
+  const bool migrates_;
   std::unique_ptr<MessageShuffle> shuffle_;  // tests only
   helio::IntrusiveList<Connection> connections_;
   size_t connection_count_ = 0;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a connection moves to another thread (--migrate_connections).
+//
+//   NoteAffinity   its commands keep landing there: it is asked to rest
+//   OnRest         all that it has sent and was executed is answered, the rest waits in its input:
+//                  it gives up its socket, which may still take what is on its way
+//   OnDetached     nobody here knows its descriptor any more: it travels, as a message
+//   Arrive         it goes on with its input, and with a socket of the new thread
+//
+// While it travels it is in no worker's list, so who looks for all clients forbids moves meanwhile
+// (Server::AwaitOnSessions).
+#include <memory>
+#include <utility>
+
+#include "helio/base/logging.h"
+#include "server/server.h"
+
+namespace dfly {
+
+void Worker::MoveSoon(Session& session, uint32_t thread) {
+  DCHECK_LT(thread, shards_.pool().size());
+  session.move_to = thread;
+  session.connection.AskForRest();
+}
+
+bool Worker::MayMove(const Session& session) const {
+  const Connection& connection = session.connection;
+  // A connection at rest has no replies pending, no batches and no fiber; this is what else ties it
+  // to its thread, or is about to end it.
+  return paused_until_ms_ == 0 && !connection.held() && !connection.recv_ended() &&
+         session.coordinators == 0 && session.blocked == nullptr && session.local_batches == 0 &&
+         session.cut_batches.empty() && session.multi == nullptr && session.executing == nullptr &&
+         session.watches.empty() && session.subscriptions == nullptr && !session.close_after_reply;
+}
+
+void Worker::OnRest(Connection* connection) {
+  Session& session = SessionOf(connection);
+  session.affinity.OnTried();
+  if (session.move_to == index() || !MayMove(session)) return connection->EndRest();
+  connection->Detach();
+}
+
+void Worker::OnDetached(Connection* connection) {
+  Session& session = SessionOf(connection);
+  if (!server_.BeginMove()) return Attach(connection);
+  connection->Unlink();
+  --connection_count_;
+  server_.OnConnectionMoved(index(), session.move_to);
+  session.move.session = &session;
+  session.move.run = [](helio::Message* message) {
+    Server::LocalWorker()->Arrive(static_cast<Session::Move*>(message)->session);
+  };
+  server_.worker(session.move_to).proactor().PostLazily(&session.move);
+}
+
+void Worker::Arrive(Session* from) {
+  Connection* const connection = &from->connection;
+  connection->set_user_data(new Session(this, std::move(*from)));
+  delete from;
+  connections_.PushBack(connection);
+  ++connection_count_;
+  ++stats_.migrations;
+  if (password_.empty()) {  // as SetPassword does for those that are here
+    SessionOf(connection).authenticated = true;
+    connection->SetAuthenticated(true);
+  }
+  server_.EndMove();
+  Attach(connection);
+}
+
+void Worker::Attach(Connection* connection) {
+  connection->Attach(this, &buffers_, [this](PendingReplies* replies) {
+    Recycle(static_cast<ShardBatch*>(replies));
+  });
+}
+
+}  // namespace dfly
