@@ -55,7 +55,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       slice_begin_ns_(begin_ns_) {}
 
 ScriptRun::~ScriptRun() {
-  if (is_slow_) worker_->server().slow_scripts().fetch_sub(1, std::memory_order_relaxed);
+  if (is_slow_) worker_->server().slow_scripts().Remove(this);
 }
 
 bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
@@ -304,7 +304,7 @@ ScriptHost::Verdict ScriptRun::OnTick() {
       server.settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
   if (!is_slow_ && threshold_ms != 0 && now_ns - begin_ns_ > threshold_ms * kNanosPerMilli) {
     is_slow_ = true;
-    worker_->server().slow_scripts().fetch_add(1, std::memory_order_relaxed);
+    worker_->server().slow_scripts().Add(this);
   }
   GiveWay();
   slice_begin_ns_ = helio::MonotonicNanos();

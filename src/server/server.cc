@@ -217,9 +217,16 @@ void Server::Stop() {
   uint64_t left = 1;
   const uint64_t begin_ns = helio::MonotonicNanos();
   constexpr uint64_t kLongNanos = 10'000'000'000;
+  constexpr uint64_t kScriptGraceNanos = 2'000'000'000;  // for those that have written
   bool was_told = false;
   while (left > 0) {
-    AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
+    const bool is_late = helio::MonotonicNanos() - begin_ns > kScriptGraceNanos;
+    AwaitOnWorkers([is_late](Worker& worker) {
+      worker.CloseAllConnections();
+      worker.ForEachScript([is_late](ScriptRun& run) {
+        if (is_late || !run.has_written()) run.Kill();
+      });
+    });
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
     // First the connections: while one lives it may still send batches.
     left = connections();

@@ -19,6 +19,7 @@
 #include "server/pubsub.h"
 #include "server/script_store.h"
 #include "server/settings.h"
+#include "server/slow_scripts.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -121,8 +122,7 @@ class Server {
   PubSubLoad& pubsub_load() { return pubsub_load_; }
   ScriptStore& scripts() { return scripts_; }
   Upgrade& upgrade() { return upgrade_; }
-  // Scripts that run for longer than busy-reply-threshold. Thread: any.
-  std::atomic<uint32_t>& slow_scripts() { return slow_scripts_; }
+  SlowScripts& slow_scripts() { return slow_scripts_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
   void ReleasePublishers();
 
@@ -167,7 +167,7 @@ class Server {
   PubSubLoad pubsub_load_;
   ScriptStore scripts_;
   Upgrade upgrade_;
-  std::atomic<uint32_t> slow_scripts_{0};
+  SlowScripts slow_scripts_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   uint64_t base_memory_bytes_ = 0;

@@ -299,6 +299,9 @@ class Worker final : public CommandSink {
   // blocking command with keys in other shards only those before the first of these.
   bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
                   int db_index, std::vector<TagLock>* tags) const;
+  // It would wait for a script that is slow. `tags`: what it wants.
+  bool IsBusy(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
+  void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry);
   void WaitInQueue(ShardBatch* batch, Shard& shard);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
   bool TakesBatch(const Noted& noted, const Session& session);

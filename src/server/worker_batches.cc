@@ -197,6 +197,10 @@ bool Worker::RunBatch(ShardBatch* batch) {
                                                 batch->db_index, &batch->wanted());
       if (is_excluded) [[unlikely]] {
         cx.Finish();
+        if (IsBusy(shard, *entry.command, &batch->wanted())) {
+          RefuseBusy(batch, entry);
+          continue;
+        }
         WaitInQueue(batch, shard);
         return false;
       }
@@ -236,6 +240,21 @@ void Worker::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t 
   if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
   batch->EndReply();
   batch->OnRun();
+}
+
+bool Worker::IsBusy(const Shard& shard, const Command& command, std::vector<TagLock>* tags) {
+  SlowScripts& slow = server_.slow_scripts();
+  if (slow.empty() || (command.flags & kAllowBusy) != 0) return false;
+  SortAndMerge(tags);
+  return shard.transactions().IsExcludedBy(*tags,
+                                           [&](const void* owner) { return slow.Has(owner); });
+}
+
+void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry) {
+  batch_writer_.Reset(&batch->bytes, batch->resp3);
+  const size_t size_before = batch->bytes.size();
+  Reject(*entry.command, kErrBusyScript, batch_writer_);
+  EndEntry(batch, entry, size_before);
 }
 
 void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {

@@ -76,9 +76,7 @@ Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
       return nullptr;
     }
     if ((flags & (kNoWrites | kAllowOom)) == 0 && server_.is_out_of_memory()) {
-      *error =
-          "OOM allow-oom flag is not set on the script, can not run it when used memory > "
-          "'maxmemory'";
+      *error = kErrOutOfMemory;
       return nullptr;
     }
   }
