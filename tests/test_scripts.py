@@ -650,6 +650,25 @@ def test_a_command_that_would_have_to_wait_for_a_slow_script_is_told_so(server, 
 
 
 @only_dragonfly("a script stops it")
+@pytest.mark.flags(busy_reply_threshold=1000)
+def test_commands_that_wait_already_when_a_script_becomes_slow(server, r, running):
+    c = running(FOREVER, "k")
+    with contextlib.ExitStack() as stack:
+        waiting = [stack.enter_context(server.connect()) for _ in range(20)]
+        for i, w in enumerate(waiting):
+            pipeline = encode("PING") + encode("INCR", "k") + encode("PING")
+            w.send(encode("BLPOP", "k", 0) + encode("PING") if i == 7 else pipeline)
+        for i, w in enumerate(waiting):
+            if i != 7:
+                assert w.read() == Status("PONG")
+            assert_error(w.read(), BUSY)
+            assert w.read() == Status("PONG")
+        assert r.call("SCRIPT", "KILL") == OK
+        assert_error(c.read(), "killed")
+        assert [w.call("INCR", "k") for w in waiting] == list(range(1, 21))
+
+
+@only_dragonfly("a script stops it")
 @pytest.mark.flags(busy_reply_threshold=10)
 def test_keys_of_other_shards_are_free_while_a_script_is_slow(server, r, running):
     """It is known to stay in its keys."""

@@ -177,7 +177,8 @@ void TxQueue::Remove(TxEntry* entry) {
 }
 
 void TxQueue::Cancel(TxEntry* entry) {
-  DCHECK(entry->linked() && !entry->is_armed);
+  DCHECK(entry->linked() && !entry->has_run);
+  entry->is_armed = false;
   Remove(entry);
   RunReady();
 }

@@ -236,7 +236,10 @@ const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
     reply.Error("ERR Wrong number of args calling Redis command from script");
     return nullptr;
   }
-  if ((command->flags & kNoScript) != 0 || command->runs_script) {
+  const auto is_for_test = [&] {
+    return command->full_name == "debug" && worker_->server().settings().scripts_may_debug;
+  };
+  if (((command->flags & kNoScript) != 0 && !is_for_test()) || command->runs_script) {
     reply.Error("ERR This Redis command is not allowed from script");
     return nullptr;
   }
@@ -304,7 +307,7 @@ ScriptHost::Verdict ScriptRun::OnTick() {
       server.settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
   if (!is_slow_ && threshold_ms != 0 && now_ns - begin_ns_ > threshold_ms * kNanosPerMilli) {
     is_slow_ = true;
-    worker_->server().slow_scripts().Add(this);
+    worker_->server().OnScriptSlow(this);
   }
   GiveWay();
   slice_begin_ns_ = helio::MonotonicNanos();

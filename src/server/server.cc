@@ -200,6 +200,15 @@ void Server::ReleasePublishers() {
   }
 }
 
+void Server::OnScriptSlow(const ScriptRun* run) {
+  slow_scripts_.Add(run);
+  for (uint32_t i = 0; i < pool_.size(); ++i) {
+    pool_.at(i)->Dispatch([] {
+      if (local_worker_ != nullptr) local_worker_->RefuseBusyWaiters();
+    });
+  }
+}
+
 void Server::OnConnectionClosed(uint32_t worker) {
   connections_.fetch_sub(1, std::memory_order_relaxed);
   pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });

@@ -125,6 +125,8 @@ class Server {
   SlowScripts& slow_scripts() { return slow_scripts_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
   void ReleasePublishers();
+  // A script has become slow. Thread: any proactor's.
+  void OnScriptSlow(const ScriptRun* run);
 
   const ConnectionLimits& connection_limits() const { return options_.limits; }
   uint32_t tcp_keepalive_s() const {

@@ -193,6 +193,8 @@ class Worker final : public CommandSink {
   void OnScriptLong() { ++stats_.scripts.gave_way; }
   // How long a script runs before it lets others run: less if several do.
   uint64_t script_slice_ns() const;
+  // Commands that wait on its shards for a script that has become slow get BUSY.
+  void RefuseBusyWaiters();
   // fn(ScriptRun&), for those that run on this thread.
   template <typename Function>
   void ForEachScript(Function function) {
@@ -303,6 +305,10 @@ class Worker final : public CommandSink {
   bool IsBusy(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
   void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry);
   void WaitInQueue(ShardBatch* batch, Shard& shard);
+  // TxEntry::run of those that wait.
+  static bool RunQueued(TxEntry* entry);
+  // One that waits for a slow script; null: none.
+  ShardBatch* FindBusy(Shard& shard);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
   bool TakesBatch(const Noted& noted, const Session& session);
   // A transaction excludes it, or one before it, or much was written that the client has yet to
