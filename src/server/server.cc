@@ -31,6 +31,7 @@ Server::Server(ServerOptions options)
     : options_(std::move(options)),
       start_time_ms_(helio::UnixMillis()),
       scripts_(options_.default_lua_flags, options_.lua_auto_async),
+      functions_(options_.default_lua_flags, options_.lua_auto_async),
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
@@ -51,6 +52,7 @@ Server::Server(ServerOptions options)
   RegisterAdminCommands(&commands_);
   RegisterMultiCommands(&commands_);
   RegisterScriptCommands(&commands_);
+  RegisterFunctionCommands(&commands_);
   RegisterWait(&commands_);
   RegisterPubSubCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;

@@ -16,6 +16,7 @@
 #include "helio/net/listener.h"
 #include "helio/proactor/proactor_pool.h"
 #include "server/config.h"
+#include "server/function_store.h"
 #include "server/pubsub.h"
 #include "server/script_store.h"
 #include "server/settings.h"
@@ -121,6 +122,7 @@ class Server {
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
   ScriptStore& scripts() { return scripts_; }
+  FunctionStore& functions() { return functions_; }
   Upgrade& upgrade() { return upgrade_; }
   SlowScripts& slow_scripts() { return slow_scripts_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
@@ -168,6 +170,7 @@ class Server {
   Settings settings_;
   PubSubLoad pubsub_load_;
   ScriptStore scripts_;
+  FunctionStore functions_;
   Upgrade upgrade_;
   SlowScripts slow_scripts_;
   Config config_;
@@ -196,6 +199,7 @@ void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
 void RegisterScriptCommands(CommandTable* table);
+void RegisterFunctionCommands(CommandTable* table);
 void RegisterWait(CommandTable* table);
 void RegisterPubSubCommands(CommandTable* table);
 

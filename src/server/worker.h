@@ -40,6 +40,7 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/function_store.h"
 #include "server/interpreter_pool.h"
 #include "server/message_shuffle.h"
 #include "server/pubsub.h"
@@ -464,6 +465,7 @@ class Worker final : public CommandSink {
 
   InterpreterPool interpreters_;
   ScriptCache scripts_;
+  FunctionCache functions_;
   helio::FiberPool script_fibers_;
   std::vector<std::unique_ptr<ScriptJob>> script_jobs_;  // all that there are
   std::vector<ScriptJob*> idle_script_jobs_;
