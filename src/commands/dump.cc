@@ -47,22 +47,8 @@ void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   RdbWriter writer(&sink);
   writer.Byte(static_cast<uint8_t>(*type));
   WriteRdbValue(*value, &sink);
-  writer.Little(kRdbVersionWritten, kVersionBytes);
-  writer.Little(Crc64(0, payload), kChecksumBytes);
+  SealPayload(&payload);
   reply.Bulk(payload);
-}
-
-// The part of a payload in front of its end; none if that is not right.
-std::optional<std::string_view> ValueIn(std::string_view payload) {
-  if (payload.size() < kVersionBytes + kChecksumBytes) return std::nullopt;
-  const size_t checked = payload.size() - kChecksumBytes;
-  const uint64_t checksum = packed::ReadLittle(payload.data() + checked, kChecksumBytes);
-  const uint64_t version =
-      packed::ReadLittle(payload.data() + checked - kVersionBytes, kVersionBytes);
-  if (version > kRdbVersionRead || Crc64(0, payload.substr(0, checked)) != checksum) {
-    return std::nullopt;
-  }
-  return payload.substr(0, checked - kVersionBytes);
 }
 
 struct RestoreOptions {
@@ -122,8 +108,8 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   const std::optional<int64_t> ttl = ParseInt64(args[2]);
   if (!ttl) return reply.Error(kErrNotInteger);
   if (*ttl < 0) return reply.Error(kErrTtl);
-  const std::optional<std::string_view> bytes = ValueIn(args[3]);
-  if (!bytes) return reply.Error("ERR DUMP payload version or checksum are wrong");
+  const std::optional<std::string_view> bytes = UnsealPayload(args[3]);
+  if (!bytes) return reply.Error(kErrDumpPayload);
   ViewSource source(*bytes);
   ShardContext::Detached made;
   const std::optional<std::string_view> type = source.Take(1);
@@ -150,6 +136,25 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 }  // namespace
+
+void SealPayload(std::string* payload) {
+  StringSink sink(payload);
+  RdbWriter writer(&sink);
+  writer.Little(kRdbVersionWritten, kVersionBytes);
+  writer.Little(Crc64(0, *payload), kChecksumBytes);
+}
+
+std::optional<std::string_view> UnsealPayload(std::string_view payload) {
+  if (payload.size() < kVersionBytes + kChecksumBytes) return std::nullopt;
+  const size_t checked = payload.size() - kChecksumBytes;
+  const uint64_t checksum = packed::ReadLittle(payload.data() + checked, kChecksumBytes);
+  const uint64_t version =
+      packed::ReadLittle(payload.data() + checked - kVersionBytes, kVersionBytes);
+  if (version > kRdbVersionRead || Crc64(0, payload.substr(0, checked)) != checksum) {
+    return std::nullopt;
+  }
+  return payload.substr(0, checked - kVersionBytes);
+}
 
 void RegisterDump(CommandTable* table) {
   table->Add({.name = "dump",

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// DUMP and RESTORE.
+// DUMP and RESTORE, and what ends such payloads.
 #pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "commands/command_table.h"
 
 namespace dfly {
+
+inline constexpr std::string_view kErrDumpPayload =
+    "ERR DUMP payload version or checksum are wrong";
+
+// Appends the version, and the checksum of all before it.
+void SealPayload(std::string* payload);
+// What is in front of them; none if they are not right.
+std::optional<std::string_view> UnsealPayload(std::string_view payload);
 
 void RegisterDump(CommandTable* table);
 

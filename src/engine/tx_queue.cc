@@ -66,6 +66,17 @@ bool Excludes(const TxEntry& first, const TxEntry& second) {
 
 TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
 
+bool TxQueue::IsExcludedBy(std::span<const TagLock> tags,
+                           const std::function<bool(const void* owner)>& is_sought) const {
+  TxEntry wanted;
+  wanted.tags = tags;
+  bool is_excluded = false;
+  ForEach([&](const TxEntry& entry) {
+    is_excluded |= entry.owner != nullptr && Excludes(entry, wanted) && is_sought(entry.owner);
+  });
+  return is_excluded;
+}
+
 bool TxQueue::IsInUse(const TagLock& lock) const {
   if (!Conflicts(lock)) return false;
   const auto excludes = [&](LockMode mode) {
@@ -166,7 +177,8 @@ void TxQueue::Remove(TxEntry* entry) {
 }
 
 void TxQueue::Cancel(TxEntry* entry) {
-  DCHECK(entry->linked() && !entry->is_armed);
+  DCHECK(entry->linked() && !entry->has_run);
+  entry->is_armed = false;
   Remove(entry);
   RunReady();
 }

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -90,6 +91,11 @@ class TxQueue {
   bool empty() const { return locks_.empty(); }
   // May a command of this shard that wants `lock` run now?
   bool Conflicts(const TagLock& lock) const { return locks_.Conflicts(lock); }
+
+  // Does an entry whose owner is one of those sought exclude a command that wants `tags` (as
+  // SortAndMerge leaves them)?
+  bool IsExcludedBy(std::span<const TagLock> tags,
+                    const std::function<bool(const void* owner)>& is_sought) const;
 
   // The same for what follows at once from what has run, and touches nothing but that tag, which
   // had it too: nobody who still waits for a grant here was promised to be before it.

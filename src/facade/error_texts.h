@@ -52,7 +52,10 @@ inline constexpr std::string_view kErrOutOfMemory =
 inline constexpr std::string_view kErrLoading = "LOADING Redis is loading the dataset in memory";
 inline constexpr std::string_view kErrBusyScript =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+inline constexpr std::string_view kErrBusyFunction =
+    "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
 inline constexpr std::string_view kErrNoScript = "NOSCRIPT No matching script. Please use EVAL.";
+inline constexpr std::string_view kErrNoFunction = "ERR Function not found";
 inline constexpr std::string_view kErrReadOnly =
     "READONLY You can't write against a read only replica.";
 inline constexpr std::string_view kErrMasterDown =

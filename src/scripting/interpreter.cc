@@ -227,7 +227,8 @@ std::string Interpreter::DescribedError(std::string_view name) const {
 }
 
 bool Interpreter::LoadLibrary(std::string_view name, std::string_view body,
-                              std::vector<FunctionInfo>* functions, std::string* error) {
+                              std::vector<FunctionInfo>* functions, std::string* error,
+                              uint64_t version) {
   functions->clear();
   ScriptState* const state = state_.get();
   const bool loaded = RunLibrary(body, functions, error);
@@ -241,11 +242,9 @@ bool Interpreter::LoadLibrary(std::string_view name, std::string_view body,
   }
   DeleteLibrary(name);
   for (size_t i = 0; i < functions->size(); ++i) {
-    const auto [function, is_new] =
-        state->functions.try_emplace((*functions)[i].name, std::string(name), 0);
-    DCHECK(is_new) << "the server has to see to that";
+    const auto [function, is_new] = state->functions.try_emplace((*functions)[i].name);
     if (!is_new) luaL_unref(state->lua, LUA_REGISTRYINDEX, function->second.reference);
-    function->second = {std::string(name), state->loading_references[i]};
+    function->second = {std::string(name), version, state->loading_references[i]};
   }
   return true;
 }
@@ -315,8 +314,9 @@ void Interpreter::DeleteLibrary(std::string_view name) {
   });
 }
 
-bool Interpreter::HasFunction(std::string_view function) const {
-  return state_->functions.find(function) != state_->functions.end();
+bool Interpreter::HasFunction(std::string_view function, uint64_t version) const {
+  const auto found = state_->functions.find(function);
+  return found != state_->functions.end() && found->second.version == version;
 }
 
 Interpreter::Outcome Interpreter::CallFunction(std::string_view function, const ScriptCall& call,

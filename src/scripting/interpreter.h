@@ -100,11 +100,13 @@ class Interpreter {
 
   // Runs the code of a library, from its header's body_begin on, which registers its functions.
   // `functions` gets what it registered. A library of that name is replaced, if this succeeds.
-  // Functions of different libraries must not share names: the server checks that.
+  // A function takes the place of one with its name, whatever library that is of: the server sees
+  // to it that only what is outdated is lost so. `version` tells codes of one name apart.
   [[nodiscard]] bool LoadLibrary(std::string_view name, std::string_view body,
-                                 std::vector<FunctionInfo>* functions, std::string* error);
+                                 std::vector<FunctionInfo>* functions, std::string* error,
+                                 uint64_t version = 0);
   void DeleteLibrary(std::string_view name);
-  bool HasFunction(std::string_view function) const;
+  bool HasFunction(std::string_view function, uint64_t version = 0) const;
   // Writes one reply if kDone. REQUIRES: HasFunction(function).
   Outcome CallFunction(std::string_view function, const ScriptCall& call, ScriptHost* host,
                        ReplySink& reply);

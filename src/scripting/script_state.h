@@ -63,7 +63,8 @@ struct ScriptState {
   // Functions of libraries.
   struct Function {
     std::string library;
-    int reference;
+    uint64_t version = 0;
+    int reference = 0;
   };
   std::unordered_map<std::string, Function, TextHash, std::equal_to<>> functions;
   // While a library is loaded, what it has registered; else null.

@@ -157,6 +157,12 @@ void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySi
   reply.Ok();
 }
 
+// Of all that scripts may not call, tests of the replies that they get need DEBUG alone.
+void DebugSetDisableDenyScripts(Session& session, std::string_view text, ReplySink& reply) {
+  session.server.settings().scripts_may_debug = ParseInt64(text).value_or(0) != 0;
+  reply.Ok();
+}
+
 // DEBUG PROTOCOL type: a reply of that type, for the tests of clients.
 void DebugProtocol(std::string_view type, ReplySink& reply) {
   if (IsWord(type, "string")) return reply.Bulk("Hello World");
@@ -219,6 +225,8 @@ void DebugHelp(ReplySink& reply) {
              "    true, false.",
              "SET-ACTIVE-EXPIRE <0|1>",
              "    0: keys expire only when somebody asks for them. 1: in the background, too.",
+             "SET-DISABLE-DENY-SCRIPTS <0|1>",
+             "    1: scripts may call DEBUG.",
              "SHARD <key>",
              "    The number of the shard that has the key, or would have it.",
              "SLEEP <seconds>",
@@ -241,6 +249,9 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "set-active-expire" && args.size() == 3) {
     return DebugSetActiveExpire(cx, args[2], reply);
+  }
+  if (name == "set-disable-deny-scripts" && args.size() == 3) {
+    return DebugSetDisableDenyScripts(cx.session(), args[2], reply);
   }
   reply.Error(SubcommandSyntaxError("debug", args[1]));
 }

@@ -252,8 +252,12 @@ InfoFacts GatherInfo(Server& server) {
   facts.data_memory = server.shards().used_bytes();
   facts.scripts_known = server.scripts().List().size();
   facts.script_memory = server.scripts().memory_used();
+  const FunctionTableRef functions = server.functions().table();
+  facts.functions = functions->functions.size();
+  facts.libraries = functions->libraries.size();
+  facts.function_memory = functions->memory_used;
   facts.used_memory = facts.base_memory + facts.data_memory + facts.client_memory +
-                      facts.interpreter_memory + facts.script_memory;
+                      facts.interpreter_memory + facts.script_memory + facts.function_memory;
   const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
   facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
   facts.rss = ReadProcessMemory().rss_bytes;
@@ -337,8 +341,12 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
                       100 * Ratio(facts.data_memory, facts.used_memory - facts.base_memory)));
   out.AddBytes("total_system_memory", facts.system_memory);
   out.AddBytes("used_memory_lua", facts.interpreter_memory);
-  out.AddBytes("used_memory_scripts", facts.interpreter_memory + facts.script_memory);
+  out.AddBytes("used_memory_scripts",
+               facts.interpreter_memory + facts.script_memory + facts.function_memory);
   out.Add("number_of_cached_scripts", facts.scripts_known);
+  out.Add("number_of_functions", facts.functions);
+  out.Add("number_of_libraries", facts.libraries);
+  out.AddBytes("used_memory_functions", facts.function_memory);
   out.AddBytes("maxmemory", facts.maxmemory);
   out.Add("maxmemory_policy", "noeviction");
   out.Add("mem_fragmentation_ratio", fmt::format("{:.2f}", Ratio(facts.rss, facts.used_memory)));

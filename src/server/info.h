@@ -51,7 +51,10 @@ struct InfoFacts {
   TransactionFacts transactions;
   ScriptStats scripts;
   uint64_t scripts_known = 0;
-  uint64_t script_memory = 0;       // of their texts
+  uint64_t script_memory = 0;  // of their texts
+  uint64_t functions = 0;
+  uint64_t libraries = 0;
+  uint64_t function_memory = 0;     // of their texts
   uint64_t interpreter_memory = 0;  // of Lua's states
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;

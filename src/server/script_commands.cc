@@ -7,13 +7,12 @@
 #include "commands/command_table.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
+#include "server/script_commands.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/words.h"
 
 namespace dfly {
-
-namespace {
 
 std::vector<std::string_view> FlagNames(uint32_t flags) {
   std::vector<std::string_view> names;
@@ -22,6 +21,35 @@ std::vector<std::string_view> FlagNames(uint32_t flags) {
   }
   return names;
 }
+
+// Of all that have given way, as a shorter one is over before anybody could want to kill it.
+void KillRunning(CoordinatorContext& cx, bool of_functions, ReplySink& reply) {
+  std::atomic<uint32_t> killed{0}, unkillable{0}, of_other_kind{0};
+  cx.session().server.AwaitOnWorkers([&](Worker& worker) {
+    worker.ForEachScript([&](ScriptRun& run) {
+      if (!run.has_given_way()) return;
+      if (run.has_written()) {
+        ++unkillable;
+      } else if (run.script().is_function() != of_functions) {
+        ++of_other_kind;
+      } else {
+        run.Kill();
+        ++killed;
+      }
+    });
+  });
+  if (killed > 0) return reply.Ok();
+  if (unkillable > 0) {
+    return reply.Error(
+        "UNKILLABLE Sorry the script already executed write commands against the dataset. You can "
+        "either wait the script termination or kill the server in a hard way using the SHUTDOWN "
+        "NOSAVE command.");
+  }
+  if (of_other_kind > 0) return reply.Error(of_functions ? kErrBusyScript : kErrBusyFunction);
+  reply.Error("NOTBUSY No scripts in execution right now.");
+}
+
+namespace {
 
 // SCRIPT LOAD. It is compiled now, so that who loads it hears of its mistakes.
 void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
@@ -63,27 +91,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
   reply.Ok();
 }
 
-// Of all that have given way, as a shorter one is over before anybody could want to kill it.
-void Kill(CoordinatorContext& cx, Args, ReplySink& reply) {
-  std::atomic<uint32_t> killed{0}, unkillable{0};
-  cx.session().server.AwaitOnWorkers([&](Worker& worker) {
-    worker.ForEachScript([&](ScriptRun& run) {
-      if (!run.has_given_way()) return;
-      if (run.has_written()) {
-        ++unkillable;
-      } else {
-        run.Kill();
-        ++killed;
-      }
-    });
-  });
-  if (killed > 0) return reply.Ok();
-  if (unkillable == 0) return reply.Error("NOTBUSY No scripts in execution right now.");
-  reply.Error(
-      "UNKILLABLE Sorry the script already executed write commands against the dataset. You can "
-      "either wait the script termination or kill the server in a hard way using the SHUTDOWN "
-      "NOSAVE command.");
-}
+void Kill(CoordinatorContext& cx, Args, ReplySink& reply) { KillRunning(cx, false, reply); }
 
 // SCRIPT FLAGS sha [flag ...]
 void Flags(Session& session, Args args, ReplySink& reply) {
@@ -106,8 +114,20 @@ void Flags(Session& session, Args args, ReplySink& reply) {
   reply.Ok();
 }
 
+// With the functions of libraries.
+std::vector<ScriptRef> AllOf(Server& server) {
+  std::vector<ScriptRef> all = server.scripts().List();
+  const FunctionTableRef table = server.functions().table();
+  for (const auto& [name, library] : table->libraries) {
+    for (const FunctionLibrary::Function& function : library->functions) {
+      all.push_back(function.script);
+    }
+  }
+  return all;
+}
+
 void List(Session& session, Args, ReplySink& reply) {
-  const std::vector<ScriptRef> scripts = session.server.scripts().List();
+  const std::vector<ScriptRef> scripts = AllOf(session.server);
   reply.Array(scripts.size());
   for (const ScriptRef& script : scripts) {
     reply.Map(9);
@@ -115,7 +135,7 @@ void List(Session& session, Args, ReplySink& reply) {
       reply.Bulk(name);
       reply.Integer(static_cast<int64_t>(value));
     };
-    reply.Bulk("sha");
+    reply.Bulk(script->is_function() ? "function" : "sha");
     reply.Bulk(script->sha);
     reply.Bulk("flags");
     const std::vector<std::string_view> names = FlagNames(script->flags);
@@ -133,7 +153,7 @@ void List(Session& session, Args, ReplySink& reply) {
 }
 
 void Latency(Session& session, Args, ReplySink& reply) {
-  const std::vector<ScriptRef> scripts = session.server.scripts().List();
+  const std::vector<ScriptRef> scripts = AllOf(session.server);
   reply.Map(scripts.size());
   for (const ScriptRef& script : scripts) {
     const uint64_t runs = script->runs;

@@ -55,7 +55,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       slice_begin_ns_(begin_ns_) {}
 
 ScriptRun::~ScriptRun() {
-  if (is_slow_) worker_->server().slow_scripts().fetch_sub(1, std::memory_order_relaxed);
+  if (is_slow_) worker_->server().slow_scripts().Remove(this);
 }
 
 bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
@@ -67,14 +67,10 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
     interpreter = pool.Take();
     slice_begin_ns_ = helio::MonotonicNanos();
   }
+  call_ = &call;
   worker_->OnScriptBegin(this);
-  auto outcome = Interpreter::Outcome::kDone;
-  if (std::string error; interpreter->Load(script_->sha, script_->code, &error)) {
-    outcome =
-        interpreter->Run({.sha = script_->sha, .keys = call.keys, .args = call.args}, this, reply);
-  } else {
-    reply.Error(error);
-  }
+  const auto outcome =
+      RunIn(interpreter, {.sha = script_->sha, .keys = call.keys, .args = call.args}, reply);
   worker_->OnScriptEnd(this);
   pool.GiveBack(interpreter);
   if (!late_locks_.empty()) [[unlikely]]
@@ -98,6 +94,29 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
     script.used_at_s.store(now_s, std::memory_order_relaxed);
   }
   return true;
+}
+
+Interpreter::Outcome ScriptRun::RunIn(Interpreter* interpreter, const ScriptCall& call,
+                                      ReplySink& reply) {
+  std::string error;
+  if (!script_->is_function()) [[likely]] {
+    if (interpreter->Load(call.sha, script_->code, &error)) {
+      return interpreter->Run(call, this, reply);
+    }
+  } else {
+    const LibraryCode& library = *script_->library;
+    const auto is_there = [&] { return interpreter->HasFunction(call.sha, library.version); };
+    std::vector<Interpreter::FunctionInfo> functions;
+    if (is_there() || (interpreter->LoadLibrary(library.name, library.code, &functions, &error,
+                                                library.version) &&
+                       is_there())) {
+      return interpreter->CallFunction(call.sha, call, this, reply);
+    }
+    // It registers what it likes: not the same each time, perhaps.
+    if (error.empty()) error = kErrNoFunction;
+  }
+  reply.Error(error);
+  return Interpreter::Outcome::kDone;
 }
 
 void ScriptRun::Declare(std::span<const std::string_view> keys) {
@@ -211,11 +230,17 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
 void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& reply) {
   script_->refused.fetch_add(1, std::memory_order_relaxed);
   ++worker_->stats().scripts.refused_keys;
-  reply.Error(fmt::format(
-      "ERR Script tried to use the key '{}', which {}. Pass it as one of its KEYS, or run the "
-      "script with the flag allow-undeclared-keys (#!lua flags=allow-undeclared-keys, SCRIPT FLAGS "
-      "{} allow-undeclared-keys, or --default_lua_flags)",
-      Printed(key, 128), why, script_->sha));
+  const std::string how =
+      script_->is_function()
+          ? "register it with the flag allow-undeclared-keys (or --default_lua_flags)"
+          : fmt::format(
+                "run the script with the flag allow-undeclared-keys (#!lua "
+                "flags=allow-undeclared-keys, SCRIPT FLAGS {} allow-undeclared-keys, or "
+                "--default_lua_flags)",
+                script_->sha);
+  reply.Error(
+      fmt::format("ERR {} tried to use the key '{}', which {}. Pass it as one of its KEYS, or {}",
+                  script_->is_function() ? "Function" : "Script", Printed(key, 128), why, how));
 }
 
 const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
@@ -236,7 +261,10 @@ const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
     reply.Error("ERR Wrong number of args calling Redis command from script");
     return nullptr;
   }
-  if ((command->flags & kNoScript) != 0 || command->runs_script) {
+  const auto is_for_test = [&] {
+    return command->full_name == "debug" && worker_->server().settings().scripts_may_debug;
+  };
+  if (((command->flags & kNoScript) != 0 && !is_for_test()) || command->runs_script) {
     reply.Error("ERR This Redis command is not allowed from script");
     return nullptr;
   }
@@ -304,7 +332,7 @@ ScriptHost::Verdict ScriptRun::OnTick() {
       server.settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
   if (!is_slow_ && threshold_ms != 0 && now_ns - begin_ns_ > threshold_ms * kNanosPerMilli) {
     is_slow_ = true;
-    worker_->server().slow_scripts().fetch_add(1, std::memory_order_relaxed);
+    worker_->server().OnScriptSlow(this);
   }
   GiveWay();
   slice_begin_ns_ = helio::MonotonicNanos();

@@ -43,6 +43,7 @@ class Worker;
 
 // The arguments of EVAL and its like, taken apart.
 struct ScriptArgs {
+  std::span<const std::string_view> command;  // all of them
   std::span<const std::string_view> keys;
   std::span<const std::string_view> args;
 };
@@ -62,6 +63,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   bool Run(const ScriptArgs& call, ReplySink& reply);
 
   const Script& script() const { return *script_; }
+  // REQUIRES: it runs.
+  std::span<const std::string_view> command() const { return call_->command; }
   bool has_written() const { return has_written_; }
   bool has_given_way() const { return has_given_way_; }
   uint64_t begin_ns() const { return begin_ns_; }
@@ -129,6 +132,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   LateLocks late_locks_;
 
  private:
+  Interpreter::Outcome RunIn(Interpreter* interpreter, const ScriptCall& call, ReplySink& reply);
   const Command* Resolve(Args args, ReplySink& reply) const;
   void Declare(std::span<const std::string_view> keys);
   Use UseOf(std::string_view key, int db_index) const;
@@ -139,6 +143,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   // On schedules from a seed: gives way, perhaps, as it might after a slice.
   void Interleave();
 
+  const ScriptArgs* call_ = nullptr;
   bool is_killed_ = false;
   bool is_slow_ = false;
   bool wants_all_keys_ = false;

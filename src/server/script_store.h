@@ -26,15 +26,24 @@ enum class Reach : uint8_t {
 };
 std::string_view ReachName(Reach reach);
 
-// Owner: shared by the ScriptStore, the threads' caches and what runs it. What is not atomic never
+// What the functions of a library share.
+struct LibraryCode {
+  std::string name;
+  std::string code;      // without the first line
+  uint64_t version = 0;  // no other library ever has the same
+};
+
+// A script, or a function of a library.
+// Owner: shared by its store, the threads' caches and what runs it. What is not atomic never
 // changes.
 struct Script : std::enable_shared_from_this<Script> {
   // So many runs are watched, with all shards locked, before one is trusted to lock less.
   static constexpr uint32_t kWatchedRuns = 3;
 
-  std::string sha;     // 40 hexadecimal digits, lower case
+  std::string sha;     // 40 hexadecimal digits, lower case; of a function: its name
   std::string source;  // as the client sent it
   std::string code;    // without the #! of its first line
+  std::shared_ptr<const LibraryCode> library;  // of a function, which has no text of its own
   bool has_shebang = false;
   bool is_evaluated = false;  // it came by EVAL, and may be forgotten
 
@@ -53,6 +62,7 @@ struct Script : std::enable_shared_from_this<Script> {
   std::atomic<uint64_t> total_us{0};
   std::atomic<int64_t> used_at_s{0};  // Unix time
 
+  bool is_function() const { return library != nullptr; }
   void Saw(Reach seen) {
     Reach known = reach.load(std::memory_order_relaxed);
     while (known < seen && !reach.compare_exchange_weak(known, seen, std::memory_order_relaxed)) {

@@ -31,6 +31,7 @@ Server::Server(ServerOptions options)
     : options_(std::move(options)),
       start_time_ms_(helio::UnixMillis()),
       scripts_(options_.default_lua_flags, options_.lua_auto_async),
+      functions_(options_.default_lua_flags, options_.lua_auto_async),
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
@@ -51,6 +52,7 @@ Server::Server(ServerOptions options)
   RegisterAdminCommands(&commands_);
   RegisterMultiCommands(&commands_);
   RegisterScriptCommands(&commands_);
+  RegisterFunctionCommands(&commands_);
   RegisterWait(&commands_);
   RegisterPubSubCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;
@@ -200,6 +202,15 @@ void Server::ReleasePublishers() {
   }
 }
 
+void Server::OnScriptSlow(const ScriptRun* run) {
+  slow_scripts_.Add(run);
+  for (uint32_t i = 0; i < pool_.size(); ++i) {
+    pool_.at(i)->Dispatch([] {
+      if (local_worker_ != nullptr) local_worker_->RefuseBusyWaiters();
+    });
+  }
+}
+
 void Server::OnConnectionClosed(uint32_t worker) {
   connections_.fetch_sub(1, std::memory_order_relaxed);
   pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
@@ -224,9 +235,16 @@ void Server::Stop() {
   uint64_t left = 1;
   const uint64_t begin_ns = helio::MonotonicNanos();
   constexpr uint64_t kLongNanos = 10'000'000'000;
+  constexpr uint64_t kScriptGraceNanos = 2'000'000'000;  // for those that have written
   bool was_told = false;
   while (left > 0) {
-    AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
+    const bool is_late = helio::MonotonicNanos() - begin_ns > kScriptGraceNanos;
+    AwaitOnWorkers([is_late](Worker& worker) {
+      worker.CloseAllConnections();
+      worker.ForEachScript([is_late](ScriptRun& run) {
+        if (is_late || !run.has_written()) run.Kill();
+      });
+    });
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
     // First the connections: while one lives it may still send batches.
     left = connections();

@@ -18,9 +18,11 @@
 #include "helio/net/listener.h"
 #include "helio/proactor/proactor_pool.h"
 #include "server/config.h"
+#include "server/function_store.h"
 #include "server/pubsub.h"
 #include "server/script_store.h"
 #include "server/settings.h"
+#include "server/slow_scripts.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -142,11 +144,13 @@ class Server {
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
   ScriptStore& scripts() { return scripts_; }
+  FunctionStore& functions() { return functions_; }
   Upgrade& upgrade() { return upgrade_; }
-  // Scripts that run for longer than busy-reply-threshold. Thread: any.
-  std::atomic<uint32_t>& slow_scripts() { return slow_scripts_; }
+  SlowScripts& slow_scripts() { return slow_scripts_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
   void ReleasePublishers();
+  // A script has become slow. Thread: any proactor's.
+  void OnScriptSlow(const ScriptRun* run);
 
   const ConnectionLimits& connection_limits() const { return options_.limits; }
   uint32_t tcp_keepalive_s() const {
@@ -188,8 +192,9 @@ class Server {
   Settings settings_;
   PubSubLoad pubsub_load_;
   ScriptStore scripts_;
+  FunctionStore functions_;
   Upgrade upgrade_;
-  std::atomic<uint32_t> slow_scripts_{0};
+  SlowScripts slow_scripts_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   uint64_t base_memory_bytes_ = 0;
@@ -219,6 +224,7 @@ void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
 void RegisterScriptCommands(CommandTable* table);
+void RegisterFunctionCommands(CommandTable* table);
 void RegisterWait(CommandTable* table);
 void RegisterPubSubCommands(CommandTable* table);
 

@@ -15,6 +15,7 @@ struct Settings {
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
   std::atomic<uint64_t> busy_reply_threshold_ms{5000};
   std::atomic<uint64_t> publish_buffer_limit{32 << 20};  // bytes; 0: no limit
+  std::atomic<bool> scripts_may_debug{false};            // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

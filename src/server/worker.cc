@@ -70,6 +70,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
       scripts_(&server->scripts()),
+      functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       pubsub_(server, this) {
   expire_timer_.worker = pause_timer_.worker = stage_hook_.worker = this;
@@ -428,6 +429,7 @@ void Worker::RunNoted() {
   noted_args_.clear();
   deferred_bytes_ = 0;
   scripts_.Settle();
+  functions_.Settle();
 }
 
 // The look-ups of a pipeline, or of many connections, wait for memory together, not one after

@@ -40,6 +40,7 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/function_store.h"
 #include "server/interpreter_pool.h"
 #include "server/message_shuffle.h"
 #include "server/pubsub.h"
@@ -199,6 +200,8 @@ class Worker final : public CommandSink {
   void OnScriptLong() { ++stats_.scripts.gave_way; }
   // How long a script runs before it lets others run: less if several do.
   uint64_t script_slice_ns() const;
+  // Commands that wait on its shards for a script that has become slow get BUSY.
+  void RefuseBusyWaiters();
   // fn(ScriptRun&), for those that run on this thread.
   template <typename Function>
   void ForEachScript(Function function) {
@@ -305,7 +308,14 @@ class Worker final : public CommandSink {
   // blocking command with keys in other shards only those before the first of these.
   bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
                   int db_index, std::vector<TagLock>* tags) const;
+  // It would wait for a script that is slow. `tags`: what it wants.
+  bool IsBusy(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
+  void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry);
   void WaitInQueue(ShardBatch* batch, Shard& shard);
+  // TxEntry::run of those that wait.
+  static bool RunQueued(TxEntry* entry);
+  // One that waits for a slow script; null: none.
+  ShardBatch* FindBusy(Shard& shard);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
   bool TakesBatch(const Noted& noted, const Session& session);
   // A transaction excludes it, or one before it, or much was written that the client has yet to
@@ -473,6 +483,7 @@ class Worker final : public CommandSink {
 
   InterpreterPool interpreters_;
   ScriptCache scripts_;
+  FunctionCache functions_;
   helio::FiberPool script_fibers_;
   std::vector<std::unique_ptr<ScriptJob>> script_jobs_;  // all that there are
   std::vector<ScriptJob*> idle_script_jobs_;

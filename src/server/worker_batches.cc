@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/no_suspend.h"
 #include "server/blocking.h"
@@ -197,6 +198,10 @@ bool Worker::RunBatch(ShardBatch* batch) {
                                                 batch->db_index, &batch->wanted());
       if (is_excluded) [[unlikely]] {
         cx.Finish();
+        if (IsBusy(shard, *entry.command, &batch->wanted())) {
+          RefuseBusy(batch, entry);
+          continue;
+        }
         WaitInQueue(batch, shard);
         return false;
       }
@@ -238,32 +243,26 @@ void Worker::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t 
   batch->OnRun();
 }
 
+bool Worker::IsBusy(const Shard& shard, const Command& command, std::vector<TagLock>* tags) {
+  SlowScripts& slow = server_.slow_scripts();
+  if (slow.empty() || (command.flags & kAllowBusy) != 0) return false;
+  SortAndMerge(tags);
+  return shard.transactions().IsExcludedBy(*tags,
+                                           [&](const void* owner) { return slow.Has(owner); });
+}
+
+void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry) {
+  batch_writer_.Reset(&batch->bytes, batch->resp3);
+  const size_t size_before = batch->bytes.size();
+  Reject(*entry.command, kErrBusyScript, batch_writer_);
+  EndEntry(batch, entry, size_before);
+}
+
 void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
   ++stats_.queued_commands;
   SortAndMerge(&batch->wanted());
   batch->tags = batch->wanted();
-  batch->TxEntry::run = [](TxEntry* entry) {
-    auto* const waiting = static_cast<ShardBatch*>(entry);
-    Worker* const worker = Server::LocalWorker();
-    Shard& its_shard = worker->shards_.local(waiting->shard);
-    const ShardBatch::Entry& next = waiting->rest().front();
-    worker->now_ms_ = helio::UnixMillis();
-    waiting->is_under_way = false;
-    if (waiting->ScriptOf(next) != nullptr) {
-      const EntryEnd end = worker->RunScriptEntry(waiting, next, entry);
-      waiting->is_under_way = end == EntryEnd::kLater;
-      worker->AfterShardWork(its_shard);
-      return end != EntryEnd::kLater;
-    }
-    waiting->ViewArgs(next, &worker->batch_args_);
-    {
-      ShardContext cx(its_shard);
-      cx.set_no_touch(waiting->no_touch);
-      worker->RunEntry(cx, waiting, next);
-    }
-    worker->AfterShardWork(its_shard);
-    return true;
-  };
+  batch->TxEntry::run = &RunQueued;
   batch->done = [](TxEntry* entry) {
     auto* const waiting = static_cast<ShardBatch*>(entry);
     Worker* const worker = Server::LocalWorker();
@@ -272,6 +271,50 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
   };
   shard.transactions().ScheduleLast(batch);
   shard.Arm(batch);
+}
+
+bool Worker::RunQueued(TxEntry* entry) {
+  auto* const waiting = static_cast<ShardBatch*>(entry);
+  Worker* const worker = Server::LocalWorker();
+  Shard& its_shard = worker->shards_.local(waiting->shard);
+  const ShardBatch::Entry& next = waiting->rest().front();
+  worker->now_ms_ = helio::UnixMillis();
+  waiting->is_under_way = false;
+  if (waiting->ScriptOf(next) != nullptr) {
+    const EntryEnd end = worker->RunScriptEntry(waiting, next, entry);
+    waiting->is_under_way = end == EntryEnd::kLater;
+    worker->AfterShardWork(its_shard);
+    return end != EntryEnd::kLater;
+  }
+  waiting->ViewArgs(next, &worker->batch_args_);
+  {
+    ShardContext cx(its_shard);
+    cx.set_no_touch(waiting->no_touch);
+    worker->RunEntry(cx, waiting, next);
+  }
+  worker->AfterShardWork(its_shard);
+  return true;
+}
+
+ShardBatch* Worker::FindBusy(Shard& shard) {
+  ShardBatch* found = nullptr;
+  shard.transactions().ForEach([&](const TxEntry& entry) {
+    if (found != nullptr || entry.run != &RunQueued || !entry.is_armed) return;
+    auto& batch = const_cast<ShardBatch&>(static_cast<const ShardBatch&>(entry));
+    if (IsBusy(shard, *batch.rest().front().command, &batch.wanted())) found = &batch;
+  });
+  return found;
+}
+
+void Worker::RefuseBusyWaiters() {
+  ForEachShard([this](Shard& shard) {
+    // One after the other, as others may run when one leaves the queue.
+    while (ShardBatch* const batch = FindBusy(shard)) {
+      shard.Cancel(batch);
+      RefuseBusy(batch, batch->rest().front());
+      Resume(batch);
+    }
+  });
 }
 
 void Worker::SendBack(ShardBatch* batch) {

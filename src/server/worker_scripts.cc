@@ -25,7 +25,9 @@ constexpr size_t kAttemptsMax = 3;
 
 ScriptArgs ScriptArgsOf(Args args) {
   const auto count = static_cast<size_t>(*ParseInt64(args[2]));
-  return {.keys = args.all().subspan(3, count), .args = args.all().subspan(3 + count)};
+  return {.command = args.all(),
+          .keys = args.all().subspan(3, count),
+          .args = args.all().subspan(3 + count)};
 }
 
 std::optional<std::string> CheckScriptArgs(Args args) {
@@ -58,16 +60,25 @@ uint64_t Worker::script_slice_ns() const {
 
 Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
                            std::string* error) {
+  Script* script = nullptr;
+  const bool by_name = command.name.starts_with("fcall");
+  if (by_name && (script = functions_.Find(args[1])) == nullptr) {
+    *error = kErrNoFunction;
+    return nullptr;
+  }
   if (std::optional<std::string> wrong = CheckScriptArgs(args)) {
-    *error = std::move(*wrong);
+    *error =
+        by_name && *wrong == kErrNotInteger ? "ERR Bad number of keys provided" : std::move(*wrong);
     return nullptr;
   }
   *call = ScriptArgsOf(args);
-  const bool by_sha = command.name.starts_with("evalsha");
-  Script* const script = by_sha ? scripts_.Find(args[1]) : scripts_.Evaluated(args[1], error);
-  if (script == nullptr) {
-    if (error->empty()) *error = kErrNoScript;
-    return nullptr;
+  if (!by_name) {
+    const bool by_sha = command.name.starts_with("evalsha");
+    script = by_sha ? scripts_.Find(args[1]) : scripts_.Evaluated(args[1], error);
+    if (script == nullptr) {
+      if (error->empty()) *error = kErrNoScript;
+      return nullptr;
+    }
   }
   const uint32_t flags = script->flags.load(std::memory_order_relaxed);
   if (script->has_shebang) {
@@ -76,9 +87,7 @@ Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
       return nullptr;
     }
     if ((flags & (kNoWrites | kAllowOom)) == 0 && server_.is_out_of_memory()) {
-      *error =
-          "OOM allow-oom flag is not set on the script, can not run it when used memory > "
-          "'maxmemory'";
+      *error = kErrOutOfMemory;
       return nullptr;
     }
   }
