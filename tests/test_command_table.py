@@ -36,6 +36,10 @@ ONLY_OURS = {
     },
     **{name: "came with 8.0" for name in ("hgetex", "hsetex", "hgetdel")},
     **{name: "a command of Dragonfly's" for name in ("saddex", "fieldexpire", "fieldttl")},
+    **{
+        f"script|{name}": "of this design: what is known of scripts"
+        for name in ("flags", "latency", "list")
+    },
     "client|no-touch": "came with 7.2",
     "client|setinfo": "came with 7.2",
 }
@@ -45,6 +49,7 @@ NOT_THERE_YET = {
     "client|tracking": "client tracking",
     "client|trackinginfo": "client tracking",
     "memory|malloc-stats": "a report of another allocator",
+    "script|debug": "a debugger of scripts",
 }
 # (command, field): the reason
 ACCEPTED = {

@@ -83,6 +83,7 @@ std::vector<std::string_view> FlagsOf(const Command& command) {
   for (const Named& named : kFlagNames) {
     if ((command.flags & named.bit) != 0) names.push_back(named.name);
   }
+  if (command.runs_script) names.push_back("no_mandatory_keys");
   return names;
 }
 
@@ -90,6 +91,8 @@ std::vector<std::string_view> AclCategoriesOf(const Command& command) {
   std::vector<std::string_view> names;
   for (const Category& category : kCategories) {
     const bool is_slow = category.own == 0 && category.flag == 0;
+    // What a script reads is for its calls to say.
+    if (category.flag == kReadonly && command.runs_script) continue;
     const bool belongs =
         is_slow ? (command.flags & kFast) == 0
                 : (command.categories & category.own) != 0 || (command.flags & category.flag) != 0;

@@ -263,41 +263,12 @@ void Help(Session&, Args, ReplySink& reply) {
 }  // namespace
 
 void RegisterFunctionCommands(CommandTable* table) {
-  constexpr uint32_t kRuns = kNoScript | kSkipMonitor | kStale | kMovableKeys;
-  const auto add = [&](std::string_view name, uint32_t flags, std::string_view summary) {
-    table->Add(
-        {.name = name,
-         .runs_script = true,
-         .arity = -3,
-         .flags = kRuns | flags,
-         .categories = kAclScripting,
-         .keys = KeysCountedAt(2, (flags & kReadonly) != 0 ? "RO access" : "RW access update"),
-         .docs = {summary, "7.0.0", "scripting", "Depends on the function."}});
-  };
-  add("fcall", 0, "Calls a function.");
-  add("fcall_ro", kReadonly, "Calls a function that does not write.");
+  table->Add(RunsScript("fcall", 0,
+                        {"Calls a function.", "7.0.0", "scripting", "Depends on the function."}));
+  table->Add(RunsScript(
+      "fcall_ro", kReadonly,
+      {"Calls a function that does not write.", "7.0.0", "scripting", "Depends on the function."}));
 
-  const auto session = [](std::string_view name, SessionHandler handler, int arity, uint32_t flags,
-                          CommandDocs docs, std::string_view tips) {
-    return Command{.name = name,
-                   .session = handler,
-                   .arity = arity,
-                   .flags = flags,
-                   .categories = kAclScripting,
-                   .docs = docs,
-                   .tips = tips};
-  };
-  const auto waiting = [](std::string_view name, CoordinatorHandler handler, int arity,
-                          uint32_t flags, CommandDocs docs, std::string_view tips) {
-    return Command{.name = name,
-                   .coordinate = handler,
-                   .needs_script_stack = true,
-                   .arity = arity,
-                   .flags = flags,
-                   .categories = kAclScripting,
-                   .docs = docs,
-                   .tips = tips};
-  };
   constexpr std::string_view kTipsOfChange =
       "request_policy:all_shards response_policy:all_succeeded";
   table->Add(
@@ -306,29 +277,29 @@ void RegisterFunctionCommands(CommandTable* table) {
        .docs = {"A container for commands about functions.", "7.0.0", "scripting",
                 "Depends on the subcommand."},
        .subcommands = {
-           waiting("delete", Delete, 3, kNoScript | kWrite,
-                   {"Deletes a library.", "7.0.0", "scripting", "O(1)"}, kTipsOfChange),
-           session("dump", Dump, 2, kNoScript,
-                   {"Returns all libraries in the form that RESTORE takes.", "7.0.0", "scripting",
-                    "O(N)"},
-                   {}),
-           waiting("flush", Flush, -2, kNoScript | kWrite,
-                   {"Deletes all libraries.", "7.0.0", "scripting", "O(N)"}, kTipsOfChange),
-           session("help", Help, 2, kLoading | kStale,
-                   {"Shows the subcommands.", "7.0.0", "scripting", "O(1)"}, {}),
-           waiting("kill", Kill, 2, kNoScript | kAllowBusy,
-                   {"Ends functions that take long and have not written.", "7.0.0", "scripting",
-                    "O(1)"},
-                   "request_policy:all_shards response_policy:one_succeeded"),
-           session("list", List, -2, kNoScript,
-                   {"Shows libraries and their functions.", "7.0.0", "scripting", "O(N)"},
-                   "nondeterministic_output_order"),
-           waiting("load", Load, -3, kNoScript | kWrite | kDenyOom,
-                   {"Makes a library.", "7.0.0", "scripting", "O(1)"}, kTipsOfChange),
-           waiting("restore", Restore, -3, kNoScript | kWrite | kDenyOom,
-                   {"Makes the libraries that DUMP has returned.", "7.0.0", "scripting", "O(N)"},
-                   kTipsOfChange),
-           waiting(
+           AboutScripts("delete", Delete, 3, kNoScript | kWrite,
+                        {"Deletes a library.", "7.0.0", "scripting", "O(1)"}, kTipsOfChange),
+           AboutScripts("dump", Dump, 2, kNoScript,
+                        {"Returns all libraries in the form that RESTORE takes.", "7.0.0",
+                         "scripting", "O(N)"}),
+           AboutScripts("flush", Flush, -2, kNoScript | kWrite,
+                        {"Deletes all libraries.", "7.0.0", "scripting", "O(N)"}, kTipsOfChange),
+           AboutScripts("help", Help, 2, kLoading | kStale,
+                        {"Shows the subcommands.", "7.0.0", "scripting", "O(1)"}),
+           AboutScripts("kill", Kill, 2, kNoScript | kAllowBusy,
+                        {"Ends functions that take long and have not written.", "7.0.0",
+                         "scripting", "O(1)"},
+                        "request_policy:all_shards response_policy:one_succeeded"),
+           AboutScripts("list", List, -2, kNoScript,
+                        {"Shows libraries and their functions.", "7.0.0", "scripting", "O(N)"},
+                        "nondeterministic_output_order"),
+           AboutScripts("load", Load, -3, kNoScript | kWrite | kDenyOom,
+                        {"Makes a library.", "7.0.0", "scripting", "O(1)"}, kTipsOfChange),
+           AboutScripts(
+               "restore", Restore, -3, kNoScript | kWrite | kDenyOom,
+               {"Makes the libraries that DUMP has returned.", "7.0.0", "scripting", "O(N)"},
+               kTipsOfChange),
+           AboutScripts(
                "stats", Stats, 2, kNoScript | kAllowBusy,
                {"Shows which function runs, and how many there are.", "7.0.0", "scripting", "O(1)"},
                "nondeterministic_output request_policy:all_shards response_policy:special"),

@@ -22,6 +22,39 @@ std::vector<std::string_view> FlagNames(uint32_t flags) {
   return names;
 }
 
+Command RunsScript(std::string_view name, uint32_t flags, CommandDocs docs) {
+  return {.name = name,
+          .runs_script = true,
+          .arity = -3,
+          .flags = kNoScript | kSkipMonitor | kStale | kMovableKeys | flags,
+          .categories = kAclScripting,
+          .keys = KeysCountedAt(2, (flags & kReadonly) != 0 ? "RO access" : "RW access update"),
+          .docs = docs};
+}
+
+Command AboutScripts(std::string_view name, SessionHandler handler, int arity, uint32_t flags,
+                     CommandDocs docs, std::string_view tips) {
+  return {.name = name,
+          .session = handler,
+          .arity = arity,
+          .flags = flags,
+          .categories = kAclScripting,
+          .docs = docs,
+          .tips = tips};
+}
+
+Command AboutScripts(std::string_view name, CoordinatorHandler handler, int arity, uint32_t flags,
+                     CommandDocs docs, std::string_view tips) {
+  return {.name = name,
+          .coordinate = handler,
+          .needs_script_stack = true,
+          .arity = arity,
+          .flags = flags,
+          .categories = kAclScripting,
+          .docs = docs,
+          .tips = tips};
+}
+
 // Of all that have given way, as a shorter one is over before anybody could want to kill it.
 void KillRunning(CoordinatorContext& cx, bool of_functions, ReplySink& reply) {
   std::atomic<uint32_t> killed{0}, unkillable{0}, of_other_kind{0};
@@ -182,66 +215,46 @@ void Help(Session&, Args, ReplySink& reply) {
 }  // namespace
 
 void RegisterScriptCommands(CommandTable* table) {
-  constexpr uint32_t kRuns = kNoScript | kSkipMonitor | kStale | kMovableKeys;
-  const auto add = [&](std::string_view name, bool by_sha, uint32_t flags, std::string_view summary,
-                       std::string_view since) {
-    table->Add(
-        {.name = name,
-         .runs_script = true,
-         .arity = -3,
-         .flags = kRuns | flags,
-         .categories = kAclScripting,
-         .keys = KeysCountedAt(2, (flags & kReadonly) != 0 ? "RO access" : "RW access update"),
-         .docs = {summary, since, "scripting",
-                  by_sha ? "Depends on the script that is executed." : "Depends on the script."}});
-  };
-  add("eval", false, 0, "Executes a script.", "2.6.0");
-  add("evalsha", true, 0, "Executes a script that is known by its SHA1.", "2.6.0");
-  add("eval_ro", false, kReadonly, "Executes a script that does not write.", "7.0.0");
-  add("evalsha_ro", true, kReadonly, "Executes a script by its SHA1 that does not write.", "7.0.0");
+  table->Add(RunsScript("eval", 0,
+                        {"Executes a script.", "2.6.0", "scripting", "Depends on the script."}));
+  table->Add(RunsScript("evalsha", 0,
+                        {"Executes a script that is known by its SHA1.", "2.6.0", "scripting",
+                         "Depends on the script."}));
+  table->Add(RunsScript(
+      "eval_ro", kReadonly,
+      {"Executes a script that does not write.", "7.0.0", "scripting", "Depends on the script."}));
+  table->Add(RunsScript("evalsha_ro", kReadonly,
+                        {"Executes a script by its SHA1 that does not write.", "7.0.0", "scripting",
+                         "Depends on the script."}));
 
-  const auto session = [](std::string_view name, SessionHandler handler, int arity, uint32_t flags,
-                          CommandDocs docs) {
-    return Command{.name = name,
-                   .session = handler,
-                   .arity = arity,
-                   .flags = flags,
-                   .categories = kAclScripting,
-                   .docs = docs};
-  };
-  const auto waiting = [](std::string_view name, CoordinatorHandler handler, int arity,
-                          uint32_t flags, CommandDocs docs) {
-    return Command{.name = name,
-                   .coordinate = handler,
-                   .needs_script_stack = true,
-                   .arity = arity,
-                   .flags = flags,
-                   .categories = kAclScripting,
-                   .docs = docs};
-  };
-  table->Add({.name = "script",
-              .arity = -2,
-              .docs = {"A container for commands about scripts.", "2.6.0", "scripting",
-                       "Depends on the subcommand."},
-              .subcommands = {
-                  session("exists", Exists, -3, kNoScript,
-                          {"Tells which scripts are known.", "2.6.0", "scripting", "O(N)"}),
-                  session("flags", Flags, -3, kNoScript,
-                          {"Sets or shows the flags of a script.", "2.6.0", "scripting", "O(1)"}),
-                  waiting("flush", Flush, -2, kNoScript,
-                          {"Forgets all scripts.", "2.6.0", "scripting", "O(N)"}),
-                  session("help", Help, 2, kLoading | kStale,
-                          {"Shows the subcommands.", "5.0.0", "scripting", "O(1)"}),
-                  waiting("kill", Kill, 2, kNoScript | kAllowBusy,
-                          {"Ends scripts that take long and have not written.", "2.6.0",
-                           "scripting", "O(1)"}),
-                  session("latency", Latency, 2, kNoScript,
-                          {"Shows how long scripts take.", "2.6.0", "scripting", "O(N)"}),
-                  session("list", List, 2, kNoScript,
-                          {"Shows all scripts.", "2.6.0", "scripting", "O(N)"}),
-                  waiting("load", Load, 3, kNoScript | kStale,
-                          {"Makes a script known.", "2.6.0", "scripting", "O(N)"}),
-              }});
+  table->Add(
+      {.name = "script",
+       .arity = -2,
+       .docs = {"A container for commands about scripts.", "2.6.0", "scripting",
+                "Depends on the subcommand."},
+       .subcommands = {
+           AboutScripts("exists", Exists, -3, kNoScript,
+                        {"Tells which scripts are known.", "2.6.0", "scripting", "O(N)"},
+                        "request_policy:all_shards response_policy:agg_logical_and"),
+           AboutScripts("flags", Flags, -3, kNoScript,
+                        {"Sets or shows the flags of a script.", "2.6.0", "scripting", "O(1)"}),
+           AboutScripts("flush", Flush, -2, kNoScript,
+                        {"Forgets all scripts.", "2.6.0", "scripting", "O(N)"},
+                        "request_policy:all_nodes response_policy:all_succeeded"),
+           AboutScripts("help", Help, 2, kLoading | kStale,
+                        {"Shows the subcommands.", "5.0.0", "scripting", "O(1)"}),
+           AboutScripts(
+               "kill", Kill, 2, kNoScript | kAllowBusy,
+               {"Ends scripts that take long and have not written.", "2.6.0", "scripting", "O(1)"},
+               "request_policy:all_shards response_policy:one_succeeded"),
+           AboutScripts("latency", Latency, 2, kNoScript,
+                        {"Shows how long scripts take.", "2.6.0", "scripting", "O(N)"}),
+           AboutScripts("list", List, 2, kNoScript,
+                        {"Shows all scripts.", "2.6.0", "scripting", "O(N)"}),
+           AboutScripts("load", Load, 3, kNoScript | kStale,
+                        {"Makes a script known.", "2.6.0", "scripting", "O(N)"},
+                        "request_policy:all_nodes response_policy:all_succeeded"),
+       }});
 }
 
 }  // namespace dfly

@@ -118,7 +118,7 @@ class ScriptCache {
  public:
   explicit ScriptCache(ScriptStore* store) : store_(*store) {}
 
-  // As ScriptStore's. What they return lives until Settle, and longer if somebody holds a ScriptRef.
+  // As ScriptStore's. What they return lives until Settle; longer if somebody holds a ScriptRef.
   Script* Find(std::string_view sha);
   Script* Evaluated(std::string_view source, std::string* error);
   // Nobody uses any more what was found before.
