@@ -105,7 +105,8 @@ def test_script_load_exists_and_flush(r):
     assert r.call("SCRIPT", "FLUSH", "now") == Error(
         "ERR SCRIPT FLUSH only support SYNC|ASYNC option"
     )
-    assert_error(r.call("SCRIPT", "LOAD", "return ("), "ERR Error compiling script", "user_script:1:")
+    broken = r.call("SCRIPT", "LOAD", "return (")
+    assert_error(broken, "ERR Error compiling script", "user_script:1:")
     assert_error(r.call("SCRIPT", "NOSUCH"), "ERR unknown subcommand 'NOSUCH'")
 
 
