@@ -516,10 +516,13 @@ TEST_F(FunctionTest, ErrorsOfLoadingAreRedis) {
                 "ERR user_function:1: Script attempted to access nonexistent global variable "
                 "'math'");
   EXPECT_EQ(LoadCode("x", "while true do end"), prefix + "ERR FUNCTION LOAD timeout");
-  EXPECT_EQ(LoadCode("x", "redis.register_function('a b', function() end)"),
-            prefix +
-                "ERR Library names can only contain letters, numbers, or underscores(_) and "
-                "must be at least one character long");
+  for (std::string_view name : {"a b", "a\\0b"}) {
+    EXPECT_EQ(
+        LoadCode("x", "redis.register_function('" + std::string(name) + "', function() end)"),
+        prefix +
+            "ERR Library names can only contain letters, numbers, or underscores(_) and must be at "
+            "least one character long");
+  }
   EXPECT_EQ(LoadCode("x", "redis.register_function('a', 1)"),
             prefix + "ERR second argument to redis.register_function must be a function");
   EXPECT_EQ(LoadCode("x",

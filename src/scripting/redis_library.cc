@@ -313,6 +313,13 @@ const char* ReadTwoArguments(lua_State* lua) {
   return nullptr;
 }
 
+// A name may have zeros in it, which is to be noticed. REQUIRES: a string is there.
+std::string_view TextAt(lua_State* lua, int index) {
+  size_t size = 0;
+  const char* const text = lua_tolstring(lua, index, &size);
+  return {text, size};
+}
+
 int RegisterFunction(lua_State* lua) {
   auto* const functions = StateOf(lua)->loading;
   if (functions == nullptr) {
@@ -339,13 +346,13 @@ int RegisterFunction(lua_State* lua) {
   if (lua_istable(lua, 3) && !ReadFlags(lua, 3, &flags)) {
     return RaiseError(lua, "ERR unknown flag given");
   }
-  if (!IsFunctionName(lua_tostring(lua, 1))) {
+  if (!IsFunctionName(TextAt(lua, 1))) {
     return RaiseError(lua,
                       "ERR Library names can only contain letters, numbers, or underscores(_) and "
                       "must be at least one character long");
   }
   for (const Interpreter::FunctionInfo& other : *functions) {
-    if (other.name == lua_tostring(lua, 1)) {
+    if (other.name == TextAt(lua, 1)) {
       return RaiseError(lua, "ERR Function already exists in the library");
     }
   }
@@ -354,11 +361,11 @@ int RegisterFunction(lua_State* lua) {
   // No errors from here on.
   Interpreter::FunctionInfo& function = functions->emplace_back();
   StateOf(lua)->loading_references.push_back(reference);
-  function.name = lua_tostring(lua, 1);
+  function.name = TextAt(lua, 1);
   function.flags = flags;
   if (lua_isstring(lua, 4)) {
     function.has_description = true;
-    function.description = lua_tostring(lua, 4);
+    function.description = TextAt(lua, 4);
   }
   return 0;
 }

@@ -140,9 +140,9 @@ if [[ ${REFERENCE:-} != redis ]]; then
 EOF
   sed -i -f "$work/stream.sed" "$suite/tests/unit/type/stream-cgroups.tcl"
 fi
-# Scripts. Memory is what data takes, here: for a limit of 1 byte to be exceeded there has to be some.
-# And only commands that would have to wait for a slow script are told that it is BUSY: so it gets a
-# key, and they ask for that one.
+# Scripts. Memory is what data takes, here: for a limit of 1 byte to be exceeded there has to be
+# some. And only commands that would have to wait for a slow script are told that it is BUSY: so it
+# gets a key, and they ask for that one.
 cat > "$work/scripts.sed" << 'EOF'
 s/^ *r config set maxmemory 1$/        r append filler x\n&/
 /script timeout} {$\|test {Timedout\|test .* kill/,/^    }/{
