@@ -171,11 +171,13 @@ def test_keys_of_one_queue_are_in_one_shard_without_braces(start_server, locks):
 @pytest.mark.parametrize(
     "flags, wrong",
     [
-        (["--locktag_prefix=bull"], "--locktag_prefix: needs --locktag_delimiter"),
-        (["--locktag_delimiter=:"], "--locktag_delimiter: needs --locktag_prefix"),
+        (["--locktag_prefix=bull", "--locktag_delimiter="], "--locktag_delimiter: must be one"),
         (["--locktag_prefix=b", "--locktag_delimiter=::"], "--locktag_delimiter: must be one"),
         (["--locktag_prefix=b", "--locktag_delimiter={"], "--locktag_delimiter: must be one"),
-        (["--locktag_skip_n_end_delimiters=2"], "--locktag_skip_n_end_delimiters: needs"),
+        (
+            ["--locktag_prefix=", "--locktag_skip_n_end_delimiters=2"],
+            "--locktag_skip_n_end_delimiters: needs",
+        ),
         (["--lock_on_hashtags=perhaps"], "lock_on_hashtags"),
     ],
 )

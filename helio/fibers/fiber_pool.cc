@@ -24,7 +24,7 @@ auto FiberPool::Take() -> Member* {
     idle_.pop_back();
     return member;
   }
-  auto* const member = new Member;
+  Member* const member = std::make_unique<Member>().release();  // Main deletes it
   member->fiber = Scheduler::Current()->SpawnSuspended(options_, [this, member] { Main(member); });
   return member;
 }

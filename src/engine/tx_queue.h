@@ -119,9 +119,9 @@ class TxQueue {
   // Takes an announcement back that has not run.
   void Cancel(TxEntry* entry);
 
-  // What began because nobody had an intent on its tags, and now gives way in the middle, takes them
-  // to keep them meanwhile: it stands behind all that are here, and runs. Release ends it; so it
-  // does for an entry whose `run` has left its intents in place.
+  // What began because nobody had an intent on its tags, and now gives way in the middle, takes
+  // them to keep them meanwhile: it stands behind all that are here, and runs. Release ends it; so
+  // it does for an entry whose `run` has left its intents in place.
   // REQUIRES: none of its tags conflicts, and nobody else has run here since it began.
   void Hold(TxEntry* entry);
   // One more tag for an entry that runs. False: somebody has an intent on it, nothing has changed.

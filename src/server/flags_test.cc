@@ -74,29 +74,34 @@ TEST_F(FlagsTest, WhatCannotBeIsNamed) {
   EXPECT_THAT(With("port", "0"), HasSubstr("--unixsocket"));
 }
 
-TEST_F(FlagsTest, TagsInBracesAreTheOnlyOnesUnlessAskedFor) {
+TEST_F(FlagsTest, TagsInBracesAndThoseOfBullMqAreTheOnlyOnesUnlessAskedFor) {
   EXPECT_EQ(With("lock_on_hashtags", "true"), "");
   EXPECT_TRUE(options_.tag_rules.locks_tags);
-  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1"), "bull:mail:1");
+  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1"), "mail");
+  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail"), "bull:mail");
+  EXPECT_EQ(options_.tag_rules.TagOf("bulletin:mail:1"), "bulletin:mail:1");
+  EXPECT_EQ(options_.tag_rules.TagOf("user:mail:1"), "user:mail:1");
 }
 
 TEST_F(FlagsTest, AnotherShapeOfTagsNeedsAPrefixAndOneCharacter) {
-  EXPECT_THAT(With("locktag_prefix", "bull"),
-              HasSubstr("--locktag_prefix: needs --locktag_delimiter"));
-  EXPECT_EQ(With("locktag_delimiter", ":"), "");
-  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1"), "mail");
+  EXPECT_EQ(With("locktag_prefix", "jobs"), "");
+  EXPECT_EQ(options_.tag_rules.TagOf("jobs:mail:1"), "mail");
+  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1"), "bull:mail:1");
   EXPECT_EQ(With("locktag_skip_n_end_delimiters", "1"), "");
-  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1:lock"), "mail:1");
+  EXPECT_EQ(options_.tag_rules.TagOf("jobs:mail:1:lock"), "mail:1");
   EXPECT_FALSE(options_.tag_rules.locks_tags);
-  EXPECT_THAT(With("locktag_delimiter", "::"), HasSubstr("--locktag_delimiter: must be one"));
-  EXPECT_THAT(With("locktag_delimiter", "{"), HasSubstr("--locktag_delimiter: must be one"));
+  EXPECT_EQ(With("locktag_delimiter", "/"), "");
+  EXPECT_EQ(options_.tag_rules.TagOf("jobs/mail/1/lock"), "mail/1");
+  for (const char* wrong : {"", "::", "{"}) {
+    EXPECT_THAT(With("locktag_delimiter", wrong), HasSubstr("--locktag_delimiter: must be one"));
+  }
 }
 
 TEST_F(FlagsTest, WhatBelongsToAPrefixIsRefusedWithoutOne) {
+  EXPECT_EQ(With("locktag_prefix", ""), "");
+  EXPECT_EQ(options_.tag_rules.TagOf("bull:mail:1"), "bull:mail:1");
   EXPECT_THAT(With("locktag_skip_n_end_delimiters", "1"),
               HasSubstr("--locktag_skip_n_end_delimiters: needs --locktag_prefix"));
-  EXPECT_THAT(With("locktag_delimiter", ":"),
-              HasSubstr("--locktag_delimiter: needs --locktag_prefix"));
   EXPECT_EQ(With("locktag_prefix", "bull"), "");
   EXPECT_THAT(With("locktag_skip_n_end_delimiters", "1001"), HasSubstr("between 0 and 1000"));
 }

@@ -7,8 +7,8 @@
 //           writes, so it starts again; one found after it has written, so it locks late
 //   token   one element in one of several lists, which scripts look for and move
 //
-// Each seed has scripts of its own. Some have been seen to keep to their keys when it begins, and go
-// beyond them now; the others are unknown.
+// Each seed has scripts of its own. Some have been seen to keep to their keys when it begins, and
+// go beyond them now; the others are unknown.
 #include <array>
 
 #include "server/shared_client.h"

@@ -738,42 +738,43 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
 
   const bool runs_scripts = command.runs_script || command.needs_script_stack ||
                             (&command == exec_ && session.multi->has_scripts());
-  helio::Fiber({.name = "coordinator", .stack_size = runs_scripts ? kScriptStackBytes : 0},
-               [this, connection, &session, &command, handler, own_args = OwnArgs(args)] {
-                 const std::span<const std::string_view> views = own_args.views();
-                 helio::IoBuf out;
-                 RespWriter writer(&out, session.resp3);
-                 CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
-                 if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
-                   Reject(command, kErrOutOfMemory, writer);
-                 } else {
-                   RunWaiting(command, writer, [&] {
-                     if (handler != nullptr) {
-                       handler(cx, views, writer);
-                     } else {
-                       RunSpread(cx, command, views, writer);
-                     }
-                   });
-                 }
-                 // Who publishes after this reply finds the subscriptions changed.
-                 pubsub_.AwaitChanges(session);
-                 if (!connection->closing()) {
-                   const bool drop_reply = (command.flags & kPushes) == 0 && &command != exec_ &&
-                                           session.drops_replies();
-                   session.AdvanceReplyMode();
-                   helio::IoBuf* target = connection->replies().BeginLocal();
-                   if (!drop_reply) target->Append(out.view());
-                   connection->replies().EndLocal();
-                   if (session.close_after_reply) connection->CloseWhenSent();
-                 }
-                 pubsub_.OnReplied(session);
-                 --session.coordinators;
-                 --coordinators_;
-                 // Whichever comes last, the end of the command or of the connection, deletes the session.
-                 if (session.connection_closed) Forget(&session);
-                 connection->EndBusy();  // the session may be gone after this
-               })
-      .Detach();
+  helio::FiberOptions options{.name = "coordinator",
+                              .stack_size = runs_scripts ? kScriptStackBytes : 0};
+  helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
+                                    own_args = OwnArgs(args)] {
+    const std::span<const std::string_view> views = own_args.views();
+    helio::IoBuf out;
+    RespWriter writer(&out, session.resp3);
+    CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
+      Reject(command, kErrOutOfMemory, writer);
+    } else {
+      RunWaiting(command, writer, [&] {
+        if (handler != nullptr) {
+          handler(cx, views, writer);
+        } else {
+          RunSpread(cx, command, views, writer);
+        }
+      });
+    }
+    // Who publishes after this reply finds the subscriptions changed.
+    pubsub_.AwaitChanges(session);
+    if (!connection->closing()) {
+      const bool drop_reply =
+          (command.flags & kPushes) == 0 && &command != exec_ && session.drops_replies();
+      session.AdvanceReplyMode();
+      helio::IoBuf* target = connection->replies().BeginLocal();
+      if (!drop_reply) target->Append(out.view());
+      connection->replies().EndLocal();
+      if (session.close_after_reply) connection->CloseWhenSent();
+    }
+    pubsub_.OnReplied(session);
+    --session.coordinators;
+    --coordinators_;
+    // Whichever comes last, the end of the command or of the connection, deletes the session.
+    if (session.connection_closed) Forget(&session);
+    connection->EndBusy();  // the session may be gone after this
+  }).Detach();
 }
 
 // --- Pause ---
