@@ -291,6 +291,19 @@ def test_expire_inside_a_script(r):
     assert r.call("EXISTS", "{t}l") == 0
 
 
+@pytest.mark.parametrize("keys", [["{t}k"], [*SPREAD[:4]]], ids=["one-shard", "several"])
+def test_nothing_expires_while_a_script_runs(r, keys):
+    """It is long enough for background expiry, which runs when it gives way."""
+    script = """
+    for _, key in ipairs(KEYS) do redis.call('set', key, 'v', 'px', 1) end
+    local begin = os.clock()
+    repeat until os.clock() - begin > 0.4
+    return redis.call('exists', unpack(KEYS))
+    """
+    assert r.call("EVAL", script, len(keys), *keys) == len(keys)
+    wait_until(lambda: r.call("DBSIZE") == 0, what="they expire")
+
+
 def test_evalsha_in_multi_and_in_pipelines(r):
     script = "return redis.call('incrby', KEYS[1], ARGV[1])"
     sha = r.call("SCRIPT", "LOAD", script)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -49,6 +50,22 @@ TEST(GeoHash, AnyScoreIsSomewhere) {
        {-1.0, -kInfinity, kInfinity, 1e19, 9223372036854775808.0, -1e300, 0.5}) {
     EXPECT_TRUE(IsOnMap(GeoDecode(score))) << score;
     EXPECT_EQ(GeoText(score).size(), 11u) << score;
+  }
+}
+
+TEST(GeoHash, ACircleOverAPoleHasAllLongitudes) {
+  for (double latitude : {-80.0, 80.0}) {
+    GeoShape shape;
+    shape.center = {-11, latitude};
+    shape.radius = 2'300'000;
+    const std::vector<GeoScores> cover = GeoCover(shape);
+    for (double longitude = -179; longitude < 180; longitude += 1) {
+      const auto score = static_cast<double>(GeoEncode({longitude, latitude}));
+      ASSERT_TRUE(shape.DistanceWithin(GeoDecode(score)).has_value()) << longitude;
+      EXPECT_TRUE(std::any_of(cover.begin(), cover.end(), [&](const GeoScores& range) {
+        return range.begin <= score && score < range.end;
+      })) << longitude;
+    }
   }
 }
 

@@ -52,9 +52,9 @@ class Upgrade {
 // Suspends: Try, Lock and Release, unless the shard is on its thread; Lock until it has the lock.
 class LateLocks {
  public:
-  // `owner`: see TxEntry::owner.
-  LateLocks(ShardSet* shards, Upgrade* upgrade, const void* owner)
-      : shards_(*shards), upgrade_(*upgrade), owner_(owner) {}
+  // `owner`, `clock_ms`: see TxEntry.
+  LateLocks(ShardSet* shards, Upgrade* upgrade, const void* owner, int64_t clock_ms)
+      : shards_(*shards), upgrade_(*upgrade), owner_(owner), clock_ms_(clock_ms) {}
   ~LateLocks();
   LateLocks(const LateLocks&) = delete;
   LateLocks& operator=(const LateLocks&) = delete;
@@ -82,6 +82,7 @@ class LateLocks {
   ShardSet& shards_;
   Upgrade& upgrade_;
   const void* const owner_;
+  const int64_t clock_ms_;
   bool has_upgrade_ = false;
   std::vector<std::unique_ptr<Held>> held_;
 };

@@ -31,6 +31,7 @@ void Transaction::Prepare() {
     part.tx = this;
     part.shard = ids_[i];
     part.owner = owner_;
+    part.clock_ms = clock_ms_;
     part.TxEntry::run = &RunPart;
     part.done = &PartDone;
     part.granted = &OnGranted;

@@ -40,14 +40,17 @@ class Transaction {
   // Past these it reserves its places first, which is not refused but takes a message more.
   static constexpr uint32_t kRefusalsMax = 3;
 
-  Transaction(ShardSet* shards, Transaction* outer) : shards_(*shards), outer_(outer) {}
+  // `clock_ms`: see TxEntry.
+  Transaction(ShardSet* shards, Transaction* outer, int64_t clock_ms = INT64_MAX)
+      : shards_(*shards), outer_(outer), clock_ms_(clock_ms) {}
   // For what it is the outer one of: somebody has all their locks by other means.
   struct IsLocked {};
   Transaction(ShardSet* shards, IsLocked)
       : shards_(*shards), outer_(nullptr), is_locked_(true), is_scheduled_(true) {}
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
-  explicit Transaction(CoordinatorContext& cx) : Transaction(&cx.shards(), cx.outer()) {}
+  explicit Transaction(CoordinatorContext& cx)
+      : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {}
   // Concludes if need be, so that no error path keeps its locks. Suspends then.
   ~Transaction();
   Transaction(const Transaction&) = delete;
@@ -159,6 +162,7 @@ class Transaction {
   ShardSet& shards_;
   Transaction* const outer_;
   const bool is_locked_ = false;
+  const int64_t clock_ms_ = INT64_MAX;
   const void* owner_ = nullptr;
   helio::Proactor* home_ = nullptr;
   absl::InlinedVector<Wanted, 8> wanted_;

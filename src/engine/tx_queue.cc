@@ -356,4 +356,12 @@ uint64_t TxQueue::oldest_ns() const {
   return oldest;
 }
 
+int64_t TxQueue::oldest_clock_ms() const {
+  int64_t oldest = INT64_MAX;
+  for (const TxEntry& entry : const_cast<List&>(entries_)) {
+    oldest = std::min(oldest, entry.clock_ms);
+  }
+  return oldest;
+}
+
 }  // namespace dfly

@@ -64,6 +64,8 @@ struct TxEntry : helio::ListHook<TxEntry> {
   bool has_run = false;     // a hop
   uint64_t scheduled_ns = 0;
   const void* owner = nullptr;  // entries of one owner do not hinder his overtaking
+  // Its time (Unix milliseconds), which stands still. What it has seen does not expire before that.
+  int64_t clock_ms = INT64_MAX;
 };
 
 struct TxQueueStats {
@@ -141,6 +143,8 @@ class TxQueue {
   size_t length() const { return length_; }
   // When the oldest entry was scheduled (monotonic); 0 if there is none.
   uint64_t oldest_ns() const;
+  // The time of the entry that is furthest behind; INT64_MAX if none has its own.
+  int64_t oldest_clock_ms() const;
   const LockTable& locks() const { return locks_; }
   // fn(const TxEntry&), by their order.
   template <typename Function>

@@ -8,9 +8,10 @@
 
 namespace dfly {
 
-Interpreter* InterpreterPool::TryTake() {
+Interpreter* InterpreterPool::TryTake() { return in_use() < count_max_ ? TakeOne() : nullptr; }
+
+Interpreter* InterpreterPool::TakeOne() {
   if (idle_.empty()) {
-    if (entries_.size() == count_max_) return nullptr;
     entries_.push_back(std::make_unique<Entry>());
     idle_.push_back(entries_.back().get());
   }
@@ -25,7 +26,7 @@ Interpreter* InterpreterPool::TryTake() {
 
 Interpreter* InterpreterPool::Take() {
   while (true) {
-    if (Interpreter* const interpreter = TryTake()) return interpreter;
+    if (in_use() < count_max_ + waiting_) return TakeOne();
     helio::Waiter waiter;
     waiters_.PushBack(&waiter);
     waiter.Wait();
@@ -37,7 +38,16 @@ void InterpreterPool::GiveBack(Interpreter* interpreter) {
     return entry->interpreter.get() == interpreter;
   });
   DCHECK(it != entries_.end());
-  idle_.push_back(it->get());
+  if (entries_.size() > count_max_) {
+    entries_.erase(it);
+  } else {
+    idle_.push_back(it->get());
+  }
+  if (helio::Waiter* const waiter = waiters_.PopFront()) waiter->Wake();
+}
+
+void InterpreterPool::BeginWait() {
+  ++waiting_;
   if (helio::Waiter* const waiter = waiters_.PopFront()) waiter->Wake();
 }
 

@@ -22,10 +22,15 @@ class InterpreterPool {
 
   // Null: all are in use.
   Interpreter* TryTake();
-  // Waits for one. Whoever has one comes to an end, even if the caller holds locks: what waits for
-  // the caller's locks has no interpreter yet, or is refused them.
+  // Waits for one. Comes to an end even if the caller holds locks: whoever has an interpreter and
+  // waits for locks says so.
   Interpreter* Take();
   void GiveBack(Interpreter* interpreter);
+  // Around waits for locks. Whoever holds those may need an interpreter, so there is one more for
+  // those who wait in Take meanwhile. Not for others: there are no more than twice as many, and one
+  // for the one script that may take locks late.
+  void BeginWait();
+  void EndWait() { --waiting_; }
   // What they have compiled is outdated: each is replaced when it is free.
   void Renew();
 
@@ -40,11 +45,14 @@ class InterpreterPool {
     uint64_t generation = 0;
   };
 
+  Interpreter* TakeOne();
+
   const size_t count_max_;
   const size_t memory_max_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<Entry*> idle_;
   uint64_t generation_ = 0;
+  size_t waiting_ = 0;  // of those in use
   helio::WaiterList waiters_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/script_run.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       resp3_(resp3),
       now_ms_(helio::UnixMillis()),
       is_atomic_((script->flags.load(std::memory_order_relaxed) & kDisableAtomicity) == 0),
-      late_locks_(&shards_, &worker->server().upgrade(), this),
+      late_locks_(&shards_, &worker->server().upgrade(), this, now_ms_),
       begin_ns_(helio::MonotonicNanos()),
       slice_begin_ns_(begin_ns_) {}
 
@@ -157,6 +158,13 @@ void ScriptRun::NoteReach(std::string_view key, const Use& use) {
   }
 }
 
+template <typename Wait>
+auto ScriptRun::WaitForLocks(Wait wait) {
+  worker_->interpreters().BeginWait();
+  const absl::Cleanup end = [this] { worker_->interpreters().EndWait(); };
+  return wait();
+}
+
 auto ScriptRun::Admit(const Command& command, Args args, Use* first, bool* is_one_shard,
                       ReplySink& reply) -> Access {
   const KeyIndexes keys = command.KeysOf(args);
@@ -196,7 +204,8 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
     }
     script_->Saw(Reach::kFar);  // next time it gets what it needs at once
     BeforeWait();
-    if (!late_locks_.Try(use.shard, use.lock) && !late_locks_.Lock(use.shard, use.lock)) {
+    if (!late_locks_.Try(use.shard, use.lock) &&
+        !WaitForLocks([&] { return late_locks_.Lock(use.shard, use.lock); })) {
       Refuse(key, "is not one of its KEYS and cannot be locked now, as it has written already",
              reply);
       return Access::kRefused;
@@ -216,7 +225,7 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
     return Access::kAbandon;
   }
   BeforeWait();
-  has_all_locks_ = late_locks_.LockAllShards();
+  has_all_locks_ = WaitForLocks([this] { return late_locks_.LockAllShards(); });
   if (has_all_locks_) return Access::kYes;
   script_->refused.fetch_add(1, std::memory_order_relaxed);
   ++worker_->stats().scripts.refused_keys;
@@ -272,7 +281,8 @@ const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return nullptr;
   }
-  if ((command->flags & kDenyOom) != 0 && !has_written_ && worker_->server().is_out_of_memory() &&
+  if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
+      worker_->server().is_out_of_memory() &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {
     reply.Error(kErrOutOfMemory);
     return nullptr;
@@ -453,6 +463,7 @@ ScriptHost::Verdict ScriptInPlace::Publish(const Command& command, Args args, Re
 void ScriptInPlace::RunAs(TxEntry* entry) {
   entry_ = entry;
   entry_->owner = this;
+  entry_->clock_ms = now_ms_;
   held_.assign(entry->tags.begin(), entry->tags.end());
 }
 
@@ -461,6 +472,7 @@ void ScriptInPlace::LeaveEntry(std::vector<TagLock>* tags) {
   *tags = std::move(held_);
   entry_->tags = *tags;
   entry_->owner = nullptr;
+  entry_->clock_ms = INT64_MAX;
   entry_ = nullptr;
 }
 
@@ -471,6 +483,7 @@ void ScriptInPlace::BeforeWait() {
   held_.assign(locks().begin(), locks().end());
   hold_.tags = held_;
   hold_.owner = this;
+  hold_.clock_ms = now_ms_;
   shard_.transactions().Hold(&hold_);
   entry_ = &hold_;
 }
@@ -486,6 +499,7 @@ void ScriptInPlace::Release() {
   if (TxEntry* const entry = std::exchange(entry_, nullptr)) {
     shard_.transactions().Release(entry);
     entry->owner = nullptr;
+    entry->clock_ms = INT64_MAX;
   }
 }
 
@@ -552,19 +566,25 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     access = Admit(command, args, &first, &is_one_shard, reply);
   } else {
     is_one_shard = false;
-    if ((command.flags & (kWrite | kReadonly)) != 0) access = AdmitAll(command, reply);
+    if ((command.flags & (kWrite | kReadonly)) != 0) {
+      ScheduleLate();
+      access = AdmitAll(command, reply);
+    }
   }
   if (access != Access::kYes) [[unlikely]] {
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
-  OnWrite(command);
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
+    has_called_write_ = true;
     Defer(command, args, first);
     const bool is_full = deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax;
     if (!is_full || SendDeferred(reply)) reply.Ok();
     return Verdict::kGoOn;
   }
+  only_defers_ = false;
   if (!SendDeferred(reply)) return Verdict::kGoOn;
+  OnWrite(command);
+  ScheduleLate();
   if (!is_one_shard) {
     RunOverShards(&cx_.session(), command, args, reply);
   } else if (tx_ == nullptr && !is_for_channel) {
@@ -584,7 +604,22 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   return Verdict::kGoOn;
 }
 
+void ScriptAcross::Schedule() {
+  if (tx_ == nullptr || tx_->is_scheduled()) return;
+  tx_->Schedule();
+  if (tx_->shard_ids().size() == 1) tx_->Hop([](Shard&) {});  // that is when it is its turn
+  worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
+}
+
+void ScriptAcross::ScheduleLate() {
+  if (tx_ != nullptr && !tx_->is_scheduled()) WaitForLocks([this] { Schedule(); });
+}
+
 bool ScriptAcross::LockNear(const Use& use) {
+  if (!tx_->is_scheduled()) {
+    tx_->Lock(use.shard, use.lock);
+    return true;
+  }
   const std::span<const ShardId> ids = tx_->shard_ids();
   return std::find(ids.begin(), ids.end(), use.shard) != ids.end() &&
          late_locks_.Try(use.shard, use.lock);
@@ -631,7 +666,6 @@ void ScriptAcross::Defer(const Command& command, Args args, const Use& first) {
     part.ends.push_back(part.bytes.size());
     deferred_->bytes += arg.size();
   }
-  OnWrite(command);
 }
 
 bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
@@ -639,7 +673,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
     return true;
   }
   Deferred& deferred = *deferred_;
-  ++worker_->stats().scripts.hops;
+  has_written_ = true;
   worker_->stats().scripts.deferred_calls += deferred.count;
   const auto run_part = [&](Shard& shard) {
     Deferred::Part& part = deferred.parts[shard.id()];
@@ -659,9 +693,20 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       bytes.Clear();
     }
   };
-  if (tx_ != nullptr && is_last && late_locks_.empty()) {
+  const bool concludes = is_last && late_locks_.empty();
+  if (tx_ != nullptr && !tx_->is_scheduled()) {
+    WaitForLocks([&] {
+      if (concludes) {
+        tx_->Run(run_part);
+      } else {
+        tx_->ScheduleAndHop(run_part);
+      }
+    });
+    worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
+  } else if (tx_ != nullptr && concludes) {
     tx_->HopAndConclude(deferred.ids, run_part);
   } else if (tx_ != nullptr) {
+    worker_->stats().scripts.hops += deferred.ids.size();
     shards_.AwaitOn(deferred.ids, run_part);
   } else {
     Transaction tx(&shards_, nullptr);
@@ -675,6 +720,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
         }
       }
     }
+    worker_->stats().scripts.hops += 2 * deferred.ids.size();
     tx.Run(run_part);
   }
   const Deferred::Part* failed = nullptr;

@@ -97,6 +97,9 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   virtual void GiveWay() = 0;
   // Others are going to run, as it waits for something.
   virtual void BeforeWait() {}
+  // Calls wait(), in which it waits for locks, and has an interpreter.
+  template <typename Wait>
+  auto WaitForLocks(Wait wait);
   // Locks a key if that costs nothing: in its own shard, or in those of its transaction.
   virtual bool LockNear(const Use& use) = 0;
 
@@ -108,7 +111,9 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   // Locks of keys, declared or not, that it has. Sorted by fingerprint.
   bool HasLock(const TagLock& lock) const;
   std::span<const TagLock> locks() const { return locks_; }
-  void OnWrite(const Command& command) { has_written_ |= (command.flags & kWrite) != 0; }
+  void OnWrite(const Command& command) {
+    if ((command.flags & kWrite) != 0) has_called_write_ = has_written_ = true;
+  }
   LockMode lock_mode() const { return is_read_only_ ? LockMode::kShared : LockMode::kExclusive; }
   // A command of one shard, wherever that is. REQUIRES: nobody else can touch its keys, or it has
   // none.
@@ -127,7 +132,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   int64_t now_ms_;  // stands still while it runs
   const bool is_atomic_;
   bool has_all_locks_ = false;
-  bool has_written_ = false;
+  bool has_called_write_ = false;
+  bool has_written_ = false;  // what was deferred is not written yet
   bool has_given_way_ = false;
   LateLocks late_locks_;
 
@@ -192,19 +198,29 @@ class ScriptInPlace final : public ScriptRun {
 // On a coordinator's fiber.
 class ScriptAcross final : public ScriptRun {
  public:
-  // `tx` knows which locks it is to get, and is scheduled. Null: each call is on its own.
+  // `tx` knows which locks it is to get. Null: each call is on its own. If it is not scheduled when
+  // this runs it will be for the first call that has to be sent, with the locks that are known by
+  // then; if all are deferred, that is one round of messages for all.
   ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
                Script* script, bool is_read_only, bool resp3);
   ~ScriptAcross() override;
+
+  // Returns when it has its locks. What it waits for, others may wait for who hold locks.
+  void Schedule();
+  // All of its calls were deferred.
+  bool only_defers() const { return only_defers_ && deferred_ != nullptr; }
 
   Verdict Finish(ReplySink& reply) override;
 
  protected:
   Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) override;
   void GiveWay() override;
+  void BeforeWait() override { Schedule(); }
   bool LockNear(const Use& use) override;
 
  private:
+  // The same when it runs already.
+  void ScheduleLate();
   // Calls that wait to be sent together.
   struct Deferred;
 
@@ -216,6 +232,7 @@ class ScriptAcross final : public ScriptRun {
   CoordinatorContext& cx_;
   Transaction* const tx_;
   std::unique_ptr<Deferred> deferred_;
+  bool only_defers_ = true;
 };
 
 }  // namespace dfly

@@ -77,6 +77,19 @@ constexpr std::string_view kDefers = R"(
   redis.acall('set', KEYS[2], b + ARGV[2])
   if redis.call('get', KEYS[1]) ~= tostring(a - ARGV[2]) then return redis.error_reply('stale') end
   return 'done')";
+// All that it calls is deferred, unless it looks, so it may begin without locks. ARGV[1] is not
+// declared.
+constexpr std::string_view kDefersAll = R"(
+  local other = #KEYS == 2 and KEYS[2] or ARGV[1]
+  if ARGV[3] == 'before' and redis.call('exists', KEYS[1], other) == 0 then return 'gone' end
+  redis.acall('decrby', KEYS[1], ARGV[2])
+  local paid = redis.apcall('incrby', other, ARGV[2])
+  if type(paid) == 'table' and paid.err then  -- in place it has written by now
+    redis.acall('incrby', KEYS[1], ARGV[2])
+    return 'refused'
+  end
+  if ARGV[3] == 'after' and redis.call('exists', KEYS[1], other) == 0 then return 'gone' end
+  return 'done')";
 constexpr std::string_view kSumDeclared = R"(
   local sums = {}
   for i, key in ipairs(KEYS) do sums[i] = redis.call('get', key) end
@@ -176,7 +189,7 @@ std::unique_ptr<SharedClient> RandomClient(const ScriptKeys& keys, Random& rando
   };
   for (uint64_t n = 1 + random.Uniform(16); n > 0; --n) {
     const std::string amount = std::to_string(1 + random.Uniform(50));
-    switch (random.Uniform(14)) {
+    switch (random.Uniform(17)) {
       case 0:
         client->Add(keys.Eval(kDeclared, {account(), account()}, {"", amount}), NoError);
         break;
@@ -198,6 +211,17 @@ std::unique_ptr<SharedClient> RandomClient(const ScriptKeys& keys, Random& rando
       case 8:
         client->Add(keys.Eval(kDefers, {account(), account()}, {"", amount}), NoError);
         break;
+      case 14:
+      case 15:
+      case 16: {
+        const std::string other = account();
+        const char* const looks = random.OneIn(4) ? "before" : random.OneIn(4) ? "after" : "";
+        const std::vector<std::string> used =
+            random.OneIn(2) ? std::vector{account()} : std::vector{account(), other};
+        client->Add(keys.Eval(kDefersAll, used, {other, amount, looks}, random.Uniform(kVariants)),
+                    NoError);
+        break;
+      }
       case 9:
         client->Add(
             keys.Eval(kSumDeclared, keys.All("bank"), {}, 0, random.OneIn(2) ? "EVAL" : "EVAL_RO"),
@@ -258,7 +282,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, ScriptScheduleTest,
                          testing::Values(Way{"by_message", ShardReach::kByMessage, true, 16},
                                          Way{"in_place", ShardReach::kInPlace, true, 16},
                                          Way{"over_shards", ShardReach::kByMessage, false, 16},
-                                         Way{"two_states", ShardReach::kInPlace, true, 2}),
+                                         Way{"two_states", ShardReach::kInPlace, true, 2},
+                                         Way{"one_state", ShardReach::kByMessage, false, 1}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(ScriptScheduleTest, ScriptsAreAtomicAndEndWhateverKeysTheyUse) {

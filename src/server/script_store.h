@@ -59,6 +59,8 @@ struct Script : std::enable_shared_from_this<Script> {
   std::atomic<uint64_t> runs_global{0};    // all shards were locked
   std::atomic<uint64_t> restarts{0};
   std::atomic<uint64_t> refused{0};  // keys
+  // All calls of its last run over shards were deferred.
+  std::atomic<bool> only_defers{false};
   std::atomic<uint64_t> total_us{0};
   std::atomic<int64_t> used_at_s{0};  // Unix time
 

@@ -827,11 +827,13 @@ void Worker::ExpireTick() {
   bool is_urgent = false;
   for (Shard* shard : local_shards_) {
     if (shard == nullptr || !shard->needs_steps()) continue;
+    // What a script or a transaction has seen stays while its time stands still.
+    const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
     bool more = true;
     while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
       const bool freed_all = shard->FreeStep(kExpireStep);
       more = !freed_all;
-      if (expires_actively_) more |= shard->ExpireStep(now_ms, kExpireStep).is_more_due;
+      if (expires_actively_) more |= shard->ExpireStep(due_ms, kExpireStep).is_more_due;
     }
     shard->ServeWaiters();
     is_urgent |= more;

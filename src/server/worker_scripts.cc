@@ -366,17 +366,15 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
         for (const std::string& key : discovered) lock(key);
       }
     }
-    // The interpreter comes after the locks: whoever has one does not wait for locks.
-    if (tx) {
-      tx->Schedule();
-      if (tx->shard_ids().size() == 1) tx->Hop([](Shard&) {});  // that is when it is its turn
-      stats_.scripts.hops += 2 * tx->shard_ids().size();
-    }
+    if (!script->only_defers.load(std::memory_order_relaxed)) run.Schedule();
     for (const std::string& key : discovered) {
       run.AddLock({shards_.LockOfKey(key, HashKey(key), cx.db_index()), mode});
     }
     const bool is_done = run.Run(call, reply);
     if (tx) tx->Conclude();
+    if (script->only_defers.load(std::memory_order_relaxed) != run.only_defers()) {
+      script->only_defers.store(run.only_defers(), std::memory_order_relaxed);
+    }
     if (is_done) return;
     ++stats_.scripts.restarts;
     for (std::string& key : run.discovered()) discovered.push_back(std::move(key));

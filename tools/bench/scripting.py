@@ -18,7 +18,7 @@ from compare import ROOT, BenchError, Connection, Server, run_dfly_bench
 # Flags of our server. All steps but the last of the ladder switch off what later steps switch on.
 UNDECLARED = "--default_lua_flags=allow-undeclared-keys"
 STEPS_OFF = [
-    "--singlehop_commands=false", "--singlehop_scripts=false",
+    "--singlehop_commands=false", "--singlehop_scripts=false", "--migrate_connections=false",
 ]
 QUEUES = 8
 BULLMQ = ["--scenario=bullmq", f"--queues={QUEUES}", "-c", "40", "-d", "64"]  # 5 clients a queue
