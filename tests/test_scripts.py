@@ -296,8 +296,7 @@ def test_nothing_expires_while_a_script_runs(r, keys):
     """It is long enough for background expiry, which runs when it gives way."""
     script = """
     for _, key in ipairs(KEYS) do redis.call('set', key, 'v', 'px', 1) end
-    local begin = os.clock()
-    repeat until os.clock() - begin > 0.4
+    for i = 1, 6e7 do end
     return redis.call('exists', unpack(KEYS))
     """
     assert r.call("EVAL", script, len(keys), *keys) == len(keys)
