@@ -21,6 +21,13 @@ void ShardContext::Settle() {
     open.heap_bytes = bytes;
     database_->SyncMembers(*open.slot);
   }
+  is_settled_ = true;
+}
+
+bool ShardContext::IsSettled() const {
+  return std::all_of(open_.begin(), open_.end(), [](const Open& open) {
+    return open.heap_bytes == open.slot->value.HeapBytes();
+  });
 }
 
 Database& ShardContext::database() {
@@ -123,6 +130,7 @@ auto ShardContext::OpenValue(Iterator it) -> WriteHandle {
   if (std::none_of(open_.begin(), open_.end(), is_it)) {
     open_.push_back({slot, slot->value.HeapBytes()});
   }
+  is_settled_ = false;
   return HandleOf<WriteHandle>(it);
 }
 

@@ -195,7 +195,7 @@ class ShardContext {
   // Bytes that the key costs: its slot and heap parts, and its deadline's.
   std::optional<size_t> MemoryUsage(std::string_view key) const;
 
-  // A handler that changed a key's value says so once. Accounts the change, removes a collection
+  // A handler that changed a key's value says so once, behind the change. Accounts it, removes a collection
   // that became empty, tells whoever wants to know. Handles die if it was empty.
   // `changes`: how many of INFO's rdb_changes_since_last_save it is.
   void Changed(std::string_view key, std::string_view event, uint64_t changes = 1);
@@ -251,10 +251,12 @@ class ShardContext {
   static Handle OfType(Handle handle, ValueType type);
   WriteHandle OpenValue(Iterator it);
   void Settle();  // accounts what was done through handles
+  bool IsSettled() const;
   // And lets them die, as the table is going to change.
   void EndHandles() {
     if (!open_.empty()) {
-      Settle();
+      if (!is_settled_) Settle();
+      DCHECK(IsSettled()) << "a value was changed after Changed()";
       open_.clear();
     }
     ++epoch_;
@@ -275,6 +277,7 @@ class ShardContext {
   mutable ExpectedKeys expected_;
   absl::InlinedVector<uint64_t, 16> hashes_;  // what ExpectKeys has made
   absl::InlinedVector<Open, 2> open_;
+  bool is_settled_ = false;  // nothing was opened or changed since Settle
   mutable absl::InlinedVector<std::string, 1> due_;
   uint64_t epoch_ = 0;  // counts table changes
 };

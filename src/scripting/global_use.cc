@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/global_use.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,8 +9,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace dfly {
+
+const char* const kLibraryNames[] = {"bit",   "cjson",  "cmsgpack", "coroutine", "math",
+                                     "redis", "string", "struct",   "table",     nullptr};
+
 namespace {
 
 static_assert(LUA_VERSION_NUM == 504, "the bytecode of Lua 5.4");
@@ -27,16 +33,27 @@ class ChunkReader {
  public:
   explicit ChunkReader(std::string_view dump) : rest_(dump) {}
 
-  // As MayChangeGlobals; true also if the dump is not as expected.
-  bool Run() {
+  // kAny also if the dump is not as expected.
+  GlobalUse Run() {
     constexpr size_t kHeader = 4 + 2 + 6 + 3 + sizeof(lua_Integer) + sizeof(lua_Number);
     Skip(kHeader);
-    return Byte() != 1 || Function(0) || failed_ || !rest_.empty();
+    if (Byte() != 1) return GlobalUse::kAny;
+    const GlobalUse use = Function(0);
+    return failed_ || !rest_.empty() ? GlobalUse::kAny : use;
   }
 
  private:
   // From lopcodes.h: 7 bits of an instruction; then A (8), k (1), B (8), C (8).
-  enum Opcode : uint8_t { kGetUpvalue = 9, kSetUpvalue = 10, kSetTableOfUpvalue = 15 };
+  enum Opcode : uint8_t {
+    kGetUpvalue = 9,
+    kSetUpvalue = 10,
+    kGetFieldOfUpvalue = 11,
+    kGetField = 14,
+    kSetFieldOfUpvalue = 15,
+  };
+  struct Instruction {
+    uint8_t opcode, a, b, c;
+  };
   static constexpr uint8_t kFloatConstant = 0x13;
   static constexpr uint8_t kIntegerConstant = 0x03;
   static constexpr uint8_t kStringType = 4;
@@ -64,59 +81,83 @@ class ChunkReader {
     }
   }
 
-  void SkipString() {
+  std::string_view String() {
     const size_t size = Number();  // and 1; 0 for none
+    const std::string_view text = rest_.substr(0, size > 0 ? size - 1 : 0);
     if (size > 0) Skip(size - 1);
+    return text;
   }
 
-  // `globals`: which upvalue has them, if any.
-  bool Code(std::optional<size_t> globals) {
+  std::vector<Instruction> Code() {
+    std::vector<Instruction> code;
     const size_t count = Number();
-    if (failed_ || count > rest_.size() / sizeof(uint32_t)) return true;
-    bool may_change = false;
-    for (size_t i = 0; i < count && globals; ++i) {
-      uint32_t instruction;
-      std::memcpy(&instruction, rest_.data() + i * sizeof(instruction), sizeof(instruction));
-      const uint32_t a = instruction >> 7 & 0xFF;
-      const uint32_t b = instruction >> 16 & 0xFF;
-      switch (instruction & 0x7F) {
-        case kGetUpvalue:
-        case kSetUpvalue:
-          may_change |= b == *globals;
-          break;
-        case kSetTableOfUpvalue:
-          may_change |= a == *globals;
-          break;
-        default:
-          break;
-      }
+    if (failed_ || count > rest_.size() / sizeof(uint32_t)) {
+      failed_ = true;
+      return code;
+    }
+    for (size_t i = 0; i < count; ++i) {
+      uint32_t bits;
+      std::memcpy(&bits, rest_.data() + i * sizeof(bits), sizeof(bits));
+      code.push_back({.opcode = static_cast<uint8_t>(bits & 0x7F),
+                      .a = static_cast<uint8_t>(bits >> 7),
+                      .b = static_cast<uint8_t>(bits >> 16),
+                      .c = static_cast<uint8_t>(bits >> 24)});
     }
     Skip(count * sizeof(uint32_t));
-    return may_change;
+    return code;
   }
 
-  void SkipConstants() {
+  // Those that are strings; the others are empty.
+  std::vector<std::string_view> Constants() {
+    std::vector<std::string_view> texts;
     for (size_t i = Number(); i > 0 && !failed_; --i) {
       const uint8_t type = Byte();
+      texts.emplace_back();
       if (type == kFloatConstant || type == kIntegerConstant) {
         Skip(sizeof(lua_Number));
       } else if ((type & 0x0F) == kStringType) {
-        SkipString();
+        texts.back() = String();
       }
     }
+    return texts;
+  }
+
+  static bool IsLibrary(std::string_view name) {
+    for (const char* const* library = kLibraryNames; *library != nullptr; ++library) {
+      if (name == *library) return true;
+    }
+    return false;
+  }
+
+  // `globals`: which upvalue has them.
+  static GlobalUse UseIn(const std::vector<Instruction>& code,
+                         const std::vector<std::string_view>& constants, size_t globals) {
+    GlobalUse use = GlobalUse::kMembers;
+    for (size_t i = 0; i < code.size(); ++i) {
+      const Instruction& op = code[i];
+      if ((op.opcode == kGetUpvalue || op.opcode == kSetUpvalue) && op.b == globals) {
+        return GlobalUse::kAny;
+      }
+      if (op.opcode == kSetFieldOfUpvalue && op.a == globals) return GlobalUse::kAny;
+      if (op.opcode != kGetFieldOfUpvalue || op.b != globals) continue;
+      if (op.c < constants.size() && !IsLibrary(constants[op.c])) continue;
+      // A library. If the next instruction puts a member of it where it is, nobody else sees it.
+      const bool is_lost = i + 1 < code.size() && code[i + 1].opcode == kGetField &&
+                           code[i + 1].a == op.a && code[i + 1].b == op.a;
+      if (!is_lost) use = GlobalUse::kNames;
+    }
+    return use;
   }
 
   // `outer_globals`: which of the surrounding function's upvalues has the globals. Of a chunk: its
   // only one.
-  bool Function(std::optional<size_t> outer_globals, bool is_chunk = true) {
-    SkipString();
+  GlobalUse Function(std::optional<size_t> outer_globals, bool is_chunk = true) {
+    String();
     Number();
     Number();
     Skip(3);
-    // The upvalues come after the code that uses them.
-    const std::string_view code = rest_;
-    Code(std::nullopt);
-    SkipConstants();
+    const std::vector<Instruction> code = Code();
+    const std::vector<std::string_view> constants = Constants();
     std::optional<size_t> globals;
     const size_t upvalues = Number();
     for (size_t i = 0; i < upvalues && !failed_; ++i) {
@@ -126,14 +167,12 @@ class ChunkReader {
       // A chunk's own counts as a local of what loads it.
       if (is_chunk || (!is_local_of_outer && outer_globals && index == *outer_globals)) globals = i;
     }
-    if (failed_ || ChunkReader(code).Code(globals)) return true;
-    for (size_t i = Number(); i > 0 && !failed_; --i) {
-      if (Function(globals, false)) return true;
-    }
+    GlobalUse use = globals ? UseIn(code, constants, *globals) : GlobalUse::kMembers;
+    for (size_t i = Number(); i > 0 && !failed_; --i) use = std::max(use, Function(globals, false));
     for (int i = 0; i < 4; ++i) {
       if (Number() != 0) failed_ = true;
     }
-    return failed_;
+    return use;
   }
 
   std::string_view rest_;
@@ -147,7 +186,7 @@ int AppendDump(lua_State*, const void* bytes, size_t size, void* dump) {
 
 }  // namespace
 
-bool MayChangeGlobals(lua_State* lua) {
+GlobalUse GlobalUseOf(lua_State* lua) {
   std::string dump;
   lua_dump(lua, AppendDump, &dump, /*strip=*/1);
   return ChunkReader(dump).Run();

@@ -18,12 +18,13 @@ class GlobalUseTest : public ::testing::Test {
   }
   ~GlobalUseTest() override { lua_close(lua_); }
 
-  bool MayChange(const std::string& source) {
+  GlobalUse UseOf(const std::string& source) {
     EXPECT_EQ(luaL_loadstring(lua_, source.c_str()), LUA_OK) << source;
-    const bool may_change = MayChangeGlobals(lua_);
+    const GlobalUse use = GlobalUseOf(lua_);
     lua_settop(lua_, 0);
-    return may_change;
+    return use;
   }
+  bool MayChange(const std::string& source) { return UseOf(source) == GlobalUse::kAny; }
 
   ScriptState state_;
   lua_State* const lua_ = luaL_newstate();
@@ -37,6 +38,26 @@ TEST_F(GlobalUseTest, ReadingByNameChangesNothing) {
         "local _ENV = {} x = 1", "local up = 1 local function f() up = up + 1 return up, redis end",
         "for i = 1, 10 do local s = 'a' .. i if s == 'a5' then break end end return nil, true"}) {
     EXPECT_FALSE(MayChange(source)) << source;
+  }
+}
+
+TEST_F(GlobalUseTest, MembersOfLibrariesDoNotLeadToTheLibrary) {
+  for (const char* source :
+       {"return redis.call('x', KEYS[1])", "local call = redis.call", "f(redis.call)",
+        "return cjson.encode(cjson.decode(ARGV[1]))", "local t = {redis.call, string.sub}",
+        "local a, b = math.floor(1), table.concat({})", "return (unknown and redis).call",
+        "local function f() return function() return bit.band end end", "return redis['call']",
+        "local t = {} t.call = 1 t[KEYS[1]] = redis.call", "local redis = {} redis.call = 1"}) {
+    EXPECT_EQ(UseOf(source), GlobalUse::kMembers) << source;
+  }
+  for (const char* source :
+       {"local r = redis", "local r = redis r.call = nil", "redis.call = nil", "redis['x'] = 1",
+        "f(redis)", "return redis", "redis:call()", "local s = string local sub = s.sub",
+        "return redis[KEYS[1]]", "for k in pairs(redis) do end", "local t = {redis}",
+        "local function f() return function() return bit end end", "return #redis",
+        "local r = redis local c = r.call", "local r r = redis r.call()",
+        "local t = {} t.x = redis", "rawset(redis, 'x', 1)", "return unknown and redis"}) {
+    EXPECT_EQ(UseOf(source), GlobalUse::kNames) << source;
   }
 }
 

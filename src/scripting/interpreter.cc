@@ -18,7 +18,8 @@ using Verdict = ScriptHost::Verdict;
 // What stays at the bottom of the main stack.
 constexpr int kHandlerIndex = 1;  // DescribeError
 constexpr int kGlobalsIndex = 2;  // the real table of the globals
-constexpr int kStackBase = 2;
+constexpr int kMembersIndex = 3;  // the same with the real tables of libraries: GlobalUse::kMembers
+constexpr int kStackBase = 3;
 
 constexpr const char* kScriptChunk = "@user_script";
 constexpr const char* kFunctionChunk = "@user_function";
@@ -59,10 +60,34 @@ void OpenGlobals(lua_State* lua, const char* redis_version) {
   lua_rawseti(lua, LUA_REGISTRYINDEX, LUA_RIDX_GLOBALS);
 }
 
+// On the stack: the globals, and above them what they are for chunks that read members only.
+void OpenMembers(lua_State* lua) {
+  lua_createtable(lua, 0, 64);
+  lua_pushnil(lua);
+  while (lua_next(lua, kGlobalsIndex) != 0) {
+    lua_pushvalue(lua, -2);
+    lua_insert(lua, -2);
+    lua_rawset(lua, kMembersIndex);
+  }
+  for (const char* const* name = kLibraryNames; *name != nullptr; ++name) {
+    lua_getfield(lua, kGlobalsIndex, *name);
+    const bool is_protected = PushProtected(lua, -1);
+    CHECK(is_protected) << *name;
+    lua_setfield(lua, kMembersIndex, *name);
+    lua_pop(lua, 1);
+  }
+  RefuseUnknownNames(lua);
+}
+
+// Code that it compiles sees the other globals.
 void SetArray(lua_State* lua, const char* name, std::span<const std::string_view> items) {
-  lua_pushstring(lua, name);
   PushStrings(lua, items);
-  lua_rawset(lua, kGlobalsIndex);
+  for (int index : {kGlobalsIndex, kMembersIndex}) {
+    lua_pushstring(lua, name);
+    lua_pushvalue(lua, -2);
+    lua_rawset(lua, index);
+  }
+  lua_pop(lua, 1);
 }
 
 std::string_view TextAt(lua_State* lua, int index) {
@@ -125,6 +150,7 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
   lua_atpanic(lua, Panic);
   lua_pushcfunction(lua, DescribeError);
   OpenGlobals(lua, state->redis_version.c_str());
+  OpenMembers(lua);
   CHECK_EQ(lua_gettop(lua), kStackBase);
 }
 
@@ -144,8 +170,9 @@ bool Interpreter::Load(std::string_view sha, std::string_view body, std::string*
     return false;
   }
   const UnlimitedScope scope(state_.get());
-  if (!MayChangeGlobals(lua)) {
-    lua_pushvalue(lua, kGlobalsIndex);
+  const GlobalUse use = GlobalUseOf(lua);
+  if (use != GlobalUse::kAny) {
+    lua_pushvalue(lua, use == GlobalUse::kMembers ? kMembersIndex : kGlobalsIndex);
     lua_setupvalue(lua, -2, 1);
   }
   state_->scripts.emplace(sha, luaL_ref(lua, LUA_REGISTRYINDEX));

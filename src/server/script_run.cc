@@ -172,14 +172,18 @@ auto ScriptRun::Admit(const Command& command, Args args, Use* first, bool* is_on
   *is_one_shard = true;
   for (size_t i : keys) {
     const std::string_view key = args[i];
-    const Use use = UseOf(key, db_index_);
+    const Use* const known = known_keys_.Find(key);
+    const Use use = known != nullptr ? *known : UseOf(key, db_index_);
     if (i == keys.first()) {
       *first = use;
     } else {
       *is_one_shard &= use.shard == first->shard;
     }
     Access access = Access::kYes;
-    if (!HasLock(use.lock)) access = AdmitKey(key, use, reply);
+    if (known == nullptr) {
+      if (!HasLock(use.lock)) access = AdmitKey(key, use, reply);
+      if (access == Access::kYes) known_keys_.Put(key, use);
+    }
     if (access == Access::kYes && other_db >= 0) [[unlikely]] {
       const Use other = UseOf(key, other_db);
       if (!HasLock(other.lock)) access = AdmitKey(key, other, reply);
@@ -253,8 +257,14 @@ void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& re
 }
 
 const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
-  const CommandTable& table = worker_->server().commands();
-  const Command* command = table.Find(args.name());
+  Worker::ScriptCommands& known = worker_->script_commands();
+  const Command* command;
+  if (const Command* const* const found = known.Find(args.name()); found != nullptr) [[likely]] {
+    command = *found;
+  } else {
+    command = worker_->server().commands().Find(args.name());
+    known.Put(args.name(), command);
+  }
   if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
     if (!command->AcceptsArgs(args.size())) {
       reply.Error("ERR Wrong number of args calling Redis command from script");
@@ -313,6 +323,7 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
       reply.Error(kErrDbIndex);
     } else {
       db_index_ = static_cast<int>(*index);
+      known_keys_.Clear();
       reply.Ok();
     }
     return Verdict::kGoOn;

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "core/string_cache.h"
 #include "engine/coordinator.h"
 #include "engine/late_locks.h"
 #include "engine/shard_context.h"
@@ -157,6 +158,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   uint64_t begin_ns_;
   uint64_t slice_begin_ns_;
   absl::InlinedVector<TagLock, 16> locks_;
+  StringCache<Use, 16, 64> known_keys_;              // of db_index_; it has their locks
   absl::InlinedVector<uint64_t, 16> declared_tags_;  // hashes, sorted
   absl::InlinedVector<ShardId, 4> declared_shards_;  // sorted
   std::vector<std::string> discovered_;

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "core/string_cache.h"
 #include "engine/shard_context.h"
 #include "engine/shard_set.h"
 #include "facade/connection.h"
@@ -193,6 +194,9 @@ class Worker final : public CommandSink {
   // --- For scripts (worker_scripts.cc, script_run.h) ---
 
   InterpreterPool& interpreters() { return interpreters_; }
+  // By the names that scripts call them. Null: there is none.
+  using ScriptCommands = StringCache<const Command*, 64, 24>;
+  ScriptCommands& script_commands() { return script_commands_; }
   ScriptCache& scripts() { return scripts_; }
   void OnScriptBegin(ScriptRun* run);
   void OnScriptEnd(ScriptRun* run);
@@ -482,6 +486,7 @@ class Worker final : public CommandSink {
   uint64_t idle_task_ = 0;
 
   InterpreterPool interpreters_;
+  ScriptCommands script_commands_;
   ScriptCache scripts_;
   FunctionCache functions_;
   helio::FiberPool script_fibers_;
