@@ -195,8 +195,8 @@ class ShardContext {
   // Bytes that the key costs: its slot and heap parts, and its deadline's.
   std::optional<size_t> MemoryUsage(std::string_view key) const;
 
-  // A handler that changed a key's value says so once, behind the change. Accounts it, removes a collection
-  // that became empty, tells whoever wants to know. Handles die if it was empty.
+  // A handler that changed a key's value says so once, behind the change. Accounts it, removes a
+  // collection that became empty, tells whoever wants to know. Handles die if it was empty.
   // `changes`: how many of INFO's rdb_changes_since_last_save it is.
   void Changed(std::string_view key, std::string_view event, uint64_t changes = 1);
 

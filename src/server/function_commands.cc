@@ -42,7 +42,7 @@ void FreeInterpreters(Server& server) {
 // Suspends. Null: the error is there.
 LibraryRef Compile(Worker& worker, std::string_view source, const ScriptHeader& header,
                    std::string* error) {
-  Interpreter* const interpreter = worker.interpreters().Take();
+  Interpreter* const interpreter = worker.interpreters().Take(false);
   LibraryRef library = worker.server().functions().Compile(source, header, interpreter, error);
   worker.interpreters().GiveBack(interpreter);
   return library;

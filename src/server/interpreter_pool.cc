@@ -24,13 +24,19 @@ Interpreter* InterpreterPool::TakeOne() {
   return entry->interpreter.get();
 }
 
-Interpreter* InterpreterPool::Take() {
-  while (true) {
-    if (in_use() < count_max_ + waiting_) return TakeOne();
+Interpreter* InterpreterPool::Take(bool holds_locks) {
+  while (in_use() >= count_max_ + (holds_locks ? waiting_ : 0)) {
     helio::Waiter waiter;
-    waiters_.PushBack(&waiter);
+    (holds_locks ? with_locks_ : without_locks_).PushBack(&waiter);
     waiter.Wait();
   }
+  return TakeOne();
+}
+
+void InterpreterPool::WakeOne() {
+  helio::Waiter* waiter = with_locks_.PopFront();
+  if (waiter == nullptr && in_use() < count_max_) waiter = without_locks_.PopFront();
+  if (waiter != nullptr) waiter->Wake();
 }
 
 void InterpreterPool::GiveBack(Interpreter* interpreter) {
@@ -43,12 +49,12 @@ void InterpreterPool::GiveBack(Interpreter* interpreter) {
   } else {
     idle_.push_back(it->get());
   }
-  if (helio::Waiter* const waiter = waiters_.PopFront()) waiter->Wake();
+  WakeOne();
 }
 
 void InterpreterPool::BeginWait() {
   ++waiting_;
-  if (helio::Waiter* const waiter = waiters_.PopFront()) waiter->Wake();
+  WakeOne();
 }
 
 void InterpreterPool::Renew() { ++generation_; }

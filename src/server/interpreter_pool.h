@@ -22,13 +22,13 @@ class InterpreterPool {
 
   // Null: all are in use.
   Interpreter* TryTake();
-  // Waits for one. Comes to an end even if the caller holds locks: whoever has an interpreter and
-  // waits for locks says so.
-  Interpreter* Take();
+  // Waits for one. Comes to an end even if the caller holds locks that others with an interpreter
+  // wait for, as those say so.
+  Interpreter* Take(bool holds_locks);
   void GiveBack(Interpreter* interpreter);
-  // Around waits for locks. Whoever holds those may need an interpreter, so there is one more for
-  // those who wait in Take meanwhile. Not for others: there are no more than twice as many, and one
-  // for the one script that may take locks late.
+  // Around waits for locks. Whoever holds those may wait for an interpreter, so there is one more
+  // meanwhile for callers of Take who hold locks. Not for others, who may wait for locks later: so
+  // there are no more than twice as many, and one for the one script that may take locks late.
   void BeginWait();
   void EndWait() { --waiting_; }
   // What they have compiled is outdated: each is replaced when it is free.
@@ -46,14 +46,16 @@ class InterpreterPool {
   };
 
   Interpreter* TakeOne();
+  void WakeOne();
 
   const size_t count_max_;
   const size_t memory_max_;
   std::vector<std::unique_ptr<Entry>> entries_;
   std::vector<Entry*> idle_;
   uint64_t generation_ = 0;
-  size_t waiting_ = 0;  // of those in use
-  helio::WaiterList waiters_;
+  size_t waiting_ = 0;            // of those in use
+  helio::WaiterList with_locks_;  // who wait
+  helio::WaiterList without_locks_;
 };
 
 }  // namespace dfly

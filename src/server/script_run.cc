@@ -65,7 +65,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
   Interpreter* interpreter = pool.TryTake();
   if (interpreter == nullptr) {
     BeforeWait();
-    interpreter = pool.Take();
+    interpreter = pool.Take(HoldsLocks());
     slice_begin_ns_ = helio::MonotonicNanos();
   }
   call_ = &call;
@@ -596,7 +596,9 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   if (!SendDeferred(reply)) return Verdict::kGoOn;
   OnWrite(command);
   ScheduleLate();
-  if (!is_one_shard) {
+  if (!is_one_shard && tx_ == nullptr) {
+    WaitForLocks([&] { RunOverShards(&cx_.session(), command, args, reply); });
+  } else if (!is_one_shard) {
     RunOverShards(&cx_.session(), command, args, reply);
   } else if (tx_ == nullptr && !is_for_channel) {
     ExecuteAlone(command, args, first, reply);
@@ -652,9 +654,11 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& fi
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
   ++worker_->stats().scripts.hops;
-  tx.Run([&](Shard& shard) {
-    ShardContext cx(shard, db_index_, now_ms_);
-    Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
+  WaitForLocks([&] {
+    tx.Run([&](Shard& shard) {
+      ShardContext cx(shard, db_index_, now_ms_);
+      Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
+    });
   });
   ReplayReply(bytes.view(), reply);
 }
@@ -732,7 +736,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       }
     }
     worker_->stats().scripts.hops += 2 * deferred.ids.size();
-    tx.Run(run_part);
+    WaitForLocks([&] { tx.Run(run_part); });
   }
   const Deferred::Part* failed = nullptr;
   for (ShardId id : deferred.ids) {

@@ -97,7 +97,9 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   // Lets others run, with its locks held.
   virtual void GiveWay() = 0;
   // Others are going to run, as it waits for something.
-  virtual void BeforeWait() {}
+  virtual void BeforeWait() = 0;
+  // Then.
+  virtual bool HoldsLocks() const = 0;
   // Calls wait(), in which it waits for locks, and has an interpreter.
   template <typename Wait>
   auto WaitForLocks(Wait wait);
@@ -185,6 +187,7 @@ class ScriptInPlace final : public ScriptRun {
   Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) override;
   void GiveWay() override;
   void BeforeWait() override;
+  bool HoldsLocks() const override { return true; }
   bool LockNear(const Use& use) override;
 
  private:
@@ -218,6 +221,7 @@ class ScriptAcross final : public ScriptRun {
   Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) override;
   void GiveWay() override;
   void BeforeWait() override { Schedule(); }
+  bool HoldsLocks() const override { return tx_ != nullptr; }
   bool LockNear(const Use& use) override;
 
  private:

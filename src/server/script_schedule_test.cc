@@ -6,6 +6,7 @@
 //   bank    accounts between which scripts move amounts: both keys declared; one found before it
 //           writes, so it starts again; one found after it has written, so it locks late
 //   token   one element in one of several lists, which scripts look for and move
+//   tally   counters that scripts without atomicity count up, each script all of them
 //
 // Each seed has scripts of its own. Some have been seen to keep to their keys when it begins, and
 // go beyond them now; the others are unknown.
@@ -99,6 +100,24 @@ constexpr std::string_view kSumUndeclared = R"(
   for i, key in ipairs(ARGV) do sums[i + 1] = redis.call('get', key) end
   return sums)";
 constexpr std::string_view kSumAtOnce = "return redis.call('mget', unpack(ARGV))";
+// Others may see some of them counted and others not.
+constexpr std::string_view kTally = R"(#!lua flags=disable-atomicity
+  for i = 1, #KEYS, 2 do redis.call('incr', KEYS[i]) end
+  for i = 2, #KEYS, 2 do redis.acall('incr', KEYS[i]) end
+  return 'done')";
+// Functions that do what kDeclared and kReadsFirst do.
+constexpr const char* kLibrary = R"(#!lua name=bank
+  local function pay(from, to, amount)
+    if from == to then return 'same' end
+    local other = redis.call('get', to)
+    redis.call('set', from, redis.call('get', from) - amount)
+    redis.call('set', to, other + amount)
+    return 'done'
+  end
+  redis.register_function('pay', function(keys, args) return pay(keys[1], keys[2], args[1]) end)
+  redis.register_function('pay_other', function(keys, args)
+    return pay(keys[1], args[2], args[1])
+  end))";
 // Moves the token to KEYS[1], wherever it is.
 constexpr std::string_view kToken = R"(
   for i, key in ipairs(ARGV) do
@@ -166,6 +185,8 @@ std::unique_ptr<SharedClient> SetUpClient(const ScriptKeys& keys, Random& random
   }
   client->Add(set, Is("+OK"));
   client->Add({"RPUSH", keys.Key("list", random.Uniform(kKeys)), "token"}, Is(":1"));
+  // What was learned about its functions is forgotten.
+  client->Add({"FUNCTION", "LOAD", "REPLACE", kLibrary}, NoError);
   // With the same account twice they do nothing.
   const std::string account = keys.Key("bank", 0);
   for (std::string_view script : kGoBeyond) {
@@ -189,7 +210,7 @@ std::unique_ptr<SharedClient> RandomClient(const ScriptKeys& keys, Random& rando
   };
   for (uint64_t n = 1 + random.Uniform(16); n > 0; --n) {
     const std::string amount = std::to_string(1 + random.Uniform(50));
-    switch (random.Uniform(17)) {
+    switch (random.Uniform(21)) {
       case 0:
         client->Add(keys.Eval(kDeclared, {account(), account()}, {"", amount}), NoError);
         break;
@@ -222,6 +243,16 @@ std::unique_ptr<SharedClient> RandomClient(const ScriptKeys& keys, Random& rando
                     NoError);
         break;
       }
+      case 17:
+        client->Add({"FCALL", "pay", "2", account(), account(), amount}, NoError);
+        break;
+      case 18:
+      case 19:
+        client->Add({"FCALL", "pay_other", "1", account(), amount, account()}, NoError);
+        break;
+      case 20:
+        client->Add(keys.Eval(kTally, keys.All("tally"), {}), NoError);
+        break;
       case 9:
         client->Add(
             keys.Eval(kSumDeclared, keys.All("bank"), {}, 0, random.OneIn(2) ? "EVAL" : "EVAL_RO"),
@@ -263,6 +294,13 @@ std::unique_ptr<SharedClient> LastClient(const ScriptKeys& keys) {
   auto client = std::make_unique<SharedClient>();
   client->Add(With("MGET", keys.All("bank")), SumsUp);
   client->Add(With("EXISTS", keys.All("list")), Is(":1"));
+  client->Add(With("MGET", keys.All("tally")), [](const RespValue& reply) {
+    for (const RespValue& item : reply.items) {
+      if (item.text != reply.items[0].text) return "all tallies are equal";
+    }
+    return "";
+  });
+  client->Add(With("DEL", keys.All("tally")), NoError);
   client->Add(With("DEL", keys.All("bank")), Is(":6"));
   client->Add(With("DEL", keys.All("list")), Is(":1"));
   client->Add({"SCRIPT", "FLUSH"}, Is("+OK"));
