@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -153,10 +154,10 @@ class LateLocksTest : public testing::Test {
    public:
     Runner(LateLocksTest* test, uint32_t on, int64_t clock_ms = INT64_MAX)
         : proactor_(*test->pool_.at(on)),
-          locks_(test->shards_.get(), &test->upgrade_, this, clock_ms) {}
+          locks_(std::in_place, test->shards_.get(), &test->upgrade_, this, clock_ms) {}
     ~Runner() {
       Await();
-      Release();
+      proactor_.AwaitFiber("runner", [this] { locks_.reset(); });
     }
 
     bool Try(ShardId shard, TagLock tag) {
@@ -199,14 +200,14 @@ class LateLocksTest : public testing::Test {
       is_over_now_ = false;
       is_over_ = std::make_unique<helio::BlockingCounter>(1);
       proactor_.DispatchFiber("runner", [this, what = std::move(what)] {
-        result_ = what(locks_);
+        result_ = what(*locks_);
         is_over_now_ = true;
         is_over_->Done();
       });
     }
 
     helio::Proactor& proactor_;
-    LateLocks locks_;
+    std::optional<LateLocks> locks_;  // ended on its thread
     std::unique_ptr<helio::BlockingCounter> is_over_;
     bool result_ = false;
     std::atomic<bool> is_over_now_{false};
