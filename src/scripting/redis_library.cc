@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table `redis`, with Redis 7.0's texts of errors.
-#include <openssl/sha.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include "helio/base/logging.h"
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
+#include "scripting/sha1.h"
 
 namespace dfly {
 namespace {
@@ -161,18 +160,12 @@ int ErrorReply(lua_State* lua) {
   return SingleField(lua, "err");
 }
 
-int Sha1Hex(lua_State* lua) {
+int PushSha1(lua_State* lua) {
   if (lua_gettop(lua) != 1) return RaiseError(lua, "ERR wrong number of arguments");
   size_t size;
   const char* const bytes = lua_tolstring(lua, 1, &size);
-  unsigned char digest[SHA_DIGEST_LENGTH];
-  SHA1(reinterpret_cast<const unsigned char*>(bytes), bytes == nullptr ? 0 : size, digest);
-  char hex[2 * SHA_DIGEST_LENGTH];
-  for (size_t i = 0; i < SHA_DIGEST_LENGTH; ++i) {
-    hex[2 * i] = "0123456789abcdef"[digest[i] >> 4];
-    hex[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
-  }
-  lua_pushlstring(lua, hex, sizeof(hex));
+  const auto hex = Sha1Digits({bytes, bytes == nullptr ? 0 : size});
+  lua_pushlstring(lua, hex.data(), hex.size());
   return 1;
 }
 
@@ -377,7 +370,7 @@ constexpr luaL_Reg kRedis[] = {
     {"apcall", Call<false, true>},
     {"status_reply", StatusReply},
     {"error_reply", ErrorReply},
-    {"sha1hex", Sha1Hex},
+    {"sha1hex", PushSha1},
     {"log", Log},
     {"setresp", SetResp},
     {"replicate_commands", ReplicateCommands},

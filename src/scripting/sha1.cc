@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/sha1.h"
 
-#include <openssl/evp.h>
-
-#include "helio/base/logging.h"
+#include <openssl/sha.h>
 
 namespace dfly {
 
-std::string Sha1Hex(std::string_view text) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned size = 0;
-  CHECK_EQ(EVP_Digest(text.data(), text.size(), digest, &size, EVP_sha1(), nullptr), 1);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
+std::array<char, 40> Sha1Digits(std::string_view text) {
+  unsigned char digest[SHA_DIGEST_LENGTH];
+  SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  std::array<char, 2 * SHA_DIGEST_LENGTH> hex;
+  for (size_t i = 0; i < SHA_DIGEST_LENGTH; ++i) {
     constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[digest[i] >> 4];
-    hex += kDigits[digest[i] & 15];
+    hex[2 * i] = kDigits[digest[i] >> 4];
+    hex[2 * i + 1] = kDigits[digest[i] & 15];
   }
   return hex;
+}
+
+std::string Sha1Hex(std::string_view text) {
+  const std::array<char, 40> hex = Sha1Digits(text);
+  return {hex.data(), hex.size()};
 }
 
 }  // namespace dfly

@@ -2,7 +2,6 @@
 #include "server/script_store.h"
 
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -40,7 +39,7 @@ std::string_view ReachName(Reach reach) {
 
 ScriptRef ScriptStore::Find(std::string_view sha) {
   const std::string key = LowerCaseOf(sha);
-  std::lock_guard guard(lock_);
+  const std::lock_guard guard(mutex_);
   const auto it = scripts_.find(key);
   return it == scripts_.end() ? nullptr : it->second;
 }
@@ -68,7 +67,7 @@ ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::stri
   script->is_evaluated = is_evaluated;
   script->flags = header.has_shebang ? header.flags | default_flags_ : default_flags_;
   script->used_at_s = helio::UnixMillis() / 1000;
-  std::lock_guard guard(lock_);
+  const std::lock_guard guard(mutex_);
   ScriptRef& entry = scripts_[script->sha];
   if (entry != nullptr && (is_evaluated || !entry->is_evaluated)) return entry;
   if (entry != nullptr) {
@@ -83,14 +82,14 @@ ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::stri
   bytes_ += script->source.size() + script->code.size() + sizeof(Script);
   const auto override = flags_override_.find(script->sha);
   if (override != flags_override_.end()) script->flags = override->second;
-  if (is_evaluated && ++evaluated_ > kEvaluatedMax) ForgetOldest();
+  if (is_evaluated && ++evaluated_ > kEvaluatedMax) ForgetOldest(*script);
   return script;
 }
 
-void ScriptStore::ForgetOldest() {
+void ScriptStore::ForgetOldest(const Script& newest) {
   auto oldest = scripts_.end();
   for (auto it = scripts_.begin(); it != scripts_.end(); ++it) {
-    if (!it->second->is_evaluated) continue;
+    if (!it->second->is_evaluated || it->second.get() == &newest) continue;
     if (oldest == scripts_.end() || it->second->used_at_s < oldest->second->used_at_s) oldest = it;
   }
   bytes_ -= oldest->second->source.size() + oldest->second->code.size() + sizeof(Script);
@@ -101,13 +100,13 @@ void ScriptStore::ForgetOldest() {
 
 void ScriptStore::SetFlags(std::string_view sha, uint32_t flags) {
   const std::string key = LowerCaseOf(sha);
-  std::lock_guard guard(lock_);
+  const std::lock_guard guard(mutex_);
   flags_override_[key] = flags;
   if (const auto it = scripts_.find(key); it != scripts_.end()) it->second->flags = flags;
 }
 
 void ScriptStore::Flush() {
-  std::lock_guard guard(lock_);
+  const std::lock_guard guard(mutex_);
   scripts_.clear();
   evaluated_ = bytes_ = 0;
   version_.fetch_add(1, std::memory_order_release);
@@ -116,7 +115,7 @@ void ScriptStore::Flush() {
 std::vector<ScriptRef> ScriptStore::List() {
   std::vector<ScriptRef> list;
   {
-    std::lock_guard guard(lock_);
+    const std::lock_guard guard(mutex_);
     for (const auto& [sha, script] : scripts_) list.push_back(script);
   }
   std::sort(list.begin(), list.end(),
@@ -125,7 +124,7 @@ std::vector<ScriptRef> ScriptStore::List() {
 }
 
 size_t ScriptStore::memory_used() {
-  std::lock_guard guard(lock_);
+  const std::lock_guard guard(mutex_);
   return bytes_;
 }
 

@@ -7,11 +7,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "helio/base/spin_lock.h"
 #include "scripting/sha1.h"
 
 namespace dfly {
@@ -75,15 +75,14 @@ struct Script : std::enable_shared_from_this<Script> {
 using ScriptRef = std::shared_ptr<Script>;
 
 // Owner:    the server. Thread: any.
-// Suspends: never.
+// Suspends: never. Takes a mutex when a thread asks for a script for the first time (ScriptCache).
 class ScriptStore {
  public:
   // Scripts that came by EVAL and were not loaded are forgotten past so many, the one first that
   // was not used for longest, as clients may make a new one for each call.
   static constexpr size_t kEvaluatedMax = 500;
 
-  // `default_flags` are those of scripts that say none.
-  // : --lua_auto_async.
+  // `default_flags` are those of scripts that say none. `defers_calls`: --lua_auto_async.
   ScriptStore(uint32_t default_flags, bool defers_calls)
       : default_flags_(default_flags), defers_calls_(defers_calls) {}
 
@@ -103,13 +102,17 @@ class ScriptStore {
   size_t memory_used();
 
  private:
-  void ForgetOldest();
+  // `newest` stays, as its client may call it by its digest next, and others may have been used in
+  // the same second.
+  void ForgetOldest(const Script& newest);
 
   const uint32_t default_flags_;
   const bool defers_calls_;
   std::atomic<uint64_t> version_{1};
-  helio::SpinLock lock_;  // held for a look-up, and now and then for an insertion
-  absl::flat_hash_map<std::string, ScriptRef> scripts_;        // guarded by lock_, as what follows
+  // A plain mutex: no fiber suspends under it, and a spin lock would be held while memory is
+  // allocated.
+  std::mutex mutex_;
+  absl::flat_hash_map<std::string, ScriptRef> scripts_;        // guarded by mutex_, as what follows
   absl::flat_hash_map<std::string, uint32_t> flags_override_;  // by SCRIPT FLAGS
   size_t evaluated_ = 0;
   size_t bytes_ = 0;
