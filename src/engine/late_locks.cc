@@ -95,6 +95,11 @@ bool LateLocks::Try(ShardId shard, const TagLock& tag) {
   return is_held;
 }
 
+bool LateLocks::TakeUpgrade() {
+  if (!has_upgrade_) has_upgrade_ = upgrade_.Take();
+  return has_upgrade_;
+}
+
 bool LateLocks::Lock(ShardId shard, const TagLock& tag) {
   auto held = std::make_unique<Held>();
   held->wanted.push_back(tag);
@@ -113,10 +118,7 @@ bool LateLocks::LockAllShards() {
 }
 
 bool LateLocks::Overtake(ShardId shard, std::unique_ptr<Held> held) {
-  if (!has_upgrade_) {
-    if (!upgrade_.Take()) return false;
-    has_upgrade_ = true;
-  }
+  if (!TakeUpgrade()) return false;
   helio::BlockingCounter is_granted(1);
   held->shard = shard;
   held->owner = owner_;

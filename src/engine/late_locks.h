@@ -61,6 +61,8 @@ class LateLocks {
 
   // False: somebody wants it, or has it.
   [[nodiscard]] bool Try(ShardId shard, const TagLock& tag);
+  // Waits for its turn to Lock, which does that otherwise. False: refused.
+  [[nodiscard]] bool TakeUpgrade();
   // False: refused.
   [[nodiscard]] bool Lock(ShardId shard, const TagLock& tag);
   // The whole of all shards.

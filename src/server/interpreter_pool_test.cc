@@ -41,7 +41,7 @@ class InterpreterPoolTest : public testing::Test {
   }
   // Takes one in a fiber of its own.
   void StartTake() {
-    helio::Fiber("taker", [this] { taken_.push_back(pool_.Take()); }).Detach();
+    helio::Fiber("taker", [this] { taken_.push_back(pool_.Take(true)); }).Detach();
     LetAllRun();
   }
   // What those fibers have got since the last call.
@@ -75,8 +75,8 @@ TEST_F(InterpreterPoolTest, ThereAreNoMoreThanTheLimit) {
 
 TEST_F(InterpreterPoolTest, TakeWaitsUntilOneIsGivenBack) {
   InFiber([&] {
-    Interpreter* const first = pool_.Take();
-    Interpreter* const second = pool_.Take();
+    Interpreter* const first = pool_.Take(true);
+    Interpreter* const second = pool_.Take(true);
     for (int i = 0; i < 3; ++i) StartTake();
     EXPECT_THAT(Taken(), IsEmpty());
     pool_.GiveBack(second);
@@ -91,7 +91,7 @@ TEST_F(InterpreterPoolTest, TakeWaitsUntilOneIsGivenBack) {
 
 TEST_F(InterpreterPoolTest, WhileOneWaitsForLocksAnotherOneIsLetIn) {
   InFiber([&] {
-    std::vector<Interpreter*> in_use = {pool_.Take(), pool_.Take()};
+    std::vector<Interpreter*> in_use = {pool_.Take(true), pool_.Take(true)};
     for (int i = 0; i < 3; ++i) StartTake();
     pool_.BeginWait();
     EXPECT_EQ(pool_.TryTake(), nullptr) << "who holds no locks is not waited for";
@@ -115,7 +115,7 @@ TEST_F(InterpreterPoolTest, WhileOneWaitsForLocksAnotherOneIsLetIn) {
 
 TEST_F(InterpreterPoolTest, WhoComesWhileOneWaitsForLocksIsLetInAtOnce) {
   InFiber([&] {
-    std::vector<Interpreter*> in_use = {pool_.Take(), pool_.Take()};
+    std::vector<Interpreter*> in_use = {pool_.Take(true), pool_.Take(true)};
     for (int i = 0; i < 2; ++i) pool_.BeginWait();
     StartTake();
     StartTake();
@@ -130,6 +130,28 @@ TEST_F(InterpreterPoolTest, WhoComesWhileOneWaitsForLocksIsLetInAtOnce) {
     for (Interpreter* interpreter : last) pool_.GiveBack(interpreter);
     EXPECT_EQ(pool_.count(), 2u) << "those that were too many are gone";
     for (Interpreter* interpreter : in_use) pool_.GiveBack(interpreter);
+    EXPECT_EQ(pool_.count(), 2u);
+  });
+}
+
+TEST_F(InterpreterPoolTest, NobodyWhoHoldsNoLocksIsLetInBeyondTheLimit) {
+  InFiber([&] {
+    std::vector<Interpreter*> in_use = {pool_.Take(false), pool_.Take(false)};
+    helio::Fiber("taker", [this] { taken_.push_back(pool_.Take(false)); }).Detach();
+    LetAllRun();
+    pool_.BeginWait();
+    EXPECT_THAT(Taken(), IsEmpty());
+    StartTake();
+    const std::vector<Interpreter*> extra = Taken();
+    ASSERT_EQ(extra.size(), 1u) << "he came later, and holds locks";
+    pool_.GiveBack(in_use[0]);
+    EXPECT_THAT(Taken(), IsEmpty()) << "it took the place of the one too many";
+    pool_.EndWait();
+    pool_.GiveBack(extra[0]);
+    const std::vector<Interpreter*> last = Taken();
+    ASSERT_EQ(last.size(), 1u);
+    pool_.GiveBack(last[0]);
+    pool_.GiveBack(in_use[1]);
     EXPECT_EQ(pool_.count(), 2u);
   });
 }
@@ -184,7 +206,7 @@ TEST_F(InterpreterPoolTest, AllComeToAnEndThoughSomeWaitForWhoHasNone) {
         helio::Fiber("script", [&] {
           for (uint64_t n = random.Uniform(4); n > 0; --n) helio::this_fiber::Yield();
           ++waiting_in_take;
-          Interpreter* const interpreter = pool_.Take();
+          Interpreter* const interpreter = pool_.Take(true);
           --waiting_in_take;
           EXPECT_TRUE(in_use.insert(interpreter).second) << "two have the same one";
           for (uint64_t n = random.Uniform(4); n > 0; --n) helio::this_fiber::Yield();

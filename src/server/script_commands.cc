@@ -95,7 +95,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (const std::optional<std::string> wrong = ParseScriptHeader(args[2], &header)) {
     return reply.Error(*wrong);
   }
-  Interpreter* const interpreter = worker.interpreters().Take();
+  Interpreter* const interpreter = worker.interpreters().Take(false);
   const bool is_good =
       interpreter->Load(Sha1Hex(args[2]), args[2].substr(header.body_begin), &error);
   worker.interpreters().GiveBack(interpreter);

@@ -208,8 +208,10 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
     }
     script_->Saw(Reach::kFar);  // next time it gets what it needs at once
     BeforeWait();
-    if (!late_locks_.Try(use.shard, use.lock) &&
-        !WaitForLocks([&] { return late_locks_.Lock(use.shard, use.lock); })) {
+    const bool is_locked = late_locks_.Try(use.shard, use.lock) ||
+                           (late_locks_.TakeUpgrade() &&
+                            WaitForLocks([&] { return late_locks_.Lock(use.shard, use.lock); }));
+    if (!is_locked) {
       Refuse(key, "is not one of its KEYS and cannot be locked now, as it has written already",
              reply);
       return Access::kRefused;
@@ -229,7 +231,8 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
     return Access::kAbandon;
   }
   BeforeWait();
-  has_all_locks_ = WaitForLocks([this] { return late_locks_.LockAllShards(); });
+  has_all_locks_ =
+      late_locks_.TakeUpgrade() && WaitForLocks([this] { return late_locks_.LockAllShards(); });
   if (has_all_locks_) return Access::kYes;
   script_->refused.fetch_add(1, std::memory_order_relaxed);
   ++worker_->stats().scripts.refused_keys;
