@@ -420,10 +420,11 @@ void FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& re
   if (!mode) return reply.Error(kErrSyntax);
   Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
-  tx.Run([&](Shard& shard) {
+  const auto flush_shard = [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     flush(shard_cx);
-  });
+  };
+  if (!tx.Run(flush_shard)) return;
   constexpr size_t kKeysPerHop = 4096;
   std::atomic<bool> is_done{*mode == FlushMode::kAsync};
   while (!is_done) {

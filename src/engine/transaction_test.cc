@@ -194,11 +194,12 @@ class World {
     op.kind = "one hop";
     Transaction tx(&shards_, nullptr);
     LockAll(&tx, keys);
-    tx.Run([&](Shard& shard) {
+    const bool has_run = tx.Run([&](Shard& shard) {
       for (auto [key, writes] : keys) {
         if (ShardOf(key) == shard.id()) Touch(&op, key, writes);
       }
     });
+    EXPECT_TRUE(has_run);
     CountRetries(tx);
     Finish(std::move(op));
   }
@@ -209,7 +210,7 @@ class World {
     std::map<int, int> seen;
     auto tx = std::make_unique<Transaction>(&shards_, nullptr);
     LockAll(tx.get(), keys);
-    tx->Schedule();
+    EXPECT_TRUE(tx->Schedule());
     CountRetries(*tx);
     tx->Hop([&](Shard& shard) {
       for (auto [key, writes] : keys) {
@@ -258,9 +259,9 @@ class World {
       }
     };
     if (random_.OneIn(2)) {
-      tx.Run(touch_all);
+      EXPECT_TRUE(tx.Run(touch_all));
     } else {
-      tx.Schedule();
+      EXPECT_TRUE(tx.Schedule());
       tx.Hop([](Shard&) {});
       tx.Hop(touch_all);
       tx.Conclude();
@@ -359,7 +360,8 @@ TEST(TransactionTest, NobodySeesOneThatStandsBehindAnotherThatIsNotAnnouncedEver
           Transaction tx(&shards, nullptr);
           tx.Lock(first, {first + 1, LockMode::kExclusive});
           tx.Lock(second, {second + 1, LockMode::kExclusive});
-          tx.Run([&](Shard& shard) { (ran += name) += std::to_string(shard.id()); });
+          const auto note = [&](Shard& shard) { (ran += name) += std::to_string(shard.id()); };
+          EXPECT_TRUE(tx.Run(note));
           --alive;
         }).Detach();
       };

@@ -56,7 +56,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       slice_begin_ns_(begin_ns_) {}
 
 ScriptRun::~ScriptRun() {
-  if (is_slow_) worker_->server().slow_scripts().Remove(this);
+  if (is_slow_) shards_.slow_scripts().Remove(this);
 }
 
 bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
@@ -65,6 +65,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
   Interpreter* interpreter = pool.TryTake();
   if (interpreter == nullptr) {
     BeforeWait();
+    if (is_refused_) return false;
     interpreter = pool.Take();
     slice_begin_ns_ = helio::MonotonicNanos();
   }
@@ -77,6 +78,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
   if (!late_locks_.empty()) [[unlikely]]
     late_locks_.Release();
   Script& script = *script_;
+  if (is_refused_) return false;
   if (outcome == Interpreter::Outcome::kAbandoned) {
     const uint64_t restarts = script.restarts.fetch_add(1, std::memory_order_relaxed) + 1;
     // Now and then is no harm, but to begin twice each time is.
@@ -210,6 +212,7 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
              reply);
       return Access::kRefused;
     }
+    if (is_slow_) worker_->server().RefuseBusyWaiters();
     Interleave();
   }
   AddLock(use.lock);
@@ -226,7 +229,10 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
   }
   BeforeWait();
   has_all_locks_ = WaitForLocks([this] { return late_locks_.LockAllShards(); });
-  if (has_all_locks_) return Access::kYes;
+  if (has_all_locks_) {
+    if (is_slow_) worker_->server().RefuseBusyWaiters();
+    return Access::kYes;
+  }
   script_->refused.fetch_add(1, std::memory_order_relaxed);
   ++worker_->stats().scripts.refused_keys;
   reply.Error(
@@ -342,7 +348,8 @@ ScriptHost::Verdict ScriptRun::OnTick() {
       server.settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
   if (!is_slow_ && threshold_ms != 0 && now_ns - begin_ns_ > threshold_ms * kNanosPerMilli) {
     is_slow_ = true;
-    worker_->server().OnScriptSlow(this);
+    shards_.slow_scripts().Add(this, script_->is_function() ? Slow::kFunction : Slow::kScript);
+    worker_->server().RefuseBusyWaiters();
   }
   GiveWay();
   slice_begin_ns_ = helio::MonotonicNanos();
@@ -567,7 +574,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   } else {
     is_one_shard = false;
     if ((command.flags & (kWrite | kReadonly)) != 0) {
-      ScheduleLate();
+      if (!ScheduleLate()) return Verdict::kAbandon;
       access = AdmitAll(command, reply);
     }
   }
@@ -579,12 +586,13 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     Defer(command, args, first);
     const bool is_full = deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax;
     if (!is_full || SendDeferred(reply)) reply.Ok();
-    return Verdict::kGoOn;
+    return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
   }
   only_defers_ = false;
-  if (!SendDeferred(reply)) return Verdict::kGoOn;
+  if (!SendDeferred(reply) || !ScheduleLate()) {
+    return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
+  }
   OnWrite(command);
-  ScheduleLate();
   if (!is_one_shard) {
     RunOverShards(&cx_.session(), command, args, reply);
   } else if (tx_ == nullptr && !is_for_channel) {
@@ -604,15 +612,16 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   return Verdict::kGoOn;
 }
 
-void ScriptAcross::Schedule() {
-  if (tx_ == nullptr || tx_->is_scheduled()) return;
-  tx_->Schedule();
-  if (tx_->shard_ids().size() == 1) tx_->Hop([](Shard&) {});  // that is when it is its turn
+bool ScriptAcross::Schedule() {
+  if (tx_ == nullptr || tx_->is_scheduled()) return true;
+  is_refused_ = !tx_->Schedule();
   worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
+  return !is_refused_;
 }
 
-void ScriptAcross::ScheduleLate() {
-  if (tx_ != nullptr && !tx_->is_scheduled()) WaitForLocks([this] { Schedule(); });
+bool ScriptAcross::ScheduleLate() {
+  if (tx_ == nullptr || tx_->is_scheduled()) return true;
+  return WaitForLocks([this] { return Schedule(); });
 }
 
 bool ScriptAcross::LockNear(const Use& use) {
@@ -641,10 +650,11 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& fi
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
   ++worker_->stats().scripts.hops;
-  tx.Run([&](Shard& shard) {
+  const bool may_run = tx.Run([&](Shard& shard) {
     ShardContext cx(shard, db_index_, now_ms_);
     Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
   });
+  DCHECK(may_run);
   ReplayReply(bytes.view(), reply);
 }
 
@@ -695,13 +705,9 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
   };
   const bool concludes = is_last && late_locks_.empty();
   if (tx_ != nullptr && !tx_->is_scheduled()) {
-    WaitForLocks([&] {
-      if (concludes) {
-        tx_->Run(run_part);
-      } else {
-        tx_->ScheduleAndHop(run_part);
-      }
-    });
+    is_refused_ = !WaitForLocks(
+        [&] { return concludes ? tx_->Run(run_part) : tx_->ScheduleAndHop(run_part); });
+    if (is_refused_) return false;
     worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
   } else if (tx_ != nullptr && concludes) {
     tx_->HopAndConclude(deferred.ids, run_part);
@@ -721,7 +727,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       }
     }
     worker_->stats().scripts.hops += 2 * deferred.ids.size();
-    tx.Run(run_part);
+    const bool may_run = tx.Run(run_part);
+    DCHECK(may_run);
   }
   const Deferred::Part* failed = nullptr;
   for (ShardId id : deferred.ids) {
@@ -738,7 +745,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
 
 ScriptHost::Verdict ScriptAcross::Finish(ReplySink& reply) {
   if (SendDeferred(reply, true)) reply.Ok();
-  return Verdict::kGoOn;
+  return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
 }
 
 void ScriptAcross::GiveWay() { helio::this_fiber::Yield(); }

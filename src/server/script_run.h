@@ -59,7 +59,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   ScriptRun& operator=(const ScriptRun&) = delete;
 
   // Runs it; the reply goes to `reply`, which may be set to another target while this waits.
-  // False: it was abandoned, and has to be started again (discovered()).
+  // False: it was abandoned, and has to be started again (discovered()), or its command is refused.
   bool Run(const ScriptArgs& call, ReplySink& reply);
 
   const Script& script() const { return *script_; }
@@ -95,7 +95,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   virtual Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) = 0;
   // Lets others run, with its locks held.
   virtual void GiveWay() = 0;
-  // Others are going to run, as it waits for something.
+  // Others are going to run, as it waits for something. May refuse it.
   virtual void BeforeWait() {}
   // Calls wait(), in which it waits for locks, and has an interpreter.
   template <typename Wait>
@@ -135,6 +135,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   bool has_called_write_ = false;
   bool has_written_ = false;  // what was deferred is not written yet
   bool has_given_way_ = false;
+  bool is_refused_ = false;  // its transaction, and so it is abandoned
   LateLocks late_locks_;
 
  private:
@@ -205,8 +206,9 @@ class ScriptAcross final : public ScriptRun {
                Script* script, bool is_read_only, bool resp3);
   ~ScriptAcross() override;
 
-  // Returns when it has its locks. What it waits for, others may wait for who hold locks.
-  void Schedule();
+  // Returns when it has its locks; false: it is refused. What it waits for, others may wait for who
+  // hold locks.
+  bool Schedule();
   // All of its calls were deferred.
   bool only_defers() const { return only_defers_ && deferred_ != nullptr; }
 
@@ -220,13 +222,14 @@ class ScriptAcross final : public ScriptRun {
 
  private:
   // The same when it runs already.
-  void ScheduleLate();
+  bool ScheduleLate();
   // Calls that wait to be sent together.
   struct Deferred;
 
   void ExecuteAlone(const Command& command, Args args, const Use& first, ReplySink& reply);
   void Defer(const Command& command, Args args, const Use& first);
-  // True if there was no error among what was deferred. `is_last`: nothing comes behind it.
+  // True if there was no error among what was deferred, and it is not refused. `is_last`: nothing
+  // comes behind it.
   bool SendDeferred(ReplySink& reply, bool is_last = false);
 
   CoordinatorContext& cx_;

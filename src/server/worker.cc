@@ -687,6 +687,17 @@ void Worker::Reject(const Command& row, std::string_view error, RespWriter& writ
   CountError(writer.last_error_code());
 }
 
+void Worker::CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
+                          int64_t begin) {
+  // With the waits for other threads, which are part of what such a command takes. CONFIG
+  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
+  CommandStats& counted = stats_.commands[row.id];
+  counted.timed_cycles += helio::CycleClock::Now() - begin;
+  ++counted.timed_calls;
+  ++counted.calls;
+  CountErrorsSince(errors_before, reply, &counted);
+}
+
 void Worker::CountErrorsSince(uint64_t errors_before, const ReplySink& reply,
                               CommandStats* counted) {
   if (reply.error_count() == errors_before) [[likely]] {
@@ -749,7 +760,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
-      RunWaiting(command, writer, [&] {
+      RunOrRefuse(cx, command, writer, [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
         } else {
