@@ -51,9 +51,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       resp3_(resp3),
       now_ms_(helio::UnixMillis()),
       is_atomic_((script->flags.load(std::memory_order_relaxed) & kDisableAtomicity) == 0),
-      late_locks_(&shards_, &worker->server().upgrade(), this, now_ms_),
-      begin_ns_(helio::MonotonicNanos()),
-      slice_begin_ns_(begin_ns_) {}
+      late_locks_(&shards_, &worker->server().upgrade(), this, now_ms_) {}
 
 ScriptRun::~ScriptRun() {
   if (is_slow_) shards_.slow_scripts().Remove(this);
@@ -67,8 +65,8 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
     BeforeWait();
     if (is_refused_) return false;
     interpreter = pool.Take();
-    slice_begin_ns_ = helio::MonotonicNanos();
   }
+  begin_ns_ = slice_begin_ns_ = helio::MonotonicNanos();
   call_ = &call;
   worker_->OnScriptBegin(this);
   const auto outcome =

@@ -155,8 +155,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   bool is_slow_ = false;
   bool wants_all_keys_ = false;
   Reach reach_ = Reach::kDeclared;
-  uint64_t begin_ns_;
-  uint64_t slice_begin_ns_;
+  uint64_t begin_ns_ = 0;  // what it has waited for before does not make it slow
+  uint64_t slice_begin_ns_ = 0;
   absl::InlinedVector<TagLock, 16> locks_;
   absl::InlinedVector<uint64_t, 16> declared_tags_;  // hashes, sorted
   absl::InlinedVector<ShardId, 4> declared_shards_;  // sorted
