@@ -227,7 +227,7 @@ void ObjectRefCount(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(is_shared ? INT32_MAX : 1);
 }
 
-void ObjectHelp(Session&, Args, ReplySink& reply) {
+void ObjectHelp(Args, ReplySink& reply) {
   static constexpr std::string_view kLines[] = {
       "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
       "ENCODING <key>",
@@ -478,7 +478,8 @@ Command ObjectContainer() {
   add("refcount", ObjectRefCount,
       {"Returns the number of references to the value of a key.", "2.2.3", "generic", "O(1)"});
   object.subcommands.push_back({.name = "help",
-                                .session = ObjectHelp,
+                                .session = ForClient<ObjectHelp>,
+                                .scripted = ObjectHelp,
                                 .arity = 2,
                                 .flags = kLoading | kStale,
                                 .categories = kAclKeyspace,

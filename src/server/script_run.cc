@@ -256,49 +256,51 @@ void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& re
                   script_->is_function() ? "Function" : "Script", Printed(key, 128), why, how));
 }
 
-const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
+bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) const {
   const CommandTable& table = worker_->server().commands();
-  const Command* command = table.Find(args.name());
+  const Command*& command = *found;
+  command = table.Find(args.name());
   if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
     if (!command->AcceptsArgs(args.size())) {
       reply.Error("ERR Wrong number of args calling Redis command from script");
-      return nullptr;
+      return false;
     }
     command = CommandTable::FindSubcommand(*command, args[1]);
   }
   if (command == nullptr) {
     reply.Error("ERR Unknown Redis command called from script");
-    return nullptr;
+    return false;
   }
   if (!command->AcceptsArgs(args.size())) {
     reply.Error("ERR Wrong number of args calling Redis command from script");
-    return nullptr;
+    return false;
   }
   const auto is_for_test = [&] {
     return command->full_name == "debug" && worker_->server().settings().scripts_may_debug;
   };
   if (((command->flags & kNoScript) != 0 && !is_for_test()) || command->runs_script) {
     reply.Error("ERR This Redis command is not allowed from script");
-    return nullptr;
+    return false;
   }
   if (is_read_only_ && ((command->flags & kWrite) != 0)) {
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
-    return nullptr;
+    return false;
   }
   if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
       worker_->server().is_out_of_memory() &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {
     reply.Error(kErrOutOfMemory);
-    return nullptr;
+    return false;
   }
-  return command;
+  return true;
 }
 
 ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer) {
   if (is_killed_) [[unlikely]]
     return Verdict::kKill;
-  const Command* const command = Resolve(args, reply);
-  if (command == nullptr) [[unlikely]] {
+  const Command* command = nullptr;
+  if (!Resolve(args, &command, reply)) [[unlikely]] {
+    worker_->CountRejected(command, reply);
     return Verdict::kGoOn;
   }
   Interleave();
@@ -310,15 +312,13 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
     return Verdict::kGoOn;
   }
   if (command->full_name == "select") {
-    const auto index = ParseInt64(args[1]);
-    if (!index) {
-      reply.Error(kErrNotInteger);
-    } else if (*index < 0 || *index >= shards_.db_count()) {
-      reply.Error(kErrDbIndex);
-    } else {
+    worker_->RunCounted(*command, reply, [&] {
+      const auto index = ParseInt64(args[1]);
+      if (!index) return reply.Error(kErrNotInteger);
+      if (*index < 0 || *index >= shards_.db_count()) return reply.Error(kErrDbIndex);
       db_index_ = static_cast<int>(*index);
       reply.Ok();
-    }
+    });
     return Verdict::kGoOn;
   }
   return Execute(*command, args, reply, may_defer);
@@ -417,14 +417,22 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
   Access access = Access::kYes;
   if (command.run != nullptr) [[likely]] {
     access = Admit(command, args, &first, &is_one_shard, reply);
+  } else if (command.coordinate != nullptr &&
+             (command.flags & (kWrite | kReadonly | kNoScript)) == 0) {
+    // INFO and its like touch no keys, and need no client.
+    BeforeWait();
+    RunOverShards(nullptr, command, args, reply);
+    return Verdict::kGoOn;
   } else if ((command.flags & (kWrite | kReadonly)) == 0 && has_written_) {
     // It needs its client, who is elsewhere.
     reply.Error("ERR This Redis command is not allowed from script after it has written");
+    worker_->CountRejected(&command, reply);
     return Verdict::kGoOn;
   } else {
     access = AdmitAll(command, reply);
   }
   if (access != Access::kYes) [[unlikely]] {
+    if (access == Access::kRefused) worker_->CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   OnWrite(command);
@@ -577,6 +585,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     }
   }
   if (access != Access::kYes) [[unlikely]] {
+    if (access == Access::kRefused) worker_->CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {

@@ -140,7 +140,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
 
  private:
   Interpreter::Outcome RunIn(Interpreter* interpreter, const ScriptCall& call, ReplySink& reply);
-  const Command* Resolve(Args args, ReplySink& reply) const;
+  // May it be called from here? Else an error is written, and `found` may be null.
+  bool Resolve(Args args, const Command** found, ReplySink& reply) const;
   void Declare(std::span<const std::string_view> keys);
   Use UseOf(std::string_view key, int db_index) const;
   // How far from the declared keys it is.

@@ -571,7 +571,11 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         ScriptArgs call;
         std::string error;
         FindScript(*noted.command, args, &call, &error);
-        Reject(*noted.command, error, writer_);
+        if (error == kErrOutOfMemory) {
+          Reject(*noted.command, error, writer_);
+        } else {
+          RunCounted(*noted.command, writer_, [&] { writer_.Error(error); });  // as Redis does
+        }
         break;
       }
       case Action::kQueued:
@@ -678,13 +682,17 @@ void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uin
 }
 
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
-  ++stats_.commands[row.id].rejected;
   if (&row == exec_) {
     writer.Error(ExecAbortError(error));
   } else {
     writer.Error(error);
   }
-  CountError(writer.last_error_code());
+  CountRejected(&row, writer);
+}
+
+void Worker::CountRejected(const Command* row, const ReplySink& reply) {
+  if (row != nullptr) ++stats_.commands[row->id].rejected;
+  CountError(reply.last_error_code());
 }
 
 void Worker::CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
@@ -704,7 +712,7 @@ void Worker::CountErrorsSince(uint64_t errors_before, const ReplySink& reply,
     return;
   }
   ++counted->failed;
-  CountError(reply.last_error_code());
+  if (!reply.last_error_code().empty()) CountError(reply.last_error_code());
 }
 
 void Worker::CountError(std::string_view code) {

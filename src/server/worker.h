@@ -207,6 +207,8 @@ class Worker final : public CommandSink {
   void ForEachScript(Function function) {
     for (ScriptRun& run : running_scripts_) function(run);
   }
+  // A command that a script has called was refused, as `reply` knows. Null: there is no such.
+  void CountRejected(const Command* row, const ReplySink& reply);
   // A command that has passed all checks.
   void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   ReplySink& reply);
@@ -526,8 +528,7 @@ void Worker::RunWaiting(const Command& row, ReplySink& reply, Call call) {
 }
 
 template <typename Call>
-void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply,
-                         Call call) {
+void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call) {
   cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
   const uint64_t errors_before = reply.error_count();
   const size_t size_before = reply.out()->size();
