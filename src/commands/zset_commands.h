@@ -60,7 +60,8 @@ void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& foun
                std::string_view event, uint64_t changes = 1);
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
-// false if that has replied an error, or it is refused. Else store(ShardContext&) on that of `target`. Suspends.
+// false if that has replied an error, or it is refused. Else store(ShardContext&) on that of
+// `target`. Suspends.
 template <typename Fetch, typename Store>
 bool FetchAndStore(CoordinatorContext& cx, std::string_view source, std::string_view target,
                    Fetch fetch, Store store) {
