@@ -103,6 +103,7 @@ def test_what_a_script_does_is_counted_as_on_redis(r, command, expected):
     ],
 )
 def test_a_script_without_memory_is_counted_as_on_redis(r, script, expected):
+    assert r.call("SET", "str", "x" * 1000) == OK
     assert r.call("CONFIG", "SET", "maxmemory", "1") == OK
     assert r.call("CONFIG", "RESETSTAT") == OK
     r.call("EVAL", script, 0)
