@@ -681,6 +681,112 @@ def test_commands_that_wait_already_when_a_script_becomes_slow(server, r, runnin
         assert [w.call("INCR", "k") for w in waiting] == list(range(1, 21))
 
 
+# Commands over shards, if there are several; none of them may have any effect.
+ACROSS = [
+    ("MSET", *[word for key in SPREAD for word in (key, "new")]),
+    ("MSETNX", *[word for key in SPREAD for word in (key, "new")]),
+    ("MGET", *SPREAD),
+    ("DEL", *SPREAD),
+    ("FLUSHALL",),
+    ("SWAPDB", 0, 1),
+    ("SUNION", *SPREAD),
+    ("SINTERSTORE", *SPREAD),
+    ("ZUNION", len(SPREAD), *SPREAD),
+    ("PFCOUNT", *SPREAD),
+    ("PFMERGE", *SPREAD),
+    ("BITOP", "OR", *SPREAD),
+    ("BLPOP", *SPREAD, 0),
+    ("EVAL", "redis.call('set', KEYS[1], 'new') return 1", len(SPREAD), *SPREAD),
+    ("EVAL", "for _, k in pairs(KEYS) do redis.call('set', k, 'new') end", len(SPREAD), *SPREAD),
+    ("EVAL", "#!lua flags=allow-undeclared-keys\nreturn redis.call('flushall')", 0),
+] + [
+    (name, first, second)
+    for first, second in zip(SPREAD, SPREAD[1:])
+    for name in ("RENAME", "RENAMENX", "COPY", "LCS", "RPOPLPUSH")
+]
+
+
+def fill(r):
+    for key in SPREAD:
+        assert r.call("SET", key, "old") == OK
+
+
+@only_dragonfly("a script stops it")
+@pytest.mark.flags(busy_reply_threshold=10)
+def test_commands_over_shards_do_not_wait_for_a_slow_script(server, r, running):
+    fill(r)
+    c = running(FOREVER, *SPREAD)
+    wait_until(lambda: isinstance(r.call("GET", SPREAD[0]), Error), what="it is slow")
+    for command in ACROSS:
+        assert_error(r.call(*command), BUSY, "SCRIPT KILL")
+    # In order, in a pipeline.
+    replies = r.pipeline([("PING",), ACROSS[0], ("PING",), ACROSS[0]])
+    assert replies[0] == replies[2] == Status("PONG")
+    assert_error(replies[1], BUSY)
+    assert_error(replies[3], BUSY)
+    # An EXEC is over, with what it watched.
+    with server.connect() as w:
+        assert w.call("WATCH", *SPREAD) == OK
+        assert w.pipeline([("MULTI",), ACROSS[0]]) == [OK, Status("QUEUED")]
+        assert_error(w.call("EXEC"), "EXECABORT Transaction discarded because of: BUSY", "SCRIPT")
+        assert w.call("EXEC") == Error("ERR EXEC without MULTI")
+        assert w.pipeline([("MULTI",), ("FLUSHALL",), ("PING",)])[0] == OK
+        assert_error(w.call("EXEC"), "EXECABORT Transaction discarded because of: BUSY")
+        assert r.call("SCRIPT", "KILL") == OK
+        assert_error(c.read(), "killed")
+        assert r.call("MGET", *SPREAD) == [b"old"] * len(SPREAD)
+        assert r.call("SET", SPREAD[0], "newer") == OK
+        assert w.pipeline([("MULTI",), ("GET", SPREAD[0]), ("EXEC",)])[2] == [b"newer"]
+    stats = r.info("commandstats")["cmdstat_msetnx"]
+    assert "calls=0," in stats and "rejected_calls=1," in stats
+
+
+@only_dragonfly("a script stops it")
+@pytest.mark.flags(busy_reply_threshold=1000)
+def test_commands_over_shards_that_wait_already_when_a_script_becomes_slow(server, r, running):
+    fill(r)
+    c = running(FOREVER, *SPREAD)
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        for command in ACROSS:
+            w = stack.enter_context(server.connect())
+            w.send(encode("PING") + encode(*command) + encode("PING"))
+            waiting.append(w)
+        execs = [stack.enter_context(server.connect()) for _ in range(4)]
+        for w in execs:
+            w.pipeline([("WATCH", *SPREAD), ("MULTI",), ACROSS[0], ("PING",)])
+            w.send_command("EXEC")
+        for w in waiting:
+            assert w.read() == Status("PONG")
+            assert_error(w.read(), BUSY)
+            assert w.read() == Status("PONG")
+        for w in execs:
+            assert_error(w.read(), "EXECABORT Transaction discarded because of: BUSY")
+        assert r.call("SCRIPT", "KILL") == OK
+        assert_error(c.read(), "killed")
+        assert r.call("MGET", *SPREAD) == [b"old"] * len(SPREAD)
+        for w in waiting + execs:
+            assert w.call("MGET", *SPREAD) == [b"old"] * len(SPREAD)
+        assert r.call(*ACROSS[0]) == OK
+
+
+@only_dragonfly("a script stops it")
+@pytest.mark.flags(busy_reply_threshold=10)
+def test_the_error_says_that_a_function_is_slow(server, r):
+    code = "#!lua name=slow\nredis.register_function('slow', function() while true do end end)"
+    assert r.call("FUNCTION", "LOAD", "REPLACE", code) == b"slow"
+    with server.connect() as c:
+        c.send_command("FCALL", "slow", len(SPREAD), *SPREAD)
+        wait_until(lambda: isinstance(r.call("GET", SPREAD[0]), Error), what="it is slow")
+        for command in (("GET", SPREAD[0]), *ACROSS[:5]):
+            assert_error(r.call(*command), BUSY, "FUNCTION KILL")
+        assert r.pipeline([("MULTI",), ("GET", SPREAD[0])]) == [OK, Status("QUEUED")]
+        assert_error(r.call("EXEC"), "EXECABORT", "FUNCTION KILL")
+        assert r.call("FUNCTION", "KILL") == OK
+        assert_error(c.read(), "killed")
+    assert r.call("FUNCTION", "DELETE", "slow") == OK
+
+
 @only_dragonfly("a script stops it")
 @pytest.mark.flags(busy_reply_threshold=10)
 def test_keys_of_other_shards_are_free_while_a_script_is_slow(server, r, running):

@@ -252,7 +252,7 @@ void BitOpAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   };
   KeyParts<Part> parts(cx, keys);
   parts.SetTarget(args[2]);
-  parts.Hop([&](ShardContext& shard_cx, KeyParts<Part>::Item& item) {
+  const bool may_go_on = parts.Hop([&](ShardContext& shard_cx, KeyParts<Part>::Item& item) {
     item.part.combiner.emplace(*operation);
     for (size_t i : item.indexes) {
       if (AddKey(shard_cx, keys[i], &*item.part.combiner)) continue;
@@ -260,6 +260,7 @@ void BitOpAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
       return;
     }
   });
+  if (!may_go_on) return;
   auto& items = parts.items();
   BitCombiner& combined = *items[0].part.combiner;
   for (const auto& item : items) {

@@ -42,12 +42,12 @@ void RunBlockingAcross(CoordinatorContext& cx, Args args, const BlockingForm& fo
   if (form.target_at != 0) {
     const ShardId target = lock(args[static_cast<size_t>(form.target_at)]);
     if (target != ids.front()) {
-      tx.Schedule();
+      if (!tx.Schedule()) return;
       if (!form.take_across(cx, tx, args, reply)) form.reply_nothing(reply);
       return;
     }
   }
-  tx.Schedule();
+  if (!tx.Schedule()) return;
   if (form.try_across != nullptr) {
     if (!form.try_across(cx, tx, args, &call, reply)) form.reply_nothing(reply);
     return;

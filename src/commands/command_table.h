@@ -31,6 +31,11 @@ using SessionHandler = void (*)(Session& session, Args args, ReplySink& reply);
 
 // The same without a client; on any thread. Never suspends.
 using ScriptedHandler = void (*)(Args args, ReplySink& reply);
+// What needs no client, as a SessionHandler.
+template <ScriptedHandler kHandler>
+void ForClient(Session&, Args args, ReplySink& reply) {
+  kHandler(args, reply);
+}
 
 enum CommandFlag : uint32_t {
   kWrite = 1 << 0,

@@ -249,9 +249,10 @@ void MergeAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const MergeRequest request = ParseMerge(args);
   KeyParts<MergePart> parts(cx, request.keys);
   parts.SetTarget(args.key());
-  parts.Hop([&request](ShardContext& shard_cx, KeyParts<MergePart>::Item& item) {
+  const auto collect = [&request](ShardContext& shard_cx, KeyParts<MergePart>::Item& item) {
     Collect(shard_cx, request, item.indexes, &item.part);
-  });
+  };
+  if (!parts.Hop(collect)) return;
   std::vector<MergePart*> seen;
   for (auto& item : parts.items()) seen.push_back(&item.part);
   MergePart* all = nullptr;

@@ -227,7 +227,7 @@ void ObjectRefCount(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(is_shared ? INT32_MAX : 1);
 }
 
-void ObjectHelp(Session&, Args, ReplySink& reply) {
+void ObjectHelp(Args, ReplySink& reply) {
   static constexpr std::string_view kLines[] = {
       "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
       "ENCODING <key>",
@@ -420,10 +420,11 @@ void FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& re
   if (!mode) return reply.Error(kErrSyntax);
   Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
-  tx.Run([&](Shard& shard) {
+  const auto flush_shard = [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     flush(shard_cx);
-  });
+  };
+  if (!tx.Run(flush_shard)) return;
   constexpr size_t kKeysPerHop = 4096;
   std::atomic<bool> is_done{*mode == FlushMode::kAsync};
   while (!is_done) {
@@ -477,7 +478,8 @@ Command ObjectContainer() {
   add("refcount", ObjectRefCount,
       {"Returns the number of references to the value of a key.", "2.2.3", "generic", "O(1)"});
   object.subcommands.push_back({.name = "help",
-                                .session = ObjectHelp,
+                                .session = ForClient<ObjectHelp>,
+                                .scripted = ObjectHelp,
                                 .arity = 2,
                                 .flags = kLoading | kStale,
                                 .categories = kAclKeyspace,

@@ -124,14 +124,15 @@ UnionPtr Unite(ShardContext& cx, Keys keys) {
   return all;
 }
 
-// The same over shards; with a target the transaction goes on. Suspends.
+// The same over shards; with a target the transaction goes on. Null: it is refused. Suspends.
 UnionPtr UniteAcross(KeyParts<UnionPtr>* parts, Keys keys) {
-  parts->Hop([keys](ShardContext& cx, KeyParts<UnionPtr>::Item& item) {
+  const auto unite = [keys](ShardContext& cx, KeyParts<UnionPtr>::Item& item) {
     item.part = std::make_unique<Union>();
     for (size_t i : item.indexes) {
       if (!item.part->Add(cx, keys[i], i)) break;
     }
-  });
+  };
+  if (!parts->Hop(unite)) return nullptr;
   UnionPtr all = std::move(parts->items()[0].part);
   for (const auto& item : parts->items()) {
     if (item.part != nullptr) all->Add(*item.part);
@@ -173,7 +174,8 @@ void PfCount(ShardContext& cx, Args args, ReplySink& reply) {
 // Suspends.
 void PfCountAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   KeyParts<UnionPtr> parts(cx, args.from(1));
-  ReplyCount(*UniteAcross(&parts, args.from(1)), reply);
+  const UnionPtr all = UniteAcross(&parts, args.from(1));
+  if (all != nullptr) ReplyCount(*all, reply);
 }
 
 // --- PFMERGE ---
@@ -216,6 +218,7 @@ void PfMergeAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   KeyParts<UnionPtr> parts(cx, args.from(1));
   parts.SetTarget(args.key());
   const UnionPtr all = UniteAcross(&parts, args.from(1));
+  if (all == nullptr) return;
   if (!all->error.empty()) return reply.Error(all->error);
   std::string_view error;
   parts.HopToTarget([&](ShardContext& shard_cx) { error = Store(shard_cx, args.key(), *all); });

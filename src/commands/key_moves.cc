@@ -37,7 +37,7 @@ struct Relocation {
   std::string_view target_event;
 };
 
-enum class Outcome { kDone, kNoSource, kTargetExists };
+enum class Outcome { kDone, kNoSource, kTargetExists, kRefused };
 
 bool HasSource(ShardContext& cx, const Relocation& what) {
   return what.keeps_source ? static_cast<bool>(cx.FindReadOnly(what.source))
@@ -86,7 +86,7 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
                       what.keeps_source ? LockMode::kShared : LockMode::kExclusive});
   tx.Lock(target_id,
           {shards.LockOfKey(what.target, target_hash, what.target_db), LockMode::kExclusive});
-  tx.Schedule();
+  if (!tx.Schedule()) return Outcome::kRefused;
 
   if (!what.may_replace) {
     bool has_source = false;
@@ -283,12 +283,12 @@ void SwapDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
-  tx.Run([&](Shard& shard) {
+  const auto swap = [&](Shard& shard) {
     ExpireWatched(shard, indexes, cx.now_ms());
     shard.SwapDatabases(indexes[0], indexes[1]);
     if (shard.id() == 0) ++shard.stats().changes;
-  });
-  reply.Ok();
+  };
+  if (tx.Run(swap)) reply.Ok();
 }
 
 }  // namespace

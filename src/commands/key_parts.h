@@ -53,13 +53,15 @@ class KeyParts {
   // In the order of each shard's first key.
   std::vector<Item>& items() { return items_; }
 
-  // function(ShardContext&, Item&) on each shard with keys, at once. The first hop.
+  // function(ShardContext&, Item&) on each shard with keys, at once. The first hop; false: as
+  // Transaction::Run.
   template <typename Function>
-  void Hop(Function function, More more = More::kNo) {
+  [[nodiscard]] bool Hop(Function function, More more = More::kNo) {
     const auto work = [&](Shard& shard) { Visit(shard, function); };
     if (IsLast(more)) return tx_.Run(work);
-    tx_.Schedule();
+    if (!tx_.Schedule()) return false;
     tx_.HopOn(ids_, work);
+    return true;
   }
   // The same on those shards whose items suit(const Item&). A later hop.
   template <typename Predicate, typename Function>

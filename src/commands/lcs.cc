@@ -118,7 +118,7 @@ void LcsAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     ids[i] = cx.shards().ShardOfKey(args[i + 1], hash);
     tx.Lock(ids[i], {cx.shards().LockOfKey(args[i + 1], hash, cx.db_index()), LockMode::kShared});
   }
-  tx.Run([&](Shard& shard) {
+  const bool may_go_on = tx.Run([&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     for (size_t i : {0, 1}) {
       if (ids[i] != shard.id()) continue;
@@ -127,6 +127,7 @@ void LcsAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
       if (value) texts[i] = value->ToString();
     }
   });
+  if (!may_go_on) return;
   if (is_wrong_type[0] || is_wrong_type[1]) return reply.Error(kErrNotStrings);
   ReplyWithCommon(texts[0], texts[1], args, cx.shards().string_max(), reply);
 }

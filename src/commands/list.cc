@@ -248,7 +248,7 @@ void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     ids[i] = cx.shards().ShardOfKey(keys[i], hash);
     tx.Lock(ids[i], {cx.shards().LockOfKey(keys[i], hash, cx.db_index()), LockMode::kExclusive});
   }
-  tx.Schedule();
+  if (!tx.Schedule()) return;
   tx.Hop([&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -524,7 +524,7 @@ void MoveAcross(CoordinatorContext& cx, std::span<const std::string_view> keys, 
     tx.Lock(cx.shards().ShardOfKey(key, hash),
             {cx.shards().LockOfKey(key, hash, cx.db_index()), LockMode::kExclusive});
   }
-  tx.Schedule();
+  if (!tx.Schedule()) return;
   if (!MoveInHops(cx, tx, keys, from, to, reply)) reply.Null();
 }
 

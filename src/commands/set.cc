@@ -295,7 +295,7 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     ids[i] = cx.shards().ShardOfKey(key, hash);
     tx.Lock(ids[i], {cx.shards().LockOfKey(key, hash, cx.db_index()), LockMode::kExclusive});
   }
-  tx.Schedule();
+  if (!tx.Schedule()) return;
   bool exists = false;
   bool has_member = false;
   bool is_wrong_type[2] = {};

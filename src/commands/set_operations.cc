@@ -316,7 +316,10 @@ class AcrossShards {
   // Only the target is elsewhere.
   std::optional<Result> ComputeInOne(Operation operation) {
     std::optional<Result> result;
-    parts_.Hop([&](ShardContext& cx, Item& item) { result = Compute(cx, operation, item.keys); });
+    const auto compute = [&](ShardContext& cx, Item& item) {
+      result = Compute(cx, operation, item.keys);
+    };
+    if (!parts_.Hop(compute)) return {};
     return result;
   }
 
@@ -325,7 +328,7 @@ class AcrossShards {
                        [](const Item& item) { return item.part.is_wrong_type; });
   }
 
-  // What the shards have. False if one of the keys is no set.
+  // What the shards have. False if one of the keys is no set, or it is refused.
   bool Survey() {
     const auto look = [](ShardContext& cx, Item& item) {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
@@ -341,8 +344,7 @@ class AcrossShards {
         part.starts_packed = set->encoding() != SetValue::kIntegers;
       }
     };
-    parts_.Hop(look, Parts::More::kYes);
-    return !IsWrongType();
+    return parts_.Hop(look, Parts::More::kYes) && !IsWrongType();
   }
 
   // Keeps of `list` what nobody has marked.
@@ -422,12 +424,12 @@ class AcrossShards {
   }
 
   bool Unite(Result* result) {
-    parts_.Hop([](ShardContext& cx, Item& item) {
+    const auto unite = [](ShardContext& cx, Item& item) {
       const std::optional<Sets> sets = FindSets(cx, item.keys);
       item.part.is_wrong_type = !sets;
       if (sets) AddUnion(*sets, &item.part.members);
-    });
-    if (IsWrongType()) return false;
+    };
+    if (!parts_.Hop(unite) || IsWrongType()) return false;
     SetValue::Table seen;
     for (const Item& item : parts_.items()) {
       const MemberList& members = item.part.members;

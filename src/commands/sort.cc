@@ -190,7 +190,7 @@ class Sorting {
 
   void Run(ReplySink& reply) {
     LockKeys();
-    tx_.Schedule();
+    if (!tx_.Schedule()) return;
     tx_.HopOn({&source_id_, 1}, [&](Shard& shard) {
       ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
       source_ = ReadSource(cx, key_);

@@ -182,7 +182,7 @@ void DelConsumer(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Integer(static_cast<int64_t>(pending));
 }
 
-void GroupHelp(Session&, Args, ReplySink& reply) {
+void GroupHelp(Args, ReplySink& reply) {
   static constexpr std::string_view kLines[] = {
       "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
       "CREATE <key> <groupname> <id|$> [option]",
@@ -562,7 +562,8 @@ void RegisterStreamGroupCommands(CommandTable* table) {
   add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
           "5.0.0", "O(N) where N is the number of its pending entries.");
   group.subcommands.push_back({.name = "help",
-                               .session = GroupHelp,
+                               .session = ForClient<GroupHelp>,
+                               .scripted = GroupHelp,
                                .arity = 2,
                                .flags = kLoading | kStale,
                                .categories = kAclStream,

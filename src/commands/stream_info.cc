@@ -179,7 +179,7 @@ void Consumers(ShardContext& cx, Args args, ReplySink& reply) {
   }
 }
 
-void InfoHelp(Session&, Args, ReplySink& reply) {
+void InfoHelp(Args, ReplySink& reply) {
   static constexpr std::string_view kLines[] = {
       "XINFO <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
       "CONSUMERS <key> <groupname>",
@@ -220,7 +220,8 @@ void RegisterStreamInfoCommands(CommandTable* table) {
   add("groups", Groups, 3, "Lists the groups of a stream.");
   add("consumers", Consumers, 4, "Lists the consumers of a group.", "nondeterministic_output");
   info.subcommands.push_back({.name = "help",
-                              .session = InfoHelp,
+                              .session = ForClient<InfoHelp>,
+                              .scripted = InfoHelp,
                               .arity = 2,
                               .flags = kLoading | kStale,
                               .categories = kAclStream,

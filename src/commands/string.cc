@@ -402,7 +402,7 @@ void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     parts[id].push_back(i);
     tx.Lock(id, {cx.shards().LockOfKey(args[i], hash, cx.db_index()), LockMode::kExclusive});
   }
-  tx.Schedule();
+  if (!tx.Schedule()) return;
 
   std::vector<uint8_t> found(cx.shards().size(), 0);  // bytes, since shards write at the same time
   tx.Hop([&](Shard& shard) {

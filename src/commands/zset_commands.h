@@ -60,7 +60,8 @@ void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& foun
                std::string_view event, uint64_t changes = 1);
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
-// false if that has replied an error. Else store(ShardContext&) on that of `target`. Suspends.
+// false if that has replied an error, or it is refused. Else store(ShardContext&) on that of
+// `target`. Suspends.
 template <typename Fetch, typename Store>
 bool FetchAndStore(CoordinatorContext& cx, std::string_view source, std::string_view target,
                    Fetch fetch, Store store) {
@@ -73,7 +74,7 @@ bool FetchAndStore(CoordinatorContext& cx, std::string_view source, std::string_
   };
   const ShardId source_id = lock(source, LockMode::kShared);
   const ShardId target_id = lock(target, LockMode::kExclusive);
-  tx.Schedule();
+  if (!tx.Schedule()) return false;
   bool goes_on = false;
   tx.HopOn({&source_id, 1}, [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());

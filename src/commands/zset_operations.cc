@@ -342,7 +342,7 @@ class AcrossShards {
   using Item = Parts::Item;
 
   // The sizes of the inputs, and if asked for copies of them: then that was all that is read. False
-  // if one is of another type.
+  // if one is of another type, or it is refused.
   bool Survey(std::vector<ScoredMembers>* copies) {
     sizes_.resize(keys_.size());
     std::vector<uint8_t> is_wrong(keys_.size(), 0);  // bytes, since shards write at the same time
@@ -355,7 +355,7 @@ class AcrossShards {
         if (copies != nullptr) input->CopyTo(&(*copies)[i]);
       }
     };
-    parts_.Hop(look, copies != nullptr ? Parts::More::kNo : Parts::More::kYes);
+    if (!parts_.Hop(look, copies != nullptr ? Parts::More::kNo : Parts::More::kYes)) return false;
     return std::count(is_wrong.begin(), is_wrong.end(), 1) == 0;
   }
 

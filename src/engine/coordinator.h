@@ -36,6 +36,13 @@ class CoordinatorContext {
   // own. Transaction(cx) takes care of it.
   Transaction* outer() const { return outer_; }
 
+  // If it may, its first transaction does not wait for a slow script, and refused_for tells so: it
+  // has taken no effect then, returns, and what it has replied is thrown away.
+  void set_may_be_refused(bool may_be_refused) { may_be_refused_ = may_be_refused; }
+  bool may_be_refused() const { return may_be_refused_; }
+  Slow refused_for() const { return refused_for_; }
+  void OnRefused(Slow what) { refused_for_ = what; }
+
   // One hop: calls function(ShardContext&) on the shard and returns what it returned. Suspends.
   template <typename Function>
   auto Hop(ShardId id, Function function) {
@@ -59,6 +66,8 @@ class CoordinatorContext {
   const int db_index_;
   const int64_t now_ms_;
   Transaction* const outer_;
+  bool may_be_refused_ = false;
+  Slow refused_for_ = Slow::kNone;
 };
 
 }  // namespace dfly

@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "engine/key_tag.h"
 #include "engine/shard.h"
+#include "engine/slow_scripts.h"
 #include "engine/tag_placement.h"
 #include "helio/proactor/proactor_pool.h"
 
@@ -71,6 +72,9 @@ class ShardSet {
     return TagFingerprint(tag_rules_.locks_tags ? HashOfTag(key, hash) : hash, db_index);
   }
   const TagRules& tag_rules() const { return tag_rules_; }
+
+  // Thread: any. Transactions that may be refused do not wait for these.
+  SlowScripts& slow_scripts() { return slow_scripts_; }
 
   // On the shard's thread only.
   Shard& local(ShardId id) const {
@@ -182,6 +186,7 @@ class ShardSet {
 
   alignas(64) std::atomic<uint64_t> last_number_{0};
   alignas(64) helio::ProactorPool& pool_;
+  SlowScripts slow_scripts_;
   std::function<void(Shard&)> after_work_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;

@@ -86,38 +86,42 @@ void Transaction::HopOfOuter(std::span<const ShardId> ids) {
   outer_->StartHop(ids, false);
 }
 
-void Transaction::StartRun(bool concludes) {
+bool Transaction::StartRun(bool concludes) {
   DCHECK(!is_scheduled_);
   is_scheduled_ = !concludes;
   if (outer_ != nullptr) {
     CollectShards();
     HopOfOuter(ids_);
-    return;
+    return true;
   }
   Prepare();
-  if (parts_count_ == 0) return;
+  if (parts_count_ == 0) return true;
   runs_at_once_ = true;
   concludes_ = concludes;
   for (size_t i = 0; i < parts_count_; ++i) parts_[i].works = true;
-  at_home_.emplace(1);
-  AnnounceAll();
-  at_home_->Wait();
+  return AwaitLocks();
 }
 
-void Transaction::Schedule() {
+bool Transaction::Schedule() {
   DCHECK(!is_scheduled_);
+  is_scheduled_ = true;
   if (outer_ != nullptr) {
     CollectShards();
-    is_scheduled_ = true;
-    return;
+    return true;
   }
   Prepare();
-  is_scheduled_ = true;
-  runs_at_once_ = false;
-  if (parts_count_ == 0) return;
+  return parts_count_ == 0 || AwaitLocks();
+}
+
+bool Transaction::AwaitLocks() {
   at_home_.emplace(1);
   AnnounceAll();
   at_home_->Wait();
+  if (given_up_for_ == Slow::kNone) [[likely]]
+    return true;
+  is_scheduled_ = false;
+  refusable_->OnRefused(given_up_for_);
+  return false;
 }
 
 void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
@@ -187,12 +191,10 @@ void Transaction::OnAnnounce(helio::Message* message) {
   TxQueue& queue = shard.transactions();
   if (tx->parts_count_ == 1) {
     queue.ScheduleLast(part);
-    if (tx->runs_at_once_) {
-      tx->left_.store(1, std::memory_order_relaxed);
-      shard.Arm(part);
-    } else {
-      tx->CallHome();
-    }
+    if (!part->is_granted && tx->MayGiveUp(part)) return;
+    // Without a hop to run, its turn is when it has its locks.
+    tx->left_.store(1, std::memory_order_relaxed);
+    shard.Arm(part);
     return;
   }
   bool is_announced;
@@ -211,9 +213,11 @@ void Transaction::OnAnnounce(helio::Message* message) {
   part->waits = is_announced && !part->is_granted;
   if (part->waits) tx->waits_.fetch_add(1, std::memory_order_relaxed);
   if (was_reserved) queue.Settle();
+  if (part->waits) tx->MayGiveUp(part);
   // The release publishes the refusal and the part, the acquire of the last one sees all of them.
   if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (!tx->is_refused_.load(std::memory_order_relaxed)) return tx->OnReady();
+  if (!tx->is_refused_.load(std::memory_order_relaxed)) return tx->OnReady(kAnnounces);
+  if ((tx->waits_.load(std::memory_order_relaxed) & kGivesUp) != 0) return tx->TakeBackAll();
   if (tx->attempts_ < kRefusalsMax) {
     tx->AnnounceAll();
   } else {
@@ -248,7 +252,7 @@ void Transaction::OnReserve(helio::Message* message) {
 void Transaction::OnGranted(TxEntry* entry) {
   auto* const part = static_cast<Part*>(entry);
   part->waits = false;
-  part->tx->OnReady();
+  part->tx->OnReady(1);
 }
 
 bool Transaction::OnRevoked(TxEntry* entry) {
@@ -262,15 +266,71 @@ bool Transaction::OnRevoked(TxEntry* entry) {
   return count != 0;
 }
 
-void Transaction::OnReady() {
+void Transaction::OnReady(uint32_t what) {
   // Each release publishes a part, the acquire of the last one sees all of them.
-  if (waits_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const uint32_t count = waits_.fetch_sub(what, std::memory_order_acq_rel);
+  if (count != what) {
+    if (what == kAnnounces && (count & kGivesUp) != 0) TakeBackAll();
+    return;
+  }
   if (runs_at_once_) {
     left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
     SendHop();
   } else {
     CallHome();
   }
+}
+
+bool Transaction::MayGiveUp(Part* part) {
+  SlowScripts& slow = shards_.slow_scripts();
+  if (refusable_ == nullptr || slow.empty()) return false;
+  TxQueue& queue = shards_.local(part->shard).transactions();
+  const Slow what = queue.SlowBefore(*part, &slow);
+  if (what == Slow::kNone) return false;
+  uint32_t count = waits_.load(std::memory_order_relaxed);
+  do {
+    if (count == 0 || (count & kGivesUp) != 0) return false;
+  } while (!waits_.compare_exchange_weak(count, count | kGivesUp, std::memory_order_acq_rel));
+  given_up_for_ = what;
+  if (parts_count_ == 1) {
+    shards_.local(part->shard).Cancel(part);
+    CallHome();
+  } else if ((count & kAnnounces) == 0) {
+    TakeBackAll();
+  }
+  return true;
+}
+
+void Transaction::TakeBackAll() {
+  left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
+  // The last message may lead to everything else, as in AnnounceAll.
+  const size_t count = parts_count_;
+  Part* const parts = parts_.get();
+  for (size_t i = 0; i < count; ++i) Send(&parts[i], &OnTakeBack);
+}
+
+void Transaction::OnTakeBack(helio::Message* message) {
+  auto* const part = static_cast<Part*>(message);
+  Transaction* const tx = part->tx;
+  tx->TakeBack(part);
+  if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) == 1) tx->CallHome();
+}
+
+void Transaction::RefuseWaiters(Shard& shard, SlowScripts* slow) {
+  const auto find = [&]() -> Part* {
+    Part* found = nullptr;
+    shard.transactions().ForEach([&](const TxEntry& entry) {
+      if (found != nullptr || entry.run != &RunPart || entry.is_granted || entry.has_run) return;
+      auto& part = const_cast<Part&>(static_cast<const Part&>(entry));
+      const Transaction& tx = *part.tx;
+      if (tx.refusable_ == nullptr || (tx.parts_count_ > 1 && !part.waits)) return;
+      if ((tx.waits_.load(std::memory_order_relaxed) & kGivesUp) != 0) return;
+      if (shard.transactions().SlowBefore(part, slow) != Slow::kNone) found = &part;
+    });
+    return found;
+  };
+  // One after the other, as others may run when one leaves the queue.
+  while (Part* const part = find()) part->tx->MayGiveUp(part);
 }
 
 void Transaction::OnHop(helio::Message* message) {

@@ -3,11 +3,11 @@
 //
 //   Transaction tx(cx);
 //   tx.Lock(shard, {fingerprint, LockMode::kExclusive});   // all that it is going to touch
-//   tx.Run([&](Shard& shard) { ... });                     // one hop, and that was it
+//   if (!tx.Run([&](Shard& shard) { ... })) return;        // one hop, and that was it
 //
 // or, with more than one hop,
 //
-//   tx.Schedule();
+//   if (!tx.Schedule()) return;
 //   tx.Hop([&](Shard& shard) { ... });
 //   tx.HopOn(some, [&](Shard& shard) { ... });
 //   tx.Conclude();
@@ -15,6 +15,16 @@
 // engine/tx_queue.h tells what happens on each shard. Announcing itself costs a message to each
 // shard; the last of them to grant what it wants sends the first hop's messages itself (Run), or
 // calls the coordinator. A refusal anywhere starts it again there and then, with a new number.
+//
+// Giving up. One that would have to wait for a slow script (SlowScripts) is taken back on all its
+// shards, if its command allows that: the first call returns false, and it has done nothing. Any of
+// its shards may find that out, when it is announced there or while it waits, and another one may
+// grant it the last thing that it waits for meanwhile. `waits_` decides: it is 0 from the moment
+// when all have granted (it runs), and has the bit kGivesUp from the moment when one of them has
+// given up (it never becomes 0 then); each is one atomic change, and possible only before the
+// other. Who sets the bit takes it back, but while it is being announced: then the last of its
+// shards to have heard of it does, as only one message at a time is under way to each. On a single
+// shard its thread decides everything.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -50,7 +60,9 @@ class Transaction {
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
   explicit Transaction(CoordinatorContext& cx)
-      : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {}
+      : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {
+    if (cx.may_be_refused()) refusable_ = &cx;
+  }
   // Concludes if need be, so that no error path keeps its locks. Suspends then.
   ~Transaction();
   Transaction(const Transaction&) = delete;
@@ -63,23 +75,25 @@ class Transaction {
   // All of all shards, instead of tags.
   void LockAllShards(LockMode mode);
 
+  // One of these three is the first call. False: its command is refused (CoordinatorContext), and
+  // it is over.
+
   // Calls function(Shard&) on all its shards at once, and concludes. Suspends.
   template <typename Function>
-  void Run(Function function) {
+  [[nodiscard]] bool Run(Function function) {
     SetWork(function);
-    StartRun(true);
+    return StartRun(true);
   }
   // Announces itself, and calls function(Shard&) on all its shards as soon as it has its locks,
   // which it keeps. Suspends.
   template <typename Function>
-  void ScheduleAndHop(Function function) {
+  [[nodiscard]] bool ScheduleAndHop(Function function) {
     SetWork(function);
-    StartRun(false);
+    return StartRun(false);
   }
+  // Announces itself, and returns when it has its locks. Suspends.
+  [[nodiscard]] bool Schedule();
 
-  // Announces itself, and returns when it has its locks (on a single shard: when it stands in the
-  // queue). Suspends.
-  void Schedule();
   bool is_scheduled() const { return is_scheduled_; }
   // Calls function(Shard&) on all its shards at once. Suspends.
   template <typename Function>
@@ -106,6 +120,10 @@ class Transaction {
   std::span<const ShardId> shard_ids() const { return ids_; }
   uint32_t attempts() const { return attempts_; }
 
+  // Those that wait on the shard for a script that is slow, and may be refused, give up. On its
+  // thread.
+  static void RefuseWaiters(Shard& shard, SlowScripts* slow);
+
  private:
   struct Wanted {
     ShardId shard;
@@ -130,7 +148,8 @@ class Transaction {
   }
 
   void Prepare();
-  void StartRun(bool concludes);
+  bool StartRun(bool concludes);
+  bool AwaitLocks();  // what the first call returns
   void StartHop(std::span<const ShardId> ids, bool concludes);
   void AnnounceAll();  // with a new number
   void ReserveAll();
@@ -138,12 +157,17 @@ class Transaction {
   void SendHop();             // to all parts that work or conclude
   void Send(Part* part, helio::Message::RunFn run);
   void CallHome();
-  // One thing less to wait for before the first hop.
-  void OnReady();
+  // One thing less to wait for before the first hop: 1 or kAnnounces.
+  void OnReady(uint32_t what);
+  // On the part's shard, where it waits: gives up, if that is for a slow script and not too late.
+  // False: it did not. True and a single shard: it may be gone.
+  bool MayGiveUp(Part* part);
+  void TakeBackAll();
 
   // On a shard's thread.
   static void OnAnnounce(helio::Message* message);
   static void OnReserve(helio::Message* message);
+  static void OnTakeBack(helio::Message* message);
   static void OnGranted(TxEntry* entry);
   static bool OnRevoked(TxEntry* entry);
   static void OnHop(helio::Message* message);
@@ -164,6 +188,8 @@ class Transaction {
   const bool is_locked_ = false;
   const int64_t clock_ms_ = INT64_MAX;
   const void* owner_ = nullptr;
+  CoordinatorContext* refusable_ = nullptr;  // null: it waits for whatever there is
+  Slow given_up_for_ = Slow::kNone;
   helio::Proactor* home_ = nullptr;
   absl::InlinedVector<Wanted, 8> wanted_;
   absl::InlinedVector<TagLock, 8> tags_;  // of all parts, each part's together
@@ -182,8 +208,11 @@ class Transaction {
   uint64_t number_ = 0;                  // of this attempt
   std::atomic<uint32_t> left_{0};        // parts that have not answered
   std::atomic<bool> is_refused_{false};  // somewhere, in this attempt
-  // Parts that wait to be granted, and one until all are announced without a refusal.
-  std::atomic<uint32_t> waits_{1};
+  // Parts that wait to be granted, kAnnounces until all are announced without a refusal, and
+  // kGivesUp.
+  static constexpr uint32_t kAnnounces = 1u << 30;
+  static constexpr uint32_t kGivesUp = 1u << 31;
+  std::atomic<uint32_t> waits_{kAnnounces};
 };
 
 }  // namespace dfly

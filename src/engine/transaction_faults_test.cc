@@ -126,7 +126,7 @@ class World {
     if (!shape_.in_exec) return ActWithin(nullptr, at);
     Transaction exec(&shards_, nullptr);
     LockKeys(&exec);
-    exec.Schedule();
+    EXPECT_TRUE(exec.Schedule());
     exec.Hop([this](Shard& shard) { seen_[shard.id()] = writes_[shard.id()]; });
     ActWithin(&exec, at);
     // The error of a command in it is its own; the next one has the same locks.
@@ -138,11 +138,14 @@ class World {
     Transaction tx(&shards_, exec);
     LockKeys(&tx);
     if (shape_.hops == 0) {
-      if (at == kNever) tx.Run([this](Shard& shard) { seen_[shard.id()] = ++writes_[shard.id()]; });
+      const auto write = [this](Shard& shard) { seen_[shard.id()] = ++writes_[shard.id()]; };
+      if (at == kNever) {
+        EXPECT_TRUE(tx.Run(write));
+      }
       return;
     }
     if (at == 0) return;
-    tx.Schedule();
+    EXPECT_TRUE(tx.Schedule());
     if (at == 1) return;
     for (int hop = 1; hop <= shape_.hops; ++hop) {
       const bool is_last = hop == shape_.hops;
@@ -188,10 +191,11 @@ class World {
   void OneHop(LockMode mode) {
     Transaction tx(&shards_, nullptr);
     for (ShardId id = 0; id < kShards; ++id) tx.Lock(id, Tag(id, mode));
-    tx.Run([&](Shard& shard) {
+    const auto change = [&](Shard& shard) {
       if (mode == LockMode::kExclusive) ++writes_[shard.id()];
       shard.waiters().OnChanged(0, "key");
-    });
+    };
+    EXPECT_TRUE(tx.Run(change));
   }
 
   // A command of one shard.
@@ -240,7 +244,7 @@ class World {
         case 2: {
           Transaction tx(&shards_, nullptr);
           tx.LockAllShards(LockMode::kExclusive);
-          tx.Run([this](Shard& shard) { ++writes_[shard.id()]; });
+          EXPECT_TRUE(tx.Run([this](Shard& shard) { ++writes_[shard.id()]; }));
           break;
         }
         default:
@@ -309,7 +313,7 @@ TEST_F(TransactionFaultsTest, AHopThatThrowsEndsTheProcess) {
                                            Transaction tx(&*shards_, nullptr);
                                            tx.Lock(0, {1, LockMode::kExclusive});
                                            tx.Lock(1, {1, LockMode::kExclusive});
-                                           tx.Run([](Shard& shard) {
+                                           (void)tx.Run([](Shard& shard) {
                                              if (shard.id() == 1) throw std::bad_alloc();
                                            });
                                          } catch (const std::exception&) {

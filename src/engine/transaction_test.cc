@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -82,6 +83,7 @@ class World {
 
   uint64_t retries() const { return retries_; }
   uint64_t reserved() const { return reserved_; }
+  uint64_t given_up() const { return given_up_; }
 
  private:
   struct Waiting {
@@ -190,15 +192,52 @@ class World {
       error_ = "it was refused in a place of its own";
   }
 
+  // Of a command that may be refused, or not.
+  CoordinatorContext NewCommand() {
+    CoordinatorContext cx(&shards_, nullptr, 0, INT64_MAX);
+    cx.set_may_be_refused(random_.OneIn(2));
+    return cx;
+  }
+  void GiveUp(const CoordinatorContext& cx, const Operation& op, const Transaction& tx) {
+    ++given_up_;
+    CountRetries(tx);
+    if (!cx.may_be_refused() || cx.refused_for() != Slow::kScript) error_ = "refused for nothing";
+    if (!op.accesses.empty()) error_ = "it was refused, and has done something";
+  }
+
+  // Who holds locks becomes slow: all shards are told so, some time.
+  struct Tell : helio::Message {
+    World* world;
+    ShardId id;
+  };
+  void BecomeSlow(const void* owner) {
+    shards_.slow_scripts().Add(owner, Slow::kScript);
+    for (ShardId id = 0; id < kShards; ++id) {
+      ++alive_;
+      auto* const tell = new Tell;
+      tell->world = this;
+      tell->id = id;
+      tell->run = [](helio::Message* message) {
+        const std::unique_ptr<Tell> self(static_cast<Tell*>(message));
+        ShardSet& shards = self->world->shards_;
+        Transaction::RefuseWaiters(shards.local(self->id), &shards.slow_scripts());
+        --self->world->alive_;
+      };
+      shards_.PostLazily(id, tell);
+    }
+  }
+
   void RunOneHop(Operation op, const std::map<int, bool>& keys) {
     op.kind = "one hop";
-    Transaction tx(&shards_, nullptr);
+    CoordinatorContext cx = NewCommand();
+    Transaction tx(cx);
     LockAll(&tx, keys);
-    tx.Run([&](Shard& shard) {
+    const bool has_run = tx.Run([&](Shard& shard) {
       for (auto [key, writes] : keys) {
         if (ShardOf(key) == shard.id()) Touch(&op, key, writes);
       }
     });
+    if (!has_run) return GiveUp(cx, op, tx);
     CountRetries(tx);
     Finish(std::move(op));
   }
@@ -207,10 +246,14 @@ class World {
   void RunHops(Operation op, const std::map<int, bool>& keys) {
     op.kind = "hops";
     std::map<int, int> seen;
-    auto tx = std::make_unique<Transaction>(&shards_, nullptr);
+    CoordinatorContext cx = NewCommand();
+    auto tx = std::make_unique<Transaction>(cx);
+    tx->set_owner(&seen);
     LockAll(tx.get(), keys);
-    tx->Schedule();
+    if (!tx->Schedule()) return GiveUp(cx, op, *tx);
     CountRetries(*tx);
+    const bool is_slow = random_.OneIn(2);
+    if (is_slow) BecomeSlow(&seen);
     tx->Hop([&](Shard& shard) {
       for (auto [key, writes] : keys) {
         if (ShardOf(key) == shard.id()) seen[key] = versions_[key];
@@ -244,13 +287,15 @@ class World {
         tx->Hop(last);
         tx.reset();  // concludes, as after an error
     }
+    if (is_slow) shards_.slow_scripts().Remove(&seen);
     Finish(std::move(op));
   }
 
   void RunGlobal(Operation op) {
     const bool writes = random_.OneIn(2);
     op.kind = writes ? "global write" : "global read";
-    Transaction tx(&shards_, nullptr);
+    CoordinatorContext cx = NewCommand();
+    Transaction tx(cx);
     tx.LockAllShards(writes ? LockMode::kExclusive : LockMode::kShared);
     auto touch_all = [&](Shard& shard) {
       for (int key = 0; key < static_cast<int>(kShards) * kKeysPerShard; ++key) {
@@ -258,9 +303,9 @@ class World {
       }
     };
     if (random_.OneIn(2)) {
-      tx.Run(touch_all);
+      if (!tx.Run(touch_all)) return GiveUp(cx, op, tx);
     } else {
-      tx.Schedule();
+      if (!tx.Schedule()) return GiveUp(cx, op, tx);
       tx.Hop([](Shard&) {});
       tx.Hop(touch_all);
       tx.Conclude();
@@ -324,6 +369,7 @@ class World {
   int alive_ = 0;
   uint64_t retries_ = 0;
   uint64_t reserved_ = 0;
+  uint64_t given_up_ = 0;
 };
 
 // Z is behind T on shard 2, and shard 0 does not know T yet. If Z ran on shard 1, a client could
@@ -359,7 +405,8 @@ TEST(TransactionTest, NobodySeesOneThatStandsBehindAnotherThatIsNotAnnouncedEver
           Transaction tx(&shards, nullptr);
           tx.Lock(first, {first + 1, LockMode::kExclusive});
           tx.Lock(second, {second + 1, LockMode::kExclusive});
-          tx.Run([&](Shard& shard) { (ran += name) += std::to_string(shard.id()); });
+          const auto note = [&](Shard& shard) { (ran += name) += std::to_string(shard.id()); };
+          EXPECT_TRUE(tx.Run(note));
           --alive;
         }).Detach();
       };
@@ -371,6 +418,99 @@ TEST(TransactionTest, NobodySeesOneThatStandsBehindAnotherThatIsNotAnnouncedEver
       deliver(true);
       EXPECT_EQ(alive, 0);
       EXPECT_TRUE(ran == "T0T2Z1Z2" || ran == "T2T0Z1Z2" || ran == "T0T2Z2Z1") << ran;
+      shards.set_post_hook(nullptr);
+    });
+  }
+  pool.Stop();
+}
+
+// What waits for a slow script is refused, also while it is still being announced; what may not be
+// refused, or waits for somebody else, is not.
+TEST(TransactionTest, ThoseThatWaitForASlowScriptGiveUp) {
+  helio::ProactorPool pool({.threads = 1});
+  pool.Start();
+  {
+    ShardSet shards(&pool, kShards, 1);
+    pool.at(0)->AwaitFiber("test", [&] {
+      std::vector<std::pair<ShardId, helio::Message*>> letters;
+      shards.set_post_hook([&](ShardId id, helio::Message* message) {
+        letters.push_back({id, message});
+      });
+      ShardId closed = kShards;  // what is for it waits
+      const auto deliver = [&] {
+        for (int turn = 0; turn < 20; ++turn) {
+          for (auto& [id, message] : std::exchange(letters, {})) {
+            if (id == closed) {
+              letters.push_back({id, message});
+            } else {
+              message->run(message);
+            }
+          }
+          helio::this_fiber::Yield();
+        }
+      };
+      std::string ends;  // a capital letter: it has run
+      const auto start = [&](char name, std::vector<ShardId> ids, bool may_be_refused) {
+        helio::Fiber("client", [&ends, &shards, name, ids, may_be_refused] {
+          CoordinatorContext cx(&shards, nullptr, 0, INT64_MAX);
+          cx.set_may_be_refused(may_be_refused);
+          Transaction tx(cx);
+          for (ShardId id : ids) tx.Lock(id, {id + 1, LockMode::kExclusive});
+          const bool has_run = tx.Run([](Shard&) {});
+          EXPECT_EQ(has_run, cx.refused_for() == Slow::kNone);
+          ends += static_cast<char>(has_run ? name - 'a' + 'A' : name);
+        }).Detach();
+        deliver();
+      };
+      const auto take_ends = [&] {
+        std::string taken = std::exchange(ends, "");
+        std::sort(taken.begin(), taken.end());
+        return taken;
+      };
+
+      Transaction script(&shards, nullptr);
+      script.set_owner(&script);
+      script.Lock(0, {1, LockMode::kExclusive});
+      script.Lock(1, {2, LockMode::kExclusive});
+      bool has_locks = false;
+      bool may_end = false;
+      helio::Fiber("script", [&] {
+        has_locks = script.Schedule();
+        while (!may_end) helio::this_fiber::Yield();
+        script.Conclude();
+      }).Detach();
+      deliver();
+      EXPECT_TRUE(has_locks);
+
+      start('a', {0, 2}, true);
+      start('b', {1}, true);
+      start('c', {0, 1, 3}, false);
+      start('d', {2, 3}, true);  // waits for those two
+      closed = 3;
+      start('e', {1, 3}, true);
+      EXPECT_EQ(take_ends(), "");
+      shards.slow_scripts().Add(&script, Slow::kFunction);
+      for (ShardId id = 0; id < kShards; ++id) {
+        Transaction::RefuseWaiters(shards.local(id), &shards.slow_scripts());
+      }
+      deliver();
+      EXPECT_EQ(take_ends(), "ab") << "e has yet to hear from its other shard";
+      closed = kShards;
+      deliver();
+      EXPECT_EQ(take_ends(), "e");
+
+      start('f', {0}, true);
+      start('g', {0, 1, 2, 3}, true);
+      start('h', {1}, false);
+      start('i', {2}, true);  // behind d
+      EXPECT_EQ(take_ends(), "fg");
+      may_end = true;
+      deliver();
+      EXPECT_EQ(take_ends(), "CDHI");
+      shards.slow_scripts().Remove(&script);
+      for (ShardId id = 0; id < kShards; ++id) {
+        EXPECT_TRUE(shards.local(id).transactions().empty());
+      }
       shards.set_post_hook(nullptr);
     });
   }
@@ -395,6 +535,7 @@ TEST(TransactionScheduleTest, EverySchedulesOperationsHaveAnOrder) {
     uint64_t seed = first;
     uint64_t retries = 0;
     uint64_t reserved = 0;
+    uint64_t given_up = 0;
     pool.at(0)->AwaitFiber("schedules", [&] {
       for (; seed < first + (one != nullptr ? 1 : most); ++seed) {
         Random random(seed);
@@ -403,14 +544,17 @@ TEST(TransactionScheduleTest, EverySchedulesOperationsHaveAnOrder) {
         error = world.Run();
         retries += world.retries();
         reserved += world.reserved();
+        given_up += world.given_up();
         if (!error.empty()) break;
       }
     });
     EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
     RecordProperty("retries", std::to_string(retries));
     RecordProperty("reserved", std::to_string(reserved));
+    RecordProperty("given_up", std::to_string(given_up));
     if (one == nullptr) {
       EXPECT_GT(retries, most / 100) << "refusals were not tested";
+      EXPECT_GT(given_up, most / 100) << "slow scripts were not tested";
       EXPECT_GT(reserved, 0u) << "places in advance were not tested";
     }
   }

@@ -66,15 +66,13 @@ bool Excludes(const TxEntry& first, const TxEntry& second) {
 
 TxQueue::~TxQueue() { DCHECK(entries_.empty()) << "a transaction was never concluded"; }
 
-bool TxQueue::IsExcludedBy(std::span<const TagLock> tags,
-                           const std::function<bool(const void* owner)>& is_sought) const {
-  TxEntry wanted;
-  wanted.tags = tags;
-  bool is_excluded = false;
-  ForEach([&](const TxEntry& entry) {
-    is_excluded |= entry.owner != nullptr && Excludes(entry, wanted) && is_sought(entry.owner);
-  });
-  return is_excluded;
+Slow TxQueue::SlowBefore(const TxEntry& entry, SlowScripts* slow) const {
+  for (const TxEntry& other : const_cast<List&>(entries_)) {
+    if (other.owner == nullptr || other.owner == entry.owner || !Excludes(other, entry)) continue;
+    const Slow what = slow->WhatIs(other.owner);
+    if (what != Slow::kNone) return what;
+  }
+  return Slow::kNone;
 }
 
 bool TxQueue::IsInUse(const TagLock& lock) const {

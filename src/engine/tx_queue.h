@@ -23,12 +23,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/lock_table.h"
+#include "engine/slow_scripts.h"
 #include "helio/base/intrusive_list.h"
 
 namespace dfly {
@@ -94,10 +94,8 @@ class TxQueue {
   // May a command of this shard that wants `lock` run now?
   bool Conflicts(const TagLock& lock) const { return locks_.Conflicts(lock); }
 
-  // Does an entry whose owner is one of those sought exclude a command that wants `tags` (as
-  // SortAndMerge leaves them)?
-  bool IsExcludedBy(std::span<const TagLock> tags,
-                    const std::function<bool(const void* owner)>& is_sought) const;
+  // The script that is slow and excludes `entry`, which is in the queue or not.
+  Slow SlowBefore(const TxEntry& entry, SlowScripts* slow) const;
 
   // The same for what follows at once from what has run, and touches nothing but that tag, which
   // had it too: nobody who still waits for a grant here was promised to be before it.

@@ -401,19 +401,28 @@ TEST_F(TxQueueTest, AWholeShardIsOvertakenLikeATag) {
   queue_.Arm(five);
 }
 
-TEST_F(TxQueueTest, OnlyWhoTakesWhatACommandWantsExcludesIt) {
+TEST_F(TxQueueTest, OnlyASlowScriptThatTakesWhatACommandWantsIsWhatItWaitsFor) {
   const int writer = 0;
   const int reader = 0;
   const int late = 0;
   Entry* const entries[] = {Holder("writer", {Write(1), Write(5)}, &writer),
                             Holder("reader", {Read(2)}, &reader), Holder("nobody", {Write(3)})};
-  const auto all_that_exclude = [&](std::vector<TagLock> tags) {
+  const auto what_is_before = [&](std::vector<TagLock> tags, const void* slow_owner, Slow what,
+                                  const void* own = nullptr) {
+    SlowScripts slow;
+    slow.Add(slow_owner, what);
     SortAndMerge(&tags);
+    TxEntry entry;
+    entry.tags = tags;
+    entry.owner = own;
+    return queue_.SlowBefore(entry, &slow);
+  };
+  // Each is slow once.
+  const auto all_that_exclude = [&](const std::vector<TagLock>& tags) {
     std::vector<const void*> owners;
-    EXPECT_FALSE(queue_.IsExcludedBy(tags, [&](const void* owner) {
-      owners.push_back(owner);
-      return false;
-    }));
+    for (const void* owner : {&writer, &reader, &late}) {
+      if (what_is_before(tags, owner, Slow::kScript) != Slow::kNone) owners.push_back(owner);
+    }
     return owners;
   };
   EXPECT_THAT(all_that_exclude({Read(1)}), ElementsAre(&writer));
@@ -422,10 +431,9 @@ TEST_F(TxQueueTest, OnlyWhoTakesWhatACommandWantsExcludesIt) {
   EXPECT_THAT(all_that_exclude({Write(3), Write(4)}), IsEmpty()) << "nobody owns that entry";
   EXPECT_THAT(all_that_exclude({}), IsEmpty());
 
-  const std::vector<TagLock> tags = {Write(1), Write(2)};
-  EXPECT_TRUE(queue_.IsExcludedBy(tags, [&](const void* owner) { return owner == &writer; }));
-  EXPECT_TRUE(queue_.IsExcludedBy(tags, [&](const void* owner) { return owner == &reader; }));
-  EXPECT_FALSE(queue_.IsExcludedBy(tags, [&](const void* owner) { return owner == &late; }));
+  EXPECT_EQ(what_is_before({Write(1)}, &writer, Slow::kScript), Slow::kScript);
+  EXPECT_EQ(what_is_before({Write(1)}, &writer, Slow::kFunction), Slow::kFunction);
+  EXPECT_EQ(what_is_before({Write(1)}, &writer, Slow::kScript, &writer), Slow::kNone) << "its own";
 
   // One that waits excludes a command, too: that would be behind it.
   Entry* const shard = MakeOfShard("late", LockMode::kExclusive, &late);

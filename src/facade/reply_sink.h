@@ -48,8 +48,14 @@ class ReplySink {
   // Stands before the reply that it tells about, followed by 2 * pairs items. REQUIRES: resp3().
   virtual void Attribute(size_t pairs) = 0;
 
+  // An error that a script hands on: it was counted where it was made.
+  void KnownError(std::string_view message) {
+    Error(message);
+    error_code_size_ = 0;
+  }
+
   // Errors written since construction, and the first word of the last one ("ERR", "WRONGTYPE"), cut
-  // to 31 letters. For INFO's errorstats.
+  // to 31 letters; empty for a KnownError. For INFO's errorstats.
   uint64_t error_count() const { return error_count_; }
   std::string_view last_error_code() const { return {error_code_, error_code_size_}; }
 
@@ -57,7 +63,8 @@ class ReplySink {
   // Each Error() calls it.
   void CountError(std::string_view message) {
     ++error_count_;
-    const std::string_view code = message.substr(0, message.find(' '));
+    std::string_view code = message.substr(0, message.find(' '));
+    if (code.empty()) code = "ERR";  // as Redis counts what a script makes up
     error_code_size_ = static_cast<uint8_t>(std::min(code.size(), sizeof(error_code_)));
     memcpy(error_code_, code.data(), error_code_size_);
   }

@@ -70,7 +70,6 @@ void RespWriter::Status(std::string_view text) {
 }
 
 void RespWriter::Error(std::string_view message) {
-  DCHECK(!message.empty() && message[0] != '-') << message;
   CountError(message);
   // Redis cuts line breaks off the end of an error, and blanks the others.
   Line('-', message.substr(0, message.find_last_not_of("\r\n") + 1));

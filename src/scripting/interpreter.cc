@@ -7,6 +7,7 @@
 #include "scripting/global_use.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
+#include "scripting/lua_sink.h"
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
 
@@ -230,7 +231,9 @@ Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, 
   } else if (status == LUA_OK) {
     ReplyWithValue(lua, state_->script_resp3, reply);
   } else {
-    reply.Error(DescribedError(name));
+    const bool is_known = IsKnownError(lua);
+    const std::string text = DescribedError(name);
+    is_known ? reply.KnownError(text) : reply.Error(text);
   }
   lua_settop(lua, kStackBase);
   state_->host = nullptr;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "helio/base/logging.h"
+#include "scripting/lua_sink.h"
 #include "scripting/truncate.h"
 
 namespace dfly {
@@ -101,8 +102,11 @@ void Converter::Value() {
 
 void Converter::Table() {
   if (HasField("err", LUA_TSTRING)) {
-    reply_.Error(Text(-1));
-    return lua_pop(lua_, 2);
+    lua_insert(lua_, -2);
+    const bool is_known = IsKnownError(lua_);
+    lua_pop(lua_, 1);
+    is_known ? reply_.KnownError(Text(-1)) : reply_.Error(Text(-1));
+    return lua_pop(lua_, 1);
   }
   if (HasField("ok", LUA_TSTRING)) {
     reply_.Status(OneLine(Text(-1)));

@@ -75,6 +75,15 @@ void LuaSink::Place() {
   complete_ = true;
 }
 
+bool IsKnownError(lua_State* lua) {
+  if (lua_type(lua, -1) != LUA_TTABLE) return false;
+  lua_pushstring(lua, kKnownErrorField);
+  lua_rawget(lua, -2);
+  const bool is_known = lua_toboolean(lua, -1) != 0;
+  lua_pop(lua, 1);
+  return is_known;
+}
+
 void LuaSink::Status(std::string_view text) {
   if (!Reserve()) return;
   Field("ok", text);
@@ -88,7 +97,7 @@ void LuaSink::Error(std::string_view message) {
   lua_pushlstring(lua_, message.data(), message.size());
   lua_setfield(lua_, -2, "err");
   lua_pushboolean(lua_, 1);
-  lua_setfield(lua_, -2, "ignore_error_stats_update");
+  lua_setfield(lua_, -2, kKnownErrorField);
   is_error_ = open_.empty();
   Place();
 }

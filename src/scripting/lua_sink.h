@@ -13,6 +13,11 @@ struct lua_State;
 
 namespace dfly {
 
+// The field of an error's table that says it was counted already.
+constexpr const char* kKnownErrorField = "ignore_error_stats_update";
+// Does the value on the top of the stack have it? Pushes nothing.
+bool IsKnownError(lua_State* lua);
+
 // Owner:    one ScriptState, inside an UnlimitedScope: so no call here can raise a Lua error.
 // Suspends: never.
 class LuaSink final : public ReplySink {

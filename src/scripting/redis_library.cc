@@ -6,6 +6,7 @@
 
 #include "helio/base/format_number.h"
 #include "helio/base/logging.h"
+#include "scripting/lua_sink.h"
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
 #include "scripting/sha1.h"
@@ -449,8 +450,13 @@ int DescribeError(lua_State* lua) {
   if (IsEnding(lua)) return 1;
   lua_settop(lua, 1);
   ConvertErrorText(lua);
-  lua_createtable(lua, 0, 3);  // 1 error, 2 what is made of it
+  lua_createtable(lua, 0, 4);  // 1 error, 2 what is made of it
   if (lua_type(lua, 1) == LUA_TTABLE) {
+    lua_pushvalue(lua, 1);
+    const bool is_known = IsKnownError(lua);
+    lua_pop(lua, 1);
+    lua_pushboolean(lua, is_known);
+    lua_setfield(lua, 2, kKnownErrorField);
     lua_pushliteral(lua, "err");
     lua_rawget(lua, 1);
   } else {

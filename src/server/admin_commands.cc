@@ -27,8 +27,8 @@ void Time(Args, ReplySink& reply) {
 }
 
 // The start, as for a redis-server that never saved: nothing saves yet.
-void LastSave(Session& session, Args, ReplySink& reply) {
-  reply.Integer(session.server.start_time_ms() / 1000);
+void LastSave(Args, ReplySink& reply) {
+  reply.Integer(Server::LocalWorker()->server().start_time_ms() / 1000);
 }
 
 // SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
@@ -260,14 +260,15 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void RegisterAdminCommands(CommandTable* table) {
   table->Add({.name = "time",
-              .session = [](Session&, Args args, ReplySink& reply) { Time(args, reply); },
+              .session = ForClient<Time>,
               .scripted = Time,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
               .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"},
               .tips = "nondeterministic_output"});
   table->Add({.name = "lastsave",
-              .session = LastSave,
+              .session = ForClient<LastSave>,
+              .scripted = LastSave,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
               .categories = kAclAdmin | kAclDangerous,

@@ -95,7 +95,7 @@ bool BlockedCommand::TryInOneHop(ReplySink& reply) {
   }
   Transaction tx(cx_);
   LockAll(&tx);
-  tx.Run(hop);
+  if (!tx.Run(hop)) return true;
   if (is_replied) session_.missed_tries = 0;
   return is_replied;
 }
@@ -115,7 +115,7 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
   if (form_.try_across != nullptr) {
     Transaction tx(cx_);
     LockAll(&tx);
-    tx.Schedule();
+    if (!tx.Schedule()) return true;
     const bool is_replied = form_.try_across(cx_, tx, args_, &call_, reply);
     if (!is_replied) tx.HopAndConclude(ids_, [this](Shard& shard) { Register(shard); });
     return is_replied;
@@ -129,12 +129,13 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
   for (;;) {
     Transaction tx(cx_);
     LockAll(&tx);
-    tx.ScheduleAndHop([&](Shard& shard) {
+    const bool may_go_on = tx.ScheduleAndHop([&](Shard& shard) {
       ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
       for (size_t i = 0; i < keys.size(); ++i) {
         if (shard_of[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
       }
     });
+    if (!may_go_on) return true;
     const auto first =
         static_cast<size_t>(std::find(exists.begin(), exists.end(), 1) - exists.begin());
     if (first == keys.size()) {
@@ -163,7 +164,7 @@ void BlockedCommand::RunAcross(ReplySink& reply) {
     {
       Transaction tx(cx_);
       LockAll(&tx);
-      tx.Schedule();
+      if (!tx.Schedule()) return;
       // Who has begun to wait gets no error for what the key is now.
       bool is_ready = true;
       if (is_registered) {
@@ -185,6 +186,7 @@ void BlockedCommand::RunAcross(ReplySink& reply) {
         }
       });
       is_registered = true;
+      cx_.set_may_be_refused(false);
     }
     const End how = Wait();
     if (how == End::kWoken && !session_.connection_closed) continue;

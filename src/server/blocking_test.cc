@@ -238,7 +238,7 @@ TEST_P(BlockingTest, NobodyIsServedWhileATransactionRunsOnItsKey) {
     CheckedClient& client = Wait({"BLPOP", source_, target_, "0"}, AnyReply);
     Transaction tx(&shards(), nullptr);
     Lock(&tx, source_);
-    tx.Schedule();
+    EXPECT_TRUE(tx.Schedule());
     tx.Hop([](Shard&) {});
     Run({"RPUSH", source_, "e"});
     StepSome();
@@ -255,7 +255,7 @@ TEST_P(BlockingTest, ATransactionThatHasNotRunOnTheKeyHindersNobody) {
     CheckedClient& client = Wait({"BLPOP", source_, target_, "0"}, AnyReply);
     Transaction tx(&shards(), nullptr);
     Lock(&tx, source_);
-    tx.Schedule();
+    EXPECT_TRUE(tx.Schedule());
     Run({"RPUSH", source_, "e"});
     std::string error = Settle();
     if (client.missing() > 0) error += "it was not served; ";
@@ -274,7 +274,7 @@ TEST_P(BlockingTest, AMoveWaitsForTheLockOfItsTarget) {
     CheckedClient& mover = Wait({"BLMOVE", source, target_, "LEFT", "LEFT", "0"}, Is("\"e\""));
     Transaction tx(&shards(), nullptr);
     Lock(&tx, target_);
-    tx.Schedule();
+    EXPECT_TRUE(tx.Schedule());
     if (random_->OneIn(2)) tx.Hop([](Shard&) {});
     Run({"RPUSH", source, "e"});
     StepSome();
@@ -292,7 +292,7 @@ TEST_P(BlockingTest, ABlockingCommandDoesNotOvertakeWhatItsClientHasSentBefore) 
     Run({"RPUSH", source_, "e", "f"});
     Transaction tx(&shards(), nullptr);
     Lock(&tx, near);
-    tx.Schedule();
+    EXPECT_TRUE(tx.Schedule());
     clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
     CheckedClient& client = *clients_.back();
     client.Add({"SETNX", near, "v"}, Is(":1"));
@@ -315,7 +315,7 @@ TEST_P(BlockingTest, TheFirstTryIsNotHinderedByLocksOfKeysThatItNeedNotLookAt) {
     Run({"RPUSH", source_, "e"});
     Transaction tx(&shards(), nullptr);
     Lock(&tx, target_);
-    tx.Schedule();
+    EXPECT_TRUE(tx.Schedule());
     clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
     CheckedClient& client = *clients_.back();
     client.Add({"BLPOP", source_, target_, "0"}, Is("[\"" + source_ + "\", \"e\"]"));
@@ -366,7 +366,7 @@ TEST_P(BlockingTest, AClientThatGoesDuringItsFirstTryLeavesNothing) {
   RunSeeds([&] {
     Transaction tx(&shards(), nullptr);
     Lock(&tx, source_);
-    tx.Schedule();
+    EXPECT_TRUE(tx.Schedule());
     const bool has_something = random_->OneIn(2);
     if (has_something) Run({"RPUSH", source_, "e"});
     clients_.push_back(std::make_unique<CheckedClient>(server_.server()));

@@ -282,7 +282,7 @@ void Unpause(CoordinatorContext& cx, Args, ReplySink& reply) {
   reply.Ok();
 }
 
-void Help(Session&, Args, ReplySink& reply) {
+void Help(Args, ReplySink& reply) {
   ReplyHelp(reply, "CLIENT",
             {"GETNAME",
              "    Return the name of the current connection.",
@@ -385,7 +385,8 @@ void RegisterClientCommands(CommandTable* table) {
           Docs("Ends the wait of a blocked client.", "5.0.0", "O(N), N connections")),
       All("unpause", Unpause, 2, Docs("Ends a pause.", "6.2.0", "O(N), N connections")),
       {.name = "help",
-       .session = Help,
+       .session = ForClient<Help>,
+       .scripted = Help,
        .arity = 2,
        .flags = kLoading | kStale,
        .categories = kAclConnection,

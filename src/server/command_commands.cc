@@ -129,16 +129,16 @@ void ReplyAll(const CommandTable& table, ReplySink& reply) {
   for (const Command& command : table.all()) ReplyInfo(command, reply);
 }
 
-void CommandAlone(Session& session, Args, ReplySink& reply) {
-  ReplyAll(session.server.commands(), reply);
+void CommandAlone(Args, ReplySink& reply) {
+  ReplyAll(Server::LocalWorker()->server().commands(), reply);
 }
 
-void Count(Session& session, Args, ReplySink& reply) {
-  reply.Integer(static_cast<int64_t>(session.server.commands().all().size()));
+void Count(Args, ReplySink& reply) {
+  reply.Integer(static_cast<int64_t>(Server::LocalWorker()->server().commands().all().size()));
 }
 
-void Info(Session& session, Args args, ReplySink& reply) {
-  const CommandTable& table = session.server.commands();
+void Info(Args args, ReplySink& reply) {
+  const CommandTable& table = Server::LocalWorker()->server().commands();
   if (args.size() == 2) return ReplyAll(table, reply);
   reply.Array(args.size() - 2);
   for (std::string_view name : args.from(2)) {
@@ -181,8 +181,8 @@ void ReplyDocs(const Command& command, ReplySink& reply) {
   }
 }
 
-void Docs(Session& session, Args args, ReplySink& reply) {
-  const CommandTable& table = session.server.commands();
+void Docs(Args args, ReplySink& reply) {
+  const CommandTable& table = Server::LocalWorker()->server().commands();
   std::vector<const Command*> wanted;
   if (args.size() == 2) {
     for (const Command& command : table.all()) wanted.push_back(&command);
@@ -203,9 +203,9 @@ struct FoundKeys {
   std::vector<std::string_view> keys;
 };
 
-bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
+bool FindKeys(Args args, ReplySink& reply, FoundKeys* found) {
   const Args inner(args.from(2));
-  const Command* command = session.server.commands().Find(inner.name());
+  const Command* command = Server::LocalWorker()->server().commands().Find(inner.name());
   if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
     const Command* subcommand = CommandTable::FindSubcommand(*command, inner[1]);
     command = subcommand;
@@ -230,16 +230,16 @@ bool FindKeys(Session& session, Args args, ReplySink& reply, FoundKeys* found) {
   return false;
 }
 
-void GetKeys(Session& session, Args args, ReplySink& reply) {
+void GetKeys(Args args, ReplySink& reply) {
   FoundKeys found;
-  if (!FindKeys(session, args, reply, &found)) return;
+  if (!FindKeys(args, reply, &found)) return;
   reply.Array(found.keys.size());
   for (std::string_view key : found.keys) reply.Bulk(key);
 }
 
-void GetKeysAndFlags(Session& session, Args args, ReplySink& reply) {
+void GetKeysAndFlags(Args args, ReplySink& reply) {
   FoundKeys found;
-  if (!FindKeys(session, args, reply, &found)) return;
+  if (!FindKeys(args, reply, &found)) return;
   const std::vector<std::string_view> flags = KeyFlagsOf(*found.command, Args(args.from(2)));
   const std::string_view second_flags = found.command->keys.second_flags;
   reply.Array(found.keys.size());
@@ -251,7 +251,7 @@ void GetKeysAndFlags(Session& session, Args args, ReplySink& reply) {
 }
 
 // COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]
-void List(Session& session, Args args, ReplySink& reply) {
+void List(Args args, ReplySink& reply) {
   enum class Filter { kNone, kNothing, kCategory, kPattern };
   Filter filter = Filter::kNone;
   if (args.size() == 5 && IsWord(args[2], "filterby")) {
@@ -280,7 +280,7 @@ void List(Session& session, Args args, ReplySink& reply) {
     }
     names.push_back(command.full_name);
   };
-  for (const Command& command : session.server.commands().all()) {
+  for (const Command& command : Server::LocalWorker()->server().commands().all()) {
     consider(command);
     for (const Command& subcommand : command.subcommands) consider(subcommand);
   }
@@ -288,7 +288,7 @@ void List(Session& session, Args args, ReplySink& reply) {
   for (std::string_view name : names) reply.Bulk(name);
 }
 
-void Help(Session&, Args, ReplySink& reply) {
+void Help(Args, ReplySink& reply) {
   ReplyHelp(reply, "COMMAND",
             {"(no subcommand)", "    Return details about all Redis commands.", "COUNT",
              "    Return the total number of commands in this Redis server.", "LIST",
@@ -303,10 +303,11 @@ void Help(Session&, Args, ReplySink& reply) {
              "    Return the keys and the access flags from a full Redis command."});
 }
 
-Command Sub(std::string_view name, SessionHandler handler, int arity, std::string_view summary,
-            std::string_view since) {
+template <ScriptedHandler kHandler>
+Command Sub(std::string_view name, int arity, std::string_view summary, std::string_view since) {
   return {.name = name,
-          .session = handler,
+          .session = ForClient<kHandler>,
+          .scripted = kHandler,
           .arity = arity,
           .flags = kLoading | kStale,
           .categories = kAclConnection,
@@ -316,16 +317,16 @@ Command Sub(std::string_view name, SessionHandler handler, int arity, std::strin
 }  // namespace
 
 void RegisterCommandCommands(CommandTable* table) {
-  Command command = Sub("command", CommandAlone, -1, "Describes all commands.", "2.8.13");
+  Command command = Sub<CommandAlone>("command", -1, "Describes all commands.", "2.8.13");
   command.subcommands = {
-      Sub("count", Count, 2, "Counts the commands.", "2.8.13"),
-      Sub("info", Info, -2, "Describes commands.", "2.8.13"),
-      Sub("docs", Docs, -2, "Returns summaries of commands.", "7.0.0"),
-      Sub("list", List, -2, "Lists the commands' names.", "7.0.0"),
-      Sub("getkeys", GetKeys, -3, "Finds the keys in a command line.", "2.8.13"),
-      Sub("getkeysandflags", GetKeysAndFlags, -3,
-          "Finds the keys in a command line and how they are accessed.", "7.0.0"),
-      Sub("help", Help, 2, "Lists the subcommands.", "5.0.0"),
+      Sub<Count>("count", 2, "Counts the commands.", "2.8.13"),
+      Sub<Info>("info", -2, "Describes commands.", "2.8.13"),
+      Sub<Docs>("docs", -2, "Returns summaries of commands.", "7.0.0"),
+      Sub<List>("list", -2, "Lists the commands' names.", "7.0.0"),
+      Sub<GetKeys>("getkeys", -3, "Finds the keys in a command line.", "2.8.13"),
+      Sub<GetKeysAndFlags>("getkeysandflags", -3,
+                           "Finds the keys in a command line and how they are accessed.", "7.0.0"),
+      Sub<Help>("help", 2, "Lists the subcommands.", "5.0.0"),
   };
   command.tips = "nondeterministic_output_order";
   for (Command& subcommand : command.subcommands) {

@@ -38,7 +38,7 @@ void Rewrite(Session&, Args, ReplySink& reply) {
   reply.Error("ERR The server is running without a config file");
 }
 
-void Help(Session&, Args, ReplySink& reply) {
+void Help(Args, ReplySink& reply) {
   ReplyHelp(
       reply, "CONFIG",
       {"GET <pattern>", "    Return parameters matching the glob-like <pattern> and their values.",
@@ -87,7 +87,8 @@ void RegisterConfigCommands(CommandTable* table) {
        .categories = kAclDangerous,
        .docs = Docs("Answers an error: there is no configuration file.", "2.8.0", "O(1)")},
       {.name = "help",
-       .session = Help,
+       .session = ForClient<Help>,
+       .scripted = Help,
        .arity = 2,
        .flags = kLoading | kStale,
        .docs = Docs("Lists the subcommands.", "5.0.0", "O(1)")},

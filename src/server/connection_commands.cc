@@ -170,7 +170,7 @@ void RegisterConnectionCommands(CommandTable* table) {
               .docs = {"Tells that the server is there.", "1.0.0", "connection", "O(1)"},
               .tips = "request_policy:all_shards response_policy:all_succeeded"});
   table->Add({.name = "echo",
-              .session = [](Session&, Args args, ReplySink& reply) { Echo(args, reply); },
+              .session = ForClient<Echo>,
               .scripted = Echo,
               .arity = 2,
               .flags = kAlways,

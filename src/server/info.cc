@@ -546,8 +546,9 @@ bool IsWanted(const Section& section, std::span<const std::string_view> wanted) 
   });
 }
 
-void Info(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  reply.Verbatim("txt", FormatInfo(GatherInfo(cx.session().server), args.from(1)));
+void Info(CoordinatorContext&, Args args, ReplySink& reply) {
+  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server());
+  reply.Verbatim("txt", FormatInfo(facts, args.from(1)));
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ uint64_t KeyCount(const InfoFacts& facts) {
 }
 
 // Redis' names, as far as there is something behind them.
-void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
-  const InfoFacts facts = GatherInfo(cx.session().server);
+void Stats(CoordinatorContext&, Args, ReplySink& reply) {
+  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server());
   const uint64_t keys = KeyCount(facts);
   const uint64_t used = facts.used_memory;
   const uint64_t since_start = used - std::min(used, facts.base_memory);
@@ -81,13 +81,13 @@ void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
   integer("fragmentation.bytes", static_cast<int64_t>(facts.rss) - static_cast<int64_t>(used));
 }
 
-void Doctor(CoordinatorContext& cx, Args, ReplySink& reply) {
+void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
   constexpr uint64_t kTooLittle = 5 << 20;      // bytes; figures of an empty server tell nothing
   constexpr double kHighPeak = 1.5;             // times what is used now
   constexpr double kHighFragmentation = 1.4;    // resident bytes for each used one
   constexpr uint64_t kWasteMin = 10 << 20;      // bytes; less is nobody's problem
   constexpr uint64_t kClientBytes = 200 << 10;  // of buffers, for each connection
-  const InfoFacts facts = GatherInfo(cx.session().server);
+  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server());
   const uint64_t used = facts.used_memory;
   if (used < kTooLittle) {
     return reply.Verbatim("txt", fmt::format("Only {} are used: too little to find problems in.\n",
@@ -113,12 +113,12 @@ void Doctor(CoordinatorContext& cx, Args, ReplySink& reply) {
 }
 
 // Each thread gives back what its own heap holds free. May suspend.
-void Purge(CoordinatorContext& cx, Args, ReplySink& reply) {
-  cx.session().server.AwaitOnWorkers([](Worker&) { ReturnFreeMemory(); });
+void Purge(CoordinatorContext&, Args, ReplySink& reply) {
+  Server::LocalWorker()->server().AwaitOnWorkers([](Worker&) { ReturnFreeMemory(); });
   reply.Ok();
 }
 
-void Help(Session&, Args, ReplySink& reply) {
+void Help(Args, ReplySink& reply) {
   ReplyHelp(reply, "MEMORY",
             {"DOCTOR", "    Return memory problems reports.", "PURGE",
              "    Attempt to purge dirty pages for reclamation by the allocator.", "STATS",
@@ -162,7 +162,8 @@ Command MemoryContainer() {
                 "Depends on how much memory is free."},
        .tips = "request_policy:all_shards response_policy:all_succeeded"},
       {.name = "help",
-       .session = Help,
+       .session = ForClient<Help>,
+       .scripted = Help,
        .arity = 2,
        .flags = kLoading | kStale,
        .docs = {"Lists the subcommands.", "4.0.0", "server", "O(1)"}},

@@ -96,7 +96,7 @@ void NumPat(CoordinatorContext& cx, Args, ReplySink& reply) {
   reply.Integer(static_cast<int64_t>(patterns));
 }
 
-void Help(Session&, Args, ReplySink& reply) {
+void Help(Args, ReplySink& reply) {
   ReplyHelp(reply, "PUBSUB",
             {"CHANNELS [<pattern>]",
              "    Return the currently active channels matching a <pattern> (default: '*').",
@@ -180,7 +180,8 @@ void RegisterPubSubCommands(CommandTable* table) {
       Sub("shardnumsub", NumSub<ChannelKind::kShard>, -2,
           Docs("Counts the subscribers of shard channels.", "7.0.0", kPerChannel)),
       {.name = "help",
-       .session = Help,
+       .session = ForClient<Help>,
+       .scripted = Help,
        .arity = 2,
        .flags = kLoading | kStale,
        .docs = Docs("Lists the subcommands.", "6.2.0", "O(1)")},

@@ -51,12 +51,10 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       resp3_(resp3),
       now_ms_(helio::UnixMillis()),
       is_atomic_((script->flags.load(std::memory_order_relaxed) & kDisableAtomicity) == 0),
-      late_locks_(&shards_, &worker->server().upgrade(), this, now_ms_),
-      begin_ns_(helio::MonotonicNanos()),
-      slice_begin_ns_(begin_ns_) {}
+      late_locks_(&shards_, &worker->server().upgrade(), this, now_ms_) {}
 
 ScriptRun::~ScriptRun() {
-  if (is_slow_) worker_->server().slow_scripts().Remove(this);
+  if (is_slow_) shards_.slow_scripts().Remove(this);
 }
 
 bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
@@ -65,9 +63,10 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
   Interpreter* interpreter = pool.TryTake();
   if (interpreter == nullptr) {
     BeforeWait();
+    if (is_refused_) return false;
     interpreter = pool.Take(HoldsLocks());
-    slice_begin_ns_ = helio::MonotonicNanos();
   }
+  begin_ns_ = slice_begin_ns_ = helio::MonotonicNanos();
   call_ = &call;
   worker_->OnScriptBegin(this);
   const auto outcome =
@@ -77,6 +76,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
   if (!late_locks_.empty()) [[unlikely]]
     late_locks_.Release();
   Script& script = *script_;
+  if (is_refused_) return false;
   if (outcome == Interpreter::Outcome::kAbandoned) {
     const uint64_t restarts = script.restarts.fetch_add(1, std::memory_order_relaxed) + 1;
     // Now and then is no harm, but to begin twice each time is.
@@ -216,6 +216,7 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
              reply);
       return Access::kRefused;
     }
+    if (is_slow_) worker_->server().RefuseBusyWaiters();
     Interleave();
   }
   AddLock(use.lock);
@@ -233,7 +234,10 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
   BeforeWait();
   has_all_locks_ =
       late_locks_.TakeUpgrade() && WaitForLocks([this] { return late_locks_.LockAllShards(); });
-  if (has_all_locks_) return Access::kYes;
+  if (has_all_locks_) {
+    if (is_slow_) worker_->server().RefuseBusyWaiters();
+    return Access::kYes;
+  }
   script_->refused.fetch_add(1, std::memory_order_relaxed);
   ++worker_->stats().scripts.refused_keys;
   reply.Error(
@@ -259,11 +263,11 @@ void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& re
                   script_->is_function() ? "Function" : "Script", Printed(key, 128), why, how));
 }
 
-const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
+bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) const {
+  const Command*& command = *found;
   Worker::ScriptCommands& known = worker_->script_commands();
-  const Command* command;
-  if (const Command* const* const found = known.Find(args.name()); found != nullptr) [[likely]] {
-    command = *found;
+  if (const Command* const* const cached = known.Find(args.name()); cached != nullptr) [[likely]] {
+    command = *cached;
   } else {
     command = worker_->server().commands().Find(args.name());
     known.Put(args.name(), command);
@@ -271,43 +275,44 @@ const Command* ScriptRun::Resolve(Args args, ReplySink& reply) const {
   if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
     if (!command->AcceptsArgs(args.size())) {
       reply.Error("ERR Wrong number of args calling Redis command from script");
-      return nullptr;
+      return false;
     }
     command = CommandTable::FindSubcommand(*command, args[1]);
   }
   if (command == nullptr) {
     reply.Error("ERR Unknown Redis command called from script");
-    return nullptr;
+    return false;
   }
   if (!command->AcceptsArgs(args.size())) {
     reply.Error("ERR Wrong number of args calling Redis command from script");
-    return nullptr;
+    return false;
   }
   const auto is_for_test = [&] {
     return command->full_name == "debug" && worker_->server().settings().scripts_may_debug;
   };
   if (((command->flags & kNoScript) != 0 && !is_for_test()) || command->runs_script) {
     reply.Error("ERR This Redis command is not allowed from script");
-    return nullptr;
+    return false;
   }
   if (is_read_only_ && ((command->flags & kWrite) != 0)) {
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
-    return nullptr;
+    return false;
   }
   if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
       worker_->server().is_out_of_memory() &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {
     reply.Error(kErrOutOfMemory);
-    return nullptr;
+    return false;
   }
-  return command;
+  return true;
 }
 
 ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer) {
   if (is_killed_) [[unlikely]]
     return Verdict::kKill;
-  const Command* const command = Resolve(args, reply);
-  if (command == nullptr) [[unlikely]] {
+  const Command* command = nullptr;
+  if (!Resolve(args, &command, reply)) [[unlikely]] {
+    worker_->CountRejected(command, reply);
     return Verdict::kGoOn;
   }
   Interleave();
@@ -319,16 +324,14 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
     return Verdict::kGoOn;
   }
   if (command->full_name == "select") {
-    const auto index = ParseInt64(args[1]);
-    if (!index) {
-      reply.Error(kErrNotInteger);
-    } else if (*index < 0 || *index >= shards_.db_count()) {
-      reply.Error(kErrDbIndex);
-    } else {
+    worker_->RunCounted(*command, reply, [&] {
+      const auto index = ParseInt64(args[1]);
+      if (!index) return reply.Error(kErrNotInteger);
+      if (*index < 0 || *index >= shards_.db_count()) return reply.Error(kErrDbIndex);
       db_index_ = static_cast<int>(*index);
       known_keys_.Clear();
       reply.Ok();
-    }
+    });
     return Verdict::kGoOn;
   }
   return Execute(*command, args, reply, may_defer);
@@ -356,7 +359,8 @@ ScriptHost::Verdict ScriptRun::OnTick() {
       server.settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
   if (!is_slow_ && threshold_ms != 0 && now_ns - begin_ns_ > threshold_ms * kNanosPerMilli) {
     is_slow_ = true;
-    worker_->server().OnScriptSlow(this);
+    shards_.slow_scripts().Add(this, script_->is_function() ? Slow::kFunction : Slow::kScript);
+    worker_->server().RefuseBusyWaiters();
   }
   GiveWay();
   slice_begin_ns_ = helio::MonotonicNanos();
@@ -426,14 +430,22 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
   Access access = Access::kYes;
   if (command.run != nullptr) [[likely]] {
     access = Admit(command, args, &first, &is_one_shard, reply);
+  } else if (command.coordinate != nullptr &&
+             (command.flags & (kWrite | kReadonly | kNoScript)) == 0) {
+    // INFO and its like touch no keys, and need no client.
+    BeforeWait();
+    RunOverShards(nullptr, command, args, reply);
+    return Verdict::kGoOn;
   } else if ((command.flags & (kWrite | kReadonly)) == 0 && has_written_) {
     // It needs its client, who is elsewhere.
     reply.Error("ERR This Redis command is not allowed from script after it has written");
+    worker_->CountRejected(&command, reply);
     return Verdict::kGoOn;
   } else {
     access = AdmitAll(command, reply);
   }
   if (access != Access::kYes) [[unlikely]] {
+    if (access == Access::kRefused) worker_->CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   OnWrite(command);
@@ -581,11 +593,12 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   } else {
     is_one_shard = false;
     if ((command.flags & (kWrite | kReadonly)) != 0) {
-      ScheduleLate();
+      if (!ScheduleLate()) return Verdict::kAbandon;
       access = AdmitAll(command, reply);
     }
   }
   if (access != Access::kYes) [[unlikely]] {
+    if (access == Access::kRefused) worker_->CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
@@ -593,12 +606,13 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     Defer(command, args, first);
     const bool is_full = deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax;
     if (!is_full || SendDeferred(reply)) reply.Ok();
-    return Verdict::kGoOn;
+    return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
   }
   only_defers_ = false;
-  if (!SendDeferred(reply)) return Verdict::kGoOn;
+  if (!SendDeferred(reply) || !ScheduleLate()) {
+    return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
+  }
   OnWrite(command);
-  ScheduleLate();
   if (!is_one_shard && tx_ == nullptr) {
     WaitForLocks([&] { RunOverShards(&cx_.session(), command, args, reply); });
   } else if (!is_one_shard) {
@@ -620,15 +634,16 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   return Verdict::kGoOn;
 }
 
-void ScriptAcross::Schedule() {
-  if (tx_ == nullptr || tx_->is_scheduled()) return;
-  tx_->Schedule();
-  if (tx_->shard_ids().size() == 1) tx_->Hop([](Shard&) {});  // that is when it is its turn
+bool ScriptAcross::Schedule() {
+  if (tx_ == nullptr || tx_->is_scheduled()) return true;
+  is_refused_ = !tx_->Schedule();
   worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
+  return !is_refused_;
 }
 
-void ScriptAcross::ScheduleLate() {
-  if (tx_ != nullptr && !tx_->is_scheduled()) WaitForLocks([this] { Schedule(); });
+bool ScriptAcross::ScheduleLate() {
+  if (tx_ == nullptr || tx_->is_scheduled()) return true;
+  return WaitForLocks([this] { return Schedule(); });
 }
 
 bool ScriptAcross::LockNear(const Use& use) {
@@ -657,12 +672,13 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& fi
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
   ++worker_->stats().scripts.hops;
-  WaitForLocks([&] {
-    tx.Run([&](Shard& shard) {
+  const bool may_run = WaitForLocks([&] {
+    return tx.Run([&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
       Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
     });
   });
+  DCHECK(may_run);
   ReplayReply(bytes.view(), reply);
 }
 
@@ -713,13 +729,9 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
   };
   const bool concludes = is_last && late_locks_.empty();
   if (tx_ != nullptr && !tx_->is_scheduled()) {
-    WaitForLocks([&] {
-      if (concludes) {
-        tx_->Run(run_part);
-      } else {
-        tx_->ScheduleAndHop(run_part);
-      }
-    });
+    is_refused_ = !WaitForLocks(
+        [&] { return concludes ? tx_->Run(run_part) : tx_->ScheduleAndHop(run_part); });
+    if (is_refused_) return false;
     worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
   } else if (tx_ != nullptr && concludes) {
     tx_->HopAndConclude(deferred.ids, run_part);
@@ -739,7 +751,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       }
     }
     worker_->stats().scripts.hops += 2 * deferred.ids.size();
-    WaitForLocks([&] { tx.Run(run_part); });
+    const bool may_run = WaitForLocks([&] { return tx.Run(run_part); });
+    DCHECK(may_run);
   }
   const Deferred::Part* failed = nullptr;
   for (ShardId id : deferred.ids) {
@@ -756,7 +769,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
 
 ScriptHost::Verdict ScriptAcross::Finish(ReplySink& reply) {
   if (SendDeferred(reply, true)) reply.Ok();
-  return Verdict::kGoOn;
+  return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
 }
 
 void ScriptAcross::GiveWay() { helio::this_fiber::Yield(); }

@@ -60,7 +60,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   ScriptRun& operator=(const ScriptRun&) = delete;
 
   // Runs it; the reply goes to `reply`, which may be set to another target while this waits.
-  // False: it was abandoned, and has to be started again (discovered()).
+  // False: it was abandoned, and has to be started again (discovered()), or its command is refused.
   bool Run(const ScriptArgs& call, ReplySink& reply);
 
   const Script& script() const { return *script_; }
@@ -96,7 +96,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   virtual Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) = 0;
   // Lets others run, with its locks held.
   virtual void GiveWay() = 0;
-  // Others are going to run, as it waits for something.
+  // Others are going to run, as it waits for something. May refuse it.
   virtual void BeforeWait() = 0;
   // Then.
   virtual bool HoldsLocks() const = 0;
@@ -138,11 +138,13 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   bool has_called_write_ = false;
   bool has_written_ = false;  // what was deferred is not written yet
   bool has_given_way_ = false;
+  bool is_refused_ = false;  // its transaction, and so it is abandoned
   LateLocks late_locks_;
 
  private:
   Interpreter::Outcome RunIn(Interpreter* interpreter, const ScriptCall& call, ReplySink& reply);
-  const Command* Resolve(Args args, ReplySink& reply) const;
+  // May it be called from here? Else an error is written, and `found` may be null.
+  bool Resolve(Args args, const Command** found, ReplySink& reply) const;
   void Declare(std::span<const std::string_view> keys);
   Use UseOf(std::string_view key, int db_index) const;
   // How far from the declared keys it is.
@@ -157,8 +159,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   bool is_slow_ = false;
   bool wants_all_keys_ = false;
   Reach reach_ = Reach::kDeclared;
-  uint64_t begin_ns_;
-  uint64_t slice_begin_ns_;
+  uint64_t begin_ns_ = 0;  // what it has waited for before does not make it slow
+  uint64_t slice_begin_ns_ = 0;
   absl::InlinedVector<TagLock, 16> locks_;
   StringCache<Use, 16, 64> known_keys_;              // of db_index_; it has their locks
   absl::InlinedVector<uint64_t, 16> declared_tags_;  // hashes, sorted
@@ -210,8 +212,9 @@ class ScriptAcross final : public ScriptRun {
                Script* script, bool is_read_only, bool resp3);
   ~ScriptAcross() override;
 
-  // Returns when it has its locks. What it waits for, others may wait for who hold locks.
-  void Schedule();
+  // Returns when it has its locks; false: it is refused. What it waits for, others may wait for who
+  // hold locks.
+  bool Schedule();
   // All of its calls were deferred.
   bool only_defers() const { return only_defers_ && deferred_ != nullptr; }
 
@@ -226,13 +229,14 @@ class ScriptAcross final : public ScriptRun {
 
  private:
   // The same when it runs already.
-  void ScheduleLate();
+  bool ScheduleLate();
   // Calls that wait to be sent together.
   struct Deferred;
 
   void ExecuteAlone(const Command& command, Args args, const Use& first, ReplySink& reply);
   void Defer(const Command& command, Args args, const Use& first);
-  // True if there was no error among what was deferred. `is_last`: nothing comes behind it.
+  // True if there was no error among what was deferred, and it is not refused. `is_last`: nothing
+  // comes behind it.
   bool SendDeferred(ReplySink& reply, bool is_last = false);
 
   CoordinatorContext& cx_;

@@ -202,8 +202,7 @@ void Server::ReleasePublishers() {
   }
 }
 
-void Server::OnScriptSlow(const ScriptRun* run) {
-  slow_scripts_.Add(run);
+void Server::RefuseBusyWaiters() {
   for (uint32_t i = 0; i < pool_.size(); ++i) {
     pool_.at(i)->Dispatch([] {
       if (local_worker_ != nullptr) local_worker_->RefuseBusyWaiters();

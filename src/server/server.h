@@ -22,7 +22,6 @@
 #include "server/pubsub.h"
 #include "server/script_store.h"
 #include "server/settings.h"
-#include "server/slow_scripts.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -146,11 +145,11 @@ class Server {
   ScriptStore& scripts() { return scripts_; }
   FunctionStore& functions() { return functions_; }
   Upgrade& upgrade() { return upgrade_; }
-  SlowScripts& slow_scripts() { return slow_scripts_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
   void ReleasePublishers();
-  // A script has become slow. Thread: any proactor's.
-  void OnScriptSlow(const ScriptRun* run);
+  // A script has become slow, or has more locks than when it did: who waits for it is told so.
+  // Thread: any proactor's.
+  void RefuseBusyWaiters();
 
   const ConnectionLimits& connection_limits() const { return options_.limits; }
   uint32_t tcp_keepalive_s() const {
@@ -194,7 +193,6 @@ class Server {
   ScriptStore scripts_;
   FunctionStore functions_;
   Upgrade upgrade_;
-  SlowScripts slow_scripts_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   uint64_t base_memory_bytes_ = 0;

@@ -571,7 +571,11 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         ScriptArgs call;
         std::string error;
         FindScript(*noted.command, args, &call, &error);
-        Reject(*noted.command, error, writer_);
+        if (error == kErrOutOfMemory) {
+          Reject(*noted.command, error, writer_);
+        } else {
+          RunCounted(*noted.command, writer_, [&] { writer_.Error(error); });  // as Redis does
+        }
         break;
       }
       case Action::kQueued:
@@ -678,13 +682,28 @@ void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uin
 }
 
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
-  ++stats_.commands[row.id].rejected;
   if (&row == exec_) {
     writer.Error(ExecAbortError(error));
   } else {
     writer.Error(error);
   }
-  CountError(writer.last_error_code());
+  CountRejected(&row, writer);
+}
+
+void Worker::CountRejected(const Command* row, const ReplySink& reply) {
+  if (row != nullptr) ++stats_.commands[row->id].rejected;
+  CountError(reply.last_error_code());
+}
+
+void Worker::CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
+                          int64_t begin) {
+  // With the waits for other threads, which are part of what such a command takes. CONFIG
+  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
+  CommandStats& counted = stats_.commands[row.id];
+  counted.timed_cycles += helio::CycleClock::Now() - begin;
+  ++counted.timed_calls;
+  ++counted.calls;
+  CountErrorsSince(errors_before, reply, &counted);
 }
 
 void Worker::CountErrorsSince(uint64_t errors_before, const ReplySink& reply,
@@ -693,7 +712,7 @@ void Worker::CountErrorsSince(uint64_t errors_before, const ReplySink& reply,
     return;
   }
   ++counted->failed;
-  CountError(reply.last_error_code());
+  if (!reply.last_error_code().empty()) CountError(reply.last_error_code());
 }
 
 void Worker::CountError(std::string_view code) {
@@ -749,7 +768,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
-      RunWaiting(command, writer, [&] {
+      RunOrRefuse(cx, command, writer, [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
         } else {

@@ -211,6 +211,8 @@ class Worker final : public CommandSink {
   void ForEachScript(Function function) {
     for (ScriptRun& run : running_scripts_) function(run);
   }
+  // A command that a script has called was refused, as `reply` knows. Null: there is no such.
+  void CountRejected(const Command* row, const ReplySink& reply);
   // A command that has passed all checks.
   void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   ReplySink& reply);
@@ -220,6 +222,10 @@ class Worker final : public CommandSink {
   // The same if it may suspend.
   template <typename Call>
   void RunWaiting(const Command& row, ReplySink& reply, Call call);
+  // The same for a command of a client, which is refused if it would have to wait for a slow
+  // script: then that is the reply.
+  template <typename Call>
+  void RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call);
 
   // On this worker's thread: a batch of another worker's connection has come; it is run before the
   // iteration ends.
@@ -312,14 +318,15 @@ class Worker final : public CommandSink {
   // blocking command with keys in other shards only those before the first of these.
   bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
                   int db_index, std::vector<TagLock>* tags) const;
-  // It would wait for a script that is slow. `tags`: what it wants.
-  bool IsBusy(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
-  void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry);
+  static std::string_view BusyError(Slow what);
+  // The slow script that it would wait for. `tags`: what it wants.
+  Slow SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
+  void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what);
   void WaitInQueue(ShardBatch* batch, Shard& shard);
   // TxEntry::run of those that wait.
   static bool RunQueued(TxEntry* entry);
   // One that waits for a slow script; null: none.
-  ShardBatch* FindBusy(Shard& shard);
+  ShardBatch* FindBusy(Shard& shard, Slow* what);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
   bool TakesBatch(const Noted& noted, const Session& session);
   // A transaction excludes it, or one before it, or much was written that the client has yet to
@@ -368,6 +375,9 @@ class Worker final : public CommandSink {
   void Reject(const Command& row, std::string_view error, RespWriter& writer);
   void CountError(std::string_view code);
   void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, CommandStats* counted);
+  // `begin`: of the CycleClock.
+  void CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
+                    int64_t begin);
 
   // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
@@ -519,13 +529,21 @@ void Worker::RunWaiting(const Command& row, ReplySink& reply, Call call) {
   const uint64_t errors_before = reply.error_count();
   const int64_t begin = helio::CycleClock::Now();
   call();
-  // With the waits for other threads, which are part of what such a command takes. CONFIG
-  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
-  CommandStats& counted = stats_.commands[row.id];
-  counted.timed_cycles += helio::CycleClock::Now() - begin;
-  ++counted.timed_calls;
-  ++counted.calls;
-  CountErrorsSince(errors_before, reply, &counted);
+  CountWaiting(row, reply, errors_before, begin);
+}
+
+template <typename Call>
+void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call) {
+  cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
+  const uint64_t errors_before = reply.error_count();
+  const size_t size_before = reply.out()->size();
+  const int64_t begin = helio::CycleClock::Now();
+  call();
+  if (cx.refused_for() == Slow::kNone) [[likely]] {
+    return CountWaiting(row, reply, errors_before, begin);
+  }
+  reply.out()->Truncate(size_before);
+  Reject(row, BusyError(cx.refused_for()), reply);
 }
 
 }  // namespace dfly

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/transaction.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/no_suspend.h"
@@ -198,8 +199,9 @@ bool Worker::RunBatch(ShardBatch* batch) {
                                                 batch->db_index, &batch->wanted());
       if (is_excluded) [[unlikely]] {
         cx.Finish();
-        if (IsBusy(shard, *entry.command, &batch->wanted())) {
-          RefuseBusy(batch, entry);
+        const Slow what = SlowBefore(shard, *entry.command, &batch->wanted());
+        if (what != Slow::kNone) {
+          RefuseBusy(batch, entry, what);
           continue;
         }
         WaitInQueue(batch, shard);
@@ -243,18 +245,26 @@ void Worker::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t 
   batch->OnRun();
 }
 
-bool Worker::IsBusy(const Shard& shard, const Command& command, std::vector<TagLock>* tags) {
-  SlowScripts& slow = server_.slow_scripts();
-  if (slow.empty() || (command.flags & kAllowBusy) != 0) return false;
-  SortAndMerge(tags);
-  return shard.transactions().IsExcludedBy(*tags,
-                                           [&](const void* owner) { return slow.Has(owner); });
+std::string_view Worker::BusyError(Slow what) {
+  return what == Slow::kFunction ? kErrBusyFunction : kErrBusyScript;
 }
 
-void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry) {
+Slow Worker::SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags) {
+  SlowScripts& slow = shards_.slow_scripts();
+  if (slow.empty() || (command.flags & kAllowBusy) != 0) return Slow::kNone;
+  SortAndMerge(tags);
+  TxEntry wanted;
+  wanted.tags = *tags;
+  return shard.transactions().SlowBefore(wanted, &slow);
+}
+
+void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what) {
   batch_writer_.Reset(&batch->bytes, batch->resp3);
   const size_t size_before = batch->bytes.size();
-  Reject(*entry.command, kErrBusyScript, batch_writer_);
+  if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr && multi->watcher != 0) {
+    shards_.local(batch->shard).watches().Unwatch(multi->watcher);
+  }
+  Reject(*entry.command, BusyError(what), batch_writer_);
   EndEntry(batch, entry, size_before);
 }
 
@@ -296,22 +306,25 @@ bool Worker::RunQueued(TxEntry* entry) {
   return true;
 }
 
-ShardBatch* Worker::FindBusy(Shard& shard) {
+ShardBatch* Worker::FindBusy(Shard& shard, Slow* what) {
   ShardBatch* found = nullptr;
   shard.transactions().ForEach([&](const TxEntry& entry) {
     if (found != nullptr || entry.run != &RunQueued || !entry.is_armed) return;
     auto& batch = const_cast<ShardBatch&>(static_cast<const ShardBatch&>(entry));
-    if (IsBusy(shard, *batch.rest().front().command, &batch.wanted())) found = &batch;
+    *what = SlowBefore(shard, *batch.rest().front().command, &batch.wanted());
+    if (*what != Slow::kNone) found = &batch;
   });
   return found;
 }
 
 void Worker::RefuseBusyWaiters() {
   ForEachShard([this](Shard& shard) {
+    Transaction::RefuseWaiters(shard, &shards_.slow_scripts());
+    Slow what = Slow::kNone;
     // One after the other, as others may run when one leaves the queue.
-    while (ShardBatch* const batch = FindBusy(shard)) {
+    while (ShardBatch* const batch = FindBusy(shard, &what)) {
       shard.Cancel(batch);
-      RefuseBusy(batch, batch->rest().front());
+      RefuseBusy(batch, batch->rest().front(), what);
       Resume(batch);
     }
   });

@@ -285,14 +285,18 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
                             });
   if (all_squashed) {
     for (uint32_t i = 0; i < items.size(); ++i) squashed.Add(i);
-    tx.Run(run_squashed);
+    if (!tx.Run(run_squashed)) return;
     if (session.drops_replies()) return;
     reply.Array(items.size());
     squashed.TakeReplies(reply);
     return;
   }
 
-  tx.Schedule();
+  if (!tx.Schedule()) {
+    cx.shards().AwaitOn(watches.shards(),
+                        [&](Shard& shard) { shard.watches().Unwatch(watches.watcher); });
+    return;
+  }
   if (!watches.empty()) {
     std::atomic<bool> may_run{true};
     tx.HopOn(watches.shards(), [&](Shard& shard) {

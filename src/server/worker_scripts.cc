@@ -307,7 +307,7 @@ void Worker::RestartScript(ShardBatch* batch) {
     CoordinatorContext cx(&shards_, &session, batch->db_index, helio::UnixMillis());
     const size_t size_before = batch->bytes.size();
     RespWriter writer(&batch->bytes, batch->resp3);
-    RunWaiting(*entry.command, writer, [&] {
+    RunOrRefuse(cx, *entry.command, writer, [&] {
       RunScriptOverShards(cx, *entry.command, batch->ScriptOf(entry), ScriptArgsOf(Args(args)),
                           std::move(batch->discovered), batch->wants_all_keys, writer);
     });
@@ -366,11 +366,12 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
         for (const std::string& key : discovered) lock(key);
       }
     }
-    if (!script->only_defers.load(std::memory_order_relaxed)) run.Schedule();
+    if (!script->only_defers.load(std::memory_order_relaxed) && !run.Schedule()) return;
     for (const std::string& key : discovered) {
       run.AddLock({shards_.LockOfKey(key, HashKey(key), cx.db_index()), mode});
     }
     const bool is_done = run.Run(call, reply);
+    if (cx.refused_for() != Slow::kNone) return;
     if (tx) tx->Conclude();
     if (script->only_defers.load(std::memory_order_relaxed) != run.only_defers()) {
       script->only_defers.store(run.only_defers(), std::memory_order_relaxed);

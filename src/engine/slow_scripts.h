@@ -5,36 +5,49 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace dfly {
 
+// What a command was refused for.
+enum class Slow : uint8_t { kNone, kScript, kFunction };
+
 // Knows them as the owners of their entries in the shards' queues (TxEntry::owner).
-// Owner: the server. Thread: any. Suspends: never.
+// Owner: the shard set. Thread: any. Suspends: never.
 class SlowScripts {
  public:
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
-  void Add(const void* owner) {
+  void Add(const void* owner, Slow what) {
     const std::lock_guard guard(mutex_);
-    owners_.push_back(owner);
+    owners_.emplace_back(owner, what);
     count_.store(owners_.size(), std::memory_order_relaxed);
   }
   void Remove(const void* owner) {
     const std::lock_guard guard(mutex_);
-    owners_.erase(std::find(owners_.begin(), owners_.end(), owner));
+    owners_.erase(Find(owner));
     count_.store(owners_.size(), std::memory_order_relaxed);
   }
-  bool Has(const void* owner) {
+  // kNone: it is not slow.
+  Slow WhatIs(const void* owner) {
     const std::lock_guard guard(mutex_);
-    return std::find(owners_.begin(), owners_.end(), owner) != owners_.end();
+    const auto it = Find(owner);
+    return it == owners_.end() ? Slow::kNone : it->second;
   }
 
  private:
+  using Owner = std::pair<const void*, Slow>;
+
+  std::vector<Owner>::iterator Find(const void* owner) {
+    return std::find_if(owners_.begin(), owners_.end(),
+                        [owner](const Owner& slow) { return slow.first == owner; });
+  }
+
   std::atomic<size_t> count_{0};
-  std::mutex
-      mutex_;  // a plain one: no fiber suspends under it, and it is held while memory is allocated
-  std::vector<const void*> owners_;  // guarded by mutex_
+  std::mutex mutex_;           // not a fiber's: nobody suspends under it
+  std::vector<Owner> owners_;  // guarded by mutex_
 };
 
 }  // namespace dfly

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/slow_scripts.h"
+#include "engine/slow_scripts.h"
 
 #include <gtest/gtest.h>
 
@@ -15,20 +15,20 @@ TEST(SlowScriptsTest, OnlyThoseThatWereAddedAreSlow) {
   int a = 0;
   int b = 0;
   EXPECT_TRUE(slow.empty());
-  EXPECT_FALSE(slow.Has(&a));
-  slow.Add(&a);
+  EXPECT_EQ(slow.WhatIs(&a), Slow::kNone);
+  slow.Add(&a, Slow::kScript);
   EXPECT_FALSE(slow.empty());
-  EXPECT_TRUE(slow.Has(&a));
-  EXPECT_FALSE(slow.Has(&b));
-  EXPECT_FALSE(slow.Has(nullptr));
-  slow.Add(&b);
+  EXPECT_EQ(slow.WhatIs(&a), Slow::kScript);
+  EXPECT_EQ(slow.WhatIs(&b), Slow::kNone);
+  EXPECT_EQ(slow.WhatIs(nullptr), Slow::kNone);
+  slow.Add(&b, Slow::kFunction);
   slow.Remove(&a);
   EXPECT_FALSE(slow.empty());
-  EXPECT_FALSE(slow.Has(&a));
-  EXPECT_TRUE(slow.Has(&b));
+  EXPECT_EQ(slow.WhatIs(&a), Slow::kNone);
+  EXPECT_EQ(slow.WhatIs(&b), Slow::kFunction);
   slow.Remove(&b);
   EXPECT_TRUE(slow.empty());
-  EXPECT_FALSE(slow.Has(&b));
+  EXPECT_EQ(slow.WhatIs(&b), Slow::kNone);
 }
 
 TEST(SlowScriptsTest, SeveralThreadsMayUseItAtOnce) {
@@ -41,11 +41,11 @@ TEST(SlowScriptsTest, SeveralThreadsMayUseItAtOnce) {
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
       for (int round = 0; round < kRounds; ++round) {
-        slow.Add(&scripts[i]);
-        wrong += slow.empty() || !slow.Has(&scripts[i]);
-        (void)slow.Has(&scripts[(i + 1) % kThreads]);
+        slow.Add(&scripts[i], Slow::kScript);
+        wrong += slow.empty() || slow.WhatIs(&scripts[i]) != Slow::kScript;
+        (void)slow.WhatIs(&scripts[(i + 1) % kThreads]);
         slow.Remove(&scripts[i]);
-        wrong += slow.Has(&scripts[i]);
+        wrong += slow.WhatIs(&scripts[i]) != Slow::kNone;
       }
     });
   }
