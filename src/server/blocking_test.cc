@@ -253,13 +253,25 @@ TEST_P(BlockingTest, NobodyIsServedWhileATransactionRunsOnItsKey) {
 TEST_P(BlockingTest, ATransactionThatHasNotRunOnTheKeyHindersNobody) {
   RunSeeds([&] {
     CheckedClient& client = Wait({"BLPOP", source_, target_, "0"}, AnyReply);
-    Transaction tx(&shards(), nullptr);
-    Lock(&tx, source_);
-    EXPECT_TRUE(tx.Schedule());
+    std::string other = source_;
+    for (int i = 0; other == source_ || ShardOf(other) != ShardOf(source_); ++i) {
+      other = source_ + "near" + std::to_string(i);
+    }
+    Transaction holder(&shards(), nullptr);
+    Lock(&holder, other);
+    EXPECT_TRUE(holder.Schedule());
+    helio::Fiber waiting("waits for the holder", [&] {
+      Transaction tx(&shards(), nullptr);
+      Lock(&tx, source_);
+      Lock(&tx, other);
+      EXPECT_TRUE(tx.Schedule());
+    });
+    StepSome();
     Run({"RPUSH", source_, "e"});
     std::string error = Settle();
     if (client.missing() > 0) error += "it was not served; ";
-    tx.Conclude();
+    holder.Conclude();
+    waiting.Join();
     return error;
   });
 }
