@@ -112,6 +112,18 @@ SCRIPTS = {
         a: MULTI
         a: GET k
         a: EXEC""",
+    "another form of the same value": """
+        a: PFADD k a b c
+        a: WATCH k
+        b: PFDEBUG TODENSE k
+        a: MULTI
+        a: PFCOUNT k
+        a: EXEC
+        a: WATCH k
+        b: PFADD k d
+        a: MULTI
+        a: PFCOUNT k
+        a: EXEC""",
     "select in MULTI": """
         a: MULTI
         a: SET k 0

@@ -9,7 +9,7 @@
 #   reference tests/ against redis-server: do the tests themselves hold?
 #
 # Without a tier: all of them. PYTEST_ARGS and CTEST_ARGS are added to every pytest and ctest.
-# The whole takes well under 40 minutes on two cores. Exits non-zero when anything failed, after
+# The whole takes well under 40 minutes on two cores, tests/ by as many processes. Exits non-zero when anything failed, after
 # running everything that could still run, with a summary at the end.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -71,7 +71,7 @@ venv() {
 run_pytest() {
   # shellcheck disable=SC2086
   ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q \
-    --maxfail=50 tests "$@" ${PYTEST_ARGS:-}
+    -n "$jobs" --dist worksteal --maxfail=50 tests "$@" ${PYTEST_ARGS:-}
 }
 
 black_box_tests() {

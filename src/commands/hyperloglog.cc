@@ -239,7 +239,7 @@ std::optional<bool> ToDense(ShardContext& cx, Args args, ReplySink& reply) {
     return std::nullopt;
   }
   value->SetRaw(log.bytes());
-  cx.Changed(args[2], "pfdebug");
+  cx.ChangedUnwatched(args[2], "");  // the same elements: WATCH does not hear of it, as in Redis
   return true;
 }
 

@@ -46,8 +46,9 @@ ScriptRef ScriptStore::Find(std::string_view sha) {
 
 ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::string* error) {
   std::string sha = Sha1Hex(source);
-  if (ScriptRef known = Find(sha); known != nullptr && (is_evaluated || !known->is_evaluated)) {
-    return known;
+  {
+    const std::lock_guard guard(mutex_);
+    if (ScriptRef known = AddAgain(sha, is_evaluated)) return known;
   }
   ScriptHeader header;
   if (std::optional<std::string> wrong = ParseScriptHeader(source, &header)) {
@@ -68,22 +69,21 @@ ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::stri
   script->flags = header.has_shebang ? header.flags | default_flags_ : default_flags_;
   script->used_at_s = helio::UnixMillis() / 1000;
   const std::lock_guard guard(mutex_);
-  ScriptRef& entry = scripts_[script->sha];
-  if (entry != nullptr && (is_evaluated || !entry->is_evaluated)) return entry;
-  if (entry != nullptr) {
-    // It was evaluated and is loaded now: it stays, with what was learned about it.
-    script->reach = entry->reach.load();
-    script->watched_runs = entry->watched_runs.load();
-    --evaluated_;
-    bytes_ -= entry->source.size() + entry->code.size() + sizeof(Script);
-    version_.fetch_add(1, std::memory_order_release);  // pairs with version()
-  }
-  entry = script;
+  if (ScriptRef known = AddAgain(script->sha, is_evaluated)) return known;  // another thread's
+  scripts_[script->sha] = script;
   bytes_ += script->source.size() + script->code.size() + sizeof(Script);
   const auto override = flags_override_.find(script->sha);
   if (override != flags_override_.end()) script->flags = override->second;
   if (is_evaluated && ++evaluated_ > kEvaluatedMax) ForgetOldest(*script);
   return script;
+}
+
+ScriptRef ScriptStore::AddAgain(const std::string& sha, bool is_evaluated) {
+  const auto it = scripts_.find(sha);
+  if (it == scripts_.end()) return nullptr;
+  // One that was evaluated and is loaded now stays.
+  if (!is_evaluated && it->second->is_evaluated.exchange(false)) --evaluated_;
+  return it->second;
 }
 
 void ScriptStore::ForgetOldest(const Script& newest) {
@@ -95,7 +95,7 @@ void ScriptStore::ForgetOldest(const Script& newest) {
   bytes_ -= oldest->second->source.size() + oldest->second->code.size() + sizeof(Script);
   scripts_.erase(oldest);
   --evaluated_;
-  version_.fetch_add(1, std::memory_order_release);
+  version_.fetch_add(1, std::memory_order_release);  // pairs with version()
 }
 
 void ScriptStore::SetFlags(std::string_view sha, uint32_t flags) {

@@ -45,7 +45,7 @@ struct Script : std::enable_shared_from_this<Script> {
   std::string code;    // without the #! of its first line
   std::shared_ptr<const LibraryCode> library;  // of a function, which has no text of its own
   bool has_shebang = false;
-  bool is_evaluated = false;  // it came by EVAL, and may be forgotten
+  std::atomic<bool> is_evaluated{false};  // it came by EVAL, and may be forgotten
 
   std::atomic<uint32_t> flags{0};  // ScriptFlag
 
@@ -102,6 +102,8 @@ class ScriptStore {
   size_t memory_used();
 
  private:
+  // REQUIRES: mutex_ is held. Null: it is not there.
+  ScriptRef AddAgain(const std::string& sha, bool is_evaluated);
   // `newest` stays, as its client may call it by its digest next, and others may have been used in
   // the same second.
   void ForgetOldest(const Script& newest);
