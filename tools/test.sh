@@ -9,8 +9,9 @@
 #   reference tests/ against redis-server: do the tests themselves hold?
 #
 # Without a tier: all of them. PYTEST_ARGS and CTEST_ARGS are added to every pytest and ctest.
-# The whole takes well under 40 minutes on two cores, tests/ by as many processes. Exits non-zero when anything failed, after
-# running everything that could still run, with a summary at the end.
+# The whole takes well under 40 minutes on two cores; tests/ is run by as many processes as there
+# are cores, up to four. Exits non-zero when anything failed, after running everything that could
+# still run, with a summary at the end.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
