@@ -93,12 +93,9 @@ Area BoundsOf(const GeoShape& shape) {
   const double width = shape.is_box ? shape.width / 2 : shape.radius;
   const double latitude = shape.center.latitude, longitude = shape.center.longitude;
   const double up = Degrees(height / kEarthRadius);
-  // A degree of longitude is shortest at the side that is nearer to a pole; over the pole it is all
-  // of them.
-  const double nearest_pole = std::fabs(latitude) + up;
-  const double aside = nearest_pole < 90
-                           ? Degrees(width / kEarthRadius / std::cos(Radians(nearest_pole)))
-                           : 2 * kLongitudeMax;
+  // A degree of longitude is shortest at the side that is nearer to a pole.
+  const double nearest_pole = latitude < 0 ? latitude - up : latitude + up;
+  const double aside = Degrees(width / kEarthRadius / std::cos(Radians(nearest_pole)));
   return {.west = longitude - aside,
           .south = latitude - up,
           .east = longitude + aside,
@@ -173,11 +170,7 @@ std::vector<GeoScores> GeoCover(const GeoShape& shape) {
                         AreaOf(cell.Moved(0, -1)).south > bounds.south ||
                         AreaOf(cell.Moved(1, 0)).east < bounds.east ||
                         AreaOf(cell.Moved(-1, 0)).west > bounds.west;
-  if (bounds.east - bounds.west >= 2 * kLongitudeMax) {
-    cell = CellOf(shape.center, 1);  // more than three narrower cells
-  } else if (is_short && cell.steps > 1) {
-    cell = CellOf(shape.center, cell.steps - 1);
-  }
+  if (is_short && cell.steps > 1) cell = CellOf(shape.center, cell.steps - 1);
 
   // Neighbours that the shape does not reach.
   const Area area = AreaOf(cell);
