@@ -41,7 +41,8 @@ auto LowerBound(Locks& locks, uint64_t fingerprint) {
 
 // --- What all have in common ---
 
-ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_only, bool resp3)
+ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_atomic,
+                     bool is_read_only, bool resp3)
     : worker_(worker),
       shards_(worker->server().shards()),
       script_(script),
@@ -50,7 +51,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_
       is_read_only_(is_read_only),
       resp3_(resp3),
       now_ms_(helio::UnixMillis()),
-      is_atomic_((script->flags.load(std::memory_order_relaxed) & kDisableAtomicity) == 0),
+      is_atomic_(is_atomic),
       late_locks_(&shards_, &worker->server().upgrade(), this, now_ms_) {}
 
 ScriptRun::~ScriptRun() {
@@ -416,7 +417,9 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
 
 ScriptInPlace::ScriptInPlace(Worker* worker, Shard* shard, Script* script, int db_index,
                              bool is_read_only, bool resp3, bool no_touch)
-    : ScriptRun(worker, script, db_index, is_read_only, resp3), shard_(*shard), cx_(*shard) {
+    : ScriptRun(worker, script, db_index, /*is_atomic=*/true, is_read_only, resp3),
+      shard_(*shard),
+      cx_(*shard) {
   cx_.set_no_touch(no_touch);
 }
 
@@ -570,7 +573,9 @@ struct ScriptAcross::Deferred {
 
 ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
                            Script* script, bool is_read_only, bool resp3)
-    : ScriptRun(worker, script, cx->db_index(), is_read_only, resp3), cx_(*cx), tx_(tx) {
+    : ScriptRun(worker, script, cx->db_index(), tx != nullptr, is_read_only, resp3),
+      cx_(*cx),
+      tx_(tx) {
   has_all_locks_ = is_global;
 }
 

@@ -54,7 +54,10 @@ struct ScriptArgs {
 // Suspends: where ScriptHost does.
 class ScriptRun : public ScriptHost, public helio::ListHook<> {
  public:
-  ScriptRun(Worker* worker, Script* script, int db_index, bool is_read_only, bool resp3);
+  // `is_atomic`: it keeps its locks until its end. Not what its flags say, which may change
+  // meanwhile, and which an EXEC overrules.
+  ScriptRun(Worker* worker, Script* script, int db_index, bool is_atomic, bool is_read_only,
+            bool resp3);
   virtual ~ScriptRun();
   ScriptRun(const ScriptRun&) = delete;
   ScriptRun& operator=(const ScriptRun&) = delete;
