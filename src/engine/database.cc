@@ -31,6 +31,7 @@ bool Database::IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_
 }
 
 void Database::Remove(Table::Iterator it, const KeyProbe& probe) {
+  BeforeChange(*it, CutKeeper::Change::kReplaced);
   ClearDeadline(*it, probe);
   if (it->key.has_flag(CompactKey::kHasMemberExpire)) [[unlikely]]
     SetMemberDeadline(*it, INT64_MAX);
@@ -46,12 +47,14 @@ std::optional<int64_t> Database::Deadline(const Table::Slot& slot, const KeyProb
 }
 
 void Database::SetDeadline(Table::Slot& slot, const KeyProbe& probe, int64_t at_ms) {
+  BeforeChange(slot, CutKeeper::Change::kInPlace);
   expiry_.FindOrInsert(probe).first->value = at_ms;
   slot.key.set_flag(CompactKey::kHasExpire, true);
 }
 
 bool Database::ClearDeadline(Table::Slot& slot, const KeyProbe& probe) {
   if (!slot.key.has_flag(CompactKey::kHasExpire)) return false;
+  BeforeChange(slot, CutKeeper::Change::kInPlace);
   ExpiryTable::Iterator it = expiry_.Find(probe);
   CHECK(it) << "a key's deadline is lost";
   expiry_.Erase(it);
@@ -78,6 +81,7 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
   if (ExpireIfDue(probe, now_ms)) return 1;
   Table::Iterator it = table_.Find(probe);
   if (!it) return 0;
+  BeforeChange(*it, CutKeeper::Change::kInPlace);
   const size_t bytes_before = it->value.HeapBytes();
   const size_t erased = it->value.EraseDueMembers(now_ms, most);
   AccountValue(bytes_before, it->value.HeapBytes());

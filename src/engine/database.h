@@ -9,6 +9,7 @@
 #include "core/compact_key.h"
 #include "core/compact_value.h"
 #include "core/dash_table.h"
+#include "helio/base/logging.h"
 
 namespace dfly {
 
@@ -20,6 +21,26 @@ class ChangeListener {
 
  protected:
   ~ChangeListener() = default;
+};
+
+class Database;
+
+// Keeps what keys were at the moment of a cut, while they are written down one after another. Hears
+// of each that is still to be written, just before it changes.
+class CutKeeper {
+ public:
+  enum class Change : uint8_t {
+    kInPlace,  // of its value, its deadline or its mark
+    kReplaced  // it is removed, or gets another value
+  };
+  using Slot = DashSlot<CompactValue>;
+
+  // Afterwards the slot counts as written. It may have taken the value, and left a copy of it
+  // (kInPlace) or any other one (kReplaced), and has accounted for that. Must not change tables.
+  virtual void BeforeChange(Database& database, Slot& slot, Change change) = 0;
+
+ protected:
+  ~CutKeeper() = default;
 };
 
 // Owner:     one Shard; used on its thread only. Commands come here through ShardContext.
@@ -35,6 +56,11 @@ class ChangeListener {
 // are due is due itself, and goes the way of all due keys: look-ups do not find it, and
 // ExpireIfDue removes it. For other keys all of that is a flag that is not set, in the test that
 // look-ups make anyway.
+//
+// A cut: each key has a flag, and a cut turns its meaning round (cut_parity_), so that at once all
+// keys are unsaved, and those that come later are not. Whoever walks over them marks what it has
+// written, and a keeper is called before an unsaved one changes. At the end all are marked, and
+// have the same flag again. Flags stay with their keys, wherever the table moves them.
 class Database {
  public:
   using Table = DashTable<CompactValue>;
@@ -68,13 +94,42 @@ class Database {
   // not be the table's own memory.
   bool ExpireIfDue(const KeyProbe& probe, int64_t now_ms);
 
-  Table::Iterator Insert(const KeyProbe& probe) { return table_.Insert(probe); }
+  Table::Iterator Insert(const KeyProbe& probe) {
+    const Table::Iterator it = table_.Insert(probe);
+    it->key.set_flag(CompactKey::kCutParity, cut_parity_);
+    return it;
+  }
   // Removes a key and its deadline. `probe` must not be the table's own memory.
   void Remove(Table::Iterator it, const KeyProbe& probe);
 
   std::optional<int64_t> Deadline(const Table::Slot& slot, const KeyProbe& probe) const;
   void SetDeadline(Table::Slot& slot, const KeyProbe& probe, int64_t at_ms);
   bool ClearDeadline(Table::Slot& slot, const KeyProbe& probe);  // true if there was one
+
+  // --- Cuts ---
+
+  // From here on `keeper` is called before a key changes that was there now and is not yet saved.
+  // REQUIRES: no cut is going on.
+  void BeginCut(CutKeeper* keeper) {
+    DCHECK(keeper_ == nullptr);
+    keeper_ = keeper;
+    cut_parity_ = !cut_parity_;
+  }
+  // REQUIRES: all keys are saved.
+  void EndCut() { keeper_ = nullptr; }
+  bool is_being_cut() const { return keeper_ != nullptr; }
+  // While a cut is going on.
+  bool IsUnsaved(const Table::Slot& slot) const {
+    return slot.key.has_flag(CompactKey::kCutParity) != cut_parity_;
+  }
+  void MarkSaved(Table::Slot& slot) { slot.key.set_flag(CompactKey::kCutParity, cut_parity_); }
+  // For all that changes what a slot has; before it does.
+  void BeforeChange(Table::Slot& slot, CutKeeper::Change change) {
+    if (keeper_ != nullptr && IsUnsaved(slot)) [[unlikely]] {
+      keeper_->BeforeChange(*this, slot, change);
+      MarkSaved(slot);
+    }
+  }
 
   // The members of its value have other deadlines now. Cheap if there are none, and were none.
   void SyncMembers(Table::Slot& slot) {
@@ -121,6 +176,8 @@ class Database {
   size_t ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t most);
 
   int index_;
+  bool cut_parity_ = false;  // the flag of keys that are saved, or came after the last cut
+  CutKeeper* keeper_ = nullptr;
   ChangeListener* const listener_;
   Table table_;
   ExpiryTable expiry_;

@@ -78,7 +78,8 @@ void Shard::Flush(int index, FlushMode mode) {
   }
   if (!waiters_.empty()) waiters_.OnChangedAll(index);  // some wait for keys that are there
   stats_.changes += old->size();
-  if (mode == FlushMode::kAsync) doomed_.push_back(std::move(old));
+  // What a cut has is freed when it was written.
+  if (mode == FlushMode::kAsync || old->is_being_cut()) doomed_.push_back(std::move(old));
 }
 
 void Shard::FlushAll(FlushMode mode) {
@@ -86,16 +87,22 @@ void Shard::FlushAll(FlushMode mode) {
 }
 
 bool Shard::FreeStep(size_t budget) {
+  const auto doomed = FindFreeable();
   if (!reaper_.empty()) {
     reaper_.FreeSome(budget);
-  } else if (!doomed_.empty() && doomed_.back()->FreeSome(budget)) {
-    doomed_.pop_back();
+  } else if (doomed != doomed_.end() && (*doomed)->FreeSome(budget)) {
+    doomed_.erase(doomed);
   }
-  return doomed_.empty() && reaper_.empty();
+  return FindFreeable() == doomed_.end() && reaper_.empty();
+}
+
+std::vector<std::unique_ptr<Database>>::const_iterator Shard::FindFreeable() const {
+  return std::find_if(doomed_.begin(), doomed_.end(),
+                      [](const auto& database) { return !database->is_being_cut(); });
 }
 
 bool Shard::needs_steps() const {
-  if (!doomed_.empty() || !reaper_.empty()) return true;
+  if (FindFreeable() != doomed_.end() || !reaper_.empty()) return true;
   return std::any_of(made().begin(), made().end(), [](const auto& database) {
     return database != nullptr && database->has_deadlines();
   });

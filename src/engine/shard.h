@@ -142,6 +142,9 @@ class Shard : private ChangeListener {
     return std::span(databases_).first(made_end_);
   }
 
+  // The first of doomed_ that no cut needs.
+  std::vector<std::unique_ptr<Database>>::const_iterator FindFreeable() const;
+
   const uint32_t id_;
   const size_t string_max_;
   ValueReaper reaper_;  // destroyed after the databases, whose values come here

@@ -125,6 +125,7 @@ auto ShardContext::Peek(std::string_view key) const -> ReadHandle {
 
 auto ShardContext::OpenValue(Iterator it) -> WriteHandle {
   Database::Table::Slot* const slot = &*it;
+  database_->BeforeChange(*slot, CutKeeper::Change::kInPlace);
   Touch(slot->value);
   auto is_it = [slot](const Open& open) { return open.slot == slot; };
   if (std::none_of(open_.begin(), open_.end(), is_it)) {
@@ -167,6 +168,7 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
     if (!due_.empty()) RemoveDueKeys();
     it = database().Insert(probe);
   }
+  database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();
   it->value.SetString(text);
   database_->SyncMembers(*it);
@@ -195,6 +197,7 @@ auto ShardContext::Take(std::string_view key, std::string_view event) -> std::op
   Iterator it = Find(probe);
   if (!it) return std::nullopt;
   EndHandles();
+  database_->BeforeChange(*it, CutKeeper::Change::kInPlace);  // the value goes on elsewhere
   Touch(it->value);
   Detached detached;
   detached.deadline_ms = database_->Deadline(*it, probe);
@@ -227,6 +230,7 @@ void ShardContext::Put(std::string_view key, Detached detached, std::string_view
     if (!due_.empty()) RemoveDueKeys();
     it = database().Insert(probe);
   }
+  database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();
   it->value = std::move(detached.value);  // what was there goes with `detached`
   database_->AccountValue(bytes_before, it->value.HeapBytes());
@@ -275,8 +279,12 @@ bool ShardContext::Persist(std::string_view key) {
 
 bool ShardContext::SetSticky(std::string_view key, bool sticky) {
   Iterator it = Find(ProbeOf(key));
-  if (it) it->key.set_flag(CompactKey::kSticky, sticky);
-  return static_cast<bool>(it);
+  if (!it) return false;
+  if (it->key.has_flag(CompactKey::kSticky) != sticky) {
+    database_->BeforeChange(*it, CutKeeper::Change::kInPlace);
+    it->key.set_flag(CompactKey::kSticky, sticky);
+  }
+  return true;
 }
 
 std::optional<bool> ShardContext::IsSticky(std::string_view key) const {

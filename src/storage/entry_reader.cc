@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/entry_reader.h"
+
+#include <fmt/format.h>
+
+#include "core/rdb_value.h"
+
+namespace dfly {
+
+EntryReader::EntryReader(ByteSource* source, size_t string_max, bool has_end)
+    : source_(*source), reader_(source, string_max), string_max_(string_max), has_end_(has_end) {}
+
+EntryReader::Item EntryReader::Fail(std::string_view what) {
+  if (error_.empty()) error_ = what;
+  return Item::kError;
+}
+
+EntryReader::Item EntryReader::Next() {
+  if (is_between_) {
+    facts_ = {};
+    member_deadlines_.clear();
+    wrapped_ = nullptr;
+  }
+  is_between_ = true;
+  while (true) {
+    if (!has_end_ && source_.left() == 0) return Item::kEnd;
+    const auto byte = reader_.Byte();
+    if (!byte) return CutOff();
+    switch (static_cast<RdbOpcode>(*byte)) {
+      case RdbOpcode::kEnd:
+        return has_end_ ? Item::kEnd : Fail("an end in the middle");
+      case RdbOpcode::kSelectDb: {
+        const auto index = reader_.Length();
+        if (!index) return CutOff();
+        if (*index > INT32_MAX) return Fail("a database that cannot be");
+        db_index_ = static_cast<int>(*index);
+        continue;
+      }
+      case RdbOpcode::kResize:  // for who knows a use of it
+        if (!reader_.Length() || !reader_.Length()) return CutOff();
+        continue;
+      case RdbOpcode::kSlotInfo:
+        if (!reader_.Length() || !reader_.Length() || !reader_.Length()) return CutOff();
+        continue;
+      case RdbOpcode::kDeadlineMs: {
+        const auto deadline = reader_.Little(8);
+        if (!deadline) return CutOff();
+        facts_.deadline_ms = static_cast<int64_t>(*deadline);
+        continue;
+      }
+      case RdbOpcode::kDeadline: {
+        const auto deadline = reader_.Little(4);
+        if (!deadline) return CutOff();
+        facts_.deadline_ms = static_cast<int64_t>(*deadline) * 1000;
+        continue;
+      }
+      case RdbOpcode::kIdle:
+        if (!reader_.Length()) return CutOff();
+        continue;
+      case RdbOpcode::kFrequency:
+        if (!reader_.Byte()) return CutOff();
+        continue;
+      case RdbOpcode::kAux: {
+        const Item item = ReadAux();
+        if (item == Item::kAux && is_between_) return item;
+        if (item != Item::kAux) return item;
+        is_between_ = true;
+        continue;
+      }
+      case RdbOpcode::kFunction: {
+        const auto text = reader_.String();
+        if (!text) return CutOff();
+        text_ = *text;
+        return Item::kFunction;
+      }
+      case RdbOpcode::kFunctionOfRc:
+        return Fail("a function as release candidates of Redis 7.0 wrote it, which is not read");
+      case RdbOpcode::kModuleAux:
+        return Fail("data of a Redis module, which is not read");
+    }
+    return ReadEntry(&reader_, *byte);
+  }
+}
+
+EntryReader::Item EntryReader::ReadAux() {
+  const auto name = reader_.String();
+  if (!name) return CutOff();
+  name_ = *name;
+  const auto text = reader_.String();
+  if (!text) return CutOff();
+  if (name_ == kAuxSticky) {
+    facts_.is_sticky = true;
+    is_between_ = false;
+    return Item::kAux;
+  }
+  if (name_ == kAuxDeadlines) {
+    member_deadlines_ = *text;
+    is_between_ = false;
+    return Item::kAux;
+  }
+  text_ = *text;
+  return name_ == kAuxEntry ? ReadWrapped() : Item::kAux;
+}
+
+EntryReader::Item EntryReader::ReadWrapped() {
+  wrapped_ = std::make_unique<ViewSource>(text_);
+  RdbReader reader(wrapped_.get(), string_max_);
+  auto byte = reader.Byte();
+  if (byte == static_cast<uint8_t>(RdbOpcode::kDeadlineMs)) {
+    const auto deadline = reader.Little(8);
+    if (!deadline) return CutOff();
+    facts_.deadline_ms = static_cast<int64_t>(*deadline);
+    byte = reader.Byte();
+  }
+  return byte ? ReadEntry(&reader, *byte) : CutOff();
+}
+
+EntryReader::Item EntryReader::ReadEntry(RdbReader* reader, uint8_t type) {
+  const auto key = reader->String();
+  if (!key) return CutOff();
+  key_ = *key;
+  type_ = type;
+  return Item::kEntry;
+}
+
+}  // namespace dfly

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the stream that storage/entry_writer.h describes, from a file of ours, of redis-server 5 to
+// 8 or of Valkey 8.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/byte_stream.h"
+#include "core/rdb_encoding.h"
+#include "storage/entry_writer.h"
+
+namespace dfly {
+
+// Owner:    who reads. Suspends: as its source.
+// Errors:   Next says kError; error() tells what is wrong, and the source about where.
+class EntryReader {
+ public:
+  enum class Item : uint8_t {
+    kEntry,     // its value is next: the caller takes it from value_source()
+    kAux,       // one that is not a part of an entry
+    kFunction,  // text() is its library's source
+    kEnd,       // and what is behind it is the file's
+    kError,
+  };
+  // `has_end`: the stream ends with its end mark, else with its source. No text is longer than
+  // `string_max`.
+  EntryReader(ByteSource* source, size_t string_max, bool has_end);
+
+  Item Next();
+
+  // Of an entry; until the next call of Next.
+  int db_index() const { return db_index_; }
+  const std::string& key() const { return key_; }
+  const EntryFacts& facts() const { return facts_; }
+  uint8_t type() const { return type_; }
+  ByteSource& value_source() { return wrapped_ != nullptr ? *wrapped_ : source_; }
+  // kAuxDeadlines, or empty.
+  const std::string& member_deadlines() const { return member_deadlines_; }
+
+  // Of an aux field or function.
+  const std::string& name() const { return name_; }
+  const std::string& text() const { return text_; }
+
+  const std::string& error() const { return error_; }
+
+ private:
+  Item Fail(std::string_view what);
+  Item CutOff() { return Fail("the data ends too early, or a length is wrong"); }
+  Item ReadAux();
+  Item ReadEntry(RdbReader* reader, uint8_t type);
+  Item ReadWrapped();
+
+  ByteSource& source_;
+  RdbReader reader_;
+  const size_t string_max_;
+  const bool has_end_;
+  int db_index_ = 0;
+  std::string key_;
+  EntryFacts facts_;
+  uint8_t type_ = 0;
+  std::string member_deadlines_;
+  std::string name_;
+  std::string text_;
+  std::unique_ptr<ViewSource> wrapped_;  // of text_: an entry within an aux field
+  bool is_between_ = true;  // entries: what was read belongs to none yet
+  std::string error_;
+};
+
+}  // namespace dfly

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/entry_writer.h"
+
+#include <string>
+
+#include "core/hash_value.h"
+#include "core/rdb_value.h"
+#include "core/set_value.h"
+
+namespace dfly {
+
+namespace {
+
+// The text of kAuxDeadlines.
+std::string MemberDeadlines(const CompactValue& value) {
+  std::string text;
+  StringSink sink(&text);
+  RdbWriter writer(&sink);
+  const auto add = [&writer](std::string_view member, std::optional<int64_t> at_ms) {
+    if (!at_ms || *at_ms == INT64_MAX) return;
+    writer.String(member);
+    writer.Little(static_cast<uint64_t>(*at_ms), 8);
+  };
+  if (value.type() == ValueType::kHash) {
+    const HashValue hash(value);
+    hash.ForEach([&](std::string_view field, std::string_view) { add(field, hash.Deadline(field)); });
+  } else {
+    const SetValue set(value);
+    set.ForEach([&](std::string_view member) { add(member, set.Deadline(member)); });
+  }
+  return text;
+}
+
+}  // namespace
+
+void EntryWriter::Aux(std::string_view name, std::string_view text) {
+  Opcode(RdbOpcode::kAux);
+  writer_.String(name);
+  writer_.String(text);
+}
+
+void EntryWriter::Function(std::string_view source) {
+  Opcode(RdbOpcode::kFunction);
+  writer_.String(source);
+}
+
+void EntryWriter::SelectDb(int index) {
+  Opcode(RdbOpcode::kSelectDb);
+  writer_.Length(static_cast<uint64_t>(index));
+}
+
+void EntryWriter::Resize(uint64_t keys, uint64_t deadlines) {
+  Opcode(RdbOpcode::kResize);
+  writer_.Length(keys);
+  writer_.Length(deadlines);
+}
+
+void EntryWriter::Entry(SnapshotDialect dialect, std::string_view key, const EntryFacts& facts,
+                        const CompactValue& value) {
+  if (facts.is_sticky) Aux(kAuxSticky, "1");
+  const RdbType type = DflyTypeOf(value);
+  if (dialect == SnapshotDialect::kOurs || !IsDflyType(type)) {
+    return PlainEntry(type, key, facts, value);
+  }
+  if (value.type() == ValueType::kHash || value.type() == ValueType::kSet) {
+    Aux(kAuxDeadlines, MemberDeadlines(value));
+    const bool is_hash = value.type() == ValueType::kHash;
+    return PlainEntry(is_hash ? RdbType::kHash : RdbType::kSet, key, facts, value);
+  }
+  std::string entry;
+  StringSink sink(&entry);
+  EntryWriter(&sink).PlainEntry(type, key, facts, value);
+  Aux(kAuxEntry, entry);
+}
+
+void EntryWriter::PlainEntry(RdbType type, std::string_view key, const EntryFacts& facts,
+                             const CompactValue& value) {
+  if (facts.deadline_ms) {
+    Opcode(RdbOpcode::kDeadlineMs);
+    writer_.Little(static_cast<uint64_t>(*facts.deadline_ms), 8);
+  }
+  writer_.Byte(static_cast<uint8_t>(type));
+  writer_.String(key);
+  WriteRdbValue(type, value, &sink_);
+}
+
+}  // namespace dfly

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/file_layer.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "helio/io/blocking_pool.h"
+#include "helio/io/file.h"
+
+namespace dfly {
+
+namespace {
+
+class SystemOutput final : public OutputFile {
+ public:
+  explicit SystemOutput(helio::File file) : file_(std::move(file)) {}
+
+  std::error_code Write(std::string_view bytes) override {
+    const std::error_code error = file_.WriteAt(offset_, bytes);
+    offset_ += bytes.size();
+    return error;
+  }
+  std::error_code SyncAndClose() override {
+    const std::error_code error = file_.Sync(false);
+    const std::error_code close_error = file_.Close();
+    return error ? error : close_error;
+  }
+
+ private:
+  helio::File file_;
+  uint64_t offset_ = 0;
+};
+
+class SystemInput final : public InputFile {
+ public:
+  SystemInput(helio::File file, uint64_t size) : file_(std::move(file)), size_(size) {}
+
+  uint64_t size() const override { return size_; }
+  std::error_code ReadAt(uint64_t offset, char* out, size_t size, size_t* read) override {
+    return file_.ReadAt(offset, out, size, read);
+  }
+
+ private:
+  const helio::File file_;
+  const uint64_t size_;
+};
+
+// A system call that io_uring has not, or not everywhere: on a helper thread.
+template <typename Call>
+std::error_code Blocking(Call call) {
+  int error = 0;
+  const bool ran = helio::RunBlocking([&] { error = call() == 0 ? 0 : errno; });
+  return {ran ? error : EAGAIN, std::generic_category()};
+}
+
+class System final : public FileLayer {
+ public:
+  std::error_code Create(const std::string& path, std::unique_ptr<OutputFile>* file) override {
+    helio::File opened;
+    if (auto error = opened.Open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644)) return error;
+    *file = std::make_unique<SystemOutput>(std::move(opened));
+    return {};
+  }
+  std::error_code Open(const std::string& path, std::unique_ptr<InputFile>* file) override {
+    helio::File opened;
+    if (auto error = opened.Open(path, O_RDONLY)) return error;
+    uint64_t size = 0;
+    if (auto error = opened.Size(&size)) return error;
+    *file = std::make_unique<SystemInput>(std::move(opened), size);
+    return {};
+  }
+  std::error_code Rename(const std::string& from, const std::string& to) override {
+    return Blocking([&] { return rename(from.c_str(), to.c_str()); });
+  }
+  std::error_code Remove(const std::string& path) override {
+    return Blocking([&] { return unlink(path.c_str()); });
+  }
+  std::error_code SyncDirectory(const std::string& path) override {
+    return Blocking([&] {
+      const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      if (fd < 0) return -1;
+      const int result = fsync(fd);
+      const int error = errno;
+      close(fd);
+      errno = error;
+      return result;
+    });
+  }
+  std::error_code List(const std::string& path, std::vector<std::string>* names) override {
+    names->clear();
+    return Blocking([&] {
+      DIR* directory = opendir(path.c_str());
+      if (directory == nullptr) return -1;
+      errno = 0;
+      while (const dirent* entry = readdir(directory)) names->emplace_back(entry->d_name);
+      const int error = errno;
+      closedir(directory);
+      errno = error;
+      return error == 0 ? 0 : -1;
+    });
+  }
+};
+
+}  // namespace
+
+FileLayer& SystemFiles() {
+  static System system;
+  return system;
+}
+
+}  // namespace dfly

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/rdb_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/crc64.h"
+#include "core/rdb_encoding.h"
+#include "storage/entry_writer.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kMagic = "REDIS";
+constexpr size_t kHeadBytes = 9;
+constexpr size_t kSumBytes = 8;
+constexpr unsigned kFirstWithSum = 5;  // version
+// So many bytes are written at a time, and read.
+constexpr size_t kOutBytes = 256 * 1024;
+constexpr size_t kAheadBytes = 512 * 1024;
+
+}  // namespace
+
+// --------------------------------------------------------------------------------------- writing
+
+RdbFileWriter::RdbFileWriter(std::unique_ptr<OutputFile> file) : file_(std::move(file)) {
+  out_ = fmt::format("{}{:04}", kMagic, kRdbVersionWritten);
+}
+
+void RdbFileWriter::Write(std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  WriteLocked(bytes);
+}
+
+void RdbFileWriter::WriteLocked(std::string_view bytes) {
+  if (error_) return;
+  out_ += bytes;
+  if (out_.size() >= kOutBytes) FlushOut();
+}
+
+void RdbFileWriter::FlushOut() {
+  crc_ = Crc64(crc_, out_);
+  if (!error_) error_ = file_->Write(out_);
+  if (error_) has_failed_.store(true, std::memory_order_relaxed);
+  written_ += out_.size();
+  out_.clear();
+}
+
+std::error_code RdbFileWriter::Finish() {
+  const std::lock_guard lock(mutex_);
+  out_.push_back(static_cast<char>(RdbOpcode::kEnd));
+  FlushOut();
+  StringSink sink(&out_);
+  RdbWriter(&sink).Little(crc_, kSumBytes);
+  FlushOut();
+  const std::error_code close_error = file_->SyncAndClose();
+  if (!error_) error_ = close_error;
+  return error_;
+}
+
+// --------------------------------------------------------------------------------------- reading
+
+RdbFileReader::RdbFileReader(std::string path, std::unique_ptr<InputFile> file)
+    : path_(std::move(path)), file_(std::move(file)) {}
+
+std::string RdbFileReader::Where() const { return fmt::format("{}, before byte {}", path_, offset_); }
+
+bool RdbFileReader::Fail(std::string_view what) {
+  if (error_.empty()) error_ = fmt::format("{}, at byte {}: {}", path_, offset_, what);
+  return false;
+}
+
+bool RdbFileReader::Begin() {
+  const auto head = Take(kHeadBytes);
+  if (!head || !head->starts_with(kMagic)) return Fail("this is no RDB file");
+  const std::string_view digits = head->substr(kMagic.size());
+  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), version_).ptr;
+  if (end != digits.data() + digits.size() || version_ < 1 || version_ > kRdbVersionRead) {
+    return Fail(fmt::format("RDB version '{}' is not one that this server reads (1 to {})", digits,
+                            kRdbVersionRead));
+  }
+  return true;
+}
+
+std::optional<std::string_view> RdbFileReader::Take(size_t count) {
+  if (!error_.empty() || count > left()) return std::nullopt;
+  if (count > ahead_.size() - taken_) {
+    crc_ = Crc64(crc_, std::string_view(ahead_).substr(summed_, taken_ - summed_));
+    ahead_.erase(0, taken_);
+    taken_ = summed_ = 0;
+    const size_t have = ahead_.size();
+    const size_t want = std::min<uint64_t>(std::max(count, kAheadBytes), left());
+    ahead_.resize(want);
+    size_t read = 0;
+    if (const auto error = file_->ReadAt(offset_ + have, ahead_.data() + have, want - have, &read)) {
+      Fail(error.message());
+      return std::nullopt;
+    }
+    if (read != want - have) {
+      Fail("the file is shorter than it was when it was opened");
+      return std::nullopt;
+    }
+  }
+  const auto bytes = std::string_view(ahead_).substr(taken_, count);
+  taken_ += count;
+  offset_ += count;
+  return bytes;
+}
+
+bool RdbFileReader::End() {
+  if (!error_.empty()) return false;
+  if (version_ < kFirstWithSum) return true;
+  crc_ = Crc64(crc_, std::string_view(ahead_).substr(summed_, taken_ - summed_));
+  summed_ = taken_;
+  RdbReader reader(this, kSumBytes);
+  const auto sum = reader.Little(kSumBytes);
+  if (!sum) return Fail("the file is cut off");
+  return *sum == 0 || *sum == crc_ || Fail("the file is damaged (wrong checksum)");
+}
+
+}  // namespace dfly

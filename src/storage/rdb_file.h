@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file of Redis' own snapshot format, RDB: one stream (storage/entry_writer.h) with a checksum.
+//
+//   file   "REDIS", version (4 digits), stream, 255, checksum of all before it (8, lowest byte
+//          first; 0: there is none)
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "core/byte_stream.h"
+#include "helio/fibers/sync.h"
+#include "storage/file_layer.h"
+#include "storage/snapshot_output.h"
+
+namespace dfly {
+
+// One for all shards.
+// Owner:    who saves. Thread: any, several at once. Suspends: what writes.
+class RdbFileWriter {
+ public:
+  explicit RdbFileWriter(std::unique_ptr<OutputFile> file);
+
+  // In one piece.
+  void Write(std::string_view bytes);
+  // What one shard writes.
+  class Part final : public SnapshotOutput {
+   public:
+    explicit Part(RdbFileWriter* whole) : whole_(*whole) {}
+    void WriteEntries(std::string_view bytes) override { whole_.Write(bytes); }
+    void BeginLarge() override { whole_.mutex_.lock(); }
+    void WritePart(std::string_view bytes) override { whole_.WriteLocked(bytes); }
+    void EndLarge() override { whole_.mutex_.unlock(); }
+    bool has_failed() const override { return whole_.has_failed(); }
+
+   private:
+    RdbFileWriter& whole_;
+  };
+
+  bool has_failed() const { return has_failed_.load(std::memory_order_relaxed); }
+  // Nothing more comes. The file is on the device, unless there was an error, now or before.
+  [[nodiscard]] std::error_code Finish();
+  uint64_t bytes_written() const { return written_; }
+
+ private:
+  void WriteLocked(std::string_view bytes);
+  void FlushOut();
+
+  const std::unique_ptr<OutputFile> file_;
+  helio::Mutex mutex_;
+  std::string out_;  // guarded by mutex_, as what follows
+  uint64_t crc_ = 0;
+  uint64_t written_ = 0;
+  std::error_code error_;
+  std::atomic<bool> has_failed_{false};
+};
+
+// Owner:    who reads; from fibers.
+// Suspends: as its file.
+// Errors:   error() says what is wrong, and where.
+class RdbFileReader final : public ByteSource {
+ public:
+  // `path` is for errors.
+  RdbFileReader(std::string path, std::unique_ptr<InputFile> file);
+
+  // Reads the head. False: it is none that this server reads.
+  [[nodiscard]] bool Begin();
+  std::optional<std::string_view> Take(size_t count) override;
+  uint64_t left() const override { return file_->size() - offset_; }
+  // The stream is over, as its end was taken: compares the checksum.
+  [[nodiscard]] bool End();
+
+  unsigned version() const { return version_; }
+  uint64_t file_bytes_read() const { return offset_; }
+  const std::string& error() const { return error_; }
+  std::string Where() const;
+
+ private:
+  bool Fail(std::string_view what);
+
+  const std::string path_;
+  const std::unique_ptr<InputFile> file_;
+  unsigned version_ = 0;
+  std::string ahead_;      // of the file; its checksum is not in crc_ yet
+  size_t taken_ = 0;       // of ahead_
+  size_t summed_ = 0;      // of ahead_
+  uint64_t offset_ = 0;    // of what is taken next
+  uint64_t crc_ = 0;       // of all that was taken
+  std::string error_;
+};
+
+}  // namespace dfly

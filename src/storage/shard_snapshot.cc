@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/shard_snapshot.h"
+
+#include <absl/container/inlined_vector.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "core/hash.h"
+#include "core/prefetch.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+
+namespace dfly {
+
+namespace {
+
+// What the walk serializes before it lets others run: some tens of microseconds of work.
+constexpr size_t kSliceBytes = 16 * 1024;
+constexpr size_t kSliceKeys = 256;
+// So many bytes go to the output at a time.
+constexpr size_t kFlushBytes = 64 * 1024;
+
+// Hands a large value on, part by part.
+class PartSink final : public ByteSink {
+ public:
+  explicit PartSink(SnapshotOutput* output) : output_(*output) {}
+  void Append(std::string_view bytes) override {
+    if (bytes.size() >= kFlushBytes) {
+      Flush();
+      for (; bytes.size() > kFlushBytes; bytes.remove_prefix(kFlushBytes)) {
+        Write(bytes.substr(0, kFlushBytes));
+      }
+    }
+    buffer_ += bytes;
+    since_turn_ += bytes.size();
+    if (buffer_.size() >= kFlushBytes) {
+      Flush();
+    } else if (since_turn_ >= kSliceBytes) {
+      GiveWay();
+    }
+  }
+  void Flush() {
+    if (!buffer_.empty()) Write(buffer_);
+    buffer_.clear();
+  }
+
+ private:
+  void Write(std::string_view bytes) {
+    if (!output_.has_failed()) output_.WritePart(bytes);
+    GiveWay();
+  }
+  void GiveWay() {
+    helio::this_fiber::Yield();
+    since_turn_ = 0;
+  }
+
+  SnapshotOutput& output_;
+  std::string buffer_;
+  size_t since_turn_ = 0;
+};
+
+}  // namespace
+
+ShardSnapshot::ShardSnapshot(Shard* shard, SnapshotDialect dialect, SnapshotOutput* output,
+                             size_t large_bytes)
+    : shard_(*shard), dialect_(dialect), output_(*output), large_bytes_(large_bytes) {}
+
+ShardSnapshot::~ShardSnapshot() { DCHECK(cells_.empty()); }
+
+void ShardSnapshot::Cut() {
+  DCHECK(cells_.empty());
+  for (int i = 0; i < shard_.db_count(); ++i) {
+    Database* database = shard_.FindDb(i);
+    if (database == nullptr) continue;
+    database->BeginCut(this);
+    cells_.push_back({database, i});
+  }
+}
+
+void ShardSnapshot::Write() {
+  for (const Cell& cell : cells_) Walk(cell);
+  WriteTaken();
+  Flush();
+  cells_.clear();
+}
+
+int ShardSnapshot::IndexOf(const Database& database) const {
+  const auto cell = std::find_if(cells_.begin(), cells_.end(), [&database](const Cell& candidate) {
+    return candidate.database == &database;
+  });
+  DCHECK(cell != cells_.end());
+  return cell->index;
+}
+
+// ------------------------------------------------------------------------------------- the walk
+
+void ShardSnapshot::Walk(const Cell& cell) {
+  uint32_t cursor = 0;
+  do {
+    cursor = WalkSome(cell, cursor);
+    for (const Later& later : std::exchange(later_, {})) WriteLarge(cell, later);
+    WriteTaken();
+    if (buffer_.size() >= kFlushBytes) Flush();
+    helio::this_fiber::Yield();
+  } while (cursor != 0);
+  cell.database->EndCut();
+}
+
+// Keys and values on the heap are cache misses, which overlap if they are asked for together: one
+// bucket is serialized while the next one comes.
+uint32_t ShardSnapshot::WalkSome(const Cell& cell, uint32_t cursor) {
+  absl::InlinedVector<Slot*, 64> ahead;
+  absl::InlinedVector<Slot*, 64> ready;
+  const size_t begin_bytes = buffer_.size();
+  size_t keys = 0;
+  do {
+    cursor = cell.database->Scan(cursor, [&](Slot& slot) {
+      if (!cell.database->IsUnsaved(slot)) return;
+      if (const void* key = slot.key.HeapAddress()) PrefetchLine(key);
+      if (const void* value = slot.value.HeapAddress()) PrefetchLine(value);
+      ahead.push_back(&slot);
+    });
+    for (Slot* slot : ready) SerializeOrDefer(cell, *slot);
+    keys += ready.size() + 1;
+    ready.swap(ahead);
+    ahead.clear();
+  } while (cursor != 0 && keys < kSliceKeys && buffer_.size() - begin_bytes < kSliceBytes);
+  for (Slot* slot : ready) SerializeOrDefer(cell, *slot);
+  return cursor;
+}
+
+void ShardSnapshot::SerializeOrDefer(const Cell& cell, Slot& slot) {
+  if (!output_.has_failed()) {
+    if (IsLarge(slot.value)) {
+      std::string key = slot.key.ToString();
+      const uint64_t hash = HashKey(key);
+      later_.push_back({std::move(key), hash});
+      return;  // not saved yet
+    }
+    Serialize(cell.index, *cell.database, slot);
+  }
+  cell.database->MarkSaved(slot);
+}
+
+namespace {
+
+EntryFacts FactsOf(const Database& database, const Database::Table::Slot& slot,
+                   std::string_view key) {
+  EntryFacts facts;
+  if (slot.key.has_flag(CompactKey::kHasExpire)) {
+    facts.deadline_ms = database.Deadline(slot, KeyProbe(key, HashKey(key)));
+  }
+  facts.is_sticky = slot.key.has_flag(CompactKey::kSticky);
+  return facts;
+}
+
+}  // namespace
+
+void ShardSnapshot::Serialize(int db_index, const Database& database, const Slot& slot) {
+  char scratch[CompactKey::kScratchSize];
+  const std::string_view key = slot.key.View(scratch);
+  StringSink sink(&buffer_);
+  EntryWriter writer(&sink);
+  if (buffer_db_ != db_index) {
+    writer.SelectDb(db_index);
+    buffer_db_ = db_index;
+  }
+  writer.Entry(dialect_, key, FactsOf(database, slot, key), slot.value);
+  ++stats_.keys;
+  stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, bytes());
+}
+
+void ShardSnapshot::Flush() {
+  if (buffer_.empty()) return;
+  buffer_db_ = -1;
+  const std::string bytes = std::exchange(buffer_, {});
+  if (!output_.has_failed()) output_.WriteEntries(bytes);
+}
+
+// --------------------------------------------------------------------------------- large values
+
+void ShardSnapshot::WriteLarge(const Cell& cell, const Later& later) {
+  const KeyProbe probe(later.key, later.hash);
+  Database& database = *cell.database;
+  auto it = database.Find(probe);
+  if (!it || !database.IsUnsaved(*it)) return;  // it has changed since, and was taken
+  // The slot may move while this goes on, but not what it refers to. Its bits are not an object:
+  // nobody destroys them.
+  alignas(CompactValue) std::byte alias[sizeof(CompactValue)];
+  std::memcpy(alias, static_cast<const void*>(&it->value), sizeof(alias));
+  current_ = it->value.HeapAddress();
+  WriteLargeEntry(cell.index, later.key, FactsOf(database, *it, later.key),
+                  *std::launder(reinterpret_cast<const CompactValue*>(alias)));
+  if (current_ != nullptr) {
+    it = database.Find(probe);
+    CHECK(it) << "a key went without notice";
+    database.MarkSaved(*it);
+  } else {
+    held_bytes_ -= current_value_.HeapBytes();
+    current_value_ = CompactValue();
+  }
+  current_ = nullptr;
+}
+
+void ShardSnapshot::WriteLargeEntry(int db_index, std::string_view key, const EntryFacts& facts,
+                                    const CompactValue& value) {
+  if (output_.has_failed()) return;
+  output_.BeginLarge();
+  PartSink sink(&output_);
+  EntryWriter writer(&sink);
+  writer.SelectDb(db_index);
+  writer.Entry(dialect_, key, facts, value);
+  sink.Flush();
+  output_.EndLarge();
+  ++stats_.keys;
+}
+
+void ShardSnapshot::WriteTaken() {
+  while (!taken_.empty()) {
+    const Taken taken = std::move(taken_.front());
+    taken_.pop_front();
+    WriteLargeEntry(taken.db_index, taken.key, taken.facts, taken.value);
+    held_bytes_ -= taken.value.HeapBytes();
+  }
+}
+
+// -------------------------------------------------------------------------------------- changes
+
+void ShardSnapshot::BeforeChange(Database& database, Slot& slot, Change change) {
+  if (output_.has_failed()) return;
+  const bool is_current = current_ != nullptr && slot.value.HeapAddress() == current_;
+  ++stats_.keys_by_changes;
+  if (!is_current && !IsLarge(slot.value)) {
+    return Serialize(IndexOf(database), database, slot);
+  }
+  const size_t bytes = slot.value.HeapBytes();
+  CompactValue value = std::move(slot.value);
+  if (change == Change::kInPlace) {
+    slot.value = value.Clone();
+    ++stats_.values_copied;
+  } else {
+    ++stats_.values_taken;
+  }
+  database.AccountValue(bytes, slot.value.HeapBytes());
+  held_bytes_ += bytes;
+  if (is_current) {
+    current_value_ = std::move(value);
+    current_ = nullptr;
+  } else {
+    std::string key = slot.key.ToString();
+    EntryFacts facts = FactsOf(database, slot, key);
+    taken_.push_back({IndexOf(database), std::move(key), facts, std::move(value)});
+  }
+  stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, this->bytes());
+}
+
+}  // namespace dfly

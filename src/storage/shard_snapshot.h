@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what one shard has at one moment, the cut, while the shard goes on.
+//
+// After the cut a fiber walks over the tables, some keys at a time, and serializes those that it
+// meets; a key that changes before the walk has come to it is serialized by the change itself, as
+// it was (CutKeeper), into the same buffer. So nothing is copied but what is written anyway.
+//
+// A large value is not serialized in one go, neither by the walk, which writes it part by part and
+// lets others run between these, nor by a change: if its key is removed or gets another value, the
+// snapshot takes the old one over, and frees it when it is written. If it is to be changed in place
+// the snapshot takes the old one, too, and the key goes on with a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/shard.h"
+#include "storage/entry_writer.h"
+#include "storage/snapshot_output.h"
+
+namespace dfly {
+
+struct ShardSnapshotStats {
+  uint64_t keys = 0;
+  uint64_t keys_by_changes = 0;    // of them, as they were about to change
+  uint64_t values_taken = 0;       // large ones that went before they were written
+  uint64_t values_copied = 0;      // large ones that were about to change in place
+  uint64_t buffered_bytes_max = 0;
+};
+
+// Owner:    who saves; used on the shard's thread only. There is one at a time for each shard.
+class ShardSnapshot final : private CutKeeper {
+ public:
+  // Values from this size on are written part by part.
+  static constexpr size_t kLargeBytes = 128 * 1024;
+
+  // `shard` and `output` must outlive it.
+  ShardSnapshot(Shard* shard, SnapshotDialect dialect, SnapshotOutput* output,
+                size_t large_bytes = kLargeBytes);
+  // REQUIRES: Cut was not called, or Write has returned.
+  ~ShardSnapshot();
+  ShardSnapshot(const ShardSnapshot&) = delete;
+  ShardSnapshot& operator=(const ShardSnapshot&) = delete;
+
+  // This is the moment. Suspends: never.
+  void Cut();
+  // Writes all, from a fiber; after Cut, also if nobody wants the rest any more. Suspends, and lets
+  // others run all the time.
+  void Write();
+
+  const ShardSnapshotStats& stats() const { return stats_; }
+  // Serialized but not written, and large values that were taken over. Exact.
+  size_t bytes() const { return buffer_.capacity() + held_bytes_; }
+
+ private:
+  struct Cell {
+    Database* database;
+    int index;  // at the cut
+  };
+  // A large value whose key has gone on without it.
+  struct Taken {
+    int db_index;
+    std::string key;
+    EntryFacts facts;
+    CompactValue value;
+  };
+  // What the walk found too large to be written on the spot.
+  struct Later {
+    std::string key;
+    uint64_t hash;
+  };
+
+  void BeforeChange(Database& database, Slot& slot, Change change) override;
+
+  void Walk(const Cell& cell);
+  // Serializes keys from `cursor` on, until it is somebody else's turn; returns the next cursor.
+  uint32_t WalkSome(const Cell& cell, uint32_t cursor);
+  void SerializeOrDefer(const Cell& cell, Slot& slot);
+  void Serialize(int db_index, const Database& database, const Slot& slot);
+  void WriteLarge(const Cell& cell, const Later& later);
+  void WriteLargeEntry(int db_index, std::string_view key, const EntryFacts& facts,
+                       const CompactValue& value);
+  void WriteTaken();
+  void Flush();
+  bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= large_bytes_; }
+  int IndexOf(const Database& database) const;
+
+  Shard& shard_;
+  const SnapshotDialect dialect_;
+  SnapshotOutput& output_;
+  const size_t large_bytes_;
+  std::vector<Cell> cells_;
+  std::string buffer_;  // whole entries
+  int buffer_db_ = -1;  // the database of the last one
+  std::deque<Taken> taken_;
+  size_t held_bytes_ = 0;  // of taken values
+  std::vector<Later> later_;
+
+  // The large value that is being written: its object, and itself once its key went on without it.
+  const void* current_ = nullptr;
+  CompactValue current_value_;
+
+  ShardSnapshotStats stats_;
+};
+
+}  // namespace dfly

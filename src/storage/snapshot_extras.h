@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a snapshot has besides keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dfly {
+
+struct SnapshotExtras {
+  std::vector<std::string> functions;  // sources of libraries
+  std::vector<std::string> scripts;    // sources
+  // Tags and their shards, in the order in which they were placed (TagPlacement).
+  std::vector<std::pair<std::string, uint32_t>> placements;
+};
+
+}  // namespace dfly

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the serialized keys of one shard go while a snapshot is written.
+#pragma once
+
+#include <string_view>
+
+namespace dfly {
+
+// Owner:    who saves. Thread: that of the shard.
+// Suspends: what says so; calls come one after another.
+// Errors:   are kept by who owns it, not told here: what comes after one is thrown away.
+class SnapshotOutput {
+ public:
+  virtual ~SnapshotOutput() = default;
+
+  // Whole entries, beginning with their database. Suspends.
+  virtual void WriteEntries(std::string_view bytes) = 0;
+
+  // One entry in any number of parts, and nobody else's bytes between them. They suspend.
+  virtual void BeginLarge() = 0;
+  virtual void WritePart(std::string_view bytes) = 0;
+  virtual void EndLarge() = 0;
+
+  // Nothing more is written, so nobody need serialize it.
+  virtual bool has_failed() const = 0;
+};
+
+}  // namespace dfly

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes all shards, as they are at one moment, to files.
+//
+// What makes a snapshot valid is one file, which gets its name when all else is on the device; up
+// to then the one before it is what will be found. Whatever goes wrong, that one stays.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "engine/shard_set.h"
+#include "storage/file_layer.h"
+#include "storage/frame_file.h"
+#include "storage/shard_snapshot.h"
+#include "storage/snapshot_extras.h"
+#include "storage/snapshot_names.h"
+
+namespace dfly {
+
+struct SaveOptions {
+  SnapshotPath path;
+  FrameCodec codec = FrameCodec::kNone;  // of our own format
+  int level = 0;                         // of kZstd
+  bool compresses_strings = true;        // in RDB files
+  // Large values: see ShardSnapshot.
+  size_t large_bytes = ShardSnapshot::kLargeBytes;
+};
+
+struct SaveResult {
+  std::string error;  // empty: all is on the device
+  uint64_t keys = 0;
+  uint64_t bytes = 0;  // of all files
+  // Summed over the shards.
+  ShardSnapshotStats shards;
+};
+
+// How far it is. Thread: any.
+struct SaveProgress {
+  std::atomic<uint64_t> keys_total{0};
+  std::atomic<uint64_t> bytes_written{0};
+  std::atomic<bool> is_cancelled{false};  // by who sets it: ends the save with an error, soon
+};
+
+// Saves. `on_cut` is called right after the cut, where nothing suspends; it tells what there is
+// besides keys. From a fiber of a proactor; one at a time. Suspends.
+SaveResult SaveSnapshot(ShardSet* shards, FileLayer* files, const SaveOptions& options,
+                        const std::function<SnapshotExtras()>& on_cut, SaveProgress* progress);
+
+}  // namespace dfly
