@@ -46,7 +46,7 @@ void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   StringSink sink(&payload);
   RdbWriter writer(&sink);
   writer.Byte(static_cast<uint8_t>(*type));
-  WriteRdbValue(*value, &sink);
+  WriteRdbValue(*value, *type, &writer);
   SealPayload(&payload);
   reply.Bulk(payload);
 }

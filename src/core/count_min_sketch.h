@@ -56,6 +56,13 @@ class CountMinSketch {
   // What it costs, exactly. REQUIRES: made with new.
   size_t bytes() const { return UsableSize(this) + UsableSize(counters_); }
 
+  // --- As bytes, the lowest one of a counter first ---
+
+  std::string_view counter_bytes() const { return {Bytes(), CounterBytesOf(shape_)}; }
+  std::span<char> mutable_counter_bytes() { return {Bytes(), CounterBytesOf(shape_)}; }
+  static size_t CounterBytesOf(const Shape& shape) { return shape.counters() * sizeof(uint32_t); }
+  void set_total(int64_t total) { total_ = total; }  // REQUIRES: total >= 0
+
   // --- Several at once ---
 
   // Sums of counters, each times a weight, and of totals behind them.
@@ -67,6 +74,7 @@ class CountMinSketch {
 
  private:
   CountMinSketch* Clone() const;
+  char* Bytes() const { return reinterpret_cast<char*>(counters_); }
 
   const Shape shape_;
   int64_t total_ = 0;

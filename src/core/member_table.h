@@ -34,6 +34,7 @@ class MemberTable {
   using Table = DashTable<V>;
   using Slot = typename Table::Slot;
   static constexpr int64_t kNever = INT64_MAX;
+  static constexpr int64_t kDeadlineMax = int64_t{1} << 53;  // as a double it is exact
 
   MemberTable() = default;
   MemberTable(const MemberTable&) = delete;
@@ -97,7 +98,7 @@ class MemberTable {
     if (next_deadline() >= now_ms) return 0;
     return deadlines_->order.CountBelow(static_cast<double>(now_ms));
   }
-  // False if the member is absent. REQUIRES: at_ms is at most 2^53 in size.
+  // False if the member is absent. REQUIRES: at_ms is at most kDeadlineMax in size.
   bool SetDeadline(std::string_view member, int64_t at_ms) {
     const KeyProbe probe = ProbeOf(member);
     const auto it = table_.Find(probe);

@@ -9,6 +9,7 @@
 // Nothing that is read is trusted: a length is compared with what follows before memory is taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 namespace dfly {
 
 // What a value is in a file or payload. Of those that are not here (modules, zipmaps) none is read.
+// Those from kFirstPrivate on are ours: redis-server has no words for such values.
 enum class RdbType : uint8_t {
   kString = 0,
   kList = 1,
@@ -38,7 +40,16 @@ enum class RdbType : uint8_t {
   kStreamListpacks2 = 19,
   kSetListpack = 20,  // since 7.2
   kStreamListpacks3 = 21,
+  kHashMetadata = 24,  // with deadlines of fields, since 7.4
+
+  kFirstPrivate = 128,
+  kSetMetadata = kFirstPrivate,  // with deadlines of members
+  kBloomFilter,
+  kCountMinSketch,
+  kTopK,
 };
+
+inline bool IsPrivate(RdbType type) { return type >= RdbType::kFirstPrivate; }
 
 // Of redis-server 7.0, so that it and all newer ones read what we write.
 inline constexpr uint16_t kRdbVersionWritten = 10;
@@ -68,6 +79,8 @@ class RdbWriter {
 // no sense; nothing more can be read then.
 class RdbReader {
  public:
+  static constexpr size_t kPieceBytes = 64 << 10;
+
   // No string becomes longer than `string_max`. `source` must outlive this.
   RdbReader(ByteSource* source, size_t string_max) : source_(*source), string_max_(string_max) {}
 
@@ -79,6 +92,17 @@ class RdbReader {
   std::optional<std::string_view> String();
   // So many bytes. Valid until the next call.
   std::optional<std::string_view> Raw(size_t bytes) { return source_.Take(bytes); }
+  // The same, in pieces: fn(piece). False if there are not so many.
+  template <typename F>
+  bool RawPieces(size_t bytes, F&& fn) {
+    for (size_t size; bytes > 0; bytes -= size) {
+      size = std::min(bytes, kPieceBytes);
+      const auto piece = source_.Take(size);
+      if (!piece) return false;
+      fn(*piece);
+    }
+    return true;
+  }
   // A number of 1 to 8 bytes, the lowest one first.
   std::optional<uint64_t> Little(size_t bytes);
   std::optional<double> Double();      // 8 bytes

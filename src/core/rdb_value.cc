@@ -5,10 +5,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "core/foreign_entries.h"
 #include "core/hash_value.h"
 #include "core/numbers.h"
+#include "core/rdb_probabilistic.h"
 #include "core/rdb_stream.h"
 #include "core/zset_value.h"
 #include "helio/base/logging.h"
@@ -29,8 +32,19 @@ constexpr size_t kPackedTextMax = size_t{1} << 30;
 // Members and fields are keys of tables.
 constexpr size_t kMemberMax = size_t{512} << 20;
 
+// Of the earliest of all deadlines, in Unix milliseconds.
+constexpr size_t kDeadlineBytes = 8;
+
+// The last one that redis-server 7.0 knows.
+constexpr RdbType kRdbTypeWrittenMax = RdbType::kStreamListpacks2;
+
 // ZsetValue is made for who may change the value; nothing here does.
 CompactValue* Mutable(const CompactValue& value) { return const_cast<CompactValue*>(&value); }
+
+template <typename T>
+const T& ObjectOf(const CompactValue& value) {
+  return *static_cast<const T*>(value.object());
+}
 
 // --- Writing ---
 
@@ -114,14 +128,39 @@ void WritePacked(ListpackWriter* packed, RdbWriter* writer) {
   writer->Raw(block);
 }
 
-void WriteZset(const ZsetValue& zset, RdbWriter* writer) {
-  if (zset.encoding() == ZsetValue::kTable) {
-    writer->Length(zset.size());
-    return zset.ForEach([writer](std::string_view member, double score) {
-      writer->String(member);
-      writer->Double(score);
-    });
-  }
+void WriteMembers(const SetValue& set, RdbWriter* writer) {
+  writer->Length(set.size());
+  set.ForEach([writer](std::string_view member) { writer->String(member); });
+}
+
+// Of a hash or set; what is due is left out.
+template <typename V>
+void WriteWithDeadlines(const MemberTable<V>& table, int64_t now_ms, RdbWriter* writer) {
+  const int64_t earliest_ms = table.next_deadline();
+  writer->Little(static_cast<uint64_t>(earliest_ms), kDeadlineBytes);
+  writer->Length(table.size() - table.CountDue(now_ms));
+  table.ForEach([&](const typename MemberTable<V>::Slot& slot) {
+    if (table.IsDue(slot, now_ms)) return;
+    const std::optional<int64_t> at_ms = table.Deadline(slot);
+    writer->Length(at_ms ? static_cast<uint64_t>(*at_ms - earliest_ms) + 1 : 0);
+    char scratch[CompactKey::kScratchSize];
+    writer->String(slot.key.View(scratch));
+    if constexpr (std::is_same_v<V, CompactText>) {
+      char text[HashValue::kScratchSize];
+      writer->String(slot.value.View(text));
+    }
+  });
+}
+
+void WriteScores(const ZsetValue& zset, RdbWriter* writer) {
+  writer->Length(zset.size());
+  zset.ForEach([writer](std::string_view member, double score) {
+    writer->String(member);
+    writer->Double(score);
+  });
+}
+
+void WritePackedScores(const ZsetValue& zset, RdbWriter* writer) {
   ListpackWriter packed;
   zset.ForEach([&packed](std::string_view member, double score) {
     packed.Append(member);
@@ -131,14 +170,15 @@ void WriteZset(const ZsetValue& zset, RdbWriter* writer) {
   WritePacked(&packed, writer);
 }
 
-void WriteHash(const HashValue& hash, RdbWriter* writer) {
-  if (hash.encoding() == HashValue::kTable) {
-    writer->Length(hash.size());
-    return hash.ForEach([writer](std::string_view field, std::string_view text) {
-      writer->String(field);
-      writer->String(text);
-    });
-  }
+void WriteFields(const HashValue& hash, RdbWriter* writer) {
+  writer->Length(hash.size());
+  hash.ForEach([writer](std::string_view field, std::string_view text) {
+    writer->String(field);
+    writer->String(text);
+  });
+}
+
+void WritePackedFields(const HashValue& hash, RdbWriter* writer) {
   ListpackWriter packed;
   hash.ForEach([&packed](std::string_view field, std::string_view text) {
     packed.Append(field);
@@ -186,6 +226,17 @@ class ValueReader {
       case RdbType::kStreamListpacks2:
       case RdbType::kStreamListpacks3:
         return ReadStream(type);
+      case RdbType::kHashMetadata:
+        return ReadHashWithDeadlines();
+      case RdbType::kSetMetadata:
+        return ReadSetWithDeadlines();
+      case RdbType::kBloomFilter:
+        return Take(ValueType::kBloomFilter, ReadRdbBloomFilter(limits_.string_max, &reader_));
+      case RdbType::kCountMinSketch:
+        return Take(ValueType::kCountMinSketch,
+                    ReadRdbCountMinSketch(limits_.string_max, &reader_));
+      case RdbType::kTopK:
+        return Take(ValueType::kTopK, ReadRdbTopK(limits_.string_max, &reader_));
     }
     return false;
   }
@@ -344,6 +395,59 @@ class ValueReader {
     return is_read && !value_.is_string();
   }
 
+  // add(deadline) for each member of a hash or set, reads what follows the deadline, and returns
+  // false at the first thing that is wrong. None: it has no deadline.
+  template <typename F>
+  bool ForEachDeadline(F&& add) {
+    const auto earliest_ms = reader_.Little(kDeadlineBytes);
+    const auto count = earliest_ms ? reader_.Count() : std::nullopt;
+    if (!count || *count == 0) return false;
+    for (uint64_t i = 0; i < *count; ++i) {
+      const auto later = reader_.Length();
+      if (!later) return false;
+      uint64_t at_ms = 0;
+      const bool has_deadline = *later != 0;
+      if (has_deadline && (__builtin_add_overflow(*earliest_ms, *later - 1, &at_ms) ||
+                           at_ms > HashValue::Table::kDeadlineMax)) {
+        return false;
+      }
+      if (!add(has_deadline ? std::optional(static_cast<int64_t>(at_ms)) : std::nullopt)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool ReadHashWithDeadlines() {
+    return ForEachDeadline([this](std::optional<int64_t> at_ms) {
+      const auto name = reader_.String();
+      if (!name) return false;
+      const std::string field(*name);
+      const auto text = reader_.String();
+      if (!text || !AddField(field, *text)) return false;
+      if (at_ms) HashValue(&value_).SetDeadline(field, *at_ms);
+      return true;
+    });
+  }
+
+  bool ReadSetWithDeadlines() {
+    return ForEachDeadline([this](std::optional<int64_t> at_ms) {
+      const auto text = reader_.String();
+      if (!text) return false;
+      const std::string member(*text);
+      if (!AddMember(member, 1)) return false;
+      if (at_ms) SetValue(&value_).SetDeadline(member, *at_ms);
+      return true;
+    });
+  }
+
+  template <typename T>
+  bool Take(ValueType type, std::unique_ptr<T> object) {
+    if (object == nullptr) return false;
+    value_.SetObject(type, object.release(), 0);
+    return true;
+  }
+
   bool ReadStream(RdbType type) {
     value_.SetObject(ValueType::kStream, std::make_unique<StreamValue>().release(), 0);
     return ReadRdbStream(type, &reader_, static_cast<StreamValue*>(value_.object()));
@@ -357,6 +461,12 @@ class ValueReader {
 }  // namespace
 
 std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
+  const RdbType type = DflyTypeOf(value);
+  if (type > kRdbTypeWrittenMax) return std::nullopt;
+  return type;
+}
+
+RdbType DflyTypeOf(const CompactValue& value) {
   const auto encoding = value.is_string() ? uint8_t{0} : value.object_encoding();
   switch (value.type()) {
     case ValueType::kString:
@@ -364,51 +474,61 @@ std::optional<RdbType> RdbTypeOf(const CompactValue& value) {
     case ValueType::kList:
       return RdbType::kListQuicklist2;
     case ValueType::kSet:
-      if (encoding == SetValue::kTable && SetValue(value).table().has_deadlines()) break;
-      return encoding == SetValue::kIntegers ? RdbType::kSetIntset : RdbType::kSet;
+      if (encoding == SetValue::kIntegers) return RdbType::kSetIntset;
+      if (encoding == SetValue::kPacked) return RdbType::kSet;
+      return SetValue(value).table().has_deadlines() ? RdbType::kSetMetadata : RdbType::kSet;
     case ValueType::kZset:
       return encoding == ZsetValue::kPacked ? RdbType::kZsetListpack : RdbType::kZset2;
     case ValueType::kHash:
       if (encoding == HashValue::kPacked) return RdbType::kHashListpack;
-      if (HashValue(value).table().has_deadlines()) break;
-      return RdbType::kHash;
+      return HashValue(value).table().has_deadlines() ? RdbType::kHashMetadata : RdbType::kHash;
     case ValueType::kStream:
       return RdbType::kStreamListpacks2;
     case ValueType::kBloomFilter:
+      return RdbType::kBloomFilter;
     case ValueType::kCountMinSketch:
+      return RdbType::kCountMinSketch;
     case ValueType::kTopK:
-      break;
+      return RdbType::kTopK;
   }
-  return std::nullopt;
+  LOG(FATAL) << "no such type: " << static_cast<int>(value.type());
 }
 
-void WriteRdbValue(const CompactValue& value, ByteSink* sink) {
-  RdbWriter writer(sink);
-  switch (value.type()) {
-    case ValueType::kString: {
+void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer, int64_t now_ms) {
+  switch (type) {
+    case RdbType::kString: {
       char scratch[CompactValue::kScratchSize];
-      return writer.String(value.View(scratch));
+      return writer->String(value.View(scratch));
     }
-    case ValueType::kList:
-      return WriteList(*static_cast<const QuickList*>(value.object()), &writer);
-    case ValueType::kSet: {
-      const SetValue set(value);
-      if (set.encoding() == SetValue::kIntegers) return WriteIntegers(set, &writer);
-      writer.Length(set.size());
-      return set.ForEach([&writer](std::string_view member) { writer.String(member); });
-    }
-    case ValueType::kZset:
-      return WriteZset(ZsetValue(Mutable(value)), &writer);
-    case ValueType::kHash:
-      return WriteHash(HashValue(value), &writer);
-    case ValueType::kStream:
-      return WriteRdbStream(*static_cast<const StreamValue*>(value.object()), &writer);
-    case ValueType::kBloomFilter:
-    case ValueType::kCountMinSketch:
-    case ValueType::kTopK:
-      break;
+    case RdbType::kListQuicklist2:
+      return WriteList(ObjectOf<QuickList>(value), writer);
+    case RdbType::kSet:
+      return WriteMembers(SetValue(value, now_ms), writer);
+    case RdbType::kSetIntset:
+      return WriteIntegers(SetValue(value), writer);
+    case RdbType::kSetMetadata:
+      return WriteWithDeadlines(SetValue(value).table(), now_ms, writer);
+    case RdbType::kZset2:
+      return WriteScores(ZsetValue(Mutable(value)), writer);
+    case RdbType::kZsetListpack:
+      return WritePackedScores(ZsetValue(Mutable(value)), writer);
+    case RdbType::kHash:
+      return WriteFields(HashValue(value, now_ms), writer);
+    case RdbType::kHashListpack:
+      return WritePackedFields(HashValue(value), writer);
+    case RdbType::kHashMetadata:
+      return WriteWithDeadlines(HashValue(value).table(), now_ms, writer);
+    case RdbType::kStreamListpacks2:
+      return WriteRdbStream(ObjectOf<StreamValue>(value), writer);
+    case RdbType::kBloomFilter:
+      return WriteRdbBloomFilter(ObjectOf<BloomFilter>(value), writer);
+    case RdbType::kCountMinSketch:
+      return WriteRdbCountMinSketch(ObjectOf<CountMinSketch>(value), writer);
+    case RdbType::kTopK:
+      return WriteRdbTopK(ObjectOf<TopK>(value), writer);
+    default:
+      LOG(FATAL) << "not written: type " << static_cast<int>(type);
   }
-  LOG(DFATAL) << "not in the format: " << TypeName(value.type());
 }
 
 bool ReadRdbValue(uint8_t type, const RdbLimits& limits, ByteSource* source, CompactValue* value) {

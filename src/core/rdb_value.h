@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values in Redis' RDB format: what DUMP and RESTORE exchange with redis-server.
+// Values in Redis' RDB format: what files of snapshots have, and DUMP and RESTORE exchange with
+// redis-server. Every value can be written; for some the format has no words, or none before 7.4.
 //
 //   value      written as                                    read besides
 //   string     kString                                       compressed ones
@@ -8,6 +9,17 @@
 //   zset       kZsetListpack while it is packed, else kZset2 kZset, kZsetZiplist
 //   hash       kHashListpack while it is packed, else kHash  kHashZiplist
 //   stream     kStreamListpacks2 (core/rdb_stream.h)         kStreamListpacks, kStreamListpacks3
+//   hash, some fields with deadlines      kHashMetadata; kHash, without them
+//   set, some members with deadlines      kSetMetadata, which is ours; kSet, without them
+//   Bloom filter, count-min sketch, top-k kinds of ours (core/rdb_probabilistic.h)
+//
+//   kHashMetadata   the earliest of all deadlines (8 bytes, the lowest first), count of fields,
+//                   fields
+//   field           0, or 1 + its deadline - the earliest one (a length); string: name;
+//                   string: value
+//   kSetMetadata    the same without values
+//
+// Deadlines are Unix times in ms.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +34,14 @@
 
 namespace dfly {
 
-// How `value` is written. None: the format has no words for it (deadlines of members).
+// How `value` is written for redis-server 7.0. None: it has no words for it.
 std::optional<RdbType> RdbTypeOf(const CompactValue& value);
-// All that follows the type. REQUIRES: RdbTypeOf tells one.
-void WriteRdbValue(const CompactValue& value, ByteSink* sink);
+// How it is written so that nothing is lost; the same where RdbTypeOf tells one.
+RdbType DflyTypeOf(const CompactValue& value);
+// All that follows the type. Members that are due at `now_ms` are left out. REQUIRES: `type` is
+// what DflyTypeOf tells; or, without deadlines, kHash or kSet; and some member is not due.
+void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer,
+                   int64_t now_ms = INT64_MIN);
 
 // By which the values that are read get their encodings, and what they may be.
 struct RdbLimits {

@@ -259,6 +259,69 @@ void ChangeStream(StreamValue* stream, Random* random) {
   }
 }
 
+void ChangeBloomFilter(BloomFilter* filter, Random* random) {
+  for (int i = 0; i < 6; ++i) {
+    const std::string item = testing::RdbValues::RandomText(random);
+    const auto result = filter->Add(HashItem(item), 100'000);
+    using enum BloomFilter::AddResult;
+    CHECK_EQ(filter->Has(HashItem(item)), result == kAdded || result == kWasThere);
+  }
+}
+
+void ChangeCountMinSketch(CountMinSketch* sketch, Random* random) {
+  for (int i = 0; i < 6; ++i) {
+    const ItemHash item = HashItem(testing::RdbValues::RandomText(random));
+    const uint64_t count = random->Next() >> random->Uniform(64);
+    const uint32_t now = sketch->Add(item, count);
+    CHECK_EQ(now, sketch->CountOf(item));
+    CHECK_GE(sketch->CountOf(item), std::min<uint64_t>(count, CountMinSketch::kCountMax));
+  }
+  CHECK_GE(sketch->total(), 0);
+}
+
+void ChangeTopK(TopK* top, Random* random) {
+  for (int i = 0; i < 6; ++i) {
+    const std::string item = testing::RdbValues::RandomText(random);
+    const bool was_listed = top->Has(item);
+    const size_t listed = top->listed();
+    const auto count = static_cast<uint32_t>(1 + random->Uniform(TopK::kIncrementMax));
+    const std::optional<std::string> expelled = top->Add(item, count);
+    CHECK_LE(top->listed(), top->options().k);
+    if (was_listed) CHECK(top->Has(item) && !expelled);
+    if (expelled) CHECK(top->Has(item) && !top->Has(*expelled) && top->listed() == listed);
+  }
+  CHECK(!top->HasDuplicates());
+  CHECK_EQ(top->List().size(), top->listed());
+}
+
+// Of fields or members, which may have deadlines.
+template <typename V>
+void ChangeDeadlines(CompactValue* value, Random* random) {
+  const auto next = [value] { return value->NextMemberDeadline(); };
+  char scratch[24];
+  for (int i = 0; i < 4; ++i) {
+    const int64_t at_ms = static_cast<int64_t>(random->Uniform(1 << 20));
+    const std::string text = testing::RdbValues::RandomText(random);
+    if constexpr (std::is_same_v<V, SetValue>) {
+      const std::string member(SetValue(value).Random(*random, scratch));
+      SetValue(value).SetDeadline(member, at_ms);
+      CHECK_EQ(*SetValue(value).Deadline(member), at_ms);
+    } else {
+      std::string field;
+      HashValue(value).Random(*random,
+                              [&](std::string_view one, std::string_view) { field = one; });
+      HashValue(value).SetDeadline(field, at_ms);
+      CHECK_EQ(*HashValue(value).Deadline(field), at_ms);
+    }
+    CHECK_LE(next(), at_ms);
+  }
+  const int64_t now_ms = next() + 1;
+  if (!value->AreAllMembersDue(now_ms)) {
+    CHECK_GT(value->EraseDueMembers(now_ms, SIZE_MAX), 0u);
+    CHECK_GE(next(), now_ms);
+  }
+}
+
 void Change(CompactValue* value, const RdbLimits& limits, Random* random) {
   switch (value->type()) {
     case ValueType::kString:
@@ -266,15 +329,23 @@ void Change(CompactValue* value, const RdbLimits& limits, Random* random) {
     case ValueType::kList:
       return ChangeList(static_cast<QuickList*>(value->object()), limits.list, random);
     case ValueType::kSet:
-      return ChangeSet(value, limits.set, random);
+      ChangeSet(value, limits.set, random);
+      if (random->OneIn(2)) ChangeDeadlines<SetValue>(value, random);
+      return;
     case ValueType::kHash:
-      return ChangeHash(value, limits.hash, random);
+      ChangeHash(value, limits.hash, random);
+      if (random->OneIn(2)) ChangeDeadlines<HashValue>(value, random);
+      return;
     case ValueType::kZset:
       return ChangeZset(value, limits.zset, random);
     case ValueType::kStream:
       return ChangeStream(static_cast<StreamValue*>(value->object()), random);
-    default:
-      LOG(FATAL) << "has no form: " << TypeName(value->type());
+    case ValueType::kBloomFilter:
+      return ChangeBloomFilter(static_cast<BloomFilter*>(value->object()), random);
+    case ValueType::kCountMinSketch:
+      return ChangeCountMinSketch(static_cast<CountMinSketch*>(value->object()), random);
+    case ValueType::kTopK:
+      return ChangeTopK(static_cast<TopK*>(value->object()), random);
   }
 }
 

@@ -117,12 +117,194 @@ TEST_F(RdbValueTest, HashesComeBackWithTheirEncoding) {
   CheckRoundTrip(MakeHash({{"f", std::string(65, 'x')}}), RdbType::kHash);
 }
 
-TEST_F(RdbValueTest, DeadlinesOfFieldsCannotBeExpressed) {
+TEST_F(RdbValueTest, WhatRedisServerHasNoWordsForIsToldApart) {
   CompactValue value = MakeHash({{"a", "1"}});
   HashValue(&value).SetDeadline("a", 1'000'000);
   EXPECT_EQ(RdbTypeOf(value), std::nullopt);
+  EXPECT_EQ(DflyTypeOf(value), RdbType::kHashMetadata);
   HashValue(&value).ClearDeadline("a");
   EXPECT_EQ(RdbTypeOf(value), RdbType::kHash);
+  EXPECT_EQ(RdbTypeOf(MakeSetWithDeadlines({"a"}, 1)), std::nullopt);
+  EXPECT_EQ(RdbTypeOf(MakeBloomFilter({}, 1, true)), std::nullopt);
+  EXPECT_EQ(RdbTypeOf(MakeCountMinSketch({}, 1)), std::nullopt);
+  EXPECT_EQ(RdbTypeOf(MakeTopK({}, 1)), std::nullopt);
+  EXPECT_TRUE(IsPrivate(RdbType::kSetMetadata));
+  EXPECT_FALSE(IsPrivate(RdbType::kHashMetadata));
+}
+
+TEST_F(RdbValueTest, DeadlinesOfMembersComeBack) {
+  constexpr int64_t kLatest = HashValue::Table::kDeadlineMax;
+  for (int64_t at_ms : {int64_t{0}, int64_t{1'700'000'000'000}, kLatest}) {
+    CheckRoundTrip(MakeHashWithDeadlines({{"a", "1"}}, at_ms), RdbType::kHashMetadata);
+    CheckRoundTrip(MakeSetWithDeadlines({"7"}, at_ms), RdbType::kSetMetadata);
+  }
+  Texts members;
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (int i = 0; i < 1000; ++i) {
+    members.push_back(i % 3 ? std::to_string(i) : "m" + std::to_string(i));
+    pairs.emplace_back(members.back(), std::string(i % 100, 'x'));
+  }
+  CheckRoundTrip(MakeHashWithDeadlines(pairs, kLatest - 1000), RdbType::kHashMetadata);
+  CheckRoundTrip(MakeSetWithDeadlines(members, kLatest - 1000), RdbType::kSetMetadata);
+}
+
+TEST_F(RdbValueTest, DueMembersAreLeftOutIfTheClockIsTold) {
+  CompactValue hash = MakeHashWithDeadlines({{"a", "1"}, {"b", "2"}, {"c", "3"}}, 1000);
+  CompactValue set = MakeSetWithDeadlines({"a", "b", "c"}, 1000);  // "c" is due two later
+  const auto written = [this](const CompactValue& value, RdbType type, int64_t now_ms) {
+    std::string bytes;
+    StringSink sink(&bytes);
+    {
+      RdbWriter writer(&sink);
+      WriteRdbValue(value, type, &writer, now_ms);
+    }
+    CompactValue back;
+    EXPECT_TRUE(Read(type, bytes, &back));
+    return testing::ContentOf(back);
+  };
+  EXPECT_EQ(written(hash, RdbType::kHash, 0), (Texts{"a=1", "b=2", "c=3"}));
+  EXPECT_EQ(written(hash, RdbType::kHash, 1001), (Texts{"b=2", "c=3"}));
+  EXPECT_EQ(written(hash, RdbType::kHashMetadata, 1001), (Texts{"b=2", "c=3 until 1002"}));
+  EXPECT_EQ(written(hash, RdbType::kHashMetadata, 1003), (Texts{"b=2"}));
+  EXPECT_EQ(written(set, RdbType::kSet, 0), (Texts{"a", "b", "c"}));
+  EXPECT_EQ(written(set, RdbType::kSet, 1001), (Texts{"b", "c"}));
+  EXPECT_EQ(written(set, RdbType::kSetMetadata, 1001), (Texts{"b", "c until 1002"}));
+}
+
+TEST_F(RdbValueTest, ProbabilisticValuesComeBack) {
+  Texts items;
+  for (int i = 0; i < 300; ++i) items.push_back("item" + std::to_string(i % 170));
+  items.emplace_back();
+  for (const Texts& some : {Texts(), Texts{"a"}, items}) {
+    for (const bool scales : {false, true}) {
+      CheckRoundTrip(MakeBloomFilter(some, 20, scales), RdbType::kBloomFilter);
+    }
+    CheckRoundTrip(MakeCountMinSketch(some, 50), RdbType::kCountMinSketch);
+    CheckRoundTrip(MakeTopK(some, 10), RdbType::kTopK);
+    CheckRoundTrip(MakeTopK(some, 500), RdbType::kTopK);
+  }
+  CheckRoundTrip(MakeBloomFilter({"a"}, 200'000, true), RdbType::kBloomFilter);  // several pieces
+  CheckRoundTrip(MakeCountMinSketch({"a"}, 10'000), RdbType::kCountMinSketch);
+  CheckRoundTrip(MakeTopK({"a"}, 3'000), RdbType::kTopK);
+}
+
+TEST_F(RdbValueTest, ProbabilisticValuesAreNoLargerThanTheyMayBe) {
+  const CompactValue values[] = {MakeBloomFilter({"a"}, 10'000, true),
+                                 MakeCountMinSketch({"a"}, 1'000), MakeTopK({"a"}, 100)};
+  for (const CompactValue& value : values) {
+    const auto [type, bytes] = testing::WriteRdb(value);
+    CompactValue back;
+    EXPECT_TRUE(Read(type, bytes, &back));
+    limits_.string_max = 1000;
+    EXPECT_FALSE(Read(type, bytes, &back)) << static_cast<int>(type);
+    limits_.string_max = 1 << 20;
+  }
+}
+
+// What follows the type, from numbers as lengths and bytes as they are.
+class Written {
+ public:
+  Written& Lengths(const std::vector<uint64_t>& lengths) {
+    for (uint64_t length : lengths) writer_.Length(length);
+    return *this;
+  }
+  Written& Little(uint64_t number) {
+    writer_.Little(number, 8);
+    return *this;
+  }
+  Written& Bits(double number) {
+    writer_.Double(number);
+    return *this;
+  }
+  Written& Raw(std::string_view bytes) {
+    writer_.Raw(bytes);
+    return *this;
+  }
+  std::string bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+  StringSink sink_{&bytes_};
+  RdbWriter writer_{&sink_};
+};
+
+TEST_F(RdbValueTest, DeadlinesThatMakeNoSenseAreRefused) {
+  const auto members = [](uint64_t earliest_ms, const std::vector<uint64_t>& numbers) {
+    return Written().Little(earliest_ms).Lengths(numbers).bytes();
+  };
+  const std::string a =
+      "\x01"
+      "a";
+  constexpr uint64_t kLatest = HashValue::Table::kDeadlineMax;
+  const std::vector<std::pair<std::string, bool>> cases = {
+      {members(5, {1, 1}) + a, true},
+      {members(kLatest, {1, 1}) + a, true},
+      {members(UINT64_MAX, {1, 0}) + a, true},  // nobody has it
+      {members(kLatest, {1, 2}) + a, false},
+      {members(5, {1, UINT64_MAX}) + a, false},
+      {members(UINT64_MAX, {1, 2}) + a, false},  // it overflows
+      {members(5, {0}), false},
+      {members(5, {2, 0}) + a, false},
+      {members(5, {UINT64_MAX, 0}) + a, false},
+      {members(5, {2, 0}) + a + members(0, {}).substr(0, 1) + a, false},  // twice
+      {"\x05", false},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    CompactValue value;
+    EXPECT_EQ(Read(RdbType::kSetMetadata, cases[i].first, &value), cases[i].second) << i;
+    const bool has_text = cases[i].second;
+    EXPECT_EQ(Read(RdbType::kHashMetadata, cases[i].first + (has_text ? a : ""), &value),
+              cases[i].second)
+        << i;
+  }
+}
+
+TEST_F(RdbValueTest, ProbabilisticValuesThatMakeNoSenseAreRefused) {
+  const auto refuses = [this](RdbType type, const std::string& bytes) {
+    CompactValue value;
+    return !Read(type, bytes, &value);
+  };
+  const auto sketch = [](uint64_t width, uint64_t depth, uint64_t total, size_t bytes) {
+    return Written().Lengths({width, depth}).Little(total).Raw(Blob(std::string(bytes, 1))).bytes();
+  };
+  EXPECT_FALSE(refuses(RdbType::kCountMinSketch, sketch(2, 3, 1, 24)));
+  EXPECT_TRUE(refuses(RdbType::kCountMinSketch, sketch(2, 3, 1, 23)));
+  EXPECT_TRUE(refuses(RdbType::kCountMinSketch, sketch(2, 3, 1, 25)));
+  EXPECT_TRUE(refuses(RdbType::kCountMinSketch, sketch(2, 3, uint64_t{1} << 63, 24)));
+  EXPECT_TRUE(refuses(RdbType::kCountMinSketch, sketch(0, 3, 1, 0)));
+  EXPECT_TRUE(refuses(RdbType::kCountMinSketch, sketch(uint64_t{1} << 62, 16, 1, 24)));
+
+  const auto top = [](uint64_t k, uint64_t width, double decay, size_t bytes,
+                      const std::vector<std::pair<std::string, uint64_t>>& items) {
+    Written written;
+    written.Lengths({k, width, 2}).Bits(decay).Little(5).Raw(Blob(std::string(bytes, 1)));
+    written.Lengths({items.size()});
+    for (const auto& [item, count] : items) written.Raw(Blob(item)).Lengths({count});
+    return written.bytes();
+  };
+  EXPECT_FALSE(refuses(RdbType::kTopK, top(2, 3, 0.9, 48, {{"a", 1}, {"b", 1}})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2, 3, 0.9, 48, {{"a", 1}, {"a", 2}}))) << "twice";
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2, 3, 0.9, 48, {{"a", 1}, {"b", 1}, {"c", 1}})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2, 3, 0.9, 48, {{"a", 0}})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2, 3, 0.9, 48, {{"a", uint64_t{1} << 32}})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2, 3, 0.9, 47, {})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2, 3, 0.9, 56, {})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(0, 3, 0.9, 48, {})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2 + (uint64_t{1} << 32), 3, 0.9, 48, {})));
+  EXPECT_TRUE(refuses(RdbType::kTopK, top(2, uint64_t{1} << 62, 0.9, 48, {})));
+  for (double decay : {0.0, 1.1, -0.5, std::nan("")}) {
+    EXPECT_TRUE(refuses(RdbType::kTopK, top(2, 3, decay, 48, {}))) << decay;
+  }
+
+  const std::string header =
+      BloomFilter::Make({.error_rate = 0.1, .capacity = 10, .expansion = 0}, 1000)->Header();
+  const auto bits = [&header](size_t bytes) { return Blob(header) + Blob(std::string(bytes, 1)); };
+  const size_t bytes = BloomFilter::FromHeader(header, 1000)->bits_bytes();
+  EXPECT_FALSE(refuses(RdbType::kBloomFilter, bits(bytes)));
+  EXPECT_TRUE(refuses(RdbType::kBloomFilter, bits(bytes - 8)));
+  EXPECT_TRUE(refuses(RdbType::kBloomFilter, bits(bytes + 8)));
+  EXPECT_TRUE(refuses(RdbType::kBloomFilter, Blob("DBF1") + Blob(std::string(bytes, 1))));
+  EXPECT_TRUE(refuses(RdbType::kBloomFilter, Blob(header) + "\x81" + std::string(8, '\x7f')));
 }
 
 TEST_F(RdbValueTest, StreamsComeBackNodeByNode) {

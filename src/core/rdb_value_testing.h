@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of all types that have a form in RDB files, made and looked at: for tests.
+// Values of all types, as RDB files have them, made and looked at: for tests.
 #pragma once
 
 #include <algorithm>
@@ -9,12 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "core/bloom_filter.h"
+#include "core/count_min_sketch.h"
 #include "core/foreign_entries_testing.h"
 #include "core/hash_value.h"
 #include "core/numbers.h"
 #include "core/rdb_encoding.h"
 #include "core/rdb_value.h"
 #include "core/stream_value.h"
+#include "core/top_k.h"
 #include "core/zset_value.h"
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
@@ -26,6 +29,9 @@ inline void RegisterRdbTypes() {
   ZsetValue::RegisterType();
   HashValue::RegisterType();
   StreamValue::RegisterType();
+  BloomFilter::RegisterType();
+  CountMinSketch::RegisterType();
+  TopK::RegisterType();
   // As commands/list.cc does it.
   RegisterObjectType(
       ValueType::kList,
@@ -73,6 +79,34 @@ inline Texts LinesOf(const StreamValue& stream) {
   return lines;
 }
 
+inline std::string DeadlineText(int64_t at_ms) {
+  return at_ms == INT64_MAX ? "" : " until " + std::to_string(at_ms);
+}
+
+inline Texts LinesOf(const TopK& top) {
+  const auto& options = top.options();
+  Texts lines = {std::to_string(options.k) + " " + std::to_string(options.width) + " " +
+                     std::to_string(options.depth) + " " + std::to_string(options.decay),
+                 std::to_string(top.chance()), std::string(top.bucket_bytes())};
+  top.ForEachListed([&lines](std::string_view item, uint32_t count) {
+    lines.push_back(std::string(item) + " " + std::to_string(count));
+  });
+  return lines;
+}
+
+inline Texts LinesOf(const BloomFilter& filter) {
+  Texts lines = {filter.Header()};
+  for (size_t at = 0; at < filter.bits_bytes(); at += lines.back().size()) {
+    lines.emplace_back(filter.BitsAt(at, SIZE_MAX));
+  }
+  return lines;
+}
+
+inline Texts LinesOf(const CountMinSketch& sketch) {
+  return {std::to_string(sketch.shape().width) + " " + std::to_string(sketch.shape().depth),
+          std::to_string(sketch.total()), std::string(sketch.counter_bytes())};
+}
+
 // All that a value has, as lines; sets and hashes sorted.
 inline Texts ContentOf(CompactValue& value) {
   Texts lines;
@@ -87,7 +121,9 @@ inline Texts ContentOf(CompactValue& value) {
       return lines;
     }
     case ValueType::kSet:
-      SetValue(&value).ForEach([&](std::string_view member) { lines.emplace_back(member); });
+      SetValue(&value).ForEach([&](std::string_view member) {
+        lines.push_back(std::string(member) + DeadlineText(*SetValue(value).Deadline(member)));
+      });
       break;
     case ValueType::kZset:
       ZsetValue(&value).ForEach([&](std::string_view member, double score) {
@@ -97,15 +133,18 @@ inline Texts ContentOf(CompactValue& value) {
       return lines;
     case ValueType::kHash:
       HashValue(value).ForEach([&](std::string_view field, std::string_view text) {
-        lines.push_back(std::string(field) + "=" + std::string(text));
+        lines.push_back(std::string(field) + "=" + std::string(text) +
+                        DeadlineText(*HashValue(value).Deadline(field)));
       });
       break;
     case ValueType::kStream:
       return LinesOf(*static_cast<const StreamValue*>(value.object()));
     case ValueType::kBloomFilter:
+      return LinesOf(*static_cast<const BloomFilter*>(value.object()));
     case ValueType::kCountMinSketch:
+      return LinesOf(*static_cast<const CountMinSketch*>(value.object()));
     case ValueType::kTopK:
-      LOG(FATAL) << "has no form: " << TypeName(value.type());
+      return LinesOf(*static_cast<const TopK*>(value.object()));
   }
   std::sort(lines.begin(), lines.end());
   return lines;
@@ -114,8 +153,10 @@ inline Texts ContentOf(CompactValue& value) {
 inline std::pair<RdbType, std::string> WriteRdb(const CompactValue& value) {
   std::string bytes;
   StringSink sink(&bytes);
-  WriteRdbValue(value, &sink);
-  return {*RdbTypeOf(value), bytes};
+  const RdbType type = DflyTypeOf(value);
+  RdbWriter writer(&sink);
+  WriteRdbValue(value, type, &writer);
+  return {type, bytes};
 }
 
 // As a string of RDB files.
@@ -207,6 +248,48 @@ class RdbValues {
     return value;
   }
 
+  // The first, the third and so on have deadlines.
+  CompactValue MakeSetWithDeadlines(const Texts& members, int64_t at_ms) const {
+    CompactValue value = MakeSet(members);
+    for (size_t i = 0; i < members.size(); i += 2) {
+      SetValue(&value).SetDeadline(members[i], at_ms + static_cast<int64_t>(i));
+    }
+    return value;
+  }
+  CompactValue MakeHashWithDeadlines(const std::vector<std::pair<std::string, std::string>>& pairs,
+                                     int64_t at_ms) const {
+    CompactValue value = MakeHash(pairs);
+    for (size_t i = 0; i < pairs.size(); i += 2) {
+      HashValue(&value).SetDeadline(pairs[i].first, at_ms + static_cast<int64_t>(i));
+    }
+    return value;
+  }
+
+  static CompactValue MakeBloomFilter(const Texts& items, uint64_t capacity, bool scales) {
+    auto filter = BloomFilter::Make(
+        {.error_rate = 0.1, .capacity = capacity, .expansion = scales ? 2u : 0u}, SIZE_MAX);
+    for (const std::string& item : items) filter->Add(HashItem(item), SIZE_MAX);
+    CompactValue value;
+    value.SetObject(ValueType::kBloomFilter, filter.release(), 0);
+    return value;
+  }
+  static CompactValue MakeCountMinSketch(const Texts& items, uint64_t width) {
+    auto sketch =
+        std::make_unique<CountMinSketch>(CountMinSketch::Shape{.width = width, .depth = 3});
+    for (size_t i = 0; i < items.size(); ++i) sketch->Add(HashItem(items[i]), i + 1);
+    CompactValue value;
+    value.SetObject(ValueType::kCountMinSketch, sketch.release(), 0);
+    return value;
+  }
+  static CompactValue MakeTopK(const Texts& items, uint32_t k) {
+    auto top =
+        std::make_unique<TopK>(TopK::Options{.k = k, .width = k + 2, .depth = 3, .decay = 0.8}, 7);
+    for (size_t i = 0; i < items.size(); ++i) top->Add(items[i], static_cast<uint32_t>(i + 1));
+    CompactValue value;
+    value.SetObject(ValueType::kTopK, top.release(), 0);
+    return value;
+  }
+
   // Nodes of seven, in which some entries have other names, and some are gone; two groups.
   static CompactValue MakeStream(const Texts& texts) {
     CompactValue value;
@@ -238,7 +321,16 @@ class RdbValues {
     Texts texts;
     for (size_t i = 0; i < 2 * count; ++i) texts.push_back(RandomText(random));
     CompactValue value;
-    switch (random->Uniform(6)) {
+    const auto at_ms = static_cast<int64_t>(random->Uniform(uint64_t{1} << random->Uniform(50)));
+    switch (random->Uniform(10)) {
+      case 9:
+        return MakeTopK(texts, 1 + static_cast<uint32_t>(random->Uniform(20)));
+      case 8:
+        return MakeCountMinSketch(texts, 1 + random->Uniform(20));
+      case 7:
+        return MakeBloomFilter(texts, 1 + random->Uniform(100), random->OneIn(2));
+      case 6:
+        return MakeSetWithDeadlines(texts, at_ms);
       case 5:
         value = MakeStream(texts);
         break;
@@ -261,7 +353,7 @@ class RdbValues {
       default: {
         std::vector<std::pair<std::string, std::string>> pairs;
         for (size_t i = 0; i < count; ++i) pairs.emplace_back(texts[i], texts[count + i]);
-        value = MakeHash(pairs);
+        value = random->OneIn(2) ? MakeHash(pairs) : MakeHashWithDeadlines(pairs, at_ms);
         break;
       }
     }

@@ -125,13 +125,7 @@ std::optional<std::string> TopK::Add(std::string_view item, uint32_t count) {
     counts_[at] = std::max(counts_[at], largest);
     return std::nullopt;
   }
-  if (largest == 0) return std::nullopt;
-  if (list_.size() < options_.k) {
-    list_.push_back(MakeEntry(item));
-    hashes_.push_back(hash.first);
-    counts_.push_back(largest);
-    return std::nullopt;
-  }
+  if (largest == 0 || AppendToList(item, largest)) return std::nullopt;
   const auto smallest = std::min_element(counts_.begin(), counts_.end());
   if (largest <= *smallest) return std::nullopt;
   const auto index = static_cast<size_t>(smallest - counts_.begin());
@@ -141,6 +135,22 @@ std::optional<std::string> TopK::Add(std::string_view item, uint32_t count) {
   hashes_[index] = hash.first;
   counts_[index] = largest;
   return expelled;
+}
+
+bool TopK::AppendToList(std::string_view item, uint32_t count) {
+  if (list_.size() >= options_.k) return false;
+  list_.push_back(MakeEntry(item));
+  hashes_.push_back(HashItem(item).first);
+  counts_.push_back(count);
+  return true;
+}
+
+bool TopK::HasDuplicates() const {
+  std::vector<std::pair<uint64_t, std::string_view>> items;
+  items.reserve(list_.size());
+  for (size_t i = 0; i < list_.size(); ++i) items.emplace_back(hashes_[i], list_[i].item());
+  std::sort(items.begin(), items.end());
+  return std::adjacent_find(items.begin(), items.end()) != items.end();
 }
 
 uint32_t TopK::CountOf(std::string_view item) const {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,26 @@ class TopK {
   std::vector<Listed> List() const;
 
   const Options& options() const { return options_; }
+
+  // --- Its parts, from which another one can be made that goes on as this one would ---
+
+  uint64_t chance() const { return chance_; }  // as a seed
+  std::string_view bucket_bytes() const { return {Bytes(), BucketBytesOf(options_)}; }
+  std::span<char> mutable_bucket_bytes() { return {Bytes(), BucketBytesOf(options_)}; }
+  // REQUIRES: they are possible.
+  static size_t BucketBytesOf(const Options& options) {
+    return options.width * options.depth * sizeof(Bucket);
+  }
+  size_t listed() const { return list_.size(); }
+  // fn(std::string_view item, uint32_t count), in the order in which AppendToList wants them.
+  template <typename F>
+  void ForEachListed(F&& fn) const {
+    for (size_t i = 0; i < list_.size(); ++i) fn(list_[i].item(), counts_[i]);
+  }
+  // False if the list is full. REQUIRES: it is not listed, see HasDuplicates.
+  bool AppendToList(std::string_view item, uint32_t count);
+  bool HasDuplicates() const;  // an item is listed twice; O(n log n)
+
   // What it costs, exactly. REQUIRES: made with new.
   size_t bytes() const { return UsableSize(this) + UsableSize(buckets_) + heap_bytes_; }
 
@@ -92,6 +113,7 @@ class TopK {
   uint32_t Decay(Bucket* bucket, uint32_t times);
   double NextChance();  // uniform, above 0 and at most 1
 
+  char* Bytes() const { return reinterpret_cast<char*>(buckets_); }
   size_t Find(std::string_view item, const ItemHash& hash) const;  // list_.size() if not listed
   Entry MakeEntry(std::string_view item);
   void FreeEntry(const Entry& entry);
