@@ -14,6 +14,7 @@
 #include "core/numbers.h"
 #include "core/packed_entry.h"
 #include "core/rdb_value.h"
+#include "engine/rdb_limits.h"
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
 
@@ -90,15 +91,6 @@ bool ParseRestoreOptions(Args args, RestoreOptions* options, ReplySink& reply) {
   return true;
 }
 
-RdbLimits LimitsOf(ShardContext& cx) {
-  const Shard& shard = cx.shard();
-  return {.string_max = cx.string_max(),
-          .list = shard.list_limit(),
-          .set = shard.set_limit(),
-          .zset = shard.zset_limit(),
-          .hash = shard.hash_limit()};
-}
-
 // RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
 void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr std::string_view kErrTtl = "ERR Invalid TTL value, must be >= 0";
@@ -114,7 +106,7 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   ShardContext::Detached made;
   const std::optional<std::string_view> type = source.Take(1);
   if (!type ||
-      !ReadRdbValue(static_cast<uint8_t>((*type)[0]), LimitsOf(cx), &source, &made.value)) {
+      !ReadRdbValue(static_cast<uint8_t>((*type)[0]), RdbLimitsOf(cx.shard()), &source, &made.value)) {
     return reply.Error("ERR Bad data format");
   }
   if (*ttl != 0) {

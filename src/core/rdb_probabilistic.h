@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bloom filters, count-min sketches and top-k lists in RDB files, for core/rdb_value.h. Redis' format
-// has no words for them, so these are ours.
+// Bloom filters, count-min sketches and top-k lists in RDB files, for core/rdb_value.h. Redis'
+// format has no words for them, so these are ours.
 //
 //   bloom filter      string: BloomFilter::Header; string: the bits of all layers
 //   count-min sketch  width, depth, total (8 bytes); string: its counters, row by row

@@ -13,8 +13,10 @@
 //   set, some members with deadlines      kSetMetadata, which is ours; kSet, without them
 //   Bloom filter, count-min sketch, top-k kinds of ours (core/rdb_probabilistic.h)
 //
-//   kHashMetadata   the earliest of all deadlines (8 bytes, the lowest first), count of fields, fields
-//   field           0, or 1 + its deadline - the earliest one (a length); string: name; string: value
+//   kHashMetadata   the earliest of all deadlines (8 bytes, the lowest first), count of fields,
+//                   fields
+//   field           0, or 1 + its deadline - the earliest one (a length); string: name;
+//                   string: value
 //   kSetMetadata    the same without values
 //
 // Deadlines are Unix times in ms.
@@ -36,8 +38,8 @@ namespace dfly {
 std::optional<RdbType> RdbTypeOf(const CompactValue& value);
 // How it is written so that nothing is lost; the same where RdbTypeOf tells one.
 RdbType DflyTypeOf(const CompactValue& value);
-// All that follows the type. Members that are due at `now_ms` are left out. REQUIRES: `type` is what
-// DflyTypeOf tells; or, without deadlines, kHash or kSet, and some member is not due.
+// All that follows the type. Members that are due at `now_ms` are left out. REQUIRES: `type` is
+// what DflyTypeOf tells; or, without deadlines, kHash or kSet; and some member is not due.
 void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer,
                    int64_t now_ms = INT64_MIN);
 

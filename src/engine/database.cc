@@ -30,6 +30,19 @@ bool Database::IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_
   return slot.key.has_flag(CompactKey::kHasMemberExpire) && slot.value.AreAllMembersDue(now_ms);
 }
 
+bool Database::Load(const KeyProbe& probe, CompactValue value, std::optional<int64_t> deadline_ms,
+                    bool is_sticky) {
+  const auto [it, is_new] = table_.FindOrInsert(probe);
+  if (!is_new) return false;
+  it->value = std::move(value);
+  it->key.set_flag(CompactKey::kCutParity, cut_parity_);
+  it->key.set_flag(CompactKey::kSticky, is_sticky);
+  AccountValue(0, it->value.HeapBytes());
+  SyncMembers(*it);
+  if (deadline_ms) SetDeadline(*it, probe, *deadline_ms);
+  return true;
+}
+
 void Database::Remove(Table::Iterator it, const KeyProbe& probe) {
   BeforeChange(*it, CutKeeper::Change::kReplaced);
   ClearDeadline(*it, probe);

@@ -99,6 +99,9 @@ class Database {
     it->key.set_flag(CompactKey::kCutParity, cut_parity_);
     return it;
   }
+  // A key that comes from a snapshot. False: it is there already.
+  [[nodiscard]] bool Load(const KeyProbe& probe, CompactValue value,
+                          std::optional<int64_t> deadline_ms, bool is_sticky);
   // Removes a key and its deadline. `probe` must not be the table's own memory.
   void Remove(Table::Iterator it, const KeyProbe& probe);
 

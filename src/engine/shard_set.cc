@@ -39,6 +39,25 @@ ShardId ShardSet::PlaceOfKey(std::string_view key, uint64_t hash) const {
   return placement_->ShardOfTag(tag, tag_hash, helio::Proactor::Current()->index());
 }
 
+std::vector<std::pair<std::string, uint32_t>> ShardSet::ExportPlacements() const {
+  if (placement_ == nullptr) return {};
+  return placement_->Export();
+}
+
+void ShardSet::ImportPlacements(const std::vector<std::pair<std::string, uint32_t>>& tags,
+                                uint32_t shards) {
+  if (placement_ == nullptr) return;
+  std::vector<std::pair<std::string, uint32_t>> wanted;
+  for (const auto& tag : tags) {
+    if (placement_->Places(tag.first)) wanted.push_back(tag);
+  }
+  // Past the limit of tags the hash decides, as it would have.
+  if (shards == size() && placement_->Import(wanted)) return;
+  for (const auto& [tag, shard] : wanted) {
+    placement_->ShardOfTag(tag, HashKey(tag), helio::Proactor::Current()->index());
+  }
+}
+
 uint64_t ShardSet::peak_bytes() const {
   uint64_t sum = 0;
   for (const Cell& cell : cells_) sum += cell.peak_bytes.load(std::memory_order_relaxed);

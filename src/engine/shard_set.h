@@ -61,6 +61,13 @@ class ShardSet {
   // Tags whose shard is not that of their hash; see TagPlacement.
   size_t placed_tags() const { return placement_ == nullptr ? 0 : placement_->size(); }
 
+  // Of all placed tags, as a snapshot keeps them; empty if none are placed.
+  std::vector<std::pair<std::string, uint32_t>> ExportPlacements() const;
+  // Gives tags the places that they had, or, if there were `shards` shards and are now others,
+  // places them anew in their order. On a proactor's thread, before any key is there.
+  void ImportPlacements(const std::vector<std::pair<std::string, uint32_t>>& tags,
+                        uint32_t shards);
+
   // Of the key's tag. `hash` is the key's.
   uint64_t HashOfTag(std::string_view key, uint64_t hash) const {
     const std::string_view tag = tag_rules_.TagOf(key);

@@ -59,7 +59,7 @@ void EntryWriter::Entry(SnapshotDialect dialect, std::string_view key, const Ent
                         const CompactValue& value) {
   if (facts.is_sticky) Aux(kAuxSticky, "1");
   const RdbType type = DflyTypeOf(value);
-  if (dialect == SnapshotDialect::kOurs || !IsDflyType(type)) {
+  if (dialect == SnapshotDialect::kOurs || RdbTypeOf(value)) {
     return PlainEntry(type, key, facts, value);
   }
   if (value.type() == ValueType::kHash || value.type() == ValueType::kSet) {
@@ -81,7 +81,7 @@ void EntryWriter::PlainEntry(RdbType type, std::string_view key, const EntryFact
   }
   writer_.Byte(static_cast<uint8_t>(type));
   writer_.String(key);
-  WriteRdbValue(type, value, &sink_);
+  WriteRdbValue(value, type, &writer_);
 }
 
 }  // namespace dfly

@@ -60,7 +60,7 @@ struct EntryFacts {
 // Owner: who writes. Suspends: as its sink.
 class EntryWriter {
  public:
-  explicit EntryWriter(ByteSink* sink) : sink_(*sink), writer_(sink) {}
+  explicit EntryWriter(ByteSink* sink) : writer_(sink) {}
 
   void Aux(std::string_view name, std::string_view text);
   void Function(std::string_view source);
@@ -75,7 +75,6 @@ class EntryWriter {
   void PlainEntry(RdbType type, std::string_view key, const EntryFacts& facts,
                   const CompactValue& value);
 
-  ByteSink& sink_;
   RdbWriter writer_;
 };
 

@@ -161,7 +161,7 @@ bool FrameFileReader::ReadFile(uint64_t offset, size_t size, std::string* to) {
   return read == size || Fail("the file is shorter than it was when it was opened");
 }
 
-bool FrameFileReader::Begin(const FrameFileId& expected) {
+bool FrameFileReader::Begin(const Expected& expected) {
   if (file_->size() < kFileHeaderBytes + kFrameHeaderBytes + kLastBytes) {
     return Fail("the file is cut off");
   }
@@ -178,7 +178,11 @@ bool FrameFileReader::Begin(const FrameFileId& expected) {
   id_ = {.generation = GetLittle(header, 24, 8),
          .number = static_cast<uint32_t>(GetLittle(header, 12, 4)),
          .count = static_cast<uint32_t>(GetLittle(header, 16, 4))};
-  if (id_ != expected) return Fail("the file is one of another snapshot");
+  if (expected.generation.value_or(id_.generation) != id_.generation ||
+      expected.number.value_or(id_.number) != id_.number ||
+      expected.count.value_or(id_.count) != id_.count) {
+    return Fail("the file is one of another snapshot");
+  }
 
   // What the last frame tells is wanted from the beginning, to see lies.
   frames_end_ = file_->size() - kFrameHeaderBytes - kLastBytes;

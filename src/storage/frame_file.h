@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -85,8 +86,15 @@ class FrameFileReader final : public ByteSource {
   FrameFileReader(std::string path, std::unique_ptr<InputFile> file);
   ~FrameFileReader() override;
 
+  // What the file has to be; none: whatever it is.
+  struct Expected {
+    std::optional<uint64_t> generation = {};
+    std::optional<uint32_t> number = {};
+    std::optional<uint32_t> count = {};
+  };
   // Reads the file's ends. False: it is none, or damaged, or not the one that is expected.
-  [[nodiscard]] bool Begin(const FrameFileId& expected);
+  [[nodiscard]] bool Begin(const Expected& expected);
+  const FrameFileId& id() const { return id_; }
 
   std::optional<std::string_view> Take(size_t count) override;
   uint64_t left() const override { return raw_bytes_ - raw_taken_; }

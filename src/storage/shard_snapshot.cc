@@ -64,16 +64,15 @@ class PartSink final : public ByteSink {
 
 }  // namespace
 
-ShardSnapshot::ShardSnapshot(Shard* shard, SnapshotDialect dialect, SnapshotOutput* output,
-                             size_t large_bytes)
-    : shard_(*shard), dialect_(dialect), output_(*output), large_bytes_(large_bytes) {}
+ShardSnapshot::ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output, size_t large_bytes)
+    : dialect_(dialect), output_(*output), large_bytes_(large_bytes) {}
 
 ShardSnapshot::~ShardSnapshot() { DCHECK(cells_.empty()); }
 
-void ShardSnapshot::Cut() {
+void ShardSnapshot::Cut(Shard* shard) {
   DCHECK(cells_.empty());
-  for (int i = 0; i < shard_.db_count(); ++i) {
-    Database* database = shard_.FindDb(i);
+  for (int i = 0; i < shard->db_count(); ++i) {
+    Database* database = shard->FindDb(i);
     if (database == nullptr) continue;
     database->BeginCut(this);
     cells_.push_back({database, i});

@@ -31,6 +31,14 @@ struct ShardSnapshotStats {
   uint64_t values_taken = 0;       // large ones that went before they were written
   uint64_t values_copied = 0;      // large ones that were about to change in place
   uint64_t buffered_bytes_max = 0;
+
+  void Add(const ShardSnapshotStats& other) {
+    keys += other.keys;
+    keys_by_changes += other.keys_by_changes;
+    values_taken += other.values_taken;
+    values_copied += other.values_copied;
+    buffered_bytes_max += other.buffered_bytes_max;
+  }
 };
 
 // Owner:    who saves; used on the shard's thread only. There is one at a time for each shard.
@@ -39,16 +47,15 @@ class ShardSnapshot final : private CutKeeper {
   // Values from this size on are written part by part.
   static constexpr size_t kLargeBytes = 128 * 1024;
 
-  // `shard` and `output` must outlive it.
-  ShardSnapshot(Shard* shard, SnapshotDialect dialect, SnapshotOutput* output,
-                size_t large_bytes = kLargeBytes);
+  // `output` must outlive it.
+  ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output, size_t large_bytes = kLargeBytes);
   // REQUIRES: Cut was not called, or Write has returned.
   ~ShardSnapshot();
   ShardSnapshot(const ShardSnapshot&) = delete;
   ShardSnapshot& operator=(const ShardSnapshot&) = delete;
 
-  // This is the moment. Suspends: never.
-  void Cut();
+  // This is the moment. `shard` must outlive it. Suspends: never.
+  void Cut(Shard* shard);
   // Writes all, from a fiber; after Cut, also if nobody wants the rest any more. Suspends, and lets
   // others run all the time.
   void Write();
@@ -90,7 +97,6 @@ class ShardSnapshot final : private CutKeeper {
   bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= large_bytes_; }
   int IndexOf(const Database& database) const;
 
-  Shard& shard_;
   const SnapshotDialect dialect_;
   SnapshotOutput& output_;
   const size_t large_bytes_;

@@ -4,14 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <vector>
 
-#include "core/rdb_value.h"
 #include "engine/shard_set.h"
-#include "storage/entry_reader.h"
 #include "storage/file_layer.h"
+#include "storage/frame_file.h"
 #include "storage/snapshot_extras.h"
 #include "storage/snapshot_names.h"
 
@@ -39,17 +36,20 @@ class SnapshotLoader {
   const SnapshotExtras& extras() const { return extras_; }
 
  private:
-  std::string LoadRdb(const std::string& path);
+  class StreamLoader;
+  // A summary that wants more files is damaged.
+  static constexpr uint32_t kFilesMax = 65536;
+
+  std::string LoadRdb(const SnapshotPath& path);
   std::string LoadOurs(const SnapshotPath& path);
-  // All entries of one stream, on the calling thread.
-  template <typename Source>
-  std::string LoadStream(Source* source, EntryReader* reader);
-  std::string LoadEntry(EntryReader* reader);
+  std::string LoadSummary(const SnapshotPath& path, FrameFileId* id, uint64_t* keys);
+  std::string LoadPart(const SnapshotPath& path, const FrameFileId& id, uint64_t* keys);
 
   ShardSet& shards_;
   FileLayer& files_;
   LoadProgress& progress_;
   SnapshotExtras extras_;
+  std::atomic<bool> has_failed_{false};
   int64_t now_ms_ = 0;
 };
 

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/snapshot_load.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/hash.h"
+#include "core/hash_value.h"
+#include "core/numbers.h"
+#include "core/set_value.h"
+#include "engine/rdb_limits.h"
+#include "helio/base/clock.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "helio/fibers/sync.h"
+#include "storage/frame_file.h"
+#include "storage/rdb_file.h"
+#include "storage/summary.h"
+
+namespace dfly {
+
+namespace {
+
+// So many keys of other threads' shards go there at a time.
+constexpr size_t kKeysSent = 128;
+// After so many keys others have their turn.
+constexpr size_t kKeysBetweenTurns = 64;
+
+// A name from a damaged file may be long, and have any bytes.
+std::string Quoted(std::string_view key) {
+  constexpr size_t kShown = 64;
+  std::string text;
+  for (char c : key.substr(0, kShown)) {
+    const bool is_plain = c >= ' ' && c <= '~';
+    text += is_plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+  }
+  return fmt::format("'{}{}'", text, key.size() > kShown ? "..." : "");
+}
+
+}  // namespace
+
+// Reads one stream on one thread, and hands keys to their shards.
+class SnapshotLoader::StreamLoader {
+ public:
+  StreamLoader(SnapshotLoader* loader, EntryReader* entries)
+      : loader_(*loader),
+        shards_(loader->shards_),
+        entries_(*entries),
+        limits_(RdbLimitsOf(shards_.local(LocalShard()))),
+        away_(shards_.size()) {}
+
+  // Reads to the end. `file_bytes_read()`: of the file.
+  template <typename FileBytesRead>
+  std::string Load(FileBytesRead file_bytes_read, SnapshotExtras* extras) {
+    uint64_t told_bytes = 0;
+    const auto tell = [&] {
+      const uint64_t bytes = file_bytes_read();
+      loader_.progress_.bytes_read.fetch_add(bytes - told_bytes, std::memory_order_relaxed);
+      told_bytes = bytes;
+      loader_.progress_.keys.fetch_add(std::exchange(loaded_, 0), std::memory_order_relaxed);
+    };
+    for (size_t i = 1;; ++i) {
+      const EntryReader::Item item = entries_.Next();
+      if (item == EntryReader::Item::kError) return entries_.error();
+      if (item == EntryReader::Item::kEnd) break;
+      if (item == EntryReader::Item::kFunction) {
+        extras->functions.push_back(entries_.text());
+      } else if (item == EntryReader::Item::kAux) {
+        if (entries_.name() == kAuxShards) {
+          shards_then_ = static_cast<uint32_t>(ParseInt64(entries_.text()).value_or(0));
+        } else {
+          ReadExtra(entries_.name(), entries_.text(), extras);
+        }
+      } else if (std::string error = LoadEntry(extras); !error.empty()) {
+        return error;
+      }
+      if (i % kKeysBetweenTurns == 0) {
+        tell();
+        PublishUsedBytes();
+        if (loader_.has_failed_.load(std::memory_order_relaxed)) return "";  // somebody else tells
+        helio::this_fiber::Yield();
+      }
+    }
+    for (ShardId id = 0; id < away_.size(); ++id) {
+      if (std::string error = Send(id); !error.empty()) return error;
+    }
+    TakePlacements(*extras);
+    tell();
+    PublishUsedBytes();
+    return "";
+  }
+
+  uint64_t entries() const { return entry_count_; }
+
+ private:
+  struct Loaded {
+    int db_index;
+    std::string key;
+    uint64_t hash;
+    EntryFacts facts;
+    CompactValue value;
+  };
+
+  // One of this thread, or any if it has none.
+  ShardId LocalShard() const { return helio::Proactor::Current()->index() % shards_.size(); }
+
+  // Before the first key asks for its place.
+  void TakePlacements(const SnapshotExtras& extras) {
+    if (std::exchange(has_placements_, true)) return;
+    shards_.ImportPlacements(extras.placements, shards_then_);
+  }
+
+  std::string LoadEntry(SnapshotExtras* extras) {
+    if (!has_placements_) TakePlacements(*extras);
+    ++entry_count_;
+    const std::string& key = entries_.key();
+    CompactValue value;
+    if (const std::string_view name = UnreadableRdbType(entries_.type()); !name.empty()) {
+      return fmt::format("key {} is {}, which this server does not read", Quoted(key), name);
+    }
+    if (!ReadRdbValue(entries_.type(), limits_, &entries_.value_source(), &value)) {
+      return fmt::format("the value of key {} is damaged (type {})", Quoted(key), entries_.type());
+    }
+    if (entries_.db_index() >= shards_.db_count()) {
+      return fmt::format("key {} is in database {}, and there are only {} (--dbnum)", Quoted(key),
+                         entries_.db_index(), shards_.db_count());
+    }
+    if (!entries_.member_deadlines().empty() && !SetMemberDeadlines(&value)) {
+      return fmt::format("the deadlines of members of key {} are damaged", Quoted(key));
+    }
+    const EntryFacts& facts = entries_.facts();
+    if (facts.deadline_ms && *facts.deadline_ms < loader_.now_ms_) {
+      loader_.progress_.expired_keys.fetch_add(1, std::memory_order_relaxed);
+      return "";
+    }
+    ++loaded_;
+    const uint64_t hash = HashKey(key);
+    const ShardId id = shards_.ShardOfKey(key, hash);
+    if (!shards_.is_local(id)) {
+      away_[id].push_back({entries_.db_index(), key, hash, facts, std::move(value)});
+      return away_[id].size() < kKeysSent ? "" : Send(id);
+    }
+    Database& database = shards_.local(id).db(entries_.db_index());
+    if (!database.Load(KeyProbe(key, hash), std::move(value), facts.deadline_ms,
+                       facts.is_sticky)) {
+      return Twice(key);
+    }
+    return "";
+  }
+
+  static std::string Twice(std::string_view key) {
+    return fmt::format("key {} is there twice", Quoted(key));
+  }
+
+  bool SetMemberDeadlines(CompactValue* value) {
+    ViewSource source(entries_.member_deadlines());
+    RdbReader reader(&source, shards_.string_max());
+    while (source.left() != 0) {
+      const auto text = reader.String();
+      if (!text) return false;
+      const std::string member(*text);
+      const auto at_ms = reader.Little(8);
+      if (!at_ms) return false;
+      if (value->type() == ValueType::kHash && HashValue(value).Has(member)) {
+        HashValue(value).SetDeadline(member, static_cast<int64_t>(*at_ms));
+      } else if (value->type() == ValueType::kSet && SetValue(value).Has(member)) {
+        SetValue(value).SetDeadline(member, static_cast<int64_t>(*at_ms));
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::string Send(ShardId id) {
+    std::vector<Loaded>& keys = away_[id];
+    if (keys.empty()) return "";
+    const std::string* twice = shards_.Await(id, [&keys](Shard& shard) -> const std::string* {
+      for (Loaded& loaded : keys) {
+        if (!shard.db(loaded.db_index)
+                 .Load(KeyProbe(loaded.key, loaded.hash), std::move(loaded.value),
+                       loaded.facts.deadline_ms, loaded.facts.is_sticky)) {
+          return &loaded.key;
+        }
+      }
+      return nullptr;
+    });
+    std::string error = twice == nullptr ? "" : Twice(*twice);
+    keys.clear();
+    return error;
+  }
+
+  void PublishUsedBytes() {
+    for (ShardId id = 0; id < shards_.size(); ++id) {
+      if (shards_.is_local(id)) shards_.PublishUsedBytes(shards_.local(id));
+    }
+  }
+
+  SnapshotLoader& loader_;
+  ShardSet& shards_;
+  EntryReader& entries_;
+  const RdbLimits limits_;
+  std::vector<std::vector<Loaded>> away_;  // by shard
+  uint32_t shards_then_ = 0;
+  bool has_placements_ = false;
+  uint64_t loaded_ = 0;
+  uint64_t entry_count_ = 0;
+};
+
+std::string SnapshotLoader::Load(const SnapshotPath& path) {
+  now_ms_ = helio::UnixMillis();
+  return path.format == SnapshotFormat::kRdb ? LoadRdb(path) : LoadOurs(path);
+}
+
+std::string SnapshotLoader::LoadRdb(const SnapshotPath& path) {
+  std::unique_ptr<InputFile> file;
+  if (auto error = files_.Open(path.Main(), &file)) {
+    return fmt::format("{}: {}", path.Main(), error.message());
+  }
+  progress_.bytes_total = file->size();
+  RdbFileReader source(path.Main(), std::move(file));
+  if (!source.Begin()) return source.error();
+  EntryReader entries(&source, shards_.string_max(), true);
+  StreamLoader stream(this, &entries);
+  const std::string error =
+      stream.Load([&source] { return source.file_bytes_read(); }, &extras_);
+  if (!source.error().empty()) return source.error();
+  if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
+  return source.End() ? "" : source.error();
+}
+
+std::string SnapshotLoader::LoadOurs(const SnapshotPath& path) {
+  uint64_t keys = 0;
+  FrameFileId id;
+  std::string error = LoadSummary(path, &id, &keys);
+  if (!error.empty()) return error;
+
+  helio::SpinLock lock;  // of what is told at the end
+  helio::BlockingCounter done(id.count);
+  uint64_t keys_found = 0;
+  for (uint32_t number = 0; number < id.count; ++number) {
+    shards_.pool().at(number % shards_.pool().size())->DispatchFiber("load", [&, number] {
+      uint64_t found = 0;
+      std::string why = LoadPart(path, {.generation = id.generation, .number = number, .count = id.count},
+                                 &found);
+      if (!why.empty()) has_failed_ = true;
+      {
+        const std::lock_guard guard(lock);
+        if (error.empty()) error = std::move(why);
+        keys_found += found;
+      }
+      done.Done();
+    });
+  }
+  done.Wait();
+  if (error.empty() && keys_found != keys) {
+    error = fmt::format("{}: there are {} keys, and should be {}", path.Main(), keys_found, keys);
+  }
+  return error;
+}
+
+std::string SnapshotLoader::LoadSummary(const SnapshotPath& path, FrameFileId* id,
+                                        uint64_t* keys) {
+  std::unique_ptr<InputFile> file;
+  if (auto error = files_.Open(path.Main(), &file)) {
+    return fmt::format("{}: {}", path.Main(), error.message());
+  }
+  FrameFileReader source(path.Main(), std::move(file));
+  if (!source.Begin({.number = kSummaryNumber})) return source.error();
+  *id = source.id();
+  *keys = source.entries();
+  if (id->count == 0 || id->count > kFilesMax) {
+    return fmt::format("{}: {} files are too many, or too few", path.Main(), id->count);
+  }
+  EntryReader entries(&source, shards_.string_max(), false);
+  StreamLoader stream(this, &entries);
+  const std::string error = stream.Load([] { return 0; }, &extras_);
+  if (!source.error().empty()) return source.error();
+  if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
+  if (stream.entries() != 0) return fmt::format("{}: there are keys in a summary", path.Main());
+  return source.End() ? "" : source.error();
+}
+
+std::string SnapshotLoader::LoadPart(const SnapshotPath& path, const FrameFileId& id,
+                                     uint64_t* keys) {
+  const std::string name = path.ShardFile(id.generation, id.number);
+  std::unique_ptr<InputFile> file;
+  if (auto error = files_.Open(name, &file)) {
+    return fmt::format("{}: {}", name, error.message());
+  }
+  progress_.bytes_total.fetch_add(file->size(), std::memory_order_relaxed);
+  FrameFileReader source(name, std::move(file));
+  if (!source.Begin({.generation = id.generation, .number = id.number, .count = id.count})) {
+    return source.error();
+  }
+  EntryReader entries(&source, shards_.string_max(), false);
+  StreamLoader stream(this, &entries);
+  SnapshotExtras none;
+  const std::string error =
+      stream.Load([&source] { return source.file_bytes_read(); }, &none);
+  if (!source.error().empty()) return source.error();
+  if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
+  if (has_failed_) return "";
+  *keys = stream.entries();
+  if (*keys != source.entries()) {
+    return fmt::format("{}: there are {} keys, and should be {}", name, *keys, source.entries());
+  }
+  return source.End() ? "" : source.error();
+}
+
+}  // namespace dfly

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/snapshot_save.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/transaction.h"
+#include "helio/base/clock.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/sync.h"
+#include "storage/entry_writer.h"
+#include "storage/rdb_file.h"
+#include "storage/summary.h"
+
+namespace dfly {
+
+namespace {
+
+// Counts what one shard writes, and stops it when another one has failed.
+class CountedOutput final : public SnapshotOutput {
+ public:
+  CountedOutput(SnapshotOutput* to, SaveProgress* progress, const std::atomic<bool>* has_failed)
+      : to_(*to), progress_(*progress), others_failed_(*has_failed) {}
+  void WriteEntries(std::string_view bytes) override {
+    to_.WriteEntries(bytes);
+    progress_.bytes_written.fetch_add(bytes.size(), std::memory_order_relaxed);
+  }
+  void BeginLarge() override { to_.BeginLarge(); }
+  void WritePart(std::string_view bytes) override {
+    to_.WritePart(bytes);
+    progress_.bytes_written.fetch_add(bytes.size(), std::memory_order_relaxed);
+  }
+  void EndLarge() override { to_.EndLarge(); }
+  bool has_failed() const override {
+    return to_.has_failed() || others_failed_.load(std::memory_order_relaxed) ||
+           progress_.is_cancelled.load(std::memory_order_relaxed);
+  }
+
+ private:
+  SnapshotOutput& to_;
+  SaveProgress& progress_;
+  const std::atomic<bool>& others_failed_;
+};
+
+class Saver {
+ public:
+  Saver(ShardSet* shards, FileLayer* files, const SaveOptions& options, SaveProgress* progress)
+      : shards_(*shards), files_(*files), options_(options), progress_(*progress) {}
+
+  SaveResult Save(const std::function<SnapshotExtras()>& on_cut) {
+    generation_ = static_cast<uint64_t>(helio::UnixMicros());
+    if (!CreateFiles()) return Undo();
+    if (!Cut()) return Undo();
+    const SnapshotExtras extras = on_cut();
+    if (rdb_ != nullptr) WriteRdbHead(extras);
+    WriteShards();
+    if (error_.empty() && progress_.is_cancelled) Fail("cancelled");
+    if (!error_.empty() || !(rdb_ != nullptr ? FinishRdb() : WriteSummary(extras))) return Undo();
+    if (!Publish()) return Undo();
+    RemoveOlder();
+    return std::move(result_);
+  }
+
+ private:
+  struct Job {
+    std::unique_ptr<FrameFileWriter> file;
+    std::unique_ptr<RdbFileWriter::Part> part;
+    std::unique_ptr<CountedOutput> output;
+    std::unique_ptr<ShardSnapshot> snapshot;
+    std::vector<std::pair<uint64_t, uint64_t>> sizes;  // by database: keys, deadlines
+    std::error_code error;
+  };
+
+  bool Fail(std::string text) {
+    if (error_.empty()) error_ = std::move(text);
+    return false;
+  }
+  bool Fail(const std::string& path, std::error_code error) {
+    return Fail(fmt::format("{}: {}", path, error.message()));
+  }
+  uint32_t count() const { return shards_.size(); }
+  FrameFileId IdOf(uint32_t number) const {
+    return {.generation = generation_, .number = number, .count = count()};
+  }
+
+  bool CreateFiles() {
+    jobs_.resize(count());
+    const bool is_rdb = options_.path.format == SnapshotFormat::kRdb;
+    if (is_rdb) {
+      const std::string path = options_.path.Temporary(generation_);
+      std::unique_ptr<OutputFile> file;
+      if (auto error = files_.Create(path, &file)) return Fail(path, error);
+      created_.push_back(path);
+      rdb_ = std::make_unique<RdbFileWriter>(std::move(file));
+    }
+    for (uint32_t i = 0; i < count(); ++i) {
+      Job& job = jobs_[i];
+      SnapshotOutput* output = nullptr;
+      if (is_rdb) {
+        job.part = std::make_unique<RdbFileWriter::Part>(rdb_.get());
+        output = job.part.get();
+      } else {
+        const std::string path = options_.path.ShardFile(generation_, i);
+        std::unique_ptr<OutputFile> file;
+        if (auto error = files_.Create(path, &file)) return Fail(path, error);
+        created_.push_back(path);
+        job.file = std::make_unique<FrameFileWriter>(std::move(file), IdOf(i), options_.codec,
+                                                     options_.level);
+        output = job.file.get();
+      }
+      job.output = std::make_unique<CountedOutput>(output, &progress_, &has_failed_);
+    }
+    return true;
+  }
+
+  bool Cut() {
+    const auto dialect =
+        rdb_ != nullptr ? SnapshotDialect::kRedis : SnapshotDialect::kOurs;
+    for (uint32_t i = 0; i < count(); ++i) {
+      // Made on this thread, used on the shard's from the cut on.
+      jobs_[i].snapshot = std::make_unique<ShardSnapshot>(
+          dialect, jobs_[i].output.get(), options_.large_bytes);
+    }
+    Transaction tx(&shards_, nullptr);
+    // Shared: who changes several shards step by step is waited for, who only reads is not.
+    tx.LockAllShards(LockMode::kShared);
+    const bool ran = tx.Run([this](Shard& shard) {
+      Job& job = jobs_[shard.id()];
+      job.snapshot->Cut(&shard);
+      for (int i = 0; i < shard.db_count(); ++i) {
+        const Database* database = shard.FindDb(i);
+        job.sizes.emplace_back(database == nullptr ? 0 : database->size(),
+                               database == nullptr ? 0 : database->expires());
+        progress_.keys_total.fetch_add(job.sizes.back().first, std::memory_order_relaxed);
+      }
+    });
+    CHECK(ran);  // nobody has asked to be refused
+    return true;
+  }
+
+  void WriteRdbHead(const SnapshotExtras& extras) {
+    std::string head;
+    StringSink sink(&head);
+    EntryWriter writer(&sink);
+    writer.Aux("redis-ver", kRedisVersion);
+    writer.Aux("redis-bits", "64");
+    writer.Aux("ctime", fmt::format("{}", helio::UnixMillis() / 1000));
+    writer.Aux("used-mem", fmt::format("{}", shards_.used_bytes()));
+    writer.Aux("aof-base", "0");
+    writer.Aux(kAuxShards, fmt::format("{}", count()));
+    WriteExtras(extras, &writer);
+    const size_t databases = jobs_[0].sizes.size();
+    for (size_t i = 0; i < databases; ++i) {
+      uint64_t keys = 0;
+      uint64_t deadlines = 0;
+      for (const Job& job : jobs_) {
+        keys += job.sizes[i].first;
+        deadlines += job.sizes[i].second;
+      }
+      if (keys == 0) continue;
+      writer.SelectDb(static_cast<int>(i));
+      writer.Resize(keys, deadlines);
+    }
+    rdb_->Write(head);
+  }
+
+  void WriteShards() {
+    helio::BlockingCounter done(count());
+    for (uint32_t i = 0; i < count(); ++i) {
+      shards_.owner(i)->DispatchFiber("snapshot", [this, i, &done] {
+        Job& job = jobs_[i];
+        job.snapshot->Write();
+        if (job.file != nullptr) job.error = job.file->Finish(job.snapshot->stats().keys);
+        if (job.error || job.output->has_failed()) has_failed_ = true;
+        done.Done();
+      });
+    }
+    done.Wait();
+    for (uint32_t i = 0; i < count(); ++i) {
+      const Job& job = jobs_[i];
+      if (job.error) Fail(options_.path.ShardFile(generation_, i), job.error);
+      const ShardSnapshotStats& stats = job.snapshot->stats();
+      result_.keys += stats.keys;
+      if (job.file != nullptr) result_.bytes += job.file->bytes_written();
+      result_.shards.Add(stats);
+    }
+  }
+
+  bool FinishRdb() {
+    if (auto error = rdb_->Finish()) return Fail(created_[0], error);
+    result_.bytes = rdb_->bytes_written();
+    return true;
+  }
+
+  bool WriteSummary(const SnapshotExtras& extras) {
+    const std::string path = options_.path.Temporary(generation_);
+    std::unique_ptr<OutputFile> file;
+    if (auto error = files_.Create(path, &file)) return Fail(path, error);
+    created_.push_back(path);
+    FrameFileWriter writer(std::move(file), IdOf(kSummaryNumber), options_.codec, options_.level);
+    std::string text;
+    StringSink sink(&text);
+    EntryWriter entries(&sink);
+    entries.Aux(kAuxShards, fmt::format("{}", count()));
+    WriteExtras(extras, &entries);
+    writer.Write(text);
+    if (auto error = writer.Finish(result_.keys)) return Fail(path, error);
+    result_.bytes += writer.bytes_written();
+    return true;
+  }
+
+  // The one step that makes it valid.
+  bool Publish() {
+    const std::string from = options_.path.Temporary(generation_);
+    const std::string to = options_.path.Main();
+    if (auto error = files_.SyncDirectory(Directory())) return Fail(Directory(), error);
+    if (auto error = files_.Rename(from, to)) return Fail(to, error);
+    if (auto error = files_.SyncDirectory(Directory())) {
+      // It has its name, and is whole; whether it keeps it if the machine stops is not known.
+      LOG(WARNING) << "snapshot: " << Directory() << ": " << error.message();
+    }
+    return true;
+  }
+
+  std::string Directory() const {
+    return options_.path.directory.empty() ? "." : options_.path.directory;
+  }
+
+  // Files of older snapshots of that name, and of those that were not finished.
+  void RemoveOlder() {
+    std::vector<std::string> names;
+    if (auto error = files_.List(Directory(), &names)) {
+      LOG(WARNING) << "snapshot: " << Directory() << ": " << error.message();
+      return;
+    }
+    for (const std::string& name : names) {
+      const auto generation = GenerationOf(options_.path, name);
+      if (!generation || *generation == generation_) continue;
+      if (auto error = files_.Remove(options_.path.Join(name))) {
+        LOG(WARNING) << "snapshot: cannot remove " << name << ": " << error.message();
+      }
+    }
+  }
+
+  SaveResult Undo() {
+    // Files that are still open are closed before they are removed.
+    jobs_.clear();
+    rdb_ = nullptr;
+    for (const std::string& path : created_) {
+      if (auto error = files_.Remove(path)) {
+        LOG(WARNING) << "snapshot: cannot remove " << path << ": " << error.message();
+      }
+    }
+    result_ = {};
+    result_.error = error_;
+    return std::move(result_);
+  }
+
+  ShardSet& shards_;
+  FileLayer& files_;
+  const SaveOptions& options_;
+  SaveProgress& progress_;
+  uint64_t generation_ = 0;
+  std::unique_ptr<RdbFileWriter> rdb_;  // null: our own format
+  std::vector<Job> jobs_;               // by shard
+  std::atomic<bool> has_failed_{false};
+  std::vector<std::string> created_;
+  std::string error_;
+  SaveResult result_;
+};
+
+}  // namespace
+
+SaveResult SaveSnapshot(ShardSet* shards, FileLayer* files, const SaveOptions& options,
+                        const std::function<SnapshotExtras()>& on_cut, SaveProgress* progress) {
+  return Saver(shards, files, options, progress).Save(on_cut);
+}
+
+}  // namespace dfly
