@@ -12,7 +12,7 @@ namespace dfly {
 namespace {
 
 // The text of kAuxDeadlines.
-std::string MemberDeadlines(const CompactValue& value) {
+std::string DeadlinesOf(const CompactValue& value) {
   std::string text;
   StringSink sink(&text);
   RdbWriter writer(&sink);
@@ -63,7 +63,7 @@ void EntryWriter::Entry(SnapshotDialect dialect, std::string_view key, const Ent
     return PlainEntry(type, key, facts, value);
   }
   if (value.type() == ValueType::kHash || value.type() == ValueType::kSet) {
-    Aux(kAuxDeadlines, MemberDeadlines(value));
+    Aux(kAuxDeadlines, DeadlinesOf(value));
     const bool is_hash = value.type() == ValueType::kHash;
     return PlainEntry(is_hash ? RdbType::kHash : RdbType::kSet, key, facts, value);
   }

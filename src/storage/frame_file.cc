@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <lz4.h>
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 #include <zstd.h>
 
@@ -39,11 +38,8 @@ uint64_t GetLittle(std::string_view from, size_t at, size_t bytes) {
 }
 
 uint64_t SumOf(std::string_view header, std::string_view bytes, uint64_t seed) {
-  XXH3_state_t state;
-  XXH3_64bits_reset_withSeed(&state, seed);
-  XXH3_64bits_update(&state, header.data(), header.size());
-  XXH3_64bits_update(&state, bytes.data(), bytes.size());
-  return XXH3_64bits_digest(&state);
+  const uint64_t of_header = XXH3_64bits_withSeed(header.data(), header.size(), seed);
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), of_header);
 }
 
 }  // namespace

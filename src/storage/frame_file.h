@@ -4,10 +4,12 @@
 //
 //   file     header, frames, last frame
 //   header   "DFLYSNAP", format (4): 1, number of the file (4), of how many (4), 0 (4),
-//            generation (8), XXH3 of what is before it (8)
+//            generation (8), checksum of what is before it (8)
 //   frame    bytes that follow (4), bytes that they stand for (4), codec (1): 0 none, 1 LZ4 block,
 //            2 Zstandard; 1 for the last one, else 0 (1), 0 (2), number of the frame (4),
-//            XXH3 with the generation as its seed, of all of the frame but this (8), the bytes
+//            checksum of the bytes, and of the frame's header up to here (8), the bytes
+//   checksum XXH3 (64 bits) of the bytes, with XXH3 of the header as its seed, whose seed is the
+//            generation; of the file's header: with the seed 0, and of no bytes
 //   last     as a frame of 16 bytes: how many bytes all frames before it stand for (8),
 //            and how many entries there are (8)
 //

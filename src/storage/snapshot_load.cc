@@ -116,9 +116,6 @@ class SnapshotLoader::StreamLoader {
     ++entry_count_;
     const std::string& key = entries_.key();
     CompactValue value;
-    if (const std::string_view name = UnreadableRdbType(entries_.type()); !name.empty()) {
-      return fmt::format("key {} is {}, which this server does not read", Quoted(key), name);
-    }
     if (!ReadRdbValue(entries_.type(), limits_, &entries_.value_source(), &value)) {
       return fmt::format("the value of key {} is damaged (type {})", Quoted(key), entries_.type());
     }
