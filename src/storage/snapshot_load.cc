@@ -14,6 +14,7 @@
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "helio/fibers/sync.h"
+#include "storage/entry_reader.h"
 #include "storage/frame_file.h"
 #include "storage/rdb_file.h"
 #include "storage/summary.h"

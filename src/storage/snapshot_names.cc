@@ -95,7 +95,8 @@ std::string NameAt(std::string_view dbfilename, int64_t now_ms) {
 
 std::optional<SnapshotPath> SnapshotOf(std::string_view dbfilename, std::string_view directory,
                                        std::string_view file) {
-  SnapshotPath path{.directory = std::string(directory)};
+  SnapshotPath path;
+  path.directory = directory;
   if (HasEnding(file, kRdbEnding)) {
     path.format = SnapshotFormat::kRdb;
     file.remove_suffix(kRdbEnding.size());
