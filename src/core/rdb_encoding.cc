@@ -21,6 +21,52 @@ constexpr uint8_t kLzf = 3;  // of the special forms
 
 }  // namespace
 
+std::string_view RdbTypeName(uint8_t type) {
+  switch (static_cast<RdbType>(type)) {
+    case RdbType::kString:
+      return "a string";
+    case RdbType::kList:
+    case RdbType::kListZiplist:
+    case RdbType::kListQuicklist:
+    case RdbType::kListQuicklist2:
+      return "a list";
+    case RdbType::kSet:
+    case RdbType::kSetIntset:
+    case RdbType::kSetListpack:
+      return "a set";
+    case RdbType::kSetMetadata:
+      return "a set with deadlines of members";
+    case RdbType::kZset:
+    case RdbType::kZset2:
+    case RdbType::kZsetZiplist:
+    case RdbType::kZsetListpack:
+      return "a sorted set";
+    case RdbType::kHash:
+    case RdbType::kHashZiplist:
+    case RdbType::kHashListpack:
+      return "a hash";
+    case RdbType::kHashMetadataPreGa:
+    case RdbType::kHashListpackExPreGa:
+    case RdbType::kHashMetadata:
+    case RdbType::kHashListpackEx:
+      return "a hash with deadlines of fields";
+    case RdbType::kStreamListpacks:
+    case RdbType::kStreamListpacks2:
+    case RdbType::kStreamListpacks3:
+      return "a stream";
+    case RdbType::kBloomFilter:
+      return "a Bloom filter";
+    case RdbType::kCountMinSketch:
+      return "a count-min sketch";
+    case RdbType::kTopK:
+      return "a top-k list";
+  }
+  if (type == 6) return "a value of a module of a release candidate of Redis 4.0";
+  if (type == 7) return "a value of a module";
+  if (type == 9) return "a zipmap, which Redis wrote before 2.6";
+  return "a value of an unknown type";
+}
+
 void RdbWriter::Byte(uint8_t byte) {
   const char c = static_cast<char>(byte);
   sink_.Append({&c, 1});

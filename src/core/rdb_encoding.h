@@ -19,7 +19,7 @@
 
 namespace dfly {
 
-// What a value is in a file or payload. Of those that are not here (modules, zipmaps) none is read.
+// What a value is in a file or payload. Those that are not here (modules, zipmaps) are not read.
 // Those from kFirstPrivate on are ours: redis-server has no words for such values.
 enum class RdbType : uint8_t {
   kString = 0,
@@ -40,21 +40,27 @@ enum class RdbType : uint8_t {
   kStreamListpacks2 = 19,
   kSetListpack = 20,  // since 7.2
   kStreamListpacks3 = 21,
-  kHashMetadata = 24,  // with deadlines of fields, since 7.4
+  kHashMetadataPreGa = 22,    // of 7.4's release candidates, as the next one
+  kHashListpackExPreGa = 23,  //
+  kHashMetadata = 24,         // with deadlines of fields, since 7.4
+  kHashListpackEx = 25,       // the same
 
   kFirstPrivate = 128,
-  kSetMetadata = kFirstPrivate,  // with deadlines of members
-  kBloomFilter,
-  kCountMinSketch,
-  kTopK,
+  kSetMetadata = 128,  // with deadlines of members
+  kBloomFilter = 129,
+  kCountMinSketch = 130,
+  kTopK = 131,
 };
 
 inline bool IsPrivate(RdbType type) { return type >= RdbType::kFirstPrivate; }
 
+// For messages, also of types that are not read: "a hash", "a value of a module".
+std::string_view RdbTypeName(uint8_t type);
+
 // Of redis-server 7.0, so that it and all newer ones read what we write.
 inline constexpr uint16_t kRdbVersionWritten = 10;
-// Of redis-server 7.2.
-inline constexpr uint16_t kRdbVersionRead = 11;
+// Of redis-server 7.4 and 8.0; Valkey 8 writes 11, as 7.2 did.
+inline constexpr uint16_t kRdbVersionRead = 12;
 
 // Owner: who writes. Suspends: never.
 class RdbWriter {

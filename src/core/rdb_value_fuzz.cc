@@ -424,7 +424,10 @@ std::string ForeignExample(Random* random, uint8_t* type) {
                                 RdbType::kSetIntset,
                                 RdbType::kStreamListpacks,
                                 RdbType::kStreamListpacks2,
-                                RdbType::kStreamListpacks3};
+                                RdbType::kStreamListpacks3,
+                                RdbType::kHashMetadataPreGa,
+                                RdbType::kHashListpackExPreGa,
+                                RdbType::kHashListpackEx};
   const RdbType chosen = kTypes[random->Uniform(std::size(kTypes))];
   *type = static_cast<uint8_t>(chosen);
   switch (chosen) {
@@ -472,6 +475,26 @@ std::string ForeignExample(Random* random, uint8_t* type) {
     case RdbType::kStreamListpacks3:
       writer.Raw(testing::StreamParts().Bytes(chosen));
       break;
+    case RdbType::kHashMetadataPreGa:
+      writer.Length(count / 2);
+      for (size_t i = 0; i < count; i += 2) {
+        writer.Length(random->OneIn(2) ? 0 : random->Uniform(1'000'000));
+        writer.String(texts[i]);
+        writer.String(texts[i + 1]);
+      }
+      break;
+    case RdbType::kHashListpackEx:
+      writer.Little(random->Next(), 8);
+      [[fallthrough]];
+    case RdbType::kHashListpackExPreGa: {
+      Texts triples;
+      for (size_t i = 0; i < count; i += 2) {
+        const uint64_t at_ms = random->OneIn(2) ? 0 : random->Uniform(1'000'000);
+        triples.insert(triples.end(), {texts[i], texts[i + 1], std::to_string(at_ms)});
+      }
+      writer.Raw(testing::Blob(testing::Listpack(triples)));
+      break;
+    }
     case RdbType::kString:  // 300 bytes, compressed
       writer.Byte(0xC3);
       writer.Length(8);
