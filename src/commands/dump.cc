@@ -34,6 +34,7 @@ void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   RdbWriter writer(&sink);
   writer.Byte(static_cast<uint8_t>(type));
   WriteRdbValue(*value, type, &writer, cx.now_ms());
+  writer.Flush();
   // A redis-server that has no words for it, 7.2 and before, says so at once.
   SealPayload(&payload, RdbTypeOf(*value) ? kRdbVersionWritten : kRdbVersionRead);
   reply.Bulk(payload);
@@ -129,6 +130,7 @@ void SealPayload(std::string* payload, uint16_t version) {
   StringSink sink(payload);
   RdbWriter writer(&sink);
   writer.Little(version, kVersionBytes);
+  writer.Flush();
   writer.Little(Crc64(0, *payload), kChecksumBytes);
 }
 

@@ -504,6 +504,7 @@ std::string ForeignExample(Random* random, uint8_t* type) {
     default:
       writer.Raw(testing::Blob(testing::Ziplist(entries)));
   }
+  writer.Flush();
   return bytes;
 }
 

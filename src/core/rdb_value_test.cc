@@ -154,10 +154,9 @@ TEST_F(RdbValueTest, DueMembersAreLeftOutIfTheClockIsTold) {
   const auto written = [this](const CompactValue& value, RdbType type, int64_t now_ms) {
     std::string bytes;
     StringSink sink(&bytes);
-    {
-      RdbWriter writer(&sink);
-      WriteRdbValue(value, type, &writer, now_ms);
-    }
+    RdbWriter writer(&sink);
+    WriteRdbValue(value, type, &writer, now_ms);
+    writer.Flush();
     CompactValue back;
     EXPECT_TRUE(Read(type, bytes, &back));
     return testing::ContentOf(back);
@@ -220,7 +219,10 @@ class Written {
     writer_.Raw(bytes);
     return *this;
   }
-  std::string bytes() const { return bytes_; }
+  std::string bytes() {
+    writer_.Flush();
+    return bytes_;
+  }
 
  private:
   std::string bytes_;
@@ -398,6 +400,7 @@ std::string Strings(uint64_t count, const Texts& texts) {
   RdbWriter writer(&sink);
   writer.Length(count);
   for (const std::string& text : texts) writer.String(text);
+  writer.Flush();
   return bytes;
 }
 

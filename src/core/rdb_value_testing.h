@@ -156,6 +156,7 @@ inline std::pair<RdbType, std::string> WriteRdb(const CompactValue& value) {
   const RdbType type = DflyTypeOf(value);
   RdbWriter writer(&sink);
   WriteRdbValue(value, type, &writer);
+  writer.Flush();
   return {type, bytes};
 }
 
@@ -166,6 +167,7 @@ inline std::string Blob(std::string_view block) {
   RdbWriter writer(&sink);
   writer.Length(block.size());
   writer.Raw(block);
+  writer.Flush();
   return bytes;
 }
 
