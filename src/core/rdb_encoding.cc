@@ -19,6 +19,10 @@ constexpr uint8_t kLength64 = 0x81;
 constexpr uint8_t kInteger8 = 0xC0;
 constexpr uint8_t kLzf = 3;  // of the special forms
 constexpr size_t kDigitsMax = 24;
+// Instead of the size of a number's text.
+constexpr uint8_t kNotANumber = 253;
+constexpr uint8_t kInfinity = 254;
+constexpr uint8_t kMinusInfinity = 255;
 
 bool FitsIn32Bits(int64_t number) { return number == static_cast<int32_t>(number); }
 
@@ -206,6 +210,20 @@ std::optional<std::string_view> RdbReader::String() {
   return expanded_;
 }
 
+bool RdbReader::SkipString() {
+  const auto head = ReadHead();
+  if (!head) return false;
+  if (!head->is_special) return source_.Skip(head->length);
+  if (head->length < kLzf) return source_.Skip(uint64_t{1} << head->length);
+  const auto packed_size = head->length == kLzf ? Length() : std::nullopt;
+  return packed_size && Length() && source_.Skip(*packed_size);
+}
+
+bool RdbReader::SkipTextDouble() {
+  const auto size = Byte();
+  return size && (*size >= kNotANumber || source_.Skip(*size));
+}
+
 std::optional<double> RdbReader::Double() {
   const auto bits = Little(8);
   if (!bits) return std::nullopt;
@@ -216,11 +234,11 @@ std::optional<double> RdbReader::TextDouble() {
   const auto size = Byte();
   if (!size) return std::nullopt;
   switch (*size) {
-    case 253:
+    case kNotANumber:
       return std::numeric_limits<double>::quiet_NaN();
-    case 254:
+    case kInfinity:
       return HUGE_VAL;
-    case 255:
+    case kMinusInfinity:
       return -HUGE_VAL;
     default:
       break;

@@ -63,8 +63,8 @@ inline constexpr uint16_t kRdbVersionWritten = 10;
 // Of redis-server 7.4 and 8.0; Valkey 8 writes 11, as 7.2 did.
 inline constexpr uint16_t kRdbVersionRead = 12;
 
-// Gathers what is written, so that the sink gets it in pieces; the last one when Flush is called, or
-// the writer ends. A text that is larger than a piece is not copied.
+// Gathers what is written, so that the sink gets it in pieces; the last one when Flush is called,
+// or the writer ends. A text that is larger than a piece is not copied.
 //
 // Owner:    who writes.
 // Suspends: where the sink does, in any call.
@@ -158,6 +158,11 @@ class RdbReader {
   std::optional<uint64_t> Little(size_t bytes);
   std::optional<double> Double();      // 8 bytes
   std::optional<double> TextDouble();  // as old sorted sets have it
+
+  // As what they are named after, but nobody looks at the bytes; false if they end.
+  bool Skip(uint64_t bytes) { return source_.Skip(bytes); }
+  bool SkipString();
+  bool SkipTextDouble();
 
  private:
   struct Head {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RESTORE payloads, without their checksum: whatever the bytes are, they are refused, or what comes
 // of them is a sound value, which can be read, changed, written and read again, and costs what it
-// says it does.
+// says it does; and who only skips it finds the same end.
 //
 //   input   type (1), which limits (1), what follows the type in a payload
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "core/hash.h"
+#include "core/rdb_skip.h"
 #include "core/rdb_value.h"
 #include "core/rdb_value_testing.h"
 #include "helio/base/fuzz_target.h"
@@ -375,7 +376,11 @@ void CheckOneInput(std::string_view data) {
   {
     CompactValue value;
     ViewSource source(data.substr(2));
+    ViewSource skipped(data.substr(2));
+    const bool is_skipped = SkipRdbValue(static_cast<uint8_t>(data[0]), &skipped);
     if (ReadRdbValue(static_cast<uint8_t>(data[0]), limits, &source, &value)) {
+      CHECK(is_skipped);
+      CHECK_EQ(skipped.left(), source.left());
       CheckBytes(value, allocated_before);
       {
         CheckSound(value);

@@ -343,6 +343,9 @@ class RdbValues {
         value = MakeList(texts);
         break;
       case 2:
+        if (random->OneIn(3)) {
+          for (std::string& text : texts) text = std::to_string(random->Next() >> 1);
+        }
         value = MakeSet(texts);
         break;
       case 3: {
