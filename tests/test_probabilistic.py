@@ -181,7 +181,10 @@ def test_copies_live_on_their_own(r):
     assert r.do("CMS.QUERY c x") == [0]
     assert r.do("TOPK.LIST t") == []
     for key in "bct":
-        assert r.call("DUMP", key) == Error("ERR DUMP cannot express probabilistic types yet")
+        payload = r.call("DUMP", key)
+        assert r.call("RESTORE", f"{key}r", 0, payload) == OK
+        assert r.call("DUMP", f"{key}r") == payload
+        assert r.call("TYPE", f"{key}r") == r.call("TYPE", key)
 
 
 def test_memory_of_large_ones_comes_back(r):

@@ -25,30 +25,19 @@ namespace {
 constexpr size_t kVersionBytes = 2;
 constexpr size_t kChecksumBytes = 8;
 
-// Why a value of this type has no form.
-std::string_view ErrorOfDump(ValueType type) {
-  switch (type) {
-    case ValueType::kBloomFilter:
-    case ValueType::kCountMinSketch:
-    case ValueType::kTopK:
-      return "ERR DUMP cannot express probabilistic types yet";
-    default:
-      return "ERR DUMP cannot express deadlines of members";
-  }
-}
-
 void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   const auto value = cx.FindReadOnly(args.key());
   if (!value) return reply.Null();
-  const std::optional<RdbType> type = RdbTypeOf(*value);
-  if (!type) return reply.Error(ErrorOfDump(value->type()));
+  const RdbType type = DflyTypeOf(*value);
   std::string payload;
   payload.reserve(value->HeapBytes() + 64);
   StringSink sink(&payload);
   RdbWriter writer(&sink);
-  writer.Byte(static_cast<uint8_t>(*type));
-  WriteRdbValue(*value, *type, &writer);
-  SealPayload(&payload);
+  writer.Byte(static_cast<uint8_t>(type));
+  WriteRdbValue(*value, type, &writer, cx.now_ms());
+  writer.Flush();
+  // A redis-server that has no words for it, 7.2 and before, says so at once.
+  SealPayload(&payload, RdbTypeOf(*value) ? kRdbVersionWritten : kRdbVersionRead);
   reply.Bulk(payload);
 }
 
@@ -129,10 +118,11 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
 
 }  // namespace
 
-void SealPayload(std::string* payload) {
+void SealPayload(std::string* payload, uint16_t version) {
   StringSink sink(payload);
   RdbWriter writer(&sink);
-  writer.Little(kRdbVersionWritten, kVersionBytes);
+  writer.Little(version, kVersionBytes);
+  writer.Flush();
   writer.Little(Crc64(0, *payload), kChecksumBytes);
 }
 

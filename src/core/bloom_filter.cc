@@ -149,6 +149,7 @@ std::string BloomFilter::Header() const {
   writer.Little(options_.expansion, 4);
   writer.Little(layers_.size(), 4);
   writer.Little(items_, 8);
+  writer.Flush();
   return header;
 }
 

@@ -18,22 +18,82 @@ constexpr uint8_t kLength32 = 0x80;
 constexpr uint8_t kLength64 = 0x81;
 constexpr uint8_t kInteger8 = 0xC0;
 constexpr uint8_t kLzf = 3;  // of the special forms
+constexpr size_t kDigitsMax = 24;
+// Instead of the size of a number's text.
+constexpr uint8_t kNotANumber = 253;
+constexpr uint8_t kInfinity = 254;
+constexpr uint8_t kMinusInfinity = 255;
+
+bool FitsIn32Bits(int64_t number) { return number == static_cast<int32_t>(number); }
 
 }  // namespace
 
-void RdbWriter::Byte(uint8_t byte) {
-  const char c = static_cast<char>(byte);
-  sink_.Append({&c, 1});
+std::string_view RdbTypeName(uint8_t type) {
+  switch (static_cast<RdbType>(type)) {
+    case RdbType::kString:
+      return "a string";
+    case RdbType::kList:
+    case RdbType::kListZiplist:
+    case RdbType::kListQuicklist:
+    case RdbType::kListQuicklist2:
+      return "a list";
+    case RdbType::kSet:
+    case RdbType::kSetIntset:
+    case RdbType::kSetListpack:
+      return "a set";
+    case RdbType::kSetMetadata:
+      return "a set with deadlines of members";
+    case RdbType::kZset:
+    case RdbType::kZset2:
+    case RdbType::kZsetZiplist:
+    case RdbType::kZsetListpack:
+      return "a sorted set";
+    case RdbType::kHash:
+    case RdbType::kHashZiplist:
+    case RdbType::kHashListpack:
+      return "a hash";
+    case RdbType::kHashMetadataPreGa:
+    case RdbType::kHashListpackExPreGa:
+    case RdbType::kHashMetadata:
+    case RdbType::kHashListpackEx:
+      return "a hash with deadlines of fields";
+    case RdbType::kStreamListpacks:
+    case RdbType::kStreamListpacks2:
+    case RdbType::kStreamListpacks3:
+      return "a stream";
+    case RdbType::kBloomFilter:
+      return "a Bloom filter";
+    case RdbType::kCountMinSketch:
+      return "a count-min sketch";
+    case RdbType::kTopK:
+      return "a top-k list";
+  }
+  if (type == 6) return "a value of a module of a release candidate of Redis 4.0";
+  if (type == 7) return "a value of a module";
+  if (type == 9) return "a zipmap, which Redis wrote before 2.6";
+  return "a value of an unknown type";
+}
+
+// --- Writing ---
+
+void RdbWriter::FlushPiece() {
+  sink_.Append({piece_, used_});
+  used_ = 0;
+}
+
+void RdbWriter::RawBeyond(std::string_view bytes) {
+  Flush();
+  if (bytes.size() >= kPieceBytes) return sink_.Append(bytes);
+  Raw(bytes);
 }
 
 void RdbWriter::Little(uint64_t number, size_t bytes) {
   char buffer[8];
-  for (size_t i = 0; i < bytes; ++i) buffer[i] = static_cast<char>(number >> (8 * i));
-  sink_.Append({buffer, bytes});
+  for (size_t i = 0; i < 8; ++i) buffer[i] = static_cast<char>(number >> (8 * i));
+  Raw({buffer, bytes});
 }
 
-void RdbWriter::Length(uint64_t length) {
-  if (length < 64) return Byte(static_cast<uint8_t>(length));
+void RdbWriter::LongLength(uint64_t length) {
   if (length < 16384) {
     Byte(static_cast<uint8_t>(0x40 | length >> 8));
     return Byte(static_cast<uint8_t>(length & 0xFF));
@@ -44,21 +104,33 @@ void RdbWriter::Length(uint64_t length) {
   Little(is_short ? swapped >> 32 : swapped, is_short ? 4 : 8);
 }
 
-void RdbWriter::String(std::string_view text) {
-  constexpr size_t kInteger32Digits = 11;
-  const auto number = text.size() <= kInteger32Digits ? ParseInt64(text) : std::nullopt;
-  if (!number || *number < INT32_MIN || *number > INT32_MAX) {
-    Length(text.size());
-    return Raw(text);
+bool RdbWriter::TryInteger(std::string_view text) {
+  // Most texts are none, which their first letter tells.
+  if (text.empty() || (text[0] != '-' && (text[0] < '0' || text[0] > '9'))) return false;
+  const std::optional<int64_t> number = ParseInt64(text);
+  if (!number || !FitsIn32Bits(*number)) return false;
+  String(*number);
+  return true;
+}
+
+void RdbWriter::String(int64_t number) {
+  if (!FitsIn32Bits(number)) {
+    char digits[kDigitsMax];
+    const char* const end = std::to_chars(digits, digits + kDigitsMax, number).ptr;
+    const auto size = static_cast<size_t>(end - digits);
+    Length(size);
+    return Raw({digits, size});
   }
-  const size_t bytes = *number == static_cast<int8_t>(*number)    ? 1
-                       : *number == static_cast<int16_t>(*number) ? 2
-                                                                  : 4;
+  const size_t bytes = number == static_cast<int8_t>(number)    ? 1
+                       : number == static_cast<int16_t>(number) ? 2
+                                                                : 4;
   Byte(static_cast<uint8_t>(kInteger8 + std::countr_zero(bytes)));
-  Little(static_cast<uint64_t>(*number), bytes);
+  Little(static_cast<uint64_t>(number), bytes);
 }
 
 void RdbWriter::Double(double number) { Little(std::bit_cast<uint64_t>(number), 8); }
+
+// --- Reading ---
 
 std::optional<uint8_t> RdbReader::Byte() {
   const auto byte = source_.Take(1);
@@ -138,6 +210,20 @@ std::optional<std::string_view> RdbReader::String() {
   return expanded_;
 }
 
+bool RdbReader::SkipString() {
+  const auto head = ReadHead();
+  if (!head) return false;
+  if (!head->is_special) return source_.Skip(head->length);
+  if (head->length < kLzf) return source_.Skip(uint64_t{1} << head->length);
+  const auto packed_size = head->length == kLzf ? Length() : std::nullopt;
+  return packed_size && Length() && source_.Skip(*packed_size);
+}
+
+bool RdbReader::SkipTextDouble() {
+  const auto size = Byte();
+  return size && (*size >= kNotANumber || source_.Skip(*size));
+}
+
 std::optional<double> RdbReader::Double() {
   const auto bits = Little(8);
   if (!bits) return std::nullopt;
@@ -148,11 +234,11 @@ std::optional<double> RdbReader::TextDouble() {
   const auto size = Byte();
   if (!size) return std::nullopt;
   switch (*size) {
-    case 253:
+    case kNotANumber:
       return std::numeric_limits<double>::quiet_NaN();
-    case 254:
+    case kInfinity:
       return HUGE_VAL;
-    case 255:
+    case kMinusInfinity:
       return -HUGE_VAL;
     default:
       break;

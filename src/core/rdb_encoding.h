@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +20,7 @@
 
 namespace dfly {
 
-// What a value is in a file or payload. Of those that are not here (modules, zipmaps) none is read.
+// What a value is in a file or payload. Those that are not here (modules, zipmaps) are not read.
 // Those from kFirstPrivate on are ours: redis-server has no words for such values.
 enum class RdbType : uint8_t {
   kString = 0,
@@ -40,43 +41,93 @@ enum class RdbType : uint8_t {
   kStreamListpacks2 = 19,
   kSetListpack = 20,  // since 7.2
   kStreamListpacks3 = 21,
-  kHashMetadata = 24,  // with deadlines of fields, since 7.4
+  kHashMetadataPreGa = 22,    // of 7.4's release candidates, as the next one
+  kHashListpackExPreGa = 23,  //
+  kHashMetadata = 24,         // with deadlines of fields, since 7.4
+  kHashListpackEx = 25,       // the same
 
   kFirstPrivate = 128,
-  kSetMetadata = kFirstPrivate,  // with deadlines of members
-  kBloomFilter,
-  kCountMinSketch,
-  kTopK,
+  kSetMetadata = 128,  // with deadlines of members
+  kBloomFilter = 129,
+  kCountMinSketch = 130,
+  kTopK = 131,
 };
 
 inline bool IsPrivate(RdbType type) { return type >= RdbType::kFirstPrivate; }
 
+// For messages, also of types that are not read: "a hash", "a value of a module".
+std::string_view RdbTypeName(uint8_t type);
+
 // Of redis-server 7.0, so that it and all newer ones read what we write.
 inline constexpr uint16_t kRdbVersionWritten = 10;
-// Of redis-server 7.2.
-inline constexpr uint16_t kRdbVersionRead = 11;
+// Of redis-server 7.4 and 8.0; Valkey 8 writes 11, as 7.2 did.
+inline constexpr uint16_t kRdbVersionRead = 12;
 
-// Owner: who writes. Suspends: never.
+// Gathers what is written, so that the sink gets it in pieces; the last one when Flush is called,
+// or the writer ends. A text that is larger than a piece is not copied.
+//
+// Owner:    who writes.
+// Suspends: where the sink does, in any call.
 class RdbWriter {
  public:
   // `sink` must outlive this.
   explicit RdbWriter(ByteSink* sink) : sink_(*sink) {}
+  RdbWriter(const RdbWriter&) = delete;
+  RdbWriter& operator=(const RdbWriter&) = delete;
+  ~RdbWriter() { Flush(); }
 
-  void Raw(std::string_view bytes) { sink_.Append(bytes); }
-  void Byte(uint8_t byte);
-  void Length(uint64_t length);
+  // The sink has all that was written then.
+  void Flush() {
+    if (used_ > 0) FlushPiece();
+  }
+
+  void Raw(std::string_view bytes) {
+    if (bytes.size() > kPieceBytes - used_) [[unlikely]] {
+      return RawBeyond(bytes);
+    }
+    std::memcpy(piece_ + used_, bytes.data(), bytes.size());
+    used_ += bytes.size();
+  }
+  void Byte(uint8_t byte) {
+    if (used_ == kPieceBytes) [[unlikely]] {
+      FlushPiece();
+    }
+    piece_[used_++] = static_cast<char>(byte);
+  }
+  void Length(uint64_t length) {
+    if (length < 64) return Byte(static_cast<uint8_t>(length));
+    LongLength(length);
+  }
   // As an integer where that is shorter.
-  void String(std::string_view text);
+  void String(std::string_view text) {
+    if (text.size() > kIntegerTextMax || !TryInteger(text)) {
+      Length(text.size());
+      Raw(text);
+    }
+  }
+  // The text that is its decimal form.
+  void String(int64_t number);
   void Double(double number);  // 8 bytes
   // `number` in `bytes` bytes, the lowest one first.
   void Little(uint64_t number, size_t bytes);
 
  private:
+  static constexpr size_t kPieceBytes = 1024;
+  static constexpr size_t kIntegerTextMax = 11;  // of 32 bits
+
+  void FlushPiece();
+  void RawBeyond(std::string_view bytes);
+  void LongLength(uint64_t length);
+  // False if it is none of 32 bits.
+  bool TryInteger(std::string_view text);
+
   ByteSink& sink_;
+  size_t used_ = 0;
+  char piece_[kPieceBytes];
 };
 
-// Owner: who reads. Suspends: never. What returns an optional returns none if the bytes end or make
-// no sense; nothing more can be read then.
+// Owner: who reads. Suspends: where the source does. What returns an optional returns none if the
+// bytes end or make no sense; nothing more can be read then.
 class RdbReader {
  public:
   static constexpr size_t kPieceBytes = 64 << 10;
@@ -107,6 +158,11 @@ class RdbReader {
   std::optional<uint64_t> Little(size_t bytes);
   std::optional<double> Double();      // 8 bytes
   std::optional<double> TextDouble();  // as old sorted sets have it
+
+  // As what they are named after, but nobody looks at the bytes; false if they end.
+  bool Skip(uint64_t bytes) { return source_.Skip(bytes); }
+  bool SkipString();
+  bool SkipTextDouble();
 
  private:
   struct Head {

@@ -34,6 +34,7 @@ constexpr size_t kMemberMax = size_t{512} << 20;
 
 // Of the earliest of all deadlines, in Unix milliseconds.
 constexpr size_t kDeadlineBytes = 8;
+constexpr uint64_t kNoDeadline = UINT64_MAX;
 
 // The last one that redis-server 7.0 knows.
 constexpr RdbType kRdbTypeWrittenMax = RdbType::kStreamListpacks2;
@@ -227,7 +228,11 @@ class ValueReader {
       case RdbType::kStreamListpacks3:
         return ReadStream(type);
       case RdbType::kHashMetadata:
-        return ReadHashWithDeadlines();
+      case RdbType::kHashMetadataPreGa:
+        return ReadHashWithDeadlines(type);
+      case RdbType::kHashListpackEx:
+      case RdbType::kHashListpackExPreGa:
+        return ReadPackedHashWithDeadlines(type);
       case RdbType::kSetMetadata:
         return ReadSetWithDeadlines();
       case RdbType::kBloomFilter:
@@ -395,48 +400,70 @@ class ValueReader {
     return is_read && !value_.is_string();
   }
 
-  // add(deadline) for each member of a hash or set, reads what follows the deadline, and returns
-  // false at the first thing that is wrong. None: it has no deadline.
+  // add(deadline) for each member of a hash or set, which reads what follows the deadline, and
+  // returns false at the first thing that is wrong.
   template <typename F>
-  bool ForEachDeadline(F&& add) {
-    const auto earliest_ms = reader_.Little(kDeadlineBytes);
+  bool ForEachDeadline(bool has_earliest, F&& add) {
+    const auto earliest_ms = has_earliest ? reader_.Little(kDeadlineBytes) : 1;
     const auto count = earliest_ms ? reader_.Count() : std::nullopt;
     if (!count || *count == 0) return false;
     for (uint64_t i = 0; i < *count; ++i) {
-      const auto later = reader_.Length();
-      if (!later) return false;
-      uint64_t at_ms = 0;
-      const bool has_deadline = *later != 0;
-      if (has_deadline && (__builtin_add_overflow(*earliest_ms, *later - 1, &at_ms) ||
-                           at_ms > HashValue::Table::kDeadlineMax)) {
+      const auto later_ms = reader_.Length();
+      if (!later_ms) return false;
+      uint64_t at_ms = kNoDeadline;
+      if (*later_ms != 0 && (__builtin_add_overflow(*earliest_ms, *later_ms - 1, &at_ms) ||
+                             at_ms > HashValue::Table::kDeadlineMax)) {
         return false;
       }
-      if (!add(has_deadline ? std::optional(static_cast<int64_t>(at_ms)) : std::nullopt)) {
-        return false;
-      }
+      if (!add(at_ms)) return false;
     }
     return true;
   }
 
-  bool ReadHashWithDeadlines() {
-    return ForEachDeadline([this](std::optional<int64_t> at_ms) {
+  bool AddFieldUntil(std::string_view field, std::string_view text, uint64_t at_ms) {
+    if (!AddField(field, text)) return false;
+    if (at_ms != kNoDeadline) HashValue(&value_).SetDeadline(field, static_cast<int64_t>(at_ms));
+    return true;
+  }
+
+  bool ReadHashWithDeadlines(RdbType type) {
+    return ForEachDeadline(type == RdbType::kHashMetadata, [this](uint64_t at_ms) {
       const auto name = reader_.String();
       if (!name) return false;
       const std::string field(*name);
       const auto text = reader_.String();
-      if (!text || !AddField(field, *text)) return false;
-      if (at_ms) HashValue(&value_).SetDeadline(field, *at_ms);
-      return true;
+      return text && AddFieldUntil(field, *text, at_ms);
     });
   }
 
+  bool ReadPackedHashWithDeadlines(RdbType type) {
+    // The entries tell it, too.
+    if (type == RdbType::kHashListpackEx && !reader_.Little(kDeadlineBytes)) return false;
+    const auto block = reader_.String();
+    if (!block) return false;
+    ForeignEntries entries(Kind::kListpack, *block);
+    while (const auto name = entries.Next()) {
+      const std::string field(*name);
+      const auto text = entries.Next();
+      const auto digits = text ? entries.Next() : std::nullopt;
+      const auto at_ms = digits ? ParseInt64(*digits) : std::nullopt;
+      if (!at_ms || *at_ms < 0 || *at_ms > HashValue::Table::kDeadlineMax ||
+          !AddFieldUntil(field, *text, *at_ms == 0 ? kNoDeadline : static_cast<uint64_t>(*at_ms))) {
+        return false;
+      }
+    }
+    return entries.is_sound() && !value_.is_string();
+  }
+
   bool ReadSetWithDeadlines() {
-    return ForEachDeadline([this](std::optional<int64_t> at_ms) {
+    return ForEachDeadline(true, [this](uint64_t at_ms) {
       const auto text = reader_.String();
       if (!text) return false;
       const std::string member(*text);
       if (!AddMember(member, 1)) return false;
-      if (at_ms) SetValue(&value_).SetDeadline(member, *at_ms);
+      if (at_ms != kNoDeadline) {
+        SetValue(&value_).SetDeadline(member, static_cast<int64_t>(at_ms));
+      }
       return true;
     });
   }

@@ -9,7 +9,8 @@
 //   zset       kZsetListpack while it is packed, else kZset2 kZset, kZsetZiplist
 //   hash       kHashListpack while it is packed, else kHash  kHashZiplist
 //   stream     kStreamListpacks2 (core/rdb_stream.h)         kStreamListpacks, kStreamListpacks3
-//   hash, some fields with deadlines      kHashMetadata; kHash, without them
+//   hash, some fields with deadlines      kHashMetadata; kHash, without them; kHashListpackEx,
+//                                         kHashListpackExPreGa, kHashMetadataPreGa are read
 //   set, some members with deadlines      kSetMetadata, which is ours; kSet, without them
 //   Bloom filter, count-min sketch, top-k kinds of ours (core/rdb_probabilistic.h)
 //
@@ -18,8 +19,14 @@
 //   field           0, or 1 + its deadline - the earliest one (a length); string: name;
 //                   string: value
 //   kSetMetadata    the same without values
+//   kHashMetadataPreGa    count of fields, fields
+//   field                 0 or its deadline (a length); string: name; string: value
+//   kHashListpackEx       the earliest deadline (8 bytes), string: a listpack of name, value, and 0
+//                         or the deadline, for each field
+//   kHashListpackExPreGa  the same without the earliest deadline
 //
-// Deadlines are Unix times in ms.
+// Deadlines are Unix times in ms. The forms of hashes with deadlines are as librdb (MIT licence,
+// github.com/redis/librdb, src/lib/parser.c) reads them.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RESTORE payloads, without their checksum: whatever the bytes are, they are refused, or what comes
 // of them is a sound value, which can be read, changed, written and read again, and costs what it
-// says it does.
+// says it does; and who only skips it finds the same end.
 //
 //   input   type (1), which limits (1), what follows the type in a payload
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "core/hash.h"
+#include "core/rdb_skip.h"
 #include "core/rdb_value.h"
 #include "core/rdb_value_testing.h"
 #include "helio/base/fuzz_target.h"
@@ -375,7 +376,11 @@ void CheckOneInput(std::string_view data) {
   {
     CompactValue value;
     ViewSource source(data.substr(2));
+    ViewSource skipped(data.substr(2));
+    const bool is_skipped = SkipRdbValue(static_cast<uint8_t>(data[0]), &skipped);
     if (ReadRdbValue(static_cast<uint8_t>(data[0]), limits, &source, &value)) {
+      CHECK(is_skipped);
+      CHECK_EQ(skipped.left(), source.left());
       CheckBytes(value, allocated_before);
       {
         CheckSound(value);
@@ -424,7 +429,10 @@ std::string ForeignExample(Random* random, uint8_t* type) {
                                 RdbType::kSetIntset,
                                 RdbType::kStreamListpacks,
                                 RdbType::kStreamListpacks2,
-                                RdbType::kStreamListpacks3};
+                                RdbType::kStreamListpacks3,
+                                RdbType::kHashMetadataPreGa,
+                                RdbType::kHashListpackExPreGa,
+                                RdbType::kHashListpackEx};
   const RdbType chosen = kTypes[random->Uniform(std::size(kTypes))];
   *type = static_cast<uint8_t>(chosen);
   switch (chosen) {
@@ -472,6 +480,26 @@ std::string ForeignExample(Random* random, uint8_t* type) {
     case RdbType::kStreamListpacks3:
       writer.Raw(testing::StreamParts().Bytes(chosen));
       break;
+    case RdbType::kHashMetadataPreGa:
+      writer.Length(count / 2);
+      for (size_t i = 0; i < count; i += 2) {
+        writer.Length(random->OneIn(2) ? 0 : random->Uniform(1'000'000));
+        writer.String(texts[i]);
+        writer.String(texts[i + 1]);
+      }
+      break;
+    case RdbType::kHashListpackEx:
+      writer.Little(random->Next(), 8);
+      [[fallthrough]];
+    case RdbType::kHashListpackExPreGa: {
+      Texts triples;
+      for (size_t i = 0; i < count; i += 2) {
+        const uint64_t at_ms = random->OneIn(2) ? 0 : random->Uniform(1'000'000);
+        triples.insert(triples.end(), {texts[i], texts[i + 1], std::to_string(at_ms)});
+      }
+      writer.Raw(testing::Blob(testing::Listpack(triples)));
+      break;
+    }
     case RdbType::kString:  // 300 bytes, compressed
       writer.Byte(0xC3);
       writer.Length(8);
@@ -481,6 +509,7 @@ std::string ForeignExample(Random* random, uint8_t* type) {
     default:
       writer.Raw(testing::Blob(testing::Ziplist(entries)));
   }
+  writer.Flush();
   return bytes;
 }
 

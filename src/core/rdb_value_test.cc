@@ -154,10 +154,9 @@ TEST_F(RdbValueTest, DueMembersAreLeftOutIfTheClockIsTold) {
   const auto written = [this](const CompactValue& value, RdbType type, int64_t now_ms) {
     std::string bytes;
     StringSink sink(&bytes);
-    {
-      RdbWriter writer(&sink);
-      WriteRdbValue(value, type, &writer, now_ms);
-    }
+    RdbWriter writer(&sink);
+    WriteRdbValue(value, type, &writer, now_ms);
+    writer.Flush();
     CompactValue back;
     EXPECT_TRUE(Read(type, bytes, &back));
     return testing::ContentOf(back);
@@ -220,7 +219,10 @@ class Written {
     writer_.Raw(bytes);
     return *this;
   }
-  std::string bytes() const { return bytes_; }
+  std::string bytes() {
+    writer_.Flush();
+    return bytes_;
+  }
 
  private:
   std::string bytes_;
@@ -246,6 +248,7 @@ TEST_F(RdbValueTest, DeadlinesThatMakeNoSenseAreRefused) {
       {members(5, {0}), false},
       {members(5, {2, 0}) + a, false},
       {members(5, {UINT64_MAX, 0}) + a, false},
+      {members(0, {1, 1}) + a, true},
       {members(5, {2, 0}) + a + members(0, {}).substr(0, 1) + a, false},  // twice
       {"\x05", false},
   };
@@ -257,6 +260,54 @@ TEST_F(RdbValueTest, DeadlinesThatMakeNoSenseAreRefused) {
               cases[i].second)
         << i;
   }
+}
+
+// As redis-server 7.4 has written them; from the test files of librdb.
+TEST_F(RdbValueTest, HashesWithDeadlinesAreReadAsReleaseCandidatesWroteThem) {
+  const Texts expected = {"field1=value1 until 70368744170663",
+                          "field2=value2 until 70368744170063", "field3=value3"};
+  const std::string table(
+      "\x03\x81\x00\x00\x3f\xff\xff\xff\xe4\xa7\x06"
+      "field1\x06value1\x00\x06"
+      "field3\x06value3\x81\x00\x00\x3f\xff\xff\xff\xe2\x4f\x06"
+      "field2\x06value2",
+      62);
+  CompactValue value;
+  ASSERT_TRUE(Read(RdbType::kHashMetadataPreGa, table, &value));
+  EXPECT_EQ(testing::ContentOf(value), expected);
+  const std::string packed(
+      "\xc3\x3a\x40\x4d\x1c\x4d\x00\x00\x00\x09\x00\x86"
+      "field2\x07\x86value2\x07\xf4\x8f\xee\xfe\xff\xff\x3f\x20\x1a\x80\x19\x00\x31\xa0\x19\x03"
+      "1\x07\xf4\xff\x40\x00\xe0\x01\x19\x00"
+      "3\xa0\x19\x04"
+      "3\x07\x00\x01\xff",
+      62);
+  ASSERT_TRUE(Read(RdbType::kHashListpackExPreGa, packed, &value));
+  EXPECT_EQ(testing::ContentOf(value),
+            (Texts{"field1=value1 until 70368744177663", "field2=value2 until 70368744107663",
+                   "field3=value3"}));
+}
+
+TEST_F(RdbValueTest, PackedHashesWithDeadlinesAreRead) {
+  const auto read = [this](RdbType type, const std::string& bytes) {
+    CompactValue value;
+    return Read(type, bytes, &value) ? testing::ContentOf(value) : Texts{"(refused)"};
+  };
+  const std::string earliest = TimeBytes(9);
+  const Texts entries = {"1", "2", "9", "7", "8", "1700000000000", "x", "y", "0"};
+  const Texts expected = {"1=2 until 9", "7=8 until 1700000000000", "x=y"};
+  EXPECT_EQ(read(RdbType::kHashListpackEx, earliest + Blob(Listpack(entries))), expected);
+  EXPECT_EQ(read(RdbType::kHashListpackExPreGa, Blob(Listpack(entries))), expected);
+  EXPECT_EQ(read(RdbType::kHashListpackExPreGa, Blob(Listpack({"a", "b", "9007199254740992"}))),
+            (Texts{"a=b until 9007199254740992"}));
+  for (const Texts& wrong :
+       {Texts{}, Texts{"a"}, Texts{"a", "b"}, Texts{"a", "b", "1", "c"}, Texts{"a", "b", "-1"},
+        Texts{"a", "b", "x"}, Texts{"a", "b", "9007199254740993"},
+        Texts{"a", "b", "1", "a", "c", "2"}}) {
+    EXPECT_EQ(read(RdbType::kHashListpackEx, earliest + Blob(Listpack(wrong))), Texts{"(refused)"});
+  }
+  EXPECT_EQ(read(RdbType::kHashListpackEx, earliest.substr(1)), Texts{"(refused)"});
+  EXPECT_EQ(read(RdbType::kHashListpackEx, earliest), Texts{"(refused)"});
 }
 
 TEST_F(RdbValueTest, ProbabilisticValuesThatMakeNoSenseAreRefused) {
@@ -349,6 +400,7 @@ std::string Strings(uint64_t count, const Texts& texts) {
   RdbWriter writer(&sink);
   writer.Length(count);
   for (const std::string& text : texts) writer.String(text);
+  writer.Flush();
   return bytes;
 }
 

@@ -156,6 +156,7 @@ inline std::pair<RdbType, std::string> WriteRdb(const CompactValue& value) {
   const RdbType type = DflyTypeOf(value);
   RdbWriter writer(&sink);
   WriteRdbValue(value, type, &writer);
+  writer.Flush();
   return {type, bytes};
 }
 
@@ -166,6 +167,7 @@ inline std::string Blob(std::string_view block) {
   RdbWriter writer(&sink);
   writer.Length(block.size());
   writer.Raw(block);
+  writer.Flush();
   return bytes;
 }
 
@@ -341,6 +343,9 @@ class RdbValues {
         value = MakeList(texts);
         break;
       case 2:
+        if (random->OneIn(3)) {
+          for (std::string& text : texts) text = std::to_string(random->Next() >> 1);
+        }
         value = MakeSet(texts);
         break;
       case 3: {

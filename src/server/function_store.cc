@@ -134,6 +134,7 @@ std::string FunctionStore::Dump() {
     writer.Byte(kOpcodeFunction);
     writer.String(library->source);
   }
+  writer.Flush();
   SealPayload(&payload);
   return payload;
 }
