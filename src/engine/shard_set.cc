@@ -64,6 +64,12 @@ uint64_t ShardSet::peak_bytes() const {
   return sum;
 }
 
+uint64_t ShardSet::changes() const {
+  uint64_t sum = 0;
+  for (const Cell& cell : cells_) sum += cell.changes.load(std::memory_order_relaxed);
+  return sum;
+}
+
 uint64_t ShardSet::used_bytes() const {
   uint64_t sum = 0;
   for (const Cell& cell : cells_) sum += cell.used_bytes.load(std::memory_order_relaxed);

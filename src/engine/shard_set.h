@@ -158,11 +158,14 @@ class ShardSet {
     Cell& cell = cells_[shard.id()];
     const uint64_t bytes = shard.used_bytes();
     cell.used_bytes.store(bytes, std::memory_order_relaxed);
+    cell.changes.store(shard.stats().changes, std::memory_order_relaxed);
     if (bytes > cell.peak_bytes.load(std::memory_order_relaxed)) {
       cell.peak_bytes.store(bytes, std::memory_order_relaxed);
     }
   }
   uint64_t used_bytes() const;
+  // Of keys, since the start, as shards told when they told their bytes.
+  uint64_t changes() const;
   // The sum of what each shard used at most, so perhaps more than all ever used at once.
   uint64_t peak_bytes() const;
 
@@ -174,6 +177,7 @@ class ShardSet {
     std::unique_ptr<Shard> shard;
     std::atomic<uint64_t> used_bytes{0};
     std::atomic<uint64_t> peak_bytes{0};
+    std::atomic<uint64_t> changes{0};
   };
 
   // Ends a piece of work on a shard, after all that it left on its stack.

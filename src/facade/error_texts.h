@@ -50,6 +50,12 @@ inline constexpr std::string_view kErrProtoNotInteger =
 inline constexpr std::string_view kErrOutOfMemory =
     "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view kErrLoading = "LOADING Redis is loading the dataset in memory";
+inline constexpr std::string_view kErrStopping = "ERR The server is shutting down";
+inline constexpr std::string_view kErrMisconf =
+    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to "
+    "disk. Commands that may modify the data set are disabled, because this instance is configured "
+    "to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error "
+    "option). Please check the Redis logs for details about the RDB error.";
 inline constexpr std::string_view kErrBusyScript =
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 inline constexpr std::string_view kErrBusyFunction =

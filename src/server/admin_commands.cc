@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TIME LASTSAVE SHUTDOWN DEBUG, and MEMORY's row.
+// TIME DEBUG, and MEMORY's row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,35 +24,6 @@ void Time(Args, ReplySink& reply) {
   reply.Array(2);
   reply.Bulk(fmt::format("{}", now_us / 1'000'000));
   reply.Bulk(fmt::format("{}", now_us % 1'000'000));
-}
-
-// The start, as for a redis-server that never saved: nothing saves yet.
-void LastSave(Args, ReplySink& reply) {
-  reply.Integer(Server::LocalWorker()->server().start_time_ms() / 1000);
-}
-
-// SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
-void Shutdown(Session& session, Args args, ReplySink& reply) {
-  bool save = false;
-  bool no_save = false;
-  bool abort = false;
-  for (std::string_view word : args.from(1)) {
-    if (IsWord(word, "save")) {
-      save = true;
-    } else if (IsWord(word, "nosave")) {
-      no_save = true;
-    } else if (IsWord(word, "abort")) {
-      abort = true;
-    } else if (!IsWord(word, "now") && !IsWord(word, "force")) {
-      return reply.Error(kErrSyntax);
-    }
-  }
-  if ((save && no_save) || (abort && args.size() > 2)) return reply.Error(kErrSyntax);
-  if (abort) return reply.Error("ERR No shutdown in progress.");
-  if (save) return reply.Error("ERR SHUTDOWN SAVE is not possible: there is no persistence yet");
-  const auto& request_stop = session.server.options().request_stop;
-  if (request_stop == nullptr) return reply.Error("ERR this server cannot be stopped by a client");
-  request_stop();
 }
 
 // --- DEBUG ---
@@ -208,6 +179,22 @@ void DebugProtocol(std::string_view type, ReplySink& reply) {
       "null|array|set|map|attrib|push|verbatim|true|false");
 }
 
+// DEBUG RELOAD [NOSAVE]: what the server has when it starts again.
+void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  bool saves = true;
+  for (std::string_view word : args.from(2)) {
+    if (!IsWord(word, "nosave")) {
+      return reply.Error("ERR DEBUG RELOAD only supports the NOSAVE option.");
+    }
+    saves = false;
+  }
+  Persistence& persistence = cx.session().server.persistence();
+  std::string error;
+  cx.shards().pool().at(0)->AwaitFiber("reload", [&] { error = persistence.Reload(saves); });
+  if (!error.empty()) return reply.Error(fmt::format("ERR {}", error));
+  reply.Ok();
+}
+
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
             {"OBJECT <key>",
@@ -223,6 +210,9 @@ void DebugHelp(ReplySink& reply) {
              "    Reply with a test value of the specified type. <type> can be: string,",
              "    integer, double, bignum, null, array, set, map, attrib, push, verbatim,",
              "    true, false.",
+             "RELOAD [NOSAVE]",
+             "    Save a snapshot, unless NOSAVE is given, empty all databases, and load the last",
+             "    snapshot.",
              "SET-ACTIVE-EXPIRE <0|1>",
              "    0: keys expire only when somebody asks for them. 1: in the background, too.",
              "SET-DISABLE-DENY-SCRIPTS <0|1>",
@@ -247,6 +237,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "thread" && args.size() == 2) return reply.Integer(cx.session().worker.index());
   if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
+  if (name == "reload") return DebugReload(cx, args, reply);
   if (name == "set-active-expire" && args.size() == 3) {
     return DebugSetActiveExpire(cx, args[2], reply);
   }
@@ -266,20 +257,6 @@ void RegisterAdminCommands(CommandTable* table) {
               .flags = kLoading | kStale | kFast,
               .docs = {"Returns the server's time.", "2.6.0", "server", "O(1)"},
               .tips = "nondeterministic_output"});
-  table->Add({.name = "lastsave",
-              .session = ForClient<LastSave>,
-              .scripted = LastSave,
-              .arity = 1,
-              .flags = kLoading | kStale | kFast,
-              .categories = kAclAdmin | kAclDangerous,
-              .docs = {"Returns when the data was last saved.", "1.0.0", "server", "O(1)"},
-              .tips = "nondeterministic_output"});
-  table->Add({.name = "shutdown",
-              .session = Shutdown,
-              .arity = -1,
-              .flags = kAdmin | kNoScript | kLoading | kStale | kNoMulti | kAllowBusy | kBarrier,
-              .categories = kAclDangerous,
-              .docs = {"Ends the server.", "1.0.0", "server", "O(1)"}});
   table->Add({.name = "debug",
               .coordinate = Debug,
               .arity = -2,

@@ -157,6 +157,11 @@ std::string CurrentFolder() {
   return getcwd(path, sizeof(path)) == nullptr ? "" : path;
 }
 
+std::string AbsolutePath(const std::string& path) {
+  char absolute[PATH_MAX];
+  return realpath(path.c_str(), absolute) == nullptr ? path : absolute;
+}
+
 template <typename Number>
 Number ParsedNumber(const std::string& canonical) {
   return static_cast<Number>(ParseInt64(canonical).value_or(0));
@@ -356,9 +361,32 @@ void AddSettings(Server* server, Config* config) {
                  return std::string();
                }});
 
+  // On the thread that snapshots belong to.
+  const auto persistent = [config, server](std::string_view name, Kind kind, std::string value,
+                                           std::string (Persistence::*set)(const std::string&)) {
+    config->Add({.name = name,
+                 .kind = kind,
+                 .value = std::move(value),
+                 .is_mutable = true,
+                 .apply = [server, set](const std::string& text) {
+                   return server->pool().at(0)->Await(
+                       [&] { return (server->persistence().*set)(text); });
+                 }});
+  };
+  const PersistenceOptions& persistence = options.persistence;
+  persistent("dir", Kind::kText,
+             persistence.directory.empty() ? CurrentFolder() : AbsolutePath(persistence.directory),
+             &Persistence::SetDirectory);
+  persistent("dbfilename", Kind::kText, persistence.dbfilename, &Persistence::SetDbFileName);
+  persistent("save", Kind::kText, FormatSaveRules(persistence.rules), &Persistence::SetRules);
+  persistent("snapshot_cron", Kind::kText, persistence.cron, &Persistence::SetCron);
+  persistent("rdbcompression", Kind::kBool, YesNo(persistence.compresses_strings),
+             &Persistence::SetCompressesStrings);
+  persistent("stop-writes-on-bgsave-error", Kind::kBool, YesNo(persistence.stops_writes_on_error),
+             &Persistence::SetStopsWrites);
+
   // What tools set to the only value there is.
   fixed("maxmemory-policy", "noeviction", true);
-  fixed("save", "", true);
   fixed("appendonly", "no", true);
   fixed("notify-keyspace-events", "", true);
   fixed("list-compress-depth", "0", true);
@@ -371,7 +399,7 @@ void AddSettings(Server* server, Config* config) {
   shown("unixsocketperm", fmt::format("{:o}", options.unix_socket_mode));
   shown("tcp-backlog", options.backlog);
   shown("databases", options.db_count);
-  shown("dir", CurrentFolder());
+  shown("rdbchecksum", "yes");
   shown("pidfile", options.pid_file);
   shown("proto-max-bulk-len", options.limits.parser.max_bulk_len);
   shown("proactor_threads", options.threads);

@@ -169,6 +169,27 @@ DEFINE_string(publish_buffer_limit, "32mb",
               "disconnected, as with Redis' client-output-buffer-limit pubsub. 0: no limit, then "
               "one client that does not read can use all memory.");
 
+DEFINE_string(dir, "", "Where snapshots are; empty: the current directory.");
+DEFINE_string(dbfilename, "dump",
+              "The name of snapshots. One that ends in .rdb: a single file that redis-server reads, "
+              "too; else one file for each shard, name-...dfs, written and loaded in parallel, and "
+              "name-summary.dfs. {timestamp} in it becomes the time, so that older ones are kept; "
+              "the newest one is loaded. Empty: nothing is loaded or saved.");
+DEFINE_string(save, "3600 1 300 100 60 10000",
+              "A snapshot is made when, in that many seconds, so many changes were made: pairs of "
+              "both. Also at the end (SIGTERM, SHUTDOWN), unless there are none. Empty: none.");
+DEFINE_string(snapshot_cron, "",
+              "A snapshot is made at these times: minute hour day month weekday, as in cron(5), in "
+              "local time. Empty: never.");
+DEFINE_string(compression_mode, "lz4",
+              "How files of shards are compressed: none, lz4, or zstd, which makes them smaller and "
+              "takes more time.");
+DEFINE_int32(compression_level, 2, "Of --compression_mode=zstd: 1 (fast) to 19 (small).");
+DEFINE_bool(rdbcompression, true, "Compress long strings in .rdb files, as redis-server does.");
+DEFINE_bool(stop_writes_on_bgsave_error, true,
+            "Refuse writes (MISCONF) while the last snapshot failed and --save asks for some: then "
+            "somebody notices.");
+
 DEFINE_string(pidfile, "", "File to write the process id to; removed at the end. Empty: none.");
 
 namespace dfly {
@@ -193,6 +214,9 @@ const std::vector<Topic>& Topics() {
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
         "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries",
         "zset_max_listpack_entries", "zset_max_listpack_value", "hll_sparse_max_bytes"}},
+      {"Snapshots",
+       {"dir", "dbfilename", "save", "snapshot_cron", "compression_mode", "compression_level",
+        "rdbcompression", "stop_writes_on_bgsave_error"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter", "locktag_skip_n_end_delimiters",
         "shard_round_robin_prefix", "shard_round_robin_max"}},
@@ -335,6 +359,35 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->hll_sparse_max_bytes = FLAGS_hll_sparse_max_bytes;
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->pid_file = FLAGS_pidfile;
+
+  PersistenceOptions& persistence = options->persistence;
+  persistence.directory = FLAGS_dir;
+  persistence.dbfilename = FLAGS_dbfilename;
+  if (const std::string why = CheckDbFileName(FLAGS_dbfilename); !why.empty()) {
+    fail("dbfilename", why);
+  }
+  if (!ParseSaveRules(FLAGS_save, &persistence.rules)) {
+    fail("save", "must be pairs of seconds and changes, such as '900 1 300 10'");
+  }
+  persistence.cron = FLAGS_snapshot_cron;
+  if (!FLAGS_snapshot_cron.empty() && !Cron::Parse(FLAGS_snapshot_cron)) {
+    fail("snapshot_cron", "must be five fields as in cron(5), such as '0 */2 * * *'");
+  }
+  if (FLAGS_compression_mode == "none") {
+    persistence.codec = FrameCodec::kNone;
+  } else if (FLAGS_compression_mode == "lz4") {
+    persistence.codec = FrameCodec::kLz4;
+  } else if (FLAGS_compression_mode == "zstd") {
+    persistence.codec = FrameCodec::kZstd;
+  } else {
+    fail("compression_mode", "must be none, lz4 or zstd");
+  }
+  if (FLAGS_compression_level < 1 || FLAGS_compression_level > 19) {
+    fail("compression_level", "must be between 1 and 19");
+  }
+  persistence.level = FLAGS_compression_level;
+  persistence.compresses_strings = FLAGS_rdbcompression;
+  persistence.stops_writes_on_error = FLAGS_stop_writes_on_bgsave_error;
 
   options->singlehop_blocking = FLAGS_singlehop_blocking;
   options->migrate_connections = FLAGS_migrate_connections;

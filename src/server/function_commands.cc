@@ -16,6 +16,7 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "scripting/script_header.h"
+#include "server/function_commands.h"
 #include "server/function_store.h"
 #include "server/script_commands.h"
 #include "server/server.h"
@@ -98,18 +99,7 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
           args[2], session.server.connection_limits().parser.max_bulk_len, &sources)) {
     return reply.Error(*wrong);
   }
-  std::vector<LibraryRef> libraries;
-  for (const std::string& source : sources) {
-    ScriptHeader header;
-    if (const std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) {
-      return reply.Error(*wrong);
-    }
-    std::string error;
-    libraries.push_back(Compile(session.worker, source, header, &error));
-    if (libraries.back() == nullptr) return reply.Error(error);
-    helio::this_fiber::Yield();  // each may take some milliseconds
-  }
-  if (const std::optional<std::string> wrong = session.server.functions().Add(libraries, policy)) {
+  if (const std::optional<std::string> wrong = LoadLibraries(session.worker, sources, policy)) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
@@ -261,6 +251,20 @@ void Help(Session&, Args, ReplySink& reply) {
 }
 
 }  // namespace
+
+std::optional<std::string> LoadLibraries(Worker& worker, const std::vector<std::string>& sources,
+                                         FunctionStore::Policy policy) {
+  std::vector<LibraryRef> libraries;
+  for (const std::string& source : sources) {
+    ScriptHeader header;
+    if (std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) return wrong;
+    std::string error;
+    libraries.push_back(Compile(worker, source, header, &error));
+    if (libraries.back() == nullptr) return error;
+    helio::this_fiber::Yield();  // each may take some milliseconds
+  }
+  return worker.server().functions().Add(libraries, policy);
+}
 
 void RegisterFunctionCommands(CommandTable* table) {
   table->Add(RunsScript("fcall", 0,

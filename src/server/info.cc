@@ -171,7 +171,8 @@ InfoFacts GatherInfo(Server& server) {
   facts.now_us = helio::UnixMicros();
   const int64_t uptime_ms = facts.now_us / 1000 - server.start_time_ms();
   facts.uptime_s = static_cast<uint64_t>(std::max<int64_t>(0, uptime_ms / 1000));
-  facts.start_time_s = server.start_time_ms() / 1000;
+  facts.persistence =
+      server.pool().at(0)->Await([&server] { return server.persistence().Facts(); });
   facts.threads = server.pool().size();
   facts.shards = server.shards().size();
   facts.clients = server.connections();
@@ -361,18 +362,27 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("active_defrag_running", 0);
 }
 
-// There is nothing that saves yet: the last save is the start, as for a redis-server that never
-// saved.
 void PersistenceSection(const InfoFacts& facts, Lines& out) {
-  out.Add("loading", 0);
+  const PersistenceFacts& saved = facts.persistence;
+  out.Add("loading", saved.is_loading ? 1 : 0);
   out.Add("async_loading", 0);
-  out.Add("rdb_changes_since_last_save", facts.changes);
-  out.Add("rdb_bgsave_in_progress", 0);
-  out.Add("rdb_last_save_time", facts.start_time_s);
-  out.Add("rdb_last_bgsave_status", "ok");
-  out.Add("rdb_last_bgsave_time_sec", -1);
-  out.Add("rdb_current_bgsave_time_sec", -1);
-  out.Add("rdb_saves", 0);
+  out.Add("current_cow_peak", 0);
+  out.Add("current_cow_size", 0);
+  out.Add("current_cow_size_age", 0);
+  out.Add("current_fork_perc", "0.00");
+  out.Add("current_save_keys_processed", saved.current_keys);
+  out.Add("current_save_keys_total", saved.current_keys_total);
+  out.Add("rdb_changes_since_last_save",
+          facts.changes - std::min(facts.changes, saved.changes_at_last_save));
+  out.Add("rdb_bgsave_in_progress", saved.is_saving ? 1 : 0);
+  out.Add("rdb_last_save_time", saved.last_save_s);
+  out.Add("rdb_last_bgsave_status", saved.is_last_ok ? "ok" : "err");
+  out.Add("rdb_last_bgsave_time_sec", saved.last_duration_s);
+  out.Add("rdb_current_bgsave_time_sec", saved.current_duration_s);
+  out.Add("rdb_saves", saved.saves);
+  out.Add("rdb_last_cow_size", 0);
+  out.Add("rdb_last_load_keys_expired", saved.load_expired_keys);
+  out.Add("rdb_last_load_keys_loaded", saved.loaded_keys);
   out.Add("aof_enabled", 0);
   out.Add("aof_rewrite_in_progress", 0);
   out.Add("aof_rewrite_scheduled", 0);
@@ -380,6 +390,24 @@ void PersistenceSection(const InfoFacts& facts, Lines& out) {
   out.Add("aof_current_rewrite_time_sec", -1);
   out.Add("aof_last_bgrewrite_status", "ok");
   out.Add("aof_last_write_status", "ok");
+  out.Add("snapshot_last_error", saved.last_error);
+  out.Add("snapshot_last_file", saved.last_file);
+  out.Add("snapshot_last_keys", saved.last_keys);
+  out.Add("snapshot_last_bytes", saved.last_bytes);
+  out.Add("snapshot_last_keys_by_changes", saved.last_shards.keys_by_changes);
+  out.Add("snapshot_last_values_taken", saved.last_shards.values_taken);
+  out.Add("snapshot_last_values_copied", saved.last_shards.values_copied);
+  out.Add("snapshot_last_buffered_max", saved.last_shards.buffered_bytes_max);
+  if (!saved.is_loading) return;
+  const uint64_t total = std::max(saved.load_bytes_total, saved.load_bytes);
+  const double part = total == 0 ? 0 : static_cast<double>(saved.load_bytes) / static_cast<double>(total);
+  const auto elapsed_s = static_cast<double>(facts.now_us / 1'000'000 - saved.load_start_s);
+  out.Add("loading_start_time", saved.load_start_s);
+  out.Add("loading_total_bytes", total);
+  out.Add("loading_loaded_bytes", saved.load_bytes);
+  out.Add("loading_loaded_perc", fmt::format("{:.2f}", 100 * part));
+  out.Add("loading_eta_seconds",
+          part == 0 ? 1 : static_cast<int64_t>(elapsed_s * (1 - part) / part));
 }
 
 void StatsSection(const InfoFacts& facts, Lines& out) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/persistence_facts.h"
 #include "server/script_stats.h"
 
 namespace dfly {
@@ -76,7 +77,7 @@ struct InfoFacts {
   std::string allocator;
   // Persistence
   uint64_t changes = 0;
-  int64_t start_time_s = 0;
+  PersistenceFacts persistence;
   // Stats
   uint64_t connections_received = 0;
   uint64_t commands_processed = 0;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 
@@ -19,6 +21,12 @@ int Fail(const std::string& error) {
   return 1;
 }
 
+int WaitForSignal(const sigset_t& signals) {
+  int number = 0;
+  sigwait(&signals, &number);
+  return number;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -27,11 +35,12 @@ int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
 
   signal(SIGPIPE, SIG_IGN);
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGINT);
-  sigaddset(&stop_signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);  // also in the threads that are made later
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGCONT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // also in the threads that are made later
 
   dfly::ServerOptions options;
   error = dfly::OptionsFromFlags(&options);
@@ -56,13 +65,36 @@ int main(int argc, char** argv) {
     file << getpid() << "\n";
     if (!file.flush()) LOG(WARNING) << "cannot write the pid file " << options.pid_file;
   }
-  LOG(INFO) << "ready to accept connections"
-            << (options.port != 0 ? " on port " + std::to_string(options.port) : "")
-            << (options.unix_socket.empty() ? "" : " on " + options.unix_socket);
-
-  int signal_number = 0;
-  sigwait(&stop_signals, &signal_number);
-  LOG(INFO) << "stopping (" << strsignal(signal_number) << ")";
+  std::atomic<bool> is_loaded{false};
+  std::string load_error;  // set before is_loaded
+  server.Load([&](std::string why) {
+    load_error = std::move(why);
+    is_loaded = true;
+    kill(getpid(), SIGCONT);  // the main thread looks
+  });
+  bool was_loaded = false;
+  while (true) {
+    const int signal_number = WaitForSignal(signals);
+    if (!was_loaded && is_loaded) {
+      was_loaded = true;
+      if (!load_error.empty()) {
+        LOG(ERROR) << "cannot load the snapshot: " << load_error;
+        server.Stop();
+        return Fail(fmt::format("cannot load the snapshot, and starts with nothing else: {}",
+                                load_error));
+      }
+      LOG(INFO) << "ready to accept connections"
+                << (options.port != 0 ? " on port " + std::to_string(options.port) : "")
+                << (options.unix_socket.empty() ? "" : " on " + options.unix_socket);
+    }
+    if (signal_number == SIGCONT) continue;
+    LOG(INFO) << "stopping (" << strsignal(signal_number) << ")";
+    error = server.PrepareStop();
+    if (error.empty()) break;
+    // Better to go on than to lose what was promised to be kept.
+    LOG(ERROR) << "cannot save, so the server goes on: " << error
+               << ". SHUTDOWN NOSAVE ends it without.";
+  }
   server.Stop();
   if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
   LOG(INFO) << "bye";

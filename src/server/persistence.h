@@ -5,14 +5,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/transaction.h"
 #include "helio/fibers/sync.h"
 #include "server/cron.h"
+#include "server/persistence_facts.h"
 #include "storage/snapshot_load.h"
 #include "storage/snapshot_save.h"
 
@@ -41,32 +44,6 @@ struct PersistenceOptions {
   FileLayer* files = &SystemFiles();  // tests have others
 };
 
-// What INFO tells.
-struct PersistenceFacts {
-  bool is_loading = false;
-  bool is_saving = false;
-  int64_t last_save_s = 0;           // Unix time of the last good one, or of the start
-  bool is_last_ok = true;
-  int64_t last_duration_s = -1;
-  int64_t current_duration_s = -1;
-  uint64_t saves = 0;
-  uint64_t changes_at_last_save = 0;
-  uint64_t last_keys = 0;
-  uint64_t last_bytes = 0;
-  ShardSnapshotStats last_shards;
-  std::string last_error;
-  std::string last_file;
-  uint64_t current_keys_total = 0;
-  uint64_t current_bytes = 0;
-  // Loading
-  int64_t load_start_s = 0;
-  uint64_t load_bytes_total = 0;
-  uint64_t load_bytes = 0;
-  uint64_t loaded_keys = 0;
-  uint64_t load_expired_keys = 0;
-  double load_seconds = 0;
-};
-
 // Owner:    the server. Its state belongs to proactor 0.
 // Suspends: what says so.
 class Persistence {
@@ -75,13 +52,19 @@ class Persistence {
 
   // --- The start ---
 
-  // Is there something to load? From the main thread, before there are clients.
-  bool BeginLoad();
-  // Loads it, in the background. `on_end` gets an empty text, or why the server cannot start;
-  // on proactor 0. REQUIRES: BeginLoad said so.
+  // Looks for the newest snapshot; an error, or nothing. On proactor 0. Suspends.
+  std::string FindSnapshot();
+  bool has_snapshot() const { return to_load_.has_value(); }
+  // Loads it, in the background. `on_end` gets an empty text, or why the server cannot start.
+  // REQUIRES: has_snapshot(). On proactor 0.
   void Load(std::function<void(std::string error)> on_end);
+  // Ends the load that is under way; it fails. Suspends until it has.
+  void CancelLoad();
+  // Refuses what has to be refused now; see Settings::gate.
+  void UpdateGate();
   // From here on rules and the cron make snapshots. On proactor 0, as what follows.
   void StartRules();
+  void StopRules();
 
   // --- Saving ---
 
@@ -94,12 +77,17 @@ class Persistence {
   std::string SaveForStop();
   // Ends the one that is under way; it fails. Suspends until it has.
   void CancelSave();
-  // Nobody waits for what SaveForStop holds.
+  // Lets go what SaveForStop holds. Suspends.
   void EndStop();
+  // The server ends: no command is carried out any more.
+  void RefuseAll();
 
   bool has_rules() const { return !rules_.empty(); }
   bool is_enabled() const { return !dbfilename_.empty(); }
   bool is_saving() const { return saving_ != nullptr; }
+  bool is_loading() const { return loading_ != nullptr || (to_load_ && !was_loaded_); }
+  // The save that is under way waits for no locks any more.
+  bool has_cut() const { return !is_saving() || saving_->has_cut; }
   PersistenceFacts Facts();
 
   // --- Settings; an error, or nothing ---
@@ -108,27 +96,29 @@ class Persistence {
   std::string SetDbFileName(const std::string& dbfilename);
   std::string SetRules(const std::string& text);
   std::string SetCron(const std::string& text);
-  void SetCompressesStrings(bool compresses) { options_.compresses_strings = compresses; }
-  void SetStopsWrites(bool stops);
+  std::string SetCompressesStrings(const std::string& yes_or_no);
+  std::string SetStopsWrites(const std::string& yes_or_no);
 
-  // DEBUG RELOAD: saves to a file of its own and loads that into emptied shards. Empty, or the
-  // error. Suspends.
-  std::string Reload();
+  // DEBUG RELOAD: saves, unless NOSAVE was said, and loads that into emptied shards, while nobody
+  // else has them. Empty, or the error. Suspends.
+  std::string Reload(bool saves);
 
  private:
   struct Saving {
     SaveProgress progress;
     uint64_t started_ns = 0;
+    bool has_cut = false;
     helio::BlockingCounter done{1};
     std::string error;
   };
 
   std::optional<SnapshotPath> FindNewest(std::string* error);
-  std::string RunSave(Saving* saving, std::optional<SnapshotFormat> format, bool stays_locked);
+  std::string RunSave(std::optional<SnapshotFormat> format, Transaction* lock);
+  std::string LoadFrom(const SnapshotPath& path);
+  std::string ReloadLocked(Transaction* lock);
   SnapshotExtras CollectExtras();
   std::string TakeExtras(const SnapshotExtras& extras);
   void Tick();
-  void UpdateGate();
   uint64_t Changes() const;
 
   Server& server_;
@@ -138,15 +128,15 @@ class Persistence {
   std::vector<SaveRule> rules_;
   std::optional<Cron> cron_;
   std::optional<SnapshotPath> to_load_;
+  bool was_loaded_ = false;
   std::unique_ptr<LoadProgress> loading_;
   std::shared_ptr<Saving> saving_;
-  std::shared_ptr<SnapshotLock> lock_;  // of SaveForStop
+  std::unique_ptr<Transaction> lock_;  // of SaveForStop
+  bool is_stopping_ = false;
   uint64_t tick_task_ = 0;
   int64_t last_tick_s_ = 0;
   uint64_t last_failure_ns_ = 0;
   PersistenceFacts facts_;
 };
-
-void RegisterSaveCommands(class CommandTable* table);
 
 }  // namespace dfly

@@ -299,6 +299,11 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
   }
+  const uint8_t gate = worker_->server().settings().gate.load(std::memory_order_relaxed);
+  if ((gate & Settings::kNoWritesGate) != 0 && (command->flags & kWrite) != 0) {
+    reply.Error(kErrMisconf);
+    return false;
+  }
   if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
       worker_->server().is_out_of_memory() &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {

@@ -18,6 +18,10 @@ namespace dfly {
 
 namespace {
 
+// How long a script may hinder the end of the server, and for how much longer if it has written.
+constexpr uint64_t kScriptPatienceNanos = 500'000'000;
+constexpr uint64_t kScriptGraceNanos = 2'000'000'000;
+
 std::string MakeRunId() {
   std::random_device random;
   std::string id;
@@ -32,6 +36,7 @@ Server::Server(ServerOptions options)
       start_time_ms_(helio::UnixMillis()),
       scripts_(options_.default_lua_flags, options_.lua_auto_async),
       functions_(options_.default_lua_flags, options_.lua_auto_async),
+      persistence_(this, options_.persistence),
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
@@ -50,6 +55,7 @@ Server::Server(ServerOptions options)
   RegisterInfoCommands(&commands_);
   RegisterCommandCommands(&commands_);
   RegisterAdminCommands(&commands_);
+  RegisterSaveCommands(&commands_);
   RegisterMultiCommands(&commands_);
   RegisterScriptCommands(&commands_);
   RegisterFunctionCommands(&commands_);
@@ -101,8 +107,76 @@ std::string Server::Start() {
         [](ShardId, helio::Message* message) { local_worker_->shuffle()->Add(message, 0); });
   }
   base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
-  std::string error = OpenListeners();
+  std::string error;
+  pool_.at(0)->AwaitFiber("find snapshot", [&] {
+    error = persistence_.FindSnapshot();
+    persistence_.UpdateGate();  // before there is a client
+  });
+  if (error.empty()) error = OpenListeners();
   if (!error.empty()) Stop();
+  return error;
+}
+
+void Server::Load(std::function<void(std::string error)> on_end) {
+  const auto end = [this, on_end = std::move(on_end)](std::string error) {
+    if (error.empty()) persistence_.StartRules();
+    on_end(std::move(error));
+  };
+  pool_.at(0)->Dispatch([this, end] {
+    if (persistence_.has_snapshot()) {
+      persistence_.Load(end);
+    } else {
+      end("");
+    }
+  });
+}
+
+bool Server::AbortStop() {
+  if (!is_preparing_stop_) return false;
+  pool_.at(0)->AwaitFiber("abort stop", [this] { persistence_.CancelSave(); });
+  return true;
+}
+
+std::string Server::PrepareStop(std::optional<bool> saves) {
+  if (is_prepared_to_stop_) return "";
+  if (is_preparing_stop_.exchange(true)) return "the server is stopping already";
+  std::string error;
+  const auto save = [&] {
+    if (persistence_.is_loading()) return;  // what there is was not changed
+    if (saves.value_or(persistence_.has_rules() && persistence_.is_enabled())) {
+      error = persistence_.SaveForStop();
+    } else {
+      persistence_.CancelSave();
+    }
+  };
+  // Scripts may hold what the cut waits for: those that have written get some time.
+  std::atomic<bool> is_over{false};
+  helio::BlockingCounter watched(1);
+  const auto watch = [&] {
+    const uint64_t begin_ns = helio::MonotonicNanos();
+    while (!is_over) {
+      helio::this_fiber::SleepForMillis(10);
+      const uint64_t waited_ns = helio::MonotonicNanos() - begin_ns;
+      if (waited_ns < kScriptPatienceNanos || persistence_.has_cut()) continue;
+      const bool is_late = waited_ns > kScriptPatienceNanos + kScriptGraceNanos;
+      AwaitOnWorkers([is_late](Worker& worker) {
+        worker.ForEachScript([is_late](ScriptRun& run) {
+          if (is_late || !run.has_written()) run.Kill();
+        });
+      });
+    }
+    watched.Done();
+  };
+  pool_.at(0)->DispatchFiber("watch stop", watch);
+  if (helio::Proactor::Current() == pool_.at(0)) {
+    save();
+  } else {
+    pool_.at(0)->AwaitFiber("save at the end", save);
+  }
+  is_over = true;
+  watched.Wait();
+  is_prepared_to_stop_ = error.empty();
+  is_preparing_stop_ = false;
   return error;
 }
 
@@ -228,13 +302,20 @@ void Server::Stop() {
     for (auto& listener : listeners_) listener->Close();
     if (!listeners_.empty() && !options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
     listeners_.clear();
+    persistence_.StopRules();
+    persistence_.CancelSave();
+    persistence_.CancelLoad();
+    persistence_.RefuseAll();
   });
+  // What waits for the locks of the last snapshot was never carried out, as far as clients know:
+  // they are gone before it is.
+  AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
+  pool_.at(0)->AwaitFiber("end stop", [this] { persistence_.EndStop(); });
   // A connection that was accepted before may still be on its way to its worker: so until nothing
   // is left anywhere.
   uint64_t left = 1;
   const uint64_t begin_ns = helio::MonotonicNanos();
   constexpr uint64_t kLongNanos = 10'000'000'000;
-  constexpr uint64_t kScriptGraceNanos = 2'000'000'000;  // for those that have written
   bool was_told = false;
   while (left > 0) {
     const bool is_late = helio::MonotonicNanos() - begin_ns > kScriptGraceNanos;

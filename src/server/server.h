@@ -19,6 +19,7 @@
 #include "helio/proactor/proactor_pool.h"
 #include "server/config.h"
 #include "server/function_store.h"
+#include "server/persistence.h"
 #include "server/pubsub.h"
 #include "server/script_store.h"
 #include "server/settings.h"
@@ -74,6 +75,7 @@ struct ServerOptions {
   std::string pid_file;               // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
+  PersistenceOptions persistence;
   ConnectionLimits limits;
 
   // For tests. Commands for shards of the same thread are sent as to any other.
@@ -94,6 +96,16 @@ class Server {
 
   // Listens and serves. Returns an empty string, or why it cannot.
   [[nodiscard]] std::string Start();
+  // Loads what was saved, if there is something, while clients are told so. `on_end` gets an empty
+  // text, or why the server must not go on; on proactor 0, or on this thread.
+  void Load(std::function<void(std::string error)> on_end);
+  // SHUTDOWN ABORT: ends the save of a PrepareStop that is under way. False: there is none.
+  bool AbortStop();
+  bool is_prepared_to_stop() const { return is_prepared_to_stop_; }
+  // Saves for the last time, if --save says so or `saves` does; nothing changes any more after
+  // that. Empty, or why the server should go on. From a fiber of proactor 0, or a plain thread.
+  // Suspends.
+  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves = {});
   // Stops accepting and closes all connections. Blocks. A release build leaves the data to the
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
@@ -145,6 +157,7 @@ class Server {
   ScriptStore& scripts() { return scripts_; }
   FunctionStore& functions() { return functions_; }
   Upgrade& upgrade() { return upgrade_; }
+  Persistence& persistence() { return persistence_; }
   // Lets PUBLISH go on everywhere. Thread: any proactor's.
   void ReleasePublishers();
   // A script has become slow, or has more locks than when it did: who waits for it is told so.
@@ -193,10 +206,13 @@ class Server {
   ScriptStore scripts_;
   FunctionStore functions_;
   Upgrade upgrade_;
+  Persistence persistence_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   uint64_t base_memory_bytes_ = 0;
   std::atomic<uint64_t> peak_memory_bytes_{0};
+  std::atomic<bool> is_preparing_stop_{false};
+  std::atomic<bool> is_prepared_to_stop_{false};
   CommandTable commands_;
   helio::ProactorPool pool_;
   std::unique_ptr<ShardSet> shards_;
@@ -220,6 +236,7 @@ void RegisterConfigCommands(CommandTable* table);
 void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
+void RegisterSaveCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
 void RegisterScriptCommands(CommandTable* table);
 void RegisterFunctionCommands(CommandTable* table);

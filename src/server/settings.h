@@ -9,6 +9,11 @@ namespace dfly {
 
 // Thread: any reads; changed by CONFIG SET. Numbers that stand alone, so relaxed order is enough.
 struct Settings {
+  // Why commands are refused; 0 nearly always.
+  static constexpr uint8_t kLoadingGate = 1;   // all that have not kLoading
+  static constexpr uint8_t kNoWritesGate = 2;  // those with kWrite: no snapshot can be made
+  static constexpr uint8_t kStoppingGate = 4;  // all
+  std::atomic<uint8_t> gate{0};
   std::atomic<uint64_t> maxmemory{0};  // bytes of data; 0: no limit
   std::atomic<uint32_t> maxclients{10'000};
   std::atomic<uint32_t> tcp_keepalive_s{300};

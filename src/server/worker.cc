@@ -214,6 +214,14 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     Note(connection, Action::kNoAuth, &command, args, 0, 0);
     return Outcome::kTaken;
   }
+  if (server_.settings().gate.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    if (!GateError(command, session).empty()) {
+      // RunOne looks again, for the text.
+      if (&command != exec_) AbortMulti(session);
+      Note(connection, Action::kGated, &command, args, 0, 0);
+      return Outcome::kTaken;
+    }
+  }
   if (session.subscriptions != nullptr) [[unlikely]] {
     const auto outcome = DispatchSubscribed(connection, session, command, args);
     if (outcome) return *outcome;
@@ -587,6 +595,15 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       case Action::kOutOfMemory:
         Reject(*noted.command, kErrOutOfMemory, writer_);
         break;
+      case Action::kGated:
+        // It may have been opened since.
+        if (std::string_view error = GateError(*noted.command, session); !error.empty()) {
+          Reject(*noted.command, error, writer_);
+        } else {
+          Reject(*noted.command, kErrLoading, writer_);
+        }
+        if (noted.command == exec_) EndMulti(session);
+        break;
       case Action::kTooManyBlocked:
         Reject(*noted.command, kErrTooManyBlocked, writer_);
         break;
@@ -794,6 +811,20 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
+}
+
+// --- Refusals that concern the server as a whole ---
+
+std::string_view Worker::GateError(const Command& command, const Session& session) const {
+  const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed);
+  if ((gate & Settings::kStoppingGate) != 0) return kErrStopping;
+  if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
+  if ((gate & Settings::kNoWritesGate) != 0) {
+    const bool writes = (command.flags & kWrite) != 0 || command.name == "ping" ||
+                        (&command == exec_ && session.multi != nullptr && session.multi->may_write());
+    if (writes) return kErrMisconf;
+  }
+  return "";
 }
 
 // --- Pause ---

@@ -246,6 +246,7 @@ class Worker final : public CommandSink {
     kQueued,      // by MULTI
     kNotInMulti,  // refused by it
     kOutOfMemory,
+    kGated,  // by Settings::gate
     kTooManyBlocked,
     kExec,    // session.multi, in one shard
     kScript,  // in place
@@ -287,6 +288,8 @@ class Worker final : public CommandSink {
   Outcome CoordinateWait(Connection* connection, Session& session, const Command& command,
                          CoordinatorHandler handler, Args args);
   static void AbortMulti(Session& session);
+  // Why Settings::gate refuses a command; empty: it does not.
+  std::string_view GateError(const Command& command, const Session& session) const;
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
   // What is different for a client that is subscribed; nothing: go on as for others.

@@ -28,6 +28,7 @@ std::string DeadlinesOf(const CompactValue& value) {
     const SetValue set(value);
     set.ForEach([&](std::string_view member) { add(member, set.Deadline(member)); });
   }
+  writer.Flush();
   return text;
 }
 
@@ -69,7 +70,7 @@ void EntryWriter::Entry(SnapshotDialect dialect, std::string_view key, const Ent
   }
   std::string entry;
   StringSink sink(&entry);
-  EntryWriter(&sink).PlainEntry(type, key, facts, value);
+  EntryWriter(&sink).PlainEntry(type, key, facts, value);  // ends, and flushes, here
   Aux(kAuxEntry, entry);
 }
 

@@ -62,6 +62,8 @@ class EntryWriter {
  public:
   explicit EntryWriter(ByteSink* sink) : writer_(sink) {}
 
+  // The sink has all that was written then; it has at the end in any case.
+  void Flush() { writer_.Flush(); }
   void Aux(std::string_view name, std::string_view text);
   void Function(std::string_view source);
   void SelectDb(int index);

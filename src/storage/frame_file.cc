@@ -191,9 +191,9 @@ bool FrameFileReader::Begin(const Expected& expected) {
                    std::string_view(last).substr(kFrameHeaderBytes), true, &totals)) {
     return false;
   }
-  raw_bytes_ = GetLittle(totals, 0, 8);
+  raw_behind_ = GetLittle(totals, 0, 8);
   entries_ = GetLittle(totals, 8, 8);
-  if (raw_bytes_ > uint64_t{frame_number_} * FrameFileWriter::kFrameMax) {
+  if (raw_behind_ > uint64_t{frame_number_} * FrameFileWriter::kFrameMax) {
     return Fail("the end of the file makes no sense");
   }
   frame_number_ = 0;
@@ -261,29 +261,31 @@ bool FrameFileReader::NextFrame() {
                    &frame_)) {
     return false;
   }
+  if (frame_.empty() || frame_.size() > raw_behind_) return Fail("a frame is not one of these");
+  window_ = frame_;
+  raw_behind_ -= frame_.size();
   ++frame_number_;
-  frame_taken_ = 0;
   offset_ += frame.size();
   return true;
 }
 
-std::optional<std::string_view> FrameFileReader::Take(size_t count) {
+std::optional<std::string_view> FrameFileReader::TakeBeyond(size_t count) {
   if (count > left()) return std::nullopt;
-  if (frame_.size() - frame_taken_ >= count) {
-    const auto taken = std::string_view(frame_).substr(frame_taken_, count);
-    frame_taken_ += count;
-    raw_taken_ += count;
-    return taken;
-  }
   joined_.clear();
   while (joined_.size() < count) {
-    if (frame_taken_ == frame_.size() && !NextFrame()) return std::nullopt;
-    const size_t part = std::min(count - joined_.size(), frame_.size() - frame_taken_);
-    joined_.append(frame_, frame_taken_, part);
-    frame_taken_ += part;
+    if (window_.empty() && !NextFrame()) return std::nullopt;
+    joined_ += TakeOfWindow(std::min(count - joined_.size(), window_.size()));
   }
-  raw_taken_ += count;
   return joined_;
+}
+
+bool FrameFileReader::SkipBeyond(uint64_t count) {
+  if (count > left()) return false;
+  while (count > 0) {
+    if (window_.empty() && !NextFrame()) return false;
+    count -= TakeOfWindow(std::min<uint64_t>(count, window_.size())).size();
+  }
+  return true;
 }
 
 bool FrameFileReader::End() {

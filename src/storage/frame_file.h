@@ -98,8 +98,6 @@ class FrameFileReader final : public ByteSource {
   [[nodiscard]] bool Begin(const Expected& expected);
   const FrameFileId& id() const { return id_; }
 
-  std::optional<std::string_view> Take(size_t count) override;
-  uint64_t left() const override { return raw_bytes_ - raw_taken_; }
   // All was taken, and is what was written.
   [[nodiscard]] bool End();
 
@@ -111,6 +109,10 @@ class FrameFileReader final : public ByteSource {
 
  private:
   struct Codecs;
+
+  std::optional<std::string_view> TakeBeyond(size_t count) override;
+  bool SkipBeyond(uint64_t count) override;
+  uint64_t left_behind() const override { return raw_behind_; }
 
   bool Fail(std::string_view what);
   bool ReadFile(uint64_t offset, size_t size, std::string* to);
@@ -127,11 +129,9 @@ class FrameFileReader final : public ByteSource {
   uint64_t offset_ = 0;      // of the next frame
   uint64_t frames_end_ = 0;  // where the last frame begins
   uint32_t frame_number_ = 0;
-  std::string frame_;        // what the present one stands for
-  size_t frame_taken_ = 0;
+  std::string frame_;        // what the present one stands for; the window is a part of it
   std::string joined_;       // what was taken from several frames
-  uint64_t raw_bytes_ = 0;
-  uint64_t raw_taken_ = 0;
+  uint64_t raw_behind_ = 0;  // what the frames behind the present one should stand for
   uint64_t entries_ = 0;
   std::string error_;
 };

@@ -66,10 +66,10 @@ std::error_code RdbFileWriter::Finish() {
 RdbFileReader::RdbFileReader(std::string path, std::unique_ptr<InputFile> file)
     : path_(std::move(path)), file_(std::move(file)) {}
 
-std::string RdbFileReader::Where() const { return fmt::format("{}, before byte {}", path_, offset_); }
+std::string RdbFileReader::Where() const { return fmt::format("{}, before byte {}", path_, file_bytes_read()); }
 
 bool RdbFileReader::Fail(std::string_view what) {
-  if (error_.empty()) error_ = fmt::format("{}, at byte {}: {}", path_, offset_, what);
+  if (error_.empty()) error_ = fmt::format("{}, at byte {}: {}", path_, file_bytes_read(), what);
   return false;
 }
 
@@ -85,40 +85,53 @@ bool RdbFileReader::Begin() {
   return true;
 }
 
-std::optional<std::string_view> RdbFileReader::Take(size_t count) {
-  if (!error_.empty() || count > left()) return std::nullopt;
-  if (count > ahead_.size() - taken_) {
-    crc_ = Crc64(crc_, std::string_view(ahead_).substr(summed_, taken_ - summed_));
-    ahead_.erase(0, taken_);
-    taken_ = summed_ = 0;
-    const size_t have = ahead_.size();
-    const size_t want = std::min<uint64_t>(std::max(count, kAheadBytes), left());
-    ahead_.resize(want);
-    size_t read = 0;
-    if (const auto error = file_->ReadAt(offset_ + have, ahead_.data() + have, want - have, &read)) {
-      Fail(error.message());
-      return std::nullopt;
-    }
-    if (read != want - have) {
-      Fail("the file is shorter than it was when it was opened");
-      return std::nullopt;
-    }
+void RdbFileReader::SumTaken() {
+  const size_t taken = ahead_.size() - window_.size();
+  crc_ = Crc64(crc_, std::string_view(ahead_).substr(summed_, taken - summed_));
+  summed_ = taken;
+}
+
+bool RdbFileReader::Fetch(size_t count) {
+  SumTaken();
+  ahead_.erase(0, summed_);
+  summed_ = 0;
+  const size_t have = ahead_.size();
+  const size_t want = std::min<uint64_t>(std::max(count, kAheadBytes), left());
+  ahead_.resize(want);
+  size_t read = 0;
+  if (const auto error = file_->ReadAt(ahead_end_, ahead_.data() + have, want - have, &read)) {
+    window_ = {};
+    return Fail(error.message());
   }
-  const auto bytes = std::string_view(ahead_).substr(taken_, count);
-  taken_ += count;
-  offset_ += count;
-  return bytes;
+  ahead_end_ += read;
+  ahead_.resize(have + read);
+  window_ = ahead_;
+  return read == want - have || Fail("the file is shorter than it was when it was opened");
+}
+
+std::optional<std::string_view> RdbFileReader::TakeBeyond(size_t count) {
+  if (!error_.empty() || count > left() || !Fetch(count)) return std::nullopt;
+  return TakeOfWindow(count);
+}
+
+bool RdbFileReader::SkipBeyond(uint64_t count) {
+  if (count > left()) return false;
+  while (count > 0) {
+    if (window_.empty() && (!error_.empty() || !Fetch(1))) return false;
+    count -= TakeOfWindow(std::min<uint64_t>(count, window_.size())).size();
+  }
+  return true;
 }
 
 bool RdbFileReader::End() {
   if (!error_.empty()) return false;
   if (version_ < kFirstWithSum) return true;
-  crc_ = Crc64(crc_, std::string_view(ahead_).substr(summed_, taken_ - summed_));
-  summed_ = taken_;
+  SumTaken();
+  const uint64_t sum_of_all = crc_;
   RdbReader reader(this, kSumBytes);
   const auto sum = reader.Little(kSumBytes);
   if (!sum) return Fail("the file is cut off");
-  return *sum == 0 || *sum == crc_ || Fail("the file is damaged (wrong checksum)");
+  return *sum == 0 || *sum == sum_of_all || Fail("the file is damaged (wrong checksum)");
 }
 
 }  // namespace dfly

@@ -69,27 +69,31 @@ class RdbFileReader final : public ByteSource {
 
   // Reads the head. False: it is none that this server reads.
   [[nodiscard]] bool Begin();
-  std::optional<std::string_view> Take(size_t count) override;
-  uint64_t left() const override { return file_->size() - offset_; }
   // The stream is over, as its end was taken: compares the checksum.
   [[nodiscard]] bool End();
 
   unsigned version() const { return version_; }
-  uint64_t file_bytes_read() const { return offset_; }
+  uint64_t file_bytes_read() const { return ahead_end_ - window_.size(); }
   const std::string& error() const { return error_; }
   std::string Where() const;
 
  private:
+  std::optional<std::string_view> TakeBeyond(size_t count) override;
+  bool SkipBeyond(uint64_t count) override;
+  uint64_t left_behind() const override { return file_->size() - ahead_end_; }
   bool Fail(std::string_view what);
+  // Adds what was taken to crc_.
+  void SumTaken();
+  // Makes the window so large, or larger. REQUIRES: count <= left().
+  bool Fetch(size_t count);
 
   const std::string path_;
   const std::unique_ptr<InputFile> file_;
   unsigned version_ = 0;
-  std::string ahead_;      // of the file; its checksum is not in crc_ yet
-  size_t taken_ = 0;       // of ahead_
-  size_t summed_ = 0;      // of ahead_
-  uint64_t offset_ = 0;    // of what is taken next
-  uint64_t crc_ = 0;       // of all that was taken
+  std::string ahead_;       // of the file; the window is its end
+  uint64_t ahead_end_ = 0;  // in the file
+  size_t summed_ = 0;       // of ahead_, from its beginning
+  uint64_t crc_ = 0;
   std::string error_;
 };
 

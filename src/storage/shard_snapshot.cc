@@ -64,8 +64,12 @@ class PartSink final : public ByteSink {
 
 }  // namespace
 
-ShardSnapshot::ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output, size_t large_bytes)
-    : dialect_(dialect), output_(*output), large_bytes_(large_bytes) {}
+ShardSnapshot::ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output,
+                             std::atomic<uint64_t>* keys_written, size_t large_bytes)
+    : dialect_(dialect),
+      output_(*output),
+      keys_written_(*keys_written),
+      large_bytes_(large_bytes) {}
 
 ShardSnapshot::~ShardSnapshot() { DCHECK(cells_.empty()); }
 
@@ -103,6 +107,8 @@ void ShardSnapshot::Walk(const Cell& cell) {
     for (const Later& later : std::exchange(later_, {})) WriteLarge(cell, later);
     WriteTaken();
     if (buffer_.size() >= kFlushBytes) Flush();
+    keys_written_.fetch_add(stats_.keys - std::exchange(keys_told_, stats_.keys),
+                            std::memory_order_relaxed);
     helio::this_fiber::Yield();
   } while (cursor != 0);
   cell.database->EndCut();
@@ -162,12 +168,14 @@ void ShardSnapshot::Serialize(int db_index, const Database& database, const Slot
   char scratch[CompactKey::kScratchSize];
   const std::string_view key = slot.key.View(scratch);
   StringSink sink(&buffer_);
-  EntryWriter writer(&sink);
-  if (buffer_db_ != db_index) {
-    writer.SelectDb(db_index);
-    buffer_db_ = db_index;
+  {
+    EntryWriter writer(&sink);
+    if (buffer_db_ != db_index) {
+      writer.SelectDb(db_index);
+      buffer_db_ = db_index;
+    }
+    writer.Entry(dialect_, key, FactsOf(database, slot, key), slot.value);
   }
-  writer.Entry(dialect_, key, FactsOf(database, slot, key), slot.value);
   ++stats_.keys;
   stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, bytes());
 }
@@ -209,9 +217,11 @@ void ShardSnapshot::WriteLargeEntry(int db_index, std::string_view key, const En
   if (output_.has_failed()) return;
   output_.BeginLarge();
   PartSink sink(&output_);
-  EntryWriter writer(&sink);
-  writer.SelectDb(db_index);
-  writer.Entry(dialect_, key, facts, value);
+  {
+    EntryWriter writer(&sink);
+    writer.SelectDb(db_index);
+    writer.Entry(dialect_, key, facts, value);
+  }
   sink.Flush();
   output_.EndLarge();
   ++stats_.keys;

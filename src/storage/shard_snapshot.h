@@ -11,6 +11,7 @@
 // the snapshot takes the old one, too, and the key goes on with a copy.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -47,8 +48,9 @@ class ShardSnapshot final : private CutKeeper {
   // Values from this size on are written part by part.
   static constexpr size_t kLargeBytes = 128 * 1024;
 
-  // `output` must outlive it.
-  ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output, size_t large_bytes = kLargeBytes);
+  // `output` must outlive it, and `keys_written`, to which it adds; others may read that.
+  ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output, std::atomic<uint64_t>* keys_written,
+                size_t large_bytes = kLargeBytes);
   // REQUIRES: Cut was not called, or Write has returned.
   ~ShardSnapshot();
   ShardSnapshot(const ShardSnapshot&) = delete;
@@ -99,6 +101,8 @@ class ShardSnapshot final : private CutKeeper {
 
   const SnapshotDialect dialect_;
   SnapshotOutput& output_;
+  std::atomic<uint64_t>& keys_written_;
+  uint64_t keys_told_ = 0;
   const size_t large_bytes_;
   std::vector<Cell> cells_;
   std::string buffer_;  // whole entries

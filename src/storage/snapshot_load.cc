@@ -80,6 +80,7 @@ class SnapshotLoader::StreamLoader {
         tell();
         PublishUsedBytes();
         if (loader_.has_failed_.load(std::memory_order_relaxed)) return "";  // somebody else tells
+        if (loader_.progress_.is_cancelled.load(std::memory_order_relaxed)) return "cancelled";
         helio::this_fiber::Yield();
       }
     }

@@ -116,7 +116,7 @@ std::optional<SnapshotPath> SnapshotOf(std::string_view dbfilename, std::string_
 std::optional<uint64_t> GenerationOf(const SnapshotPath& path, std::string_view file) {
   const std::string prefix = path.name + "-";
   std::string_view rest = file;
-  if (!Strip(&rest, prefix, kPartEnding)) {
+  if (path.format != SnapshotFormat::kOurs || !Strip(&rest, prefix, kPartEnding)) {
     rest = file;
     if (!Strip(&rest, prefix, kTemporaryEnding)) return std::nullopt;
   }

@@ -40,7 +40,8 @@ std::string NameAt(std::string_view dbfilename, int64_t now_ms);
 // Is `file`, in the snapshot's directory, the main one of a snapshot of that `dbfilename`?
 std::optional<SnapshotPath> SnapshotOf(std::string_view dbfilename, std::string_view directory,
                                        std::string_view file);
-// Is `file` a part of one of that name, and of which generation? Also of one that was not finished.
+// Is `file` a part of one of that name and format, but not the main one, and of which generation?
+// Also of one of either format that was not finished.
 std::optional<uint64_t> GenerationOf(const SnapshotPath& path, std::string_view file);
 
 }  // namespace dfly

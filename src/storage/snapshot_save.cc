@@ -20,41 +20,37 @@ namespace dfly {
 
 namespace {
 
-// Counts what one shard writes, and stops it when another one has failed.
-class CountedOutput final : public SnapshotOutput {
+// Stops what one shard writes when another one has failed.
+class SharedFate final : public SnapshotOutput {
  public:
-  CountedOutput(SnapshotOutput* to, SaveProgress* progress, const std::atomic<bool>* has_failed)
-      : to_(*to), progress_(*progress), others_failed_(*has_failed) {}
-  void WriteEntries(std::string_view bytes) override {
-    to_.WriteEntries(bytes);
-    progress_.bytes_written.fetch_add(bytes.size(), std::memory_order_relaxed);
-  }
+  SharedFate(SnapshotOutput* to, const std::atomic<bool>* is_cancelled,
+             const std::atomic<bool>* has_failed)
+      : to_(*to), is_cancelled_(*is_cancelled), others_failed_(*has_failed) {}
+  void WriteEntries(std::string_view bytes) override { to_.WriteEntries(bytes); }
   void BeginLarge() override { to_.BeginLarge(); }
-  void WritePart(std::string_view bytes) override {
-    to_.WritePart(bytes);
-    progress_.bytes_written.fetch_add(bytes.size(), std::memory_order_relaxed);
-  }
+  void WritePart(std::string_view bytes) override { to_.WritePart(bytes); }
   void EndLarge() override { to_.EndLarge(); }
   bool has_failed() const override {
     return to_.has_failed() || others_failed_.load(std::memory_order_relaxed) ||
-           progress_.is_cancelled.load(std::memory_order_relaxed);
+           is_cancelled_.load(std::memory_order_relaxed);
   }
 
  private:
   SnapshotOutput& to_;
-  SaveProgress& progress_;
+  const std::atomic<bool>& is_cancelled_;
   const std::atomic<bool>& others_failed_;
 };
 
 class Saver {
  public:
-  Saver(ShardSet* shards, FileLayer* files, const SaveOptions& options, SaveProgress* progress)
-      : shards_(*shards), files_(*files), options_(options), progress_(*progress) {}
+  Saver(ShardSet* shards, FileLayer* files, const SaveOptions& options, SaveProgress* progress,
+        Transaction* lock)
+      : shards_(*shards), files_(*files), options_(options), progress_(*progress), lock_(lock) {}
 
   SaveResult Save(const std::function<SnapshotExtras()>& on_cut) {
     generation_ = static_cast<uint64_t>(helio::UnixMicros());
     if (!CreateFiles()) return Undo();
-    if (!Cut()) return Undo();
+    Cut();
     const SnapshotExtras extras = on_cut();
     if (rdb_ != nullptr) WriteRdbHead(extras);
     WriteShards();
@@ -69,7 +65,7 @@ class Saver {
   struct Job {
     std::unique_ptr<FrameFileWriter> file;
     std::unique_ptr<RdbFileWriter::Part> part;
-    std::unique_ptr<CountedOutput> output;
+    std::unique_ptr<SharedFate> output;
     std::unique_ptr<ShardSnapshot> snapshot;
     std::vector<std::pair<uint64_t, uint64_t>> sizes;  // by database: keys, deadlines
     std::error_code error;
@@ -112,23 +108,20 @@ class Saver {
                                                      options_.level);
         output = job.file.get();
       }
-      job.output = std::make_unique<CountedOutput>(output, &progress_, &has_failed_);
+      job.output = std::make_unique<SharedFate>(output, &progress_.is_cancelled, &has_failed_);
     }
     return true;
   }
 
-  bool Cut() {
+  void Cut() {
     const auto dialect =
         rdb_ != nullptr ? SnapshotDialect::kRedis : SnapshotDialect::kOurs;
     for (uint32_t i = 0; i < count(); ++i) {
       // Made on this thread, used on the shard's from the cut on.
       jobs_[i].snapshot = std::make_unique<ShardSnapshot>(
-          dialect, jobs_[i].output.get(), options_.large_bytes);
+          dialect, jobs_[i].output.get(), &progress_.keys, options_.large_bytes);
     }
-    Transaction tx(&shards_, nullptr);
-    // Shared: who changes several shards step by step is waited for, who only reads is not.
-    tx.LockAllShards(LockMode::kShared);
-    const bool ran = tx.Run([this](Shard& shard) {
+    const auto cut = [this](Shard& shard) {
       Job& job = jobs_[shard.id()];
       job.snapshot->Cut(&shard);
       for (int i = 0; i < shard.db_count(); ++i) {
@@ -137,16 +130,25 @@ class Saver {
                                database == nullptr ? 0 : database->expires());
         progress_.keys_total.fetch_add(job.sizes.back().first, std::memory_order_relaxed);
       }
-    });
+    };
+    bool ran = false;
+    if (lock_ != nullptr) {
+      lock_->LockAllShards(LockMode::kExclusive);
+      ran = lock_->ScheduleAndHop(cut);
+    } else {
+      Transaction tx(&shards_, nullptr);
+      // Shared: who changes several shards step by step is waited for, who only reads is not.
+      tx.LockAllShards(LockMode::kShared);
+      ran = tx.Run(cut);
+    }
     CHECK(ran);  // nobody has asked to be refused
-    return true;
   }
 
   void WriteRdbHead(const SnapshotExtras& extras) {
     std::string head;
     StringSink sink(&head);
     EntryWriter writer(&sink);
-    writer.Aux("redis-ver", kRedisVersion);
+    writer.Aux("redis-ver", options_.redis_version);
     writer.Aux("redis-bits", "64");
     writer.Aux("ctime", fmt::format("{}", helio::UnixMillis() / 1000));
     writer.Aux("used-mem", fmt::format("{}", shards_.used_bytes()));
@@ -165,6 +167,7 @@ class Saver {
       writer.SelectDb(static_cast<int>(i));
       writer.Resize(keys, deadlines);
     }
+    writer.Flush();
     rdb_->Write(head);
   }
 
@@ -207,6 +210,7 @@ class Saver {
     EntryWriter entries(&sink);
     entries.Aux(kAuxShards, fmt::format("{}", count()));
     WriteExtras(extras, &entries);
+    entries.Flush();
     writer.Write(text);
     if (auto error = writer.Finish(result_.keys)) return Fail(path, error);
     result_.bytes += writer.bytes_written();
@@ -264,6 +268,7 @@ class Saver {
   FileLayer& files_;
   const SaveOptions& options_;
   SaveProgress& progress_;
+  Transaction* const lock_;
   uint64_t generation_ = 0;
   std::unique_ptr<RdbFileWriter> rdb_;  // null: our own format
   std::vector<Job> jobs_;               // by shard
@@ -276,8 +281,9 @@ class Saver {
 }  // namespace
 
 SaveResult SaveSnapshot(ShardSet* shards, FileLayer* files, const SaveOptions& options,
-                        const std::function<SnapshotExtras()>& on_cut, SaveProgress* progress) {
-  return Saver(shards, files, options, progress).Save(on_cut);
+                        const std::function<SnapshotExtras()>& on_cut, SaveProgress* progress,
+                        Transaction* lock) {
+  return Saver(shards, files, options, progress, lock).Save(on_cut);
 }
 
 }  // namespace dfly

@@ -19,11 +19,14 @@
 
 namespace dfly {
 
+class Transaction;
+
 struct SaveOptions {
   SnapshotPath path;
   FrameCodec codec = FrameCodec::kNone;  // of our own format
   int level = 0;                         // of kZstd
   bool compresses_strings = true;        // in RDB files
+  std::string redis_version;             // that RDB files tell
   // Large values: see ShardSnapshot.
   size_t large_bytes = ShardSnapshot::kLargeBytes;
 };
@@ -39,13 +42,16 @@ struct SaveResult {
 // How far it is. Thread: any.
 struct SaveProgress {
   std::atomic<uint64_t> keys_total{0};
-  std::atomic<uint64_t> bytes_written{0};
+  std::atomic<uint64_t> keys{0};
   std::atomic<bool> is_cancelled{false};  // by who sets it: ends the save with an error, soon
 };
 
 // Saves. `on_cut` is called right after the cut, where nothing suspends; it tells what there is
-// besides keys. From a fiber of a proactor; one at a time. Suspends.
+// besides keys. `lock`: a transaction of the caller's that is to lock all shards, and keeps them
+// locked: nothing changes after the cut. Null: they go on. From a fiber of a proactor; one at a
+// time. Suspends.
 SaveResult SaveSnapshot(ShardSet* shards, FileLayer* files, const SaveOptions& options,
-                        const std::function<SnapshotExtras()>& on_cut, SaveProgress* progress);
+                        const std::function<SnapshotExtras()>& on_cut, SaveProgress* progress,
+                        Transaction* lock = nullptr);
 
 }  // namespace dfly

@@ -13,8 +13,6 @@ namespace dfly {
 
 inline constexpr std::string_view kAuxShards = "dfly-shards";  // of how many shards it was made
 inline constexpr std::string_view kAuxScript = "lua";          // as redis-server 5 and 6 write them
-// What an RDB file says it was made by: the version that INFO tells, too.
-inline constexpr std::string_view kRedisVersion = "7.0.15";
 // In the header of the summary, where files of shards have their number.
 inline constexpr uint32_t kSummaryNumber = UINT32_MAX;
 

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/persistence.h"
+
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <ctime>
+#include <sstream>
+#include <utility>
+
+#include "helio/base/clock.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "server/function_commands.h"
+#include "server/server.h"
+#include "server/version.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kTickMillis = 1000;
+// After a failure no rule asks again for so long.
+constexpr uint64_t kRetryNanos = 5'000'000'000;
+
+constexpr std::string_view kIsSaving = "Background save already in progress";
+constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
+
+double SecondsSince(uint64_t begin_ns) {
+  return static_cast<double>(helio::MonotonicNanos() - begin_ns) / 1e9;
+}
+
+}  // namespace
+
+bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules) {
+  rules->clear();
+  std::istringstream words{std::string(text)};
+  std::vector<uint64_t> numbers;
+  for (std::string word; words >> word;) {
+    uint64_t number = 0;
+    const char* const end = word.data() + word.size();
+    const auto parsed = std::from_chars(word.data(), end, number);
+    if (parsed.ec != std::errc() || parsed.ptr != end || number > INT32_MAX) return false;
+    numbers.push_back(number);
+  }
+  if (numbers.size() % 2 != 0) return false;
+  for (size_t i = 0; i < numbers.size(); i += 2) {
+    if (numbers[i] == 0) return false;
+    rules->push_back({.seconds = numbers[i], .changes = numbers[i + 1]});
+  }
+  return true;
+}
+
+std::string FormatSaveRules(const std::vector<SaveRule>& rules) {
+  std::string text;
+  for (const SaveRule& rule : rules) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : " ", rule.seconds, rule.changes);
+  }
+  return text;
+}
+
+Persistence::Persistence(Server* server, PersistenceOptions options)
+    : server_(*server),
+      options_(std::move(options)),
+      directory_(options_.directory),
+      dbfilename_(options_.dbfilename),
+      rules_(options_.rules),
+      cron_(Cron::Parse(options_.cron)) {
+  facts_.last_save_s = helio::UnixMillis() / 1000;
+}
+
+// ------------------------------------------------------------------------------------- the start
+
+// The newest one by the time of its main file, so that one that was copied here is taken.
+std::optional<SnapshotPath> Persistence::FindNewest(std::string* error) {
+  std::vector<std::string> names;
+  if (auto listed = options_.files->List(directory_.empty() ? "." : directory_, &names)) {
+    *error = fmt::format("--dir {}: {}", directory_, listed.message());
+    return std::nullopt;
+  }
+  std::optional<SnapshotPath> newest;
+  timespec newest_time{};
+  for (const std::string& name : names) {
+    const auto path = SnapshotOf(dbfilename_, directory_, name);
+    struct stat status {};
+    if (!path || stat(path->Main().c_str(), &status) != 0) continue;
+    const auto key = [](const timespec& time) { return std::pair(time.tv_sec, time.tv_nsec); };
+    if (!newest || key(newest_time) < key(status.st_mtim)) {
+      newest = path;
+      newest_time = status.st_mtim;
+    }
+  }
+  return newest;
+}
+
+std::string Persistence::FindSnapshot() {
+  if (!is_enabled()) return "";
+  std::string error;
+  to_load_ = FindNewest(&error);
+  return error;
+}
+
+void Persistence::Load(std::function<void(std::string error)> on_end) {
+  loading_ = std::make_unique<LoadProgress>();
+  facts_.load_start_s = helio::UnixMillis() / 1000;
+  UpdateGate();
+  helio::Fiber("load", [this, on_end = std::move(on_end)] {
+    const std::string error = LoadFrom(*to_load_);
+    loading_ = nullptr;
+    if (error.empty()) {
+      was_loaded_ = true;
+      UpdateGate();
+    }
+    on_end(error);
+  }).Detach();
+}
+
+void Persistence::CancelLoad() {
+  if (loading_ != nullptr) loading_->is_cancelled = true;
+  while (loading_ != nullptr) helio::this_fiber::SleepForMillis(1);
+}
+
+std::string Persistence::LoadFrom(const SnapshotPath& path) {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  SnapshotLoader loader(&server_.shards(), options_.files, loading_.get());
+  std::string error = loader.Load(path);
+  if (error.empty()) error = TakeExtras(loader.extras());
+  facts_.load_seconds = SecondsSince(begin_ns);
+  facts_.loaded_keys = loading_->keys;
+  facts_.load_expired_keys = loading_->expired_keys;
+  facts_.last_file = path.Main();
+  if (error.empty()) {
+    LOG(INFO) << "loaded " << path.Main() << ": " << facts_.loaded_keys << " keys, "
+              << facts_.load_expired_keys << " expired ones left out, "
+              << fmt::format("{:.3f} s", facts_.load_seconds);
+    facts_.changes_at_last_save = Changes();
+  }
+  return error;
+}
+
+SnapshotExtras Persistence::CollectExtras() {
+  SnapshotExtras extras;
+  extras.placements = server_.shards().ExportPlacements();
+  // Those of EVAL come again by themselves.
+  for (const ScriptRef& script : server_.scripts().List()) {
+    if (!script->is_evaluated) extras.scripts.push_back(script->source);
+  }
+  for (const auto& [name, library] : server_.functions().table()->libraries) {
+    extras.functions.push_back(library->source);
+  }
+  return extras;
+}
+
+std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
+  for (const std::string& source : extras.scripts) {
+    std::string error;
+    if (server_.scripts().Add(source, false, &error) == nullptr) {
+      LOG(WARNING) << "a script of the snapshot is left out: " << error;
+    }
+  }
+  const auto error = LoadLibraries(*Server::LocalWorker(), extras.functions,
+                                   FunctionStore::Policy::kFlush);
+  return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
+}
+
+// ---------------------------------------------------------------------------------------- saving
+
+auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
+  if (!is_enabled()) return Start::kDisabled;
+  if (is_saving()) return Start::kIsSaving;
+  saving_ = std::make_shared<Saving>();
+  helio::Fiber("bgsave", [this, format] { RunSave(format, nullptr); }).Detach();
+  return Start::kStarted;
+}
+
+std::string Persistence::Save(std::optional<SnapshotFormat> format) {
+  if (!is_enabled()) return std::string(kIsDisabled);
+  if (is_saving()) return std::string(kIsSaving);
+  saving_ = std::make_shared<Saving>();
+  return RunSave(format, nullptr);
+}
+
+std::string Persistence::SaveForStop() {
+  if (!is_enabled()) return std::string(kIsDisabled);
+  while (is_saving()) CancelSave();
+  saving_ = std::make_shared<Saving>();
+  lock_ = std::make_unique<Transaction>(&server_.shards(), nullptr);
+  std::string error = RunSave(std::nullopt, lock_.get());
+  if (!error.empty()) EndStop();
+  return error;
+}
+
+void Persistence::EndStop() { lock_ = nullptr; }
+
+void Persistence::RefuseAll() {
+  is_stopping_ = true;
+  UpdateGate();
+}
+
+void Persistence::CancelSave() {
+  const std::shared_ptr<Saving> saving = saving_;
+  if (saving == nullptr) return;
+  saving->progress.is_cancelled = true;
+  saving->done.Wait();
+}
+
+// REQUIRES: saving_ was made by the caller, without a pause in between.
+std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transaction* lock) {
+  const std::shared_ptr<Saving> saving = saving_;
+  saving->started_ns = helio::MonotonicNanos();
+  SaveOptions save;
+  save.path.directory = directory_;
+  save.path.name = NameAt(dbfilename_, helio::UnixMillis());
+  save.path.format = format.value_or(FormatOf(dbfilename_));
+  save.codec = options_.codec;
+  save.level = options_.level;
+  save.compresses_strings = options_.compresses_strings;
+  save.redis_version = kRedisVersion;
+  uint64_t changes_at_cut = 0;
+  const SaveResult result = SaveSnapshot(
+      &server_.shards(), options_.files, save,
+      [&] {
+        saving->has_cut = true;
+        changes_at_cut = Changes();
+        return CollectExtras();
+      },
+      &saving->progress, lock);
+  const double seconds = SecondsSince(saving->started_ns);
+  facts_.last_duration_s = static_cast<int64_t>(seconds);
+  facts_.last_error = result.error;
+  if (result.error.empty()) {
+    facts_.is_last_ok = true;
+    ++facts_.saves;
+    facts_.last_save_s = helio::UnixMillis() / 1000;
+    facts_.changes_at_last_save = changes_at_cut;
+    facts_.last_keys = result.keys;
+    facts_.last_bytes = result.bytes;
+    facts_.last_shards = result.shards;
+    facts_.last_file = save.path.Main();
+    LOG(INFO) << "saved " << facts_.last_file << ": " << result.keys << " keys, " << result.bytes
+              << " bytes, " << fmt::format("{:.3f} s", seconds);
+  } else if (saving->progress.is_cancelled) {
+    LOG(INFO) << "the snapshot was given up";
+  } else {
+    facts_.is_last_ok = false;
+    last_failure_ns_ = helio::MonotonicNanos();
+    LOG(ERROR) << "no snapshot: " << result.error;
+  }
+  saving->error = result.error;
+  saving_ = nullptr;
+  UpdateGate();
+  saving->done.Done();
+  return result.error;
+}
+
+std::string Persistence::Reload(bool saves) {
+  if (!is_enabled()) return std::string(kIsDisabled);
+  if (is_saving()) return std::string(kIsSaving);
+  if (saves) {
+    saving_ = std::make_shared<Saving>();
+    Transaction lock(&server_.shards(), nullptr);
+    std::string error = RunSave(std::nullopt, &lock);
+    return error.empty() ? ReloadLocked(&lock) : error;
+  }
+  Transaction lock(&server_.shards(), nullptr);
+  lock.LockAllShards(LockMode::kExclusive);
+  CHECK(lock.Schedule());
+  return ReloadLocked(&lock);
+}
+
+std::string Persistence::ReloadLocked(Transaction* lock) {
+  std::string error;
+  const auto path = FindNewest(&error);
+  if (!path) return error.empty() ? "there is no snapshot" : error;
+  lock->Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
+  loading_ = std::make_unique<LoadProgress>();
+  error = LoadFrom(*path);
+  loading_ = nullptr;
+  return error;
+}
+
+// ------------------------------------------------------------------------------------- the rules
+
+void Persistence::StartRules() {
+  const bool wanted = is_enabled() && (has_rules() || cron_);
+  if (wanted == (tick_task_ != 0)) return;
+  helio::Proactor* const proactor = helio::Proactor::Current();
+  if (wanted) {
+    last_tick_s_ = helio::UnixMillis() / 1000;
+    tick_task_ = proactor->AddPeriodic(kTickMillis, [this] { Tick(); });
+  } else {
+    proactor->RemovePeriodic(std::exchange(tick_task_, 0));
+  }
+}
+
+void Persistence::StopRules() {
+  if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
+}
+
+uint64_t Persistence::Changes() const { return server_.shards().changes(); }
+
+void Persistence::Tick() {
+  if (is_saving() || loading_ != nullptr || lock_ != nullptr) return;
+  const int64_t now_s = helio::UnixMillis() / 1000;
+  const int64_t before_s = std::exchange(last_tick_s_, now_s);
+  if (cron_ && now_s / 60 != before_s / 60) {
+    const std::time_t time = now_s;
+    std::tm local{};
+    localtime_r(&time, &local);
+    if (cron_->Matches(local)) {
+      StartSave();
+      return;
+    }
+  }
+  if (!facts_.is_last_ok && helio::MonotonicNanos() - last_failure_ns_ < kRetryNanos) return;
+  const uint64_t changes = Changes() - facts_.changes_at_last_save;
+  for (const SaveRule& rule : rules_) {
+    if (changes < std::max<uint64_t>(rule.changes, 1)) continue;
+    if (now_s - facts_.last_save_s < static_cast<int64_t>(rule.seconds)) continue;
+    LOG(INFO) << changes << " changes in " << rule.seconds << " seconds: saving";
+    StartSave();
+    return;
+  }
+}
+
+void Persistence::UpdateGate() {
+  uint8_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
+  if (is_loading()) gate |= Settings::kLoadingGate;
+  if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
+    gate |= Settings::kNoWritesGate;
+  }
+  server_.settings().gate.store(gate, std::memory_order_relaxed);
+}
+
+// -------------------------------------------------------------------------------------- settings
+
+std::string Persistence::SetDirectory(const std::string& directory) {
+  struct stat status {};
+  if (stat(directory.c_str(), &status) != 0) return strerror(errno);
+  if (!S_ISDIR(status.st_mode)) return strerror(ENOTDIR);
+  directory_ = directory;
+  return "";
+}
+
+std::string Persistence::SetDbFileName(const std::string& dbfilename) {
+  std::string error = CheckDbFileName(dbfilename);
+  if (!error.empty()) return error;
+  dbfilename_ = dbfilename;
+  StartRules();
+  return "";
+}
+
+std::string Persistence::SetRules(const std::string& text) {
+  std::vector<SaveRule> rules;
+  if (!ParseSaveRules(text, &rules)) return "Invalid save parameters";
+  rules_ = std::move(rules);
+  StartRules();
+  UpdateGate();
+  return "";
+}
+
+std::string Persistence::SetCron(const std::string& text) {
+  std::optional<Cron> cron = Cron::Parse(text);
+  if (!text.empty() && !cron) return "must be five fields as in cron(5), or empty";
+  cron_ = cron;
+  StartRules();
+  return "";
+}
+
+std::string Persistence::SetCompressesStrings(const std::string& yes_or_no) {
+  options_.compresses_strings = yes_or_no == "yes";
+  return "";
+}
+
+std::string Persistence::SetStopsWrites(const std::string& yes_or_no) {
+  options_.stops_writes_on_error = yes_or_no == "yes";
+  UpdateGate();
+  return "";
+}
+
+PersistenceFacts Persistence::Facts() {
+  PersistenceFacts facts = facts_;
+  facts.is_saving = is_saving();
+  if (is_saving()) {
+    facts.current_duration_s = static_cast<int64_t>(SecondsSince(saving_->started_ns));
+    facts.current_keys_total = saving_->progress.keys_total;
+    facts.current_keys = saving_->progress.keys;
+  }
+  facts.is_loading = is_loading();
+  if (loading_ != nullptr) {
+    facts.load_bytes_total = loading_->bytes_total;
+    facts.load_bytes = loading_->bytes_read;
+    facts.loaded_keys = loading_->keys;
+    facts.load_expired_keys = loading_->expired_keys;
+  }
+  return facts;
+}
+
+}  // namespace dfly

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of snapshots, for INFO.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "storage/shard_snapshot.h"
+
+namespace dfly {
+
+struct PersistenceFacts {
+  bool is_loading = false;
+  bool is_saving = false;
+  int64_t last_save_s = 0;           // Unix time of the last good one, or of the start
+  bool is_last_ok = true;
+  int64_t last_duration_s = -1;
+  int64_t current_duration_s = -1;
+  uint64_t saves = 0;
+  uint64_t changes_at_last_save = 0;
+  uint64_t last_keys = 0;
+  uint64_t last_bytes = 0;
+  ShardSnapshotStats last_shards;
+  std::string last_error;
+  std::string last_file;
+  uint64_t current_keys = 0;
+  uint64_t current_keys_total = 0;
+  // Loading
+  int64_t load_start_s = 0;
+  uint64_t load_bytes_total = 0;
+  uint64_t load_bytes = 0;
+  uint64_t loaded_keys = 0;
+  uint64_t load_expired_keys = 0;
+  double load_seconds = 0;
+};
+
+}  // namespace dfly
