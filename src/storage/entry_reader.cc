@@ -3,7 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "core/rdb_value.h"
+#include "core/hash_value.h"
+#include "core/set_value.h"
 
 namespace dfly {
 
@@ -121,6 +122,26 @@ EntryReader::Item EntryReader::ReadEntry(RdbReader* reader, uint8_t type) {
   key_ = *key;
   type_ = type;
   return Item::kEntry;
+}
+
+bool SetMemberDeadlines(std::string_view deadlines, CompactValue* value) {
+  ViewSource source(deadlines);
+  RdbReader reader(&source, deadlines.size());
+  while (source.left() != 0) {
+    const auto text = reader.String();
+    if (!text) return false;
+    const std::string member(*text);
+    const auto at_ms = reader.Little(8);
+    if (!at_ms) return false;
+    if (value->type() == ValueType::kHash && HashValue(*value).Has(member)) {
+      HashValue(value).SetDeadline(member, static_cast<int64_t>(*at_ms));
+    } else if (value->type() == ValueType::kSet && SetValue(*value).Has(member)) {
+      SetValue(value).SetDeadline(member, static_cast<int64_t>(*at_ms));
+    } else {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace dfly

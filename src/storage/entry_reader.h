@@ -69,4 +69,7 @@ class EntryReader {
   std::string error_;
 };
 
+// Gives members of a hash or a set the deadlines of kAuxDeadlines. False: they make no sense.
+bool SetMemberDeadlines(std::string_view deadlines, CompactValue* value);
+
 }  // namespace dfly

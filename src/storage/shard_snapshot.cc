@@ -239,8 +239,8 @@ void ShardSnapshot::WriteTaken() {
 // -------------------------------------------------------------------------------------- changes
 
 void ShardSnapshot::BeforeChange(Database& database, Slot& slot, Change change) {
-  if (output_.has_failed()) return;
   const bool is_current = current_ != nullptr && slot.value.HeapAddress() == current_;
+  if (output_.has_failed() && !is_current) return;
   ++stats_.keys_by_changes;
   if (!is_current && !IsLarge(slot.value)) {
     return Serialize(IndexOf(database), database, slot);

@@ -64,7 +64,7 @@ class ShardSnapshot final : private CutKeeper {
 
   const ShardSnapshotStats& stats() const { return stats_; }
   // Serialized but not written, and large values that were taken over. Exact.
-  size_t bytes() const { return buffer_.capacity() + held_bytes_; }
+  size_t bytes() const { return (buffer_.empty() ? 0 : buffer_.capacity()) + held_bytes_; }
 
  private:
   struct Cell {

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "core/hash.h"
-#include "core/hash_value.h"
 #include "core/numbers.h"
-#include "core/set_value.h"
 #include "engine/rdb_limits.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
@@ -125,7 +123,7 @@ class SnapshotLoader::StreamLoader {
       return fmt::format("key {} is in database {}, and there are only {} (--dbnum)", Quoted(key),
                          entries_.db_index(), shards_.db_count());
     }
-    if (!entries_.member_deadlines().empty() && !SetMemberDeadlines(&value)) {
+    if (!SetMemberDeadlines(entries_.member_deadlines(), &value)) {
       return fmt::format("the deadlines of members of key {} are damaged", Quoted(key));
     }
     const EntryFacts& facts = entries_.facts();
@@ -150,26 +148,6 @@ class SnapshotLoader::StreamLoader {
 
   static std::string Twice(std::string_view key) {
     return fmt::format("key {} is there twice", Quoted(key));
-  }
-
-  bool SetMemberDeadlines(CompactValue* value) {
-    ViewSource source(entries_.member_deadlines());
-    RdbReader reader(&source, shards_.string_max());
-    while (source.left() != 0) {
-      const auto text = reader.String();
-      if (!text) return false;
-      const std::string member(*text);
-      const auto at_ms = reader.Little(8);
-      if (!at_ms) return false;
-      if (value->type() == ValueType::kHash && HashValue(value).Has(member)) {
-        HashValue(value).SetDeadline(member, static_cast<int64_t>(*at_ms));
-      } else if (value->type() == ValueType::kSet && SetValue(value).Has(member)) {
-        SetValue(value).SetDeadline(member, static_cast<int64_t>(*at_ms));
-      } else {
-        return false;
-      }
-    }
-    return true;
   }
 
   std::string Send(ShardId id) {

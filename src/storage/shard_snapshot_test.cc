@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random values of all types, which change in all ways while they are written: what is read back has
+// to be what there was at the cut. A seed decides everything: DFLY_TEST_SEED repeats one,
+// DFLY_TEST_SEEDS makes more of them.
+#include "storage/shard_snapshot.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <optional>
+
+#include "core/rdb_value.h"
+#include "core/rdb_value_testing.h"
+#include "engine/shard_context.h"
+#include "helio/base/random.h"
+#include "helio/fibers/fiber.h"
+#include "helio/proactor/proactor_pool.h"
+#include "storage/entry_reader.h"
+
+namespace dfly {
+namespace {
+
+constexpr int kDatabases = 3;
+constexpr int kKeys = 40;
+constexpr int64_t kStartMs = 1'700'000'000'000;
+
+struct Key {
+  int db;
+  std::string name;
+  auto operator<=>(const Key&) const = default;
+};
+// Its value as lines, and behind them its deadline and its mark.
+using Model = std::map<Key, testing::Texts>;
+
+testing::Texts LinesOf(CompactValue& value, const EntryFacts& facts) {
+  testing::Texts lines = testing::ContentOf(value);
+  lines.push_back(facts.deadline_ms ? std::to_string(*facts.deadline_ms) : "no deadline");
+  lines.push_back(facts.is_sticky ? "sticky" : "not sticky");
+  return lines;
+}
+
+Model ModelOf(Shard* shard) {
+  Model model;
+  for (int i = 0; i < kDatabases; ++i) {
+    Database* database = shard->FindDb(i);
+    if (database == nullptr) continue;
+    uint32_t cursor = 0;
+    do {
+      cursor = database->Scan(cursor, [&](Database::Table::Slot& slot) {
+        const std::string name = slot.key.ToString();
+        const EntryFacts facts = {
+            .deadline_ms = database->Deadline(slot, KeyProbe(name, HashKey(name))),
+            .is_sticky = slot.key.has_flag(CompactKey::kSticky)};
+        model[{i, name}] = LinesOf(slot.value, facts);
+      });
+    } while (cursor != 0);
+  }
+  return model;
+}
+
+// Keeps what it gets, and takes its time. Fails, if it should, after so many bytes.
+class MemoryOutput final : public SnapshotOutput {
+ public:
+  MemoryOutput(helio::Random* random, size_t fails_after)
+      : random_(*random), fails_after_(fails_after) {}
+
+  void WriteEntries(std::string_view bytes) override {
+    EXPECT_FALSE(is_large_) << "entries within a large one";
+    Write(bytes);
+  }
+  void BeginLarge() override {
+    EXPECT_FALSE(is_large_);
+    is_large_ = true;
+    Pause();
+  }
+  void WritePart(std::string_view bytes) override {
+    EXPECT_TRUE(is_large_);
+    ++parts_;
+    Write(bytes);
+  }
+  void EndLarge() override { is_large_ = false; }
+  bool has_failed() const override { return bytes_.size() > fails_after_; }
+
+  const std::string& bytes() const { return bytes_; }
+  uint64_t parts() const { return parts_; }
+
+ private:
+  void Write(std::string_view bytes) {
+    bytes_ += bytes;
+    Pause();
+  }
+  void Pause() {
+    for (uint64_t turns = random_.Uniform(4); turns > 0; --turns) helio::this_fiber::Yield();
+  }
+
+  helio::Random& random_;
+  const size_t fails_after_;
+  std::string bytes_;
+  uint64_t parts_ = 0;
+  bool is_large_ = false;
+};
+
+class Scenario {
+ public:
+  explicit Scenario(uint64_t seed) : random_(seed), shard_(0, kDatabases) {
+    shard_.ReapForThread();
+    values_.limits_ = {.string_max = shard_.string_max(),
+                       .list = shard_.list_limit(),
+                       .set = shard_.set_limit(),
+                       .zset = shard_.zset_limit(),
+                       .hash = shard_.hash_limit()};
+  }
+
+  void Go() {
+    for (int i = 0; i < 60; ++i) Change();
+    for (int round = 0; round < 3; ++round) {
+      const bool fails = random_.OneIn(6);
+      MemoryOutput output(&random_, fails ? random_.Uniform(3000) : SIZE_MAX);
+      const auto dialect = random_.OneIn(2) ? SnapshotDialect::kOurs : SnapshotDialect::kRedis;
+      std::atomic<uint64_t> keys_written{0};
+      ShardSnapshot snapshot(dialect, &output, &keys_written, random_.OneIn(4) ? SIZE_MAX : 600);
+      const Model model = ModelOf(&shard_);
+      snapshot.Cut(&shard_);
+      bool is_over = false;
+      helio::Fiber writer("writer", [&] {
+        snapshot.Write();
+        is_over = true;
+      });
+      for (int i = 0; i < 200 && !is_over; ++i) {
+        Change();
+        if (random_.OneIn(2)) helio::this_fiber::Yield();
+      }
+      writer.Join();
+      EXPECT_EQ(snapshot.bytes(), 0u) << "values that it took were not freed";
+      if (!output.has_failed()) {
+        Compare(model, output.bytes());
+        EXPECT_EQ(keys_written, model.size());
+      }
+      if (::testing::Test::HasFailure()) return;
+      shard_.CheckInvariants();
+      parts_ += output.parts();
+      stats_.Add(snapshot.stats());
+      for (int i = 0; i < 5; ++i) Change();
+    }
+  }
+
+  const ShardSnapshotStats& stats() const { return stats_; }
+  uint64_t parts() const { return parts_; }
+
+ private:
+  std::string AnyKey() { return fmt::format("key:{:030}", random_.Uniform(kKeys)); }
+
+  void Change() {
+    now_ms_ += static_cast<int64_t>(random_.Uniform(20));
+    ShardContext cx(shard_, static_cast<int>(random_.Uniform(kDatabases)), now_ms_);
+    const std::string key = AnyKey();
+    switch (random_.Uniform(16)) {
+      case 0:
+        cx.SetString(key, testing::RdbValues::RandomText(&random_));
+        break;
+      case 1:
+        cx.SetString(key, std::string(random_.Uniform(3000), 'x'),
+                     {.deadline_ms = now_ms_ + 1 + static_cast<int64_t>(random_.Uniform(500))});
+        break;
+      case 2:
+        cx.Delete(key);
+        break;
+      case 3:
+        if (auto detached = cx.Take(key, "rename_from")) {
+          cx.Put(AnyKey(), std::move(*detached), "rename_to");
+        }
+        break;
+      case 4:
+        if (auto copy = cx.Copy(key)) cx.Put(AnyKey(), std::move(*copy), "copy_to");
+        break;
+      case 5:
+        cx.SetDeadline(key, now_ms_ + static_cast<int64_t>(random_.Uniform(500)) - 10);
+        break;
+      case 6:
+        cx.Persist(key);
+        break;
+      case 7:
+        cx.SetSticky(key, random_.OneIn(2));
+        break;
+      case 8:
+        cx.Finish();
+        shard_.ExpireStep(now_ms_, 1 + random_.Uniform(10));
+        break;
+      case 9:
+        if (random_.OneIn(8)) {
+          cx.Finish();
+          shard_.Flush(static_cast<int>(random_.Uniform(kDatabases)),
+                       random_.OneIn(2) ? FlushMode::kAsync : FlushMode::kSync);
+        } else if (random_.OneIn(2)) {
+          cx.Finish();
+          shard_.SwapDatabases(static_cast<int>(random_.Uniform(kDatabases)),
+                               static_cast<int>(random_.Uniform(kDatabases)));
+        }
+        shard_.FreeStep(3);
+        break;
+      case 10:
+      case 11:
+        {
+          ShardContext::Detached made;
+          made.value = values_.MakeAny(&random_);
+          cx.Put(key, std::move(made), "restore");
+        }
+        break;
+      default:
+        ChangeInPlace(cx, key);
+    }
+  }
+
+  void ChangeInPlace(ShardContext& cx, const std::string& key) {
+    auto value = cx.FindMutable(key);
+    if (!value) return;
+    const std::string text = testing::RdbValues::RandomText(&random_);
+    switch (value->type()) {
+      case ValueType::kString:
+        value->Append(text);
+        break;
+      case ValueType::kList: {
+        auto& list = *static_cast<QuickList*>(value->object());
+        if (random_.OneIn(2) && list.size() > 0) {
+          list.Pop(QuickList::End::kFront, values_.limits_.list);
+        } else {
+          list.Push(QuickList::End::kFront, text, values_.limits_.list);
+        }
+        break;
+      }
+      case ValueType::kSet:
+        SetValue(&*value).Add(text, values_.limits_.set);
+        break;
+      case ValueType::kZset:
+        ZsetValue(&*value).Set(text, 1, values_.limits_.zset);
+        break;
+      case ValueType::kHash:
+        HashValue(&*value).Set(text, text, values_.limits_.hash);
+        break;
+      case ValueType::kBloomFilter:
+        static_cast<BloomFilter*>(value->object())->Add(HashItem(text), SIZE_MAX);
+        break;
+      case ValueType::kCountMinSketch:
+        static_cast<CountMinSketch*>(value->object())->Add(HashItem(text), 1);
+        break;
+      case ValueType::kTopK:
+        static_cast<TopK*>(value->object())->Add(text, 3);
+        break;
+      case ValueType::kStream:
+        static_cast<StreamValue*>(value->object())->Erase({1000, 9});
+        break;
+    }
+    cx.Changed(key, "change");
+  }
+
+  void Compare(const Model& model, std::string_view bytes) {
+    Model found;
+    ViewSource source(bytes);
+    EntryReader reader(&source, 1 << 20, false);
+    while (true) {
+      const EntryReader::Item item = reader.Next();
+      if (item == EntryReader::Item::kEnd) break;
+      ASSERT_EQ(item, EntryReader::Item::kEntry) << reader.error();
+      CompactValue value;
+      ASSERT_TRUE(ReadRdbValue(reader.type(), values_.limits_, &reader.value_source(), &value));
+      ASSERT_TRUE(SetMemberDeadlines(reader.member_deadlines(), &value));
+      const bool is_new =
+          found.emplace(Key{reader.db_index(), reader.key()}, LinesOf(value, reader.facts())).second;
+      ASSERT_TRUE(is_new) << reader.key() << " is there twice";
+    }
+    for (const auto& [key, lines] : model) {
+      const auto it = found.find(key);
+      ASSERT_NE(it, found.end()) << key.db << " " << key.name << " is missing";
+      ASSERT_EQ(it->second, lines) << key.db << " " << key.name;
+    }
+    ASSERT_EQ(found.size(), model.size());
+  }
+
+  helio::Random random_;
+  testing::RdbValues values_;
+  Shard shard_;
+  int64_t now_ms_ = kStartMs;
+  ShardSnapshotStats stats_;
+  uint64_t parts_ = 0;
+};
+
+TEST(ShardSnapshotTest, HasWhatThereWasAtTheCut) {
+  testing::RegisterRdbTypes();
+  const char* const one = std::getenv("DFLY_TEST_SEED");
+  const char* const many = std::getenv("DFLY_TEST_SEEDS");
+  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
+  const uint64_t count = one != nullptr ? 1 : many != nullptr ? std::strtoull(many, nullptr, 10) : 400;
+  ShardSnapshotStats stats;
+  uint64_t parts = 0;
+  helio::ProactorPool pool({.threads = 1});
+  pool.Start();
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(fmt::format("DFLY_TEST_SEED={}", seed));
+    pool.at(0)->AwaitFiber("run", [&] {
+      Scenario run(seed);
+      run.Go();
+      stats.Add(run.stats());
+      parts += run.parts();
+    });
+    if (HasFailure()) break;
+  }
+  pool.Stop();
+  if (one != nullptr || HasFailure()) return;
+  // All ways were taken.
+  EXPECT_GT(stats.keys_by_changes, count);
+  EXPECT_GT(stats.values_taken, count / 2);
+  EXPECT_GT(stats.values_copied, count / 2);
+  EXPECT_GT(parts, count);
+}
+
+}  // namespace
+}  // namespace dfly
