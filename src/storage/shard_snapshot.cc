@@ -17,28 +17,26 @@ namespace dfly {
 
 namespace {
 
-// What the walk serializes before it lets others run: some tens of microseconds of work.
-constexpr size_t kSliceBytes = 16 * 1024;
+// The walk goes over no more keys before it lets others run.
 constexpr size_t kSliceKeys = 256;
-// So many bytes go to the output at a time.
-constexpr size_t kFlushBytes = 64 * 1024;
 
 // Hands a large value on, part by part.
 class PartSink final : public ByteSink {
  public:
-  explicit PartSink(SnapshotOutput* output) : output_(*output) {}
+  PartSink(SnapshotOutput* output, const ShardSnapshot::Sizes& sizes)
+      : output_(*output), sizes_(sizes) {}
   void Append(std::string_view bytes) override {
-    if (bytes.size() >= kFlushBytes) {
+    if (bytes.size() >= sizes_.flush) {
       Flush();
-      for (; bytes.size() > kFlushBytes; bytes.remove_prefix(kFlushBytes)) {
-        Write(bytes.substr(0, kFlushBytes));
+      for (; bytes.size() > sizes_.flush; bytes.remove_prefix(sizes_.flush)) {
+        Write(bytes.substr(0, sizes_.flush));
       }
     }
     buffer_ += bytes;
     since_turn_ += bytes.size();
-    if (buffer_.size() >= kFlushBytes) {
+    if (buffer_.size() >= sizes_.flush) {
       Flush();
-    } else if (since_turn_ >= kSliceBytes) {
+    } else if (since_turn_ >= sizes_.slice) {
       GiveWay();
     }
   }
@@ -58,6 +56,7 @@ class PartSink final : public ByteSink {
   }
 
   SnapshotOutput& output_;
+  const ShardSnapshot::Sizes& sizes_;
   std::string buffer_;
   size_t since_turn_ = 0;
 };
@@ -65,11 +64,11 @@ class PartSink final : public ByteSink {
 }  // namespace
 
 ShardSnapshot::ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output,
-                             std::atomic<uint64_t>* keys_written, size_t large_bytes)
+                             std::atomic<uint64_t>* keys_written, const Sizes& sizes)
     : dialect_(dialect),
       output_(*output),
       keys_written_(*keys_written),
-      large_bytes_(large_bytes) {}
+      sizes_(sizes) {}
 
 ShardSnapshot::~ShardSnapshot() { DCHECK(cells_.empty()); }
 
@@ -106,7 +105,7 @@ void ShardSnapshot::Walk(const Cell& cell) {
     cursor = WalkSome(cell, cursor);
     for (const Later& later : std::exchange(later_, {})) WriteLarge(cell, later);
     WriteTaken();
-    if (buffer_.size() >= kFlushBytes) Flush();
+    if (buffer_.size() >= sizes_.flush) Flush();
     keys_written_.fetch_add(stats_.keys - std::exchange(keys_told_, stats_.keys),
                             std::memory_order_relaxed);
     helio::this_fiber::Yield();
@@ -132,7 +131,7 @@ uint32_t ShardSnapshot::WalkSome(const Cell& cell, uint32_t cursor) {
     keys += ready.size() + 1;
     ready.swap(ahead);
     ahead.clear();
-  } while (cursor != 0 && keys < kSliceKeys && buffer_.size() - begin_bytes < kSliceBytes);
+  } while (cursor != 0 && keys < kSliceKeys && buffer_.size() - begin_bytes < sizes_.slice);
   for (Slot* slot : ready) SerializeOrDefer(cell, *slot);
   return cursor;
 }
@@ -216,7 +215,7 @@ void ShardSnapshot::WriteLargeEntry(int db_index, std::string_view key, const En
                                     const CompactValue& value) {
   if (output_.has_failed()) return;
   output_.BeginLarge();
-  PartSink sink(&output_);
+  PartSink sink(&output_, sizes_);
   {
     EntryWriter writer(&sink);
     writer.SelectDb(db_index);

@@ -45,12 +45,16 @@ struct ShardSnapshotStats {
 // Owner:    who saves; used on the shard's thread only. There is one at a time for each shard.
 class ShardSnapshot final : private CutKeeper {
  public:
-  // Values from this size on are written part by part.
-  static constexpr size_t kLargeBytes = 128 * 1024;
+  // All in bytes.
+  struct Sizes {
+    size_t large = 128 * 1024;  // values from here on are written part by part
+    size_t flush = 64 * 1024;   // what goes to the output at a time
+    size_t slice = 16 * 1024;   // what is serialized before others have their turn: some 10 us
+  };
 
   // `output` must outlive it, and `keys_written`, to which it adds; others may read that.
   ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output, std::atomic<uint64_t>* keys_written,
-                size_t large_bytes = kLargeBytes);
+                const Sizes& sizes);
   // REQUIRES: Cut was not called, or Write has returned.
   ~ShardSnapshot();
   ShardSnapshot(const ShardSnapshot&) = delete;
@@ -96,14 +100,14 @@ class ShardSnapshot final : private CutKeeper {
                        const CompactValue& value);
   void WriteTaken();
   void Flush();
-  bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= large_bytes_; }
+  bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= sizes_.large; }
   int IndexOf(const Database& database) const;
 
   const SnapshotDialect dialect_;
   SnapshotOutput& output_;
   std::atomic<uint64_t>& keys_written_;
   uint64_t keys_told_ = 0;
-  const size_t large_bytes_;
+  const Sizes sizes_;
   std::vector<Cell> cells_;
   std::string buffer_;  // whole entries
   int buffer_db_ = -1;  // the database of the last one

@@ -68,6 +68,8 @@ class MemoryOutput final : public SnapshotOutput {
 
   void WriteEntries(std::string_view bytes) override {
     EXPECT_FALSE(is_large_) << "entries within a large one";
+    // Others may have written to the file since the last ones.
+    EXPECT_EQ(static_cast<uint8_t>(bytes[0]), static_cast<uint8_t>(RdbOpcode::kSelectDb));
     Write(bytes);
   }
   void BeginLarge() override {
@@ -120,7 +122,10 @@ class Scenario {
       MemoryOutput output(&random_, fails ? random_.Uniform(3000) : SIZE_MAX);
       const auto dialect = random_.OneIn(2) ? SnapshotDialect::kOurs : SnapshotDialect::kRedis;
       std::atomic<uint64_t> keys_written{0};
-      ShardSnapshot snapshot(dialect, &output, &keys_written, random_.OneIn(4) ? SIZE_MAX : 600);
+      ShardSnapshot::Sizes sizes{.large = random_.OneIn(4) ? SIZE_MAX : 600};
+      sizes.flush = 1 + random_.Uniform(1000);
+      sizes.slice = 1 + random_.Uniform(300);
+      ShardSnapshot snapshot(dialect, &output, &keys_written, sizes);
       const Model model = ModelOf(&shard_);
       snapshot.Cut(&shard_);
       bool is_over = false;

@@ -27,8 +27,7 @@ struct SaveOptions {
   int level = 0;                         // of kZstd
   bool compresses_strings = true;        // in RDB files
   std::string redis_version;             // that RDB files tell
-  // Large values: see ShardSnapshot.
-  size_t large_bytes = ShardSnapshot::kLargeBytes;
+  ShardSnapshot::Sizes sizes = {};
 };
 
 struct SaveResult {

@@ -1,0 +1,650 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots: what is saved is there after a restart, and nothing else ever takes its place."""
+
+import contextlib
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from harness.resp import OK, Error, Status
+from harness.server import REFERENCE, Server, ServerFailed, wait_until
+
+pytestmark = pytest.mark.skipif(REFERENCE, reason="files and flags of our own")
+
+FORMATS = ["dump", "dump.rdb"]
+FAR_MS = 4_000_000_000_000
+
+
+def fill(r):
+    """Values of every type and encoding. Returns what reads them."""
+    commands = [
+        "SET string text",
+        "SET int 12345",
+        "SET negative -7",
+        f"SET long {'x' * 3000}",
+        "SETBIT bits 70000 1",
+        f"SET deadline v PXAT {FAR_MS}",
+        "RPUSH list a b 17 -5",
+        f"RPUSH long-list {' '.join(str(i) * 3 for i in range(2000))}",
+        f"RPUSH wide-list {'y' * 9000} b",
+        "SADD intset 1 2 300000 -5",
+        "SADD set a b c",
+        f"SADD long-set {' '.join('m%d' % i for i in range(1000))}",
+        "ZADD zset 1 a 2.5 b -inf c",
+        f"ZADD long-zset {' '.join('%d z%d' % (i, i) for i in range(1000))}",
+        "HSET hash f v g 12",
+        f"HSET long-hash {' '.join('f%d v%d' % (i, i) for i in range(1000))}",
+        "XADD stream 5-1 f v",
+        "XADD stream 5-2 g w h x",
+        "XGROUP CREATE stream group 0",
+        "XREADGROUP GROUP group me COUNT 1 STREAMS stream >",
+        "PFADD hll a b c",
+        f"PEXPIREAT list {FAR_MS}",
+    ]
+    for command in commands:
+        reply = r.call(*command.split(" "))
+        assert not isinstance(reply, Error), (command, reply)
+    return [
+        "GET string",
+        "GET int",
+        "GET negative",
+        "GET long",
+        "GET bits",
+        "PEXPIRETIME deadline",
+        "LRANGE list 0 -1",
+        "LRANGE long-list 0 -1",
+        "LRANGE wide-list 0 -1",
+        "SORT intset",
+        "SORT set ALPHA",
+        "SORT long-set ALPHA",
+        "ZRANGE zset 0 -1 WITHSCORES",
+        "ZRANGE long-zset 0 -1 WITHSCORES",
+        "HMGET hash f g",
+        "HGET long-hash f77",
+        "HLEN long-hash",
+        "XRANGE stream - +",
+        "XPENDING stream group",
+        "XINFO GROUPS stream",
+        "PFCOUNT hll",
+        "PEXPIRETIME list",
+        "OBJECT ENCODING int",
+        "OBJECT ENCODING list",
+        "OBJECT ENCODING long-list",
+        "OBJECT ENCODING intset",
+        "OBJECT ENCODING set",
+        "OBJECT ENCODING long-set",
+        "OBJECT ENCODING zset",
+        "OBJECT ENCODING long-zset",
+        "OBJECT ENCODING hash",
+        "OBJECT ENCODING long-hash",
+    ]
+
+
+def fill_ours(r):
+    """What redis-server 7.0 has no form for."""
+    for command in [
+        "HSET fields f v g w",
+        f"HPEXPIREAT fields {FAR_MS} FIELDS 1 f",
+        "SADD members a b",
+        "SADDEX members 1000000 c",
+        "BF.RESERVE bloom 0.01 100",
+        "BF.ADD bloom x",
+        "CMS.INITBYDIM sketch 100 5",
+        "CMS.INCRBY sketch x 7",
+        "TOPK.RESERVE top 3",
+        "TOPK.ADD top a b a",
+        "SET sticky v",
+        "STICK sticky",
+    ]:
+        reply = r.call(*command.split(" "))
+        assert not isinstance(reply, Error), (command, reply)
+    return [
+        "HGET fields f",
+        "HPEXPIRETIME fields FIELDS 2 f g",
+        "SMISMEMBER members a b c d",
+        "BF.EXISTS bloom x",
+        "BF.EXISTS bloom y",
+        "CMS.QUERY sketch x",
+        "TOPK.LIST top",
+    ]
+
+
+def read(r, commands):
+    return {command: r.call(*command.split(" ")) for command in commands}
+
+
+def stop_and_start(server, **changes):
+    server.stop()
+    server.start_again(**changes)
+
+
+@pytest.mark.parametrize("dbfilename", FORMATS)
+@pytest.mark.parametrize("mode", ["none", "lz4", "zstd"])
+def test_all_types_come_back_whatever_the_threads(start_server, dbfilename, mode):
+    server = start_server(dbfilename=dbfilename, proactor_threads=2, compression_mode=mode)
+    with server.connect() as r:
+        commands = fill(r) + fill_ours(r)
+        before = read(r, commands)
+        r.call("SELECT", 3)
+        r.call("SET", "other", "db")
+        assert r.call("SAVE") == OK
+    for threads, shards in [(2, 2), (1, 1), (4, 7), (2, 2)]:
+        stop_and_start(server, proactor_threads=threads, num_shards=shards)
+        with server.connect() as r:
+            assert read(r, commands) == before
+            r.call("SELECT", 3)
+            assert r.call("GET", "other") == b"db"
+            assert r.call("SAVE") == OK
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("dbfilename", FORMATS)
+def test_all_types_come_back(start_server, dbfilename):
+    server = start_server(dbfilename=dbfilename, proactor_threads=2)
+    with server.connect() as r:
+        commands = fill(r) + fill_ours(r)
+        before = read(r, commands)
+        assert r.call("SAVE") == OK
+    server.kill()
+    server.start_again()
+    with server.connect() as r:
+        assert read(r, commands) == before
+
+
+def test_redis_server_reads_ours_and_ours_reads_its(start_server):
+    ours = start_server(dbfilename="dump.rdb", proactor_threads=2)
+    theirs = Server(reference=True, dbfilename="dump.rdb")
+    try:
+        with ours.connect() as r:
+            commands = fill(r)
+            fill_ours(r)
+            r.call("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f',"
+                   " function() return 7 end)")
+            before = read(r, commands)
+            assert r.call("SAVE") == OK
+        theirs.stop()
+        os.replace(os.path.join(ours.dir, "dump.rdb"), os.path.join(theirs.dir, "dump.rdb"))
+        theirs.start_again()
+        with theirs.connect() as r:
+            found = read(r, commands)
+            # Short lists and sets of texts have no packed form in 7.0.
+            for command in ("OBJECT ENCODING list", "OBJECT ENCODING set"):
+                del before[command], found[command]
+            assert found == before
+            assert r.call("FCALL", "f", 0) == 7
+            assert r.call("HGET", "fields", "f") == b"v", "a hash without its deadlines"
+            assert r.call("EXISTS", "bloom") == 0, "what it has no form for is left out"
+            r.call("DEL", "fields", "members", "sticky")
+            r.call("SET", "new", "1")
+            assert r.call("SAVE") == OK
+        theirs.stop()
+        ours.stop()
+        os.replace(os.path.join(theirs.dir, "dump.rdb"), os.path.join(ours.dir, "dump.rdb"))
+        ours.start_again(proactor_threads=3)
+        with ours.connect() as r:
+            assert read(r, before) == before
+            assert r.call("GET", "new") == b"1"
+            assert r.call("FCALL", "f", 0) == 7
+    finally:
+        theirs.kill()
+
+
+def test_functions_scripts_and_the_shards_of_tags_come_back(start_server):
+    server = start_server(proactor_threads=4, num_shards=4, shard_round_robin_prefix="q")
+    queues = [5, 2, 7, 1, 0, 3, 6, 4]
+    with server.connect() as r:
+        for queue in queues:
+            r.call("RPUSH", "{q%d}:wait" % queue, "job")
+        places = {queue: r.call("DEBUG", "SHARD", "{q%d}:wait" % queue) for queue in queues}
+        assert [places[queue] for queue in queues] == [0, 1, 2, 3] * 2
+        sha = r.call("SCRIPT", "LOAD", "return 'loaded'").decode()
+        r.call("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f',"
+               " function() return 7 end)")
+        assert r.call("SAVE") == OK
+    server.kill()
+    server.start_again()
+    with server.connect() as r:
+        # In another order than before.
+        for queue in reversed(queues):
+            assert r.call("DEBUG", "SHARD", "{q%d}:wait" % queue) == places[queue]
+            assert r.call("LRANGE", "{q%d}:wait" % queue, 0, -1) == [b"job"]
+        assert r.call("RPUSH", "{q8}:wait", "job") == 1
+        assert r.call("DEBUG", "SHARD", "{q8}:wait") == 0, "the order goes on"
+        assert r.call("EVALSHA", sha, 0) == b"loaded"
+        assert r.call("FCALL", "f", 0) == 7
+    # With other shards they are placed anew, in the order in which they were first seen.
+    server.kill()
+    server.start_again(proactor_threads=3, num_shards=3)
+    with server.connect() as r:
+        for index, queue in enumerate(queues):
+            assert r.call("LRANGE", "{q%d}:wait" % queue, 0, -1) == [b"job"]
+            assert r.call("DEBUG", "SHARD", "{q%d}:wait" % queue) == index % 3
+
+
+def test_keys_that_are_due_stay_away(start_server):
+    server = start_server(dbfilename="dump")
+    with server.connect() as r:
+        r.call("SET", "short", "v", "PX", 300)
+        r.call("SET", "long", "v", "EX", 1000)
+        assert r.call("SAVE") == OK
+    server.kill()
+    time.sleep(0.4)
+    server.start_again()
+    with server.connect() as r:
+        assert r.call("DBSIZE") == 1
+        info = r.info("persistence")
+        assert info["rdb_last_load_keys_expired"] == "1"
+        assert info["rdb_last_load_keys_loaded"] == "1"
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("dbfilename", FORMATS)
+def test_a_snapshot_is_of_one_moment(start_server, dbfilename):
+    """Pairs are written together, over shards; in no snapshot they differ. Also large values."""
+    server = start_server(dbfilename=dbfilename, proactor_threads=4, num_shards=4)
+    stop = threading.Event()
+    saves = 8
+    with server.connect() as r:
+        for i in range(2000):
+            r.call("SET", f"filler:{i}", "x" * 100)
+        r.call("EVAL", "for i = 1, 60000 do redis.call('RPUSH', KEYS[1], 'element ' .. i) end", 1,
+               "long")
+
+    def write(name):
+        with server.connect() as w:
+            n = 0
+            while not stop.is_set():
+                n += 1
+                assert w.call("MSET", f"{name}:a", n, f"{name}:b", n, f"{name}:c", n) == OK
+                w.call("MULTI")
+                w.call("INCR", f"{name}:x")
+                w.call("INCR", f"{name}:y")
+                w.call("EXEC")
+                w.call("EVAL", "redis.call('INCR', KEYS[1]); redis.call('INCR', KEYS[2])", 2,
+                       f"{name}:s", f"{name}:t")
+                w.call("LPUSH", "long", n)
+                w.call("SET", f"filler:{n % 2000}", n)
+
+    threads = [threading.Thread(target=write, args=(f"w{i}",)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    snapshots = []
+    try:
+        with server.connect() as r:
+            for _ in range(saves):
+                assert r.call("SAVE") == OK
+                copy = {}
+                for name in os.listdir(server.dir):
+                    if name.startswith("dump"):
+                        with open(os.path.join(server.dir, name), "rb") as file:
+                            copy[name] = file.read()
+                snapshots.append(copy)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    server.stop()
+    for copy in snapshots[::3]:
+        for name in os.listdir(server.dir):
+            if name.startswith("dump"):
+                os.remove(os.path.join(server.dir, name))
+        for name, data in copy.items():
+            with open(os.path.join(server.dir, name), "wb") as file:
+                file.write(data)
+        server.start_again()
+        with server.connect() as r:
+            for i in range(3):
+                names = [f"w{i}:{letter}" for letter in "abc"]
+                assert len(set(r.call("MGET", *names))) == 1
+                for first, second in ("xy", "st"):
+                    assert r.call("GET", f"w{i}:{first}") == r.call("GET", f"w{i}:{second}")
+            elements = r.call("LRANGE", "long", 0, -1)
+            assert elements[-60000:] == [b"element %d" % i for i in range(1, 60001)]
+            assert r.call("DBSIZE") >= 2001
+        server.stop()
+
+
+def snapshot_files(server):
+    return sorted(name for name in os.listdir(server.dir) if name.startswith("dump"))
+
+
+@pytest.mark.parametrize("dbfilename", FORMATS)
+def test_a_kill_leaves_the_last_good_one(start_server, dbfilename):
+    server = start_server(dbfilename=dbfilename, proactor_threads=2)
+    rng = random.Random(5)
+    kills = 12  # tools/compat or by hand: many more, see docs/testing.md
+    with server.connect() as r:
+        r.call("DEBUG", "POPULATE", 60_000, "key", 100)
+        r.call("SET", "generation", 0)
+        assert r.call("SAVE") == OK
+    last_good = 0
+    for generation in range(1, kills + 1):
+        with server.connect() as r:
+            r.call("SET", "generation", generation)
+            assert r.call("BGSAVE") == Status("Background saving started")
+            time.sleep(rng.random() * 0.08)
+            done = r.info("persistence")["rdb_bgsave_in_progress"] == "0"
+        server.process.send_signal(signal.SIGKILL)
+        server.process.wait()
+        server.start_again()
+        with server.connect() as r:
+            assert r.call("DBSIZE") == 60_001
+            found = int(r.call("GET", "generation"))
+            assert found in (last_good, generation)
+            assert found == generation or not done
+            last_good = found
+            # Leftovers go with the next good one.
+            r.call("SET", "generation", last_good)
+            assert r.call("SAVE") == OK
+        expected = 1 if dbfilename.endswith(".rdb") else 3
+        assert len(snapshot_files(server)) == expected, snapshot_files(server)
+
+
+def corrupt(path, offset, value=None):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([(byte[0] ^ 0x40) if value is None else value]))
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("dbfilename", FORMATS)
+def test_a_damaged_file_is_refused_and_told(start_server, dbfilename):
+    server = start_server(dbfilename=dbfilename, proactor_threads=2)
+    with server.connect() as r:
+        fill(r)
+        assert r.call("SAVE") == OK
+    server.stop()
+    rng = random.Random(3)
+    for name in snapshot_files(server):
+        path = os.path.join(server.dir, name)
+        with open(path, "rb") as file:
+            good = file.read()
+        damages = [("flip", rng.randrange(len(good))) for _ in range(4)]
+        damages += [("cut", rng.randrange(len(good))) for _ in range(2)] + [("gone", 0)]
+        for kind, offset in damages:
+            with open(path, "wb") as file:
+                file.write(good[:offset] if kind == "cut" else good)
+            if kind == "flip":
+                corrupt(path, offset)
+            if kind == "gone":
+                os.remove(path)
+                if not name.endswith(".dfs") or "summary" in name:
+                    continue  # then there is no snapshot
+            with open(server.log_path, "w"):
+                pass
+            with pytest.raises(ServerFailed, match="ended at start with 1"):
+                server.start_again()
+            assert "cannot load the snapshot" in server.log()
+            assert name in server.log(), (kind, offset)
+            if kind != "gone":
+                assert re.search(r"byte \d+", server.log()), server.log()
+        with open(path, "wb") as file:
+            file.write(good)
+    server.start_again()
+    with server.connect() as r:
+        assert r.call("GET", "string") == b"text"
+
+
+def test_the_end_saves_when_rules_say_so(start_server):
+    server = start_server(save="1000 1", dbfilename="dump")
+    with server.connect() as r:
+        r.call("SET", "k", "1")
+    server.stop()  # SIGTERM
+    server.start_again()
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"1"
+        r.call("SET", "k", "2")
+        r.send_command("SHUTDOWN", "NOSAVE")
+        server.wait_for_exit()
+    server.start_again()
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"1"
+        r.call("SET", "k", "3")
+        r.send_command("SHUTDOWN")
+        server.wait_for_exit()
+    server.start_again(save="")
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"3"
+        r.call("SET", "k", "4")
+        r.send_command("SHUTDOWN", "SAVE")
+        server.wait_for_exit()
+    server.start_again()
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"4"
+        r.call("SET", "k", "5")
+    server.stop()
+    server.start_again()
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"4", "without rules SIGTERM does not save"
+
+
+def test_nothing_that_was_answered_is_lost_by_sigterm(start_server):
+    server = start_server(save="1000 1", proactor_threads=3, num_shards=3)
+    written = [0] * 4
+
+    def write(index):
+        try:
+            with server.connect() as w:
+                while True:
+                    n = written[index] + 1
+                    if w.call("MSET", f"a{index}", n, f"b{index}", n) != OK:
+                        return
+                    written[index] = n
+        except (OSError, EOFError):
+            pass
+
+    for _ in range(3):
+        threads = [threading.Thread(target=write, args=(i,)) for i in range(len(written))]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.3)
+        server.stop()
+        for thread in threads:
+            thread.join()
+        server.start_again()
+        with server.connect() as r:
+            for i, n in enumerate(written):
+                found = int(r.call("GET", f"a{i}") or 0)
+                assert found in (n, n + 1), "answered, and lost"
+                assert r.call("GET", f"b{i}") == r.call("GET", f"a{i}")
+                written[i] = found
+
+
+@contextlib.contextmanager
+def missing_directory(server, r):
+    """Nothing can be saved meanwhile."""
+    data = os.path.join(server.dir, "data")
+    os.makedirs(data, exist_ok=True)
+    assert r.call("CONFIG", "SET", "dir", data) == OK
+    os.rename(data, data + "-away")
+    try:
+        yield
+    finally:
+        os.rename(data + "-away", data)
+
+
+def test_rules_save_and_failures_are_seen(start_server):
+    server = start_server(save="1 3", dbfilename="dump")
+    with server.connect() as r:
+        before = r.call("LASTSAVE")
+        for i in range(3):
+            r.call("SET", f"k{i}", i)
+        wait_until(lambda: r.info("persistence")["rdb_saves"] == "1", what="a save")
+        assert r.call("LASTSAVE") >= before
+        info = r.info("persistence")
+        assert info["rdb_changes_since_last_save"] == "0"
+        assert info["rdb_last_bgsave_status"] == "ok"
+        with missing_directory(server, r):
+            assert isinstance(r.call("SAVE"), Error)
+            info = r.info("persistence")
+            assert info["rdb_last_bgsave_status"] == "err"
+            assert "No such file" in info["snapshot_last_error"]
+            misconf = "MISCONF Redis is configured to save RDB snapshots"
+            assert r.call("SET", "k0", "new").text.startswith(misconf)
+            assert r.call("PING").text.startswith(misconf)
+            assert r.call("GET", "k0") == b"0"
+            assert r.call("EVAL", "return redis.pcall('SET', KEYS[1], 1)", 1, "k0").text.startswith(
+                misconf
+            )
+            r.call("MULTI")
+            assert r.call("SET", "k0", "new").text.startswith(misconf)
+            assert r.call("EXEC").text.startswith("EXECABORT")
+            assert r.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no") == OK
+            assert r.call("SET", "k0", "new") == OK
+            assert r.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "yes") == OK
+            assert isinstance(r.call("SET", "k0", "new"), Error)
+        assert r.call("SAVE") == OK
+        assert r.call("SET", "k0", "new") == OK
+        assert r.info("persistence")["rdb_last_bgsave_status"] == "ok"
+
+
+def test_a_shutdown_that_cannot_save_goes_on(start_server):
+    server = start_server(save="1000 1", dbfilename="dump")
+    with server.connect() as r:
+        r.call("SET", "k", "v")
+        with missing_directory(server, r):
+            assert r.call("SHUTDOWN") == Error("ERR Errors trying to SHUTDOWN. Check logs.")
+            server.process.send_signal(signal.SIGTERM)
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.process.wait(timeout=1)
+        assert r.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no") == OK
+        assert r.call("SET", "k", "w") == OK
+    server.stop()
+    server.start_again(dir=os.path.join(server.dir, "data"))
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"w"
+
+
+def test_a_full_disk_leaves_the_last_good_one(start_server, tmp_path):
+    mounted = tmp_path / "small"
+    mounted.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", mounted]).returncode:
+        pytest.skip("a small file system cannot be mounted: not root, or no right to")
+    try:
+        for dbfilename in FORMATS:
+            server = start_server(dir=str(mounted), dbfilename=dbfilename, compression_mode="none")
+            with server.connect() as r:
+                r.call("SET", "k", "good")
+                assert r.call("SAVE") == OK
+                for i in range(400):
+                    r.call("SET", f"big{i}", os.urandom(10_000))
+                r.call("SET", "k", "bad")
+                assert "No space left on device" in r.call("SAVE").text
+                assert r.info("persistence")["rdb_last_bgsave_status"] == "err"
+                r.call("DEL", *[f"big{i}" for i in range(400)])
+            server.kill()
+            server.start_again()
+            with server.connect() as r:
+                assert r.call("GET", "k") == b"good"
+                assert r.call("SAVE") == OK
+            server.stop()
+            for name in os.listdir(mounted):
+                os.remove(mounted / name)
+    finally:
+        subprocess.run(["umount", mounted], check=True)
+
+
+def test_timestamps_keep_older_ones_and_the_newest_is_loaded(start_server):
+    server = start_server(dbfilename="dump-{timestamp}")
+    with server.connect() as r:
+        for i in range(2):
+            r.call("SET", "k", i)
+            assert r.call("SAVE") == OK
+            time.sleep(1.1)
+    summaries = [name for name in snapshot_files(server) if name.endswith("-summary.dfs")]
+    assert len(summaries) == 2
+    assert re.fullmatch(r"dump-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-summary.dfs", summaries[0])
+    stop_and_start(server)
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"1"
+
+
+def test_no_name_means_no_snapshots(start_server):
+    server = start_server(dbfilename="", save="1 1")
+    with server.connect() as r:
+        r.call("SET", "k", "v")
+        for command in ("SAVE", "BGSAVE"):
+            assert r.call(command).text.startswith("ERR Snapshots are disabled")
+    server.stop()
+    assert snapshot_files(server) == []
+
+
+def test_replies_are_those_of_redis(start_server):
+    server = start_server(dbfilename="dump")
+    with server.connect() as r:
+        assert r.call("BGSAVE", "SCHEDULE") == Status("Background saving started")
+        wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0", what="the end")
+        assert r.call("BGSAVE", "WHAT") == Error("ERR syntax error")
+        assert r.call("SAVE", "WHAT") == Error("ERR syntax error")
+        r.call("MULTI")
+        assert r.call("SAVE") == Error("ERR Command not allowed inside a transaction")
+        r.call("DISCARD")
+        assert r.call("SHUTDOWN", "ABORT") == Error("ERR No shutdown in progress.")
+        assert r.call("CONFIG", "SET", "save", "900 1 300 10") == OK
+        assert r.call("CONFIG", "GET", "save") == [b"save", b"900 1 300 10"]
+        assert "Invalid save parameters" in r.call("CONFIG", "SET", "save", "900").text
+        assert r.call("CONFIG", "SET", "dbfilename", "other.rdb") == OK
+        assert "can't be a path" in r.call("CONFIG", "SET", "dbfilename", "a/b").text
+        assert r.call("SAVE") == OK
+        assert "other.rdb" in os.listdir(server.dir)
+        assert "No such file" in r.call("CONFIG", "SET", "dir", "/no/such/place").text
+
+
+def test_while_it_loads_clients_are_told(start_server):
+    server = start_server(dbfilename="dump", proactor_threads=2)
+    with server.connect() as r:
+        r.call("DEBUG", "POPULATE", 1_000_000, "key", 10)
+        assert r.call("SAVE") == OK
+    server.kill()
+    again = threading.Thread(target=server.start_again)
+    again.start()
+    loading = Error("LOADING Redis is loading the dataset in memory")
+    seen = set()
+    deadline = time.monotonic() + 60
+    while again.is_alive() and time.monotonic() < deadline:
+        try:
+            with server.connect() as r:
+                while True:
+                    reply = r.call("GET", "key:1")
+                    if reply != loading:
+                        assert reply == b"value:1\0\0\0"
+                        break
+                    seen.add("GET")
+                    r.call("MULTI")
+                    if r.call("SET", "a", "b") == loading:
+                        assert r.call("EXEC").text.startswith("EXECABORT")
+                        seen.add("MULTI")
+                    else:
+                        r.call("DISCARD")
+                    info = r.info("persistence")
+                    if info["loading"] == "1":
+                        seen.add("INFO")
+                        assert 0 <= float(info["loading_loaded_perc"]) <= 100
+        except OSError:
+            time.sleep(0.005)
+    again.join()
+    assert seen == {"GET", "MULTI", "INFO"}
+    with server.connect() as r:
+        assert r.call("DBSIZE") == 1_000_000
+        assert r.call("EXISTS", "a") == 0
+        assert r.info("persistence")["loading"] == "0"
+
+
+def test_debug_reload(start_server):
+    server = start_server(dbfilename="dump", proactor_threads=2)
+    with server.connect() as r:
+        commands = fill(r)
+        before = read(r, commands)
+        assert r.call("DEBUG", "RELOAD") == OK
+        assert read(r, commands) == before
+        r.call("SET", "string", "changed")
+        assert r.call("DEBUG", "RELOAD", "NOSAVE") == OK
+        assert read(r, commands) == before
