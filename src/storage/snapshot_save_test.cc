@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whole snapshots, saved and loaded, on disks that fail at each step.
+#include "storage/snapshot_save.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/rdb_value_testing.h"
+#include "engine/shard_context.h"
+#include "helio/base/clock.h"
+#include "helio/base/random.h"
+#include "storage/memory_files.h"
+#include "storage/snapshot_load.h"
+
+namespace dfly {
+namespace {
+
+using ::testing::HasSubstr;
+using Model = std::map<std::pair<int, std::string>, testing::Texts>;
+
+class Store {
+ public:
+  explicit Store(uint32_t shards, PlacementRules placement = {})
+      : shards_(&pool_, shards, 4, Shard::kStringMax, {}, std::move(placement)) {}
+  ~Store() = default;
+
+  ShardSet& shards() { return shards_; }
+
+  void Put(int db, const std::string& key, ShardContext::Detached detached) {
+    pool_.at(0)->AwaitFiber("put", [&] {
+      const ShardId id = shards_.ShardOfKey(key, HashKey(key));
+      shards_.Await(id, [&](Shard& shard) {
+        ShardContext cx(shard, db, helio::UnixMillis());
+        cx.Put(key, std::move(detached), "test");
+      });
+    });
+  }
+  void PutText(int db, const std::string& key, const std::string& text) {
+    ShardContext::Detached detached;
+    detached.value.SetString(text);
+    Put(db, key, std::move(detached));
+  }
+
+  Model Content() {
+    Model model;
+    for (ShardId id = 0; id < shards_.size(); ++id) {
+      shards_.Await(id, [&](Shard& shard) {
+        shard.CheckInvariants();
+        for (int db = 0; db < shard.db_count(); ++db) {
+          Database* database = shard.FindDb(db);
+          for (uint32_t cursor = 0, is_first = 1; database != nullptr && (cursor || is_first);) {
+            is_first = 0;
+            cursor = database->Scan(cursor, [&](Database::Table::Slot& slot) {
+              const std::string key = slot.key.ToString();
+              testing::Texts lines = testing::ContentOf(slot.value);
+              const auto deadline = database->Deadline(slot, KeyProbe(key, HashKey(key)));
+              lines.push_back(fmt::format("{} {}", deadline.value_or(0),
+                                          slot.key.has_flag(CompactKey::kSticky)));
+              model[{db, key}] = std::move(lines);
+            });
+          }
+        }
+      });
+    }
+    return model;
+  }
+
+  SaveResult Save(MemoryFiles* files, SnapshotFormat format, FrameCodec codec = FrameCodec::kLz4) {
+    SaveOptions options;
+    options.path.name = "dump";
+    options.path.format = format;
+    options.codec = codec;
+    options.redis_version = "7.0.15";
+    options.sizes.large = 500;
+    SaveProgress progress;
+    SaveResult result;
+    pool_.at(0)->AwaitFiber("save", [&] {
+      result = SaveSnapshot(
+          &shards_, files, options,
+          [&] {
+            return SnapshotExtras{.functions = {"f1", "f2"},
+                                  .scripts = {"s"},
+                                  .placements = shards_.ExportPlacements()};
+          },
+          &progress);
+    });
+    return result;
+  }
+
+  std::string Load(MemoryFiles* files, SnapshotFormat format, SnapshotExtras* extras = nullptr) {
+    SnapshotPath path{.directory = "", .name = "dump", .format = format};
+    LoadProgress progress;
+    std::string error;
+    pool_.at(0)->AwaitFiber("load", [&] {
+      SnapshotLoader loader(&shards_, files, &progress);
+      error = loader.Load(path);
+      if (extras != nullptr) *extras = loader.extras();
+    });
+    return error;
+  }
+
+ private:
+  struct Started : helio::ProactorPool {
+    Started() : ProactorPool({.threads = 2}) { Start(); }
+    ~Started() { Stop(); }
+  };
+  Started pool_;
+  ShardSet shards_;
+};
+
+class SnapshotSaveTest : public ::testing::TestWithParam<SnapshotFormat> {
+ protected:
+  SnapshotSaveTest() { testing::RegisterRdbTypes(); }
+
+  void Fill(Store* store, size_t keys) {
+    for (size_t i = 0; i < keys; ++i) {
+      ShardContext::Detached detached;
+      do {
+        detached.value = values_.MakeAny(&random_);
+      } while (detached.value.IsEmptyObject());
+      if (random_.OneIn(3)) detached.deadline_ms = helio::UnixMillis() + 100'000'000;
+      detached.is_sticky = random_.OneIn(5);
+      store->Put(static_cast<int>(random_.Uniform(4)), fmt::format("key {}", random_.Uniform(200)),
+                 std::move(detached));
+    }
+  }
+
+  helio::Random random_{11};
+  testing::RdbValues values_;
+  MemoryFiles files_;
+};
+
+TEST_P(SnapshotSaveTest, LoadsIntoWhateverShardsThereAre) {
+  Store store(3);
+  Fill(&store, 300);
+  const Model model = store.Content();
+  for (FrameCodec codec : {FrameCodec::kNone, FrameCodec::kLz4, FrameCodec::kZstd}) {
+    const SaveResult saved = store.Save(&files_, GetParam(), codec);
+    ASSERT_EQ(saved.error, "");
+    EXPECT_EQ(saved.keys, model.size());
+    for (uint32_t shards : {1, 2, 3, 5}) {
+      Store other(shards);
+      SnapshotExtras extras;
+      ASSERT_EQ(other.Load(&files_, GetParam(), &extras), "");
+      EXPECT_TRUE(other.Content() == model) << shards;
+      EXPECT_THAT(extras.functions, ::testing::ElementsAre("f1", "f2"));
+      EXPECT_THAT(extras.scripts, ::testing::ElementsAre("s"));
+    }
+  }
+}
+
+TEST_P(SnapshotSaveTest, TagsKeepTheirShards) {
+  const PlacementRules rules = {.prefix = "q"};
+  Store store(3, rules);
+  const std::vector<std::string> order = {"q7", "q3", "q with blanks", "q5", "q1"};
+  for (const std::string& tag : order) store.PutText(0, "{" + tag + "}", "v");
+  ASSERT_EQ(store.Save(&files_, GetParam()).error, "");
+  Store other(3, rules);
+  ASSERT_EQ(other.Load(&files_, GetParam()), "");
+  EXPECT_EQ(other.shards().ExportPlacements(), store.shards().ExportPlacements());
+  EXPECT_EQ(other.Content(), store.Content());
+  // Other shards: anew, in that order.
+  Store fewer(2, rules);
+  ASSERT_EQ(fewer.Load(&files_, GetParam()), "");
+  const auto placed = fewer.shards().ExportPlacements();
+  for (size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(placed[i], (std::pair(order[i], static_cast<uint32_t>(i % 2))));
+  }
+  EXPECT_EQ(fewer.Content(), store.Content());
+}
+
+// Whatever fails, and however much of it: the one before is there, or the new one.
+TEST_P(SnapshotSaveTest, ADiskThatFailsAtAnyStepLeavesTheLastGoodOne) {
+  Store store(3);
+  Fill(&store, 60);
+  ASSERT_EQ(store.Save(&files_, GetParam()).error, "");
+  Model last_good = store.Content();
+  size_t failures = 0;
+  for (size_t calls = 0;; ++calls) {
+    store.PutText(0, "generation", std::to_string(calls));
+    files_.calls_left = calls;
+    const SaveResult saved = store.Save(&files_, GetParam());
+    const bool all_went_well = files_.calls_left > 0;
+    files_.calls_left = SIZE_MAX;
+    if (saved.error.empty()) {
+      last_good = store.Content();
+    } else {
+      ++failures;
+      EXPECT_THAT(saved.error, HasSubstr("Input/output error"));
+    }
+    Store other(2);
+    ASSERT_EQ(other.Load(&files_, GetParam()), "") << calls;
+    ASSERT_TRUE(other.Content() == last_good) << calls;
+    if (all_went_well) break;
+  }
+  EXPECT_GT(failures, 5u);
+  // What the failures left behind is gone.
+  EXPECT_EQ(files_.files.size(), GetParam() == SnapshotFormat::kRdb ? 1u : 4u);
+}
+
+TEST_P(SnapshotSaveTest, AFullDiskLeavesTheLastGoodOneAndNothingElse) {
+  Store store(3);
+  Fill(&store, 60);
+  const SaveResult first = store.Save(&files_, GetParam());
+  ASSERT_EQ(first.error, "");
+  const Model good = store.Content();
+  const auto files = files_.files;
+  store.PutText(0, "more", "text");
+  for (int i = 0; i < 40; ++i) {
+    files_.fails_after = random_.Uniform(first.bytes);
+    const SaveResult saved = store.Save(&files_, GetParam());
+    files_.fails_after = SIZE_MAX;
+    ASSERT_THAT(saved.error, HasSubstr("No space left on device"));
+    ASSERT_EQ(files_.files, files);
+  }
+  // Errors that come only when files are closed.
+  files_.sync_error = std::make_error_code(std::errc::io_error);
+  EXPECT_THAT(store.Save(&files_, GetParam()).error, HasSubstr("Input/output error"));
+  files_.sync_error = {};
+  EXPECT_EQ(files_.files, files);
+  Store other(2);
+  ASSERT_EQ(other.Load(&files_, GetParam()), "");
+  EXPECT_TRUE(other.Content() == good);
+  EXPECT_EQ(store.Save(&files_, GetParam()).error, "");
+}
+
+TEST_P(SnapshotSaveTest, NoChangedByteIsLoaded) {
+  Store store(2);
+  Fill(&store, 40);
+  ASSERT_EQ(store.Save(&files_, GetParam()).error, "");
+  const auto good = files_.files;
+  for (int i = 0; i < 300; ++i) {
+    files_.files = good;
+    auto file = files_.files.begin();
+    std::advance(file, random_.Uniform(files_.files.size()));
+    const std::string name = file->first;
+    const size_t at = random_.Uniform(file->second.size());
+    switch (random_.Uniform(3)) {
+      case 0:
+        file->second[at] = static_cast<char>(file->second[at] ^ (1 << random_.Uniform(8)));
+        break;
+      case 1:
+        file->second.resize(at);
+        break;
+      default:
+        files_.files.erase(file);
+    }
+    Store other(2);
+    const std::string error = other.Load(&files_, GetParam());
+    ASSERT_THAT(error, HasSubstr(name)) << at;
+  }
+}
+
+// One format's files are not the other's to remove.
+TEST_P(SnapshotSaveTest, TheOtherFormatStays) {
+  const auto other_format =
+      GetParam() == SnapshotFormat::kRdb ? SnapshotFormat::kOurs : SnapshotFormat::kRdb;
+  Store store(2);
+  Fill(&store, 10);
+  ASSERT_EQ(store.Save(&files_, GetParam()).error, "");
+  ASSERT_EQ(store.Save(&files_, other_format).error, "");
+  Store other(2);
+  EXPECT_EQ(other.Load(&files_, GetParam()), "");
+  EXPECT_TRUE(other.Content() == store.Content());
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, SnapshotSaveTest,
+                         ::testing::Values(SnapshotFormat::kOurs, SnapshotFormat::kRdb));
+
+}  // namespace
+}  // namespace dfly
