@@ -31,7 +31,7 @@ struct NoValue {};
 static_assert(sizeof(DashSlot<NoValue>) == sizeof(CompactKey));
 
 //   bytes  0..14  fingerprints      15  stash_count   16..17  used   18..19  guests
-//         20..23  stash_bits    24..31  version       32..    15 slots
+//         20..23  stash_bits    24..    15 slots; from byte 32 on if they have 32 bytes
 //
 // With a 16-byte value a bucket is 512 bytes: its metadata and its first slot share a cache line,
 // and no slot crosses one.
@@ -42,8 +42,7 @@ struct alignas(sizeof(DashSlot<V>) == 32 ? 64 : 8) DashBucket {
   uint16_t used;        // bit i: slot i holds an entry
   uint16_t guests;      // bit i: the entry's home is the bucket before; a subset of used
   uint32_t stash_bits;  // bit (fingerprint % 32) is set for each entry of this home in the stash
-  uint64_t version;     // of the entries whose home this is, wherever they are
-  alignas(8) std::byte slot_bytes[kBucketSlots * sizeof(DashSlot<V>)];
+  alignas(sizeof(DashSlot<V>) == 32 ? 32 : 8) std::byte slot_bytes[kBucketSlots * sizeof(DashSlot<V>)];
 
   static constexpr uint8_t kManyStashed = 255;
 

@@ -12,7 +12,8 @@
 //   * A segment may have any number of buckets, so it grows in steps of about a fifth, and splits
 //     in two only when it is large. With plain splits all segments of a uniform hash split at the
 //     same time, and the table is half empty afterwards; here the load stays between 0.77 and 0.93.
-//   * A snapshot can walk by position, too.
+//   * A snapshot walks by position, too, and entries that come in that order are added fast if there
+//     is room for them (Reserve).
 //
 // An entry is in its home bucket, in the next one (as a guest), or in one of the stash buckets at
 // the end of its segment; the home knows by a count and a few bits whether to look in the stash. A
@@ -24,9 +25,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -98,6 +99,9 @@ class DashTable {
   }
   void Erase(Iterator it);
   void Clear();
+  // Makes room for so many entries in all, if the table is empty and was never used; else it does
+  // nothing. They may come in any order then, also in that of their positions.
+  void Reserve(size_t entries);
   // Clear() in steps: frees about `budget` entries, adds what their values had on the heap to
   // `value_bytes`, if given, and returns true when nothing is left. Between the first step and the
   // last, only FreeSome may be called.
@@ -128,17 +132,8 @@ class DashTable {
   template <typename R>
   Iterator Random(R&& random) const;
 
-  // --- For snapshots ---
-
-  // The version of all entries that share a home with this hash: the owner's to use. New homes
-  // inherit the highest of the segment. REQUIRES: size() > 0.
-  uint64_t* Version(uint64_t hash) const {
-    Segment* segment = SegmentAt(PositionOf(hash));
-    return &segment->bucket(segment->Home(PositionOf(hash)))->version;
-  }
-  // Called with the first and the last position of a range before its homes are laid out anew.
-  std::function<void(uint32_t first, uint32_t last)> before_rebuild;
-
+  // How often a segment was laid out anew. For tests.
+  uint64_t rebuilds() const { return rebuilds_; }
   // O(n): for tests.
   void CheckInvariants() const;
 
@@ -149,6 +144,7 @@ class DashTable {
   // full segments would work, too, but then many entries are guests or in the stash.
   static constexpr double kLoadMax = 0.93;
   static constexpr double kLoadAfterGrowth = 0.77;
+  static constexpr double kLoadAtReserve = 0.85;  // once all have come
   static constexpr uint32_t kChainMax = 8;  // buckets that an insertion may shift entries along
   static constexpr uint32_t kChunkSlots = Segment::kChunkBuckets * kBucketSlots;
 
@@ -210,7 +206,7 @@ class DashTable {
     structure_bytes_ -= UsableSize(block);
     Free(block);
   }
-  Segment* NewSegment(uint32_t first, uint32_t depth, uint32_t chunks, uint64_t version);
+  Segment* NewSegment(uint32_t first, uint32_t depth, uint32_t chunks);
   void FreeSegment(Segment* segment);  // its memory; the entries are gone or were moved
   void DestroyEntries(Segment* segment, size_t* value_bytes);
 
@@ -232,6 +228,7 @@ class DashTable {
   uint32_t depth_ = 0;             // log2 of the directory's size
   size_t size_ = 0;
   size_t segments_ = 0;
+  uint64_t rebuilds_ = 0;
   size_t structure_bytes_ = 0;
   size_t key_bytes_ = 0;
   size_t free_end_ = 0;  // FreeSome: directory entries that are left

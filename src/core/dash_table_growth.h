@@ -11,8 +11,7 @@
 namespace dfly {
 
 template <typename V, typename H>
-auto DashTable<V, H>::NewSegment(uint32_t first, uint32_t depth, uint32_t chunks, uint64_t version)
-    -> Segment* {
+auto DashTable<V, H>::NewSegment(uint32_t first, uint32_t depth, uint32_t chunks) -> Segment* {
   auto* segment = static_cast<Segment*>(Counted(Alloc(sizeof(Segment) + chunks * sizeof(Bucket*))));
   segment->first = first;
   segment->size = 0;
@@ -30,7 +29,6 @@ auto DashTable<V, H>::NewSegment(uint32_t first, uint32_t depth, uint32_t chunks
   for (uint32_t b = 0; b < segment->buckets; ++b) {
     Bucket* bucket = segment->bucket(b);
     std::memset(static_cast<void*>(bucket), 0, offsetof(Bucket, slot_bytes));
-    bucket->version = version;
   }
   ++segments_;
   ++segments_of_depth_[depth];
@@ -54,20 +52,14 @@ auto DashTable<V, H>::Rebuild(Segment* const* sources, unsigned source_count, un
                               uint32_t depth, uint32_t chunks, Effort effort) -> Segment* {
   const uint32_t first = sources[0]->first;
   const uint64_t span = (uint64_t{1} << (32 - depth)) * target_count;
-  if (before_rebuild) before_rebuild(first, static_cast<uint32_t>(first + span - 1));
-  uint64_t version = 0;
-  for (unsigned s = 0; s < source_count; ++s) {
-    for (uint32_t b = 0; b < sources[s]->homes; ++b) {
-      version = std::max(version, sources[s]->bucket(b)->version);
-    }
-  }
+  ++rebuilds_;
 
   uint32_t target_chunks[2] = {chunks, chunks};
   Segment* targets[2] = {};
   while (true) {
     for (unsigned t = 0; t < target_count; ++t) {
       uint32_t target_first = first + static_cast<uint32_t>(t * (span / 2));
-      targets[t] = NewSegment(target_first, depth, target_chunks[t], version);
+      targets[t] = NewSegment(target_first, depth, target_chunks[t]);
     }
     int failed = -1;
     auto copy = [&](Segment* source, uint32_t b) {
@@ -105,6 +97,24 @@ auto DashTable<V, H>::Rebuild(Segment* const* sources, unsigned source_count, un
     targets[t]->shrink_below = std::min(targets[t]->capacity() / 2, targets[t]->size / 4 * 3);
   }
   return targets[0];
+}
+
+template <typename V, typename H>
+void DashTable<V, H>::Reserve(size_t entries) {
+  if (directory_ != nullptr || entries == 0) return;
+  // Segments of about half the size at which one splits, so that all may still grow a while.
+  constexpr size_t kEntries = kMaxChunks * kChunkSlots / 2;
+  while ((entries >> depth_) > kEntries && depth_ < kMaxDepth) ++depth_;
+  const size_t mean = (entries >> depth_) + 1;
+  // Each gets as many as it should up to chance, by three deviations.
+  const auto share = mean + 3 * static_cast<size_t>(std::sqrt(static_cast<double>(mean)));
+  const uint32_t chunks = static_cast<uint32_t>(
+      static_cast<double>(share) / (kChunkSlots * kLoadAtReserve)) + 1;
+  directory_ = static_cast<Segment**>(Counted(Alloc(directory_size() * sizeof(Segment*))));
+  for (size_t i = 0; i < directory_size(); ++i) {
+    const auto first = static_cast<uint32_t>(depth_ == 0 ? 0 : uint64_t{i} << (32 - depth_));
+    directory_[i] = NewSegment(first, depth_, chunks);
+  }
 }
 
 template <typename V, typename H>

@@ -85,7 +85,7 @@ auto DashTable<V, H>::Insert(const KeyProbe& probe) -> Iterator {
   DCHECK_EQ(free_end_, 0u);
   if (directory_ == nullptr) {
     directory_ = static_cast<Segment**>(Counted(Alloc(sizeof(Segment*))));
-    directory_[0] = NewSegment(0, 0, 1, 0);
+    directory_[0] = NewSegment(0, 0, 1);
   }
   const uint32_t position = PositionOf(probe.hash());
   const uint8_t fingerprint = FingerprintOf(probe.hash());

@@ -121,8 +121,7 @@ TEST(DashTableTest, GivesMemoryBackWhenEmptied) {
 TEST(DashTableTest, DeletingInScanOrderIsCheapAndGivesMemoryBack) {
   Table table;
   for (int i = 0; i < 20000; ++i) Put(table, KeyOf(i), "v");
-  int rebuilds = 0;
-  table.before_rebuild = [&rebuilds](uint32_t, uint32_t) { ++rebuilds; };
+  const uint64_t rebuilds_before = table.rebuilds();
   uint32_t cursor = 0;
   do {
     std::vector<std::string> keys;
@@ -131,7 +130,7 @@ TEST(DashTableTest, DeletingInScanOrderIsCheapAndGivesMemoryBack) {
   } while (cursor != 0);
   EXPECT_EQ(table.size(), 0u);
   EXPECT_LT(table.bytes(), 5000u);
-  EXPECT_LT(rebuilds, 1500);
+  EXPECT_LT(table.rebuilds() - rebuilds_before, 1500u);
   table.CheckInvariants();
 }
 
@@ -293,21 +292,37 @@ TEST(DashTableTest, SurvivesCollidingHashes) {
   equal.CheckInvariants();
 }
 
-TEST(DashTableTest, VersionsSurviveGrowthAndTheHookSeesIt) {
-  Table table;
-  Put(table, "a", "");
-  *table.Version(HashKey("a")) = 7;
-  int rebuilds = 0;
-  table.before_rebuild = [&](uint32_t first, uint32_t last) {
-    ++rebuilds;
-    uint32_t position = HashKey("a") >> 32;
-    if (first <= position && position <= last) {
-      EXPECT_GE(*table.Version(HashKey("a")), 7u);
-    }
-  };
-  for (int i = 0; i < 5000; ++i) Put(table, KeyOf(i), "");
-  EXPECT_GT(rebuilds, 5);
-  EXPECT_GE(*table.Version(HashKey("a")), 7u);
+// As a snapshot's keys come: each after all with smaller positions.
+TEST(DashTableTest, WhatComesInOrderHasRoomThatWasReserved) {
+  for (int count : {1, 10, 500, 1000, 20'000, 300'000}) {
+    Table table;
+    for (int i = 0; i < count; ++i) Put(table, KeyOf(i), "v");
+    std::vector<std::string> in_order;
+    uint32_t cursor = 0;
+    do {
+      cursor = table.Scan(cursor, [&](auto& slot) { in_order.push_back(slot.key.ToString()); });
+    } while (cursor != 0);
+    Table other;
+    other.Reserve(in_order.size());
+    other.CheckInvariants();
+    const size_t reserved_bytes = other.bytes();
+    for (const std::string& key : in_order) Put(other, key, "v");
+    EXPECT_LE(other.rebuilds(), static_cast<uint64_t>(count) / 20'000) << count;
+    EXPECT_LE(reserved_bytes, table.bytes() + 4096) << count;
+    other.CheckInvariants();
+    EXPECT_EQ(other.size(), table.size());
+    // And it is a table as all others.
+    for (int i = 0; i < count; ++i) other.Erase(other.Find(Probe(KeyOf(i))));
+    EXPECT_EQ(other.size(), 0u);
+    EXPECT_LT(other.bytes(), 5000u);
+    other.CheckInvariants();
+  }
+  // It does nothing to one that is in use.
+  Table used;
+  Put(used, "a", "");
+  const size_t bytes = used.bytes();
+  used.Reserve(100'000);
+  EXPECT_EQ(used.bytes(), bytes);
 }
 
 }  // namespace

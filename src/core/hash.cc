@@ -24,4 +24,6 @@ uint64_t HashKey(std::string_view key) {
 
 void SetHashSeed(uint64_t seed) { hash_seed = seed; }
 
+uint64_t HashSeed() { return hash_seed; }
+
 }  // namespace dfly

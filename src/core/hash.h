@@ -14,11 +14,13 @@
 namespace dfly {
 
 // XXH3 with a seed that is drawn at random when the process starts, so that nobody outside can
-// prepare keys that collide. Thread: any.
+// prepare keys that collide; snapshots keep it. Thread: any.
 uint64_t HashKey(std::string_view key);
 
-// For tests that want the same layout in each run. REQUIRES: no table holds anything.
+// For a server that goes on with what another one had saved, and for tests that want the same layout
+// in each run. REQUIRES: nothing was hashed that is still kept.
 void SetHashSeed(uint64_t seed);
+uint64_t HashSeed();
 
 // The shard of a key, 0 .. num_shards - 1. REQUIRES: num_shards > 0.
 inline uint32_t ShardOf(uint64_t hash, uint32_t num_shards) {

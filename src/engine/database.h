@@ -99,6 +99,11 @@ class Database {
     it->key.set_flag(CompactKey::kCutParity, cut_parity_);
     return it;
   }
+  // Makes room for what comes from a snapshot. It may be empty, and must not be used by others yet.
+  void Reserve(size_t keys, size_t deadlines) {
+    table_.Reserve(keys);
+    expiry_.Reserve(deadlines);
+  }
   // A key that comes from a snapshot. False: it is there already.
   [[nodiscard]] bool Load(const KeyProbe& probe, CompactValue value,
                           std::optional<int64_t> deadline_ms, bool is_sticky);

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "core/hash.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
@@ -100,6 +101,11 @@ std::string Persistence::FindSnapshot() {
   if (!is_enabled()) return "";
   std::string error;
   to_load_ = FindNewest(&error);
+  if (to_load_) {
+    LoadProgress none;
+    SnapshotLoader loader(&server_.shards(), options_.files, &none);
+    if (const auto seed = loader.ReadHashSeed(*to_load_)) SetHashSeed(*seed);
+  }
   return error;
 }
 

@@ -37,9 +37,14 @@ EntryReader::Item EntryReader::Next() {
         db_index_ = static_cast<int>(*index);
         continue;
       }
-      case RdbOpcode::kResize:  // for who knows a use of it
-        if (!reader_.Length() || !reader_.Length()) return CutOff();
-        continue;
+      case RdbOpcode::kResize: {
+        const auto keys = reader_.Length();
+        const auto deadlines = reader_.Length();
+        if (!keys || !deadlines) return CutOff();
+        keys_ = *keys;
+        deadlines_ = *deadlines;
+        return Item::kSizes;
+      }
       case RdbOpcode::kSlotInfo:
         if (!reader_.Length() || !reader_.Length() || !reader_.Length()) return CutOff();
         continue;

@@ -22,6 +22,7 @@ class EntryReader {
     kEntry,     // its value is next: the caller takes it from value_source()
     kAux,       // one that is not a part of an entry
     kFunction,  // text() is its library's source
+    kSizes,     // so many keys() and deadlines() has db_index() in all
     kEnd,       // and what is behind it is the file's
     kError,
   };
@@ -44,6 +45,9 @@ class EntryReader {
   const std::string& name() const { return name_; }
   const std::string& text() const { return text_; }
 
+  uint64_t keys() const { return keys_; }
+  uint64_t deadlines() const { return deadlines_; }
+
   const std::string& error() const { return error_; }
 
  private:
@@ -58,6 +62,8 @@ class EntryReader {
   const size_t string_max_;
   const bool has_end_;
   int db_index_ = 0;
+  uint64_t keys_ = 0;
+  uint64_t deadlines_ = 0;
   std::string key_;
   EntryFacts facts_;
   uint8_t type_ = 0;

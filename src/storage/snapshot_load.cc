@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "core/hash.h"
@@ -23,6 +25,9 @@ namespace {
 
 // So many keys of other threads' shards go there at a time.
 constexpr size_t kKeysSent = 128;
+// An entry has so many bytes in a file, even compressed ones; for fewer keys nothing is reserved.
+constexpr uint64_t kEntryBytesMin = 2;
+constexpr uint64_t kKeysReservedMin = 1000;
 // After so many keys others have their turn.
 constexpr size_t kKeysBetweenTurns = 64;
 
@@ -63,10 +68,14 @@ class SnapshotLoader::StreamLoader {
       const EntryReader::Item item = entries_.Next();
       if (item == EntryReader::Item::kError) return entries_.error();
       if (item == EntryReader::Item::kEnd) break;
-      if (item == EntryReader::Item::kFunction) {
+      if (item == EntryReader::Item::kSizes) {
+        Reserve();
+      } else if (item == EntryReader::Item::kFunction) {
         extras->functions.push_back(entries_.text());
       } else if (item == EntryReader::Item::kAux) {
-        if (entries_.name() == kAuxShards) {
+        if (entries_.name() == kAuxHashSeed) {
+          // Was read before.
+        } else if (entries_.name() == kAuxShards) {
           shards_then_ = static_cast<uint32_t>(ParseInt64(entries_.text()).value_or(0));
         } else {
           ReadExtra(entries_.name(), entries_.text(), extras);
@@ -104,6 +113,18 @@ class SnapshotLoader::StreamLoader {
 
   // One of this thread, or any if it has none.
   ShardId LocalShard() const { return helio::Proactor::Current()->index() % shards_.size(); }
+
+  // Keys are many times larger than what says how many there are, so that may be believed only as
+  // far as there are bytes for them.
+  void Reserve() {
+    const uint64_t possible = loader_.progress_.bytes_total / kEntryBytesMin;
+    const int db_index = entries_.db_index();
+    if (entries_.keys() > possible || db_index >= shards_.db_count()) return;
+    const uint64_t keys = entries_.keys() / shards_.size();
+    const uint64_t deadlines = std::min(entries_.keys(), entries_.deadlines()) / shards_.size();
+    if (keys < kKeysReservedMin) return;
+    shards_.AwaitOnAll([&](Shard& shard) { shard.db(db_index).Reserve(keys, deadlines); });
+  }
 
   // Before the first key asks for its place.
   void TakePlacements(const SnapshotExtras& extras) {
@@ -185,6 +206,24 @@ class SnapshotLoader::StreamLoader {
   uint64_t entry_count_ = 0;
 };
 
+std::optional<uint64_t> SnapshotLoader::ReadHashSeed(const SnapshotPath& path) {
+  std::unique_ptr<InputFile> file;
+  if (path.format != SnapshotFormat::kOurs || files_.Open(path.Main(), &file)) return std::nullopt;
+  FrameFileReader source(path.Main(), std::move(file));
+  if (!source.Begin({.number = kSummaryNumber})) return std::nullopt;
+  EntryReader entries(&source, shards_.string_max(), false);
+  while (true) {
+    const EntryReader::Item item = entries.Next();
+    if (item == EntryReader::Item::kEnd || item == EntryReader::Item::kError) return std::nullopt;
+    if (item != EntryReader::Item::kAux || entries.name() != kAuxHashSeed) continue;
+    uint64_t seed = 0;
+    const std::string& text = entries.text();
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), seed);
+    if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) return std::nullopt;
+    return seed;
+  }
+}
+
 std::string SnapshotLoader::Load(const SnapshotPath& path) {
   now_ms_ = helio::UnixMillis();
   return path.format == SnapshotFormat::kRdb ? LoadRdb(path) : LoadOurs(path);
@@ -246,6 +285,13 @@ std::string SnapshotLoader::LoadSummary(const SnapshotPath& path, FrameFileId* i
   FrameFileReader source(path.Main(), std::move(file));
   if (!source.Begin({.number = kSummaryNumber})) return source.error();
   *id = source.id();
+  // Sizes are compared with that.
+  for (uint32_t number = 0; number < id->count && number < kFilesMax; ++number) {
+    std::unique_ptr<InputFile> part;
+    if (!files_.Open(path.ShardFile(id->generation, number), &part)) {
+      progress_.bytes_total.fetch_add(part->size(), std::memory_order_relaxed);
+    }
+  }
   *keys = source.entries();
   if (id->count == 0 || id->count > kFilesMax) {
     return fmt::format("{}: {} files are too many, or too few", path.Main(), id->count);
@@ -266,7 +312,6 @@ std::string SnapshotLoader::LoadPart(const SnapshotPath& path, const FrameFileId
   if (auto error = files_.Open(name, &file)) {
     return fmt::format("{}: {}", name, error.message());
   }
-  progress_.bytes_total.fetch_add(file->size(), std::memory_order_relaxed);
   FrameFileReader source(name, std::move(file));
   if (!source.Begin({.generation = id.generation, .number = id.number, .count = id.count})) {
     return source.error();

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "engine/shard_set.h"
@@ -30,6 +31,10 @@ class SnapshotLoader {
   // All must outlive it. REQUIRES: the shards are empty, and nobody else uses them.
   SnapshotLoader(ShardSet* shards, FileLayer* files, LoadProgress* progress)
       : shards_(*shards), files_(*files), progress_(*progress) {}
+
+  // The seed by which its keys were hashed, if it knows one: with that it is loaded faster. None:
+  // whatever is wrong with it, Load will tell. Before there are threads that hash. Suspends.
+  std::optional<uint64_t> ReadHashSeed(const SnapshotPath& path);
 
   // Loads it. Returns an empty text, or what is wrong with it; then the shards have a part of it.
   // What is not keys is in extras() then.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/hash.h"
 #include "engine/transaction.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
@@ -144,6 +145,22 @@ class Saver {
     CHECK(ran);  // nobody has asked to be refused
   }
 
+  // Of all databases that have keys.
+  void WriteSizes(EntryWriter* writer) {
+    const size_t databases = jobs_[0].sizes.size();
+    for (size_t i = 0; i < databases; ++i) {
+      uint64_t keys = 0;
+      uint64_t deadlines = 0;
+      for (const Job& job : jobs_) {
+        keys += job.sizes[i].first;
+        deadlines += job.sizes[i].second;
+      }
+      if (keys == 0) continue;
+      writer->SelectDb(static_cast<int>(i));
+      writer->Resize(keys, deadlines);
+    }
+  }
+
   void WriteRdbHead(const SnapshotExtras& extras) {
     std::string head;
     StringSink sink(&head);
@@ -155,18 +172,7 @@ class Saver {
     writer.Aux("aof-base", "0");
     writer.Aux(kAuxShards, fmt::format("{}", count()));
     WriteExtras(extras, &writer);
-    const size_t databases = jobs_[0].sizes.size();
-    for (size_t i = 0; i < databases; ++i) {
-      uint64_t keys = 0;
-      uint64_t deadlines = 0;
-      for (const Job& job : jobs_) {
-        keys += job.sizes[i].first;
-        deadlines += job.sizes[i].second;
-      }
-      if (keys == 0) continue;
-      writer.SelectDb(static_cast<int>(i));
-      writer.Resize(keys, deadlines);
-    }
+    WriteSizes(&writer);
     writer.Flush();
     rdb_->Write(head);
   }
@@ -209,6 +215,8 @@ class Saver {
     StringSink sink(&text);
     EntryWriter entries(&sink);
     entries.Aux(kAuxShards, fmt::format("{}", count()));
+    entries.Aux(kAuxHashSeed, fmt::format("{}", HashSeed()));
+    WriteSizes(&entries);
     WriteExtras(extras, &entries);
     entries.Flush();
     writer.Write(text);
