@@ -114,7 +114,7 @@ class Server:
         else:
             line = [options.binary, f"--port={self.port}", "--bind=127.0.0.1", "--logtostderr"]
             line += [f"--proactor_threads={threads}", f"--num_shards={threads}"]
-            line += ["--maxclients=15000", *options.server_flag]
+            line += ["--maxclients=15000", "--save=", *options.server_flag]
         self.log = open(os.path.join(self.dir, "log"), "wb")
         self.process = subprocess.Popen(
             ["taskset", "-c", str(SERVER_CORE), *line],
