@@ -59,9 +59,7 @@ void WriteNode(const StreamEntries::NodeView& node, RdbWriter* writer) {
   });
   writer->Length(kIdBytes);
   WriteBytesOf(node.first(), writer);
-  const std::string_view block = packed.Finish();
-  writer->Length(block.size());
-  writer->Raw(block);
+  writer->String(packed.Finish());
 }
 
 void WriteGroup(const StreamGroup& group, RdbWriter* writer) {

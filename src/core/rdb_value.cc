@@ -49,12 +49,17 @@ const T& ObjectOf(const CompactValue& value) {
 
 // --- Writing ---
 
-// A text as a node of its own, which is not copied.
+// A text as a node of its own, which is not copied unless it is compressed.
 void WriteLargeNode(std::string_view text, RdbWriter* writer) {
   if (text.size() > kPackedTextMax) {
     writer->Length(kPlainNode);
-    writer->Length(text.size());
-    return writer->Raw(text);
+    return writer->String(text);
+  }
+  if (writer->MayCompress(text.size())) {
+    ListpackWriter packed;
+    packed.Append(text);
+    writer->Length(kPackedNode);
+    return writer->String(packed.Finish());
   }
   const ListpackWriter::Wrapping wrapping = ListpackWriter::WrappingOf(text);
   writer->Length(kPackedNode);
@@ -101,9 +106,7 @@ void WriteList(const QuickList& list, RdbWriter* writer) {
       list,
       [writer](ListpackWriter& packed) {
         writer->Length(kPackedNode);
-        const std::string_view block = packed.Finish();
-        writer->Length(block.size());
-        writer->Raw(block);
+        writer->String(packed.Finish());
       },
       [writer](std::string_view text) { WriteLargeNode(text, writer); });
 }
@@ -115,18 +118,16 @@ void WriteIntegers(const SetValue& set, RdbWriter* writer) {
     if (number != static_cast<int16_t>(number)) width = std::max<size_t>(width, 4);
     if (number != static_cast<int32_t>(number)) width = 8;
   });
-  writer->Length(8 + width * set.size());
-  writer->Little(width, 4);
-  writer->Little(set.size(), 4);
-  set.ForEach([&](std::string_view text) {
-    writer->Little(static_cast<uint64_t>(*ParseInt64(text)), width);
-  });
-}
-
-void WritePacked(ListpackWriter* packed, RdbWriter* writer) {
-  const std::string_view block = packed->Finish();
-  writer->Length(block.size());
-  writer->Raw(block);
+  std::string block;
+  block.reserve(8 + width * set.size());
+  const auto append = [&block](uint64_t number, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) block.push_back(static_cast<char>(number >> (8 * i)));
+  };
+  append(width, 4);
+  append(set.size(), 4);
+  set.ForEach(
+      [&](std::string_view text) { append(static_cast<uint64_t>(*ParseInt64(text)), width); });
+  writer->String(block);
 }
 
 void WriteMembers(const SetValue& set, RdbWriter* writer) {
@@ -168,7 +169,7 @@ void WritePackedScores(const ZsetValue& zset, RdbWriter* writer) {
     char digits[kDoubleTextMax];
     packed.Append(FormatDouble(score, digits));
   });
-  WritePacked(&packed, writer);
+  writer->String(packed.Finish());
 }
 
 void WriteFields(const HashValue& hash, RdbWriter* writer) {
@@ -185,7 +186,7 @@ void WritePackedFields(const HashValue& hash, RdbWriter* writer) {
     packed.Append(field);
     packed.Append(text);
   });
-  WritePacked(&packed, writer);
+  writer->String(packed.Finish());
 }
 
 // --- Reading. Each of these fills an empty value; false at the first thing that is wrong. ---

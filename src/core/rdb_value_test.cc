@@ -48,6 +48,11 @@ class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
     if (!value.is_string() && value.type() != ValueType::kList) {
       EXPECT_EQ(back.object_encoding(), value.object_encoding());
     }
+    CompactValue expanded;
+    const auto [same_type, compressed] = testing::WriteRdb(value, RdbWriter::Compression::kLzf);
+    EXPECT_LE(compressed.size(), bytes.size());
+    ASSERT_TRUE(Read(type, compressed, &expanded));
+    EXPECT_EQ(testing::ContentOf(expanded), testing::ContentOf(value));
     const RdbLimits usual = limits_;
     limits_.list.bytes = 100;
     limits_.set = {.integers = 2, .packed = {.entries = 1, .element_bytes = 1}};
