@@ -89,9 +89,10 @@ void RdbWriter::RawBeyond(std::string_view bytes) {
 }
 
 void RdbWriter::Little(uint64_t number, size_t bytes) {
-  char buffer[8];
-  for (size_t i = 0; i < 8; ++i) buffer[i] = static_cast<char>(number >> (8 * i));
-  Raw({buffer, bytes});
+  if (kPieceBytes - used_ < 8) FlushPiece();
+  // Always eight, which is one instruction; the next one writes over those that are too many.
+  for (size_t i = 0; i < 8; ++i) piece_[used_ + i] = static_cast<char>(number >> (8 * i));
+  used_ += bytes;
 }
 
 void RdbWriter::LongLength(uint64_t length) {
