@@ -6,7 +6,7 @@
 //   111ooooo nnnnnnnn oooooooo  the same with n + 9
 //
 // This is liblzf, compiled from Debian's sources: the compressor of the shared library wants 256 KB
-// of stack, of which a fiber has 64, and what it gives depends on what was there before. Pure.
+// of stack, of which a fiber has 64. Pure.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,8 @@ namespace dfly {
 bool ExpandLzf(std::string_view packed, size_t size, std::string* to);
 
 // Writes what stands for `text` to `to`, where `room` bytes are. Returns how many that are; 0 if
-// they are too many. The same text gives the same bytes. REQUIRES: text is smaller than 4 GB.
+// they are too many. The same text gives the same bytes, which are those that redis-server has.
+// REQUIRES: text is smaller than 4 GB.
 size_t CompressLzf(std::string_view text, char* to, size_t room);
 
 }  // namespace dfly
