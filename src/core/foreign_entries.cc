@@ -223,7 +223,7 @@ void ListpackWriter::AppendText(std::string_view text) {
   const Frame behind = SizeBehind(head.size() + text.size());
   char* const at = Room(text.size() + 2 * Frame::kRoom);
   char* const body = head.WriteTo(at);
-  std::memcpy(body, text.data(), text.size());
+  text.copy(body, text.size());
   used_ += static_cast<size_t>(behind.WriteTo(body + text.size()) - at);
   ++entries_;
 }

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -97,7 +96,7 @@ class RdbWriter {
     if (bytes.size() > kPieceBytes - used_) [[unlikely]] {
       return RawBeyond(bytes);
     }
-    std::memcpy(piece_ + used_, bytes.data(), bytes.size());
+    bytes.copy(piece_ + used_, bytes.size());
     used_ += bytes.size();
   }
   void Byte(uint8_t byte) {
