@@ -187,9 +187,8 @@ void WritePackedScores(const ZsetValue& zset, RdbWriter* writer) {
   ListpackWriter packed;
   zset.ForEach([&packed](std::string_view member, double score) {
     packed.Append(member);
-    // Most scores are integers, which need no text.
-    const bool is_integer = std::abs(score) < kIntegersEnd && score == std::trunc(score);
-    if (is_integer && (score != 0 || !std::signbit(score))) {
+    // Most scores are integers, which need no text. A block has no -0.
+    if (std::abs(score) < kIntegersEnd && score == std::trunc(score)) {
       return packed.Append(static_cast<int64_t>(score));
     }
     char digits[kDoubleTextMax];
