@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from differential.grammars.dump import blob, payload_of, stream, ziplist
+from differential.grammars.dump import blob, listpack, payload_of, stream, ziplist
 from harness.resp import NOT_INT, OK, SYNTAX, Error
 from harness.server import SANITIZED, only_dragonfly
 
@@ -311,12 +311,26 @@ def test_changes_are_counted_as_in_redis(r):
 
 
 @only_dragonfly("came with 7.4")
-def test_deadlines_of_fields_cannot_be_dumped(r):
-    r.do("HSET h f v g w")
-    r.do("HEXPIRE h 100 FIELDS 1 f")
-    assert r.do("DUMP h") == Error("ERR DUMP cannot express deadlines of members")
+def test_deadlines_of_fields_are_dumped_as_by_7_4(r):
+    at_ms = 4_000_000_000_000
+    r.do("HSET h f v")
+    r.call("HPEXPIREAT", "h", at_ms, "FIELDS", 1, "f")
+    expected = b"\x18" + at_ms.to_bytes(8, "little") + b"\x01\x01\x01f\x01v"
+    assert r.do("DUMP h") == payload_of(expected, version=12)
+    assert r.call("RESTORE", "copy", 0, r.do("DUMP h")) == OK
+    assert r.do("HPEXPIRETIME copy FIELDS 1 f") == [at_ms]
     r.do("HPERSIST h FIELDS 1 f")
-    assert isinstance(r.do("DUMP h"), bytes)
+    assert r.do("DUMP h")[-10] == 10
+
+
+@only_dragonfly("came with 7.4")
+def test_packed_hashes_with_deadlines_are_restored(r):
+    at_ms = 4_000_000_000_000
+    entries = blob(listpack(b"f", b"v", str(at_ms).encode(), b"g", b"w", 0))
+    value = b"\x19" + at_ms.to_bytes(8, "little") + entries
+    assert r.call("RESTORE", "h", 0, payload_of(value, version=12)) == OK
+    assert r.do("HPEXPIRETIME h FIELDS 2 f g") == [at_ms, -1]
+    assert r.do("HGET h g") == b"w"
 
 
 @only_dragonfly("without sanitize-dump-payload it may crash")

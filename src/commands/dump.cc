@@ -32,7 +32,7 @@ void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   std::string payload;
   payload.reserve(value->HeapBytes() + 64);
   StringSink sink(&payload);
-  RdbWriter writer(&sink);
+  RdbWriter writer(&sink, RdbWriter::Compression::kLzf);
   writer.Byte(static_cast<uint8_t>(type));
   WriteRdbValue(*value, type, &writer, cx.now_ms());
   writer.Flush();

@@ -344,11 +344,6 @@ TEST_P(MemberDeadlinesTest, RandomMembersAreLiveWhateverTheirShare) {
   }
 }
 
-TEST_P(MemberDeadlinesTest, DumpCannotExpressThem) {
-  Run("saddex s 10 a");
-  EXPECT_EQ(Run("dump s"), "-ERR DUMP cannot express deadlines of members");
-}
-
 // Random commands against a plain map of deadlines, while time passes and steps are taken.
 TEST_P(MemberDeadlinesTest, BehaveLikeAMapOfDeadlines) {
   const char* given = getenv("DFLY_TEST_SEED");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <utility>
 
 #include "core/numbers.h"
 #include "core/packed_entry.h"
@@ -27,9 +29,15 @@ class Frame {
   }
   size_t size() const { return size_; }
   operator std::string_view() const { return {bytes_, size_}; }  // NOLINT: it is bytes
+  // Returns the end. REQUIRES: room for kRoom bytes, which is quicker than to count them.
+  char* WriteTo(char* to) const {
+    std::memcpy(to, bytes_, kRoom);
+    return to + size_;
+  }
+  static constexpr size_t kRoom = 16;
 
  private:
-  char bytes_[16];
+  char bytes_[kRoom] = {};
   size_t size_ = 0;
 };
 
@@ -191,23 +199,45 @@ std::optional<std::string_view> ForeignEntries::NextOfZiplist() {
 // --- Writing ---
 
 void ListpackWriter::Clear() {
-  block_.assign(kListpackHeader, '\0');
+  used_ = kListpackHeader;
   entries_ = 0;
+}
+
+char* ListpackWriter::Room(size_t bytes) {
+  if (used_ + bytes > capacity_) [[unlikely]] {
+    capacity_ = std::max({kCapacityMin, 2 * capacity_, used_ + bytes});
+    auto larger = std::make_unique_for_overwrite<char[]>(capacity_);
+    if (block_ != nullptr) std::memcpy(larger.get(), block_.get(), used_);
+    block_ = std::move(larger);
+  }
+  return block_.get() + used_;
 }
 
 void ListpackWriter::Append(std::string_view text) {
   if (const std::optional<int64_t> number = ParseInt64(text)) return Append(*number);
+  AppendText(text);
+}
+
+void ListpackWriter::AppendText(std::string_view text) {
   const Frame head = TextHead(text.size());
-  block_ += head;
-  block_ += text;
-  block_ += SizeBehind(head.size() + text.size());
+  const Frame behind = SizeBehind(head.size() + text.size());
+  char* const at = Room(text.size() + 2 * Frame::kRoom);
+  char* const body = head.WriteTo(at);
+  text.copy(body, text.size());
+  used_ += static_cast<size_t>(behind.WriteTo(body + text.size()) - at);
   ++entries_;
+}
+
+void ListpackWriter::Append(const PackedElement& element) {
+  if (const std::optional<int64_t> number = element.TryInt()) return Append(*number);
+  char scratch[PackedElement::kScratchSize];
+  AppendText(element.View(scratch));
 }
 
 void ListpackWriter::Append(int64_t number) {
   const Frame head = IntegerHead(number);
-  block_ += head;
-  block_ += SizeBehind(head.size());
+  char* const at = Room(2 * Frame::kRoom);
+  used_ += static_cast<size_t>(SizeBehind(head.size()).WriteTo(head.WriteTo(at)) - at);
   ++entries_;
 }
 
@@ -215,9 +245,21 @@ std::string_view ListpackWriter::Finish() {
   Frame header;
   header.PushLittle(bytes(), 4);
   header.PushLittle(std::min(entries_, kCountUnknown), 2);
-  block_.replace(0, header.size(), header);
-  block_.push_back(static_cast<char>(kEnd));
-  return block_;
+  *Room(1) = static_cast<char>(kEnd);
+  std::memcpy(block_.get(), std::string_view(header).data(), kListpackHeader);
+  return {block_.get(), used_ + 1};
+}
+
+void ListpackSizer::Append(int64_t number) {
+  const size_t head = IntegerHead(number).size();
+  bytes_ += head + SizeBehind(head).size();
+  ++entries_;
+}
+
+void ListpackSizer::AppendText(std::string_view text) {
+  const size_t content = TextHead(text.size()).size() + text.size();
+  bytes_ += content + SizeBehind(content).size();
+  ++entries_;
 }
 
 ListpackWriter::Wrapping ListpackWriter::WrappingOf(std::string_view text) {

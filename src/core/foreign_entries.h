@@ -28,9 +28,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "core/packed_entry.h"
 
 namespace dfly {
 
@@ -74,9 +77,11 @@ class ListpackWriter {
  public:
   ListpackWriter() { Clear(); }
   void Append(std::string_view text);
-  void Append(int64_t number);  // its decimal form
+  void Append(int64_t number);             // its decimal form
+  void AppendText(std::string_view text);  // REQUIRES: it is no integer
+  void Append(const PackedElement& element);
   size_t entries() const { return entries_; }
-  size_t bytes() const { return block_.size() + 1; }
+  size_t bytes() const { return used_ + 1; }
   // All of it. REQUIRES: Clear comes next.
   std::string_view Finish();
   void Clear();
@@ -90,7 +95,30 @@ class ListpackWriter {
   static Wrapping WrappingOf(std::string_view text);
 
  private:
-  std::string block_;  // without its end
+  // Room for so many bytes behind what there is.
+  char* Room(size_t bytes);
+
+  static constexpr size_t kCapacityMin = 512;
+
+  std::unique_ptr<char[]> block_;
+  size_t capacity_ = 0;
+  size_t used_ = 0;  // without the end
+  size_t entries_ = 0;
+};
+
+// Counts what a ListpackWriter would have.
+class ListpackSizer {
+ public:
+  void Append(int64_t number);
+  void AppendText(std::string_view text);  // REQUIRES: it is no integer
+  size_t entries() const { return entries_; }
+  size_t bytes() const { return bytes_ + 1; }
+  void Clear() { *this = ListpackSizer(); }
+
+ private:
+  static constexpr size_t kHeader = 6;
+
+  size_t bytes_ = kHeader;
   size_t entries_ = 0;
 };
 

@@ -47,6 +47,8 @@ class HashValue {
   Encoding encoding() const { return static_cast<Encoding>(value_.object_encoding()); }
   // The table of a hash that is one.
   Table& table() const { return *static_cast<Table*>(value_.object()); }
+  // The block of a hash that is kPacked.
+  PackedBlock block() const { return PackedBlock(value_.object()); }
 
   // Its value, in the hash itself or in `scratch`; dies when the hash changes.
   std::optional<std::string_view> Get(std::string_view field, char* scratch) const;
@@ -97,8 +99,6 @@ class HashValue {
   }
 
  private:
-  PackedBlock block() const { return PackedBlock(value_.object()); }
-
   template <typename F>
   static void Visit(const Table::Slot& slot, F&& fn) {
     char field[kScratchSize], text[kScratchSize];

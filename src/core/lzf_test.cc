@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <memory>
 #include <string>
 
 #include "helio/base/random.h"
@@ -44,6 +46,10 @@ TEST(LzfTest, LiteralsAndRepetitionsAreExpanded) {
 TEST(LzfTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(Expanded("", 0), "(refused)");
   EXPECT_EQ(Expanded(std::string("\x02"
+                                 "abc"),
+                     0),
+            "(refused)");
+  EXPECT_EQ(Expanded(std::string("\x02"
                                  "ab"),
                      3),
             "(refused)")
@@ -84,6 +90,42 @@ TEST(LzfTest, WhatMakesNoSenseIsRefused) {
                      size_t{1} << 60),
             "(refused)")
       << "no memory is taken";
+}
+
+TEST(LzfTest, WhatWasCompressedIsExpanded) {
+  for (uint64_t seed = 1; seed <= 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    helio::Random random(seed);
+    std::string text(random.OneIn(20) ? random.Uniform(50'000) : 1 + random.Uniform(300), '\0');
+    const uint64_t letters = random.OneIn(2) ? 3 : 40;
+    for (char& c : text) c = static_cast<char>(random.Uniform(letters));
+    // Exactly so much room as is allowed; the address sanitizer sees what is written behind it.
+    const size_t room = random.OneIn(2) ? text.size() * 2 + 10 : random.Uniform(text.size());
+    const std::unique_ptr<char[]> packed(new char[room]);
+    const size_t size = CompressLzf(text, packed.get(), room);
+    EXPECT_LE(size, room);
+    if (size == 0) {
+      EXPECT_LT(room, text.size() + 10);
+      continue;
+    }
+    EXPECT_TRUE(Expanded({packed.get(), size}, text.size()) == text);
+    std::string other(1 + random.Uniform(2000), '\0');
+    for (char& c : other) c = static_cast<char>(random.Uniform(letters));
+    std::string unused(other.size() * 2, '\0');
+    CompressLzf(other, unused.data(), unused.size());
+    const std::unique_ptr<char[]> again(new char[room]);
+    ASSERT_EQ(CompressLzf(text, again.get(), room), size);
+    EXPECT_EQ(std::memcmp(packed.get(), again.get(), size), 0) << "it depends on what was before";
+  }
+}
+
+TEST(LzfTest, RepetitionsBecomeShort) {
+  for (size_t size : {21, 100, 101, 5000}) {
+    std::string packed(size, '\0');
+    const size_t bytes = CompressLzf(std::string(size, 'a'), packed.data(), size - 4);
+    EXPECT_GT(bytes, 0u);
+    EXPECT_LT(bytes, 12 + size / 50);
+  }
 }
 
 TEST(LzfTest, RandomBytesDoNoHarm) {

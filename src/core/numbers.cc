@@ -54,7 +54,8 @@ std::optional<int64_t> ParseInt64(std::string_view text) {
   for (size_t i = first; i < text.size(); ++i) {
     uint64_t digit = static_cast<uint8_t>(text[i]) - static_cast<uint64_t>('0');
     if (digit > 9) return std::nullopt;
-    if (magnitude > (UINT64_MAX - digit) / 10) return std::nullopt;
+    // 19 digits always fit.
+    if (i - first >= 19 && magnitude > (UINT64_MAX - digit) / 10) return std::nullopt;
     magnitude = magnitude * 10 + digit;
   }
   const uint64_t limit = static_cast<uint64_t>(INT64_MAX) + (negative ? 1 : 0);

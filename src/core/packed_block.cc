@@ -76,6 +76,16 @@ auto PackedBlock::Erase(Place at, size_t count) -> Place {
   return place;
 }
 
+PackedBlock PackedBlockBuilder::Build() const {
+  DCHECK_LE(bytes_.size(), size_t{1} << 30);
+  const PackedBlock made = PackedBlock::Make(bytes_.size());
+  PackedBlock::Block* const block = made.block_;
+  bytes_.copy(block->bytes(), bytes_.size());
+  block->end += static_cast<uint32_t>(bytes_.size());
+  block->entries = static_cast<uint32_t>(entries_);
+  return made;
+}
+
 bool PackedBlock::IsSound(std::string_view bytes, size_t entries) {
   size_t at = 0;
   for (; entries > 0; --entries) {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -81,6 +82,7 @@ class PackedBlock {
     char* bytes() { return reinterpret_cast<char*>(this + 1); }
   };
 
+  friend class PackedBlockBuilder;
   explicit PackedBlock(Block* block) : block_(block) {}
   // Puts `text` where [from, to) is: one entry, or none.
   Place Replace(Place from, Place to, const PackedText& text);
@@ -88,6 +90,25 @@ class PackedBlock {
   void Reallocate(size_t bytes);
 
   Block* block_;
+};
+
+// Entries of a block to come, so that it is allocated once, and fits.
+class PackedBlockBuilder {
+ public:
+  void Append(const PackedText& text) {
+    const size_t at = bytes_.size();
+    bytes_.resize(at + text.entry_bytes());
+    text.Write(bytes_.data() + at);
+    ++entries_;
+  }
+  size_t entries() const { return entries_; }
+  size_t entry_bytes() const { return bytes_.size(); }
+  // REQUIRES: entry_bytes() is less than 1 GB.
+  PackedBlock Build() const;
+
+ private:
+  std::string bytes_;
+  size_t entries_ = 0;
 };
 
 }  // namespace dfly

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "core/lzf.h"
 #include "core/numbers.h"
@@ -16,8 +17,8 @@ namespace {
 
 constexpr uint8_t kLength32 = 0x80;
 constexpr uint8_t kLength64 = 0x81;
-constexpr uint8_t kInteger8 = 0xC0;
-constexpr uint8_t kLzf = 3;  // of the special forms
+constexpr uint8_t kSpecial = 0xC0;
+constexpr uint8_t kLzf = 3;  // of the special forms; before it come integers of 1, 2, 4 bytes
 constexpr size_t kDigitsMax = 24;
 // Instead of the size of a number's text.
 constexpr uint8_t kNotANumber = 253;
@@ -88,9 +89,10 @@ void RdbWriter::RawBeyond(std::string_view bytes) {
 }
 
 void RdbWriter::Little(uint64_t number, size_t bytes) {
-  char buffer[8];
-  for (size_t i = 0; i < 8; ++i) buffer[i] = static_cast<char>(number >> (8 * i));
-  Raw({buffer, bytes});
+  if (kPieceBytes - used_ < 8) FlushPiece();
+  // Always eight, which is one instruction; the next one writes over those that are too many.
+  for (size_t i = 0; i < 8; ++i) piece_[used_ + i] = static_cast<char>(number >> (8 * i));
+  used_ += bytes;
 }
 
 void RdbWriter::LongLength(uint64_t length) {
@@ -113,6 +115,22 @@ bool RdbWriter::TryInteger(std::string_view text) {
   return true;
 }
 
+bool RdbWriter::TryCompressed(std::string_view text) {
+  constexpr size_t kSavedMin = 4;
+  const size_t room = text.size() - kSavedMin;
+  char small[512];
+  std::unique_ptr<char[]> large;
+  if (room > sizeof(small)) large = std::make_unique_for_overwrite<char[]>(room);
+  char* const packed = large != nullptr ? large.get() : small;
+  const size_t size = CompressLzf(text, packed, room);
+  if (size == 0) return false;
+  Byte(kSpecial | kLzf);
+  Length(size);
+  Length(text.size());
+  Raw({packed, size});
+  return true;
+}
+
 void RdbWriter::String(int64_t number) {
   if (!FitsIn32Bits(number)) {
     char digits[kDigitsMax];
@@ -124,7 +142,7 @@ void RdbWriter::String(int64_t number) {
   const size_t bytes = number == static_cast<int8_t>(number)    ? 1
                        : number == static_cast<int16_t>(number) ? 2
                                                                 : 4;
-  Byte(static_cast<uint8_t>(kInteger8 + std::countr_zero(bytes)));
+  Byte(static_cast<uint8_t>(kSpecial | std::countr_zero(bytes)));
   Little(static_cast<uint64_t>(number), bytes);
 }
 

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -66,15 +65,27 @@ inline constexpr uint16_t kRdbVersionRead = 12;
 // Gathers what is written, so that the sink gets it in pieces; the last one when Flush is called,
 // or the writer ends. A text that is larger than a piece is not copied.
 //
+// If it is to compress, texts of 21 bytes to 1 MB become LZF (core/lzf.h) where that saves at least
+// 4 bytes, as with Redis' rdbcompression; there is no pause in the middle of a text, so larger ones
+// would hold up what else the thread has to do.
+//
 // Owner:    who writes.
 // Suspends: where the sink does, in any call.
 class RdbWriter {
  public:
+  enum class Compression : uint8_t { kNone, kLzf };
+
   // `sink` must outlive this.
-  explicit RdbWriter(ByteSink* sink) : sink_(*sink) {}
+  explicit RdbWriter(ByteSink* sink, Compression compression = Compression::kNone)
+      : sink_(*sink), compresses_(compression == Compression::kLzf) {}
   RdbWriter(const RdbWriter&) = delete;
   RdbWriter& operator=(const RdbWriter&) = delete;
   ~RdbWriter() { Flush(); }
+
+  // Whether String would try to compress a text of `size` bytes.
+  bool MayCompress(size_t size) const {
+    return compresses_ && size >= kCompressedTextMin && size <= kCompressedTextMax;
+  }
 
   // The sink has all that was written then.
   void Flush() {
@@ -85,7 +96,7 @@ class RdbWriter {
     if (bytes.size() > kPieceBytes - used_) [[unlikely]] {
       return RawBeyond(bytes);
     }
-    std::memcpy(piece_ + used_, bytes.data(), bytes.size());
+    bytes.copy(piece_ + used_, bytes.size());
     used_ += bytes.size();
   }
   void Byte(uint8_t byte) {
@@ -98,12 +109,15 @@ class RdbWriter {
     if (length < 64) return Byte(static_cast<uint8_t>(length));
     LongLength(length);
   }
-  // As an integer where that is shorter.
+  // As an integer where that is shorter, or compressed.
   void String(std::string_view text) {
-    if (text.size() > kIntegerTextMax || !TryInteger(text)) {
-      Length(text.size());
-      Raw(text);
+    if (text.size() <= kIntegerTextMax) {
+      if (TryInteger(text)) return;
+    } else if (MayCompress(text.size()) && TryCompressed(text)) {
+      return;
     }
+    Length(text.size());
+    Raw(text);
   }
   // The text that is its decimal form.
   void String(int64_t number);
@@ -114,14 +128,19 @@ class RdbWriter {
  private:
   static constexpr size_t kPieceBytes = 1024;
   static constexpr size_t kIntegerTextMax = 11;  // of 32 bits
+  static constexpr size_t kCompressedTextMin = 21;
+  static constexpr size_t kCompressedTextMax = size_t{1} << 20;
 
   void FlushPiece();
   void RawBeyond(std::string_view bytes);
   void LongLength(uint64_t length);
   // False if it is none of 32 bits.
   bool TryInteger(std::string_view text);
+  // False if it would save too little.
+  bool TryCompressed(std::string_view text);
 
   ByteSink& sink_;
+  const bool compresses_;
   size_t used_ = 0;
   char piece_[kPieceBytes];
 };

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace dfly {
 namespace {
@@ -103,6 +104,74 @@ TEST(RdbEncodingTest, CompressedStringsAreExpanded) {
                                    "\xe0\x00\x00",
                                    16)),
             std::nullopt);
+}
+
+TEST(RdbEncodingTest, LongStringsAreCompressedIfThatIsAskedFor) {
+  const auto compressed = [](std::string_view text) {
+    std::string bytes;
+    StringSink sink(&bytes);
+    RdbWriter(&sink, RdbWriter::Compression::kLzf).String(text);
+    return bytes;
+  };
+  const auto is_compressed = [&](std::string_view text) {
+    const std::string bytes = compressed(text);
+    ViewSource source(bytes);
+    EXPECT_TRUE(RdbReader(&source, text.size()).String() == text);
+    EXPECT_EQ(source.left(), 0u);
+    return bytes[0] == '\xc3';
+  };
+  EXPECT_FALSE(is_compressed(std::string(20, 'a')));
+  EXPECT_TRUE(is_compressed(std::string(21, 'a')));
+  EXPECT_EQ(compressed(std::string(30, 'a')), std::string("\xc3\x09\x1e\x01"
+                                                          "aa\xe0\x11\x00\x01"
+                                                          "aa",
+                                                          12))
+      << "as redis-server 7.0";
+  EXPECT_TRUE(is_compressed(std::string(1000, 'a')));
+  EXPECT_TRUE(is_compressed(std::string(1 << 20, 'a')));
+  EXPECT_FALSE(is_compressed(std::string((1 << 20) + 1, 'a')));
+  EXPECT_FALSE(is_compressed("abcdefghijklmnopqrstuvwxyz0123456789"));
+  EXPECT_EQ(compressed("12"), "\xc0\x0c");
+  // It would save 4 bytes, but takes those for a bit of room; then 5. As redis-server 7.0, too.
+  EXPECT_FALSE(is_compressed("abcdefghijklmnopqrstuabcdefghijkl"));
+  EXPECT_TRUE(is_compressed("abcdefghijklmnopqrstuabcdefghijklm"));
+}
+
+TEST(RdbEncodingTest, AWriterGathersPieces) {
+  struct Sink final : ByteSink {
+    std::vector<std::string> pieces;
+    void Append(std::string_view bytes) override { pieces.emplace_back(bytes); }
+    std::string All() const {
+      std::string all;
+      for (const std::string& piece : pieces) all += piece;
+      return all;
+    }
+  } sink;
+  std::string expected;
+  const std::string large(1024, 'l');
+  {
+    RdbWriter writer(&sink);
+    writer.Flush();
+    EXPECT_TRUE(sink.pieces.empty()) << "of nothing";
+    for (int i = 0; i < 3000; ++i) {
+      const std::string text(static_cast<size_t>(i % 61), static_cast<char>('a' + i % 20));
+      writer.Raw(text);
+      writer.Byte('!');
+      expected += text + "!";
+      if (i == 1000) {
+        writer.Flush();
+        EXPECT_EQ(sink.All(), expected);
+      }
+    }
+    EXPECT_LT(sink.pieces.size(), expected.size() / 900);
+    writer.Raw(large);
+    expected += large;
+    EXPECT_EQ(sink.pieces.back(), large) << "not copied";
+    EXPECT_EQ(sink.All(), expected) << "and what was before it comes first";
+    writer.Byte('.');
+    expected += '.';
+  }
+  EXPECT_EQ(sink.All(), expected) << "the last piece, too";
 }
 
 TEST(RdbEncodingTest, StringsThatLieAboutTheirLengthAreRefused) {

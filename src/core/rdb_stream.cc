@@ -36,10 +36,7 @@ void WriteId(StreamId id, RdbWriter* writer) {
 
 void WriteNode(const StreamEntries::NodeView& node, RdbWriter* writer) {
   ListpackWriter packed;
-  const auto append = [&packed](PackedElement element) {
-    char scratch[PackedElement::kScratchSize];
-    packed.Append(element.View(scratch));
-  };
+  const auto append = [&packed](PackedElement element) { packed.Append(element); };
   packed.Append(int64_t{node.live()});
   packed.Append(int64_t{node.erased()});
   packed.Append(static_cast<int64_t>(node.names()));
@@ -59,9 +56,7 @@ void WriteNode(const StreamEntries::NodeView& node, RdbWriter* writer) {
   });
   writer->Length(kIdBytes);
   WriteBytesOf(node.first(), writer);
-  const std::string_view block = packed.Finish();
-  writer->Length(block.size());
-  writer->Raw(block);
+  writer->String(packed.Finish());
 }
 
 void WriteGroup(const StreamGroup& group, RdbWriter* writer) {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/rdb_value.h"
 
+#include <charconv>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/foreign_entries.h"
+#include "core/hash.h"
 #include "core/hash_value.h"
 #include "core/numbers.h"
 #include "core/rdb_probabilistic.h"
@@ -32,6 +35,12 @@ constexpr size_t kPackedTextMax = size_t{1} << 30;
 // Members and fields are keys of tables.
 constexpr size_t kMemberMax = size_t{512} << 20;
 
+// Larger blocks are filled step by step.
+constexpr size_t kBuiltBytesMax = size_t{1} << 20;
+
+// Up to here each integer is a double.
+constexpr double kIntegersEnd = 9007199254740992.0;
+
 // Of the earliest of all deadlines, in Unix milliseconds.
 constexpr size_t kDeadlineBytes = 8;
 constexpr uint64_t kNoDeadline = UINT64_MAX;
@@ -49,12 +58,17 @@ const T& ObjectOf(const CompactValue& value) {
 
 // --- Writing ---
 
-// A text as a node of its own, which is not copied.
+// A text as a node of its own, which is not copied unless it is compressed.
 void WriteLargeNode(std::string_view text, RdbWriter* writer) {
   if (text.size() > kPackedTextMax) {
     writer->Length(kPlainNode);
-    writer->Length(text.size());
-    return writer->Raw(text);
+    return writer->String(text);
+  }
+  if (writer->MayCompress(text.size())) {
+    ListpackWriter packed;
+    packed.Append(text);
+    writer->Length(kPackedNode);
+    return writer->String(packed.Finish());
   }
   const ListpackWriter::Wrapping wrapping = ListpackWriter::WrappingOf(text);
   writer->Length(kPackedNode);
@@ -65,9 +79,9 @@ void WriteLargeNode(std::string_view text, RdbWriter* writer) {
 }
 
 // Twice the same walk: how many nodes there are comes first.
-template <typename Node, typename LargeNode>
+template <typename Packed, typename Node, typename LargeNode>
 void ForEachNode(const QuickList& list, Node node, LargeNode large_node) {
-  ListpackWriter packed;
+  Packed packed;
   const auto end_node = [&] {
     if (packed.entries() > 0) node(packed);
     packed.Clear();
@@ -87,51 +101,59 @@ void ForEachNode(const QuickList& list, Node node, LargeNode large_node) {
       continue;
     }
     if (packed.bytes() + text.size() > kNodeBytes) end_node();
-    packed.Append(text);
+    packed.AppendText(text);
   }
   end_node();
 }
 
 void WriteList(const QuickList& list, RdbWriter* writer) {
   uint64_t nodes = 0;
-  ForEachNode(
-      list, [&nodes](ListpackWriter&) { ++nodes; }, [&nodes](std::string_view) { ++nodes; });
+  ForEachNode<ListpackSizer>(
+      list, [&nodes](ListpackSizer&) { ++nodes; }, [&nodes](std::string_view) { ++nodes; });
   writer->Length(nodes);
-  ForEachNode(
+  ForEachNode<ListpackWriter>(
       list,
       [writer](ListpackWriter& packed) {
         writer->Length(kPackedNode);
-        const std::string_view block = packed.Finish();
-        writer->Length(block.size());
-        writer->Raw(block);
+        writer->String(packed.Finish());
       },
       [writer](std::string_view text) { WriteLargeNode(text, writer); });
 }
 
 void WriteIntegers(const SetValue& set, RdbWriter* writer) {
-  size_t width = 2;
-  set.ForEach([&width](std::string_view text) {
-    const int64_t number = *ParseInt64(text);
-    if (number != static_cast<int16_t>(number)) width = std::max<size_t>(width, 4);
-    if (number != static_cast<int32_t>(number)) width = 8;
-  });
-  writer->Length(8 + width * set.size());
-  writer->Little(width, 4);
-  writer->Little(set.size(), 4);
-  set.ForEach([&](std::string_view text) {
-    writer->Little(static_cast<uint64_t>(*ParseInt64(text)), width);
-  });
-}
-
-void WritePacked(ListpackWriter* packed, RdbWriter* writer) {
-  const std::string_view block = packed->Finish();
-  writer->Length(block.size());
-  writer->Raw(block);
+  const IntSet numbers = set.integers();
+  const size_t count = numbers.size();
+  // In their order, so the first or the last one is the widest.
+  const int64_t first = count == 0 ? 0 : numbers.At(0);
+  const int64_t last = count == 0 ? 0 : numbers.At(count - 1);
+  const auto fit = [&](auto narrow) {
+    using Narrow = decltype(narrow);
+    return first == static_cast<Narrow>(first) && last == static_cast<Narrow>(last);
+  };
+  const size_t width = fit(int16_t()) ? 2 : fit(int32_t()) ? 4 : 8;
+  std::string block(8 + width * count, '\0');
+  char* at = block.data();
+  const auto append = [&at](uint64_t number, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) *at++ = static_cast<char>(number >> (8 * i));
+  };
+  append(width, 4);
+  append(count, 4);
+  for (size_t i = 0; i < count; ++i) append(static_cast<uint64_t>(numbers.At(i)), width);
+  writer->String(block);
 }
 
 void WriteMembers(const SetValue& set, RdbWriter* writer) {
   writer->Length(set.size());
-  set.ForEach([writer](std::string_view member) { writer->String(member); });
+  if (set.encoding() != SetValue::kPacked) {
+    return set.ForEach([writer](std::string_view member) { writer->String(member); });
+  }
+  const PackedBlock block = set.block();
+  for (auto at = block.begin(); at != block.end(); at = PackedBlock::Next(at)) {
+    const PackedElement element(at);
+    char scratch[PackedElement::kScratchSize];
+    const std::optional<int64_t> number = element.TryInt();
+    number ? writer->String(*number) : writer->String(element.View(scratch));
+  }
 }
 
 // Of a hash or set; what is due is left out.
@@ -165,10 +187,14 @@ void WritePackedScores(const ZsetValue& zset, RdbWriter* writer) {
   ListpackWriter packed;
   zset.ForEach([&packed](std::string_view member, double score) {
     packed.Append(member);
+    // Most scores are integers, which need no text. A block has no -0.
+    if (std::abs(score) < kIntegersEnd && score == std::trunc(score)) {
+      return packed.Append(static_cast<int64_t>(score));
+    }
     char digits[kDoubleTextMax];
     packed.Append(FormatDouble(score, digits));
   });
-  WritePacked(&packed, writer);
+  writer->String(packed.Finish());
 }
 
 void WriteFields(const HashValue& hash, RdbWriter* writer) {
@@ -181,14 +207,53 @@ void WriteFields(const HashValue& hash, RdbWriter* writer) {
 
 void WritePackedFields(const HashValue& hash, RdbWriter* writer) {
   ListpackWriter packed;
-  hash.ForEach([&packed](std::string_view field, std::string_view text) {
-    packed.Append(field);
-    packed.Append(text);
-  });
-  WritePacked(&packed, writer);
+  const PackedBlock block = hash.block();
+  for (auto at = block.begin(); at != block.end(); at = PackedBlock::Next(at)) {
+    packed.Append(PackedElement(at));
+  }
+  writer->String(packed.Finish());
 }
 
-// --- Reading. Each of these fills an empty value; false at the first thing that is wrong. ---
+// --- Reading ---
+
+// Tells members that have not been seen yet, without a walk over those that have.
+class SeenMembers {
+ public:
+  // False if it may have been seen, or there are too many.
+  bool IsNew(std::string_view member) {
+    if (2 * count_ >= hashes_.size() && !Grow()) return false;
+    ++count_;
+    return Insert(HashKey(member) | 1);  // 0: a free place
+  }
+
+ private:
+  static constexpr size_t kPlacesMin = 64;
+  static constexpr size_t kPlacesMax = 4096;
+
+  bool Insert(uint64_t hash) {
+    const size_t mask = hashes_.size() - 1;
+    size_t at = (hash >> 32) & mask;
+    for (; hashes_[at] != 0; at = (at + 1) & mask) {
+      if (hashes_[at] == hash) return false;
+    }
+    hashes_[at] = hash;
+    return true;
+  }
+  bool Grow() {
+    if (hashes_.size() >= kPlacesMax) return false;
+    const std::vector<uint64_t> old =
+        std::exchange(hashes_, std::vector<uint64_t>(std::max(kPlacesMin, 2 * hashes_.size())));
+    for (uint64_t hash : old) {
+      if (hash != 0) Insert(hash);
+    }
+    return true;
+  }
+
+  std::vector<uint64_t> hashes_;
+  size_t count_ = 0;
+};
+
+// Each of these fills an empty value; false at the first thing that is wrong. ---
 
 class ValueReader {
  public:
@@ -260,10 +325,8 @@ class ValueReader {
   }
   // take(text, text behind it), for blocks of pairs.
   template <typename F>
-  bool ForEachPair(Kind kind, F&& take) {
-    const auto block = reader_.String();
-    if (!block) return false;
-    ForeignEntries entries(kind, *block);
+  bool ForEachPairOf(Kind kind, std::string_view block, F&& take) {
+    ForeignEntries entries(kind, block);
     while (const auto first = entries.Next()) {
       const auto second = entries.Next();
       if (!second || !take(*first, *second)) return false;
@@ -316,10 +379,30 @@ class ValueReader {
   bool ReadSet() {
     const auto count = reader_.Count();
     if (!count || *count == 0) return false;
+    // A block is built as long as all is as it would be there; one of integers alone is none.
+    PackedBlockBuilder packed;
+    SeenMembers seen;
+    bool is_built = *count <= limits_.set.packed.entries;
+    const auto take_built = [&] {
+      if (packed.entries() == 0) return;
+      value_.SetObject(ValueType::kSet, packed.Build().address(), SetValue::kPacked);
+    };
     for (uint64_t i = 0; i < *count; ++i) {
       const auto member = reader_.String();
-      if (!member || !AddMember(*member, *count)) return false;
+      if (!member) return false;
+      if (is_built) {
+        is_built = member->size() <= limits_.set.packed.element_bytes &&
+                   packed.entry_bytes() <= kBuiltBytesMax && (i > 0 || !ParseInt64(*member)) &&
+                   seen.IsNew(*member);
+        if (is_built) {
+          packed.Append(PackedText(*member));
+          continue;
+        }
+        take_built();
+      }
+      if (!AddMember(*member, *count)) return false;
     }
+    if (is_built) take_built();
     return true;
   }
 
@@ -347,6 +430,20 @@ class ValueReader {
     return true;
   }
 
+  static std::optional<double> ParseScore(std::string_view text) {
+    if (const std::optional<int64_t> number = ParseInt64(text)) {
+      return static_cast<double>(*number);
+    }
+    // Plain decimals, which cannot overflow, the quick way.
+    double score;
+    const char* const end = text.data() + text.size();
+    if (text.size() < 40 && text.find_first_not_of("-.0123456789") == text.npos &&
+        std::from_chars(text.data(), end, score).ptr == end) {
+      return score;
+    }
+    return ParseDouble(text);
+  }
+
   bool AddScore(std::string_view member, double score, size_t expected) {
     if (member.size() > kMemberMax || std::isnan(score)) return false;
     if (value_.is_string()) ZsetValue::Create(&value_, member.size(), expected, limits_.zset);
@@ -366,11 +463,42 @@ class ValueReader {
     return true;
   }
 
+  // A block in its order, without what only a table may have. False: the long way has to tell.
+  bool BuildZset(Kind kind, std::string_view block) {
+    PackedBlockBuilder packed;
+    SeenMembers seen;
+    std::string before;
+    double score_before = 0;
+    ForeignEntries entries(kind, block);
+    while (const auto member = entries.Next()) {
+      const auto text = entries.Next();
+      const auto score = text ? ParseScore(*text) : std::nullopt;
+      const bool is_next = packed.entries() == 0 ||
+                           (score && ZsetValue::IsBefore(before, score_before, *member, *score));
+      if (!score || std::isnan(*score) || !is_next ||
+          packed.entries() / 2 >= limits_.zset.entries ||
+          member->size() > limits_.zset.element_bytes || packed.entry_bytes() > kBuiltBytesMax ||
+          !seen.IsNew(*member)) {
+        return false;
+      }
+      ZsetValue::AppendPacked(*member, *score, &packed);
+      before = *member;
+      score_before = *score;
+    }
+    if (!entries.is_sound() || packed.entries() == 0) return false;
+    value_.SetObject(ValueType::kZset, packed.Build().address(), ZsetValue::kPacked);
+    return true;
+  }
+
   bool ReadPackedZset(Kind kind) {
-    const bool is_read = ForEachPair(kind, [this](std::string_view member, std::string_view text) {
-      const auto score = ParseDouble(text);
-      return score && AddScore(member, *score, 1);
-    });
+    const auto block = reader_.String();
+    if (!block) return false;
+    if (BuildZset(kind, *block)) return true;
+    const bool is_read =
+        ForEachPairOf(kind, *block, [this](std::string_view member, std::string_view text) {
+          const auto score = ParseScore(text);
+          return score && AddScore(member, *score, 1);
+        });
     return is_read && !value_.is_string();
   }
 
@@ -383,6 +511,8 @@ class ValueReader {
   bool ReadHash() {
     const auto count = reader_.Count();
     if (!count || *count == 0) return false;
+    HashValue::Create(&value_);
+    if (*count > limits_.hash.entries) HashValue(&value_).MakeTable();
     for (uint64_t i = 0; i < *count; ++i) {
       const auto name = reader_.String();
       if (!name) return false;
@@ -393,10 +523,33 @@ class ValueReader {
     return true;
   }
 
+  // As BuildZset.
+  bool BuildHash(Kind kind, std::string_view block) {
+    PackedBlockBuilder packed;
+    SeenMembers seen;
+    ForeignEntries entries(kind, block);
+    while (const auto field = entries.Next()) {
+      const auto text = entries.Next();
+      if (!text || packed.entries() / 2 >= limits_.hash.entries ||
+          std::max(field->size(), text->size()) > limits_.hash.element_bytes ||
+          packed.entry_bytes() > kBuiltBytesMax || !seen.IsNew(*field)) {
+        return false;
+      }
+      packed.Append(PackedText(*field));
+      packed.Append(PackedText(*text));
+    }
+    if (!entries.is_sound() || packed.entries() == 0) return false;
+    value_.SetObject(ValueType::kHash, packed.Build().address(), HashValue::kPacked);
+    return true;
+  }
+
   bool ReadPackedHash(Kind kind) {
-    const bool is_read = ForEachPair(kind, [this](std::string_view field, std::string_view text) {
-      return AddField(field, text);
-    });
+    const auto block = reader_.String();
+    if (!block) return false;
+    if (BuildHash(kind, *block)) return true;
+    const bool is_read = ForEachPairOf(
+        kind, *block,
+        [this](std::string_view field, std::string_view text) { return AddField(field, text); });
     return is_read && !value_.is_string();
   }
 
@@ -524,6 +677,7 @@ RdbType DflyTypeOf(const CompactValue& value) {
 void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer, int64_t now_ms) {
   switch (type) {
     case RdbType::kString: {
+      if (value.is_int()) return writer->String(value.AsInt());
       char scratch[CompactValue::kScratchSize];
       return writer->String(value.View(scratch));
     }

@@ -97,7 +97,8 @@ void CheckSound(CompactValue& value) {
 
 // Written and read again it is the same. REQUIRES: it is not empty.
 void CheckRoundTrip(CompactValue& value, const RdbLimits& limits, const Texts& content) {
-  const auto [type, bytes] = testing::WriteRdb(value);
+  using enum RdbWriter::Compression;
+  const auto [type, bytes] = testing::WriteRdb(value, HashKey(content[0]) % 2 ? kLzf : kNone);
   ViewSource source(bytes);
   CompactValue back;
   CHECK(ReadRdbValue(static_cast<uint8_t>(type), limits, &source, &back));
@@ -520,7 +521,9 @@ std::string MakeExample(Random* random) {
   if (random->OneIn(3)) {
     bytes = ForeignExample(random, &type);
   } else {
-    const auto [own_type, own_bytes] = testing::WriteRdb(testing::RdbValues().MakeAny(random));
+    using enum RdbWriter::Compression;
+    const auto [own_type, own_bytes] =
+        testing::WriteRdb(testing::RdbValues().MakeAny(random), random->OneIn(2) ? kLzf : kNone);
     type = static_cast<uint8_t>(own_type);
     bytes = own_bytes;
   }

@@ -25,6 +25,17 @@ using testing::StreamParts;
 using testing::Texts;
 using testing::TimeBytes;
 
+// Of texts as they stand in old formats: a number of them, and then they.
+std::string Strings(uint64_t count, const Texts& texts) {
+  std::string bytes;
+  StringSink sink(&bytes);
+  RdbWriter writer(&sink);
+  writer.Length(count);
+  for (const std::string& text : texts) writer.String(text);
+  writer.Flush();
+  return bytes;
+}
+
 class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
  protected:
   static void SetUpTestSuite() { testing::RegisterRdbTypes(); }
@@ -48,6 +59,11 @@ class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
     if (!value.is_string() && value.type() != ValueType::kList) {
       EXPECT_EQ(back.object_encoding(), value.object_encoding());
     }
+    CompactValue expanded;
+    const auto [same_type, compressed] = testing::WriteRdb(value, RdbWriter::Compression::kLzf);
+    EXPECT_LE(compressed.size(), bytes.size());
+    ASSERT_TRUE(Read(type, compressed, &expanded));
+    EXPECT_EQ(testing::ContentOf(expanded), testing::ContentOf(value));
     const RdbLimits usual = limits_;
     limits_.list.bytes = 100;
     limits_.set = {.integers = 2, .packed = {.entries = 1, .element_bytes = 1}};
@@ -230,6 +246,101 @@ class Written {
   RdbWriter writer_{&sink_};
 };
 
+// While a value is walked, its bytes leave.
+TEST_F(RdbValueTest, LargeValuesReachTheSinkInPieces) {
+  struct Sink final : ByteSink {
+    size_t bytes = 0, largest = 0;
+    void Append(std::string_view piece) override {
+      bytes += piece.size();
+      largest = std::max(largest, piece.size());
+    }
+  };
+  Texts texts;
+  std::vector<std::pair<std::string, std::string>> pairs;
+  std::vector<std::pair<std::string, double>> scores;
+  for (int i = 0; i < 50'000; ++i) {
+    texts.push_back("element:" + std::to_string(i));
+    pairs.emplace_back(texts.back(), std::to_string(i));
+    scores.emplace_back(texts.back(), i);
+  }
+  const CompactValue values[] = {MakeList(texts),
+                                 MakeSet(texts),
+                                 MakeZset(scores),
+                                 MakeHash(pairs),
+                                 MakeSetWithDeadlines(texts, 1000),
+                                 MakeHashWithDeadlines(pairs, 1000),
+                                 MakeStream(texts),
+                                 MakeBloomFilter({}, 500'000, true),
+                                 MakeCountMinSketch({}, 50'000),
+                                 MakeTopK(texts, 3000)};
+  for (const CompactValue& value : values) {
+    for (const auto compression : {RdbWriter::Compression::kNone, RdbWriter::Compression::kLzf}) {
+      Sink sink;
+      RdbWriter writer(&sink, compression);
+      WriteRdbValue(value, DflyTypeOf(value), &writer);
+      writer.Flush();
+      EXPECT_GT(sink.bytes, 50'000u) << static_cast<int>(DflyTypeOf(value));
+      EXPECT_LE(sink.largest, RdbReader::kPieceBytes) << static_cast<int>(DflyTypeOf(value));
+    }
+  }
+}
+
+// Small ones are built as one block; which must not change what they are.
+TEST_F(RdbValueTest, SmallValuesHaveTheEncodingThatTheirMembersGiveThem) {
+  const auto encoding_of = [this](RdbType type, const std::string& bytes) {
+    CompactValue value;
+    EXPECT_TRUE(Read(type, bytes, &value));
+    return std::string(value.ObjectEncodingName());
+  };
+  const std::string longest(64, 'x'), too_long(65, 'x');
+  EXPECT_EQ(encoding_of(RdbType::kSet, Strings(2, {"a", "1"})), "listpack");
+  EXPECT_EQ(encoding_of(RdbType::kSet, Strings(2, {"1", "a"})), "listpack");
+  EXPECT_EQ(encoding_of(RdbType::kSet, Strings(2, {"1", "2"})), "intset");
+  EXPECT_EQ(encoding_of(RdbType::kSet, Strings(2, {"a", longest})), "listpack");
+  EXPECT_EQ(encoding_of(RdbType::kSet, Strings(3, {"a", too_long, "b"})), "hashtable");
+  EXPECT_EQ(encoding_of(RdbType::kSet, Strings(2, {too_long, "b"})), "hashtable");
+  EXPECT_EQ(encoding_of(RdbType::kHashListpack, Blob(Listpack({"a", longest}))), "listpack");
+  EXPECT_EQ(encoding_of(RdbType::kHashListpack, Blob(Listpack({"a", too_long}))), "hashtable");
+  EXPECT_EQ(encoding_of(RdbType::kHashListpack, Blob(Listpack({too_long, "1"}))), "hashtable");
+  EXPECT_EQ(encoding_of(RdbType::kZsetListpack, Blob(Listpack({longest, "1"}))), "listpack");
+  EXPECT_EQ(encoding_of(RdbType::kZsetListpack, Blob(Listpack({too_long, "1"}))), "skiplist");
+  limits_.hash.entries = limits_.zset.entries = limits_.set.packed.entries = 2;
+  const Texts three = {"a", "1", "b", "2", "c", "3"};
+  EXPECT_EQ(encoding_of(RdbType::kHashListpack, Blob(Listpack(three))), "hashtable");
+  EXPECT_EQ(encoding_of(RdbType::kZsetListpack, Blob(Listpack(three))), "skiplist");
+  EXPECT_EQ(encoding_of(RdbType::kSet, Strings(3, {"a", "b", "c"})), "hashtable");
+}
+
+TEST_F(RdbValueTest, ManySmallMembersAreToldApart) {
+  limits_.hash.entries = limits_.set.packed.entries = 5000;
+  Texts members, pairs;
+  for (int i = 0; i < 3000; ++i) {
+    members.push_back("m" + std::to_string(i));
+    pairs.insert(pairs.end(), {members.back(), "v"});
+  }
+  CompactValue value;
+  EXPECT_TRUE(Read(RdbType::kSet, Strings(3000, members), &value));
+  EXPECT_EQ(testing::ContentOf(value).size(), 3000u);
+  EXPECT_TRUE(Read(RdbType::kHashListpack, Blob(Listpack(pairs)), &value));
+  EXPECT_EQ(testing::ContentOf(value).size(), 3000u);
+  for (size_t twice : {1u, 20u, 100u, 1999u, 2999u}) {
+    Texts wrong = members;
+    wrong[twice] = "m0";
+    EXPECT_FALSE(Read(RdbType::kSet, Strings(3000, wrong), &value)) << twice;
+    wrong = pairs;
+    wrong[2 * twice] = "m0";
+    EXPECT_FALSE(Read(RdbType::kHashListpack, Blob(Listpack(wrong)), &value)) << twice;
+  }
+}
+
+TEST_F(RdbValueTest, SortedSetsInAnotherOrderAreSorted) {
+  CompactValue value;
+  ASSERT_TRUE(Read(RdbType::kZsetListpack,
+                   Blob(Listpack({"b", "2", "d", "1.25", "a", "2", "c", "-0.5", "e", "1e3"})),
+                   &value));
+  EXPECT_EQ(testing::ContentOf(value), (Texts{"c -0.5", "d 1.25", "a 2", "b 2", "e 1000"}));
+}
+
 TEST_F(RdbValueTest, DeadlinesThatMakeNoSenseAreRefused) {
   const auto members = [](uint64_t earliest_ms, const std::vector<uint64_t>& numbers) {
     return Written().Little(earliest_ms).Lengths(numbers).bytes();
@@ -391,17 +502,6 @@ TEST_F(RdbValueTest, AStreamThatCameBackGoesOn) {
   EXPECT_TRUE(stream.Erase({1000, 9}));
   EXPECT_EQ(stream.Trim({.size_max = 5}), 297u);
   stream.CheckInvariants();
-}
-
-// Of texts as they stand in old formats: a number of them, and then they.
-std::string Strings(uint64_t count, const Texts& texts) {
-  std::string bytes;
-  StringSink sink(&bytes);
-  RdbWriter writer(&sink);
-  writer.Length(count);
-  for (const std::string& text : texts) writer.String(text);
-  writer.Flush();
-  return bytes;
 }
 
 // A ziplist of short texts.

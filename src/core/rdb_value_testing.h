@@ -150,11 +150,12 @@ inline Texts ContentOf(CompactValue& value) {
   return lines;
 }
 
-inline std::pair<RdbType, std::string> WriteRdb(const CompactValue& value) {
+inline std::pair<RdbType, std::string> WriteRdb(
+    const CompactValue& value, RdbWriter::Compression compression = RdbWriter::Compression::kNone) {
   std::string bytes;
   StringSink sink(&bytes);
   const RdbType type = DflyTypeOf(value);
-  RdbWriter writer(&sink);
+  RdbWriter writer(&sink, compression);
   WriteRdbValue(value, type, &writer);
   writer.Flush();
   return {type, bytes};

@@ -60,6 +60,10 @@ class SetValue {
   Encoding encoding() const { return static_cast<Encoding>(value_->object_encoding()); }
   // The table of a set that is one.
   Table& table() const { return *static_cast<Table*>(value_->object()); }
+  // The block of a set that is kPacked.
+  PackedBlock block() const { return PackedBlock(value_->object()); }
+  // The numbers of a set that is kIntegers.
+  IntSet integers() const { return IntSet(value_->object()); }
   bool Has(std::string_view member) const;
 
   // True if it is new; else it keeps its deadline. `member` must not lie in this set, here and
@@ -129,8 +133,6 @@ class SetValue {
   }
 
  private:
-  PackedBlock block() const { return PackedBlock(value_->object()); }
-  IntSet integers() const { return IntSet(value_->object()); }
   const Table::Slot* FindLive(std::string_view member) const {
     const Table::Slot* const slot = table().Find(member);
     return slot == nullptr || table().IsDue(*slot, now_ms_) ? nullptr : slot;

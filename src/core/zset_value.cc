@@ -88,10 +88,6 @@ std::string_view EncodingName(const void*, uint8_t encoding) {
   return encoding == ZsetValue::kPacked ? "listpack" : "skiplist";
 }
 
-bool IsBefore(std::string_view member, double score, std::string_view other, double other_score) {
-  return score != other_score ? score < other_score : member < other;
-}
-
 }  // namespace
 
 void ZsetValue::RegisterType() {
@@ -188,6 +184,12 @@ void ZsetValue::SetPacked(std::string_view member, double score, Place known) {
   const PackedScore packed_score(score);
   packed.Insert(PackedBlock::Next(at), packed_score.text());
   value_.ReplaceObject(packed.address(), kPacked);
+}
+
+void ZsetValue::AppendPacked(std::string_view member, double score, PackedBlockBuilder* to) {
+  to->Append(PackedText(member));
+  const PackedScore packed_score(score);
+  to->Append(packed_score.text());
 }
 
 void ZsetValue::SetInTable(std::string_view member, double score, bool* is_new) {

@@ -90,6 +90,14 @@ class ZsetValue {
   // Erases `count` members from the one at `first` on. REQUIRES: they exist.
   void EraseRange(size_t first, size_t count);
 
+  // What the block of one that is kPacked has for it; they go in ascending order.
+  static void AppendPacked(std::string_view member, double score, PackedBlockBuilder* to);
+  // How members are ordered.
+  static bool IsBefore(std::string_view member, double score, std::string_view other,
+                       double other_score) {
+    return score != other_score ? score < other_score : member < other;
+  }
+
  private:
   using Place = PackedBlock::Place;
 

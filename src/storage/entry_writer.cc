@@ -56,11 +56,10 @@ void EntryWriter::Resize(uint64_t keys, uint64_t deadlines) {
   writer_.Length(deadlines);
 }
 
-void EntryWriter::Entry(SnapshotDialect dialect, std::string_view key, const EntryFacts& facts,
-                        const CompactValue& value) {
+void EntryWriter::Entry(std::string_view key, const EntryFacts& facts, const CompactValue& value) {
   if (facts.is_sticky) Aux(kAuxSticky, "1");
   const RdbType type = DflyTypeOf(value);
-  if (dialect == SnapshotDialect::kOurs || RdbTypeOf(value)) {
+  if (form_.dialect == SnapshotDialect::kOurs || RdbTypeOf(value)) {
     return PlainEntry(type, key, facts, value);
   }
   if (value.type() == ValueType::kHash || value.type() == ValueType::kSet) {
@@ -70,7 +69,7 @@ void EntryWriter::Entry(SnapshotDialect dialect, std::string_view key, const Ent
   }
   std::string entry;
   StringSink sink(&entry);
-  EntryWriter(&sink).PlainEntry(type, key, facts, value);  // ends, and flushes, here
+  EntryWriter(&sink, form_).PlainEntry(type, key, facts, value);  // ends, and flushes, here
   Aux(kAuxEntry, entry);
 }
 

@@ -51,6 +51,11 @@ enum class SnapshotDialect : uint8_t {
   kRedis,  // redis-server reads the stream, without these
 };
 
+struct SnapshotForm {
+  SnapshotDialect dialect = SnapshotDialect::kOurs;
+  RdbWriter::Compression compression = RdbWriter::Compression::kNone;  // of single texts
+};
+
 // What a key has besides its value.
 struct EntryFacts {
   std::optional<int64_t> deadline_ms;
@@ -60,7 +65,8 @@ struct EntryFacts {
 // Owner: who writes. Suspends: as its sink.
 class EntryWriter {
  public:
-  explicit EntryWriter(ByteSink* sink) : writer_(sink) {}
+  explicit EntryWriter(ByteSink* sink, const SnapshotForm& form = {})
+      : form_(form), writer_(sink, form.compression) {}
 
   // The sink has all that was written then; it has at the end in any case.
   void Flush() { writer_.Flush(); }
@@ -69,14 +75,14 @@ class EntryWriter {
   void SelectDb(int index);
   // Of databases that have keys; before these.
   void Resize(uint64_t keys, uint64_t deadlines);
-  void Entry(SnapshotDialect dialect, std::string_view key, const EntryFacts& facts,
-             const CompactValue& value);
+  void Entry(std::string_view key, const EntryFacts& facts, const CompactValue& value);
 
  private:
   void Opcode(RdbOpcode opcode) { writer_.Byte(static_cast<uint8_t>(opcode)); }
   void PlainEntry(RdbType type, std::string_view key, const EntryFacts& facts,
                   const CompactValue& value);
 
+  const SnapshotForm form_;
   RdbWriter writer_;
 };
 

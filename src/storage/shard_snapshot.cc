@@ -63,9 +63,9 @@ class PartSink final : public ByteSink {
 
 }  // namespace
 
-ShardSnapshot::ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output,
+ShardSnapshot::ShardSnapshot(const SnapshotForm& form, SnapshotOutput* output,
                              std::atomic<uint64_t>* keys_written, const Sizes& sizes)
-    : dialect_(dialect),
+    : form_(form),
       output_(*output),
       keys_written_(*keys_written),
       sizes_(sizes) {}
@@ -168,12 +168,12 @@ void ShardSnapshot::Serialize(int db_index, const Database& database, const Slot
   const std::string_view key = slot.key.View(scratch);
   StringSink sink(&buffer_);
   {
-    EntryWriter writer(&sink);
+    EntryWriter writer(&sink, form_);
     if (buffer_db_ != db_index) {
       writer.SelectDb(db_index);
       buffer_db_ = db_index;
     }
-    writer.Entry(dialect_, key, FactsOf(database, slot, key), slot.value);
+    writer.Entry(key, FactsOf(database, slot, key), slot.value);
   }
   ++stats_.keys;
   stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, bytes());
@@ -217,9 +217,9 @@ void ShardSnapshot::WriteLargeEntry(int db_index, std::string_view key, const En
   output_.BeginLarge();
   PartSink sink(&output_, sizes_);
   {
-    EntryWriter writer(&sink);
+    EntryWriter writer(&sink, form_);
     writer.SelectDb(db_index);
-    writer.Entry(dialect_, key, facts, value);
+    writer.Entry(key, facts, value);
   }
   sink.Flush();
   output_.EndLarge();

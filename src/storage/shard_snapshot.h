@@ -53,8 +53,8 @@ class ShardSnapshot final : private CutKeeper {
   };
 
   // `output` must outlive it, and `keys_written`, to which it adds; others may read that.
-  ShardSnapshot(SnapshotDialect dialect, SnapshotOutput* output, std::atomic<uint64_t>* keys_written,
-                const Sizes& sizes);
+  ShardSnapshot(const SnapshotForm& form, SnapshotOutput* output,
+                std::atomic<uint64_t>* keys_written, const Sizes& sizes);
   // REQUIRES: Cut was not called, or Write has returned.
   ~ShardSnapshot();
   ShardSnapshot(const ShardSnapshot&) = delete;
@@ -103,7 +103,7 @@ class ShardSnapshot final : private CutKeeper {
   bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= sizes_.large; }
   int IndexOf(const Database& database) const;
 
-  const SnapshotDialect dialect_;
+  const SnapshotForm form_;
   SnapshotOutput& output_;
   std::atomic<uint64_t>& keys_written_;
   uint64_t keys_told_ = 0;

@@ -120,12 +120,14 @@ class Scenario {
     for (int round = 0; round < 3; ++round) {
       const bool fails = random_.OneIn(6);
       MemoryOutput output(&random_, fails ? random_.Uniform(3000) : SIZE_MAX);
-      const auto dialect = random_.OneIn(2) ? SnapshotDialect::kOurs : SnapshotDialect::kRedis;
+      SnapshotForm form;
+      if (random_.OneIn(2)) form.dialect = SnapshotDialect::kRedis;
+      if (random_.OneIn(2)) form.compression = RdbWriter::Compression::kLzf;
       std::atomic<uint64_t> keys_written{0};
       ShardSnapshot::Sizes sizes{.large = random_.OneIn(4) ? SIZE_MAX : 600};
       sizes.flush = 1 + random_.Uniform(1000);
       sizes.slice = 1 + random_.Uniform(300);
-      ShardSnapshot snapshot(dialect, &output, &keys_written, sizes);
+      ShardSnapshot snapshot(form, &output, &keys_written, sizes);
       const Model model = ModelOf(&shard_);
       snapshot.Cut(&shard_);
       bool is_over = false;

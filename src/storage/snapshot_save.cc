@@ -115,12 +115,15 @@ class Saver {
   }
 
   void Cut() {
-    const auto dialect =
-        rdb_ != nullptr ? SnapshotDialect::kRedis : SnapshotDialect::kOurs;
+    SnapshotForm form;
+    if (rdb_ != nullptr) form.dialect = SnapshotDialect::kRedis;
+    if (rdb_ != nullptr && options_.compresses_strings) {
+      form.compression = RdbWriter::Compression::kLzf;
+    }
     for (uint32_t i = 0; i < count(); ++i) {
       // Made on this thread, used on the shard's from the cut on.
       jobs_[i].snapshot = std::make_unique<ShardSnapshot>(
-          dialect, jobs_[i].output.get(), &progress_.keys, options_.sizes);
+          form, jobs_[i].output.get(), &progress_.keys, options_.sizes);
     }
     const auto cut = [this](Shard& shard) {
       Job& job = jobs_[shard.id()];
