@@ -130,7 +130,7 @@ TEST(CompactKeyTest, FlagsChangeNeitherBytesNorEquality) {
     CompactKey key(Probe(text));
     key.set_flag(CompactKey::kHasExpire, true);
     key.set_flag(CompactKey::kSticky, true);
-    key.set_flag(CompactKey::kSpare, true);
+    key.set_flag(CompactKey::kCutParity, true);
     EXPECT_TRUE(key.has_flag(CompactKey::kHasExpire));
     EXPECT_FALSE(key.has_flag(CompactKey::kHasMemberExpire));
     EXPECT_EQ(key.ToString(), text);
