@@ -18,6 +18,7 @@ constexpr unsigned kTieBits = 32;
 
 void Evictor::Reset() {
   barren_until_ms_ = 0;
+  found_nothing_ = false;
   fruitless_buckets_ = 0;
   floor_ = 0;
 }
@@ -33,8 +34,10 @@ Evictor::Progress Evictor::Evict(size_t bytes, size_t keys_max, const SparedKeys
   const EvictionRules& rules = shard_.access_clock().rules();
   if (rules.policy == EvictionPolicy::kNone || is_barren(now_ms)) {
     progress.end = End::kBarren;
+    found_nothing_ = true;
     return progress;
   }
+  found_nothing_ = false;
   const size_t before = shard_.live_bytes();
   while (true) {
     const size_t now = shard_.live_bytes();
@@ -47,6 +50,7 @@ Evictor::Progress Evictor::Evict(size_t bytes, size_t keys_max, const SparedKeys
     const Found found = EvictOne(spared, now_ms, due_ms);
     if (found != Found::kEvicted) {
       progress.end = found == Found::kBusy ? End::kBusy : End::kBarren;
+      found_nothing_ = progress.end == End::kBarren && progress.keys == 0;
       return progress;
     }
     ++progress.keys;

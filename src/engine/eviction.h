@@ -74,11 +74,13 @@ class Evictor {
   // It went round all keys lately and found nothing that may go. Not looked at again for a while:
   // a shard full of sticky keys must not be searched for each command that is refused.
   bool is_barren(int64_t now_ms) const { return now_ms < barren_until_ms_; }
+  // The last call has found nothing that may go, in all that it looked at.
+  bool found_nothing() const { return found_nothing_; }
   // Something may have changed that makes keys evictable: another policy.
   void Reset();
 
  private:
-  static constexpr size_t kBucketsMax = 64;    // that one search looks at
+  static constexpr size_t kBucketsMax = 256;   // that one search looks at
   static constexpr size_t kCandidatesMax = 4;  // the coldest that it met, in case some are in use
   static constexpr int64_t kBarrenMs = 100;
 
@@ -113,6 +115,7 @@ class Evictor {
   size_t keys_ = 0;                       // that the policy is about, sticky ones included
   uint64_t fruitless_buckets_ = 0;        // since something evictable was met
   int64_t barren_until_ms_ = 0;
+  bool found_nothing_ = false;
 };
 
 }  // namespace dfly

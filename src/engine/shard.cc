@@ -101,7 +101,7 @@ bool Shard::FreeStep(size_t budget) {
 }
 
 bool Shard::needs_steps() const {
-  if (!doomed_.empty() || !reaper_.empty()) return true;
+  if (needs_to_free()) return true;
   return std::any_of(made().begin(), made().end(), [](const auto& database) {
     return database != nullptr && database->has_deadlines();
   });

@@ -131,6 +131,8 @@ class Shard : private ChangeListener {
   // Frees about `budget` of the keys, or members, put aside. True when nothing is left to do.
   bool FreeStep(size_t budget);
 
+  // FreeStep has something to do.
+  bool needs_to_free() const { return !doomed_.empty() || !reaper_.empty(); }
   // True if ExpireStep or FreeStep have something to look at.
   bool needs_steps() const;
 

@@ -151,11 +151,20 @@ class ShardSet {
     Cell& cell = cells_[shard.id()];
     const uint64_t bytes = shard.used_bytes();
     cell.used_bytes.store(bytes, std::memory_order_relaxed);
+    const uint64_t pending = shard.needs_to_free() ? bytes - shard.live_bytes() : 0;
+    cell.pending_bytes.store(pending, std::memory_order_relaxed);
     if (bytes > cell.peak_bytes.load(std::memory_order_relaxed)) {
       cell.peak_bytes.store(bytes, std::memory_order_relaxed);
     }
   }
   uint64_t used_bytes() const;
+  uint64_t used_bytes(ShardId id) const {
+    return cells_[id].used_bytes.load(std::memory_order_relaxed);
+  }
+  // Of them, those of keys that were deleted and are freed in steps.
+  uint64_t pending_bytes(ShardId id) const {
+    return cells_[id].pending_bytes.load(std::memory_order_relaxed);
+  }
   // The sum of what each shard used at most, so perhaps more than all ever used at once.
   uint64_t peak_bytes() const;
 
@@ -166,6 +175,7 @@ class ShardSet {
   struct alignas(64) Cell {
     std::unique_ptr<Shard> shard;
     std::atomic<uint64_t> used_bytes{0};
+    std::atomic<uint64_t> pending_bytes{0};
     std::atomic<uint64_t> peak_bytes{0};
   };
 

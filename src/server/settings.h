@@ -9,7 +9,7 @@ namespace dfly {
 
 // Thread: any reads; changed by CONFIG SET. Numbers that stand alone, so relaxed order is enough.
 struct Settings {
-  std::atomic<uint64_t> maxmemory{0};  // bytes of data; 0: no limit
+  std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{10'000};
   std::atomic<uint32_t> tcp_keepalive_s{300};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
