@@ -112,45 +112,51 @@ auto Evictor::EvictOne(const SparedKeys& spared, int64_t now_ms, int64_t due_ms)
 }
 
 void Evictor::Search(Database& database, int64_t now_ms) {
-  AccessClock& clock = shard_.access_clock();
-  switch (clock.rules().policy) {
-    case EvictionPolicy::kNone:
-      return;
-    case EvictionPolicy::kAllKeysRandom:
-    case EvictionPolicy::kVolatileRandom:
-      for (; buckets_ < kBucketsMax && candidate_count_ < kCandidatesMax; ++buckets_) {
-        const auto random = [&clock] { return clock.Random(); };
-        if (clock.rules().is_volatile()) {
-          const auto it = database.RandomDeadline(random);
-          const std::string key = it->key.ToString();
-          const auto slot = database.Find(KeyProbe(key, HashKey(key)));
-          if (slot->key.has_flag(CompactKey::kSticky)) continue;
-          Consider(1, [&] { return key; });
-        } else {
-          const auto it = database.Random(random);
-          if (it->key.has_flag(CompactKey::kSticky)) continue;
-          Consider(1, [&] { return it->key.ToString(); });
-        }
-        // One is enough unless it is in use: then the next search draws again.
-        return;
-      }
-      return;
-    case EvictionPolicy::kAllKeysLru:
-    case EvictionPolicy::kAllKeysLfu:
-    case EvictionPolicy::kCache:
-      return SearchAll(database, now_ms);
-    case EvictionPolicy::kVolatileLru:
-    case EvictionPolicy::kVolatileLfu:
-    case EvictionPolicy::kVolatileTtl:
-      return SearchDeadlines(database, now_ms);
+  const EvictionRules& rules = shard_.access_clock().rules();
+  const bool is_random = rules.policy == EvictionPolicy::kAllKeysRandom ||
+                         rules.policy == EvictionPolicy::kVolatileRandom;
+  if (is_random && Draw(database)) return;
+  if (rules.is_volatile()) {
+    SearchDeadlines(database, now_ms);
+  } else {
+    SearchAll(database, now_ms);
   }
+}
+
+bool Evictor::Draw(Database& database) {
+  AccessClock& clock = shard_.access_clock();
+  const auto random = [&clock] { return clock.Random(); };
+  for (size_t i = 0; i < kDrawsMax; ++i) {
+    std::string key;
+    if (clock.rules().is_volatile()) {
+      key = database.RandomDeadline(random)->key.ToString();
+    } else {
+      key = database.Random(random)->key.ToString();
+    }
+    const auto it = database.Find(KeyProbe(key, HashKey(key)));
+    if (it->key.has_flag(CompactKey::kSticky)) continue;
+    Consider(0, [&key] { return key; });
+    return true;
+  }
+  return false;
 }
 
 uint64_t Evictor::ColdnessOf(CompactValue& value, int64_t now_ms) {
   AccessClock& clock = shard_.access_clock();
-  const uint64_t coldness = clock.rules().counts_hits()
-                                ? uint64_t{UINT8_MAX} - clock.Settle(value, now_ms)
-                                : clock.IdleSeconds(value, now_ms);
+  uint64_t coldness = 0;
+  switch (clock.rules().policy) {
+    case EvictionPolicy::kAllKeysLfu:
+    case EvictionPolicy::kVolatileLfu:
+    case EvictionPolicy::kCache:
+      coldness = uint64_t{UINT8_MAX} - clock.Settle(value, now_ms);
+      break;
+    case EvictionPolicy::kAllKeysLru:
+    case EvictionPolicy::kVolatileLru:
+      coldness = clock.IdleSeconds(value, now_ms);
+      break;
+    default:  // all are the same
+      break;
+  }
   return coldness << kTieBits | clock.Random();
 }
 
@@ -203,7 +209,8 @@ void Evictor::SearchDeadlines(Database& database, int64_t now_ms) {
   const bool by_deadline = rules.policy == EvictionPolicy::kVolatileTtl;
   // The value of each has to be looked for, which costs as much as Redis' samples do.
   const size_t wanted = by_deadline ? buckets_wanted() * 12 : rules.samples;
-  while (buckets_ < kBucketsMax && met_ < wanted) {
+  int rounds = 0;
+  while (buckets_ < kBucketsMax && met_ < wanted && rounds < 2) {
     ++buckets_;
     hand = database.ScanDeadlines(hand, [&](const Database::ExpiryTable::Slot& deadline) {
       char scratch[CompactKey::kScratchSize];
@@ -215,7 +222,7 @@ void Evictor::SearchDeadlines(Database& database, int64_t now_ms) {
                                     : ColdnessOf(it->value, now_ms);
       Consider(coldness, [&key] { return std::string(key); });
     });
-    if (hand == 0 && met_ > 0) break;  // there are no more, or they come at the next round
+    rounds += hand == 0;  // there may be few
   }
 }
 

@@ -82,6 +82,7 @@ class Evictor {
  private:
   static constexpr size_t kBucketsMax = 256;   // that one search looks at
   static constexpr size_t kCandidatesMax = 4;  // the coldest that it met, in case some are in use
+  static constexpr size_t kDrawsMax = 8;
   static constexpr int64_t kBarrenMs = 100;
 
   struct Candidate {
@@ -93,6 +94,8 @@ class Evictor {
   Found EvictOne(const SparedKeys& spared, int64_t now_ms, int64_t due_ms);
   Database* ChooseDatabase();
   void Search(Database& database, int64_t now_ms);
+  // A random key. False: all that were drawn are sticky, so the hand has to look.
+  bool Draw(Database& database);
   void SearchAll(Database& database, int64_t now_ms);
   void SearchDeadlines(Database& database, int64_t now_ms);
   // `key_of()` gives the name of a key that is kept.

@@ -61,8 +61,8 @@ class MemoryMeter {
   }
 
  private:
-  static constexpr int kTight = 7;    // 1/128 below the limit
-  static constexpr int kRelaxed = 6;  // 1/64
+  static constexpr int kTight = 8;    // 1/256 below the limit
+  static constexpr int kRelaxed = 7;  // 1/128
   static int64_t slack(int64_t limit) { return std::max<int64_t>(limit >> 6, 1 << 20); }
   int64_t Above(int shift) const {
     const int64_t limit = this->limit();
