@@ -8,9 +8,9 @@ namespace dfly {
 namespace {
 
 // By EvictionPolicy.
-constexpr std::string_view kPolicyNames[] = {
-    "noeviction",   "allkeys-lru",     "allkeys-lfu",  "allkeys-random", "volatile-lru",
-    "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lfu"};
+constexpr std::string_view kPolicyNames[] = {"noeviction",      "allkeys-lru",  "allkeys-lfu",
+                                             "allkeys-random",  "volatile-lru", "volatile-lfu",
+                                             "volatile-random", "volatile-ttl", "allkeys-lfu"};
 
 }  // namespace
 

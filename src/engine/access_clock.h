@@ -60,8 +60,8 @@ struct EvictionRules {
 // Suspends: never.
 class AccessClock {
  public:
-  static constexpr uint8_t kLfuInit = 5;         // of a new key, as in Redis
-  static constexpr uint8_t kCacheInit = 1;       // and in cache mode
+  static constexpr uint8_t kLfuInit = 5;    // of a new key, as in Redis
+  static constexpr uint8_t kCacheInit = 1;  // and in cache mode
   static constexpr uint64_t kEpochTurnovers = 8;
 
   void set_rules(const EvictionRules& rules) { rules_ = rules; }

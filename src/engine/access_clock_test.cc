@@ -12,9 +12,8 @@ constexpr int64_t kNow = 28'333'333 * kMinute;
 class AccessClockTest : public testing::Test {
  protected:
   void Use(EvictionPolicy policy, uint32_t log_factor = 10, uint32_t decay_minutes = 1) {
-    clock_.set_rules({.policy = policy,
-                      .lfu_log_factor = log_factor,
-                      .lfu_decay_minutes = decay_minutes});
+    clock_.set_rules(
+        {.policy = policy, .lfu_log_factor = log_factor, .lfu_decay_minutes = decay_minutes});
   }
   void Hit(int times, int64_t now_ms = kNow) {
     for (int i = 0; i < times; ++i) clock_.Touch(value_, now_ms);

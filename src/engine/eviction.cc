@@ -23,6 +23,10 @@ void Evictor::Reset() {
   floor_ = 0;
 }
 
+bool Evictor::is_barren(int64_t now_ms) const {
+  return now_ms < barren_until_ms_ && shard_.stats().changes < barren_until_changes_;
+}
+
 // A bucket has about a dozen keys and costs as much as one or two random samples.
 size_t Evictor::buckets_wanted() const {
   return std::clamp<size_t>((shard_.access_clock().rules().samples + 1) / 2, 1, kBucketsMax);
@@ -97,6 +101,7 @@ auto Evictor::EvictOne(const SparedKeys& spared, int64_t now_ms, int64_t due_ms)
     if (fruitless_buckets_ * 4 > keys_) {
       fruitless_buckets_ = 0;
       barren_until_ms_ = now_ms + kBarrenMs;
+      barren_until_changes_ = shard_.stats().changes + keys_ / 64 + 1;
     }
     return Found::kNone;
   }
@@ -163,8 +168,8 @@ uint64_t Evictor::ColdnessOf(CompactValue& value, int64_t now_ms) {
 template <typename KeyOf>
 void Evictor::Consider(uint64_t coldness, KeyOf key_of) {
   ++met_;
-  if (candidate_count_ == kCandidatesMax &&
-      coldness <= candidates_[kCandidatesMax - 1].coldness) [[likely]] {
+  if (candidate_count_ == kCandidatesMax && coldness <= candidates_[kCandidatesMax - 1].coldness)
+      [[likely]] {
     return;
   }
   if (candidates_.empty()) candidates_.resize(kCandidatesMax);
@@ -217,9 +222,8 @@ void Evictor::SearchDeadlines(Database& database, int64_t now_ms) {
       const std::string_view key = deadline.key.View(scratch);
       const auto it = database.Find(KeyProbe(key, HashKey(key)));
       if (it->key.has_flag(CompactKey::kSticky)) return;
-      const uint64_t coldness = by_deadline
-                                    ? static_cast<uint64_t>(INT64_MAX - deadline.value)
-                                    : ColdnessOf(it->value, now_ms);
+      const uint64_t coldness = by_deadline ? static_cast<uint64_t>(INT64_MAX - deadline.value)
+                                            : ColdnessOf(it->value, now_ms);
       Consider(coldness, [&key] { return std::string(key); });
     });
     rounds += hand == 0;  // there may be few
@@ -238,8 +242,7 @@ bool Evictor::IsSpared(const Database& database, std::string_view key, uint64_t 
     const std::string_view tag = tag_rules_->TagOf(key);
     if (tag.size() != key.size()) tag_hash = HashKey(tag);
   }
-  return transactions.Conflicts(
-      {TagFingerprint(tag_hash, database.index()), LockMode::kExclusive});
+  return transactions.Conflicts({TagFingerprint(tag_hash, database.index()), LockMode::kExclusive});
 }
 
 void Evictor::Remove(Database& database, const Candidate& candidate, uint64_t hash,

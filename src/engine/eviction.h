@@ -71,9 +71,10 @@ class Evictor {
   Progress Evict(size_t bytes, size_t keys_max, const SparedKeys& spared, int64_t now_ms,
                  int64_t due_ms);
 
-  // It went round all keys lately and found nothing that may go. Not looked at again for a while:
-  // a shard full of sticky keys must not be searched for each command that is refused.
-  bool is_barren(int64_t now_ms) const { return now_ms < barren_until_ms_; }
+  // It went round all keys lately and found nothing that may go, and few have changed since then.
+  // So it does not look again for a while: a shard full of sticky keys must not be searched for
+  // each command that is refused.
+  bool is_barren(int64_t now_ms) const;
   // The last call has found nothing that may go, in all that it looked at.
   bool found_nothing() const { return found_nothing_; }
   // Something may have changed that makes keys evictable: another policy.
@@ -109,15 +110,16 @@ class Evictor {
 
   Shard& shard_;
   const TagRules* tag_rules_ = nullptr;
-  std::vector<uint32_t> hands_;           // by database: in its table, or in that of its deadlines
-  std::vector<Candidate> candidates_;     // coldest first
-  size_t candidate_count_ = 0;            // the rest keep their strings' memory
-  size_t buckets_ = 0;                    // looked at by this search
-  size_t met_ = 0;                        // evictable keys that it has seen
-  uint8_t floor_ = 0;                     // hits of the keys that were evicted lately
-  size_t keys_ = 0;                       // that the policy is about, sticky ones included
-  uint64_t fruitless_buckets_ = 0;        // since something evictable was met
+  std::vector<uint32_t> hands_;        // by database: in its table, or in that of its deadlines
+  std::vector<Candidate> candidates_;  // coldest first
+  size_t candidate_count_ = 0;         // the rest keep their strings' memory
+  size_t buckets_ = 0;                 // looked at by this search
+  size_t met_ = 0;                     // evictable keys that it has seen
+  uint8_t floor_ = 0;                  // hits of the keys that were evicted lately
+  size_t keys_ = 0;                    // that the policy is about, sticky ones included
+  uint64_t fruitless_buckets_ = 0;     // since something evictable was met
   int64_t barren_until_ms_ = 0;
+  uint64_t barren_until_changes_ = 0;  // of the shard's keys
   bool found_nothing_ = false;
 };
 

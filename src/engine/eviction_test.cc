@@ -116,7 +116,7 @@ TEST_F(EvictionTest, LruTakesWhatWasNotUsedForTheLongestTime) {
 TEST_F(EvictionTest, LfuTakesWhatWasUsedTheLeast) {
   Use(EvictionPolicy::kAllKeysLfu);
   Fill(0, 4000);
-  for (int i = 0; i < 2000; ++i) Get(KeyOf(i), 200);  // fewer may count as one
+  for (int i = 0; i < 2000; ++i) Get(KeyOf(i), 200);                // fewer may count as one
   for (int i = 2000; i < 4000; ++i) Get(KeyOf(i), 1, kNow + 1000);  // used later
   EXPECT_EQ(Evict(1000).keys, 1000u);
   EXPECT_EQ(CountIn(0, 2000), 2000);
@@ -175,8 +175,7 @@ TEST_F(EvictionTest, RandomTakesFromAll) {
   EXPECT_NEAR(CountIn(0, 2000), 1000, 120);
 }
 
-class VolatileTest : public EvictionTest,
-                     public testing::WithParamInterface<EvictionPolicy> {};
+class VolatileTest : public EvictionTest, public testing::WithParamInterface<EvictionPolicy> {};
 
 TEST_P(VolatileTest, OnlyKeysWithADeadlineGo) {
   Use(GetParam());
@@ -251,6 +250,8 @@ TEST_F(EvictionTest, AShardOfStickyKeysIsSearchedInPartsAndThenLeftAlone) {
   EXPECT_GT(searches, 5) << "each of them is bounded";
   Set("free");
   EXPECT_EQ(Evict(1).keys, 0u) << "it is looked at";
+  for (int i = 0; i < 1000; ++i) Set(KeyOf(i));
+  EXPECT_FALSE(shard_.evictor().is_barren(kNow));
   int64_t later = kNow + 200;
   for (int i = 0; i < 1000 && Exists("free"); ++i) Evict(1, later += 200);
   EXPECT_FALSE(Exists("free"));

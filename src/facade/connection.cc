@@ -253,7 +253,8 @@ void Connection::FlushSoon() {
 
 void Connection::Flush() {
   DCHECK(!executing_);
-  if (closing_ || send_pending_) return;
+  if (closing_) return;
+  if (send_pending_) return Recount();
   if (!output_.empty() && !holds_replies()) {
     DCHECK(sending_.empty());
     sending_.Swap(output_);

@@ -59,8 +59,8 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
       std::string choice = LowerCase(text);
       const auto& choices = setting.choices;
       if (std::find(choices.begin(), choices.end(), choice) == choices.end()) {
-        *error = fmt::format("argument(s) must be one of the following: {}",
-                             fmt::join(choices, ", "));
+        *error =
+            fmt::format("argument(s) must be one of the following: {}", fmt::join(choices, ", "));
       }
       return choice;
     }
@@ -207,12 +207,12 @@ void AddEvictionSettings(Server* server, Config* config) {
                  .kind = Setting::Kind::kChoice,
                  .value = std::string(PolicyName(options.eviction.policy)),
                  .is_mutable = true,
-                 .apply = [server](const std::string& value) {
-                   server->ChangeEvictionRules([&value](EvictionRules& rules) {
-                     rules.policy = *PolicyOfName(value);
-                   });
-                   return std::string();
-                 },
+                 .apply =
+                     [server](const std::string& value) {
+                       server->ChangeEvictionRules(
+                           [&value](EvictionRules& rules) { rules.policy = *PolicyOfName(value); });
+                       return std::string();
+                     },
                  .choices = {"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
                              "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"}};
   if (options.cache_mode) {
@@ -221,7 +221,8 @@ void AddEvictionSettings(Server* server, Config* config) {
     policy.apply = nullptr;
   }
   config->Add(std::move(policy));
-  config->Add({.name = "cache_mode", .kind = Setting::Kind::kBool, .value = YesNo(options.cache_mode)});
+  config->Add(
+      {.name = "cache_mode", .kind = Setting::Kind::kBool, .value = YesNo(options.cache_mode)});
   const auto number = [&](std::string_view name, int64_t min, uint32_t EvictionRules::*part) {
     config->Add({.name = name,
                  .kind = Setting::Kind::kInteger,
@@ -230,9 +231,8 @@ void AddEvictionSettings(Server* server, Config* config) {
                  .min = min,
                  .max = INT_MAX,
                  .apply = [server, part](const std::string& value) {
-                   server->ChangeEvictionRules([&](EvictionRules& rules) {
-                     rules.*part = ParsedNumber<uint32_t>(value);
-                   });
+                   server->ChangeEvictionRules(
+                       [&](EvictionRules& rules) { rules.*part = ParsedNumber<uint32_t>(value); });
                    return std::string();
                  }});
   };

@@ -48,11 +48,12 @@ DEFINE_bool(force_epoll, false,
             "Use epoll even where io_uring works. Slower; for comparisons and broken kernels.");
 
 DEFINE_uint32(dbnum, 16, "Databases (SELECT 0 to dbnum - 1).");
-DEFINE_string(maxmemory, "",
-              "Bytes that the server uses, data and buffers, with units if you like (20mb, 1gb). "
-              "Past that keys are evicted (--maxmemory_policy, --cache_mode), or writes are refused. "
-              "Empty: 80 % of what the machine or the container has. 0: no limit, then the kernel "
-              "may kill the process when memory is short.");
+DEFINE_string(
+    maxmemory, "",
+    "Bytes that the server uses, data and buffers, with units if you like (20mb, 1gb). "
+    "Past that keys are evicted (--maxmemory_policy, --cache_mode), or writes are refused. "
+    "Empty: 80 % of what the machine or the container has. 0: no limit, then the kernel "
+    "may kill the process when memory is short.");
 DEFINE_string(maxmemory_policy, "noeviction",
               "Which keys go when memory is full: noeviction, allkeys-lru, allkeys-lfu, "
               "allkeys-random, volatile-lru, volatile-lfu, volatile-random, volatile-ttl, as in "

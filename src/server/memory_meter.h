@@ -26,7 +26,8 @@ class MemoryMeter {
   // Of it, what will be free when the values that were deleted are freed: that takes steps.
   int64_t pending() const { return pending_.load(std::memory_order_relaxed); }
   int64_t limit() const {
-    return static_cast<int64_t>(std::min<uint64_t>(limit_.load(std::memory_order_relaxed), INT64_MAX));
+    return static_cast<int64_t>(
+        std::min<uint64_t>(limit_.load(std::memory_order_relaxed), INT64_MAX));
   }
 
   // --- All of these are never true without a limit ---
@@ -61,9 +62,9 @@ class MemoryMeter {
   }
 
  private:
-  static constexpr int kTight = 8;    // 1/256 below the limit
-  static constexpr int kRelaxed = 7;  // 1/128
-  static int64_t slack(int64_t limit) { return std::max<int64_t>(limit >> 6, 1 << 20); }
+  static constexpr int kTight = 9;    // 1/512 below the limit
+  static constexpr int kRelaxed = 8;  // 1/256
+  static int64_t slack(int64_t limit) { return std::max<int64_t>(limit >> 6, 128 << 10); }
   int64_t Above(int shift) const {
     const int64_t limit = this->limit();
     return limit == 0 ? 0 : used() - pending() - (limit - (limit >> shift));

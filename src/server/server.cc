@@ -84,8 +84,7 @@ bool Server::AwaitRoom(const SparedKeys& spared) {
 void Server::EvictToLimit() {
   constexpr uint64_t kMostNanos = 2'000'000'000;  // the rest is done in the background
   const uint64_t begin_ns = helio::MonotonicNanos();
-  while (memory_.evicts() && memory_.is_over() &&
-         helio::MonotonicNanos() - begin_ns < kMostNanos) {
+  while (memory_.evicts() && memory_.is_over() && helio::MonotonicNanos() - begin_ns < kMostNanos) {
     std::atomic<bool> has_room{false};
     const int64_t before = memory_.used();
     shards_->AwaitOnAll([&](Shard& shard) {
@@ -258,6 +257,13 @@ void Server::OnConnectionMoved(uint32_t from, uint32_t to) {
 
 void Server::Stop() {
   if (shards_ == nullptr) return;
+  // No thread hints others to evict any more, and the hints that were sent have arrived: workers
+  // end one by one.
+  settings_.maxmemory = 0;
+  memory_.set_evicts(false);
+  if (!workers_.empty()) {
+    for (int round = 0; round < 2; ++round) AwaitOnWorkers([](Worker&) {});
+  }
   pool_.at(0)->AwaitFiber("close listeners", [this] {
     for (auto& listener : listeners_) listener->Close();
     if (!listeners_.empty() && !options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());

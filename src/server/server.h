@@ -49,8 +49,8 @@ struct ServerOptions {
   uint64_t idle_timeout_s = 0;
   uint32_t tcp_keepalive_s = 300;
   uint32_t maxclients = 10'000;
-  uint64_t clients_possible = UINT32_MAX;    // as the limit of open files allows
-  uint64_t maxmemory = 0;                    // bytes of all that is known; 0: no limit
+  uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
+  uint64_t maxmemory = 0;                  // bytes of all that is known; 0: no limit
   bool cache_mode = false;
   EvictionRules eviction;
   uint64_t publish_buffer_limit = 32 << 20;  // bytes that may wait for a subscriber; 0: no limit

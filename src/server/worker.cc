@@ -66,10 +66,10 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       local_shards_(shards_.size(), nullptr),
       expire_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
-      evict_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EvictTick(); }),
-      evict_hint_([](helio::Message* message) {
-        static_cast<EvictHint*>(message)->worker->OnEvictHint();
-      }),
+      evict_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EvictTick(); }),
+      evict_hint_(
+          [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),

@@ -169,8 +169,8 @@ class Worker final : public CommandSink {
 
   // --- maxmemory (worker_memory.cc) ---
 
-  // Room for a command that is about to run on a shard of ours, as the limit is passed. False: there
-  // is none, and it must not run. Does a bounded amount of work.
+  // Room for a command that is about to run on a shard of ours, as the limit is passed. False:
+  // there is none, and it must not run. Does a bounded amount of work.
   bool MakeRoom(Shard& shard, const SparedKeys& spared);
   static void AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes);
   // Lets all threads evict what is too much.
@@ -518,10 +518,10 @@ class Worker final : public CommandSink {
   EvictHint evict_hint_;
   std::atomic<bool> is_hinted_{false};  // evict_hint_ is on its way; set by other threads
   uint64_t last_hint_ns_ = 0;
-  bool is_barren_ = false;              // no shard of ours has anything to evict
-  std::vector<uint64_t> spared_;        // scratch of MakeRoomFor
-  size_t interpreter_bytes_ = 0;        // when the last script ended
-  int64_t metered_bytes_ = 0;           // what MemoryMeter knows of us
+  bool is_barren_ = false;        // no shard of ours has anything to evict
+  std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
+  size_t interpreter_bytes_ = 0;  // when the last script ended
+  int64_t metered_bytes_ = 0;     // what MemoryMeter knows of us
   int64_t metered_pending_ = 0;
   bool expires_actively_ = true;
 

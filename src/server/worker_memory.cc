@@ -32,11 +32,11 @@ constexpr size_t kFreedPerCommand = 512;
 
 void Worker::SettleMemory() {
   int64_t used = static_cast<int64_t>(buffers_.bytes() + buffers_.client_bytes() +
-                                      connection_count_ * sizeof(Session) +
-                                      pubsub_.memory_used() + interpreter_bytes_);
+                                      connection_count_ * sizeof(Session) + pubsub_.memory_used() +
+                                      interpreter_bytes_);
   if (index() == 0) {
-    used += static_cast<int64_t>(server_.scripts().memory_used() +
-                                 server_.functions().memory_used());
+    used +=
+        static_cast<int64_t>(server_.scripts().memory_used() + server_.functions().memory_used());
   }
   int64_t pending = 0;
   for (Shard* shard : own_shards_) {
@@ -83,8 +83,7 @@ Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
   const int64_t now_ms = helio::UnixMillis();
   // What a script or a transaction has seen stays while its time stands still.
   const int64_t due_ms = std::min(now_ms, shard.transactions().oldest_clock_ms());
-  const Evictor::Progress progress =
-      shard.evictor().Evict(bytes, keys_max, spared, now_ms, due_ms);
+  const Evictor::Progress progress = shard.evictor().Evict(bytes, keys_max, spared, now_ms, due_ms);
   shards_.PublishUsedBytes(shard);
   if (progress.keys > 0) {
     SetBarren(false);
