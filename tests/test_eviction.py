@@ -101,18 +101,18 @@ def test_ten_times_as_much_as_fits(own, policy):
 @pytest.mark.parametrize("policy", VOLATILE)
 def test_volatile_policies_take_what_has_a_deadline_and_then_refuse(own, policy):
     with own.connect() as c:
-        fill(c, "stays", 2_000)
+        fill(c, "stays", 4_000)
         limit = limit_to(c, 2 * MB, policy)
         assert fill(c, "goes", 30_000, "EX", "10000") == 0
-        assert left(c, "stays", 2_000) == 2_000
+        assert left(c, "stays", 4_000) == 4_000
         assert evicted(c) > 15_000
         refused = fill(c, "new", 20_000)
         assert refused > 5_000
-        assert left(c, "stays", 2_000) == 2_000
+        assert left(c, "stays", 4_000) == 4_000
         assert left(c, "goes", 30_000) == 0
         assert used_besides_clients(c) < limit * 1.02
         assert c.do("GET stays0") == VALUE.encode()
-        for i in range(1_000):
+        for i in range(4_000):
             assert c.do(f"EXPIRE stays{i} 1000") == 1  # needs no memory
         wait_until(lambda: c.do("SET one more") == OK, what="room of those with a deadline")
 

@@ -13,8 +13,8 @@
 //               evicts 1    the floor is 1: goes   evicts a 1
 //                           on, at most kBuckets
 //
-// volatile-*: the hand goes round the table of deadlines instead, so that a few keys with a deadline
-// are found among many without. Keys that are due are expired on the way.
+// volatile-*: the hand goes round the table of deadlines instead, so that a few keys with a
+// deadline are found among many without. Keys that are due are expired on the way.
 #pragma once
 
 #include <algorithm>

@@ -25,8 +25,8 @@ struct Setting {
     kInteger,  // within [min, max]
     kMemory,   // bytes, with units
     kText,
-    kChoice,   // one of `choices`
-    kFixed,  // has one value, which may be set again: clients do that ("save", "appendonly")
+    kChoice,  // one of `choices`
+    kFixed,   // has one value, which may be set again: clients do that ("save", "appendonly")
   };
 
   std::string_view name;  // as in redis.conf, or the flag's own
