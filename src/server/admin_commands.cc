@@ -92,7 +92,7 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Server& server = cx.session().server;
   for (int64_t begin = 0; begin < *count; begin += batch) {
     if (cx.session().connection.closing()) return reply.Ok();  // nobody waits for it
-    if (server.is_out_of_memory()) return reply.Error(kErrOutOfMemory);
+    if (server.memory().is_over() && !server.AwaitRoom({})) return reply.Error(kErrOutOfMemory);
     std::vector<std::vector<int64_t>> numbers(cx.shards().size());
     for (int64_t i = begin; i < std::min(begin + batch, *count); ++i) {
       const std::string key = fmt::format("{}:{}", prefix, i);

@@ -128,6 +128,7 @@ bool Worker::MakeRoomFor(Shard& shard, const Command& command, Args args) {
 }
 
 void Worker::AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes) {
+  if (!command.keys.has_keys()) return;
   for (size_t i : command.KeysOf(args)) hashes->push_back(HashKey(args[i]));
 }
 
