@@ -155,6 +155,9 @@ compare='assert_equal \(\[lindex $aux $i\]\) \(\[r zm*score zscoretest $i\]\)'
 sed -i "s/$compare/assert {\1 == \2}/" "$suite/tests/unit/type/zset.tcl"
 # What their first groups do needs no server of their own.
 sed -i '1s/ external:skip//' "$suite"/tests/unit/{limits,pubsubshard}.tcl
+# Of this file, the group that sets policies and limits of the server that it has.
+sed -i '/^start_server .*"maxmemory external:skip"/{N;/small integers/s/ external:skip//}' \
+  "$suite/tests/unit/maxmemory.tcl"
 if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   ! grep -q 'quicklist} &&' "$suite/tests/support/test.tcl" ||
   ! grep -q list-compress-depth "$suite/tests/test_helper.tcl" ||
