@@ -12,6 +12,10 @@ constexpr std::string_view kPolicyNames[] = {"noeviction",      "allkeys-lru",  
                                              "allkeys-random",  "volatile-lru", "volatile-lfu",
                                              "volatile-random", "volatile-ttl", "allkeys-lfu"};
 
+// The first hit counts twice, for the same reason: in a loop through more keys than there is room
+// for, it is all that tells those that survived a round from those that will not.
+constexpr uint8_t kCacheFirstHit = AccessClock::kCacheInit + 2;
+
 }  // namespace
 
 std::string_view PolicyName(EvictionPolicy policy) {
@@ -29,7 +33,9 @@ uint8_t AccessClock::Aged(uint16_t clock, uint8_t period) const {
   const auto count = static_cast<uint8_t>(clock >> 8);
   const auto passed = static_cast<uint8_t>(period - static_cast<uint8_t>(clock));
   if (rules_.policy == EvictionPolicy::kCache) {
-    return passed < 8 ? static_cast<uint8_t>(count >> passed) : 0;
+    // Rounded up: what was used once must not look like what is new after one epoch.
+    if (passed >= 8) return count != 0;
+    return static_cast<uint8_t>((count + (1u << passed) - 1) >> passed);
   }
   if (rules_.lfu_decay_minutes == 0) return count;
   return count > passed ? static_cast<uint8_t>(count - passed) : 0;
@@ -55,7 +61,9 @@ void AccessClock::StartUsed(CompactValue& value, int64_t now_ms, uint8_t frequen
 void AccessClock::CountHit(CompactValue& value, int64_t now_ms) {
   const uint8_t period = Period(now_ms);
   uint8_t count = Aged(value.access_clock(), period);
-  if (count < UINT8_MAX) {
+  if (rules_.policy == EvictionPolicy::kCache && count <= kCacheInit) {
+    count = kCacheFirstHit;
+  } else if (count < UINT8_MAX) {
     bool counts = true;
     if (rules_.policy != EvictionPolicy::kCache) {
       // Each step is rarer than the one before: 1 in (count - 5) * factor + 1.

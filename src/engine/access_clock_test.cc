@@ -105,17 +105,19 @@ TEST_F(AccessClockTest, CacheModeCountsEachHitAndHalvesTheCountInEachEpoch) {
   Use(EvictionPolicy::kCache);
   clock_.Start(value_, kNow);
   EXPECT_EQ(clock_.Frequency(value_, kNow), 1);
-  Hit(99);
-  EXPECT_EQ(clock_.Frequency(value_, kNow), 100);
-  EXPECT_EQ(clock_.Frequency(value_, kNow + 500 * kMinute), 100) << "time does not matter";
+  Hit(1);
+  EXPECT_EQ(clock_.Frequency(value_, kNow), 3);
+  Hit(98);
+  EXPECT_EQ(clock_.Frequency(value_, kNow), 101);
+  EXPECT_EQ(clock_.Frequency(value_, kNow + 500 * kMinute), 101) << "time does not matter";
   EndEpochs(1);
-  EXPECT_EQ(clock_.Frequency(value_, kNow), 50);
+  EXPECT_EQ(clock_.Frequency(value_, kNow), 51);
   EndEpochs(2);
-  EXPECT_EQ(clock_.Settle(value_, kNow), 12);
+  EXPECT_EQ(clock_.Settle(value_, kNow), 13);
   EndEpochs(1);
-  EXPECT_EQ(clock_.Frequency(value_, kNow), 6);
+  EXPECT_EQ(clock_.Frequency(value_, kNow), 7);
   EndEpochs(9);
-  EXPECT_EQ(clock_.Frequency(value_, kNow), 0);
+  EXPECT_EQ(clock_.Frequency(value_, kNow), 1);
   Hit(1000);
   EXPECT_EQ(clock_.Frequency(value_, kNow), 255);
 }
