@@ -140,7 +140,8 @@ def server(request, configuration, shared_servers, start_server):
 @pytest.fixture(scope="module")
 def pair(configuration_of_pair):
     """Ours and redis-server, side by side, for the tests of one file."""
-    ours = Server(**configuration_flags(configuration_of_pair))
+    # As redis-server has it by default.
+    ours = Server(maxmemory="0", **configuration_flags(configuration_of_pair))
     reference = Server(reference=True)
     yield ours, reference
     reference.stop()

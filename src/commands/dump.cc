@@ -45,6 +45,7 @@ struct RestoreOptions {
   bool may_replace = false;
   bool is_absolute = false;  // ABSTTL
   std::optional<int64_t> idle_seconds = {};
+  std::optional<uint8_t> frequency = {};
 };
 
 // False: the error was replied.
@@ -53,26 +54,24 @@ bool ParseRestoreOptions(Args args, RestoreOptions* options, ReplySink& reply) {
     reply.Error(error);
     return false;
   };
-  bool has_frequency = false;
   for (size_t i = 4; i < args.size(); ++i) {
     const bool has_next = i + 1 < args.size();
     if (IsOption(args[i], "REPLACE")) {
       options->may_replace = true;
     } else if (IsOption(args[i], "ABSTTL")) {
       options->is_absolute = true;
-    } else if (IsOption(args[i], "IDLETIME") && has_next && !has_frequency) {
+    } else if (IsOption(args[i], "IDLETIME") && has_next && !options->frequency) {
       const std::optional<int64_t> seconds = ParseInt64(args[++i]);
       if (!seconds) return refuse(kErrNotInteger);
       if (*seconds < 0) return refuse("ERR Invalid IDLETIME value, must be >= 0");
       options->idle_seconds = seconds;
     } else if (IsOption(args[i], "FREQ") && has_next && !options->idle_seconds) {
-      // Nothing counts accesses yet.
       const std::optional<int64_t> frequency = ParseInt64(args[++i]);
       if (!frequency) return refuse(kErrNotInteger);
       if (*frequency < 0 || *frequency > 255) {
         return refuse("ERR Invalid FREQ value, must be >= 0 and <= 255");
       }
-      has_frequency = true;
+      options->frequency = static_cast<uint8_t>(*frequency);
     } else {
       return refuse(kErrSyntax);
     }
@@ -109,9 +108,11 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
     }
     made.deadline_ms = deadline_ms;
   }
-  // The clock has so many bits, which are 18 hours.
-  const int64_t idle_seconds = std::min<int64_t>(options.idle_seconds.value_or(0), UINT16_MAX);
-  made.value.set_access_clock(static_cast<uint16_t>(cx.now_ms() / 1000 - idle_seconds));
+  if (options.frequency) {
+    cx.access_clock().StartUsed(made.value, cx.now_ms(), *options.frequency);
+  } else {
+    cx.access_clock().StartIdle(made.value, cx.now_ms(), options.idle_seconds.value_or(0));
+  }
   cx.Put(args.key(), std::move(made), "restore");
   reply.Ok();
 }

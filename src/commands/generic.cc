@@ -207,11 +207,17 @@ void ObjectEncoding(ShardContext& cx, Args args, ReplySink& reply) {
 
 void ObjectIdleTime(ShardContext& cx, Args args, ReplySink& reply) {
   if (!FindUntouched(cx, args[2])) return reply.Null();
+  if (cx.access_clock().rules().counts_hits()) {
+    return reply.Error(
+        "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when "
+        "switching between policies at runtime LRU and LFU data will take some time to adjust.");
+  }
   reply.Integer(*cx.IdleSeconds(args[2]));
 }
 
 void ObjectFreq(ShardContext& cx, Args args, ReplySink& reply) {
   if (!FindUntouched(cx, args[2])) return reply.Null();
+  if (cx.access_clock().rules().counts_hits()) return reply.Integer(*cx.Frequency(args[2]));
   reply.Error(
       "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that "
       "when switching between policies at runtime LRU and LFU data will take some time to adjust.");

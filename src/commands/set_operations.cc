@@ -261,7 +261,7 @@ void Store(ShardContext& cx, Operation operation, std::string_view key, const Re
   }
   ShardContext::Detached made;
   made.value = MakeSet(result, cx.shard().set_limit());
-  made.value.set_access_clock(static_cast<uint16_t>(cx.now_ms() / 1000));
+  cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), StoreEvent(operation));
 }

@@ -31,7 +31,7 @@ void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& foun
   ZsetValue::Create(&made.value, longest, found.size(), limit);
   ZsetValue zset(&made.value);
   for (size_t i = 0; i < found.size(); ++i) zset.Set(found.members[i], found.scores[i], limit);
-  made.value.set_access_clock(static_cast<uint16_t>(cx.now_ms() / 1000));
+  cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
   cx.Put(key, std::move(made), event, changes);
 }

@@ -170,6 +170,16 @@ class Database {
     return table_.Random(random);
   }
 
+  // The same for the keys that have a deadline.
+  template <typename F>
+  uint32_t ScanDeadlines(uint32_t cursor, F&& fn) const {
+    return expiry_.Scan(cursor, fn);
+  }
+  template <typename R>
+  ExpiryTable::Iterator RandomDeadline(R&& random) const {
+    return expiry_.Random(random);
+  }
+
   // Frees about `budget` keys of a database that nobody uses any more. True when it is empty.
   bool FreeSome(size_t budget);
 

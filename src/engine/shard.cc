@@ -21,11 +21,16 @@ Database& Shard::db(int index) {
   return *database;
 }
 
-size_t Shard::used_bytes() const {
+size_t Shard::live_bytes() const {
   size_t bytes = 0;
   for (const auto& database : made()) {
     if (database != nullptr) bytes += database->bytes();
   }
+  return bytes;
+}
+
+size_t Shard::used_bytes() const {
+  size_t bytes = live_bytes();
   for (const auto& database : doomed_) bytes += database->bytes();
   return bytes + reaper_.bytes();
 }
@@ -41,6 +46,7 @@ void Shard::OnChangedUnwatched(int db_index, std::string_view key, std::string_v
   if (!waiters_.empty()) [[unlikely]]
     waiters_.OnChanged(db_index, key);
   if (event == "expired") ++stats_.expired_keys;
+  if (event == "evicted") ++stats_.evicted_keys;
 }
 
 auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
@@ -102,7 +108,7 @@ std::vector<std::unique_ptr<Database>>::const_iterator Shard::FindFreeable() con
 }
 
 bool Shard::needs_steps() const {
-  if (FindFreeable() != doomed_.end() || !reaper_.empty()) return true;
+  if (needs_to_free()) return true;
   return std::any_of(made().begin(), made().end(), [](const auto& database) {
     return database != nullptr && database->has_deadlines();
   });

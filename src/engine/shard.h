@@ -14,7 +14,9 @@
 #include "core/set_value.h"
 #include "core/stream_entries.h"
 #include "core/value_reaper.h"
+#include "engine/access_clock.h"
 #include "engine/database.h"
+#include "engine/eviction.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
 #include "engine/watch_table.h"
@@ -56,6 +58,8 @@ class Shard : private ChangeListener {
 
   // Exact: all databases, and what waits to be freed.
   size_t used_bytes() const;
+  // The same without what waits to be freed.
+  size_t live_bytes() const;
 
   // Who has locks here, and who waits for them.
   TxQueue& transactions() { return transactions_; }
@@ -101,6 +105,12 @@ class Shard : private ChangeListener {
   size_t hll_sparse_max_bytes() const { return hll_sparse_max_bytes_; }
   void set_hll_sparse_max_bytes(size_t bytes) { hll_sparse_max_bytes_ = bytes; }
 
+  // What eviction knows about keys, and what it does.
+  AccessClock& access_clock() { return access_clock_; }
+  const AccessClock& access_clock() const { return access_clock_; }
+  Evictor& evictor() { return evictor_; }
+  void OnEvicted(int db_index, std::string_view key) { OnChanged(db_index, key, "evicted"); }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -121,6 +131,10 @@ class Shard : private ChangeListener {
   // Frees about `budget` of the keys, or members, put aside. True when nothing is left to do.
   bool FreeStep(size_t budget);
 
+  // FreeStep has something to do.
+  bool needs_to_free() const { return !reaper_.empty() || FindFreeable() != doomed_.end(); }
+  // used_bytes() are more than live_bytes().
+  bool has_pending() const { return !doomed_.empty() || !reaper_.empty(); }
   // True if ExpireStep or FreeStep have something to look at.
   bool needs_steps() const;
 
@@ -162,6 +176,8 @@ class Shard : private ChangeListener {
   StreamLimit stream_limit_;
   size_t hll_sparse_max_bytes_ = 3000;
   ShardStats stats_;
+  AccessClock access_clock_;
+  Evictor evictor_{this};
 };
 
 }  // namespace dfly

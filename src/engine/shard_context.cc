@@ -151,7 +151,7 @@ auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHa
   // What is found now is due, and Find has noted it: it goes before its name is used again.
   if (!due_.empty()) RemoveDueKeys();
   Iterator it = database().Insert(probe);
-  it->value.set_access_clock(clock());
+  access_clock().Start(it->value, now_ms_);
   WriteHandle handle = OpenValue(it);
   handle.was_created_ = true;
   return handle;
@@ -164,15 +164,17 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   const KeyProbe probe = ProbeOf(key);
   EndHandles();
   Iterator it = Find(probe);
-  if (!it) {
+  if (it) {
+    access_clock().Touch(it->value, now_ms_);
+  } else {
     if (!due_.empty()) RemoveDueKeys();
     it = database().Insert(probe);
+    access_clock().Start(it->value, now_ms_);
   }
   database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();
   it->value.SetString(text);
   database_->SyncMembers(*it);
-  it->value.set_access_clock(clock());
   database_->AccountValue(bytes_before, it->value.HeapBytes());
   if (options.deadline_ms) {
     database_->SetDeadline(*it, probe, *options.deadline_ms);
@@ -215,7 +217,7 @@ auto ShardContext::Copy(std::string_view key) const -> std::optional<Detached> {
   if (!it) return std::nullopt;
   Detached detached;
   detached.value = it->value.Clone();
-  detached.value.set_access_clock(clock());
+  access_clock().Start(detached.value, now_ms_);
   detached.deadline_ms = database_->Deadline(*it, probe);
   detached.is_sticky = it->key.has_flag(CompactKey::kSticky);
   return detached;
@@ -296,7 +298,13 @@ std::optional<bool> ShardContext::IsSticky(std::string_view key) const {
 std::optional<uint32_t> ShardContext::IdleSeconds(std::string_view key) const {
   Iterator it = Find(ProbeOf(key));
   if (!it) return std::nullopt;
-  return static_cast<uint16_t>(clock() - it->value.access_clock());
+  return access_clock().IdleSeconds(it->value, now_ms_);
+}
+
+std::optional<uint8_t> ShardContext::Frequency(std::string_view key) const {
+  Iterator it = Find(ProbeOf(key));
+  if (!it) return std::nullopt;
+  return access_clock().Frequency(it->value, now_ms_);
 }
 
 std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {

@@ -186,8 +186,10 @@ class ShardContext {
   // False if the key is absent. Sticky keys are never evicted.
   bool SetSticky(std::string_view key, bool sticky);
   std::optional<bool> IsSticky(std::string_view key) const;
-  // Seconds since the last access, modulo 65536.
+  // What eviction goes by; see AccessClock, also for what the policy has to be.
+  AccessClock& access_clock() const { return shard_.access_clock(); }
   std::optional<uint32_t> IdleSeconds(std::string_view key) const;
+  std::optional<uint8_t> Frequency(std::string_view key) const;
 
   // No string becomes longer than this many bytes.
   size_t string_max() const { return shard_.string_max(); }
@@ -241,9 +243,8 @@ class ShardContext {
   // The one look-up. Due keys are not found, and remembered for Finish.
   Iterator Find(const KeyProbe& probe) const;
   Database& database();  // made if need be
-  uint16_t clock() const { return static_cast<uint16_t>(now_ms_ / 1000); }
   void Touch(CompactValue& value) {
-    if (!no_touch_ && value.access_clock() != clock()) value.set_access_clock(clock());
+    if (!no_touch_) access_clock().Touch(value, now_ms_);
   }
   template <typename Handle>
   Handle HandleOf(Iterator it) const;

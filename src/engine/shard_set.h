@@ -159,6 +159,8 @@ class ShardSet {
     const uint64_t bytes = shard.used_bytes();
     cell.used_bytes.store(bytes, std::memory_order_relaxed);
     cell.changes.store(shard.stats().changes, std::memory_order_relaxed);
+    const uint64_t pending = shard.has_pending() ? bytes - shard.live_bytes() : 0;
+    cell.pending_bytes.store(pending, std::memory_order_relaxed);
     if (bytes > cell.peak_bytes.load(std::memory_order_relaxed)) {
       cell.peak_bytes.store(bytes, std::memory_order_relaxed);
     }
@@ -166,6 +168,13 @@ class ShardSet {
   uint64_t used_bytes() const;
   // Of keys, since the start, as shards told when they told their bytes.
   uint64_t changes() const;
+  uint64_t used_bytes(ShardId id) const {
+    return cells_[id].used_bytes.load(std::memory_order_relaxed);
+  }
+  // Of them, those of keys that were deleted and are freed in steps.
+  uint64_t pending_bytes(ShardId id) const {
+    return cells_[id].pending_bytes.load(std::memory_order_relaxed);
+  }
   // The sum of what each shard used at most, so perhaps more than all ever used at once.
   uint64_t peak_bytes() const;
 
@@ -176,6 +185,7 @@ class ShardSet {
   struct alignas(64) Cell {
     std::unique_ptr<Shard> shard;
     std::atomic<uint64_t> used_bytes{0};
+    std::atomic<uint64_t> pending_bytes{0};
     std::atomic<uint64_t> peak_bytes{0};
     std::atomic<uint64_t> changes{0};
   };

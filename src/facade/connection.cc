@@ -47,6 +47,7 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
 
 void Connection::Start() {
   receiving_ = true;
+  Recount();
   socket_->StartRecv();
 }
 
@@ -58,6 +59,7 @@ void Connection::OnRecv(std::string_view data) {
     input_.Append(data);
     stalled_ = true;
     ExecuteInput();
+    Recount();
     if (input_.size() > limits_->command_bytes_max && !closing_) {
       LOG(WARNING) << "closing connection " << id_ << ": its command has " << input_.size()
                    << " bytes and is not complete";
@@ -75,6 +77,7 @@ void Connection::OnRecv(std::string_view data) {
     input_.Reserve(data.size() - taken + std::min(parser_.needed(), kTrustedMax));
     input_.Append(data.substr(taken));
   }
+  Recount();
   AdjustRecv();
 }
 
@@ -213,6 +216,7 @@ void Connection::Detach() {
 void Connection::OnDetached() {
   fd_ = socket_->fd();
   socket_.reset();
+  CountAs(0);
   sink_->OnDetached(this);
 }
 
@@ -223,6 +227,7 @@ void Connection::Attach(CommandSink* sink, BufferPool* buffers,
   replies_.set_release(std::move(release_batch));
   socket_ = Socket::Adopt(helio::Proactor::Current(), fd_, this);
   detaching_ = rests_ = false;
+  Recount();
   FlushSoon();  // it may have been asked to close
   ExecuteInput();
 }
@@ -248,7 +253,8 @@ void Connection::FlushSoon() {
 
 void Connection::Flush() {
   DCHECK(!executing_);
-  if (closing_ || send_pending_) return;
+  if (closing_) return;
+  if (send_pending_) return Recount();
   if (!output_.empty() && !holds_replies()) {
     DCHECK(sending_.empty());
     sending_.Swap(output_);
@@ -266,6 +272,7 @@ void Connection::Flush() {
         break;
       case Socket::SendResult::kPending:
         send_pending_ = true;
+        Recount();
         return;
       case Socket::SendResult::kBroken:
         CloseNow();
@@ -284,6 +291,7 @@ void Connection::Flush() {
     return;
   }
   ReleaseIfIdle();
+  Recount();
 }
 
 void Connection::OnSent(int error) {
@@ -298,6 +306,7 @@ void Connection::OnSent(int error) {
   if (output_.empty() && !stalled_ && !wants_room_ && !is_done()) {
     AdjustRecv();
     ReleaseIfIdle();
+    Recount();
   } else {
     FlushSoon();
   }
@@ -367,7 +376,9 @@ void Connection::OnClosed() {
 }
 
 void Connection::DeleteIfDone() {
-  if (closed_ && !busy_) delete this;
+  if (!closed_ || busy_) return;
+  CountAs(0);
+  delete this;
 }
 
 size_t Connection::memory_used() const {

@@ -76,11 +76,27 @@ class BufferPool {
   void TakeBack(helio::IoBuf* buffer);
   size_t bytes() const { return bytes_; }
 
+  // What the connections of the thread have themselves. They tell each change, and whoever wants to
+  // know hears of larger ones at once.
+  size_t client_bytes() const { return static_cast<size_t>(client_bytes_); }
+  void CountClient(int64_t change) {
+    client_bytes_ += change;
+    untold_ += change;
+    if ((untold_ > kToldAt || untold_ < -kToldAt) && on_change) {
+      untold_ = 0;
+      on_change();
+    }
+  }
+  std::function<void()> on_change;
+
  private:
+  static constexpr int64_t kToldAt = 64 * 1024;
   static constexpr size_t kKeptMax = 64;
   static constexpr size_t kBufferMax = 64 * 1024;
   std::vector<helio::IoBuf> free_;
   size_t bytes_ = 0;
+  int64_t client_bytes_ = 0;
+  int64_t untold_ = 0;
 };
 
 struct ConnectionLimits {
@@ -222,6 +238,13 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void Flush();
   void ReleaseIfIdle();
   void DeleteIfDone();
+  // Tells its thread by how much its buffers have changed.
+  void Recount() { CountAs(memory_used()); }
+  void CountAs(size_t bytes) {
+    if (bytes == counted_bytes_) return;
+    buffers_->CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_bytes_));
+    counted_bytes_ = bytes;
+  }
 
   struct FlushHook : helio::LoopHook {
     using LoopHook::LoopHook;
@@ -244,6 +267,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t last_active_ns_;
   uint64_t received_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
+  size_t counted_bytes_ = 0;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
   // them comes back when its replies exceed batch_reply_bytes_max(); together that is a half of
   // reply_bytes_max and one reply for each.

@@ -119,7 +119,9 @@ class ReplyQueue {
   size_t slots() const { return slots_; }  // replies that wait for their turn, complete or not
   // Reply bytes that wait for earlier ones. Bytes in batches count when they are back.
   size_t pending_bytes() const { return side_.size() + batch_bytes_; }
-  size_t memory_used() const { return ring_.capacity() * sizeof(Item) + side_.capacity(); }
+  size_t memory_used() const {
+    return ring_.capacity() * sizeof(Item) + side_.capacity() + batch_bytes_;
+  }
 
   // O(items). For tests and debug builds.
   void CheckInvariants() const;

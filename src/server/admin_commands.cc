@@ -63,7 +63,7 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Server& server = cx.session().server;
   for (int64_t begin = 0; begin < *count; begin += batch) {
     if (cx.session().connection.closing()) return reply.Ok();  // nobody waits for it
-    if (server.is_out_of_memory()) return reply.Error(kErrOutOfMemory);
+    if (server.memory().is_over() && !server.AwaitRoom({})) return reply.Error(kErrOutOfMemory);
     std::vector<std::vector<int64_t>> numbers(cx.shards().size());
     for (int64_t i = begin; i < std::min(begin + batch, *count); ++i) {
       const std::string key = fmt::format("{}:{}", prefix, i);
@@ -97,7 +97,9 @@ void DebugObject(CoordinatorContext& cx, std::string_view key, ReplySink& reply)
         .address = &*value,
         .encoding = value->is_string() ? value->StringEncoding() : value->ObjectEncodingName(),
         .bytes = value->is_string() ? value->StringSize() : value->HeapBytes(),
-        .idle_s = shard_cx.IdleSeconds(key).value_or(0)};
+        .idle_s = shard_cx.access_clock().rules().counts_hits()
+                      ? 0
+                      : shard_cx.IdleSeconds(key).value_or(0)};
   });
   if (found.address == nullptr) return reply.Error(kErrNoSuchKey);
   const int64_t lru_clock = (helio::UnixMillis() / 1000 - found.idle_s) & 0xffffff;

@@ -55,6 +55,15 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
     }
     case Setting::Kind::kText:
       return std::string(text);
+    case Setting::Kind::kChoice: {
+      std::string choice = LowerCase(text);
+      const auto& choices = setting.choices;
+      if (std::find(choices.begin(), choices.end(), choice) == choices.end()) {
+        *error =
+            fmt::format("argument(s) must be one of the following: {}", fmt::join(choices, ", "));
+      }
+      return choice;
+    }
     case Setting::Kind::kFixed:
       if (LowerCase(text) != setting.value) {
         *error = fmt::format("argument must be '{}', nothing else is supported", setting.value);
@@ -197,6 +206,46 @@ void AddPackedLimit(Config* config, const PackedLimit& initial, const SettingNam
   add(element_bytes, Kind::kMemory, &PackedLimit::element_bytes);
 }
 
+void AddEvictionSettings(Server* server, Config* config) {
+  const ServerOptions& options = server->options();
+  Setting policy{.name = "maxmemory-policy",
+                 .kind = Setting::Kind::kChoice,
+                 .value = std::string(PolicyName(options.eviction.policy)),
+                 .is_mutable = true,
+                 .apply =
+                     [server](const std::string& value) {
+                       server->ChangeEvictionRules(
+                           [&value](EvictionRules& rules) { rules.policy = *PolicyOfName(value); });
+                       return std::string();
+                     },
+                 .choices = {"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+                             "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"}};
+  if (options.cache_mode) {
+    // It has a policy of its own, that this is the closest name for.
+    policy.choices = {"allkeys-lfu"};
+    policy.apply = nullptr;
+  }
+  config->Add(std::move(policy));
+  config->Add(
+      {.name = "cache_mode", .kind = Setting::Kind::kBool, .value = YesNo(options.cache_mode)});
+  const auto number = [&](std::string_view name, int64_t min, uint32_t EvictionRules::*part) {
+    config->Add({.name = name,
+                 .kind = Setting::Kind::kInteger,
+                 .value = fmt::format("{}", options.eviction.*part),
+                 .is_mutable = true,
+                 .min = min,
+                 .max = INT_MAX,
+                 .apply = [server, part](const std::string& value) {
+                   server->ChangeEvictionRules(
+                       [&](EvictionRules& rules) { rules.*part = ParsedNumber<uint32_t>(value); });
+                   return std::string();
+                 }});
+  };
+  number("maxmemory-samples", 1, &EvictionRules::samples);
+  number("lfu-log-factor", 0, &EvictionRules::lfu_log_factor);
+  number("lfu-decay-time", 0, &EvictionRules::lfu_decay_minutes);
+}
+
 }  // namespace
 
 void AddSettings(Server* server, Config* config) {
@@ -216,8 +265,10 @@ void AddSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply = [server](const std::string& value) {
                  server->settings().maxmemory = ParsedNumber<uint64_t>(value);
+                 server->EvictToLimit();
                  return std::string();
                }});
+  AddEvictionSettings(server, config);
   config->Add({.name = "maxclients",
                .kind = Kind::kInteger,
                .value = fmt::format("{}", options.maxclients),
@@ -386,7 +437,6 @@ void AddSettings(Server* server, Config* config) {
              &Persistence::SetStopsWrites);
 
   // What tools set to the only value there is.
-  fixed("maxmemory-policy", "noeviction", true);
   fixed("appendonly", "no", true);
   fixed("notify-keyspace-events", "", true);
   fixed("list-compress-depth", "0", true);

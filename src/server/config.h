@@ -25,7 +25,8 @@ struct Setting {
     kInteger,  // within [min, max]
     kMemory,   // bytes, with units
     kText,
-    kFixed,  // has one value, which may be set again: clients do that ("save", "appendonly")
+    kChoice,  // one of `choices`
+    kFixed,   // has one value, which may be set again: clients do that ("save", "appendonly")
   };
 
   std::string_view name;  // as in redis.conf, or the flag's own
@@ -37,6 +38,7 @@ struct Setting {
   // Puts a new value into effect. Returns an empty string, or why that cannot be. May suspend.
   // None: nothing follows from a change.
   std::function<std::string(const std::string& value)> apply = {};
+  std::vector<std::string_view> choices = {};
   std::string_view old_name = {};  // under which it is known as well, as in Redis
 };
 

@@ -48,9 +48,27 @@ DEFINE_bool(force_epoll, false,
             "Use epoll even where io_uring works. Slower; for comparisons and broken kernels.");
 
 DEFINE_uint32(dbnum, 16, "Databases (SELECT 0 to dbnum - 1).");
-DEFINE_string(maxmemory, "0",
-              "Bytes of data, with units if you like (20mb, 1gb); past that writes are refused. 0: "
-              "no limit, then the kernel may kill the process when memory is short.");
+DEFINE_string(
+    maxmemory, "",
+    "Bytes that the server uses, data and buffers, with units if you like (20mb, 1gb). "
+    "Past that keys are evicted (--maxmemory_policy, --cache_mode), or writes are refused. "
+    "Empty: 80 % of what the machine or the container has. 0: no limit, then the kernel "
+    "may kill the process when memory is short.");
+DEFINE_string(maxmemory_policy, "noeviction",
+              "Which keys go when memory is full: noeviction, allkeys-lru, allkeys-lfu, "
+              "allkeys-random, volatile-lru, volatile-lfu, volatile-random, volatile-ttl, as in "
+              "Redis. STICK keeps a key in any case. CONFIG SET changes it.");
+DEFINE_uint32(maxmemory_samples, 5,
+              "How well eviction looks: about six keys are compared for each. More cost time.");
+DEFINE_uint32(lfu_log_factor, 10,
+              "*-lfu: the larger, the more hits it takes to fill a key's counter.");
+DEFINE_uint32(lfu_decay_time, 1,
+              "*-lfu: minutes after which a key that is not used loses one from its counter; 0: "
+              "never.");
+DEFINE_bool(cache_mode, false,
+            "The server is a cache: when memory is full it evicts what is used the least often, by "
+            "a policy of its own that is close to allkeys-lfu, but follows changes faster and "
+            "resists scans and loops.");
 
 DEFINE_int32(list_max_listpack_size, -2,
              "How large the blocks of lists become. -1 to -5: 4, 8, 16, 32, 64 KB; from 1 on: so "
@@ -210,7 +228,8 @@ const std::vector<Topic>& Topics() {
        {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking",
         "migrate_connections"}},
       {"Data",
-       {"maxmemory", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
+       {"maxmemory", "maxmemory_policy", "maxmemory_samples", "lfu_log_factor", "lfu_decay_time",
+        "cache_mode", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
         "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
         "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries",
         "zset_max_listpack_entries", "zset_max_listpack_value", "hll_sparse_max_bytes"}},
@@ -344,7 +363,29 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->num_shards = FLAGS_num_shards;
   options->force_epoll = FLAGS_force_epoll;
   options->db_count = static_cast<int>(FLAGS_dbnum);
-  options->maxmemory = bytes("maxmemory", FLAGS_maxmemory);
+  const Machine machine = ReadMachine();
+  options->maxmemory = FLAGS_maxmemory.empty() ? machine.memory_limit() / 5 * 4
+                                               : bytes("maxmemory", FLAGS_maxmemory);
+  EvictionRules& eviction = options->eviction;
+  if (const auto policy = PolicyOfName(FLAGS_maxmemory_policy)) {
+    eviction.policy = *policy;
+  } else {
+    fail("maxmemory_policy", fmt::format("'{}' is no policy", FLAGS_maxmemory_policy));
+  }
+  options->cache_mode = FLAGS_cache_mode;
+  if (FLAGS_cache_mode) {
+    if (eviction.policy != EvictionPolicy::kNone &&
+        eviction.policy != EvictionPolicy::kAllKeysLfu) {
+      fail("maxmemory_policy", "--cache_mode has its own; leave one of them out");
+    }
+    eviction.policy = EvictionPolicy::kCache;
+  }
+  check_range("maxmemory_samples", FLAGS_maxmemory_samples, 1, INT_MAX);
+  check_range("lfu_log_factor", FLAGS_lfu_log_factor, 0, INT_MAX);
+  check_range("lfu_decay_time", FLAGS_lfu_decay_time, 0, INT_MAX);
+  eviction.samples = FLAGS_maxmemory_samples;
+  eviction.lfu_log_factor = FLAGS_lfu_log_factor;
+  eviction.lfu_decay_minutes = FLAGS_lfu_decay_time;
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
   options->hash_limit = {.entries = FLAGS_hash_max_listpack_entries,
                          .element_bytes = FLAGS_hash_max_listpack_value};
@@ -448,7 +489,6 @@ std::string OptionsFromFlags(ServerOptions* options) {
   check_range("pipeline_input_bytes_max", limits.recv_bytes_max, 1024, 1ull << 50);
   if (!error.empty()) return error;
 
-  const Machine machine = ReadMachine();
   options->system_memory_bytes = machine.memory_limit();
   options->threads =
       FLAGS_proactor_threads != 0 ? FLAGS_proactor_threads : machine.default_threads();

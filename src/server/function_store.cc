@@ -116,6 +116,7 @@ std::optional<std::string> FunctionStore::Set(Libraries libraries) {
       }
     }
   }
+  memory_used_.store(table->memory_used, std::memory_order_relaxed);
   table_ = std::move(table);
   version_.fetch_add(1, std::memory_order_release);  // pairs with version()
   return {};

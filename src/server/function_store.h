@@ -85,6 +85,7 @@ class FunctionStore {
   void Flush();
 
   FunctionTableRef table();
+  size_t memory_used() const { return memory_used_.load(std::memory_order_relaxed); }
   // Changes with the table.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
@@ -103,6 +104,7 @@ class FunctionStore {
   const bool defers_calls_;
   std::atomic<uint64_t> library_versions_{0};
   std::atomic<uint64_t> version_{1};
+  std::atomic<size_t> memory_used_{0};
   helio::SpinLock lock_;    // held to copy the table's pointers
   FunctionTableRef table_;  // guarded by lock_
 };

@@ -178,6 +178,8 @@ InfoFacts GatherInfo(Server& server) {
   facts.clients = server.connections();
   facts.maxclients = server.settings().maxclients.load(std::memory_order_relaxed);
   facts.maxmemory = server.settings().maxmemory.load(std::memory_order_relaxed);
+  facts.maxmemory_policy = PolicyName(server.eviction_policy());
+  facts.cache_mode = server.options().cache_mode;
   facts.rejected_connections = server.rejected_connections();
 
   facts.databases.resize(static_cast<size_t>(server.shards().db_count()));
@@ -349,7 +351,8 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("number_of_libraries", facts.libraries);
   out.AddBytes("used_memory_functions", facts.function_memory);
   out.AddBytes("maxmemory", facts.maxmemory);
-  out.Add("maxmemory_policy", "noeviction");
+  out.Add("maxmemory_policy", facts.maxmemory_policy);
+  out.Add("cache_mode", facts.cache_mode ? "cache" : "store");
   out.Add("mem_fragmentation_ratio", fmt::format("{:.2f}", Ratio(facts.rss, facts.used_memory)));
   out.Add("mem_fragmentation_bytes",
           static_cast<int64_t>(facts.rss) - static_cast<int64_t>(facts.used_memory));

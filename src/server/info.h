@@ -74,6 +74,8 @@ struct InfoFacts {
   uint64_t rss = 0;
   uint64_t system_memory = 0;
   uint64_t maxmemory = 0;
+  std::string_view maxmemory_policy = "noeviction";
+  bool cache_mode = false;
   std::string allocator;
   // Persistence
   uint64_t changes = 0;

@@ -123,11 +123,6 @@ std::vector<ScriptRef> ScriptStore::List() {
   return list;
 }
 
-size_t ScriptStore::memory_used() {
-  const std::lock_guard guard(mutex_);
-  return bytes_;
-}
-
 void ScriptCache::Refresh() {
   const uint64_t version = store_.version();
   if (version == version_) [[likely]] {

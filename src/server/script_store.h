@@ -99,7 +99,7 @@ class ScriptStore {
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   std::vector<ScriptRef> List();
   // Of their texts and of what is kept with them.
-  size_t memory_used();
+  size_t memory_used() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
   // REQUIRES: mutex_ is held. Null: it is not there.
@@ -117,7 +117,7 @@ class ScriptStore {
   absl::flat_hash_map<std::string, ScriptRef> scripts_;        // guarded by mutex_, as what follows
   absl::flat_hash_map<std::string, uint32_t> flags_override_;  // by SCRIPT FLAGS
   size_t evaluated_ = 0;
-  size_t bytes_ = 0;
+  std::atomic<size_t> bytes_{0};  // changed under the mutex
 };
 
 // One thread's view of the store, which costs no lock.

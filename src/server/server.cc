@@ -34,6 +34,8 @@ std::string MakeRunId() {
 Server::Server(ServerOptions options)
     : options_(std::move(options)),
       start_time_ms_(helio::UnixMillis()),
+      memory_(&settings_.maxmemory, options_.threads),
+      eviction_(options_.eviction),
       scripts_(options_.default_lua_flags, options_.lua_auto_async),
       functions_(options_.default_lua_flags, options_.lua_auto_async),
       persistence_(this, options_.persistence),
@@ -68,6 +70,35 @@ Server::Server(ServerOptions options)
   settings_.publish_buffer_limit = options_.publish_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);
   AddSettings(this, &config_);
+}
+
+void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change) {
+  change(eviction_);
+  policy_ = eviction_.policy;
+  memory_.set_evicts(eviction_.policy != EvictionPolicy::kNone);
+  AwaitOnWorkers([this](Worker& worker) { worker.SetEvictionRules(eviction_); });
+}
+
+bool Server::AwaitRoom(const SparedKeys& spared) {
+  std::atomic<bool> has_room{false};
+  shards_->AwaitOnAll([&](Shard& shard) {
+    if (LocalWorker()->MakeRoom(shard, spared)) has_room = true;
+  });
+  return !memory_.is_over() || (has_room && !memory_.is_beyond());
+}
+
+void Server::EvictToLimit() {
+  constexpr uint64_t kMostNanos = 2'000'000'000;  // the rest is done in the background
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  while (memory_.evicts() && memory_.is_over() && helio::MonotonicNanos() - begin_ns < kMostNanos) {
+    std::atomic<bool> has_room{false};
+    const int64_t before = memory_.used();
+    shards_->AwaitOnAll([&](Shard& shard) {
+      if (LocalWorker()->MakeRoom(shard, {})) has_room = true;
+    });
+    if (memory_.used() >= before && !memory_.is_beyond()) break;
+    if (!has_room && memory_.used() >= before) break;
+  }
 }
 
 uint64_t Server::UpdatePeakMemory(uint64_t used_bytes) {
@@ -107,6 +138,8 @@ std::string Server::Start() {
         [](ShardId, helio::Message* message) { local_worker_->shuffle()->Add(message, 0); });
   }
   base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
+  memory_.Add(static_cast<int64_t>(base_memory_bytes_), 0);
+  ChangeEvictionRules([](EvictionRules&) {});
   std::string error;
   pool_.at(0)->AwaitFiber("find snapshot", [&] {
     error = persistence_.FindSnapshot();
@@ -298,6 +331,13 @@ void Server::OnConnectionMoved(uint32_t from, uint32_t to) {
 
 void Server::Stop() {
   if (shards_ == nullptr) return;
+  // No thread hints others to evict any more, and the hints that were sent have arrived: workers
+  // end one by one.
+  settings_.maxmemory = 0;
+  memory_.set_evicts(false);
+  if (!workers_.empty()) {
+    for (int round = 0; round < 2; ++round) AwaitOnWorkers([](Worker&) {});
+  }
   pool_.at(0)->AwaitFiber("close listeners", [this] {
     for (auto& listener : listeners_) listener->Close();
     if (!listeners_.empty() && !options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());

@@ -19,6 +19,7 @@
 #include "helio/proactor/proactor_pool.h"
 #include "server/config.h"
 #include "server/function_store.h"
+#include "server/memory_meter.h"
 #include "server/persistence.h"
 #include "server/pubsub.h"
 #include "server/script_store.h"
@@ -49,8 +50,10 @@ struct ServerOptions {
   uint64_t idle_timeout_s = 0;
   uint32_t tcp_keepalive_s = 300;
   uint32_t maxclients = 10'000;
-  uint64_t clients_possible = UINT32_MAX;    // as the limit of open files allows
-  uint64_t maxmemory = 0;                    // bytes of data; 0: no limit
+  uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
+  uint64_t maxmemory = 0;                  // bytes of all that is known; 0: no limit
+  bool cache_mode = false;
+  EvictionRules eviction;
   uint64_t publish_buffer_limit = 32 << 20;  // bytes that may wait for a subscriber; 0: no limit
   int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
   PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
@@ -168,10 +171,19 @@ class Server {
   uint32_t tcp_keepalive_s() const {
     return settings_.tcp_keepalive_s.load(std::memory_order_relaxed);
   }
-  bool is_out_of_memory() const {
-    const uint64_t limit = settings_.maxmemory.load(std::memory_order_relaxed);
-    return limit != 0 && shards_->used_bytes() > limit;
-  }
+  MemoryMeter& memory() { return memory_; }
+  const MemoryMeter& memory() const { return memory_; }
+  // The limit is passed, and nobody can evict anything. Whoever runs on a shard asks for room there
+  // (Worker::MakeRoom).
+  bool is_out_of_memory() const { return memory_.is_over() && !memory_.can_make_room(); }
+  // Room for a command on any shards. False: there is none. From a fiber. Suspends.
+  [[nodiscard]] bool AwaitRoom(const SparedKeys& spared);
+  // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.
+  void ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change);
+  // Thread: any.
+  EvictionPolicy eviction_policy() const { return policy_.load(std::memory_order_relaxed); }
+  // maxmemory has changed: what is too much goes. From a fiber. Suspends.
+  void EvictToLimit();
   // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread.
   // Suspends.
   void SetListLimit(int64_t setting);
@@ -202,6 +214,9 @@ class Server {
   const ServerOptions options_;
   const int64_t start_time_ms_;
   Settings settings_;
+  MemoryMeter memory_;
+  EvictionRules eviction_;  // guarded by the lock of Config
+  std::atomic<EvictionPolicy> policy_{EvictionPolicy::kNone};
   PubSubLoad pubsub_load_;
   ScriptStore scripts_;
   FunctionStore functions_;

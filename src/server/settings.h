@@ -14,7 +14,7 @@ struct Settings {
   static constexpr uint8_t kNoWritesGate = 2;  // those with kWrite: no snapshot can be made
   static constexpr uint8_t kStoppingGate = 4;  // all
   std::atomic<uint8_t> gate{0};
-  std::atomic<uint64_t> maxmemory{0};  // bytes of data; 0: no limit
+  std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{10'000};
   std::atomic<uint32_t> tcp_keepalive_s{300};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.

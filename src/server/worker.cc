@@ -66,6 +66,10 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       local_shards_(shards_.size(), nullptr),
       expire_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
+      evict_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EvictTick(); }),
+      evict_hint_(
+          [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
@@ -73,7 +77,9 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       pubsub_(server, this) {
-  expire_timer_.worker = pause_timer_.worker = stage_hook_.worker = this;
+  expire_timer_.worker = evict_timer_.worker = pause_timer_.worker = this;
+  evict_hint_.worker = stage_hook_.worker = this;
+  buffers_.on_change = [this] { SettleMemory(); };
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
     shuffle_ = std::make_unique<MessageShuffle>(seed);
   }
@@ -83,6 +89,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   for (ShardId id = 0; id < shards_.size(); ++id) {
     if (!shards_.is_local(id)) continue;
     local_shards_[id] = &shards_.local(id);
+    own_shards_.push_back(local_shards_[id]);
     if (reaping_shard_ == nullptr) reaping_shard_ = local_shards_[id];
   }
 }
@@ -93,6 +100,7 @@ Worker::~Worker() {
   DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
   proactor_.timers().Disarm(&expire_timer_);
+  proactor_.timers().Disarm(&evict_timer_);
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
@@ -416,6 +424,7 @@ void Worker::RunStage() {
     SendBatches();
   }
   pubsub_.Flush();
+  SettleMemory();
 }
 
 void Worker::RunNoted() {
@@ -648,7 +657,9 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   const BlockingForm& form = *command.blocking;
   bool is_replied = true;
   const uint64_t errors_before = writer.error_count();
-  if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) return false;
+  if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
+    if (!MakeRoomFor(cx.shard(), command, args)) return false;  // Coordinate will say so
+  }
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
     is_replied = TryForm(cx, form, args, &call, writer);
@@ -681,8 +692,8 @@ bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, Bloc
 
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
-  if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) [[unlikely]] {
-    return Reject(command, kErrOutOfMemory, writer);
+  if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
+    if (!MakeRoomFor(cx.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
   }
   RunHandler(cx, command, args, hash, writer);
   if (cx.shard().waiters().has_ready()) [[unlikely]] {
@@ -782,7 +793,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
-    if ((command.flags & kDenyOom) != 0 && server_.is_out_of_memory()) {
+    std::vector<uint64_t> spared;
+    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory().is_over();
+    if (needs_room) AddKeyHashes(command, Args(views), &spared);
+    if (needs_room && !server_.AwaitRoom({spared})) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
       RunOrRefuse(cx, command, writer, [&] {
@@ -862,6 +876,9 @@ void Worker::EndPause() {
 void Worker::AfterShardWork(Shard& shard) {
   shard.ServeWaiters();  // what is due has been removed only now
   shards_.PublishUsedBytes(shard);
+  SettleMemory();
+  if (server_.memory().is_tight() && !evict_timer_.armed()) [[unlikely]]
+    WakeEviction();
   const bool reaps = ValueReaper::ThreadHasWork();
   if (reaps) [[unlikely]]
     shards_.PublishUsedBytes(*reaping_shard_);
@@ -890,6 +907,7 @@ void Worker::ExpireTick() {
     goes_on |= shard->needs_steps();
     shards_.PublishUsedBytes(*shard);
   }
+  SettleMemory();
   if (!goes_on) return;
   const uint64_t wait_ns = is_urgent ? kExpireRestNanos : kExpirePeriodNanos;
   proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + wait_ns);

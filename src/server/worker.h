@@ -167,6 +167,18 @@ class Worker final : public CommandSink {
   // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
   void SetActiveExpiry(bool is_on) { expires_actively_ = is_on; }
 
+  // --- maxmemory (worker_memory.cc) ---
+
+  // Room for a command that is about to run on a shard of ours, as the limit is passed. False:
+  // there is none, and it must not run. Does a bounded amount of work.
+  bool MakeRoom(Shard& shard, const SparedKeys& spared);
+  static void AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes);
+  // Lets all threads evict what is too much.
+  void WakeEviction();
+  void SetEvictionRules(const EvictionRules& rules);
+  // Publishes what this thread uses.
+  void SettleMemory();
+
   // What follows work on a local shard: its used bytes are published, its expiry is kept going.
   void AfterShardWork(Shard& shard);
 
@@ -348,6 +360,8 @@ class Worker final : public CommandSink {
   bool EndTry(ShardBatch* batch);
   // EXEC in one shard, on its thread.
   void RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer);
+  // What its commands use; valid until the next command is run.
+  std::span<const uint64_t> SpareKeysOf(const Multi& multi);
   bool IsExecExcluded(const Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
   // EXEC over shards, a CoordinatorHandler.
   static void ExecAcross(CoordinatorContext& cx, Args args, ReplySink& sink);
@@ -434,9 +448,21 @@ class Worker final : public CommandSink {
 
   void EndPause();
   void ExpireTick();
+  void EvictTick();
+  void OnEvictHint();
+  // Only this command's keys are spared.
+  bool MakeRoomFor(Shard& shard, const Command& command, Args args);
+  Evictor::Progress EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
+                              const SparedKeys& spared);
+  size_t ShareOf(const Shard& shard, int64_t bytes) const;
+  void SetBarren(bool is_barren);
 
   struct StageHook : helio::LoopHook {
     using LoopHook::LoopHook;
+    Worker* worker = nullptr;
+  };
+  struct EvictHint : helio::Message {
+    using Message::Message;
     Worker* worker = nullptr;
   };
   struct OwnedTimer : helio::Timer {
@@ -489,7 +515,17 @@ class Worker final : public CommandSink {
 
   std::vector<Shard*> local_shards_;
   Shard* reaping_shard_ = nullptr;  // frees large values of them all
+  std::vector<Shard*> own_shards_;  // the same without gaps
   OwnedTimer expire_timer_;
+  OwnedTimer evict_timer_;
+  EvictHint evict_hint_;
+  std::atomic<bool> is_hinted_{false};  // evict_hint_ is on its way; set by other threads
+  uint64_t last_hint_ns_ = 0;
+  bool is_barren_ = false;        // no shard of ours has anything to evict
+  std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
+  size_t interpreter_bytes_ = 0;  // when the last script ended
+  int64_t metered_bytes_ = 0;     // what MemoryMeter knows of us
+  int64_t metered_pending_ = 0;
   bool expires_actively_ = true;
 
   std::string password_;

@@ -137,6 +137,12 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
 }
 
 void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer) {
+  if ((multi.command_flags() & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
+    if (!MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
+      if (multi.watcher != 0) cx.shard().watches().Unwatch(multi.watcher);
+      return Reject(row, kErrOutOfMemory, writer);
+    }
+  }
   ++stats_.commands[row.id].calls;
   ++stats_.execs_of_one_shard;
   if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
@@ -153,6 +159,15 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
   }
   cx.Finish();
   cx.shard().ServeWaiters();
+}
+
+std::span<const uint64_t> Worker::SpareKeysOf(const Multi& multi) {
+  spared_.clear();
+  for (const Multi::Item& item : multi.items()) {
+    multi.ViewArgs(item, &exec_args_);
+    AddKeyHashes(*item.command, exec_args_, &spared_);
+  }
+  return spared_;
 }
 
 bool Worker::IsExecExcluded(const Shard& shard, const Multi& multi,
@@ -257,6 +272,12 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   const std::unique_ptr<Multi> multi = std::move(session.multi);
   const Watches watches = std::exchange(session.watches, {});
   ++session.worker.stats_.execs_across;
+  if (session.server.memory().is_over()) [[unlikely]] {
+    // That it may run was decided before; what is there can make room.
+    const std::span<const uint64_t> keys = session.worker.SpareKeysOf(*multi);
+    const std::vector<uint64_t> spared(keys.begin(), keys.end());
+    (void)session.server.AwaitRoom({spared});
+  }
   const Executing executing(session, *multi);
 
   Transaction tx(cx);

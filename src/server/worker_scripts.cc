@@ -50,6 +50,7 @@ void Worker::OnScriptBegin(ScriptRun* run) {
 void Worker::OnScriptEnd(ScriptRun* run) {
   run->Unlink();
   --running_scripts_count_;
+  interpreter_bytes_ = interpreters_.memory_used();
 }
 
 uint64_t Worker::script_slice_ns() const {
@@ -201,6 +202,12 @@ void Worker::ScriptMain(void* arg) {
 
 bool Worker::RunScriptJob(ScriptJob* job) {
   ++stats_.scripts.in_place;
+  if (server_.memory().is_over() && !job->is_read_only) [[unlikely]] {
+    // Whether it may write is decided when it does; here is where room can be made.
+    spared_.clear();
+    for (std::string_view key : job->call.keys) spared_.push_back(HashKey(key));
+    MakeRoom(*job->shard, {spared_});
+  }
   job->run.emplace(this, job->shard, job->script, job->db_index, job->is_read_only,
                    job->writer.resp3(), job->no_touch);
   if (job->queued != nullptr) job->run->RunAs(job->queued);
@@ -338,6 +345,11 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
   const ScriptRef keeps_script = script->shared_from_this();
   const bool is_read_only = IsReadOnly(command, *script);
   const LockMode mode = is_read_only ? LockMode::kShared : LockMode::kExclusive;
+  if (server_.memory().is_over() && !is_read_only && cx.outer() == nullptr) [[unlikely]] {
+    std::vector<uint64_t> spared;
+    for (std::string_view key : call.keys) spared.push_back(HashKey(key));
+    (void)server_.AwaitRoom({spared});
+  }
   for (size_t attempt = 1;; ++attempt) {
     Way way = PlanScript(*script, call.keys).way;
     // An EXEC with a script in it has all shards.

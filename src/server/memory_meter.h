@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the whole process uses, kept so that asking costs two loads; and who can make room.
+//
+// Each worker knows its own part exactly and adds the difference when that is large enough to
+// matter (`quantum`). Far from the limit that is rare, so the line of the sum stays in all caches.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace dfly {
+
+// Thread: any. Numbers that stand alone, so relaxed order is enough.
+class MemoryMeter {
+ public:
+  // `limit`: maxmemory; it outlives this. Each of `workers` threads may be off by one quantum.
+  MemoryMeter(const std::atomic<uint64_t>* limit, uint32_t workers)
+      : limit_(*limit), workers_(workers) {}
+
+  void Add(int64_t used_bytes, int64_t pending_bytes) {
+    if (used_bytes != 0) used_.fetch_add(used_bytes, std::memory_order_relaxed);
+    if (pending_bytes != 0) pending_.fetch_add(pending_bytes, std::memory_order_relaxed);
+  }
+  int64_t used() const { return used_.load(std::memory_order_relaxed); }
+  // Of it, what will be free when the values that were deleted are freed: that takes steps.
+  int64_t pending() const { return pending_.load(std::memory_order_relaxed); }
+  int64_t limit() const {
+    return static_cast<int64_t>(
+        std::min<uint64_t>(limit_.load(std::memory_order_relaxed), INT64_MAX));
+  }
+
+  // --- All of these are never true without a limit ---
+
+  bool is_over() const {
+    const int64_t limit = this->limit();
+    return limit != 0 && used() > limit;
+  }
+  // Eviction begins before the limit, so that commands find room, and ends a little lower.
+  bool is_tight() const { return Above(kTight) > 0; }
+  int64_t to_evict() const { return Above(kRelaxed); }
+  // Room will be there, but so much is used that no command may make it worse.
+  bool is_beyond() const {
+    const int64_t limit = this->limit();
+    return limit != 0 && used() - pending() > limit + slack(limit);
+  }
+  int64_t excess() const { return std::max<int64_t>(0, used() - pending() - limit()); }
+
+  // A policy that evicts, and threads that have nothing more to evict.
+  void set_evicts(bool evicts) { evicts_.store(evicts, std::memory_order_relaxed); }
+  bool evicts() const { return evicts_.load(std::memory_order_relaxed); }
+  void CountBarren(int change) { barren_.fetch_add(static_cast<uint32_t>(change)); }
+  bool can_make_room() const {
+    return evicts() && barren_.load(std::memory_order_relaxed) < workers_;
+  }
+
+  int64_t quantum() const {
+    constexpr int64_t kMost = 64 * 1024;
+    const int64_t limit = this->limit();
+    if (limit == 0) return kMost;
+    return std::clamp<int64_t>((limit - used()) / (64 * int64_t{workers_}), 1, kMost);
+  }
+
+ private:
+  static constexpr int kTight = 9;    // 1/512 below the limit
+  static constexpr int kRelaxed = 8;  // 1/256
+  static int64_t slack(int64_t limit) { return std::max<int64_t>(limit >> 6, 128 << 10); }
+  int64_t Above(int shift) const {
+    const int64_t limit = this->limit();
+    return limit == 0 ? 0 : used() - pending() - (limit - (limit >> shift));
+  }
+
+  const std::atomic<uint64_t>& limit_;
+  const uint32_t workers_;
+  alignas(64) std::atomic<int64_t> used_{0};
+  std::atomic<int64_t> pending_{0};
+  std::atomic<uint32_t> barren_{0};
+  std::atomic<bool> evicts_{false};
+};
+
+}  // namespace dfly

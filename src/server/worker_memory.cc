@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of maxmemory: what its thread uses, room for a command, eviction ahead of need.
+//
+// All shards give in proportion to what they have. A shard with little data must not lose it only
+// because it gets the writes, so a command makes its own shard give no more than its share, and
+// tells the other threads to let theirs do the same, while the limit is passed by less than
+// MemoryMeter's slack. Mostly no command gets there: from a little below the limit on (is_tight)
+// each thread evicts between its other work.
+#include <algorithm>
+#include <utility>
+
+#include "core/hash.h"
+#include "helio/base/clock.h"
+#include "server/server.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+constexpr uint64_t kEvictSliceNanos = kNanosPerMilli / 2;
+constexpr uint64_t kEvictRestNanos = kNanosPerMilli;
+constexpr uint64_t kHintPeriodNanos = kNanosPerMilli / 5;
+constexpr size_t kKeysPerStep = 32;
+// What one command evicts at most: its share, and when the limit is passed by far.
+constexpr size_t kKeysPerCommand = 16;
+constexpr size_t kKeysPerCommandMax = 1024;
+// What it frees at most of values that were deleted before.
+constexpr size_t kFreedPerCommand = 512;
+
+}  // namespace
+
+void Worker::SettleMemory() {
+  int64_t used = static_cast<int64_t>(buffers_.bytes() + buffers_.client_bytes() +
+                                      connection_count_ * sizeof(Session) + pubsub_.memory_used() +
+                                      interpreter_bytes_);
+  if (index() == 0) {
+    used +=
+        static_cast<int64_t>(server_.scripts().memory_used() + server_.functions().memory_used());
+  }
+  int64_t pending = 0;
+  for (Shard* shard : own_shards_) {
+    used += static_cast<int64_t>(shards_.used_bytes(shard->id()));
+    pending += static_cast<int64_t>(shards_.pending_bytes(shard->id()));
+  }
+  MemoryMeter& meter = server_.memory();
+  const int64_t quantum = meter.quantum();
+  const int64_t change = used - metered_bytes_;
+  const int64_t pending_change = pending - metered_pending_;
+  if (change < quantum && -change < quantum && pending_change < quantum &&
+      -pending_change < quantum) {
+    return;
+  }
+  metered_bytes_ = used;
+  metered_pending_ = pending;
+  meter.Add(change, pending_change);
+}
+
+void Worker::SetEvictionRules(const EvictionRules& rules) {
+  for (Shard* shard : own_shards_) {
+    shard->access_clock().set_rules(rules);
+    shard->evictor().Reset();
+  }
+  SetBarren(false);
+  WakeEviction();
+}
+
+void Worker::SetBarren(bool is_barren) {
+  if (is_barren_ == is_barren) return;
+  is_barren_ = is_barren;
+  server_.memory().CountBarren(is_barren ? 1 : -1);
+}
+
+// The part of `bytes` that the shard gives, if all give in proportion.
+size_t Worker::ShareOf(const Shard& shard, int64_t bytes) const {
+  const auto all = static_cast<double>(shards_.used_bytes() + 1);
+  const auto own = static_cast<double>(shards_.used_bytes(shard.id()));
+  return static_cast<size_t>(static_cast<double>(bytes) * std::min(own / all, 1.0)) + 1;
+}
+
+Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
+                                    const SparedKeys& spared) {
+  const int64_t now_ms = helio::UnixMillis();
+  // What a script or a transaction has seen stays while its time stands still.
+  const int64_t due_ms = std::min(now_ms, shard.transactions().oldest_clock_ms());
+  const Evictor::Progress progress = shard.evictor().Evict(bytes, keys_max, spared, now_ms, due_ms);
+  shards_.PublishUsedBytes(shard);
+  if (progress.keys > 0) {
+    SetBarren(false);
+  } else if (progress.end == Evictor::End::kBarren) {
+    SetBarren(std::all_of(own_shards_.begin(), own_shards_.end(), [](Shard* own) {
+      return own->live_bytes() == 0 || own->evictor().found_nothing();
+    }));
+  }
+  return progress;
+}
+
+bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
+  MemoryMeter& meter = server_.memory();
+  if (shard.needs_to_free() || ValueReaper::ThreadHasWork()) {
+    // Who writes pays for what is freed, or it could be written faster than freed.
+    shard.FreeStep(kFreedPerCommand);
+    if (reaping_shard_ != &shard) reaping_shard_->FreeStep(kFreedPerCommand);
+    shards_.PublishUsedBytes(shard);
+    shards_.PublishUsedBytes(*reaping_shard_);
+    SettleMemory();
+    if (!meter.is_over()) return true;
+  }
+  if (!meter.evicts()) return false;
+  WakeEviction();
+  const int64_t excess = meter.excess();
+  if (excess == 0) return true;  // what is deleted is enough
+  const bool is_beyond = meter.is_beyond();
+  const size_t bytes = is_beyond ? static_cast<size_t>(excess) : ShareOf(shard, excess);
+  const Evictor::Progress progress =
+      EvictFrom(shard, bytes, is_beyond ? kKeysPerCommandMax : kKeysPerCommand, spared);
+  SettleMemory();
+  if (meter.is_beyond()) return false;
+  // What was found but is in use, or what others have, will make room.
+  return progress.end != Evictor::End::kBarren || progress.keys > 0 || !meter.is_over() ||
+         meter.can_make_room();
+}
+
+bool Worker::MakeRoomFor(Shard& shard, const Command& command, Args args) {
+  spared_.clear();
+  AddKeyHashes(command, args, &spared_);
+  return MakeRoom(shard, {spared_});
+}
+
+void Worker::AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes) {
+  if (!command.keys.has_keys()) return;
+  for (size_t i : command.KeysOf(args)) hashes->push_back(HashKey(args[i]));
+}
+
+void Worker::WakeEviction() {
+  MemoryMeter& meter = server_.memory();
+  if (!meter.evicts()) return;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  if (!evict_timer_.armed()) proactor_.timers().Arm(&evict_timer_, now_ns);
+  if (now_ns < last_hint_ns_ + kHintPeriodNanos) return;
+  last_hint_ns_ = now_ns;
+  for (uint32_t i = 0; i < server_.pool().size(); ++i) {
+    if (i == index()) continue;
+    Worker& other = server_.worker(i);
+    // Its message is one: it is sent again only when it has been run.
+    if (other.is_hinted_.exchange(true, std::memory_order_acq_rel)) continue;
+    other.proactor_.PostLazily(&other.evict_hint_);
+  }
+}
+
+void Worker::OnEvictHint() {
+  is_hinted_.store(false, std::memory_order_release);  // pairs with the exchange in WakeEviction
+  if (!evict_timer_.armed()) proactor_.timers().Arm(&evict_timer_, helio::MonotonicNanos());
+}
+
+void Worker::EvictTick() {
+  MemoryMeter& meter = server_.memory();
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  if (!meter.evicts()) return;
+  SettleMemory();
+  bool has_evicted = false;
+  for (Shard* shard : own_shards_) {
+    const int64_t excess = meter.to_evict();
+    if (excess <= 0) break;
+    size_t share = ShareOf(*shard, excess);
+    while (helio::MonotonicNanos() - begin_ns < kEvictSliceNanos) {
+      const Evictor::Progress progress = EvictFrom(*shard, share, kKeysPerStep, {});
+      has_evicted |= progress.keys > 0;
+      if (progress.end != Evictor::End::kMore) break;
+      share -= std::min(share, progress.bytes);
+    }
+    AfterShardWork(*shard);
+  }
+  SettleMemory();
+  // If nothing was found it is for the next command to ask again.
+  if (!has_evicted || meter.to_evict() <= 0) return;
+  if (!evict_timer_.armed()) {
+    proactor_.timers().Arm(&evict_timer_, helio::MonotonicNanos() + kEvictRestNanos);
+  }
+}
+
+}  // namespace dfly
