@@ -50,7 +50,6 @@ inline constexpr std::string_view kErrProtoNotInteger =
 inline constexpr std::string_view kErrOutOfMemory =
     "OOM command not allowed when used memory > 'maxmemory'.";
 inline constexpr std::string_view kErrLoading = "LOADING Redis is loading the dataset in memory";
-inline constexpr std::string_view kErrStopping = "ERR The server is shutting down";
 inline constexpr std::string_view kErrMisconf =
     "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to "
     "disk. Commands that may modify the data set are disabled, because this instance is configured "

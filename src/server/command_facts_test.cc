@@ -22,6 +22,7 @@ class CommandFactsTest : public testing::Test {
     RegisterInfoCommands(&table_);
     RegisterCommandCommands(&table_);
     RegisterAdminCommands(&table_);
+    RegisterSaveCommands(&table_);
   }
   const Command& Row(std::string_view name, std::string_view subcommand = "") {
     const Command* row = table_.Find(name);

@@ -202,6 +202,7 @@ std::string Persistence::SaveForStop() {
 void Persistence::EndStop() { lock_ = nullptr; }
 
 void Persistence::RefuseAll() {
+  if (lock_ == nullptr) return;
   is_stopping_ = true;
   UpdateGate();
 }

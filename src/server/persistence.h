@@ -79,7 +79,7 @@ class Persistence {
   void CancelSave();
   // Lets go what SaveForStop holds. Suspends.
   void EndStop();
-  // The server ends: no command is carried out any more.
+  // The server ends: after SaveForStop no command is carried out any more.
   void RefuseAll();
 
   bool has_rules() const { return !rules_.empty(); }

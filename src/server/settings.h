@@ -12,7 +12,7 @@ struct Settings {
   // Why commands are refused; 0 nearly always.
   static constexpr uint8_t kLoadingGate = 1;   // all that have not kLoading
   static constexpr uint8_t kNoWritesGate = 2;  // those with kWrite: no snapshot can be made
-  static constexpr uint8_t kStoppingGate = 4;  // all
+  static constexpr uint8_t kStoppingGate = 4;  // all, without an answer: the last snapshot is made
   std::atomic<uint8_t> gate{0};
   std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{10'000};

@@ -222,7 +222,14 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     Note(connection, Action::kNoAuth, &command, args, 0, 0);
     return Outcome::kTaken;
   }
-  if (server_.settings().gate.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+  if (const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed); gate != 0)
+      [[unlikely]] {
+    if ((gate & Settings::kStoppingGate) != 0) {
+      // It is not carried out any more, and its client will see the end of the connection.
+      RunNoted();
+      connection->set_held(true);
+      return Outcome::kBarrier;
+    }
     if (!GateError(command, session).empty()) {
       // RunOne looks again, for the text.
       if (&command != exec_) AbortMulti(session);
@@ -831,7 +838,6 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
 
 std::string_view Worker::GateError(const Command& command, const Session& session) const {
   const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed);
-  if ((gate & Settings::kStoppingGate) != 0) return kErrStopping;
   if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
   if ((gate & Settings::kNoWritesGate) != 0) {
     const bool writes = (command.flags & kWrite) != 0 || command.name == "ping" ||
