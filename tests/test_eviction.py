@@ -119,14 +119,15 @@ def test_volatile_policies_take_what_has_a_deadline_and_then_refuse(own, policy)
 
 def test_ttl_is_the_order(own):
     with own.connect() as c:
-        for i in range(3_000):
+        for i in range(12_000):
             c.call("SET", f"soon{i}", VALUE, "EX", 1_000 + i % 100)
-            c.call("SET", f"late{i}", VALUE, "EX", 100_000 + i % 100)
+            if i < 3_000:
+                c.call("SET", f"late{i}", VALUE, "EX", 100_000 + i % 100)
         limit_to(c, 64_000, "volatile-ttl")
         c.call("CONFIG", "SET", "maxmemory-samples", "10")
         assert fill(c, "new", 2_000) == 0
         assert left(c, "late", 3_000) >= 2_990
-        assert left(c, "soon", 3_000) < 2_000
+        assert left(c, "soon", 12_000) < 11_000
 
 
 def test_lru_takes_the_oldest(own):
@@ -148,9 +149,9 @@ def test_lfu_keeps_what_is_used(own):
     with own.connect() as c:
         assert c.do("CONFIG SET maxmemory-policy allkeys-lfu") == OK
         fill(c, "hot", 2_000)
-        limit_to(c, 3 * MB, "allkeys-lfu")
+        limit_to(c, 10 * MB, "allkeys-lfu")  # buffers take some of it
         c.call("CONFIG", "SET", "maxmemory-samples", "10")
-        for i in range(25):
+        for i in range(40):
             c.pipeline([("GET", f"hot{j}") for j in range(2_000)])
             assert fill(c, f"cold{i}:", 2_000) == 0
         assert left(c, "hot", 2_000) > 1_800
@@ -418,16 +419,16 @@ def test_cache_mode(start_server, threads):
         assert c.do("CONFIG GET cache_mode") == [b"cache_mode", b"yes"]
         assert c.do("CONFIG SET maxmemory-policy allkeys-lfu") == OK
         assert isinstance(c.do("CONFIG SET maxmemory-policy allkeys-lru"), Error)
-        limit = used(c) + 6 * MB
+        limit = used(c) + 16 * MB  # buffers of the clients take up to 3 of it
         c.call("CONFIG", "SET", "maxmemory", limit)
         assert fill(c, "hot", 3_000) == 0
-        for i in range(30):
+        for i in range(60):
             for begin in range(0, 3_000, 300):  # replies take memory, too
                 c.pipeline([("GET", f"hot{j}") for j in range(begin, begin + 300)])
             assert fill(c, f"cold{i}:", 2_000) == 0
         settled(c, limit)
         assert left(c, "hot", 3_000) > 2_900
-        assert c.do("OBJECT FREQ hot1") > c.do("OBJECT FREQ cold29:1999")
+        assert c.do("OBJECT FREQ hot1") > c.do("OBJECT FREQ cold59:1999")
 
 
 @only_dragonfly("it has no default")
