@@ -93,8 +93,8 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   ViewSource source(*bytes);
   ShardContext::Detached made;
   const std::optional<std::string_view> type = source.Take(1);
-  if (!type ||
-      !ReadRdbValue(static_cast<uint8_t>((*type)[0]), RdbLimitsOf(cx.shard()), &source, &made.value)) {
+  if (!type || !ReadRdbValue(static_cast<uint8_t>((*type)[0]), RdbLimitsOf(cx.shard()), &source,
+                             &made.value)) {
     return reply.Error("ERR Bad data format");
   }
   if (*ttl != 0) {

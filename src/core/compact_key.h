@@ -88,7 +88,7 @@ class CompactKey : public CompactKeyRef {
     kSticky = 0x10,                          // never evicted
     kHasMemberExpire = 0x20,                 // members of its value have deadlines
     kTimed = kHasExpire | kHasMemberExpire,  // for has_flag: either
-    kCutParity = 0x40,  // whether the last cut has it; see Database
+    kCutParity = 0x40,                       // whether the last cut has it; see Database
   };
 
   CompactKey() = default;

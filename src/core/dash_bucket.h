@@ -42,7 +42,8 @@ struct alignas(sizeof(DashSlot<V>) == 32 ? 64 : 8) DashBucket {
   uint16_t used;        // bit i: slot i holds an entry
   uint16_t guests;      // bit i: the entry's home is the bucket before; a subset of used
   uint32_t stash_bits;  // bit (fingerprint % 32) is set for each entry of this home in the stash
-  alignas(sizeof(DashSlot<V>) == 32 ? 32 : 8) std::byte slot_bytes[kBucketSlots * sizeof(DashSlot<V>)];
+  alignas(sizeof(DashSlot<V>) == 32 ? 32
+                                    : 8) std::byte slot_bytes[kBucketSlots * sizeof(DashSlot<V>)];
 
   static constexpr uint8_t kManyStashed = 255;
 

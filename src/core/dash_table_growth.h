@@ -108,8 +108,8 @@ void DashTable<V, H>::Reserve(size_t entries) {
   const size_t mean = (entries >> depth_) + 1;
   // Each gets as many as it should up to chance, by three deviations.
   const auto share = mean + 3 * static_cast<size_t>(std::sqrt(static_cast<double>(mean)));
-  const uint32_t chunks = static_cast<uint32_t>(
-      static_cast<double>(share) / (kChunkSlots * kLoadAtReserve)) + 1;
+  const uint32_t chunks =
+      static_cast<uint32_t>(static_cast<double>(share) / (kChunkSlots * kLoadAtReserve)) + 1;
   directory_ = static_cast<Segment**>(Counted(Alloc(directory_size() * sizeof(Segment*))));
   for (size_t i = 0; i < directory_size(); ++i) {
     const auto first = static_cast<uint32_t>(depth_ == 0 ? 0 : uint64_t{i} << (32 - depth_));

@@ -65,8 +65,7 @@ class ShardSet {
   std::vector<std::pair<std::string, uint32_t>> ExportPlacements() const;
   // Gives tags the places that they had, or, if there were `shards` shards and are now others,
   // places them anew in their order. On a proactor's thread, before any key is there.
-  void ImportPlacements(const std::vector<std::pair<std::string, uint32_t>>& tags,
-                        uint32_t shards);
+  void ImportPlacements(const std::vector<std::pair<std::string, uint32_t>>& tags, uint32_t shards);
 
   // Of the key's tag. `hash` is the key's.
   uint64_t HashOfTag(std::string_view key, uint64_t hash) const {

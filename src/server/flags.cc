@@ -188,20 +188,22 @@ DEFINE_string(publish_buffer_limit, "32mb",
               "one client that does not read can use all memory.");
 
 DEFINE_string(dir, "", "Where snapshots are; empty: the current directory.");
-DEFINE_string(dbfilename, "dump",
-              "The name of snapshots. One that ends in .rdb: a single file that redis-server reads, "
-              "too; else one file for each shard, name-...dfs, written and loaded in parallel, and "
-              "name-summary.dfs. {timestamp} in it becomes the time, so that older ones are kept; "
-              "the newest one is loaded. Empty: nothing is loaded or saved.");
+DEFINE_string(
+    dbfilename, "dump",
+    "The name of snapshots. One that ends in .rdb: a single file that redis-server reads, "
+    "too; else one file for each shard, name-...dfs, written and loaded in parallel, and "
+    "name-summary.dfs. {timestamp} in it becomes the time, so that older ones are kept; "
+    "the newest one is loaded. Empty: nothing is loaded or saved.");
 DEFINE_string(save, "3600 1 300 100 60 10000",
               "A snapshot is made when, in that many seconds, so many changes were made: pairs of "
               "both. Also at the end (SIGTERM, SHUTDOWN), unless there are none. Empty: none.");
 DEFINE_string(snapshot_cron, "",
               "A snapshot is made at these times: minute hour day month weekday, as in cron(5), in "
               "local time. Empty: never.");
-DEFINE_string(compression_mode, "lz4",
-              "How files of shards are compressed: none, lz4, or zstd, which makes them smaller and "
-              "takes more time.");
+DEFINE_string(
+    compression_mode, "lz4",
+    "How files of shards are compressed: none, lz4, or zstd, which makes them smaller and "
+    "takes more time.");
 DEFINE_int32(compression_level, 2, "Of --compression_mode=zstd: 1 (fast) to 19 (small).");
 DEFINE_bool(rdbcompression, true, "Compress long strings in .rdb files, as redis-server does.");
 DEFINE_bool(stop_writes_on_bgsave_error, true,

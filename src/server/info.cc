@@ -403,7 +403,8 @@ void PersistenceSection(const InfoFacts& facts, Lines& out) {
   out.Add("snapshot_last_buffered_max", saved.last_shards.buffered_bytes_max);
   if (!saved.is_loading) return;
   const uint64_t total = std::max(saved.load_bytes_total, saved.load_bytes);
-  const double part = total == 0 ? 0 : static_cast<double>(saved.load_bytes) / static_cast<double>(total);
+  const double part =
+      total == 0 ? 0 : static_cast<double>(saved.load_bytes) / static_cast<double>(total);
   const auto elapsed_s = static_cast<double>(facts.now_us / 1'000'000 - saved.load_start_s);
   out.Add("loading_start_time", saved.load_start_s);
   out.Add("loading_total_bytes", total);

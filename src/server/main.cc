@@ -80,8 +80,8 @@ int main(int argc, char** argv) {
       if (!load_error.empty()) {
         LOG(ERROR) << "cannot load the snapshot: " << load_error;
         server.Stop();
-        return Fail(fmt::format("cannot load the snapshot, and starts with nothing else: {}",
-                                load_error));
+        return Fail(
+            fmt::format("cannot load the snapshot, and starts with nothing else: {}", load_error));
       }
       LOG(INFO) << "ready to accept connections"
                 << (options.port != 0 ? " on port " + std::to_string(options.port) : "")

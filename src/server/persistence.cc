@@ -167,8 +167,8 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
       LOG(WARNING) << "a script of the snapshot is left out: " << error;
     }
   }
-  const auto error = LoadLibraries(*Server::LocalWorker(), extras.functions,
-                                   FunctionStore::Policy::kFlush);
+  const auto error =
+      LoadLibraries(*Server::LocalWorker(), extras.functions, FunctionStore::Policy::kFlush);
   return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
 }
 

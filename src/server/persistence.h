@@ -38,8 +38,8 @@ struct PersistenceOptions {
   std::vector<SaveRule> rules;
   std::string cron;  // --snapshot_cron; empty: none
   FrameCodec codec = FrameCodec::kLz4;
-  int level = 2;                     // of kZstd
-  bool compresses_strings = true;    // rdbcompression
+  int level = 2;                   // of kZstd
+  bool compresses_strings = true;  // rdbcompression
   bool stops_writes_on_error = true;
   FileLayer* files = &SystemFiles();  // tests have others
 };

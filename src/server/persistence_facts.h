@@ -12,7 +12,7 @@ namespace dfly {
 struct PersistenceFacts {
   bool is_loading = false;
   bool is_saving = false;
-  int64_t last_save_s = 0;           // Unix time of the last good one, or of the start
+  int64_t last_save_s = 0;  // Unix time of the last good one, or of the start
   bool is_last_ok = true;
   int64_t last_duration_s = -1;
   int64_t current_duration_s = -1;

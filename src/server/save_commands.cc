@@ -73,8 +73,7 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void LastSave(CoordinatorContext& cx, Args, ReplySink& reply) {
   Persistence& persistence = cx.session().server.persistence();
-  reply.Integer(
-      cx.shards().pool().at(0)->Await([&] { return persistence.Facts().last_save_s; }));
+  reply.Integer(cx.shards().pool().at(0)->Await([&] { return persistence.Facts().last_save_s; }));
 }
 
 // SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.

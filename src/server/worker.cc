@@ -840,8 +840,9 @@ std::string_view Worker::GateError(const Command& command, const Session& sessio
   const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
   if ((gate & Settings::kNoWritesGate) != 0) {
-    const bool writes = (command.flags & kWrite) != 0 || command.name == "ping" ||
-                        (&command == exec_ && session.multi != nullptr && session.multi->may_write());
+    const bool writes =
+        (command.flags & kWrite) != 0 || command.name == "ping" ||
+        (&command == exec_ && session.multi != nullptr && session.multi->may_write());
     if (writes) return kErrMisconf;
   }
   return "";

@@ -71,7 +71,7 @@ class EntryReader {
   std::string name_;
   std::string text_;
   std::unique_ptr<ViewSource> wrapped_;  // of text_: an entry within an aux field
-  bool is_between_ = true;  // entries: what was read belongs to none yet
+  bool is_between_ = true;               // entries: what was read belongs to none yet
   std::string error_;
 };
 

@@ -23,7 +23,8 @@ std::string DeadlinesOf(const CompactValue& value) {
   };
   if (value.type() == ValueType::kHash) {
     const HashValue hash(value);
-    hash.ForEach([&](std::string_view field, std::string_view) { add(field, hash.Deadline(field)); });
+    hash.ForEach(
+        [&](std::string_view field, std::string_view) { add(field, hash.Deadline(field)); });
   } else {
     const SetValue set(value);
     set.ForEach([&](std::string_view member) { add(member, set.Deadline(member)); });

@@ -86,9 +86,9 @@ void FrameFileWriter::WriteFrame(std::string_view raw, bool is_last) {
   std::string_view stored = raw;
   size_t packed = 0;
   if (codec_ == FrameCodec::kLz4 && !is_last) {
-    packed = static_cast<size_t>(LZ4_compress_default(
-        raw.data(), codecs_->packed.data(), static_cast<int>(raw.size()),
-        static_cast<int>(codecs_->packed.size())));
+    packed = static_cast<size_t>(LZ4_compress_default(raw.data(), codecs_->packed.data(),
+                                                      static_cast<int>(raw.size()),
+                                                      static_cast<int>(codecs_->packed.size())));
   } else if (codec_ == FrameCodec::kZstd && !is_last) {
     packed = ZSTD_compress2(codecs_->zstd, codecs_->packed.data(), codecs_->packed.size(),
                             raw.data(), raw.size());
@@ -168,8 +168,8 @@ bool FrameFileReader::Begin(const Expected& expected) {
     return Fail("the header is damaged (wrong checksum)");
   }
   if (const uint64_t format = GetLittle(header, 8, 4); format != kFormat) {
-    return Fail(fmt::format("format {} is newer than this server, which reads {}", format,
-                            kFormat));
+    return Fail(
+        fmt::format("format {} is newer than this server, which reads {}", format, kFormat));
   }
   id_ = {.generation = GetLittle(header, 24, 8),
          .number = static_cast<uint32_t>(GetLittle(header, 12, 4)),
@@ -252,11 +252,11 @@ bool FrameFileReader::NextFrame() {
     return ReadFile(offset_, count, &ahead_);
   };
   if (!fetch(kFrameHeaderBytes)) return false;
-  const size_t stored =
-      GetLittle(std::string_view(ahead_).substr(offset_ - ahead_at_), 0, 4);
+  const size_t stored = GetLittle(std::string_view(ahead_).substr(offset_ - ahead_at_), 0, 4);
   if (stored > FrameFileWriter::kFrameMax) return Fail("a frame is too long, or damaged");
   if (!fetch(kFrameHeaderBytes + stored)) return false;
-  const auto frame = std::string_view(ahead_).substr(offset_ - ahead_at_, kFrameHeaderBytes + stored);
+  const auto frame =
+      std::string_view(ahead_).substr(offset_ - ahead_at_, kFrameHeaderBytes + stored);
   if (!DecodeFrame(frame.substr(0, kFrameHeaderBytes), frame.substr(kFrameHeaderBytes), false,
                    &frame_)) {
     return false;

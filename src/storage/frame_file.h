@@ -117,14 +117,13 @@ class FrameFileReader final : public ByteSource {
   bool Fail(std::string_view what);
   bool ReadFile(uint64_t offset, size_t size, std::string* to);
   bool NextFrame();
-  bool DecodeFrame(std::string_view header, std::string_view stored, bool is_last,
-                   std::string* to);
+  bool DecodeFrame(std::string_view header, std::string_view stored, bool is_last, std::string* to);
 
   const std::string path_;
   const std::unique_ptr<InputFile> file_;
   const std::unique_ptr<Codecs> codecs_;
   FrameFileId id_;
-  std::string ahead_;        // of the file, from ahead_at_ on
+  std::string ahead_;  // of the file, from ahead_at_ on
   uint64_t ahead_at_ = 0;
   uint64_t offset_ = 0;      // of the next frame
   uint64_t frames_end_ = 0;  // where the last frame begins

@@ -66,7 +66,9 @@ std::error_code RdbFileWriter::Finish() {
 RdbFileReader::RdbFileReader(std::string path, std::unique_ptr<InputFile> file)
     : path_(std::move(path)), file_(std::move(file)) {}
 
-std::string RdbFileReader::Where() const { return fmt::format("{}, before byte {}", path_, file_bytes_read()); }
+std::string RdbFileReader::Where() const {
+  return fmt::format("{}, before byte {}", path_, file_bytes_read());
+}
 
 bool RdbFileReader::Fail(std::string_view what) {
   if (error_.empty()) error_ = fmt::format("{}, at byte {}: {}", path_, file_bytes_read(), what);

@@ -65,10 +65,7 @@ class PartSink final : public ByteSink {
 
 ShardSnapshot::ShardSnapshot(const SnapshotForm& form, SnapshotOutput* output,
                              std::atomic<uint64_t>* keys_written, const Sizes& sizes)
-    : form_(form),
-      output_(*output),
-      keys_written_(*keys_written),
-      sizes_(sizes) {}
+    : form_(form), output_(*output), keys_written_(*keys_written), sizes_(sizes) {}
 
 ShardSnapshot::~ShardSnapshot() { DCHECK(cells_.empty()); }
 

@@ -28,9 +28,9 @@ namespace dfly {
 
 struct ShardSnapshotStats {
   uint64_t keys = 0;
-  uint64_t keys_by_changes = 0;    // of them, as they were about to change
-  uint64_t values_taken = 0;       // large ones that went before they were written
-  uint64_t values_copied = 0;      // large ones that were about to change in place
+  uint64_t keys_by_changes = 0;  // of them, as they were about to change
+  uint64_t values_taken = 0;     // large ones that went before they were written
+  uint64_t values_copied = 0;    // large ones that were about to change in place
   uint64_t buffered_bytes_max = 0;
 
   void Add(const ShardSnapshotStats& other) {

@@ -208,13 +208,11 @@ class Scenario {
         shard_.FreeStep(3);
         break;
       case 10:
-      case 11:
-        {
-          ShardContext::Detached made;
-          made.value = values_.MakeAny(&random_);
-          cx.Put(key, std::move(made), "restore");
-        }
-        break;
+      case 11: {
+        ShardContext::Detached made;
+        made.value = values_.MakeAny(&random_);
+        cx.Put(key, std::move(made), "restore");
+      } break;
       default:
         ChangeInPlace(cx, key);
     }
@@ -274,7 +272,8 @@ class Scenario {
       ASSERT_TRUE(ReadRdbValue(reader.type(), values_.limits_, &reader.value_source(), &value));
       ASSERT_TRUE(SetMemberDeadlines(reader.member_deadlines(), &value));
       const bool is_new =
-          found.emplace(Key{reader.db_index(), reader.key()}, LinesOf(value, reader.facts())).second;
+          found.emplace(Key{reader.db_index(), reader.key()}, LinesOf(value, reader.facts()))
+              .second;
       ASSERT_TRUE(is_new) << reader.key() << " is there twice";
     }
     for (const auto& [key, lines] : model) {
@@ -298,7 +297,9 @@ TEST(ShardSnapshotTest, HasWhatThereWasAtTheCut) {
   const char* const one = std::getenv("DFLY_TEST_SEED");
   const char* const many = std::getenv("DFLY_TEST_SEEDS");
   const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t count = one != nullptr ? 1 : many != nullptr ? std::strtoull(many, nullptr, 10) : 400;
+  const uint64_t count = one != nullptr    ? 1
+                         : many != nullptr ? std::strtoull(many, nullptr, 10)
+                                           : 400;
   ShardSnapshotStats stats;
   uint64_t parts = 0;
   helio::ProactorPool pool({.threads = 1});

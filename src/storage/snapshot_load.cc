@@ -160,8 +160,7 @@ class SnapshotLoader::StreamLoader {
       return away_[id].size() < kKeysSent ? "" : Send(id);
     }
     Database& database = shards_.local(id).db(entries_.db_index());
-    if (!database.Load(KeyProbe(key, hash), std::move(value), facts.deadline_ms,
-                       facts.is_sticky)) {
+    if (!database.Load(KeyProbe(key, hash), std::move(value), facts.deadline_ms, facts.is_sticky)) {
       return Twice(key);
     }
     return "";
@@ -239,8 +238,7 @@ std::string SnapshotLoader::LoadRdb(const SnapshotPath& path) {
   if (!source.Begin()) return source.error();
   EntryReader entries(&source, shards_.string_max(), true);
   StreamLoader stream(this, &entries);
-  const std::string error =
-      stream.Load([&source] { return source.file_bytes_read(); }, &extras_);
+  const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &extras_);
   if (!source.error().empty()) return source.error();
   if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
   return source.End() ? "" : source.error();
@@ -258,8 +256,8 @@ std::string SnapshotLoader::LoadOurs(const SnapshotPath& path) {
   for (uint32_t number = 0; number < id.count; ++number) {
     shards_.pool().at(number % shards_.pool().size())->DispatchFiber("load", [&, number] {
       uint64_t found = 0;
-      std::string why = LoadPart(path, {.generation = id.generation, .number = number, .count = id.count},
-                                 &found);
+      std::string why = LoadPart(
+          path, {.generation = id.generation, .number = number, .count = id.count}, &found);
       if (!why.empty()) has_failed_ = true;
       {
         const std::lock_guard guard(lock);
@@ -276,8 +274,7 @@ std::string SnapshotLoader::LoadOurs(const SnapshotPath& path) {
   return error;
 }
 
-std::string SnapshotLoader::LoadSummary(const SnapshotPath& path, FrameFileId* id,
-                                        uint64_t* keys) {
+std::string SnapshotLoader::LoadSummary(const SnapshotPath& path, FrameFileId* id, uint64_t* keys) {
   std::unique_ptr<InputFile> file;
   if (auto error = files_.Open(path.Main(), &file)) {
     return fmt::format("{}: {}", path.Main(), error.message());
@@ -319,8 +316,7 @@ std::string SnapshotLoader::LoadPart(const SnapshotPath& path, const FrameFileId
   EntryReader entries(&source, shards_.string_max(), false);
   StreamLoader stream(this, &entries);
   SnapshotExtras none;
-  const std::string error =
-      stream.Load([&source] { return source.file_bytes_read(); }, &none);
+  const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &none);
   if (!source.error().empty()) return source.error();
   if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
   if (has_failed_) return "";

@@ -56,8 +56,8 @@ std::string SnapshotPath::Join(std::string_view file) const {
 }
 
 std::string SnapshotPath::Main() const {
-  return Join(fmt::format("{}{}", name,
-                          format == SnapshotFormat::kRdb ? kRdbEnding : kSummaryEnding));
+  return Join(
+      fmt::format("{}{}", name, format == SnapshotFormat::kRdb ? kRdbEnding : kSummaryEnding));
 }
 
 std::string SnapshotPath::ShardFile(uint64_t generation, uint32_t number) const {

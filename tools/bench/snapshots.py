@@ -13,15 +13,16 @@ costs, and what others notice of it. Both servers may use all cores; redis-serve
 """
 
 import contextlib
+import json
 import os
-import re
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 
 import side_by_side
-from compare import BenchError, Connection, ROOT, Server
+from compare import BenchError, Connection, Server, free_port
 
 VALUE_BYTES = 32
 CONNECTIONS = 20
@@ -40,10 +41,6 @@ class FreeServer(Server):
         self.start()
 
     def start(self):
-        import tempfile
-
-        from compare import free_port
-
         self.dir = self.dir or tempfile.mkdtemp(prefix="dfly-bench-")
         self.port = free_port()
         if self.kind == "redis":
@@ -107,8 +104,6 @@ class FreeServer(Server):
         )
         if p.returncode != 0:
             raise BenchError(p.stdout[-500:] + p.stderr[-500:])
-        import json
-
         with open(out) as f:
             return json.load(f)
 
@@ -191,10 +186,9 @@ def memory_mb(kind, options):
                 time.sleep(0.01)
 
         watcher = threading.Thread(target=watch)
-        writer = threading.Thread(
-            target=server.load,
-            args=("--ratio=1:0", f"--qps={options.rate / CONNECTIONS}", f"--test_time={options.seconds}"),
-        )
+        rate = f"--qps={options.rate / CONNECTIONS}"
+        arguments = ("--ratio=1:0", rate, f"--test_time={options.seconds}")
+        writer = threading.Thread(target=server.load, args=arguments)
         writer.start()
         time.sleep(0.5)
         watcher.start()
@@ -225,7 +219,8 @@ def main():
             )
             seconds = {kind: statistics.median(times) for kind, times in took.items()}
             print(f"  seconds: redis-server {seconds['redis']:.2f}, ours {seconds['ours']:.2f}")
-    for name, words, asked in (("load, seconds", (), 0.5), ("load of RDB, seconds", ("RDB",), None)):
+    loads = (("load, seconds", (), 0.5), ("load of RDB, seconds", ("RDB",), None))
+    for name, words, asked in loads:
         if options.only in name:
             side_by_side.print_row(
                 [name], lambda kind: load_seconds(kind, words, options), asked, options, 2
