@@ -12,8 +12,8 @@
 //   * A segment may have any number of buckets, so it grows in steps of about a fifth, and splits
 //     in two only when it is large. With plain splits all segments of a uniform hash split at the
 //     same time, and the table is half empty afterwards; here the load stays between 0.77 and 0.93.
-//   * A snapshot walks by position, too, and entries that come in that order are added fast if there
-//     is room for them (Reserve).
+//   * A snapshot walks by position, too, and entries that come in that order are added fast if
+//     there is room for them (Reserve).
 //
 // An entry is in its home bucket, in the next one (as a guest), or in one of the stash buckets at
 // the end of its segment; the home knows by a count and a few bits whether to look in the stash. A

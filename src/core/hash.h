@@ -17,8 +17,8 @@ namespace dfly {
 // prepare keys that collide; snapshots keep it. Thread: any.
 uint64_t HashKey(std::string_view key);
 
-// For a server that goes on with what another one had saved, and for tests that want the same layout
-// in each run. REQUIRES: nothing was hashed that is still kept.
+// For a server that goes on with what another one had saved, and for tests that want the same
+// layout in each run. REQUIRES: nothing was hashed that is still kept.
 void SetHashSeed(uint64_t seed);
 uint64_t HashSeed();
 

@@ -6,8 +6,8 @@
 // A place is for ever: keys are where it says. What is past the limit goes by the hash, also for
 // ever. Whoever first names a tag places it, be that a command that only reads.
 //
-// Snapshots and replicas have to remember the places (Export, Import), since another order would
-// look for keys in the wrong shard. (They are still to come.)
+// Snapshots remember the places, and replicas will have to (Export, Import), since another order
+// would look for keys in the wrong shard.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>

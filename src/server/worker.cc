@@ -23,11 +23,6 @@ namespace {
 
 constexpr uint64_t kNanosPerMilli = 1'000'000;
 // Active expiry: how often it looks when little is due, and how long it may run at a time.
-constexpr uint64_t kExpirePeriodNanos = 100 * kNanosPerMilli;
-constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
-constexpr uint64_t kExpireRestNanos =
-    3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
-constexpr size_t kExpireStep = 256;
 
 // Arguments of a command that outlives the receive buffer.
 class OwnArgs {
@@ -876,48 +871,6 @@ void Worker::EndPause() {
   paused_until_ms_ = 0;
   proactor_.timers().Disarm(&pause_timer_);
   ForEachSession([](Session& session) { session.connection.set_held(false); });
-}
-
-// --- Shards ---
-
-void Worker::AfterShardWork(Shard& shard) {
-  shard.ServeWaiters();  // what is due has been removed only now
-  shards_.PublishUsedBytes(shard);
-  SettleMemory();
-  if (server_.memory().is_tight() && !evict_timer_.armed()) [[unlikely]]
-    WakeEviction();
-  const bool reaps = ValueReaper::ThreadHasWork();
-  if (reaps) [[unlikely]]
-    shards_.PublishUsedBytes(*reaping_shard_);
-  if (!expire_timer_.armed() && (shard.needs_steps() || reaps)) [[unlikely]] {
-    proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + kExpirePeriodNanos);
-  }
-}
-
-void Worker::ExpireTick() {
-  const uint64_t begin_ns = helio::MonotonicNanos();
-  const int64_t now_ms = helio::UnixMillis();
-  bool goes_on = false;
-  bool is_urgent = false;
-  for (Shard* shard : local_shards_) {
-    if (shard == nullptr || !shard->needs_steps()) continue;
-    // What a script or a transaction has seen stays while its time stands still.
-    const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
-    bool more = true;
-    while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
-      const bool freed_all = shard->FreeStep(kExpireStep);
-      more = !freed_all;
-      if (expires_actively_) more |= shard->ExpireStep(due_ms, kExpireStep).is_more_due;
-    }
-    shard->ServeWaiters();
-    is_urgent |= more;
-    goes_on |= shard->needs_steps();
-    shards_.PublishUsedBytes(*shard);
-  }
-  SettleMemory();
-  if (!goes_on) return;
-  const uint64_t wait_ns = is_urgent ? kExpireRestNanos : kExpirePeriodNanos;
-  proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + wait_ns);
 }
 
 void Worker::OnProtocolError(Connection*, std::string_view) {

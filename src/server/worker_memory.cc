@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's part of maxmemory: what its thread uses, room for a command, eviction ahead of need.
+// What a worker does for its shards besides running commands: expiry, and its part of maxmemory:
+// what its thread uses, room for a command, eviction ahead of need.
 //
 // All shards give in proportion to what they have. A shard with little data must not lose it only
 // because it gets the writes, so a command makes its own shard give no more than its share, and
@@ -18,6 +19,11 @@ namespace dfly {
 namespace {
 
 constexpr uint64_t kNanosPerMilli = 1'000'000;
+constexpr uint64_t kExpirePeriodNanos = 100 * kNanosPerMilli;
+constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
+constexpr uint64_t kExpireRestNanos =
+    3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
+constexpr size_t kExpireStep = 256;
 constexpr uint64_t kEvictSliceNanos = kNanosPerMilli / 2;
 constexpr uint64_t kEvictRestNanos = kNanosPerMilli;
 constexpr uint64_t kHintPeriodNanos = kNanosPerMilli / 5;
@@ -177,6 +183,48 @@ void Worker::EvictTick() {
   if (!evict_timer_.armed()) {
     proactor_.timers().Arm(&evict_timer_, helio::MonotonicNanos() + kEvictRestNanos);
   }
+}
+
+// --- Shards ---
+
+void Worker::AfterShardWork(Shard& shard) {
+  shard.ServeWaiters();  // what is due has been removed only now
+  shards_.PublishUsedBytes(shard);
+  SettleMemory();
+  if (server_.memory().is_tight() && !evict_timer_.armed()) [[unlikely]]
+    WakeEviction();
+  const bool reaps = ValueReaper::ThreadHasWork();
+  if (reaps) [[unlikely]]
+    shards_.PublishUsedBytes(*reaping_shard_);
+  if (!expire_timer_.armed() && (shard.needs_steps() || reaps)) [[unlikely]] {
+    proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + kExpirePeriodNanos);
+  }
+}
+
+void Worker::ExpireTick() {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  const int64_t now_ms = helio::UnixMillis();
+  bool goes_on = false;
+  bool is_urgent = false;
+  for (Shard* shard : local_shards_) {
+    if (shard == nullptr || !shard->needs_steps()) continue;
+    // What a script or a transaction has seen stays while its time stands still.
+    const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
+    bool more = true;
+    while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
+      const bool freed_all = shard->FreeStep(kExpireStep);
+      more = !freed_all;
+      if (expires_actively_) more |= shard->ExpireStep(due_ms, kExpireStep).is_more_due;
+    }
+    shard->ServeWaiters();
+    is_urgent |= more;
+    goes_on |= shard->needs_steps();
+    shards_.PublishUsedBytes(*shard);
+  }
+  SettleMemory();
+  if (!goes_on) return;
+  const uint64_t wait_ns = is_urgent ? kExpireRestNanos : kExpirePeriodNanos;
+  proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + wait_ns);
 }
 
 }  // namespace dfly

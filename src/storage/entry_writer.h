@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of an RDB stream besides values: what stands before, between and behind them. Both of
-// our formats have such a stream; see storage/formats.md in docs for the files around it.
+// our formats have such a stream; the files around it: storage/rdb_file.h, storage/frame_file.h.
 //
 //   stream   aux fields, functions, then for each database: 254 number, 251 keys deadlines, entries
 //   entry    [252 deadline: Unix ms in 8 bytes, lowest first] type key value

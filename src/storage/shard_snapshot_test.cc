@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random values of all types, which change in all ways while they are written: what is read back has
-// to be what there was at the cut. A seed decides everything: DFLY_TEST_SEED repeats one,
+// Random values of all types, which change in all ways while they are written: what is read back
+// has to be what there was at the cut. A seed decides everything: DFLY_TEST_SEED repeats one,
 // DFLY_TEST_SEEDS makes more of them.
 #include "storage/shard_snapshot.h"
 
