@@ -57,6 +57,7 @@ ACCEPTED = {
         (name, "flags"): "blocking commands are allowed in scripts since 7.2"
         for name in ("blpop", "brpop", "blmove", "brpoplpush", "bzpopmin", "bzpopmax", "wait")
     },
+    ("save", "arity"): "takes the format, RDB or DF",
     ("wait", "categories"): "a blocking command since 7.2",
     **{(name, "arity"): "WITHSCORE came with 7.2" for name in ("zrank", "zrevrank")},
     ("sort", "key specs"): "STORE's place is told; keys of BY and GET are not",

@@ -648,3 +648,16 @@ def test_debug_reload(start_server):
         r.call("SET", "string", "changed")
         assert r.call("DEBUG", "RELOAD", "NOSAVE") == OK
         assert read(r, commands) == before
+        # An EXEC holds locks that it would wait for.
+        for keys in ([], ["a"], ["a", "b", "c", "d"]):
+            r.call("MULTI")
+            for key in keys:
+                r.call("SET", key, "v")
+            r.call("DEBUG", "RELOAD")
+            assert r.call("EXEC")[-1] == Error("ERR DEBUG RELOAD is not possible inside a MULTI")
+            r.call("MULTI")
+            for key in keys:
+                r.call("SET", key, "v")
+            r.call("BGSAVE")
+            assert r.call("EXEC")[-1] == Status("Background saving started")
+            wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0", what="end")

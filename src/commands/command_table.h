@@ -55,11 +55,12 @@ enum CommandFlag : uint32_t {
   kAllowBusy = 1 << 14,
   kMovableKeys = 1 << 15,
   // Ours:
-  kBarrier = 1 << 16,     // waits for the replies of the connection's earlier commands
-  kRunNow = 1 << 17,      // changes how the next command is taken
-  kNotQueued = 1 << 18,   // executed between MULTI and EXEC
-  kPushes = 1 << 19,      // its reply is messages, which CLIENT REPLY OFF does not drop
-  kSubscribed = 1 << 20,  // allowed to a RESP2 client that is subscribed
+  kBarrier = 1 << 16,         // waits for the replies of the connection's earlier commands
+  kRunNow = 1 << 17,          // changes how the next command is taken
+  kNotQueued = 1 << 18,       // executed between MULTI and EXEC
+  kPushes = 1 << 19,          // its reply is messages, which CLIENT REPLY OFF does not drop
+  kSubscribed = 1 << 20,      // allowed to a RESP2 client that is subscribed
+  kNoAsyncLoading = 1 << 21,  // as in Redis; here nothing is loaded while old data is served
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,

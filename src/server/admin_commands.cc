@@ -183,6 +183,8 @@ void DebugProtocol(std::string_view type, ReplySink& reply) {
 
 // DEBUG RELOAD [NOSAVE]: what the server has when it starts again.
 void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  // It needs all locks, and an EXEC would hold some of them.
+  if (cx.outer() != nullptr) return reply.Error("ERR DEBUG RELOAD is not possible inside a MULTI");
   bool saves = true;
   for (std::string_view word : args.from(2)) {
     if (!IsWord(word, "nosave")) {

@@ -27,6 +27,7 @@ constexpr Named kFlagNames[] = {
     {kFast, "fast"},
     {kNoAuth, "no_auth"},
     {kNoMulti, "no_multi"},
+    {kNoAsyncLoading, "no_async_loading"},
     {kMovableKeys, "movablekeys"},
     {kAllowBusy, "allow_busy"},
 };

@@ -71,6 +71,7 @@ Persistence::Persistence(Server* server, PersistenceOptions options)
       rules_(options_.rules),
       cron_(Cron::Parse(options_.cron)) {
   facts_.last_save_s = helio::UnixMillis() / 1000;
+  last_save_s_ = facts_.last_save_s;
 }
 
 // ------------------------------------------------------------------------------------- the start
@@ -242,6 +243,7 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
     facts_.is_last_ok = true;
     ++facts_.saves;
     facts_.last_save_s = helio::UnixMillis() / 1000;
+    last_save_s_ = facts_.last_save_s;
     facts_.changes_at_last_save = changes_at_cut;
     facts_.last_keys = result.keys;
     facts_.last_bytes = result.bytes;

@@ -89,6 +89,7 @@ class Persistence {
   // The save that is under way waits for no locks any more.
   bool has_cut() const { return !is_saving() || saving_->has_cut; }
   PersistenceFacts Facts();
+  int64_t last_save_s() const { return last_save_s_; }  // Unix time. Thread: any.
 
   // --- Settings; an error, or nothing ---
 
@@ -137,6 +138,7 @@ class Persistence {
   int64_t last_tick_s_ = 0;
   uint64_t last_failure_ns_ = 0;
   PersistenceFacts facts_;
+  std::atomic<int64_t> last_save_s_;
 };
 
 }  // namespace dfly

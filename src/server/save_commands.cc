@@ -71,9 +71,8 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
 }
 
-void LastSave(CoordinatorContext& cx, Args, ReplySink& reply) {
-  Persistence& persistence = cx.session().server.persistence();
-  reply.Integer(cx.shards().pool().at(0)->Await([&] { return persistence.Facts().last_save_s; }));
+void LastSave(Args, ReplySink& reply) {
+  reply.Integer(Server::LocalWorker()->server().persistence().last_save_s());
 }
 
 // SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
@@ -120,18 +119,19 @@ void RegisterSaveCommands(CommandTable* table) {
   table->Add({.name = "save",
               .coordinate = Save,
               .arity = -1,
-              .flags = kAdmin | kNoScript | kNoMulti,
+              .flags = kAdmin | kNoScript | kNoAsyncLoading | kNoMulti,
               .categories = kAclDangerous,
               .docs = {"Saves all data to disk, and answers when it is there.", "1.0.0", "server",
                        "O(N) where N is the total number of keys in all databases"}});
   table->Add({.name = "bgsave",
               .coordinate = BgSave,
               .arity = -1,
-              .flags = kAdmin | kNoScript,
+              .flags = kAdmin | kNoScript | kNoAsyncLoading,
               .categories = kAclDangerous,
               .docs = {"Saves all data to disk in the background.", "1.0.0", "server", "O(1)"}});
   table->Add({.name = "lastsave",
-              .coordinate = LastSave,
+              .session = ForClient<LastSave>,
+              .scripted = LastSave,
               .arity = 1,
               .flags = kLoading | kStale | kFast,
               .categories = kAclAdmin | kAclDangerous,
