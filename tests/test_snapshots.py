@@ -638,6 +638,27 @@ def test_while_it_loads_clients_are_told(start_server):
         assert r.info("persistence")["loading"] == "0"
 
 
+@pytest.mark.sanitized
+def test_a_save_does_not_stop_writes_while_a_script_runs(start_server):
+    """The cut would wait for the script's locks, and writes for the cut."""
+    server = start_server(dbfilename="dump", proactor_threads=2)
+    with server.connect() as r, server.connect() as script:
+        for _ in range(4):  # its first runs have all locks
+            r.call("EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('GET', KEYS[1]) end", 1, "k", 1)
+        script.send_command(
+            "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('GET', KEYS[1]) end", 1, "k", 10**12
+        )
+        wait_until(lambda: r.info("scripts").get("running_scripts") == "1", what="the script")
+        time.sleep(0.1)
+        assert r.call("BGSAVE") == Status("Background saving started")
+        for i in range(50):
+            assert r.call("SET", f"other{i}", i) == OK, "else BUSY, after five seconds"
+        assert r.info("persistence")["rdb_bgsave_in_progress"] == "1"
+        assert r.call("SCRIPT", "KILL") == OK
+        wait_until(lambda: r.info("persistence")["rdb_saves"] == "1", what="the save")
+        assert isinstance(script.read(), Error)
+
+
 def test_debug_reload(start_server):
     server = start_server(dbfilename="dump", proactor_threads=2)
     with server.connect() as r:

@@ -27,6 +27,9 @@ constexpr uint64_t kTickMillis = 1000;
 // After a failure no rule asks again for so long.
 constexpr uint64_t kRetryNanos = 5'000'000'000;
 
+constexpr uint64_t kScriptWaitNanos = 60'000'000'000;
+constexpr uint64_t kScriptLookMillis = 5;
+
 constexpr std::string_view kIsSaving = "Background save already in progress";
 constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
 
@@ -215,6 +218,22 @@ void Persistence::CancelSave() {
   saving->done.Wait();
 }
 
+// The cut waits for scripts that have locks, and whoever writes waits behind the cut. So it is made
+// when no long script runs, unless one runs all the time.
+void Persistence::AwaitNoLongScript(const Saving& saving) {
+  const uint64_t end_ns = helio::MonotonicNanos() + kScriptWaitNanos;
+  while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
+    std::atomic<bool> is_there{false};
+    server_.AwaitOnWorkers([&is_there](Worker& worker) {
+      worker.ForEachScript([&is_there](ScriptRun& run) {
+        if (run.has_given_way()) is_there = true;
+      });
+    });
+    if (!is_there) return;
+    helio::this_fiber::SleepForMillis(kScriptLookMillis);
+  }
+}
+
 // REQUIRES: saving_ was made by the caller, without a pause in between.
 std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transaction* lock) {
   const std::shared_ptr<Saving> saving = saving_;
@@ -228,6 +247,7 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   save.compresses_strings = options_.compresses_strings;
   save.redis_version = kRedisVersion;
   uint64_t changes_at_cut = 0;
+  if (lock == nullptr) AwaitNoLongScript(*saving);
   const SaveResult result = SaveSnapshot(
       &server_.shards(), options_.files, save,
       [&] {

@@ -117,6 +117,7 @@ class Persistence {
   std::string RunSave(std::optional<SnapshotFormat> format, Transaction* lock);
   std::string LoadFrom(const SnapshotPath& path);
   std::string ReloadLocked(Transaction* lock);
+  void AwaitNoLongScript(const Saving& saving);
   SnapshotExtras CollectExtras();
   std::string TakeExtras(const SnapshotExtras& extras);
   void Tick();

@@ -342,9 +342,9 @@ void Server::Stop() {
     for (auto& listener : listeners_) listener->Close();
     if (!listeners_.empty() && !options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
     listeners_.clear();
+    persistence_.CancelLoad();  // its end would start the rules
     persistence_.StopRules();
     persistence_.CancelSave();
-    persistence_.CancelLoad();
     persistence_.RefuseAll();
   });
   // What waits for the locks of the last snapshot was never carried out, as far as clients know:
