@@ -648,7 +648,7 @@ def test_a_save_does_not_stop_writes_while_a_script_runs(start_server):
         script.send_command(
             "EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('GET', KEYS[1]) end", 1, "k", 10**12
         )
-        wait_until(lambda: r.info("scripts").get("running_scripts") == "1", what="the script")
+        wait_until(lambda: r.info("transaction").get("script_running") == "1", what="the script")
         time.sleep(0.1)
         assert r.call("BGSAVE") == Status("Background saving started")
         for i in range(50):
