@@ -51,7 +51,7 @@ class SnapshotLoader::StreamLoader {
       : loader_(*loader),
         shards_(loader->shards_),
         entries_(*entries),
-        limits_(RdbLimitsOf(shards_.local(LocalShard()))),
+        limits_(*loader->limits_),
         away_(shards_.size()) {}
 
   // Reads to the end. `file_bytes_read()`: of the file.
@@ -110,9 +110,6 @@ class SnapshotLoader::StreamLoader {
     EntryFacts facts;
     CompactValue value;
   };
-
-  // One of this thread, or any if it has none.
-  ShardId LocalShard() const { return helio::Proactor::Current()->index() % shards_.size(); }
 
   // Keys are many times larger than what says how many there are, so that may be believed only as
   // far as there are bytes for them.
@@ -225,6 +222,8 @@ std::optional<uint64_t> SnapshotLoader::ReadHashSeed(const SnapshotPath& path) {
 
 std::string SnapshotLoader::Load(const SnapshotPath& path) {
   now_ms_ = helio::UnixMillis();
+  // All shards have the same.
+  limits_ = shards_.Await(0, [](Shard& shard) { return RdbLimitsOf(shard); });
   return path.format == SnapshotFormat::kRdb ? LoadRdb(path) : LoadOurs(path);
 }
 

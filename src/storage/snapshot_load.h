@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/rdb_value.h"
 #include "engine/shard_set.h"
 #include "storage/file_layer.h"
 #include "storage/frame_file.h"
@@ -57,6 +58,7 @@ class SnapshotLoader {
   SnapshotExtras extras_;
   std::atomic<bool> has_failed_{false};
   int64_t now_ms_ = 0;
+  std::optional<RdbLimits> limits_;
 };
 
 }  // namespace dfly
