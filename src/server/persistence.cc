@@ -29,6 +29,8 @@ constexpr uint64_t kRetryNanos = 5'000'000'000;
 
 constexpr uint64_t kScriptWaitNanos = 60'000'000'000;
 constexpr uint64_t kScriptLookMillis = 5;
+// See ShardSnapshot::Sizes.
+constexpr uint64_t kWorkNanos = 300'000;
 
 constexpr std::string_view kIsSaving = "Background save already in progress";
 constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
@@ -247,7 +249,10 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   save.compresses_strings = options_.compresses_strings;
   save.redis_version = kRedisVersion;
   uint64_t changes_at_cut = 0;
-  if (lock == nullptr) AwaitNoLongScript(*saving);
+  if (lock == nullptr) {
+    AwaitNoLongScript(*saving);
+    save.sizes.work_ns = kWorkNanos;
+  }
   const SaveResult result = SaveSnapshot(
       &server_.shards(), options_.files, save,
       [&] {

@@ -106,8 +106,19 @@ void ShardSnapshot::Walk(const Cell& cell) {
     keys_written_.fetch_add(stats_.keys - std::exchange(keys_told_, stats_.keys),
                             std::memory_order_relaxed);
     helio::this_fiber::Yield();
+    MayRest();
   } while (cursor != 0);
   cell.database->EndCut();
+}
+
+void ShardSnapshot::MayRest() {
+  if (sizes_.work_ns == 0) return;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  if (work_begin_ns_ == 0) work_begin_ns_ = now_ns;
+  const uint64_t worked_ns = now_ns - work_begin_ns_;
+  if (worked_ns < sizes_.work_ns) return;
+  helio::this_fiber::SleepForNanos(std::min(worked_ns, 4 * sizes_.work_ns));
+  work_begin_ns_ = helio::MonotonicNanos();
 }
 
 // Keys and values on the heap are cache misses, which overlap if they are asked for together: one

@@ -50,6 +50,9 @@ class ShardSnapshot final : private CutKeeper {
     size_t large = 128 * 1024;  // values from here on are written part by part
     size_t flush = 64 * 1024;   // what goes to the output at a time
     size_t slice = 16 * 1024;   // what is serialized before others have their turn: some 10 us
+    // After so much work the fiber rests as long: where threads that are busy are more than the
+    // cores, the kernel lets others wait for milliseconds. 0: never.
+    uint64_t work_ns = 0;
   };
 
   // `output` must outlive it, and `keys_written`, to which it adds; others may read that.
@@ -100,6 +103,7 @@ class ShardSnapshot final : private CutKeeper {
                        const CompactValue& value);
   void WriteTaken();
   void Flush();
+  void MayRest();
   bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= sizes_.large; }
   int IndexOf(const Database& database) const;
 
@@ -114,6 +118,7 @@ class ShardSnapshot final : private CutKeeper {
   std::deque<Taken> taken_;
   size_t held_bytes_ = 0;  // of taken values
   std::vector<Later> later_;
+  uint64_t work_begin_ns_ = 0;  // since the last rest
 
   // The large value that is being written: its object, and itself once its key went on without it.
   const void* current_ = nullptr;

@@ -205,7 +205,7 @@ def main():
     parser = side_by_side.parser_of(__doc__)
     parser.add_argument("--keys", type=int, default=5_000_000)
     parser.add_argument("--rate", type=int, default=20_000)
-    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--seconds", type=int, default=8)
     options = parser.parse_args()
     options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
     if options.quick:
