@@ -518,6 +518,14 @@ def test_a_shutdown_that_cannot_save_goes_on(start_server):
         assert r.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no") == OK
         assert r.call("SET", "k", "w") == OK
     server.stop()
+    server.start_again(dir=server.dir)
+    with server.connect() as r:
+        data = os.path.join(server.dir, "gone")
+        os.mkdir(data)
+        assert r.call("CONFIG", "SET", "dir", data) == OK
+        os.rmdir(data)
+        r.send_command("SHUTDOWN", "FORCE")
+        server.wait_for_exit()
     server.start_again(dir=os.path.join(server.dir, "data"))
     with server.connect() as r:
         assert r.call("GET", "k") == b"w"
@@ -618,6 +626,7 @@ def test_while_it_loads_clients_are_told(start_server):
                         assert reply == b"value:1\0\0\0"
                         break
                     seen.add("GET")
+                    assert r.call("DEBUG", "RELOAD") in (loading, OK)
                     r.call("MULTI")
                     if r.call("SET", "a", "b") == loading:
                         assert r.call("EXEC").text.startswith("EXECABORT")

@@ -337,7 +337,7 @@ void Persistence::StopRules() {
 uint64_t Persistence::Changes() const { return server_.shards().changes(); }
 
 void Persistence::Tick() {
-  if (is_saving() || loading_ != nullptr || lock_ != nullptr) return;
+  if (is_saving() || is_loading() || lock_ != nullptr) return;
   const int64_t now_s = helio::UnixMillis() / 1000;
   const int64_t before_s = std::exchange(last_tick_s_, now_s);
   if (cron_ && now_s / 60 != before_s / 60) {

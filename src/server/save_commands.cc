@@ -105,7 +105,7 @@ void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   std::optional<bool> saves;
   if (save || no_save) saves = save;
-  const std::string error = server.PrepareStop(saves);
+  const std::string error = server.PrepareStop(saves, force);
   if (!error.empty() && !force) {
     LOG(ERROR) << "SHUTDOWN: " << error;
     return reply.Error("ERR Errors trying to SHUTDOWN. Check logs.");

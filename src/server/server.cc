@@ -170,7 +170,7 @@ bool Server::AbortStop() {
   return true;
 }
 
-std::string Server::PrepareStop(std::optional<bool> saves) {
+std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop) {
   if (is_prepared_to_stop_) return "";
   if (is_preparing_stop_.exchange(true)) return "the server is stopping already";
   std::string error;
@@ -208,7 +208,7 @@ std::string Server::PrepareStop(std::optional<bool> saves) {
   }
   is_over = true;
   watched.Wait();
-  is_prepared_to_stop_ = error.empty();
+  is_prepared_to_stop_ = error.empty() || must_stop;
   is_preparing_stop_ = false;
   return error;
 }

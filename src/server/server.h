@@ -104,11 +104,10 @@ class Server {
   void Load(std::function<void(std::string error)> on_end);
   // SHUTDOWN ABORT: ends the save of a PrepareStop that is under way. False: there is none.
   bool AbortStop();
-  bool is_prepared_to_stop() const { return is_prepared_to_stop_; }
   // Saves for the last time, if --save says so or `saves` does; nothing changes any more after
   // that. Empty, or why the server should go on. From a fiber of proactor 0, or a plain thread.
   // Suspends.
-  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves = {});
+  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves = {}, bool must_stop = false);
   // Stops accepting and closes all connections. Blocks. A release build leaves the data to the
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();

@@ -135,7 +135,8 @@ class SnapshotLoader::StreamLoader {
     const std::string& key = entries_.key();
     CompactValue value;
     if (!ReadRdbValue(entries_.type(), limits_, &entries_.value_source(), &value)) {
-      return fmt::format("the value of key {} is damaged (type {})", Quoted(key), entries_.type());
+      return fmt::format("key {}: {} (type {}), which is damaged or not read by this server",
+                         Quoted(key), RdbTypeName(entries_.type()), entries_.type());
     }
     if (entries_.db_index() >= shards_.db_count()) {
       return fmt::format("key {} is in database {}, and there are only {} (--dbnum)", Quoted(key),
