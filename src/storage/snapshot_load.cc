@@ -9,6 +9,7 @@
 
 #include "core/hash.h"
 #include "core/numbers.h"
+#include "core/rdb_skip.h"
 #include "engine/rdb_limits.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
@@ -16,6 +17,7 @@
 #include "helio/fibers/sync.h"
 #include "storage/entry_reader.h"
 #include "storage/frame_file.h"
+#include "storage/load_batch.h"
 #include "storage/rdb_file.h"
 #include "storage/summary.h"
 
@@ -23,40 +25,56 @@ namespace dfly {
 
 namespace {
 
-// So many keys of other threads' shards go there at a time.
-constexpr size_t kKeysSent = 128;
 // An entry has so many bytes in a file, even compressed ones; for fewer keys nothing is reserved.
 constexpr uint64_t kEntryBytesMin = 2;
 constexpr uint64_t kKeysReservedMin = 1000;
 // After so many keys others have their turn.
 constexpr size_t kKeysBetweenTurns = 64;
 
-// A name from a damaged file may be long, and have any bytes.
-std::string Quoted(std::string_view key) {
-  constexpr size_t kShown = 64;
-  std::string text;
-  for (char c : key.substr(0, kShown)) {
-    const bool is_plain = c >= ' ' && c <= '~';
-    text += is_plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
-  }
-  return fmt::format("'{}{}'", text, key.size() > kShown ? "..." : "");
-}
-
 }  // namespace
 
 // Reads one stream on one thread, and hands keys to their shards.
 class SnapshotLoader::StreamLoader {
  public:
-  StreamLoader(SnapshotLoader* loader, EntryReader* entries)
+  // `is_in_order`: most keys come in the order of their places in the tables.
+  StreamLoader(SnapshotLoader* loader, EntryReader* entries, bool is_in_order)
       : loader_(*loader),
         shards_(loader->shards_),
         entries_(*entries),
         limits_(*loader->limits_),
-        away_(shards_.size()) {}
+        is_in_order_(is_in_order),
+        lanes_(shards_.size()) {}
 
   // Reads to the end. `file_bytes_read()`: of the file.
   template <typename FileBytesRead>
   std::string Load(FileBytesRead file_bytes_read, SnapshotExtras* extras) {
+    std::string error = Read(file_bytes_read, extras);
+    for (ShardId id = 0; id < lanes_.size(); ++id) {
+      Lane& lane = lanes_[id];
+      if (error.empty()) error = Send(id);
+      for (unsigned i = 0; i < kBatches; ++i) {
+        std::string why = Await(&lane, i);
+        if (error.empty()) error = std::move(why);
+      }
+    }
+    PublishUsedBytes();
+    return error;
+  }
+
+  uint64_t entries() const { return entry_count_; }
+
+ private:
+  // To one shard. While one batch is filled the other may be on its way.
+  static constexpr unsigned kBatches = 2;
+  struct Lane {
+    LoadBatch batches[kBatches];
+    std::optional<helio::BlockingCounter> sent[kBatches];  // set until its batch is empty again
+    std::string errors[kBatches];
+    unsigned current = 0;
+  };
+
+  template <typename FileBytesRead>
+  std::string Read(FileBytesRead file_bytes_read, SnapshotExtras* extras) {
     uint64_t told_bytes = 0;
     const auto tell = [&] {
       const uint64_t bytes = file_bytes_read();
@@ -91,25 +109,10 @@ class SnapshotLoader::StreamLoader {
         helio::this_fiber::Yield();
       }
     }
-    for (ShardId id = 0; id < away_.size(); ++id) {
-      if (std::string error = Send(id); !error.empty()) return error;
-    }
     TakePlacements(*extras);
     tell();
-    PublishUsedBytes();
     return "";
   }
-
-  uint64_t entries() const { return entry_count_; }
-
- private:
-  struct Loaded {
-    int db_index;
-    std::string key;
-    uint64_t hash;
-    EntryFacts facts;
-    CompactValue value;
-  };
 
   // Keys are many times larger than what says how many there are, so that may be believed only as
   // far as there are bytes for them.
@@ -133,57 +136,89 @@ class SnapshotLoader::StreamLoader {
     if (!has_placements_) TakePlacements(*extras);
     ++entry_count_;
     const std::string& key = entries_.key();
-    CompactValue value;
-    if (!ReadRdbValue(entries_.type(), limits_, &entries_.value_source(), &value)) {
-      return fmt::format("key {}: {} (type {}), which is damaged or not read by this server",
-                         Quoted(key), RdbTypeName(entries_.type()), entries_.type());
-    }
-    if (entries_.db_index() >= shards_.db_count()) {
-      return fmt::format("key {} is in database {}, and there are only {} (--dbnum)", Quoted(key),
-                         entries_.db_index(), shards_.db_count());
-    }
-    if (!SetMemberDeadlines(entries_.member_deadlines(), &value)) {
-      return fmt::format("the deadlines of members of key {} are damaged", Quoted(key));
+    const int db_index = entries_.db_index();
+    if (db_index >= shards_.db_count()) {
+      return fmt::format("key {} is in database {}, and there are only {} (--dbnum)",
+                         QuotedKey(key), db_index, shards_.db_count());
     }
     const EntryFacts& facts = entries_.facts();
-    if (facts.deadline_ms && *facts.deadline_ms < loader_.now_ms_) {
-      loader_.progress_.expired_keys.fetch_add(1, std::memory_order_relaxed);
-      return "";
-    }
-    ++loaded_;
+    const bool is_due = facts.deadline_ms && *facts.deadline_ms < loader_.now_ms_;
     const uint64_t hash = HashKey(key);
     const ShardId id = shards_.ShardOfKey(key, hash);
-    if (!shards_.is_local(id)) {
-      away_[id].push_back({entries_.db_index(), key, hash, facts, std::move(value)});
-      return away_[id].size() < kKeysSent ? "" : Send(id);
+    const bool is_next_here = is_in_order_ && shards_.is_local(id);
+    ByteSource& source = entries_.value_source();
+    LoadBatch& batch = lanes_[id].batches[lanes_[id].current];
+    if (const auto value = is_next_here ? std::nullopt : FindValue(entries_.type(), source)) {
+      if (!is_due) {
+        batch.Add(db_index, key, hash, facts, entries_.type(), *value,
+                  entries_.member_deadlines());
+      }
+      (void)source.Skip(value->size());
+      if (is_due) return LeaveOut();
+    } else {
+      CompactValue made;
+      if (!ReadRdbValue(entries_.type(), limits_, &source, &made)) {
+        return DamagedValueError(key, entries_.type());
+      }
+      if (!SetMemberDeadlines(entries_.member_deadlines(), &made)) {
+        return DamagedDeadlinesError(key);
+      }
+      if (is_due) return LeaveOut();
+      if (is_next_here) {
+        ++loaded_;
+        const bool is_new =
+            shards_.local(id).db(db_index).Load(KeyProbe(key, hash), std::move(made),
+                                                facts.deadline_ms, facts.is_sticky);
+        return is_new ? "" : KeyTwiceError(key);
+      }
+      batch.Add(db_index, key, hash, facts, std::move(made));
     }
-    Database& database = shards_.local(id).db(entries_.db_index());
-    if (!database.Load(KeyProbe(key, hash), std::move(value), facts.deadline_ms, facts.is_sticky)) {
-      return Twice(key);
-    }
+    ++loaded_;
+    return batch.is_full() ? Send(id) : "";
+  }
+
+  std::string LeaveOut() {
+    loader_.progress_.expired_keys.fetch_add(1, std::memory_order_relaxed);
     return "";
   }
 
-  static std::string Twice(std::string_view key) {
-    return fmt::format("key {} is there twice", Quoted(key));
+  // The bytes of the next value, if all of them have been fetched. What is found may still be
+  // damaged.
+  static std::optional<std::string_view> FindValue(uint8_t type, const ByteSource& source) {
+    const std::string_view window = source.window();
+    ViewSource view(window);
+    if (!SkipRdbValue(type, &view)) return std::nullopt;
+    return window.substr(0, window.size() - view.left());
   }
 
+  // Sends what there is to the shard, and lets the next batch be filled. An error may be that of an
+  // earlier batch.
   std::string Send(ShardId id) {
-    std::vector<Loaded>& keys = away_[id];
-    if (keys.empty()) return "";
-    const std::string* twice = shards_.Await(id, [&keys](Shard& shard) -> const std::string* {
-      for (Loaded& loaded : keys) {
-        if (!shard.db(loaded.db_index)
-                 .Load(KeyProbe(loaded.key, loaded.hash), std::move(loaded.value),
-                       loaded.facts.deadline_ms, loaded.facts.is_sticky)) {
-          return &loaded.key;
-        }
-      }
-      return nullptr;
+    Lane& lane = lanes_[id];
+    const unsigned i = lane.current;
+    if (lane.batches[i].empty()) return "";
+    const auto load = [this, &lane, i](Shard& shard) {
+      lane.errors[i] = lane.batches[i].LoadInto(shard, limits_);
+    };
+    if (shards_.is_local(id)) {
+      shards_.RunWork(id, load);
+      return std::exchange(lane.errors[i], "");
+    }
+    lane.sent[i].emplace(1);
+    shards_.owner(id)->Dispatch([this, &lane, i, id, load] {
+      shards_.RunWork(id, load);
+      lane.sent[i]->Done();
     });
-    std::string error = twice == nullptr ? "" : Twice(*twice);
-    keys.clear();
-    return error;
+    lane.current = (i + 1) % kBatches;
+    return Await(&lane, lane.current);
+  }
+
+  // Until the batch may be filled again. Suspends.
+  std::string Await(Lane* lane, unsigned i) {
+    if (!lane->sent[i]) return "";
+    lane->sent[i]->Wait();
+    lane->sent[i].reset();
+    return std::exchange(lane->errors[i], "");
   }
 
   void PublishUsedBytes() {
@@ -196,7 +231,8 @@ class SnapshotLoader::StreamLoader {
   ShardSet& shards_;
   EntryReader& entries_;
   const RdbLimits limits_;
-  std::vector<std::vector<Loaded>> away_;  // by shard
+  const bool is_in_order_;
+  std::vector<Lane> lanes_;  // by shard
   uint32_t shards_then_ = 0;
   bool has_placements_ = false;
   uint64_t loaded_ = 0;
@@ -237,7 +273,7 @@ std::string SnapshotLoader::LoadRdb(const SnapshotPath& path) {
   RdbFileReader source(path.Main(), std::move(file));
   if (!source.Begin()) return source.error();
   EntryReader entries(&source, shards_.string_max(), true);
-  StreamLoader stream(this, &entries);
+  StreamLoader stream(this, &entries, false);
   const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &extras_);
   if (!source.error().empty()) return source.error();
   if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
@@ -294,7 +330,7 @@ std::string SnapshotLoader::LoadSummary(const SnapshotPath& path, FrameFileId* i
     return fmt::format("{}: {} files are too many, or too few", path.Main(), id->count);
   }
   EntryReader entries(&source, shards_.string_max(), false);
-  StreamLoader stream(this, &entries);
+  StreamLoader stream(this, &entries, false);
   const std::string error = stream.Load([] { return 0; }, &extras_);
   if (!source.error().empty()) return source.error();
   if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
@@ -314,7 +350,7 @@ std::string SnapshotLoader::LoadPart(const SnapshotPath& path, const FrameFileId
     return source.error();
   }
   EntryReader entries(&source, shards_.string_max(), false);
-  StreamLoader stream(this, &entries);
+  StreamLoader stream(this, &entries, true);
   SnapshotExtras none;
   const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &none);
   if (!source.error().empty()) return source.error();

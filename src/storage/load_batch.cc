@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/load_batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/byte_stream.h"
+#include "core/compact_key.h"
+#include "storage/entry_reader.h"
+
+namespace dfly {
+
+void LoadBatch::Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts,
+                    uint8_t type, std::string_view value, std::string_view member_deadlines) {
+  entries_.push_back({.hash = hash,
+                      .facts = facts,
+                      .db_index = db_index,
+                      .key_size = static_cast<uint32_t>(key.size()),
+                      .value_size = static_cast<uint32_t>(value.size()),
+                      .deadlines_size = static_cast<uint32_t>(member_deadlines.size()),
+                      .type = type,
+                      .is_made = false});
+  bytes_ += key;
+  bytes_ += value;
+  bytes_ += member_deadlines;
+}
+
+void LoadBatch::Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts,
+                    CompactValue value) {
+  Add(db_index, key, hash, facts, 0, {}, {});
+  entries_.back().is_made = true;
+  made_.push_back(std::move(value));
+}
+
+std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits) {
+  for (const Entry& entry : entries_) shard.db(entry.db_index).Prefetch(entry.hash);
+  for (const Entry& entry : entries_) shard.db(entry.db_index).PrefetchSlot(entry.hash);
+  std::string error;
+  std::string_view rest = bytes_;
+  const auto take = [&rest](size_t count) {
+    const std::string_view taken = rest.substr(0, count);
+    rest.remove_prefix(count);
+    return taken;
+  };
+  auto made = made_.begin();
+  for (const Entry& entry : entries_) {
+    const std::string_view key = take(entry.key_size);
+    ViewSource bytes(take(entry.value_size));
+    const std::string_view deadlines = take(entry.deadlines_size);
+    CompactValue value;
+    if (entry.is_made) {
+      value = std::move(*made++);
+    } else if (!ReadRdbValue(entry.type, limits, &bytes, &value)) {
+      error = DamagedValueError(key, entry.type);
+      break;
+    } else if (!SetMemberDeadlines(deadlines, &value)) {
+      error = DamagedDeadlinesError(key);
+      break;
+    }
+    if (!shard.db(entry.db_index)
+             .Load(KeyProbe(key, entry.hash), std::move(value), entry.facts.deadline_ms,
+                   entry.facts.is_sticky)) {
+      error = KeyTwiceError(key);
+      break;
+    }
+  }
+  bytes_.clear();
+  entries_.clear();
+  made_.clear();
+  return error;
+}
+
+std::string QuotedKey(std::string_view key) {
+  constexpr size_t kShown = 64;
+  std::string text;
+  for (char c : key.substr(0, kShown)) {
+    const bool is_plain = c >= ' ' && c <= '~';
+    text += is_plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+  }
+  return fmt::format("'{}{}'", text, key.size() > kShown ? "..." : "");
+}
+
+std::string DamagedValueError(std::string_view key, uint8_t type) {
+  return fmt::format("key {}: {} (type {}), which is damaged or not read by this server",
+                     QuotedKey(key), RdbTypeName(type), type);
+}
+
+std::string DamagedDeadlinesError(std::string_view key) {
+  return fmt::format("the deadlines of members of key {} are damaged", QuotedKey(key));
+}
+
+std::string KeyTwiceError(std::string_view key) {
+  return fmt::format("key {} is there twice", QuotedKey(key));
+}
+
+}  // namespace dfly
