@@ -310,6 +310,59 @@ def test_a_snapshot_is_of_one_moment(start_server, dbfilename):
         server.stop()
 
 
+@pytest.mark.sanitized
+@pytest.mark.parametrize("dbfilename", FORMATS)
+def test_who_changes_a_large_value_waits_until_it_is_saved(start_server, dbfilename):
+    """It is not copied for that. Commands, EXEC and scripts; what is saved is of one moment."""
+    server = start_server(dbfilename=dbfilename, proactor_threads=2, num_shards=2)
+    keys = [f"large:{{{i}}}" for i in range(6)]  # EXECs have one shard each
+    script = "return redis.call('HSET', KEYS[1], 's', ARGV[1])"
+    with server.connect() as r:
+        for key in keys:
+            r.call("HSET", key, *[f"{name}{i}" for i in range(6000) for name in "fv"])
+            r.call("SET", key + ":text", "x" * 500_000)
+            for _ in range(20):  # until it is known to keep to its key
+                assert r.call("EVAL", script, 1, key, 0) in (0, 1)
+        hurried = versions = 0
+        while hurried < 10:
+            assert r.call("BGSAVE") == Status("Background saving started")
+            while True:
+                versions += 1
+                replies = r.pipeline(
+                    [
+                        command
+                        for key in keys
+                        for command in [
+                            ("HSET", key, "version", versions),
+                            ("APPEND", key + ":text", "y"),
+                            ("MULTI",),
+                            ("HSET", key, "again", versions),
+                            ("APPEND", key + ":text", "y"),
+                            ("EXEC",),
+                            ("EVAL", script, 1, key, versions),
+                            ("HGET", key, "version"),
+                        ]
+                    ]
+                )
+                assert not any(isinstance(reply, Error) for reply in replies), replies
+                assert replies[7::8] == [b"%d" % versions] * len(keys)
+                info = r.info("persistence")
+                if info["rdb_bgsave_in_progress"] == "0":
+                    break
+            assert info["rdb_last_bgsave_status"] == "ok"
+            assert info["snapshot_last_values_copied"] == "0"
+            hurried += int(info["snapshot_last_values_hurried"])
+    server.kill()
+    server.start_again()
+    with server.connect() as r:
+        for key in keys:
+            assert r.call("HLEN", key) == 6003
+            numbers = [int(n) for n in r.call("HMGET", key, "version", "again", "s")]
+            assert versions >= numbers[0] >= numbers[1] >= numbers[2] >= numbers[0] - 1
+            appended = r.call("STRLEN", key + ":text") - 500_000
+            assert 2 * numbers[0] - 2 <= appended <= 2 * numbers[0]
+
+
 def snapshot_files(server):
     return sorted(name for name in os.listdir(server.dir) if name.startswith("dump"))
 

@@ -94,7 +94,8 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
   if (ExpireIfDue(probe, now_ms)) return 1;
   Table::Iterator it = table_.Find(probe);
   if (!it) return 0;
-  BeforeChange(*it, CutKeeper::Change::kInPlace);
+  // For commands they are gone already; so that nothing is copied it is done when it is saved.
+  if (keeper_ != nullptr && IsUnsaved(*it)) return 0;
   const size_t bytes_before = it->value.HeapBytes();
   const size_t erased = it->value.EraseDueMembers(now_ms, most);
   AccountValue(bytes_before, it->value.HeapBytes());

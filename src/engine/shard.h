@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -32,6 +33,20 @@ struct ShardStats {
 };
 
 enum class FlushMode { kSync, kAsync };
+
+// While a cut goes on (see Database): knows which values are too large to be saved on the spot.
+class CutGuard {
+ public:
+  // A command that has no locks is about to change the key's value in place, and could wait. True:
+  // it has to, and `lock`, the key's, is shared in the shard's queue until the value is saved.
+  virtual bool MustWait(int db_index, std::string_view key, uint64_t hash, uint64_t lock) = 0;
+  // The same for who has the key's lock. True: `on_saved` is called when it may go on.
+  virtual bool MustWaitLocked(int db_index, std::string_view key, uint64_t hash,
+                              std::function<void()> on_saved) = 0;
+
+ protected:
+  ~CutGuard() = default;
+};
 
 // Owner:    one proactor; made anywhere, used and destroyed on its thread. Takes no locks.
 // Suspends: never.
@@ -64,6 +79,12 @@ class Shard : private ChangeListener {
   // Who has locks here, and who waits for them.
   TxQueue& transactions() { return transactions_; }
   const TxQueue& transactions() const { return transactions_; }
+
+  // Nothing that a command wants can be in use: nobody has locks, no cut is going on.
+  bool runs_freely() const { return transactions_.empty() && cut_guard_ == nullptr; }
+  // Null: no cut is going on.
+  CutGuard* cut_guard() const { return cut_guard_; }
+  void set_cut_guard(CutGuard* guard) { cut_guard_ = guard; }
 
   WatchTable& watches() { return watches_; }
   WaiterTable& waiters() { return waiters_; }
@@ -163,6 +184,7 @@ class Shard : private ChangeListener {
   const size_t string_max_;
   ValueReaper reaper_;  // destroyed after the databases, whose values come here
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
+  CutGuard* cut_guard_ = nullptr;
   WatchTable watches_;
   WaiterTable waiters_;
   std::vector<std::unique_ptr<Database>> databases_;

@@ -329,6 +329,14 @@ void AddSettings(Server* server, Config* config) {
                  server->settings().publish_buffer_limit = ParsedNumber<uint64_t>(value);
                  return std::string();
                }});
+  config->Add({.name = "snapshot_buffer_limit",
+               .kind = Kind::kMemory,
+               .value = fmt::format("{}", options.snapshot_buffer_limit),
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 server->settings().snapshot_buffer_limit = ParsedNumber<uint64_t>(value);
+                 return std::string();
+               }});
   config->Add({.name = "requirepass",
                .kind = Kind::kText,
                .value = options.password,

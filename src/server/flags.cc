@@ -197,6 +197,9 @@ DEFINE_string(
 DEFINE_string(save, "3600 1 300 100 60 10000",
               "A snapshot is made when, in that many seconds, so many changes were made: pairs of "
               "both. Also at the end (SIGTERM, SHUTDOWN), unless there are none. Empty: none.");
+DEFINE_string(snapshot_buffer_limit, "256mb",
+              "Bytes that a snapshot may keep in memory while the disk does not follow: as long as "
+              "it has more, clients that write have to wait. 0: no limit.");
 DEFINE_string(snapshot_cron, "",
               "A snapshot is made at these times: minute hour day month weekday, as in cron(5), in "
               "local time. Empty: never.");
@@ -237,7 +240,7 @@ const std::vector<Topic>& Topics() {
         "zset_max_listpack_entries", "zset_max_listpack_value", "hll_sparse_max_bytes"}},
       {"Snapshots",
        {"dir", "dbfilename", "save", "snapshot_cron", "compression_mode", "compression_level",
-        "rdbcompression", "stop_writes_on_bgsave_error"}},
+        "rdbcompression", "stop_writes_on_bgsave_error", "snapshot_buffer_limit"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter", "locktag_skip_n_end_delimiters",
         "shard_round_robin_prefix", "shard_round_robin_max"}},
@@ -401,6 +404,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
       .node_entries = FLAGS_stream_node_max_entries};
   options->hll_sparse_max_bytes = FLAGS_hll_sparse_max_bytes;
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
+  options->snapshot_buffer_limit = bytes("snapshot_buffer_limit", FLAGS_snapshot_buffer_limit);
   options->pid_file = FLAGS_pidfile;
 
   PersistenceOptions& persistence = options->persistence;

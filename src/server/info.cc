@@ -179,6 +179,7 @@ InfoFacts GatherInfo(Server& server) {
   facts.maxclients = server.settings().maxclients.load(std::memory_order_relaxed);
   facts.maxmemory = server.settings().maxmemory.load(std::memory_order_relaxed);
   facts.maxmemory_policy = PolicyName(server.eviction_policy());
+  facts.shards_behind = server.settings().shards_behind.load(std::memory_order_relaxed);
   facts.cache_mode = server.options().cache_mode;
   facts.rejected_connections = server.rejected_connections();
 
@@ -393,12 +394,14 @@ void PersistenceSection(const InfoFacts& facts, Lines& out) {
   out.Add("aof_current_rewrite_time_sec", -1);
   out.Add("aof_last_bgrewrite_status", "ok");
   out.Add("aof_last_write_status", "ok");
+  out.Add("snapshot_shards_behind", facts.shards_behind);
   out.Add("snapshot_last_error", saved.last_error);
   out.Add("snapshot_last_file", saved.last_file);
   out.Add("snapshot_last_keys", saved.last_keys);
   out.Add("snapshot_last_bytes", saved.last_bytes);
   out.Add("snapshot_last_keys_by_changes", saved.last_shards.keys_by_changes);
   out.Add("snapshot_last_values_taken", saved.last_shards.values_taken);
+  out.Add("snapshot_last_values_hurried", saved.last_shards.values_hurried);
   out.Add("snapshot_last_values_copied", saved.last_shards.values_copied);
   out.Add("snapshot_last_buffered_max", saved.last_shards.buffered_bytes_max);
   if (!saved.is_loading) return;

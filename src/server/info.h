@@ -75,6 +75,7 @@ struct InfoFacts {
   uint64_t system_memory = 0;
   uint64_t maxmemory = 0;
   std::string_view maxmemory_policy = "noeviction";
+  uint32_t shards_behind = 0;  // Settings::shards_behind
   bool cache_mode = false;
   std::string allocator;
   // Persistence

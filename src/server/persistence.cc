@@ -248,11 +248,16 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   save.level = options_.level;
   save.compresses_strings = options_.compresses_strings;
   save.redis_version = kRedisVersion;
+  const uint64_t buffer_limit =
+      server_.settings().snapshot_buffer_limit.load(std::memory_order_relaxed);
+  if (buffer_limit != 0) save.sizes.behind = buffer_limit / server_.shards().size();
+  save.on_behind = [this](bool is_behind) { server_.OnSnapshotBehind(is_behind); };
   uint64_t changes_at_cut = 0;
   if (lock == nullptr) {
     AwaitNoLongScript(*saving);
     save.sizes.work_ns = kWorkNanos;
   }
+  server_.settings().is_saving = true;
   const SaveResult result = SaveSnapshot(
       &server_.shards(), options_.files, save,
       [&] {
@@ -261,6 +266,7 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
         return CollectExtras();
       },
       &saving->progress, lock);
+  server_.settings().is_saving = false;
   const double seconds = SecondsSince(saving->started_ns);
   facts_.last_duration_s = static_cast<int64_t>(seconds);
   facts_.last_error = result.error;

@@ -471,7 +471,7 @@ void PubSub::OnFanout(Fanout* fanout) {
   if (left <= load_.max_bytes.load(std::memory_order_relaxed) / 2 &&
       load_.is_overloaded.load(std::memory_order_relaxed) &&
       load_.is_overloaded.exchange(false, std::memory_order_relaxed)) {
-    server_.ReleasePublishers();
+    server_.ReleaseHeld();
   }
   load_.messages.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -128,7 +128,7 @@ class PubSub {
   }
 
   // True while too much is under way for another PUBLISH. Who holds a connection for that calls
-  // CountHeld; Worker::ReleasePublishers is called when it is over.
+  // CountHeld; Worker::ReleaseHeld is called when it is over.
   bool is_overloaded() const;
   void CountHeld() { ++stats_.publishers_held; }
 

@@ -68,6 +68,7 @@ Server::Server(ServerOptions options)
   settings_.busy_reply_threshold_ms = options_.busy_reply_threshold_ms;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
   settings_.publish_buffer_limit = options_.publish_buffer_limit;
+  settings_.snapshot_buffer_limit = options_.snapshot_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);
   AddSettings(this, &config_);
 }
@@ -301,11 +302,19 @@ void Server::OnAccept(int fd) {
   worker->proactor().Dispatch([worker, fd, id = NextClientId()] { worker->AddConnection(fd, id); });
 }
 
-void Server::ReleasePublishers() {
+void Server::ReleaseHeld() {
   for (uint32_t i = 0; i < pool_.size(); ++i) {
     pool_.at(i)->Dispatch([] {
-      if (local_worker_ != nullptr) local_worker_->ReleasePublishers();
+      if (local_worker_ != nullptr) local_worker_->ReleaseHeld();
     });
+  }
+}
+
+void Server::OnSnapshotBehind(bool is_behind) {
+  if (is_behind) {
+    settings_.shards_behind.fetch_add(1);
+  } else if (settings_.shards_behind.fetch_sub(1) == 1) {
+    ReleaseHeld();
   }
 }
 

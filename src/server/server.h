@@ -54,8 +54,9 @@ struct ServerOptions {
   uint64_t maxmemory = 0;                  // bytes of all that is known; 0: no limit
   bool cache_mode = false;
   EvictionRules eviction;
-  uint64_t publish_buffer_limit = 32 << 20;  // bytes that may wait for a subscriber; 0: no limit
-  int32_t list_max_listpack_size = -2;       // BlockLimit::FromSetting
+  uint64_t publish_buffer_limit = 32 << 20;    // bytes that may wait for a subscriber; 0: no limit
+  uint64_t snapshot_buffer_limit = 256 << 20;  // bytes, of all shards; 0: no limit
+  int32_t list_max_listpack_size = -2;         // BlockLimit::FromSetting
   PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
   SetLimit set_limit;
   PackedLimit zset_limit = {.entries = 128, .element_bytes = 64};
@@ -160,8 +161,12 @@ class Server {
   FunctionStore& functions() { return functions_; }
   Upgrade& upgrade() { return upgrade_; }
   Persistence& persistence() { return persistence_; }
-  // Lets PUBLISH go on everywhere. Thread: any proactor's.
-  void ReleasePublishers();
+  // Connections that are held go on everywhere, unless they still have to wait. Thread: any
+  // proactor's.
+  void ReleaseHeld();
+  // A shard has more to write down for a snapshot than the disk takes, or has not any more:
+  // meanwhile clients that write have to wait. Thread: any proactor's. Suspends: never.
+  void OnSnapshotBehind(bool is_behind);
   // A script has become slow, or has more locks than when it did: who waits for it is told so.
   // Thread: any proactor's.
   void RefuseBusyWaiters();

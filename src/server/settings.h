@@ -14,13 +14,18 @@ struct Settings {
   static constexpr uint8_t kNoWritesGate = 2;  // those with kWrite: no snapshot can be made
   static constexpr uint8_t kStoppingGate = 4;  // all, without an answer: the last snapshot is made
   std::atomic<uint8_t> gate{0};
+  // A snapshot is being made, so shards may have a CutGuard.
+  std::atomic<bool> is_saving{false};
+  // Not 0: clients that write have to wait; see Server::OnSnapshotBehind.
+  std::atomic<uint32_t> shards_behind{0};
   std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{10'000};
   std::atomic<uint32_t> tcp_keepalive_s{300};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
   std::atomic<uint64_t> busy_reply_threshold_ms{5000};
-  std::atomic<uint64_t> publish_buffer_limit{32 << 20};  // bytes; 0: no limit
-  std::atomic<bool> scripts_may_debug{false};            // DEBUG SET-DISABLE-DENY-SCRIPTS
+  std::atomic<uint64_t> publish_buffer_limit{32 << 20};    // bytes; 0: no limit
+  std::atomic<uint64_t> snapshot_buffer_limit{256 << 20};  // bytes; 0: no limit
+  std::atomic<bool> scripts_may_debug{false};              // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

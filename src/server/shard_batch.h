@@ -86,6 +86,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool must_wait = false;
   // Its next command has run in the shard's queue, but is not over.
   bool is_under_way = false;
+  // Large values that a snapshot has to save before its next command runs.
+  uint32_t unsaved = 0;
 
   Worker* home = nullptr;
   Connection* connection = nullptr;  // for the home worker only, and not if abandoned

@@ -236,8 +236,10 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     const auto outcome = DispatchSubscribed(connection, session, command, args);
     if (outcome) return *outcome;
   }
-  if (paused_until_ms_ != 0 && IsPaused(command, session)) [[unlikely]] {
-    // Everything before it is executed; it stays in the input until the pause is over.
+  const bool holds_writes = server_.settings().shards_behind.load(std::memory_order_relaxed) != 0;
+  if ((paused_until_ms_ != 0 && IsPaused(command, session)) ||
+      (holds_writes && MayWrite(command, session))) [[unlikely]] {
+    // Everything before it is executed; it stays in the input until it may go on.
     RunNoted();
     connection->set_held(true);
     return Outcome::kBarrier;
@@ -352,7 +354,7 @@ std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* conne
 CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Command& command,
                                              Args args) {
   if (pubsub_.is_overloaded()) [[unlikely]] {
-    // As for a pause: it stays in the input until ReleasePublishers.
+    // As for a pause: it stays in the input until ReleaseHeld.
     RunNoted();
     pubsub_.CountHeld();
     connection->set_held(true);
@@ -366,8 +368,7 @@ CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Comma
   return Outcome::kTaken;
 }
 
-void Worker::ReleasePublishers() {
-  if (paused_until_ms_ != 0) return;  // EndPause will do it
+void Worker::ReleaseHeld() {
   ForEachSession([](Session& session) { session.connection.set_held(false); });
 }
 
@@ -477,7 +478,7 @@ bool Worker::TakesBatch(const Noted& noted, const Session& session) {
   const bool is_long =
       noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
   const bool is_plain = noted.action == Action::kLocal && local_batches_ == 0 && !is_long;
-  if (is_plain && local_shards_[noted.shard]->transactions().empty()) [[likely]] {
+  if (is_plain && local_shards_[noted.shard]->runs_freely()) [[likely]] {
     return false;
   }
   return MustQueue(noted, session, is_long);
@@ -796,6 +797,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
     std::vector<uint64_t> spared;
+    if (server_.settings().is_saving.load(std::memory_order_relaxed) && MayWrite(command, session))
+      AskSnapshots(session, command, Args(views));
     const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory().is_over();
     if (needs_room) AddKeyHashes(command, Args(views), &spared);
     if (needs_room && !server_.AwaitRoom({spared})) {
@@ -845,11 +848,15 @@ std::string_view Worker::GateError(const Command& command, const Session& sessio
 
 // --- Pause ---
 
+bool Worker::MayWrite(const Command& command, const Session& session) const {
+  if (command.runs_script) return (command.flags & kReadonly) == 0;
+  return (command.flags & kWrite) != 0 ||
+         (&command == exec_ && session.multi != nullptr && session.multi->may_write());
+}
+
 bool Worker::IsPaused(const Command& command, const Session& session) const {
   // Publishing counts as in Redis, whose replicas get what is published, too.
-  if (!pause_writes_only_ || (command.flags & kWrite) != 0 || command.channel_at != 0) return true;
-  if (command.runs_script) return (command.flags & kReadonly) == 0;
-  return &command == exec_ && session.multi != nullptr && session.multi->may_write();
+  return !pause_writes_only_ || command.channel_at != 0 || MayWrite(command, session);
 }
 
 void Worker::Pause(int64_t until_ms, bool writes_only) {

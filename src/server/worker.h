@@ -144,8 +144,8 @@ class Worker final : public CommandSink {
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
   PubSub& pubsub() { return pubsub_; }
-  // Connections whose PUBLISH had to wait go on.
-  void ReleasePublishers();
+  // Connections that are held go on, unless they still have to wait.
+  void ReleaseHeld();
 
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
@@ -329,10 +329,18 @@ class Worker final : public CommandSink {
   void Resume(ShardBatch* batch);
   void RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry);
   void SendBack(ShardBatch* batch);
-  // Does a transaction exclude the command now? `tags` gets what it wants then: its keys, but of a
+  // Does a transaction, or a snapshot, exclude the command now? `tags` gets what it wants then: its keys, but of a
   // blocking command with keys in other shards only those before the first of these.
-  bool IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
-                  int db_index, std::vector<TagLock>* tags) const;
+  bool IsExcluded(Shard& shard, const Command& command, Args args, uint64_t hash, int db_index,
+                  std::vector<TagLock>* tags) const;
+  // Calls fn(key, hash, db_index) for the keys in the shard whose values may be changed in place.
+  template <typename Function>
+  void ForEachChanged(const Shard& shard, const Command& command, Args args, int db_index,
+                      Function fn) const;
+  // A snapshot has to save what the command changes first, and does so now.
+  bool AwaitsSnapshot(Shard& shard, const Command& command, Args args, int db_index) const;
+  // The same for what will be a transaction, and waits by its locks. Suspends.
+  void AskSnapshots(const Session& session, const Command& command, Args args);
   static std::string_view BusyError(Slow what);
   // The slow script that it would wait for. `tags`: what it wants.
   Slow SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
@@ -340,6 +348,12 @@ class Worker final : public CommandSink {
   void WaitInQueue(ShardBatch* batch, Shard& shard);
   // TxEntry::run of those that wait.
   static bool RunQueued(TxEntry* entry);
+  // Runs the next command, which has its locks. False: it is under way.
+  bool RunNext(ShardBatch* batch);
+  // The same, when a snapshot has saved what it changes.
+  void RunSaved(ShardBatch* batch);
+  // False: the next command may run, as far as snapshots are concerned. Else RunSaved follows.
+  bool AwaitsSnapshotLocked(ShardBatch* batch);
   // One that waits for a slow script; null: none.
   ShardBatch* FindBusy(Shard& shard, Slow* what);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
@@ -362,7 +376,7 @@ class Worker final : public CommandSink {
   void RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer);
   // What its commands use; valid until the next command is run.
   std::span<const uint64_t> SpareKeysOf(const Multi& multi);
-  bool IsExecExcluded(const Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
+  bool IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
   // EXEC over shards, a CoordinatorHandler.
   static void ExecAcross(CoordinatorContext& cx, Args args, ReplySink& sink);
   void RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
@@ -373,6 +387,7 @@ class Worker final : public CommandSink {
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);
+  bool MayWrite(const Command& command, const Session& session) const;
   bool IsPaused(const Command& command, const Session& session) const;
   // A command of the session goes to `shard`, and nowhere else: perhaps its connection should, too.
   void NoteAffinity(Session& session, ShardId shard) {
@@ -408,7 +423,7 @@ class Worker final : public CommandSink {
     uint64_t hash = 0;  // of its first key
   };
   ScriptPlan PlanScript(const Script& script, std::span<const std::string_view> keys);
-  bool IsScriptExcluded(const Shard& shard, const Script& script, const Command& command, Args args,
+  bool IsScriptExcluded(Shard& shard, const Script& script, const Command& command, Args args,
                         int db_index, std::vector<TagLock>* tags) const;
   ScriptJob* NewScriptJob();
   // Runs the job in its shard. False: it goes on later, or has to be run again (is_abandoned), and

@@ -13,12 +13,109 @@
 
 namespace dfly {
 
-bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, uint64_t hash,
+namespace {
+
+// A key, the first one or another, may be changed where it is, and not only removed or replaced.
+bool ChangesInPlace(const Command& command, bool is_first) {
+  if ((command.flags & kWrite) == 0) return false;
+  const std::string_view flags = is_first || command.keys.second_flags.empty()
+                                     ? command.keys.flags
+                                     : command.keys.second_flags;
+  return flags.empty() || flags.starts_with("RW");
+}
+
+}  // namespace
+
+template <typename Function>
+void Worker::ForEachChanged(const Shard& shard, const Command& command, Args args, int db_index,
+                            Function fn) const {
+  if (!command.keys.has_keys()) return;
+  const KeyIndexes keys = command.KeysOf(args);
+  for (size_t i : keys) {
+    if (!ChangesInPlace(command, i == keys.first())) continue;
+    const uint64_t hash = HashKey(args[i]);
+    if (shards_.ShardOfKey(args[i], hash) == shard.id()) fn(args[i], hash, db_index);
+  }
+}
+
+bool Worker::AwaitsSnapshot(Shard& shard, const Command& command, Args args, int db_index) const {
+  CutGuard* const guard = shard.cut_guard();
+  if (guard == nullptr) return false;
+  bool must_wait = false;
+  ForEachChanged(shard, command, args, db_index, [&](std::string_view key, uint64_t hash, int db) {
+    must_wait |= guard->MustWait(db, key, hash, shards_.LockOfKey(key, hash, db));
+  });
+  return must_wait;
+}
+
+bool Worker::AwaitsSnapshotLocked(ShardBatch* batch) {
+  Shard& shard = shards_.local(batch->shard);
+  CutGuard* const guard = shard.cut_guard();
+  if (guard == nullptr) return false;
+  const auto ask = [&](std::string_view key, uint64_t hash, int db) {
+    const auto on_saved = [this, batch] {
+      if (--batch->unsaved == 0) RunSaved(batch);
+    };
+    if (guard->MustWaitLocked(db, key, hash, on_saved)) ++batch->unsaved;
+  };
+  const ShardBatch::Entry& next = batch->rest().front();
+  std::vector<std::string_view> args;
+  if (const Multi* const multi = batch->MultiOf(next)) {
+    for (const Multi::Item& item : multi->items()) {
+      multi->ViewArgs(item, &args);
+      ForEachChanged(shard, *item.command, args, item.db_index, ask);
+    }
+    return batch->unsaved != 0;
+  }
+  batch->ViewArgs(next, &args);
+  const Script* const script = batch->ScriptOf(next);
+  if (script == nullptr) {
+    ForEachChanged(shard, *next.command, args, batch->db_index, ask);
+  } else if (!IsReadOnly(*next.command, *script)) {
+    for (std::string_view key : ScriptArgsOf(Args(args)).keys) {
+      const uint64_t hash = HashKey(key);
+      if (shards_.ShardOfKey(key, hash) == shard.id()) ask(key, hash, batch->db_index);
+    }
+  }
+  return batch->unsaved != 0;
+}
+
+void Worker::AskSnapshots(const Session& session, const Command& command, Args args) {
+  const auto ask = [this](std::string_view key, int db_index) {
+    const uint64_t hash = HashKey(key);
+    const uint64_t lock = shards_.LockOfKey(key, hash, db_index);
+    shards_.Await(shards_.ShardOfKey(key, hash), [&](Shard& shard) {
+      CutGuard* const guard = shard.cut_guard();
+      if (guard != nullptr) guard->MustWait(db_index, key, hash, lock);
+    });
+  };
+  const auto ask_for_all = [&ask](const Command& of, Args its_args, int db_index) {
+    if (!of.keys.has_keys()) return;
+    const KeyIndexes keys = of.KeysOf(its_args);
+    for (size_t i : keys) {
+      if (ChangesInPlace(of, i == keys.first())) ask(its_args[i], db_index);
+    }
+  };
+  if (&command == exec_) {
+    std::vector<std::string_view> its_args;
+    for (const Multi::Item& item : session.multi->items()) {
+      session.multi->ViewArgs(item, &its_args);
+      ask_for_all(*item.command, its_args, item.db_index);
+    }
+  } else if (command.runs_script) {
+    for (std::string_view key : ScriptArgsOf(args).keys) ask(key, session.db_index);
+  } else {
+    ask_for_all(command, args, session.db_index);
+  }
+}
+
+bool Worker::IsExcluded(Shard& shard, const Command& command, Args args, uint64_t hash,
                         int db_index, std::vector<TagLock>* tags) const {
-  const TxQueue& queue = shard.transactions();
-  if (queue.empty() || command.channel_at != 0) [[likely]] {
+  if (shard.runs_freely() || command.channel_at != 0) [[likely]] {
     return false;
   }
+  const TxQueue& queue = shard.transactions();
+  if (queue.empty() && (command.flags & kWrite) == 0) return false;  // a cut is nothing to readers
   tags->clear();
   const KeyIndexes keys = command.KeysOf(args);
   const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
@@ -34,14 +131,14 @@ bool Worker::IsExcluded(const Shard& shard, const Command& command, Args args, u
     tags->push_back({shards_.LockOfKey(args[i], key_hash, other_db), command.lock_mode()});
     is_excluded |= queue.Conflicts(tags->back());
   }
-  return is_excluded;
+  return is_excluded || AwaitsSnapshot(shard, command, args, db_index);
 }
 
 bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long) {
   const bool is_here = local_shards_[noted.shard] != nullptr && !all_remote_;
   if (!is_here) return true;
-  const Shard& shard = *local_shards_[noted.shard];
-  if (local_batches_ == 0 && shard.transactions().empty() && !is_long) return false;
+  Shard& shard = *local_shards_[noted.shard];
+  if (local_batches_ == 0 && shard.runs_freely() && !is_long) return false;
   if (is_long || session.local_batches > 0) return true;
   if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
   if (noted.action == Action::kScript) {
@@ -286,24 +383,34 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
 bool Worker::RunQueued(TxEntry* entry) {
   auto* const waiting = static_cast<ShardBatch*>(entry);
   Worker* const worker = Server::LocalWorker();
-  Shard& its_shard = worker->shards_.local(waiting->shard);
-  const ShardBatch::Entry& next = waiting->rest().front();
-  worker->now_ms_ = helio::UnixMillis();
-  waiting->is_under_way = false;
-  if (waiting->ScriptOf(next) != nullptr) {
-    const EntryEnd end = worker->RunScriptEntry(waiting, next, entry);
-    waiting->is_under_way = end == EntryEnd::kLater;
-    worker->AfterShardWork(its_shard);
-    return end != EntryEnd::kLater;
+  waiting->is_under_way = worker->AwaitsSnapshotLocked(waiting);
+  return !waiting->is_under_way && worker->RunNext(waiting);
+}
+
+bool Worker::RunNext(ShardBatch* batch) {
+  Shard& shard = shards_.local(batch->shard);
+  const ShardBatch::Entry& next = batch->rest().front();
+  now_ms_ = helio::UnixMillis();
+  if (batch->ScriptOf(next) != nullptr) {
+    const EntryEnd end = RunScriptEntry(batch, next, batch);
+    batch->is_under_way = end == EntryEnd::kLater;
+  } else {
+    batch->ViewArgs(next, &batch_args_);
+    ShardContext cx(shard);
+    cx.set_no_touch(batch->no_touch);
+    RunEntry(cx, batch, next);
   }
-  waiting->ViewArgs(next, &worker->batch_args_);
-  {
-    ShardContext cx(its_shard);
-    cx.set_no_touch(waiting->no_touch);
-    worker->RunEntry(cx, waiting, next);
-  }
-  worker->AfterShardWork(its_shard);
-  return true;
+  AfterShardWork(shard);
+  return !batch->is_under_way;
+}
+
+void Worker::RunSaved(ShardBatch* batch) {
+  Shard& shard = shards_.local(batch->shard);
+  batch->is_under_way = false;
+  if (!RunNext(batch)) return;  // EndScriptJob does the rest
+  shard.transactions().Release(batch);
+  batch->done(batch);
+  AfterShardWork(shard);
 }
 
 ShardBatch* Worker::FindBusy(Shard& shard, Slow* what) {

@@ -170,12 +170,11 @@ std::span<const uint64_t> Worker::SpareKeysOf(const Multi& multi) {
   return spared_;
 }
 
-bool Worker::IsExecExcluded(const Shard& shard, const Multi& multi,
-                            std::vector<TagLock>* tags) const {
-  const TxQueue& queue = shard.transactions();
-  if (queue.empty()) [[likely]] {
+bool Worker::IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const {
+  if (shard.runs_freely()) [[likely]] {
     return false;
   }
+  const TxQueue& queue = shard.transactions();
   tags->clear();
   bool is_excluded = false;
   auto want = [&](const TagLock& tag) {
@@ -184,9 +183,15 @@ bool Worker::IsExecExcluded(const Shard& shard, const Multi& multi,
   };
   multi.ForEachTag(shards_, [&](ShardId, const TagLock& tag) { want(tag); });
   if (multi.watcher != 0) {
-    const_cast<Shard&>(shard).watches().ForEachKey(multi.watcher, [&](const KeyName& name) {
+    shard.watches().ForEachKey(multi.watcher, [&](const KeyName& name) {
       want({shards_.LockOfKey(name.key, HashKey(name.key), name.db_index), LockMode::kShared});
     });
+  }
+  if (is_excluded || shard.cut_guard() == nullptr) return is_excluded;
+  std::vector<std::string_view> args;
+  for (const Multi::Item& item : multi.items()) {
+    multi.ViewArgs(item, &args);
+    is_excluded |= AwaitsSnapshot(shard, *item.command, args, item.db_index);
   }
   return is_excluded;
 }

@@ -154,18 +154,25 @@ CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& ses
   return Outcome::kBusy;
 }
 
-bool Worker::IsScriptExcluded(const Shard& shard, const Script& script, const Command& command,
-                              Args args, int db_index, std::vector<TagLock>* tags) const {
-  const TxQueue& queue = shard.transactions();
-  if (queue.empty()) [[likely]] {
+bool Worker::IsScriptExcluded(Shard& shard, const Script& script, const Command& command, Args args,
+                              int db_index, std::vector<TagLock>* tags) const {
+  if (shard.runs_freely()) [[likely]] {
     return false;
   }
+  const TxQueue& queue = shard.transactions();
   tags->clear();
   bool is_excluded = false;
   const LockMode mode = IsReadOnly(command, script) ? LockMode::kShared : LockMode::kExclusive;
   for (std::string_view key : ScriptArgsOf(args).keys) {
     tags->push_back({shards_.LockOfKey(key, HashKey(key), db_index), mode});
     is_excluded |= queue.Conflicts(tags->back());
+  }
+  CutGuard* const guard = shard.cut_guard();
+  if (is_excluded || guard == nullptr || mode == LockMode::kShared) return is_excluded;
+  for (std::string_view key : ScriptArgsOf(args).keys) {
+    const uint64_t hash = HashKey(key);
+    if (shards_.ShardOfKey(key, hash) != shard.id()) continue;
+    is_excluded |= guard->MustWait(db_index, key, hash, shards_.LockOfKey(key, hash, db_index));
   }
   return is_excluded;
 }

@@ -150,8 +150,7 @@ class SnapshotLoader::StreamLoader {
     LoadBatch& batch = lanes_[id].batches[lanes_[id].current];
     if (const auto value = is_next_here ? std::nullopt : FindValue(entries_.type(), source)) {
       if (!is_due) {
-        batch.Add(db_index, key, hash, facts, entries_.type(), *value,
-                  entries_.member_deadlines());
+        batch.Add(db_index, key, hash, facts, entries_.type(), *value, entries_.member_deadlines());
       }
       (void)source.Skip(value->size());
       if (is_due) return LeaveOut();
@@ -166,9 +165,8 @@ class SnapshotLoader::StreamLoader {
       if (is_due) return LeaveOut();
       if (is_next_here) {
         ++loaded_;
-        const bool is_new =
-            shards_.local(id).db(db_index).Load(KeyProbe(key, hash), std::move(made),
-                                                facts.deadline_ms, facts.is_sticky);
+        const bool is_new = shards_.local(id).db(db_index).Load(
+            KeyProbe(key, hash), std::move(made), facts.deadline_ms, facts.is_sticky);
         return is_new ? "" : KeyTwiceError(key);
       }
       batch.Add(db_index, key, hash, facts, std::move(made));

@@ -122,8 +122,8 @@ class Saver {
     }
     for (uint32_t i = 0; i < count(); ++i) {
       // Made on this thread, used on the shard's from the cut on.
-      jobs_[i].snapshot = std::make_unique<ShardSnapshot>(form, jobs_[i].output.get(),
-                                                          &progress_.keys, options_.sizes);
+      jobs_[i].snapshot = std::make_unique<ShardSnapshot>(
+          form, jobs_[i].output.get(), &progress_.keys, options_.sizes, options_.on_behind);
     }
     const auto cut = [this](Shard& shard) {
       Job& job = jobs_[shard.id()];

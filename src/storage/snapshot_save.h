@@ -28,6 +28,7 @@ struct SaveOptions {
   bool compresses_strings = true;        // in RDB files
   std::string redis_version;             // that RDB files tell
   ShardSnapshot::Sizes sizes = {};
+  ShardSnapshot::OnBehind on_behind = {};  // of each shard, on its thread
 };
 
 struct SaveResult {

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// A disk that takes nothing while a snapshot is made: who writes has to wait, who reads has not, and
+// the snapshot keeps no more in memory than it may.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "helio/fibers/fiber.h"
+#include "server/schedule_harness.h"
+#include "server/server.h"
+#include "storage/memory_files.h"
+
+namespace dfly {
+namespace {
+
+constexpr int kKeys = 20'000;
+constexpr size_t kValueBytes = 200;
+constexpr uint64_t kBufferLimit = 100'000;
+
+class Client {
+ public:
+  explicit Client(Server* server) {
+    int fds[2];
+    PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+    fd_ = fds[0];
+    server->OnAccept(fds[1]);
+  }
+  ~Client() { close(fd_); }
+
+  void Send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent <= 0) return;
+      bytes.remove_prefix(static_cast<size_t>(sent));
+    }
+  }
+  // Until so many bytes are there.
+  std::string Receive(size_t bytes) {
+    std::string out;
+    char buffer[16384];
+    while (out.size() < bytes) {
+      const ssize_t got = read(fd_, buffer, std::min(sizeof(buffer), bytes - out.size()));
+      if (got <= 0) return out + "(closed)";
+      out.append(buffer, static_cast<size_t>(got));
+    }
+    return out;
+  }
+  size_t Waiting() {
+    char buffer[1 << 18];
+    const ssize_t got = recv(fd_, buffer, sizeof(buffer), MSG_PEEK | MSG_DONTWAIT);
+    return got <= 0 ? 0 : static_cast<size_t>(got);
+  }
+  std::string Call(const std::vector<std::string>& args, size_t reply_bytes) {
+    Send(Request(args));
+    return Receive(reply_bytes);
+  }
+
+ private:
+  int fd_;
+};
+
+std::string SetAll(char fill) {
+  std::string requests;
+  for (int i = 0; i < kKeys; ++i) {
+    requests += Request({"SET", fmt::format("key:{}", i), std::string(kValueBytes, fill)});
+  }
+  return requests;
+}
+
+class SlowDiskTest : public ::testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Formats, SlowDiskTest, ::testing::Values("dump", "dump.rdb"),
+                         [](const auto& info) { return info.param == "dump" ? "dfs" : "rdb"; });
+
+TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
+  MemoryFiles files;
+  std::atomic<int> calls_before_it_sticks{INT_MAX};
+  std::atomic<bool> sticks{true};
+  files.pause = [&] {
+    if (calls_before_it_sticks.fetch_sub(1) > 0) return;
+    while (sticks) helio::this_fiber::SleepForMillis(1);
+  };
+  ServerOptions options;
+  options.port = 0;
+  options.threads = 2;
+  options.num_shards = 2;
+  options.snapshot_buffer_limit = kBufferLimit;
+  options.persistence.files = &files;
+  options.persistence.dbfilename = GetParam();
+  options.persistence.compresses_strings = false;
+  Server server(options);
+  ASSERT_EQ(server.Start(), "");
+  {
+    Client writer(&server);
+    Client reader(&server);
+    constexpr size_t kReplies = kKeys * 5;
+    std::thread first([&] { writer.Send(SetAll('a')); });
+    EXPECT_EQ(writer.Receive(kReplies).size(), kReplies);
+    first.join();
+
+    // The files are made, and then nothing is taken.
+    calls_before_it_sticks = GetParam() == "dump" ? 2 : 1;
+    const std::string started = "+Background saving started\r\n";
+    EXPECT_EQ(reader.Call({"BGSAVE"}, started.size()), started);
+    std::thread second([&] { writer.Send(SetAll('b')); });
+    while (server.settings().shards_behind == 0) std::this_thread::yield();
+    EXPECT_EQ(reader.Call({"PING"}, 7), "+PONG\r\n");
+    EXPECT_EQ(reader.Call({"EXISTS", "key:1"}, 4), ":1\r\n");
+    EXPECT_LT(writer.Waiting(), kReplies);
+    sticks = false;
+    EXPECT_EQ(writer.Receive(kReplies).size(), kReplies);
+    second.join();
+
+    PersistenceFacts facts;
+    do {
+      server.pool().at(0)->Await([&] { facts = server.persistence().Facts(); });
+    } while (facts.is_saving);
+    EXPECT_EQ(facts.last_error, "");
+    EXPECT_EQ(facts.last_keys, static_cast<uint64_t>(kKeys));
+    // What was on its way when they were told to wait is in it, too: a connection reads so much.
+    EXPECT_LT(facts.last_shards.buffered_bytes_max, kKeys * kValueBytes / 4);
+    EXPECT_EQ(server.settings().shards_behind, 0u);
+  }
+  server.Stop();
+}
+
+}  // namespace
+}  // namespace dfly
