@@ -630,8 +630,7 @@ def test_others_go_on_while_a_script_runs(server, r, running, keys):
 @pytest.mark.parametrize("keys", [["k"], SPREAD])
 def test_a_long_script_comes_to_its_end(server, r, running, keys):
     script = """
-    redis.call('set', KEYS[1], 'running')
-    local n = 0
+    local n = tonumber(redis.call('incrby', KEYS[1], 0))
     while redis.call('get', KEYS[1]) and n < tonumber(ARGV[1]) do n = n + 1 end
     return n
     """

@@ -40,7 +40,7 @@ class ByteSource {
     window_.remove_prefix(count);
     return true;
   }
-  // The next bytes, as far as they have been fetched; valid until the next call of another function.
+  // The next bytes, as far as they have been fetched; valid until another function is called.
   std::string_view window() const { return window_; }
   // No more than so many bytes follow. A number of elements that is larger is a lie.
   uint64_t left() const { return window_.size() + left_behind(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A disk that takes nothing while a snapshot is made: who writes has to wait, who reads has not, and
-// the snapshot keeps no more in memory than it may.
+// A disk that takes nothing while a snapshot is made: who writes has to wait, who reads has not,
+// and the snapshot keeps no more in memory than it may.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>

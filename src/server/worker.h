@@ -329,8 +329,8 @@ class Worker final : public CommandSink {
   void Resume(ShardBatch* batch);
   void RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry);
   void SendBack(ShardBatch* batch);
-  // Does a transaction, or a snapshot, exclude the command now? `tags` gets what it wants then: its keys, but of a
-  // blocking command with keys in other shards only those before the first of these.
+  // Does a transaction, or a snapshot, exclude the command now? `tags` gets what it wants then: its
+  // keys, but of a blocking command with keys in other shards only those before the first of these.
   bool IsExcluded(Shard& shard, const Command& command, Args args, uint64_t hash, int db_index,
                   std::vector<TagLock>* tags) const;
   // Calls fn(key, hash, db_index) for the keys in the shard whose values may be changed in place.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys on their way from the thread that reads a file to the thread of their shard. Their values go
-// as they stand in the file: the shard's own thread makes them, so that their memory is its own, and
-// many of them at a time, so that the cache misses of their places overlap.
+// Keys on their way from the thread that reads a file to the thread of their shard. Their values
+// go as they stand in the file: the shard's own thread makes them, so that their memory is its own,
+// and many of them at a time, so that the cache misses of their places overlap.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,8 @@ constexpr size_t kSliceKeys = 256;
 }  // namespace
 
 // Takes a large value part by part, and lets others run in between. The parts are queued as they
-// come, and wait for room; those of a value that somebody waits for are kept, and queued at the end.
+// come, and wait for room; those of a value that somebody waits for are kept to be queued at the
+// end.
 class ShardSnapshot::PartSink final : public ByteSink {
  public:
   PartSink(ShardSnapshot* snapshot, bool is_urgent) : snapshot_(*snapshot), is_urgent_(is_urgent) {}

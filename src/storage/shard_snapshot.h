@@ -3,8 +3,8 @@
 //
 // After the cut a fiber walks over the tables, some keys at a time, and serializes those that it
 // meets; a key that changes before the walk has come to it is serialized by the change itself, as
-// it was (CutKeeper), into the same buffer. So nothing is copied but what is written anyway. What is
-// serialized is queued for another fiber, which waits for the disk; the walk waits for that one, and
+// it was (CutKeeper), into the same buffer. So nothing is copied but what is written anyway. What
+// is serialized is queued for another fiber, which waits for the disk; the walk waits for that one,
 // changes do not: who is told that too much is queued (OnBehind) has to slow those who make them.
 //
 // A large value is not serialized in one go, neither by the walk, which writes it part by part and
