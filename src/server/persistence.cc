@@ -27,10 +27,7 @@ constexpr uint64_t kTickMillis = 1000;
 // After a failure no rule asks again for so long.
 constexpr uint64_t kRetryNanos = 5'000'000'000;
 
-constexpr uint64_t kScriptWaitNanos = 60'000'000'000;
 constexpr uint64_t kScriptLookMillis = 5;
-// See ShardSnapshot::Sizes.
-constexpr uint64_t kWorkNanos = 300'000;
 
 constexpr std::string_view kIsSaving = "Background save already in progress";
 constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
@@ -223,7 +220,7 @@ void Persistence::CancelSave() {
 // The cut waits for scripts that have locks, and whoever writes waits behind the cut. So it is made
 // when no long script runs, unless one runs all the time.
 void Persistence::AwaitNoLongScript(const Saving& saving) {
-  const uint64_t end_ns = helio::MonotonicNanos() + kScriptWaitNanos;
+  const uint64_t end_ns = helio::MonotonicNanos() + options_.script_wait_ns;
   while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
     std::atomic<bool> is_there{false};
     server_.AwaitOnWorkers([&is_there](Worker& worker) {
@@ -249,9 +246,11 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   save.compresses_strings = options_.compresses_strings;
   save.redis_version = kRedisVersion;
   uint64_t changes_at_cut = 0;
+  save.sizes = options_.sizes;
   if (lock == nullptr) {
     AwaitNoLongScript(*saving);
-    save.sizes.work_ns = kWorkNanos;
+  } else {
+    save.sizes.work_ns = 0;  // nobody is let go on
   }
   const SaveResult result = SaveSnapshot(
       &server_.shards(), options_.files, save,

@@ -41,7 +41,13 @@ struct PersistenceOptions {
   int level = 2;                   // of kZstd
   bool compresses_strings = true;  // rdbcompression
   bool stops_writes_on_error = true;
-  FileLayer* files = &SystemFiles();  // tests have others
+
+  // Tests have others of these.
+  FileLayer* files = &SystemFiles();
+  ShardSnapshot::Sizes sizes = {.work_ns = 300'000};
+  // The cut waits for locks, and whoever writes behind it; so it is made when no long script runs,
+  // or after so long.
+  uint64_t script_wait_ns = 60'000'000'000;
 };
 
 // Owner:    the server. Its state belongs to proactor 0.
