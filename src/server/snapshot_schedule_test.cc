@@ -6,7 +6,7 @@
 //   numbers  each writer sets its keys in all shards to the number of its request, by MSET, EXEC,
 //            scripts and COPY: all keys have one number, no less than what was answered when the
 //            save began, and no more than what was sent when it ended. EXECs push the number to a
-//            list, too, which is large enough to be written in parts: it has all of them up to there
+//            list, too, which is large enough to be written in parts: it has all up to there
 //   bank     EXECs and scripts move amounts between accounts; the sum stays
 //   token    one key, which RENAME moves about, and MOVE to the other database
 //   swap     two databases that SWAPDB exchanges, each with a mark

@@ -3,8 +3,8 @@
 // what is loaded keeps all invariants, and can be saved and loaded again, in both formats, and is
 // the same then. What a file makes the server allocate is bounded by its size.
 //
-//   input   how (1): bits 0 and 1 what the rest is, bit 2: checksums are made right, bits 3 to 5: of
-//           a stream, how it is framed
+//   input   how (1): bits 0 and 1 what the rest is, bit 2: checksums are made right, bits 3 to 5:
+//           of a stream, how it is framed
 //           the bytes of the file, or of the stream in it
 #include <xxhash.h>
 
