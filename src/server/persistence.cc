@@ -185,10 +185,26 @@ auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
   return Start::kStarted;
 }
 
+void Persistence::SaveAfterFlush() {
+  // Rules that have not begun yet, or have ended, save nothing: the server starts, or stops.
+  if (!has_rules() || tick_task_ == 0 || lock_ != nullptr) return;
+  if (!is_saving()) {
+    if (Changes() != facts_.changes_at_last_save && StartSave() == Start::kStarted) {
+      saving_->is_after_flush = true;
+    }
+    return;
+  }
+  // What it writes is of no use any more, unless a client waits for it. One FLUSHALL after another
+  // must not give up each one's.
+  was_flushed_ = true;
+  if (!saving_->is_awaited && !saving_->is_after_flush) saving_->progress.is_cancelled = true;
+}
+
 std::string Persistence::Save(std::optional<SnapshotFormat> format) {
   if (!is_enabled()) return std::string(kIsDisabled);
   if (is_saving()) return std::string(kIsSaving);
   saving_ = std::make_shared<Saving>();
+  saving_->is_awaited = true;
   return RunSave(format, nullptr);
 }
 
@@ -286,6 +302,7 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   saving_ = nullptr;
   UpdateGate();
   saving->done.Done();
+  if (std::exchange(was_flushed_, false)) SaveAfterFlush();
   return result.error;
 }
 

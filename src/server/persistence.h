@@ -77,6 +77,9 @@ class Persistence {
   enum class Start : uint8_t { kStarted, kIsSaving, kDisabled };
   // Makes one in the background.
   Start StartSave(std::optional<SnapshotFormat> format = {});
+  // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
+  // as redis-server does; but in the background.
+  void SaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
   std::string Save(std::optional<SnapshotFormat> format = {});
   // The last one: after its cut nothing changes any more, unless it fails. Suspends.
@@ -115,6 +118,8 @@ class Persistence {
     SaveProgress progress;
     uint64_t started_ns = 0;
     bool has_cut = false;
+    bool is_awaited = false;      // by a client
+    bool is_after_flush = false;  // SaveAfterFlush has begun it
     helio::BlockingCounter done{1};
     std::string error;
   };
@@ -141,6 +146,7 @@ class Persistence {
   std::shared_ptr<Saving> saving_;
   std::unique_ptr<Transaction> lock_;  // of SaveForStop
   bool is_stopping_ = false;
+  bool was_flushed_ = false;  // while a save is under way, which may have what is gone
   uint64_t tick_task_ = 0;
   int64_t last_tick_s_ = 0;
   uint64_t last_failure_ns_ = 0;

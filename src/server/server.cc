@@ -132,6 +132,8 @@ std::string Server::Start() {
     local_worker_->SetPassword(options_.password);
   });
   shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
+  shards_->set_after_flush_all(
+      [this] { pool_.at(0)->Dispatch([this] { persistence_.SaveAfterFlush(); }); });
   if (options_.schedule_seed != 0) {
     CHECK_EQ(options_.threads, 1u);
     shards_->set_post_hook(
@@ -388,6 +390,7 @@ void Server::Stop() {
                  << " entries in transaction queues";
   }
   shards_->set_after_work(nullptr);
+  shards_->set_after_flush_all(nullptr);
   AwaitOnWorkers([this](Worker& worker) {
     local_worker_ = nullptr;
     workers_[worker.index()].reset();
