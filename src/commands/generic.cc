@@ -419,18 +419,22 @@ std::optional<FlushMode> ParseFlushMode(Args args) {
 }
 
 // FLUSHDB and FLUSHALL, whose databases `flush` puts aside on a shard. Their memory is freed a
-// slice at a time; SYNC waits for that, but holds up nobody else. May suspend.
+// slice at a time; SYNC waits for that, but holds up nobody else. False: nothing was done. May
+// suspend.
 template <typename Function>
-void FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& reply) {
+bool FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& reply) {
   const std::optional<FlushMode> mode = ParseFlushMode(args);
-  if (!mode) return reply.Error(kErrSyntax);
+  if (!mode) {
+    reply.Error(kErrSyntax);
+    return false;
+  }
   Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
   const auto flush_shard = [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     flush(shard_cx);
   };
-  if (!tx.Run(flush_shard)) return;
+  if (!tx.Run(flush_shard)) return false;
   constexpr size_t kKeysPerHop = 4096;
   std::atomic<bool> is_done{*mode == FlushMode::kAsync};
   while (!is_done) {
@@ -440,6 +444,7 @@ void FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& re
     });
   }
   reply.Ok();
+  return true;
 }
 
 void FlushDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
@@ -454,7 +459,7 @@ void FlushAll(CoordinatorContext& cx, Args args, ReplySink& reply) {
     const int count = shard_cx.shard().db_count();
     for (int i = 0; i < count; ++i) shard_cx.Flush(i, FlushMode::kAsync);
   };
-  FlushOnAll(cx, args, flush, reply);
+  if (FlushOnAll(cx, args, flush, reply)) cx.shards().OnFlushedAll();
 }
 
 // --- The table ---

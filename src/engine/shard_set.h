@@ -94,6 +94,14 @@ class ShardSet {
     after_work_ = std::move(after_work);
   }
 
+  // What follows FLUSHALL; called on the thread of who asked for it. REQUIRES: as set_after_work.
+  void set_after_flush_all(std::function<void()> after_flush_all) {
+    after_flush_all_ = std::move(after_flush_all);
+  }
+  void OnFlushedAll() {
+    if (after_flush_all_) after_flush_all_();
+  }
+
   // Thread: any. The global order of transactions over several shards.
   uint64_t NextTransactionNumber() {
     return last_number_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -208,6 +216,7 @@ class ShardSet {
   alignas(64) helio::ProactorPool& pool_;
   SlowScripts slow_scripts_;
   std::function<void(Shard&)> after_work_;
+  std::function<void()> after_flush_all_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;
   const size_t string_max_;

@@ -27,10 +27,7 @@ constexpr uint64_t kTickMillis = 1000;
 // After a failure no rule asks again for so long.
 constexpr uint64_t kRetryNanos = 5'000'000'000;
 
-constexpr uint64_t kScriptWaitNanos = 60'000'000'000;
 constexpr uint64_t kScriptLookMillis = 5;
-// See ShardSnapshot::Sizes.
-constexpr uint64_t kWorkNanos = 300'000;
 
 constexpr std::string_view kIsSaving = "Background save already in progress";
 constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
@@ -188,10 +185,26 @@ auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
   return Start::kStarted;
 }
 
+void Persistence::SaveAfterFlush() {
+  // Rules that have not begun yet, or have ended, save nothing: the server starts, or stops.
+  if (!has_rules() || tick_task_ == 0 || lock_ != nullptr) return;
+  if (!is_saving()) {
+    if (Changes() != facts_.changes_at_last_save && StartSave() == Start::kStarted) {
+      saving_->is_after_flush = true;
+    }
+    return;
+  }
+  // What it writes is of no use any more, unless a client waits for it. One FLUSHALL after another
+  // must not give up each one's.
+  was_flushed_ = true;
+  if (!saving_->is_awaited && !saving_->is_after_flush) saving_->progress.is_cancelled = true;
+}
+
 std::string Persistence::Save(std::optional<SnapshotFormat> format) {
   if (!is_enabled()) return std::string(kIsDisabled);
   if (is_saving()) return std::string(kIsSaving);
   saving_ = std::make_shared<Saving>();
+  saving_->is_awaited = true;
   return RunSave(format, nullptr);
 }
 
@@ -223,7 +236,7 @@ void Persistence::CancelSave() {
 // The cut waits for scripts that have locks, and whoever writes waits behind the cut. So it is made
 // when no long script runs, unless one runs all the time.
 void Persistence::AwaitNoLongScript(const Saving& saving) {
-  const uint64_t end_ns = helio::MonotonicNanos() + kScriptWaitNanos;
+  const uint64_t end_ns = helio::MonotonicNanos() + options_.script_wait_ns;
   while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
     std::atomic<bool> is_there{false};
     server_.AwaitOnWorkers([&is_there](Worker& worker) {
@@ -253,9 +266,11 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   if (buffer_limit != 0) save.sizes.behind = buffer_limit / server_.shards().size();
   save.on_behind = [this](bool is_behind) { server_.OnSnapshotBehind(is_behind); };
   uint64_t changes_at_cut = 0;
+  save.sizes = options_.sizes;
   if (lock == nullptr) {
     AwaitNoLongScript(*saving);
-    save.sizes.work_ns = kWorkNanos;
+  } else {
+    save.sizes.work_ns = 0;  // nobody is let go on
   }
   server_.settings().is_saving = true;
   const SaveResult result = SaveSnapshot(
@@ -293,6 +308,7 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   saving_ = nullptr;
   UpdateGate();
   saving->done.Done();
+  if (std::exchange(was_flushed_, false)) SaveAfterFlush();
   return result.error;
 }
 

@@ -41,7 +41,13 @@ struct PersistenceOptions {
   int level = 2;                   // of kZstd
   bool compresses_strings = true;  // rdbcompression
   bool stops_writes_on_error = true;
-  FileLayer* files = &SystemFiles();  // tests have others
+
+  // Tests have others of these.
+  FileLayer* files = &SystemFiles();
+  ShardSnapshot::Sizes sizes = {.work_ns = 300'000};
+  // The cut waits for locks, and whoever writes behind it; so it is made when no long script runs,
+  // or after so long.
+  uint64_t script_wait_ns = 60'000'000'000;
 };
 
 // Owner:    the server. Its state belongs to proactor 0.
@@ -71,6 +77,9 @@ class Persistence {
   enum class Start : uint8_t { kStarted, kIsSaving, kDisabled };
   // Makes one in the background.
   Start StartSave(std::optional<SnapshotFormat> format = {});
+  // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
+  // as redis-server does; but in the background.
+  void SaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
   std::string Save(std::optional<SnapshotFormat> format = {});
   // The last one: after its cut nothing changes any more, unless it fails. Suspends.
@@ -109,6 +118,8 @@ class Persistence {
     SaveProgress progress;
     uint64_t started_ns = 0;
     bool has_cut = false;
+    bool is_awaited = false;      // by a client
+    bool is_after_flush = false;  // SaveAfterFlush has begun it
     helio::BlockingCounter done{1};
     std::string error;
   };
@@ -135,6 +146,7 @@ class Persistence {
   std::shared_ptr<Saving> saving_;
   std::unique_ptr<Transaction> lock_;  // of SaveForStop
   bool is_stopping_ = false;
+  bool was_flushed_ = false;  // while a save is under way, which may have what is gone
   uint64_t tick_task_ = 0;
   int64_t last_tick_s_ = 0;
   uint64_t last_failure_ns_ = 0;

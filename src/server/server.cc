@@ -81,11 +81,19 @@ void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>
 }
 
 bool Server::AwaitRoom(const SparedKeys& spared) {
-  std::atomic<bool> has_room{false};
-  shards_->AwaitOnAll([&](Shard& shard) {
-    if (LocalWorker()->MakeRoom(shard, spared)) has_room = true;
-  });
-  return !memory_.is_over() || (has_room && !memory_.is_beyond());
+  // Others may take the room that was made before this one goes on, so it asks again; but not for
+  // ever.
+  constexpr int kRounds = 8;
+  for (int i = 0; i < kRounds; ++i) {
+    std::atomic<bool> has_room{false};
+    shards_->AwaitOnAll([&](Shard& shard) {
+      if (LocalWorker()->MakeRoom(shard, spared)) has_room = true;
+    });
+    if (!memory_.is_over()) return true;
+    if (!has_room) return false;
+    if (!memory_.is_beyond()) return true;
+  }
+  return false;
 }
 
 void Server::EvictToLimit() {
@@ -133,6 +141,8 @@ std::string Server::Start() {
     local_worker_->SetPassword(options_.password);
   });
   shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
+  shards_->set_after_flush_all(
+      [this] { pool_.at(0)->Dispatch([this] { persistence_.SaveAfterFlush(); }); });
   if (options_.schedule_seed != 0) {
     CHECK_EQ(options_.threads, 1u);
     shards_->set_post_hook(
@@ -397,6 +407,7 @@ void Server::Stop() {
                  << " entries in transaction queues";
   }
   shards_->set_after_work(nullptr);
+  shards_->set_after_flush_all(nullptr);
   AwaitOnWorkers([this](Worker& worker) {
     local_worker_ = nullptr;
     workers_[worker.index()].reset();

@@ -13,7 +13,7 @@
 
 namespace dfly {
 
-class SharedClient final : public ScheduledClient {
+class SharedClient : public ScheduledClient {
  public:
   // What is wrong with the reply, or nothing.
   using CheckFn = std::function<std::string(const RespValue& reply)>;

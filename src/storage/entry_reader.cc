@@ -137,7 +137,7 @@ bool SetMemberDeadlines(std::string_view deadlines, CompactValue* value) {
     if (!text) return false;
     const std::string member(*text);
     const auto at_ms = reader.Little(8);
-    if (!at_ms) return false;
+    if (!at_ms || *at_ms > uint64_t{HashValue::Table::kDeadlineMax}) return false;
     if (value->type() == ValueType::kHash && HashValue(*value).Has(member)) {
       HashValue(value).SetDeadline(member, static_cast<int64_t>(*at_ms));
     } else if (value->type() == ValueType::kSet && SetValue(*value).Has(member)) {

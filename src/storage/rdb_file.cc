@@ -80,7 +80,8 @@ bool RdbFileReader::Begin() {
   if (!head || !head->starts_with(kMagic)) return Fail("this is no RDB file");
   const std::string_view digits = head->substr(kMagic.size());
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), version_).ptr;
-  if (end != digits.data() + digits.size() || version_ < 1 || version_ > kRdbVersionRead) {
+  if (end != digits.data() + digits.size()) return Fail("this is no RDB file");
+  if (version_ < 1 || version_ > kRdbVersionRead) {
     return Fail(fmt::format("RDB version '{}' is not one that this server reads (1 to {})", digits,
                             kRdbVersionRead));
   }

@@ -316,17 +316,19 @@ std::string SnapshotLoader::LoadSummary(const SnapshotPath& path, FrameFileId* i
   FrameFileReader source(path.Main(), std::move(file));
   if (!source.Begin({.number = kSummaryNumber})) return source.error();
   *id = source.id();
-  // Sizes are compared with that.
-  for (uint32_t number = 0; number < id->count && number < kFilesMax; ++number) {
-    std::unique_ptr<InputFile> part;
-    if (!files_.Open(path.ShardFile(id->generation, number), &part)) {
-      progress_.bytes_total.fetch_add(part->size(), std::memory_order_relaxed);
-    }
-  }
-  *keys = source.entries();
   if (id->count == 0 || id->count > kFilesMax) {
     return fmt::format("{}: {} files are too many, or too few", path.Main(), id->count);
   }
+  // Sizes are compared with the sum; and a fiber for each file is begun only if there are so many.
+  for (uint32_t number = 0; number < id->count; ++number) {
+    const std::string name = path.ShardFile(id->generation, number);
+    std::unique_ptr<InputFile> part;
+    if (auto error = files_.Open(name, &part)) {
+      return fmt::format("{}: {}", name, error.message());
+    }
+    progress_.bytes_total.fetch_add(part->size(), std::memory_order_relaxed);
+  }
+  *keys = source.entries();
   EntryReader entries(&source, shards_.string_max(), false);
   StreamLoader stream(this, &entries, false);
   const std::string error = stream.Load([] { return 0; }, &extras_);

@@ -6,20 +6,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-
 #include "core/rdb_value_testing.h"
 #include "engine/shard_context.h"
 #include "helio/base/clock.h"
 #include "helio/base/random.h"
 #include "storage/memory_files.h"
 #include "storage/snapshot_load.h"
+#include "storage/snapshot_testing.h"
 
 namespace dfly {
 namespace {
 
 using ::testing::HasSubstr;
-using Model = std::map<std::pair<int, std::string>, testing::Texts>;
+using Model = testing::StoreModel;
 
 class Store {
  public:
@@ -44,29 +43,7 @@ class Store {
     Put(db, key, std::move(detached));
   }
 
-  Model Content() {
-    Model model;
-    for (ShardId id = 0; id < shards_.size(); ++id) {
-      shards_.Await(id, [&](Shard& shard) {
-        shard.CheckInvariants();
-        for (int db = 0; db < shard.db_count(); ++db) {
-          Database* database = shard.FindDb(db);
-          for (uint32_t cursor = 0, is_first = 1; database != nullptr && (cursor || is_first);) {
-            is_first = 0;
-            cursor = database->Scan(cursor, [&](Database::Table::Slot& slot) {
-              const std::string key = slot.key.ToString();
-              testing::Texts lines = testing::ContentOf(slot.value);
-              const auto deadline = database->Deadline(slot, KeyProbe(key, HashKey(key)));
-              lines.push_back(fmt::format("{} {}", deadline.value_or(0),
-                                          slot.key.has_flag(CompactKey::kSticky)));
-              model[{db, key}] = std::move(lines);
-            });
-          }
-        }
-      });
-    }
-    return model;
-  }
+  testing::StoreModel Content() { return testing::ContentOf(shards_); }
 
   SaveResult Save(MemoryFiles* files, SnapshotFormat format, FrameCodec codec = FrameCodec::kLz4) {
     SaveOptions options;
