@@ -201,7 +201,9 @@ void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
-            {"OBJECT <key>",
+            {"DEFRAG",
+             "    Let all keys and values move to other memory, in the background.",
+             "OBJECT <key>",
              "    Show low level info about `key` and associated value.",
              "MIGRATE <thread>",
              "    Move this connection to a thread, once it is answered.",
@@ -245,6 +247,10 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "reload") return DebugReload(cx, args, reply);
+  if (name == "defrag" && args.size() == 2) {
+    cx.session().server.AwaitOnWorkers([](Worker& worker) { worker.DefragmentAll(); });
+    return reply.Ok();
+  }
   if (name == "set-active-expire" && args.size() == 3) {
     return DebugSetActiveExpire(cx, args[2], reply);
   }
