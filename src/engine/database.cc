@@ -159,12 +159,13 @@ auto Database::ExpireKeys(int64_t now_ms, size_t budget) -> ExpireProgress {
   return progress;
 }
 
-uint32_t Database::MoveKeys(uint32_t cursor, BlockMover& mover, std::vector<std::string>* large) {
+uint32_t Database::MoveKeys(uint32_t cursor, BlockMover& mover, size_t at_once,
+                            std::vector<std::string>* large) {
   DCHECK(!is_being_cut());
   return table_.Move(cursor, mover, [&](Table::Slot& slot) {
     slot.key.Move(mover);
     const size_t bytes = slot.value.HeapBytes();
-    if (bytes > kMoveAtOnce && !slot.value.is_string()) {
+    if (bytes > at_once && !slot.value.is_string()) {
       large->push_back(slot.key.ToString());
       return;
     }

@@ -67,8 +67,6 @@ class Database {
  public:
   using Table = DashTable<CompactValue>;
   using ExpiryTable = DashTable<int64_t>;
-  static constexpr size_t kMoveAtOnce = 64 * 1024;  // bytes of a value; some 10 us
-
   Database(int index, ChangeListener* listener) : index_(index), listener_(listener) {}
 
   int index() const { return index_; }
@@ -187,8 +185,9 @@ class Database {
   // keeper may refer to values. ---
 
   // What belongs to some keys and their values, from `cursor` on. Returns the next cursor, 0 at the
-  // end. Larger values are only noted: `large` gets their keys.
-  uint32_t MoveKeys(uint32_t cursor, BlockMover& mover, std::vector<std::string>* large);
+  // end. Values of more than `at_once` bytes are only noted: `large` gets their keys.
+  uint32_t MoveKeys(uint32_t cursor, BlockMover& mover, size_t at_once,
+                    std::vector<std::string>* large);
   // A part of the value of a key, if it is still there. As CompactValue::Move.
   void MoveLarge(const KeyProbe& probe, BlockMover& mover, uint64_t* cursor);
   // The tables of deadlines: as MoveKeys.

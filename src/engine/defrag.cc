@@ -78,7 +78,7 @@ bool Defragmenter::Advance(Pass& pass) {
   switch (pass.part) {
     case Part::kKeys: {
       const uint64_t moved = pass.mover.moved();
-      pass.cursor = database->MoveKeys(pass.cursor, pass.mover, &pass.large);
+      pass.cursor = database->MoveKeys(pass.cursor, pass.mover, at_once_, &pass.large);
       ++(pass.mover.moved() > moved ? stats_.key_hits : stats_.key_misses);
       if (pass.cursor == 0) pass.part = Part::kDeadlines;
       break;

@@ -46,6 +46,10 @@ struct DefragStats {
 // Suspends: never.
 class Defragmenter {
  public:
+  static constexpr size_t kAtOnce = 64 * 1024;  // bytes: some 10 us
+
+  // Larger values come part by part.
+  explicit Defragmenter(size_t at_once = kAtOnce) : at_once_(at_once) {}
   void AddShard(Shard* shard) { shards_.push_back(shard); }
 
   // Begins a pass. Of `survey` pages are emptied; none: everything moves, for tests.
@@ -85,6 +89,7 @@ class Defragmenter {
   // Does the next piece of work. False: there is none left.
   bool Advance(Pass& pass);
 
+  const size_t at_once_;
   std::vector<Shard*> shards_;
   std::optional<Pass> pass_;
   DefragStats stats_;
