@@ -201,7 +201,9 @@ void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
-            {"DEFRAG",
+            {"CHECK",
+             "    Count again what all keys use, and end the process if that is not what it knows.",
+             "DEFRAG",
              "    Let all keys and values move to other memory, in the background.",
              "OBJECT <key>",
              "    Show low level info about `key` and associated value.",
@@ -247,6 +249,10 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "reload") return DebugReload(cx, args, reply);
+  if (name == "check" && args.size() == 2) {
+    cx.session().server.shards().AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
+    return reply.Ok();
+  }
   if (name == "defrag" && args.size() == 2) {
     cx.session().server.AwaitOnWorkers([](Worker& worker) { worker.DefragmentAll(); });
     return reply.Ok();

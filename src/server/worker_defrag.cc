@@ -64,11 +64,10 @@ uint64_t Worker::BeginDefragIfItPays() {
   const uint64_t ignored = settings.defrag_ignore_bytes;
   const auto used = static_cast<uint64_t>(std::max<int64_t>(0, server_.memory().used()));
   const uint64_t excess = ExcessMemory();
+  const uint64_t tolerated = std::max(ignored, used / 100 * percent);
   look_rest_ns_ = 0;
-  if (excess < std::max(ignored, used / 100 * percent)) {
-    returned_excess_ = 0;
-    return 0;
-  }
+  returned_excess_ = std::min(returned_excess_, excess);
+  if (excess < tolerated) return 0;
   const uint64_t begin_ns = helio::MonotonicNanos();
   HeapSurvey survey = SurveyHeap(percent / kWasteShare);
   // This thread's part of what may be ignored; and what the last pass could not gain it cannot now.
@@ -78,7 +77,7 @@ uint64_t Worker::BeginDefragIfItPays() {
   const bool pays = survey.gain_bytes - stuck_bytes_ >= least;
   if (pays) {
     defragmenter_.Begin(std::move(survey));
-  } else if (excess >= returned_excess_ + std::max(ignored, used / 100 * percent)) {
+  } else if (excess >= returned_excess_ + tolerated / 2) {
     ReturnMemory();
     returned_excess_ = ExcessMemory();
   }
@@ -112,7 +111,7 @@ uint64_t Worker::DefragSome() {
     took_ns = helio::MonotonicNanos() - begin_ns;
   }
   defragmenter_.mutable_stats().work_ns += took_ns;
-  if (is_done) return 0;
+  if (is_done) return kLookPeriodNanos;  // more may have come together meanwhile
   const uint64_t share = settings.defrag_cycle_percent;
   return took_ns * (100 - share) / share;
 }
