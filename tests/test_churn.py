@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of all types come, change, expire and go, while their memory moves: what is there is what was
-written, what is accounted is what is used, and what is resident is little more.
+"""Keys of all types come, change, expire and go, while their memory moves: what is there is what
+was written, what is accounted is what is used, and what is resident is little more.
 
 DFLY_CHURN_MINUTES=20 makes it long, with some hundreds of MB."""
 

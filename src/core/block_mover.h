@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves blocks of memory (core/allocator.h) out of pages that are nearly empty, so that these can be
-// given back. Who owns a block asks for it, and puts the new address in place of the old one:
-// MoveSome of values and tables.
+// Moves blocks of memory (core/allocator.h) out of pages that are nearly empty, so that these can
+// be given back. Who owns a block asks for it, and puts the new address in place of the old one:
+// Move() of values and tables.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class BlockMover {
   // Moves what lies in `pages`, which outlives it. Null: everything, for tests.
   explicit BlockMover(const SparsePages* pages) : pages_(pages) {}
 
-  // For a block that others refer to: a copy of it, or null if it stays where it is. The caller lets
-  // all refer to the copy, and frees the block.
+  // For a block that others refer to: a copy of it, or null if it stays where it is. The caller
+  // lets all refer to the copy, and frees the block.
   void* Copy(void* block) { return CopyWith(block, Alloc, 1); }
 
   // The block's address from now on. Null stays null.

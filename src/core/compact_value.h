@@ -70,7 +70,8 @@ struct ObjectType {
   bool (*free_some)(void* object, uint8_t encoding, size_t budget) = nullptr;
   // Moves a part of it, that of `*cursor`, which is 0 at first, and again when all parts have had
   // their turn. The object may change between the steps, or be another one: any cursor is good for
-  // any object, and leads to an end. Returns where the object is from now on. Null: it is copied as a whole if it is small.
+  // any object, and leads to an end. Returns where the object is from now on. Null: it is copied as
+  // a whole if it is small.
   void* (*move)(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) = nullptr;
 };
 void RegisterObjectType(ValueType type, const ObjectType& functions);
@@ -165,8 +166,8 @@ class CompactValue {
     return is_heap_string() || !is_string() ? Word<const void*>(0) : nullptr;
   }
 
-  // Moves what it has on the heap, or a part of that: see ObjectType::move. What an object costs may
-  // change.
+  // Moves what it has on the heap, or a part of that: see ObjectType::move. What an object costs
+  // may change.
   void Move(BlockMover& mover, uint64_t* cursor);
 
   // A deep copy, allocated by the calling thread; with its encoding and access clock.

@@ -24,7 +24,7 @@ void SparsePages::Add(const void* begin, size_t bytes) {
 
 #ifdef DFLY_SANITIZED
 
-HeapSurvey SurveyHeap(unsigned) { return {}; }
+HeapSurvey SurveyHeap(unsigned, const SparsePages&) { return {}; }
 DenseHeap::DenseHeap() = default;
 DenseHeap::~DenseHeap() = default;
 void ReturnFreeMemory() {}
@@ -87,7 +87,7 @@ thread_local bool has_dense_heap = false;
 
 }  // namespace
 
-HeapSurvey SurveyHeap(unsigned waste_percent) {
+HeapSurvey SurveyHeap(unsigned waste_percent, const SparsePages& before) {
   HeapSurvey survey;
   const std::vector<Page> pages = PagesOfThread();
   std::array<size_t, kLevels + 1> unused = {};
@@ -130,6 +130,7 @@ HeapSurvey SurveyHeap(unsigned waste_percent) {
   for (const Page& page : pages) {
     if (!is_sparse(page) || sizes[page.block_bytes].Gain() == 0) continue;
     ++survey.sparse_pages;
+    if (before.Has(page.begin)) survey.stuck_bytes += page.unused();
     survey.sparse.Add(page.begin, page.reserved);
   }
   return survey;

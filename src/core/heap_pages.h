@@ -44,13 +44,15 @@ struct HeapSurvey {
   size_t used_bytes = 0;      // of its blocks
   size_t sparse_pages = 0;
   size_t gain_bytes = 0;  // by which resident_bytes become less when the sparse pages are emptied
+  size_t stuck_bytes = 0;  // of gain_bytes, about: in pages that were to be emptied before
   SparsePages sparse;
 };
 
 // Looks at all pages of the calling thread's heap: some 10 ns for each, if they are in the cache.
 // Sparse are the emptiest ones, so many that what is unused in the others is no more than
-// `waste_percent` of what is used, where that is possible at a reasonable price.
-HeapSurvey SurveyHeap(unsigned waste_percent);
+// `waste_percent` of what is used, where that is possible at a reasonable price. `before`: the
+// pages that a pass has just tried to empty.
+HeapSurvey SurveyHeap(unsigned waste_percent, const SparsePages& before = {});
 
 // While it lives, all that the calling thread allocates is packed in pages of its own, and pages
 // that become empty are returned to the system at once.
@@ -68,9 +70,9 @@ class DenseHeap {
   void* main_heap_ = nullptr;
 };
 
-// Returns to the system what the calling thread's heap has free between its pages, as far as it can.
-// Takes some microseconds for each MB. Not with a sanitizer, whose allocator keeps what is freed,
-// to find late uses of it. REQUIRES: there is no DenseHeap on this thread.
+// Returns to the system what the calling thread's heap has free between its pages, as far as it
+// can. Takes some microseconds for each MB. Not with a sanitizer, whose allocator keeps what is
+// freed, to find late uses of it. REQUIRES: there is no DenseHeap on this thread.
 void ReturnFreeMemory();
 
 }  // namespace dfly

@@ -33,6 +33,7 @@ bool Defragmenter::Step(size_t budget) {
 
 void Defragmenter::Stop() {
   stats_ = stats();
+  last_pages_ = pass_->survey ? std::move(pass_->survey->sparse) : SparsePages();
   pass_.reset();
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes over the shards of one thread that move what lies in nearly empty pages of its heap, so that
-// these pages can be returned to the system: see core/heap_pages.h.
+// Passes over the shards of one thread that move what lies in nearly empty pages of its heap, so
+// that these pages can be returned to the system: see core/heap_pages.h.
 //
-// A pass goes over tables by position, as SCAN does, so it may stop anywhere and keys may come and go
-// meanwhile. Between two steps it holds no pointer into the data, and the data never has any to
-// memory that was moved: handlers begin and end between steps. Only a snapshot refers to values
-// while others run; a pass waits until it is over. What has moved has not changed: nobody hears of
-// it.
+// A pass goes over tables by position, as SCAN does, so it may stop anywhere and keys may come and
+// go meanwhile. Between two steps it holds no pointer into the data, and nobody else does, as
+// handlers begin and end between steps. Only a snapshot refers to values while others run; a pass
+// waits until it is over. What has moved has not changed: nobody hears of it.
 #pragma once
 
 #include <cstddef>
@@ -63,6 +62,8 @@ class Defragmenter {
   bool Step(size_t budget);
   // Gives up; what has moved stays where it is.
   void Stop();
+  // The pages that the last pass was to empty.
+  const SparsePages& last_pages() const { return last_pages_; }
 
   // With those of the pass that is running.
   DefragStats stats() const;
@@ -92,6 +93,7 @@ class Defragmenter {
   const size_t at_once_;
   std::vector<Shard*> shards_;
   std::optional<Pass> pass_;
+  SparsePages last_pages_;
   DefragStats stats_;
 };
 

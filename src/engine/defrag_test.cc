@@ -56,8 +56,7 @@ class Scenario {
  private:
   using Model = std::map<std::string, testing::Texts>;
 
-  // All that there is; what is accounted, but for what copying small values has saved; and how often
-  // something changed.
+  // All that there is, and how often something changed.
   std::pair<Model, uint64_t> Look() {
     Model model;
     uint64_t changes = 0;

@@ -536,7 +536,7 @@ class Worker final : public CommandSink {
   OwnedTimer evict_timer_;
   Defragmenter defragmenter_;
   OwnedTimer defrag_timer_;
-  uint64_t stuck_bytes_ = 0;      // what the last pass could not gain
+  uint64_t stuck_bytes_ = 0;      // in pages that the last pass could not empty
   uint64_t returned_excess_ = 0;  // what was too much after memory was returned
   uint64_t look_rest_ns_ = 0;     // after the last look at the pages
   EvictHint evict_hint_;

@@ -3,9 +3,9 @@
 // how, engine/defrag.h what.
 //
 // Each second in which something was done it compares what the process has resident with what is
-// used. That is all as long as they are close. If they are not, it looks at the pages of its thread:
-// when moving gains enough a pass begins, which works in slices and rests in between; and if the
-// rest lies between the pages, that is returned.
+// used. That is all as long as they are close. If they are not, it looks at the pages of its
+// thread: when moving gains enough a pass begins, which works in slices and rests in between; and
+// if the rest lies between the pages, that is returned.
 #include <algorithm>
 #include <utility>
 
@@ -70,7 +70,8 @@ uint64_t Worker::BeginDefragIfItPays() {
   if (excess < tolerated) return 0;
   const uint64_t begin_ns = helio::MonotonicNanos();
   HeapSurvey survey = SurveyHeap(percent / kWasteShare);
-  // This thread's part of what may be ignored; and what the last pass could not gain it cannot now.
+  // This thread's part of what may be ignored. What lies in pages that the last pass could not empty
+  // is none of the shards', and stays.
   const uint64_t least =
       std::max(ignored / server_.pool().size(), survey.used_bytes / 100 * percent);
   stuck_bytes_ = std::min<uint64_t>(stuck_bytes_, survey.gain_bytes);
@@ -105,7 +106,7 @@ uint64_t Worker::DefragSome() {
   SettleMemory();
   if (is_done) {
     const unsigned percent = settings.defrag_threshold_percent;
-    stuck_bytes_ = SurveyHeap(percent / kWasteShare).gain_bytes;
+    stuck_bytes_ = SurveyHeap(percent / kWasteShare, defragmenter_.last_pages()).stuck_bytes;
     ReturnMemory();
     returned_excess_ = ExcessMemory();
     took_ns = helio::MonotonicNanos() - begin_ns;

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Resident memory for each used byte, after most of the data is gone: redis-server and ours, each with
-activedefrag and without.
+"""Resident memory for each used byte, after most of the data is gone: redis-server and ours, each
+with activedefrag and without.
 
   strings  --keys keys of 16 + 32 to 200 bytes; nine in ten are deleted at random
-  types    a fifth as many hashes, lists, sets and sorted sets of 5 to 60 members, and as many streams as
-           a tenth of them; nine in ten are deleted at random
+  types    a fifth as many hashes, lists, sets and sorted sets of 5 to 60 members; nine in ten are
+           deleted at random
   churn    strings for --churn seconds, two thirds of them with TTLs, whose sizes drift: 30 bytes,
            200, 60, 400, 90
 
-Printed is RSS / used_memory before, right after, and when it has settled (no change for some seconds), with
-the CPU seconds of the server from the one to the other.
+Printed is RSS / used_memory before, right after, and when it has settled (no change for some
+seconds), with the CPU seconds of the server from the one to the other.
 """
 
 import argparse
@@ -177,8 +177,10 @@ def main():
     parser.add_argument("--defrag", default="no,yes")
     parser.add_argument("--purge", action="store_true", help="MEMORY PURGE at the end")
     options = parser.parse_args()
-    print("| load | server | threads | activedefrag | before | after | settled | CPU s / s | purged |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    columns = ["load", "server", "threads", "activedefrag", "before", "after", "settled"]
+    columns += ["CPU s / s", "purged"]
+    print("| " + " | ".join(columns) + " |")
+    print("| " + " | ".join("---" for _ in columns) + " |")
     choices = {"no": False, "yes": True, "": None}
     for load in options.loads.split(","):
         for kind in options.kinds.split(","):
