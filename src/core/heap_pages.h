@@ -43,7 +43,7 @@ struct HeapSurvey {
   size_t resident_bytes = 0;  // of its pages, as far as they were ever used
   size_t used_bytes = 0;      // of its blocks
   size_t sparse_pages = 0;
-  size_t gain_bytes = 0;  // by which resident_bytes become less when the sparse pages are emptied
+  size_t gain_bytes = 0;   // by which resident_bytes become less when the sparse pages are emptied
   size_t stuck_bytes = 0;  // of gain_bytes, about: in pages that were to be emptied before
   SparsePages sparse;
 };

@@ -181,8 +181,8 @@ class Database {
     return expiry_.Random(random);
   }
 
-  // --- Moving memory (core/block_mover.h), which is no change of any key. REQUIRES: no cut is going
-  // on, whose keeper may refer to values. ---
+  // --- Moving memory (core/block_mover.h), which changes no key. REQUIRES: no cut is going on, as
+  // its keeper may refer to values. ---
 
   // What belongs to some keys and their values, from `cursor` on. Returns the next cursor, 0 at the
   // end. Values of more than `at_once` bytes are only noted: `large` gets their keys.

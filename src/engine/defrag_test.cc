@@ -141,7 +141,7 @@ TEST(DefragTest, NothingChangesWhileEverythingMoves) {
   const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
   const uint64_t count = one != nullptr    ? 1
                          : many != nullptr ? std::strtoull(many, nullptr, 10)
-                                           : 60;
+                                           : 30;
   DefragStats stats;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(fmt::format("DFLY_TEST_SEED={}", seed));

@@ -70,8 +70,8 @@ uint64_t Worker::BeginDefragIfItPays() {
   if (excess < tolerated) return 0;
   const uint64_t begin_ns = helio::MonotonicNanos();
   HeapSurvey survey = SurveyHeap(percent / kWasteShare);
-  // This thread's part of what may be ignored. What lies in pages that the last pass could not empty
-  // is none of the shards', and stays.
+  // This thread's part of what may be ignored. What lies in pages that the last pass could not
+  // empty is none of the shards', and stays.
   const uint64_t least =
       std::max(ignored / server_.pool().size(), survey.used_bytes / 100 * percent);
   stuck_bytes_ = std::min<uint64_t>(stuck_bytes_, survey.gain_bytes);
