@@ -186,7 +186,10 @@ def main():
         for kind in options.kinds.split(","):
             for threads in options.threads.split(",") if kind == "ours" else "1":
                 for defrag in options.defrag.split(","):
-                    measure(kind, int(threads), load, choices[defrag], options)
+                    try:
+                        measure(kind, int(threads), load, choices[defrag], options)
+                    except BenchError as e:  # redis-server has it with its own allocator only
+                        print(f"{load}, {kind}, activedefrag {defrag}: {e}", file=sys.stderr)
 
 
 if __name__ == "__main__":
