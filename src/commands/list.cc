@@ -658,10 +658,11 @@ void RegisterListType() {
        .encoding_name = [](const void* object, uint8_t) -> std::string_view {
          return static_cast<const QuickList*>(object)->is_listpack() ? "listpack" : "quicklist";
        },
-       .free_some =
-           [](void* object, uint8_t, size_t budget) {
-             return static_cast<QuickList*>(object)->FreeSome(budget);
-           }});
+       .free_some = [](void* object, uint8_t,
+                       size_t budget) { return static_cast<QuickList*>(object)->FreeSome(budget); },
+       .move = [](void* object, uint8_t, BlockMover& mover, uint64_t* cursor) -> void* {
+         return QuickList::Move(static_cast<QuickList*>(object), mover, cursor);
+       }});
 }
 
 }  // namespace

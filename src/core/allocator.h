@@ -84,12 +84,4 @@ inline size_t UsableSize(const void* block) {
 #endif
 }
 
-// Returns to the system what this thread's heap has free, as far as it can. Takes a while. Not with
-// a sanitizer, whose allocator keeps what is freed, to find late uses of it.
-inline void ReturnFreeMemory() {
-#ifndef DFLY_SANITIZED
-  mi_collect(true);
-#endif
-}
-
 }  // namespace dfly

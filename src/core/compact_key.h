@@ -26,6 +26,7 @@
 #include <utility>
 
 #include "core/allocator.h"
+#include "core/block_mover.h"
 
 namespace dfly {
 
@@ -66,6 +67,8 @@ class CompactKeyRef {
   bool is_heap() const { return kind() == kHeap; }
   // Null unless it is there.
   const void* HeapAddress() const { return is_heap() ? heap() : nullptr; }
+  // From here on its bytes are where the other one's are. REQUIRES: they are the same.
+  void Follow(const CompactKeyRef& other) { low_ = other.low_; }
 
  protected:
   friend class KeyProbe;
@@ -123,6 +126,19 @@ class CompactKey : public CompactKeyRef {
 
   // Memory besides the 16 bytes.
   size_t HeapBytes() const { return is_heap() ? UsableSize(heap()) : 0; }
+  void Move(BlockMover& mover) {
+    if (is_heap()) low_ = reinterpret_cast<uint64_t>(mover.Move(heap()));
+  }
+  // The same for one whose bytes others refer to: follow(*this), with the old ones still there.
+  template <typename F>
+  void Move(BlockMover& mover, F&& follow) {
+    void* const copy = is_heap() ? mover.Copy(heap()) : nullptr;
+    if (copy == nullptr) return;
+    char* const old = heap();
+    low_ = reinterpret_cast<uint64_t>(copy);
+    follow(*this);
+    Free(old);
+  }
 
  private:
   friend class KeyProbe;
@@ -139,6 +155,7 @@ class CompactText : private CompactKey {
  public:
   using CompactKey::HeapBytes;
   using CompactKey::kScratchSize;
+  using CompactKey::Move;
   using CompactKey::ToString;
   using CompactKey::View;
 

@@ -248,6 +248,22 @@ CompactValue CompactValue::Clone() const {
   return copy;
 }
 
+void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
+  if (is_heap_string()) SetWord(0, mover.Move(heap()));
+  const ObjectType* const functions = is_string() ? nullptr : &ObjectTypeOf(type());
+  if (functions != nullptr && functions->move != nullptr) {
+    SetWord(0, functions->move(object(), object_encoding(), mover, cursor));
+    return;
+  }
+  *cursor = 0;  // another value may have had other parts
+  if (functions == nullptr) return;
+  if (!mover.Wants(object()) || ObjectBytes() > BlockMover::kCopyMax) return mover.CountVisit();
+  void* const old = object();
+  SetWord(0, functions->clone(old, object_encoding()));
+  functions->destroy(old, object_encoding());
+  mover.CountCopied();
+}
+
 void CompactValue::ReplaceObject(void* object, uint8_t encoding) {
   DCHECK(!is_string());
   SetWord(0, object);

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "core/allocator.h"
+#include "core/block_mover.h"
 
 namespace dfly {
 
@@ -67,6 +68,11 @@ struct ObjectType {
   // Frees about `budget` elements; true when none is left. After the first step only `bytes`, this
   // and at last `destroy` are called. Null: all objects are small enough to be destroyed at once.
   bool (*free_some)(void* object, uint8_t encoding, size_t budget) = nullptr;
+  // Moves a part of it, that of `*cursor`, which is 0 at first, and again when all parts have had
+  // their turn. The object may change between the steps, or be another one: any cursor is good for
+  // any object, and leads to an end. Returns where the object is from now on. Null: it is copied as
+  // a whole if it is small.
+  void* (*move)(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) = nullptr;
 };
 void RegisterObjectType(ValueType type, const ObjectType& functions);
 const ObjectType& ObjectTypeOf(ValueType type);  // REQUIRES: it is registered
@@ -159,6 +165,10 @@ class CompactValue {
   const void* HeapAddress() const {
     return is_heap_string() || !is_string() ? Word<const void*>(0) : nullptr;
   }
+
+  // Moves what it has on the heap, or a part of that: see ObjectType::move. What an object costs
+  // may change.
+  void Move(BlockMover& mover, uint64_t* cursor);
 
   // A deep copy, allocated by the calling thread; with its encoding and access clock.
   CompactValue Clone() const;

@@ -34,6 +34,7 @@
 #include <utility>
 
 #include "core/allocator.h"
+#include "core/block_mover.h"
 #include "core/compact_key.h"
 #include "core/dash_bucket.h"
 #include "core/prefetch.h"
@@ -125,6 +126,10 @@ class DashTable {
   template <typename F>
   void ForEach(F&& fn) const;
 
+  // As Scan, and moves the table's own memory along; `fn` moves what its slot has on the heap.
+  template <typename F>
+  uint32_t Move(uint32_t cursor, BlockMover& mover, F&& fn);
+
   // A random entry, none in an empty table. `random()` gives 32 random bits. Fair with the hash: it
   // draws a window of positions that holds 16 entries on average and accepts each of them with the
   // same probability. So it does not depend on the shape of the table; two neighbours in hash order
@@ -206,6 +211,7 @@ class DashTable {
     structure_bytes_ -= UsableSize(block);
     Free(block);
   }
+  void MoveSegment(Segment* segment, BlockMover& mover);
   Segment* NewSegment(uint32_t first, uint32_t depth, uint32_t chunks);
   void FreeSegment(Segment* segment);  // its memory; the entries are gone or were moved
   void DestroyEntries(Segment* segment, size_t* value_bytes);

@@ -320,6 +320,28 @@ void DashTable<V, H>::ForEach(F&& fn) const {
 }
 
 template <typename V, typename H>
+template <typename F>
+uint32_t DashTable<V, H>::Move(uint32_t cursor, BlockMover& mover, F&& fn) {
+  if (directory_ == nullptr) return 0;
+  if (cursor == 0) directory_ = mover.Move(directory_);
+  if (Segment* const segment = SegmentAt(cursor); segment->first == cursor) {
+    MoveSegment(segment, mover);
+  }
+  mover.CountVisit();
+  return Scan(cursor, fn);
+}
+
+template <typename V, typename H>
+void DashTable<V, H>::MoveSegment(Segment* segment, BlockMover& mover) {
+  Segment* const moved = mover.Move(segment);
+  const size_t at = static_cast<uint64_t>(moved->first) >> (32 - depth_);
+  std::fill_n(directory_ + at, size_t{1} << (depth_ - moved->depth), moved);
+  for (uint32_t i = 0; i < moved->chunks; ++i) {
+    moved->chunk_table()[i] = mover.MoveLines(moved->chunk_table()[i]);
+  }
+}
+
+template <typename V, typename H>
 template <typename R>
 auto DashTable<V, H>::Random(R&& random) const -> Iterator {
   constexpr size_t kMean = 16;  // entries in a window

@@ -39,6 +39,14 @@ std::string_view EncodingName(const void*, uint8_t encoding) {
   return encoding == HashValue::kPacked ? "listpack" : "hashtable";
 }
 
+void* Move(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) {
+  if (encoding != HashValue::kTable) {
+    *cursor = 0;  // it may have been a table before
+    return mover.Move(object);
+  }
+  return Table::Move(static_cast<Table*>(object), mover, cursor);
+}
+
 bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   return encoding == HashValue::kPacked || static_cast<Table*>(object)->FreeSome(budget);
 }
@@ -55,7 +63,8 @@ void HashValue::RegisterType() {
                                         .clone = Clone,
                                         .encoding_name = EncodingName,
                                         .deadlines = &kFieldDeadlines,
-                                        .free_some = FreeSome});
+                                        .free_some = FreeSome,
+                                        .move = Move});
 }
 
 void HashValue::Create(CompactValue* value) {

@@ -179,6 +179,27 @@ class MemberTable {
     return copy;
   }
 
+  // A step of ObjectType::move: one of these parts, which each have a cursor of their own.
+  static MemberTable* Move(MemberTable* table, BlockMover& mover, uint64_t* cursor) {
+    enum Part : uint32_t { kMembers, kTimes, kOrder };
+    if (*cursor == 0) table = mover.Move(table);
+    auto part = static_cast<Part>(*cursor >> 32);
+    auto at = static_cast<uint32_t>(*cursor);
+    auto& deadlines = table->deadlines_;
+    if (part == kMembers) {
+      at = table->table_.Move(at, mover, [&](Slot& slot) { table->MoveSlot(slot, mover); });
+    } else if (deadlines != nullptr && part == kTimes) {
+      if (at == 0) deadlines.reset(mover.Move(deadlines.release()));
+      at = deadlines->at.Move(at, mover, [&](auto& slot) { slot.key.Move(mover); });
+    } else if (deadlines != nullptr && part == kOrder) {
+      at = deadlines->order.Move(at, mover);
+    }
+    if (at == 0) part = static_cast<Part>(part + 1);
+    const bool is_done = part > kOrder || (part > kMembers && deadlines == nullptr);
+    *cursor = is_done ? 0 : uint64_t{part} << 32 | at;
+    return table;
+  }
+
   // Frees about `budget` members; true when nothing is left. Nothing else may be called between the
   // first step and the last.
   bool FreeSome(size_t budget) {
@@ -219,6 +240,16 @@ class MemberTable {
   };
 
   static KeyProbe ProbeOf(std::string_view member) { return KeyProbe(member, HashKey(member)); }
+
+  void MoveSlot(Slot& slot, BlockMover& mover) {
+    if (slot.key.has_flag(CompactKey::kHasExpire)) {
+      const auto at_ms = static_cast<double>(*Deadline(slot));
+      slot.key.Move(mover, [&](const CompactKeyRef& key) { deadlines_->order.Follow(at_ms, key); });
+    } else {
+      slot.key.Move(mover);
+    }
+    if constexpr (kHasValues) slot.value.Move(mover);
+  }
 
   bool ClearDeadline(Slot& slot, const KeyProbe& probe) {
     if (!slot.key.has_flag(CompactKey::kHasExpire)) return false;

@@ -107,6 +107,24 @@ QuickList::Block* QuickList::Reallocate(Block* block, size_t capacity, End room)
   return fresh;
 }
 
+QuickList* QuickList::Move(QuickList* list, BlockMover& mover, uint64_t* cursor) {
+  // A step has to find its first block, from the head on: few steps, but none that takes long.
+  constexpr uint64_t kBlocks = 128;
+  if (*cursor == 0) list = mover.Move(list);
+  Block* block = list->head_;
+  for (uint64_t i = 0; i < *cursor && block != nullptr; ++i) block = block->next;
+  for (uint64_t i = 0; i < kBlocks && block != nullptr; ++i) {
+    if (void* const copy = mover.Copy(block)) {
+      list->Relink(block, static_cast<Block*>(copy));
+      Free(block);
+      block = static_cast<Block*>(copy);
+    }
+    block = block->next;
+  }
+  *cursor = block == nullptr ? 0 : *cursor + kBlocks;
+  return list;
+}
+
 QuickList* QuickList::Clone() const {
   auto copy = std::make_unique<QuickList>();
   for (const Block* block = head_; block != nullptr; block = block->next) {

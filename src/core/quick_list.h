@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "core/allocator.h"
+#include "core/block_mover.h"
 #include "core/packed_entry.h"
 
 namespace dfly {
@@ -103,6 +104,9 @@ class QuickList {
   // Frees the blocks of about `budget` elements; true when none is left. Between the first step and
   // the last only bytes() may be called, or the destructor.
   bool FreeSome(size_t budget);
+
+  // Steps of ObjectType::move, some blocks each.
+  static QuickList* Move(QuickList* list, BlockMover& mover, uint64_t* cursor);
 
   // A copy of all of it, allocated by the calling thread; blocks without much room.
   QuickList* Clone() const;

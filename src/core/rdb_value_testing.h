@@ -42,6 +42,9 @@ inline void RegisterRdbTypes() {
                       uint8_t) { return static_cast<const QuickList*>(list)->empty(); },
        .clone = [](const void* list, uint8_t) -> void* {
          return static_cast<const QuickList*>(list)->Clone();
+       },
+       .move = [](void* list, uint8_t, BlockMover& mover, uint64_t* cursor) -> void* {
+         return QuickList::Move(static_cast<QuickList*>(list), mover, cursor);
        }});
 }
 

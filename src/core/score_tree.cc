@@ -372,6 +372,48 @@ void ScoreTree::Erase(double score, std::string_view member) {
   if (size_ == 0) Clear();
 }
 
+void ScoreTree::Follow(double score, const CompactKeyRef& member) {
+  char scratch[CompactKeyRef::kScratchSize];
+  const std::string_view bytes = member.View(scratch);
+  const auto up_to = [&](double its_score, const CompactKeyRef& its_member) {
+    if (its_score != score) return its_score < score;
+    char its_scratch[CompactKeyRef::kScratchSize];
+    return its_member.View(its_scratch) <= bytes;
+  };
+  // Inner nodes know the first entry of each child, so it may be at several places on the way.
+  const auto follow = [&](auto* node) {
+    const uint32_t behind = Partition(*node, up_to);
+    CHECK_GT(behind, 0u) << "not in the tree";
+    CompactKeyRef& found = node->members[behind - 1];
+    char its_scratch[CompactKeyRef::kScratchSize];
+    if (node->scores[behind - 1] == score && found.View(its_scratch) == bytes) found.Follow(member);
+    return behind - 1;
+  };
+  Node* node = root_;
+  while (!node->is_leaf) {
+    auto* const inner = static_cast<Inner*>(node);
+    node = inner->children[follow(inner)];
+  }
+  follow(static_cast<Leaf*>(node));
+}
+
+uint32_t ScoreTree::Move(uint32_t rank, BlockMover& mover) {
+  if (rank >= size_) return 0;
+  uint32_t left = rank;
+  Node* node = root_ = mover.Move(root_);
+  while (!node->is_leaf) {
+    auto* const inner = static_cast<Inner*>(node);
+    uint32_t i = 0;
+    for (; left >= inner->sizes[i]; ++i) left -= inner->sizes[i];
+    node = inner->children[i] = mover.Move(inner->children[i]);
+  }
+  auto* const leaf = static_cast<Leaf*>(node);
+  if (leaf->previous != nullptr) leaf->previous->next = leaf;
+  if (leaf->next != nullptr) leaf->next->previous = leaf;
+  const uint32_t next = rank - left + leaf->count;
+  return next < size_ ? next : 0;
+}
+
 void ScoreTree::Clear() {
   while (!FreeSome(SIZE_MAX)) {
   }

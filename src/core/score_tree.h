@@ -63,6 +63,12 @@ class ScoreTree {
   // called between the first step and the last.
   bool FreeSome(size_t budget);
 
+  // The member's bytes have another address, and are still at the old one, too. REQUIRES: it is in
+  // it.
+  void Follow(double score, const CompactKeyRef& member);
+  // Moves the leaf of the entry at `rank`, and what is above it. The next rank, 0 at the end.
+  uint32_t Move(uint32_t rank, BlockMover& mover);
+
   // --- O(log n). How many entries are before ... ---
 
   size_t Rank(double score, std::string_view member) const;

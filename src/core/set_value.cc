@@ -22,6 +22,14 @@ void Destroy(void* object, uint8_t encoding) {
   }
 }
 
+void* Move(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) {
+  if (encoding != SetValue::kTable) {
+    *cursor = 0;  // it may have been a table before
+    return mover.Move(object);
+  }
+  return Table::Move(static_cast<Table*>(object), mover, cursor);
+}
+
 bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   return encoding != SetValue::kTable || static_cast<Table*>(object)->FreeSome(budget);
 }
@@ -74,7 +82,8 @@ void SetValue::RegisterType() {
                                        .clone = Clone,
                                        .encoding_name = EncodingName,
                                        .deadlines = &kMemberDeadlines,
-                                       .free_some = FreeSome});
+                                       .free_some = FreeSome,
+                                       .move = Move});
 }
 
 void SetValue::Create(CompactValue* value, std::string_view member, size_t expected,

@@ -418,6 +418,14 @@ void StreamEntries::CopyFrom(const StreamEntries& other) {
   size_ = other.size_;
 }
 
+void StreamEntries::Move(BlockMover& mover, uint64_t* cursor) {
+  constexpr uint64_t kNodes = 64;
+  if (*cursor == 0) ring_ = mover.Move(ring_);
+  const uint64_t end = std::min<uint64_t>(*cursor + kNodes, nodes_count_);
+  for (uint64_t i = *cursor; i < end; ++i) slot(i) = mover.Move(slot(i));
+  *cursor = end < nodes_count_ ? end : 0;
+}
+
 size_t StreamEntries::NodeListpackBytes(size_t index) const {
   const Node& node = *at(index);
   return node.listpack_bytes + ListpackBytes(node.live) + ListpackBytes(node.erased);

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/block_mover.h"
 #include "core/packed_entry.h"
 #include "core/stream_id.h"
 
@@ -83,6 +84,8 @@ class StreamEntries {
   StreamEntries(const StreamEntries&) = delete;
   StreamEntries& operator=(const StreamEntries&) = delete;
   void CopyFrom(const StreamEntries& other);  // REQUIRES: this is empty
+  // A step of ObjectType::move: some nodes.
+  void Move(BlockMover& mover, uint64_t* cursor);
   void Clear();
   // Clear() in steps: frees the nodes of about `budget` entries; true when nothing is left. Between
   // the first step and the last nothing else may be called.

@@ -24,7 +24,10 @@ void StreamValue::RegisterType() {
        .free_some =
            [](void* object, uint8_t, size_t budget) {
              return static_cast<StreamValue*>(object)->FreeSome(budget);
-           }});
+           },
+       .move = [](void* object, uint8_t, BlockMover& mover, uint64_t* cursor) -> void* {
+         return Move(static_cast<StreamValue*>(object), mover, cursor);
+       }});
 }
 
 StreamValue::~StreamValue() {
@@ -37,6 +40,17 @@ StreamValue* StreamValue::Clone() const {
   copy->counters_ = counters_;
   for (const auto& [name, group] : groups_) copy->AddGroup(name)->CopyFrom(*group);
   return copy.release();
+}
+
+StreamValue* StreamValue::Move(StreamValue* stream, BlockMover& mover, uint64_t* cursor) {
+  if (*cursor == 0 && mover.Wants(stream) && stream->bytes() <= BlockMover::kCopyMax) {
+    StreamValue* const copy = stream->Clone();
+    delete stream;
+    mover.CountCopied();
+    return copy;
+  }
+  stream->entries_.Move(mover, cursor);
+  return stream;
 }
 
 // --- Entries ---

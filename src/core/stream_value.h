@@ -43,6 +43,9 @@ class StreamValue {
   StreamValue(const StreamValue&) = delete;
   StreamValue& operator=(const StreamValue&) = delete;
   StreamValue* Clone() const;
+  // A step of ObjectType::move. A small stream is copied; of a large one its groups stay where they
+  // are, and so does the object itself, which they refer to.
+  static StreamValue* Move(StreamValue* stream, BlockMover& mover, uint64_t* cursor);
   // What it costs, exactly. REQUIRES: made with new.
   size_t bytes() const { return UsableSize(this) + bytes_; }
   static void* operator new(size_t bytes) { return Alloc(bytes); }

@@ -52,6 +52,28 @@ void Destroy(void* object, uint8_t encoding) {
   }
 }
 
+void* Move(void* object, uint8_t encoding, BlockMover& mover, uint64_t* cursor) {
+  if (encoding == ZsetValue::kPacked) {
+    *cursor = 0;  // it may have been a table before
+    return mover.Move(object);
+  }
+  enum Part : uint32_t { kScores, kOrder };
+  auto* table = static_cast<SortedTable*>(object);
+  if (*cursor == 0) table = mover.Move(table);
+  auto part = static_cast<Part>(*cursor >> 32);
+  auto at = static_cast<uint32_t>(*cursor);
+  if (part == kScores) {
+    at = table->scores.Move(at, mover, [&](auto& slot) {
+      slot.key.Move(mover, [&](const CompactKeyRef& key) { table->order.Follow(slot.value, key); });
+    });
+  } else {
+    at = table->order.Move(at, mover);
+  }
+  if (at == 0) part = static_cast<Part>(part + 1);
+  *cursor = part > kOrder ? 0 : uint64_t{part} << 32 | at;
+  return table;
+}
+
 bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   if (encoding == ZsetValue::kPacked) return true;
   auto* table = static_cast<SortedTable*>(object);
@@ -96,7 +118,8 @@ void ZsetValue::RegisterType() {
                                         .is_empty = IsEmpty,
                                         .clone = Clone,
                                         .encoding_name = EncodingName,
-                                        .free_some = FreeSome});
+                                        .free_some = FreeSome,
+                                        .move = Move});
 }
 
 void ZsetValue::Create(CompactValue* value, size_t member_bytes, size_t expected,

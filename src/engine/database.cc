@@ -160,6 +160,44 @@ auto Database::ExpireKeys(int64_t now_ms, size_t budget) -> ExpireProgress {
   return progress;
 }
 
+uint32_t Database::MoveKeys(uint32_t cursor, BlockMover& mover, size_t at_once,
+                            std::vector<std::string>* large) {
+  DCHECK(!is_being_cut());
+  return table_.Move(cursor, mover, [&](Table::Slot& slot) {
+    slot.key.Move(mover);
+    const size_t bytes = slot.value.HeapBytes();
+    if (bytes > at_once && !slot.value.is_string()) {
+      large->push_back(slot.key.ToString());
+      return;
+    }
+    uint64_t part = 0;
+    do {
+      slot.value.Move(mover, &part);
+    } while (part != 0);
+    AccountValue(bytes, slot.value.HeapBytes());
+  });
+}
+
+void Database::MoveLarge(const KeyProbe& probe, BlockMover& mover, uint64_t* cursor) {
+  DCHECK(!is_being_cut());
+  const Table::Iterator it = table_.Find(probe);
+  if (!it) {
+    *cursor = 0;
+    return;
+  }
+  const size_t bytes = it->value.HeapBytes();
+  it->value.Move(mover, cursor);
+  AccountValue(bytes, it->value.HeapBytes());
+}
+
+uint32_t Database::MoveDeadlines(uint32_t cursor, BlockMover& mover) {
+  return expiry_.Move(cursor, mover, [&](ExpiryTable::Slot& slot) { slot.key.Move(mover); });
+}
+
+uint32_t Database::MoveMemberDeadlines(uint32_t cursor, BlockMover& mover) {
+  return member_expiry_.Move(cursor, mover, [&](ExpiryTable::Slot& slot) { slot.key.Move(mover); });
+}
+
 bool Database::FreeSome(size_t budget) {
   if (size_t freed = 0; !table_.FreeSome(budget, &freed)) {
     value_bytes_ -= freed;

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/compact_key.h"
 #include "core/compact_value.h"
@@ -65,7 +67,6 @@ class Database {
  public:
   using Table = DashTable<CompactValue>;
   using ExpiryTable = DashTable<int64_t>;
-
   Database(int index, ChangeListener* listener) : index_(index), listener_(listener) {}
 
   int index() const { return index_; }
@@ -179,6 +180,19 @@ class Database {
   ExpiryTable::Iterator RandomDeadline(R&& random) const {
     return expiry_.Random(random);
   }
+
+  // --- Moving memory (core/block_mover.h), which changes no key. REQUIRES: no cut is going on, as
+  // its keeper may refer to values. ---
+
+  // What belongs to some keys and their values, from `cursor` on. Returns the next cursor, 0 at the
+  // end. Values of more than `at_once` bytes are only noted: `large` gets their keys.
+  uint32_t MoveKeys(uint32_t cursor, BlockMover& mover, size_t at_once,
+                    std::vector<std::string>* large);
+  // A part of the value of a key, if it is still there. As CompactValue::Move.
+  void MoveLarge(const KeyProbe& probe, BlockMover& mover, uint64_t* cursor);
+  // The tables of deadlines: as MoveKeys.
+  uint32_t MoveDeadlines(uint32_t cursor, BlockMover& mover);
+  uint32_t MoveMemberDeadlines(uint32_t cursor, BlockMover& mover);
 
   // Frees about `budget` keys of a database that nobody uses any more. True when it is empty.
   bool FreeSome(size_t budget);

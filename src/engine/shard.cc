@@ -114,6 +114,12 @@ bool Shard::needs_steps() const {
   });
 }
 
+bool Shard::is_being_cut() const {
+  return std::any_of(made().begin(), made().end(), [](const auto& database) {
+    return database != nullptr && database->is_being_cut();
+  });
+}
+
 void Shard::SwapDatabases(int first, int second) {
   if (!watches_.empty()) {
     auto exists = [&](int index, const KeyName& name) {

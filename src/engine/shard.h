@@ -156,6 +156,8 @@ class Shard : private ChangeListener {
   bool needs_to_free() const { return !reaper_.empty() || FindFreeable() != doomed_.end(); }
   // used_bytes() are more than live_bytes().
   bool has_pending() const { return !doomed_.empty() || !reaper_.empty(); }
+  // A cut of one of its databases is going on.
+  bool is_being_cut() const;
   // True if ExpireStep or FreeStep have something to look at.
   bool needs_steps() const;
 

@@ -201,7 +201,11 @@ void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
-            {"OBJECT <key>",
+            {"CHECK",
+             "    Count again what all keys use, and end the process if that is not what it knows.",
+             "DEFRAG",
+             "    Let all keys and values move to other memory, in the background.",
+             "OBJECT <key>",
              "    Show low level info about `key` and associated value.",
              "MIGRATE <thread>",
              "    Move this connection to a thread, once it is answered.",
@@ -245,6 +249,14 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "reload") return DebugReload(cx, args, reply);
+  if (name == "check" && args.size() == 2) {
+    cx.session().server.shards().AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
+    return reply.Ok();
+  }
+  if (name == "defrag" && args.size() == 2) {
+    cx.session().server.AwaitOnWorkers([](Worker& worker) { worker.DefragmentAll(); });
+    return reply.Ok();
+  }
   if (name == "set-active-expire" && args.size() == 3) {
     return DebugSetActiveExpire(cx, args[2], reply);
   }

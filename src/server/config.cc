@@ -246,6 +246,47 @@ void AddEvictionSettings(Server* server, Config* config) {
   number("lfu-decay-time", 0, &EvictionRules::lfu_decay_minutes);
 }
 
+void AddDefragSettings(Server* server, Config* config) {
+  const ServerOptions& options = server->options();
+  Settings& settings = server->settings();
+  config->Add({.name = "activedefrag",
+               .kind = Setting::Kind::kBool,
+               .value = YesNo(options.active_defrag),
+               .is_mutable = true,
+               .apply = [&settings](const std::string& value) {
+                 settings.active_defrag = value == "yes";
+                 return std::string();
+               }});
+  config->Add({.name = "active-defrag-ignore-bytes",
+               .kind = Setting::Kind::kMemory,
+               .value = fmt::format("{}", options.defrag_ignore_bytes),
+               .is_mutable = true,
+               .apply = [&settings](const std::string& value) {
+                 settings.defrag_ignore_bytes = ParsedNumber<uint64_t>(value);
+                 return std::string();
+               }});
+  config->Add({.name = "active-defrag-threshold-lower",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", options.defrag_threshold_percent),
+               .is_mutable = true,
+               .min = 1,
+               .max = 1000,
+               .apply = [&settings](const std::string& value) {
+                 settings.defrag_threshold_percent = ParsedNumber<uint32_t>(value);
+                 return std::string();
+               }});
+  config->Add({.name = "active-defrag-cycle-max",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", options.defrag_cycle_percent),
+               .is_mutable = true,
+               .min = 1,
+               .max = 99,
+               .apply = [&settings](const std::string& value) {
+                 settings.defrag_cycle_percent = ParsedNumber<uint32_t>(value);
+                 return std::string();
+               }});
+}
+
 }  // namespace
 
 void AddSettings(Server* server, Config* config) {
@@ -269,6 +310,7 @@ void AddSettings(Server* server, Config* config) {
                  return std::string();
                }});
   AddEvictionSettings(server, config);
+  AddDefragSettings(server, config);
   config->Add({.name = "maxclients",
                .kind = Kind::kInteger,
                .value = fmt::format("{}", options.maxclients),

@@ -70,6 +70,16 @@ DEFINE_bool(cache_mode, false,
             "a policy of its own that is close to allkeys-lfu, but follows changes faster and "
             "resists scans and loops.");
 
+DEFINE_bool(
+    activedefrag, true,
+    "Memory of deleted keys that cannot be returned to the system, as keys that are left lie "
+    "between it, is made returnable in the background: these keys move together.");
+DEFINE_string(active_defrag_ignore_bytes, "16mb",
+              "It begins when what is resident is more than what is used by so many bytes, ...");
+DEFINE_uint32(active_defrag_threshold_lower, 10, "... and by so many percent of what is used.");
+DEFINE_uint32(active_defrag_cycle_max, 25,
+              "It takes so many percent of a thread's time, at most, while it runs.");
+
 DEFINE_int32(list_max_listpack_size, -2,
              "How large the blocks of lists become. -1 to -5: 4, 8, 16, 32, 64 KB; from 1 on: so "
              "many elements, and 8 KB. Larger ones save little memory and make LINSERT, LSET and "
@@ -233,11 +243,28 @@ const std::vector<Topic>& Topics() {
        {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking",
         "migrate_connections"}},
       {"Data",
-       {"maxmemory", "maxmemory_policy", "maxmemory_samples", "lfu_log_factor", "lfu_decay_time",
-        "cache_mode", "dbnum", "list_max_listpack_size", "hash_max_listpack_entries",
-        "hash_max_listpack_value", "set_max_intset_entries", "set_max_listpack_entries",
-        "set_max_listpack_value", "stream_node_max_bytes", "stream_node_max_entries",
-        "zset_max_listpack_entries", "zset_max_listpack_value", "hll_sparse_max_bytes"}},
+       {"maxmemory",
+        "maxmemory_policy",
+        "maxmemory_samples",
+        "lfu_log_factor",
+        "lfu_decay_time",
+        "cache_mode",
+        "activedefrag",
+        "active_defrag_ignore_bytes",
+        "active_defrag_threshold_lower",
+        "active_defrag_cycle_max",
+        "dbnum",
+        "list_max_listpack_size",
+        "hash_max_listpack_entries",
+        "hash_max_listpack_value",
+        "set_max_intset_entries",
+        "set_max_listpack_entries",
+        "set_max_listpack_value",
+        "stream_node_max_bytes",
+        "stream_node_max_entries",
+        "zset_max_listpack_entries",
+        "zset_max_listpack_value",
+        "hll_sparse_max_bytes"}},
       {"Snapshots",
        {"dir", "dbfilename", "save", "snapshot_cron", "compression_mode", "compression_level",
         "rdbcompression", "stop_writes_on_bgsave_error", "snapshot_buffer_limit"}},
@@ -391,6 +418,13 @@ std::string OptionsFromFlags(ServerOptions* options) {
   eviction.samples = FLAGS_maxmemory_samples;
   eviction.lfu_log_factor = FLAGS_lfu_log_factor;
   eviction.lfu_decay_minutes = FLAGS_lfu_decay_time;
+  check_range("active_defrag_threshold_lower", FLAGS_active_defrag_threshold_lower, 1, 1000);
+  check_range("active_defrag_cycle_max", FLAGS_active_defrag_cycle_max, 1, 99);
+  options->active_defrag = FLAGS_activedefrag;
+  options->defrag_threshold_percent = FLAGS_active_defrag_threshold_lower;
+  options->defrag_ignore_bytes =
+      bytes("active_defrag_ignore_bytes", FLAGS_active_defrag_ignore_bytes);
+  options->defrag_cycle_percent = FLAGS_active_defrag_cycle_max;
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
   options->hash_limit = {.entries = FLAGS_hash_max_listpack_entries,
                          .element_bytes = FLAGS_hash_max_listpack_value};

@@ -76,6 +76,21 @@ TEST_F(FlagsTest, APolicyHasItsNameAndCacheModeItsOwn) {
   EXPECT_THAT(With("maxmemory_samples", "0"), HasSubstr("--maxmemory_samples"));
 }
 
+TEST_F(FlagsTest, DefragmentingTakesAPartOfAThreadAtMost) {
+  EXPECT_EQ(With("active_defrag_ignore_bytes", "3mb"), "");
+  EXPECT_TRUE(options_.active_defrag);
+  EXPECT_EQ(options_.defrag_ignore_bytes, 3u << 20);
+  EXPECT_EQ(With("active_defrag_cycle_max", "99"), "");
+  EXPECT_EQ(options_.defrag_cycle_percent, 99u);
+  EXPECT_THAT(With("active_defrag_cycle_max", "100"), HasSubstr("--active_defrag_cycle_max"));
+  EXPECT_EQ(With("active_defrag_cycle_max", "25"), "");
+  EXPECT_THAT(With("active_defrag_threshold_lower", "0"),
+              HasSubstr("--active_defrag_threshold_lower"));
+  EXPECT_EQ(With("active_defrag_threshold_lower", "10"), "");
+  EXPECT_EQ(With("activedefrag", "false"), "");
+  EXPECT_FALSE(options_.active_defrag);
+}
+
 TEST_F(FlagsTest, AValueFitsInThirtyTwoBits) {
   EXPECT_EQ(With("max_bulk_len", "4294967295"), "");
   EXPECT_EQ(options_.limits.parser.max_bulk_len, UINT32_MAX);

@@ -41,6 +41,8 @@ struct Part {
   uint64_t input_buffer_max = 0;
   uint64_t output_buffer_max = 0;
   ShardStats shards;
+  DefragStats defrag;
+  bool is_defragmenting = false;
   std::vector<InfoFacts::DatabaseFacts> databases;
   PubSubStats pubsub;
   uint64_t channels = 0;
@@ -71,6 +73,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->output_buffer_max =
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
   });
+  part->defrag = worker.defragmenter().stats();
+  part->is_defragmenting = worker.defragmenter().is_running();
   part->blocked_clients = worker.blocked_clients();
   const TransactionStats& transactions = shards.transaction_stats(worker.index());
   part->transactions.global = transactions.global;
@@ -186,6 +190,11 @@ InfoFacts GatherInfo(Server& server) {
   facts.databases.resize(static_cast<size_t>(server.shards().db_count()));
   for (const Part& part : parts) {
     facts.client_memory += part.client_memory;
+    facts.defrag.Add(part.defrag);
+    if (part.is_defragmenting) {
+      facts.defrag_running_percent =
+          server.settings().defrag_cycle_percent.load(std::memory_order_relaxed);
+    }
     facts.input_buffer_max = std::max(facts.input_buffer_max, part.input_buffer_max);
     facts.output_buffer_max = std::max(facts.output_buffer_max, part.output_buffer_max);
     facts.connections_received += part.stats.connections_received;
@@ -363,7 +372,7 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("mem_clients_normal", facts.client_memory);
   out.Add("mem_aof_buffer", 0);
   out.Add("mem_allocator", facts.allocator);
-  out.Add("active_defrag_running", 0);
+  out.Add("active_defrag_running", facts.defrag_running_percent);
 }
 
 void PersistenceSection(const InfoFacts& facts, Lines& out) {
@@ -437,6 +446,13 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("pubsubshard_channels", facts.pubsub_shard_channels);
   out.Add("latest_fork_usec", 0);
   out.Add("total_forks", 0);
+  out.Add("total_active_defrag_time", facts.defrag.work_ns / 1'000'000);
+  out.Add("active_defrag_passes", facts.defrag.passes);
+  out.Add("active_defrag_returns", facts.defrag.returns);
+  out.Add("active_defrag_hits", facts.defrag.hits);
+  out.Add("active_defrag_misses", facts.defrag.misses);
+  out.Add("active_defrag_key_hits", facts.defrag.key_hits);
+  out.Add("active_defrag_key_misses", facts.defrag.key_misses);
   out.Add("tracking_total_keys", 0);
   out.Add("total_error_replies", facts.error_replies);
   out.Add("protocol_errors", facts.protocol_errors);

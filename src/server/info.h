@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/defrag.h"
 #include "server/persistence_facts.h"
 #include "server/script_stats.h"
 
@@ -77,6 +78,8 @@ struct InfoFacts {
   std::string_view maxmemory_policy = "noeviction";
   uint32_t shards_behind = 0;  // Settings::shards_behind
   bool cache_mode = false;
+  DefragStats defrag;
+  uint32_t defrag_running_percent = 0;  // of a thread's time that it may take; 0: it does not run
   std::string allocator;
   // Persistence
   uint64_t changes = 0;

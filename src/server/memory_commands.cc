@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "core/allocator.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
@@ -114,7 +113,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
 
 // Each thread gives back what its own heap holds free. May suspend.
 void Purge(CoordinatorContext&, Args, ReplySink& reply) {
-  Server::LocalWorker()->server().AwaitOnWorkers([](Worker&) { ReturnFreeMemory(); });
+  Server::LocalWorker()->server().AwaitOnWorkers([](Worker& worker) { worker.ReturnMemory(); });
   reply.Ok();
 }
 

@@ -261,12 +261,12 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   save.level = options_.level;
   save.compresses_strings = options_.compresses_strings;
   save.redis_version = kRedisVersion;
+  save.sizes = options_.sizes;
   const uint64_t buffer_limit =
       server_.settings().snapshot_buffer_limit.load(std::memory_order_relaxed);
   if (buffer_limit != 0) save.sizes.behind = buffer_limit / server_.shards().size();
   save.on_behind = [this](bool is_behind) { server_.OnSnapshotBehind(is_behind); };
   uint64_t changes_at_cut = 0;
-  save.sizes = options_.sizes;
   if (lock == nullptr) {
     AwaitNoLongScript(*saving);
   } else {

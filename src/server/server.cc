@@ -64,6 +64,10 @@ Server::Server(ServerOptions options)
   RegisterWait(&commands_);
   RegisterPubSubCommands(&commands_);
   settings_.maxmemory = options_.maxmemory;
+  settings_.active_defrag = options_.active_defrag;
+  settings_.defrag_threshold_percent = options_.defrag_threshold_percent;
+  settings_.defrag_ignore_bytes = options_.defrag_ignore_bytes;
+  settings_.defrag_cycle_percent = options_.defrag_cycle_percent;
   settings_.maxclients = options_.maxclients;
   settings_.busy_reply_threshold_ms = options_.busy_reply_threshold_ms;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;

@@ -51,7 +51,11 @@ struct ServerOptions {
   uint32_t tcp_keepalive_s = 300;
   uint32_t maxclients = 10'000;
   uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
-  uint64_t maxmemory = 0;                  // bytes of all that is known; 0: no limit
+  bool active_defrag = false;
+  uint32_t defrag_threshold_percent = 10;
+  uint64_t defrag_ignore_bytes = 100 << 20;
+  uint32_t defrag_cycle_percent = 25;  // 1 to 99
+  uint64_t maxmemory = 0;              // bytes of all that is known; 0: no limit
   bool cache_mode = false;
   EvictionRules eviction;
   uint64_t publish_buffer_limit = 32 << 20;    // bytes that may wait for a subscriber; 0: no limit

@@ -25,7 +25,12 @@ struct Settings {
   std::atomic<uint64_t> busy_reply_threshold_ms{5000};
   std::atomic<uint64_t> publish_buffer_limit{32 << 20};    // bytes; 0: no limit
   std::atomic<uint64_t> snapshot_buffer_limit{256 << 20};  // bytes; 0: no limit
-  std::atomic<bool> scripts_may_debug{false};              // DEBUG SET-DISABLE-DENY-SCRIPTS
+  // Memory is moved when what is resident is more than what is used by so many percent, and bytes.
+  std::atomic<bool> active_defrag{false};
+  std::atomic<uint32_t> defrag_threshold_percent{10};
+  std::atomic<uint64_t> defrag_ignore_bytes{100 << 20};
+  std::atomic<uint32_t> defrag_cycle_percent{25};  // of a thread's time, at most
+  std::atomic<bool> scripts_may_debug{false};      // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

@@ -63,6 +63,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
       evict_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EvictTick(); }),
+      defrag_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->DefragTick(); }),
       evict_hint_(
           [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
@@ -72,7 +74,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       pubsub_(server, this) {
-  expire_timer_.worker = evict_timer_.worker = pause_timer_.worker = this;
+  expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] { SettleMemory(); };
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
@@ -85,6 +87,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
     if (!shards_.is_local(id)) continue;
     local_shards_[id] = &shards_.local(id);
     own_shards_.push_back(local_shards_[id]);
+    defragmenter_.AddShard(local_shards_[id]);
     if (reaping_shard_ == nullptr) reaping_shard_ = local_shards_[id];
   }
 }
@@ -96,6 +99,7 @@ Worker::~Worker() {
   proactor_.SetStageTask(nullptr);
   proactor_.timers().Disarm(&expire_timer_);
   proactor_.timers().Disarm(&evict_timer_);
+  proactor_.timers().Disarm(&defrag_timer_);
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
@@ -760,6 +764,7 @@ void Worker::ResetStats() {
   stats_ = WorkerStats();
   stats_.commands.resize(commands_.id_count());
   command_rate_.Reset();
+  defragmenter_.ResetStats();
   pubsub_.ResetStats();
   // Living connections keep their own counters, which are added when INFO is asked for. What they
   // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.

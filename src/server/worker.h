@@ -32,6 +32,7 @@
 
 #include "commands/command_table.h"
 #include "core/string_cache.h"
+#include "engine/defrag.h"
 #include "engine/shard_context.h"
 #include "engine/shard_set.h"
 #include "facade/connection.h"
@@ -178,6 +179,14 @@ class Worker final : public CommandSink {
   void SetEvictionRules(const EvictionRules& rules);
   // Publishes what this thread uses.
   void SettleMemory();
+
+  // --- Moving memory (worker_defrag.cc) ---
+
+  const Defragmenter& defragmenter() const { return defragmenter_; }
+  // DEBUG DEFRAG: a pass that moves everything begins soon, unless one is running.
+  void DefragmentAll();
+  // MEMORY PURGE.
+  void ReturnMemory();
 
   // What follows work on a local shard: its used bytes are published, its expiry is kept going.
   void AfterShardWork(Shard& shard);
@@ -464,6 +473,13 @@ class Worker final : public CommandSink {
   void EndPause();
   void ExpireTick();
   void EvictTick();
+  void DefragTick();
+  // Both return after how many nanoseconds to come again, or 0.
+  uint64_t BeginDefragIfItPays();
+  uint64_t DefragSome();
+  void ArmDefrag(uint64_t after_ns);
+  uint64_t ExcessMemory() const;
+  void NoteWorkForDefrag();
   void OnEvictHint();
   // Only this command's keys are spared.
   bool MakeRoomFor(Shard& shard, const Command& command, Args args);
@@ -533,6 +549,11 @@ class Worker final : public CommandSink {
   std::vector<Shard*> own_shards_;  // the same without gaps
   OwnedTimer expire_timer_;
   OwnedTimer evict_timer_;
+  Defragmenter defragmenter_;
+  OwnedTimer defrag_timer_;
+  uint64_t stuck_bytes_ = 0;      // in pages that the last pass could not empty
+  uint64_t returned_excess_ = 0;  // what was too much after memory was returned
+  uint64_t look_rest_ns_ = 0;     // after the last look at the pages
   EvictHint evict_hint_;
   std::atomic<bool> is_hinted_{false};  // evict_hint_ is on its way; set by other threads
   uint64_t last_hint_ns_ = 0;

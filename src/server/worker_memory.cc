@@ -203,6 +203,8 @@ void Worker::AfterShardWork(Shard& shard) {
   const bool reaps = ValueReaper::ThreadHasWork();
   if (reaps) [[unlikely]]
     shards_.PublishUsedBytes(*reaping_shard_);
+  if (!defrag_timer_.armed()) [[unlikely]]
+    NoteWorkForDefrag();
   if (!expire_timer_.armed() && (shard.needs_steps() || reaps)) [[unlikely]] {
     proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + kExpirePeriodNanos);
   }
@@ -229,6 +231,7 @@ void Worker::ExpireTick() {
     shards_.PublishUsedBytes(*shard);
   }
   SettleMemory();
+  NoteWorkForDefrag();
   if (!goes_on) return;
   const uint64_t wait_ns = is_urgent ? kExpireRestNanos : kExpirePeriodNanos;
   proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + wait_ns);

@@ -13,6 +13,7 @@
 
 #include "core/rdb_value.h"
 #include "core/rdb_value_testing.h"
+#include "engine/defrag.h"
 #include "engine/shard_context.h"
 #include "helio/base/random.h"
 #include "helio/fibers/fiber.h"
@@ -108,6 +109,7 @@ class Scenario {
  public:
   explicit Scenario(uint64_t seed) : random_(seed), shard_(0, kDatabases) {
     shard_.ReapForThread();
+    defragmenter_.AddShard(&shard_);
     values_.limits_ = {.string_max = shard_.string_max(),
                        .list = shard_.list_limit(),
                        .set = shard_.set_limit(),
@@ -178,7 +180,15 @@ class Scenario {
   };
   std::string AnyKey() { return fmt::format("key:{:030}", random_.Uniform(kKeys)); }
 
+  // Everything moves, as long as no snapshot holds it up.
+  void Move() {
+    if (defragmenter_.must_wait()) return;
+    if (!defragmenter_.is_running()) defragmenter_.Begin(std::nullopt);
+    defragmenter_.Step(1 + random_.Uniform(30));
+  }
+
   void Change() {
+    Move();
     now_ms_ += static_cast<int64_t>(random_.Uniform(20));
     ShardContext cx(shard_, static_cast<int>(random_.Uniform(kDatabases)), now_ms_);
     const std::string key = AnyKey();
@@ -344,6 +354,7 @@ class Scenario {
   Shard shard_;
   int64_t now_ms_ = kStartMs;
   ShardSnapshot* snapshot_ = nullptr;  // that is made now
+  Defragmenter defragmenter_{300};
   ShardSnapshotStats stats_;
   uint64_t parts_ = 0;
   uint64_t times_behind_ = 0;
