@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running a server: pid file, orderly ends in the middle of work, pauses, statistics, flags."""
 
+import select
 import signal
 import subprocess
 import time
@@ -8,7 +9,7 @@ import time
 import pytest
 
 from harness.resp import NOT_INT, OK, SYNTAX, Error, Push, Status, arity, encode
-from harness.server import BINARY, only_dragonfly, wait_until
+from harness.server import BINARY, SLOWNESS, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -16,11 +17,11 @@ pytestmark = [pytest.mark.sanitized]
 @only_dragonfly("it blocks the whole server")
 def test_debug_sleep_holds_up_its_own_client_only(server, r):
     with server.connect() as sleeper:
-        sleeper.send_command("DEBUG", "SLEEP", "1")
-        begin = time.monotonic()
+        # Long enough for two commands on the slowest machine.
+        sleeper.send_command("DEBUG", "SLEEP", "5")
         assert r.do("SET k v") == OK
         assert r.do("GET k") == b"v"
-        assert time.monotonic() - begin < 0.9
+        assert not select.select([sleeper.sock], [], [], 0)[0], "its reply has come already"
         assert sleeper.read() == OK
 
 
@@ -307,4 +308,4 @@ def test_a_million_keys_do_not_delay_the_end(server, r):
     assert r.do("DBSIZE") == 1_000_000
     begin = time.monotonic()
     server.stop()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 20 * SLOWNESS

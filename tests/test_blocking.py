@@ -532,7 +532,7 @@ def test_a_timeout_ends_the_wait_in_time(r, line):
     for seconds in ("0.05", "5e-2", "0.001"):
         begin = time.monotonic()
         assert r.do(line.format(seconds)) is None
-        assert float(seconds) <= time.monotonic() - begin < 2 * SLOWNESS
+        assert float(seconds) <= time.monotonic() - begin < 20 * SLOWNESS
     blocked(r, 0)
     r.do("RPUSH k e")
     assert r.do("LLEN k") == 1
@@ -724,7 +724,7 @@ def test_shutdown_does_not_wait_for_waiters(start_server):
                 else:
                     r.send(encode("SHUTDOWN", "NOSAVE"))
                 server.wait_for_exit()
-                assert time.monotonic() - begin < 5 * SLOWNESS
+                assert time.monotonic() - begin < 20 * SLOWNESS
                 for c in connections:
                     # Redis tells nothing either.
                     assert c.read_until_closed() in (b"", b"*-1\r\n", b"$-1\r\n")
@@ -792,7 +792,7 @@ def test_a_waiter_does_not_starve_among_transactions(server, r):
         try:
             begin = time.monotonic()
             assert c.read() == [b"k", b"e"]
-            assert time.monotonic() - begin < 3 * SLOWNESS
+            assert time.monotonic() - begin < 20 * SLOWNESS
             r.do("DEL k")
             for line in ("BLPOP k none 0", "BRPOP k 0", "BLMOVE k {k}t LEFT LEFT 0"):
                 for _ in range(20):

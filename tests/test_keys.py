@@ -256,7 +256,7 @@ def test_a_pattern_made_to_explode_does_not(r):
     if not REFERENCE:  # redis-server 7.0.15 takes exponential time for many stars
         assert r.call("KEYS", "a*" * 25 + "b") == []
     assert r.call("KEYS", "*a*b") == []
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 20 * SLOWNESS
 
 
 def scan_all(r, *options):

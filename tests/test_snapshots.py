@@ -230,11 +230,12 @@ def test_functions_scripts_and_the_shards_of_tags_come_back(start_server):
 def test_keys_that_are_due_stay_away(start_server):
     server = start_server(dbfilename="dump")
     with server.connect() as r:
-        r.call("SET", "short", "v", "PX", 300)
+        assert r.call("DEBUG", "SET-ACTIVE-EXPIRE", 0) == OK  # it is saved, though it is due
+        r.call("SET", "short", "v", "PX", 1)
         r.call("SET", "long", "v", "EX", 1000)
         assert r.call("SAVE") == OK
     server.kill()
-    time.sleep(0.4)
+    time.sleep(0.01)
     server.start_again()
     with server.connect() as r:
         assert r.call("DBSIZE") == 1
@@ -664,35 +665,42 @@ def test_while_it_loads_clients_are_told(start_server):
     with server.connect() as r:
         r.call("DEBUG", "POPULATE", 1_000_000, "key", 10)
         assert r.call("SAVE") == OK
-    server.kill()
-    again = threading.Thread(target=server.start_again)
-    again.start()
     loading = Error("LOADING Redis is loading the dataset in memory")
     seen = set()
-    deadline = time.monotonic() + 60
-    while again.is_alive() and time.monotonic() < deadline:
-        try:
-            with server.connect() as r:
-                while True:
-                    reply = r.call("GET", "key:1")
-                    if reply != loading:
-                        assert reply == b"value:1\0\0\0"
-                        break
-                    seen.add("GET")
-                    assert r.call("DEBUG", "RELOAD") in (loading, OK)
-                    r.call("MULTI")
-                    if r.call("SET", "a", "b") == loading:
-                        assert r.call("EXEC").text.startswith("EXECABORT")
-                        seen.add("MULTI")
-                    else:
-                        r.call("DISCARD")
-                    info = r.info("persistence")
-                    if info["loading"] == "1":
-                        seen.add("INFO")
-                        assert 0 <= float(info["loading_loaded_perc"]) <= 100
-        except OSError:
-            time.sleep(0.005)
-    again.join()
+
+    def look():
+        with server.connect() as r:
+            while True:
+                reply = r.call("GET", "key:1")
+                if reply != loading:
+                    assert reply == b"value:1\0\0\0"
+                    return
+                seen.add("GET")
+                assert r.call("DEBUG", "RELOAD") in (loading, OK)
+                r.call("MULTI")
+                if r.call("SET", "a", "b") == loading:
+                    assert r.call("EXEC").text.startswith("EXECABORT")
+                    seen.add("MULTI")
+                else:
+                    r.call("DISCARD")
+                info = r.info("persistence")
+                if info["loading"] == "1":
+                    seen.add("INFO")
+                    assert 0 <= float(info["loading_loaded_perc"]) <= 100
+
+    # A client may be slower than the load; then it looks once more.
+    for _ in range(20):
+        server.kill()
+        again = threading.Thread(target=server.start_again)
+        again.start()
+        while again.is_alive():
+            try:
+                look()
+            except OSError:
+                time.sleep(0.005)
+        again.join()
+        if len(seen) == 3:
+            break
     assert seen == {"GET", "MULTI", "INFO"}
     with server.connect() as r:
         assert r.call("DBSIZE") == 1_000_000

@@ -72,9 +72,10 @@ TEST(FiberTest, AFiberOutlivesTheOneThatSpawnedIt) {
 TEST(FiberTest, SleepersWakeInOrderOfTheirDeadlines) {
   Scheduler scheduler;
   std::string order;
+  const uint64_t begin_ns = MonotonicNanos();
   for (int ms : {3, 1, 2}) {
-    Fiber("f", [&order, ms] {
-      this_fiber::SleepForMillis(static_cast<uint64_t>(ms) * 5);
+    Fiber("f", [&order, begin_ns, ms] {
+      this_fiber::SleepUntil(begin_ns + static_cast<uint64_t>(ms) * 5'000'000);
       order += static_cast<char>('0' + ms);
     }).Detach();
   }

@@ -90,7 +90,7 @@ TEST_P(LifetimeTest, ThePoolStopsAlsoWhenALastFiberAsksALoopThatIsDone) {
     pool.at(0)->Await([] {});
     answered = true;
   });
-  alarm(5);  // it hangs: the signal ends the test
+  alarm(60);  // it hangs: the signal ends the test
   pool.Stop();
   alarm(0);
   EXPECT_TRUE(answered);
@@ -126,9 +126,8 @@ TEST_P(LifetimeTest, AResetIsNoticedWhileReceivingIsStopped) {
   setsockopt(client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   close(client);
   pool.at(0)->AwaitFiber("wait", [&] {
-    for (int i = 0; i < 100 && !handler.ended; ++i) this_fiber::SleepForMillis(5);
+    while (!handler.ended) this_fiber::SleepForMillis(5);
   });
-  EXPECT_TRUE(handler.ended);
   pool.at(0)->Await([&] { handler.socket->Close(); });
   handler.closed.Wait();
   close(listening);
