@@ -74,7 +74,7 @@ DEFINE_bool(
     activedefrag, true,
     "Memory of deleted keys that cannot be returned to the system, as keys that are left lie "
     "between it, is made returnable in the background: these keys move together.");
-DEFINE_string(active_defrag_ignore_bytes, "16mb",
+DEFINE_string(active_defrag_ignore_bytes, "8mb",
               "It begins when what is resident is more than what is used by so many bytes, ...");
 DEFINE_uint32(active_defrag_threshold_lower, 10, "... and by so many percent of what is used.");
 DEFINE_uint32(active_defrag_cycle_max, 25,

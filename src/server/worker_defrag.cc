@@ -22,7 +22,7 @@ constexpr uint64_t kLookPeriodNanos = 1000 * kNanosPerMilli;
 // After a look at the pages so many times as long passes before the next one: a hundredth of the
 // time, where there are millions of them.
 constexpr uint64_t kLookRest = 100;
-// A pass leaves so much less unused than what starts it, or the next one would soon follow.
+// Of the threshold one half is what a pass leaves unused, the other what it has to gain at least.
 constexpr unsigned kWasteShare = 2;
 constexpr uint64_t kSliceNanos = 300'000;
 constexpr size_t kStepBlocks = 64;  // between looks at the clock; about 10 us
@@ -73,7 +73,7 @@ uint64_t Worker::BeginDefragIfItPays() {
   // This thread's part of what may be ignored. What lies in pages that the last pass could not
   // empty is none of the shards', and stays.
   const uint64_t least =
-      std::max(ignored / server_.pool().size(), survey.used_bytes / 100 * percent);
+      std::max(ignored / server_.pool().size(), survey.used_bytes / 100 * (percent / kWasteShare));
   stuck_bytes_ = std::min<uint64_t>(stuck_bytes_, survey.gain_bytes);
   const bool pays = survey.gain_bytes - stuck_bytes_ >= least;
   if (pays) {
