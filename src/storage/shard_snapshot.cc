@@ -71,6 +71,7 @@ ShardSnapshot::~ShardSnapshot() { DCHECK(cells_.empty()); }
 
 void ShardSnapshot::Cut(Shard* shard) {
   DCHECK(cells_.empty());
+  shard_ = shard;
   for (int i = 0; i < shard->db_count(); ++i) {
     Database* database = shard->FindDb(i);
     if (database == nullptr) continue;
@@ -84,6 +85,12 @@ void ShardSnapshot::Write() {
   WriteTaken();
   Flush();
   cells_.clear();
+}
+
+void ShardSnapshot::TellBytes() {
+  const size_t bytes = this->bytes();
+  stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, bytes);
+  shard_->set_snapshot_bytes(bytes);
 }
 
 int ShardSnapshot::IndexOf(const Database& database) const {
@@ -184,14 +191,18 @@ void ShardSnapshot::Serialize(int db_index, const Database& database, const Slot
     writer.Entry(key, FactsOf(database, slot, key), slot.value);
   }
   ++stats_.keys;
-  stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, bytes());
+  TellBytes();
 }
 
 void ShardSnapshot::Flush() {
   if (buffer_.empty()) return;
   buffer_db_ = -1;
-  const std::string bytes = std::exchange(buffer_, {});
+  std::string bytes = std::exchange(buffer_, {});
+  writing_bytes_ = bytes.capacity();
   if (!output_.has_failed()) output_.WriteEntries(bytes);
+  bytes = {};
+  writing_bytes_ = 0;
+  TellBytes();
 }
 
 // --------------------------------------------------------------------------------- large values
@@ -215,6 +226,7 @@ void ShardSnapshot::WriteLarge(const Cell& cell, const Later& later) {
   } else {
     held_bytes_ -= current_value_.HeapBytes();
     current_value_ = CompactValue();
+    TellBytes();
   }
   current_ = nullptr;
 }
@@ -240,6 +252,7 @@ void ShardSnapshot::WriteTaken() {
     taken_.pop_front();
     WriteLargeEntry(taken.db_index, taken.key, taken.facts, taken.value);
     held_bytes_ -= taken.value.HeapBytes();
+    TellBytes();
   }
 }
 
@@ -270,7 +283,7 @@ void ShardSnapshot::BeforeChange(Database& database, Slot& slot, Change change) 
     EntryFacts facts = FactsOf(database, slot, key);
     taken_.push_back({IndexOf(database), std::move(key), facts, std::move(value)});
   }
-  stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, this->bytes());
+  TellBytes();
 }
 
 }  // namespace dfly

@@ -71,7 +71,9 @@ class ShardSnapshot final : private CutKeeper {
 
   const ShardSnapshotStats& stats() const { return stats_; }
   // Serialized but not written, and large values that were taken over. Exact.
-  size_t bytes() const { return (buffer_.empty() ? 0 : buffer_.capacity()) + held_bytes_; }
+  size_t bytes() const {
+    return (buffer_.empty() ? 0 : buffer_.capacity()) + writing_bytes_ + held_bytes_;
+  }
 
  private:
   struct Cell {
@@ -104,6 +106,8 @@ class ShardSnapshot final : private CutKeeper {
   void WriteTaken();
   void Flush();
   void MayRest();
+  // After what changes bytes(): the shard knows them, too.
+  void TellBytes();
   bool IsLarge(const CompactValue& value) const { return value.HeapBytes() >= sizes_.large; }
   int IndexOf(const Database& database) const;
 
@@ -113,8 +117,10 @@ class ShardSnapshot final : private CutKeeper {
   uint64_t keys_told_ = 0;
   const Sizes sizes_;
   std::vector<Cell> cells_;
-  std::string buffer_;  // whole entries
-  int buffer_db_ = -1;  // the database of the last one
+  Shard* shard_ = nullptr;    // from the cut on
+  std::string buffer_;        // whole entries
+  size_t writing_bytes_ = 0;  // of those that the output has now
+  int buffer_db_ = -1;        // the database of the last one
   std::deque<Taken> taken_;
   size_t held_bytes_ = 0;  // of taken values
   std::vector<Later> later_;
