@@ -2,12 +2,10 @@
 """used_memory tells the truth: the parts that MEMORY STATS names are what is resident, and what
 clients make large counts for maxmemory. States: harness/memory_states.py."""
 
-import contextlib
-
 import pytest
 
 from harness import memory_states
-from harness.resp import OK, Error, RespSocket, Status, Verbatim, encode
+from harness.resp import OK, Error, Status, Verbatim
 from harness.server import REFERENCE, SANITIZED, only_dragonfly, wait_until
 
 MB = 1 << 20
@@ -15,24 +13,6 @@ MB = 1 << 20
 # Pages that several threads' parts share, and a thread's first use of something, do not shrink
 # with the state; RSS itself is told by the kernel in steps of some pages for each thread.
 FLOOR_BYTES = 2 * MB
-
-# What is in RSS by these names, besides rss.*.
-HEAP_PARTS = [
-    "dataset.bytes",
-    "clients.normal",
-    "lua.caches",
-    "functions.caches",
-    "coordinators",
-    "snapshot",
-]
-RSS_PARTS = [
-    "rss.files",
-    "rss.program",
-    "rss.startup-heap",
-    "rss.fiber-stacks",
-    "rss.receive-buffers",
-    "rss.allocator-overhead",
-]
 
 unsanitized = pytest.mark.skipif(
     SANITIZED, reason="a sanitizer's allocator keeps what is freed, and shadows all of it"
@@ -57,6 +37,7 @@ STATES = [
     memory_states.subscribers,
     memory_states.blocked_clients,
     memory_states.scripts,
+    memory_states.running_script,
     memory_states.queued_commands,
 ]
 
@@ -69,7 +50,7 @@ def test_the_named_parts_are_the_resident_memory(start_server, state, threads):
     server = start_server(proactor_threads=threads)
     with state(server), server.connect() as c:
         s = stats(c)
-        parts = {name: s[name] for name in HEAP_PARTS + RSS_PARTS}
+        parts = {name: s[name] for name in memory_states.HEAP_PARTS + memory_states.RSS_PARTS}
         rss = memory_states.resident(server)[0]
         allowed = max(rss * 5 // 100, FLOOR_BYTES)
         assert abs(rss - sum(parts.values())) <= allowed, (rss, parts)
@@ -114,6 +95,7 @@ GROWN = [
     (memory_states.subscribers, {"count": 20, "messages": 60}),
     (memory_states.blocked_clients, {"count": 1000}),
     (memory_states.queued_commands, {"count": 50}),
+    (memory_states.running_script, {}),
 ]
 
 

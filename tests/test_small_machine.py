@@ -284,7 +284,7 @@ def test_32_mib_serve_and_refuse_what_is_too_much(value_bytes):
         try:
             with server.connect() as r:
                 limit = int(r.info("memory")["maxmemory"])
-                assert limit == (32 << 20) * 8 // 10
+                assert limit == (32 << 20) // 10 * 8
                 value = b"x" * value_bytes
                 batch = max(1, 100_000 // value_bytes)
                 count = 0

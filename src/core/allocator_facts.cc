@@ -23,17 +23,34 @@ namespace {
 // mimalloc takes memory from the system in segments of that size, at multiples of it; a larger
 // block has a longer one. Only its thread gives a segment back, so it stays while that one looks.
 constexpr uintptr_t kSegmentBytes = 32 << 20;
+constexpr uintptr_t kPageBytes = 4096;  // or a multiple: what is no page's begin is refused
+// Of smaller blocks most are whole.
+constexpr size_t kLargeBlock = 64 * 1024;
 
 struct Walk {
   HeapFacts facts;
   std::vector<std::pair<uintptr_t, uintptr_t> > segments;  // begin, end
 };
 
+// As ResidentBytes, but any part may be unmapped.
+size_t Resident(uintptr_t from, uintptr_t end) {
+  constexpr uintptr_t kPart = 64 * 1024;
+  size_t bytes = 0;
+  for (uintptr_t at = from / kPageBytes * kPageBytes; at < end; at += kPart) {
+    bytes += helio::ResidentBytes(reinterpret_cast<const void*>(at), std::min(kPart, end - at));
+  }
+  return bytes;
+}
+
 bool VisitArea(const mi_heap_t*, const mi_heap_area_t* area, void*, size_t, void* arg) {
   Walk& walk = *static_cast<Walk*>(arg);
-  walk.facts.allocated += area->used * area->full_block_size;
+  const size_t allocated = area->used * area->full_block_size;
+  walk.facts.allocated += allocated;
   walk.facts.active += area->committed;
   const auto begin = reinterpret_cast<uintptr_t>(area->blocks);
+  walk.facts.touched += area->full_block_size < kLargeBlock
+                            ? allocated
+                            : std::min(allocated, Resident(begin, begin + area->committed));
   const uintptr_t segment = begin / kSegmentBytes * kSegmentBytes;
   const uintptr_t end = std::max(segment + kSegmentBytes, begin + area->reserved);
   walk.segments.emplace_back(segment, end);
@@ -54,12 +71,7 @@ HeapFacts ReadThreadHeap() {
   for (const auto& [begin, end] : walk.segments) {
     const uintptr_t from = std::max(begin, seen_to);
     if (from >= end) continue;
-    // Part by part, as a segment's end need not be mapped.
-    constexpr size_t kPart = 64 * 1024;
-    for (uintptr_t at = from; at < end; at += kPart) {
-      walk.facts.resident += helio::ResidentBytes(reinterpret_cast<const void*>(at),
-                                                  std::min<uintptr_t>(kPart, end - at));
-    }
+    walk.facts.resident += Resident(from, end);
     seen_to = end;
   }
   return walk.facts;

@@ -11,11 +11,13 @@ namespace dfly {
 // One thread's heap, in bytes. All zeros with a sanitizer, whose allocator has no such view.
 struct HeapFacts {
   size_t allocated = 0;  // blocks that are in use
+  size_t touched = 0;    // of them; what nobody has written to yet costs nothing
   size_t active = 0;     // what blocks were cut from so far: those, and free ones between them
   size_t resident = 0;   // of the segments that these are in: free pages and its tables, too
 
   void Add(const HeapFacts& other) {
     allocated += other.allocated;
+    touched += other.touched;
     active += other.active;
     resident += other.resident;
   }

@@ -34,11 +34,26 @@ TEST(AllocatorFactsTest, BlocksOfAllSizesAreSeen) {
     // Up to an eighth of a block is for its size class.
     EXPECT_LE(with.allocated, before.allocated + bytes + bytes / 8 + (1 << 16)) << size;
     EXPECT_GE(with.active, with.allocated) << size;
+    EXPECT_LE(with.touched, with.allocated) << size;
+    EXPECT_GE(with.touched, before.touched + blocks.size() * size) << size;
     EXPECT_GE(with.resident, before.allocated + blocks.size() * size) << size;
     for (void* block : blocks) Free(block);
     const HeapFacts after = ReadThreadHeap();
     EXPECT_LE(after.allocated, before.allocated + (1 << 16)) << size;
   }
+}
+
+TEST(AllocatorFactsTest, WhatIsNotTouchedIsNotResident) {
+  constexpr size_t kBytes = 24 << 20;
+  const HeapFacts before = ReadThreadHeap();
+  void* block = Alloc(kBytes);
+  std::memset(block, 1, kBytes / 4);
+  const HeapFacts with = ReadThreadHeap();
+  EXPECT_GE(with.allocated - before.allocated, kBytes);
+  // The kernel may give pages of 2 MB.
+  EXPECT_GE(with.touched - before.touched, kBytes / 4);
+  EXPECT_LE(with.touched - before.touched, kBytes / 4 + (4 << 20));
+  Free(block);
 }
 
 #endif

@@ -71,7 +71,7 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
     reply.Bulk(name);
     reply.Double(value);
   };
-  reply.Map(35);
+  reply.Map(36);
   bytes("peak.allocated", facts.used_memory_peak);
   bytes("total.allocated", used);
   bytes("startup.allocated", facts.base_memory);
@@ -108,23 +108,26 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   bytes("rss.total", resident.rss);
   bytes("rss.files", resident.files);
   integer("rss.program", at_start.rest());
-  bytes("rss.startup-heap", at_start.heap.allocated);
+  bytes("rss.startup-heap", at_start.heap.touched);
   bytes("rss.fiber-stacks", resident.fiber_stacks);
   bytes("rss.receive-buffers", resident.receive_buffers);
-  // Less than 0: blocks were given out of which not all was ever touched.
-  integer("rss.allocator-overhead", Difference(resident.heap.resident, resident.heap.allocated));
+  integer("rss.allocator-overhead", Difference(resident.heap.resident, resident.heap.touched));
+  integer("rss.untouched-buffers", -static_cast<int64_t>(resident.untouched_buffers));
+  const uint64_t on_heap_touched = on_heap - std::min(on_heap, resident.untouched_buffers);
   integer("rss.unexplained",
-          Difference(resident.heap.allocated, at_start.heap.allocated + on_heap) + resident.rest() -
-              at_start.rest());
+          Difference(resident.heap.touched, at_start.heap.touched + on_heap_touched) +
+              resident.rest() - at_start.rest());
 }
 
 void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
   constexpr uint64_t kTooLittle = 5 << 20;      // bytes; figures of an empty server tell nothing
   constexpr double kHighPeak = 1.5;             // times what is used now
-  constexpr double kHighFragmentation = 1.4;    // resident bytes for each used one
+  constexpr double kHighFragmentation = 1.4;    // resident bytes of the allocator for each used one
+  constexpr double kHighSnapshot = 0.1;         // of what is used
   constexpr uint64_t kWasteMin = 10 << 20;      // bytes; less is nobody's problem
   constexpr uint64_t kClientBytes = 200 << 10;  // of buffers, for each connection
-  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server());
+  Server& server = Server::LocalWorker()->server();
+  const InfoFacts facts = GatherInfo(server);
   const uint64_t used = facts.used_memory;
   if (used < kTooLittle) {
     return reply.Verbatim("txt", fmt::format("Only {} are used: too little to find problems in.\n",
@@ -137,9 +140,19 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
         "PURGE returns what it can.\n",
         HumanBytes(facts.used_memory_peak), HumanBytes(used));
   }
-  if (Ratio(facts.rss, used) > kHighFragmentation && facts.rss > used + kWasteMin) {
-    report += fmt::format(" * Fragmentation: {} are resident for {} that are used.\n",
-                          HumanBytes(facts.rss), HumanBytes(used));
+  const HeapFacts heap = ReadResidentMemory(server).heap;
+  if (Ratio(heap.resident, heap.touched) > kHighFragmentation &&
+      heap.resident > heap.touched + kWasteMin) {
+    report += fmt::format(
+        " * Fragmentation: the allocator has {} resident for {} that are used. MEMORY PURGE "
+        "returns "
+        "what of it is whole pages.\n",
+        HumanBytes(heap.resident), HumanBytes(heap.touched));
+  }
+  if (facts.memory.snapshot > kWasteMin && Ratio(facts.memory.snapshot, used) > kHighSnapshot) {
+    report +=
+        fmt::format(" * Snapshot: {} wait to be written. The disk is slower than the changes.\n",
+                    HumanBytes(facts.memory.snapshot));
   }
   const uint64_t of_clients = facts.memory.clients + facts.memory.queued_commands;
   if (facts.clients > 0 && of_clients / facts.clients > kClientBytes) {

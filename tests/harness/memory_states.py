@@ -15,13 +15,32 @@ from .server import wait_until
 KEY_BYTES = 16
 VALUE = b"v" * 32
 
+# Names of MEMORY STATS: together they are the resident memory.
+HEAP_PARTS = [
+    "dataset.bytes",
+    "clients.normal",
+    "lua.caches",
+    "functions.caches",
+    "coordinators",
+    "snapshot",
+]
+RSS_PARTS = [
+    "rss.files",
+    "rss.program",
+    "rss.startup-heap",
+    "rss.fiber-stacks",
+    "rss.receive-buffers",
+    "rss.allocator-overhead",
+    "rss.untouched-buffers",
+]
+
 
 def fill(server, count, value=VALUE, options=(), batch=1000):
-    """SETs `count` keys of KEY_BYTES."""
+    """SETs `count` keys of KEY_BYTES; None as the value: a number of its own."""
     with server.connect(timeout=120) as c:
         for begin in range(0, count, batch):
             commands = [
-                ("SET", b"key:%012d" % i, value, *options)
+                ("SET", b"key:%012d" % i, i if value is None else value, *options)
                 for i in range(begin, min(begin + batch, count))
             ]
             assert set(c.pipeline(commands)) == {OK}
@@ -132,24 +151,18 @@ def scripts(server, count=2000):
 
 @contextlib.contextmanager
 def running_script(server):
-    """One that holds 16 MB and does not end."""
+    """One that holds more than 16 MB and does not end."""
     with server.connect() as runs, server.connect() as c:
-        # It shows by a key that it has its memory.
         runs.send_command(
             "EVAL",
-            "local t = {} for i = 1, 400000 do t[i] = i .. 'x' end redis.call('SET', KEYS[1], 1) "
-            "while redis.call('EXISTS', KEYS[2]) == 0 do end return #t",
-            2,
-            "{s}ready",
-            "{s}stop",
+            "local t = {} for i = 1, 300000 do t[i] = i .. ' and so on' end while true do end",
+            0,
         )
-
-        def is_running():
-            return int(c.info("scripts").get("running_scripts", 0)) > 0
-
-        wait_until(is_running, what="the script runs")
+        wait_until(
+            lambda: int(c.info("memory")["used_memory_lua"]) > 16 << 20, what="it has its memory"
+        )
         yield
-        c.call("SCRIPT", "KILL")
+        assert c.call("SCRIPT", "KILL") == OK
 
 
 @contextlib.contextmanager
