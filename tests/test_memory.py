@@ -37,7 +37,6 @@ STATES = [
     memory_states.subscribers,
     memory_states.blocked_clients,
     memory_states.scripts,
-    memory_states.running_script,
     memory_states.queued_commands,
 ]
 
@@ -95,7 +94,6 @@ GROWN = [
     (memory_states.subscribers, {"count": 20, "messages": 60}),
     (memory_states.blocked_clients, {"count": 1000}),
     (memory_states.queued_commands, {"count": 50}),
-    (memory_states.running_script, {}),
 ]
 
 
@@ -112,10 +110,23 @@ def test_what_clients_make_large_counts_for_maxmemory(start_server, state, size,
         with state(server, **size):
             grown = used(c) - before
             assert grown > 3 * MB
-            limit = before + grown // 2
+            # Shared receive buffers and some stacks stay.
+            limit = before + grown * 3 // 4
             assert c.call("CONFIG", "SET", "maxmemory", limit) == OK
             wait_until(lambda: refused(c), what="writes are refused")
         wait_until(lambda: not refused(c), what="room, as the clients are gone")
+
+
+@only_dragonfly("redis-server answers nobody meanwhile")
+@pytest.mark.sanitized
+def test_a_script_that_runs_is_counted(start_server):
+    """Its bytes are those that Lua asked for: of many small strings an eighth less than they take,
+    so it is none of the states that are held to 5 %."""
+    server = start_server(proactor_threads=1)
+    with server.connect() as c:
+        before = used(c)
+        with memory_states.running_script(server):
+            assert used(c) - before > 16 * MB
 
 
 @only_dragonfly("redis-server does not count queued commands")
@@ -129,7 +140,8 @@ def test_a_transaction_is_not_queued_beyond_maxmemory(start_server):
         queued = replies.count(Status("QUEUED"))
         assert 0 < queued < 16
         assert replies[queued:] == [Error(OOM)] * (64 - queued)
-        assert used(c) < 40 * MB
+        with server.connect() as other:
+            assert used(other) < 40 * MB
         assert c.call("EXEC").text.startswith("EXECABORT")
         wait_until(lambda: not refused(c), what="room")
 

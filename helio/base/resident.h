@@ -6,8 +6,8 @@
 
 namespace helio {
 
-// Of [begin, begin + bytes), in bytes, whole pages; 0 if not all of it is mapped. `begin` is where a
-// page begins. Thread: any. Some microseconds for a megabyte.
+// Of [begin, begin + bytes), in bytes, whole pages; 0 if not all of it is mapped. A page begins at
+// `begin`. Thread: any. Some microseconds for a megabyte.
 size_t ResidentBytes(const void* begin, size_t bytes);
 
 }  // namespace helio

@@ -21,8 +21,9 @@ TEST(AllocatorFactsTest, StatisticsAreText) {
 
 TEST(AllocatorFactsTest, BlocksOfAllSizesAreSeen) {
   for (size_t size : {size_t{48}, size_t{5000}, size_t{300'000}, size_t{40} << 20}) {
-    const HeapFacts before = ReadThreadHeap();
     std::vector<void*> blocks;
+    blocks.reserve((8 << 20) / size + 1);
+    const HeapFacts before = ReadThreadHeap();
     size_t bytes = 0;
     while (bytes < 8 << 20) {
       blocks.push_back(Alloc(size));

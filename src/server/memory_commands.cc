@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// MEMORY USAGE STATS DOCTOR PURGE MALLOC-STATS. Figures are those of INFO, and what the kernel and the
-// allocator say besides.
+// MEMORY USAGE STATS DOCTOR PURGE MALLOC-STATS. Figures are those of INFO, and what the kernel and
+// the allocator say besides.
 #include "server/memory_commands.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "core/allocator.h"
@@ -112,11 +113,13 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   bytes("rss.fiber-stacks", resident.fiber_stacks);
   bytes("rss.receive-buffers", resident.receive_buffers);
   integer("rss.allocator-overhead", Difference(resident.heap.resident, resident.heap.touched));
-  integer("rss.untouched-buffers", -static_cast<int64_t>(resident.untouched_buffers));
-  const uint64_t on_heap_touched = on_heap - std::min(on_heap, resident.untouched_buffers);
-  integer("rss.unexplained",
-          Difference(resident.heap.touched, at_start.heap.touched + on_heap_touched) +
-              resident.rest() - at_start.rest());
+  // Buffers count with their capacity. What nobody has touched of it is in large blocks, where the
+  // allocator's facts tell how much can be.
+  const int64_t beyond = Difference(at_start.heap.touched + on_heap, resident.heap.touched);
+  const int64_t untouched =
+      std::clamp<int64_t>(beyond, 0, Difference(resident.heap.allocated, resident.heap.touched));
+  integer("rss.untouched-buffers", -untouched);
+  integer("rss.unexplained", untouched - beyond + resident.rest() - at_start.rest());
 }
 
 void Doctor(CoordinatorContext&, Args, ReplySink& reply) {

@@ -31,6 +31,8 @@ constexpr uint64_t kScriptWaitNanos = 60'000'000'000;
 constexpr uint64_t kScriptLookMillis = 5;
 // See ShardSnapshot::Sizes.
 constexpr uint64_t kWorkNanos = 300'000;
+// Two buckets are serialized at a time: of values that are just smaller that makes a megabyte.
+constexpr size_t kLargeValue = 32 * 1024;
 
 constexpr std::string_view kIsSaving = "Background save already in progress";
 constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
@@ -248,6 +250,7 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   save.level = options_.level;
   save.compresses_strings = options_.compresses_strings;
   save.redis_version = kRedisVersion;
+  save.sizes.large = kLargeValue;
   uint64_t changes_at_cut = 0;
   if (lock == nullptr) {
     AwaitNoLongScript(*saving);

@@ -19,9 +19,6 @@ struct ResidentMemory {
   uint64_t fiber_stacks = 0;
   uint64_t receive_buffers = 0;
   HeapFacts heap;
-  // What clients' buffers and queues have for what is to come: used_memory counts it, but nobody
-  // has touched it.
-  uint64_t untouched_buffers = 0;
 
   // The program's data, stacks of threads, what other threads than the workers have allocated.
   int64_t rest() const {
