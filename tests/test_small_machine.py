@@ -2,6 +2,7 @@
 """Small and odd machines: idle costs nothing, few descriptors, no locked memory, no io_uring, IPv6,
 a tiny container."""
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -27,6 +28,7 @@ from harness.server import (
 )
 
 MATRIX = pytest.mark.matrix
+OOM = Error("OOM command not allowed when used memory > 'maxmemory'.")
 
 
 def raise_descriptors():
@@ -212,9 +214,9 @@ def test_signals_end_the_server_in_order(start_server, configuration, number):
         server.wait_for_exit()
 
 
-def cgroup_limits():
-    """[(folder's parent, [(file, text)])] of 64 MiB and half a core, for cgroup v2 or v1."""
-    root, memory, half_a_core = "/sys/fs/cgroup", str(64 << 20), 50000
+def cgroup_limits(memory_bytes):
+    """[(folder's parent, [(file, text)])] of so much and half a core, for cgroup v2 or v1."""
+    root, memory, half_a_core = "/sys/fs/cgroup", str(memory_bytes), 50000
     if os.path.exists(f"{root}/cgroup.controllers"):
         return [(root, [("memory.max", memory), ("cpu.max", f"{half_a_core} 100000")])]
     if os.path.exists(f"{root}/memory/cgroup.procs") and os.path.exists(f"{root}/cpu/cgroup.procs"):
@@ -225,13 +227,19 @@ def cgroup_limits():
     pytest.skip("no cgroup controllers for memory and cpu here")
 
 
-@pytest.fixture
-def tiny_container():
-    """Folders of a control group that a process has to enter; made by root only."""
+@contextlib.contextmanager
+def container(memory_bytes):
+    """A function that makes its process enter a control group; made by root only."""
     folders = []
+
+    def enter():
+        for folder in folders:
+            with open(f"{folder}/cgroup.procs", "r+") as f:
+                f.write(str(os.getpid()))
+
     try:
         try:
-            for parent, limits in cgroup_limits():
+            for parent, limits in cgroup_limits(memory_bytes):
                 folder = f"{parent}/dfly-test-{os.getpid()}"
                 os.mkdir(folder)
                 folders.append(folder)
@@ -240,7 +248,7 @@ def tiny_container():
                         f.write(text)
         except OSError as e:
             pytest.skip(f"no cgroup can be made here: {e}")
-        yield folders
+        yield enter
     finally:
         for folder in folders:
             wait_until(lambda: open(f"{folder}/cgroup.procs").read() == "", what="cgroup is empty")
@@ -250,22 +258,54 @@ def tiny_container():
 @pytest.mark.skipif(
     SANITIZED, reason="it limits resident memory, of which a sanitizer takes several times as much"
 )
-def test_64_mib_and_half_a_core_are_enough(tiny_container):
-    def enter():
-        for folder in tiny_container:
-            with open(f"{folder}/cgroup.procs", "r+") as f:
-                f.write(str(os.getpid()))
+def test_64_mib_and_half_a_core_are_enough():
+    with container(64 << 20) as enter:
+        server = Server(preexec_fn=enter)
+        try:
+            with server.connect() as r:
+                assert r.call("SET", "k", "v") == OK
+                assert server.rss_bytes() < 48 << 20
+                if not REFERENCE:
+                    threads = r.call("CONFIG", "GET", "proactor_threads")
+                    assert threads == [b"proactor_threads", b"1"]
+        finally:
+            server.stop()
 
-    server = Server(preexec_fn=enter)
-    try:
-        with server.connect() as r:
-            assert r.call("SET", "k", "v") == OK
-            assert server.rss_bytes() < 48 << 20
-            if not REFERENCE:
-                threads = r.call("CONFIG", "GET", "proactor_threads")
-                assert threads == [b"proactor_threads", b"1"]
-    finally:
-        server.stop()
+
+@only_dragonfly("it has no default of maxmemory")
+@pytest.mark.skipif(
+    SANITIZED, reason="it limits resident memory, of which a sanitizer takes several times as much"
+)
+@pytest.mark.parametrize("value_bytes", [32, 1000, 100_000])
+def test_32_mib_serve_and_refuse_what_is_too_much(value_bytes):
+    """With the default flags: it is full before the kernel ends it."""
+    with container(32 << 20) as enter:
+        server = Server(preexec_fn=enter)
+        try:
+            with server.connect() as r:
+                limit = int(r.info("memory")["maxmemory"])
+                assert limit == (32 << 20) // 10 * 8
+                value = b"x" * value_bytes
+                batch = max(1, 100_000 // value_bytes)
+                count = 0
+                full = False
+                while not full:
+                    names = [b"key:%012d" % (count + i) for i in range(batch)]
+                    replies = r.pipeline([("SET", name, value) for name in names])
+                    assert set(replies) <= {OK, OOM}
+                    full = OOM in replies
+                    count += replies.count(OK)
+                assert count * value_bytes > 8 << 20
+                assert r.call("EVAL", "return redis.call('GET', KEYS[1])", 1, names[0]) in (
+                    value,
+                    None,
+                )
+                assert r.pipeline([("GET", b"key:%012d" % 0)] * 100) == [value] * 100
+                assert r.call("SAVE") == OK
+                assert r.call("DEL", b"key:%012d" % 0, b"key:%012d" % 1) == 2
+                assert r.call("DBSIZE") == count - 2
+        finally:
+            server.stop()
 
 
 @pytest.mark.skipif(

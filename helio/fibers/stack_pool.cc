@@ -7,6 +7,7 @@
 #include <new>
 
 #include "helio/base/logging.h"
+#include "helio/base/resident.h"
 #include "helio/base/sanitizers.h"
 
 namespace helio {
@@ -22,6 +23,7 @@ size_t PageSize() {
 
 StackPool::~StackPool() {
   for (Stack stack : free_) Unmap(stack);
+  DCHECK(mapped_.empty());
 }
 
 Stack StackPool::Get(size_t size) {
@@ -42,7 +44,9 @@ Stack StackPool::Get(size_t size) {
   }
   // The addresses may be those of a thread's stack that was unmapped, poison and all.
   UnpoisonMemory(block, size + page);
-  return {static_cast<char*>(block) + page, size};
+  const Stack stack{static_cast<char*>(block) + page, size};
+  mapped_.emplace(stack.bottom, size);
+  return stack;
 }
 
 void StackPool::Put(Stack stack) {
@@ -59,8 +63,20 @@ void StackPool::Put(Stack stack) {
 
 void StackPool::Unmap(Stack stack) {
   const size_t page = PageSize();
+  mapped_.erase(stack.bottom);
   UnpoisonMemory(stack.bottom, stack.size);  // whoever gets the addresses next knows nothing of it
   CHECK_EQ(munmap(stack.bottom - page, stack.size + page), 0);
+}
+
+size_t StackPool::ResidentBytes(size_t looked_at_max) const {
+  size_t looked_at = 0;
+  size_t bytes = 0;
+  for (const auto& [bottom, size] : mapped_) {
+    if (looked_at == looked_at_max) break;
+    bytes += helio::ResidentBytes(bottom, size);
+    ++looked_at;
+  }
+  return looked_at == 0 ? 0 : bytes * mapped_.size() / looked_at;
 }
 
 }  // namespace helio

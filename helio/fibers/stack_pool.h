@@ -2,6 +2,8 @@
 // Stacks for fibers: mapped memory with a guard page below, kept for reuse.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <cstddef>
 #include <vector>
 
@@ -29,12 +31,21 @@ class StackPool {
   void Put(Stack stack);
 
   size_t kept() const { return free_.size(); }
+  size_t mapped() const { return mapped_.size(); }  // kept, and in use
+
+  // What they cost, about: each has touched the pages of its first frames. It is what is worth
+  // counting all the time; deep ones are few.
+  static constexpr size_t kTouchedBytes = 8 * 1024;
+  size_t bytes() const { return mapped_.size() * kTouchedBytes; }
+  // What they cost now. Beyond `looked_at_max` of them it goes by these.
+  size_t ResidentBytes(size_t looked_at_max) const;
 
  private:
-  static void Unmap(Stack stack);
+  void Unmap(Stack stack);
 
   const size_t kept_max_;
   std::vector<Stack> free_;
+  absl::flat_hash_map<char*, size_t> mapped_;  // bottom -> size
 };
 
 }  // namespace helio

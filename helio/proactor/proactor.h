@@ -80,6 +80,10 @@ class Proactor {
   Scheduler& scheduler() { return scheduler_; }
   TimerQueue& timers() { return scheduler_.timers(); }
   const ProactorStats& stats() const { return stats_; }
+  // Of the buffers that all receives share, those that were ever used; and what the machine has
+  // given for them.
+  virtual size_t receive_buffer_bytes() const { return 0; }
+  virtual size_t ResidentReceiveBuffers() const { return 0; }
 
   // The monotonic time at which the current iteration began; cheap, and good enough for idle times
   // and statistics.

@@ -76,6 +76,10 @@ class Shard : private ChangeListener {
   // The same without what waits to be freed.
   size_t live_bytes() const;
 
+  // What a snapshot that is being written keeps of it: not in used_bytes().
+  size_t snapshot_bytes() const { return snapshot_bytes_; }
+  void set_snapshot_bytes(size_t bytes) { snapshot_bytes_ = bytes; }
+
   // Who has locks here, and who waits for them.
   TxQueue& transactions() { return transactions_; }
   const TxQueue& transactions() const { return transactions_; }
@@ -192,7 +196,8 @@ class Shard : private ChangeListener {
   std::vector<std::unique_ptr<Database>> databases_;
   size_t made_end_ = 0;                            // all behind it are null
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
-  size_t expire_next_ = 0;                         // the database whose turn it is
+  size_t snapshot_bytes_ = 0;
+  size_t expire_next_ = 0;  // the database whose turn it is
   BlockLimit list_limit_;
   PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
   PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};

@@ -102,6 +102,9 @@ class ShardSet {
     if (after_flush_all_) after_flush_all_();
   }
 
+  // The same for work that was done there besides. On the shard's thread.
+  void NoteWork(ShardId id) { const AfterWork after(*this, id); }
+
   // Thread: any. The global order of transactions over several shards.
   uint64_t NextTransactionNumber() {
     return last_number_.fetch_add(1, std::memory_order_relaxed) + 1;

@@ -383,7 +383,7 @@ void Connection::DeleteIfDone() {
 
 size_t Connection::memory_used() const {
   return sizeof(*this) + input_.capacity() + output_.capacity() + sending_.capacity() +
-         replies_.memory_used() + parser_.memory_used();
+         replies_.memory_used() + parser_.memory_used() + in_flight_arg_bytes_;
 }
 
 }  // namespace dfly

@@ -135,11 +135,12 @@ DEFINE_string(max_inline_len, "64kb", "Bytes of a command that is a plain line, 
 DEFINE_uint32(pipeline_commands_max, 32768,
               "Commands of one connection whose replies are pending; past that it is not read from "
               "until some are sent.");
-DEFINE_string(pipeline_reply_bytes_max, "128mb",
+DEFINE_string(pipeline_reply_bytes_max, "",
               "Bytes of replies that one connection has not taken, and of its commands that other "
               "threads still have; past that it is not read from, and other threads stop in the "
               "middle of its commands. Clients that do not read can use so much memory each, and "
-              "one reply for each shard more.");
+              "one reply for each shard more. The default is 128mb, but no more than 1/32 of what "
+              "the machine or the container has.");
 DEFINE_string(pipeline_input_bytes_max, "1mb",
               "Bytes of requests that one connection sent ahead while they cannot be executed; "
               "past that it is not read from.");
@@ -521,7 +522,12 @@ std::string OptionsFromFlags(ServerOptions* options) {
   limits.parser.max_multi_bulk_len = FLAGS_max_multi_bulk_len;
   limits.parser.max_inline_len = bytes("max_inline_len", FLAGS_max_inline_len);
   limits.slots_max = FLAGS_pipeline_commands_max;
-  limits.reply_bytes_max = bytes("pipeline_reply_bytes_max", FLAGS_pipeline_reply_bytes_max);
+  if (!FLAGS_pipeline_reply_bytes_max.empty()) {
+    limits.reply_bytes_max = bytes("pipeline_reply_bytes_max", FLAGS_pipeline_reply_bytes_max);
+  } else if (machine.memory_limit() != 0) {
+    // Memory is full at 4/5 of that (maxmemory), and reads are never refused.
+    limits.reply_bytes_max = std::min(limits.reply_bytes_max, machine.memory_limit() / 32);
+  }
   limits.recv_bytes_max = bytes("pipeline_input_bytes_max", FLAGS_pipeline_input_bytes_max);
   check_range("max_bulk_len", limits.parser.max_bulk_len, 1024, UINT32_MAX);
   check_range("max_inline_len", limits.parser.max_inline_len, 1024, 1ull << 30);

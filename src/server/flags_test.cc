@@ -55,6 +55,8 @@ TEST_F(FlagsTest, DefaultsStartAServerOfThisMachine) {
   EXPECT_EQ(options_.eviction.policy, EvictionPolicy::kNone);
   EXPECT_EQ(options_.limits.parser.max_bulk_len, 512u << 20);
   EXPECT_LE(options_.maxclients, 10'000u);
+  EXPECT_EQ(options_.limits.reply_bytes_max,
+            std::min<uint64_t>(128 << 20, options_.system_memory_bytes / 32));
   EXPECT_GT(options_.system_memory_bytes, 0u);
 }
 

@@ -37,7 +37,7 @@ struct Part {
   WorkerStats stats;
   helio::ProactorStats loop;
   uint64_t per_second = 0;
-  uint64_t client_memory = 0;
+  WorkerMemory memory;
   uint64_t input_buffer_max = 0;
   uint64_t output_buffer_max = 0;
   ShardStats shards;
@@ -50,7 +50,6 @@ struct Part {
   uint64_t shard_channels = 0;
   uint64_t blocked_clients = 0;
   InfoFacts::TransactionFacts transactions;
-  uint64_t interpreter_memory = 0;
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;
 };
@@ -59,16 +58,14 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->stats = worker.stats();
   part->loop = worker.proactor().stats();
   part->per_second = worker.commands_per_second();
-  part->interpreter_memory = worker.interpreters().memory_used();
+  part->memory = worker.memory();
   part->interpreters = worker.interpreters().count();
   worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
-  part->client_memory = worker.buffers().bytes() + worker.pubsub().memory_used();
   part->pubsub = worker.pubsub().stats();
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     part->stats.received_bytes += connection.received_bytes();
     part->stats.sent_bytes += connection.sent_bytes();
-    part->client_memory += connection.memory_used() + sizeof(Session);
     part->input_buffer_max = std::max<uint64_t>(part->input_buffer_max, connection.input_bytes());
     part->output_buffer_max =
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
@@ -189,12 +186,12 @@ InfoFacts GatherInfo(Server& server) {
 
   facts.databases.resize(static_cast<size_t>(server.shards().db_count()));
   for (const Part& part : parts) {
-    facts.client_memory += part.client_memory;
     facts.defrag.Add(part.defrag);
     if (part.is_defragmenting) {
       facts.defrag_running_percent =
           server.settings().defrag_cycle_percent.load(std::memory_order_relaxed);
     }
+    facts.memory.Add(part.memory);
     facts.input_buffer_max = std::max(facts.input_buffer_max, part.input_buffer_max);
     facts.output_buffer_max = std::max(facts.output_buffer_max, part.output_buffer_max);
     facts.connections_received += part.stats.connections_received;
@@ -208,7 +205,6 @@ InfoFacts GatherInfo(Server& server) {
     facts.remote_commands += part.stats.remote_commands;
     facts.blocked_clients += part.blocked_clients;
     facts.scripts.Add(part.stats.scripts);
-    facts.interpreter_memory += part.interpreter_memory;
     facts.interpreters += part.interpreters;
     facts.running_scripts += part.running_scripts;
     InfoFacts::TransactionFacts& tx = facts.transactions;
@@ -269,8 +265,8 @@ InfoFacts GatherInfo(Server& server) {
   facts.functions = functions->functions.size();
   facts.libraries = functions->libraries.size();
   facts.function_memory = functions->memory_used;
-  facts.used_memory = facts.base_memory + facts.data_memory + facts.client_memory +
-                      facts.interpreter_memory + facts.script_memory + facts.function_memory;
+  facts.used_memory = facts.base_memory + facts.data_memory + facts.memory.Sum() +
+                      facts.script_memory + facts.function_memory;
   const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
   facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
   facts.rss = ReadProcessMemory().rss_bytes;
@@ -353,9 +349,9 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
           fmt::format("{:.2f}%",
                       100 * Ratio(facts.data_memory, facts.used_memory - facts.base_memory)));
   out.AddBytes("total_system_memory", facts.system_memory);
-  out.AddBytes("used_memory_lua", facts.interpreter_memory);
+  out.AddBytes("used_memory_lua", facts.memory.interpreters);
   out.AddBytes("used_memory_scripts",
-               facts.interpreter_memory + facts.script_memory + facts.function_memory);
+               facts.memory.interpreters + facts.script_memory + facts.function_memory);
   out.Add("number_of_cached_scripts", facts.scripts_known);
   out.Add("number_of_functions", facts.functions);
   out.Add("number_of_libraries", facts.libraries);
@@ -369,7 +365,12 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("mem_not_counted_for_evict", 0);
   out.Add("mem_replication_backlog", 0);
   out.Add("mem_clients_slaves", 0);
-  out.Add("mem_clients_normal", facts.client_memory);
+  out.Add("mem_clients_normal", facts.memory.clients + facts.memory.queued_commands);
+  out.Add("mem_queued_commands", facts.memory.queued_commands);
+  out.Add("mem_coordinators", facts.memory.coordinators);
+  out.Add("mem_fiber_stacks", facts.memory.fiber_stacks);
+  out.Add("mem_receive_buffers", facts.memory.receive_buffers);
+  out.Add("mem_snapshot", facts.memory.snapshot);
   out.Add("mem_aof_buffer", 0);
   out.Add("mem_allocator", facts.allocator);
   out.Add("active_defrag_running", facts.defrag_running_percent);

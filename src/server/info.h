@@ -12,6 +12,7 @@
 #include "engine/defrag.h"
 #include "server/persistence_facts.h"
 #include "server/script_stats.h"
+#include "server/worker_memory.h"
 
 namespace dfly {
 
@@ -56,8 +57,7 @@ struct InfoFacts {
   uint64_t script_memory = 0;  // of their texts
   uint64_t functions = 0;
   uint64_t libraries = 0;
-  uint64_t function_memory = 0;     // of their texts
-  uint64_t interpreter_memory = 0;  // of Lua's states
+  uint64_t function_memory = 0;  // of their texts
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;
   uint64_t blocked_clients = 0;
@@ -71,7 +71,7 @@ struct InfoFacts {
   uint64_t used_memory_peak = 0;
   uint64_t base_memory = 0;
   uint64_t data_memory = 0;
-  uint64_t client_memory = 0;
+  WorkerMemory memory;  // of all threads, besides data
   uint64_t rss = 0;
   uint64_t system_memory = 0;
   uint64_t maxmemory = 0;

@@ -17,7 +17,7 @@ InfoFacts Example() {
   facts.used_memory = 3000;
   facts.base_memory = 1000;
   facts.data_memory = 1500;
-  facts.client_memory = 500;
+  facts.memory.clients = 500;
   facts.used_memory_peak = 4000;
   facts.rss = 6000;
   facts.maxmemory = 1 << 20;

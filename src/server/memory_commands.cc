@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// MEMORY USAGE STATS DOCTOR PURGE. Figures are those of INFO: what is not measured is not told.
+// MEMORY USAGE STATS DOCTOR PURGE MALLOC-STATS. Figures are those of INFO, and what the kernel and
+// the allocator say besides.
 #include "server/memory_commands.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
+#include "core/allocator.h"
+#include "core/allocator_facts.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "server/info.h"
+#include "server/resident_memory.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/units.h"
@@ -36,6 +41,10 @@ double Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+int64_t Difference(uint64_t whole, uint64_t part) {
+  return static_cast<int64_t>(whole) - static_cast<int64_t>(part);
+}
+
 uint64_t KeyCount(const InfoFacts& facts) {
   uint64_t keys = 0;
   for (const auto& database : facts.databases) keys += database.keys;
@@ -44,10 +53,14 @@ uint64_t KeyCount(const InfoFacts& facts) {
 
 // Redis' names, as far as there is something behind them.
 void Stats(CoordinatorContext&, Args, ReplySink& reply) {
-  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server());
+  Server& server = Server::LocalWorker()->server();
+  const InfoFacts facts = GatherInfo(server);
   const uint64_t keys = KeyCount(facts);
   const uint64_t used = facts.used_memory;
   const uint64_t since_start = used - std::min(used, facts.base_memory);
+  const WorkerMemory& memory = facts.memory;
+  const ResidentMemory resident = ReadResidentMemory(server);
+  const ResidentMemory& at_start = server.resident_at_start();
   const auto integer = [&reply](std::string_view name, int64_t value) {
     reply.Bulk(name);
     reply.Integer(value);
@@ -59,34 +72,65 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
     reply.Bulk(name);
     reply.Double(value);
   };
-  reply.Map(18);
+  reply.Map(36);
   bytes("peak.allocated", facts.used_memory_peak);
   bytes("total.allocated", used);
   bytes("startup.allocated", facts.base_memory);
   bytes("replication.backlog", 0);
   bytes("clients.slaves", 0);
-  bytes("clients.normal", facts.client_memory);
+  bytes("clients.normal", memory.clients + memory.queued_commands);
   bytes("cluster.links", 0);
   bytes("aof.buffer", 0);
-  bytes("lua.caches", 0);
-  bytes("functions.caches", 0);
-  bytes("overhead.total", facts.base_memory + facts.client_memory);
+  bytes("lua.caches", memory.interpreters + facts.script_memory);
+  bytes("functions.caches", facts.function_memory);
+  bytes("coordinators", memory.coordinators);
+  bytes("fiber.stacks", memory.fiber_stacks);
+  bytes("receive.buffers", memory.receive_buffers);
+  bytes("snapshot", memory.snapshot);
+  bytes("overhead.total", used - facts.data_memory);
   bytes("keys.count", keys);
   bytes("keys.bytes-per-key", keys == 0 ? 0 : facts.data_memory / keys);
   bytes("dataset.bytes", facts.data_memory);
   number("dataset.percentage", 100 * Ratio(facts.data_memory, since_start));
   number("peak.percentage", 100 * Ratio(used, facts.used_memory_peak));
+  bytes("allocator.allocated", resident.heap.allocated);
+  bytes("allocator.active", resident.heap.active);
+  bytes("allocator.resident", resident.heap.resident);
+  number("allocator-fragmentation.ratio", Ratio(resident.heap.active, resident.heap.allocated));
+  number("allocator-rss.ratio", Ratio(resident.heap.resident, resident.heap.active));
   number("fragmentation", Ratio(facts.rss, used));
-  integer("fragmentation.bytes", static_cast<int64_t>(facts.rss) - static_cast<int64_t>(used));
+  integer("fragmentation.bytes", Difference(facts.rss, used));
+
+  // RSS is: the parts above that are on the heap (data, clients, Lua, functions, coordinators, the
+  // snapshot), and these.
+  const uint64_t on_heap = facts.data_memory + memory.clients + memory.queued_commands +
+                           memory.interpreters + facts.script_memory + facts.function_memory +
+                           memory.coordinators + memory.snapshot;
+  bytes("rss.total", resident.rss);
+  bytes("rss.files", resident.files);
+  integer("rss.program", at_start.rest());
+  bytes("rss.startup-heap", at_start.heap.touched);
+  bytes("rss.fiber-stacks", resident.fiber_stacks);
+  bytes("rss.receive-buffers", resident.receive_buffers);
+  integer("rss.allocator-overhead", Difference(resident.heap.resident, resident.heap.touched));
+  // Buffers count with their capacity. What nobody has touched of it is in large blocks, where the
+  // allocator's facts tell how much can be.
+  const int64_t beyond = Difference(at_start.heap.touched + on_heap, resident.heap.touched);
+  const int64_t untouched =
+      std::clamp<int64_t>(beyond, 0, Difference(resident.heap.allocated, resident.heap.touched));
+  integer("rss.untouched-buffers", -untouched);
+  integer("rss.unexplained", untouched - beyond + resident.rest() - at_start.rest());
 }
 
 void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
   constexpr uint64_t kTooLittle = 5 << 20;      // bytes; figures of an empty server tell nothing
   constexpr double kHighPeak = 1.5;             // times what is used now
-  constexpr double kHighFragmentation = 1.4;    // resident bytes for each used one
+  constexpr double kHighFragmentation = 1.4;    // resident bytes of the allocator for each used one
+  constexpr double kHighSnapshot = 0.1;         // of what is used
   constexpr uint64_t kWasteMin = 10 << 20;      // bytes; less is nobody's problem
   constexpr uint64_t kClientBytes = 200 << 10;  // of buffers, for each connection
-  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server());
+  Server& server = Server::LocalWorker()->server();
+  const InfoFacts facts = GatherInfo(server);
   const uint64_t used = facts.used_memory;
   if (used < kTooLittle) {
     return reply.Verbatim("txt", fmt::format("Only {} are used: too little to find problems in.\n",
@@ -99,14 +143,25 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
         "PURGE returns what it can.\n",
         HumanBytes(facts.used_memory_peak), HumanBytes(used));
   }
-  if (Ratio(facts.rss, used) > kHighFragmentation && facts.rss > used + kWasteMin) {
-    report += fmt::format(" * Fragmentation: {} are resident for {} that are used.\n",
-                          HumanBytes(facts.rss), HumanBytes(used));
+  const HeapFacts heap = ReadResidentMemory(server).heap;
+  if (Ratio(heap.resident, heap.touched) > kHighFragmentation &&
+      heap.resident > heap.touched + kWasteMin) {
+    report += fmt::format(
+        " * Fragmentation: the allocator has {} resident for {} that are used. MEMORY PURGE "
+        "returns "
+        "what of it is whole pages.\n",
+        HumanBytes(heap.resident), HumanBytes(heap.touched));
   }
-  if (facts.clients > 0 && facts.client_memory / facts.clients > kClientBytes) {
+  if (facts.memory.snapshot > kWasteMin && Ratio(facts.memory.snapshot, used) > kHighSnapshot) {
+    report +=
+        fmt::format(" * Snapshot: {} wait to be written. The disk is slower than the changes.\n",
+                    HumanBytes(facts.memory.snapshot));
+  }
+  const uint64_t of_clients = facts.memory.clients + facts.memory.queued_commands;
+  if (facts.clients > 0 && of_clients / facts.clients > kClientBytes) {
     report += fmt::format(
         " * Clients: {} connections have {} of buffers. Some send more than they read.\n",
-        facts.clients, HumanBytes(facts.client_memory));
+        facts.clients, HumanBytes(of_clients));
   }
   reply.Verbatim("txt", report.empty() ? "No problems found.\n" : "Problems found:\n" + report);
 }
@@ -117,9 +172,14 @@ void Purge(CoordinatorContext&, Args, ReplySink& reply) {
   reply.Ok();
 }
 
+void MallocStats(CoordinatorContext&, Args, ReplySink& reply) {
+  reply.Verbatim("txt", AllocatorStatistics());
+}
+
 void Help(Args, ReplySink& reply) {
   ReplyHelp(reply, "MEMORY",
-            {"DOCTOR", "    Return memory problems reports.", "PURGE",
+            {"DOCTOR", "    Return memory problems reports.", "MALLOC-STATS",
+             "    Return internal statistics report from the memory allocator.", "PURGE",
              "    Attempt to purge dirty pages for reclamation by the allocator.", "STATS",
              "    Return information about the memory usage of the server.",
              "USAGE <key> [SAMPLES <count>]",
@@ -160,6 +220,12 @@ Command MemoryContainer() {
        .docs = {"Returns free memory to the system.", "4.0.0", "server",
                 "Depends on how much memory is free."},
        .tips = "request_policy:all_shards response_policy:all_succeeded"},
+      {.name = "malloc-stats",
+       .coordinate = MallocStats,
+       .arity = 2,
+       .docs = {"Returns the allocator's statistics.", "4.0.0", "server",
+                "Depends on how much memory is allocated, could be slow"},
+       .tips = kTips},
       {.name = "help",
        .session = ForClient<Help>,
        .scripted = Help,

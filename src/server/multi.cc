@@ -28,6 +28,7 @@ void Multi::Start(int db_index) {
 }
 
 void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
+  const size_t bytes_before = memory_used();
   Item item{.command = &command,
             .hash = 0,
             .shard = 0,
@@ -64,6 +65,7 @@ void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
   command_flags_ |= command.flags;
   publishes_ |= command.channel_at != 0;
   items_.push_back(item);
+  counted_in_ += memory_used() - bytes_before;
 }
 
 void Multi::ViewArgs(const Item& item, std::vector<std::string_view>* out) const {

@@ -51,7 +51,11 @@ class Multi {
     Kind kind;
   };
 
-  explicit Multi(int db_index) : db_index_(db_index) {}
+  // To `*bytes`, which outlives it, it adds what it uses.
+  Multi(int db_index, size_t* bytes) : db_index_(db_index), counted_in_(*bytes) {}
+  ~Multi() { counted_in_ -= memory_used(); }
+  Multi(const Multi&) = delete;
+  Multi& operator=(const Multi&) = delete;
   // As new; keeps its memory.
   void Start(int db_index);
   size_t memory_used() const {
@@ -88,6 +92,7 @@ class Multi {
   std::string arg_bytes_;
   uint32_t command_flags_ = 0;
   int db_index_;  // a SELECT in the queue changes it for those behind it
+  size_t& counted_in_;
   ShardId shard_ = 0;
   bool has_keys_ = false;
   bool publishes_ = false;

@@ -524,6 +524,7 @@ void ScriptInPlace::BeforeWait() {
 
 void ScriptInPlace::GiveWay() {
   BeforeWait();
+  worker_->CountInterpreters();
   worker_->AfterShardWork(shard_);
   helio::this_fiber::Yield();
 }
@@ -782,6 +783,9 @@ ScriptHost::Verdict ScriptAcross::Finish(ReplySink& reply) {
   return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
 }
 
-void ScriptAcross::GiveWay() { helio::this_fiber::Yield(); }
+void ScriptAcross::GiveWay() {
+  worker_->CountInterpreters();
+  helio::this_fiber::Yield();
+}
 
 }  // namespace dfly

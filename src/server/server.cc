@@ -152,7 +152,8 @@ std::string Server::Start() {
     shards_->set_post_hook(
         [](ShardId, helio::Message* message) { local_worker_->shuffle()->Add(message, 0); });
   }
-  base_memory_bytes_ = ReadProcessMemory().anonymous_bytes;
+  resident_at_start_ = ReadResidentMemory(*this);
+  base_memory_bytes_ = resident_at_start_.rss - resident_at_start_.files;
   memory_.Add(static_cast<int64_t>(base_memory_bytes_), 0);
   ChangeEvictionRules([](EvictionRules&) {});
   std::string error;

@@ -22,6 +22,7 @@
 #include "server/memory_meter.h"
 #include "server/persistence.h"
 #include "server/pubsub.h"
+#include "server/resident_memory.h"
 #include "server/script_store.h"
 #include "server/settings.h"
 #include "server/worker.h"
@@ -127,6 +128,7 @@ class Server {
   const std::string& run_id() const { return run_id_; }
   // What the process takes without any data or connection, as measured after the start.
   uint64_t base_memory_bytes() const { return base_memory_bytes_; }
+  const ResidentMemory& resident_at_start() const { return resident_at_start_; }
   // The most that used_memory ever was when somebody asked. Thread: any.
   uint64_t UpdatePeakMemory(uint64_t used_bytes);
   uint16_t port() const { return port_; }
@@ -232,6 +234,7 @@ class Server {
   Persistence persistence_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
+  ResidentMemory resident_at_start_;
   uint64_t base_memory_bytes_ = 0;
   std::atomic<uint64_t> peak_memory_bytes_{0};
   std::atomic<bool> is_preparing_stop_{false};

@@ -52,6 +52,7 @@
 #include "server/script_store.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
+#include "server/worker_memory.h"
 
 namespace dfly {
 
@@ -179,6 +180,7 @@ class Worker final : public CommandSink {
   void SetEvictionRules(const EvictionRules& rules);
   // Publishes what this thread uses.
   void SettleMemory();
+  WorkerMemory memory() const;
 
   // --- Moving memory (worker_defrag.cc) ---
 
@@ -221,6 +223,8 @@ class Worker final : public CommandSink {
   ScriptCache& scripts() { return scripts_; }
   void OnScriptBegin(ScriptRun* run);
   void OnScriptEnd(ScriptRun* run);
+  // What the interpreters have may have changed.
+  void CountInterpreters() { interpreter_bytes_ = interpreters_.memory_used(); }
   // It gives way for the first time.
   void OnScriptLong() { ++stats_.scripts.gave_way; }
   // How long a script runs before it lets others run: less if several do.
@@ -540,6 +544,7 @@ class Worker final : public CommandSink {
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;
   uint64_t last_watcher_ = 0;
+  size_t queued_bytes_ = 0;  // of commands between MULTI and EXEC, wherever they are
   std::vector<std::unique_ptr<Multi>> multi_pool_;
   size_t blocked_clients_ = 0;
   bool must_wait_ = false;  // what RunOne has just tried (kTry)
@@ -559,7 +564,8 @@ class Worker final : public CommandSink {
   uint64_t last_hint_ns_ = 0;
   bool is_barren_ = false;        // no shard of ours has anything to evict
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
-  size_t interpreter_bytes_ = 0;  // when the last script ended
+  size_t interpreter_bytes_ = 0;  // when the last script ended, or gave way
+  size_t coordinator_bytes_ = 0;  // of the arguments of commands that run on fibers
   int64_t metered_bytes_ = 0;     // what MemoryMeter knows of us
   int64_t metered_pending_ = 0;
   bool expires_actively_ = true;

@@ -53,7 +53,7 @@ bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
 }  // namespace
 
 std::unique_ptr<Multi> Worker::NewMulti(int db_index) {
-  if (multi_pool_.empty()) return std::make_unique<Multi>(db_index);
+  if (multi_pool_.empty()) return std::make_unique<Multi>(db_index, &queued_bytes_);
   std::unique_ptr<Multi> multi = std::move(multi_pool_.back());
   multi_pool_.pop_back();
   multi->Start(db_index);
@@ -101,7 +101,10 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
     return Outcome::kTaken;
   }
-  if (!multi.is_aborted) multi.Add(command, args, shards_);  // else it will never run
+  if (!multi.is_aborted) {  // else it will never run
+    multi.Add(command, args, shards_);
+    SettleMemory();
+  }
   if (multi.bytes() > server_.connection_limits().command_bytes_max) {
     LOG(WARNING) << "closing connection " << connection->id() << ": its MULTI has " << multi.bytes()
                  << " bytes of commands";

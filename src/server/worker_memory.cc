@@ -37,10 +37,20 @@ constexpr size_t kFreedPerCommand = 512;
 
 }  // namespace
 
+WorkerMemory Worker::memory() const {
+  WorkerMemory memory = {.clients = buffers_.bytes() + buffers_.client_bytes() +
+                                    connection_count_ * sizeof(Session) + pubsub_.memory_used(),
+                         .queued_commands = queued_bytes_,
+                         .coordinators = coordinator_bytes_,
+                         .fiber_stacks = proactor_.scheduler().stacks().bytes(),
+                         .receive_buffers = proactor_.receive_buffer_bytes(),
+                         .interpreters = interpreter_bytes_};
+  for (const Shard* shard : own_shards_) memory.snapshot += shard->snapshot_bytes();
+  return memory;
+}
+
 void Worker::SettleMemory() {
-  int64_t used = static_cast<int64_t>(buffers_.bytes() + buffers_.client_bytes() +
-                                      connection_count_ * sizeof(Session) + pubsub_.memory_used() +
-                                      interpreter_bytes_);
+  int64_t used = static_cast<int64_t>(memory().Sum());
   if (index() == 0) {
     used +=
         static_cast<int64_t>(server_.scripts().memory_used() + server_.functions().memory_used());

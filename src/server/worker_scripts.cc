@@ -50,7 +50,7 @@ void Worker::OnScriptBegin(ScriptRun* run) {
 void Worker::OnScriptEnd(ScriptRun* run) {
   run->Unlink();
   --running_scripts_count_;
-  interpreter_bytes_ = interpreters_.memory_used();
+  CountInterpreters();
 }
 
 uint64_t Worker::script_slice_ns() const {

@@ -50,7 +50,7 @@ class ShardSnapshot::PartSink final : public ByteSink {
   void EndPart(Piece::Kind kind) {
     Piece piece{std::exchange(part_, {}), kind};
     if (!is_urgent_) return snapshot_.Queue(std::move(piece));
-    snapshot_.queued_bytes_ += piece.bytes.size();
+    snapshot_.queued_bytes_ += piece.bytes.capacity();
     snapshot_.NoteBytes();
     kept_.push_back(std::move(piece));
   }
@@ -124,7 +124,7 @@ void ShardSnapshot::FlushBuffer() {
 }
 
 void ShardSnapshot::Queue(Piece piece) {
-  queued_bytes_ += piece.bytes.size();
+  queued_bytes_ += piece.bytes.capacity();
   if (piece.kind == Piece::Kind::kEntries) return QueueCounted(std::move(piece));
   is_in_large_ = piece.kind != Piece::Kind::kLastPart;
   queue_.push_back(std::move(piece));
@@ -138,7 +138,7 @@ void ShardSnapshot::Queue(Piece piece) {
 
 void ShardSnapshot::QueueCounted(Piece piece) {
   if (is_in_large_) {
-    after_large_bytes_ += piece.bytes.size();
+    after_large_bytes_ += piece.bytes.capacity();
     after_large_.push_back(std::move(piece));
   } else {
     queue_.push_back(std::move(piece));
@@ -173,7 +173,7 @@ void ShardSnapshot::WriteQueued() {
       is_in_large = piece.kind == Piece::Kind::kPart;
       if (!is_in_large) output_.EndLarge();
     }
-    queued_bytes_ -= piece.bytes.size();
+    queued_bytes_ -= piece.bytes.capacity();
     NoteBytes();
     queue_changed_.Notify();
   }
@@ -182,6 +182,7 @@ void ShardSnapshot::WriteQueued() {
 void ShardSnapshot::NoteBytes() {
   const size_t now = bytes();
   stats_.buffered_bytes_max = std::max<uint64_t>(stats_.buffered_bytes_max, now);
+  shard_->set_snapshot_bytes(now);
   if (is_behind_ ? now > sizes_.behind / 2 : now <= sizes_.behind) return;
   is_behind_ = !is_behind_;
   if (on_behind_) on_behind_(is_behind_);
@@ -313,6 +314,8 @@ void ShardSnapshot::SaveLarge(const Cell& cell, const Later& later, std::unique_
       database.MarkSaved(*it);
     } else {
       held_bytes_ -= current.value.HeapBytes();
+      current.value = CompactValue();
+      NoteBytes();
     }
   }
   for (const std::unique_ptr<Hold>& held : current.holds) {

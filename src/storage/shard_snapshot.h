@@ -55,7 +55,9 @@ class ShardSnapshot final : private CutKeeper, private CutGuard {
  public:
   // All in bytes.
   struct Sizes {
-    size_t large = 128 * 1024;   // values from here on are written part by part
+    // Values from here on are written part by part. Two buckets of smaller ones are serialized at a
+    // time: that makes a megabyte at most.
+    size_t large = 32 * 1024;
     size_t flush = 64 * 1024;    // what goes to the output at a time
     size_t queued = 128 * 1024;  // the walk waits for the output when so much is serialized
     size_t slice = 16 * 1024;    // what is serialized before others have their turn: some 10 us

@@ -64,13 +64,14 @@ Model ModelOf(Shard* shard) {
 // Keeps what it gets, and takes its time. Fails, if it should, after so many bytes.
 class MemoryOutput final : public SnapshotOutput {
  public:
-  MemoryOutput(helio::Random* random, size_t fails_after)
-      : random_(*random), fails_after_(fails_after) {}
+  MemoryOutput(helio::Random* random, size_t fails_after, const Shard* shard)
+      : random_(*random), fails_after_(fails_after), shard_(*shard) {}
 
   void WriteEntries(std::string_view bytes) override {
     EXPECT_FALSE(is_large_) << "entries within a large one";
     // Others may have written to the file since the last ones.
     EXPECT_EQ(static_cast<uint8_t>(bytes[0]), static_cast<uint8_t>(RdbOpcode::kSelectDb));
+    EXPECT_GE(shard_.snapshot_bytes(), bytes.size()) << "what is being written counts";
     Write(bytes);
   }
   void BeginLarge() override {
@@ -100,6 +101,7 @@ class MemoryOutput final : public SnapshotOutput {
 
   helio::Random& random_;
   const size_t fails_after_;
+  const Shard& shard_;
   std::string bytes_;
   uint64_t parts_ = 0;
   bool is_large_ = false;
@@ -121,7 +123,7 @@ class Scenario {
     for (int i = 0; i < 60; ++i) Change();
     for (int round = 0; round < 3; ++round) {
       const bool fails = random_.OneIn(6);
-      MemoryOutput output(&random_, fails ? random_.Uniform(3000) : SIZE_MAX);
+      MemoryOutput output(&random_, fails ? random_.Uniform(3000) : SIZE_MAX, &shard_);
       SnapshotForm form;
       if (random_.OneIn(2)) form.dialect = SnapshotDialect::kRedis;
       if (random_.OneIn(2)) form.compression = RdbWriter::Compression::kLzf;
@@ -147,6 +149,7 @@ class Scenario {
       });
       for (int i = 0; i < 200 && !is_over; ++i) {
         Change();
+        EXPECT_EQ(shard_.snapshot_bytes(), snapshot.bytes());
         if (random_.OneIn(2)) helio::this_fiber::Yield();
       }
       writer.Join();
@@ -154,6 +157,7 @@ class Scenario {
       EXPECT_EQ(snapshot.bytes(), 0u) << "values that it took were not freed";
       EXPECT_FALSE(is_behind);
       EXPECT_TRUE(shard_.runs_freely()) << "somebody waits still";
+      EXPECT_EQ(shard_.snapshot_bytes(), 0u);
       if (!output.has_failed()) {
         Compare(model, output.bytes());
         EXPECT_EQ(keys_written, model.size());

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/resident_memory.h"
+
+#include <vector>
+
+#include "server/machine.h"
+#include "server/server.h"
+
+namespace dfly {
+
+namespace {
+
+// Many fibers are much alike.
+constexpr size_t kStacksLookedAt = 1000;
+
+}  // namespace
+
+ResidentMemory ReadResidentMemory(Server& server) {
+  std::vector<ResidentMemory> parts(server.pool().size());
+  server.AwaitOnWorkers([&parts](Worker& worker) {
+    ResidentMemory& part = parts[worker.index()];
+    part.fiber_stacks = worker.proactor().scheduler().stacks().ResidentBytes(kStacksLookedAt);
+    part.receive_buffers = worker.proactor().ResidentReceiveBuffers();
+    part.heap = ReadThreadHeap();
+  });
+  ResidentMemory sum;
+  const ProcessMemory process = ReadProcessMemory();
+  sum.rss = process.rss_bytes;
+  sum.files = process.rss_bytes - process.anonymous_bytes;
+  for (const ResidentMemory& part : parts) {
+    sum.fiber_stacks += part.fiber_stacks;
+    sum.receive_buffers += part.receive_buffers;
+    sum.heap.Add(part.heap);
+  }
+  return sum;
+}
+
+}  // namespace dfly

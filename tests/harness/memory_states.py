@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States of a server in which different parts of it have the memory. For tests/test_memory.py and
+tools/bench/memory.py.
+
+Each is a context manager that takes a Server; the state lasts until its end. They wait for what
+they make by asking the server, never for a time.
+"""
+
+import contextlib
+import re
+
+from .resp import OK, RespSocket, encode
+from .server import wait_until
+
+KEY_BYTES = 16
+VALUE = b"v" * 32
+
+# Names of MEMORY STATS: together they are the resident memory.
+HEAP_PARTS = [
+    "dataset.bytes",
+    "clients.normal",
+    "lua.caches",
+    "functions.caches",
+    "coordinators",
+    "snapshot",
+]
+RSS_PARTS = [
+    "rss.files",
+    "rss.program",
+    "rss.startup-heap",
+    "rss.fiber-stacks",
+    "rss.receive-buffers",
+    "rss.allocator-overhead",
+    "rss.untouched-buffers",
+]
+
+
+def fill(server, count, value=VALUE, options=(), batch=1000):
+    """SETs `count` keys of KEY_BYTES; None as the value: a number of its own."""
+    with server.connect(timeout=120) as c:
+        for begin in range(0, count, batch):
+            commands = [
+                ("SET", b"key:%012d" % i, i if value is None else value, *options)
+                for i in range(begin, min(begin + batch, count))
+            ]
+            assert set(c.pipeline(commands)) == {OK}
+
+
+@contextlib.contextmanager
+def empty(server):
+    yield
+
+
+@contextlib.contextmanager
+def keys(server, count=1_000_000):
+    fill(server, count)
+    yield
+
+
+@contextlib.contextmanager
+def deleted_keys(server, count=300_000):
+    """Every tenth of them is left: pages that are mostly free."""
+    fill(server, count)
+    with server.connect(timeout=120) as c:
+        for begin in range(0, count, 1000):
+            gone = [b"key:%012d" % i for i in range(begin, begin + 1000) if i % 10]
+            assert c.call("DEL", *gone) == len(gone)
+    yield
+
+
+@contextlib.contextmanager
+def large_values(server, count=64, size=3 << 20):
+    fill(server, count, b"x" * size, batch=1)
+    yield
+
+
+@contextlib.contextmanager
+def idle_clients(server, count=1000):
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            c = stack.enter_context(server.connect())
+            c.call("PING")
+        yield
+
+
+@contextlib.contextmanager
+def busy_clients(server, count=200, value_bytes=64 << 10):
+    """Each has asked for more than its socket takes, and reads nothing."""
+    fill(server, 1, b"x" * value_bytes)
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            c = stack.enter_context(contextlib.closing(RespSocket(server.address, rcvbuf=4096)))
+            c.send(encode("GET", b"key:%012d" % 0) * 100)
+        with server.connect() as c:
+            wait_until(
+                lambda: c.call("CLIENT", "LIST").count(b" cmd=get ") >= count,
+                what="all have been read from",
+            )
+        yield
+
+
+@contextlib.contextmanager
+def incomplete_commands(server, count=100, size=512 << 10):
+    """Arguments that have arrived of commands that are not complete."""
+    with contextlib.ExitStack() as stack:
+        head = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (2 * size)
+        for _ in range(count):
+            c = stack.enter_context(server.connect())
+            c.send(head + b"x" * size)
+        with server.connect() as c:
+            wait_until(
+                lambda: int(c.info("memory")["mem_clients_normal"]) >= count * size,
+                what="it has arrived",
+            )
+            yield
+
+
+@contextlib.contextmanager
+def subscribers(server, count=50, message_bytes=64 << 10, messages=100):
+    """They do not read what is published."""
+    with contextlib.ExitStack() as stack:
+        for i in range(count):
+            c = stack.enter_context(contextlib.closing(RespSocket(server.address, rcvbuf=4096)))
+            c.call("SUBSCRIBE", "news")
+        with server.connect() as c:
+            for _ in range(messages):
+                assert c.call("PUBLISH", "news", b"x" * message_bytes) == count
+        yield
+
+
+@contextlib.contextmanager
+def blocked_clients(server, count=1000):
+    with contextlib.ExitStack() as stack:
+        for i in range(count):
+            c = stack.enter_context(server.connect())
+            c.send_command("BLPOP", f"queue:{i}", 0)
+        with server.connect() as c:
+            wait_until(
+                lambda: int(c.info("clients")["blocked_clients"]) == count, what="all are blocked"
+            )
+        yield
+
+
+@contextlib.contextmanager
+def scripts(server, count=2000):
+    with server.connect() as c:
+        for i in range(count):
+            c.call("EVAL", f"local t = {{}} for i = 1, 10 do t[i] = i + {i} end return #t", 0)
+        yield
+
+
+@contextlib.contextmanager
+def running_script(server):
+    """One that holds more than 16 MB and does not end."""
+    with server.connect() as runs, server.connect() as c:
+        runs.send_command(
+            "EVAL",
+            "local t = {} for i = 1, 300000 do t[i] = i .. ' and so on' end while true do end",
+            0,
+        )
+        wait_until(
+            lambda: int(c.info("memory")["used_memory_lua"]) > 16 << 20, what="it has its memory"
+        )
+        yield
+        assert c.call("SCRIPT", "KILL") == OK
+
+
+@contextlib.contextmanager
+def queued_commands(server, count=100, size=64 << 10, commands=10):
+    """Between MULTI and EXEC."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            c = stack.enter_context(server.connect())
+            c.call("MULTI")
+            c.pipeline([("SET", "k", b"x" * size)] * commands)
+        yield
+
+
+def resident(server):
+    """RSS, and of it what is not of files, as the kernel says. Bytes."""
+    with open(f"/proc/{server.pid}/status") as f:
+        text = f.read()
+    return [
+        int(re.search(name + r":\s*(\d+)", text).group(1)) << 10
+        for name in ("VmRSS", "RssAnon", "RssFile")
+    ]
