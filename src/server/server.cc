@@ -85,19 +85,11 @@ void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>
 }
 
 bool Server::AwaitRoom(const SparedKeys& spared) {
-  // Others may take the room that was made before this one goes on, so it asks again; but not for
-  // ever.
-  constexpr int kRounds = 8;
-  for (int i = 0; i < kRounds; ++i) {
-    std::atomic<bool> has_room{false};
-    shards_->AwaitOnAll([&](Shard& shard) {
-      if (LocalWorker()->MakeRoom(shard, spared)) has_room = true;
-    });
-    if (!memory_.is_over()) return true;
-    if (!has_room) return false;
-    if (!memory_.is_beyond()) return true;
-  }
-  return false;
+  std::atomic<bool> has_room{false};
+  shards_->AwaitOnAll([&](Shard& shard) {
+    if (LocalWorker()->MakeRoom(shard, spared)) has_room = true;
+  });
+  return !memory_.is_over() || (has_room && !memory_.is_beyond());
 }
 
 void Server::EvictToLimit() {

@@ -318,7 +318,10 @@ class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
       set_before_ = SetOf(tracks_);
       if (plan_.stops && left_ == 1) return Stop();
       has_failures_ = random_.OneIn(4);
-      if (has_failures_) test_.files_.calls_left = random_.Uniform(40);
+      if (has_failures_) {
+        test_.files_.calls_left = random_.Uniform(40);
+        test_.files_.calls_failing = random_.OneIn(2) ? 1 + random_.Uniform(2) : SIZE_MAX;
+      }
       if (test_.persistence().StartSave(plan_.format) != Persistence::Start::kStarted) {
         return "the save did not begin";
       }

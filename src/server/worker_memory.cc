@@ -5,9 +5,8 @@
 // All shards give in proportion to what they have. A shard with little data must not lose it only
 // because it gets the writes, so a command makes its own shard give no more than its share, and
 // tells the other threads to let theirs do the same, while the limit is passed by less than
-// MemoryMeter's slack. When it is passed by more, all shards of the thread give. Mostly no command
-// gets there: from a little below the limit on (is_tight) each thread evicts between its other
-// work.
+// MemoryMeter's slack. Mostly no command gets there: from a little below the limit on (is_tight)
+// each thread evicts between its other work.
 #include <algorithm>
 #include <utility>
 
@@ -132,12 +131,6 @@ bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
   const Evictor::Progress progress =
       EvictFrom(shard, bytes, is_beyond ? kKeysPerCommandMax : kKeysPerCommand, spared);
   SettleMemory();
-  // Something large has come at once, a buffer or an interpreter, and the shard has no more.
-  for (size_t i = 0; i < own_shards_.size() && meter.is_beyond(); ++i) {
-    if (own_shards_[i] == &shard) continue;
-    EvictFrom(*own_shards_[i], static_cast<size_t>(meter.excess()), kKeysPerCommandMax, spared);
-    AfterShardWork(*own_shards_[i]);
-  }
   if (meter.is_beyond()) return false;
   // What was found but is in use, or what others have, will make room.
   return progress.end != Evictor::End::kBarren || progress.keys > 0 || !meter.is_over() ||

@@ -21,8 +21,9 @@ class MemoryFiles final : public FileLayer {
   std::map<std::string, std::string> files;
   // So many bytes, of all files together, are written; then the disk is full.
   size_t fails_after = SIZE_MAX;
-  // So many calls succeed; then each is an input/output error. For all that is not a read.
+  // So many calls succeed; then so many are input/output errors. For all that is not a read.
   size_t calls_left = SIZE_MAX;
+  size_t calls_failing = SIZE_MAX;
   std::error_code sync_error;
   // Called before each call; may suspend.
   std::function<void()> pause = [] {};
@@ -113,9 +114,13 @@ class MemoryFiles final : public FileLayer {
   std::error_code Step() {
     pause();
     const std::lock_guard lock(mutex_);
-    if (calls_left == 0) return std::make_error_code(std::errc::io_error);
-    if (calls_left != SIZE_MAX) --calls_left;
-    return {};
+    if (calls_left != 0) {
+      if (calls_left != SIZE_MAX) --calls_left;
+      return {};
+    }
+    if (calls_failing == 0) return {};
+    if (calls_failing != SIZE_MAX) --calls_failing;
+    return std::make_error_code(std::errc::io_error);
   }
 
   std::mutex mutex_;

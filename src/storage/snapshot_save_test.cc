@@ -10,6 +10,7 @@
 #include "engine/shard_context.h"
 #include "helio/base/clock.h"
 #include "helio/base/random.h"
+#include "storage/entry_reader.h"
 #include "storage/memory_files.h"
 #include "storage/snapshot_load.h"
 #include "storage/snapshot_testing.h"
@@ -242,6 +243,25 @@ TEST_P(SnapshotSaveTest, TheOtherFormatStays) {
   Store other(2);
   EXPECT_EQ(other.Load(&files_, GetParam()), "");
   EXPECT_TRUE(other.Content() == store.Content());
+}
+
+// The fuzzer has found that what was taken here could be saved, and not be loaded again.
+TEST(EntryReaderTest, DeadlinesOfMembersPastTheLastOneAreRefused) {
+  testing::RegisterRdbTypes();
+  const auto deadline_of_f = [](uint64_t at_ms) {
+    std::string text;
+    StringSink sink(&text);
+    RdbWriter writer(&sink);
+    writer.String("f");
+    writer.Little(at_ms, 8);
+    writer.Flush();
+    return text;
+  };
+  const uint64_t last_ms = HashValue::Table::kDeadlineMax;
+  CompactValue hash = testing::RdbValues().MakeHash({{"f", "v"}});
+  EXPECT_TRUE(SetMemberDeadlines(deadline_of_f(last_ms), &hash));
+  EXPECT_FALSE(SetMemberDeadlines(deadline_of_f(last_ms + 1), &hash));
+  EXPECT_FALSE(SetMemberDeadlines(deadline_of_f(UINT64_MAX), &hash));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, SnapshotSaveTest,
