@@ -194,8 +194,8 @@ def defrag_all(c):
 
 
 def spare(server):
-    """What a server without much data may have besides: for each thread the pages that have begun to
-    be filled, one for each size of blocks: 44 of 64 KB, and 12 of 512 KB for blocks above 16 KB."""
+    """What a server without much data may have besides: for each thread the pages that have begun
+    to be filled, one for each size of blocks: 44 of 64 KB, and 12 of 512 KB for larger ones."""
     return (4 + 10 * server.flags["proactor_threads"]) * MB
 
 
