@@ -67,6 +67,8 @@ void Worker::SettleMemory() {
       -pending_change < quantum) {
     return;
   }
+  // Also what no command of a shard did, such as FLUSHALL.
+  if (change < 0 && !defrag_timer_.armed()) NoteWorkForDefrag();
   metered_bytes_ = used;
   metered_pending_ = pending;
   meter.Add(change, pending_change);
