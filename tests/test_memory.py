@@ -110,7 +110,7 @@ def test_what_clients_make_large_counts_for_maxmemory(start_server, state, size,
         with state(server, **size):
             grown = used(c) - before
             assert grown > 3 * MB
-            # Shared receive buffers and some stacks stay.
+            # Some stacks stay.
             limit = before + grown * 3 // 4
             assert c.call("CONFIG", "SET", "maxmemory", limit) == OK
             wait_until(lambda: refused(c), what="writes are refused")
