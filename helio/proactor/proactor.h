@@ -81,7 +81,7 @@ class Proactor {
   TimerQueue& timers() { return scheduler_.timers(); }
   const ProactorStats& stats() const { return stats_; }
   // The buffers that all receives share: all of them, as they take turns; and what the machine has
-  // has given for them so far.
+  // given for them so far.
   virtual size_t receive_buffer_bytes() const { return 0; }
   virtual size_t ResidentReceiveBuffers() const { return 0; }
 
