@@ -48,7 +48,6 @@ NOT_THERE_YET = {
     "client|getredir": "client tracking",
     "client|tracking": "client tracking",
     "client|trackinginfo": "client tracking",
-    "memory|malloc-stats": "a report of another allocator",
     "script|debug": "a debugger of scripts",
 }
 # (command, field): the reason

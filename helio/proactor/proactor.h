@@ -80,8 +80,8 @@ class Proactor {
   Scheduler& scheduler() { return scheduler_; }
   TimerQueue& timers() { return scheduler_.timers(); }
   const ProactorStats& stats() const { return stats_; }
-  // Of the buffers that all receives share, those that were ever used; and what the machine has
-  // given for them.
+  // The buffers that all receives share: all of them, as they take turns; and what the machine has
+  // given for them so far.
   virtual size_t receive_buffer_bytes() const { return 0; }
   virtual size_t ResidentReceiveBuffers() const { return 0; }
 

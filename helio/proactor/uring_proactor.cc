@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -79,7 +78,6 @@ std::string UringProactor::Init() {
   if (error != 0) return fmt::format("no rings of provided buffers: {}", strerror(-error));
   io_uring_buf_ring_init(buffer_ring_);
   for (uint32_t id = 0; id < kBufferCount; ++id) ReturnBuffer(id);
-  used_buffers_ = 0;
 
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) return fmt::format("eventfd: {}", strerror(errno));
@@ -132,7 +130,6 @@ void UringProactor::ReturnBuffer(uint32_t id) {
   io_uring_buf_ring_add(buffer_ring_, buffers_ + static_cast<size_t>(id) * kBufferSize, kBufferSize,
                         static_cast<uint16_t>(id), io_uring_buf_ring_mask(kBufferCount), 0);
   io_uring_buf_ring_advance(buffer_ring_, 1);
-  used_buffers_ = std::max<size_t>(used_buffers_, id + 1);
 }
 
 size_t UringProactor::ResidentReceiveBuffers() const {

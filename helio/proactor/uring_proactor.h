@@ -45,7 +45,7 @@ class UringProactor final : public Proactor {
 
   const char* buffer(uint32_t id) const { return buffers_ + static_cast<size_t>(id) * kBufferSize; }
   void ReturnBuffer(uint32_t id);
-  size_t receive_buffer_bytes() const override { return used_buffers_ * kBufferSize; }
+  size_t receive_buffer_bytes() const override { return size_t{kBufferCount} * kBufferSize; }
   size_t ResidentReceiveBuffers() const override;
 
  protected:
@@ -74,7 +74,6 @@ class UringProactor final : public Proactor {
   io_uring_buf_ring* buffer_ring_ = nullptr;
   size_t buffer_ring_bytes_ = 0;
   char* buffers_ = nullptr;
-  size_t used_buffers_ = 0;  // the kernel takes them in turn, so the first ones
 };
 
 }  // namespace helio
