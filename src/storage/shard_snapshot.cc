@@ -281,6 +281,7 @@ void ShardSnapshot::Serialize(int db_index, const Database& database, const Slot
     writer.Entry(key, FactsOf(database, slot, key), slot.value);
   }
   ++stats_.keys;
+  NoteBytes();
 }
 
 // --------------------------------------------------------------------------------- large values
@@ -374,7 +375,7 @@ void ShardSnapshot::BeforeChange(Database& database, Slot& slot, Change change) 
   if (current == nullptr && !IsLarge(slot.value)) {
     Serialize(CellOf(database).index, database, slot);
     if (buffer_.size() >= sizes_.flush) FlushBuffer();
-    return NoteBytes();
+    return;
   }
   const size_t bytes = slot.value.HeapBytes();
   CompactValue value = std::move(slot.value);
