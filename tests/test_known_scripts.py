@@ -644,6 +644,7 @@ def test_laravel_loses_no_job_among_workers(server, client):
 
     def look(c):
         queue = Laravel(c)
+        sizes.add(queue.size())
         for _ in until(lambda: len(done) >= 3 * total):
             sizes.add(queue.size())
 
