@@ -76,7 +76,7 @@ class ValueReaperTest : public testing::Test {
       before = reaper.bytes();
       ASSERT_LT(steps, kMany);
     }
-    EXPECT_GT(steps, 10);  // a table is freed by segments
+    EXPECT_GT(steps, 5);  // a table is freed by segments, of up to some 1,700
     EXPECT_EQ(reaper.bytes(), 0u);
     EXPECT_FALSE(ValueReaper::ThreadHasWork());
   }
