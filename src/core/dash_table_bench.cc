@@ -6,11 +6,11 @@
 //
 //                            DashTable   absl::flat_hash_map   std::unordered_map
 //   hit, ns                        145                    90                  135
-//   hit in batches of 16, ns        58                     -                    -
+//   hit in batches of 16, ns        70                     -                    -
 //   miss, ns                        60                    38                  165
-//   insert with growth, ns         300                   450                  600
-//   bytes/entry, all included  71 - 77                     -                    -
-//   bytes/entry, table only    39 - 45                     -                    -
+//   insert with growth, ns         400                   450                  600
+//   bytes/entry, all included  70 - 72                     -                    -
+//   bytes/entry, table only    38 - 40                     -                    -
 //
 // A single hit waits for two lines in turn, metadata and slot; absl's metadata of a million keys
 // are in the second-level cache. Batches overlap the waiting.
