@@ -52,23 +52,16 @@ def test_what_was_flushed_does_not_come_back(start_server, flush):
         assert r.call("DBSIZE") == 0
 
 
-def test_without_rules_nothing_is_saved(start_server):
-    server = start_server()
+@pytest.mark.parametrize(
+    "flags,command",
+    [({}, "FLUSHALL"), ({"save": "3600 1000000"}, "FLUSHDB")],
+    ids=["without-rules", "flushdb"],
+)
+def test_nothing_is_saved(start_server, flags, command):
+    server = start_server(**flags)
     with server.connect() as r:
         fill_and_save(r)
-        assert r.call("FLUSHALL") == OK
-        assert r.info("persistence")["rdb_changes_since_last_save"] != "0"
-        assert r.info("persistence")["rdb_bgsave_in_progress"] == "0"
-    die_and_start(server)
-    with server.connect() as r:
-        assert r.call("DBSIZE") == 100
-
-
-def test_flushdb_saves_nothing(start_server):
-    server = start_server(save="3600 1000000")
-    with server.connect() as r:
-        fill_and_save(r)
-        assert r.call("FLUSHDB") == OK
+        assert r.call(command) == OK
         assert r.info("persistence")["rdb_changes_since_last_save"] != "0"
         assert r.info("persistence")["rdb_bgsave_in_progress"] == "0"
     die_and_start(server)
