@@ -24,18 +24,25 @@ bool ChangesInPlace(const Command& command, bool is_first) {
   return flags.empty() || flags.starts_with("RW");
 }
 
+// fn(key) for the keys that it changes in place.
+template <typename Function>
+void ForEachKeyChanged(const Command& command, Args args, Function fn) {
+  if (!command.keys.has_keys()) return;
+  const KeyIndexes keys = command.KeysOf(args);
+  for (size_t i : keys) {
+    if (ChangesInPlace(command, i == keys.first())) fn(args[i]);
+  }
+}
+
 }  // namespace
 
 template <typename Function>
 void Worker::ForEachChanged(const Shard& shard, const Command& command, Args args, int db_index,
                             Function fn) const {
-  if (!command.keys.has_keys()) return;
-  const KeyIndexes keys = command.KeysOf(args);
-  for (size_t i : keys) {
-    if (!ChangesInPlace(command, i == keys.first())) continue;
-    const uint64_t hash = HashKey(args[i]);
-    if (shards_.ShardOfKey(args[i], hash) == shard.id()) fn(args[i], hash, db_index);
-  }
+  ForEachKeyChanged(command, args, [&](std::string_view key) {
+    const uint64_t hash = HashKey(key);
+    if (shards_.ShardOfKey(key, hash) == shard.id()) fn(key, hash, db_index);
+  });
 }
 
 bool Worker::AwaitsSnapshot(Shard& shard, const Command& command, Args args, int db_index) const {
@@ -90,11 +97,7 @@ void Worker::AskSnapshots(const Session& session, const Command& command, Args a
     });
   };
   const auto ask_for_all = [&ask](const Command& of, Args its_args, int db_index) {
-    if (!of.keys.has_keys()) return;
-    const KeyIndexes keys = of.KeysOf(its_args);
-    for (size_t i : keys) {
-      if (ChangesInPlace(of, i == keys.first())) ask(its_args[i], db_index);
-    }
+    ForEachKeyChanged(of, its_args, [&](std::string_view key) { ask(key, db_index); });
   };
   if (&command == exec_) {
     std::vector<std::string_view> its_args;
