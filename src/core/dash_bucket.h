@@ -21,9 +21,9 @@ inline constexpr unsigned kBucketSlots = 15;
 inline constexpr uint32_t kBucketMask = (1u << kBucketSlots) - 1;
 
 // A key with its value. Both are trivially relocatable: the table moves them with memcpy.
-template <typename V>
+template <typename V, typename Key = CompactKey>
 struct DashSlot {
-  CompactKey key;
+  Key key;
   [[no_unique_address]] V value;
 };
 // For a set of keys.
@@ -35,19 +35,21 @@ static_assert(sizeof(DashSlot<NoValue>) == sizeof(CompactKey));
 //
 // With a 16-byte value a bucket is 512 bytes: its metadata and its first slot share a cache line,
 // and no slot crosses one.
-template <typename V>
-struct alignas(sizeof(DashSlot<V>) == 32 ? 64 : 8) DashBucket {
+template <typename V, typename Key = CompactKey>
+struct alignas(sizeof(DashSlot<V, Key>) == 32 ? 64 : alignof(DashSlot<V, Key>)) DashBucket {
+  using Slot = DashSlot<V, Key>;
+
   uint8_t fingerprints[kBucketSlots];
   uint8_t stash_count;  // entries of this home that are in the stash; kManyStashed: not counted
   uint16_t used;        // bit i: slot i holds an entry
   uint16_t guests;      // bit i: the entry's home is the bucket before; a subset of used
   uint32_t stash_bits;  // bit (fingerprint % 32) is set for each entry of this home in the stash
-  alignas(sizeof(DashSlot<V>) == 32 ? 32
-                                    : 8) std::byte slot_bytes[kBucketSlots * sizeof(DashSlot<V>)];
+  alignas(sizeof(Slot) == 32 ? 32
+                             : alignof(Slot)) std::byte slot_bytes[kBucketSlots * sizeof(Slot)];
 
   static constexpr uint8_t kManyStashed = 255;
 
-  DashSlot<V>& slot(unsigned i) { return reinterpret_cast<DashSlot<V>*>(slot_bytes)[i]; }
+  Slot& slot(unsigned i) { return reinterpret_cast<Slot*>(slot_bytes)[i]; }
 
   bool is_full() const { return used == kBucketMask; }
   unsigned FreeSlot() const { return std::countr_one(used); }  // REQUIRES: !is_full()
@@ -87,8 +89,7 @@ struct alignas(sizeof(DashSlot<V>) == 32 ? 64 : 8) DashBucket {
   // Moves the entry of slot `i` here to a free slot of `to`.
   void MoveTo(unsigned i, DashBucket* to, bool guest) {
     unsigned j = to->FreeSlot();
-    std::memcpy(static_cast<void*>(&to->slot(j)), static_cast<const void*>(&slot(i)),
-                sizeof(DashSlot<V>));
+    std::memcpy(static_cast<void*>(&to->slot(j)), static_cast<const void*>(&slot(i)), sizeof(Slot));
     to->Take(j, fingerprints[i], guest);
     Drop(i);
   }
@@ -96,9 +97,9 @@ struct alignas(sizeof(DashSlot<V>) == 32 ? 64 : 8) DashBucket {
 
 // A contiguous range of positions, [first, first + 2^(32 - depth)), and the buckets that hold its
 // entries. Buckets come in chunks of one size, so growing and shrinking leave no holes in the heap.
-template <typename V>
+template <typename V, typename Key = CompactKey>
 struct alignas(8) DashSegment {
-  using Bucket = DashBucket<V>;
+  using Bucket = DashBucket<V, Key>;
   static constexpr unsigned kChunkBuckets = 2048 / sizeof(Bucket);
   static constexpr size_t kChunkBytes = (kChunkBuckets * sizeof(Bucket) + 63) / 64 * 64;
   static_assert(kChunkBuckets >= 4);

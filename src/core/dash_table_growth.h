@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a DashTable grows and shrinks, one segment at a time. Included by core/dash_table.h only.
 //
-// A segment that is full gets a tenth more buckets; when it would have more than kMaxChunks chunks
-// it splits, and the directory doubles if the segment was as deep as the directory is. A segment
-// that is half empty merges with its sibling or gives chunks back.
+// A segment that is full gets an eighth more buckets; when it would have more than kMaxChunks
+// chunks it splits, and the directory doubles if the segment was as deep as the directory is. A
+// segment that is half empty merges with its sibling or gives chunks back.
 #pragma once
 
 #include "core/dash_table.h"

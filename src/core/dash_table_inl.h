@@ -9,30 +9,32 @@ namespace dfly {
 // ---------------------------------------------------------------------------------------- look-up
 
 template <typename V, typename H>
-auto DashTable<V, H>::Find(const KeyProbe& probe) const -> Iterator {
+template <typename F>
+[[gnu::always_inline]] inline auto DashTable<V, H>::FindIf(uint64_t hash, F&& fn) const
+    -> Iterator {
   if (size_ == 0) return {};
-  const uint32_t position = PositionOf(probe.hash());
-  const uint8_t fingerprint = FingerprintOf(probe.hash());
+  const uint32_t position = PositionOf(hash);
+  const uint8_t fingerprint = FingerprintOf(hash);
   Segment* segment = SegmentAt(position);
   const uint32_t home = segment->Home(position);
   Bucket* bucket = segment->bucket(home);
   for (uint32_t mask = bucket->Match(fingerprint) & bucket->Own(); mask != 0; mask &= mask - 1) {
     unsigned i = std::countr_zero(mask);
-    if (bucket->slot(i).key.Equals(probe)) return {segment, home, i};
+    if (fn(bucket->slot(i))) return {segment, home, i};
   }
   const uint32_t next = segment->Next(home);
   Bucket* neighbour = segment->bucket(next);
   for (uint32_t mask = neighbour->Match(fingerprint) & neighbour->guests; mask != 0;
        mask &= mask - 1) {
     unsigned i = std::countr_zero(mask);
-    if (neighbour->slot(i).key.Equals(probe)) return {segment, next, i};
+    if (fn(neighbour->slot(i))) return {segment, next, i};
   }
   if (bucket->stash_count == 0 || (bucket->stash_bits & StashBit(fingerprint)) == 0) return {};
   for (uint32_t b = segment->homes; b < segment->buckets; ++b) {
     Bucket* stash = segment->bucket(b);
     for (uint32_t mask = stash->Match(fingerprint) & stash->used; mask != 0; mask &= mask - 1) {
       unsigned i = std::countr_zero(mask);
-      if (stash->slot(i).key.Equals(probe)) return {segment, b, i};
+      if (fn(stash->slot(i))) return {segment, b, i};
     }
   }
   return {};
@@ -80,7 +82,7 @@ void DashTable<V, H>::PrefetchValue(uint64_t hash) const {
 // -------------------------------------------------------------------------------------- insertion
 
 template <typename V, typename H>
-auto DashTable<V, H>::Insert(const KeyProbe& probe) -> Iterator {
+auto DashTable<V, H>::Insert(const Probe& probe) -> Iterator {
   DCHECK(!Find(probe));
   DCHECK_EQ(free_end_, 0u);
   if (directory_ == nullptr) {
@@ -102,7 +104,7 @@ auto DashTable<V, H>::Insert(const KeyProbe& probe) -> Iterator {
     }
     if (place.bucket != kNoBucket) {
       Iterator it(segment, place.bucket, place.index);
-      new (&it->key) CompactKey(probe);
+      new (&it->key) Key(probe);
       if constexpr (!std::is_empty_v<V>) new (&it->value) V();  // else it lies within the key
       ++segment->size;
       ++size_;
@@ -288,10 +290,17 @@ uint32_t DashTable<V, H>::Scan(uint32_t cursor, F&& fn) const {
   Segment* segment = SegmentAt(cursor);
   const uint32_t home = segment->Home(cursor);
   const bool whole = segment->SpanBegin(home) >= cursor;
+  auto tell = [&](Bucket* bucket, unsigned i) {
+    if constexpr (std::is_invocable_v<F, Slot&, uint8_t>) {
+      fn(bucket->slot(i), bucket->fingerprints[i]);
+    } else {
+      fn(bucket->slot(i));
+    }
+  };
   auto emit = [&](Bucket* bucket, uint32_t mask) {
     for (; mask != 0; mask &= mask - 1) {
-      Slot& slot = bucket->slot(std::countr_zero(mask));
-      if (whole || PositionIn(*segment, slot) >= cursor) fn(slot);
+      const unsigned i = std::countr_zero(mask);
+      if (whole || PositionIn(*segment, bucket->slot(i)) >= cursor) tell(bucket, i);
     }
   };
   Bucket* bucket = segment->bucket(home);
@@ -302,9 +311,9 @@ uint32_t DashTable<V, H>::Scan(uint32_t cursor, F&& fn) const {
     for (uint32_t b = segment->homes; b < segment->buckets; ++b) {
       Bucket* stash = segment->bucket(b);
       for (uint32_t mask = stash->used; mask != 0; mask &= mask - 1) {
-        Slot& slot = stash->slot(std::countr_zero(mask));
-        uint32_t position = PositionIn(*segment, slot);
-        if (segment->Home(position) == home && position >= cursor) fn(slot);
+        const unsigned i = std::countr_zero(mask);
+        uint32_t position = PositionIn(*segment, stash->slot(i));
+        if (segment->Home(position) == home && position >= cursor) tell(stash, i);
       }
     }
   }
@@ -358,7 +367,11 @@ auto DashTable<V, H>::Random(R&& random) const -> Iterator {
     return found;
   }
   const uint64_t width = std::max<uint64_t>((uint64_t{1} << 32) / size_ * kMean, 1);
-  Slot* slots[kMax];
+  struct Drawn {
+    Slot* slot;
+    uint64_t hash;
+  };
+  Drawn drawn[kMax];
   // With colliding hashes nearly all windows are empty: then the first entry found will do.
   for (int attempt = 0;; ++attempt) {
     const uint32_t begin = static_cast<uint32_t>(random());
@@ -366,16 +379,17 @@ auto DashTable<V, H>::Random(R&& random) const -> Iterator {
     uint64_t at = begin;
     do {
       Segment* segment = SegmentAt(static_cast<uint32_t>(at));
-      at = Scan(static_cast<uint32_t>(at), [&](Slot& slot) {
-        uint32_t distance = PositionIn(*segment, slot) - begin;
-        if ((distance < width || attempt > 100) && count < kMax) slots[count++] = &slot;
+      at = Scan(static_cast<uint32_t>(at), [&](Slot& slot, uint8_t fingerprint) {
+        const uint32_t position = PositionIn(*segment, slot);
+        const bool counts = position - begin < width || attempt > 100;
+        if (!counts || count == kMax) return;
+        drawn[count++] = {&slot, (uint64_t{position} << 32) | fingerprint};
       });
     } while (static_cast<uint32_t>(at - begin) < width || (attempt > 100 && count == 0));
     size_t choice = random() % (attempt > 100 ? count : kMax);
     if (choice >= count) continue;
-    char scratch[CompactKey::kScratchSize];
-    KeyProbe probe(slots[choice]->key.View(scratch), H::Hash(slots[choice]->key));
-    return Find(probe);
+    const Slot* const chosen = drawn[choice].slot;
+    return FindIf(drawn[choice].hash, [chosen](const Slot& slot) { return &slot == chosen; });
   }
 }
 
@@ -404,12 +418,21 @@ void DashTable<V, H>::CheckInvariants() const {
     uint32_t in_segment = 0;
     ForEachIn(segment, [&](uint32_t b, Bucket* bucket, unsigned i) {
       Slot& slot = bucket->slot(i);
-      char scratch[CompactKey::kScratchSize];
-      uint64_t hash = H::Hash(slot.key);
+      const uint64_t hash = H::Hash(slot.key);
       CHECK_EQ(PositionIn(*segment, slot), PositionOf(hash));
-      CHECK_EQ(bucket->fingerprints[i], FingerprintOf(hash));
-      Iterator found = Find(KeyProbe(slot.key.View(scratch), hash));
-      CHECK(found && &*found == &slot) << "an entry cannot be found, or is there twice";
+      if constexpr (H::kKnowsFingerprint) {
+        CHECK_EQ(bucket->fingerprints[i], FingerprintOf(hash));
+      }
+      const uint64_t known = (uint64_t{PositionOf(hash)} << 32) | bucket->fingerprints[i];
+      unsigned equal = 0;
+      Iterator found;
+      FindIf(known, [&](Slot& other) {
+        if (&other == &slot) found = Iterator(segment, b, i);
+        equal += H::AreSame(other.key, slot.key);
+        return false;
+      });
+      CHECK(found) << "an entry cannot be found";
+      CHECK_EQ(equal, 1u) << "an entry is there twice";
       if (b < segment->homes) {
         bool guest = (bucket->guests >> i) & 1;
         uint32_t home = segment->Home(PositionOf(hash));

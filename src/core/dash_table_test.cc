@@ -250,10 +250,10 @@ TEST(DashTableTest, RandomIsFair) {
 }
 
 // All keys share a position, or all bits: the table gets slow and stays right.
-struct EqualHash {
+struct EqualHash : KeyHasher {
   static uint64_t Hash(const CompactKey&) { return 0x1234567812345678; }
 };
-struct FewPositions {
+struct FewPositions : KeyHasher {
   static uint64_t Of(std::string_view key) { return HashKey(key) & 0x00000003000000FF; }
   static uint64_t Hash(const CompactKey& key) { return key.Hash() & 0x00000003000000FF; }
 };

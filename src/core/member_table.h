@@ -20,6 +20,7 @@
 #include "core/compact_key.h"
 #include "core/compact_value.h"
 #include "core/dash_table.h"
+#include "core/deadline_table.h"
 #include "core/hash.h"
 #include "core/score_tree.h"
 
@@ -88,7 +89,7 @@ class MemberTable {
   std::optional<int64_t> Deadline(const Slot& slot) const {
     if (!slot.key.has_flag(CompactKey::kHasExpire)) return std::nullopt;
     char scratch[CompactKey::kScratchSize];
-    return deadlines_->at.Find(ProbeOf(slot.key.View(scratch)))->value;
+    return deadlines_->at.Get(ProbeOf(slot.key.View(scratch)));
   }
   bool IsDue(const Slot& slot, int64_t now_ms) const {
     return slot.key.has_flag(CompactKey::kHasExpire) && *Deadline(slot) < now_ms;
@@ -105,7 +106,7 @@ class MemberTable {
     if (!it) return false;
     ClearDeadline(*it, probe);
     if (deadlines_ == nullptr) deadlines_ = std::make_unique<Deadlines>();
-    deadlines_->at.Insert(probe)->value = at_ms;
+    deadlines_->at.Add(probe, at_ms);
     deadlines_->order.Insert(static_cast<double>(at_ms), it->key);
     it->key.set_flag(CompactKey::kHasExpire, true);
     return true;
@@ -190,7 +191,7 @@ class MemberTable {
       at = table->table_.Move(at, mover, [&](Slot& slot) { table->MoveSlot(slot, mover); });
     } else if (deadlines != nullptr && part == kTimes) {
       if (at == 0) deadlines.reset(mover.Move(deadlines.release()));
-      at = deadlines->at.Move(at, mover, [&](auto& slot) { slot.key.Move(mover); });
+      at = deadlines->at.Move(at, mover);
     } else if (deadlines != nullptr && part == kOrder) {
       at = deadlines->order.Move(at, mover);
     }
@@ -232,7 +233,7 @@ class MemberTable {
   static constexpr bool kHasValues = !std::is_empty_v<V>;
 
   struct Deadlines {
-    DashTable<int64_t> at;
+    DeadlineTable at;
     ScoreTree order;  // of the table's keys
 
     static void* operator new(size_t bytes) { return Alloc(bytes); }
@@ -253,9 +254,8 @@ class MemberTable {
 
   bool ClearDeadline(Slot& slot, const KeyProbe& probe) {
     if (!slot.key.has_flag(CompactKey::kHasExpire)) return false;
-    const auto at = deadlines_->at.Find(probe);
-    deadlines_->order.Erase(static_cast<double>(at->value), probe.key());
-    deadlines_->at.Erase(at);
+    deadlines_->order.Erase(static_cast<double>(deadlines_->at.Get(probe)), probe.key());
+    deadlines_->at.Erase(probe);
     slot.key.set_flag(CompactKey::kHasExpire, false);
     if (deadlines_->order.size() == 0) deadlines_.reset();
     return true;

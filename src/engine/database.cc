@@ -25,6 +25,23 @@ bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   return true;
 }
 
+auto Database::SlotOf(const DeadlineTable::Entry& entry, const DeadlineTable& deadlines,
+                      CompactKey::Flag flag) const -> Table::Slot& {
+  const Table::Iterator it = table_.FindIf(entry.hash, [&](const Table::Slot& slot) {
+    if (!slot.key.has_flag(flag)) return false;
+    char scratch[CompactKey::kScratchSize];
+    if (entry.key != nullptr) {
+      char other[CompactKey::kScratchSize];
+      return slot.key.View(scratch) == entry.key->View(other);
+    }
+    const uint64_t hash = slot.key.Hash();
+    if (hash >> 32 != entry.hash >> 32) return false;
+    return !deadlines.has_apart() || !deadlines.IsApart(KeyProbe(slot.key.View(scratch), hash));
+  });
+  CHECK(it) << "a deadline has no key";
+  return *it;
+}
+
 bool Database::IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_t now_ms) const {
   if (slot.key.has_flag(CompactKey::kHasExpire) && *Deadline(slot, probe) < now_ms) return true;
   return slot.key.has_flag(CompactKey::kHasMemberExpire) && slot.value.AreAllMembersDue(now_ms);
@@ -54,23 +71,23 @@ void Database::Remove(Table::Iterator it, const KeyProbe& probe) {
 
 std::optional<int64_t> Database::Deadline(const Table::Slot& slot, const KeyProbe& probe) const {
   if (!slot.key.has_flag(CompactKey::kHasExpire)) return std::nullopt;
-  ExpiryTable::Iterator it = expiry_.Find(probe);
-  CHECK(it) << "a key's deadline is lost";
-  return it->value;
+  return expiry_.Get(probe);
 }
 
 void Database::SetDeadline(Table::Slot& slot, const KeyProbe& probe, int64_t at_ms) {
   BeforeChange(slot, CutKeeper::Change::kInPlace);
-  expiry_.FindOrInsert(probe).first->value = at_ms;
+  if (slot.key.has_flag(CompactKey::kHasExpire)) {
+    expiry_.Set(probe, at_ms);
+    return;
+  }
+  expiry_.Add(probe, at_ms);
   slot.key.set_flag(CompactKey::kHasExpire, true);
 }
 
 bool Database::ClearDeadline(Table::Slot& slot, const KeyProbe& probe) {
   if (!slot.key.has_flag(CompactKey::kHasExpire)) return false;
   BeforeChange(slot, CutKeeper::Change::kInPlace);
-  ExpiryTable::Iterator it = expiry_.Find(probe);
-  CHECK(it) << "a key's deadline is lost";
-  expiry_.Erase(it);
+  expiry_.Erase(probe);
   slot.key.set_flag(CompactKey::kHasExpire, false);
   return true;
 }
@@ -80,11 +97,11 @@ void Database::SetMemberDeadline(Table::Slot& slot, int64_t next_ms) {
   const std::string_view key = slot.key.View(scratch);
   const KeyProbe probe(key, HashKey(key));
   if (next_ms == INT64_MAX) {
-    const ExpiryTable::Iterator it = member_expiry_.Find(probe);
-    CHECK(it) << "the deadline of a key's members is lost";
-    member_expiry_.Erase(it);
+    member_expiry_.Erase(probe);
+  } else if (slot.key.has_flag(CompactKey::kHasMemberExpire)) {
+    member_expiry_.Set(probe, next_ms);
   } else {
-    member_expiry_.FindOrInsert(probe).first->value = next_ms;
+    member_expiry_.Add(probe, next_ms);
   }
   slot.key.set_flag(CompactKey::kHasMemberExpire, next_ms != INT64_MAX);
 }
@@ -118,11 +135,13 @@ auto Database::ExpireMembers(int64_t now_ms, size_t budget) -> ExpireProgress {
   for (size_t spent = 0; spent < budget && member_expiry_.size() != 0;) {
     absl::InlinedVector<std::string, 16> due;
     const uint32_t begin = member_cursor_;
-    member_cursor_ = member_expiry_.Scan(member_cursor_, [&](const ExpiryTable::Slot& slot) {
+    const auto look = [&](const DeadlineTable::Entry& entry) {
       ++progress.visited;
       ++spent;
-      if (slot.value < now_ms) due.push_back(slot.key.ToString());
-    });
+      if (entry.at_ms >= now_ms) return;
+      due.push_back(SlotOf(entry, member_expiry_, CompactKey::kHasMemberExpire).key.ToString());
+    };
+    member_cursor_ = member_expiry_.Scan(member_cursor_, look);
     for (const std::string& key : due) {
       const size_t most = spent < budget ? budget - spent : 1;
       const size_t erased = ExpireMembersOf(KeyProbe(key, HashKey(key)), now_ms, most);
@@ -146,9 +165,10 @@ auto Database::ExpireKeys(int64_t now_ms, size_t budget) -> ExpireProgress {
   for (size_t spent = 0; spent < budget && expiry_.size() != 0;) {
     absl::InlinedVector<std::string, 16> due;
     size_t visited = 0;
-    expire_cursor_ = expiry_.Scan(expire_cursor_, [&](const ExpiryTable::Slot& slot) {
+    expire_cursor_ = expiry_.Scan(expire_cursor_, [&](const DeadlineTable::Entry& entry) {
       ++visited;
-      if (slot.value < now_ms) due.push_back(slot.key.ToString());
+      if (entry.at_ms >= now_ms) return;
+      due.push_back(SlotOf(entry, expiry_, CompactKey::kHasExpire).key.ToString());
     });
     for (const std::string& key : due) {
       progress.expired += ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms);
@@ -191,11 +211,11 @@ void Database::MoveLarge(const KeyProbe& probe, BlockMover& mover, uint64_t* cur
 }
 
 uint32_t Database::MoveDeadlines(uint32_t cursor, BlockMover& mover) {
-  return expiry_.Move(cursor, mover, [&](ExpiryTable::Slot& slot) { slot.key.Move(mover); });
+  return expiry_.Move(cursor, mover);
 }
 
 uint32_t Database::MoveMemberDeadlines(uint32_t cursor, BlockMover& mover) {
-  return member_expiry_.Move(cursor, mover, [&](ExpiryTable::Slot& slot) { slot.key.Move(mover); });
+  return member_expiry_.Move(cursor, mover);
 }
 
 bool Database::FreeSome(size_t budget) {
@@ -222,12 +242,12 @@ void Database::CheckInvariants() const {
     if (next_ms != INT64_MAX) {
       ++with_members;
       const std::string key = slot.key.ToString();
-      CHECK_LE(member_expiry_.Find(KeyProbe(key, slot.key.Hash()))->value, next_ms);
+      CHECK_LE(member_expiry_.Get(KeyProbe(key, slot.key.Hash())), next_ms);
     }
     if (!slot.key.has_flag(CompactKey::kHasExpire)) return;
     ++flagged;
     char scratch[CompactKey::kScratchSize];
-    CHECK(expiry_.Find(KeyProbe(slot.key.View(scratch), slot.key.Hash())));
+    expiry_.Get(KeyProbe(slot.key.View(scratch), slot.key.Hash()));  // checks that it is there
   });
   CHECK_EQ(value_bytes, value_bytes_);
   CHECK_EQ(flagged, expiry_.size());

@@ -11,6 +11,7 @@
 #include "core/compact_key.h"
 #include "core/compact_value.h"
 #include "core/dash_table.h"
+#include "core/deadline_table.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -66,7 +67,6 @@ class CutKeeper {
 class Database {
  public:
   using Table = DashTable<CompactValue>;
-  using ExpiryTable = DashTable<int64_t>;
   Database(int index, ChangeListener* listener) : index_(index), listener_(listener) {}
 
   int index() const { return index_; }
@@ -171,14 +171,17 @@ class Database {
     return table_.Random(random);
   }
 
-  // The same for the keys that have a deadline.
+  // The same for the keys that have a deadline: fn(Table::Slot&, its deadline).
   template <typename F>
   uint32_t ScanDeadlines(uint32_t cursor, F&& fn) const {
-    return expiry_.Scan(cursor, fn);
+    return expiry_.Scan(cursor, [&](const DeadlineTable::Entry& entry) {
+      fn(SlotOf(entry, expiry_, CompactKey::kHasExpire), entry.at_ms);
+    });
   }
+  // REQUIRES: one of them has.
   template <typename R>
-  ExpiryTable::Iterator RandomDeadline(R&& random) const {
-    return expiry_.Random(random);
+  Table::Slot& RandomDeadline(R&& random) const {
+    return SlotOf(*expiry_.Random(random), expiry_, CompactKey::kHasExpire);
   }
 
   // --- Moving memory (core/block_mover.h), which changes no key. REQUIRES: no cut is going on, as
@@ -201,6 +204,9 @@ class Database {
   void CheckInvariants() const;
 
  private:
+  // Whose deadline that is, in a table where all have `flag`.
+  Table::Slot& SlotOf(const DeadlineTable::Entry& entry, const DeadlineTable& deadlines,
+                      CompactKey::Flag flag) const;
   bool IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_t now_ms) const;
   void SetMemberDeadline(Table::Slot& slot, int64_t next_ms);
   ExpireProgress ExpireKeys(int64_t now_ms, size_t budget);
@@ -212,11 +218,11 @@ class Database {
   CutKeeper* keeper_ = nullptr;
   ChangeListener* const listener_;
   Table table_;
-  ExpiryTable expiry_;
-  ExpiryTable member_expiry_;   // a key whose members have deadlines -> no later than the earliest
-  size_t value_bytes_ = 0;      // heap parts of all values
-  uint32_t expire_cursor_ = 0;  // into expiry_
-  uint32_t member_cursor_ = 0;  // into member_expiry_
+  DeadlineTable expiry_;
+  DeadlineTable member_expiry_;  // a key whose members have deadlines -> no later than the earliest
+  size_t value_bytes_ = 0;       // heap parts of all values
+  uint32_t expire_cursor_ = 0;   // into expiry_
+  uint32_t member_cursor_ = 0;   // into member_expiry_
 };
 
 }  // namespace dfly

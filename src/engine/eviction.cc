@@ -134,7 +134,7 @@ bool Evictor::Draw(Database& database) {
   for (size_t i = 0; i < kDrawsMax; ++i) {
     std::string key;
     if (clock.rules().is_volatile()) {
-      key = database.RandomDeadline(random)->key.ToString();
+      key = database.RandomDeadline(random).key.ToString();
     } else {
       key = database.Random(random)->key.ToString();
     }
@@ -217,14 +217,11 @@ void Evictor::SearchDeadlines(Database& database, int64_t now_ms) {
   int rounds = 0;
   while (buckets_ < kBucketsMax && met_ < wanted && rounds < 2) {
     ++buckets_;
-    hand = database.ScanDeadlines(hand, [&](const Database::ExpiryTable::Slot& deadline) {
-      char scratch[CompactKey::kScratchSize];
-      const std::string_view key = deadline.key.View(scratch);
-      const auto it = database.Find(KeyProbe(key, HashKey(key)));
-      if (it->key.has_flag(CompactKey::kSticky)) return;
-      const uint64_t coldness = by_deadline ? static_cast<uint64_t>(INT64_MAX - deadline.value)
-                                            : ColdnessOf(it->value, now_ms);
-      Consider(coldness, [&key] { return std::string(key); });
+    hand = database.ScanDeadlines(hand, [&](Database::Table::Slot& slot, int64_t at_ms) {
+      if (slot.key.has_flag(CompactKey::kSticky)) return;
+      const uint64_t coldness =
+          by_deadline ? static_cast<uint64_t>(INT64_MAX - at_ms) : ColdnessOf(slot.value, now_ms);
+      Consider(coldness, [&slot] { return slot.key.ToString(); });
     });
     rounds += hand == 0;  // there may be few
   }

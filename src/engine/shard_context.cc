@@ -310,14 +310,9 @@ std::optional<uint8_t> ShardContext::Frequency(std::string_view key) const {
 std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {
   Iterator it = Find(ProbeOf(key));
   if (!it) return std::nullopt;
-  const size_t key_bytes = it->key.HeapBytes();
-  size_t bytes = sizeof(*it) + key_bytes + it->value.HeapBytes();
-  if (it->key.has_flag(CompactKey::kHasExpire)) {
-    bytes += sizeof(Database::ExpiryTable::Slot) + key_bytes;
-  }
-  if (it->key.has_flag(CompactKey::kHasMemberExpire)) {
-    bytes += sizeof(Database::ExpiryTable::Slot) + key_bytes;
-  }
+  size_t bytes = sizeof(*it) + it->key.HeapBytes() + it->value.HeapBytes();
+  if (it->key.has_flag(CompactKey::kHasExpire)) bytes += DeadlineTable::kEntryBytes;
+  if (it->key.has_flag(CompactKey::kHasMemberExpire)) bytes += DeadlineTable::kEntryBytes;
   return bytes;
 }
 

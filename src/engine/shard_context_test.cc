@@ -205,7 +205,7 @@ TEST_F(ShardContextTest, MemoryUsageCountsHeapPartsAndDeadline) {
   Set("k", "v");
   EXPECT_EQ(cx_.MemoryUsage("k"), 32u);
   cx_.SetDeadline("k", now_ms_ + 100);
-  EXPECT_EQ(cx_.MemoryUsage("k"), 56u);
+  EXPECT_EQ(cx_.MemoryUsage("k"), 44u);
   Set("k", std::string(1000, 'x'));
   EXPECT_GE(cx_.MemoryUsage("k"), 1032u);
   EXPECT_EQ(cx_.MemoryUsage("none"), std::nullopt);

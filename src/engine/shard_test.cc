@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "core/colliding_keys_testing.h"
 #include "engine/shard_context.h"
 
 namespace dfly {
@@ -16,7 +17,7 @@ std::string KeyOf(int i) {
   return "key:" + std::to_string(i) + (i % 3 == 0 ? ":with a tail for the heap" : "");
 }
 
-class ShardTest : public testing::Test {
+class ShardTest : public ::testing::Test {
  protected:
   void Fill(int db, int count, int64_t deadline_ms = 0) {
     for (int i = 0; i < count; ++i) {
@@ -60,6 +61,32 @@ TEST_F(ShardTest, ExpireStepRemovesWhatIsDueAndNothingElse) {
   EXPECT_EQ(progress.keys_with_deadline, 0u);
   progress = shard_.ExpireStep(kNow + 5001, 1 << 20);
   EXPECT_EQ(progress.visited, 0u);
+}
+
+TEST_F(ShardTest, KeysWhoseHashesCollideHaveTheirOwnDeadlines) {
+  const auto pairs = testing::CollidingKeys();
+  ASSERT_GE(pairs.size(), 2u);
+  for (const bool first_is_due : {true, false}) {
+    for (const auto& [first, second] : pairs) {
+      ShardContext cx(shard_, 0, kNow);
+      cx.SetString(first, "1", {.deadline_ms = first_is_due ? kNow + 10 : kNow + 1000});
+      cx.SetString(second, "2", {.deadline_ms = first_is_due ? kNow + 1000 : kNow + 10});
+    }
+    ASSERT_EQ(shard_.db(0).expires(), 2 * pairs.size());
+    shard_.CheckInvariants();
+    EXPECT_EQ(shard_.ExpireStep(kNow + 11, 1 << 20).expired, pairs.size());
+    shard_.CheckInvariants();
+    for (const auto& [first, second] : pairs) {
+      ShardContext cx(shard_, 0, kNow + 11);
+      EXPECT_EQ(cx.GetDeadline(first).at_ms,
+                first_is_due ? std::nullopt : std::optional(kNow + 1000));
+      EXPECT_EQ(cx.GetDeadline(second).at_ms,
+                first_is_due ? std::optional(kNow + 1000) : std::nullopt);
+    }
+    EXPECT_EQ(shard_.ExpireStep(kNow + 1001, 1 << 20).expired, pairs.size());
+    EXPECT_EQ(shard_.db(0).size(), 0u);
+    shard_.CheckInvariants();
+  }
 }
 
 TEST_F(ShardTest, ExpireStepIsBoundedAndAsksForMore) {
