@@ -5,7 +5,7 @@
 // It runs in two ways: as an ordinary test, with seeded mutations of valid examples (RunSeeded),
 // and under libFuzzer, which looks for inputs that reach more of the code (tools/fuzz.sh).
 //
-//   DFLY_FUZZ_SEED, DFLY_FUZZ_ROUNDS   other inputs, more of them
+//   DFLY_SEED, DFLY_FUZZ_ROUNDS   other inputs, more of them
 //   DFLY_FUZZ_INPUT                    one input in hex, as a failure prints it, and nothing else
 //   DFLY_FUZZ_CORPUS                   libFuzzer only: a folder, where examples are written first
 //
@@ -26,6 +26,7 @@
 
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 #ifdef DFLY_SANITIZED
 #include <sanitizer/common_interface_defs.h>
@@ -135,7 +136,7 @@ struct Running {
 inline Running running;
 
 inline void PrintRunning() {
-  std::fprintf(stderr, "DFLY_FUZZ_SEED=%llu, round %llu, DFLY_FUZZ_INPUT=%s\n",
+  std::fprintf(stderr, "DFLY_SEED=%llu, round %llu, DFLY_FUZZ_INPUT=%s\n",
                static_cast<unsigned long long>(running.seed),
                static_cast<unsigned long long>(running.round), ToHex(running.data).c_str());
 }
@@ -213,7 +214,7 @@ inline std::string Mutate(std::string data, const std::string& other, Random* ra
 // again.
 inline void RunSeeded(const Target& target) {
   PrintRunningWhenItDies();
-  const uint64_t seed = NumberFromEnv("DFLY_FUZZ_SEED").value_or(20260101);
+  const uint64_t seed = TestSeed();
   if (const char* const hex = getenv("DFLY_FUZZ_INPUT")) {
     return CheckExact(target, seed, 0, FromHex(hex));
   }

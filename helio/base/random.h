@@ -67,4 +67,11 @@ class Random {
   uint64_t state_[4];
 };
 
+// A seed that nobody outside can foresee; after FixSystemSeeds() the next one of a known sequence.
+// Thread: any.
+uint64_t SystemSeed();
+
+// For tests, before threads start.
+void FixSystemSeeds(uint64_t seed);
+
 }  // namespace helio

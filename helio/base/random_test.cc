@@ -42,5 +42,18 @@ TEST(RandomTest, UniformFillsItsRangeEvenly) {
   EXPECT_EQ(random.Uniform(1), 0u);
 }
 
+TEST(RandomTest, SystemSeedsAreForeseenOnlyWhenTheyAreFixed) {
+  EXPECT_NE(SystemSeed(), SystemSeed());
+  FixSystemSeeds(7);
+  const uint64_t first = SystemSeed();
+  const uint64_t second = SystemSeed();
+  EXPECT_NE(first, second);
+  FixSystemSeeds(7);
+  EXPECT_EQ(SystemSeed(), first);
+  EXPECT_EQ(SystemSeed(), second);
+  FixSystemSeeds(8);
+  EXPECT_NE(SystemSeed(), first);
+}
+
 }  // namespace
 }  // namespace helio

@@ -112,7 +112,7 @@ class EchoTest : public testing::TestWithParam<Param> {
 
   static bool WaitFor(int fd, short events) {
     pollfd entry{fd, events, 0};
-    return poll(&entry, 1, 10'000) == 1;
+    return poll(&entry, 1, 60'000) == 1;
   }
 
   static std::string ReadExactly(int fd, size_t bytes) {

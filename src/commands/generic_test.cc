@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "commands/test_harness.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -232,9 +233,7 @@ TEST_P(KeyCommandsTest, ScanSelectsTypes) {
 }
 
 TEST_P(KeyCommandsTest, ScanFindsWhatStaysWhileTheTableGrowsAndShrinks) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   Fill(1000, "stays:");
   Fill(1000, "goes:");
   std::set<std::string> found;

@@ -8,6 +8,7 @@
 
 #include "commands/test_harness.h"
 #include "core/geo_hash.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -141,9 +142,7 @@ TEST_P(GeoCommandsTest, ResultsAreStored) {
 }
 
 TEST_P(GeoCommandsTest, SearchesFindWhatAWalkOverAllFinds) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(helio::TestSeed());
   const auto uniform = [&random](double from, double to) {
     return std::uniform_real_distribution<double>(from, to)(random);
   };

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "commands/test_harness.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -311,10 +310,7 @@ TEST_P(HashCommandsTest, MovesAndCopiesOverShardsWithAllItsFields) {
 
 // Random commands against a plain map, across the conversion limits.
 TEST_P(HashCommandsTest, BehavesLikeAMap) {
-  const char* given = getenv("DFLY_SEED");
-  const uint64_t seed = given != nullptr ? strtoull(given, nullptr, 10) : std::random_device{}();
-  SCOPED_TRACE("DFLY_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   SetLimit({.entries = 16, .element_bytes = 20});
   std::map<std::string, std::string> model;
   for (int step = 0; step < 6000; ++step) {

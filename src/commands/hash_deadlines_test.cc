@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
-#include <cstdlib>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 
 #include "commands/test_harness.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -294,10 +293,7 @@ TEST_P(HashDeadlinesTest, TravelWithTheHashOverShards) {
 
 // Random commands against a plain map with deadlines, while time passes and steps are taken.
 TEST_P(HashDeadlinesTest, BehaveLikeAMapWithDeadlines) {
-  const char* given = getenv("DFLY_SEED");
-  const uint64_t seed = given != nullptr ? strtoull(given, nullptr, 10) : std::random_device{}();
-  SCOPED_TRACE("DFLY_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   std::map<std::string, std::pair<std::string, int64_t>> model;  // value, deadline
   for (int step = 0; step < 8000; ++step) {
     now_ms_ += static_cast<int64_t>(random.Uniform(4));

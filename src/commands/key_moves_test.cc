@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
 #include <optional>
-#include <random>
 
 #include "commands/test_harness.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -336,9 +336,7 @@ TEST_P(KeyMovesTest, AMovedKeyWasJustAccessedAndSoWasACopied) {
 // Random moves, against maps. The bytes come back to nothing, so each shard has counted what came
 // and what went.
 TEST_P(KeyMovesTest, RandomMovesAreThoseOfAModelAndLeaveNoBytes) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(seed);
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   using Db = std::map<std::string, std::vector<std::string>>;  // a string key has one text
   Db dbs[2];
   const auto show = [&](const std::string& key) -> std::string {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "commands/test_harness.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -294,8 +295,7 @@ TEST_P(ListCommandsTest, TellsItsEncoding) {
 // Whatever the blocks are like, the same commands have the same replies; and at the end the
 // harness recomputes what the lists cost.
 TEST_P(ListCommandsTest, RepliesDoNotDependOnTheSizeOfBlocks) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const uint64_t seed = helio::TestSeed();
   std::vector<std::vector<std::string>> replies;
   for (int setting : {-2, 1, 2, 5}) {
     SetLimit(setting);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 
 #include "helio/base/random.h"
 
@@ -11,7 +10,7 @@ namespace dfly {
 
 // One generator for each thread.
 inline helio::Random& LocalRandom() {
-  thread_local helio::Random random(std::random_device{}());
+  thread_local helio::Random random(helio::SystemSeed());
   return random;
 }
 

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "commands/test_harness.h"
 #include "core/set_value.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -346,10 +346,7 @@ TEST_P(MemberDeadlinesTest, RandomMembersAreLiveWhateverTheirShare) {
 
 // Random commands against a plain map of deadlines, while time passes and steps are taken.
 TEST_P(MemberDeadlinesTest, BehaveLikeAMapOfDeadlines) {
-  const char* given = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = given != nullptr ? strtoull(given, nullptr, 10) : std::random_device{}();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   std::map<std::string, int64_t> model;
   for (int step = 0; step < 8000; ++step) {
     now_ms_ += static_cast<int64_t>(random.Uniform(400));

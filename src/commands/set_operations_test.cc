@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "commands/test_harness.h"
 #include "core/set_value.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -198,9 +198,7 @@ TEST_P(SetOperationsTest, TheResultIsEncodedAsRedisDoes) {
 // Each operation on random sets of all encodings against std::set, and its STORE form into a
 // random target.
 TEST_P(SetOperationsTest, RandomOperationsDoWhatTheModelDoes) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   SetLimits({.integers = 16, .packed = {.entries = 8, .element_bytes = 6}});
   std::map<std::string, Members> model;
   const auto key = [&] { return "k" + std::to_string(random.Uniform(8)); };

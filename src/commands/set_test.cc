@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "commands/test_harness.h"
 #include "core/set_value.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -398,9 +398,7 @@ TEST_P(SetCommandsTest, RenameAndCopyKeepTheSetAsItIs) {
 
 // Random commands, with the same on a std::set.
 TEST_P(SetCommandsTest, RandomCommandsDoWhatTheModelDoes) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   const std::vector<SetLimit> limits = {
       {.integers = 512, .packed = {.entries = 128, .element_bytes = 64}},
       {.integers = 16, .packed = {.entries = 8, .element_bytes = 6}},

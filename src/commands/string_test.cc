@@ -7,6 +7,7 @@
 
 #include "commands/test_harness.h"
 #include "core/numbers.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -406,9 +407,7 @@ TEST_P(StringCommandsTest, Resp3HasItsOwnNull) {
 
 // Random commands against a map of strings.
 TEST_P(StringCommandsTest, BehavesAsAMapOfStrings) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   std::map<std::string, std::string> model;
   const auto bulk = [&](const std::string& key) {
     const auto it = model.find(key);

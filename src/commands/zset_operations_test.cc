@@ -9,6 +9,7 @@
 
 #include "commands/test_harness.h"
 #include "core/numbers.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -149,9 +150,7 @@ TEST_P(ZsetOperationsTest, WhatIsStoredIsPackedUpToTheLimits) {
 }
 
 TEST_P(ZsetOperationsTest, DoWhatAModelDoes) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(helio::TestSeed());
   const auto below = [&random](size_t end) { return random() % end; };
   using Model = std::map<std::string, double>;
   std::map<std::string, Model> all;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <random>
 
+#include "helio/base/test_seed.h"
+
 namespace dfly {
 namespace {
 
@@ -45,9 +47,7 @@ TEST(CommonSubsequenceTest, RunsComeFromTheEnd) {
 }
 
 TEST(CommonSubsequenceTest, IsTheLongestInBothAndMadeOfItsRuns) {
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937 random(seed);
+  std::mt19937 random(helio::TestSeed());
   const auto text = [&random] {
     std::string made(random() % 9, 'a');
     for (char& c : made) c = static_cast<char>('a' + random() % 3);

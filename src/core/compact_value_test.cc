@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/numbers.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -72,9 +73,7 @@ TEST(CompactValueTest, ReadsAnIntegerOutOfAStringThatWasChangedInPlace) {
 }
 
 TEST(CompactValueTest, EditsAgreeWithAModel) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   CompactValue value;
   std::string model;
   for (int i = 0; i < 20000; ++i) {

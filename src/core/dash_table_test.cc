@@ -12,6 +12,7 @@
 
 #include "core/compact_value.h"
 #include "core/hash.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -156,9 +157,7 @@ TEST(DashTableTest, FreesItselfInSteps) {
 }
 
 TEST(DashTableTest, AgreesWithAModelUnderRandomOperations) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   Table table;
   std::unordered_map<std::string, std::string> model;
   for (int phase = 0; phase < 12; ++phase) {
@@ -201,9 +200,7 @@ TEST(DashTableTest, AgreesWithAModelUnderRandomOperations) {
 }
 
 TEST(DashTableTest, ScanSeesEachLastingEntryOnceWhileTheTableChanges) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   for (int round = 0; round < 6 * kEffort; ++round) {
     Table table;
     const uint64_t lasting = random() % 3000;

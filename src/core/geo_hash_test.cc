@@ -7,6 +7,8 @@
 #include <limits>
 #include <random>
 
+#include "helio/base/test_seed.h"
+
 namespace dfly {
 namespace {
 
@@ -54,9 +56,7 @@ TEST(GeoHash, AnyScoreIsSomewhere) {
 
 // Whatever is within a shape has its score in one of the ranges, and they do not overlap.
 TEST(GeoHash, TheCoverHasAllThatIsWithin) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE(testing::Message() << "seed " << seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   const auto uniform = [&random](double from, double to) {
     return std::uniform_real_distribution<double>(from, to)(random);
   };

@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "helio/base/test_seed.h"
+
 namespace dfly {
 namespace {
 
@@ -73,9 +75,7 @@ bool Slow(std::string_view pattern, std::string_view text) {
 }
 
 TEST(GlobTest, AgreesWithTheDefinition) {
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   for (int i = 0; i < 50000; ++i) {
     std::string pattern, text;
     for (size_t n = random() % 8; n > 0; --n) pattern += "ab*?"[random() % 4];

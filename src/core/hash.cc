@@ -4,17 +4,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <random>
+#include "helio/base/random.h"
 
 namespace dfly {
 namespace {
 
-uint64_t RandomSeed() {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32) | device();
-}
-
-uint64_t hash_seed = RandomSeed();  // Written before threads start, and by tests.
+uint64_t hash_seed = helio::SystemSeed();  // Written before threads start, and by tests.
 
 }  // namespace
 

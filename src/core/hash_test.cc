@@ -40,14 +40,11 @@ TEST(HashTest, PositionAndFingerprintDoNotDependOnTheShard) {
 }
 
 TEST(HashTest, SeedDecides) {
-  const uint64_t random = HashKey("key");
-  SetHashSeed(1);
   const uint64_t first = HashKey("key");
-  SetHashSeed(2);
+  SetHashSeed(HashSeed() + 1);
   EXPECT_NE(HashKey("key"), first);
-  SetHashSeed(1);
+  SetHashSeed(HashSeed() - 1);
   EXPECT_EQ(HashKey("key"), first);
-  EXPECT_NE(random, first);
 }
 
 TEST(HashTest, OneShardTakesAll) { EXPECT_EQ(ShardOf(UINT64_MAX, 1), 0u); }

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
-#include <random>
 #include <string>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -75,10 +74,7 @@ TEST_F(HashValueTest, SetTakesADeadlineAway) {
 }
 
 TEST_F(HashValueTest, RandomChangesAgreeWithAMap) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   for (int round = 0; round < 60; ++round) {
     HashValue::Create(&value_);
     HashValue hash(&value_);

@@ -3,13 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -65,10 +64,7 @@ TEST(MemberTableTest, ADeadlineGoesWithItsMember) {
 }
 
 TEST(MemberTableTest, RandomChangesAgreeWithAMap) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   struct Field {
     std::string value;
     int64_t deadline = Fields::kNever;

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -63,10 +62,7 @@ TEST(PackedBlockTest, GivesMemoryBack) {
 }
 
 TEST(PackedBlockTest, RandomChangesAgreeWithAVector) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   PackedBlock block = PackedBlock::Make(random.Uniform(64));
   std::vector<std::string> model;
   for (int step = 0; step < 20'000; ++step) {

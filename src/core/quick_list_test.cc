@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "helio/base/test_seed.h"
+
 namespace dfly {
 namespace {
 
@@ -312,19 +314,15 @@ class Comparison {
   std::deque<std::string> model_;
 };
 
-// DFLY_SEED replays one, DFLY_STEPS lengthens it.
+// DFLY_STEPS lengthens it.
 TEST(QuickListTest, AgreesWithAModel) {
-  const char* given = std::getenv("DFLY_SEED");
-  const uint64_t seed =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_SEED=" + std::to_string(seed));
 #ifdef DFLY_SANITIZED
   size_t steps = 100'000;
 #else
   size_t steps = 2'000'000;
 #endif
   if (const char* text = std::getenv("DFLY_STEPS")) steps = std::strtoull(text, nullptr, 10);
-  Comparison(seed).Run(steps);
+  Comparison(helio::TestSeed()).Run(steps);
 }
 
 }  // namespace

@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +14,7 @@
 
 #include "core/hash.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -84,10 +83,7 @@ TEST(ScoreTreeTest, OrdersByScoreAndThenByBytes) {
 }
 
 TEST(ScoreTreeTest, RandomChangesAgreeWithASet) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   for (int round = 0; round < 12; ++round) {
     Checked checked;
     std::map<std::string, double> scores;

@@ -3,13 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -79,10 +78,7 @@ TEST_F(SetValueTest, OnlyTheCanonicalFormIsAnInteger) {
 }
 
 TEST_F(SetValueTest, RandomChangesAgreeWithASet) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   for (int round = 0; round < 200; ++round) {
     const SetLimit limit = {.integers = static_cast<uint32_t>(random.Uniform(60)),
                             .packed = {.entries = static_cast<uint32_t>(random.Uniform(40)),

@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -152,10 +151,7 @@ TEST_F(StreamEntriesTest, ACopyHasItsOwnNodes) {
 }
 
 TEST_F(StreamEntriesTest, RandomOperationsDoWhatAMapDoes) {
-  const char* one = std::getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   const auto below = [&](uint64_t n) { return random.Next() % n; };
   for (int round = 0; round < 30; ++round) {
     entries_.Clear();

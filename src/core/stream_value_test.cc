@@ -3,14 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 
 #include "core/compact_value.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -156,10 +155,7 @@ TEST_F(StreamValueTest, GroupsAreFreedInSteps) {
 }
 
 TEST_F(StreamValueTest, RandomPendingEntriesDoWhatAMapDoes) {
-  const char* one = std::getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   StreamGroup* const group = stream_->AddGroup("g");
   std::map<StreamId, std::string> model;
   for (int step = 0; step < 20000; ++step) {

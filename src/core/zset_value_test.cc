@@ -4,17 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -78,10 +77,7 @@ TEST_F(ZsetValueTest, ScoresComeBackAsTheyWere) {
 }
 
 TEST_F(ZsetValueTest, RandomChangesAgreeWithASet) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   for (int round = 0; round < 100; ++round) {
     const PackedLimit limit = {.entries = static_cast<uint32_t>(random.Uniform(60)),
                                .element_bytes = static_cast<uint32_t>(random.Uniform(16))};

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that some shards have moves, in steps, between which it changes in all ways: no step
-// changes anything that anybody sees. A seed decides everything: DFLY_TEST_SEED repeats one,
-// DFLY_TEST_SEEDS makes more of them.
+// changes anything that anybody sees. A seed decides everything.
 #include "engine/defrag.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 
 #include "core/rdb_value_testing.h"
 #include "engine/shard_context.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -136,23 +135,18 @@ class Scenario {
 
 TEST(DefragTest, NothingChangesWhileEverythingMoves) {
   testing::RegisterRdbTypes();
-  const char* const one = std::getenv("DFLY_TEST_SEED");
-  const char* const many = std::getenv("DFLY_TEST_SEEDS");
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t count = one != nullptr    ? 1
-                         : many != nullptr ? std::strtoull(many, nullptr, 10)
-                                           : 30;
+  const helio::SeedRange seeds = helio::TestSeeds(30);
   DefragStats stats;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE(fmt::format("DFLY_TEST_SEED={}", seed));
+  for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
+    SCOPED_TRACE(fmt::format("DFLY_SEED={}", seed));
     Scenario scenario(seed);
     scenario.Go();
     if (HasFatalFailure()) return;
     stats.Add(scenario.defragmenter().stats());
   }
-  EXPECT_EQ(stats.passes, 2 * count);
-  EXPECT_GT(stats.hits, 200 * count);
-  EXPECT_GT(stats.key_hits, 10 * count);
+  EXPECT_EQ(stats.passes, 2 * seeds.count);
+  EXPECT_GT(stats.hits, 200 * seeds.count);
+  EXPECT_GT(stats.key_hits, 10 * seeds.count);
 }
 
 class Defrag : public ::testing::Test {

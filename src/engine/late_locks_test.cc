@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 
 #include "engine/transaction.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
 #include "helio/proactor/proactor_pool.h"
 
@@ -579,17 +579,15 @@ class Jostle {
   std::atomic<int> all_locked_{0};
 };
 
-// DFLY_TEST_SEED=n sets what they want, not the timing.
+// The seed sets what they want, not the timing.
 TEST(LateLocksThreadsTest, WhoHasALockHasItAloneAndAllComeToAnEnd) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const uint64_t seed = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
   helio::ProactorPool pool({.threads = 2});
   pool.Start();
   {
     ShardSet shards(&pool, 3, 1);
-    Jostle jostle(&shards, seed);
+    Jostle jostle(&shards, helio::TestSeed());
     jostle.Run();
-    EXPECT_EQ(jostle.wrong(), 0) << "DFLY_TEST_SEED=" << seed;
+    EXPECT_EQ(jostle.wrong(), 0);
     EXPECT_GT(jostle.locked(), 0) << "nobody has waited for a lock";
     EXPECT_GT(jostle.refused(), 0) << "nobody was refused";
     EXPECT_GT(jostle.all_locked(), 0);

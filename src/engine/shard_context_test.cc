@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "helio/base/test_seed.h"
+
 namespace dfly {
 namespace {
 
@@ -368,9 +370,7 @@ TEST_F(ShardContextTest, AgreesWithAModelAndAccountsExactly) {
     std::string value;
     int64_t deadline = 0;  // 0: none
   };
-  const uint64_t seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(helio::TestSeed());
   std::map<std::string, Entry> model;
   auto due = [&](const Entry& entry) { return entry.deadline != 0 && entry.deadline < now_ms_; };
   for (int step = 0; step < kSteps; ++step) {

@@ -8,15 +8,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
 #include "helio/proactor/proactor_pool.h"
 
@@ -517,27 +516,23 @@ TEST(TransactionTest, ThoseThatWaitForASlowScriptGiveUp) {
   pool.Stop();
 }
 
-// DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
 TEST(TransactionScheduleTest, EverySchedulesOperationsHaveAnOrder) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const char* count = getenv("DFLY_TEST_SEEDS");
 #ifdef DFLY_SANITIZED
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 3000;
+  const helio::SeedRange seeds = helio::TestSeeds(3000);
 #else
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 60000;
+  const helio::SeedRange seeds = helio::TestSeeds(60000);
 #endif
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
   helio::ProactorPool pool({.threads = 1});
   pool.Start();
   {
     ShardSet shards(&pool, kShards, 1);
     std::string error;
-    uint64_t seed = first;
+    uint64_t seed = seeds.first;
     uint64_t retries = 0;
     uint64_t reserved = 0;
     uint64_t given_up = 0;
     pool.at(0)->AwaitFiber("schedules", [&] {
-      for (; seed < first + (one != nullptr ? 1 : most); ++seed) {
+      for (; seed < seeds.end(); ++seed) {
         Random random(seed);
         pool.at(0)->scheduler().UseRandomOrder(random.Next());
         World world(&shards, random.Next());
@@ -548,13 +543,13 @@ TEST(TransactionScheduleTest, EverySchedulesOperationsHaveAnOrder) {
         if (!error.empty()) break;
       }
     });
-    EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
+    EXPECT_EQ(error, "") << "DFLY_SEED=" << seed;
     RecordProperty("retries", std::to_string(retries));
     RecordProperty("reserved", std::to_string(reserved));
     RecordProperty("given_up", std::to_string(given_up));
-    if (one == nullptr) {
-      EXPECT_GT(retries, most / 100) << "refusals were not tested";
-      EXPECT_GT(given_up, most / 100) << "slow scripts were not tested";
+    if (!helio::IsReplay()) {
+      EXPECT_GT(retries, seeds.count / 100) << "refusals were not tested";
+      EXPECT_GT(given_up, seeds.count / 100) << "slow scripts were not tested";
       EXPECT_GT(reserved, 0u) << "places in advance were not tested";
     }
   }

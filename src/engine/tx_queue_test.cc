@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -670,28 +670,23 @@ class Crowd {
   std::string error_;
 };
 
-// DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
 TEST(TxQueueScheduleTest, NobodyRunsWithWhomItExcludesAndAllComeToAnEnd) {
-  const char* one = getenv("DFLY_TEST_SEED");
-  const char* count = getenv("DFLY_TEST_SEEDS");
 #ifdef DFLY_SANITIZED
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 2000;
+  const helio::SeedRange seeds = helio::TestSeeds(2000);
 #else
-  const uint64_t most = count != nullptr ? std::strtoull(count, nullptr, 10) : 20000;
+  const helio::SeedRange seeds = helio::TestSeeds(20000);
 #endif
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t end = first + (one != nullptr ? 1 : most);
   uint64_t overtaken = 0;
   uint64_t waited = 0;
-  for (uint64_t seed = first; seed < end; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
     Crowd crowd(seed);
-    ASSERT_EQ(crowd.Run(), "") << "DFLY_TEST_SEED=" << seed;
+    ASSERT_EQ(crowd.Run(), "") << "DFLY_SEED=" << seed;
     overtaken += crowd.overtaken();
     waited += crowd.waited();
   }
-  if (one == nullptr) {
-    EXPECT_GT(overtaken, most / 10) << "revoking was not tested";
-    EXPECT_GT(waited, most / 10) << "waiting for who runs was not tested";
+  if (!helio::IsReplay()) {
+    EXPECT_GT(overtaken, seeds.count / 10) << "revoking was not tested";
+    EXPECT_GT(waited, seeds.count / 10) << "waiting for who runs was not tested";
   }
 }
 

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
-#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -21,6 +20,7 @@
 
 #include "facade/resp_writer.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
 #include "helio/proactor/proactor_pool.h"
 
@@ -30,7 +30,7 @@ namespace {
 using helio::Random;
 using namespace std::string_literals;
 
-constexpr int kPatienceMs = 20'000;
+constexpr int kPatienceMs = 60'000;
 
 struct RemoteBatch : PendingReplies {
   Connection* connection = nullptr;
@@ -262,12 +262,10 @@ std::string Bulk(std::string_view text) {
 class ConnectionTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    const char* seed = getenv("DFLY_TEST_SEED");
-    seed_ = seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device()();
     pool_ = std::make_unique<helio::ProactorPool>(
         helio::ProactorPool::Options{.threads = 1, .force_epoll = GetParam()});
     pool_->Start();
-    pool_->at(0)->Await([&] { sink_ = std::make_unique<ScriptedSink>(seed_); });
+    pool_->at(0)->Await([&] { sink_ = std::make_unique<ScriptedSink>(helio::TestSeed()); });
     sink_->buffers = &buffers_;
   }
 
@@ -350,7 +348,6 @@ class ConnectionTest : public testing::TestWithParam<bool> {
     EXPECT_EQ(Receive(fd, reply.size()), reply);
   }
 
-  uint64_t seed_ = 0;
   ConnectionLimits limits_;
   BufferPool buffers_;
   std::unique_ptr<helio::ProactorPool> pool_;
@@ -391,8 +388,7 @@ std::pair<std::string, std::string> RandomCommand(Random* random, int number) {
 }
 
 TEST_P(ConnectionTest, EachCommandGetsItsReplyInOrderWhateverTheSplits) {
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
-  Random random(seed_);
+  Random random(helio::TestSeed());
   limits_.slots_max = 20;
   limits_.recv_bytes_max = 4000;
   for (int round = 0; round < 30; ++round) {
@@ -468,8 +464,7 @@ TEST_P(ConnectionTest, ACommandAfterABusyOneIsAnsweredWithoutFurtherInput) {
 }
 
 TEST_P(ConnectionTest, AResetWithRepliesUnderWayAbandonsThemAndLeaksNothing) {
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
-  Random random(seed_);
+  Random random(helio::TestSeed());
   for (int i = 0; i < 100; ++i) {
     const int fd = Connect();
     OnLoop([&] { sink_->paused_remotes = random.OneIn(2); });
@@ -678,8 +673,7 @@ TEST_P(ConnectionTest, AHeldConnectionKeepsItsInputUntilItIsReleased) {
 }
 
 TEST_P(ConnectionTest, CloseNowWorksInEveryState) {
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
-  Random random(seed_);
+  Random random(helio::TestSeed());
   for (int i = 0; i < 150; ++i) {
     const int fd = Connect();
     std::string requests;
@@ -719,8 +713,7 @@ TEST_P(ConnectionTest, CloseWhenSentSendsWhatIsUnderWayFirst) {
 }
 
 TEST_P(ConnectionTest, AConnectionThatMovesKeepsAllThatIsOnItsWay) {
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed_));
-  Random random(seed_);
+  Random random(helio::TestSeed());
   const int fd = Connect();
   std::string requests, replies;
   for (int i = 0; i < 300; ++i) {

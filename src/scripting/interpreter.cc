@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/interpreter.h"
 
-#include <random>
-
 #include "helio/base/logging.h"
+#include "helio/base/random.h"
 #include "scripting/global_use.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
@@ -142,7 +141,7 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
     : state_(std::make_unique<ScriptState>()) {
   ScriptState* const state = state_.get();
   state->memory_max = memory_max;
-  state->random.SetOwnSeed(std::random_device()());
+  state->random.SetOwnSeed(helio::SystemSeed());
   const UnlimitedScope scope(state);
   lua_State* const lua = state->lua = lua_newstate(AllocateForLua, state);
   CHECK(lua != nullptr);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "helio/base/test_seed.h"
 #include "server/checked_client.h"
 
 namespace dfly {
@@ -236,7 +237,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
     EXPECT_GT(stats.blocking_general, 0u);
   }
 
-  static bool logs() { return getenv("DFLY_TEST_SEED") != nullptr; }
+  static bool logs() { return helio::IsReplay(); }
   std::string* log() { return logs() ? &log_ : nullptr; }
   void Log(const std::string& line) {
     if (logs()) log_ += line + '\n';

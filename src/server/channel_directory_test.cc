@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
-#include <random>
 
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 
 namespace dfly {
 namespace {
@@ -45,11 +44,7 @@ TEST(ChannelDirectoryTest, ForgetsANameWithItsLastSubscriber) {
 }
 
 TEST(ChannelDirectoryTest, EqualsAMapAfterRandomChanges) {
-  const char* given = getenv("DFLY_TEST_SEED");
-  const uint64_t seed =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-  SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
-  helio::Random random(seed);
+  helio::Random random(helio::TestSeed());
   ChannelDirectory directory;
   std::map<std::pair<std::string, uint32_t>, uint32_t> model;
   for (int i = 0; i < 20'000; ++i) {

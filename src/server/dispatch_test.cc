@@ -13,13 +13,13 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "helio/base/clock.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
 #include "server/checked_client.h"
 #include "server/server.h"
@@ -327,7 +327,7 @@ class DispatchTest : public testing::TestWithParam<Param> {
     std::string out;
     char buffer[16384];
     pollfd entry{fd, POLLIN, 0};
-    while (out.size() < bytes && poll(&entry, 1, 20'000) == 1) {
+    while (out.size() < bytes && poll(&entry, 1, 60'000) == 1) {
       const ssize_t got = read(fd, buffer, std::min(sizeof(buffer), bytes - out.size()));
       if (got <= 0) break;
       out.append(buffer, static_cast<size_t>(got));
@@ -382,8 +382,7 @@ class DispatchTest : public testing::TestWithParam<Param> {
   // Runs `count` clients while `meanwhile` runs on this thread.
   template <typename Function>
   void WithClients(int count, bool may_break, Function meanwhile) {
-    const uint64_t seed = TestSeed();
-    SCOPED_TRACE("DFLY_TEST_SEED=" + std::to_string(seed));
+    const uint64_t seed = helio::TestSeed();
     std::atomic<bool> stop{false};
     std::vector<std::string> errors(static_cast<size_t>(count));
     std::vector<std::thread> clients;

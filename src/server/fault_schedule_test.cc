@@ -13,6 +13,7 @@
 #include <set>
 
 #include "facade/resp_reader.h"
+#include "helio/base/test_seed.h"
 #include "server/schedule_harness.h"
 
 namespace dfly {
@@ -543,20 +544,12 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Blocking, FaultScheduleTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "one_hop" : "general"; });
 
-// DFLY_TEST_SEED=n runs the schedules of that seed; DFLY_TEST_SEEDS=n so many, and all steps.
+// When a seed is replayed, or DFLY_SEEDS says how many: all steps.
 void FaultScheduleTest::RunAll(const std::vector<Scenario>& scenarios) {
-  uint64_t seeds = 1;
+  const helio::SeedRange seeds = helio::TestSeeds(1);
   // Every so many steps, each time from another one on: all of them take a minute.
   uint64_t stride = (has_types_ ? 4 : 1) * ByBuild(4, 20);
-  if (const char* count = getenv("DFLY_TEST_SEEDS")) {
-    seeds = std::strtoull(count, nullptr, 10);
-    stride = 1;
-  }
-  uint64_t first = 1;
-  if (getenv("DFLY_TEST_SEED") != nullptr) {
-    first = TestSeed();
-    seeds = stride = 1;
-  }
+  if (helio::IsReplay() || getenv("DFLY_SEEDS") != nullptr) stride = 1;
   uint64_t runs = 0;
   std::string error;
   server_.server().pool().at(0)->AwaitFiber("schedules", [&] {
@@ -584,7 +577,7 @@ void FaultScheduleTest::RunAll(const std::vector<Scenario>& scenarios) {
         States allowed = both;
         allowed.insert(helper.begin(), helper.end());
         if (fault == Fault::kOutOfMemory) late_ = allowed = any;
-        for (uint64_t seed = first; seed < first + seeds; ++seed) {
+        for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
           bool has_happened = true;
           for (uint64_t at = 1 + runs % stride; has_happened; at += stride) {
             has_happened = false;
@@ -595,7 +588,7 @@ void FaultScheduleTest::RunAll(const std::vector<Scenario>& scenarios) {
             ++runs;
             if (error.empty()) continue;
             error = name + ", " + NameOf(fault) + " at step " + std::to_string(at) +
-                    ", DFLY_TEST_SEED=" + std::to_string(seed) + ": " + error;
+                    ", DFLY_SEED=" + std::to_string(seed) + ": " + error;
             return;
           }
         }

@@ -9,15 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/hash.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
 #include "server/server.h"
 
@@ -29,12 +28,6 @@ inline std::string Request(const std::vector<std::string>& args) {
     out += "$" + std::to_string(arg.size()) + "\r\n" + arg + "\r\n";
   }
   return out;
-}
-
-// DFLY_TEST_SEED=n, or a random one.
-inline uint64_t TestSeed() {
-  const char* seed = getenv("DFLY_TEST_SEED");
-  return seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device()();
 }
 
 // What it sends is decided beforehand; what comes back it checks as it comes.
@@ -86,17 +79,13 @@ class ScheduledServer {
   Server& server() { return server_; }
 
   // run(seed) for many seeds, on the proactor's fiber, until it returns what went wrong.
-  // DFLY_TEST_SEED=n runs that one; DFLY_TEST_SEEDS=n so many.
   template <typename Function>
-  void RunSeeds(uint64_t most, Function run) {
-    const char* count = getenv("DFLY_TEST_SEEDS");
-    if (count != nullptr) most = std::strtoull(count, nullptr, 10);
-    const bool is_replay = getenv("DFLY_TEST_SEED") != nullptr;
-    const uint64_t first = is_replay ? TestSeed() : 1;
+  void RunSeeds(uint64_t usual, Function run) {
+    const helio::SeedRange seeds = helio::TestSeeds(usual);
     std::string error;
-    uint64_t seed = first;
+    uint64_t seed = seeds.first;
     server_.pool().at(0)->AwaitFiber("schedules", [&] {
-      for (; seed < first + (is_replay ? 1 : most); ++seed) {
+      for (; seed < seeds.end(); ++seed) {
         Worker& worker = *Server::LocalWorker();
         helio::Random random(seed);
         worker.ReseedSchedule(random.Next());
@@ -105,7 +94,7 @@ class ScheduledServer {
         if (!error.empty()) break;
       }
     });
-    EXPECT_EQ(error, "") << "DFLY_TEST_SEED=" << seed;
+    EXPECT_EQ(error, "") << "DFLY_SEED=" << seed;
   }
 
   // Lets the clients send and receive until all have what they want. Returns what went wrong.

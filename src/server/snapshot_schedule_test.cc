@@ -22,6 +22,7 @@
 
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
+#include "helio/base/test_seed.h"
 #include "server/shared_client.h"
 #include "storage/memory_files.h"
 #include "storage/snapshot_load.h"
@@ -527,7 +528,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, SnapshotScheduleTest,
 
 TEST_P(SnapshotScheduleTest, EachIsWhatThereWasAtOneMoment) {
   server_.RunSeeds(ByBuild(2000, 200), [&](uint64_t, Random& random) { return RunSeed(random); });
-  if (getenv("DFLY_TEST_SEED") != nullptr) return;
+  if (helio::IsReplay()) return;
   EXPECT_GT(saved_, 100u);
   EXPECT_GT(failed_, 10u);
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random values of all types, which change in all ways while they are written: what is read back
-// has to be what there was at the cut. A seed decides everything: DFLY_TEST_SEED repeats one,
-// DFLY_TEST_SEEDS makes more of them.
+// has to be what there was at the cut. A seed decides everything.
 #include "storage/shard_snapshot.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -16,6 +14,7 @@
 #include "engine/defrag.h"
 #include "engine/shard_context.h"
 #include "helio/base/random.h"
+#include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
 #include "helio/proactor/proactor_pool.h"
 #include "storage/entry_reader.h"
@@ -366,19 +365,14 @@ class Scenario {
 
 TEST(ShardSnapshotTest, HasWhatThereWasAtTheCut) {
   testing::RegisterRdbTypes();
-  const char* const one = std::getenv("DFLY_TEST_SEED");
-  const char* const many = std::getenv("DFLY_TEST_SEEDS");
-  const uint64_t first = one != nullptr ? std::strtoull(one, nullptr, 10) : 1;
-  const uint64_t count = one != nullptr    ? 1
-                         : many != nullptr ? std::strtoull(many, nullptr, 10)
-                                           : 400;
+  const helio::SeedRange seeds = helio::TestSeeds(400);
   ShardSnapshotStats stats;
   uint64_t parts = 0;
   uint64_t times_behind = 0;
   helio::ProactorPool pool({.threads = 1});
   pool.Start();
-  for (uint64_t seed = first; seed < first + count; ++seed) {
-    SCOPED_TRACE(fmt::format("DFLY_TEST_SEED={}", seed));
+  for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
+    SCOPED_TRACE(fmt::format("DFLY_SEED={}", seed));
     pool.at(0)->AwaitFiber("run", [&] {
       Scenario run(seed);
       run.Go();
@@ -389,14 +383,14 @@ TEST(ShardSnapshotTest, HasWhatThereWasAtTheCut) {
     if (HasFailure()) break;
   }
   pool.Stop();
-  if (one != nullptr || HasFailure()) return;
+  if (helio::IsReplay() || HasFailure()) return;
   // All ways were taken.
-  EXPECT_GT(stats.keys_by_changes, count);
-  EXPECT_GT(stats.values_taken, count / 2);
-  EXPECT_GT(stats.values_hurried, count / 2);
-  EXPECT_GT(stats.values_copied, count / 4);
-  EXPECT_GT(times_behind, count);
-  EXPECT_GT(parts, count);
+  EXPECT_GT(stats.keys_by_changes, seeds.count);
+  EXPECT_GT(stats.values_taken, seeds.count / 2);
+  EXPECT_GT(stats.values_hurried, seeds.count / 2);
+  EXPECT_GT(stats.values_copied, seeds.count / 4);
+  EXPECT_GT(times_behind, seeds.count);
+  EXPECT_GT(parts, seeds.count);
 }
 
 }  // namespace
