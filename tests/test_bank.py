@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from harness.resp import OK, Error
+from harness.seeds import new_seed
 from harness.server import SANITIZED, wait_until
 from harness.threads import run_all
 
@@ -40,14 +41,13 @@ def together(server, seed, *loops):
                 totals[index] += loops[index](c, rng)
                 rounds += 1
 
-    print(f"seed {seed}")
     run_all([partial(run, index) for index in range(len(loops))], raised)
     return totals
 
 
 @pytest.fixture
 def seed():
-    return random.randrange(1 << 30)
+    return new_seed()
 
 
 def total(values):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Histories of concurrent clients, checked by tests/linearizability (Go, Porcupine): its main.go
-tells what it does. Seeds are printed; a bad history is left in build/linearizability."""
+tells what it does. A bad history is left in build/linearizability."""
 
 import os
 import re
@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from harness.seeds import new_seed
 from harness.server import ROOT
 
 SOURCE = os.path.join(ROOT, "tests", "linearizability")
@@ -28,7 +29,8 @@ def checker():
 
 def run(checker, server, *options):
     host, port = server.address
-    command = [checker, f"--address={host}:{port}", f"--directory={OUTPUT}", *options]
+    command = [checker, f"--address={host}:{port}", f"--directory={OUTPUT}"]
+    command += [f"--seed={new_seed()}", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     print(done.stdout, done.stderr)  # pytest -s, and what a failure shows
     return done

@@ -2,13 +2,12 @@
 """The list family without its blocking commands, on keys of one shard. Every test also passes on
 redis-server, unless marked."""
 
-import os
-import random
 
 import pytest
 import redis
 
 from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity
+from harness.seeds import new_rng
 from harness.server import SANITIZED, only_dragonfly
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
@@ -38,7 +37,7 @@ def test_null_replies_have_redis_shape_in_both_protocols(r, r3):
 
 
 def test_redis_py_sees_a_list(server):
-    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=20)
+    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=60)
     with client:
         assert client.rpush("l", "a", "b", 3, b"\x00\r\n") == 4
         assert client.lpush("l", "x") == 5
@@ -223,10 +222,8 @@ def test_memory_is_given_back(r):
 
 
 def test_long_lists_agree_with_a_model(r):
-    """Long enough for many blocks; a failure prints its seed."""
-    seed = int(os.environ.get("DFLY_SEED", random.randrange(1 << 32)))
-    print(f"DFLY_SEED={seed}")
-    rng = random.Random(seed)
+    """Long enough for many blocks."""
+    rng = new_rng()
     model = []
 
     def value():

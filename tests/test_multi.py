@@ -6,10 +6,10 @@ import pytest
 
 from harness.resp import encode
 from harness.scripts import check_counts, check_replies, counts
+from harness.seeds import new_rng
 from harness.server import SANITIZED
 from differential.compare import is_compared_loosely
 from differential.grammar import Grammar
-from differential.pair import new_rng
 
 pytestmark = [pytest.mark.sanitized]
 

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from harness.resp import OK, Error, RespSocket, Status, encode
+from harness.seeds import new_rng, new_seed
 from harness.server import REFERENCE, SANITIZED, wait_until
 
 pytestmark = [pytest.mark.matrix]
@@ -95,9 +96,7 @@ def random_pieces(rng, data):
 @sanitized
 @pytest.mark.parametrize("round_", range(4))
 def test_n_commands_get_n_replies_in_order_whatever_the_splits(server, round_):
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = new_rng()
     model = Model(rng, b"p%d:" % round_)
     requests, replies = zip(*[model.next() for _ in range(3000)])
     expected = b"".join(replies)
@@ -111,9 +110,7 @@ def test_n_commands_get_n_replies_in_order_whatever_the_splits(server, round_):
 
 @sanitized
 def test_quit_in_the_middle_ends_the_replies_there(server):
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = new_rng()
     for round_ in range(20):
         model = Model(rng, b"q%d:" % round_)
         made = [model.next() for _ in range(rng.randrange(200))]
@@ -132,9 +129,7 @@ def test_quit_in_the_middle_ends_the_replies_there(server):
 
 @sanitized
 def test_a_client_that_disconnects_anywhere_leaves_the_server_well(server, r):
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = new_rng()
     for round_ in range(60):
         model = Model(rng, b"d%d:" % round_)
         data = b"".join(model.next()[0] for _ in range(100))
@@ -262,9 +257,7 @@ def test_hostile_headers_cost_no_memory(server, r):
 
 @sanitized
 def test_random_bytes_harm_nobody(server, r):
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
-    rng = random.Random(seed)
+    rng = new_rng()
     words = [
         b"*",
         b"$",
@@ -325,8 +318,7 @@ def test_ten_thousand_connections_come_and_go(server, r):
 
 @sanitized
 def test_many_connections_at_once_each_see_their_own_writes(server):
-    seed = random.randrange(1 << 32)
-    print("seed", seed)
+    seed = new_seed()
     failures = []
 
     def client(index):

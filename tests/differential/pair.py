@@ -1,20 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends the same commands to two servers; reduces a sequence after which they differ."""
 
-import os
-import random
 import time
 
 from harness.resp import Status, encode
 
 from .compare import agree, agree_all, comparable, parse
-
-
-def new_rng():
-    """Seeded by DFLY_SEED, or by chance; a failure shows with what."""
-    seed = int(os.environ.get("DFLY_SEED", random.randrange(1 << 32)))
-    print(f"DFLY_SEED={seed}")
-    return random.Random(seed)
 
 
 def as_request(rng, command):
@@ -89,7 +80,8 @@ def shortest(servers, resp3, commands, allows=lambda command: True, depth=50, bu
     one of `commands`, or a shorter form of it that the grammar `allows`.
 
     First without all commands that have no argument in common with the last one; then by removing
-    ever smaller pieces (Zeller's ddmin); then argument by argument.
+    ever smaller pieces (Zeller's ddmin), and argument by argument, until neither helps: without any
+    one of its commands, or arguments, it no longer differs.
     """
     deadline = time.monotonic() + budget_s
     name = commands[-1][0].upper()
@@ -105,6 +97,15 @@ def shortest(servers, resp3, commands, allows=lambda command: True, depth=50, bu
     commands = attempt(commands) or commands
     related = {word for word in commands[-1][1:]}
     commands = attempt([c for c in commands if related.intersection(c[1:])]) or commands
+    while True:
+        fewer = without_pieces(commands, attempt)
+        shorter = without_arguments(fewer, attempt)
+        if shorter == fewer:
+            return shorter
+        commands = shorter
+
+
+def without_pieces(commands, attempt):
     pieces = 2
     while len(commands) > 1:
         size = max(1, len(commands) // pieces)
@@ -120,6 +121,10 @@ def shortest(servers, resp3, commands, allows=lambda command: True, depth=50, bu
             break
         else:
             pieces = min(len(commands), pieces * 2)
+    return commands
+
+
+def without_arguments(commands, attempt):
     for i in range(len(commands) - 1, -1, -1):
         size = max(1, len(commands[i]) // 2)
         while size:

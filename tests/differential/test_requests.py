@@ -4,11 +4,12 @@
 import pytest
 
 from harness.resp import encode
+from harness.seeds import new_rng
 from harness.server import SANITIZED
 
 from .compare import is_compared_loosely
 from .grammar import Grammar
-from .pair import as_request, new_rng
+from .pair import as_request
 
 pytestmark = [pytest.mark.sanitized]
 
