@@ -273,6 +273,15 @@ def test_sticky_keys_fill_memory_and_writes_are_refused(own, policy):
         assert left(c, "k", 30_000) >= there // 2
 
 
+def test_a_key_that_is_evicted_is_no_change(own):
+    with own.connect() as c:
+        limit_to(c, MB, "allkeys-random")
+        before = int(c.info("persistence")["rdb_changes_since_last_save"])
+        assert fill(c, "k", 30_000) == 0
+        assert evicted(c) > 1_000
+        assert int(c.info("persistence")["rdb_changes_since_last_save"]) == before + 30_000
+
+
 @only_dragonfly("STICK is ours")
 def test_set_stick_is_kept_and_a_later_set_keeps_it(own):
     with own.connect() as c:

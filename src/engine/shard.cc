@@ -42,11 +42,15 @@ void Shard::OnChanged(int db_index, std::string_view key, std::string_view event
 }
 
 void Shard::OnChangedUnwatched(int db_index, std::string_view key, std::string_view event) {
-  ++stats_.changes;
   if (!waiters_.empty()) [[unlikely]]
     waiters_.OnChanged(db_index, key);
-  if (event == "expired") ++stats_.expired_keys;
-  if (event == "evicted") ++stats_.evicted_keys;
+  if (event == "expired") {
+    ++stats_.expired_keys;
+  } else if (event == "evicted") {
+    ++stats_.evicted_keys;
+  } else {
+    ++stats_.changes;  // As in Redis: what goes by itself is none.
+  }
 }
 
 auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
