@@ -13,11 +13,10 @@ from celery import chain, chord, group
 from celery.exceptions import TaskRevokedError
 
 from harness.programs import TASKS, Worker, python_program
-from harness.server import SLOWNESS, wait_until
+from harness.server import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.threads]
 
-TIMEOUT_S = 20 * SLOWNESS
 
 
 class Bench:
@@ -44,9 +43,10 @@ class Bench:
         def all_answer():
             for worker in self.workers.values():
                 assert worker.process.poll() is None, worker.log()
-            return {name for reply in self.app.control.ping(timeout=0.3) for name in reply} == names
+            replies = self.app.control.ping(sorted(names), timeout=2)  # or as soon as all are there
+            return {name for reply in replies for name in reply} == names
 
-        wait_until(all_answer, TIMEOUT_S, "all workers answer a ping")
+        wait_until(all_answer, what="all workers answer a ping")
 
     def stop(self):
         for worker in self.workers.values():
@@ -55,7 +55,7 @@ class Bench:
         self.app.close()
 
     def get(self, result):
-        return result.get(timeout=TIMEOUT_S)
+        return result.get(timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def priorities(bench, r):
         t.note.apply_async(arguments, queue="ordered", priority=priority)
     assert r.call("LLEN", "ordered") == 2
     bench.app.control.add_consumer("ordered", destination=["one@test"], reply=True)
-    wait_until(lambda: r.call("LLEN", "order") == 6, TIMEOUT_S, "6 tasks")
+    wait_until(lambda: r.call("LLEN", "order") == 6, what="6 tasks")
     order = [value.decode() for value in r.call("LRANGE", "order", 0, -1)]
     assert order == ["0-2", "0-4", "3-1", "6-3", "9-0", "9-5"]
 
@@ -120,7 +120,7 @@ def priorities(bench, r):
 def inspection(bench, r):
     """By remote control, which is publish and subscribe, and by the command line."""
     t = bench.tasks
-    inspect = bench.app.control.inspect(["one@test", "two@test"], timeout=TIMEOUT_S)
+    inspect = bench.app.control.inspect(["one@test", "two@test"], timeout=PATIENCE_S)
     assert set(inspect.ping()) == {"one@test", "two@test"}
     assert "celery_app.add" in inspect.registered()["two@test"]
     queues = {queue["name"] for queue in inspect.active_queues()["two@test"]}
@@ -137,13 +137,13 @@ def inspection(bench, r):
     assert "two@test: OK" in ping.stdout and "2 nodes online" in ping.stdout
 
     held = t.hold.apply_async(["held"], queue="celery")
-    wait_until(lambda: r.call("LLEN", "held") == 1, TIMEOUT_S, "the task runs")
+    wait_until(lambda: r.call("LLEN", "held") == 1, what="the task runs")
     active = inspect.active()["two@test"]
     assert [task["id"] for task in active] == [held.id]
     revoked = t.when.apply_async(["revoked"], countdown=1000)
-    wait_until(lambda: inspect.scheduled()["two@test"], TIMEOUT_S, "the task waits")
+    wait_until(lambda: inspect.scheduled()["two@test"], what="the task waits")
     revoked.revoke()
-    wait_until(lambda: revoked.id in inspect.revoked()["two@test"], TIMEOUT_S, "it is revoked")
+    wait_until(lambda: revoked.id in inspect.revoked()["two@test"], what="it is revoked")
     r.call("SET", "released", 1)
     bench.get(held)
     r.call("DEL", "released", "held")
@@ -163,7 +163,7 @@ def events(bench, _r):
 
     with bench.app.connection_for_read() as connection:
         receiver = bench.app.events.Receiver(connection, handlers={"*": on_event})
-        receiver.capture(limit=None, timeout=TIMEOUT_S, wakeup=True)
+        receiver.capture(limit=None, timeout=PATIENCE_S, wakeup=True)
     # By the worker, which may be quicker than the event that the client sends.
     seen = [event for event in seen if event != "task-sent"]
     assert seen == ["task-received", "task-started", "task-succeeded"]
@@ -173,7 +173,7 @@ def lost_worker(bench, r):
     """A worker dies with a task that it has not acknowledged; another one gets it."""
     t = bench.tasks
     result = t.hold.apply_async(["lost"], queue="single")
-    wait_until(lambda: r.call("LLEN", "lost") == 1, TIMEOUT_S, "the task runs")
+    wait_until(lambda: r.call("LLEN", "lost") == 1, what="the task runs")
     assert r.call("HLEN", "unacked") >= 1
     bench.workers["one"].kill()
     bench.start("one", "-P", "solo", "-Q", "single")
@@ -185,7 +185,7 @@ def lost_worker(bench, r):
         channel.visibility_timeout = 0
         channel.qos.restore_visible(num=100, interval=1)
     assert bench.get(result) == int(r.call("LRANGE", "lost", 1, 1)[0])
-    wait_until(lambda: r.call("HLEN", "unacked") == 0, TIMEOUT_S, "all is acknowledged")
+    wait_until(lambda: r.call("HLEN", "unacked") == 0, what="all is acknowledged")
 
 
 CASES = [results, canvas, priorities, inspection, events, lost_worker]
