@@ -14,12 +14,12 @@ import pytest
 
 from harness.npm import node_path
 from harness.programs import run_cases
-from harness.server import ROOT, SLOWNESS, configuration_flags
+from harness.server import PATIENCE_S, ROOT, configuration_flags
 
 pytestmark = [pytest.mark.threads]
 
 FOLDER = os.path.join(ROOT, "tests", "bullmq")
-DEADLINE_S = 20 * SLOWNESS  # of each wait in a case
+DEADLINE_S = PATIENCE_S  # of each wait in a case
 
 
 @dataclass
@@ -69,7 +69,7 @@ def test_bullmq(start_server, configuration, setup):
     passed = run_cases(
         ["node", "run.js", json.dumps(run)],
         FOLDER,
-        timeout_s=5 * DEADLINE_S,
+        timeout_s=3 * DEADLINE_S,
         **environment,
         BULLMQ_DEADLINE_MS=str(DEADLINE_S * 1000),
     )

@@ -26,7 +26,7 @@ def client(request, server):
         host="127.0.0.1",
         port=server.port,
         protocol=request.param,
-        socket_timeout=20,
+        socket_timeout=60,
         client_name="tester",
     )
     yield c

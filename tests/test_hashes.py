@@ -42,7 +42,7 @@ def test_replies_have_redis_shape_in_both_protocols(r, r3):
 
 
 def test_redis_py_sees_a_dictionary(server):
-    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=20)
+    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=60)
     with client:
         assert client.hset("h", mapping={"a": 1, "b": b"\x00\r\n", "c": ""}) == 3
         assert client.hgetall("h") == {b"a": b"1", b"b": b"\x00\r\n", b"c": b""}

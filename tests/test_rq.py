@@ -15,11 +15,10 @@ from rq.registry import FailedJobRegistry, FinishedJobRegistry, ScheduledJobRegi
 from rq.worker import Worker as RqWorker
 
 from harness.programs import Worker
-from harness.server import SLOWNESS, wait_until
+from harness.server import wait_until
 
 pytestmark = [pytest.mark.threads]
 
-TIMEOUT_S = 20 * SLOWNESS
 
 
 class Bench:
@@ -34,7 +33,7 @@ class Bench:
 
     def wait_for(self, job, status):
         what = f"{job.func_name} is {status}"
-        wait_until(lambda: job.get_status() == status, TIMEOUT_S, what)
+        wait_until(lambda: job.get_status() == status, what=what)
 
     def result(self, job):
         self.wait_for(job, JobStatus.FINISHED)
@@ -46,7 +45,7 @@ class Bench:
                 assert worker.process.poll() is None, worker.log()
             return RqWorker.count(connection=self.redis) == len(self.workers)
 
-        wait_until(all_there, TIMEOUT_S, "all workers are registered")
+        wait_until(all_there, what="all workers are registered")
 
     def stop(self):
         for worker in self.workers:
@@ -137,7 +136,7 @@ def unique(bench):
 def stopped(bench):
     """A command comes to the worker by publish and subscribe."""
     job = bench.queue.enqueue("rq_jobs.hold")
-    wait_until(lambda: job.get_meta().get("started"), TIMEOUT_S, "the job runs")
+    wait_until(lambda: job.get_meta().get("started"), what="the job runs")
     send_stop_job_command(bench.redis, job.id)
     bench.wait_for(job, JobStatus.STOPPED)
     assert {w.name for w in RqWorker.all(connection=bench.redis)} == {"plain", "scheduler"}

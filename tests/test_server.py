@@ -426,6 +426,6 @@ def test_help_shows_our_flags_before_those_of_libraries():
 
 @only_dragonfly("gflags")
 def test_an_unknown_flag_stops_the_start_with_its_name():
-    p = subprocess.run([BINARY, "--nosuchflag=1"], capture_output=True, text=True, timeout=20)
+    p = subprocess.run([BINARY, "--nosuchflag=1"], capture_output=True, text=True, timeout=60)
     assert p.returncode != 0
     assert "nosuchflag" in p.stderr + p.stdout

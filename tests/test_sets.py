@@ -44,7 +44,7 @@ def test_replies_have_redis_shape_in_both_protocols(r, r3):
 
 
 def test_redis_py_sees_a_set(server):
-    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=20)
+    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=60)
     with client:
         assert client.sadd("s", "a", "b", 3, b"\x00\r\n") == 4
         assert client.smembers("s") == {b"a", b"b", b"3", b"\x00\r\n"}

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness.programs import run_cases
-from harness.server import ROOT, SLOWNESS
+from harness.server import PATIENCE_S, ROOT
 
 pytestmark = [pytest.mark.threads]
 
@@ -45,10 +45,10 @@ def test_sidekiq(sidekiq, server):
         cases = run_cases(
             ["ruby", "cases.rb"],
             FOLDER,
-            timeout_s=100,
+            timeout_s=3 * PATIENCE_S,
             REDIS_URL=f"redis://127.0.0.1:{server.port}/0",
             SIDEKIQ_LOG=log,
-            SIDEKIQ_DEADLINE_S=str(20 * SLOWNESS),
+            SIDEKIQ_DEADLINE_S=str(PATIENCE_S),
         )
     except AssertionError as e:
         with open(log, errors="replace") as f:

@@ -52,7 +52,7 @@ def test_replies_have_redis_shape_in_both_protocols(r, r3):
 
 
 def test_redis_py_sees_a_stream(server):
-    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=20)
+    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=60)
     with client:
         first = client.xadd("s", {"a": 1, "b": b"\x00\r\n"})
         second = client.xadd("s", {"a": 2})

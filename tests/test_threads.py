@@ -9,10 +9,10 @@ import pytest
 import redis
 from redis.exceptions import WatchError
 
-from harness.server import SANITIZED, SLOWNESS, wait_until
+from harness.server import PATIENCE_S, SANITIZED, wait_until
 from harness.threads import run_all
 
-pytestmark = [pytest.mark.matrix, pytest.mark.sanitized, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
 THREADS = 20 if SANITIZED else 50
 ROUNDS = 10
@@ -26,7 +26,7 @@ def client(server, request):
         host=host,
         port=port,
         protocol=request.param,
-        socket_timeout=30 * SLOWNESS,
+        socket_timeout=PATIENCE_S,
         decode_responses=True,
     ) as client:
         yield client
@@ -37,7 +37,7 @@ def in_threads(function, count=THREADS):
     barrier = threading.Barrier(count)
 
     def run(index):
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=PATIENCE_S)
         function(index)
 
     run_all([partial(run, index) for index in range(count)])
@@ -179,8 +179,8 @@ def test_publish_and_subscribe(client):
             pubsub.subscribe("news")
             pubsub.psubscribe("pri*")
             for _ in range(2):
-                assert pubsub.get_message(timeout=30)["type"] in ("subscribe", "psubscribe")
-            barrier.wait(timeout=120)
+                assert pubsub.get_message(timeout=PATIENCE_S)["type"] in ("subscribe", "psubscribe")
+            barrier.wait(timeout=PATIENCE_S)
             for n in range(count):
                 if n % 2:
                     assert client.publish("news", f"{index} {n}") == THREADS
@@ -192,7 +192,7 @@ def test_publish_and_subscribe(client):
             seen = {}
             private = 0
             for _ in range(THREADS * (count + count // 2)):
-                message = pubsub.get_message(timeout=30 * SLOWNESS)
+                message = pubsub.get_message(timeout=PATIENCE_S)
                 assert message is not None
                 if message["type"] == "pmessage":
                     private += 1
@@ -225,7 +225,6 @@ def test_locks_of_set_nx_and_watch(client):
         for _ in range(2):
             wait_until(
                 lambda: client.set("lock", token, nx=True, px=600_000),
-                timeout_s=120,
                 what="the lock",
             )
             held.append(index)

@@ -69,7 +69,7 @@ def test_replies_have_redis_shape_in_both_protocols(r, r3):
 
 
 def test_redis_py_sees_sorted_sets_and_places(server):
-    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=20)
+    client = redis.Redis(host="127.0.0.1", port=server.port, socket_timeout=60)
     with client:
         assert client.zadd("z", {"a": 1, "b": 2.5, "c": float("inf")}) == 3
         assert dict(client.zscan_iter("z")) == {b"a": 1, b"b": 2.5, b"c": float("inf")}

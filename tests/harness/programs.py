@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from .server import ROOT, STOP_TIMEOUT_S
+from .server import ROOT, PATIENCE_S
 
 TASKS = os.path.join(ROOT, "tests", "tasks")  # the modules with the tasks of Python's workers
 
@@ -66,7 +66,7 @@ class Worker:
         try:
             if self.process.poll() is None:
                 self.process.terminate()
-            self.process.wait(timeout=STOP_TIMEOUT_S)
+            self.process.wait(timeout=PATIENCE_S)
         finally:
             kill_group(self.process)
 

@@ -66,7 +66,7 @@ def encode(*args):
 class RespSocket:
     """One connection. `timeout` bounds every wait: a lost reply fails the test, it never hangs."""
 
-    def __init__(self, address, timeout=20.0, rcvbuf=None):
+    def __init__(self, address, timeout=60.0, rcvbuf=None):
         """`address`: (host, port), or the path of a unix socket."""
         if isinstance(address, str):
             self.sock = socket.socket(socket.AF_UNIX)
