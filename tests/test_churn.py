@@ -11,6 +11,7 @@ import time
 import pytest
 
 from harness.resp import OK, Error
+from harness.seeds import new_seed
 from harness.server import REFERENCE, SANITIZED, configuration_flags, only_dragonfly, wait_until
 
 pytestmark = [only_dragonfly("DEBUG DEFRAG, DEBUG CHECK, and what is accounted")]
@@ -205,8 +206,7 @@ def excess(server, c):
 
 @pytest.mark.sanitized
 def test_what_is_there_is_what_was_written_and_little_more_is_resident(own, capsys):
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = new_seed()
     clients = [Client(own, i, seed + i) for i in range(CLIENTS)]
     c = own.connect(timeout=120.0)
     at_first = excess(own, c)

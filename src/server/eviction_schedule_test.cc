@@ -14,6 +14,7 @@
 
 #include <set>
 
+#include "helio/base/test_seed.h"
 #include "server/shared_client.h"
 
 namespace dfly {
@@ -301,7 +302,7 @@ TEST_P(EvictionScheduleTest, WhatIsInUseStaysAndNobodyIsRefusedWithoutNeed) {
   // so all that could go is in use, a command that does not wait is rightly refused: one seed in
   // three thousand.
   EXPECT_LE(refused_without_need_, 1 + seeds_ / 300);
-  if (getenv("DFLY_TEST_SEED") != nullptr) return;
+  if (helio::IsReplay()) return;
   EXPECT_GT(evicted_, 100u);
   EXPECT_GT(refused_, 10u);
   EXPECT_GT(refused_for_sticky_, 10u);
