@@ -38,13 +38,16 @@ constexpr size_t kFreedPerCommand = 512;
 
 WorkerMemory Worker::memory() const {
   WorkerMemory memory = {.clients = buffers_.bytes() + buffers_.client_bytes() +
-                                    connection_count_ * sizeof(Session) + pubsub_.memory_used(),
+                                    connection_count_ * session_bytes_ + pubsub_.memory_used(),
                          .queued_commands = queued_bytes_,
                          .coordinators = coordinator_bytes_,
                          .fiber_stacks = proactor_.scheduler().stacks().bytes(),
                          .receive_buffers = proactor_.receive_buffer_bytes(),
-                         .interpreters = interpreter_bytes_};
-  for (const Shard* shard : own_shards_) memory.snapshot += shard->snapshot_bytes();
+                         .interpreters = interpreter_bytes_ + scripts_.memory_used()};
+  for (Shard* shard : own_shards_) {
+    memory.snapshot += shard->snapshot_bytes();
+    memory.coordinators += shard->waiters().memory_used();
+  }
   return memory;
 }
 

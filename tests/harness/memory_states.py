@@ -8,6 +8,7 @@ they make by asking the server, never for a time.
 
 import contextlib
 import re
+import threading
 
 from .resp import OK, RespSocket, encode
 from .server import wait_until
@@ -55,6 +56,12 @@ def empty(server):
 def keys(server, count=1_000_000):
     fill(server, count)
     yield
+
+
+@contextlib.contextmanager
+def many_keys(server):
+    with keys(server, 5_000_000):
+        yield
 
 
 @contextlib.contextmanager
@@ -152,17 +159,65 @@ def scripts(server, count=2000):
 @contextlib.contextmanager
 def running_script(server):
     """One that holds more than 16 MB and does not end."""
+    script = "local t = {} for i = 1, 300000 do t[i] = i .. ' and so on' end while true do end"
     with server.connect() as runs, server.connect() as c:
-        runs.send_command(
-            "EVAL",
-            "local t = {} for i = 1, 300000 do t[i] = i .. ' and so on' end while true do end",
-            0,
-        )
-        wait_until(
-            lambda: int(c.info("memory")["used_memory_lua"]) > 16 << 20, what="it has its memory"
-        )
+        runs.send_command("EVAL", script, 0)
+        seen = []
+
+        def is_built():
+            seen.append(int(c.info("memory")["used_memory_lua"]))
+            return seen[-1] > 16 << 20 and seen[-3:] == [seen[-1]] * 3
+
+        wait_until(is_built, 60, "it has its memory")
         yield
         assert c.call("SCRIPT", "KILL") == OK
+
+
+@contextlib.contextmanager
+def waiting_transactions(server, count=300, size=64 << 10):
+    """Each over two keys that a script holds, which does not end."""
+    with contextlib.ExitStack() as stack:
+        runs = stack.enter_context(server.connect())
+        with server.connect() as c:
+            runs.send_command("EVAL", "while true do end", 2, "a", "b")
+            wait_until(
+                lambda: c.info("scripting")["script_running"] == "1", what="the script runs"
+            )
+            for _ in range(count):
+                waits = stack.enter_context(server.connect())
+                waits.send_command("MSET", "a", b"x" * size, "b", b"x" * size)
+            wait_until(
+                lambda: c.call("CLIENT", "LIST").count(b" cmd=mset ") == count,
+                what="all have come",
+            )
+            yield
+            assert c.call("SCRIPT", "KILL") == OK
+
+
+@contextlib.contextmanager
+def saving(server, count=1_000_000):
+    """One save after another, while keys change."""
+    fill(server, count)
+    ends = threading.Event()
+
+    def save():
+        with server.connect() as c:
+            while not ends.is_set():
+                c.call("BGSAVE")
+                while not ends.is_set() and c.info("persistence")["rdb_bgsave_in_progress"] == "1":
+                    c.pipeline([("SET", b"key:%012d" % i, VALUE) for i in range(0, count, 1009)])
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    try:
+        with server.connect() as c:
+            wait_until(
+                lambda: c.info("persistence")["rdb_bgsave_in_progress"] == "1", what="a save"
+            )
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
 @contextlib.contextmanager
