@@ -164,8 +164,9 @@ def test_arguments_of_blocked_commands_count(server, r):
             lambda: int(r.info("memory")["mem_coordinators"]) - before > 1_000_000,
             what="its keys are counted",
         )
+    # Tables of waiters keep their room.
     wait_until(
-        lambda: int(r.info("memory")["mem_coordinators"]) == before, what="they are gone"
+        lambda: int(r.info("memory")["mem_coordinators"]) < before + 100_000, what="they are gone"
     )
 
 

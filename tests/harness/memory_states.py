@@ -181,7 +181,7 @@ def waiting_transactions(server, count=300, size=64 << 10):
         with server.connect() as c:
             runs.send_command("EVAL", "while true do end", 2, "a", "b")
             wait_until(
-                lambda: c.info("scripting")["script_running"] == "1", what="the script runs"
+                lambda: c.info()["script_running"] == "1", what="the script runs"
             )
             for _ in range(count):
                 waits = stack.enter_context(server.connect())
