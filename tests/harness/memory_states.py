@@ -47,6 +47,17 @@ def fill(server, count, value=VALUE, options=(), batch=1000):
             assert set(c.pipeline(commands)) == {OK}
 
 
+def wait_until_steady(c, field):
+    """Until a field of INFO memory has been the same some times in a row."""
+    seen = []
+
+    def is_steady():
+        seen.append(c.info("memory")[field])
+        return len(seen) > 4 and len(set(seen[-4:])) == 1
+
+    wait_until(is_steady, 60, f"{field} is steady")
+
+
 @contextlib.contextmanager
 def empty(server):
     yield
@@ -103,6 +114,7 @@ def busy_clients(server, count=200, value_bytes=64 << 10):
                 lambda: c.call("CLIENT", "LIST").count(b" cmd=get ") >= count,
                 what="all have been read from",
             )
+            wait_until_steady(c, "mem_clients_normal")
         yield
 
 
@@ -162,13 +174,10 @@ def running_script(server):
     script = "local t = {} for i = 1, 300000 do t[i] = i .. ' and so on' end while true do end"
     with server.connect() as runs, server.connect() as c:
         runs.send_command("EVAL", script, 0)
-        seen = []
-
-        def is_built():
-            seen.append(int(c.info("memory")["used_memory_lua"]))
-            return seen[-1] > 16 << 20 and seen[-3:] == [seen[-1]] * 3
-
-        wait_until(is_built, 60, "it has its memory")
+        wait_until(
+            lambda: int(c.info("memory")["used_memory_lua"]) > 16 << 20, what="it has its memory"
+        )
+        wait_until_steady(c, "used_memory_lua")
         yield
         assert c.call("SCRIPT", "KILL") == OK
 
@@ -181,7 +190,7 @@ def waiting_transactions(server, count=300, size=64 << 10):
         with server.connect() as c:
             runs.send_command("EVAL", "while true do end", 2, "a", "b")
             wait_until(
-                lambda: c.info()["script_running"] == "1", what="the script runs"
+                lambda: c.info("transaction")["script_running"] == "1", what="the script runs"
             )
             for _ in range(count):
                 waits = stack.enter_context(server.connect())
