@@ -121,7 +121,7 @@ void ScriptStore::SetFlags(std::string_view sha, uint32_t flags) {
 
 void ScriptStore::Flush() {
   const std::lock_guard guard(mutex_);
-  scripts_.clear();
+  scripts_ = {};
   evaluated_ = text_bytes_ = 0;
   Count();
   version_.fetch_add(1, std::memory_order_release);
