@@ -199,6 +199,7 @@ def waiting_transactions(server, count=300, size=64 << 10):
                 lambda: c.call("CLIENT", "LIST").count(b" cmd=mset ") == count,
                 what="all have come",
             )
+            wait_until_steady(c, "used_memory")
             yield
             assert c.call("SCRIPT", "KILL") == OK
 
