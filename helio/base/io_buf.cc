@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "helio/base/block_bytes.h"
+
 namespace helio {
 
 void IoBuf::Release() {
@@ -35,7 +37,8 @@ void IoBuf::Grow(size_t bytes) {
     if (used > 0) memcpy(block, data(), used);
     free(block_);
     block_ = block;
-    capacity_ = capacity;
+    // The allocator rounds up, by as much as half of a large block. All of it is used and counted.
+    capacity_ = BlockBytes(block);
   }
   begin_ = 0;
   end_ = used;

@@ -65,7 +65,11 @@ bool VisitArea(const mi_heap_t*, const mi_heap_area_t* area, void*, size_t, void
 HeapFacts ReadThreadHeap() {
   Walk walk;
   walk.segments.reserve(1024);
-  mi_heap_visit_blocks(mi_heap_get_default(), false, VisitArea, &walk);
+  mi_heap_visit_blocks(mi_heap_get_backing(), false, VisitArea, &walk);
+  // Of a pass that moves blocks (core/heap_pages.h).
+  if (mi_heap_get_default() != mi_heap_get_backing()) {
+    mi_heap_visit_blocks(mi_heap_get_default(), false, VisitArea, &walk);
+  }
   std::sort(walk.segments.begin(), walk.segments.end());
   uintptr_t seen_to = 0;
   for (const auto& [begin, end] : walk.segments) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/watch_table.h"
+#include "helio/base/block_bytes.h"
 #include "helio/base/intrusive_list.h"
 
 namespace dfly {
@@ -90,6 +91,10 @@ class WaiterTable {
   void Serve(Shard& shard);
 
   size_t keys() const { return keys_.size(); }
+  // About, as names of keys are not looked at. The nodes are their waiters'.
+  size_t memory_used() const {
+    return keys_.size() * sizeof(Queue) + helio::MapBytes(keys_) + helio::HeapBytes(ready_);
+  }
   // Keys that are ready for who waits for them, be that known here or not; looks at no more than
   // `most`. When nothing runs this is 0, or somebody has been forgotten.
   size_t CountReady(Shard& shard, size_t most) const;

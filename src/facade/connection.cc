@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "facade/resp_writer.h"
+#include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -29,6 +30,11 @@ void BufferPool::TakeBack(helio::IoBuf* buffer) {
   free_.push_back(std::move(*buffer));
 }
 
+void BufferPool::Drop() {
+  free_.clear();
+  bytes_ = 0;
+}
+
 Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits,
                        BufferPool* buffers, ReplyQueue::ReleaseFn release_batch)
     : id_(id),
@@ -47,6 +53,7 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
 
 void Connection::Start() {
   receiving_ = true;
+  object_bytes_ = helio::ObjectBytes(this) + helio::ObjectBytes(socket_.get());
   Recount();
   socket_->StartRecv();
 }
@@ -153,6 +160,7 @@ void Connection::OnRemoteDone(size_t arg_bytes) {
 
 void Connection::OnRepliesReady() {
   replies_.Advance();
+  if (const int64_t change = replies_.TakeCountedChange()) buffers_->CountClient(change);
   FlushSoon();
   if (barrier_ && replies_.empty()) barrier_ = false;
   if (executing_) return;
@@ -381,9 +389,9 @@ void Connection::DeleteIfDone() {
   delete this;
 }
 
-size_t Connection::memory_used() const {
-  return sizeof(*this) + input_.capacity() + output_.capacity() + sending_.capacity() +
-         replies_.memory_used() + parser_.memory_used() + in_flight_arg_bytes_;
+size_t Connection::own_bytes() const {
+  return object_bytes_ + input_.capacity() + output_.capacity() + sending_.capacity() +
+         replies_.memory_used() + parser_.memory_used();
 }
 
 }  // namespace dfly

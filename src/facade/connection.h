@@ -74,6 +74,8 @@ class BufferPool {
   void Lend(helio::IoBuf* buffer);
   // Takes the memory of `buffer`, which must be empty.
   void TakeBack(helio::IoBuf* buffer);
+  // Frees what nobody uses.
+  void Drop();
   size_t bytes() const { return bytes_; }
 
   // What the connections of the thread have themselves. They tell each change, and whoever wants to
@@ -198,7 +200,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t unsent_bytes() const {
     return output_.size() + sending_.size() + replies_.pending_bytes();
   }
-  size_t memory_used() const;
+  // With the arguments of its batches, and their replies that are back. For the sum over all
+  // clients the owner of batches counts these, exactly, by BufferPool::CountClient; what is told
+  // here goes by their sizes.
+  size_t memory_used() const { return own_bytes() + in_flight_arg_bytes_ + replies_.batch_bytes(); }
   uint64_t received_bytes() const { return received_bytes_; }
   uint64_t sent_bytes() const { return sent_bytes_; }
   uint64_t last_active_ns() const { return last_active_ns_; }
@@ -239,7 +244,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void ReleaseIfIdle();
   void DeleteIfDone();
   // Tells its thread by how much its buffers have changed.
-  void Recount() { CountAs(memory_used()); }
+  void Recount() { CountAs(own_bytes()); }
+  size_t own_bytes() const;  // without batches
   void CountAs(size_t bytes) {
     if (bytes == counted_bytes_) return;
     buffers_->CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_bytes_));
@@ -267,6 +273,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t last_active_ns_;
   uint64_t received_bytes_ = 0;
   uint64_t sent_bytes_ = 0;
+  size_t object_bytes_ = 0;  // its own, and its socket's
   size_t counted_bytes_ = 0;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
   // them comes back when its replies exceed batch_reply_bytes_max(); together that is a half of

@@ -116,7 +116,11 @@ size_t ReplyQueue::Advance() {
     const size_t begin = first == 0 ? 0 : batch->ends[first - 1];
     const size_t bytes = batch->ends[first + count - 1] - begin;
     batch->taken += count;
+    const size_t capacity_before = batch->bytes.capacity();
     Move(&batch->bytes, begin, bytes);
+    const size_t change = batch->bytes.capacity() - capacity_before;  // modulo 2^64
+    batch->counted += change;
+    counted_change_ += static_cast<int64_t>(change);
     batch_bytes_ -= bytes;
     moved += bytes;
     if (count < item.count) {

@@ -53,6 +53,7 @@ struct PendingReplies {
   size_t back = 0;         // replies that have come back from the other thread
   bool complete = false;   // all of them have
   bool abandoned = false;  // the queue no longer knows it
+  size_t counted = 0;      // bytes of memory that the connection's thread has counted for it
 };
 
 // Owner:    one connection, on its thread.
@@ -102,6 +103,8 @@ class ReplyQueue {
 
   // Moves complete replies from the head to the output, in order. Returns how many bytes moved.
   size_t Advance();
+  // By how much PendingReplies::counted of batches has changed, as their buffers became the output.
+  int64_t TakeCountedChange() { return std::exchange(counted_change_, 0); }
 
   // On disconnect: drops all slots. Complete batches are released now, the others are abandoned.
   void Clear();
@@ -119,9 +122,9 @@ class ReplyQueue {
   size_t slots() const { return slots_; }  // replies that wait for their turn, complete or not
   // Reply bytes that wait for earlier ones. Bytes in batches count when they are back.
   size_t pending_bytes() const { return side_.size() + batch_bytes_; }
-  size_t memory_used() const {
-    return ring_.capacity() * sizeof(Item) + side_.capacity() + batch_bytes_;
-  }
+  size_t batch_bytes() const { return batch_bytes_; }
+  // Without batches, which their owner counts.
+  size_t memory_used() const { return ring_.capacity() * sizeof(Item) + side_.capacity(); }
 
   // O(items). For tests and debug builds.
   void CheckInvariants() const;
@@ -149,6 +152,7 @@ class ReplyQueue {
   size_t slots_ = 0;          // == sum of Item::count
   size_t side_in_slots_ = 0;  // == sum of Item::bytes; what follows in side_ is the open reply
   size_t batch_bytes_ = 0;    // bytes that came back in batches and were not yet taken
+  int64_t counted_change_ = 0;
   bool local_open_ = false;
   bool local_in_side_ = false;
 };

@@ -22,8 +22,10 @@ void* Reallocate(void* block, size_t size) {
 void* AllocateForLua(void* user_data, void* block, size_t old_size, size_t new_size) {
   auto* const state = static_cast<ScriptState*>(user_data);
   if (block == nullptr) old_size = 0;  // then it is a type, not a size
+  // What counts is what the allocator gave: for many small strings an eighth more.
+  const size_t had = UsableSize(block);
   if (new_size == 0) {
-    state->memory_used -= old_size;
+    state->memory_used -= had;
     Free(block);
     return nullptr;
   }
@@ -31,8 +33,9 @@ void* AllocateForLua(void* user_data, void* block, size_t old_size, size_t new_s
       state->memory_used - old_size + new_size > state->memory_max) {
     return nullptr;  // Lua collects its garbage and tries again
   }
-  state->memory_used += new_size - old_size;
-  return block == nullptr ? Alloc(new_size) : Reallocate(block, new_size);
+  void* const moved = block == nullptr ? Alloc(new_size) : Reallocate(block, new_size);
+  state->memory_used += UsableSize(moved) - had;
+  return moved;
 }
 
 }  // namespace dfly

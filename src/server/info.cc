@@ -259,7 +259,7 @@ InfoFacts GatherInfo(Server& server) {
   facts.placed_tags = server.shards().placed_tags();
   facts.base_memory = server.base_memory_bytes();
   facts.data_memory = server.shards().used_bytes();
-  facts.scripts_known = server.scripts().List().size();
+  facts.scripts_known = server.scripts().size();
   facts.script_memory = server.scripts().memory_used();
   const FunctionTableRef functions = server.functions().table();
   facts.functions = functions->functions.size();

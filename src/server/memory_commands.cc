@@ -56,10 +56,13 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   Server& server = Server::LocalWorker()->server();
   const InfoFacts facts = GatherInfo(server);
   const uint64_t keys = KeyCount(facts);
-  const uint64_t used = facts.used_memory;
-  const uint64_t since_start = used - std::min(used, facts.base_memory);
-  const WorkerMemory& memory = facts.memory;
+  // Of the moment at which the heaps were looked at.
   const ResidentMemory resident = ReadResidentMemory(server);
+  const WorkerMemory& memory = resident.counted;
+  const uint64_t data = resident.data;
+  const uint64_t used =
+      facts.base_memory + data + memory.Sum() + facts.script_memory + facts.function_memory;
+  const uint64_t since_start = used - std::min(used, facts.base_memory);
   const ResidentMemory& at_start = server.resident_at_start();
   const auto integer = [&reply](std::string_view name, int64_t value) {
     reply.Bulk(name);
@@ -73,7 +76,7 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
     reply.Double(value);
   };
   reply.Map(36);
-  bytes("peak.allocated", facts.used_memory_peak);
+  bytes("peak.allocated", std::max(facts.used_memory_peak, used));
   bytes("total.allocated", used);
   bytes("startup.allocated", facts.base_memory);
   bytes("replication.backlog", 0);
@@ -87,11 +90,11 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   bytes("fiber.stacks", memory.fiber_stacks);
   bytes("receive.buffers", memory.receive_buffers);
   bytes("snapshot", memory.snapshot);
-  bytes("overhead.total", used - facts.data_memory);
+  bytes("overhead.total", used - data);
   bytes("keys.count", keys);
-  bytes("keys.bytes-per-key", keys == 0 ? 0 : facts.data_memory / keys);
-  bytes("dataset.bytes", facts.data_memory);
-  number("dataset.percentage", 100 * Ratio(facts.data_memory, since_start));
+  bytes("keys.bytes-per-key", keys == 0 ? 0 : data / keys);
+  bytes("dataset.bytes", data);
+  number("dataset.percentage", 100 * Ratio(data, since_start));
   number("peak.percentage", 100 * Ratio(used, facts.used_memory_peak));
   bytes("allocator.allocated", resident.heap.allocated);
   bytes("allocator.active", resident.heap.active);
@@ -103,23 +106,21 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
 
   // RSS is: the parts above that are on the heap (data, clients, Lua, functions, coordinators, the
   // snapshot), and these.
-  const uint64_t on_heap = facts.data_memory + memory.clients + memory.queued_commands +
-                           memory.interpreters + facts.script_memory + facts.function_memory +
-                           memory.coordinators + memory.snapshot;
+  const uint64_t on_heap = data + memory.clients + memory.queued_commands + memory.interpreters +
+                           facts.script_memory + facts.function_memory + memory.coordinators +
+                           memory.snapshot;
   bytes("rss.total", resident.rss);
   bytes("rss.files", resident.files);
   integer("rss.program", at_start.rest());
-  bytes("rss.startup-heap", at_start.heap.touched);
+  bytes("rss.startup-heap", at_start.heap.allocated);
   bytes("rss.fiber-stacks", resident.fiber_stacks);
   bytes("rss.receive-buffers", resident.receive_buffers);
   integer("rss.allocator-overhead", Difference(resident.heap.resident, resident.heap.touched));
-  // Buffers count with their capacity. What nobody has touched of it is in large blocks, where the
-  // allocator's facts tell how much can be.
-  const int64_t beyond = Difference(at_start.heap.touched + on_heap, resident.heap.touched);
-  const int64_t untouched =
-      std::clamp<int64_t>(beyond, 0, Difference(resident.heap.allocated, resident.heap.touched));
-  integer("rss.untouched-buffers", -untouched);
-  integer("rss.unexplained", untouched - beyond + resident.rest() - at_start.rest());
+  // Blocks count as a whole. What nobody has written to yet is in large ones.
+  integer("rss.untouched-buffers", Difference(resident.heap.touched, resident.heap.allocated));
+  integer("rss.unexplained",
+          Difference(resident.heap.allocated, at_start.heap.allocated + on_heap) + resident.rest() -
+              at_start.rest());
 }
 
 void Doctor(CoordinatorContext&, Args, ReplySink& reply) {

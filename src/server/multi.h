@@ -9,6 +9,7 @@
 
 #include "commands/command_table.h"
 #include "engine/shard_set.h"
+#include "helio/base/block_bytes.h"
 
 namespace dfly {
 
@@ -59,7 +60,7 @@ class Multi {
   // As new; keeps its memory.
   void Start(int db_index);
   size_t memory_used() const {
-    return arg_bytes_.capacity() + arg_ends_.capacity() * sizeof(size_t) +
+    return helio::HeapBytes(arg_bytes_) + arg_ends_.capacity() * sizeof(size_t) +
            items_.capacity() * sizeof(Item);
   }
 

@@ -19,6 +19,8 @@ ResidentMemory ReadResidentMemory(Server& server) {
   std::vector<ResidentMemory> parts(server.pool().size());
   server.AwaitOnWorkers([&parts](Worker& worker) {
     ResidentMemory& part = parts[worker.index()];
+    part.counted = worker.memory();
+    worker.ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
     part.fiber_stacks = worker.proactor().scheduler().stacks().ResidentBytes(kStacksLookedAt);
     part.receive_buffers = worker.proactor().ResidentReceiveBuffers();
     part.heap = ReadThreadHeap();
@@ -31,6 +33,8 @@ ResidentMemory ReadResidentMemory(Server& server) {
     sum.fiber_stacks += part.fiber_stacks;
     sum.receive_buffers += part.receive_buffers;
     sum.heap.Add(part.heap);
+    sum.counted.Add(part.counted);
+    sum.data += part.data;
   }
   return sum;
 }

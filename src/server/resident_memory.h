@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/allocator_facts.h"
+#include "server/worker_memory.h"
 
 namespace dfly {
 
@@ -19,6 +20,9 @@ struct ResidentMemory {
   uint64_t fiber_stacks = 0;
   uint64_t receive_buffers = 0;
   HeapFacts heap;
+  // What was counted when the heaps were looked at.
+  WorkerMemory counted;
+  uint64_t data = 0;
 
   // The program's data, stacks of threads, what other threads than the workers have allocated.
   int64_t rest() const {

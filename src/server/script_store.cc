@@ -37,6 +37,18 @@ std::string_view ReachName(Reach reach) {
   return "";
 }
 
+size_t Script::memory_used() const {
+  constexpr size_t kCounters = 16;  // of std::shared_ptr, in the same block
+  return kCounters + sizeof(*this) + helio::HeapBytes(sha) + helio::HeapBytes(source) +
+         helio::HeapBytes(code);
+}
+
+void ScriptStore::Count() {
+  // Each has its digest once more, as the key.
+  constexpr size_t kDigest = 48;
+  bytes_ = text_bytes_ + scripts_.size() * kDigest + helio::MapBytes(scripts_);
+}
+
 ScriptRef ScriptStore::Find(std::string_view sha) {
   const std::string key = LowerCaseOf(sha);
   const std::lock_guard guard(mutex_);
@@ -71,7 +83,8 @@ ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::stri
   const std::lock_guard guard(mutex_);
   if (ScriptRef known = AddAgain(script->sha, is_evaluated)) return known;  // another thread's
   scripts_[script->sha] = script;
-  bytes_ += script->source.size() + script->code.size() + sizeof(Script);
+  text_bytes_ += script->memory_used();
+  Count();
   const auto override = flags_override_.find(script->sha);
   if (override != flags_override_.end()) script->flags = override->second;
   if (is_evaluated && ++evaluated_ > kEvaluatedMax) ForgetOldest(*script);
@@ -92,8 +105,9 @@ void ScriptStore::ForgetOldest(const Script& newest) {
     if (!it->second->is_evaluated || it->second.get() == &newest) continue;
     if (oldest == scripts_.end() || it->second->used_at_s < oldest->second->used_at_s) oldest = it;
   }
-  bytes_ -= oldest->second->source.size() + oldest->second->code.size() + sizeof(Script);
+  text_bytes_ -= oldest->second->memory_used();
   scripts_.erase(oldest);
+  Count();
   --evaluated_;
   version_.fetch_add(1, std::memory_order_release);  // pairs with version()
 }
@@ -107,9 +121,15 @@ void ScriptStore::SetFlags(std::string_view sha, uint32_t flags) {
 
 void ScriptStore::Flush() {
   const std::lock_guard guard(mutex_);
-  scripts_.clear();
-  evaluated_ = bytes_ = 0;
+  scripts_ = {};
+  evaluated_ = text_bytes_ = 0;
+  Count();
   version_.fetch_add(1, std::memory_order_release);
+}
+
+size_t ScriptStore::size() {
+  const std::lock_guard guard(mutex_);
+  return scripts_.size();
 }
 
 std::vector<ScriptRef> ScriptStore::List() {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "helio/base/block_bytes.h"
 #include "scripting/sha1.h"
 
 namespace dfly {
@@ -64,6 +65,8 @@ struct Script : std::enable_shared_from_this<Script> {
   std::atomic<uint64_t> total_us{0};
   std::atomic<int64_t> used_at_s{0};  // Unix time
 
+  // As long as it is in a store.
+  size_t memory_used() const;
   bool is_function() const { return library != nullptr; }
   void Saw(Reach seen) {
     Reach known = reach.load(std::memory_order_relaxed);
@@ -98,10 +101,12 @@ class ScriptStore {
   // Changes when something was removed: what threads have cached is outdated then.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   std::vector<ScriptRef> List();
+  size_t size();
   // Of their texts and of what is kept with them.
   size_t memory_used() const { return bytes_.load(std::memory_order_relaxed); }
 
  private:
+  void Count();  // REQUIRES: mutex_ is held.
   // REQUIRES: mutex_ is held. Null: it is not there.
   ScriptRef AddAgain(const std::string& sha, bool is_evaluated);
   // `newest` stays, as its client may call it by its digest next, and others may have been used in
@@ -117,7 +122,9 @@ class ScriptStore {
   absl::flat_hash_map<std::string, ScriptRef> scripts_;        // guarded by mutex_, as what follows
   absl::flat_hash_map<std::string, uint32_t> flags_override_;  // by SCRIPT FLAGS
   size_t evaluated_ = 0;
-  std::atomic<size_t> bytes_{0};  // changed under the mutex
+  // Of the texts, and of all. Changed under the mutex.
+  size_t text_bytes_ = 0;
+  std::atomic<size_t> bytes_{0};
 };
 
 // One thread's view of the store, which costs no lock.
@@ -128,6 +135,7 @@ class ScriptCache {
   // As ScriptStore's. What they return lives until Settle; longer if somebody holds a ScriptRef.
   Script* Find(std::string_view sha);
   Script* Evaluated(std::string_view source, std::string* error);
+  size_t memory_used() const { return helio::MapBytes(by_sha_) + helio::MapBytes(by_source_); }
   // Nobody uses any more what was found before.
   void Settle() {
     if (!retired_.empty()) [[unlikely]]

@@ -144,15 +144,16 @@ std::string Server::Start() {
     shards_->set_post_hook(
         [](ShardId, helio::Message* message) { local_worker_->shuffle()->Add(message, 0); });
   }
-  resident_at_start_ = ReadResidentMemory(*this);
-  base_memory_bytes_ = resident_at_start_.rss - resident_at_start_.files;
-  memory_.Add(static_cast<int64_t>(base_memory_bytes_), 0);
   ChangeEvictionRules([](EvictionRules&) {});
   std::string error;
   pool_.at(0)->AwaitFiber("find snapshot", [&] {
     error = persistence_.FindSnapshot();
     persistence_.UpdateGate();  // before there is a client
   });
+  // With the threads that the files have needed, and before any client needs something.
+  resident_at_start_ = ReadResidentMemory(*this);
+  base_memory_bytes_ = resident_at_start_.rss - resident_at_start_.files;
+  memory_.Add(static_cast<int64_t>(base_memory_bytes_), 0);
   if (error.empty()) error = OpenListeners();
   if (!error.empty()) Stop();
   return error;

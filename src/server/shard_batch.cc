@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/shard_batch.h"
 
+#include "helio/base/block_bytes.h"
 #include "server/session.h"
 #include "server/worker.h"
 
@@ -64,6 +65,12 @@ void ShardBatch::ViewArgs(const Entry& entry, std::vector<std::string_view>* out
     out->emplace_back(arg_bytes_.data() + begin, arg_ends_[i] - begin);
     begin = arg_ends_[i];
   }
+}
+
+size_t ShardBatch::memory_used() const {
+  return sizeof(*this) + bytes.capacity() + ends.capacity() * sizeof(ends[0]) +
+         entries_.capacity() * sizeof(Entry) + arg_ends_.capacity() * sizeof(arg_ends_[0]) +
+         helio::HeapBytes(arg_bytes_);
 }
 
 void ShardBatch::Recycle() {

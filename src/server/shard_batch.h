@@ -50,6 +50,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
                  ScriptRef script);
   size_t size() const { return entries_.size(); }
   size_t arg_bytes() const { return arg_bytes_.size() + multi_bytes_; }
+  // What it takes, without EXECs' commands, which count for themselves.
+  size_t memory_used() const;
   void Recycle();
   // All of its commands have run; otherwise it came back because its replies are long.
   bool is_done() const { return next_ == entries_.size(); }

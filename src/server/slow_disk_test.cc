@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A disk that takes nothing while a snapshot is made: who writes has to wait, who reads has not,
-// and the snapshot keeps no more in memory than it may.
+// and the snapshot keeps no more in memory than it may. What it keeps counts for maxmemory.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "facade/error_texts.h"
 #include "helio/fibers/fiber.h"
 #include "server/schedule_harness.h"
 #include "server/server.h"
@@ -64,10 +65,10 @@ class Client {
   int fd_;
 };
 
-std::string SetAll(char fill) {
+std::string SetAll(char fill, size_t value_bytes = kValueBytes) {
   std::string requests;
   for (int i = 0; i < kKeys; ++i) {
-    requests += Request({"SET", fmt::format("key:{}", i), std::string(kValueBytes, fill)});
+    requests += Request({"SET", fmt::format("key:{}", i), std::string(value_bytes, fill)});
   }
   return requests;
 }
@@ -125,6 +126,112 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
     // What was on its way when they were told to wait is in it, too: a connection reads so much.
     EXPECT_LT(facts.last_shards.buffered_bytes_max, kKeys * kValueBytes / 4);
     EXPECT_EQ(server.settings().shards_behind, 0u);
+  }
+  server.Stop();
+}
+
+// Replies of SetAll, each either of them.
+struct Replies {
+  int stored = 0;
+  int refused = 0;
+};
+Replies ReceiveAll(Client& client) {
+  const std::string oom = fmt::format("-{}\r\n", kErrOutOfMemory);
+  Replies replies;
+  for (int i = 0; i < kKeys; ++i) {
+    if (client.Receive(1) == "+") {
+      EXPECT_EQ(client.Receive(4), "OK\r\n");
+      ++replies.stored;
+    } else {
+      EXPECT_EQ(client.Receive(oom.size() - 1), oom.substr(1));
+      ++replies.refused;
+    }
+  }
+  return replies;
+}
+
+// Writers are not told to wait, so there is no other bound for what is kept.
+class SnapshotNearLimitTest : public ::testing::TestWithParam<EvictionPolicy> {};
+
+INSTANTIATE_TEST_SUITE_P(Policies, SnapshotNearLimitTest,
+                         ::testing::Values(EvictionPolicy::kNone, EvictionPolicy::kAllKeysLru),
+                         [](const auto& info) {
+                           return info.param == EvictionPolicy::kNone ? "noeviction" : "lru";
+                         });
+
+TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
+  constexpr size_t kLarge = 2000;     // bytes of a value: files have buffers of their own
+  constexpr int64_t kRoom = 8 << 20;  // of the 40 MB that all old values are
+  MemoryFiles files;
+  std::atomic<int> calls_before_it_sticks{INT_MAX};
+  std::atomic<bool> sticks{true};
+  files.pause = [&] {
+    if (calls_before_it_sticks.fetch_sub(1) > 0) return;
+    while (sticks) helio::this_fiber::SleepForMillis(1);
+  };
+  ServerOptions options;
+  options.port = 0;
+  options.threads = 2;
+  options.num_shards = 2;
+  options.snapshot_buffer_limit = 0;
+  options.persistence.files = &files;
+  options.persistence.dbfilename = "dump";
+  options.persistence.compresses_strings = false;
+  options.persistence.codec = FrameCodec::kNone;
+  Server server(options);
+  ASSERT_EQ(server.Start(), "");
+  const auto snapshot_bytes = [&server] {
+    std::atomic<uint64_t> bytes{0};
+    server.AwaitOnWorkers([&bytes](Worker& worker) {
+      worker.SettleMemory();
+      bytes += worker.memory().snapshot;
+    });
+    return static_cast<int64_t>(bytes);
+  };
+  const auto shards_cut = [&server] {
+    std::atomic<int> count{0};
+    server.AwaitOnWorkers([&count](Worker& worker) {
+      worker.ForEachShard([&count](Shard& shard) { count += shard.is_being_cut(); });
+    });
+    return count.load();
+  };
+  const auto facts = [&server] {
+    return server.pool().at(0)->Await([&server] { return server.persistence().Facts(); });
+  };
+  {
+    Client writer(&server);
+    Client other(&server);
+    std::thread first([&] { writer.Send(SetAll('a', kLarge)); });
+    EXPECT_EQ(ReceiveAll(writer).stored, kKeys);
+    first.join();
+    calls_before_it_sticks = 2;
+    const std::string started = "+Background saving started\r\n";
+    EXPECT_EQ(other.Call({"BGSAVE"}, started.size()), started);
+    while (calls_before_it_sticks > 0 || shards_cut() < 2) std::this_thread::yield();
+    server.ChangeEvictionRules([](EvictionRules& rules) { rules.policy = GetParam(); });
+    EXPECT_LT(snapshot_bytes(), kRoom);
+    const int64_t before = server.memory().used();
+    server.settings().maxmemory = static_cast<uint64_t>(before + kRoom);
+
+    std::thread second([&] { writer.Send(SetAll('b', kLarge)); });
+    const Replies replies = ReceiveAll(writer);
+    second.join();
+    const int64_t kept = snapshot_bytes();
+    EXPECT_GT(kept, kRoom / 2);
+    EXPECT_GT(replies.stored, 0);
+    EXPECT_GT(replies.refused, 0);
+    // The quantum of each thread, and what is on its way.
+    EXPECT_LT(server.memory().used(), before + kRoom + kRoom / 2);
+    EXPECT_TRUE(facts().is_saving);
+    // Eviction would only move keys to where the disk's bytes wait.
+    EXPECT_EQ(other.Call({"DBSIZE"}, 8), fmt::format(":{}\r\n", kKeys));
+
+    sticks = false;
+    while (facts().is_saving) std::this_thread::yield();
+    EXPECT_EQ(facts().last_error, "");
+    EXPECT_EQ(facts().last_keys, static_cast<uint64_t>(kKeys));  // of the cut, whatever went since
+    EXPECT_EQ(snapshot_bytes(), 0);
+    EXPECT_EQ(other.Call({"SET", "another", "x"}, 5), "+OK\r\n");  // there is room again
   }
   server.Stop();
 }

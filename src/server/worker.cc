@@ -9,6 +9,7 @@
 #include "commands/spread.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
+#include "helio/base/block_bytes.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
@@ -117,6 +118,7 @@ void Worker::AddConnection(int fd, uint64_t id) {
   auto* session = new Session(&server_, this, connection);
   session->peer_address = helio::PeerAddress(fd);
   session->local_address = helio::LocalAddress(fd);
+  session_bytes_ = helio::BlockBytes(session);
   session->authenticated = password_.empty();
   connection->SetAuthenticated(session->authenticated);
   connection->set_user_data(session);

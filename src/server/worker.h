@@ -473,6 +473,11 @@ class Worker final : public CommandSink {
   void OnBatchBack(ShardBatch* batch);
   static uint64_t StreamOf(const ShardBatch& batch, bool to_shard);
   void Recycle(ShardBatch* batch);
+  void Delete(ShardBatch* batch);
+  // What it takes counts for clients. It is at home, or about to leave.
+  void CountBatch(ShardBatch* batch);
+  // Frees what is kept for reuse: it would keep pages that are nearly empty.
+  void DropPools();
 
   void EndPause();
   void ExpireTick();
@@ -515,6 +520,7 @@ class Worker final : public CommandSink {
   std::unique_ptr<MessageShuffle> shuffle_;  // tests only
   helio::IntrusiveList<Connection> connections_;
   size_t connection_count_ = 0;
+  size_t session_bytes_ = sizeof(Session);  // of one
   BufferPool buffers_;
 
   std::vector<Noted> noted_;

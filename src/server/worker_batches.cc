@@ -184,6 +184,7 @@ void Worker::SendBatches() {
     ++stats_.batches;
     batch->connection->OnRemoteSent(batch->arg_bytes());
     ++batches_in_flight_;
+    CountBatch(batch);
     Post(batch);
   }
   open_shards_.clear();
@@ -457,6 +458,7 @@ void Worker::OnBatchBack(ShardBatch* batch) {
     return RestartScript(batch);
   const bool is_done = batch->is_done();
   if (is_done) --batches_in_flight_;
+  CountBatch(batch);
   const bool is_local = local_shards_[batch->shard] != nullptr;
   if (is_done && is_local) --local_batches_;
   const bool is_try = batch->is_try();
@@ -509,14 +511,29 @@ bool Worker::EndTry(ShardBatch* batch) {
   return true;
 }
 
+void Worker::CountBatch(ShardBatch* batch) {
+  const size_t bytes = batch->memory_used();
+  buffers_.CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(batch->counted));
+  batch->counted = bytes;
+}
+
+void Worker::Delete(ShardBatch* batch) {
+  buffers_.CountClient(-static_cast<int64_t>(batch->counted));
+  delete batch;
+}
+
 void Worker::Recycle(ShardBatch* batch) {
   constexpr size_t kPooledMax = 256;
   batch->Recycle();
-  if (batch_pool_.size() < kPooledMax) {
-    batch_pool_.push_back(batch);
-  } else {
-    delete batch;
-  }
+  if (batch_pool_.size() == kPooledMax) return Delete(batch);
+  CountBatch(batch);
+  batch_pool_.push_back(batch);
+}
+
+void Worker::DropPools() {
+  for (ShardBatch* batch : std::exchange(batch_pool_, {})) Delete(batch);
+  multi_pool_.clear();
+  buffers_.Drop();
 }
 
 }  // namespace dfly

@@ -127,6 +127,7 @@ void Worker::DefragmentAll() {
 
 void Worker::ReturnMemory() {
   if (defragmenter_.is_running()) return;  // it will, at its end
+  DropPools();
   ReturnFreeMemory();
   ++defragmenter_.mutable_stats().returns;
 }

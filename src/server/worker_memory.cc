@@ -31,6 +31,8 @@ constexpr size_t kKeysPerStep = 32;
 // What one command evicts at most: its share, and when the limit is passed by far.
 constexpr size_t kKeysPerCommand = 16;
 constexpr size_t kKeysPerCommandMax = 1024;
+// So much of a snapshot waits only if the disk does not follow.
+constexpr size_t kSnapshotBehind = 1 << 20;
 // What it frees at most of values that were deleted before.
 constexpr size_t kFreedPerCommand = 512;
 
@@ -38,13 +40,16 @@ constexpr size_t kFreedPerCommand = 512;
 
 WorkerMemory Worker::memory() const {
   WorkerMemory memory = {.clients = buffers_.bytes() + buffers_.client_bytes() +
-                                    connection_count_ * sizeof(Session) + pubsub_.memory_used(),
+                                    connection_count_ * session_bytes_ + pubsub_.memory_used(),
                          .queued_commands = queued_bytes_,
                          .coordinators = coordinator_bytes_,
                          .fiber_stacks = proactor_.scheduler().stacks().bytes(),
                          .receive_buffers = proactor_.receive_buffer_bytes(),
-                         .interpreters = interpreter_bytes_};
-  for (const Shard* shard : own_shards_) memory.snapshot += shard->snapshot_bytes();
+                         .interpreters = interpreter_bytes_ + scripts_.memory_used()};
+  for (Shard* shard : own_shards_) {
+    memory.snapshot += shard->snapshot_bytes();
+    memory.coordinators += shard->waiters().memory_used();
+  }
   return memory;
 }
 
@@ -98,6 +103,8 @@ size_t Worker::ShareOf(const Shard& shard, int64_t bytes) const {
 
 Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
                                     const SparedKeys& spared) {
+  // What is evicted and was not saved yet goes on living there: all keys would go for no room.
+  if (shard.snapshot_bytes() >= kSnapshotBehind) return {.end = Evictor::End::kBarren};
   const int64_t now_ms = helio::UnixMillis();
   // What a script or a transaction has seen stays while its time stands still.
   const int64_t due_ms = std::min(now_ms, shard.transactions().oldest_clock_ms());

@@ -13,7 +13,7 @@ struct WorkerMemory {
   uint64_t coordinators = 0;     // arguments of commands that run on fibers
   uint64_t fiber_stacks = 0;     // about: helio::StackPool::bytes()
   uint64_t receive_buffers = 0;  // that all connections share
-  uint64_t interpreters = 0;     // Lua's states, when a script ended or gave way the last time
+  uint64_t interpreters = 0;     // Lua's states, when a script last ended or gave way; caches
   uint64_t snapshot = 0;         // what was serialized or kept, and is not written
 
   uint64_t Sum() const {

@@ -237,6 +237,7 @@ void Worker::MakeBatch(const Noted& noted, Session& session, ScriptJob* job, boo
                    noted.script->shared_from_this());
   connection->replies().AddRemote(batch);
   connection->OnRemoteSent(batch->arg_bytes());
+  CountBatch(batch);
   ++batches_in_flight_;
   // As if it had arrived, and its first command were running.
   parked_.try_emplace(std::pair(batch->connection_id, batch->shard));

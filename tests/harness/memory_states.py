@@ -8,6 +8,7 @@ they make by asking the server, never for a time.
 
 import contextlib
 import re
+import threading
 
 from .resp import OK, RespSocket, encode
 from .server import wait_until
@@ -46,6 +47,17 @@ def fill(server, count, value=VALUE, options=(), batch=1000):
             assert set(c.pipeline(commands)) == {OK}
 
 
+def wait_until_steady(c, field):
+    """Until a field of INFO memory has been the same some times in a row."""
+    seen = []
+
+    def is_steady():
+        seen.append(c.info("memory")[field])
+        return len(seen) > 4 and len(set(seen[-4:])) == 1
+
+    wait_until(is_steady, 60, f"{field} is steady")
+
+
 @contextlib.contextmanager
 def empty(server):
     yield
@@ -55,6 +67,12 @@ def empty(server):
 def keys(server, count=1_000_000):
     fill(server, count)
     yield
+
+
+@contextlib.contextmanager
+def many_keys(server):
+    with keys(server, 5_000_000):
+        yield
 
 
 @contextlib.contextmanager
@@ -96,6 +114,7 @@ def busy_clients(server, count=200, value_bytes=64 << 10):
                 lambda: c.call("CLIENT", "LIST").count(b" cmd=get ") >= count,
                 what="all have been read from",
             )
+            wait_until_steady(c, "mem_clients_normal")
         yield
 
 
@@ -152,17 +171,63 @@ def scripts(server, count=2000):
 @contextlib.contextmanager
 def running_script(server):
     """One that holds more than 16 MB and does not end."""
+    script = "local t = {} for i = 1, 300000 do t[i] = i .. ' and so on' end while true do end"
     with server.connect() as runs, server.connect() as c:
-        runs.send_command(
-            "EVAL",
-            "local t = {} for i = 1, 300000 do t[i] = i .. ' and so on' end while true do end",
-            0,
-        )
+        runs.send_command("EVAL", script, 0)
         wait_until(
             lambda: int(c.info("memory")["used_memory_lua"]) > 16 << 20, what="it has its memory"
         )
+        wait_until_steady(c, "used_memory_lua")
         yield
         assert c.call("SCRIPT", "KILL") == OK
+
+
+@contextlib.contextmanager
+def waiting_transactions(server, count=300, size=64 << 10):
+    """Each over two keys that a script holds, which does not end."""
+    with contextlib.ExitStack() as stack:
+        runs = stack.enter_context(server.connect())
+        with server.connect() as c:
+            runs.send_command("EVAL", "while true do end", 2, "a", "b")
+            wait_until(
+                lambda: c.info("transaction")["script_running"] == "1", what="the script runs"
+            )
+            for _ in range(count):
+                waits = stack.enter_context(server.connect())
+                waits.send_command("MSET", "a", b"x" * size, "b", b"x" * size)
+            wait_until(
+                lambda: c.call("CLIENT", "LIST").count(b" cmd=mset ") == count,
+                what="all have come",
+            )
+            wait_until_steady(c, "used_memory")
+            yield
+            assert c.call("SCRIPT", "KILL") == OK
+
+
+@contextlib.contextmanager
+def saving(server, count=1_000_000):
+    """One save after another, while keys change."""
+    fill(server, count)
+    ends = threading.Event()
+
+    def save():
+        with server.connect() as c:
+            while not ends.is_set():
+                c.call("BGSAVE")
+                while not ends.is_set() and c.info("persistence")["rdb_bgsave_in_progress"] == "1":
+                    c.pipeline([("SET", b"key:%012d" % i, VALUE) for i in range(0, count, 1009)])
+
+    thread = threading.Thread(target=save)
+    thread.start()
+    try:
+        with server.connect() as c:
+            wait_until(
+                lambda: c.info("persistence")["rdb_bgsave_in_progress"] == "1", what="a save"
+            )
+        yield
+    finally:
+        ends.set()
+        thread.join()
 
 
 @contextlib.contextmanager

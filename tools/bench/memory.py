@@ -27,6 +27,7 @@ ROWS = {
 STATES = [
     memory_states.empty,
     memory_states.keys,
+    memory_states.many_keys,
     memory_states.deleted_keys,
     memory_states.large_values,
     memory_states.idle_clients,
@@ -37,6 +38,8 @@ STATES = [
     memory_states.scripts,
     memory_states.running_script,
     memory_states.queued_commands,
+    memory_states.waiting_transactions,
+    memory_states.saving,
 ]
 
 
