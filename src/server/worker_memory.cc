@@ -31,7 +31,7 @@ constexpr size_t kKeysPerStep = 32;
 // What one command evicts at most: its share, and when the limit is passed by far.
 constexpr size_t kKeysPerCommand = 16;
 constexpr size_t kKeysPerCommandMax = 1024;
-// So much of a snapshot waits only if the disk does not follow.
+// So much of a shard's snapshot waits only if the disk does not follow.
 constexpr size_t kSnapshotBehind = 1 << 20;
 // What it frees at most of values that were deleted before.
 constexpr size_t kFreedPerCommand = 512;
@@ -103,8 +103,11 @@ size_t Worker::ShareOf(const Shard& shard, int64_t bytes) const {
 
 Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
                                     const SparedKeys& spared) {
-  // What is evicted and was not saved yet goes on living there: all keys would go for no room.
-  if (shard.snapshot_bytes() >= kSnapshotBehind) return {.end = Evictor::End::kBarren};
+  // What is evicted and was not saved yet goes on living there. Writers wait when that is too much,
+  // or are refused if there is no limit; else all keys would go for no room.
+  const uint64_t limit = server_.settings().snapshot_buffer_limit.load(std::memory_order_relaxed);
+  const uint64_t most = limit != 0 ? limit / shards_.size() : kSnapshotBehind;
+  if (shard.snapshot_bytes() > most) return {.end = Evictor::End::kBarren};
   const int64_t now_ms = helio::UnixMillis();
   // What a script or a transaction has seen stays while its time stands still.
   const int64_t due_ms = std::min(now_ms, shard.transactions().oldest_clock_ms());
