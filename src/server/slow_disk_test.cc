@@ -73,27 +73,40 @@ std::string SetAll(char fill, size_t value_bytes = kValueBytes) {
   return requests;
 }
 
+// After so many calls it takes nothing, until it goes on.
+struct StuckDisk {
+  StuckDisk() {
+    files.pause = [this] {
+      if (calls_before_it_sticks.fetch_sub(1) > 0) return;
+      while (sticks) helio::this_fiber::SleepForMillis(1);
+    };
+  }
+
+  MemoryFiles files;
+  std::atomic<int> calls_before_it_sticks{INT_MAX};
+  std::atomic<bool> sticks{true};
+};
+
+ServerOptions OptionsFor(StuckDisk& disk, const std::string& dbfilename, uint64_t buffer_limit) {
+  ServerOptions options;
+  options.port = 0;
+  options.threads = 2;
+  options.num_shards = 2;
+  options.snapshot_buffer_limit = buffer_limit;
+  options.persistence.files = &disk.files;
+  options.persistence.dbfilename = dbfilename;
+  options.persistence.compresses_strings = false;
+  return options;
+}
+
 class SlowDiskTest : public ::testing::TestWithParam<std::string> {};
 
 INSTANTIATE_TEST_SUITE_P(Formats, SlowDiskTest, ::testing::Values("dump", "dump.rdb"),
                          [](const auto& info) { return info.param == "dump" ? "dfs" : "rdb"; });
 
 TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
-  MemoryFiles files;
-  std::atomic<int> calls_before_it_sticks{INT_MAX};
-  std::atomic<bool> sticks{true};
-  files.pause = [&] {
-    if (calls_before_it_sticks.fetch_sub(1) > 0) return;
-    while (sticks) helio::this_fiber::SleepForMillis(1);
-  };
-  ServerOptions options;
-  options.port = 0;
-  options.threads = 2;
-  options.num_shards = 2;
-  options.snapshot_buffer_limit = kBufferLimit;
-  options.persistence.files = &files;
-  options.persistence.dbfilename = GetParam();
-  options.persistence.compresses_strings = false;
+  StuckDisk disk;
+  const ServerOptions options = OptionsFor(disk, GetParam(), kBufferLimit);
   Server server(options);
   ASSERT_EQ(server.Start(), "");
   {
@@ -105,7 +118,7 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
     first.join();
 
     // The files are made, and then nothing is taken.
-    calls_before_it_sticks = GetParam() == "dump" ? 2 : 1;
+    disk.calls_before_it_sticks = GetParam() == "dump" ? 2 : 1;
     const std::string started = "+Background saving started\r\n";
     EXPECT_EQ(reader.Call({"BGSAVE"}, started.size()), started);
     std::thread second([&] { writer.Send(SetAll('b')); });
@@ -113,7 +126,7 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
     EXPECT_EQ(reader.Call({"PING"}, 7), "+PONG\r\n");
     EXPECT_EQ(reader.Call({"EXISTS", "key:1"}, 4), ":1\r\n");
     EXPECT_LT(writer.Waiting(), kReplies);
-    sticks = false;
+    disk.sticks = false;
     EXPECT_EQ(writer.Receive(kReplies).size(), kReplies);
     second.join();
 
@@ -162,21 +175,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, SnapshotNearLimitTest,
 TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
   constexpr size_t kLarge = 2000;     // bytes of a value: files have buffers of their own
   constexpr int64_t kRoom = 8 << 20;  // of the 40 MB that all old values are
-  MemoryFiles files;
-  std::atomic<int> calls_before_it_sticks{INT_MAX};
-  std::atomic<bool> sticks{true};
-  files.pause = [&] {
-    if (calls_before_it_sticks.fetch_sub(1) > 0) return;
-    while (sticks) helio::this_fiber::SleepForMillis(1);
-  };
-  ServerOptions options;
-  options.port = 0;
-  options.threads = 2;
-  options.num_shards = 2;
-  options.snapshot_buffer_limit = 0;
-  options.persistence.files = &files;
-  options.persistence.dbfilename = "dump";
-  options.persistence.compresses_strings = false;
+  StuckDisk disk;
+  ServerOptions options = OptionsFor(disk, "dump", 0);
   options.persistence.codec = FrameCodec::kNone;
   Server server(options);
   ASSERT_EQ(server.Start(), "");
@@ -204,10 +204,10 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
     std::thread first([&] { writer.Send(SetAll('a', kLarge)); });
     EXPECT_EQ(ReceiveAll(writer).stored, kKeys);
     first.join();
-    calls_before_it_sticks = 2;
+    disk.calls_before_it_sticks = 2;
     const std::string started = "+Background saving started\r\n";
     EXPECT_EQ(other.Call({"BGSAVE"}, started.size()), started);
-    while (calls_before_it_sticks > 0 || shards_cut() < 2) std::this_thread::yield();
+    while (disk.calls_before_it_sticks > 0 || shards_cut() < 2) std::this_thread::yield();
     server.ChangeEvictionRules([](EvictionRules& rules) { rules.policy = GetParam(); });
     EXPECT_LT(snapshot_bytes(), kRoom);
     const int64_t before = server.memory().used();
@@ -226,7 +226,7 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
     // Eviction would only move keys to where the disk's bytes wait.
     EXPECT_EQ(other.Call({"DBSIZE"}, 8), fmt::format(":{}\r\n", kKeys));
 
-    sticks = false;
+    disk.sticks = false;
     while (facts().is_saving) std::this_thread::yield();
     EXPECT_EQ(facts().last_error, "");
     EXPECT_EQ(facts().last_keys, static_cast<uint64_t>(kKeys));  // of the cut, whatever went since

@@ -29,8 +29,9 @@ constexpr uint64_t kNanosPerMilli = 1'000'000;
 class OwnArgs {
  public:
   explicit OwnArgs(Args args) {
-    for (std::string_view arg : args.all()) size_ += arg.size();
-    bytes_ = std::make_unique_for_overwrite<char[]>(size_);
+    size_t size = 0;
+    for (std::string_view arg : args.all()) size += arg.size();
+    bytes_ = std::make_unique_for_overwrite<char[]>(size);
     views_.reserve(args.size());
     char* end = bytes_.get();
     for (std::string_view arg : args.all()) {
@@ -40,10 +41,9 @@ class OwnArgs {
     }
   }
   std::span<const std::string_view> views() const { return views_; }
-  size_t bytes() const { return size_ + views_.capacity() * sizeof(std::string_view); }
+  size_t memory_used() const { return helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_); }
 
  private:
-  size_t size_ = 0;
   std::unique_ptr<char[]> bytes_;
   std::vector<std::string_view> views_;
 };
@@ -801,7 +801,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
                                     own_args = OwnArgs(args)] {
     const std::span<const std::string_view> views = own_args.views();
-    coordinator_bytes_ += own_args.bytes();
+    coordinator_bytes_ += own_args.memory_used();
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
@@ -833,7 +833,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       if (session.close_after_reply) connection->CloseWhenSent();
     }
     pubsub_.OnReplied(session);
-    coordinator_bytes_ -= own_args.bytes();
+    coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
     --coordinators_;
     // Whichever comes last, the end of the command or of the connection, deletes the session.

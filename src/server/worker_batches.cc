@@ -526,6 +526,10 @@ void Worker::Recycle(ShardBatch* batch) {
   constexpr size_t kPooledMax = 256;
   batch->Recycle();
   if (batch_pool_.size() == kPooledMax) return Delete(batch);
+  if (server_.memory().is_over()) [[unlikely]] {
+    DropPools();  // before keys go, or commands are refused
+    return Delete(batch);
+  }
   CountBatch(batch);
   batch_pool_.push_back(batch);
 }

@@ -185,6 +185,7 @@ void Worker::EvictTick() {
   MemoryMeter& meter = server_.memory();
   const uint64_t begin_ns = helio::MonotonicNanos();
   if (!meter.evicts()) return;
+  if (meter.to_evict() > 0) DropPools();
   SettleMemory();
   bool has_evicted = false;
   for (Shard* shard : own_shards_) {
