@@ -372,7 +372,7 @@ def test_big_values_go_as_one_key(own):
 def test_memory_stays_under_the_limit_while_many_write(own, policy):
     writers, rounds = 6, 10 if SANITIZED else 40
     with own.connect() as c:
-        limit = limit_to(c, 8 * MB, policy)
+        limit = limit_to(c, 16 * MB, policy)
         failures, most = [], []
 
         def write(number):
