@@ -58,6 +58,10 @@ void SetFacts(Command* command) {
                          keys.last == keys.first && keys.options.empty();
   command->is_plain =
       command->run != nullptr && command->blocking == nullptr && command->channel_at == 0;
+  if (command->run != nullptr && command->has_one_key && command->other_db == nullptr) {
+    command->only_key = static_cast<uint32_t>(keys.first);
+  }
+  command->is_scriptable = command->run != nullptr && (command->flags & kNoScript) == 0;
 }
 
 }  // namespace

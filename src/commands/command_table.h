@@ -242,6 +242,8 @@ struct Command {
   uint32_t id = 0;             // below CommandTable::id_count(); subcommands have their own
   bool has_one_key = false;    // always
   bool is_plain = false;       // `run`, and nothing that dispatch does otherwise
+  uint32_t only_key = 0;       // where its key is, if that is always its only name; else 0
+  bool is_scriptable = false;  // `run`, and scripts may call it by its name
   std::string full_name = {};  // "get", "client|id"
 
   bool AcceptsArgs(size_t count) const {

@@ -59,15 +59,25 @@ TEST(CommandTableTest, RowsAndSubcommandsKnowWhetherTheyAreAnythingSpecial) {
   const Command& parent = *table.Find("object");
   for (const Command* row :
        {table.Find("of-a-key"), CommandTable::FindSubcommand(parent, "OF-A-KEY")}) {
-    EXPECT_TRUE(row->is_plain && row->has_one_key) << row->full_name;
+    EXPECT_TRUE(row->is_plain && row->has_one_key && row->is_scriptable) << row->full_name;
+    EXPECT_EQ(row->only_key, static_cast<uint32_t>(row->keys.first)) << row->full_name;
   }
   for (const Command* row :
        {table.Find("of-keys"), CommandTable::FindSubcommand(parent, "of-KEYS")}) {
-    EXPECT_TRUE(row->is_plain && !row->has_one_key) << row->full_name;
+    EXPECT_TRUE(row->is_plain && !row->has_one_key && row->is_scriptable) << row->full_name;
+    EXPECT_EQ(row->only_key, 0u) << row->full_name;
   }
   for (const Command* row : {&parent, CommandTable::FindSubcommand(parent, "waiting")}) {
-    EXPECT_FALSE(row->is_plain || row->has_one_key) << row->full_name;
+    EXPECT_FALSE(row->is_plain || row->has_one_key || row->is_scriptable) << row->full_name;
   }
+  Command other = with_key;
+  other.name = "not-for-scripts";
+  other.flags = kNoScript;
+  other.other_db = [](Args) { return 1; };
+  table.Add(other);
+  EXPECT_FALSE(table.Find(other.name)->is_scriptable);
+  EXPECT_TRUE(table.Find(other.name)->has_one_key);
+  EXPECT_EQ(table.Find(other.name)->only_key, 0u);
 }
 
 TEST(CommandTableTest, KeysAreFoundWhereverTheyStand) {

@@ -15,12 +15,6 @@ constexpr uint64_t kHighBits = 0x8080808080808080ULL;
 constexpr size_t kAsciiMax = 17;
 constexpr size_t kDigitsMax = 20;  // of an int64 with its sign
 
-uint64_t Load(const char* at) {
-  uint64_t word;
-  std::memcpy(&word, at, 8);
-  return word;
-}
-
 void Store(char* at, uint64_t word) { std::memcpy(at, &word, 8); }
 
 // Eight characters below 128 to 56 bits: pairs, then pairs of pairs, then halves move together.
@@ -38,25 +32,12 @@ uint64_t Unpack8(uint64_t x) {
 
 }  // namespace
 
-KeyProbe::KeyProbe(std::string_view key, uint64_t hash) : key_(key), hash_(hash) {
-  const size_t size = key.size();
-  if (size <= 15) {
-    char bytes[16] = {};
-    if (size != 0) std::memcpy(bytes, key.data(), size);
-    if (size == 15) {
-      bytes[15] = CompactKey::kRaw15;
-    } else {
-      bytes[14] = static_cast<char>(size);
-      bytes[15] = CompactKey::kRaw;
-    }
-    low_ = Load(bytes);
-    high_ = Load(bytes + 8);
-    return;
-  }
+void KeyProbe::EncodeLong() {
+  const size_t size = key_.size();
   if (size <= kAsciiMax) {
-    uint64_t first = Load(key.data());
-    uint64_t second = Load(key.data() + 8);
-    uint64_t last = size == 17 ? static_cast<uint8_t>(key[16]) : 0;
+    uint64_t first = LoadWord(key_.data());
+    uint64_t second = LoadWord(key_.data() + 8);
+    uint64_t last = size == 17 ? static_cast<uint8_t>(key_[16]) : 0;
     if (((first | second | last) & kHighBits) == 0) {
       uint64_t a = Pack8(first);
       uint64_t b = Pack8(second);
@@ -67,14 +48,14 @@ KeyProbe::KeyProbe(std::string_view key, uint64_t hash) : key_(key), hash_(hash)
     }
   }
   if (size > kAsciiMax && size <= kDigitsMax) {
-    if (const std::optional<int64_t> number = ParseInt64(key)) {
+    if (const std::optional<int64_t> number = ParseInt64(key_)) {
       low_ = static_cast<uint64_t>(*number);
       high_ = static_cast<uint64_t>(CompactKey::kNumber) << 56;
       return;
     }
   }
   low_ = 0;
-  high_ = static_cast<uint32_t>(size) | (((hash >> 32) & 0xFFFFFF) << 32) |
+  high_ = static_cast<uint32_t>(size) | (((hash_ >> 32) & 0xFFFFFF) << 32) |
           (static_cast<uint64_t>(CompactKey::kHeap) << 56);
 }
 

@@ -18,7 +18,6 @@
 // and move it without touching the heap.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -27,16 +26,17 @@
 
 #include "core/allocator.h"
 #include "core/block_mover.h"
+#include "core/short_text.h"
 
 namespace dfly {
-
-static_assert(std::endian::native == std::endian::little, "the encodings assume little endian");
 
 // A key to look for: it refers to the caller's bytes, which must outlive it.
 class KeyProbe {
  public:
   // REQUIRES: hash == HashKey(key), key.size() <= 512 MB.
-  KeyProbe(std::string_view key, uint64_t hash);
+  KeyProbe(std::string_view key, uint64_t hash) : key_(key), hash_(hash) {
+    key.size() <= kShortMax ? EncodeShort() : EncodeLong();
+  }
 
   std::string_view key() const { return key_; }
   uint64_t hash() const { return hash_; }
@@ -44,6 +44,10 @@ class KeyProbe {
  private:
   friend class CompactKey;
   friend class CompactText;
+  static constexpr size_t kShortMax = 15;  // kRaw and kRaw15
+
+  void EncodeShort();
+  void EncodeLong();
 
   std::string_view key_;
   uint64_t hash_;
@@ -146,6 +150,20 @@ class CompactKey : public CompactKeyRef {
 };
 
 static_assert(sizeof(CompactKey) == 16);
+
+inline void KeyProbe::EncodeShort() {
+  const size_t size = key_.size();
+  if (size <= 8) {
+    low_ = LoadShort(key_.data(), size);
+    high_ = uint64_t{size} << 48;
+    return;
+  }
+  low_ = LoadWord(key_.data());
+  high_ = LoadWord(key_.data() + size - 8) >> ((16 - size) * 8);
+  const uint64_t length = size == kShortMax ? 0 : uint64_t{size} << 48;
+  const uint64_t kind = size == kShortMax ? CompactKey::kRaw15 : CompactKey::kRaw;
+  high_ |= length | (kind << 56);
+}
 
 // A text that is not looked for, kept as a key is: what a field of a hash has.
 //

@@ -49,6 +49,11 @@ struct alignas(sizeof(DashSlot<V, Key>) == 32 ? 64 : alignof(DashSlot<V, Key>)) 
 
   static constexpr uint8_t kManyStashed = 255;
 
+  // That has `slot` as its slot `i`.
+  static DashBucket* OfSlot(Slot* slot, unsigned i) {
+    return reinterpret_cast<DashBucket*>(reinterpret_cast<std::byte*>(slot - i) -
+                                         offsetof(DashBucket, slot_bytes));
+  }
   Slot& slot(unsigned i) { return reinterpret_cast<Slot*>(slot_bytes)[i]; }
 
   bool is_full() const { return used == kBucketMask; }

@@ -69,6 +69,7 @@ class DashTable {
   using Bucket = DashBucket<V, Key>;
   using Segment = DashSegment<V, Key>;
 
+  // Two words, so that it travels in registers.
   class Iterator {
    public:
     Iterator() = default;
@@ -76,20 +77,25 @@ class DashTable {
     Slot& operator*() const { return *slot_; }
     Slot* operator->() const { return slot_; }
     // Bits 7..0 of the hash.
-    uint8_t fingerprint() const { return segment_->bucket(bucket_)->fingerprints[index_]; }
+    uint8_t fingerprint() const { return bucket()->fingerprints[index()]; }
+    bool operator==(const Iterator&) const = default;
 
    private:
     friend class DashTable;
-    Iterator(Segment* segment, uint32_t bucket, unsigned index)
-        : slot_(&segment->bucket(bucket)->slot(index)),
-          segment_(segment),
-          bucket_(bucket),
-          index_(index) {}
+    static constexpr uintptr_t kInStash = 0x100;
+    static constexpr unsigned kSegmentShift = 16;  // addresses have 48 bits
+
+    Iterator(Segment* segment, Bucket* bucket, unsigned index, bool in_stash)
+        : slot_(&bucket->slot(index)),
+          place_(reinterpret_cast<uintptr_t>(segment) << kSegmentShift |
+                 (in_stash ? kInStash : 0) | index) {}
+    Segment* segment() const { return reinterpret_cast<Segment*>(place_ >> kSegmentShift); }
+    bool in_stash() const { return (place_ & kInStash) != 0; }
+    unsigned index() const { return place_ & (kInStash - 1); }
+    Bucket* bucket() const { return Bucket::OfSlot(slot_, index()); }
 
     Slot* slot_ = nullptr;
-    Segment* segment_ = nullptr;
-    uint32_t bucket_ = 0;
-    unsigned index_ = 0;
+    uintptr_t place_ = 0;
   };
 
   DashTable() = default;  // allocates nothing
@@ -157,6 +163,8 @@ class DashTable {
   template <typename R>
   Iterator Random(R&& random) const;
 
+  // As long as this stays the same, iterators stay alive.
+  uint64_t layout() const { return layout_; }
   // How often a segment was laid out anew. For tests.
   uint64_t rebuilds() const { return rebuilds_; }
   // O(n): for tests.
@@ -255,6 +263,7 @@ class DashTable {
   size_t size_ = 0;
   size_t segments_ = 0;
   uint64_t rebuilds_ = 0;
+  uint64_t layout_ = 0;
   size_t structure_bytes_ = 0;
   size_t key_bytes_ = 0;
   size_t free_end_ = 0;  // FreeSome: directory entries that are left

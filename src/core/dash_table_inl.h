@@ -20,21 +20,20 @@ template <typename F>
   Bucket* bucket = segment->bucket(home);
   for (uint32_t mask = bucket->Match(fingerprint) & bucket->Own(); mask != 0; mask &= mask - 1) {
     unsigned i = std::countr_zero(mask);
-    if (fn(bucket->slot(i))) return {segment, home, i};
+    if (fn(bucket->slot(i))) return {segment, bucket, i, false};
   }
-  const uint32_t next = segment->Next(home);
-  Bucket* neighbour = segment->bucket(next);
+  Bucket* neighbour = segment->bucket(segment->Next(home));
   for (uint32_t mask = neighbour->Match(fingerprint) & neighbour->guests; mask != 0;
        mask &= mask - 1) {
     unsigned i = std::countr_zero(mask);
-    if (fn(neighbour->slot(i))) return {segment, next, i};
+    if (fn(neighbour->slot(i))) return {segment, neighbour, i, false};
   }
   if (bucket->stash_count == 0 || (bucket->stash_bits & StashBit(fingerprint)) == 0) return {};
   for (uint32_t b = segment->homes; b < segment->buckets; ++b) {
     Bucket* stash = segment->bucket(b);
     for (uint32_t mask = stash->Match(fingerprint) & stash->used; mask != 0; mask &= mask - 1) {
       unsigned i = std::countr_zero(mask);
-      if (fn(stash->slot(i))) return {segment, b, i};
+      if (fn(stash->slot(i))) return {segment, stash, i, true};
     }
   }
   return {};
@@ -85,6 +84,7 @@ template <typename V, typename H>
 auto DashTable<V, H>::Insert(const Probe& probe) -> Iterator {
   DCHECK(!Find(probe));
   DCHECK_EQ(free_end_, 0u);
+  ++layout_;
   if (directory_ == nullptr) {
     directory_ = static_cast<Segment**>(Counted(Alloc(sizeof(Segment*))));
     directory_[0] = NewSegment(0, 0, 1);
@@ -103,7 +103,8 @@ auto DashTable<V, H>::Insert(const Probe& probe) -> Iterator {
       }
     }
     if (place.bucket != kNoBucket) {
-      Iterator it(segment, place.bucket, place.index);
+      Iterator it(segment, segment->bucket(place.bucket), place.index,
+                  place.bucket >= segment->homes);
       new (&it->key) Key(probe);
       if constexpr (!std::is_empty_v<V>) new (&it->value) V();  // else it lies within the key
       ++segment->size;
@@ -231,15 +232,15 @@ void DashTable<V, H>::RecountStash(Segment* segment, uint32_t home) {
 template <typename V, typename H>
 void DashTable<V, H>::Erase(Iterator it) {
   DCHECK_EQ(free_end_, 0u);
-  Segment* segment = it.segment_;
-  const bool in_stash = it.bucket_ >= segment->homes;
-  const uint32_t home = in_stash ? segment->Home(PositionIn(*segment, *it)) : 0;
+  ++layout_;
+  Segment* segment = it.segment();
+  const uint32_t home = it.in_stash() ? segment->Home(PositionIn(*segment, *it)) : 0;
   key_bytes_ -= it->key.HeapBytes();
   it.slot_->~Slot();
-  segment->bucket(it.bucket_)->Drop(it.index_);
+  it.bucket()->Drop(it.index());
   --segment->size;
   --size_;
-  if (in_stash) RecountStash(segment, home);
+  if (it.in_stash()) RecountStash(segment, home);
   MaybeShrink(segment);
 }
 
@@ -265,6 +266,7 @@ void DashTable<V, H>::Clear() {
 template <typename V, typename H>
 bool DashTable<V, H>::FreeSome(size_t budget, size_t* value_bytes) {
   if (directory_ == nullptr) return true;
+  ++layout_;
   if (free_end_ == 0) free_end_ = directory_size();
   size_t freed = 0;
   while (free_end_ > 0 && freed < budget) {
@@ -332,6 +334,7 @@ template <typename V, typename H>
 template <typename F>
 uint32_t DashTable<V, H>::Move(uint32_t cursor, BlockMover& mover, F&& fn) {
   if (directory_ == nullptr) return 0;
+  ++layout_;
   if (cursor == 0) directory_ = mover.Move(directory_);
   if (Segment* const segment = SegmentAt(cursor); segment->first == cursor) {
     MoveSegment(segment, mover);
@@ -360,8 +363,8 @@ auto DashTable<V, H>::Random(R&& random) const -> Iterator {
     size_t left = random() % size_;
     Iterator found;
     ForEachSegment([&](Segment* segment) {
-      ForEachIn(segment, [&](uint32_t b, Bucket*, unsigned i) {
-        if (left-- == 0) found = Iterator(segment, b, i);
+      ForEachIn(segment, [&](uint32_t b, Bucket* bucket, unsigned i) {
+        if (left-- == 0) found = Iterator(segment, bucket, i, b >= segment->homes);
       });
     });
     return found;
@@ -427,7 +430,7 @@ void DashTable<V, H>::CheckInvariants() const {
       unsigned equal = 0;
       Iterator found;
       FindIf(known, [&](Slot& other) {
-        if (&other == &slot) found = Iterator(segment, b, i);
+        if (&other == &slot) found = Iterator(segment, bucket, i, b >= segment->homes);
         equal += H::AreSame(other.key, slot.key);
         return false;
       });

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/short_text.h"
+
 namespace dfly {
 
 // `kCount`: a power of two. Longer strings than `kTextMax` are not kept.
@@ -18,10 +20,10 @@ template <typename Value, size_t kCount, size_t kTextMax>
 class StringCache {
  public:
   // Null: not known. Lives until the next Put or Clear.
-  const Value* Find(std::string_view text) const {
-    const Entry& entry = entries_[IndexOf(text)];
+  Value* Find(std::string_view text) {
+    Entry& entry = entries_[IndexOf(text)];
     const bool is_it =
-        entry.size == text.size() && std::memcmp(entry.text, text.data(), text.size()) == 0;
+        entry.size == text.size() && AreSame(entry.text, text.data(), text.size());
     return is_it ? &entry.value : nullptr;
   }
   // Instead of another one, if need be.

@@ -3,11 +3,24 @@
 
 #include <absl/container/inlined_vector.h>
 
+#include <atomic>
 #include <string>
 
 #include "core/hash.h"
 
 namespace dfly {
+namespace {
+
+// So many changes of its table's layout tell one database from the next one.
+constexpr uint64_t kLayoutsMax = uint64_t{1} << 40;
+std::atomic<uint64_t> births{1};  // of all threads
+
+}  // namespace
+
+Database::Database(int index, ChangeListener* listener)
+    : born_(births.fetch_add(1, std::memory_order_relaxed) * kLayoutsMax),
+      index_(index),
+      listener_(listener) {}
 
 bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   Table::Iterator it = table_.Find(probe);

@@ -67,7 +67,7 @@ class CutKeeper {
 class Database {
  public:
   using Table = DashTable<CompactValue>;
-  Database(int index, ChangeListener* listener) : index_(index), listener_(listener) {}
+  Database(int index, ChangeListener* listener);
 
   int index() const { return index_; }
   void set_index(int index) { index_ = index; }  // SWAPDB
@@ -80,6 +80,9 @@ class Database {
   size_t bytes() const {
     return table_.bytes() + expiry_.bytes() + member_expiry_.bytes() + value_bytes_;
   }
+
+  // As long as this stays the same, iterators stay alive. No two databases have the same one.
+  uint64_t layout() const { return born_ + table_.layout(); }
 
   // The stages of a batch; see DashTable.
   void Prefetch(uint64_t hash) const { table_.Prefetch(hash); }
@@ -213,6 +216,7 @@ class Database {
   ExpireProgress ExpireMembers(int64_t now_ms, size_t budget);
   size_t ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t most);
 
+  const uint64_t born_;
   int index_;
   bool cut_parity_ = false;  // the flag of keys that are saved, or came after the last cut
   CutKeeper* keeper_ = nullptr;

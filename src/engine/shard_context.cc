@@ -14,14 +14,18 @@ void ShardContext::RemoveDueKeys() {
   due_.clear();
 }
 
-void ShardContext::Settle() {
+bool ShardContext::Settle() {
+  bool may_be_gone = false;
   for (Open& open : open_) {
     size_t bytes = open.slot->value.HeapBytes();
     database_->AccountValue(open.heap_bytes, bytes);
     open.heap_bytes = bytes;
     database_->SyncMembers(*open.slot);
+    may_be_gone |=
+        open.slot->value.IsEmptyObject() || open.slot->key.has_flag(CompactKey::kHasMemberExpire);
   }
   is_settled_ = true;
+  return may_be_gone;
 }
 
 bool ShardContext::IsSettled() const {
@@ -74,10 +78,7 @@ void ShardContext::FetchExpected() const {
   for (uint64_t hash : hashes) database_->PrefetchValue(hash);
 }
 
-auto ShardContext::Find(const KeyProbe& probe) const -> Iterator {
-  if (database_ == nullptr) return {};
-  Iterator it = database_->Find(probe);
-  if (!it || !database_->IsDue(*it, probe, now_ms_)) return it;
+auto ShardContext::NoteDue(const KeyProbe& probe) const -> Iterator {
   if (std::find(due_.begin(), due_.end(), probe.key()) == due_.end()) {
     due_.emplace_back(probe.key());
   }
@@ -105,7 +106,7 @@ Handle ShardContext::OfType(Handle handle, ValueType type) {
 }
 
 auto ShardContext::FindReadOnly(std::string_view key) -> ReadHandle {
-  Iterator it = Find(ProbeOf(key));
+  Iterator it = Find(key);
   if (it) {
     ++shard_.stats().hits;
     Touch(it->value);
@@ -120,7 +121,7 @@ auto ShardContext::FindReadOnly(std::string_view key, ValueType type) -> ReadHan
 }
 
 auto ShardContext::Peek(std::string_view key) const -> ReadHandle {
-  return HandleOf<ReadHandle>(Find(ProbeOf(key)));
+  return HandleOf<ReadHandle>(Find(key));
 }
 
 auto ShardContext::OpenValue(Iterator it) -> WriteHandle {
@@ -129,14 +130,14 @@ auto ShardContext::OpenValue(Iterator it) -> WriteHandle {
   Touch(slot->value);
   auto is_it = [slot](const Open& open) { return open.slot == slot; };
   if (std::none_of(open_.begin(), open_.end(), is_it)) {
-    open_.push_back({slot, slot->value.HeapBytes()});
+    open_.emplace_back(slot, slot->value.HeapBytes());
   }
   is_settled_ = false;
   return HandleOf<WriteHandle>(it);
 }
 
 auto ShardContext::FindMutable(std::string_view key) -> WriteHandle {
-  Iterator it = Find(ProbeOf(key));
+  Iterator it = Find(key);
   return it ? OpenValue(it) : WriteHandle();
 }
 
@@ -145,8 +146,9 @@ auto ShardContext::FindMutable(std::string_view key, ValueType type) -> WriteHan
 }
 
 auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHandle {
+  if (const Iterator it = FindByHint(key)) return OfType(OpenValue(it), type);
   const KeyProbe probe = ProbeOf(key);
-  if (Iterator it = Find(probe)) return OfType(OpenValue(it), type);
+  if (const Iterator it = Find(probe)) return OfType(OpenValue(it), type);
   EndHandles();
   // What is found now is due, and Find has noted it: it goes before its name is used again.
   if (!due_.empty()) RemoveDueKeys();
@@ -317,16 +319,14 @@ std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {
 }
 
 void ShardContext::Changed(std::string_view key, std::string_view event, uint64_t changes) {
-  Settle();
+  const bool may_be_gone = Settle();
   Report(key, event, changes);
-  // Only an open value can have become empty; strings never count as empty. Find notes one that has
-  // nothing but due members left.
-  bool may_be_gone = false;
-  for (const Open& open : open_) {
-    may_be_gone |=
-        open.slot->value.IsEmptyObject() || open.slot->key.has_flag(CompactKey::kHasMemberExpire);
-  }
-  if (!may_be_gone) return;
+  if (may_be_gone) [[unlikely]]
+    DeleteIfEmpty(key);
+}
+
+void ShardContext::DeleteIfEmpty(std::string_view key) {
+  // Find notes a value that has nothing but due members left.
   Iterator it = Find(ProbeOf(key));
   if (it && it->value.IsEmptyObject() && Delete(key)) --shard_.stats().changes;  // is no other one
 }

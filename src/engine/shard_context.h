@@ -69,6 +69,13 @@ class ValueHandle {
 #endif
 };
 
+// Where a key was found last. Good for as long as its table's layout stays what it was, which is
+// looked at: so it may be kept over other commands, and over waits.
+struct KeyHint {
+  uint64_t layout = 0;  // of no database
+  Database::Table::Iterator it;
+};
+
 // Owner:    the code that runs commands on a shard, for one command at a time: Begin, handler,
 // Finish. Suspends: never.
 class ShardContext {
@@ -98,13 +105,15 @@ class ShardContext {
     if (!due_.empty()) [[unlikely]]
       RemoveDueKeys();
     hashed_key_ = {};
+    hint_ = nullptr;
     if (!expected_.hashes.empty()) expected_ = {};
   }
   // The hash that dispatch computed for a key, so that no key is hashed twice. `key` must live
-  // until Finish.
-  void SetKeyHash(std::string_view key, uint64_t hash) {
+  // until Finish, and so must `hint`, which is used and kept up; null: none.
+  void SetKeyHash(std::string_view key, uint64_t hash, KeyHint* hint = nullptr) {
     hashed_key_ = key;
     hash_ = hash;
+    hint_ = hint;
   }
   // The same for a command with several keys: keys[0], keys[step], ... Both must live until Finish.
   void SetKeyHashes(std::span<const std::string_view> keys, size_t step,
@@ -121,8 +130,7 @@ class ShardContext {
   int64_t now_ms() const { return now_ms_; }
   size_t db_size() const { return database_ == nullptr ? 0 : database_->size(); }
   uint64_t HashOf(std::string_view key) const {
-    bool is_known = key.data() == hashed_key_.data() && key.size() == hashed_key_.size();
-    if (is_known && key.data() != nullptr) return hash_;
+    if (IsHashed(key) && key.data() != nullptr) return hash_;
     return expected_.hashes.empty() ? HashKey(key) : ExpectedHashOf(key);
   }
   // The handler is going to look these keys up in this order: keys[0], keys[step], ... They are
@@ -239,9 +247,33 @@ class ShardContext {
   uint64_t ExpectedHashOf(std::string_view key) const;
   void FetchExpected() const;  // the next kFetchedAhead
 
+  bool IsHashed(std::string_view key) const {
+    return key.data() == hashed_key_.data() && key.size() == hashed_key_.size();
+  }
   KeyProbe ProbeOf(std::string_view key) const { return KeyProbe(key, HashOf(key)); }
   // The one look-up. Due keys are not found, and remembered for Finish.
-  Iterator Find(const KeyProbe& probe) const;
+  Iterator Find(const KeyProbe& probe) const {
+    if (database_ == nullptr) return {};
+    const Iterator it = database_->Find(probe);
+    if (!it) return it;
+    if (hint_ != nullptr && IsHashed(probe.key())) *hint_ = {database_->layout(), it};
+    return UnlessDue(it, probe);
+  }
+  Iterator Find(std::string_view key) const {
+    if (const Iterator it = FindByHint(key)) return it;
+    return Find(ProbeOf(key));
+  }
+  // None also for keys with a deadline.
+  Iterator FindByHint(std::string_view key) const {
+    if (hint_ == nullptr || database_ == nullptr || hint_->layout != database_->layout()) return {};
+    if (!IsHashed(key) || hint_->it->key.has_flag(CompactKey::kTimed)) return {};
+    DCHECK(hint_->it == database_->Find(ProbeOf(key)));
+    return hint_->it;
+  }
+  Iterator UnlessDue(Iterator it, const KeyProbe& probe) const {
+    return database_->IsDue(*it, probe, now_ms_) ? NoteDue(probe) : it;
+  }
+  Iterator NoteDue(const KeyProbe& probe) const;  // none
   Database& database();  // made if need be
   void Touch(CompactValue& value) {
     if (!no_touch_) access_clock().Touch(value, now_ms_);
@@ -251,7 +283,10 @@ class ShardContext {
   template <typename Handle>
   static Handle OfType(Handle handle, ValueType type);
   WriteHandle OpenValue(Iterator it);
-  void Settle();  // accounts what was done through handles
+  // Accounts what was done through handles. True if a value that was open may be empty now: strings
+  // never count as empty, but what has members with deadlines may have due ones only.
+  bool Settle();
+  void DeleteIfEmpty(std::string_view key);
   bool IsSettled() const;
   // And lets them die, as the table is going to change.
   void EndHandles() {
@@ -275,6 +310,7 @@ class ShardContext {
   bool no_touch_ = false;
   std::string_view hashed_key_;
   uint64_t hash_ = 0;
+  KeyHint* hint_ = nullptr;  // of hashed_key_
   mutable ExpectedKeys expected_;
   absl::InlinedVector<uint64_t, 16> hashes_;  // what ExpectKeys has made
   absl::InlinedVector<Open, 2> open_;

@@ -4,6 +4,7 @@
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
 #include "scripting/global_use.h"
+#include "scripting/lua_layout.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
 #include "scripting/lua_sink.h"
@@ -44,13 +45,32 @@ void CountLoading(lua_State* lua, lua_Debug*) {
   lua_error(lua);
 }
 
+// What scripts use most. Where two names of a table have the same place, the one that came first is
+// found first.
+constexpr const char* kFrequentNames[] = {"redis",  "KEYS",     "ARGV",  "ipairs",
+                                          "cjson",  "tonumber", "pairs", "table",
+                                          "string", "tostring", "math",  "type"};
+
+// A table for globals, and in it what these names will have.
+void CreateGlobals(lua_State* lua) {
+  lua_createtable(lua, 0, 64);
+  for (const char* const name : kFrequentNames) {
+    lua_pushboolean(lua, 0);
+    lua_setfield(lua, -2, name);
+  }
+}
+
 // On the stack: the table that holds what the libraries below put into it.
 void OpenGlobals(lua_State* lua, const char* redis_version) {
-  lua_createtable(lua, 0, 64);
+  CreateGlobals(lua);
   OpenBase(lua);
   OpenLua51Libraries(lua);
   OpenRedis(lua, redis_version);
   OpenLibraries(lua);
+  for (const char* const name : {"KEYS", "ARGV"}) {
+    lua_pushnil(lua);
+    lua_setfield(lua, -2, name);
+  }
   RefuseUnknownNames(lua);
 
   lua_pushvalue(lua, -1);
@@ -62,7 +82,7 @@ void OpenGlobals(lua_State* lua, const char* redis_version) {
 
 // On the stack: the globals, and above them what they are for chunks that read members only.
 void OpenMembers(lua_State* lua) {
-  lua_createtable(lua, 0, 64);
+  CreateGlobals(lua);
   lua_pushnil(lua);
   while (lua_next(lua, kGlobalsIndex) != 0) {
     lua_pushvalue(lua, -2);
@@ -148,6 +168,7 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
   *static_cast<ScriptState**>(lua_getextraspace(lua)) = state;
   state->redis_version = redis_version;
   lua_atpanic(lua, Panic);
+  CheckLayout(lua);
   lua_pushcfunction(lua, DescribeError);
   OpenGlobals(lua, state->redis_version.c_str());
   OpenMembers(lua);
@@ -209,9 +230,11 @@ Interpreter::Outcome Interpreter::Run(const ScriptCall& call, ScriptHost* host, 
 Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, ReplySink& reply) {
   const StackScope stack(state_.get(), kNestedStackBytes);
   lua_State* const lua = state_->lua;
-  lua_sethook(lua, Tick, LUA_MASKCOUNT, 1);
-  int status = lua_pcall(lua, arguments, 1, kHandlerIndex);
-  lua_sethook(lua, nullptr, 0, 0);
+  int status;
+  {
+    const TickScope ticks(state_.get(), Tick);
+    status = lua_pcall(lua, arguments, 1, kHandlerIndex);
+  }
   CollectSomeGarbage(lua);
 
   const UnlimitedScope scope(state_.get());
@@ -309,9 +332,11 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
 
   state->loading = functions;
   state->loading_ticks = 0;
-  lua_sethook(lua, CountLoading, LUA_MASKCOUNT, 1);
-  const int status = lua_pcall(lua, 0, 0, kHandlerIndex);
-  lua_sethook(lua, nullptr, 0, 0);
+  int status;
+  {
+    const TickScope ticks(state, CountLoading);
+    status = lua_pcall(lua, 0, 0, kHandlerIndex);
+  }
   state->loading = nullptr;
   if (status != LUA_OK) {
     *error = "ERR Error registering functions: " + ErrorText(lua);

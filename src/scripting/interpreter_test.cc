@@ -280,6 +280,20 @@ TEST_F(InterpreterTest, CoroutinesMayYieldOutOfPcall) {
 TEST_F(InterpreterTest, DeferredCallsAreMarked) {
   Run("redis.acall('one') redis.apcall('one') redis.call('one')");
   EXPECT_EQ(runner_.host.deferred, 2);
+  // They return nothing, deferred or not, but an error that comes at once.
+  const auto results = [this](const char* call) {
+    return Run(std::string("return select('#', redis.") + call + "('one', 2))");
+  };
+  for (const Verdict verdict : {Verdict::kDeferred, Verdict::kGoOn}) {
+    runner_.host.verdict = verdict;
+    EXPECT_EQ(results("acall"), ":0\r\n");
+    EXPECT_EQ(results("apcall"), ":0\r\n");
+  }
+  EXPECT_EQ(results("call"), ":1\r\n");
+  runner_.host.on_call = [](Args, ReplySink& reply) { reply.Error("ERR now"); };
+  EXPECT_THAT(Run("redis.acall('one') return 1"), StartsWith("-ERR now script: "));
+  EXPECT_EQ(Run("return redis.apcall('one')"), "-ERR now\r\n");
+  runner_.host.on_call = nullptr;
   runner_.host.finish_error = "WRONGTYPE later";
   EXPECT_THAT(Run("redis.acall('one') return 1"), StartsWith("-WRONGTYPE later script: "));
   EXPECT_THAT(Run("redis.acall('one') error('x')"), StartsWith("-WRONGTYPE later script: "));
@@ -363,6 +377,24 @@ TEST_F(InterpreterTest, TicksComeInLoopsRecursionAndCoroutines) {
     runner_.host.ticks_max = INT32_MAX;
     EXPECT_EQ(Run(source), "$-1\r\n");
     EXPECT_GT(runner_.host.ticks, 5) << source;
+  }
+}
+
+TEST_F(InterpreterTest, WhatNeverEndsCanBeKilled) {
+  for (const char* source :
+       {"local function f() return f() end f()", "local function f(...) return f(...) end f(1, 2)",
+        "local function f(g) return g(f) end f(f)",
+        "local f = setmetatable({}, {__call = function(t) return t() end}) f()",
+        "coroutine.wrap(function() local function f() return f() end f() end)()",
+        "local function f() end while true do f() end", "::top:: goto top"}) {
+    ScriptRunner runner;
+    runner.host.ticks_max = 3;
+    runner.host.tick_verdict = Verdict::kKill;
+    EXPECT_EQ(runner.Run(source), Failure("ERR Script killed by user with SCRIPT KILL..."))
+        << source;
+    EXPECT_EQ(runner.host.ticks, 3) << source;
+    runner.host.ticks_max = INT32_MAX;
+    EXPECT_EQ(runner.Run("for i = 1, 1e4 do end return 1"), ":1\r\n");
   }
 }
 

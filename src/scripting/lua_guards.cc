@@ -5,17 +5,24 @@
 // string.gsub take 420 KB, and a script runs on a fiber's stack. So wherever Lua is about to call
 // itself, the stack that is really left is looked at.
 //
-// Ticks. With a count hook Lua calls luaG_traceexec before each instruction, which makes a loop
-// more than twice as slow. When that returns 0, the next instructions run freely until the next
-// jump or call, so it is called once in each turn of a loop, which is enough.
+// Ticks. A hook would make Lua look for it at each instruction, and take a slow way for each call
+// and return. So there is none; each call of a Lua function is marked (`trap`) as if there were one,
+// and then Lua calls luaG_traceexec at each jump back and behind each call, which is enough. Now and
+// then that has a hook for a moment. A tail call begins a function that may do nothing but end with
+// another one, and is counted itself.
 //
 // Garbage. While the host uses the state (UnlimitedScope), no step of the collector may run.
 #include <lua.hpp>
 
+#include "helio/base/logging.h"
+#include "scripting/lua_layout.h"
 #include "scripting/script_state.h"
 
 namespace {
 
+using dfly::LuaCall;
+using dfly::LuaThread;
+using dfly::LuaThreadOf;
 using dfly::ScriptState;
 using dfly::StateOf;
 
@@ -40,7 +47,46 @@ inline Depth CheckDepth(ScriptState* state) {
   return here >= state->stack_floor - kHandlerBytes ? Depth::kFine : Depth::kHopeless;
 }
 
+void SetHook(lua_State* lua, lua_Hook hook) {
+  LuaThread* const thread = LuaThreadOf(lua);
+  thread->hook = hook;
+  thread->hook_mask = hook != nullptr ? LUA_MASKCOUNT : 0;
+  thread->hook_count = thread->base_hook_count = 1;
+}
+
+int CheckCall(lua_State* lua) {
+  const LuaThread& thread = *LuaThreadOf(lua);
+  CHECK_EQ(dfly::LuaArgumentCount(lua), 3u);
+  const dfly::LuaValue* const arguments = dfly::LuaArguments(lua);
+  CHECK(arguments[0].type == dfly::LuaValue::kInteger && arguments[0].integer == 42);
+  CHECK(arguments[1].is_text() && arguments[1].text() == "short");
+  CHECK(arguments[2].is_text() && arguments[2].text() == std::string(100, 'l'));
+  CHECK(!arguments[0].is_text() && arguments[1].type != arguments[2].type);
+  CHECK_EQ(thread.call->previous, &thread.base_call);
+  CHECK_EQ(thread.call->results, 7);
+  return 0;
+}
+
 }  // namespace
+
+void dfly::CheckLayout(lua_State* lua) {
+  const LuaThread& thread = *LuaThreadOf(lua);
+  CHECK_EQ(thread.call, &thread.base_call);
+  lua_sethook(lua, [](lua_State*, lua_Debug*) {}, LUA_MASKCOUNT, 5);
+  CHECK(thread.hook == lua_gethook(lua));
+  CHECK_EQ(thread.hook_mask, LUA_MASKCOUNT);
+  CHECK_EQ(thread.base_hook_count, 5);
+  CHECK_EQ(thread.hook_count, 5);
+  lua_sethook(lua, nullptr, 0, 0);
+  CHECK_EQ(thread.hook_mask, 0);
+  lua_pushcfunction(lua, CheckCall);
+  lua_pushinteger(lua, 42);
+  lua_pushliteral(lua, "short");
+  const std::string long_text(100, 'l');
+  lua_pushlstring(lua, long_text.data(), long_text.size());
+  lua_call(lua, 3, 7);
+  lua_settop(lua, 0);
+}
 
 dfly::StackScope::StackScope(ScriptState* state, size_t bytes) : state_(state) {
   state_->stack_floor = static_cast<const char*>(__builtin_frame_address(0)) - bytes;
@@ -85,13 +131,40 @@ void __wrap_luaE_incCstack(lua_State* lua) {
   __real_luaE_incCstack(lua);
 }
 
-// Calls the hook, whose count is 1 for Lua, at every kTickOccasions-th call.
+// Calls of Lua functions out of Lua functions; null: it was a C function.
+LuaCall* __real_luaD_precall(lua_State* lua, void* function, int results);
+LuaCall* __wrap_luaD_precall(lua_State* lua, void* function, int results) {
+  LuaCall* const call = __real_luaD_precall(lua, function, results);
+  if (call != nullptr) call->trap = 1;
+  return call;
+}
+// Out of C functions, and coroutines that go on.
+void __real_luaV_execute(lua_State* lua, LuaCall* call);
+void __wrap_luaV_execute(lua_State* lua, LuaCall* call) {
+  call->trap = 1;
+  __real_luaV_execute(lua, call);
+}
+// Below 0: it was a Lua function. That begins with a look whether there is a hook.
+int __real_luaD_pretailcall(lua_State* lua, LuaCall* call, void* function, int arguments,
+                            int delta);
+int __wrap_luaD_pretailcall(lua_State* lua, LuaCall* call, void* function, int arguments,
+                            int delta) {
+  const int results = __real_luaD_pretailcall(lua, call, function, arguments, delta);
+  if (results >= 0) return results;
+  call->trap = 1;
+  ScriptState* const state = StateOf(lua);
+  if (--state->occasions_to_tick <= 0) SetHook(lua, state->tick);
+  return results;
+}
 int __real_luaG_traceexec(lua_State* lua, const void* instruction);
 int __wrap_luaG_traceexec(lua_State* lua, const void* instruction) {
   ScriptState* const state = StateOf(lua);
   if (--state->occasions_to_tick > 0) return 0;
   state->occasions_to_tick = dfly::Interpreter::kTickOccasions;
+  if (state->tick == nullptr) return 0;
+  SetHook(lua, state->tick);
   __real_luaG_traceexec(lua, instruction);
+  SetHook(lua, nullptr);  // after an error there is one for longer, which does no harm
   return 0;
 }
 

@@ -11,28 +11,13 @@
 #include <cstdio>
 #include <lua.hpp>
 
+#include "scripting/lua_layout.h"
 #include "scripting/truncate.h"
-
-static_assert(LUA_VERSION_NUM == 504, "LuaValue is laid out as in Lua 5.4");
 
 namespace {
 
-// The beginning of Lua's TValue and TString.
-struct LuaObject {
-  void* next;
-  uint8_t type;
-};
-struct LuaValue {
-  union {
-    LuaObject* object;
-    lua_Integer integer;
-    lua_Number number;
-  };
-  uint8_t type;
-};
-constexpr uint8_t kIntegerType = LUA_TNUMBER;
-constexpr uint8_t kFloatType = LUA_TNUMBER | 1 << 4;
-constexpr uint8_t kIsCollectable = 1 << 6;
+using dfly::LuaObject;
+using dfly::LuaValue;
 
 // From here on "%.14g" has an exponent.
 constexpr double kExponentFrom = 1e14;
@@ -47,20 +32,20 @@ LuaObject* luaS_newlstr(lua_State* lua, const char* text, size_t size);
 // that is not only what is one: 3.0000000000000004 does.
 void __real_luaO_tostring(lua_State* lua, LuaValue* value);
 void __wrap_luaO_tostring(lua_State* lua, LuaValue* value) {
-  if (value->type != kFloatType) return __real_luaO_tostring(lua, value);
+  if (value->type != LuaValue::kFloat) return __real_luaO_tostring(lua, value);
   const double number = value->number;
   if (std::fabs(number) < kExponentFrom && (number != 0 || !std::signbit(number))) {
     const auto integer = static_cast<lua_Integer>(number);
     if (static_cast<double>(integer) == number) {
       value->integer = integer;
-      value->type = kIntegerType;
+      value->type = LuaValue::kInteger;
       return __real_luaO_tostring(lua, value);
     }
   }
   char text[32];
   const int size = std::snprintf(text, sizeof(text), "%.14g", number);
   value->object = luaS_newlstr(lua, text, static_cast<size_t>(size));
-  value->type = value->object->type | kIsCollectable;
+  value->type = value->object->type | LuaValue::kIsCollectable;
 }
 
 // tostring() and "%s", which have a way of their own for numbers.
@@ -73,6 +58,10 @@ const char* __wrap_luaL_tolstring(lua_State* lua, int index, size_t* size) {
 
 lua_Integer __real_luaL_checkinteger(lua_State* lua, int arg);
 lua_Integer __wrap_luaL_checkinteger(lua_State* lua, int arg) {
+  if (arg > 0 && static_cast<size_t>(arg) <= dfly::LuaArgumentCount(lua)) {
+    const LuaValue& value = dfly::LuaArguments(lua)[arg - 1];
+    if (value.type == LuaValue::kInteger) return value.integer;
+  }
   int is_number;
   const lua_Integer integer = lua_tointegerx(lua, arg, &is_number);
   if (is_number) return integer;

@@ -22,9 +22,10 @@ void LuaSink::Begin(lua_State* lua, bool resp3) {
   complete_ = failed_ = is_error_ = false;
 }
 
-// Each level of nesting needs a table, a key and a value.
+// Each level of nesting needs a table, a key and a value; for the first one a C function has room.
 bool LuaSink::Reserve() {
   DCHECK(!complete_) << "a second reply";
+  if (open_.empty()) return true;
   if (!failed_ && lua_checkstack(lua_, 4) == 0) failed_ = true;
   return !failed_;
 }

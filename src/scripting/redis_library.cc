@@ -6,6 +6,7 @@
 
 #include "helio/base/format_number.h"
 #include "helio/base/logging.h"
+#include "scripting/lua_layout.h"
 #include "scripting/lua_sink.h"
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
@@ -42,11 +43,11 @@ int ErrorResult(lua_State* lua, const char* text, bool raise) {
 
 // The length of `number` as Redis writes it for a command: a whole number without exponent or
 // point, else 17 digits.
-size_t FormatArgument(lua_State* lua, int index, char* out) {
-  if (lua_isinteger(lua, index)) {
-    return static_cast<size_t>(helio::FormatInteger(lua_tointeger(lua, index), out) - out);
+size_t FormatArgument(const LuaValue& value, char* out) {
+  if (value.type == LuaValue::kInteger) {
+    return static_cast<size_t>(helio::FormatInteger(value.integer, out) - out);
   }
-  const double number = lua_tonumber(lua, index);
+  const double number = value.number;
   constexpr double kWholeMax = 4503599627370496;  // 2^52; Redis takes no larger one for an integer
   if (number > -kWholeMax && number < kWholeMax && (number != 0 || !std::signbit(number))) {
     const auto integer = static_cast<int64_t>(number);
@@ -60,35 +61,28 @@ size_t FormatArgument(lua_State* lua, int index, char* out) {
 // The script's arguments as views: into its strings, and into texts of its numbers. No allocation,
 // once the longest call has been seen.
 const char* CollectArguments(lua_State* lua, ScriptState* state) {
-  const auto count = static_cast<size_t>(lua_gettop(lua));
+  const size_t count = LuaArgumentCount(lua);
+  const LuaValue* const values = LuaArguments(lua);
   if (count == 0) return kErrNoArguments;
   if (state->args.size() < count) {
     state->args.resize(count);
     state->number_texts.resize(count);
   }
   for (size_t i = 0; i < count; ++i) {
-    const int index = static_cast<int>(i) + 1;
-    switch (lua_type(lua, index)) {
-      case LUA_TSTRING: {
-        size_t size;
-        const char* const bytes = lua_tolstring(lua, index, &size);
-        state->args[i] = {bytes, size};
-        break;
-      }
-      case LUA_TNUMBER: {
-        char* const text = state->number_texts[i].data();
-        state->args[i] = {text, FormatArgument(lua, index, text)};
-        break;
-      }
-      default:
-        return kErrArgumentType;
+    if (values[i].is_text()) {
+      state->args[i] = values[i].text();
+    } else if (values[i].type == LuaValue::kInteger || values[i].type == LuaValue::kFloat) {
+      char* const text = state->number_texts[i].data();
+      state->args[i] = {text, FormatArgument(values[i], text)};
+    } else {
+      return kErrArgumentType;
     }
   }
   return nullptr;
 }
 
 Args CollectedArguments(lua_State* lua, const ScriptState& state) {
-  return std::span(state.args).first(static_cast<size_t>(lua_gettop(lua)));
+  return std::span(state.args).first(LuaArgumentCount(lua));
 }
 
 void AppendInteger(int64_t value, std::string* text) {
@@ -123,14 +117,16 @@ int Call(lua_State* lua) {
     state->sink.Begin(lua, state->script_resp3);
     verdict = state->host->Call(CollectedArguments(lua, *state), state->sink, may_defer);
   }
-  if (verdict != Verdict::kGoOn) return End(lua, verdict);
+  const bool has_reply = verdict == Verdict::kGoOn;
+  if (!has_reply && verdict != Verdict::kDeferred) return End(lua, verdict);
   CollectSomeGarbage(lua);
-  if (!state->sink.is_complete()) return ErrorResult(lua, kErrReplyTooDeep, raise);
+  if (has_reply && !state->sink.is_complete()) return ErrorResult(lua, kErrReplyTooDeep, raise);
   if (state->memory_used > state->memory_max) {
     lua_gc(lua, LUA_GCCOLLECT);
     if (state->memory_used > state->memory_max) return luaL_error(lua, "not enough memory");
   }
-  return raise && state->sink.is_error() ? lua_error(lua) : 1;
+  if (has_reply && state->sink.is_error()) return raise ? lua_error(lua) : 1;
+  return may_defer ? 0 : 1;  // deferred or not
 }
 
 int SingleField(lua_State* lua, const char* field) {
@@ -419,7 +415,8 @@ void SetVersion(lua_State* lua, const char* version) {
 }  // namespace
 
 void OpenRedis(lua_State* lua, const char* version) {
-  luaL_newlib(lua, kRedis);
+  lua_createtable(lua, 0, 32);  // once for all: `call` and `pcall` keep the best places
+  luaL_setfuncs(lua, kRedis, 0);
   SetConstants(lua, kLogLevels);
   SetConstants(lua, kReplication);
   SetVersion(lua, version);

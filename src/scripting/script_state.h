@@ -39,6 +39,7 @@ struct ScriptState {
   bool unlimited = false;
 
   int occasions_to_tick = 0;  // see Interpreter::kTickOccasions
+  lua_Hook tick = nullptr;    // called then
   // Lua makes no deeper calls than down to here (lua_guards.cc).
   const char* stack_floor = nullptr;
   bool overflowed = false;  // such a call was refused, and none has been higher up since
@@ -95,6 +96,21 @@ class StackScope {
   ~StackScope() { state_->stack_floor = nullptr; }
   StackScope(const StackScope&) = delete;
   StackScope& operator=(const StackScope&) = delete;
+
+ private:
+  ScriptState* const state_;
+};
+
+// Lua has this for its ticks.
+class TickScope {
+ public:
+  TickScope(ScriptState* state, lua_Hook tick) : state_(state) { state_->tick = tick; }
+  ~TickScope() {
+    state_->tick = nullptr;
+    lua_sethook(state_->lua, nullptr, 0, 0);
+  }
+  TickScope(const TickScope&) = delete;
+  TickScope& operator=(const TickScope&) = delete;
 
  private:
   ScriptState* const state_;

@@ -144,15 +144,16 @@ void ScriptRun::AddLock(const TagLock& lock) {
 
 auto ScriptRun::UseOf(std::string_view key, int db_index) const -> Use {
   const uint64_t hash = HashKey(key);
-  return {
-      hash, shards_.ShardOfKey(key, hash), {shards_.LockOfKey(key, hash, db_index), lock_mode()}};
+  return {.place = {.hash = hash, .shard = shards_.ShardOfKey(key, hash)},
+          .lock = {shards_.LockOfKey(key, hash, db_index), lock_mode()}};
 }
 
 void ScriptRun::NoteReach(std::string_view key, const Use& use) {
   if (std::binary_search(declared_tags_.begin(), declared_tags_.end(),
-                         shards_.HashOfTag(key, use.hash))) {
+                         shards_.HashOfTag(key, use.place.hash))) {
     reach_ = std::max(reach_, Reach::kTags);
-  } else if (std::binary_search(declared_shards_.begin(), declared_shards_.end(), use.shard)) {
+  } else if (std::binary_search(declared_shards_.begin(), declared_shards_.end(),
+                                use.place.shard)) {
     reach_ = std::max(reach_, Reach::kShard);
   } else {
     reach_ = Reach::kFar;
@@ -166,19 +167,25 @@ auto ScriptRun::WaitForLocks(Wait wait) {
   return wait();
 }
 
-auto ScriptRun::Admit(const Command& command, Args args, Use* first, bool* is_one_shard,
+auto ScriptRun::Admit(const Command& command, Args args, Place* first, bool* is_one_shard,
                       ReplySink& reply) -> Access {
+  *is_one_shard = true;
+  if (command.only_key != 0) {
+    if (const Use* const known = FindUse(args[command.only_key])) {
+      *first = known->place;
+      return Access::kYes;
+    }
+  }
   const KeyIndexes keys = command.KeysOf(args);
   const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
-  *is_one_shard = true;
   for (size_t i : keys) {
     const std::string_view key = args[i];
-    const Use* const known = known_keys_.Find(key);
+    const Use* const known = FindUse(key);
     const Use use = known != nullptr ? *known : UseOf(key, db_index_);
     if (i == keys.first()) {
-      *first = use;
+      *first = use.place;
     } else {
-      *is_one_shard &= use.shard == first->shard;
+      *is_one_shard &= use.place.shard == first->shard;
     }
     Access access = Access::kYes;
     if (known == nullptr) {
@@ -209,9 +216,10 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
     }
     script_->Saw(Reach::kFar);  // next time it gets what it needs at once
     BeforeWait();
-    const bool is_locked = late_locks_.Try(use.shard, use.lock) ||
+    const ShardId shard = use.place.shard;
+    const bool is_locked = late_locks_.Try(shard, use.lock) ||
                            (late_locks_.TakeUpgrade() &&
-                            WaitForLocks([&] { return late_locks_.Lock(use.shard, use.lock); }));
+                            WaitForLocks([&] { return late_locks_.Lock(shard, use.lock); }));
     if (!is_locked) {
       Refuse(key, "is not one of its KEYS and cannot be locked now, as it has written already",
              reply);
@@ -264,15 +272,26 @@ void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& re
                   script_->is_function() ? "Function" : "Script", Printed(key, 128), why, how));
 }
 
+const Command* ScriptRun::FindCommand(std::string_view name) const {
+  Worker::ScriptCommands& known = worker_->script_commands();
+  if (const Command* const* const cached = known.Find(name); cached != nullptr) [[likely]] {
+    return *cached;
+  }
+  const Command* const command = worker_->server().commands().Find(name);
+  known.Put(name, command);
+  return command;
+}
+
+bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
+  if (!command.is_scriptable || !command.AcceptsArgs(args.size())) return false;
+  if ((command.flags & (kWrite | kDenyOom)) == 0) return true;
+  const Server& server = worker_->server();
+  return !is_read_only_ && server.settings().gate.load(std::memory_order_relaxed) == 0 &&
+         (has_called_write_ || !server.is_out_of_memory());
+}
+
 bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) const {
   const Command*& command = *found;
-  Worker::ScriptCommands& known = worker_->script_commands();
-  if (const Command* const* const cached = known.Find(args.name()); cached != nullptr) [[likely]] {
-    command = *cached;
-  } else {
-    command = worker_->server().commands().Find(args.name());
-    known.Put(args.name(), command);
-  }
   if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
     if (!command->AcceptsArgs(args.size())) {
       reply.Error("ERR Wrong number of args calling Redis command from script");
@@ -316,15 +335,17 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
 ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer) {
   if (is_killed_) [[unlikely]]
     return Verdict::kKill;
-  const Command* command = nullptr;
+  const Command* command = FindCommand(args.name());
+  if (command != nullptr && IsPlainCall(*command, args)) [[likely]] {
+    Interleave();
+    return Execute(*command, args, reply, may_defer);
+  }
   if (!Resolve(args, &command, reply)) [[unlikely]] {
     worker_->CountRejected(command, reply);
     return Verdict::kGoOn;
   }
   Interleave();
-  if (command->run != nullptr) [[likely]] {
-    return Execute(*command, args, reply, may_defer);
-  }
+  if (command->run != nullptr) return Execute(*command, args, reply, may_defer);
   if (command->scripted != nullptr) {
     worker_->RunCounted(*command, reply, [&] { command->scripted(args, reply); });
     return Verdict::kGoOn;
@@ -432,8 +453,22 @@ ScriptInPlace::~ScriptInPlace() { DCHECK(entry_ == nullptr); }
 
 ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, ReplySink& reply,
                                            bool) {
+  if (command.only_key != 0) [[likely]] {
+    Use* const use = FindUse(args[command.only_key]);
+    if (use != nullptr && use->place.shard == shard_.id()) [[likely]] {
+      OnWrite(command);
+      cx_.Begin(db_index_, now_ms_);
+      worker_->RunHandler(cx_, command, args, use->place.hash, reply, &use->hint);
+      return Verdict::kGoOn;
+    }
+  }
+  return ExecuteOther(command, args, reply);
+}
+
+ScriptHost::Verdict ScriptInPlace::ExecuteOther(const Command& command, Args args,
+                                                ReplySink& reply) {
   if (command.channel_at != 0) return Publish(command, args, reply);
-  Use first = {};
+  Place first;
   bool is_one_shard = false;
   Access access = Access::kYes;
   if (command.run != nullptr) [[likely]] {
@@ -472,7 +507,7 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
 }
 
 bool ScriptInPlace::LockNear(const Use& use) {
-  if (use.shard != shard_.id()) return false;
+  if (use.place.shard != shard_.id()) return false;
   TxQueue& queue = shard_.transactions();
   if (entry_ == nullptr) return queue.empty() || !queue.Conflicts(use.lock);
   if (queue.Conflicts(use.lock)) return false;
@@ -592,7 +627,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   constexpr size_t kDeferredMax = 4096;
   constexpr size_t kDeferredBytesMax = 1 << 20;
   const bool is_for_channel = command.channel_at != 0;
-  Use first = {};
+  Place first;
   bool is_one_shard = true;
   Access access = Access::kYes;
   if (is_for_channel) {
@@ -616,7 +651,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     has_called_write_ = true;
     Defer(command, args, first);
     const bool is_full = deferred_->count >= kDeferredMax || deferred_->bytes >= kDeferredBytesMax;
-    if (!is_full || SendDeferred(reply)) reply.Ok();
+    if (!is_full || SendDeferred(reply)) return Verdict::kDeferred;
     return is_refused_ ? Verdict::kAbandon : Verdict::kGoOn;
   }
   only_defers_ = false;
@@ -659,15 +694,15 @@ bool ScriptAcross::ScheduleLate() {
 
 bool ScriptAcross::LockNear(const Use& use) {
   if (!tx_->is_scheduled()) {
-    tx_->Lock(use.shard, use.lock);
+    tx_->Lock(use.place.shard, use.lock);
     return true;
   }
   const std::span<const ShardId> ids = tx_->shard_ids();
-  return std::find(ids.begin(), ids.end(), use.shard) != ids.end() &&
-         late_locks_.Try(use.shard, use.lock);
+  return std::find(ids.begin(), ids.end(), use.place.shard) != ids.end() &&
+         late_locks_.Try(use.place.shard, use.lock);
 }
 
-void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& first,
+void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& first,
                                 ReplySink& reply) {
   if (shards_.is_local(first.shard) && shards_.local(first.shard).transactions().empty()) {
     return RunOnShard(first.shard, command, args, first.hash, reply);
@@ -693,7 +728,7 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Use& fi
   ReplayReply(bytes.view(), reply);
 }
 
-void ScriptAcross::Defer(const Command& command, Args args, const Use& first) {
+void ScriptAcross::Defer(const Command& command, Args args, const Place& first) {
   if (deferred_ == nullptr) {
     deferred_ = std::make_unique<Deferred>();
     deferred_->parts.resize(shards_.size());

@@ -87,11 +87,16 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   std::optional<bool> IsAllowed(Args args) final;
 
  protected:
+  // Of a key.
+  struct Place {
+    uint64_t hash = 0;
+    ShardId shard = 0;
+  };
   // A key of one call.
   struct Use {
-    uint64_t hash;
-    ShardId shard;
+    Place place;
     TagLock lock;
+    KeyHint hint = {};
   };
   enum class Access : uint8_t { kYes, kRefused, kAbandon };
 
@@ -109,9 +114,12 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   // Locks a key if that costs nothing: in its own shard, or in those of its transaction.
   virtual bool LockNear(const Use& use) = 0;
 
+  // The key was used before, in the same database, and it has its lock; null: not known.
+  Use* FindUse(std::string_view key) { return known_keys_.Find(key); }
   // May it use the keys of this call? It has their locks then; `first` and `is_one_shard` tell
   // where they are. kRefused: the error is written. kAbandon: it starts again with them.
-  Access Admit(const Command& command, Args args, Use* first, bool* is_one_shard, ReplySink& reply);
+  Access Admit(const Command& command, Args args, Place* first, bool* is_one_shard,
+               ReplySink& reply);
   // The same for a command that may touch any key.
   Access AdmitAll(const Command& command, ReplySink& reply);
   // Locks of keys, declared or not, that it has. Sorted by fingerprint.
@@ -146,8 +154,13 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
 
  private:
   Interpreter::Outcome RunIn(Interpreter* interpreter, const ScriptCall& call, ReplySink& reply);
-  // May it be called from here? Else an error is written, and `found` may be null.
-  bool Resolve(Args args, const Command** found, ReplySink& reply) const;
+  const Command* FindCommand(std::string_view name) const;
+  // True for what nearly all calls are: of a command that may be called, and has `run`. Else
+  // Resolve knows more.
+  bool IsPlainCall(const Command& command, Args args) const;
+  // May it be called from here? Else an error is written. `command`: in, what FindCommand said;
+  // out, null or the subcommand.
+  bool Resolve(Args args, const Command** command, ReplySink& reply) const;
   void Declare(std::span<const std::string_view> keys);
   Use UseOf(std::string_view key, int db_index) const;
   // How far from the declared keys it is.
@@ -197,6 +210,8 @@ class ScriptInPlace final : public ScriptRun {
 
  private:
   Verdict Publish(const Command& command, Args args, ReplySink& reply);
+  // All but a command with one key that it knows and that is here.
+  Verdict ExecuteOther(const Command& command, Args args, ReplySink& reply);
 
   Shard& shard_;
   ShardContext cx_;
@@ -236,8 +251,8 @@ class ScriptAcross final : public ScriptRun {
   // Calls that wait to be sent together.
   struct Deferred;
 
-  void ExecuteAlone(const Command& command, Args args, const Use& first, ReplySink& reply);
-  void Defer(const Command& command, Args args, const Use& first);
+  void ExecuteAlone(const Command& command, Args args, const Place& first, ReplySink& reply);
+  void Defer(const Command& command, Args args, const Place& first);
   // True if there was no error among what was deferred, and it is not refused. `is_last`: nothing
   // comes behind it.
   bool SendDeferred(ReplySink& reply, bool is_last = false);

@@ -712,13 +712,6 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
   }
 }
 
-void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                        ReplySink& reply) {
-  helio::NoSuspend no_suspend;
-  cx.SetKeyHash(args[command.routed_by(args)], hash);
-  RunCounted(command, reply, [&] { command.run(cx, args, reply); });
-}
-
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
   if (&row == exec_) {
     writer.Error(ExecAbortError(error));
@@ -744,11 +737,7 @@ void Worker::CountWaiting(const Command& row, const ReplySink& reply, uint64_t e
   CountErrorsSince(errors_before, reply, &counted);
 }
 
-void Worker::CountErrorsSince(uint64_t errors_before, const ReplySink& reply,
-                              CommandStats* counted) {
-  if (reply.error_count() == errors_before) [[likely]] {
-    return;
-  }
+void Worker::CountFailed(const ReplySink& reply, CommandStats* counted) {
   ++counted->failed;
   if (!reply.last_error_code().empty()) CountError(reply.last_error_code());
 }

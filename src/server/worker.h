@@ -238,9 +238,9 @@ class Worker final : public CommandSink {
   }
   // A command that a script has called was refused, as `reply` knows. Null: there is no such.
   void CountRejected(const Command* row, const ReplySink& reply);
-  // A command that has passed all checks.
+  // A command that has passed all checks. `hint`: of the key that it is routed by; null: none.
   void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                  ReplySink& reply);
+                  ReplySink& reply, KeyHint* hint = nullptr);
   // Executes `call` as the command of `row`, with its statistics.
   template <typename Call>
   void RunCounted(const Command& row, ReplySink& reply, Call call);
@@ -419,7 +419,11 @@ class Worker final : public CommandSink {
   // Answers a command that is not carried out at all, and counts that.
   void Reject(const Command& row, std::string_view error, RespWriter& writer);
   void CountError(std::string_view code);
-  void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, CommandStats* counted);
+  void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, CommandStats* counted) {
+    if (reply.error_count() != errors_before) [[unlikely]]
+      CountFailed(reply, counted);
+  }
+  void CountFailed(const ReplySink& reply, CommandStats* counted);
   // `begin`: of the CycleClock.
   void CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
                     int64_t begin);
@@ -609,6 +613,13 @@ void Worker::RunCounted(const Command& row, ReplySink& reply, Call call) {
     call();
   }
   CountErrorsSince(errors_before, reply, &counted);
+}
+
+inline void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                               ReplySink& reply, KeyHint* hint) {
+  helio::NoSuspend no_suspend;
+  cx.SetKeyHash(args[command.routed_by(args)], hash, hint);
+  RunCounted(command, reply, [&] { command.run(cx, args, reply); });
 }
 
 template <typename Call>
