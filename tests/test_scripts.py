@@ -606,6 +606,22 @@ def test_auto_async_defers_only_what_is_not_looked_at(server, r):
     assert_error(r.call("EVAL", discards, len(SPREAD), *SPREAD), NOT_INT.text)
 
 
+@only_dragonfly("no flag")
+@pytest.mark.flags(lua_auto_async=True)
+def test_auto_async_is_for_scripts_that_are_loaded_too(server, r):
+    """Wherever it was loaded, and from whatever thread it is called."""
+    script = "for i, key in ipairs(KEYS) do redis.call('incr', key) end return 'loaded'"
+    sha = r.call("SCRIPT", "LOAD", script)
+    others = 2 * threads_of(server)
+    before = counters(r)
+    assert r.call("EVALSHA", sha, len(SPREAD), *SPREAD) == b"loaded"
+    for _ in range(others):
+        with server.connect() as c:
+            assert c.call("EVALSHA", sha, len(SPREAD), *SPREAD) == b"loaded"
+    deferred = counters(r)["deferred_calls"] - before["deferred_calls"]
+    assert deferred == (0 if threads_of(server) == 1 else (1 + others) * len(SPREAD))
+
+
 # --- Long scripts ---
 
 

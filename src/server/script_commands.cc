@@ -91,18 +91,14 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::string error;
   const ScriptRef known = store.Find(Sha1Hex(args[2]));
   if (known != nullptr && !known->is_evaluated) return reply.Bulk(known->sha);
-  ScriptHeader header;
-  if (const std::optional<std::string> wrong = ParseScriptHeader(args[2], &header)) {
-    return reply.Error(*wrong);
-  }
+  const ScriptRef script = store.Prepare(args[2], &error);
+  if (script == nullptr) return reply.Error(error);
   Interpreter* const interpreter = worker.interpreters().Take(false);
-  const bool is_good =
-      interpreter->Load(Sha1Hex(args[2]), args[2].substr(header.body_begin), &error);
+  // What will run, which may not be what was sent (--lua_auto_async): it is compiled once.
+  const bool is_good = interpreter->Load(script->sha, script->code, &error);
   worker.interpreters().GiveBack(interpreter);
   if (!is_good) return reply.Error(error);
-  const ScriptRef script = store.Add(args[2], false, &error);
-  if (script == nullptr) return reply.Error(error);
-  reply.Bulk(script->sha);
+  reply.Bulk(store.Add(script, false)->sha);
 }
 
 void Exists(Session& session, Args args, ReplySink& reply) {

@@ -57,18 +57,23 @@ ScriptRef ScriptStore::Find(std::string_view sha) {
 }
 
 ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::string* error) {
-  std::string sha = Sha1Hex(source);
   {
+    const std::string sha = Sha1Hex(source);
     const std::lock_guard guard(mutex_);
     if (ScriptRef known = AddAgain(sha, is_evaluated)) return known;
   }
+  ScriptRef script = Prepare(source, error);
+  return script == nullptr ? nullptr : Add(std::move(script), is_evaluated);
+}
+
+ScriptRef ScriptStore::Prepare(std::string_view source, std::string* error) const {
   ScriptHeader header;
   if (std::optional<std::string> wrong = ParseScriptHeader(source, &header)) {
     *error = std::move(*wrong);
     return nullptr;
   }
   auto script = std::make_shared<Script>();
-  script->sha = std::move(sha);
+  script->sha = Sha1Hex(source);
   script->source = source;
   script->code = source.substr(header.body_begin);
   if (defers_calls_) {
@@ -77,9 +82,13 @@ ScriptRef ScriptStore::Add(std::string_view source, bool is_evaluated, std::stri
     }
   }
   script->has_shebang = header.has_shebang;
-  script->is_evaluated = is_evaluated;
   script->flags = header.has_shebang ? header.flags | default_flags_ : default_flags_;
   script->used_at_s = helio::UnixMillis() / 1000;
+  return script;
+}
+
+ScriptRef ScriptStore::Add(ScriptRef script, bool is_evaluated) {
+  script->is_evaluated = is_evaluated;
   const std::lock_guard guard(mutex_);
   if (ScriptRef known = AddAgain(script->sha, is_evaluated)) return known;  // another thread's
   scripts_[script->sha] = script;

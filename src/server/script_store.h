@@ -94,6 +94,10 @@ class ScriptStore {
   // The script of that text, which may have been there. Null, and why, if its first line makes no
   // sense.
   ScriptRef Add(std::string_view source, bool is_evaluated, std::string* error);
+  // The same in two steps, as one that is loaded must compile first. Add: what is there already, if
+  // it is.
+  ScriptRef Prepare(std::string_view source, std::string* error) const;
+  ScriptRef Add(ScriptRef script, bool is_evaluated);
   // Overrides what the script says; also for one that has yet to come.
   void SetFlags(std::string_view sha, uint32_t flags);
   void Flush();
