@@ -3,13 +3,12 @@
 they end. What needs no flag of ours passes on redis-server, too."""
 
 import contextlib
-import hashlib
 
 import pytest
 
 from harness.resp import NOT_INT, OK, WRONGTYPE, Error, Map, Status, encode
+from harness.lua import SPREAD, assert_error, counted, counters, learned, sha1, threads_of
 from harness.server import (
-    REFERENCE,
     SLOWNESS,
     configuration_flags,
     only_dragonfly,
@@ -23,49 +22,6 @@ NO_SCRIPT = Error("NOSCRIPT No matching script. Please use EVAL.")
 NOT_BUSY = Error("NOTBUSY No scripts in execution right now.")
 BUSY = "BUSY Redis is busy running a script."
 OOM = "OOM command not allowed when used memory > 'maxmemory'."
-# Keys on several shards, if there are several.
-SPREAD = [f"spread:{i}" for i in range(8)]
-
-
-def sha1(script):
-    return hashlib.sha1(script.encode()).hexdigest()
-
-
-def counters(r):
-    """INFO's counters of scripts, as numbers."""
-    return {
-        name.removeprefix("script_"): int(value)
-        for name, value in r.info("transaction").items()
-        if name.startswith("script_")
-    }
-
-
-@contextlib.contextmanager
-def counted(r, **expected):
-    """What is done inside moves these counters by so much."""
-    before = counters(r)
-    yield
-    after = counters(r)
-    assert {name: after[name] - before[name] for name in expected} == expected
-
-
-def learned(r, script):
-    """What SCRIPT LIST knows of it."""
-    for row in r.call("SCRIPT", "LIST"):
-        row = row.dict() if isinstance(row, Map) else dict(zip(row[::2], row[1::2]))
-        if row[b"sha"] == sha1(script).encode():
-            return {name.decode(): value for name, value in row.items()}
-    raise AssertionError("SCRIPT LIST does not know it")
-
-
-def assert_error(reply, *parts):
-    assert isinstance(reply, Error), reply
-    for part in parts:
-        assert part in reply.text
-
-
-def threads_of(server):
-    return 1 if REFERENCE else server.flags["proactor_threads"]
 
 
 @pytest.fixture
@@ -552,74 +508,6 @@ def test_others_get_in_between_the_calls_of_a_script_that_is_not_atomic(server, 
             wait_until(lambda: r.call("GET", keys[0]) == b"waits", what="it waits")
             assert r.call("SET", keys[1], 41) == OK
             assert c.read() == 42
-
-
-# --- acall, apcall, --lua_auto_async ---
-
-ASYNC = """
-for i, key in ipairs(KEYS) do redis.acall('set', key, ARGV[1]) end
-return redis.call('get', KEYS[#KEYS])
-"""
-
-
-@only_dragonfly("no acall")
-def test_acall_is_done_before_the_next_call_and_before_the_end(server, r):
-    for i in range(6):
-        assert r.call("EVAL", ASYNC, len(SPREAD), *SPREAD, i) == b"%d" % i
-        assert r.call("MGET", *SPREAD) == [b"%d" % i] * len(SPREAD)
-    without_end = ASYNC.splitlines()[1]
-    for i in range(6):
-        assert r.call("EVAL", without_end, len(SPREAD), *SPREAD, f"w{i}") is None
-        assert r.call("MGET", *SPREAD) == [b"w%d" % i] * len(SPREAD)
-    if threads_of(server) > 1:
-        with counted(r, deferred_calls=len(SPREAD)):
-            r.call("EVAL", ASYNC, len(SPREAD), *SPREAD, "x")
-
-
-@only_dragonfly("no acall")
-@pytest.mark.parametrize("keys", [["k"], ["k", *SPREAD]])
-def test_errors_of_acall_end_the_script_and_those_of_apcall_its_reply(r, keys):
-    r.call("SET", "k", "text")
-    for end in ("", " redis.call('get', KEYS[1])", " return 'not reached'"):
-        script = "redis.acall('incr', KEYS[1])" + end
-        for _ in range(4):
-            assert_error(r.call("EVAL", script, len(keys), *keys), NOT_INT.text)
-    script = "redis.apcall('set', KEYS[1], 'next') return redis.call('get', KEYS[1])"
-    for _ in range(4):
-        assert r.call("EVAL", script, len(keys), *keys) == b"next"
-
-
-@only_dragonfly("no flag")
-@pytest.mark.flags(lua_auto_async=True)
-def test_auto_async_defers_only_what_is_not_looked_at(server, r):
-    discards = "for i, key in ipairs(KEYS) do redis.call('incr', key) end return 'done'"
-    looks = "local n = 0 for i, key in ipairs(KEYS) do n = n + redis.call('incr', key) end return n"
-    before = counters(r)
-    for _ in range(5):
-        assert r.call("EVAL", discards, len(SPREAD), *SPREAD) == b"done"
-    deferred = counters(r)["deferred_calls"] - before["deferred_calls"]
-    assert deferred == (0 if threads_of(server) == 1 else 5 * len(SPREAD))
-    with counted(r, deferred_calls=0):
-        for i in range(5):
-            assert r.call("EVAL", looks, len(SPREAD), *SPREAD) == (6 + i) * len(SPREAD)
-    r.call("SET", SPREAD[3], "text")
-    assert_error(r.call("EVAL", discards, len(SPREAD), *SPREAD), NOT_INT.text)
-
-
-@only_dragonfly("no flag")
-@pytest.mark.flags(lua_auto_async=True)
-def test_auto_async_is_for_scripts_that_are_loaded_too(server, r):
-    """Wherever it was loaded, and from whatever thread it is called."""
-    script = "for i, key in ipairs(KEYS) do redis.call('incr', key) end return 'loaded'"
-    sha = r.call("SCRIPT", "LOAD", script)
-    others = 2 * threads_of(server)
-    before = counters(r)
-    assert r.call("EVALSHA", sha, len(SPREAD), *SPREAD) == b"loaded"
-    for _ in range(others):
-        with server.connect() as c:
-            assert c.call("EVALSHA", sha, len(SPREAD), *SPREAD) == b"loaded"
-    deferred = counters(r)["deferred_calls"] - before["deferred_calls"]
-    assert deferred == (0 if threads_of(server) == 1 else (1 + others) * len(SPREAD))
 
 
 # --- Long scripts ---

@@ -87,8 +87,8 @@ class DashTable {
 
     Iterator(Segment* segment, Bucket* bucket, unsigned index, bool in_stash)
         : slot_(&bucket->slot(index)),
-          place_(reinterpret_cast<uintptr_t>(segment) << kSegmentShift |
-                 (in_stash ? kInStash : 0) | index) {}
+          place_(reinterpret_cast<uintptr_t>(segment) << kSegmentShift | (in_stash ? kInStash : 0) |
+                 index) {}
     Segment* segment() const { return reinterpret_cast<Segment*>(place_ >> kSegmentShift); }
     bool in_stash() const { return (place_ & kInStash) != 0; }
     unsigned index() const { return place_ & (kInStash - 1); }

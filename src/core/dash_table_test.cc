@@ -255,6 +255,39 @@ struct FewPositions : KeyHasher {
   static uint64_t Hash(const CompactKey& key) { return key.Hash() & 0x00000003000000FF; }
 };
 
+TEST(DashTableTest, IteratorsLiveAsLongAsTheLayoutStays) {
+  std::mt19937_64 random(helio::TestSeed());
+  Table table;
+  std::map<std::string, std::pair<uint64_t, Table::Iterator>> known;  // with the layout then
+  size_t alive = 0;
+  for (int step = 0; step < 20'000 * kEffort; ++step) {
+    const std::string key = KeyOf(random() % 2000);
+    const uint64_t layout = table.layout();
+    const Table::Iterator it = table.Find(Probe(key));
+    EXPECT_EQ(table.layout(), layout);
+    if (const auto at = known.find(key); at != known.end() && at->second.first == layout) {
+      ASSERT_TRUE(it == at->second.second);
+      ++alive;
+    }
+    if (random() % 8 != 0) {
+      if (it) known[key] = {layout, it};
+      continue;
+    }
+    if (it) {
+      EXPECT_EQ(it.fingerprint(), static_cast<uint8_t>(HashKey(key)));
+      table.Erase(it);
+    } else {
+      table.Insert(Probe(key));
+    }
+    EXPECT_NE(table.layout(), layout);
+  }
+  EXPECT_GT(alive, 0u);
+  table.CheckInvariants();
+  const uint64_t layout = table.layout();
+  table.Clear();
+  EXPECT_NE(table.layout(), layout);
+}
+
 TEST(DashTableTest, SurvivesCollidingHashes) {
   DashTable<int64_t, EqualHash> equal;
   DashTable<int64_t, FewPositions> few;

@@ -2,8 +2,8 @@
 // Short texts in registers.
 //
 // Where a processor reads a word that was just written in pieces, it waits until the pieces have
-// left its store buffer: some fifteen cycles, which is more than hashing a short key takes. So short
-// texts are read by words that overlap, and compared without a copy.
+// left its store buffer: some fifteen cycles, more than hashing a short key takes. So short texts
+// are read by words that overlap, and compared without a copy.
 #pragma once
 
 #include <bit>

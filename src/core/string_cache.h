@@ -22,8 +22,7 @@ class StringCache {
   // Null: not known. Lives until the next Put or Clear.
   Value* Find(std::string_view text) {
     Entry& entry = entries_[IndexOf(text)];
-    const bool is_it =
-        entry.size == text.size() && AreSame(entry.text, text.data(), text.size());
+    const bool is_it = entry.size == text.size() && AreSame(entry.text, text.data(), text.size());
     return is_it ? &entry.value : nullptr;
   }
   // Instead of another one, if need be.

@@ -274,7 +274,7 @@ class ShardContext {
     return database_->IsDue(*it, probe, now_ms_) ? NoteDue(probe) : it;
   }
   Iterator NoteDue(const KeyProbe& probe) const;  // none
-  Database& database();  // made if need be
+  Database& database();                           // made if need be
   void Touch(CompactValue& value) {
     if (!no_touch_) access_clock().Touch(value, now_ms_);
   }

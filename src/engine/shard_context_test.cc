@@ -87,6 +87,63 @@ TEST_F(ShardContextTest, GivenHashesAreUsedForTheirKeysUntilTheCommandEnds) {
   EXPECT_EQ(cx_.HashOf(args[0]), HashKey("a"));
 }
 
+TEST_F(ShardContextTest, AHintSavesALookUpAsLongAsNothingMoves) {
+  KeyHint hint;
+  const auto get = [&](std::string_view key, int db = 0) {
+    cx_.Begin(db, now_ms_);
+    cx_.SetKeyHash(key, HashKey(key), &hint);
+    return Get(key);
+  };
+  const std::string_view key = "k";
+  EXPECT_EQ(get(key), "(none)");
+  EXPECT_EQ(hint.layout, 0u);
+  Set(key, "v");
+  EXPECT_EQ(get(key), "v");
+  const KeyHint first = hint;
+  EXPECT_NE(first.layout, 0u);
+  EXPECT_EQ(get(key), "v");
+  EXPECT_EQ(hint.layout, first.layout);
+  // Another key, whatever the hint says.
+  EXPECT_EQ(Get("other"), "(none)");
+  // It moves, goes, comes again, and is another one in another database, or in the same after all
+  // were flushed.
+  Begin();
+  for (int i = 0; i < 1000; ++i) Set("n" + std::to_string(i), "x");
+  EXPECT_EQ(get(key), "v");
+  EXPECT_NE(hint.layout, first.layout);
+  EXPECT_TRUE(cx_.Delete(key));
+  EXPECT_EQ(get(key), "(none)");
+  Set(key, "again");
+  EXPECT_EQ(get(key), "again");
+  EXPECT_EQ(get(key, 1), "(none)");
+  Set(key, "of 1");
+  EXPECT_EQ(get(key, 1), "of 1");
+  EXPECT_EQ(get(key, 0), "again");
+  shard_.SwapDatabases(0, 1);
+  EXPECT_EQ(get(key, 0), "of 1");
+  EXPECT_EQ(get(key, 1), "again");
+  cx_.Flush(1, FlushMode::kSync);
+  EXPECT_EQ(get(key, 1), "(none)");
+  Set(key, "new");
+  EXPECT_EQ(get(key, 1), "new");
+}
+
+TEST_F(ShardContextTest, AHintDoesNotKeepWhatIsDue) {
+  KeyHint hint;
+  const std::string_view key = "k";
+  Set(key, "v");
+  const auto get = [&] {
+    Begin();
+    cx_.SetKeyHash(key, HashKey(key), &hint);
+    return Get(key);
+  };
+  EXPECT_EQ(get(), "v");
+  cx_.SetDeadline(key, now_ms_ + 10);
+  EXPECT_EQ(get(), "v");
+  Wait(11);
+  EXPECT_EQ(get(), "(none)");
+}
+
 TEST_F(ShardContextTest, DatabasesAreApart) {
   Set("k", "zero");
   cx_.Begin(5, now_ms_);

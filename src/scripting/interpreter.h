@@ -39,7 +39,8 @@ class ScriptHost {
   virtual ~ScriptHost() = default;
 
   // redis.call and redis.pcall; `may_defer` for redis.acall and redis.apcall. args[0] is the
-  // command's name. Writes exactly one reply, unless the verdict is not kGoOn. `args` are views that live until Call returns.
+  // command's name. Writes exactly one reply, unless the verdict is not kGoOn. `args` are views,
+  // which live until Call returns.
   virtual Verdict Call(Args args, ReplySink& reply, bool may_defer) = 0;
   // The script has ended, by itself or with an error of its own (not by a verdict). Does what was
   // deferred; writes Ok, or the first Error, which then is the script's.

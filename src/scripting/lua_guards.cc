@@ -6,10 +6,10 @@
 // itself, the stack that is really left is looked at.
 //
 // Ticks. A hook would make Lua look for it at each instruction, and take a slow way for each call
-// and return. So there is none; each call of a Lua function is marked (`trap`) as if there were one,
-// and then Lua calls luaG_traceexec at each jump back and behind each call, which is enough. Now and
-// then that has a hook for a moment. A tail call begins a function that may do nothing but end with
-// another one, and is counted itself.
+// and return. So there is none; each call of a Lua function is marked (`trap`) as if there were
+// one, and then Lua calls luaG_traceexec at each jump back and behind each call, which is enough.
+// Now and then that has a hook for a moment. A tail call begins a function that may do nothing but
+// end with another one, and is counted itself.
 //
 // Garbage. While the host uses the state (UnlimitedScope), no step of the collector may run.
 #include <lua.hpp>
@@ -72,7 +72,8 @@ int CheckCall(lua_State* lua) {
 void dfly::CheckLayout(lua_State* lua) {
   const LuaThread& thread = *LuaThreadOf(lua);
   CHECK_EQ(thread.call, &thread.base_call);
-  lua_sethook(lua, [](lua_State*, lua_Debug*) {}, LUA_MASKCOUNT, 5);
+  lua_sethook(
+      lua, [](lua_State*, lua_Debug*) {}, LUA_MASKCOUNT, 5);
   CHECK(thread.hook == lua_gethook(lua));
   CHECK_EQ(thread.hook_mask, LUA_MASKCOUNT);
   CHECK_EQ(thread.base_hook_count, 5);
