@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/interpreter.h"
 
+#include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
 #include "scripting/global_use.h"
@@ -361,7 +362,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
 
 void Interpreter::DeleteLibrary(std::string_view name) {
   const UnlimitedScope scope(state_.get());
-  std::erase_if(state_->functions, [this, name](const auto& entry) {
+  absl::erase_if(state_->functions, [this, name](const auto& entry) {
     if (entry.second.library != name) return false;
     luaL_unref(state_->lua, LUA_REGISTRYINDEX, entry.second.reference);
     return true;
@@ -392,7 +393,12 @@ Interpreter::Outcome Interpreter::CallFunction(std::string_view function, const 
   return Execute(2, function, reply);
 }
 
-size_t Interpreter::memory_used() const { return state_->memory_used; }
+size_t Interpreter::memory_used() const {
+  // Each compiled script has its digest as its key.
+  constexpr size_t kDigest = 48;
+  return state_->memory_used + state_->scripts.size() * kDigest + helio::MapBytes(state_->scripts) +
+         helio::MapBytes(state_->functions);
+}
 
 void Interpreter::CollectGarbage() { lua_gc(state_->lua, LUA_GCCOLLECT); }
 

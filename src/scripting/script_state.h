@@ -5,15 +5,15 @@
 // local object with a destructor when it raises an error or calls what may; such objects live here.
 #pragma once
 
-#include <lua.hpp>
+#include <absl/container/flat_hash_map.h>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <lua.hpp>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "scripting/interpreter.h"
@@ -59,7 +59,7 @@ struct ScriptState {
   std::string pack_buffer;  // of the cmsgpack.pack that runs
 
   // What was compiled, as references into Lua's registry.
-  std::unordered_map<std::string, int, TextHash, std::equal_to<>> scripts;  // by SHA
+  absl::flat_hash_map<std::string, int, TextHash, std::equal_to<>> scripts;  // by SHA
 
   // Functions of libraries.
   struct Function {
@@ -67,7 +67,7 @@ struct ScriptState {
     uint64_t version = 0;
     int reference = 0;
   };
-  std::unordered_map<std::string, Function, TextHash, std::equal_to<>> functions;
+  absl::flat_hash_map<std::string, Function, TextHash, std::equal_to<>> functions;
   // While a library is loaded, what it has registered; else null.
   std::vector<Interpreter::FunctionInfo>* loading = nullptr;
   std::vector<int> loading_references;
