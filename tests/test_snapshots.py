@@ -13,7 +13,7 @@ import time
 import pytest
 
 from harness.resp import OK, Error, Status
-from harness.server import REFERENCE, Server, ServerFailed, wait_until
+from harness.server import REFERENCE, Server, ServerFailed, look_while_it_loads, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="files and flags of our own")
 
@@ -687,19 +687,7 @@ def test_while_it_loads_clients_are_told(start_server):
                     seen.add("INFO")
                     assert 0 <= float(info["loading_loaded_perc"]) <= 100
 
-    # A client may be slower than the load; then it looks once more.
-    for _ in range(20):
-        server.kill()
-        again = threading.Thread(target=server.start_again)
-        again.start()
-        while again.is_alive():
-            try:
-                look()
-            except OSError:
-                time.sleep(0.005)
-        again.join()
-        if len(seen) == 3:
-            break
+    look_while_it_loads(server, look, lambda: len(seen) == 3)
     assert seen == {"GET", "MULTI", "INFO"}
     with server.connect() as r:
         assert r.call("DBSIZE") == 1_000_000

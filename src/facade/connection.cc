@@ -77,7 +77,7 @@ void Connection::OnRecv(std::string_view data) {
   const size_t taken = can_execute() && has_room() ? Execute(data) : 0;
   if (closing_ || close_when_sent_) return;
   if (taken < data.size()) {
-    stalled_ = !parser_.in_command() || !can_execute() || !has_room();
+    stalled_ = !in_command() || !can_execute() || !has_room();
     // What a header announces is only believed as far as it saves moving: the rest has to arrive
     // first.
     constexpr size_t kTrustedMax = 256 * 1024;
@@ -94,11 +94,21 @@ size_t Connection::Execute(std::string_view data) {
   stalled_ = true;
   size_t taken = 0;
   while (taken < data.size() && can_execute() && has_room()) {
+    if (http_ != nullptr) [[unlikely]] {
+      taken += ExecuteHttp(data.substr(taken));
+      if (!stalled_) break;
+      continue;
+    }
     const RequestParser::Status status = parser_.Parse(data.substr(taken));
     if (status == RequestParser::Status::kNeedMore) {
       taken += parser_.consumed();
       stalled_ = false;
       break;
+    }
+    const bool is_first = std::exchange(is_new_, false);
+    if (is_first && status == RequestParser::Status::kCommand && IsHttp(data.substr(taken))) {
+      http_ = std::make_unique<HttpParser>(limits_->http_head_max);
+      continue;
     }
     buffers_->Lend(&output_);
     if (status == RequestParser::Status::kError) {
@@ -137,6 +147,37 @@ size_t Connection::Execute(std::string_view data) {
   // Without a reply (CLIENT REPLY OFF) there is still the buffer to give back.
   if (!output_.empty() || (output_.capacity() > 0 && can_release())) FlushSoon();
   return taken;
+}
+
+bool Connection::IsHttp(std::string_view data) const {
+  if (parser_.holds_args() || !HttpParser::IsRequestLine(parser_.args())) return false;
+  // The words of an array stand behind its header.
+  return data.data() == parser_.args()[0].data();
+}
+
+size_t Connection::ExecuteHttp(std::string_view data) {
+  const HttpParser::Status status = http_->Parse(data);
+  if (status == HttpParser::Status::kNeedMore) {
+    stalled_ = false;
+    return http_->consumed();
+  }
+  buffers_->Lend(&output_);
+  auto outcome = CommandSink::Outcome::kClose;
+  if (status == HttpParser::Status::kRequest) {
+    outcome = sink_->OnHttp(this, http_->request());
+  } else {
+    sink_->OnProtocolError(this, "HTTP");
+    if (closing_) return data.size();
+    replies_.BeginLocal()->Append(FormatHttp({.status = http_->error_status()}, false));
+    replies_.EndLocal();
+  }
+  if (outcome == CommandSink::Outcome::kBusy) {
+    busy_ = true;
+  } else if (outcome == CommandSink::Outcome::kClose) {
+    CloseWhenSent();
+    return data.size();
+  }
+  return http_->consumed();
 }
 
 void Connection::ExecuteInput() {
@@ -328,6 +369,7 @@ void Connection::ReleaseIfIdle() {
   if (input_.empty()) {
     input_.Release();
     parser_.Release();
+    if (http_ != nullptr) http_->Release();
   }
   if (rests_) sink_->OnRest(this);
 }
@@ -391,7 +433,8 @@ void Connection::DeleteIfDone() {
 
 size_t Connection::own_bytes() const {
   return object_bytes_ + input_.capacity() + output_.capacity() + sending_.capacity() +
-         replies_.memory_used() + parser_.memory_used();
+         replies_.memory_used() + parser_.memory_used() +
+         (http_ != nullptr ? http_->memory_used() : 0);
 }
 
 }  // namespace dfly

@@ -3,6 +3,8 @@
 //
 //   socket -OnRecv-> [input_] -parser-> CommandSink::OnCommand -> ReplyQueue -> output_ -> socket
 //
+// A client whose first line is that of an HTTP request speaks HTTP from then on, to OnHttp.
+//
 // Data is parsed in the receive buffer itself, as a brief of the loop: as long as commands are
 // taken at once there is no fiber and no copy. Input is kept (and copied into input_) only when a
 // command has not arrived completely, or when the connection is not ready for the next command:
@@ -21,6 +23,7 @@
 #include <string>
 #include <string_view>
 
+#include "facade/http_parser.h"
 #include "facade/reply_queue.h"
 #include "facade/request_parser.h"
 #include "helio/base/intrusive_list.h"
@@ -46,6 +49,9 @@ class CommandSink {
   // `args` live until OnInputPause() of the same connection returns. A sink that runs the command
   // later than that copies them, and tells the connection by AddDeferred and DeferredDone.
   virtual Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) = 0;
+  // An HTTP request, which lives until this returns. The response is written as replies are; the
+  // connection is closed behind it if the outcome says so, or by CloseWhenSent.
+  virtual Outcome OnHttp(Connection* connection, const HttpRequest& request) = 0;
   // No more commands come for now: run what was only noted, and let the batches go.
   virtual void OnInputPause(Connection* connection) = 0;
   // The client does not speak the protocol. Runs what was noted, and only then the error is written
@@ -103,6 +109,7 @@ class BufferPool {
 
 struct ConnectionLimits {
   RequestParser::Limits parser;
+  size_t http_head_max = 8 << 10;      // bytes of a request line and its fields
   size_t slots_max = 32 * 1024;        // commands in flight
   size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent, and arguments in flight
   size_t recv_bytes_max = 1 << 20;     // input that cannot be executed yet, but for an incomplete
@@ -235,6 +242,12 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
            unsent_bytes() + in_flight_arg_bytes_ < limits_->reply_bytes_max;
   }
 
+  // A command has arrived in part.
+  bool in_command() const { return http_ != nullptr ? http_->in_request() : parser_.in_command(); }
+  // The first command of all, which is behind the first `taken` bytes, is none.
+  bool IsHttp(std::string_view data) const;
+  // One request; how many bytes it took.
+  size_t ExecuteHttp(std::string_view data);
   // Executes commands of `data` and returns how many bytes they took.
   size_t Execute(std::string_view data);
   // Executes what waits in input_, and adjusts whether we receive.
@@ -264,6 +277,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void* user_data_ = nullptr;
   std::unique_ptr<helio::Socket> socket_;
   RequestParser parser_;
+  std::unique_ptr<HttpParser> http_;  // null: the client speaks RESP, or has said nothing yet
   helio::IoBuf input_;
   helio::IoBuf output_;   // replies in order, complete or just being written
   helio::IoBuf sending_;  // the kernel reads from it while send_pending_
@@ -284,6 +298,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t in_flight_batches_ = 0;
   size_t in_flight_arg_bytes_ = 0;
   size_t deferred_ = 0;  // commands that the sink has noted but not run
+  bool is_new_ = true;   // no command of it was seen
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;

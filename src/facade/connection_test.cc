@@ -101,6 +101,28 @@ class ScriptedSink final : public CommandSink {
     return name == "quit" ? Outcome::kClose : Outcome::kTaken;
   }
 
+  Outcome OnHttp(Connection* connection, const HttpRequest& request) override {
+    const std::string text(request.target);
+    const bool keep_alive = request.keep_alive;
+    const auto respond = [connection, text, keep_alive] {
+      connection->replies().BeginLocal()->Append(FormatHttp({.body = text}, keep_alive));
+      connection->replies().EndLocal();
+      if (!keep_alive) connection->CloseWhenSent();
+    };
+    if (text != "/busy") {
+      respond();
+      return keep_alive ? Outcome::kTaken : Outcome::kClose;
+    }
+    ++fibers;
+    helio::Fiber("http", [this, connection, respond] {
+      helio::this_fiber::Yield();
+      if (!connection->closing()) respond();
+      connection->EndBusy();
+      --fibers;
+    }).Detach();
+    return Outcome::kBusy;
+  }
+
   void OnInputPause(Connection* connection) override {
     if (noted_.size() == 1) {
       connection->AddDeferred(1);
@@ -493,6 +515,53 @@ TEST_P(ConnectionTest, AProtocolErrorIsToldAfterTheRepliesToWhatCameBefore) {
     EXPECT_EQ(got, (before.find('x') != std::string::npos ? Bulk("x") : "") + Bulk("a") + error);
   }
   EXPECT_EQ(sink_->protocol_errors, 5);
+}
+
+TEST_P(ConnectionTest, AFirstLineOfHttpMakesItHttp) {
+  const auto request = [](std::string_view target) {
+    return "GET " + std::string(target) + " HTTP/1.1\r\nHost: x\r\n\r\n";
+  };
+  const auto response = [](std::string_view target, bool keep_alive = true) {
+    return FormatHttp({.body = std::string(target)}, keep_alive);
+  };
+  const std::string last = "GET /last HTTP/1.0\r\n\r\n";
+  const std::string requests = request("/a") + request("/busy") + request("/b") + last;
+  const std::string responses =
+      response("/a") + response("/busy") + response("/b") + response("/last", false);
+  for (size_t step : {1, 2, 17, 1000}) {
+    const int fd = Connect();
+    for (size_t at = 0; at < requests.size(); at += step) Send(fd, requests.substr(at, step));
+    Send(fd, request("/never"));
+    EXPECT_EQ(ReceiveAll(fd), responses) << step;
+  }
+  // One after another.
+  int fd = Connect();
+  for (int i = 0; i < 3; ++i) ExpectExchange(fd, request("/busy"), response("/busy"));
+  EXPECT_TRUE(WaitUntil([&] { return connection_->input_free_bytes() == 0; }));
+  // The client may end its side, also in the middle.
+  Send(fd, request("/busy") + "GET /half HTTP/1.1\r\n");
+  shutdown(fd, SHUT_WR);
+  EXPECT_EQ(ReceiveAll(fd), response("/busy"));
+  // What is none ends it.
+  fd = Connect();
+  Send(fd, request("/a") + "*1\r\n$4\r\nPING\r\n\r\n" + request("/never"));
+  EXPECT_EQ(ReceiveAll(fd), response("/a") + FormatHttp({.status = 400}, false));
+  limits_.http_head_max = 1024;
+  fd = Connect();
+  Send(fd, "GET / HTTP/1.1\r\nA: " + std::string(2000, 'a'));
+  EXPECT_EQ(ReceiveAll(fd), FormatHttp({.status = 431}, false));
+  EXPECT_EQ(sink_->protocol_errors, 2);
+}
+
+TEST_P(ConnectionTest, CommandsThatLookLikeHttpAreCommands) {
+  const int fd = Connect();
+  // An array; a line that is not the first; another number of words.
+  ExpectExchange(fd, Request({"GET", "/", "HTTP/1.1"}), Bulk("HTTP/1.1"));
+  ExpectExchange(fd, "GET / HTTP/1.1\r\n", Bulk("HTTP/1.1"));
+  const int other = Connect();
+  ExpectExchange(other, "GET HTTP/1.1\r\n", Bulk("HTTP/1.1"));
+  const int quoted = Connect();
+  ExpectExchange(quoted, "GET / \"HTTP/1.1\"\r\n", Bulk("HTTP/1.1"));
 }
 
 TEST_P(ConnectionTest, QuitEndsAPipelineInTheMiddle) {

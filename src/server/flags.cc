@@ -132,6 +132,7 @@ DEFINE_string(max_bulk_len, "512mb",
 DEFINE_uint32(max_multi_bulk_len, 0x7fffffff,
               "Arguments of one command. A low limit bounds how long one command can take.");
 DEFINE_string(max_inline_len, "64kb", "Bytes of a command that is a plain line, and of a header.");
+DEFINE_string(http_head_max, "8kb", "Bytes of an HTTP request's first line and its fields.");
 DEFINE_uint32(pipeline_commands_max, 32768,
               "Commands of one connection whose replies are pending; past that it is not read from "
               "until some are sent.");
@@ -276,9 +277,9 @@ const std::vector<Topic>& Topics() {
        {"undeclared_keys", "default_lua_flags", "lua_auto_async", "singlehop_scripts",
         "singlehop_commands", "interpreters_per_thread", "lua_memory_max", "busy_reply_threshold"}},
       {"Limits",
-       {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "pipeline_commands_max",
-        "pipeline_reply_bytes_max", "pipeline_input_bytes_max", "publish_buffer_limit",
-        "blocked_clients_max"}},
+       {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "http_head_max",
+        "pipeline_commands_max", "pipeline_reply_bytes_max", "pipeline_input_bytes_max",
+        "publish_buffer_limit", "blocked_clients_max"}},
       {"Process", {"pidfile", "version"}},
       {"Logging (glog); without --log_dir to stderr",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
@@ -521,6 +522,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   limits.parser.max_bulk_len = bytes("max_bulk_len", FLAGS_max_bulk_len);
   limits.parser.max_multi_bulk_len = FLAGS_max_multi_bulk_len;
   limits.parser.max_inline_len = bytes("max_inline_len", FLAGS_max_inline_len);
+  limits.http_head_max = bytes("http_head_max", FLAGS_http_head_max);
   limits.slots_max = FLAGS_pipeline_commands_max;
   if (!FLAGS_pipeline_reply_bytes_max.empty()) {
     limits.reply_bytes_max = bytes("pipeline_reply_bytes_max", FLAGS_pipeline_reply_bytes_max);
@@ -531,6 +533,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   limits.recv_bytes_max = bytes("pipeline_input_bytes_max", FLAGS_pipeline_input_bytes_max);
   check_range("max_bulk_len", limits.parser.max_bulk_len, 1024, UINT32_MAX);
   check_range("max_inline_len", limits.parser.max_inline_len, 1024, 1ull << 30);
+  check_range("http_head_max", limits.http_head_max, 1024, 1 << 20);
   check_range("pipeline_reply_bytes_max", limits.reply_bytes_max, 1024, 1ull << 50);
   check_range("pipeline_input_bytes_max", limits.recv_bytes_max, 1024, 1ull << 50);
   if (!error.empty()) return error;

@@ -17,6 +17,7 @@
 #include "helio/net/socket.h"
 #include "server/blocking.h"
 #include "server/server.h"
+#include "server/words.h"
 
 namespace dfly {
 
@@ -188,6 +189,14 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
   const Args args(raw_args);
   const Command* command = commands_.Find(args.name());
   if (command == nullptr) [[unlikely]] {
+    if (IsWord(args.name(), "post") || IsWord(args.name(), "host:")) {
+      // A web page that makes its reader's browser talk to us, most likely.
+      LOG(WARNING) << "possible security attack: closing connection " << connection->id() << " of "
+                   << session.peer_address << ", which sent '" << args.name() << "' as a command";
+      RunNoted();
+      connection->CloseNow();
+      return Outcome::kClose;
+    }
     AbortMulti(session);
     Note(connection, Action::kUnknown, nullptr, args, 0, 0);
     return Outcome::kTaken;

@@ -195,6 +195,7 @@ class Worker final : public CommandSink {
 
   // CommandSink
   Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) override;
+  Outcome OnHttp(Connection* connection, const HttpRequest& request) override;
   void OnInputPause(Connection* connection) override;
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;

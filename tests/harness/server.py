@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -87,6 +88,23 @@ def wait_until(condition, timeout_s=PATIENCE_S, what="condition"):
 
 class ServerFailed(AssertionError):
     pass
+
+
+def look_while_it_loads(server, look, has_seen_all):
+    """Kills it and starts it again, and calls look() as soon as the port is there, until that has
+    seen all: a client may be slower than the load, and then looks once more."""
+    for _ in range(20):
+        server.kill()
+        again = threading.Thread(target=server.start_again)
+        again.start()
+        while again.is_alive():
+            try:
+                look()
+            except OSError:
+                time.sleep(0.005)
+        again.join()
+        if has_seen_all():
+            break
 
 
 class Server:

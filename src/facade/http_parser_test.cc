@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "facade/http_parser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace dfly {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Status = HttpParser::Status;
+
+// What is found in `bytes`, which come `step` at a time: "GET /livez +" (keeps alive) or "-", "400"
+// for an error, "..." if the last one is not complete.
+std::vector<std::string> Parse(const std::string& bytes, size_t step, size_t head_max = 8192) {
+  HttpParser parser(head_max);
+  std::vector<std::string> found;
+  std::string input;
+  for (size_t at = 0; at < bytes.size(); at += step) {
+    input += bytes.substr(at, step);
+    while (!input.empty()) {
+      const Status status = parser.Parse(input);
+      if (status == Status::kError) {
+        found.push_back(std::to_string(parser.error_status()));
+        return found;
+      }
+      if (status == Status::kRequest) {
+        const HttpRequest& request = parser.request();
+        found.push_back(std::string(request.method) + " " + std::string(request.target) +
+                        (request.keep_alive ? " +" : " -"));
+      }
+      input.erase(0, parser.consumed());
+      if (status == Status::kNeedMore) break;
+    }
+  }
+  if (parser.in_request()) found.push_back("...");
+  return found;
+}
+
+TEST(HttpParser, FindsRequestsHoweverTheyAreCut) {
+  const std::string bytes =
+      "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+      "HEAD /readyz?verbose HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: y z\r\n\r\n"
+      "POST / HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /half";
+  for (size_t step : {1, 2, 3, 7, 20, 1000}) {
+    EXPECT_THAT(Parse(bytes, step),
+                ElementsAre("GET /livez +", "HEAD /readyz?verbose -", "POST / -", "GET / +", "..."))
+        << step;
+  }
+}
+
+TEST(HttpParser, WhatIsNoneIsAnError) {
+  const auto parse = [](const std::string& bytes) {
+    std::vector<std::string> at_once = Parse(bytes, bytes.size());
+    EXPECT_EQ(Parse(bytes, 1), at_once) << bytes;
+    return at_once;
+  };
+  EXPECT_THAT(parse("GET / HTTP/2.0\r\n\r\n"), ElementsAre("505"));
+  EXPECT_THAT(parse("GET / HTTP/x\r\n\r\n"), ElementsAre("505"));
+  EXPECT_THAT(parse("GET / HTTP/1.1\r\nno colon\r\n\r\n"), ElementsAre("400"));
+  EXPECT_THAT(parse("GET / HTTP/1.1\r\nA: b\r\n\r\nnonsense\r\n\r\n"),
+              ElementsAre("GET / +", "400"));
+  EXPECT_THAT(parse(std::string("GET / HTTP/1.1\r\nA: \0\r\n\r\n", 24)), ElementsAre("400"));
+  EXPECT_THAT(parse("GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"), ElementsAre("413"));
+  EXPECT_THAT(parse("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"),
+              ElementsAre("413"));
+  EXPECT_THAT(parse("GET / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc"),
+              ElementsAre("400"));
+}
+
+TEST(HttpParser, HeadsAreLimited) {
+  const std::string start = "GET / HTTP/1.1\r\nA: ";
+  for (size_t step : {1, 100, 10'000}) {
+    EXPECT_THAT(Parse(start + std::string(900, 'a') + "\r\n\r\n", step, 1024),
+                ElementsAre("GET / +"));
+    EXPECT_THAT(Parse(start + std::string(1100, 'a') + "\r\n\r\n", step, 1024), ElementsAre("431"));
+    EXPECT_THAT(Parse(start + std::string(5000, 'a'), step, 1024), ElementsAre("431"));
+    EXPECT_THAT(Parse("GET /" + std::string(5000, 'a'), step, 1024), ElementsAre("431"));
+  }
+}
+
+TEST(HttpParser, RequestLinesAreKnown) {
+  const auto is_one = [](std::string_view line) {
+    std::vector<std::string_view> words;
+    while (!line.empty()) {
+      const size_t end = std::min(line.find(' '), line.size());
+      words.push_back(line.substr(0, end));
+      line.remove_prefix(std::min(end + 1, line.size()));
+    }
+    return HttpParser::IsRequestLine(words);
+  };
+  EXPECT_TRUE(is_one("GET / HTTP/1.1"));
+  EXPECT_TRUE(is_one("PATCH x HTTP/"));
+  EXPECT_FALSE(is_one("get / HTTP/1.1"));
+  EXPECT_FALSE(is_one("SET k HTTP/1.1"));
+  EXPECT_FALSE(is_one("GET HTTP/1.1"));
+  EXPECT_FALSE(is_one("SET k v"));
+  EXPECT_FALSE(is_one("SET k HTTP/1.1 NX"));
+}
+
+TEST(HttpParser, ResponsesSayHowLongTheyAre) {
+  const HttpResponse response{.status = 405, .body = "no\n", .fields = "Allow: GET, HEAD\r\n"};
+  EXPECT_EQ(FormatHttp(response, true),
+            "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            "Content-Length: 3\r\nCache-Control: no-store\r\nAllow: GET, HEAD\r\n\r\nno\n");
+  EXPECT_THAT(FormatHttp(response, false), HasSubstr("\r\nConnection: close\r\n\r\nno\n"));
+  EXPECT_TRUE(FormatHttp(response, true, false).ends_with("HEAD\r\n\r\n"));
+}
+
+}  // namespace
+}  // namespace dfly
