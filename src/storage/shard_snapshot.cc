@@ -214,7 +214,7 @@ void ShardSnapshot::MayRest() {
   if (work_begin_ns_ == 0) work_begin_ns_ = now_ns;
   const uint64_t worked_ns = now_ns - work_begin_ns_;
   if (worked_ns < sizes_.work_ns) return;
-  helio::this_fiber::SleepForNanos(std::min(worked_ns, 4 * sizes_.work_ns));
+  helio::this_fiber::SleepForNanos(2 * std::min(worked_ns, 4 * sizes_.work_ns));
   work_begin_ns_ = helio::MonotonicNanos();
 }
 

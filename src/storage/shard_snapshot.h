@@ -63,8 +63,8 @@ class ShardSnapshot final : private CutKeeper, private CutGuard {
     size_t slice = 16 * 1024;    // what is serialized before others have their turn: some 10 us
     // More than that, with what changes have added, is too much; see OnBehind.
     size_t behind = SIZE_MAX;
-    // After so much work the fiber rests as long: where threads that are busy are more than the
-    // cores, the kernel lets others wait for milliseconds. 0: never.
+    // After so much work the fiber rests twice as long: where threads that are busy are more than
+    // the cores, the kernel lets others wait for milliseconds. 0: never.
     uint64_t work_ns = 0;
   };
   // Says that bytes() have passed Sizes::behind, or are half of that again. May be called by a
