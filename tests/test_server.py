@@ -418,7 +418,7 @@ def test_any_number_of_threads_and_shards_serves(start_server, threads):
 
 @only_dragonfly("gflags")
 def test_help_shows_our_flags_before_those_of_libraries():
-    p = subprocess.run([BINARY, "--help"], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([BINARY, "--helpfull"], capture_output=True, text=True, timeout=60)
     text = p.stdout + p.stderr
     for flag in ("port", "bind", "proactor_threads", "num_shards", "maxmemory", "requirepass"):
         assert 0 <= text.find(f"-{flag}") < text.index("-logtostderr"), flag

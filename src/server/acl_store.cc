@@ -1,25 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/acl_store.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
-#include "server/command_facts.h"
+#include "server/file_text.h"
 
 namespace dfly {
 
 namespace {
-
-constexpr size_t kFileMax = 64 << 20;  // bytes
 
 bool IsUserName(std::string_view name) {
   return name.find_first_of(std::string_view(" \t\n\v\f\r\0", 7)) == std::string_view::npos;
@@ -35,48 +25,6 @@ std::vector<std::string_view> WordsOfLine(std::string_view line) {
     words.push_back(line.substr(0, size));
     line.remove_prefix(size);
   }
-}
-
-// Empty, or why not.
-std::string ReadWhole(const std::string& path, std::string* text) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return fmt::format("Error loading ACLs, opening file '{}': {}", path, strerror(errno));
-  }
-  char buffer[16 * 1024];
-  while (file.read(buffer, sizeof(buffer)) || file.gcount() > 0) {
-    text->append(buffer, static_cast<size_t>(file.gcount()));
-    if (text->size() > kFileMax) {
-      return fmt::format("Error loading ACLs, file '{}' is larger than {} bytes", path, kFileMax);
-    }
-  }
-  if (file.bad()) return fmt::format("Error loading ACLs, reading file '{}'", path);
-  return "";
-}
-
-bool WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return false;
-    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
-// Empty, or what failed.
-std::string ReplaceFile(const std::string& path, std::string_view text) {
-  struct stat old = {};
-  const mode_t mode = stat(path.c_str(), &old) == 0 ? old.st_mode & 0777 : 0600;
-  const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
-  if (fd < 0) return fmt::format("opening {}: {}", temporary, strerror(errno));
-  const bool is_written = WriteAll(fd, text) && fsync(fd) == 0;
-  const std::string error = is_written ? "" : strerror(errno);
-  close(fd);
-  if (is_written && rename(temporary.c_str(), path.c_str()) == 0) return "";
-  const std::string why = is_written ? strerror(errno) : error;
-  unlink(temporary.c_str());
-  return why;
 }
 
 }  // namespace
@@ -241,7 +189,9 @@ std::string AclStore::ReadUsers(std::string_view text, Users* users) const {
 
 std::string AclStore::LoadFile() {
   std::string text;
-  if (std::string error = ReadWhole(file_, &text); !error.empty()) return "ERR " + error;
+  if (std::string error = ReadTextFile(file_, &text); !error.empty()) {
+    return fmt::format("ERR Error loading ACLs, opening file '{}': {}", file_, error);
+  }
   Users users;
   users.emplace(kDefaultName, NewDefault());
   if (std::string error = ReadUsers(text, &users); !error.empty()) return "ERR " + error;
@@ -253,7 +203,7 @@ std::string AclStore::LoadFile() {
 std::string AclStore::SaveFile() const {
   std::string text;
   for (const AclUserRef& user : All()) text += user->Describe() + '\n';
-  if (std::string error = ReplaceFile(file_, text); !error.empty()) {
+  if (std::string error = ReplaceTextFile(file_, text); !error.empty()) {
     return fmt::format(
         "ERR There was an error trying to save the ACLs. Please check the server logs for more "
         "information ({})",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TIME DEBUG, and MEMORY's row.
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/memory_commands.h"
 #include "server/server.h"
@@ -233,6 +235,19 @@ void DebugHelp(ReplySink& reply) {
              "    The number of the thread that this connection is on."});
 }
 
+// DEBUG SEGFAULT and PANIC, for the test of what a crash prints.
+void DebugCrash(CoordinatorContext& cx, std::string_view how, ReplySink& reply) {
+  if (!cx.session().server.options().allows_crashes) {
+    return reply.Error(fmt::format(
+        "ERR DEBUG {} crashes the server, and is not allowed unless enable-debug-command is set "
+        "at the start",
+        how));
+  }
+  LOG(WARNING) << "DEBUG " << how << " was called";
+  if (how == "segfault") raise(SIGSEGV);
+  abort();
+}
+
 void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   // Allowed then in Redis; but what it does to keys would meet those that come.
   const uint8_t gate = cx.session().server.settings().gate.load(std::memory_order_relaxed);
@@ -249,6 +264,9 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "reload") return DebugReload(cx, args, reply);
+  if ((name == "segfault" || name == "panic") && args.size() == 2) {
+    return DebugCrash(cx, name, reply);
+  }
   if (name == "check" && args.size() == 2) {
     cx.session().server.shards().AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
     return reply.Ok();

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <gflags/gflags.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,11 @@
 #include "core/numbers.h"
 #include "facade/error_texts.h"
 #include "helio/base/logging.h"
+#include "helio/io/blocking_pool.h"
+#include "server/config_rewrite.h"
+#include "server/directives.h"
+#include "server/file_text.h"
+#include "server/process.h"
 #include "server/server.h"
 #include "server/units.h"
 #include "server/words.h"
@@ -79,9 +85,11 @@ void Config::Add(Setting setting) {
 }
 
 Setting* Config::Find(std::string_view name) {
-  const auto it = std::find_if(settings_.begin(), settings_.end(), [name](const Setting& setting) {
-    return IsWord(name, setting.name) ||
-           (!setting.old_name.empty() && IsWord(name, setting.old_name));
+  // With - or _, as anybody likes.
+  const std::string flag_name = FlagName(name);
+  const auto it = std::find_if(settings_.begin(), settings_.end(), [&](const Setting& setting) {
+    return flag_name == FlagName(setting.name) ||
+           (!setting.old_name.empty() && flag_name == FlagName(setting.old_name));
   });
   return it == settings_.end() ? nullptr : &*it;
 }
@@ -149,8 +157,53 @@ std::string Config::Set(std::span<const std::string_view> pairs) {
     }
     return SetError(setting.name, error);
   }
-  for (Change& change : changes) change.setting->value = std::move(change.value);
+  for (Change& change : changes) {
+    change.setting->value = std::move(change.value);
+    change.setting->was_set = true;
+  }
   return "";
+}
+
+void Config::NoteFlags() {
+  for (Setting& setting : settings_) {
+    gflags::CommandLineFlagInfo info;
+    const Directive* const directive = FindDirective(setting.name);
+    const std::string flag = directive != nullptr && directive->kind == Directive::Kind::kFlag
+                                 ? std::string(directive->target)
+                                 : FlagName(setting.name);
+    if (IsServerFlag(flag) && gflags::GetCommandLineFlagInfo(flag.c_str(), &info)) {
+      setting.was_set = !info.is_default;
+    }
+  }
+}
+
+std::string Config::Rewrite(const std::string& path, const AclStore& acl) {
+  if (path.empty()) return "ERR The server is running without a config file";
+  std::lock_guard lock(mutex_);
+  std::vector<RewrittenSetting> settings;
+  for (const Setting& setting : settings_) {
+    if (setting.kind == Setting::Kind::kFixed) continue;
+    settings.push_back({setting.name, setting.old_name, setting.value, setting.was_set});
+  }
+  std::vector<std::string> users;
+  for (const AclUserRef& user : acl.All()) {
+    // requirepass says it all, if nothing else was said.
+    const bool is_as_new = user->name() == AclStore::kDefaultName && user->may_do_everything() &&
+                           user->is_on() && user->password_hashes().size() <= 1;
+    if (!is_as_new) users.push_back(user->Describe());
+  }
+  std::string error;
+  const bool has_run = helio::RunBlocking([&] {
+    std::string text;
+    error = ReadTextFile(path, &text);
+    if (!error.empty()) return;
+    error = ReplaceTextFile(
+        path, RewriteConfigText(text, settings, acl.file().empty() ? &users : nullptr));
+  });
+  if (!has_run) error = "too many files are being written";
+  if (error.empty()) return "";
+  LOG(WARNING) << "CONFIG REWRITE failed: " << path << ": " << error;
+  return fmt::format("ERR Rewriting config file: {}", error);
 }
 
 // --- The table ---
@@ -523,6 +576,17 @@ void AddSettings(Server* server, Config* config) {
   shown("databases", options.db_count);
   shown("rdbchecksum", "yes");
   shown("pidfile", options.pid_file);
+  shown("logfile", options.log_file);
+  config->Add({.name = "loglevel",
+               .kind = Kind::kChoice,
+               .value = options.log_level,
+               .is_mutable = true,
+               .apply =
+                   [](const std::string& value) {
+                     SetLogLevel(value);
+                     return std::string();
+                   },
+               .choices = {"debug", "verbose", "notice", "warning"}});
   shown("proto-max-bulk-len", options.limits.parser.max_bulk_len);
   shown("proactor_threads", options.threads);
   shown("num_shards", options.num_shards == 0 ? options.threads : options.num_shards);
@@ -544,6 +608,7 @@ void AddSettings(Server* server, Config* config) {
   shown("pipeline_commands_max", options.limits.slots_max);
   shown("pipeline_reply_bytes_max", options.limits.reply_bytes_max);
   shown("pipeline_input_bytes_max", options.limits.recv_bytes_max);
+  config->NoteFlags();
 }
 
 }  // namespace dfly

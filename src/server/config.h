@@ -15,6 +15,7 @@
 
 namespace dfly {
 
+class AclStore;
 class CommandTable;
 class Server;
 
@@ -40,6 +41,7 @@ struct Setting {
   std::function<std::string(const std::string& value)> apply = {};
   std::vector<std::string_view> choices = {};
   std::string_view old_name = {};  // under which it is known as well, as in Redis
+  bool was_set = false;            // not only a default: CONFIG REWRITE writes it
 };
 
 // Thread:   any fiber, or a plain thread.
@@ -51,6 +53,11 @@ class Config {
 
   // The settings whose names match one of the glob patterns, each once, in the table's order.
   std::vector<std::pair<std::string, std::string>> Get(std::span<const std::string_view> patterns);
+
+  // CONFIG REWRITE. Empty, or an error reply. Writes a file: from a fiber.
+  std::string Rewrite(const std::string& path, const AclStore& acl);
+  // Those whose flags were given were set.
+  void NoteFlags();
 
   // Name, value, name, value, ... All are set, or none. Returns the error reply, or nothing.
   // REQUIRES: an even number.

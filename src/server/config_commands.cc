@@ -34,8 +34,11 @@ void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
   reply.Ok();
 }
 
-void Rewrite(Session&, Args, ReplySink& reply) {
-  reply.Error("ERR The server is running without a config file");
+void Rewrite(CoordinatorContext& cx, Args, ReplySink& reply) {
+  Server& server = cx.session().server;
+  const std::string error = server.config().Rewrite(server.options().config_file, server.acl());
+  if (!error.empty()) return reply.Error(error);
+  reply.Ok();
 }
 
 void Help(Args, ReplySink& reply) {
@@ -81,11 +84,11 @@ void RegisterConfigCommands(CommandTable* table) {
        .categories = kAclDangerous,
        .docs = Docs("Resets the counters that INFO shows.", "2.0.0", "O(1)")},
       {.name = "rewrite",
-       .session = Rewrite,
+       .coordinate = Rewrite,
        .arity = 2,
        .flags = kFlags,
        .categories = kAclDangerous,
-       .docs = Docs("Answers an error: there is no configuration file.", "2.8.0", "O(1)")},
+       .docs = Docs("Writes what was set to the configuration file.", "2.8.0", "O(N), N settings")},
       {.name = "help",
        .session = ForClient<Help>,
        .scripted = Help,

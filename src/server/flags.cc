@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gflags/gflags.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "helio/base/logging.h"
+#include "server/directives.h"
 #include "server/machine.h"
 #include "server/units.h"
 #include "server/version.h"
@@ -237,6 +239,16 @@ DEFINE_bool(stop_writes_on_bgsave_error, true,
             "somebody notices.");
 
 DEFINE_string(pidfile, "", "File to write the process id to; removed at the end. Empty: none.");
+DEFINE_string(enable_debug_command, "no",
+              "yes or local: DEBUG SEGFAULT and DEBUG PANIC are there, which crash the server; the "
+              "rest of DEBUG always is, for those whose ACL allows it.");
+DEFINE_bool(daemonize, false,
+            "Go on in the background, without a terminal. Services of systemd and containers need "
+            "it not.");
+DEFINE_string(logfile, "",
+              "File that the log, and what a crash prints, is appended to; SIGHUP opens it again, "
+              "for logrotate. Empty: stderr.");
+DEFINE_string(loglevel, "notice", "How much is logged: debug, verbose, notice, warning.");
 
 namespace dfly {
 
@@ -292,8 +304,8 @@ const std::vector<Topic>& Topics() {
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "http_head_max",
         "pipeline_commands_max", "pipeline_reply_bytes_max", "pipeline_input_bytes_max",
         "publish_buffer_limit", "blocked_clients_max"}},
-      {"Process", {"pidfile", "version"}},
-      {"Logging (glog); without --log_dir to stderr",
+      {"Process", {"daemonize", "pidfile", "logfile", "loglevel", "enable_debug_command"}},
+      {"Logging of glog; in place of --logfile and --loglevel",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
   };
   return topics;
@@ -318,23 +330,147 @@ std::string Wrapped(std::string_view text, size_t indent) {
 
 }  // namespace
 
-std::string HelpText() {
+namespace {
+
+struct Essential {
+  std::string_view flag;
+  std::string_view text;
+};
+struct Group {
+  std::string_view title;
+  std::vector<Essential> flags;
+};
+
+const std::vector<Group>& Essentials() {
+  static const std::vector<Group> groups = {
+      {"Where it listens",
+       {{"port", "TCP port; 0: none"},
+        {"bind", "addresses, or * for all"},
+        {"unixsocket", "path of a unix socket"},
+        {"maxclients", "connections at most"}}},
+      {"Who may do what",
+       {{"requirepass", "password of the default user"}, {"aclfile", "file of users"}}},
+      {"Resources",
+       {{"proactor_threads", "threads; 0: one for each core"},
+        {"maxmemory", "bytes at most (2gb); empty: 80 % of the machine"},
+        {"maxmemory_policy", "what goes when memory is full"},
+        {"cache_mode", "be a cache: evict what is used the least"}}},
+      {"What is kept",
+       {{"dir", "folder of snapshots"},
+        {"dbfilename", "their name; name.rdb: for redis-server, too"},
+        {"save", "when one is made: seconds changes ..."},
+        {"snapshot_cron", "or when, as in cron(5)"}}},
+      {"Queues (BullMQ, Sidekiq)",
+       {{"lock_on_hashtags", "lock {tags}, not keys"},
+        {"shard_round_robin_prefix", "place tags that begin so one shard after another"},
+        {"default_lua_flags", "flags of all scripts"},
+        {"lua_auto_async", "send calls of scripts together"}}},
+      {"Process",
+       {{"logfile", "file of the log; empty: stderr"},
+        {"loglevel", "debug, verbose, notice or warning"},
+        {"pidfile", "file of the process id"},
+        {"daemonize", "go on in the background"}}},
+  };
+  return groups;
+}
+
+std::string DefaultOf(std::string_view name) {
+  gflags::CommandLineFlagInfo info;
+  if (!gflags::GetCommandLineFlagInfo(std::string(name).c_str(), &info)) return "";
+  return info.type == "string" ? '"' + info.default_value + '"' : info.default_value;
+}
+
+std::string DescriptionOf(std::string_view name) {
+  gflags::CommandLineFlagInfo info;
+  if (!gflags::GetCommandLineFlagInfo(std::string(name).c_str(), &info)) return "";
+  return info.description;
+}
+
+constexpr std::string_view kUsage =
+    "Usage: dragonfly [redis.conf | -] [--name=value | --name value ...]\n";
+
+// For a cell of a table.
+std::string Cell(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '|' || c == '*' || c == '<') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string ShortHelpText() {
   std::string out = fmt::format(
-      "dragonfly {}: a multi-threaded in-memory store that speaks the Redis protocol.\n"
-      "Flags, as --name=value or --name value:\n",
-      kVersion);
+      "dragonfly {}: a multi-threaded in-memory store that speaks the Redis protocol.\n", kVersion);
+  out += kUsage;
+  for (const Group& group : Essentials()) {
+    out += fmt::format("\n  {}\n", group.title);
+    for (const Essential& flag : group.flags) {
+      out += fmt::format("    --{:<26} {} [{}]\n", flag.flag, flag.text, DefaultOf(flag.flag));
+    }
+  }
+  return out +
+         "\nDirectives of redis.conf are flags, too. The environment's DFLY_<flag> sets flags "
+         "that\n"
+         "neither the file nor the command line does.  --helpfull: all flags.  --version\n";
+}
+
+std::string HelpText() {
+  std::string out = fmt::format("dragonfly {}\n{}", kVersion, kUsage);
   for (const Topic& topic : Topics()) {
     out += fmt::format("\n  {}\n", topic.title);
     for (std::string_view name : topic.flags) {
-      gflags::CommandLineFlagInfo info;
-      if (!gflags::GetCommandLineFlagInfo(std::string(name).c_str(), &info)) continue;
-      const std::string value =
-          info.type == "string" ? '"' + info.default_value + '"' : info.default_value;
-      out += fmt::format("    -{} (default: {})\n", name, value);
-      out += Wrapped(info.description, 8);
+      out += fmt::format("    --{} (default: {})\n", name, DefaultOf(name));
+      out += Wrapped(DescriptionOf(name), 8);
     }
   }
-  return out + "\n--helpfull shows all flags of all libraries.\n";
+  return out;
+}
+
+std::string ConfigurationPage() {
+  std::string out =
+      "# Configuration\n\n"
+      "This page is made by `dragonfly --helpmarkdown`; a test checks that it is current.\n\n"
+      "Settings come from, and each of these overrules those before it:\n\n"
+      "1. the defaults\n"
+      "2. the environment: `DFLY_port=7000`, or `DFLY_PORT=7000`\n"
+      "3. a configuration file in the format of redis.conf, named as the first argument "
+      "(`dragonfly /etc/redis/redis.conf`; `-` reads stdin), with what it includes\n"
+      "4. the command line: `--port=7000` or `--port 7000`, `--save 60 1000 --save 300 10`, and "
+      "`--flagfile=path`, a file of flags\n\n"
+      "Names may be written with `-` or `_`. `CONFIG SET` changes what can be changed while the "
+      "server runs, and `CONFIG REWRITE` writes it to the configuration file.\n"
+      "A wrong value keeps the server from starting; the error names the file and the line. "
+      "What a file has and this server does not know is named in one warning each.\n\n"
+      "## Flags\n";
+  for (const Topic& topic : Topics()) {
+    out += fmt::format("\n### {}\n\n| flag | default | |\n| --- | --- | --- |\n", topic.title);
+    for (std::string_view name : topic.flags) {
+      out +=
+          fmt::format("| `--{}` | `{}` | {} |\n", name, DefaultOf(name), Cell(DescriptionOf(name)));
+    }
+  }
+  out +=
+      "\n## Directives of redis.conf\n\nA directive sets the flag of the same name (with `_` "
+      "for `-`), if there is one. The others:\n\n| directive | here |\n| --- | --- |\n";
+  for (const Directive& directive : Directives()) {
+    const std::string_view kind = directive.kind == Directive::Kind::kFlag ? "sets `--"
+                                  : directive.kind == Directive::Kind::kRefused
+                                      ? "the server does not start: "
+                                      : "no effect: ";
+    const std::string_view end = directive.kind == Directive::Kind::kFlag ? "`" : "";
+    const std::string unless =
+        directive.harmless.empty() ? "" : fmt::format(" (unless it is `{}`)", directive.harmless);
+    out +=
+        fmt::format("| `{}` | {}{}{}{} |\n", directive.name, kind, directive.target, end, unless);
+  }
+  out +=
+      "| `repl-*`, `replica-*`, `slave-*` | no effect: there is no replication yet |\n"
+      "| `cluster-*` | no effect: there is no cluster of several servers |\n"
+      "| `include` | reads another file there; patterns such as `*.conf` may match none |\n";
+  return out;
 }
 
 std::vector<std::string> FlagsInHelp() {
@@ -344,18 +480,28 @@ std::vector<std::string> FlagsInHelp() {
   return names;
 }
 
-std::string ParseFlags(int* argc, char*** argv) {
-  gflags::SetVersionString(std::string(kVersion));
-  gflags::SetUsageMessage("dragonfly [flags]");
-  gflags::ParseCommandLineNonHelpFlags(argc, argv, true);
-  std::string value;
-  if (gflags::GetCommandLineOption("help", &value) && value == "true") {
-    fputs(HelpText().c_str(), stdout);
+std::string ParseFlags(int argc, char** argv, Arguments* arguments) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const auto has = [&words](std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  std::string text;
+  if (has("--help") || has("-h")) text = ShortHelpText();
+  if (has("--helpfull")) text = HelpText();
+  if (has("--helpmarkdown")) text = ConfigurationPage();
+  if (has("--version") || has("-v")) {
+    text = fmt::format("dragonfly v={} redis={} bits=64\n", kVersion, kRedisVersion);
+  }
+  if (!text.empty()) {
+    fputs(text.c_str(), stdout);
     exit(0);
   }
-  gflags::HandleCommandLineHelpFlags();
-  if (*argc > 1) {
-    return fmt::format("unexpected argument '{}': flags are written --name=value", (*argv)[1]);
+  std::vector<std::string_view> environment;
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    environment.emplace_back(*variable);
+  }
+  if (std::string error = ReadArguments(words, environment, arguments); !error.empty()) {
+    return error;
   }
   if (FLAGS_log_dir.empty() && gflags::GetCommandLineFlagInfoOrDie("logtostderr").is_default) {
     FLAGS_logtostderr = true;
@@ -366,7 +512,7 @@ std::string ParseFlags(int* argc, char*** argv) {
 std::string OptionsFromFlags(ServerOptions* options) {
   std::string error;
   const auto fail = [&error](std::string_view flag, std::string_view why) {
-    if (error.empty()) error = fmt::format("--{}: {}", flag, why);
+    if (error.empty()) error = fmt::format("--{}: {}{}", flag, why, FlagOrigin(flag));
   };
   const auto check_range = [&fail](std::string_view flag, uint64_t value, uint64_t min,
                                    uint64_t max) {
@@ -461,6 +607,13 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->snapshot_buffer_limit = bytes("snapshot_buffer_limit", FLAGS_snapshot_buffer_limit);
   options->pid_file = FLAGS_pidfile;
+  options->log_file = FLAGS_logfile;
+  options->log_level = FLAGS_loglevel;
+  if (FLAGS_enable_debug_command != "no" && FLAGS_enable_debug_command != "yes" &&
+      FLAGS_enable_debug_command != "local") {
+    fail("enable_debug_command", "must be yes, no or local");
+  }
+  options->allows_crashes = FLAGS_enable_debug_command != "no";
 
   PersistenceOptions& persistence = options->persistence;
   persistence.directory = FLAGS_dir;

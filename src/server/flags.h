@@ -5,20 +5,26 @@
 #include <string>
 #include <vector>
 
+#include "server/arguments.h"
 #include "server/server.h"
 
 namespace dfly {
 
-// Parses argv. Handles --help, --helpfull and --version, and errors of flags, by ending the
-// process. Returns an empty string, or what else is wrong.
-[[nodiscard]] std::string ParseFlags(int* argc, char*** argv);
+// Sets the flags from argv, the environment and a configuration file (server/arguments.h). Handles
+// --help, --helpfull and --version by ending the process. Returns an empty string, or what is
+// wrong.
+[[nodiscard]] std::string ParseFlags(int argc, char** argv, Arguments* arguments);
 
 // What the flags ask for and the machine allows. Logs where it gives less than was asked for.
 // Returns an empty string, or which flag cannot be. To be called once, before there are threads.
 [[nodiscard]] std::string OptionsFromFlags(ServerOptions* options);
 
+// The flags that most people need, a line each.
+std::string ShortHelpText();
 // Our flags by topic, then the most useful ones of the libraries.
 std::string HelpText();
+// docs/configuration.md.
+std::string ConfigurationPage();
 
 // Names of the flags in HelpText; for the test that none was forgotten.
 std::vector<std::string> FlagsInHelp();

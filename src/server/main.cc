@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <gflags/gflags.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,11 +9,17 @@
 #include <cstdio>
 #include <fstream>
 
+#include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "server/flags.h"
+#include "server/process.h"
 #include "server/server.h"
 #include "server/units.h"
 #include "server/version.h"
+
+DECLARE_bool(daemonize);
+DECLARE_string(logfile);
+DECLARE_string(loglevel);
 
 namespace {
 
@@ -27,24 +34,62 @@ int WaitForSignal(const sigset_t& signals) {
   return number;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  std::string error = dfly::ParseFlags(&argc, &argv);
-  if (!error.empty()) return Fail(error);
-  google::InitGoogleLogging(argv[0]);
-
+// Blocked here and so in all threads that are made later: the main thread waits for them.
+sigset_t BlockSignals() {
   signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGCONT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // also in the threads that are made later
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) sigaddset(&signals, number);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+std::string BeginLog(const char* program) {
+  if (!dfly::SetLogLevel(FLAGS_loglevel)) {
+    return fmt::format("--loglevel: '{}' is not debug, verbose, notice or warning", FLAGS_loglevel);
+  }
+  if (!FLAGS_logfile.empty()) {
+    if (std::string error = dfly::OpenLogFile(FLAGS_logfile); !error.empty()) return error;
+  }
+  google::InitGoogleLogging(program);
+  dfly::InstallCrashReport(program);
+  return "";
+}
+
+void LogStart(const dfly::ServerOptions& options, const dfly::Arguments& arguments,
+              dfly::Server* server) {
+  const bool is_uring = server->pool().at(0)->engine() == helio::Proactor::Engine::kIoUring;
+  LOG(INFO) << "event loops on " << (is_uring ? "io_uring" : "epoll") << ", "
+            << server->shards().size() << (server->shards().size() == 1 ? " shard" : " shards")
+            << ", memory limit: "
+            << (options.maxmemory == 0 ? "none" : dfly::HumanBytes(options.maxmemory)) << " of "
+            << dfly::HumanBytes(options.system_memory_bytes);
+  if (!arguments.config_file.empty()) LOG(INFO) << "configuration: " << arguments.config_file;
+  for (const std::string& warning : arguments.warnings) LOG(WARNING) << warning;
+}
+
+void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_ns) {
+  LOG(INFO) << "ready to accept connections"
+            << (options.port != 0 ? " on port " + std::to_string(port) : "")
+            << (options.unix_socket.empty() ? "" : " on " + options.unix_socket)
+            << fmt::format(", after {:.3f} s of loading", static_cast<double>(load_ns) / 1e9);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  dfly::Arguments arguments;
+  std::string error = dfly::ParseFlags(argc, argv, &arguments);
+  if (!error.empty()) return Fail(error);
+  if (FLAGS_daemonize) error = dfly::Daemonize();
+  if (error.empty()) error = BeginLog(argv[0]);
+  if (!error.empty()) return Fail(error);
+  const sigset_t signals = BlockSignals();
 
   dfly::ServerOptions options;
   error = dfly::OptionsFromFlags(&options);
   if (!error.empty()) return Fail(error);
+  options.config_file = arguments.config_file;
   options.request_stop = [] { kill(getpid(), SIGTERM); };
   LOG(INFO) << "dragonfly " << dfly::kVersion << " starts, process " << getpid() << ", "
             << options.threads << (options.threads == 1 ? " thread" : " threads");
@@ -52,21 +97,16 @@ int main(int argc, char** argv) {
   dfly::Server server(options);
   error = server.Start();
   if (!error.empty()) return Fail(error);
-  const bool is_uring = server.pool().at(0)->engine() == helio::Proactor::Engine::kIoUring;
-  // That io_uring was refused has been logged already.
-  const char* loop = is_uring              ? "event loops on io_uring, "
-                     : options.force_epoll ? "event loops on epoll, "
-                                           : "";
-  LOG(INFO) << loop << "memory limit: "
-            << (options.maxmemory == 0 ? "none" : dfly::HumanBytes(options.maxmemory)) << " of "
-            << dfly::HumanBytes(options.system_memory_bytes);
+  LogStart(options, arguments, &server);
   if (!options.pid_file.empty()) {
     std::ofstream file(options.pid_file);
     file << getpid() << "\n";
     if (!file.flush()) LOG(WARNING) << "cannot write the pid file " << options.pid_file;
   }
+  dfly::NotifyServiceManager("STATUS=loading");
   std::atomic<bool> is_loaded{false};
   std::string load_error;  // set before is_loaded
+  const uint64_t begin_ns = helio::MonotonicNanos();
   server.Load([&](std::string why) {
     load_error = std::move(why);
     is_loaded = true;
@@ -83,17 +123,23 @@ int main(int argc, char** argv) {
         return Fail(
             fmt::format("cannot load the snapshot, and starts with nothing else: {}", load_error));
       }
-      LOG(INFO) << "ready to accept connections"
-                << (options.port != 0 ? " on port " + std::to_string(options.port) : "")
-                << (options.unix_socket.empty() ? "" : " on " + options.unix_socket);
+      LogReady(options, server.port(), helio::MonotonicNanos() - begin_ns);
+      dfly::NotifyServiceManager("READY=1\nSTATUS=serving");
     }
     if (signal_number == SIGCONT) continue;
+    if (signal_number == SIGHUP) {
+      error = FLAGS_logfile.empty() ? "" : dfly::OpenLogFile(FLAGS_logfile);
+      if (!error.empty()) LOG(ERROR) << error;
+      continue;
+    }
     LOG(INFO) << "stopping (" << strsignal(signal_number) << ")";
+    dfly::NotifyServiceManager("STOPPING=1\nSTATUS=stopping");
     error = server.PrepareStop();
     if (error.empty()) break;
     // Better to go on than to lose what was promised to be kept.
     LOG(ERROR) << "cannot save, so the server goes on: " << error
                << ". SHUTDOWN NOSAVE ends it without.";
+    dfly::NotifyServiceManager("READY=1\nSTATUS=serving; cannot save");
   }
   server.Stop();
   if (!options.pid_file.empty()) unlink(options.pid_file.c_str());

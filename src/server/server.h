@@ -83,6 +83,10 @@ struct ServerOptions {
   size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
   uint64_t system_memory_bytes = 0;   // of the machine or container; for INFO
   std::string pid_file;               // for CONFIG GET; main writes it
+  std::string config_file;            // absolute; for CONFIG REWRITE. Empty: none
+  std::string log_file;               // for CONFIG GET
+  std::string log_level = "notice";
+  bool allows_crashes = false;  // DEBUG SEGFAULT and PANIC
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   PersistenceOptions persistence;

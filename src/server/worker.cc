@@ -76,7 +76,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       scripts_(&server->scripts()),
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
-      pubsub_(server, this) {
+      pubsub_(server, this),
+      recent_commands_(RegisterThreadForCrashes(proactor->index())) {
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] { SettleMemory(); };

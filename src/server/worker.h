@@ -45,6 +45,7 @@
 #include "server/function_store.h"
 #include "server/interpreter_pool.h"
 #include "server/message_shuffle.h"
+#include "server/process.h"
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/script_job.h"
@@ -615,11 +616,13 @@ class Worker final : public CommandSink {
   size_t running_scripts_count_ = 0;
 
   PubSub pubsub_;
+  RecentCommands* const recent_commands_;
   WorkerStats stats_;
 };
 
 template <typename Call>
 void Worker::RunCounted(const Command& row, ReplySink& reply, Call call) {
+  recent_commands_->Note(row.full_name.c_str());
   CommandStats& counted = stats_.commands[row.id];
   const uint64_t errors_before = reply.error_count();
   if (counted.calls++ % CommandStats::kTimedEvery == 0) {
@@ -642,6 +645,7 @@ inline void Worker::RunHandler(ShardContext& cx, const Command& command, Args ar
 
 template <typename Call>
 void Worker::RunWaiting(const Command& row, ReplySink& reply, Call call) {
+  recent_commands_->Note(row.full_name.c_str());
   const uint64_t errors_before = reply.error_count();
   const int64_t begin = helio::CycleClock::Now();
   call();
@@ -650,6 +654,7 @@ void Worker::RunWaiting(const Command& row, ReplySink& reply, Call call) {
 
 template <typename Call>
 void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call) {
+  recent_commands_->Note(row.full_name.c_str());
   cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
   const uint64_t errors_before = reply.error_count();
   const size_t size_before = reply.out()->size();

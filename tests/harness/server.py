@@ -150,7 +150,8 @@ class Server:
         return line
 
     def _start(self):
-        env = dict(os.environ)
+        # DFLY_port and its like set flags of ours; the others are for tests.
+        env = {name: v for name, v in os.environ.items() if not name.startswith("DFLY_")}
         env.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
         env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1:exitcode=99")
         suppressions = os.path.join(ROOT, "tests", "harness", "tsan.supp")

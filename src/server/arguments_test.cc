@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/arguments.h"
+
+#include <gflags/gflags.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "helio/base/logging.h"
+#include "server/directives.h"
+#include "server/flags.h"
+
+namespace dfly {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ArgumentsTest : public testing::Test {
+ protected:
+  ArgumentsTest() : folder_(testing::TempDir() + "/arguments_test") {
+    CHECK(!FlagsInHelp().empty());  // so that the flags are linked in
+    std::filesystem::create_directories(folder_);
+  }
+  ~ArgumentsTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Read(std::vector<std::string> arguments,
+                   std::vector<std::string_view> environment = {}) {
+    read_ = {};
+    return ReadArguments(arguments, environment, &read_);
+  }
+  std::string File(const std::string& name, std::string_view text) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+  static std::string Flag(const char* name) {
+    return gflags::GetCommandLineFlagInfoOrDie(name).current_value;
+  }
+
+  gflags::FlagSaver saver_;
+  const std::string folder_;
+  Arguments read_;
+};
+
+TEST_F(ArgumentsTest, FlagsAreWrittenInManyWays) {
+  EXPECT_EQ(Read({"--port=1", "--maxclients", "5", "-dbnum=3", "--tcp-keepalive", "7"}), "");
+  EXPECT_EQ(Flag("port"), "1");
+  EXPECT_EQ(Flag("maxclients"), "5");
+  EXPECT_EQ(Flag("dbnum"), "3");
+  EXPECT_EQ(Flag("tcp_keepalive"), "7");
+  EXPECT_EQ(Read({"--force_epoll", "--noactivedefrag", "--cache-mode", "yes"}), "");
+  EXPECT_EQ(Flag("force_epoll"), "true");
+  EXPECT_EQ(Flag("activedefrag"), "false");
+  EXPECT_EQ(Flag("cache_mode"), "true");
+}
+
+TEST_F(ArgumentsTest, AsForRedisServer) {
+  EXPECT_EQ(Read({"--port", "6380", "--save", "", "--bind", "127.0.0.1", "-::1", "--databases", "2",
+                  "--list-max-ziplist-size", "-1"}),
+            "");
+  EXPECT_EQ(Flag("port"), "6380");
+  EXPECT_EQ(Flag("save"), "");
+  EXPECT_EQ(Flag("bind"), "127.0.0.1 -::1");
+  EXPECT_EQ(Flag("dbnum"), "2");
+  EXPECT_EQ(Flag("list_max_listpack_size"), "-1");
+  EXPECT_EQ(Read({"--save", "60", "1000", "--save", "300 10"}), "");
+  EXPECT_EQ(Flag("save"), "60 1000 300 10");
+}
+
+TEST_F(ArgumentsTest, WhatIsWrongOnTheCommandLine) {
+  EXPECT_THAT(Read({"--nosuch=1"}), HasSubstr("no flag --nosuch"));
+  EXPECT_THAT(Read({"--port"}), HasSubstr("needs a value"));
+  EXPECT_THAT(Read({"--port=x"}), HasSubstr("'x' is no value of 'port'"));
+  EXPECT_THAT(Read({"--port", "1", "2"}), HasSubstr("takes one value"));
+  EXPECT_THAT(Read({"--port=1", "extra"}), HasSubstr("unexpected argument 'extra'"));
+  EXPECT_THAT(Read({"--cache_mode=perhaps"}), HasSubstr("yes or no"));
+  EXPECT_THAT(Read({"--replicaof", "host", "6379"}), HasSubstr("cannot be ignored"));
+  EXPECT_THAT(Read({"--flagfile=/no/such"}), HasSubstr("No such file"));
+}
+
+TEST_F(ArgumentsTest, LaterSourcesOverruleEarlierOnes) {
+  const std::string file = File("a.conf", "port 2\ntimeout 2\nsave 1 1\nsave 2 2\n");
+  EXPECT_EQ(Read({file, "--timeout=3"}, {"DFLY_port=1", "DFLY_MAXCLIENTS=9", "OTHER=x"}), "");
+  EXPECT_EQ(Flag("port"), "2");
+  EXPECT_EQ(Flag("timeout"), "3");
+  EXPECT_EQ(Flag("maxclients"), "9");
+  EXPECT_EQ(Flag("save"), "1 1 2 2");
+  EXPECT_EQ(read_.config_file, std::filesystem::canonical(file));
+  EXPECT_EQ(FlagOrigin("port"), " (" + file + ":1)");
+  EXPECT_EQ(Read({file, "--save", "9 9"}), "");
+  EXPECT_EQ(Flag("save"), "9 9");
+}
+
+TEST_F(ArgumentsTest, TheEnvironment) {
+  EXPECT_EQ(Read({}, {"DFLY_nosuch=1"}), "");
+  EXPECT_THAT(read_.warnings, ElementsAre(HasSubstr("DFLY_nosuch names no flag")));
+  EXPECT_THAT(Read({}, {"DFLY_port=x"}), HasSubstr("DFLY_port: 'x'"));
+}
+
+TEST_F(ArgumentsTest, DirectivesOfRedis) {
+  const std::string file = File("a.conf",
+                                "appendfsync always\nhz 10\nhz 20\nnosuch 1\n"
+                                "maxmemory 1gb\nhll-sparse-max-bytes 2kb\nappendonly no\n"
+                                "repl-backlog-size 1mb\nactivedefrag yes\n");
+  EXPECT_EQ(Read({file}), "");
+  EXPECT_THAT(read_.warnings,
+              ElementsAre(HasSubstr(":1: 'appendfsync' has no effect"), HasSubstr(":3: 'hz'"),
+                          HasSubstr(":4: 'nosuch' is unknown")));
+  EXPECT_EQ(Flag("maxmemory"), "1gb");
+  EXPECT_EQ(Flag("hll_sparse_max_bytes"), "2048");
+  EXPECT_EQ(Read({File("b.conf", "appendonly yes\n")}), "");
+  EXPECT_THAT(read_.warnings, ElementsAre(HasSubstr("NO APPEND-ONLY LOG")));
+}
+
+TEST_F(ArgumentsTest, WhatIsWrongInAFileIsToldWithItsLine) {
+  EXPECT_THAT(Read({File("a.conf", "\nport x\n")}), HasSubstr("a.conf:2: 'x' is no value"));
+  EXPECT_THAT(Read({File("a.conf", "port\n")}), HasSubstr("a.conf:1: 'port' needs a value"));
+  EXPECT_THAT(Read({File("a.conf", "replicaof h 1\n")}), HasSubstr("a.conf:1: 'replicaof'"));
+  EXPECT_THAT(Read({File("a.conf", "cluster-enabled yes\n")}), HasSubstr("cannot be ignored"));
+  EXPECT_EQ(Read({File("a.conf", "cluster-enabled no\n")}), "");
+  EXPECT_THAT(Read({folder_ + "/nosuch.conf"}), HasSubstr("No such file"));
+  EXPECT_THAT(Read({folder_}), HasSubstr("Is a directory"));
+}
+
+TEST_F(ArgumentsTest, FilesIncludeOthers) {
+  File("1.inc", "port 11\n");
+  File("2.inc", "timeout 12\n");
+  const std::string file = File(
+      "a.conf", "port 1\ninclude " + folder_ + "/*.inc " + folder_ + "/*.none\nmaxclients 13\n");
+  EXPECT_EQ(Read({file}), "");
+  EXPECT_EQ(Flag("port"), "11");
+  EXPECT_EQ(Flag("timeout"), "12");
+  EXPECT_EQ(Flag("maxclients"), "13");
+  EXPECT_THAT(Read({File("b.conf", "include " + folder_ + "/nosuch\n")}),
+              HasSubstr("No such file"));
+  EXPECT_THAT(Read({File("c.conf", "include " + folder_ + "/c.conf\n")}),
+              HasSubstr("includes itself"));
+}
+
+TEST_F(ArgumentsTest, FlagFiles) {
+  const std::string file = File("flags", "--port=21\n# comment\n--nocache_mode\n");
+  EXPECT_EQ(Read({"--flagfile=" + file, "--timeout=22"}), "");
+  EXPECT_EQ(Flag("port"), "21");
+  EXPECT_EQ(Flag("timeout"), "22");
+}
+
+// A directive has a flag or a line of its own, and one of our flags cannot be hidden by one.
+TEST_F(ArgumentsTest, DirectivesHideNoFlag) {
+  for (const Directive& directive : Directives()) {
+    EXPECT_FALSE(IsServerFlag(FlagName(directive.name))) << directive.name;
+    EXPECT_EQ(FindDirective(directive.name), &directive) << directive.name;
+    if (directive.kind == Directive::Kind::kFlag) {
+      EXPECT_TRUE(IsServerFlag(std::string(directive.target))) << directive.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dfly

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/redis_conf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "helio/base/random.h"
+#include "helio/base/test_seed.h"
+
+namespace dfly {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(RedisConfTest, Words) {
+  EXPECT_THAT(*SplitConfigWords("a  b\tc"), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(*SplitConfigWords("  "), ElementsAre());
+  EXPECT_THAT(*SplitConfigWords(R"(save "")"), ElementsAre("save", ""));
+  EXPECT_THAT(*SplitConfigWords(R"(a "b c" 'd "e')"), ElementsAre("a", "b c", "d \"e"));
+  EXPECT_THAT(*SplitConfigWords(R"("\n\r\t\a\b\x41\\\"\q")"), ElementsAre("\n\r\t\a\b\x41\\\"q"));
+  EXPECT_THAT(*SplitConfigWords(R"('it\'s \n')"), ElementsAre(R"(it's \n)"));
+  EXPECT_THAT(*SplitConfigWords(R"("\xzz")"), ElementsAre("xzz"));
+}
+
+TEST(RedisConfTest, QuotesHaveToBeClosed) {
+  for (const char* line : {R"(a "b)", R"(a 'b)", R"(a "b"c)", R"(a 'b'c)", R"(a "b\")"}) {
+    EXPECT_FALSE(SplitConfigWords(line)) << line;
+  }
+}
+
+TEST(RedisConfTest, WhatIsQuotedIsOneWordAgain) {
+  helio::Random random(helio::TestSeed());
+  for (int i = 0; i < 2000; ++i) {
+    std::string word;
+    for (uint64_t size = random.Uniform(12); size > 0; --size) {
+      word.push_back(static_cast<char>(random.Uniform(256)));
+    }
+    const auto words = SplitConfigWords("name " + QuoteConfigWord(word));
+    ASSERT_TRUE(words);
+    EXPECT_THAT(*words, ElementsAre("name", word));
+  }
+}
+
+TEST(RedisConfTest, Files) {
+  std::vector<ConfigLine> lines;
+  EXPECT_EQ(ParseConfigText("# x\n\nPort 7\r\n  save 60 1 \n#\nend", "f", &lines), "");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[0].words, ElementsAre("port", "7"));
+  EXPECT_EQ(lines[0].where, "f:3");
+  EXPECT_THAT(lines[1].words, ElementsAre("save", "60", "1"));
+  EXPECT_EQ(lines[2].where, "f:6");
+  EXPECT_THAT(ParseConfigText("port 1\nbind \"x\n", "f", &lines), HasSubstr("f:2: unbalanced"));
+}
+
+}  // namespace
+}  // namespace dfly

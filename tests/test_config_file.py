@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator gives the server: a configuration file, arguments, the environment; and what the
+process does for the system: signals, log and pid files, the service manager, reports of crashes."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from harness.resp import OK, RespSocket
+from harness.server import BINARY, REFERENCE, ROOT, free_port, wait_until
+
+pytestmark = [
+    pytest.mark.sanitized,
+    pytest.mark.skipif(REFERENCE, reason="it is about our command line and files"),
+]
+
+SANITIZED = bool(os.environ.get("DFLY_SANITIZED"))
+
+
+def clean_environment(**more):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("DFLY_")}
+    return {**environment, **more}
+
+
+class Process:
+    def __init__(self, folder, *arguments, env=None, stdin=None):
+        self.folder = folder
+        self.log_path = folder / "stderr.log"
+        self.port = free_port()
+        arguments = [str(a).replace("PORT", str(self.port)) for a in arguments]
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                [BINARY, *arguments],
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+                env=env or clean_environment(),
+            )
+        if stdin is not None:
+            self.process.stdin.write(stdin.replace("PORT", str(self.port)).encode())
+            self.process.stdin.close()
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def connect(self):
+        def is_there():
+            assert self.process.poll() is None, self.log()
+            try:
+                RespSocket(("127.0.0.1", self.port)).close()
+                return True
+            except OSError:
+                return False
+
+        wait_until(is_there)
+        return RespSocket(("127.0.0.1", self.port))
+
+    def config(self, name):
+        with self.connect() as c:
+            return c.call("CONFIG", "GET", name)[1].decode()
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def run(tmp_path):
+    started = []
+
+    def start(*arguments, **options):
+        started.append(Process(tmp_path, *arguments, **options))
+        return started[-1]
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()
+
+
+def refusal(folder, *arguments, **options):
+    server = Process(folder, *arguments, **options)
+    assert server.process.wait(60) == 1
+    return server.log()
+
+
+def test_a_configuration_file_and_arguments_after_it(run, tmp_path):
+    (tmp_path / "redis.conf").write_text(
+        "port 1\nmaxmemory 100mb\ntimeout 7\nhz 50\nnosuch 1\nsave 900 1\nsave 300 10\n"
+    )
+    server = run("redis.conf", "--port", "PORT", "--save", "", "--timeout", "9")
+    assert server.config("maxmemory") == str(100 << 20)
+    assert server.config("timeout") == "9"
+    assert server.config("save") == ""
+    log = server.log()
+    assert "redis.conf:4: 'hz' has no effect" in log
+    assert "redis.conf:5: 'nosuch' is unknown" in log
+    assert server.stop() == 0
+
+
+def test_the_configuration_file_of_debians_package(run, tmp_path):
+    source = "/etc/redis/redis.conf"
+    if not os.access(source, os.R_OK):
+        pytest.skip("only root and redis may read Debian's redis.conf")
+    changed = {"port": "PORT", "dir": str(tmp_path), "logfile": '""', "daemonize": "no",
+               "pidfile": str(tmp_path / "pid")}
+    lines = []
+    for line in open(source):
+        word = line.split(" ")[0]
+        lines.append(f"{word} {changed[word]}\n" if word in changed else line)
+    server = run("-", stdin="".join(lines))
+    with server.connect() as c:
+        assert c.call("SET", "k", "v") == OK
+    assert server.config("databases") == "16"
+    assert (tmp_path / "pid").read_text().strip() == str(server.process.pid)
+    # What is not there yet.
+    missing = {"protected-mode", "slowlog-log-slower-than", "slowlog-max-len",
+               "latency-monitor-threshold", "notify-keyspace-events", "client-output-buffer-limit"}
+    assert set(re.findall(r"'([^']*)' is unknown", server.log())) <= missing
+    assert server.stop() == 0
+    assert (tmp_path / "dump.rdb").read_bytes().startswith(b"REDIS")
+    assert not (tmp_path / "pid").exists()
+
+
+def test_the_environment(run):
+    env = clean_environment(DFLY_timeout="11", DFLY_MAXCLIENTS="50", DFLY_nosuch="1")
+    server = run("--port=PORT", "--save=", "--maxclients=60", env=env)
+    assert server.config("timeout") == "11"
+    assert server.config("maxclients") == "60"
+    assert "DFLY_nosuch names no flag" in server.log()
+
+
+@pytest.mark.parametrize("text, why", [
+    ("port x", "redis.conf:1: 'x' is no value of 'port'"),
+    ("port 70000", "--port: must be between 0 and 65535 (redis.conf:1)"),
+    ("\nrequirepass \"x", "redis.conf:2: unbalanced quotes"),
+    ("replicaof 127.0.0.1 6379", "'replicaof' cannot be ignored"),
+    ("cluster-enabled yes", "'cluster-enabled' cannot be ignored"),
+    ("include nosuch.conf", "cannot read the configuration file nosuch.conf"),
+    ("loglevel loud", "'loud' is not debug"),
+])
+def test_wrong_files_keep_it_from_starting(tmp_path, text, why):
+    (tmp_path / "redis.conf").write_text(text + "\n")
+    assert why in refusal(tmp_path, "redis.conf")
+
+
+def test_wrong_arguments_keep_it_from_starting(tmp_path):
+    assert "no flag --nosuch" in refusal(tmp_path, "--nosuch", "1")
+    assert "No such file" in refusal(tmp_path, "nosuch.conf")
+    assert "cannot open the log file" in refusal(tmp_path, "--logfile", "no/such/folder")
+
+
+def test_config_rewrite(run, tmp_path):
+    path = tmp_path / "redis.conf"
+    path.write_text("# mine\nport PORT\ntimeout 3 \n\nsave 900 1\nsave 300 10\n"
+                    "user eve on nopass\n")
+    path.chmod(0o640)
+    server = Process(tmp_path, "--port=0")  # for its port only
+    server.process.wait()
+    path.write_text(path.read_text().replace("PORT", str(server.port)))
+    server = run("redis.conf", "--maxclients", "77")
+    server.port = int(path.read_text().split("port ")[1].split()[0])
+    with server.connect() as c:
+        c.call("CONFIG", "SET", "timeout", "5", "requirepass", "a b", "save", "60 1")
+        c.call("ACL", "SETUSER", "alice", "on", "nopass", "~a*", "+get")
+        c.call("ACL", "DELUSER", "eve")
+        assert c.call("CONFIG", "REWRITE") == OK
+        text = path.read_text()
+        lines = text.splitlines()
+        assert lines[0] == "# mine"
+        assert "timeout 5" in lines and "save 60 1" in lines and 'requirepass "a b"' in lines
+        assert text.count("save ") == 1 and "maxclients 77" in lines and "eve" not in text
+        assert "user alice on nopass ~a* resetchannels -@all +get" in lines
+        assert path.stat().st_mode & 0o777 == 0o640
+        assert c.call("CONFIG", "REWRITE") == OK
+        assert path.read_text() == text
+    assert server.stop() == 0
+    again = run("redis.conf")
+    again.port = server.port
+    with again.connect() as c:
+        assert c.call("AUTH", "a b") == OK
+        assert c.call("CONFIG", "GET", "maxclients")[1] == b"77"
+        assert c.call("ACL", "USERS") == [b"alice", b"default"]
+        path.unlink()
+        assert "Rewriting config file: No such file" in c.raw("CONFIG", "REWRITE").decode()
+
+
+def test_config_rewrite_without_a_file(run):
+    server = run("--port=PORT", "--save=")
+    with server.connect() as c:
+        assert c.raw("CONFIG", "REWRITE") == b"-ERR The server is running without a config file\r\n"
+
+
+def test_settings_are_found_with_dashes_and_underscores(run):
+    server = run("--port=PORT", "--save=", "--proactor_threads=2")
+    assert server.config("proactor-threads") == "2"
+    assert server.config("maxmemory_policy") == "noeviction"
+    with server.connect() as c:
+        assert c.call("CONFIG", "SET", "maxmemory_policy", "allkeys-lru",
+                      "hash_max_listpack_entries", "7") == OK
+        assert c.call("CONFIG", "GET", "maxmemory-policy")[1] == b"allkeys-lru"
+        refused = c.raw("CONFIG", "SET", "timeout", "9", "maxclients", "0")
+        assert refused.startswith(b"-ERR CONFIG SET failed")
+        assert c.call("CONFIG", "GET", "timeout")[1] == b"0"
+
+
+def test_a_log_file_is_opened_again(run, tmp_path):
+    server = run("--port=PORT", "--save=", "--logfile", "a.log")
+    with server.connect() as c:
+        path = tmp_path / "a.log"
+        wait_until(lambda: "ready to accept" in path.read_text())
+        path.rename(tmp_path / "a.log.1")
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(path.exists)
+        assert c.call("PING").text == "PONG"
+        c.send(b"POST / HTTP/1.1\r\n")  # makes a line
+        wait_until(lambda: "possible security attack" in path.read_text())
+        assert c.read_until_closed() == b""
+    assert server.stop() == 0
+
+
+def test_log_levels(run):
+    server = run("--port=PORT", "--save=", "--loglevel", "warning")
+    with server.connect() as c:
+        assert "ready to accept" not in server.log()
+        assert c.call("CONFIG", "SET", "loglevel", "notice") == OK
+        assert c.raw("CONFIG", "SET", "loglevel", "loud").startswith(b"-ERR CONFIG SET failed")
+    server.stop()
+    assert "stopping" in server.log()
+
+
+def test_daemonize(tmp_path):
+    server = Process(tmp_path, "--port=PORT", "--save=", "--daemonize", "yes", "--pidfile", "pid",
+                     "--logfile", "d.log")
+    assert server.process.wait(60) == 0
+    pid_file = tmp_path / "pid"
+    wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+    pid = int(pid_file.read_text())
+    try:
+        with RespSocket(("127.0.0.1", server.port)) as c:
+            assert c.call("PING").text == "PONG"
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: not pid_file.exists())
+    assert "bye" in (tmp_path / "d.log").read_text()
+
+
+def test_the_service_manager_is_told(run, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.settimeout(60)
+        manager.bind(str(tmp_path / "notify"))
+        server = run("--port=PORT", "--save=",
+                     env=clean_environment(NOTIFY_SOCKET=str(tmp_path / "notify")))
+        told = []
+        while "READY=1" not in "".join(told):
+            told.append(manager.recv(4096).decode())
+        assert told[0] == "STATUS=loading"
+        server.process.send_signal(signal.SIGTERM)
+        assert "STOPPING=1" in manager.recv(4096).decode()
+        assert server.process.wait(60) == 0
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers print reports of their own")
+@pytest.mark.parametrize("how, number", [("segfault", signal.SIGSEGV), ("panic", signal.SIGABRT)])
+@pytest.mark.parametrize("epoll", [False, True])
+def test_a_crash_tells_where_it_was_and_what_ran(run, how, number, epoll):
+    server = run("--port=PORT", "--save=", "--enable-debug-command", "yes",
+                 *(["--force_epoll"] if epoll else []))
+    with server.connect() as c:
+        c.call("SET", "key", "secret")
+        c.call("EVAL", "return redis.call('INCRBY', KEYS[1], ARGV[1])", 1, "number", "42424242")
+        c.send_command("DEBUG", how)
+        assert c.read_until_closed() == b""
+    assert server.process.wait(60) == -number
+    log = server.log()
+    assert f"crashed by {signal.Signals(number).name}" in log
+    assert "dfly::(anonymous namespace)::Debug()" in log
+    assert "the newest first: debug" in log and "incrby" in log
+    report = log[log.index("***"):]
+    assert "secret" not in report and "42424242" not in report
+
+
+def test_crashes_are_not_for_everybody(run):
+    server = run("--port=PORT", "--save=")
+    with server.connect() as c:
+        for how in ("segfault", "panic"):
+            assert b"is not allowed" in c.raw("DEBUG", how)
+        assert c.call("PING").text == "PONG"
+
+
+def test_signals(run):
+    server = run("--port=PORT", "--save=")
+    with server.connect() as c:
+        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGCONT):
+            server.process.send_signal(number)
+        time.sleep(0.05)
+        assert c.call("PING").text == "PONG"
+    assert server.stop(signal.SIGINT) == 0
+
+
+def test_the_page_of_all_settings_is_current():
+    page = os.path.join(ROOT, "docs", "configuration.md")
+    made = subprocess.run([BINARY, "--helpmarkdown"], capture_output=True, text=True, timeout=60,
+                          env=clean_environment(), check=True).stdout
+    assert made == open(page).read(), "dragonfly --helpmarkdown > docs/configuration.md"
+
+
+def test_help_is_short_and_helpfull_is_long(tmp_path):
+    def printed(*arguments):
+        done = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=60,
+                              env=clean_environment(), check=True)
+        return done.stdout
+
+    short = printed("--help")
+    assert len(short.splitlines()) <= 60 and max(map(len, short.splitlines())) <= 100
+    assert "--maxmemory " in short and "redis.conf" in short
+    full = printed("--helpfull")
+    assert len(full) > 5 * len(short) and "--hll_sparse_max_bytes" in full
+    assert printed("--version") == printed("-v") and printed("-v").startswith("dragonfly v=")
