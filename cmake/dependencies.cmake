@@ -33,6 +33,7 @@ need_package(GTest libgtest-dev)
 need_package(benchmark libbenchmark-dev)
 need_package(mimalloc libmimalloc-dev)
 need_pkgconfig(LIBCRYPTO libcrypto libssl-dev)
+need_pkgconfig(LIBSSL libssl libssl-dev)
 
 # liblzf's sources, which Debian has beside the shared library: src/core/lzf.h says why.
 find_path(LZF_SOURCES lzf_c.c HINTS /usr/src/liblzf)
