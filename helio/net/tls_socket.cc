@@ -54,7 +54,14 @@ TlsSocket::~TlsSocket() {
   DCHECK(!send_hook_.queued);
 }
 
+void TlsSocket::StopRecv() {
+  recv_wanted_ = false;
+  // The handshake needs what the peer says, as does a Send that waits for its end.
+  if (session_->is_established() || !has_begun_) inner_->StopRecv();
+}
+
 void TlsSocket::StartRecv() {
+  recv_wanted_ = true;
   inner_->StartRecv();
   if (std::exchange(has_begun_, true)) return;
   if (!session_->is_established()) {
@@ -84,6 +91,7 @@ void TlsSocket::AdvanceHandshake() {
     case TlsSession::Status::kDone:
       ++ThreadTlsStats().handshakes;
       proactor_->timers().Disarm(&handshake_timer_);
+      if (!recv_wanted_) inner_->StopRecv();
       Flush(SendMode::kNow);
       if (send_pending_) GoOnSending();
       return;

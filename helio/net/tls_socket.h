@@ -23,7 +23,7 @@ class TlsSocket final : public Socket, private Socket::Handler {
   ~TlsSocket() override;
 
   void StartRecv() override;
-  void StopRecv() override { inner_->StopRecv(); }
+  void StopRecv() override;
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
   void Detach() override;
@@ -73,6 +73,7 @@ class TlsSocket final : public Socket, private Socket::Handler {
   IoBuf sending_;            // the kernel reads from it while inner_sends_
   std::string_view unsent_;  // of the handler's Send
   bool has_begun_ = false;   // to receive
+  bool recv_wanted_ = false;
   bool inner_sends_ = false;
   bool send_pending_ = false;  // the handler waits for OnSent
   bool recv_ended_ = false;

@@ -174,6 +174,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool busy() const { return busy_; }
   bool closing() const { return closing_; }
   bool recv_ended() const { return recv_ended_; }  // the client will send no more
+  bool is_http() const { return http_ != nullptr; }
 
   // Stops and restarts the execution of commands (CLIENT PAUSE). Input waits, within its limit.
   void set_held(bool held);

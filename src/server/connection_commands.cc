@@ -56,6 +56,7 @@ void Quit(Session& session, Args, ReplySink& reply) {
 }
 
 void SetAuthenticated(Session& session, bool authenticated) {
+  if (!authenticated) session.worker.WatchUnauthenticated(session);
   session.authenticated = authenticated;
   session.connection.SetAuthenticated(authenticated);
 }
@@ -68,7 +69,7 @@ void Reset(Session& session, Args, ReplySink& reply) {
   session.resp3 = false;
   session.no_touch = session.no_evict = false;
   session.reply_mode = ReplyMode::kOn;
-  SetAuthenticated(session, session.worker.password().empty());
+  SetAuthenticated(session, session.worker.password().empty() || session.needs_no_password);
   reply.Status("RESET");
 }
 

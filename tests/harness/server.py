@@ -110,8 +110,10 @@ def look_while_it_loads(server, look, has_seen_all):
 class Server:
     """One process. Its end is judged in stop(): a crash or a sanitizer's report fails the test."""
 
-    def __init__(self, reference=REFERENCE, preexec_fn=None, wrapper=(), **flags):
+    def __init__(self, reference=REFERENCE, preexec_fn=None, wrapper=(), client_tls=None, **flags):
+        """`client_tls`: what clients of the main port use (ssl.SSLContext)."""
         self.reference = reference
+        self.client_tls = client_tls
         self.flags = dict(flags)
         self.dir = tempfile.mkdtemp(prefix="dfly-test-")
         self.process = None
@@ -134,6 +136,8 @@ class Server:
             line += ["--enable-debug-command", "yes"]
             for name, value in flags.items():
                 name = REFERENCE_FLAGS.get(name, name)
+                if name is not None and name.startswith(("tls_", "protected_")):
+                    name = name.replace("_", "-")
                 if name is not None:
                     line += ["--" + name, *str(value).split(" ")]
             return line
@@ -196,7 +200,7 @@ class Server:
         return self.process.pid
 
     def connect(self, resp3=False, auth=True, timeout=PATIENCE_S, **options):
-        r = RespSocket(self.address, timeout=timeout, **options)
+        r = RespSocket(self.address, timeout=timeout, **{"tls": self.client_tls, **options})
         password = self.flags.get("requirepass")
         if auth and password:
             assert r.call("AUTH", password) == OK
