@@ -39,6 +39,7 @@ std::string Server::OpenListeners() {
     }
     if (opened.size() == count_before) error = "on any address";
   };
+  port_ = options_.port;
   open_tcp(options_.binds, options_.port, {.is_tls = options_.tls});
   open_tcp(options_.binds, options_.tls_port, {.is_tls = true});
   open_tcp(options_.admin_binds, options_.admin_port,
