@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "helio/base/logging.h"
+#include "helio/net/tls_memory.h"
 #include "server/flags.h"
 #include "server/server.h"
 #include "server/units.h"
@@ -30,6 +31,7 @@ int WaitForSignal(const sigset_t& signals) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  CHECK(helio::CountTlsMemory());
   std::string error = dfly::ParseFlags(&argc, &argv);
   if (!error.empty()) return Fail(error);
   google::InitGoogleLogging(argv[0]);
