@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.sanitized]
 
 ELSEWHERE = "127.0.0.2"  # which is not 127.0.0.1, so it counts as another machine
 
-DENIED = "DENIED Redis is running in protected mode because protected mode is enabled and no password"
+DENIED = "DENIED Redis is running in protected mode because protected mode is enabled and no"
 NOPERM = Error("NOPERM this command is for clients of the admin port only (--restricted_commands)")
 
 

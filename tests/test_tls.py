@@ -27,7 +27,10 @@ from harness.threads import run_all
 
 pytestmark = [pytest.mark.sanitized]
 
-CANNOT_UPDATE = "Unable to update TLS configuration. Check server logs."
+CANNOT_UPDATE = Error(
+    "ERR CONFIG SET failed (possibly related to argument 'tls-cert-file') - "
+    "Unable to update TLS configuration. Check server logs."
+)
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +297,7 @@ def test_a_key_with_a_passphrase(start_tls, certificates):
 
 
 @pytest.mark.parametrize(
-    "caching", ["yes", pytest.param("no", marks=only_dragonfly("it breaks off a client that tries"))]
+    "caching", ["yes", pytest.param("no", marks=only_dragonfly("it breaks off who tries"))]
 )
 def test_sessions_are_resumed_if_they_may_be(start_tls, certificates, caching):
     _, address = start_tls(tls_session_caching=caching)
@@ -351,14 +354,13 @@ def test_certificates_are_read_again(start_tls, certificates):
     with server.connect() as r, RespSocket(address, tls=certificates.client()) as old:
         crt, key = certificates.crt("other-server"), certificates.key("other-server")
         # One alone does not fit the other.
-        error = f"ERR CONFIG SET failed (possibly related to argument 'tls-cert-file') - {CANNOT_UPDATE}"
-        assert r.call("CONFIG", "SET", "tls-cert-file", crt) == Error(error)
-        assert r.call("CONFIG", "GET", "tls-cert-file") == [b"tls-cert-file", certificates.crt("server").encode()]
+        assert r.call("CONFIG", "SET", "tls-cert-file", crt) == CANNOT_UPDATE
+        assert r.call("CONFIG", "GET", "tls-cert-file")[1] == certificates.crt("server").encode()
         assert serial_of(address, certificates) == first
         assert r.call("CONFIG", "SET", "tls-cert-file", crt, "tls-key-file", key) == OK
         second = serial_of(address, certificates)
         assert second != first
-        assert r.call("CONFIG", "SET", "tls-cert-file", "/nowhere") == Error(error)
+        assert r.call("CONFIG", "SET", "tls-cert-file", "/nowhere") == CANNOT_UPDATE
         assert serial_of(address, certificates) == second
         assert old.call("PING") == Status("PONG")
 

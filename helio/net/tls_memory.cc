@@ -28,6 +28,7 @@ void* Reallocate(void* block, size_t size, const char*, int) {
 }
 
 void Free(void* block, const char*, int) {
+  if (block == nullptr) return;
   bytes -= BytesOf(block);
   free(block);
 }

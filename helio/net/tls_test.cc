@@ -8,11 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <future>
 #include <string>
 #include <thread>
 
+#include "helio/base/clock.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
 #include "helio/net/socket.h"
@@ -509,8 +509,8 @@ TEST_P(TlsSocketTest, ClosesInAnyMoment) {
       SSL_free(ssl);
       SSL_CTX_free(made);
     });
-    std::this_thread::sleep_for(std::chrono::microseconds(random.Uniform(3000)));
-    pool_->at(0)->Await([&] {
+    pool_->at(0)->AwaitFiber("close", [&] {
+      this_fiber::SleepUntil(MonotonicNanos() + random.Uniform(3'000'000));
       if (server.error == -1) server.socket->Close();
     });
     server.closed.get_future().wait();

@@ -228,7 +228,7 @@ class Server {
   uint64_t NextClientId() { return next_client_id_.fetch_add(1, std::memory_order_relaxed); }
   void OnConnectionClosed(uint32_t worker, bool is_admin);
   // Takes over a connected, non-blocking descriptor. On proactor 0's thread.
-  void OnAccept(int fd, PortKind kind);
+  void OnAccept(int fd, PortKind kind = {});
 
  private:
   std::string OpenListeners();

@@ -32,8 +32,8 @@ class Certificates:
 
     def make_ca(self, name):
         self._new_key(name)
-        subject = ["-subj", f"/CN={name}", "-days", "10"]
-        self._openssl("req", "-x509", "-new", "-key", name + ".key", "-out", name + ".crt", *subject)
+        files = ["-key", name + ".key", "-out", name + ".crt"]
+        self._openssl("req", "-x509", "-new", *files, "-subj", f"/CN={name}", "-days", "10")
 
     def make(self, name, ca="ca", days=10, common_name=None):
         self._new_key(name)
