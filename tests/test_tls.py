@@ -196,6 +196,23 @@ def test_all_move_while_they_stream(start_tls, certificates):
         assert int(r.info("dispatch")["migrations"]) > 4
 
 
+@only_dragonfly("it counts less")
+def test_what_tls_takes_is_counted(tls):
+    with tls.server.connect() as r:
+        used = lambda: int(r.info("memory")["used_memory"])
+        before, resident_before = used(), tls.server.rss_bytes()
+        clients = [tls() for _ in range(200)]
+        for c in clients:
+            c.call("PING")
+        grown, resident = used() - before, tls.server.rss_bytes() - resident_before
+        assert grown > 200 * 8000
+        if SLOWNESS == 1:  # a sanitizer's own memory is not counted
+            assert resident < 1.3 * grown + (4 << 20)
+        for c in clients:
+            c.close()
+        wait_until(lambda: used() - before < grown / 10)
+
+
 # --- Clients that people use ---
 
 
