@@ -102,6 +102,12 @@ std::vector<std::string_view> AclCategoriesOf(const Command& command) {
   return names;
 }
 
+std::vector<std::string_view> AclCategories() {
+  std::vector<std::string_view> names;
+  for (const Category& category : kCategories) names.push_back(category.name);
+  return names;
+}
+
 std::vector<std::string_view> WordsOf(std::string_view text) {
   std::vector<std::string_view> words;
   while (!text.empty()) {

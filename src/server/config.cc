@@ -414,13 +414,35 @@ void AddSettings(Server* server, Config* config) {
                }});
   config->Add({.name = "requirepass",
                .kind = Kind::kText,
-               .value = options.password,
+               .value = options.acl.password,
                .is_mutable = true,
                .apply = [server](const std::string& value) {
-                 server->AwaitOnSessions([&value](Worker& worker) { worker.SetPassword(value); });
+                 server->acl().SetDefaultPassword(value);
+                 server->OnUsersChanged();
                  return std::string();
                }});
 
+  config->Add({.name = "acllog-max-len",
+               .kind = Kind::kInteger,
+               .value = fmt::format("{}", options.acl.log_max),
+               .is_mutable = true,
+               .min = 0,
+               .max = INT_MAX,
+               .apply = [server](const std::string& value) {
+                 server->acl().log().SetMax(ParsedNumber<size_t>(value));
+                 return std::string();
+               }});
+  config->Add({.name = "acl-pubsub-default",
+               .kind = Kind::kChoice,
+               .value = options.acl.all_channels ? "allchannels" : "resetchannels",
+               .is_mutable = true,
+               .apply =
+                   [server](const std::string& value) {
+                     server->acl().SetPubSubDefault(value == "allchannels");
+                     return std::string();
+                   },
+               .choices = {"allchannels", "resetchannels"}});
+  shown("aclfile", options.acl.file);
   config->Add({.name = "list-max-listpack-size",
                .kind = Kind::kInteger,
                .value = fmt::format("{}", options.list_max_listpack_size),

@@ -55,50 +55,33 @@ void Quit(Session& session, Args, ReplySink& reply) {
   reply.Ok();
 }
 
-void SetAuthenticated(Session& session, bool authenticated) {
-  if (!authenticated) session.worker.WatchUnauthenticated(session);
-  session.authenticated = authenticated;
-  session.connection.SetAuthenticated(authenticated);
-}
-
 void Reset(Session& session, Args, ReplySink& reply) {
   session.worker.EndMulti(session);
   session.name.clear();
-  session.user = "default";
   session.db_index = 0;
   session.resp3 = false;
   session.no_touch = session.no_evict = false;
   session.reply_mode = ReplyMode::kOn;
-  SetAuthenticated(session, session.worker.password().empty() || session.needs_no_password);
+  session.worker.BecomeDefault(session);
   reply.Status("RESET");
 }
 
-// Takes the same time wherever the first difference is, so that a password cannot be guessed
-// letter by letter. Its length is no secret.
-bool IsSamePassword(std::string_view given, std::string_view expected) {
-  if (given.size() != expected.size()) return false;
-  unsigned char difference = 0;
-  for (size_t i = 0; i < given.size(); ++i) {
-    difference = static_cast<unsigned char>(difference | (given[i] ^ expected[i]));
-  }
-  return difference == 0;
-}
-
-// The only user is "default"; without --requirepass any password is its password.
-bool MayLogIn(const Session& session, std::string_view user, std::string_view password) {
-  if (user != "default") return false;
-  const std::string& expected = session.worker.password();
-  return expected.empty() || IsSamePassword(password, expected);
+// Null: it may not, which is logged.
+AclUserRef LogIn(Session& session, std::string_view user, std::string_view password) {
+  AclUserRef found = session.server.acl().LogIn(user, password);
+  if (found == nullptr) session.worker.LogFailedLogin(session, user);
+  return found;
 }
 
 void Auth(Session& session, Args args, ReplySink& reply) {
   if (args.size() > 3) return reply.Error(kErrSyntax);
-  if (args.size() == 2 && session.worker.password().empty()) {
+  if (args.size() == 2 && session.server.acl().default_user()->has_nopass()) {
     return reply.Error(kErrAuthWithoutPassword);
   }
-  const std::string_view user = args.size() == 2 ? "default" : args[1];
-  if (!MayLogIn(session, user, args[args.size() - 1])) return reply.Error(kErrWrongPass);
-  SetAuthenticated(session, true);
+  const std::string_view name = args.size() == 2 ? AclStore::kDefaultName : args[1];
+  const AclUserRef user = LogIn(session, name, args[args.size() - 1]);
+  if (user == nullptr) return reply.Error(kErrWrongPass);
+  session.worker.BecomeUser(session, user);
   reply.Ok();
 }
 
@@ -111,13 +94,13 @@ void Hello(Session& session, Args args, ReplySink& reply) {
     if (*version < 2 || *version > 3) return reply.Error(kErrNoProto);
     resp3 = *version == 3;
   }
-  bool authenticated = session.authenticated;
+  AclUserRef user;
   std::optional<std::string_view> name;
   for (size_t i = 2; i < args.size(); ++i) {
     const size_t left = args.size() - 1 - i;
     if (IsWord(args[i], "auth") && left >= 2) {
-      if (!MayLogIn(session, args[i + 1], args[i + 2])) return reply.Error(kErrWrongPass);
-      authenticated = true;
+      user = LogIn(session, args[i + 1], args[i + 2]);
+      if (user == nullptr) return reply.Error(kErrWrongPass);
       i += 2;
     } else if (IsWord(args[i], "setname") && left >= 1) {
       if (!IsValidClientText(args[i + 1])) return reply.Error(kErrClientName);
@@ -126,13 +109,13 @@ void Hello(Session& session, Args args, ReplySink& reply) {
       return reply.Error(fmt::format("ERR Syntax error in HELLO option '{}'", Printed(args[i])));
     }
   }
-  if (!authenticated) {
+  if (!session.authenticated && user == nullptr) {
     return reply.Error(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
         "RESP protocol version at the same time");
   }
-  SetAuthenticated(session, true);
+  if (user != nullptr) session.worker.BecomeUser(session, user);
   if (name) session.name = *name;
   session.resp3 = resp3;
 

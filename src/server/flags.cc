@@ -38,6 +38,17 @@ DEFINE_string(requirepass, "",
               "Password that clients have to give (AUTH); empty: none. Other users of the machine "
               "may see it in the list of processes.");
 
+DEFINE_string(
+    aclfile, "",
+    "File of users and what they may do, as of Redis: lines \"user name rule ...\". ACL LOAD "
+    "and ACL SAVE read and write it. Empty: none.");
+DEFINE_string(user, "",
+              "Users and what they may do, one in a line: name rule ... Instead of --aclfile.");
+DEFINE_string(acl_pubsub_default, "resetchannels",
+              "What new users may publish and subscribe to: resetchannels (nothing) or "
+              "allchannels.");
+DEFINE_uint32(acllog_max_len, 128, "Entries of ACL LOG, at most.");
+
 DEFINE_bool(
     protected_mode, true,
     "Without --requirepass only clients on this machine are served (unix sockets, 127.0.0.1, "
@@ -283,8 +294,9 @@ struct Topic {
 const std::vector<Topic>& Topics() {
   static const std::vector<Topic> topics = {
       {"Network",
-       {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "maxclients", "timeout",
-        "tcp_keepalive", "tcp_backlog"}},
+       {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "aclfile", "user",
+        "acl_pubsub_default", "acllog_max_len", "maxclients", "timeout", "tcp_keepalive",
+        "tcp_backlog"}},
       {"Security",
        {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
         "no_tls_on_admin_port", "restricted_commands"}},
@@ -509,7 +521,14 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->backlog = FLAGS_tcp_backlog;
   options->tcp_keepalive_s = FLAGS_tcp_keepalive;
   options->idle_timeout_s = FLAGS_timeout;
-  options->password = FLAGS_requirepass;
+  options->acl.password = FLAGS_requirepass;
+  options->acl.file = FLAGS_aclfile;
+  options->acl.users = FLAGS_user;
+  options->acl.log_max = FLAGS_acllog_max_len;
+  if (FLAGS_acl_pubsub_default != "allchannels" && FLAGS_acl_pubsub_default != "resetchannels") {
+    return "--acl_pubsub_default is neither allchannels nor resetchannels";
+  }
+  options->acl.all_channels = FLAGS_acl_pubsub_default == "allchannels";
   options->num_shards = FLAGS_num_shards;
   options->force_epoll = FLAGS_force_epoll;
   options->db_count = static_cast<int>(FLAGS_dbnum);

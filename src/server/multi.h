@@ -10,6 +10,7 @@
 #include "commands/command_table.h"
 #include "engine/shard_set.h"
 #include "helio/base/block_bytes.h"
+#include "server/acl_user.h"
 
 namespace dfly {
 
@@ -50,6 +51,7 @@ class Multi {
     uint32_t first_arg;
     uint32_t arg_count;
     Kind kind;
+    AclDenial denial = AclDenial::kNone;  // not carried out: forbidden since it was queued
   };
 
   // To `*bytes`, which outlives it, it adds what it uses.
@@ -67,6 +69,7 @@ class Multi {
   void Add(const Command& command, Args args, const ShardSet& shards);
 
   const std::vector<Item>& items() const { return items_; }
+  void Deny(size_t item, AclDenial denial) { items_[item].denial = denial; }
   size_t bytes() const { return arg_bytes_.size(); }
   uint32_t command_flags() const { return command_flags_; }  // of any of them
   // What CLIENT PAUSE WRITE holds back.

@@ -28,6 +28,7 @@ struct ScriptJob {
   bool no_touch = false;
   bool is_read_only = false;
   TxEntry* queued = nullptr;  // it ran as this entry of the queue
+  AclCallerRef caller;
   std::vector<std::string_view> args;
   ScriptArgs call;    // parts of `args`
   RespWriter writer;  // where its reply goes

@@ -41,12 +41,13 @@ auto LowerBound(Locks& locks, uint64_t fingerprint) {
 
 // --- What all have in common ---
 
-ScriptRun::ScriptRun(Worker* worker, Script* script, int db_index, bool is_atomic,
-                     bool is_read_only, bool resp3)
+ScriptRun::ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db_index,
+                     bool is_atomic, bool is_read_only, bool resp3)
     : worker_(worker),
       shards_(worker->server().shards()),
       script_(script),
       keeps_script_(script->shared_from_this()),
+      caller_(std::move(caller)),
       db_index_(db_index),
       is_read_only_(is_read_only),
       resp3_(resp3),
@@ -284,6 +285,7 @@ const Command* ScriptRun::FindCommand(std::string_view name) const {
 
 bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
   if (!command.is_scriptable || !command.AcceptsArgs(args.size())) return false;
+  if (caller_ != nullptr) return false;
   if ((command.flags & (kWrite | kDenyOom)) == 0) return true;
   const Server& server = worker_->server();
   return !is_read_only_ && server.settings().gate.load(std::memory_order_relaxed) == 0 &&
@@ -314,6 +316,7 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error("ERR This Redis command is not allowed from script");
     return false;
   }
+  if (caller_ != nullptr && !CheckAcl(*command, args, reply)) return false;
   if (is_read_only_ && ((command->flags & kWrite) != 0)) {
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
@@ -330,6 +333,21 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     return false;
   }
   return true;
+}
+
+bool ScriptRun::CheckAcl(const Command& command, Args args, ReplySink& reply) const {
+  const AclVerdict verdict = caller_->user->Check(command, args);
+  if (!verdict.is_denied()) return true;
+  const bool is_for_command = verdict.denial == AclDenial::kCommand;
+  worker_->server().acl().log().Add(
+      {.reason = ReasonOf(verdict.denial),
+       .context = AclContext::kLua,
+       .object = std::string(is_for_command ? command.full_name : args[verdict.argument]),
+       .user = caller_->user->name(),
+       .client = caller_->client},
+      helio::UnixMillis());
+  reply.Error(ScriptDenialError(verdict));
+  return false;
 }
 
 ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer) {
@@ -395,9 +413,13 @@ ScriptHost::Verdict ScriptRun::OnTick() {
 }
 
 std::optional<bool> ScriptRun::IsAllowed(Args args) {
-  const Command* const command = worker_->server().commands().Find(args.name());
+  const Command* command = worker_->server().commands().Find(args.name());
+  if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
+    command = CommandTable::FindSubcommand(*command, args[1]);
+  }
   if (command == nullptr) return {};
-  return true;  // whoever may run a script may do everything: there are no other users yet
+  if (!command->AcceptsArgs(args.size())) return {};
+  return caller_ == nullptr || !caller_->user->Check(*command, args).is_denied();
 }
 
 void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uint64_t hash,
@@ -441,9 +463,10 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
 
 // --- In place ---
 
-ScriptInPlace::ScriptInPlace(Worker* worker, Shard* shard, Script* script, int db_index,
-                             bool is_read_only, bool resp3, bool no_touch)
-    : ScriptRun(worker, script, db_index, /*is_atomic=*/true, is_read_only, resp3),
+ScriptInPlace::ScriptInPlace(Worker* worker, Shard* shard, Script* script, AclCallerRef caller,
+                             int db_index, bool is_read_only, bool resp3, bool no_touch)
+    : ScriptRun(worker, script, std::move(caller), db_index, /*is_atomic=*/true, is_read_only,
+                resp3),
       shard_(*shard),
       cx_(*shard) {
   cx_.set_no_touch(no_touch);
@@ -614,7 +637,8 @@ struct ScriptAcross::Deferred {
 
 ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
                            Script* script, bool is_read_only, bool resp3)
-    : ScriptRun(worker, script, cx->db_index(), tx != nullptr, is_read_only, resp3),
+    : ScriptRun(worker, script, worker->CallerOf(cx->session()), cx->db_index(), tx != nullptr,
+                is_read_only, resp3),
       cx_(*cx),
       tx_(tx) {
   has_all_locks_ = is_global;

@@ -36,6 +36,7 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/base/io_buf.h"
 #include "scripting/interpreter.h"
+#include "server/acl_user.h"
 #include "server/script_store.h"
 
 namespace dfly {
@@ -56,8 +57,9 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
  public:
   // `is_atomic`: it keeps its locks until its end. Not what its flags say, which may change
   // meanwhile, and which an EXEC overrules.
-  ScriptRun(Worker* worker, Script* script, int db_index, bool is_atomic, bool is_read_only,
-            bool resp3);
+  // `caller`: null if it may do everything.
+  ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db_index, bool is_atomic,
+            bool is_read_only, bool resp3);
   virtual ~ScriptRun();
   ScriptRun(const ScriptRun&) = delete;
   ScriptRun& operator=(const ScriptRun&) = delete;
@@ -140,6 +142,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   ShardSet& shards_;
   Script* const script_;
   const ScriptRef keeps_script_;
+  const AclCallerRef caller_;
   int db_index_;
   const bool is_read_only_;
   const bool resp3_;
@@ -161,6 +164,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   // May it be called from here? Else an error is written. `command`: in, what FindCommand said;
   // out, null or the subcommand.
   bool Resolve(Args args, const Command** command, ReplySink& reply) const;
+  // May its caller do that? Else an error is written, and logged.
+  bool CheckAcl(const Command& command, Args args, ReplySink& reply) const;
   void Declare(std::span<const std::string_view> keys);
   Use UseOf(std::string_view key, int db_index) const;
   // How far from the declared keys it is.
@@ -187,8 +192,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
 // On the thread of the shard that has all its keys.
 class ScriptInPlace final : public ScriptRun {
  public:
-  ScriptInPlace(Worker* worker, Shard* shard, Script* script, int db_index, bool is_read_only,
-                bool resp3, bool no_touch);
+  ScriptInPlace(Worker* worker, Shard* shard, Script* script, AclCallerRef caller, int db_index,
+                bool is_read_only, bool resp3, bool no_touch);
   ~ScriptInPlace() override;
 
   // It was waiting in the shard's queue, and runs as that entry, which has these tags.

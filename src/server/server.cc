@@ -52,6 +52,7 @@ Server::Server(ServerOptions options)
   RegisterProbabilisticCommands(&commands_);
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
+  RegisterAclCommands(&commands_);
   RegisterConfigCommands(&commands_);
   RegisterInfoCommands(&commands_);
   RegisterCommandCommands(&commands_);
@@ -75,6 +76,7 @@ Server::Server(ServerOptions options)
   settings_.publish_buffer_limit = options_.publish_buffer_limit;
   settings_.snapshot_buffer_limit = options_.snapshot_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);
+  acl_ = std::make_unique<AclStore>(&commands_, options_.acl);
   AddSettings(this, &config_);
   tls_.AddTo(&config_);
 }
@@ -116,9 +118,16 @@ uint64_t Server::UpdatePeakMemory(uint64_t used_bytes) {
   return std::max(peak, used_bytes);
 }
 
+void Server::OnUsersChanged() {
+  AwaitOnSessions([](Worker& worker) { worker.OnUsersChanged(); });
+}
+
 Server::~Server() { Stop(); }
 
 std::string Server::Start() {
+  if (std::string error = acl_->LoadOptions(); !error.empty()) {
+    return "Aborting startup because of ACL errors: " + error;
+  }
   pool_.Start();
   const uint32_t num_shards = options_.num_shards != 0 ? options_.num_shards : options_.threads;
   shards_ = std::make_unique<ShardSet>(&pool_, num_shards, options_.db_count,
@@ -136,7 +145,7 @@ std::string Server::Start() {
     workers_[proactor->index()] = std::make_unique<Worker>(this, proactor);
     local_worker_ = workers_[proactor->index()].get();
     local_worker_->SetIdleTimeout(options_.idle_timeout_s);
-    local_worker_->SetPassword(options_.password);
+    local_worker_->OnUsersChanged();
   });
   shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
   shards_->set_after_flush_all(

@@ -17,6 +17,7 @@
 #include "helio/fibers/fiber.h"
 #include "helio/net/listener.h"
 #include "helio/proactor/proactor_pool.h"
+#include "server/acl_store.h"
 #include "server/config.h"
 #include "server/function_store.h"
 #include "server/memory_meter.h"
@@ -58,7 +59,7 @@ struct ServerOptions {
   uint32_t num_shards = 0;  // 0: as many as threads
   int db_count = 16;
   bool force_epoll = false;
-  std::string password;
+  AclOptions acl;
   uint64_t idle_timeout_s = 0;
   uint32_t tcp_keepalive_s = 300;
   uint32_t maxclients = 10'000;
@@ -175,6 +176,11 @@ class Server {
   void EndMove() { moves_.fetch_sub(1); }
   void OnConnectionMoved(uint32_t from, uint32_t to);
 
+  AclStore& acl() { return *acl_; }
+  // Users have changed: sessions learn what they may do now, and those whose user is gone end. From
+  // a fiber. Suspends.
+  void OnUsersChanged();
+
   PubSubLoad& pubsub_load() { return pubsub_load_; }
   ScriptStore& scripts() { return scripts_; }
   FunctionStore& functions() { return functions_; }
@@ -255,6 +261,7 @@ class Server {
   std::atomic<bool> is_preparing_stop_{false};
   std::atomic<bool> is_prepared_to_stop_{false};
   CommandTable commands_;
+  std::unique_ptr<AclStore> acl_;
   helio::ProactorPool pool_;
   std::unique_ptr<ShardSet> shards_;
   std::vector<std::unique_ptr<Worker>> workers_;
@@ -274,6 +281,7 @@ class Server {
 // The commands of this layer, each group in its own file.
 void RegisterConnectionCommands(CommandTable* table);
 void RegisterClientCommands(CommandTable* table);
+void RegisterAclCommands(CommandTable* table);
 void RegisterConfigCommands(CommandTable* table);
 void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);

@@ -11,6 +11,7 @@
 #include "commands/command_table.h"
 #include "facade/connection.h"
 #include "helio/fibers/inbox.h"
+#include "server/acl_store.h"
 #include "server/affinity.h"
 #include "server/multi.h"
 #include "server/subscriptions.h"
@@ -45,7 +46,11 @@ class Session {
   std::string name;
   std::string lib_name;
   std::string lib_version;
-  std::string user = "default";
+  std::string user{AclStore::kDefaultName};
+  // What it may do; null: everything. Changed by Worker::OnUsersChanged when the user is.
+  AclUserRef acl;
+  // Who it is for its scripts; null: not known yet. They run on other threads, too.
+  AclCallerRef acl_caller;
   std::string peer_address;
   std::string local_address;
   int db_index = 0;
@@ -93,6 +98,8 @@ class Session {
       reply_mode = ReplyMode::kSkipThis;
     }
   }
+  // Dispatch has to look whether it may run the next command.
+  bool is_checked() const { return !authenticated || acl != nullptr; }
   bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
 };
 
@@ -102,6 +109,8 @@ inline Session::Session(Worker* worker, Session&& from)
   lib_name = std::move(from.lib_name);
   lib_version = std::move(from.lib_version);
   user = std::move(from.user);
+  acl = std::move(from.acl);
+  acl_caller = std::move(from.acl_caller);
   peer_address = std::move(from.peer_address);
   local_address = std::move(from.local_address);
   db_index = from.db_index;

@@ -85,6 +85,7 @@ void ShardBatch::Recycle() {
   multis_.clear();
   multi_bytes_ = 0;
   scripts_.clear();
+  caller = nullptr;
   discovered.clear();
   restarts = wants_all_keys = must_wait = is_under_way = false;
   arg_bytes_.clear();

@@ -99,6 +99,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   int db_index = 0;
   bool resp3 = false;
   bool no_touch = false;
+  AclCallerRef caller;  // for whom its scripts run
 
  private:
   static constexpr size_t kArgBytesKept = 64 * 1024;

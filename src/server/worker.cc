@@ -142,15 +142,6 @@ void Worker::CloseAllConnections() {
   ForEachSession([](Session& session) { session.connection.CloseNow(); });
 }
 
-void Worker::SetPassword(std::string password) {
-  password_ = std::move(password);
-  if (!password_.empty()) return;  // whoever is in stays in
-  ForEachSession([](Session& session) {
-    session.authenticated = true;
-    session.connection.SetAuthenticated(true);
-  });
-}
-
 void Worker::SetIdleTimeout(uint64_t seconds) {
   if (idle_task_ != 0) proactor_.RemovePeriodic(std::exchange(idle_task_, 0));
   if (seconds == 0) return;
@@ -214,9 +205,14 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
 
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
                                       const Command& command, Args args) {
-  if (!session.authenticated && (command.flags & kNoAuth) == 0) [[unlikely]] {
-    Note(connection, Action::kNoAuth, &command, args, 0, 0);
-    return Outcome::kTaken;
+  if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
+    const bool is_denied = session.acl != nullptr && session.acl->Check(command, args).is_denied();
+    if (!session.authenticated || is_denied) {
+      if (&command != exec_) AbortMulti(session);
+      Note(connection, session.authenticated ? Action::kDenied : Action::kNoAuth, &command, args, 0,
+           0);
+      return Outcome::kTaken;
+    }
   }
   if ((command.flags & kAdminPort) != 0 && !session.is_admin) [[unlikely]] {
     AbortMulti(session);
@@ -533,6 +529,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     } else if (noted.action == Action::kScript) {
       batch->AddScript(noted.command, args, noted.hash, drop_reply,
                        noted.script->shared_from_this());
+      batch->caller = CallerOf(session);
     } else {
       batch->Add(noted.command, args, noted.hash, drop_reply);
     }
@@ -577,6 +574,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         job->shard = local_shards_[noted.shard];
         job->db_index = session.db_index;
         job->no_touch = session.no_touch;
+        job->caller = CallerOf(session);
         job->is_read_only = IsReadOnly(*noted.command, *noted.script);
         job->args.assign(args.all().begin(), args.all().end());
         job->call = ScriptArgsOf(Args(job->args));
@@ -651,6 +649,15 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       case Action::kAdminPortOnly:
         Reject(*noted.command, kErrAdminPortOnly, writer_);
         break;
+      case Action::kDenied: {
+        // Looked at again, for the text.
+        AclVerdict verdict;
+        if (session.acl != nullptr) verdict = session.acl->Check(*noted.command, args);
+        if (!verdict.is_denied()) verdict.denial = AclDenial::kCommand;
+        LogDenial(verdict, session, *noted.command, args);
+        Reject(*noted.command, DenialError(verdict, *noted.command), writer_);
+        break;
+      }
       case Action::kSubscribed:
         Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
         break;
@@ -832,54 +839,6 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
-}
-
-// --- Refusals that concern the server as a whole ---
-
-std::string_view Worker::GateError(const Command& command, const Session& session) const {
-  const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed);
-  if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
-  if ((gate & Settings::kNoWritesGate) != 0) {
-    const bool writes =
-        (command.flags & kWrite) != 0 || command.name == "ping" ||
-        (&command == exec_ && session.multi != nullptr && session.multi->may_write());
-    if (writes) return kErrMisconf;
-  }
-  return "";
-}
-
-// --- Pause ---
-
-bool Worker::MayWrite(const Command& command, const Session& session) const {
-  if (command.runs_script) return (command.flags & kReadonly) == 0;
-  return (command.flags & kWrite) != 0 ||
-         (&command == exec_ && session.multi != nullptr && session.multi->may_write());
-}
-
-bool Worker::IsPaused(const Command& command, const Session& session) const {
-  // Publishing counts as in Redis, whose replicas get what is published, too.
-  return !pause_writes_only_ || command.channel_at != 0 || MayWrite(command, session);
-}
-
-void Worker::Pause(int64_t until_ms, bool writes_only) {
-  if (until_ms == 0) {
-    if (paused_until_ms_ == 0) return;
-    // The connections go on in the next iteration: this one may be in the middle of a command.
-    paused_until_ms_ = 0;
-    proactor_.timers().Arm(&pause_timer_, helio::MonotonicNanos());
-    return;
-  }
-  pause_writes_only_ = writes_only && (paused_until_ms_ == 0 || pause_writes_only_);
-  paused_until_ms_ = std::max(paused_until_ms_, until_ms);
-  const int64_t left_ms = std::max<int64_t>(0, paused_until_ms_ - helio::UnixMillis());
-  proactor_.timers().Arm(&pause_timer_,
-                         helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
-}
-
-void Worker::EndPause() {
-  paused_until_ms_ = 0;
-  proactor_.timers().Disarm(&pause_timer_);
-  ForEachSession([](Session& session) { session.connection.set_held(false); });
 }
 
 void Worker::OnProtocolError(Connection*, std::string_view) {

@@ -175,9 +175,20 @@ class Worker final : public CommandSink {
   void Unwatch(Session& session);
   uint64_t NextWatcher();
 
-  // --requirepass, as this thread knows it; empty: none, then everybody is authenticated.
-  const std::string& password() const { return password_; }
-  void SetPassword(std::string password);
+  // --- Users (worker_acl.cc) ---
+
+  // The session becomes this user, who has logged in. Null: the default one, who need not if it
+  // lets in.
+  void BecomeUser(Session& session, const AclUserRef& user);
+  void BecomeDefault(Session& session);
+  // Some users are others now: looks for those of the sessions in Server::acl().
+  void OnUsersChanged();
+  // For ACL LOG.
+  void LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
+                 Args args);
+  void LogFailedLogin(const Session& session, std::string_view user);
+  // For whom the session's scripts run; null: for somebody who may do everything.
+  AclCallerRef CallerOf(Session& session);
   // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
   void SetIdleTimeout(uint64_t seconds);
   // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
@@ -280,6 +291,7 @@ class Worker final : public CommandSink {
     kUnknownSubcommand,
     kWrongArity,
     kNoAuth,
+    kDenied,  // by its user's ACL
     kAdminPortOnly,
     kTry,         // a blocking command, on a shard of ours
     kTryByBatch,  // the same, by a batch
@@ -332,6 +344,11 @@ class Worker final : public CommandSink {
   uint64_t AuthDeadlineNs(const Session& session, uint64_t limit_ns) const;
   void CloseUnauthenticated();
   static void AbortMulti(Session& session);
+  // As for one of them that was changed.
+  void RefreshUser(Session& session);
+  void CloseDenied(Session& session);
+  // What of the MULTI its user may not do any more gets an error (Multi::Item::denial).
+  void CheckMulti(const Session& session);
   // Why Settings::gate refuses a command; empty: it does not.
   std::string_view GateError(const Command& command, const Session& session) const;
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
@@ -599,7 +616,7 @@ class Worker final : public CommandSink {
   int64_t metered_pending_ = 0;
   bool expires_actively_ = true;
 
-  std::string password_;
+  AclUserRef default_user_;
   std::shared_ptr<const helio::TlsContext> tls_context_;  // null: no TLS
   int64_t paused_until_ms_ = 0;
   bool pause_writes_only_ = false;

@@ -25,13 +25,11 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   session_bytes_ = helio::BlockBytes(session);
   session->is_admin = kind.is_admin;
   session->needs_no_password = kind.is_admin && server_.options().admin_nopass;
-  session->authenticated = password_.empty() || session->needs_no_password;
-  connection->SetAuthenticated(session->authenticated);
+  BecomeDefault(*session);
   connection->set_user_data(session);
   connections_.PushBack(connection);
   ++connection_count_;
   ++stats_.connections_received;
-  if (!session->authenticated) WatchUnauthenticated(*session);
   connection->Start();
   if (IsRefusedByProtectedMode(*session)) {
     server_.CountRejectedConnection();
@@ -41,8 +39,9 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
 }
 
 bool Worker::IsRefusedByProtectedMode(const Session& session) const {
-  return server_.settings().protected_mode.load(std::memory_order_relaxed) && password_.empty() &&
-         !session.needs_no_password && !helio::IsLoopbackPeer(session.connection.socket().fd());
+  return server_.settings().protected_mode.load(std::memory_order_relaxed) &&
+         default_user_->has_nopass() && !session.needs_no_password &&
+         !helio::IsLoopbackPeer(session.connection.socket().fd());
 }
 
 // --- Clients that do not authenticate ---

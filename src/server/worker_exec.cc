@@ -128,6 +128,8 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
     RunNoted();
     return Outcome::kTaken;
   }
+  if (session.acl != nullptr) [[unlikely]]
+    CheckMulti(session);
   if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
     multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;
     Note(connection, Action::kExec, &command, args, multi->shard(), multi->items().front().hash);
@@ -157,6 +159,10 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
            [&](size_t i) -> const Multi::Item& { return multi.items()[i]; });
   for (const Multi::Item& item : multi.items()) {
     multi.ViewArgs(item, &exec_args_);
+    if (item.denial != AclDenial::kNone) [[unlikely]] {
+      Reject(*item.command, ExecDenialError({item.denial}), writer);
+      continue;
+    }
     cx.Begin(item.db_index, now_ms_);
     RunHandler(cx, *item.command, exec_args_, item.hash, writer);
   }
@@ -216,7 +222,7 @@ class Squashed {
   }
   std::span<const ShardId> ids() const { return ids_; }
 
-  // On the shard's thread. run(ShardContext&, const Command&, Args, hash, RespWriter&).
+  // On the shard's thread. run(ShardContext&, const Multi::Item&, Args, RespWriter&).
   template <typename Function>
   void RunOn(Shard& shard, int64_t now_ms, bool resp3, Function run) {
     Part& part = parts_[shard.id()];
@@ -229,7 +235,7 @@ class Squashed {
       const Multi::Item& item = multi_.items()[index];
       multi_.ViewArgs(item, &args);
       cx.Begin(item.db_index, now_ms);
-      run(cx, *item.command, Args(args), item.hash, writer);
+      run(cx, item, Args(args), writer);
       part.ends.push_back(part.out.size());
     }
   }
@@ -301,11 +307,15 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
 
   Squashed squashed(*multi, cx.shards().size());
   auto run_squashed = [&](Shard& shard) {
-    squashed.RunOn(shard, cx.now_ms(), session.resp3,
-                   [](ShardContext& shard_cx, const Command& command, Args args, uint64_t hash,
-                      RespWriter& writer) {
-                     Server::LocalWorker()->RunHandler(shard_cx, command, args, hash, writer);
-                   });
+    squashed.RunOn(
+        shard, cx.now_ms(), session.resp3,
+        [](ShardContext& shard_cx, const Multi::Item& item, Args args, RespWriter& writer) {
+          Worker& worker = *Server::LocalWorker();
+          if (item.denial != AclDenial::kNone) [[unlikely]] {
+            return worker.Reject(*item.command, ExecDenialError({item.denial}), writer);
+          }
+          worker.RunHandler(shard_cx, *item.command, args, item.hash, writer);
+        });
   };
   const std::vector<Multi::Item>& items = multi->items();
   const bool all_squashed = watches.empty() && !multi->wants_all_keys() &&
@@ -369,7 +379,9 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
   RespWriter reply(out, session.resp3);
   const size_t size_before = out->size();
   const bool drops_reply = session.drops_replies() && (command.flags & kPushes) == 0;
-  if (command.session != nullptr) {
+  if (item.denial != AclDenial::kNone) {
+    Reject(command, ExecDenialError({item.denial}), reply);
+  } else if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
     RunCounted(command, reply, [&] { command.session(session, args, reply); });
   } else {

@@ -60,10 +60,6 @@ void Worker::Arrive(Session* from) {
   connections_.PushBack(connection);
   ++connection_count_;
   ++stats_.migrations;
-  if (password_.empty()) {  // as SetPassword does for those that are here
-    SessionOf(connection).authenticated = true;
-    connection->SetAuthenticated(true);
-  }
   server_.EndMove();
   Attach(connection);
 }

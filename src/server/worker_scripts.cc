@@ -215,8 +215,8 @@ bool Worker::RunScriptJob(ScriptJob* job) {
     for (std::string_view key : job->call.keys) spared_.push_back(HashKey(key));
     MakeRoom(*job->shard, {spared_});
   }
-  job->run.emplace(this, job->shard, job->script, job->db_index, job->is_read_only,
-                   job->writer.resp3(), job->no_touch);
+  job->run.emplace(this, job->shard, job->script, std::move(job->caller), job->db_index,
+                   job->is_read_only, job->writer.resp3(), job->no_touch);
   if (job->queued != nullptr) job->run->RunAs(job->queued);
   if (!script_fibers_.Run(&ScriptMain, job)) {
     job->has_given_way = true;
@@ -235,6 +235,7 @@ void Worker::MakeBatch(const Noted& noted, Session& session, ScriptJob* job, boo
   ShardBatch* const batch = NewBatch(connection, session, noted.shard);
   batch->AddScript(noted.command, ArgsOf(noted), noted.hash, drop_reply,
                    noted.script->shared_from_this());
+  batch->caller = CallerOf(session);
   connection->replies().AddRemote(batch);
   connection->OnRemoteSent(batch->arg_bytes());
   CountBatch(batch);
@@ -260,6 +261,7 @@ auto Worker::RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, T
   job->no_touch = batch->no_touch;
   job->is_read_only = IsReadOnly(*entry.command, *job->script);
   job->queued = queued;
+  job->caller = batch->caller;
   job->batch = batch;
   batch->ViewArgs(entry, &job->args);
   job->call = ScriptArgsOf(Args(job->args));

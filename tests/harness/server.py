@@ -56,6 +56,7 @@ REFERENCE_FLAGS = {
     "locktag_delimiter": None,
     "default_lua_flags": None,
     "max_bulk_len": "proto-max-bulk-len",
+    "acl_pubsub_default": "acl-pubsub-default",
 }
 
 

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/acl_store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "server/command_facts.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr size_t kFileMax = 64 << 20;  // bytes
+
+bool IsUserName(std::string_view name) {
+  return name.find_first_of(std::string_view(" \t\n\v\f\r\0", 7)) == std::string_view::npos;
+}
+
+std::vector<std::string_view> WordsOfLine(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (true) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string_view::npos) return words;
+    line.remove_prefix(begin);
+    const size_t size = std::min(line.find_first_of(" \t\r"), line.size());
+    words.push_back(line.substr(0, size));
+    line.remove_prefix(size);
+  }
+}
+
+// Empty, or why not.
+std::string ReadWhole(const std::string& path, std::string* text) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return fmt::format("Error loading ACLs, opening file '{}': {}", path, strerror(errno));
+  }
+  char buffer[16 * 1024];
+  while (file.read(buffer, sizeof(buffer)) || file.gcount() > 0) {
+    text->append(buffer, static_cast<size_t>(file.gcount()));
+    if (text->size() > kFileMax) {
+      return fmt::format("Error loading ACLs, file '{}' is larger than {} bytes", path, kFileMax);
+    }
+  }
+  if (file.bad()) return fmt::format("Error loading ACLs, reading file '{}'", path);
+  return "";
+}
+
+bool WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return false;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+// Empty, or what failed.
+std::string ReplaceFile(const std::string& path, std::string_view text) {
+  struct stat old = {};
+  const mode_t mode = stat(path.c_str(), &old) == 0 ? old.st_mode & 0777 : 0600;
+  const std::string temporary = fmt::format("{}.tmp-{}", path, getpid());
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  if (fd < 0) return fmt::format("opening {}: {}", temporary, strerror(errno));
+  const bool is_written = WriteAll(fd, text) && fsync(fd) == 0;
+  const std::string error = is_written ? "" : strerror(errno);
+  close(fd);
+  if (is_written && rename(temporary.c_str(), path.c_str()) == 0) return "";
+  const std::string why = is_written ? strerror(errno) : error;
+  unlink(temporary.c_str());
+  return why;
+}
+
+}  // namespace
+
+AclStore::AclStore(const CommandTable* commands, const AclOptions& options)
+    : commands_(commands),
+      file_(options.file),
+      option_users_(options.users),
+      option_password_(options.password),
+      all_channels_(options.all_channels),
+      log_(options.log_max) {
+  users_.emplace(kDefaultName, NewDefault());
+}
+
+AclUserRef AclStore::NewDefault() const {
+  const std::vector<std::string> rules = {"on", "nopass", "+@all", "~*", "&*"};
+  auto user = std::make_shared<AclUser>(std::string(kDefaultName), commands_, true);
+  std::string at;
+  (void)user->Apply(rules, &at);
+  return user;
+}
+
+std::string AclStore::LoadOptions() {
+  if (!file_.empty() && !option_users_.empty()) {
+    return "Configuring Redis with users defined in redis.conf and at the same setting an ACL file "
+           "path is invalid. This setup is very likely to lead to configuration errors and "
+           "security "
+           "holes, please define either an ACL file or declare users directly in your redis.conf, "
+           "but not both.";
+  }
+  if (!option_password_.empty()) SetDefaultPassword(option_password_);
+  if (!file_.empty()) return LoadFile();
+  Users users = users_;
+  std::string_view lines = option_users_;
+  while (!lines.empty()) {
+    const size_t size = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, size);
+    lines.remove_prefix(std::min(size + 1, lines.size()));
+    if (WordsOfLine(line).empty()) continue;
+    if (std::string error = AddLine(line, &users); !error.empty()) {
+      return fmt::format("Error in user declaration '{}': {}", WordsOfLine(line)[0], error);
+    }
+  }
+  users_ = std::move(users);
+  return "";
+}
+
+// --- Looking ---
+
+AclUserRef AclStore::Find(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = users_.find(name);
+  return it == users_.end() ? nullptr : it->second;
+}
+
+AclUserRef AclStore::LogIn(std::string_view name, std::string_view password) const {
+  // Also for a user that there is not: nobody learns from the time whether there is.
+  const std::string hash = AclHash(password);
+  AclUserRef user = Find(name);
+  if (user == nullptr || !user->is_on() || !user->AcceptsHash(hash)) return nullptr;
+  return user;
+}
+
+std::vector<AclUserRef> AclStore::All() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<AclUserRef> all;
+  for (const auto& [name, user] : users_) all.push_back(user);
+  return all;
+}
+
+// --- Changing ---
+
+std::string AclStore::SetUser(std::string_view name, std::span<const std::string_view> rules) {
+  if (!IsUserName(name)) return "ERR Usernames can't contain spaces or null characters";
+  std::vector<std::string> merged;
+  if (std::string error = MergeSelectors(rules, &merged); !error.empty()) return "ERR " + error;
+  const std::lock_guard lock(mutex_);
+  const auto it = users_.find(name);
+  auto user = it != users_.end()
+                  ? std::make_shared<AclUser>(*it->second)
+                  : std::make_shared<AclUser>(std::string(name), commands_, all_channels_);
+  std::string at;
+  if (std::string error = user->Apply(merged, &at); !error.empty()) {
+    return fmt::format("ERR Error in ACL SETUSER modifier '{}': {}", at, error);
+  }
+  users_.insert_or_assign(std::string(name), std::move(user));
+  return "";
+}
+
+bool AclStore::Delete(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const auto it = users_.find(name);
+  if (it == users_.end()) return false;
+  users_.erase(it);
+  return true;
+}
+
+void AclStore::SetDefaultPassword(std::string_view password) {
+  const std::lock_guard lock(mutex_);
+  AclUserRef& known = users_.find(kDefaultName)->second;
+  auto user = std::make_shared<AclUser>(*known);
+  if (password.empty()) {
+    user->SetNoPassword();
+  } else {
+    user->SetPassword(password);
+  }
+  known = std::move(user);
+}
+
+// --- The file ---
+
+std::string AclStore::AddLine(std::string_view line, Users* users) const {
+  const std::vector<std::string_view> words = WordsOfLine(line);
+  const std::string name(words[0]);
+  if (name != kDefaultName && users->contains(name)) {
+    return "Duplicate user found. A user can only be defined once in config files";
+  }
+  std::vector<std::string> rules;
+  if (std::string error = MergeSelectors(std::span(words).subspan(1), &rules); !error.empty()) {
+    return error;
+  }
+  auto user = std::make_shared<AclUser>(name, commands_, all_channels_);
+  std::string at;
+  if (std::string error = user->Apply(rules, &at); !error.empty()) {
+    return fmt::format("{} ('{}')", error, at);
+  }
+  users->insert_or_assign(name, std::move(user));
+  return "";
+}
+
+std::string AclStore::ReadUsers(std::string_view text, Users* users) const {
+  std::string errors;
+  bool has_default = false;
+  for (size_t number = 1; !text.empty(); ++number) {
+    const size_t size = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, size);
+    text.remove_prefix(std::min(size + 1, text.size()));
+    const std::vector<std::string_view> words = WordsOfLine(line);
+    if (words.empty() || words[0].starts_with('#')) continue;
+    if (words[0] != "user" || words.size() < 2) {
+      errors += fmt::format("{}:{} should start with user keyword followed by the username. ",
+                            file_, number);
+      continue;
+    }
+    if (words[1] == kDefaultName && std::exchange(has_default, true)) {
+      errors += fmt::format("WARNING: Duplicate user '{}' found on line {}. ", words[1], number);
+      continue;
+    }
+    if (users->contains(words[1]) && words[1] != kDefaultName) {
+      errors += fmt::format("WARNING: Duplicate user '{}' found on line {}. ", words[1], number);
+      continue;
+    }
+    const auto rules = static_cast<size_t>(words[1].data() - line.data());
+    if (std::string error = AddLine(line.substr(rules), users); !error.empty()) {
+      errors += fmt::format("{}:{}: {}. ", file_, number, error);
+    }
+  }
+  if (errors.empty()) return "";
+  return errors +
+         "WARNING: ACL errors detected, no change to the previously active ACL rules was performed";
+}
+
+std::string AclStore::LoadFile() {
+  std::string text;
+  if (std::string error = ReadWhole(file_, &text); !error.empty()) return "ERR " + error;
+  Users users;
+  users.emplace(kDefaultName, NewDefault());
+  if (std::string error = ReadUsers(text, &users); !error.empty()) return "ERR " + error;
+  const std::lock_guard lock(mutex_);
+  users_ = std::move(users);
+  return "";
+}
+
+std::string AclStore::SaveFile() const {
+  std::string text;
+  for (const AclUserRef& user : All()) text += user->Describe() + '\n';
+  if (std::string error = ReplaceFile(file_, text); !error.empty()) {
+    return fmt::format(
+        "ERR There was an error trying to save the ACLs. Please check the server logs for more "
+        "information ({})",
+        error);
+  }
+  return "";
+}
+
+}  // namespace dfly

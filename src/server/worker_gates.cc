@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of what keeps commands from being carried out now: gates and CLIENT PAUSE.
+#include <algorithm>
+
+#include "facade/error_texts.h"
+#include "helio/base/clock.h"
+#include "server/server.h"
+#include "server/worker.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+
+}  // namespace
+
+// --- Refusals that concern the server as a whole ---
+
+std::string_view Worker::GateError(const Command& command, const Session& session) const {
+  const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed);
+  if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
+  if ((gate & Settings::kNoWritesGate) != 0) {
+    const bool writes =
+        (command.flags & kWrite) != 0 || command.name == "ping" ||
+        (&command == exec_ && session.multi != nullptr && session.multi->may_write());
+    if (writes) return kErrMisconf;
+  }
+  return "";
+}
+
+// --- Pause ---
+
+bool Worker::MayWrite(const Command& command, const Session& session) const {
+  if (command.runs_script) return (command.flags & kReadonly) == 0;
+  return (command.flags & kWrite) != 0 ||
+         (&command == exec_ && session.multi != nullptr && session.multi->may_write());
+}
+
+bool Worker::IsPaused(const Command& command, const Session& session) const {
+  // Publishing counts as in Redis, whose replicas get what is published, too.
+  return !pause_writes_only_ || command.channel_at != 0 || MayWrite(command, session);
+}
+
+void Worker::Pause(int64_t until_ms, bool writes_only) {
+  if (until_ms == 0) {
+    if (paused_until_ms_ == 0) return;
+    // The connections go on in the next iteration: this one may be in the middle of a command.
+    paused_until_ms_ = 0;
+    proactor_.timers().Arm(&pause_timer_, helio::MonotonicNanos());
+    return;
+  }
+  pause_writes_only_ = writes_only && (paused_until_ms_ == 0 || pause_writes_only_);
+  paused_until_ms_ = std::max(paused_until_ms_, until_ms);
+  const int64_t left_ms = std::max<int64_t>(0, paused_until_ms_ - helio::UnixMillis());
+  proactor_.timers().Arm(&pause_timer_,
+                         helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
+}
+
+void Worker::EndPause() {
+  paused_until_ms_ = 0;
+  proactor_.timers().Disarm(&pause_timer_);
+  ForEachSession([](Session& session) { session.connection.set_held(false); });
+}
+
+}  // namespace dfly
