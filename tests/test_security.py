@@ -58,6 +58,17 @@ def test_with_a_password_others_may_come(start_server):
             assert denied.read_line().startswith(b"-DENIED")
 
 
+def test_what_counts_is_whether_the_user_default_needs_a_password(start_server):
+    server = start_server()
+    with server.connect() as r:
+        assert r.call("ACL", "SETUSER", "default", "resetpass", ">secret") == OK
+        with server.connect(source=ELSEWHERE) as other:
+            assert other.call("PING") == Error("NOAUTH Authentication required.")
+        assert r.call("ACL", "SETUSER", "default", "nopass") == OK
+        with server.connect(source=ELSEWHERE) as denied:
+            assert denied.read_line().startswith(b"-DENIED")
+
+
 def test_a_unix_socket_is_this_machine(start_server, tmp_path):
     start_server(unixsocket=str(tmp_path / "s"))
     with RespSocket(str(tmp_path / "s")) as r:
@@ -120,6 +131,24 @@ def test_the_admin_port_may_need_no_password(admin, nopass):
         assert r.call("PING") == Status("PONG")
     with server.connect(auth=False) as r:
         assert r.call("PING") == Error("NOAUTH Authentication required.")
+
+
+@only_dragonfly("it has no admin port")
+def test_an_admin_without_a_password_is_the_user_default(admin):
+    server, connect = admin(requirepass="secret", admin_nopass=True)
+    with connect() as r:
+        assert r.call("ACL", "WHOAMI") == b"default"
+        assert r.call("ACL", "SETUSER", "default", "-flushall") == OK
+        assert r.call("FLUSHALL").text.startswith("NOPERM")
+        assert r.call("ACL", "SETUSER", "boss", "on", ">s", "+@all") == OK
+        assert r.call("ACL", "SETUSER", "default", "off") == OK
+    with connect() as r:
+        assert r.call("PING") == Error("NOAUTH Authentication required.")
+        assert r.call("AUTH", "boss", "s") == OK
+        assert r.call("PING") == Status("PONG")
+        # The harness looks whether the server is well.
+        assert r.call("ACL", "SETUSER", "default", "on") == OK
+    assert server.is_alive()
 
 
 @only_dragonfly("it has no admin port")
