@@ -31,10 +31,11 @@ int WaitForSignal(const sigset_t& signals) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CHECK(helio::CountTlsMemory());
+  const bool counts_tls = helio::CountTlsMemory();
   std::string error = dfly::ParseFlags(&argc, &argv);
   if (!error.empty()) return Fail(error);
   google::InitGoogleLogging(argv[0]);
+  LOG_IF(WARNING, !counts_tls) << "what TLS allocates is not counted in used_memory";
 
   signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
