@@ -34,6 +34,7 @@ need_package(benchmark libbenchmark-dev)
 need_package(mimalloc libmimalloc-dev)
 need_pkgconfig(LIBCRYPTO libcrypto libssl-dev)
 need_pkgconfig(SYSTEMD libsystemd libsystemd-dev)
+need_pkgconfig(LIBSSL libssl libssl-dev)
 
 # liblzf's sources, which Debian has beside the shared library: src/core/lzf.h says why.
 find_path(LZF_SOURCES lzf_c.c HINTS /usr/src/liblzf)

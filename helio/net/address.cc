@@ -130,6 +130,20 @@ std::string PeerAddress(int fd) {
   return Format(address, "");
 }
 
+bool IsLoopbackPeer(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return false;
+  if (address.ss_family == AF_UNIX) return true;
+  if (address.ss_family == AF_INET) {
+    return reinterpret_cast<sockaddr_in*>(&address)->sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+  }
+  if (address.ss_family != AF_INET6) return false;
+  const in6_addr& ip = reinterpret_cast<sockaddr_in6*>(&address)->sin6_addr;
+  const uint32_t last = ntohl(ip.s6_addr32[3]);
+  return IN6_IS_ADDR_LOOPBACK(&ip) || (IN6_IS_ADDR_V4MAPPED(&ip) && last == INADDR_LOOPBACK);
+}
+
 uint16_t LocalPort(int fd) {
   sockaddr_storage address{};
   socklen_t length = sizeof(address);

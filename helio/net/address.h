@@ -24,6 +24,8 @@ int ConnectTcp(const std::string& host, uint16_t port, std::string* error);
 // if unknown.
 std::string PeerAddress(int fd);
 std::string LocalAddress(int fd);
+// Whether the peer is on a unix socket, or comes from 127.0.0.1 or ::1.
+bool IsLoopbackPeer(int fd);
 // The port a TCP socket is bound to, or 0.
 uint16_t LocalPort(int fd);
 

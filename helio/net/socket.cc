@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "helio/net/epoll_socket.h"
+#include "helio/net/tls_socket.h"
 #include "helio/net/uring_socket.h"
 
 namespace helio {
@@ -17,6 +18,12 @@ std::unique_ptr<Socket> Socket::Adopt(Proactor* proactor, int fd, Handler* handl
     return std::make_unique<UringSocket>(static_cast<UringProactor*>(proactor), fd, handler);
   }
   return std::make_unique<EpollSocket>(static_cast<EpollProactor*>(proactor), fd, handler);
+}
+
+std::unique_ptr<Socket> Socket::Adopt(Proactor* proactor, int fd, Handler* handler,
+                                      std::unique_ptr<TlsSession> tls) {
+  if (tls == nullptr) return Adopt(proactor, fd, handler);
+  return std::make_unique<TlsSocket>(proactor, fd, handler, std::move(tls));
 }
 
 void SetTcpOptions(int fd, uint32_t keepalive_s) {

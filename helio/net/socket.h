@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include "helio/net/tls.h"
 #include "helio/proactor/proactor.h"
 
 namespace helio {
@@ -50,6 +51,9 @@ class Socket {
 
   // Takes over `fd`, a connected, non-blocking socket. The handler must outlive OnClosed.
   static std::unique_ptr<Socket> Adopt(Proactor* proactor, int fd, Handler* handler);
+  // The same, and with a session it speaks TLS. Null: none.
+  static std::unique_ptr<Socket> Adopt(Proactor* proactor, int fd, Handler* handler,
+                                       std::unique_ptr<TlsSession> tls);
   // REQUIRES: OnClosed or OnDetached was called.
   virtual ~Socket() = default;
   Socket(const Socket&) = delete;
@@ -70,6 +74,8 @@ class Socket {
   // rest is the other socket's. Close() before that ends it instead.
   // REQUIRES: no Send is pending.
   virtual void Detach() = 0;
+  // In OnDetached: the TLS session, for the socket that goes on. Null: it has none.
+  virtual std::unique_ptr<TlsSession> TakeTls() { return nullptr; }
 
   int fd() const { return fd_; }
   Proactor* proactor() const { return proactor_; }

@@ -135,6 +135,25 @@ void CommandTable::Add(Command command) {
   }
 }
 
+bool CommandTable::Restrict(std::string_view name) {
+  const auto restrict_row = [](Command* row) {
+    row->flags |= kAdminPort | kNoScript;
+    SetFacts(row);
+  };
+  const size_t bar = std::min(name.find('|'), name.size());
+  auto* const row = const_cast<Command*>(Find(name.substr(0, bar)));  // it is ours
+  if (row == nullptr) return false;
+  if (bar == name.size()) {
+    restrict_row(row);
+    for (Command& subcommand : row->subcommands) restrict_row(&subcommand);
+    return true;
+  }
+  auto* const subcommand = const_cast<Command*>(FindSubcommand(*row, name.substr(bar + 1)));
+  if (subcommand == nullptr) return false;
+  restrict_row(subcommand);
+  return true;
+}
+
 void CommandTable::Index(const Command* command) {
   const FoldedName folded(command->name);
   size_t slot = folded.Hash() & (slots_.size() - 1);

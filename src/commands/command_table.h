@@ -61,6 +61,7 @@ enum CommandFlag : uint32_t {
   kPushes = 1 << 19,          // its reply is messages, which CLIENT REPLY OFF does not drop
   kSubscribed = 1 << 20,      // allowed to a RESP2 client that is subscribed
   kNoAsyncLoading = 1 << 21,  // as in Redis; here nothing is loaded while old data is served
+  kAdminPort = 1 << 22,       // only for clients of that port (--restricted_commands)
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,
@@ -273,6 +274,10 @@ class CommandTable {
   // REQUIRES: no row of that name, and exactly one of `run`, `session` and `coordinate`, or
   // subcommands.
   void Add(Command command);
+
+  // "flushall", "config", which is all its subcommands, or "config|set": from now on they are for
+  // clients of the admin port, and not for scripts. False: there is no such command.
+  [[nodiscard]] bool Restrict(std::string_view name);
 
   // Whatever the case of `name`. Null if there is none.
   const Command* Find(std::string_view name) const;

@@ -115,5 +115,31 @@ TEST(CommandTableTest, KeysAreFoundWhereverTheyStand) {
   EXPECT_EQ(keys_of(option, {"c", "k", "1", "stored", "x", "store"}), Indexes({1}));
 }
 
+TEST(CommandTableTest, RestrictedRowsAreForTheAdminPortAndNotForScripts) {
+  CommandTable table;
+  Command container = {.name = "config", .arity = -2};
+  container.subcommands = {{.name = "get", .run = Nothing, .arity = 3},
+                           {.name = "set", .run = Nothing, .arity = 4}};
+  table.Add(container);
+  table.Add({.name = "flushall", .run = Nothing, .arity = 1});
+  const auto is_restricted = [](const Command* row) {
+    EXPECT_EQ(row->is_scriptable, (row->flags & kAdminPort) == 0);
+    return (row->flags & kAdminPort) != 0 && (row->flags & kNoScript) != 0;
+  };
+  const Command& config = *table.Find("config");
+  const auto sub = [&](std::string_view name) { return table.FindSubcommand(config, name); };
+
+  EXPECT_TRUE(table.Restrict("FlushAll"));
+  EXPECT_TRUE(is_restricted(table.Find("flushall")));
+  EXPECT_TRUE(table.Restrict("config|SET"));
+  EXPECT_TRUE(is_restricted(sub("set")));
+  EXPECT_FALSE(is_restricted(sub("get")));
+  EXPECT_TRUE(table.Restrict("config"));
+  EXPECT_TRUE(is_restricted(sub("get")));
+  for (const char* wrong : {"nosuch", "config|nosuch", "config|", "|", "", "flushall|x"}) {
+    EXPECT_FALSE(table.Restrict(wrong)) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace dfly

@@ -36,12 +36,13 @@ void BufferPool::Drop() {
 }
 
 Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits,
-                       BufferPool* buffers, ReplyQueue::ReleaseFn release_batch)
+                       BufferPool* buffers, ReplyQueue::ReleaseFn release_batch,
+                       std::unique_ptr<helio::TlsSession> tls)
     : id_(id),
       sink_(sink),
       limits_(limits),
       buffers_(buffers),
-      socket_(Socket::Adopt(helio::Proactor::Current(), fd, this)),
+      socket_(Socket::Adopt(helio::Proactor::Current(), fd, this, std::move(tls))),
       parser_(limits->parser),
       replies_(&output_, std::move(release_batch)),
       flush_hook_(
@@ -264,6 +265,7 @@ void Connection::Detach() {
 
 void Connection::OnDetached() {
   fd_ = socket_->fd();
+  tls_ = socket_->TakeTls();
   socket_.reset();
   CountAs(0);
   sink_->OnDetached(this);
@@ -274,7 +276,7 @@ void Connection::Attach(CommandSink* sink, BufferPool* buffers,
   sink_ = sink;
   buffers_ = buffers;
   replies_.set_release(std::move(release_batch));
-  socket_ = Socket::Adopt(helio::Proactor::Current(), fd_, this);
+  socket_ = Socket::Adopt(helio::Proactor::Current(), fd_, this, std::move(tls_));
   detaching_ = rests_ = false;
   Recount();
   FlushSoon();  // it may have been asked to close

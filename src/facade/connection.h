@@ -126,9 +126,10 @@ struct ConnectionLimits {
 // It deletes itself after OnClosed, when no fiber is busy for it any more.
 class Connection final : public helio::ListHook<>, private helio::Socket::Handler {
  public:
-  // Takes over `fd`. `limits` and `buffers` outlive it.
+  // Takes over `fd`. `limits` and `buffers` outlive it. `tls`: null, or the client speaks TLS.
   Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits,
-             BufferPool* buffers, ReplyQueue::ReleaseFn release_batch);
+             BufferPool* buffers, ReplyQueue::ReleaseFn release_batch,
+             std::unique_ptr<helio::TlsSession> tls = nullptr);
 
   // Begins to receive.
   void Start();
@@ -173,6 +174,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool busy() const { return busy_; }
   bool closing() const { return closing_; }
   bool recv_ended() const { return recv_ended_; }  // the client will send no more
+  bool is_http() const { return http_ != nullptr; }
 
   // Stops and restarts the execution of commands (CLIENT PAUSE). Input waits, within its limit.
   void set_held(bool held);
@@ -311,7 +313,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool held_ = false;
   bool rests_ = false;      // or is about to
   bool detaching_ = false;  // its socket is
-  int fd_ = -1;             // when it has no socket
+  int fd_ = -1;             // when it has no socket, and
+  std::unique_ptr<helio::TlsSession> tls_;
   bool close_when_sent_ = false;
   bool closing_ = false;
   bool closed_ = false;

@@ -37,6 +37,23 @@ inline constexpr std::string_view kErrTimeoutNotInteger =
 inline constexpr std::string_view kErrTimeoutNegative = "ERR timeout is negative";
 inline constexpr std::string_view kErrTimeoutOutOfRange = "ERR timeout is out of range";
 
+// As redis-server 7.0 words it, since tools look for it; a whole reply.
+inline constexpr std::string_view kErrProtectedMode =
+    "-DENIED Redis is running in protected mode because protected mode is enabled and no "
+    "password is set for the default user. In this mode connections are only accepted from the "
+    "loopback interface. If you want to connect from external computers to Redis you may adopt "
+    "one of the following solutions: 1) Just disable protected mode sending the command "
+    "'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from "
+    "the same host the server is running, however MAKE SURE Redis is not publicly accessible "
+    "from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) "
+    "Alternatively you can just disable the protected mode by editing the Redis configuration "
+    "file, and setting the protected mode option to 'no', and then restarting the server. 3) "
+    "If you started the server manually just for testing, restart it with the "
+    "'--protected-mode no' option. 4) Setup a an authentication password for the default user. "
+    "NOTE: You only need to do one of the above things in order for the server to start "
+    "accepting connections from the outside.\r\n";
+inline constexpr std::string_view kErrAdminPortOnly =
+    "NOPERM this command is for clients of the admin port only (--restricted_commands)";
 inline constexpr std::string_view kErrNoAuth = "NOAUTH Authentication required.";
 inline constexpr std::string_view kErrWrongPass =
     "WRONGPASS invalid username-password pair or user is disabled.";

@@ -146,16 +146,30 @@ std::string Config::Set(std::span<const std::string_view> pairs) {
     if (!error.empty()) return SetError(setting->name, error);
     changes.push_back({setting, std::move(value)});
   }
+  const auto undo = [&changes](size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const Setting& undone = *changes[i].setting;
+      if (undone.apply != nullptr) undone.apply(undone.value);
+    }
+  };
   for (size_t i = 0; i < changes.size(); ++i) {
     const Setting& setting = *changes[i].setting;
     if (setting.apply == nullptr) continue;
     const std::string error = setting.apply(changes[i].value);
     if (error.empty()) continue;
-    for (size_t j = 0; j < i; ++j) {
-      const Setting& undone = *changes[j].setting;
-      if (undone.apply != nullptr) undone.apply(undone.value);
-    }
+    undo(i);
     return SetError(setting.name, error);
+  }
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const auto& commit = changes[i].setting->commit;
+    const bool was_done =
+        std::any_of(changes.begin(), changes.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&commit](const Change& change) { return change.setting->commit == commit; });
+    if (commit == nullptr || was_done) continue;
+    const std::string error = (*commit)();
+    if (error.empty()) continue;
+    undo(changes.size());
+    return SetError(changes[i].setting->name, error);
   }
   for (Change& change : changes) {
     change.setting->value = std::move(change.value);
@@ -432,6 +446,25 @@ void AddSettings(Server* server, Config* config) {
                  server->settings().snapshot_buffer_limit = ParsedNumber<uint64_t>(value);
                  return std::string();
                }});
+  config->Add({.name = "protected-mode",
+               .kind = Kind::kBool,
+               .value = YesNo(options.protected_mode),
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 server->settings().protected_mode = value == "yes";
+                 return std::string();
+               }});
+  config->Add({.name = "auth_timeout",
+               .kind = Kind::kInteger,
+               .value = fmt::format("{}", options.auth_timeout_s),
+               .is_mutable = true,
+               .min = 0,
+               .max = INT_MAX,
+               .apply = [server](const std::string& value) {
+                 server->settings().auth_timeout_s = ParsedNumber<uint64_t>(value);
+                 server->AwaitOnWorkers([](Worker& worker) { worker.OnAuthTimeoutChanged(); });
+                 return std::string();
+               }});
   config->Add({.name = "requirepass",
                .kind = Kind::kText,
                .value = options.acl.password,
@@ -573,6 +606,11 @@ void AddSettings(Server* server, Config* config) {
   shown("unixsocket", options.unix_socket);
   shown("unixsocketperm", fmt::format("{:o}", options.unix_socket_mode));
   shown("tcp-backlog", options.backlog);
+  shown("admin_port", options.admin_port);
+  shown("admin_bind", fmt::format("{}", fmt::join(options.admin_binds, " ")));
+  shown("admin_nopass", YesNo(options.admin_nopass));
+  shown("no_tls_on_admin_port", YesNo(options.no_tls_on_admin_port));
+  shown("restricted_commands", fmt::format("{}", fmt::join(options.restricted_commands, ",")));
   shown("databases", options.db_count);
   shown("rdbchecksum", "yes");
   shown("pidfile", options.pid_file);

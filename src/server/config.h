@@ -40,6 +40,9 @@ struct Setting {
   // None: nothing follows from a change.
   std::function<std::string(const std::string& value)> apply = {};
   std::vector<std::string_view> choices = {};
+  // For settings that take effect together: once, behind `apply` of all that were set. As `apply`,
+  // and an error makes all of them what they were.
+  std::shared_ptr<const std::function<std::string()>> commit = {};
   std::string_view old_name = {};  // under which it is known as well, as in Redis
   bool was_set = false;            // not only a default: CONFIG REWRITE writes it
 };

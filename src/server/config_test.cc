@@ -125,6 +125,39 @@ TEST_F(ConfigTest, WhatCannotBeAppliedIsUndone) {
   EXPECT_THAT(applied_, ElementsAre("memory=5", "fragile=13", "memory=0"));
 }
 
+TEST_F(ConfigTest, SettingsThatBelongTogetherTakeEffectTogether) {
+  std::string lock = "brass";
+  std::string key = "brass";
+  int commits = 0;
+  const auto commit = std::make_shared<const std::function<std::string()>>([&]() -> std::string {
+    if (lock != key) return "it does not turn";
+    ++commits;
+    return "";
+  });
+  const auto add = [&](std::string_view name, std::string* part) {
+    config_.Add({.name = name,
+                 .value = *part,
+                 .is_mutable = true,
+                 .apply =
+                     [part](const std::string& value) {
+                       *part = value;
+                       return std::string();
+                     },
+                 .commit = commit});
+  };
+  add("lock", &lock);
+  add("key", &key);
+  EXPECT_EQ(Set({"lock", "steel"}), Failed("lock", "it does not turn"));
+  EXPECT_EQ(Set({"memory", "5", "key", "steel"}), Failed("key", "it does not turn"));
+  EXPECT_EQ(lock + key + Get("lock") + Get("key") + Get("memory"), "brassbrassbrassbrass0");
+  EXPECT_EQ(commits, 0);
+  EXPECT_EQ(Set({"lock", "steel", "memory", "5", "key", "steel"}), "");
+  EXPECT_EQ(Get("lock") + Get("key") + Get("memory"), "steelsteel5");
+  EXPECT_EQ(commits, 1);
+  EXPECT_EQ(Set({"key", "steel"}), "") << "the same value takes effect again";
+  EXPECT_EQ(commits, 2);
+}
+
 TEST_F(ConfigTest, AFixedSettingAcceptsItsOwnValueOnly) {
   EXPECT_EQ(Set({"fixed", ""}), "");
   EXPECT_NE(Set({"fixed", "3600 1"}), "");

@@ -51,6 +51,50 @@ DEFINE_string(acl_pubsub_default, "resetchannels",
               "allchannels.");
 DEFINE_uint32(acllog_max_len, 128, "Entries of ACL LOG, at most.");
 
+DEFINE_bool(
+    protected_mode, true,
+    "Without --requirepass only clients on this machine are served (unix sockets, 127.0.0.1, "
+    "::1), whatever --bind says; others get the error DENIED.");
+DEFINE_uint32(auth_timeout, 120,
+              "Seconds that a client has for AUTH, if there is a password; 0: no limit.");
+DEFINE_uint32(admin_port, 0,
+              "Another port, for operators: not counted by --maxclients, and the only one for "
+              "--restricted_commands; 0: none.");
+DEFINE_string(admin_bind, "127.0.0.1 -::1", "As --bind, for --admin_port.");
+DEFINE_bool(admin_nopass, false, "Clients of --admin_port need no password.");
+DEFINE_bool(no_tls_on_admin_port, true, "--tls is not for --admin_port. false: it is.");
+DEFINE_string(restricted_commands, "",
+              "Commands that only clients of --admin_port may use, and no script, separated by "
+              "commas: flushall,config|set,debug.");
+
+DEFINE_bool(tls, false, "Clients of --port must speak TLS.");
+DEFINE_uint32(tls_port, 0, "Another port, with TLS; 0: none. --port=0 leaves only this one.");
+DEFINE_string(tls_cert_file, "",
+              "The server's certificate (PEM), followed by those between it and its root. CONFIG "
+              "SET tls-cert-file, also with the same name, reads it again.");
+DEFINE_string(tls_key_file, "", "The private key of --tls_cert_file (PEM).");
+DEFINE_string(tls_key_file_pass, "", "Its passphrase, if it is encrypted.");
+DEFINE_string(tls_ca_cert_file, "", "Who may sign the certificates of clients (PEM).");
+DEFINE_string(tls_ca_cert_dir, "", "The same, a folder with names as `openssl rehash` makes them.");
+DEFINE_string(tls_auth_clients, "",
+              "yes: clients need a certificate; optional: if they have one it must be good; no: "
+              "they are not asked. Empty: yes if it is told who may sign them, else no.");
+DEFINE_string(tls_protocols, "",
+              "Of TLSv1 TLSv1.1 TLSv1.2 TLSv1.3, separated by blanks. Empty: TLSv1.2 TLSv1.3.");
+DEFINE_string(tls_ciphers, "", "For TLS 1.2, as in ciphers(1ssl); empty: OpenSSL's choice.");
+DEFINE_string(tls_ciphersuites, "", "The same for TLS 1.3.");
+DEFINE_bool(
+    tls_prefer_server_ciphers, false,
+    "Of the ciphers that both sides know the server's first one is taken, not the client's.");
+DEFINE_string(tls_dh_params_file, "",
+              "Parameters for DHE ciphers (PEM); empty: OpenSSL's, as strong as the key.");
+DEFINE_bool(tls_session_caching, true,
+            "Clients may resume sessions, which saves a half handshake.");
+DEFINE_int32(tls_session_cache_size, 20480, "Sessions that are kept for TLS 1.2; 0: no limit.");
+DEFINE_int32(tls_session_cache_timeout, 300, "Seconds for which a session can be resumed.");
+DEFINE_uint32(tls_handshake_timeout, 30,
+              "Seconds that a client has for the handshake of TLS; 0: no limit.");
+
 DEFINE_uint32(proactor_threads, 0,
               "Threads, each with its own event loop and shards; 0: as many as there are cores "
               "for the process, control groups included, or fewer if memory is short. More threads "
@@ -265,6 +309,14 @@ const std::vector<Topic>& Topics() {
        {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "aclfile", "user",
         "acl_pubsub_default", "acllog_max_len", "maxclients", "timeout", "tcp_keepalive",
         "tcp_backlog"}},
+      {"Security",
+       {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
+        "no_tls_on_admin_port", "restricted_commands"}},
+      {"TLS",
+       {"tls", "tls_port", "tls_cert_file", "tls_key_file", "tls_key_file_pass", "tls_ca_cert_file",
+        "tls_ca_cert_dir", "tls_auth_clients", "tls_protocols", "tls_ciphers", "tls_ciphersuites",
+        "tls_prefer_server_ciphers", "tls_dh_params_file", "tls_session_caching",
+        "tls_session_cache_size", "tls_session_cache_timeout", "tls_handshake_timeout"}},
       {"Threads",
        {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking",
         "migrate_connections"}},
@@ -509,6 +561,66 @@ std::string ParseFlags(int argc, char** argv, Arguments* arguments) {
   return "";
 }
 
+namespace {
+
+// The flags of both topics. An error, or nothing.
+std::string SecurityFromFlags(ServerOptions* options) {
+  std::string error;
+  const auto check_most = [&error](std::string_view flag, int64_t value, int64_t max) {
+    if (value >= 0 && value <= max) return;
+    if (error.empty()) error = fmt::format("--{}: must be between 0 and {}", flag, max);
+  };
+  check_most("tls_port", FLAGS_tls_port, 65535);
+  check_most("admin_port", FLAGS_admin_port, 65535);
+  check_most("auth_timeout", FLAGS_auth_timeout, INT32_MAX);
+  check_most("tls_handshake_timeout", FLAGS_tls_handshake_timeout, 86'400);
+  check_most("tls_session_cache_size", FLAGS_tls_session_cache_size, INT32_MAX);
+  check_most("tls_session_cache_timeout", FLAGS_tls_session_cache_timeout, INT32_MAX);
+  options->protected_mode = FLAGS_protected_mode;
+  options->auth_timeout_s = FLAGS_auth_timeout;
+  options->admin_port = static_cast<uint16_t>(FLAGS_admin_port);
+  std::istringstream binds(FLAGS_admin_bind);
+  for (std::string bind; binds >> bind;) options->admin_binds.push_back(bind);
+  options->admin_nopass = FLAGS_admin_nopass;
+  options->no_tls_on_admin_port = FLAGS_no_tls_on_admin_port;
+  std::string restricted = FLAGS_restricted_commands;
+  std::replace(restricted.begin(), restricted.end(), ',', ' ');
+  std::istringstream names(restricted);
+  for (std::string name; names >> name;) options->restricted_commands.push_back(name);
+
+  using PeerCheck = helio::TlsOptions::PeerCheck;
+  options->tls = FLAGS_tls;
+  options->tls_port = static_cast<uint16_t>(FLAGS_tls_port);
+  helio::TlsOptions& tls = options->tls_options;
+  tls.cert_file = FLAGS_tls_cert_file;
+  tls.key_file = FLAGS_tls_key_file;
+  tls.key_file_pass = FLAGS_tls_key_file_pass;
+  tls.ca_cert_file = FLAGS_tls_ca_cert_file;
+  tls.ca_cert_dir = FLAGS_tls_ca_cert_dir;
+  const bool has_ca = !tls.ca_cert_file.empty() || !tls.ca_cert_dir.empty();
+  if (FLAGS_tls_auth_clients == "yes" || (FLAGS_tls_auth_clients.empty() && has_ca)) {
+    tls.peer_check = PeerCheck::kRequired;
+  } else if (FLAGS_tls_auth_clients == "no" || FLAGS_tls_auth_clients.empty()) {
+    tls.peer_check = PeerCheck::kNone;
+  } else if (FLAGS_tls_auth_clients == "optional") {
+    tls.peer_check = PeerCheck::kOptional;
+  } else if (error.empty()) {
+    error = "--tls_auth_clients: must be yes, no or optional";
+  }
+  tls.protocols = FLAGS_tls_protocols;
+  tls.ciphers = FLAGS_tls_ciphers;
+  tls.ciphersuites = FLAGS_tls_ciphersuites;
+  tls.dh_params_file = FLAGS_tls_dh_params_file;
+  tls.prefers_own_ciphers = FLAGS_tls_prefer_server_ciphers;
+  tls.caches_sessions = FLAGS_tls_session_caching;
+  tls.sessions_max = FLAGS_tls_session_cache_size;
+  tls.session_timeout_s = FLAGS_tls_session_cache_timeout;
+  tls.handshake_timeout_ms = FLAGS_tls_handshake_timeout * 1000;
+  return error;
+}
+
+}  // namespace
+
 std::string OptionsFromFlags(ServerOptions* options) {
   std::string error;
   const auto fail = [&error](std::string_view flag, std::string_view why) {
@@ -537,10 +649,14 @@ std::string OptionsFromFlags(ServerOptions* options) {
 
   std::istringstream binds(FLAGS_bind);
   for (std::string bind; binds >> bind;) options->binds.push_back(bind);
+  if (const std::string why = SecurityFromFlags(options); !why.empty() && error.empty()) {
+    error = why;
+  }
   options->port = static_cast<uint16_t>(FLAGS_port);
-  if (options->port != 0 && options->binds.empty()) fail("bind", "no address");
-  if (options->port == 0 && FLAGS_unixsocket.empty()) {
-    fail("port", "0 needs --unixsocket, or nobody could connect");
+  if ((options->port != 0 || options->tls_port != 0) && options->binds.empty())
+    fail("bind", "no address");
+  if (options->port == 0 && options->tls_port == 0 && FLAGS_unixsocket.empty()) {
+    fail("port", "0 needs --unixsocket or --tls_port, or nobody could connect");
   }
   options->unix_socket = FLAGS_unixsocket;
   char* end = nullptr;

@@ -143,6 +143,22 @@ TEST_F(FlagsTest, PermissionsAreOctal) {
   EXPECT_THAT(With("unixsocketperm", "7777"), HasSubstr("--unixsocketperm"));
 }
 
+TEST_F(FlagsTest, ClientsNeedCertificatesIfItIsToldWhoMaySignThem) {
+  using PeerCheck = helio::TlsOptions::PeerCheck;
+  EXPECT_EQ(With("tls_port", "6380"), "");
+  EXPECT_TRUE(options_.has_tls());
+  EXPECT_EQ(options_.tls_options.peer_check, PeerCheck::kNone);
+  EXPECT_EQ(With("tls_ca_cert_dir", "/etc/ssl/certs"), "");
+  EXPECT_EQ(options_.tls_options.peer_check, PeerCheck::kRequired);
+  EXPECT_EQ(With("tls_auth_clients", "optional"), "");
+  EXPECT_EQ(options_.tls_options.peer_check, PeerCheck::kOptional);
+  EXPECT_EQ(With("tls_auth_clients", "no"), "");
+  EXPECT_EQ(options_.tls_options.peer_check, PeerCheck::kNone);
+  EXPECT_THAT(With("tls_auth_clients", "maybe"), HasSubstr("--tls_auth_clients: must be yes"));
+  EXPECT_THAT(With("tls_session_cache_size", "-1"), HasSubstr("--tls_session_cache_size"));
+  EXPECT_THAT(With("admin_port", "65536"), HasSubstr("--admin_port"));
+}
+
 TEST_F(FlagsTest, DatabasesAreBounded) {
   EXPECT_THAT(With("dbnum", "0"), HasSubstr("--dbnum"));
   EXPECT_EQ(With("dbnum", "3"), "");

@@ -40,6 +40,7 @@ struct Part {
   WorkerMemory memory;
   uint64_t input_buffer_max = 0;
   uint64_t output_buffer_max = 0;
+  helio::TlsStats tls;
   ShardStats shards;
   DefragStats defrag;
   bool is_defragmenting = false;
@@ -62,6 +63,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->interpreters = worker.interpreters().count();
   worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
   part->pubsub = worker.pubsub().stats();
+  part->tls = helio::ThreadTlsStats();
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     part->stats.received_bytes += connection.received_bytes();
@@ -168,7 +170,7 @@ InfoFacts GatherInfo(Server& server) {
   facts.multiplexing_api =
       server.pool().at(0)->engine() == helio::Proactor::Engine::kIoUring ? "io_uring" : "epoll";
   facts.run_id = server.run_id();
-  facts.tcp_port = server.port();
+  facts.tcp_port = server.port() != 0 ? server.port() : server.options().tls_port;
   facts.now_us = helio::UnixMicros();
   const int64_t uptime_ms = facts.now_us / 1000 - server.start_time_ms();
   facts.uptime_s = static_cast<uint64_t>(std::max<int64_t>(0, uptime_ms / 1000));
@@ -201,6 +203,10 @@ InfoFacts GatherInfo(Server& server) {
     facts.sent_bytes += part.stats.sent_bytes;
     facts.error_replies += part.stats.error_replies;
     facts.protocol_errors += part.stats.protocol_errors;
+    facts.auth_timeouts += part.stats.auth_timeouts;
+    facts.tls.handshakes += part.tls.handshakes;
+    facts.tls.handshake_failures += part.tls.handshake_failures;
+    facts.tls.handshake_timeouts += part.tls.handshake_timeouts;
     facts.local_commands += part.stats.local_commands;
     facts.remote_commands += part.stats.remote_commands;
     facts.blocked_clients += part.blocked_clients;
@@ -434,6 +440,10 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("total_net_input_bytes", facts.received_bytes);
   out.Add("total_net_output_bytes", facts.sent_bytes);
   out.Add("rejected_connections", facts.rejected_connections);
+  out.Add("auth_timeouts", facts.auth_timeouts);
+  out.Add("tls_handshakes", facts.tls.handshakes);
+  out.Add("tls_handshake_failures", facts.tls.handshake_failures);
+  out.Add("tls_handshake_timeouts", facts.tls.handshake_timeouts);
   out.Add("sync_full", 0);
   out.Add("sync_partial_ok", 0);
   out.Add("sync_partial_err", 0);

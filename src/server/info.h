@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/defrag.h"
+#include "helio/net/tls.h"
 #include "server/persistence_facts.h"
 #include "server/script_stats.h"
 #include "server/worker_memory.h"
@@ -97,6 +98,8 @@ struct InfoFacts {
   uint64_t misses = 0;
   uint64_t error_replies = 0;
   uint64_t protocol_errors = 0;
+  uint64_t auth_timeouts = 0;
+  helio::TlsStats tls;
   uint64_t pubsub_channels = 0;
   uint64_t pubsub_patterns = 0;
   uint64_t pubsub_shard_channels = 0;

@@ -11,6 +11,7 @@
 
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
+#include "helio/net/tls_memory.h"
 #include "server/flags.h"
 #include "server/process.h"
 #include "server/server.h"
@@ -78,6 +79,7 @@ void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_n
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool counts_tls = helio::CountTlsMemory();
   dfly::Arguments arguments;
   std::string error = dfly::ParseFlags(argc, argv, &arguments);
   if (!error.empty()) return Fail(error);
@@ -85,6 +87,7 @@ int main(int argc, char** argv) {
   if (error.empty()) error = BeginLog(argv[0]);
   if (!error.empty()) return Fail(error);
   const sigset_t signals = BlockSignals();
+  LOG_IF(WARNING, !counts_tls) << "what TLS allocates is not counted in used_memory";
 
   dfly::ServerOptions options;
   error = dfly::OptionsFromFlags(&options);

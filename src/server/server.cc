@@ -2,7 +2,6 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
-#include "helio/net/address.h"
 #include "server/machine.h"
 
 namespace dfly {
@@ -38,6 +36,7 @@ Server::Server(ServerOptions options)
       eviction_(options_.eviction),
       scripts_(options_.default_lua_flags, options_.lua_auto_async),
       functions_(options_.default_lua_flags, options_.lua_auto_async),
+      tls_(this, options_.tls_options),
       persistence_(this, options_.persistence),
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
@@ -70,6 +69,8 @@ Server::Server(ServerOptions options)
   settings_.defrag_ignore_bytes = options_.defrag_ignore_bytes;
   settings_.defrag_cycle_percent = options_.defrag_cycle_percent;
   settings_.maxclients = options_.maxclients;
+  settings_.protected_mode = options_.protected_mode;
+  settings_.auth_timeout_s = options_.auth_timeout_s;
   settings_.busy_reply_threshold_ms = options_.busy_reply_threshold_ms;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
   settings_.publish_buffer_limit = options_.publish_buffer_limit;
@@ -77,6 +78,7 @@ Server::Server(ServerOptions options)
   if (options_.add_commands) options_.add_commands(&commands_);
   acl_ = std::make_unique<AclStore>(&commands_, options_.acl);
   AddSettings(this, &config_);
+  tls_.AddTo(&config_);
 }
 
 void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change) {
@@ -163,6 +165,11 @@ std::string Server::Start() {
   resident_at_start_ = ReadResidentMemory(*this);
   base_memory_bytes_ = resident_at_start_.rss - resident_at_start_.files;
   memory_.Add(static_cast<int64_t>(base_memory_bytes_), 0);
+  for (const std::string& name : options_.restricted_commands) {
+    if (!error.empty() || commands_.Restrict(name)) continue;
+    error = fmt::format("--restricted_commands: there is no command '{}'", name);
+  }
+  if (error.empty()) error = tls_.Start();
   if (error.empty()) error = OpenListeners();
   if (!error.empty()) Stop();
   return error;
@@ -231,44 +238,6 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop) {
   return error;
 }
 
-std::string Server::OpenListeners() {
-  std::vector<int> fds;
-  std::string error;
-  auto fail = [&](const std::string& why) {
-    for (int fd : fds) close(fd);
-    return fmt::format("Could not create server listening socket {}", why);
-  };
-  port_ = options_.port;
-  if (options_.port != 0) {
-    for (const std::string& bind : options_.binds) {
-      const bool optional = !bind.empty() && bind[0] == '-';
-      const int fd = helio::ListenTcp(optional ? bind.substr(1) : bind, options_.port,
-                                      options_.backlog, &error);
-      if (fd >= 0) {
-        fds.push_back(fd);
-      } else if (!optional) {
-        return fail(error);
-      } else {
-        LOG(WARNING) << "not listening on " << error;
-      }
-    }
-    if (fds.empty()) return fail("on any address");
-  }
-  if (!options_.unix_socket.empty()) {
-    const int fd = helio::ListenUnix(options_.unix_socket, options_.unix_socket_mode,
-                                     options_.backlog, &error);
-    if (fd < 0) return fail(error);
-    fds.push_back(fd);
-  }
-  pool_.at(0)->Await([&] {
-    for (int fd : fds) {
-      listeners_.push_back(
-          helio::Listener::Open(pool_.at(0), fd, [this](int accepted) { OnAccept(accepted); }));
-    }
-  });
-  return "";
-}
-
 void Server::SetListLimit(int64_t setting) {
   const BlockLimit limit = BlockLimit::FromSetting(setting);
   shards_->AwaitOnAll([&limit](Shard& shard) { shard.set_list_limit(limit); });
@@ -302,23 +271,6 @@ void Server::SetHllSparseMaxBytes(size_t bytes) {
   shards_->AwaitOnAll([bytes](Shard& shard) { shard.set_hll_sparse_max_bytes(bytes); });
 }
 
-void Server::OnAccept(int fd) {
-  if (connections() >= settings_.maxclients.load(std::memory_order_relaxed)) {
-    rejected_connections_.fetch_add(1, std::memory_order_relaxed);
-    const std::string text = fmt::format("-{}\r\n", kErrMaxClients);
-    [[maybe_unused]] const ssize_t sent =
-        send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    close(fd);
-    return;
-  }
-  connections_.fetch_add(1, std::memory_order_relaxed);
-  // To the worker that has the fewest, so that closed connections do not leave the rest uneven.
-  const auto least = std::min_element(connections_of_.begin(), connections_of_.end());
-  ++*least;
-  Worker* worker = workers_[static_cast<size_t>(least - connections_of_.begin())].get();
-  worker->proactor().Dispatch([worker, fd, id = NextClientId()] { worker->AddConnection(fd, id); });
-}
-
 void Server::ReleaseHeld() {
   for (uint32_t i = 0; i < pool_.size(); ++i) {
     pool_.at(i)->Dispatch([] {
@@ -341,18 +293,6 @@ void Server::RefuseBusyWaiters() {
       if (local_worker_ != nullptr) local_worker_->RefuseBusyWaiters();
     });
   }
-}
-
-void Server::OnConnectionClosed(uint32_t worker) {
-  connections_.fetch_sub(1, std::memory_order_relaxed);
-  pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
-}
-
-void Server::OnConnectionMoved(uint32_t from, uint32_t to) {
-  pool_.at(0)->Dispatch([this, from, to] {
-    --connections_of_[from];
-    ++connections_of_[to];
-  });
 }
 
 void Server::Stop() {

@@ -26,6 +26,7 @@
 #include "server/resident_memory.h"
 #include "server/script_store.h"
 #include "server/settings.h"
+#include "server/tls_settings.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -41,7 +42,17 @@ struct ServerOptions {
   std::vector<std::string> binds;  // addresses; one that cannot be used is an error, "-addr" is
                                    // skipped then, as in Redis
   uint16_t port = 6379;            // 0: no TCP
-  std::string unix_socket;         // empty: none
+  bool tls = false;                // on that port
+  uint16_t tls_port = 0;           // 0: none
+  helio::TlsOptions tls_options;
+  uint16_t admin_port = 0;  // 0: none
+  std::vector<std::string> admin_binds;
+  bool admin_nopass = false;
+  bool no_tls_on_admin_port = true;  // although the main port has it
+  std::vector<std::string> restricted_commands;
+  bool protected_mode = true;
+  uint64_t auth_timeout_s = 0;
+  std::string unix_socket;  // empty: none
   uint32_t unix_socket_mode = 0;
   int backlog = 511;
   uint32_t threads = 1;
@@ -97,6 +108,8 @@ struct ServerOptions {
   // Not 0: batches arrive and return in an order that this seed decides (MessageShuffle).
   uint64_t schedule_seed = 0;
   std::function<void(CommandTable*)> add_commands;
+
+  bool has_tls() const { return tls || tls_port != 0; }
 };
 
 // Owner: the main thread, which calls the constructor, Start and Stop. The rest is for the proactor
@@ -216,15 +229,16 @@ class Server {
   void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
   // And for the nodes of streams.
   void ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change);
+  void CountRejectedConnection() { rejected_connections_.fetch_add(1, std::memory_order_relaxed); }
   void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
   uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
   uint64_t rejected_connections() const {
     return rejected_connections_.load(std::memory_order_relaxed);
   }
   uint64_t NextClientId() { return next_client_id_.fetch_add(1, std::memory_order_relaxed); }
-  void OnConnectionClosed(uint32_t worker);
+  void OnConnectionClosed(uint32_t worker, bool is_admin);
   // Takes over a connected, non-blocking descriptor. On proactor 0's thread.
-  void OnAccept(int fd);
+  void OnAccept(int fd, PortKind kind = {});
 
  private:
   std::string OpenListeners();
@@ -241,6 +255,7 @@ class Server {
   ScriptStore scripts_;
   FunctionStore functions_;
   Upgrade upgrade_;
+  TlsSettings tls_;
   Persistence persistence_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
@@ -257,7 +272,8 @@ class Server {
   std::vector<std::unique_ptr<helio::Listener>> listeners_;  // all on proactor 0
   uint16_t port_ = 0;
   std::atomic<uint64_t> next_client_id_{1};
-  std::atomic<uint64_t> connections_{0};
+  std::atomic<uint64_t> connections_{0};        // of all ports
+  std::atomic<uint64_t> admin_connections_{0};  // --maxclients is not for them
   std::atomic<uint64_t> rejected_connections_{0};
   // Whoever counts itself in first is seen by the other, as these are sequentially consistent.
   std::atomic<uint32_t> moves_{0};

@@ -56,6 +56,9 @@ class Session {
   int db_index = 0;
   bool resp3 = false;
   bool authenticated = false;
+  uint64_t unauthenticated_since_ns = 0;
+  bool is_admin = false;           // came to the admin port
+  bool needs_no_password = false;  // as there is none on that
   bool no_touch = false;
   bool no_evict = false;
   bool close_after_reply = false;  // a handler asks for it: QUIT
@@ -113,6 +116,9 @@ inline Session::Session(Worker* worker, Session&& from)
   db_index = from.db_index;
   resp3 = from.resp3;
   authenticated = from.authenticated;
+  unauthenticated_since_ns = from.unauthenticated_since_ns;
+  is_admin = from.is_admin;
+  needs_no_password = from.needs_no_password;
   no_touch = from.no_touch;
   no_evict = from.no_evict;
   missed_tries = from.missed_tries;

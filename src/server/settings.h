@@ -30,7 +30,9 @@ struct Settings {
   std::atomic<uint32_t> defrag_threshold_percent{10};
   std::atomic<uint64_t> defrag_ignore_bytes{100 << 20};
   std::atomic<uint32_t> defrag_cycle_percent{25};  // of a thread's time, at most
-  std::atomic<bool> scripts_may_debug{false};      // DEBUG SET-DISABLE-DENY-SCRIPTS
+  std::atomic<bool> protected_mode{true};
+  std::atomic<uint64_t> auth_timeout_s{0};     // 0: no limit
+  std::atomic<bool> scripts_may_debug{false};  // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

@@ -13,8 +13,6 @@
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
-#include "helio/net/address.h"
-#include "helio/net/socket.h"
 #include "server/blocking.h"
 #include "server/server.h"
 #include "server/words.h"
@@ -72,6 +70,9 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
           [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
+      auth_timer_([](helio::Timer* timer) {
+        static_cast<OwnedTimer*>(timer)->worker->CloseUnauthenticated();
+      }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
       scripts_(&server->scripts()),
       functions_(&server->functions()),
@@ -79,6 +80,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       pubsub_(server, this),
       recent_commands_(RegisterThreadForCrashes(proactor->index())) {
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
+  auth_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] { SettleMemory(); };
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
@@ -105,29 +107,13 @@ Worker::~Worker() {
   proactor_.timers().Disarm(&evict_timer_);
   proactor_.timers().Disarm(&defrag_timer_);
   proactor_.timers().Disarm(&pause_timer_);
+  proactor_.timers().Disarm(&auth_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
   for (ShardBatch* batch : batch_pool_) delete batch;
 }
 
 // --- Connections ---
-
-void Worker::AddConnection(int fd, uint64_t id) {
-  helio::SetTcpOptions(fd, server_.tcp_keepalive_s());
-  auto* connection = new Connection(
-      fd, id, this, &server_.connection_limits(), &buffers_,
-      [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); });
-  auto* session = new Session(&server_, this, connection);
-  session->peer_address = helio::PeerAddress(fd);
-  session->local_address = helio::LocalAddress(fd);
-  session_bytes_ = helio::BlockBytes(session);
-  BecomeDefault(*session);
-  connection->set_user_data(session);
-  connections_.PushBack(connection);
-  ++connection_count_;
-  ++stats_.connections_received;
-  connection->Start();
-}
 
 void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
@@ -137,7 +123,7 @@ void Worker::OnClosed(Connection* connection) {
   stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
   --connection_count_;
-  server_.OnConnectionClosed(index());
+  server_.OnConnectionClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
   Unwatch(*session);
@@ -228,6 +214,11 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
            0);
       return Outcome::kTaken;
     }
+  }
+  if ((command.flags & kAdminPort) != 0 && !session.is_admin) [[unlikely]] {
+    AbortMulti(session);
+    Note(connection, Action::kAdminPortOnly, &command, args, 0, 0);
+    return Outcome::kTaken;
   }
   if (const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed); gate != 0)
       [[unlikely]] {
@@ -656,6 +647,9 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       case Action::kNoAuth:
         Reject(*noted.command, kErrNoAuth, writer_);
         break;
+      case Action::kAdminPortOnly:
+        Reject(*noted.command, kErrAdminPortOnly, writer_);
+        break;
       case Action::kDenied: {
         // Looked at again, for the text.
         AclVerdict verdict;
@@ -774,6 +768,7 @@ void Worker::ResetStats() {
   command_rate_.Reset();
   defragmenter_.ResetStats();
   pubsub_.ResetStats();
+  helio::ThreadTlsStats() = {};
   // Living connections keep their own counters, which are added when INFO is asked for. What they
   // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
   ForEachSession([this](Session& session) {

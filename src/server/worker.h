@@ -57,6 +57,12 @@
 
 namespace dfly {
 
+// What a client's port decides about it.
+struct PortKind {
+  bool is_tls = false;
+  bool is_admin = false;
+};
+
 struct BlockingCall;
 struct BlockingForm;
 class Server;
@@ -96,6 +102,7 @@ struct WorkerStats {
   ScriptStats scripts;
   uint64_t migrations = 0;  // connections that came from other threads
   uint64_t protocol_errors = 0;
+  uint64_t auth_timeouts = 0;
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
   // Error replies by their first word. Later words than the first kErrorCodesMax are left out.
@@ -115,7 +122,14 @@ class Worker final : public CommandSink {
   uint32_t index() const { return proactor_.index(); }
 
   // Takes over an accepted descriptor.
-  void AddConnection(int fd, uint64_t id);
+  void AddConnection(int fd, uint64_t id, PortKind kind);
+  // For the TLS connections to come.
+  void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
+    tls_context_ = std::move(context);
+  }
+  // The client has --auth_timeout from now on.
+  void WatchUnauthenticated(Session& session);
+  void OnAuthTimeoutChanged();
   size_t connection_count() const { return connection_count_; }
   // fn(Session&). It may close connections; they leave the list later.
   template <typename Function>
@@ -278,7 +292,8 @@ class Worker final : public CommandSink {
     kUnknownSubcommand,
     kWrongArity,
     kNoAuth,
-    kDenied,      // by its user's ACL
+    kDenied,  // by its user's ACL
+    kAdminPortOnly,
     kTry,         // a blocking command, on a shard of ours
     kTryByBatch,  // the same, by a batch
     kSubscribed,  // refused, as the client is subscribed
@@ -326,6 +341,9 @@ class Worker final : public CommandSink {
   // Runs what may take long on a fiber, unless too many do so.
   Outcome CoordinateWait(Connection* connection, Session& session, const Command& command,
                          CoordinatorHandler handler, Args args);
+  bool IsRefusedByProtectedMode(const Session& session) const;
+  uint64_t AuthDeadlineNs(const Session& session, uint64_t limit_ns) const;
+  void CloseUnauthenticated();
   static void AbortMulti(Session& session);
   // As for one of them that was changed.
   void RefreshUser(Session& session);
@@ -600,9 +618,11 @@ class Worker final : public CommandSink {
   bool expires_actively_ = true;
 
   AclUserRef default_user_;
+  std::shared_ptr<const helio::TlsContext> tls_context_;  // null: no TLS
   int64_t paused_until_ms_ = 0;
   bool pause_writes_only_ = false;
   OwnedTimer pause_timer_;
+  OwnedTimer auth_timer_;  // armed while a client is not authenticated
   uint64_t idle_task_ = 0;
 
   InterpreterPool interpreters_;

@@ -38,9 +38,12 @@ void Worker::BecomeUser(Session& session, const AclUserRef& user) {
 }
 
 void Worker::BecomeDefault(Session& session) {
+  const bool is_watched = !session.authenticated && session.unauthenticated_since_ns != 0;
   BecomeUser(session, default_user_);
-  session.authenticated = default_user_->lets_in();
+  session.authenticated =
+      default_user_->lets_in() || (session.needs_no_password && default_user_->is_on());
   session.connection.SetAuthenticated(session.authenticated);
+  if (!session.authenticated && !is_watched) WatchUnauthenticated(session);
 }
 
 void Worker::OnUsersChanged() {

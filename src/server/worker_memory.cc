@@ -12,6 +12,7 @@
 
 #include "core/hash.h"
 #include "helio/base/clock.h"
+#include "helio/net/tls_memory.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -40,7 +41,8 @@ constexpr size_t kFreedPerCommand = 512;
 
 WorkerMemory Worker::memory() const {
   WorkerMemory memory = {.clients = buffers_.bytes() + buffers_.client_bytes() +
-                                    connection_count_ * session_bytes_ + pubsub_.memory_used(),
+                                    connection_count_ * session_bytes_ + pubsub_.memory_used() +
+                                    static_cast<uint64_t>(helio::ThreadTlsBytes()),
                          .queued_commands = queued_bytes_,
                          .coordinators = coordinator_bytes_,
                          .fiber_stacks = proactor_.scheduler().stacks().bytes(),

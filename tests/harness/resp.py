@@ -66,8 +66,9 @@ def encode(*args):
 class RespSocket:
     """One connection. `timeout` bounds every wait: a lost reply fails the test, it never hangs."""
 
-    def __init__(self, address, timeout=60.0, rcvbuf=None):
-        """`address`: (host, port), or the path of a unix socket."""
+    def __init__(self, address, timeout=60.0, rcvbuf=None, source=None, tls=None):
+        """`address`: (host, port), or the path of a unix socket. `source`: the client's address.
+        `tls`: an ssl.SSLContext."""
         if isinstance(address, str):
             self.sock = socket.socket(socket.AF_UNIX)
         else:
@@ -76,9 +77,13 @@ class RespSocket:
         if rcvbuf:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         self.sock.settimeout(timeout)
+        if source:
+            self.sock.bind((source, 0))
         self.sock.connect(address)
         if self.sock.family != socket.AF_UNIX:
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.sock = tls.wrap_socket(self.sock, server_hostname="localhost")
         self._buf = bytearray()
         self._pos = 0
 

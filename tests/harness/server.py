@@ -111,8 +111,20 @@ def look_while_it_loads(server, look, has_seen_all):
 class Server:
     """One process. Its end is judged in stop(): a crash or a sanitizer's report fails the test."""
 
-    def __init__(self, reference=REFERENCE, preexec_fn=None, wrapper=(), **flags):
+    def __init__(
+        self,
+        reference=REFERENCE,
+        preexec_fn=None,
+        wrapper=(),
+        client_tls=None,
+        only_tls=False,
+        **flags,
+    ):
+        """`client_tls`: what clients of the port use (ssl.SSLContext). `only_tls`: it is the TLS
+        port, and there is no other."""
         self.reference = reference
+        self.client_tls = client_tls
+        self.only_tls = only_tls
         self.flags = dict(flags)
         self.dir = tempfile.mkdtemp(prefix="dfly-test-")
         self.process = None
@@ -129,12 +141,15 @@ class Server:
                     raise
 
     def command_line(self):
-        flags = {"port": self.port, "bind": "127.0.0.1", **self.flags}
+        ports = {"port": 0, "tls_port": self.port} if self.only_tls else {"port": self.port}
+        flags = {**ports, "bind": "127.0.0.1", **self.flags}
         if self.reference:
             line = ["redis-server", "--save", "", "--appendonly", "no", "--dir", self.dir]
             line += ["--enable-debug-command", "yes"]
             for name, value in flags.items():
                 name = REFERENCE_FLAGS.get(name, name)
+                if name is not None and name.startswith(("tls_", "protected_")):
+                    name = name.replace("_", "-")
                 if name is not None:
                     line += ["--" + name, *str(value).split(" ")]
             return line
@@ -198,7 +213,7 @@ class Server:
         return self.process.pid
 
     def connect(self, resp3=False, auth=True, timeout=PATIENCE_S, **options):
-        r = RespSocket(self.address, timeout=timeout, **options)
+        r = RespSocket(self.address, timeout=timeout, **{"tls": self.client_tls, **options})
         password = self.flags.get("requirepass")
         if auth and password:
             assert r.call("AUTH", password) == OK

@@ -111,6 +111,7 @@ class Server:
         if kind == "redis":
             line = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
             line += ["--appendonly", "no", "--maxclients", "15000", "--dir", self.dir]
+            line += getattr(options, "redis_flag", [])
         else:
             line = [options.binary, f"--port={self.port}", "--bind=127.0.0.1", "--logtostderr"]
             line += [f"--proactor_threads={threads}", f"--num_shards={threads}"]

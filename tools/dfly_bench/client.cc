@@ -40,11 +40,18 @@ Client::Client(LoadThread* thread, uint32_t index)
 }
 
 void Client::Open(int fd) {
-  socket_ = helio::Socket::Adopt(helio::Proactor::Current(), fd, this);
+  const auto& tls = thread_->options_.tls;
+  socket_ = helio::Socket::Adopt(helio::Proactor::Current(), fd, this,
+                                 tls == nullptr ? nullptr : tls->NewSession());
   socket_->StartRecv();
   const std::string& password = thread_->options_.password;
-  if (password.empty()) {
+  if (password.empty() && tls == nullptr) {
     BecomeReady();
+    return;
+  }
+  if (password.empty()) {  // its reply tells that the handshake is over
+    output_.Append("PING\r\n");
+    SendOutput();
     return;
   }
   output_.Append(fmt::format("*2\r\n$4\r\nAUTH\r\n${}\r\n{}\r\n", password.size(), password));

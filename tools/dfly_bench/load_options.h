@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "helio/base/histogram.h"
+#include "helio/net/tls.h"
 #include "tools/dfly_bench/key_source.h"
 
 namespace dfly::bench {
@@ -19,6 +21,7 @@ struct LoadOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 6379;
   std::string password;
+  std::shared_ptr<const helio::TlsContext> tls;  // null: plain
   uint32_t threads = 1;
   bool force_epoll = false;
   uint32_t connections = 1;  // on each thread

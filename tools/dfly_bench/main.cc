@@ -62,6 +62,12 @@ DEFINE_bool(random_queues, false,
 DEFINE_string(list_keys, "l1 l2 l3 l4 l5",
               "--scenario=lua_lists: five keys; __key__ is filled in anew for each request");
 DEFINE_string(password, "", "Send AUTH with it first");
+DEFINE_bool(tls, false, "Speak TLS");
+DEFINE_string(tls_ca_cert_file, "", "--tls: who may sign the server's certificate (PEM)");
+DEFINE_bool(tls_skip_verify, false, "--tls: any server will do");
+DEFINE_string(tls_cert_file, "", "--tls: the certificate of the clients (PEM)");
+DEFINE_string(tls_key_file, "", "--tls: its private key");
+DEFINE_string(tls_protocols, "", "--tls: TLSv1.2, TLSv1.3, or both; empty: both");
 DEFINE_string(json_out_file, "", "Write the outcome there, too");
 DEFINE_bool(connect_only, false, "Only open the connections and keep them for --test_time seconds");
 DECLARE_bool(help);
@@ -108,6 +114,28 @@ bool ParseScenario(const std::string& name, Scenario* scenario) {
   return false;
 }
 
+// Returns false if TLS is not possible as the flags ask for it.
+bool ReadTlsFlags(LoadOptions* options, std::string* error) {
+  if (!FLAGS_tls) return true;
+  if (options->scenario == Scenario::kBullmq || options->scenario == Scenario::kLuaLists) {
+    *error = "--tls: not with a scenario that loads a script";
+    return false;
+  }
+  if (FLAGS_tls_ca_cert_file.empty() != FLAGS_tls_skip_verify) {
+    *error = "--tls: either --tls_ca_cert_file or --tls_skip_verify";
+    return false;
+  }
+  using PeerCheck = helio::TlsOptions::PeerCheck;
+  helio::TlsOptions tls;
+  tls.ca_cert_file = FLAGS_tls_ca_cert_file;
+  tls.peer_check = FLAGS_tls_skip_verify ? PeerCheck::kNone : PeerCheck::kRequired;
+  tls.cert_file = FLAGS_tls_cert_file;
+  tls.key_file = FLAGS_tls_key_file;
+  tls.protocols = FLAGS_tls_protocols;
+  options->tls = helio::TlsContext::Make(helio::TlsContext::Side::kClient, tls, error);
+  return options->tls != nullptr;
+}
+
 bool ReadFlags(LoadOptions* options, std::string* error) {
   options->host = FLAGS_h;
   options->password = FLAGS_password;
@@ -144,6 +172,7 @@ bool ReadFlags(LoadOptions* options, std::string* error) {
     *error = "--scenario: one of bullmq, brpop, lua_lists";
     return false;
   }
+  if (!ReadTlsFlags(options, error)) return false;
   if (FLAGS_p == 0 || FLAGS_p > 65535) {
     *error = "-p: a port is between 1 and 65535";
     return false;

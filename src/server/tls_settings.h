@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of TLS, and what new connections use.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "helio/net/tls.h"
+
+namespace dfly {
+
+class Config;
+class Server;
+
+// Thread: Start on the main thread; the rest by Config, under its lock.
+// Each worker has its own pointer to the context. Connections keep the one that they began with.
+class TlsSettings {
+ public:
+  TlsSettings(Server* server, helio::TlsOptions options);
+
+  // Empty, or why TLS is not possible with these settings.
+  [[nodiscard]] std::string Start();
+  void AddTo(Config* config);
+
+ private:
+  // Reads the files, and gives all workers what came of it. An error changes nothing. Suspends.
+  std::string Apply();
+
+  Server& server_;
+  helio::TlsOptions options_;
+};
+
+}  // namespace dfly

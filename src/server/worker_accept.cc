@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of a connection's beginning: who may come in, and how long it may take until a
+// client has told who it is.
+#include <algorithm>
+#include <memory>
+
+#include "facade/error_texts.h"
+#include "helio/base/block_bytes.h"
+#include "helio/base/clock.h"
+#include "helio/net/address.h"
+#include "helio/net/socket.h"
+#include "server/server.h"
+
+namespace dfly {
+
+void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
+  helio::SetTcpOptions(fd, server_.tcp_keepalive_s());
+  auto* connection = new Connection(
+      fd, id, this, &server_.connection_limits(), &buffers_,
+      [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); },
+      kind.is_tls ? tls_context_->NewSession() : nullptr);
+  auto* session = new Session(&server_, this, connection);
+  session->peer_address = helio::PeerAddress(fd);
+  session->local_address = helio::LocalAddress(fd);
+  session_bytes_ = helio::BlockBytes(session);
+  session->is_admin = kind.is_admin;
+  session->needs_no_password = kind.is_admin && server_.options().admin_nopass;
+  BecomeDefault(*session);
+  connection->set_user_data(session);
+  connections_.PushBack(connection);
+  ++connection_count_;
+  ++stats_.connections_received;
+  connection->Start();
+  if (IsRefusedByProtectedMode(*session)) {
+    server_.CountRejectedConnection();
+    connection->PushMessage(kErrProtectedMode);
+    connection->CloseWhenSent();
+  }
+}
+
+bool Worker::IsRefusedByProtectedMode(const Session& session) const {
+  return server_.settings().protected_mode.load(std::memory_order_relaxed) &&
+         default_user_->has_nopass() && !session.needs_no_password &&
+         !helio::IsLoopbackPeer(session.connection.socket().fd());
+}
+
+// --- Clients that do not authenticate ---
+
+uint64_t Worker::AuthDeadlineNs(const Session& session, uint64_t limit_ns) const {
+  // Who asks over HTTP never does, and may go on as long as it asks.
+  const uint64_t since_ns = session.connection.is_http() ? session.connection.last_active_ns()
+                                                         : session.unauthenticated_since_ns;
+  return since_ns + limit_ns;
+}
+
+void Worker::WatchUnauthenticated(Session& session) {
+  session.unauthenticated_since_ns = helio::MonotonicNanos();
+  const uint64_t limit_s = server_.settings().auth_timeout_s.load(std::memory_order_relaxed);
+  if (limit_s == 0 || auth_timer_.armed()) return;
+  proactor_.timers().Arm(&auth_timer_, session.unauthenticated_since_ns + limit_s * 1'000'000'000);
+}
+
+void Worker::CloseUnauthenticated() {
+  const uint64_t limit_s = server_.settings().auth_timeout_s.load(std::memory_order_relaxed);
+  if (limit_s == 0) return;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  uint64_t next_ns = UINT64_MAX;
+  ForEachSession([&](Session& session) {
+    if (session.authenticated || session.connection.closing()) return;
+    const uint64_t deadline_ns = AuthDeadlineNs(session, limit_s * 1'000'000'000);
+    if (deadline_ns > now_ns) {
+      next_ns = std::min(next_ns, deadline_ns);
+      return;
+    }
+    ++stats_.auth_timeouts;
+    session.connection.CloseNow();
+  });
+  if (next_ns != UINT64_MAX) proactor_.timers().Arm(&auth_timer_, next_ns);
+}
+
+void Worker::OnAuthTimeoutChanged() {
+  proactor_.timers().Disarm(&auth_timer_);
+  CloseUnauthenticated();
+}
+
+}  // namespace dfly
