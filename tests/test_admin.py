@@ -296,7 +296,7 @@ def test_the_log_tells_the_start_and_the_end_in_single_lines(start_server):
     server = start_server(proactor_threads=2)
     server.stop()
     text = server.log()
-    assert "2 threads" in text and "ready to accept connections" in text
+    assert "2 threads" in text and "Ready to accept connections" in text
     assert f"port {server.port}" in text and "stopping" in text
     assert len(text.splitlines()) < 10
 

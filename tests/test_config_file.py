@@ -212,11 +212,26 @@ def test_settings_are_found_with_dashes_and_underscores(run):
         assert c.call("CONFIG", "GET", "timeout")[1] == b"0"
 
 
+def test_names_of_files_are_meant_from_the_directory(run, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "users.acl").write_text("user eve on nopass\n")
+    server = run("--port=PORT", "--dir", "data", "--aclfile", "users.acl", "--logfile", "my.log",
+                 "--pidfile", "my.pid")
+    with server.connect() as c:
+        assert c.call("ACL", "USERS") == [b"default", b"eve"]
+        assert c.call("CONFIG", "GET", "dir")[1].decode() == str(tmp_path / "data")
+        c.call("SET", "k", "v")
+    assert (tmp_path / "data" / "my.pid").exists()
+    assert server.stop() == 0
+    assert (tmp_path / "data" / "dump-summary.dfs").exists()
+    assert (tmp_path / "data" / "my.log").exists()
+
+
 def test_a_log_file_is_opened_again(run, tmp_path):
     server = run("--port=PORT", "--save=", "--logfile", "a.log")
     with server.connect() as c:
         path = tmp_path / "a.log"
-        wait_until(lambda: "ready to accept" in path.read_text())
+        wait_until(lambda: "Ready to accept" in path.read_text())
         path.rename(tmp_path / "a.log.1")
         server.process.send_signal(signal.SIGHUP)
         wait_until(path.exists)
@@ -230,7 +245,7 @@ def test_a_log_file_is_opened_again(run, tmp_path):
 def test_log_levels(run):
     server = run("--port=PORT", "--save=", "--loglevel", "warning")
     with server.connect() as c:
-        assert "ready to accept" not in server.log()
+        assert "Ready to accept" not in server.log()
         assert c.call("CONFIG", "SET", "loglevel", "notice") == OK
         assert c.raw("CONFIG", "SET", "loglevel", "loud").startswith(b"-ERR CONFIG SET failed")
     server.stop()

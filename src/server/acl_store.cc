@@ -11,6 +11,9 @@ namespace dfly {
 
 namespace {
 
+constexpr std::string_view kDuplicate =
+    "Duplicate user found. A user can only be defined once in config files";
+
 bool IsUserName(std::string_view name) {
   return name.find_first_of(std::string_view(" \t\n\v\f\r\0", 7)) == std::string_view::npos;
 }
@@ -58,15 +61,17 @@ std::string AclStore::LoadOptions() {
   if (!option_password_.empty()) SetDefaultPassword(option_password_);
   if (!file_.empty()) return LoadFile();
   Users users = users_;
+  bool has_default = false;
   std::string_view lines = option_users_;
   while (!lines.empty()) {
     const size_t size = std::min(lines.find('\n'), lines.size());
     const std::string_view line = lines.substr(0, size);
     lines.remove_prefix(std::min(size + 1, lines.size()));
     if (WordsOfLine(line).empty()) continue;
-    if (std::string error = AddLine(line, &users); !error.empty()) {
-      return fmt::format("Error in user declaration '{}': {}", WordsOfLine(line)[0], error);
-    }
+    const std::string_view name = WordsOfLine(line)[0];
+    const bool is_second = name == kDefaultName && std::exchange(has_default, true);
+    const std::string error = is_second ? std::string(kDuplicate) : AddLine(line, &users);
+    if (!error.empty()) return fmt::format("Error in user declaration '{}': {}", name, error);
   }
   users_ = std::move(users);
   return "";
@@ -106,6 +111,7 @@ std::string AclStore::SetUser(std::string_view name, std::span<const std::string
   auto user = it != users_.end()
                   ? std::make_shared<AclUser>(*it->second)
                   : std::make_shared<AclUser>(std::string(name), commands_, all_channels_);
+  user->set_all_channels(all_channels_);
   std::string at;
   if (std::string error = user->Apply(merged, &at); !error.empty()) {
     return fmt::format("ERR Error in ACL SETUSER modifier '{}': {}", at, error);
@@ -140,7 +146,7 @@ std::string AclStore::AddLine(std::string_view line, Users* users) const {
   const std::vector<std::string_view> words = WordsOfLine(line);
   const std::string name(words[0]);
   if (name != kDefaultName && users->contains(name)) {
-    return "Duplicate user found. A user can only be defined once in config files";
+    return std::string(kDuplicate);
   }
   std::vector<std::string> rules;
   if (std::string error = MergeSelectors(std::span(words).subspan(1), &rules); !error.empty()) {

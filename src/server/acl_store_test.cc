@@ -61,6 +61,15 @@ TEST_F(AclStoreTest, AWrongRuleChangesNothing) {
   EXPECT_THAT(store.SetUser("u", Words{"(on"}), HasSubstr("Unmatched"));
 }
 
+TEST_F(AclStoreTest, WhatIsResetHasTheChannelsOfNow) {
+  AclStore store = Store();
+  EXPECT_EQ(store.SetUser("default", Words{"reset"}), "");
+  EXPECT_FALSE(store.default_user()->AllowsChannel("c", AclSubscription::kName));
+  store.SetPubSubDefault(true);
+  EXPECT_EQ(store.SetUser("default", Words{"reset"}), "");
+  EXPECT_TRUE(store.default_user()->AllowsChannel("c", AclSubscription::kName));
+}
+
 TEST_F(AclStoreTest, FilesComeBack) {
   Write("# comment\n\nuser alice on >x ~a*  +get\nuser bob off (~b* +set)\n");
   AclStore store = Store(WithFile());

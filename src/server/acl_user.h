@@ -114,6 +114,8 @@ class AclUser {
   // As the rules say, in their order. Empty, or what is wrong: then it is in between.
   // `error_at`: gets the rule that is.
   [[nodiscard]] std::string Apply(std::span<const std::string> rules, std::string* error_at);
+  // --acl_pubsub_default, for what Apply makes new.
+  void set_all_channels(bool all_channels) { all_channels_ = all_channels; }
   // Every password is right, as none is needed.
   void SetNoPassword();
   // The only one.
@@ -147,7 +149,7 @@ class AclUser {
 
   std::string name_;
   const CommandTable* commands_;
-  bool all_channels_;  // --acl_pubsub_default, for what is new or reset
+  bool all_channels_;
   bool is_on_ = false;
   bool has_nopass_ = false;
   // Payloads of RESTORE are always checked; it is kept as files may say it.

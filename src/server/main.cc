@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "helio/base/clock.h"
@@ -19,6 +21,7 @@
 #include "server/version.h"
 
 DECLARE_bool(daemonize);
+DECLARE_string(dir);
 DECLARE_string(logfile);
 DECLARE_string(loglevel);
 
@@ -43,6 +46,14 @@ sigset_t BlockSignals() {
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+// As redis-server does: the names of other files are meant from there. If it is not there, whoever
+// wants to write says so.
+void EnterDirectory() {
+  char path[PATH_MAX];
+  if (FLAGS_dir.empty() || realpath(FLAGS_dir.c_str(), path) == nullptr) return;
+  if (chdir(path) == 0) FLAGS_dir = path;
 }
 
 std::string BeginLog(const char* program) {
@@ -70,7 +81,7 @@ void LogStart(const dfly::ServerOptions& options, const dfly::Arguments& argumen
 }
 
 void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_ns) {
-  LOG(INFO) << "ready to accept connections"
+  LOG(INFO) << "Ready to accept connections"
             << (options.port != 0 ? " on port " + std::to_string(port) : "")
             << (options.unix_socket.empty() ? "" : " on " + options.unix_socket)
             << fmt::format(", after {:.3f} s of loading", static_cast<double>(load_ns) / 1e9);
@@ -83,6 +94,7 @@ int main(int argc, char** argv) {
   dfly::Arguments arguments;
   std::string error = dfly::ParseFlags(argc, argv, &arguments);
   if (!error.empty()) return Fail(error);
+  EnterDirectory();
   if (FLAGS_daemonize) error = dfly::Daemonize();
   if (error.empty()) error = BeginLog(argv[0]);
   if (!error.empty()) return Fail(error);

@@ -4,8 +4,9 @@
 #
 # Gets Debian's source package of redis once (apt-get source, with an apt of its own: the system's
 # sources stay as they are), starts a server on a free port of the loopback for each test file, and
-# runs that file in the suite's external-server mode. Prints for each file how many tests passed,
-# failed and were skipped, and what failed.
+# runs that file in the suite's external-server mode. For units that the skip file names in a line
+# "starts UNIT" the suite starts our server itself, with configuration files of its own. Prints for
+# each file how many tests passed, failed and were skipped, and what failed.
 #
 #   unit...           such as unit/type/list; default: the units that tests/compat/redis_tcl.skip
 #                     names in its lines "unit NAME"
@@ -14,7 +15,7 @@
 #   --log             shows all the suite prints
 #
 #   DFLY_BINARY=path  default build/release/dragonfly
-#   DFLY_FLAGS="..."  default --proactor_threads=4
+#   DFLY_FLAGS="..."  default --proactor_threads=4; not for "starts"
 #   REDIS_SOURCE=path an unpacked source of Redis 7.0, instead of Debian's package
 #   REFERENCE=redis   against redis-server: do the suite and this script work?
 #
@@ -34,7 +35,7 @@ for arg in "$@"; do
   case $arg in
     --try-skipped) try_skipped=1 ;;
     --log) show_log=1 ;;
-    -*) sed -n '3,23s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '3,24s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) units+=("$arg") ;;
   esac
 done
@@ -176,7 +177,7 @@ flags_of() {
 # skips UNIT FIELD: 2 the names as the suite wants them, 3 the reasons.
 skips() {
   awk -F ' [|] ' -v unit="$1" -v field="$2" '
-    /^#/ || /^(unit|flags) / || /^ *$/ { next }
+    /^#/ || /^(unit|flags|starts) / || /^ *$/ { next }
     NF != 3 { print FILENAME ":" FNR ": not \"unit | test | why\"" > "/dev/stderr"; exit 1 }
     $1 == unit {
       name = $2
@@ -222,6 +223,24 @@ start_server() {  # start_server FLAG..., into $server and $port
   die "the server does not start, see $work/server.log"
 }
 
+# starts_itself UNIT: does the suite start the servers?
+starts_itself() { grep -qx "starts *$1" "$skip_file"; }
+
+# What the suite takes for src/redis-server. It wants its process id in the log.
+mkdir -p "$suite/src"
+if [[ ${REFERENCE:-} == redis ]]; then
+  ln -s "$(command -v redis-server)" "$suite/src/redis-server"
+else
+  binary=${DFLY_BINARY:-$root/build/release/dragonfly}
+  cat > "$suite/src/redis-server" << EOF
+#!/bin/sh
+echo "server PID: \$\$"
+exec "$(realpath "$binary")" "\$@" --proactor_threads=\${TCL_THREADS:-4} 2>&1
+EOF
+  chmod +x "$suite/src/redis-server"
+fi
+ln -s "$(command -v redis-cli)" "$(command -v redis-benchmark)" "$suite/src/"
+
 # --- One file after another ---
 
 # match.tcl PATTERN FILE: does a line match, as the suite understands patterns?
@@ -238,7 +257,11 @@ for unit in "${units[@]}"; do
   [[ -f $suite/tests/$unit.tcl ]] || die "no $unit in the suite"
   skips "$unit" 2 > "$work/skips" || exit 2
   read -ra flags < <(flags_of "$unit")
-  start_server "${flags[@]}"
+  where=()
+  if ! starts_itself "$unit"; then
+    start_server "${flags[@]}"
+    where=(--host 127.0.0.1 --port "$port")
+  fi
   if ((try_skipped)); then
     choose=()
     while IFS= read -r name; do choose+=(--only "$name"); done < "$work/skips"
@@ -248,13 +271,13 @@ for unit in "${units[@]}"; do
   fi
   log=$work/${unit//\//_}.log
   # The suite's processes talk over a port near the base port, of which two runs need two.
-  (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl --host 127.0.0.1 \
-    --port "$port" --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable \
+  (cd "$suite" && timeout $unit_timeout_s tclsh tests/test_helper.tcl "${where[@]}" \
+    --baseport $((10000 + RANDOM % 9000)) --single "$unit" --durable --clients 1 \
     --timeout $test_timeout_s "${choose[@]}") 2>&1 |
     sed 's/\x1b\[[0-9;]*m//g' > "$log"
   ((show_log)) && cat "$log"
   alive=1
-  kill -0 "$server" 2> /dev/null || alive=0
+  [[ ${#where[@]} -eq 0 ]] || kill -0 "$server" 2> /dev/null || alive=0
   stop_server
 
   passed=$(grep -c '^\[ok\]: ' "$log")
