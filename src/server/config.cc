@@ -600,7 +600,10 @@ void AddSettings(Server* server, Config* config) {
   fixed("list-compress-depth", "0", true);
 
   // What is fixed at the start.
-  fixed("cluster-enabled", "no", false);
+  fixed("cluster-enabled", YesNo(options.emulates_cluster), false);
+  shown("cluster_mode", options.emulates_cluster ? "emulated" : "");
+  shown("cluster-announce-ip", options.cluster_announce_ip);
+  shown("cluster-announce-port", options.cluster_announce_port);
   shown("port", options.port);
   shown("bind", fmt::format("{}", fmt::join(options.binds, " ")));
   shown("unixsocket", options.unix_socket);

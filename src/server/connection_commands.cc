@@ -131,7 +131,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
   reply.Bulk("id");
   reply.Integer(static_cast<int64_t>(session.connection.id()));
   reply.Bulk("mode");
-  reply.Bulk("standalone");
+  reply.Bulk(session.server.options().emulates_cluster ? "cluster" : "standalone");
   reply.Bulk("role");
   reply.Bulk("master");
   reply.Bulk("modules");

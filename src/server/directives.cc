@@ -19,7 +19,8 @@ using Kind = Directive::Kind;
 
 constexpr std::string_view kNoLog = "there is no append-only log; snapshots (save) keep the data";
 constexpr std::string_view kNoReplication = "there is no replication yet";
-constexpr std::string_view kNoCluster = "there is no cluster of several servers";
+constexpr std::string_view kNoCluster =
+    "there is no cluster of several servers; --cluster_mode=emulated is for clients of one";
 constexpr std::string_view kNoFork = "nothing forks here, and tables grow a segment at a time";
 constexpr std::string_view kDefrag = "see active-defrag-cycle-max, which bounds it alone";
 constexpr std::string_view kLazy = "large values are always freed in slices, in the background";

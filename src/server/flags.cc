@@ -36,6 +36,13 @@ DEFINE_uint64(timeout, 0, "Seconds after which a silent client is disconnected; 
 DEFINE_uint32(maxclients, 10000,
               "Connections at most; later ones get an error. Lowered at the start if the limit of "
               "open files (ulimit -n) is smaller.");
+DEFINE_string(cluster_mode, "",
+              "emulated: clients of Redis Cluster find a cluster of one node, this server, which "
+              "has all slots; commands may use keys of any slots. Empty: no cluster.");
+DEFINE_string(cluster_announce_ip, "",
+              "--cluster_mode: the address that clients are told; empty: the one that they have "
+              "connected to. Behind NAT or in containers it may have to be given.");
+DEFINE_uint32(cluster_announce_port, 0, "The port that they are told; 0: the one of theirs.");
 DEFINE_string(requirepass, "",
               "Password that clients have to give (AUTH); empty: none. Other users of the machine "
               "may see it in the list of processes.");
@@ -346,6 +353,7 @@ const std::vector<Topic>& Topics() {
       {"Snapshots",
        {"dir", "dbfilename", "save", "snapshot_cron", "compression_mode", "compression_level",
         "rdbcompression", "stop_writes_on_bgsave_error", "snapshot_buffer_limit"}},
+      {"Cluster", {"cluster_mode", "cluster_announce_ip", "cluster_announce_port"}},
       {"Tags of keys",
        {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter", "locktag_skip_n_end_delimiters",
         "shard_round_robin_prefix", "shard_round_robin_max"}},
@@ -723,6 +731,13 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
   options->snapshot_buffer_limit = bytes("snapshot_buffer_limit", FLAGS_snapshot_buffer_limit);
   options->pid_file = FLAGS_pidfile;
+  if (!FLAGS_cluster_mode.empty() && FLAGS_cluster_mode != "emulated") {
+    fail("cluster_mode", "is either empty or emulated");
+  }
+  options->emulates_cluster = !FLAGS_cluster_mode.empty();
+  options->cluster_announce_ip = FLAGS_cluster_announce_ip;
+  check_range("cluster_announce_port", FLAGS_cluster_announce_port, 0, 65535);
+  options->cluster_announce_port = static_cast<uint16_t>(FLAGS_cluster_announce_port);
   options->log_file = FLAGS_logfile;
   options->log_level = FLAGS_loglevel;
   if (FLAGS_enable_debug_command != "no" && FLAGS_enable_debug_command != "yes" &&

@@ -166,6 +166,7 @@ InfoFacts GatherInfo(Server& server) {
       [&](Worker& worker) { Gather(worker, server.shards(), &parts[worker.index()]); });
 
   InfoFacts facts;
+  facts.emulates_cluster = server.options().emulates_cluster;
   AddProcess(&facts);
   facts.multiplexing_api =
       server.pool().at(0)->engine() == helio::Proactor::Engine::kIoUring ? "io_uring" : "epoll";
@@ -310,7 +311,7 @@ void ServerSection(const InfoFacts& facts, Lines& out) {
   out.Add("redis_git_sha1", "00000000");
   out.Add("redis_git_dirty", 0);
   out.Add("redis_build_id", kVersion);
-  out.Add("redis_mode", "standalone");
+  out.Add("redis_mode", facts.emulates_cluster ? "cluster" : "standalone");
   out.Add("os", facts.os);
   out.Add("arch_bits", sizeof(void*) * 8);
   out.Add("monotonic_clock", "POSIX clock_gettime");
@@ -510,7 +511,9 @@ void ErrorstatsSection(const InfoFacts& facts, Lines& out) {
   }
 }
 
-void ClusterSection(const InfoFacts&, Lines& out) { out.Add("cluster_enabled", 0); }
+void ClusterSection(const InfoFacts& facts, Lines& out) {
+  out.Add("cluster_enabled", facts.emulates_cluster ? 1 : 0);
+}
 
 void KeyspaceSection(const InfoFacts& facts, Lines& out) {
   for (size_t i = 0; i < facts.databases.size(); ++i) {

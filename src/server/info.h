@@ -21,6 +21,7 @@ class Server;
 
 // All numbers of INFO at one moment (each thread's of its own moment).
 struct InfoFacts {
+  bool emulates_cluster = false;
   // Server
   std::string os;
   std::string multiplexing_api;

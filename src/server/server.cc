@@ -53,6 +53,7 @@ Server::Server(ServerOptions options)
   RegisterConnectionCommands(&commands_);
   RegisterClientCommands(&commands_);
   RegisterAclCommands(&commands_);
+  RegisterClusterCommands(&commands_);
   RegisterConfigCommands(&commands_);
   RegisterInfoCommands(&commands_);
   RegisterCommandCommands(&commands_);

@@ -101,6 +101,9 @@ struct ServerOptions {
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   PersistenceOptions persistence;
+  bool emulates_cluster = false;    // to clients it is a Redis Cluster of one node
+  std::string cluster_announce_ip;  // empty: where the client has reached us
+  uint16_t cluster_announce_port = 0;
   ConnectionLimits limits;
 
   // For tests. Commands for shards of the same thread are sent as to any other.
@@ -286,6 +289,7 @@ class Server {
 void RegisterConnectionCommands(CommandTable* table);
 void RegisterClientCommands(CommandTable* table);
 void RegisterAclCommands(CommandTable* table);
+void RegisterClusterCommands(CommandTable* table);
 void RegisterConfigCommands(CommandTable* table);
 void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);

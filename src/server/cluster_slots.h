@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hash slots, as in the specification of Redis Cluster (redis.io): CRC16 of a key, or of what stands
+// between its first { and the next }, modulo 16384. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace dfly {
+
+inline constexpr uint16_t kClusterSlots = 16384;
+
+uint16_t ClusterSlotOf(std::string_view key);
+
+}  // namespace dfly
