@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--cluster_mode=emulated: what cluster clients ask for, and that they work against one server. Other
-clients' libraries are in tests/clients."""
+"""--cluster_mode=emulated: what cluster clients ask for, and that they work against one server."""
 
 import pytest
 import redis
@@ -17,9 +16,9 @@ DISABLED = Error("ERR This instance has cluster support disabled")
 def test_without_a_cluster_every_question_is_an_error(server):
     with server.connect() as c:
         for line in ("CLUSTER INFO", "CLUSTER SLOTS", "CLUSTER SHARDS", "CLUSTER NODES",
-                     "CLUSTER MYID", "CLUSTER KEYSLOT a", "CLUSTER COUNTKEYSINSLOT 1", "CLUSTER GETKEYSINSLOT 1 1",
-                     "CLUSTER RESET", "CLUSTER LINKS", "CLUSTER REPLICAS x", "READONLY", "READWRITE",
-                     "ASKING"):
+                     "CLUSTER MYID", "CLUSTER KEYSLOT a", "CLUSTER COUNTKEYSINSLOT 1",
+                     "CLUSTER GETKEYSINSLOT 1 1", "CLUSTER RESET", "CLUSTER LINKS",
+                     "CLUSTER REPLICAS x", "READONLY", "READWRITE", "ASKING"):
             assert c.do(line) == DISABLED, line
         assert c.info("cluster")["cluster_enabled"] == "0"
         assert c.info("server")["redis_mode"] == "standalone"

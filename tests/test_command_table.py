@@ -49,6 +49,14 @@ NOT_THERE_YET = {
     "client|tracking": "client tracking",
     "client|trackinginfo": "client tracking",
     "script|debug": "a debugger of scripts",
+    **{
+        f"cluster|{name}": "a cluster of several servers"
+        for name in (
+            *("addslots", "addslotsrange", "bumpepoch", "count-failure-reports", "delslots"),
+            *("delslotsrange", "failover", "flushslots", "forget", "meet", "replicate"),
+            *("saveconfig", "set-config-epoch", "setslot"),
+        )
+    },
 }
 # (command, field): the reason
 ACCEPTED = {

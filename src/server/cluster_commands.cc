@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CLUSTER, READONLY, READWRITE, ASKING for --cluster_mode=emulated: to clients of Redis Cluster this
-// one server is a cluster of one node that has all slots. Nothing is moved or refused; commands may
-// use keys of any slots.
+// CLUSTER, READONLY, READWRITE, ASKING for --cluster_mode=emulated: to clients of Redis Cluster
+// this one server is a cluster of one node that has all slots. Nothing is moved or refused;
+// commands may use keys of any slots.
 #include <fmt/format.h>
 
 #include <string>
@@ -265,6 +265,14 @@ void RegisterClusterCommands(CommandTable* table) {
                    .tips = tips};
   };
   constexpr std::string_view kChanges = "nondeterministic_output";
+  const auto replicas = [](std::string_view name, CommandDocs docs) {
+    return Command{.name = name,
+                   .session = IfEmulated<Replicas>,
+                   .arity = 3,
+                   .flags = kAdmin | kStale,
+                   .docs = docs,
+                   .tips = kChanges};
+  };
   cluster.subcommands = {
       {.name = "countkeysinslot",
        .coordinate = CountKeysInSlot,
@@ -284,8 +292,7 @@ void RegisterClusterCommands(CommandTable* table) {
            kChanges),
       look("myid", IfEmulated<MyId>, 2, Docs("Returns the id of this node.", "3.0.0")),
       look("nodes", IfEmulated<Nodes>, 2, Docs("Lists the nodes as text.", "3.0.0"), kChanges),
-      look("replicas", IfEmulated<Replicas>, 3, Docs("Lists replicas of a node.", "5.0.0"),
-           kChanges),
+      replicas("replicas", Docs("Lists replicas of a node.", "5.0.0")),
       {.name = "reset",
        .coordinate = Reset,
        .arity = -2,
@@ -293,8 +300,10 @@ void RegisterClusterCommands(CommandTable* table) {
        .docs = Docs("Does nothing, and only without keys.", "3.0.0")},
       look("shards", IfEmulated<Shards>, 2, Docs("Lists the nodes with their slots.", "7.0.0"),
            kChanges),
-      look("slaves", IfEmulated<Replicas>, 3, Docs("Lists replicas of a node.", "3.0.0"), kChanges),
-      look("slots", IfEmulated<Slots>, 2, Docs("Lists the slots.", "3.0.0"), kChanges),
+      replicas("slaves", {"Lists replicas of a node.", "3.0.0", "cluster", "O(1)", "5.0.0",
+                          "`CLUSTER REPLICAS`"}),
+      look("slots", IfEmulated<Slots>, 2,
+           {"Lists the slots.", "3.0.0", "cluster", "O(1)", "7.0.0", "`CLUSTER SHARDS`"}, kChanges),
       {.name = "help",
        .session = ForClient<Help>,
        .scripted = Help,
@@ -303,16 +312,17 @@ void RegisterClusterCommands(CommandTable* table) {
        .docs = Docs("Lists the subcommands.", "5.0.0")},
   };
   table->Add(std::move(cluster));
-  for (const auto& [name, summary] : {std::pair{"readonly", "Reads from a replica, if it is one."},
-                                      {"readwrite", "Ends READONLY."},
-                                      {"asking", "Announces what follows a redirection."}}) {
+  const auto add_ok = [table](std::string_view name, std::string_view summary, uint32_t flags) {
     table->Add({.name = name,
                 .session = IfEmulated<Ok>,
                 .arity = 1,
-                .flags = kFast | kLoading | kStale,
+                .flags = flags,
                 .categories = kAclConnection,
                 .docs = Docs(summary, "3.0.0")});
-  }
+  };
+  add_ok("readonly", "Reads from a replica, if it is one.", kFast | kLoading | kStale);
+  add_ok("readwrite", "Ends READONLY.", kFast | kLoading | kStale);
+  add_ok("asking", "Announces what follows a redirection.", kFast);
 }
 
 }  // namespace dfly

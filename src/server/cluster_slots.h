@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash slots, as in the specification of Redis Cluster (redis.io): CRC16 of a key, or of what stands
-// between its first { and the next }, modulo 16384. Pure.
+// Hash slots, as in the specification of Redis Cluster (redis.io): CRC16 of a key, or of what
+// stands between its first { and the next }, modulo 16384. Pure.
 #pragma once
 
 #include <cstdint>
