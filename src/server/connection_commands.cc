@@ -62,6 +62,7 @@ void SetAuthenticated(Session& session, bool authenticated) {
 
 void Reset(Session& session, Args, ReplySink& reply) {
   session.worker.EndMulti(session);
+  session.worker.monitors().End(session);
   session.name.clear();
   session.user = "default";
   session.db_index = 0;

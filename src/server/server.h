@@ -80,6 +80,11 @@ struct ServerOptions {
   uint32_t interpreters_per_thread = 16;
   uint64_t busy_reply_threshold_ms = 5000;
   size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
+  int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
+  uint64_t slowlog_max_len = 128;               // entries, of all threads
+  uint32_t latency_monitor_threshold_ms = 0;    // 0: off
+  bool latency_tracking = true;
+  std::vector<double> latency_percentiles = {50, 99, 99.9};  // that INFO shows
   uint64_t system_memory_bytes = 0;   // of the machine or container; for INFO
   std::string pid_file;               // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
@@ -163,6 +168,9 @@ class Server {
   void OnConnectionMoved(uint32_t from, uint32_t to);
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
+  std::atomic<uint64_t>& slow_log_ids() { return slow_log_ids_; }
+  // Of a thread. Thread: any.
+  MonitorLoad& monitor_load(uint32_t thread) { return monitor_loads_[thread]; }
   ScriptStore& scripts() { return scripts_; }
   FunctionStore& functions() { return functions_; }
   Upgrade& upgrade() { return upgrade_; }
@@ -228,6 +236,8 @@ class Server {
   EvictionRules eviction_;  // guarded by the lock of Config
   std::atomic<EvictionPolicy> policy_{EvictionPolicy::kNone};
   PubSubLoad pubsub_load_;
+  std::atomic<uint64_t> slow_log_ids_{0};  // the next one's
+  const std::unique_ptr<MonitorLoad[]> monitor_loads_;
   ScriptStore scripts_;
   FunctionStore functions_;
   Upgrade upgrade_;
@@ -262,6 +272,9 @@ void RegisterConfigCommands(CommandTable* table);
 void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
+void RegisterSlowLogCommands(CommandTable* table);
+void RegisterLatencyCommands(CommandTable* table);
+void RegisterMonitorCommand(CommandTable* table);
 void RegisterSaveCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
 void RegisterScriptCommands(CommandTable* table);

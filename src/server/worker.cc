@@ -76,7 +76,10 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       scripts_(&server->scripts()),
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
-      pubsub_(server, this) {
+      pubsub_(server, this),
+      timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(),
+             server->options()),
+      monitors_(server, this) {
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] { SettleMemory(); };
@@ -133,6 +136,7 @@ void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
   for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
   pubsub_.OnClosed(*session);
+  monitors_.End(*session);
   stats_.received_bytes += connection->received_bytes();
   stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
@@ -455,11 +459,13 @@ void Worker::RunNoted() {
   command_rate_.Update(now_ms_, stats_.commands_processed);
   if (noted_.size() > 1) PrefetchNoted();
   std::optional<ShardContext> in_place;
+  chained_from_ = 0;
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) [[likely]]
       RunOne(noted, &in_place);
     if (noted.deferred) noted.connection->DeferredDone(1);
   }
+  timer_.caller() = Caller();
   Leave(&in_place);
   noted_.clear();
   noted_args_.clear();
@@ -530,10 +536,15 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   if (noted.action == Action::kLocal || noted.action == Action::kRemote ||
       noted.action == Action::kExec || noted.action == Action::kScript) {
     NoteAffinity(session, noted.shard);
+    if (monitors_.any()) [[unlikely]] {
+      if (noted.action == Action::kExec) FeedExec(session);
+      FeedMonitors(session, *noted.command, args);
+    }
   }
 
   if (TakesBatch(noted, session)) {
     ++stats_.remote_commands;
+    chained_from_ = 0;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
     if (noted.action == Action::kExec) [[unlikely]] {
       session.watches = {};  // EXEC ends them on their shard
@@ -551,6 +562,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     helio::IoBuf* out = replies.BeginLocal();
     const size_t size_before = out->size();
     writer_.Reset(out, session.resp3);
+    timer_.caller().session = &session;
     switch (noted.action) {
       case Action::kLocal: {
         ++stats_.local_commands;
@@ -569,6 +581,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
           replies.EndLocal();
           return;
         }
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
         break;
       }
       case Action::kExec: {
@@ -581,6 +595,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       }
       case Action::kScript: {
         Leave(in_place);
+        chained_from_ = 0;
         ScriptJob* const job = NewScriptJob();
         job->command = noted.command;
         job->script = noted.script;
@@ -610,7 +625,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         if (error == kErrOutOfMemory) {
           Reject(*noted.command, error, writer_);
         } else {
-          RunCounted(*noted.command, writer_, [&] { writer_.Error(error); });  // as Redis does
+          RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });  // as Redis
         }
         break;
       }
@@ -637,8 +652,11 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       case Action::kSession:
         Leave(in_place);  // it may ask the shard
-        RunCounted(*noted.command, writer_,
-                   [&] { noted.command->session(session, args, writer_); });
+        RunCounted<Timing::kChained>(*noted.command, args, writer_, [&] {
+          noted.command->session(session, args, writer_);
+        });
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
         // CLIENT REPLY ON is answered itself.
         if (session.reply_mode == ReplyMode::kOn && mode_before == ReplyMode::kOff) {
           drop_reply = false;
@@ -679,15 +697,15 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return false;  // Coordinate will say so
   }
+  chained_from_ = helio::CycleClock::Now();
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
     is_replied = TryForm(cx, form, args, &call, writer);
   }
   if (!is_replied) return false;
-  CommandStats& counted = stats_.commands[command.id];
-  ++counted.calls;
+  CountChained(command, args);
   ++stats_.blocking_tried;
-  CountErrorsSince(errors_before, writer, &counted);
+  CountErrorsSince(errors_before, writer, &stats_.commands[command.id]);
   cx.Finish();
   cx.shard().ServeWaiters();
   return true;
@@ -714,10 +732,11 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
   if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
   }
-  RunHandler(cx, command, args, hash, writer);
+  RunHandler<Timing::kChained>(cx, command, args, hash, writer);
   if (cx.shard().waiters().has_ready()) [[unlikely]] {
     cx.Finish();
     cx.shard().ServeWaiters();
+    chained_from_ = 0;  // that is not the next command's time
   }
 }
 
@@ -733,17 +752,6 @@ void Worker::Reject(const Command& row, std::string_view error, RespWriter& writ
 void Worker::CountRejected(const Command* row, const ReplySink& reply) {
   if (row != nullptr) ++stats_.commands[row->id].rejected;
   CountError(reply.last_error_code());
-}
-
-void Worker::CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
-                          int64_t begin) {
-  // With the waits for other threads, which are part of what such a command takes. CONFIG
-  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
-  CommandStats& counted = stats_.commands[row.id];
-  counted.timed_cycles += helio::CycleClock::Now() - begin;
-  ++counted.timed_calls;
-  ++counted.calls;
-  CountErrorsSince(errors_before, reply, &counted);
 }
 
 void Worker::CountFailed(const ReplySink& reply, CommandStats* counted) {
@@ -763,6 +771,7 @@ void Worker::CountError(std::string_view code) {
 
 void Worker::ResetStats() {
   stats_ = WorkerStats();
+  timer_.ResetHistograms();
   stats_.commands.resize(commands_.id_count());
   command_rate_.Reset();
   defragmenter_.ResetStats();
@@ -791,6 +800,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.last_command = &command;
   ++session.coordinators;
   ++coordinators_;
+  if (monitors_.any()) [[unlikely]] {
+    if (&command == exec_) FeedExec(session);
+    FeedMonitors(session, command, args);
+  }
 
   const bool runs_scripts = command.runs_script || command.needs_script_stack ||
                             (&command == exec_ && session.multi->has_scripts());
@@ -811,7 +824,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if (needs_room && !server_.AwaitRoom({spared})) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
-      RunOrRefuse(cx, command, writer, [&] {
+      RunOrRefuse(cx, command, Args(views), writer, [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
         } else {
@@ -831,6 +844,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       if (session.close_after_reply) connection->CloseWhenSent();
     }
     pubsub_.OnReplied(session);
+    monitors_.OnReplied(session);
     coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
     --coordinators_;

@@ -42,9 +42,11 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/command_timer.h"
 #include "server/function_store.h"
 #include "server/interpreter_pool.h"
 #include "server/message_shuffle.h"
+#include "server/monitor.h"
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/script_job.h"
@@ -66,12 +68,7 @@ struct CommandStats {
   uint64_t calls = 0;
   uint64_t failed = 0;    // answered with an error
   uint64_t rejected = 0;  // not executed: wrong arity, not authenticated, out of memory
-  // Execution time is measured for the first of each kTimedEvery calls of a worker, as reading the
-  // clock twice costs as much as a small command.
-  uint64_t timed_calls = 0;
-  int64_t timed_cycles = 0;
-
-  static constexpr uint64_t kTimedEvery = 16;
+  int64_t cycles = 0;     // of all calls, of helio::CycleClock
 };
 
 // Counters of one worker, for INFO; written by its thread only.
@@ -146,6 +143,10 @@ class Worker final : public CommandSink {
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
   PubSub& pubsub() { return pubsub_; }
+  CommandTimer& timer() { return timer_; }
+  Monitors& monitors() { return monitors_; }
+  // On a fiber of its own, which the worker outlives.
+  void RunOnFiber(const char* name, std::function<void()> work);
   // Connections that are held go on, unless they still have to wait.
   void ReleaseHeld();
 
@@ -239,19 +240,26 @@ class Worker final : public CommandSink {
   }
   // A command that a script has called was refused, as `reply` knows. Null: there is no such.
   void CountRejected(const Command* row, const ReplySink& reply);
+  enum class Timing : uint8_t {
+    kOwn,      // from before to after the call
+    kChained,  // from the end of the last kChained one, if nothing else came between
+    kInner,    // as kOwn, but a part of another command, which the slow log has
+  };
   // A command that has passed all checks. `hint`: of the key that it is routed by; null: none.
+  template <Timing kTiming>
   void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   ReplySink& reply, KeyHint* hint = nullptr);
   // Executes `call` as the command of `row`, with its statistics.
+  template <Timing kTiming = Timing::kOwn, typename Call>
+  void RunCounted(const Command& row, Args args, ReplySink& reply, Call call);
+  // The same if it may suspend, for `caller`; null: it is kInner.
   template <typename Call>
-  void RunCounted(const Command& row, ReplySink& reply, Call call);
-  // The same if it may suspend.
-  template <typename Call>
-  void RunWaiting(const Command& row, ReplySink& reply, Call call);
+  void RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller, Call call);
   // The same for a command of a client, which is refused if it would have to wait for a slow
   // script: then that is the reply.
   template <typename Call>
-  void RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call);
+  void RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
+                   Call call);
 
   // On this worker's thread: a batch of another worker's connection has come; it is run before the
   // iteration ends.
@@ -425,9 +433,17 @@ class Worker final : public CommandSink {
       CountFailed(reply, counted);
   }
   void CountFailed(const ReplySink& reply, CommandStats* counted);
-  // `begin`: of the CycleClock.
-  void CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
-                    int64_t begin);
+  // `begin`: of the CycleClock; `waited_cycles` were spent for keys. `caller`: null if it is a part
+  // of another command.
+  void CountWaiting(const Command& row, Args args, const ReplySink& reply, uint64_t errors_before,
+                    int64_t begin, const Caller* caller, int64_t waited_cycles = 0);
+  // A command that took no handler of its own has run since chained_from_.
+  void CountChained(const Command& row, Args args);
+  // One that ran in place.
+  void OnSlow(const Command& row, Args args, int64_t cycles);
+  // What MONITOR shows.
+  void FeedMonitors(const Session& session, const Command& command, Args args);
+  void FeedExec(const Session& session);
 
   // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
@@ -599,47 +615,59 @@ class Worker final : public CommandSink {
 
   PubSub pubsub_;
   WorkerStats stats_;
+  CommandTimer timer_;
+  int64_t chained_from_ = 0;  // when the last command ended whose successor is timed from there
+  Monitors monitors_;
 };
 
-template <typename Call>
-void Worker::RunCounted(const Command& row, ReplySink& reply, Call call) {
-  CommandStats& counted = stats_.commands[row.id];
+template <Worker::Timing kTiming, typename Call>
+void Worker::RunCounted(const Command& row, Args args, ReplySink& reply, Call call) {
   const uint64_t errors_before = reply.error_count();
-  if (counted.calls++ % CommandStats::kTimedEvery == 0) {
-    const int64_t begin = helio::CycleClock::Now();
-    call();
-    counted.timed_cycles += helio::CycleClock::Now() - begin;
-    ++counted.timed_calls;
-  } else {
-    call();
+  const bool is_chained = kTiming == Timing::kChained && chained_from_ != 0;
+  const int64_t begin = is_chained ? chained_from_ : helio::CycleClock::Now();
+  call();
+  const int64_t end = helio::CycleClock::Now();
+  if constexpr (kTiming == Timing::kChained) chained_from_ = end;
+  CommandStats& counted = stats_.commands[row.id];  // CONFIG RESETSTAT may have come
+  ++counted.calls;
+  counted.cycles += end - begin;
+  timer_.Track(row.id, end - begin);
+  if constexpr (kTiming != Timing::kInner) {
+    const int64_t cycles = end - begin + timer_.caller().locks_cycles;
+    if (timer_.IsSlow(cycles)) [[unlikely]]
+      OnSlow(row, args, cycles);
   }
   CountErrorsSince(errors_before, reply, &counted);
 }
 
+template <Worker::Timing kTiming>
 inline void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                                ReplySink& reply, KeyHint* hint) {
   helio::NoSuspend no_suspend;
   cx.SetKeyHash(args[command.routed_by(args)], hash, hint);
-  RunCounted(command, reply, [&] { command.run(cx, args, reply); });
+  RunCounted<kTiming>(command, args, reply, [&] { command.run(cx, args, reply); });
 }
 
 template <typename Call>
-void Worker::RunWaiting(const Command& row, ReplySink& reply, Call call) {
+void Worker::RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller,
+                        Call call) {
   const uint64_t errors_before = reply.error_count();
   const int64_t begin = helio::CycleClock::Now();
   call();
-  CountWaiting(row, reply, errors_before, begin);
+  CountWaiting(row, args, reply, errors_before, begin, caller);
 }
 
 template <typename Call>
-void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call) {
+void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
+                         Call call) {
   cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
   const uint64_t errors_before = reply.error_count();
   const size_t size_before = reply.out()->size();
   const int64_t begin = helio::CycleClock::Now();
   call();
   if (cx.refused_for() == Slow::kNone) [[likely]] {
-    return CountWaiting(row, reply, errors_before, begin);
+    const Caller caller = {.session = &cx.session(), .locks_cycles = cx.locks_cycles()};
+    return CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
   }
   reply.out()->Truncate(size_before);
   Reject(row, BusyError(cx.refused_for()), reply);

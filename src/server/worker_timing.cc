@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of statistics, the slow log and MONITOR.
+#include "helio/base/cycle_clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/server.h"
+
+namespace dfly {
+
+void Worker::CountWaiting(const Command& row, Args args, const ReplySink& reply,
+                          uint64_t errors_before, int64_t begin, const Caller* caller,
+                          int64_t waited_cycles) {
+  // With the waits for other threads, which are part of what such a command takes. CONFIG
+  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
+  CommandStats& counted = stats_.commands[row.id];
+  const int64_t cycles = helio::CycleClock::Now() - begin - waited_cycles;
+  counted.cycles += cycles;
+  ++counted.calls;
+  timer_.Track(row.id, cycles);
+  if (caller != nullptr && timer_.IsSlow(cycles + (caller->slow ? caller->locks_cycles : 0))) {
+    timer_.OnSlow(row, args, cycles, *caller, SlowEntry::Way::kFiber, waited_cycles);
+  }
+  CountErrorsSince(errors_before, reply, &counted);
+}
+
+void Worker::CountChained(const Command& row, Args args) {
+  const int64_t end = helio::CycleClock::Now();
+  const int64_t cycles = end - chained_from_;
+  chained_from_ = end;
+  CommandStats& counted = stats_.commands[row.id];
+  ++counted.calls;
+  counted.cycles += cycles;
+  timer_.Track(row.id, cycles);
+  if (timer_.IsSlow(cycles)) [[unlikely]]
+    OnSlow(row, args, cycles);
+}
+
+void Worker::OnSlow(const Command& row, Args args, int64_t cycles) {
+  const Caller& caller = timer_.caller();
+  timer_.OnSlow(row, args, cycles, caller,
+                caller.slow != nullptr ? SlowEntry::Way::kBatch : SlowEntry::Way::kInPlace);
+}
+
+void Worker::FeedMonitors(const Session& session, const Command& command, Args args) {
+  // Those that carry out others are told before them; that they skip MONITOR is how Redis does it.
+  const bool carries_others = command.runs_script || &command == exec_;
+  if ((command.flags & kAdmin) != 0) return;
+  if ((command.flags & kSkipMonitor) != 0 && !carries_others) return;
+  monitors_.Feed(session.db_index, session.peer_address, command, args);
+}
+
+void Worker::FeedExec(const Session& session) {
+  if (session.multi == nullptr) return;
+  std::vector<std::string_view> args;
+  for (const Multi::Item& item : session.multi->items()) {
+    if ((item.command->flags & kAdmin) != 0) continue;
+    session.multi->ViewArgs(item, &args);
+    monitors_.Feed(item.db_index, session.peer_address, *item.command, Args(args));
+  }
+}
+
+void Worker::RunOnFiber(const char* name, std::function<void()> work) {
+  ++coordinators_;
+  helio::Fiber(name, [this, work = std::move(work)] {
+    work();
+    --coordinators_;
+  }).Detach();
+}
+
+}  // namespace dfly
