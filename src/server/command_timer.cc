@@ -34,6 +34,7 @@ void CommandTimer::SetThreshold() {
   };
   if (slow_micros_ >= 0) lower(slow_micros_);
   if (latency_ms_ > 0) lower(int64_t{latency_ms_} * 1000);
+  times_all_ = slow_micros_ >= 0 && slow_micros_ < 1000;
 }
 
 void CommandTimer::SetTracking(bool is_on) {

@@ -121,11 +121,15 @@ void AddCommand(const Command& command, const std::vector<Part>& parts, InfoFact
     sum.failed += stats.failed;
     sum.rejected += stats.rejected;
     sum.cycles += stats.cycles;
+    sum.timed_calls += stats.timed_calls;
   }
   if (sum.calls + sum.rejected == 0) return;
   InfoFacts::CommandFacts& out = facts->commands[command.full_name];
   out = {.calls = sum.calls, .rejected = sum.rejected, .failed = sum.failed};
-  out.usec = static_cast<double>(helio::CycleClock::ToNanos(sum.cycles)) / 1000;
+  if (sum.timed_calls > 0) {
+    out.usec = static_cast<double>(helio::CycleClock::ToNanos(sum.cycles)) / 1000 *
+               static_cast<double>(sum.calls) / static_cast<double>(sum.timed_calls);
+  }
 }
 
 void AddLatencies(Server& server, InfoFacts* facts) {
@@ -135,10 +139,10 @@ void AddLatencies(Server& server, InfoFacts* facts) {
     for (const Command& subcommand : command.subcommands) all.push_back(&subcommand);
   }
   facts->percentiles = Server::LocalWorker()->timer().percentiles();
-  for (const auto& [command, histogram] : GatherHistograms(server, all)) {
-    std::vector<double>& values = facts->latencies[command->full_name];
+  for (const CommandLatency& latency : GatherHistograms(server, all)) {
+    std::vector<double>& values = facts->latencies[latency.command->full_name];
     for (double percent : facts->percentiles) {
-      const int64_t cycles = histogram.Percentile(percent);
+      const int64_t cycles = latency.histogram.Percentile(percent);
       values.push_back(static_cast<double>(helio::CycleClock::ToNanos(cycles)) / 1000);
     }
   }
@@ -372,10 +376,9 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("used_memory_startup", facts.base_memory);
   out.Add("used_memory_dataset", facts.data_memory);
   out.Add("used_memory_dataset_perc",
-          fmt::format("{:.2f}%",
-                      100 * Ratio(facts.data_memory,
-                                  facts.used_memory -
-                                      std::min(facts.used_memory, facts.base_memory))));
+          fmt::format("{:.2f}%", 100 * Ratio(facts.data_memory,
+                                             facts.used_memory -
+                                                 std::min(facts.used_memory, facts.base_memory))));
   out.AddBytes("total_system_memory", facts.system_memory);
   out.AddBytes("used_memory_lua", facts.memory.interpreters);
   out.AddBytes("used_memory_scripts",
@@ -537,11 +540,10 @@ void CommandstatsSection(const InfoFacts& facts, Lines& out) {
   for (const auto& [name, command] : facts.commands) {
     const double per_call =
         command.calls == 0 ? 0 : command.usec / static_cast<double>(command.calls);
-    out.Add(
-        "cmdstat_" + name,
-        fmt::format("calls={},usec={:.0f},usec_per_call={:.2f},rejected_calls={},"
-                    "failed_calls={}",
-                    command.calls, command.usec, per_call, command.rejected, command.failed));
+    out.Add("cmdstat_" + name,
+            fmt::format("calls={},usec={:.0f},usec_per_call={:.2f},rejected_calls={},"
+                        "failed_calls={}",
+                        command.calls, command.usec, per_call, command.rejected, command.failed));
   }
 }
 

@@ -88,9 +88,9 @@ std::string Draw(std::string_view event, const LatencySeries& series, int64_t no
   const size_t count = std::min(series.samples.size(), kColumnsMax);
   const std::vector<LatencySample> shown(series.samples.end() - static_cast<ptrdiff_t>(count),
                                          series.samples.end());
-  const auto [low, high] =
-      std::minmax_element(shown.begin(), shown.end(),
-                          [](const LatencySample& a, const LatencySample& b) { return a.ms < b.ms; });
+  const auto [low, high] = std::minmax_element(
+      shown.begin(), shown.end(),
+      [](const LatencySample& a, const LatencySample& b) { return a.ms < b.ms; });
   std::string text = fmt::format("{} - high {} ms, low {} ms (all time high {} ms)\n", event,
                                  high->ms, low->ms, series.max_ms);
   text += std::string(kColumnsMax, '-') + "\n";
@@ -127,11 +127,10 @@ void Graph(CoordinatorContext&, Args args, ReplySink& reply) {
   LatencySeries series;
   if (event != kLatencyEvents) series = Gather(Server::LocalWorker()->server())[event];
   if (series.samples.empty()) {
-    return reply.Error(
-        fmt::format("ERR No samples available for event '{}'", Printed(args[2])));
+    return reply.Error(fmt::format("ERR No samples available for event '{}'", Printed(args[2])));
   }
-  reply.Verbatim("txt", Draw(NameOf(static_cast<LatencyEvent>(event)), series,
-                             helio::UnixMillis() / 1000));
+  reply.Verbatim(
+      "txt", Draw(NameOf(static_cast<LatencyEvent>(event)), series, helio::UnixMillis() / 1000));
 }
 
 // --- DOCTOR ---
@@ -172,10 +171,10 @@ std::string Diagnose(const AllSeries& all, uint32_t threshold_ms) {
     deviation /= static_cast<double>(series.samples.size());
     const int64_t span_s = series.samples.back().time_s - series.samples.front().time_s;
     const auto event = static_cast<LatencyEvent>(i);
-    text += fmt::format("{}: in {} seconds of {}; {:.0f} ms on average (mean deviation {:.0f} ms), "
-                        "{} ms at worst.\n",
-                        NameOf(event), series.samples.size(), span_s + 1, mean, deviation,
-                        series.max_ms);
+    text += fmt::format(
+        "{}: in {} seconds of {}; {:.0f} ms on average (mean deviation {:.0f} ms), "
+        "{} ms at worst.\n",
+        NameOf(event), series.samples.size(), span_s + 1, mean, deviation, series.max_ms);
     advice += fmt::format("- {}: {}\n", NameOf(event), AdviceOn(event));
   }
   if (text.empty()) {
@@ -192,32 +191,33 @@ std::string Diagnose(const AllSeries& all, uint32_t threshold_ms) {
 void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
   Server& server = Server::LocalWorker()->server();
   const AllSeries all = Gather(server);
-  reply.Verbatim("txt", Diagnose(all, server.settings().latency_monitor_ms.load(
-                                          std::memory_order_relaxed)));
+  reply.Verbatim(
+      "txt", Diagnose(all, server.settings().latency_monitor_ms.load(std::memory_order_relaxed)));
 }
 
 // --- HISTOGRAM ---
 
-void ReplyHistogram(const std::string& name, const LatencyHistogram& histogram, ReplySink& reply) {
+void ReplyHistogram(const CommandLatency& latency, ReplySink& reply) {
   // As Redis: how many were below each power of two of microseconds.
   std::map<int64_t, uint64_t> by_bound;
-  histogram.ForEach([&](int64_t cycles, uint64_t count) {
+  latency.histogram.ForEach([&](int64_t cycles, uint64_t count) {
     const int64_t nanos = helio::CycleClock::ToNanos(cycles);
     int64_t bound_us = 1;
     while (nanos > bound_us * 1000) bound_us *= 2;
     by_bound[bound_us] += count;
   });
-  reply.Bulk(name);
   reply.Map(2);
   reply.Bulk("calls");
-  reply.Integer(static_cast<int64_t>(histogram.count()));
+  reply.Integer(static_cast<int64_t>(latency.calls));
   reply.Bulk("histogram_usec");
   reply.Map(by_bound.size());
+  const auto all = static_cast<double>(latency.histogram.count());
   uint64_t sum = 0;
   for (const auto& [bound_us, count] : by_bound) {
     sum += count;
     reply.Integer(bound_us);
-    reply.Integer(static_cast<int64_t>(sum));
+    reply.Integer(
+        std::llround(static_cast<double>(sum) / all * static_cast<double>(latency.calls)));
   }
 }
 
@@ -239,12 +239,16 @@ void Histogram(CoordinatorContext&, Args args, ReplySink& reply) {
   if (args.size() == 2) {
     for (const Command& command : server.commands().all()) add(command);
   }
-  std::map<std::string, LatencyHistogram> found;
-  for (auto& [command, histogram] : GatherHistograms(server, wanted)) {
-    found.emplace(command->full_name, std::move(histogram));
+  std::map<std::string, CommandLatency> by_name;
+  for (CommandLatency& latency : GatherHistograms(server, wanted)) {
+    const std::string& name = latency.command->full_name;
+    by_name.emplace(name, std::move(latency));
   }
-  reply.Map(found.size());
-  for (const auto& [name, histogram] : found) ReplyHistogram(name, histogram, reply);
+  reply.Map(by_name.size());
+  for (const auto& [name, latency] : by_name) {
+    reply.Bulk(name);
+    ReplyHistogram(latency, reply);
+  }
 }
 
 void Help(Args, ReplySink& reply) {
@@ -262,20 +266,34 @@ void Help(Args, ReplySink& reply) {
 
 }  // namespace
 
-std::vector<std::pair<const Command*, LatencyHistogram>> GatherHistograms(
-    Server& server, const std::vector<const Command*>& wanted) {
-  std::vector<std::map<const Command*, LatencyHistogram>> parts(server.pool().size());
+std::vector<CommandLatency> GatherHistograms(Server& server,
+                                             const std::vector<const Command*>& wanted) {
+  std::vector<std::vector<CommandLatency>> parts(server.pool().size());
   server.AwaitOnWorkers([&](Worker& worker) {
-    for (const Command* command : wanted) {
-      const LatencyHistogram* const histogram = worker.timer().histogram(command->id);
-      if (histogram != nullptr) parts[worker.index()][command] = *histogram;
+    std::vector<CommandLatency>& part = parts[worker.index()];
+    part.resize(wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const LatencyHistogram* const histogram = worker.timer().histogram(wanted[i]->id);
+      if (histogram == nullptr) continue;
+      part[i].histogram = *histogram;
+      part[i].calls = worker.stats().commands[wanted[i]->id].calls;
     }
   });
-  std::map<const Command*, LatencyHistogram> sum;
-  for (const auto& part : parts) {
-    for (const auto& [command, histogram] : part) sum[command].Merge(histogram);
+  std::vector<CommandLatency> found;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    CommandLatency sum;
+    sum.command = wanted[i];
+    for (const auto& part : parts) {
+      sum.histogram.Merge(part[i].histogram);
+      sum.calls += part[i].calls;
+    }
+    // A sample counts for calls that may not have come yet; calls that came while nobody counted
+    // are none of these.
+    const uint64_t weight = sum.histogram.count();
+    sum.calls = std::min(sum.calls, weight);
+    if (weight != 0) found.push_back(std::move(sum));
   }
-  return {sum.begin(), sum.end()};
+  return found;
 }
 
 void RegisterLatencyCommands(CommandTable* table) {

@@ -2,7 +2,7 @@
 // Histograms of commands, of all threads together.
 #pragma once
 
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 #include "commands/command_table.h"
@@ -12,8 +12,14 @@ namespace dfly {
 
 class Server;
 
+struct CommandLatency {
+  const Command* command = nullptr;
+  LatencyHistogram histogram;  // of samples, by weight: about as many as there were calls
+  uint64_t calls = 0;
+};
+
 // Of those that were called. From a fiber. Suspends.
-std::vector<std::pair<const Command*, LatencyHistogram>> GatherHistograms(
-    Server& server, const std::vector<const Command*>& wanted);
+std::vector<CommandLatency> GatherHistograms(Server& server,
+                                             const std::vector<const Command*>& wanted);
 
 }  // namespace dfly

@@ -16,7 +16,9 @@ namespace dfly {
 // Owner: one worker; copies are merged for INFO. 5.5 KB.
 class LatencyHistogram {
  public:
-  void Add(int64_t cycles) { ++buckets_[IndexOf(cycles < 0 ? 0 : static_cast<uint64_t>(cycles))]; }
+  void Add(int64_t cycles, uint32_t times = 1) {
+    buckets_[IndexOf(cycles < 0 ? 0 : static_cast<uint64_t>(cycles))] += times;
+  }
   void Merge(const LatencyHistogram& other) {
     for (size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
   }

@@ -104,8 +104,8 @@ std::vector<std::string> LoggedArgs(const Command& command, Args args) {
 
 std::string MonitorLine(int64_t now_us, int db_index, std::string_view client,
                         const Command& command, Args args) {
-  std::string line = fmt::format("+{}.{:06} [{} {}]", now_us / 1'000'000, now_us % 1'000'000,
-                                 db_index, client);
+  std::string line =
+      fmt::format("+{}.{:06} [{} {}]", now_us / 1'000'000, now_us % 1'000'000, db_index, client);
   for (size_t i = 0; i < args.size(); ++i) {
     line += ' ';
     AppendQuoted(IsSecretArg(command, args, i) ? kRedacted : args[i], &line);

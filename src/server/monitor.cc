@@ -24,6 +24,7 @@ Monitors::Monitors(Server* server, Worker* worker)
 Monitors::~Monitors() { DCHECK(sessions_.empty()); }
 
 void Monitors::Change(uint32_t thread, int change) {
+  DCHECK(change > 0 || counts_[thread] > 0);
   counts_[thread] += static_cast<uint32_t>(change);
   threads_.clear();
   for (uint32_t i = 0; i < counts_.size(); ++i) {
@@ -54,8 +55,7 @@ void Monitors::End(Session& session) {
 }
 
 void Monitors::Feed(int db_index, std::string_view client, const Command& command, Args args) {
-  const std::string text =
-      MonitorLine(helio::UnixMicros(), db_index, client, command, args);
+  const std::string text = MonitorLine(helio::UnixMicros(), db_index, client, command, args);
   for (uint32_t thread : threads_) {
     MonitorLoad& load = server_.monitor_load(thread);
     if (load.bytes.load(std::memory_order_relaxed) + text.size() > kBytesOnWayMax) {

@@ -351,7 +351,8 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
     worker_->monitors().Feed(db_index_, "lua", *command, args);
   if (command->run != nullptr) return Execute(*command, args, reply, may_defer);
   if (command->scripted != nullptr) {
-    worker_->RunCounted<Worker::Timing::kInner>(*command, args, reply, [&] { command->scripted(args, reply); });
+    worker_->RunCounted<Worker::Timing::kInner>(*command, args, reply,
+                                                [&] { command->scripted(args, reply); });
     return Verdict::kGoOn;
   }
   if (command->full_name == "select") {
@@ -428,7 +429,8 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   Transaction locked(&shards_, Transaction::IsLocked());
   CoordinatorContext cx(&shards_, session, db_index_, now_ms_, is_atomic_ ? &locked : nullptr);
   if (command.session != nullptr) {
-    worker_->RunCounted<Worker::Timing::kInner>(command, args, writer, [&] { command.session(*session, args, writer); });
+    worker_->RunCounted<Worker::Timing::kInner>(command, args, writer,
+                                                [&] { command.session(*session, args, writer); });
   } else {
     const CoordinatorHandler handler =
         command.coordinate != nullptr ? command.coordinate : command.across;
@@ -462,7 +464,8 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
     if (use != nullptr && use->place.shard == shard_.id()) [[likely]] {
       OnWrite(command);
       cx_.Begin(db_index_, now_ms_);
-      worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, use->place.hash, reply, &use->hint);
+      worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, use->place.hash, reply,
+                                                  &use->hint);
       return Verdict::kGoOn;
     }
   }
@@ -677,7 +680,8 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     RespWriter writer(&bytes, reply.resp3());
     tx_->HopOn({&first.shard, 1}, [&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
-      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
+      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
+                                                                writer);
     });
     ReplayReply(bytes.view(), reply);
   }
@@ -725,7 +729,8 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
   const bool may_run = WaitForLocks([&] {
     return tx.Run([&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
-      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
+      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
+                                                                writer);
     });
   });
   DCHECK(may_run);
@@ -769,7 +774,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       Deferred::ViewArgs(part, item, &args);
       cx.Begin(item.db_index, now_ms_);
       const uint64_t errors_before = writer.error_count();
-      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args), item.hash, writer);
+      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args),
+                                                                item.hash, writer);
       if (writer.error_count() != errors_before && part.error_number == SIZE_MAX) {
         part.error_number = item.number;
         part.error = bytes.view().substr(1, bytes.size() - 3);

@@ -79,14 +79,14 @@ struct ServerOptions {
   bool migrate_connections = true;
   uint32_t interpreters_per_thread = 16;
   uint64_t busy_reply_threshold_ms = 5000;
-  size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
+  size_t lua_memory_max = 256 << 20;            // bytes of one interpreter
   int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
   uint64_t slowlog_max_len = 128;               // entries, of all threads
   uint32_t latency_monitor_threshold_ms = 0;    // 0: off
   bool latency_tracking = true;
   std::vector<double> latency_percentiles = {50, 99, 99.9};  // that INFO shows
-  uint64_t system_memory_bytes = 0;   // of the machine or container; for INFO
-  std::string pid_file;               // for CONFIG GET; main writes it
+  uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
+  std::string pid_file;              // for CONFIG GET; main writes it
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   PersistenceOptions persistence;

@@ -32,7 +32,7 @@ struct Settings {
   std::atomic<uint32_t> defrag_cycle_percent{25};  // of a thread's time, at most
   std::atomic<uint64_t> slowlog_max_len{128};
   std::atomic<uint32_t> latency_monitor_ms{0};  // 0: off
-  std::atomic<bool> scripts_may_debug{false};      // DEBUG SET-DISABLE-DENY-SCRIPTS
+  std::atomic<bool> scripts_may_debug{false};   // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

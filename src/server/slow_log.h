@@ -29,9 +29,9 @@ struct SlowEntry {
   // For SLOWLOG EXPLAIN.
   const Command* command = nullptr;
   Way way = Way::kInPlace;
-  uint32_t thread = 0;       // where it ran
-  int64_t locks_micros = 0;  // of them, it waited for locks
-  int64_t queue_micros = 0;  // before: on the way to its shard, and behind others there
+  uint32_t thread = 0;        // where it ran
+  int64_t locks_micros = 0;   // of them, it waited for locks
+  int64_t queue_micros = 0;   // before: on the way to its shard, and behind others there
   int64_t waited_micros = 0;  // before or between: for a key
 };
 

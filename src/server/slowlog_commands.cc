@@ -114,19 +114,20 @@ void Len(CoordinatorContext&, Args, ReplySink& reply) {
 }
 
 void Reset(CoordinatorContext&, Args, ReplySink& reply) {
-  Server::LocalWorker()->server().AwaitOnWorkers([](Worker& worker) { worker.timer().slow_log().Clear(); });
+  Server::LocalWorker()->server().AwaitOnWorkers(
+      [](Worker& worker) { worker.timer().slow_log().Clear(); });
   reply.Ok();
 }
 
 void Help(Args, ReplySink& reply) {
-  ReplyHelp(reply, "SLOWLOG",
-            {"GET [<count>]",
-             "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
-             "    Entries are made of:",
-             "    id, timestamp, time in microseconds, arguments array, client IP and port,",
-             "    client name", "EXPLAIN [<count>]",
-             "    The same entries, with where their time went.", "LEN",
-             "    Return the length of the slowlog.", "RESET", "    Reset the slowlog."});
+  ReplyHelp(
+      reply, "SLOWLOG",
+      {"GET [<count>]",
+       "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+       "    Entries are made of:",
+       "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+       "    client name", "EXPLAIN [<count>]", "    The same entries, with where their time went.",
+       "LEN", "    Return the length of the slowlog.", "RESET", "    Reset the slowlog."});
 }
 
 }  // namespace
@@ -146,10 +147,10 @@ void RegisterSlowLogCommands(CommandTable* table) {
                    .docs = its_docs,
                    .tips = "request_policy:all_nodes"};
   };
-  Command slowlog = {.name = "slowlog",
-                     .arity = -2,
-                     .docs = docs("A container for slow log commands.", "2.2.12",
-                                  "Depends on subcommand.")};
+  Command slowlog = {
+      .name = "slowlog",
+      .arity = -2,
+      .docs = docs("A container for slow log commands.", "2.2.12", "Depends on subcommand.")};
   slowlog.subcommands = {
       row("get", Get, -2, docs("Returns the newest slow commands.", "2.2.12", "O(N), N entries")),
       row("explain", Explain, -2,

@@ -57,17 +57,21 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       shards_(server->shards()),
       commands_(server->commands()),
       exec_(commands_.Find("exec")),
+      set_(commands_.Find("set")),
       all_remote_(server->options().all_remote),
       migrates_(server->options().migrate_connections && server->pool().size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
       local_shards_(shards_.size(), nullptr),
-      expire_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
-      evict_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EvictTick(); }),
-      defrag_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->DefragTick(); }),
+      expire_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kExpireCycle, &Worker::ExpireTick);
+      }),
+      evict_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kEvictionCycle, &Worker::EvictTick);
+      }),
+      defrag_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
+      }),
       evict_hint_(
           [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
@@ -77,8 +81,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       pubsub_(server, this),
-      timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(),
-             server->options()),
+      timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
       monitors_(server, this) {
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
@@ -459,7 +462,7 @@ void Worker::RunNoted() {
   command_rate_.Update(now_ms_, stats_.commands_processed);
   if (noted_.size() > 1) PrefetchNoted();
   std::optional<ShardContext> in_place;
-  chained_from_ = 0;
+  untimed_from_ = helio::CycleClock::Now();
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) [[likely]]
       RunOne(noted, &in_place);
@@ -544,7 +547,6 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
 
   if (TakesBatch(noted, session)) {
     ++stats_.remote_commands;
-    chained_from_ = 0;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
     if (noted.action == Action::kExec) [[unlikely]] {
       session.watches = {};  // EXEC ends them on their shard
@@ -595,7 +597,6 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       }
       case Action::kScript: {
         Leave(in_place);
-        chained_from_ = 0;
         ScriptJob* const job = NewScriptJob();
         job->command = noted.command;
         job->script = noted.script;
@@ -610,6 +611,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         if (is_over) {
           Recycle(job);
           AfterShardWork(*local_shards_[noted.shard]);
+          untimed_from_ = helio::CycleClock::Now();
           break;
         }
         replies.EndLocal();  // nothing was written: its place is taken by the batch
@@ -652,9 +654,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       case Action::kSession:
         Leave(in_place);  // it may ask the shard
-        RunCounted<Timing::kChained>(*noted.command, args, writer_, [&] {
-          noted.command->session(session, args, writer_);
-        });
+        RunCounted<Timing::kSampled>(*noted.command, args, writer_,
+                                     [&] { noted.command->session(session, args, writer_); });
         if (monitors_.any()) [[unlikely]]
           FeedMonitors(session, *noted.command, args);
         // CLIENT REPLY ON is answered itself.
@@ -697,15 +698,15 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return false;  // Coordinate will say so
   }
-  chained_from_ = helio::CycleClock::Now();
+  const int64_t begin = helio::CycleClock::Now();
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
     is_replied = TryForm(cx, form, args, &call, writer);
   }
   if (!is_replied) return false;
-  CountChained(command, args);
   ++stats_.blocking_tried;
-  CountErrorsSince(errors_before, writer, &stats_.commands[command.id]);
+  const Caller caller = timer_.caller();
+  CountWaiting(command, args, writer, errors_before, begin, &caller);
   cx.Finish();
   cx.shard().ServeWaiters();
   return true;
@@ -732,12 +733,19 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
   if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
   }
-  RunHandler<Timing::kChained>(cx, command, args, hash, writer);
+  RunSampled(cx, command, args, hash, writer);
   if (cx.shard().waiters().has_ready()) [[unlikely]] {
     cx.Finish();
     cx.shard().ServeWaiters();
-    chained_from_ = 0;  // that is not the next command's time
   }
+}
+
+void Worker::RunSampled(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                        RespWriter& writer) {
+  const size_t size_before = writer.out()->size();
+  RunHandler<Timing::kSampled>(cx, command, args, hash, writer);
+  if (writer.out()->size() - size_before > kCheapBytesMax && !was_timed_) [[unlikely]]
+    NoteLong(command, args);
 }
 
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {

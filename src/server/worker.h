@@ -68,7 +68,18 @@ struct CommandStats {
   uint64_t calls = 0;
   uint64_t failed = 0;    // answered with an error
   uint64_t rejected = 0;  // not executed: wrong arity, not authenticated, out of memory
-  int64_t cycles = 0;     // of all calls, of helio::CycleClock
+  // Of helio::CycleClock. What costs next to nothing is timed in one of 16 calls, which counts for
+  // 16, as looking at the clock would be a tenth of it (Worker::WeightOf).
+  int64_t cycles = 0;
+  uint64_t timed_calls = 0;
+
+  static constexpr uint32_t kTimedEvery = 16;
+
+  void AddTimed(int64_t call_cycles, uint32_t weight = 1) {
+    ++calls;
+    timed_calls += weight;
+    cycles += call_cycles * weight;
+  }
 };
 
 // Counters of one worker, for INFO; written by its thread only.
@@ -209,7 +220,10 @@ class Worker final : public CommandSink {
   void MoveSoon(Session& session, uint32_t thread);
 
   // A command begins (1) or ends (-1) to wait for a key.
-  void OnBlocked(int change) { blocked_clients_ += static_cast<size_t>(change); }
+  void OnBlocked(int change) {
+    DCHECK(change > 0 || blocked_clients_ > 0);
+    blocked_clients_ += static_cast<size_t>(change);
+  }
   size_t blocked_clients() const { return blocked_clients_; }
 
   // For tests with ServerOptions::schedule_seed.
@@ -241,9 +255,9 @@ class Worker final : public CommandSink {
   // A command that a script has called was refused, as `reply` knows. Null: there is no such.
   void CountRejected(const Command* row, const ReplySink& reply);
   enum class Timing : uint8_t {
-    kOwn,      // from before to after the call
-    kChained,  // from the end of the last kChained one, if nothing else came between
-    kInner,    // as kOwn, but a part of another command, which the slow log has
+    kOwn,      // always
+    kSampled,  // cheap ones are timed now and then
+    kInner,    // the same, but a part of another command, which the slow log has
   };
   // A command that has passed all checks. `hint`: of the key that it is routed by; null: none.
   template <Timing kTiming>
@@ -303,6 +317,10 @@ class Worker final : public CommandSink {
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
   static constexpr uint32_t kMissedTriesMax = 3;
+  // A command of constant cost is not cheap with more arguments, or with more bytes in the last
+  // one or in the reply.
+  static constexpr size_t kCheapArgsMax = 64;
+  static constexpr size_t kCheapBytesMax = 4096;
   // The interpreter's, and for what commands need below it; only touched pages cost memory.
   static constexpr size_t kScriptStackBytes =
       std::max<size_t>(1 << 20, 2 * Interpreter::kStackBytes);
@@ -437,8 +455,13 @@ class Worker final : public CommandSink {
   // of another command.
   void CountWaiting(const Command& row, Args args, const ReplySink& reply, uint64_t errors_before,
                     int64_t begin, const Caller* caller, int64_t waited_cycles = 0);
-  // A command that took no handler of its own has run since chained_from_.
-  void CountChained(const Command& row, Args args);
+  // How many calls the next one of `row` counts for, if it is timed; 0: it is not.
+  uint32_t WeightOf(const Command& row, Args args) const;
+  // RunHandler for a client. Its reply may be long although the command is cheap.
+  void RunSampled(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                  RespWriter& writer);
+  // The reply of a command that was not timed is long: was it slow?
+  void NoteLong(const Command& row, Args args);
   // One that ran in place.
   void OnSlow(const Command& row, Args args, int64_t cycles);
   // What MONITOR shows.
@@ -531,11 +554,20 @@ class Worker final : public CommandSink {
     Worker* worker = nullptr;
   };
 
+  // For LATENCY.
+  static void RunCycle(helio::Timer* timer, LatencyEvent event, void (Worker::*tick)()) {
+    Worker* const worker = static_cast<OwnedTimer*>(timer)->worker;
+    const int64_t begin = helio::CycleClock::Now();
+    (worker->*tick)();
+    worker->timer_.NoteCycle(event, begin);
+  }
+
   Server& server_;
   helio::Proactor& proactor_;
   ShardSet& shards_;
   const CommandTable& commands_;
   const Command* const exec_;
+  const Command* const set_;
   const bool all_remote_;
   const bool migrates_;
   std::unique_ptr<MessageShuffle> shuffle_;  // tests only
@@ -616,28 +648,50 @@ class Worker final : public CommandSink {
   PubSub pubsub_;
   WorkerStats stats_;
   CommandTimer timer_;
-  int64_t chained_from_ = 0;  // when the last command ended whose successor is timed from there
+  // Since when what has run was not timed: about the begin of the next command that is.
+  int64_t untimed_from_ = 0;
+  bool was_timed_ = false;  // the last command
   Monitors monitors_;
 };
 
 template <Worker::Timing kTiming, typename Call>
 void Worker::RunCounted(const Command& row, Args args, ReplySink& reply, Call call) {
   const uint64_t errors_before = reply.error_count();
-  const bool is_chained = kTiming == Timing::kChained && chained_from_ != 0;
-  const int64_t begin = is_chained ? chained_from_ : helio::CycleClock::Now();
+  uint32_t weight = 1;
+  if constexpr (kTiming != Timing::kOwn) weight = WeightOf(row, args);
+  was_timed_ = weight != 0;
+  if (weight == 0) [[likely]] {
+    call();
+    CommandStats& counted = stats_.commands[row.id];
+    ++counted.calls;
+    return CountErrorsSince(errors_before, reply, &counted);
+  }
+  const int64_t begin = helio::CycleClock::Now();
   call();
   const int64_t end = helio::CycleClock::Now();
-  if constexpr (kTiming == Timing::kChained) chained_from_ = end;
+  if constexpr (kTiming == Timing::kSampled) untimed_from_ = end;
   CommandStats& counted = stats_.commands[row.id];  // CONFIG RESETSTAT may have come
-  ++counted.calls;
-  counted.cycles += end - begin;
-  timer_.Track(row.id, end - begin);
+  counted.AddTimed(end - begin, weight);
+  timer_.Track(row.id, end - begin, weight);
   if constexpr (kTiming != Timing::kInner) {
     const int64_t cycles = end - begin + timer_.caller().locks_cycles;
     if (timer_.IsSlow(cycles)) [[unlikely]]
       OnSlow(row, args, cycles);
   }
   CountErrorsSince(errors_before, reply, &counted);
+}
+
+inline uint32_t Worker::WeightOf(const Command& row, Args args) const {
+  const uint64_t calls = stats_.commands[row.id].calls;
+  const bool is_cheap = (row.flags & kFast) != 0 || &row == set_;
+  if (is_cheap && calls >= CommandStats::kTimedEvery && calls % CommandStats::kTimedEvery != 0 &&
+      !timer_.times_all() && args.size() <= kCheapArgsMax &&
+      args[args.size() - 1].size() <= kCheapBytesMax) [[likely]] {
+    return 0;
+  }
+  const bool is_sample = is_cheap && calls >= CommandStats::kTimedEvery && !timer_.times_all() &&
+                         calls % CommandStats::kTimedEvery == 0;
+  return is_sample ? CommandStats::kTimedEvery : 1;
 }
 
 template <Worker::Timing kTiming>

@@ -287,9 +287,9 @@ bool Worker::RunBatch(ShardBatch* batch) {
   {
     ShardContext cx(shard);
     cx.set_no_touch(batch->no_touch);
-    const CallerScope scope(timer_, {.slow = &batch->slow,
-                                     .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
-    chained_from_ = 0;
+    const CallerScope scope(
+        timer_, {.slow = &batch->slow, .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
+    untimed_from_ = helio::CycleClock::Now();
     for (const ShardBatch::Entry& entry : batch->rest()) {
       if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
         break;
@@ -314,7 +314,6 @@ bool Worker::RunBatch(ShardBatch* batch) {
       }
       if (script != nullptr) {
         cx.Finish();
-        chained_from_ = 0;
         const EntryEnd end = RunScriptEntry(batch, entry, nullptr);
         if (end == EntryEnd::kNow) continue;
         AfterShardWork(shard);
@@ -408,8 +407,8 @@ bool Worker::RunNext(ShardBatch* batch) {
     batch->ViewArgs(next, &batch_args_);
     ShardContext cx(shard);
     cx.set_no_touch(batch->no_touch);
-    chained_from_ = 0;
     const int64_t now = helio::CycleClock::Now();
+    untimed_from_ = now;
     const CallerScope scope(timer_, {.slow = &batch->slow,
                                      .queue_cycles = batch->queued_at - batch->sent_at,
                                      .locks_cycles = now - batch->queued_at});

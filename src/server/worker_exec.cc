@@ -148,12 +148,10 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
   }
   ++stats_.execs_of_one_shard;
   const int64_t begin = helio::CycleClock::Now();
-  chained_from_ = begin;
+  untimed_from_ = begin;
   const auto count = [&] {
-    CommandStats& counted = stats_.commands[row.id];
     const int64_t cycles = helio::CycleClock::Now() - begin;
-    ++counted.calls;
-    counted.cycles += cycles;
+    stats_.commands[row.id].AddTimed(cycles);
     timer_.Track(row.id, cycles);
   };
   if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
@@ -166,7 +164,7 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
   for (const Multi::Item& item : multi.items()) {
     multi.ViewArgs(item, &exec_args_);
     cx.Begin(item.db_index, now_ms_);
-    RunHandler<Timing::kChained>(cx, *item.command, exec_args_, item.hash, writer);
+    RunSampled(cx, *item.command, exec_args_, item.hash, writer);
   }
   cx.Finish();
   cx.shard().ServeWaiters();

@@ -13,8 +13,7 @@ void Worker::CountWaiting(const Command& row, Args args, const ReplySink& reply,
   // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
   CommandStats& counted = stats_.commands[row.id];
   const int64_t cycles = helio::CycleClock::Now() - begin - waited_cycles;
-  counted.cycles += cycles;
-  ++counted.calls;
+  counted.AddTimed(cycles);
   timer_.Track(row.id, cycles);
   if (caller != nullptr && timer_.IsSlow(cycles + (caller->slow ? caller->locks_cycles : 0))) {
     timer_.OnSlow(row, args, cycles, *caller, SlowEntry::Way::kFiber, waited_cycles);
@@ -22,16 +21,12 @@ void Worker::CountWaiting(const Command& row, Args args, const ReplySink& reply,
   CountErrorsSince(errors_before, reply, &counted);
 }
 
-void Worker::CountChained(const Command& row, Args args) {
+void Worker::NoteLong(const Command& row, Args args) {
+  // With the cheap ones before it in the same read, which are some microseconds at most.
   const int64_t end = helio::CycleClock::Now();
-  const int64_t cycles = end - chained_from_;
-  chained_from_ = end;
-  CommandStats& counted = stats_.commands[row.id];
-  ++counted.calls;
-  counted.cycles += cycles;
-  timer_.Track(row.id, cycles);
-  if (timer_.IsSlow(cycles)) [[unlikely]]
-    OnSlow(row, args, cycles);
+  const int64_t cycles = end - untimed_from_;
+  untimed_from_ = end;
+  if (timer_.IsSlow(cycles)) OnSlow(row, args, cycles);
 }
 
 void Worker::OnSlow(const Command& row, Args args, int64_t cycles) {
