@@ -73,7 +73,10 @@ def test_exec_shows_its_commands_and_not_itself(log):
 def test_a_command_over_shards_is_logged_once(log):
     log.call("MSET", "a", "1", "b", "2", "c", "3")
     log.call("MGET", "a", "b", "c")
-    assert logged(log) == [[b"MSET", b"a", b"1", b"b", b"2", b"c", b"3"], [b"MGET", b"a", b"b", b"c"]]
+    assert logged(log) == [
+        [b"MSET", b"a", b"1", b"b", b"2", b"c", b"3"],
+        [b"MGET", b"a", b"b", b"c"],
+    ]
 
 
 def test_a_wait_for_keys_is_not_its_time(log, connect):

@@ -2,6 +2,7 @@
 #include "server/monitor.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "engine/coordinator.h"
 #include "helio/base/clock.h"
@@ -63,15 +64,14 @@ void Monitors::Feed(int db_index, std::string_view client, const Command& comman
       continue;
     }
     load.bytes.fetch_add(text.size(), std::memory_order_relaxed);
-    auto* const line = new Line;
+    auto line = std::make_unique<Line>();
     line->text = text;
     line->run = [](helio::Message* message) {
-      auto* const arrived = static_cast<Line*>(message);
+      const std::unique_ptr<Line> arrived(static_cast<Line*>(message));
       Server::LocalWorker()->monitors().Deliver(arrived->text);
-      delete arrived;
     };
     // Also to our own: a connection must not be written to inside of its command.
-    server_.pool().at(thread)->PostLazily(line);
+    server_.pool().at(thread)->PostLazily(line.release());
   }
 }
 

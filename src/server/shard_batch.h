@@ -89,7 +89,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool must_wait = false;
   // Its next command has run in the shard's queue, but is not over.
   bool is_under_way = false;
-  // Of its commands, those that took long; and when it was sent, and put into the queue (in cycles).
+  // Of its commands, those that took long; when it was sent, and put into the queue (in cycles).
   std::vector<SlowEntry> slow;
   int64_t sent_at = 0;
   int64_t queued_at = 0;

@@ -740,14 +740,6 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
   }
 }
 
-void Worker::RunSampled(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                        RespWriter& writer) {
-  const size_t size_before = writer.out()->size();
-  RunHandler<Timing::kSampled>(cx, command, args, hash, writer);
-  if (writer.out()->size() - size_before > kCheapBytesMax && !was_timed_) [[unlikely]]
-    NoteLong(command, args);
-}
-
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
   if (&row == exec_) {
     writer.Error(ExecAbortError(error));
@@ -760,41 +752,6 @@ void Worker::Reject(const Command& row, std::string_view error, RespWriter& writ
 void Worker::CountRejected(const Command* row, const ReplySink& reply) {
   if (row != nullptr) ++stats_.commands[row->id].rejected;
   CountError(reply.last_error_code());
-}
-
-void Worker::CountFailed(const ReplySink& reply, CommandStats* counted) {
-  ++counted->failed;
-  if (!reply.last_error_code().empty()) CountError(reply.last_error_code());
-}
-
-void Worker::CountError(std::string_view code) {
-  ++stats_.error_replies;
-  auto it = stats_.errors.find(std::string(code));
-  if (it != stats_.errors.end()) {
-    ++it->second;
-  } else if (stats_.errors.size() < WorkerStats::kErrorCodesMax) {
-    stats_.errors.emplace(code, 1);
-  }
-}
-
-void Worker::ResetStats() {
-  stats_ = WorkerStats();
-  timer_.ResetHistograms();
-  stats_.commands.resize(commands_.id_count());
-  command_rate_.Reset();
-  defragmenter_.ResetStats();
-  pubsub_.ResetStats();
-  // Living connections keep their own counters, which are added when INFO is asked for. What they
-  // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
-  ForEachSession([this](Session& session) {
-    stats_.received_bytes -= session.connection.received_bytes();
-    stats_.sent_bytes -= session.connection.sent_bytes();
-  });
-  for (Shard* shard : local_shards_) {
-    if (shard == nullptr) continue;
-    ShardStats& counted = shard->stats();
-    counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
-  }
 }
 
 // --- Commands that need a fiber ---
