@@ -44,12 +44,7 @@ void CommandTimer::SetTracking(bool is_on) {
 
 void CommandTimer::ResetHistograms() {
   for (auto& histogram : histograms_) histogram.reset();
-}
-
-size_t CommandTimer::memory_used() const {
-  const auto used = std::count_if(histograms_.begin(), histograms_.end(),
-                                  [](const auto& histogram) { return histogram != nullptr; });
-  return static_cast<size_t>(used) * sizeof(LatencyHistogram);
+  histogram_count_ = 0;
 }
 
 void CommandTimer::NoteLatency(LatencyEvent event, int64_t micros) {

@@ -44,8 +44,10 @@ class CommandTimer {
   void Track(uint32_t command_id, int64_t cycles, uint32_t weight = 1) {
     if (!tracks_) return;
     std::unique_ptr<LatencyHistogram>& histogram = histograms_[command_id];
-    if (histogram == nullptr) [[unlikely]]
+    if (histogram == nullptr) [[unlikely]] {
       histogram = std::make_unique<LatencyHistogram>();
+      ++histogram_count_;
+    }
     histogram->Add(cycles, weight);
   }
   // Each call has to be timed, however cheap.
@@ -72,7 +74,7 @@ class CommandTimer {
     return histograms_[command_id].get();
   }
   void ResetHistograms();
-  size_t memory_used() const;
+  size_t memory_used() const { return histogram_count_ * sizeof(LatencyHistogram); }
 
   // That INFO shows.
   std::vector<double>& percentiles() { return percentiles_; }
@@ -89,6 +91,7 @@ class CommandTimer {
   int64_t threshold_cycles_ = INT64_MAX;  // the least that anybody wants to know of
   bool tracks_ = false;
   bool times_all_ = false;
+  size_t histogram_count_ = 0;
   std::vector<std::unique_ptr<LatencyHistogram>> histograms_;  // by Command::id
   Caller caller_;
   int64_t slow_micros_ = -1;
