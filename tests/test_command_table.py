@@ -40,6 +40,7 @@ ONLY_OURS = {
         f"script|{name}": "of this design: what is known of scripts"
         for name in ("flags", "latency", "list")
     },
+    "slowlog|explain": "of this design: where the time went",
     "client|no-touch": "came with 7.2",
     "client|setinfo": "came with 7.2",
 }

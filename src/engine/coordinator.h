@@ -43,6 +43,12 @@ class CoordinatorContext {
   Slow refused_for() const { return refused_for_; }
   void OnRefused(Slow what) { refused_for_ = what; }
 
+  // Of what it takes, in cycles: waiting for locks, and for keys. For the slow log.
+  void AddLocksCycles(int64_t cycles) { locks_cycles_ += cycles; }
+  void AddWaitedCycles(int64_t cycles) { waited_cycles_ += cycles; }
+  int64_t locks_cycles() const { return locks_cycles_; }
+  int64_t waited_cycles() const { return waited_cycles_; }
+
   // One hop: calls function(ShardContext&) on the shard and returns what it returned. Suspends.
   template <typename Function>
   auto Hop(ShardId id, Function function) {
@@ -68,6 +74,8 @@ class CoordinatorContext {
   Transaction* const outer_;
   bool may_be_refused_ = false;
   Slow refused_for_ = Slow::kNone;
+  int64_t locks_cycles_ = 0;
+  int64_t waited_cycles_ = 0;
 };
 
 }  // namespace dfly

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "helio/base/cycle_clock.h"
 #include "helio/fibers/no_suspend.h"
 
 namespace dfly {
@@ -114,9 +115,11 @@ bool Transaction::Schedule() {
 }
 
 bool Transaction::AwaitLocks() {
+  const int64_t begin = helio::CycleClock::Now();
   at_home_.emplace(1);
   AnnounceAll();
   at_home_->Wait();
+  if (timed_ != nullptr && granted_at_ > begin) timed_->AddLocksCycles(granted_at_ - begin);
   if (given_up_for_ == Slow::kNone) [[likely]]
     return true;
   is_scheduled_ = false;
@@ -273,6 +276,7 @@ void Transaction::OnReady(uint32_t what) {
     if (what == kAnnounces && (count & kGivesUp) != 0) TakeBackAll();
     return;
   }
+  granted_at_ = helio::CycleClock::Now();
   if (runs_at_once_) {
     left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
     SendHop();

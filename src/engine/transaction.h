@@ -62,6 +62,7 @@ class Transaction {
   explicit Transaction(CoordinatorContext& cx)
       : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {
     if (cx.may_be_refused()) refusable_ = &cx;
+    timed_ = &cx;
   }
   // Concludes if need be, so that no error path keeps its locks. Suspends then.
   ~Transaction();
@@ -190,6 +191,8 @@ class Transaction {
   const void* owner_ = nullptr;
   CoordinatorContext* refusable_ = nullptr;  // null: it waits for whatever there is
   Slow given_up_for_ = Slow::kNone;
+  CoordinatorContext* timed_ = nullptr;  // that wants to know how long it has waited for its locks
+  int64_t granted_at_ = 0;               // in cycles
   helio::Proactor* home_ = nullptr;
   absl::InlinedVector<Wanted, 8> wanted_;
   absl::InlinedVector<TagLock, 8> tags_;  // of all parts, each part's together

@@ -8,6 +8,7 @@
 #include "core/numbers.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/base/cycle_clock.h"
 #include "server/server.h"
 #include "server/session.h"
 
@@ -211,6 +212,7 @@ void BlockedCommand::Unregister() {
 }
 
 auto BlockedCommand::Wait() -> End {
+  const int64_t begin = helio::CycleClock::Now();
   session_.blocked = this;
   session_.worker.OnBlocked(1);
   if (!session_.connection_closed && session_.connection.recv_ended()) {
@@ -230,6 +232,7 @@ auto BlockedCommand::Wait() -> End {
   }
   session_.worker.OnBlocked(-1);
   session_.blocked = nullptr;
+  cx_.AddWaitedCycles(helio::CycleClock::Now() - begin);
   return end_;
 }
 

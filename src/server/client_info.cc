@@ -46,6 +46,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .no_touch = session.no_touch,
       .closes_soon = session.close_after_reply || connection.closing(),
       .is_subscribed = session.is_subscribed(),
+      .is_monitor = session.monitor != Session::Monitor::kNo,
       .is_blocked = session.blocked != nullptr,
       .multi_commands = multi == nullptr ? -1 : static_cast<int64_t>(multi->items().size()),
       .multi_bytes = multi_bytes,
@@ -69,6 +70,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
 
 std::string FormatClient(const ClientInfo& info) {
   std::string flags;
+  if (info.is_monitor) flags += 'O';
   if (info.is_subscribed) flags += 'P';
   if (info.multi_commands >= 0) flags += 'x';
   if (info.is_blocked) flags += 'b';

@@ -29,6 +29,7 @@ struct ClientInfo {
   bool no_touch = false;
   bool closes_soon = false;
   bool is_subscribed = false;
+  bool is_monitor = false;
   bool is_blocked = false;      // waits for a key
   int64_t multi_commands = -1;  // queued; -1: none, as there is no MULTI
   uint64_t multi_bytes = 0;

@@ -378,6 +378,7 @@ void AddSettings(Server* server, Config* config) {
                }});
   AddEvictionSettings(server, config);
   AddDefragSettings(server, config);
+  AddTimingSettings(server, config);
   config->Add({.name = "maxclients",
                .kind = Kind::kInteger,
                .value = fmt::format("{}", options.maxclients),

@@ -76,6 +76,11 @@ class Config {
 // The canonical form of `text`, or an error.
 std::string CanonicalValue(const Setting& setting, std::string_view text, std::string* error);
 
+// slowlog-* and latency-* of it.
+void AddTimingSettings(Server* server, Config* config);
+// "50 99 99.9". Returns an empty string, or what is wrong.
+std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles);
+
 // The table of this server's settings, with the values that it was started with.
 void AddSettings(Server* server, Config* config);
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "helio/base/logging.h"
+#include "server/config.h"
 #include "server/directives.h"
 #include "server/machine.h"
 #include "server/units.h"
@@ -258,6 +259,19 @@ DEFINE_uint32(blocked_clients_max, 30'000,
               "Clients that may wait for keys (BLPOP) at a time, divided among the threads; others "
               "get an error. Each takes two of the process' memory maps: vm.max_map_count.");
 
+DEFINE_int64(slowlog_log_slower_than, 10'000,
+             "Microseconds; commands that take as long, with waiting for locks, are in SLOWLOG. 0: "
+             "all, -1: none. CONFIG SET changes it.");
+DEFINE_uint64(slowlog_max_len, 128, "Commands that SLOWLOG keeps. CONFIG SET changes it.");
+DEFINE_uint32(latency_monitor_threshold, 0,
+              "Milliseconds; what takes as long is in LATENCY LATEST. 0: off, as LATENCY DOCTOR is "
+              "then. CONFIG SET changes it.");
+DEFINE_bool(latency_tracking, true,
+            "Count how long the calls of each command take, for INFO latencystats and LATENCY "
+            "HISTOGRAM: 5.5 KB for each command that is used and thread.");
+DEFINE_string(latency_tracking_info_percentiles, "50 99 99.9",
+              "What INFO latencystats tells of each command, between 0 and 100.");
+
 DEFINE_string(publish_buffer_limit, "32mb",
               "Bytes of messages that a subscriber has not taken; who lets more pile up is "
               "disconnected, as with Redis' client-output-buffer-limit pubsub. 0: no limit, then "
@@ -364,6 +378,9 @@ const std::vector<Topic>& Topics() {
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "http_head_max",
         "pipeline_commands_max", "pipeline_reply_bytes_max", "pipeline_input_bytes_max",
         "publish_buffer_limit", "blocked_clients_max"}},
+      {"Slow commands",
+       {"slowlog_log_slower_than", "slowlog_max_len", "latency_monitor_threshold",
+        "latency_tracking", "latency_tracking_info_percentiles"}},
       {"Process", {"daemonize", "pidfile", "logfile", "loglevel", "enable_debug_command"}},
       {"Logging of glog; in place of --logfile and --loglevel",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
@@ -745,6 +762,17 @@ std::string OptionsFromFlags(ServerOptions* options) {
     fail("enable_debug_command", "must be yes, no or local");
   }
   options->allows_crashes = FLAGS_enable_debug_command != "no";
+  if (FLAGS_slowlog_log_slower_than < -1) fail("slowlog_log_slower_than", "must be -1 or more");
+  options->slowlog_log_slower_than_us = FLAGS_slowlog_log_slower_than;
+  check_range("slowlog_max_len", FLAGS_slowlog_max_len, 0, INT64_MAX);
+  options->slowlog_max_len = FLAGS_slowlog_max_len;
+  options->latency_monitor_threshold_ms = FLAGS_latency_monitor_threshold;
+  options->latency_tracking = FLAGS_latency_tracking;
+  if (const std::string why =
+          ParsePercentiles(FLAGS_latency_tracking_info_percentiles, &options->latency_percentiles);
+      !why.empty()) {
+    fail("latency_tracking_info_percentiles", why);
+  }
 
   PersistenceOptions& persistence = options->persistence;
   persistence.directory = FLAGS_dir;

@@ -16,6 +16,7 @@
 #include "engine/coordinator.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
+#include "server/latency_commands.h"
 #include "server/machine.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -53,6 +54,7 @@ struct Part {
   InfoFacts::TransactionFacts transactions;
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;
+  uint64_t slow_monitors = 0;
 };
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
@@ -64,6 +66,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
   part->pubsub = worker.pubsub().stats();
   part->tls = helio::ThreadTlsStats();
+  part->slow_monitors = worker.monitors().slow_disconnected();
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     part->stats.received_bytes += connection.received_bytes();
@@ -119,15 +122,31 @@ void AddCommand(const Command& command, const std::vector<Part>& parts, InfoFact
     sum.calls += stats.calls;
     sum.failed += stats.failed;
     sum.rejected += stats.rejected;
+    sum.cycles += stats.cycles;
     sum.timed_calls += stats.timed_calls;
-    sum.timed_cycles += stats.timed_cycles;
   }
   if (sum.calls + sum.rejected == 0) return;
   InfoFacts::CommandFacts& out = facts->commands[command.full_name];
   out = {.calls = sum.calls, .rejected = sum.rejected, .failed = sum.failed};
   if (sum.timed_calls > 0) {
-    out.usec_per_call = static_cast<double>(helio::CycleClock::ToNanos(sum.timed_cycles)) / 1000 /
-                        static_cast<double>(sum.timed_calls);
+    out.usec = static_cast<double>(helio::CycleClock::ToNanos(sum.cycles)) / 1000 *
+               static_cast<double>(sum.calls) / static_cast<double>(sum.timed_calls);
+  }
+}
+
+void AddLatencies(Server& server, InfoFacts* facts) {
+  std::vector<const Command*> all;
+  for (const Command& command : server.commands().all()) {
+    all.push_back(&command);
+    for (const Command& subcommand : command.subcommands) all.push_back(&subcommand);
+  }
+  facts->percentiles = Server::LocalWorker()->timer().percentiles();
+  for (const CommandLatency& latency : GatherHistograms(server, all)) {
+    std::vector<double>& values = facts->latencies[latency.command->full_name];
+    for (double percent : facts->percentiles) {
+      const int64_t cycles = latency.histogram.Percentile(percent);
+      values.push_back(static_cast<double>(helio::CycleClock::ToNanos(cycles)) / 1000);
+    }
   }
 }
 
@@ -151,6 +170,10 @@ void AddProcess(InfoFacts* facts) {
   facts->cpu_user_s = Seconds(self.ru_utime);
   facts->cpu_sys_children_s = Seconds(children.ru_stime);
   facts->cpu_user_children_s = Seconds(children.ru_utime);
+  rusage thread{};
+  getrusage(RUSAGE_THREAD, &thread);
+  facts->cpu_sys_thread_s = Seconds(thread.ru_stime);
+  facts->cpu_user_thread_s = Seconds(thread.ru_utime);
 #ifdef DFLY_SANITIZED
   facts->allocator = "libc";
 #else
@@ -160,7 +183,7 @@ void AddProcess(InfoFacts* facts) {
 
 }  // namespace
 
-InfoFacts GatherInfo(Server& server) {
+InfoFacts GatherInfo(Server& server, bool with_latencies) {
   std::vector<Part> parts(server.pool().size());
   server.AwaitOnSessions(
       [&](Worker& worker) { Gather(worker, server.shards(), &parts[worker.index()]); });
@@ -246,7 +269,7 @@ InfoFacts GatherInfo(Server& server) {
     facts.pubsub_shard_channels += part.shard_channels;
     facts.pubsub_delivered += part.pubsub.delivered;
     facts.pubsub_publishers_held += part.pubsub.publishers_held;
-    facts.slow_subscribers += part.pubsub.slow_disconnected;
+    facts.slow_subscribers += part.pubsub.slow_disconnected + part.slow_monitors;
     facts.hits += part.shards.hits;
     facts.misses += part.shards.misses;
     facts.expired_keys += part.shards.expired_keys;
@@ -263,6 +286,7 @@ InfoFacts GatherInfo(Server& server) {
     for (const Command& subcommand : command.subcommands) AddCommand(subcommand, parts, &facts);
   }
 
+  if (with_latencies) AddLatencies(server, &facts);
   facts.placed_tags = server.shards().placed_tags();
   facts.base_memory = server.base_memory_bytes();
   facts.data_memory = server.shards().used_bytes();
@@ -314,6 +338,7 @@ void ServerSection(const InfoFacts& facts, Lines& out) {
   out.Add("redis_mode", facts.emulates_cluster ? "cluster" : "standalone");
   out.Add("os", facts.os);
   out.Add("arch_bits", sizeof(void*) * 8);
+  out.Add("atomicvar_api", "c11-builtin");
   out.Add("monotonic_clock", "POSIX clock_gettime");
   out.Add("multiplexing_api", facts.multiplexing_api);
   out.Add("gcc_version", fmt::format("{}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__));
@@ -324,8 +349,12 @@ void ServerSection(const InfoFacts& facts, Lines& out) {
   out.Add("server_time_usec", facts.now_us);
   out.Add("uptime_in_seconds", facts.uptime_s);
   out.Add("uptime_in_days", facts.uptime_s / 86400);
+  out.Add("hz", 10);  // nothing of ours has such a rate; tools expect one
+  out.Add("configured_hz", 10);
+  out.Add("lru_clock", (facts.now_us / 1'000'000) & 0xffffff);
   out.Add("executable", facts.executable);
   out.Add("config_file", "");
+  out.Add("io_threads_active", facts.threads > 1 ? 1 : 0);
   out.Add("proactor_threads", facts.threads);
   out.Add("num_shards", facts.shards);
 }
@@ -343,7 +372,8 @@ void ClientsSection(const InfoFacts& facts, Lines& out) {
 }
 
 void MemorySection(const InfoFacts& facts, Lines& out) {
-  const uint64_t overhead = facts.used_memory - facts.data_memory;
+  // Their numbers are of different moments, so the difference may be less than nothing.
+  const uint64_t overhead = facts.used_memory - std::min(facts.used_memory, facts.data_memory);
   out.AddBytes("used_memory", facts.used_memory);
   out.AddBytes("used_memory_rss", facts.rss);
   out.AddBytes("used_memory_peak", facts.used_memory_peak);
@@ -353,8 +383,9 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("used_memory_startup", facts.base_memory);
   out.Add("used_memory_dataset", facts.data_memory);
   out.Add("used_memory_dataset_perc",
-          fmt::format("{:.2f}%",
-                      100 * Ratio(facts.data_memory, facts.used_memory - facts.base_memory)));
+          fmt::format("{:.2f}%", 100 * Ratio(facts.data_memory,
+                                             facts.used_memory -
+                                                 std::min(facts.used_memory, facts.base_memory))));
   out.AddBytes("total_system_memory", facts.system_memory);
   out.AddBytes("used_memory_lua", facts.memory.interpreters);
   out.AddBytes("used_memory_scripts",
@@ -364,13 +395,19 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("number_of_libraries", facts.libraries);
   out.AddBytes("used_memory_functions", facts.function_memory);
   out.AddBytes("maxmemory", facts.maxmemory);
+  out.Add("used_memory_vm_eval", facts.memory.interpreters);
+  out.Add("used_memory_scripts_eval", facts.script_memory);
+  out.Add("used_memory_vm_functions", 0);  // they share the interpreters
+  out.AddBytes("used_memory_vm_total", facts.memory.interpreters);
   out.Add("maxmemory_policy", facts.maxmemory_policy);
   out.Add("cache_mode", facts.cache_mode ? "cache" : "store");
   out.Add("mem_fragmentation_ratio", fmt::format("{:.2f}", Ratio(facts.rss, facts.used_memory)));
   out.Add("mem_fragmentation_bytes",
           static_cast<int64_t>(facts.rss) - static_cast<int64_t>(facts.used_memory));
   out.Add("mem_not_counted_for_evict", 0);
+  out.Add("mem_total_replication_buffers", 0);
   out.Add("mem_replication_backlog", 0);
+  out.Add("mem_cluster_links", 0);
   out.Add("mem_clients_slaves", 0);
   out.Add("mem_clients_normal", facts.memory.clients + facts.memory.queued_commands);
   out.Add("mem_queued_commands", facts.memory.queued_commands);
@@ -411,6 +448,11 @@ void PersistenceSection(const InfoFacts& facts, Lines& out) {
   out.Add("aof_current_rewrite_time_sec", -1);
   out.Add("aof_last_bgrewrite_status", "ok");
   out.Add("aof_last_write_status", "ok");
+  out.Add("aof_rewrites", 0);
+  out.Add("aof_rewrites_consecutive_failures", 0);
+  out.Add("aof_last_cow_size", 0);
+  out.Add("module_fork_in_progress", 0);
+  out.Add("module_fork_last_cow_size", 0);
   out.Add("snapshot_shards_behind", facts.shards_behind);
   out.Add("snapshot_last_error", saved.last_error);
   out.Add("snapshot_last_file", saved.last_file);
@@ -440,6 +482,10 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("instantaneous_ops_per_sec", facts.commands_per_second);
   out.Add("total_net_input_bytes", facts.received_bytes);
   out.Add("total_net_output_bytes", facts.sent_bytes);
+  out.Add("total_net_repl_input_bytes", 0);
+  out.Add("total_net_repl_output_bytes", 0);
+  out.Add("instantaneous_input_repl_kbps", "0.00");
+  out.Add("instantaneous_output_repl_kbps", "0.00");
   out.Add("rejected_connections", facts.rejected_connections);
   out.Add("auth_timeouts", facts.auth_timeouts);
   out.Add("tls_handshakes", facts.tls.handshakes);
@@ -465,7 +511,12 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("active_defrag_misses", facts.defrag.misses);
   out.Add("active_defrag_key_hits", facts.defrag.key_hits);
   out.Add("active_defrag_key_misses", facts.defrag.key_misses);
+  out.Add("migrate_cached_sockets", 0);
+  out.Add("slave_expires_tracked_keys", 0);
   out.Add("tracking_total_keys", 0);
+  out.Add("tracking_total_items", 0);
+  out.Add("tracking_total_prefixes", 0);
+  out.Add("unexpected_error_replies", 0);
   out.Add("total_error_replies", facts.error_replies);
   out.Add("protocol_errors", facts.protocol_errors);
   out.Add("client_output_buffer_limit_disconnections", facts.slow_subscribers);
@@ -490,18 +541,31 @@ void CpuSection(const InfoFacts& facts, Lines& out) {
   out.Add("used_cpu_user", fmt::format("{:.6f}", facts.cpu_user_s));
   out.Add("used_cpu_sys_children", fmt::format("{:.6f}", facts.cpu_sys_children_s));
   out.Add("used_cpu_user_children", fmt::format("{:.6f}", facts.cpu_user_children_s));
+  out.Add("used_cpu_sys_main_thread", fmt::format("{:.6f}", facts.cpu_sys_thread_s));
+  out.Add("used_cpu_user_main_thread", fmt::format("{:.6f}", facts.cpu_user_thread_s));
 }
 
 void ModulesSection(const InfoFacts&, Lines&) {}
 
 void CommandstatsSection(const InfoFacts& facts, Lines& out) {
   for (const auto& [name, command] : facts.commands) {
-    const double usec = command.usec_per_call * static_cast<double>(command.calls);
-    out.Add(
-        "cmdstat_" + name,
-        fmt::format("calls={},usec={:.0f},usec_per_call={:.2f},rejected_calls={},"
-                    "failed_calls={}",
-                    command.calls, usec, command.usec_per_call, command.rejected, command.failed));
+    const double per_call =
+        command.calls == 0 ? 0 : command.usec / static_cast<double>(command.calls);
+    out.Add("cmdstat_" + name,
+            fmt::format("calls={},usec={:.0f},usec_per_call={:.2f},rejected_calls={},"
+                        "failed_calls={}",
+                        command.calls, command.usec, per_call, command.rejected, command.failed));
+  }
+}
+
+void LatencystatsSection(const InfoFacts& facts, Lines& out) {
+  for (const auto& [name, values] : facts.latencies) {
+    std::string text;
+    for (size_t i = 0; i < values.size(); ++i) {
+      fmt::format_to(std::back_inserter(text), "{}p{}={:.3f}", i == 0 ? "" : ",",
+                     facts.percentiles[i], values[i]);
+    }
+    out.Add("latency_percentiles_usec_" + name, text);
   }
 }
 
@@ -596,6 +660,7 @@ constexpr Section kSections[] = {
     {"cpu", "CPU", true, CpuSection},
     {"modules", "Modules", true, ModulesSection},
     {"commandstats", "Commandstats", false, CommandstatsSection},
+    {"latencystats", "Latencystats", false, LatencystatsSection},
     {"errorstats", "Errorstats", true, ErrorstatsSection},
     {"cluster", "Cluster", true, ClusterSection},
     {"keyspace", "Keyspace", true, KeyspaceSection},
@@ -612,7 +677,12 @@ bool IsWanted(const Section& section, std::span<const std::string_view> wanted) 
 }
 
 void Info(CoordinatorContext&, Args args, ReplySink& reply) {
-  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server());
+  const auto sections = args.from(1);
+  const bool with_latencies =
+      std::any_of(sections.begin(), sections.end(), [](std::string_view name) {
+        return IsWord(name, "latencystats") || IsWord(name, "all") || IsWord(name, "everything");
+      });
+  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server(), with_latencies);
   reply.Verbatim("txt", FormatInfo(facts, args.from(1)));
 }
 

@@ -106,21 +106,26 @@ struct InfoFacts {
   uint64_t pubsub_shard_channels = 0;
   uint64_t pubsub_delivered = 0;
   uint64_t pubsub_publishers_held = 0;
-  uint64_t slow_subscribers = 0;
+  uint64_t slow_subscribers = 0;  // and monitors
   // CPU
   double cpu_sys_s = 0;
   double cpu_user_s = 0;
   double cpu_sys_children_s = 0;
   double cpu_user_children_s = 0;
+  double cpu_sys_thread_s = 0;  // of the thread that answers
+  double cpu_user_thread_s = 0;
   // Commandstats, by full name; only commands that were called or refused
   struct CommandFacts {
     uint64_t calls = 0;
     uint64_t rejected = 0;
     uint64_t failed = 0;
-    double usec_per_call = 0;
+    double usec = 0;
   };
   std::map<std::string, CommandFacts> commands;
   std::map<std::string, uint64_t> errors;
+  // Latencystats: of each command that was called, its percentiles in microseconds.
+  std::vector<double> percentiles;
+  std::map<std::string, std::vector<double>> latencies;
   // Keyspace
   struct DatabaseFacts {
     uint64_t keys = 0;
@@ -140,7 +145,7 @@ struct InfoFacts {
 };
 
 // One parallel hop over all threads. From a fiber. Suspends.
-InfoFacts GatherInfo(Server& server);
+InfoFacts GatherInfo(Server& server, bool with_latencies = false);
 
 // `sections` as the arguments of INFO: names in any case; none is "default". Unknown ones are
 // ignored.

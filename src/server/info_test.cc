@@ -22,8 +22,8 @@ InfoFacts Example() {
   facts.rss = 6000;
   facts.maxmemory = 1 << 20;
   facts.databases = {{.keys = 3, .expires = 1}, {}, {.keys = 1, .expires = 0}};
-  facts.commands["get"] = {.calls = 4, .rejected = 1, .failed = 2, .usec_per_call = 1.25};
-  facts.commands["config|set"] = {.calls = 1, .rejected = 0, .failed = 0, .usec_per_call = 9};
+  facts.commands["get"] = {.calls = 4, .rejected = 1, .failed = 2, .usec = 5};
+  facts.commands["config|set"] = {.calls = 1, .rejected = 0, .failed = 0, .usec = 9};
   facts.errors = {{"ERR", 2}, {"WRONGTYPE", 1}};
   return facts;
 }

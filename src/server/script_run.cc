@@ -356,6 +356,8 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
   const Command* command = FindCommand(args.name());
   if (command != nullptr && IsPlainCall(*command, args)) [[likely]] {
     Interleave();
+    if (worker_->monitors().any()) [[unlikely]]
+      worker_->monitors().Feed(db_index_, "lua", *command, args);
     return Execute(*command, args, reply, may_defer);
   }
   if (!Resolve(args, &command, reply)) [[unlikely]] {
@@ -363,13 +365,16 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
     return Verdict::kGoOn;
   }
   Interleave();
+  if (worker_->monitors().any() && (command->flags & (kAdmin | kSkipMonitor)) == 0) [[unlikely]]
+    worker_->monitors().Feed(db_index_, "lua", *command, args);
   if (command->run != nullptr) return Execute(*command, args, reply, may_defer);
   if (command->scripted != nullptr) {
-    worker_->RunCounted(*command, reply, [&] { command->scripted(args, reply); });
+    worker_->RunCounted<Worker::Timing::kInner>(*command, args, reply,
+                                                [&] { command->scripted(args, reply); });
     return Verdict::kGoOn;
   }
   if (command->full_name == "select") {
-    worker_->RunCounted(*command, reply, [&] {
+    worker_->RunCounted<Worker::Timing::kInner>(*command, args, reply, [&] {
       const auto index = ParseInt64(args[1]);
       if (!index) return reply.Error(kErrNotInteger);
       if (*index < 0 || *index >= shards_.db_count()) return reply.Error(kErrDbIndex);
@@ -426,7 +431,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
                            ReplySink& reply) {
   const auto run = [&](Shard& its_shard, ReplySink& sink) {
     ShardContext cx(its_shard, db_index_, now_ms_);
-    Server::LocalWorker()->RunHandler(cx, command, args, hash, sink);
+    Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
   };
   if (shards_.is_local(shard)) {
     return shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, reply); });
@@ -446,11 +451,12 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   Transaction locked(&shards_, Transaction::IsLocked());
   CoordinatorContext cx(&shards_, session, db_index_, now_ms_, is_atomic_ ? &locked : nullptr);
   if (command.session != nullptr) {
-    worker_->RunCounted(command, writer, [&] { command.session(*session, args, writer); });
+    worker_->RunCounted<Worker::Timing::kInner>(command, args, writer,
+                                                [&] { command.session(*session, args, writer); });
   } else {
     const CoordinatorHandler handler =
         command.coordinate != nullptr ? command.coordinate : command.across;
-    worker_->RunWaiting(command, writer, [&] {
+    worker_->RunWaiting(command, args, writer, nullptr, [&] {
       if (handler != nullptr) {
         handler(cx, args, writer);
       } else {
@@ -481,7 +487,8 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
     if (use != nullptr && use->place.shard == shard_.id()) [[likely]] {
       OnWrite(command);
       cx_.Begin(db_index_, now_ms_);
-      worker_->RunHandler(cx_, command, args, use->place.hash, reply, &use->hint);
+      worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, use->place.hash, reply,
+                                                  &use->hint);
       return Verdict::kGoOn;
     }
   }
@@ -517,7 +524,7 @@ ScriptHost::Verdict ScriptInPlace::ExecuteOther(const Command& command, Args arg
   OnWrite(command);
   if (is_one_shard && first.shard == shard_.id()) [[likely]] {
     cx_.Begin(db_index_, now_ms_);
-    worker_->RunHandler(cx_, command, args, first.hash, reply);
+    worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, first.hash, reply);
     return Verdict::kGoOn;
   }
   cx_.Finish();
@@ -697,7 +704,8 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     RespWriter writer(&bytes, reply.resp3());
     tx_->HopOn({&first.shard, 1}, [&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
-      Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
+      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
+                                                                writer);
     });
     ReplayReply(bytes.view(), reply);
   }
@@ -745,7 +753,8 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
   const bool may_run = WaitForLocks([&] {
     return tx.Run([&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
-      Server::LocalWorker()->RunHandler(cx, command, args, first.hash, writer);
+      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
+                                                                writer);
     });
   });
   DCHECK(may_run);
@@ -789,7 +798,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       Deferred::ViewArgs(part, item, &args);
       cx.Begin(item.db_index, now_ms_);
       const uint64_t errors_before = writer.error_count();
-      Server::LocalWorker()->RunHandler(cx, *item.command, Args(args), item.hash, writer);
+      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args),
+                                                                item.hash, writer);
       if (writer.error_count() != errors_before && part.error_number == SIZE_MAX) {
         part.error_number = item.number;
         part.error = bytes.view().substr(1, bytes.size() - 3);

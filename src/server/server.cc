@@ -34,6 +34,7 @@ Server::Server(ServerOptions options)
       start_time_ms_(helio::UnixMillis()),
       memory_(&settings_.maxmemory, options_.threads),
       eviction_(options_.eviction),
+      monitor_loads_(std::make_unique<MonitorLoad[]>(options_.threads)),
       scripts_(options_.default_lua_flags, options_.lua_auto_async),
       functions_(options_.default_lua_flags, options_.lua_auto_async),
       tls_(this, options_.tls_options),
@@ -58,6 +59,9 @@ Server::Server(ServerOptions options)
   RegisterInfoCommands(&commands_);
   RegisterCommandCommands(&commands_);
   RegisterAdminCommands(&commands_);
+  RegisterSlowLogCommands(&commands_);
+  RegisterLatencyCommands(&commands_);
+  RegisterMonitorCommand(&commands_);
   RegisterSaveCommands(&commands_);
   RegisterMultiCommands(&commands_);
   RegisterScriptCommands(&commands_);
@@ -74,6 +78,8 @@ Server::Server(ServerOptions options)
   settings_.auth_timeout_s = options_.auth_timeout_s;
   settings_.busy_reply_threshold_ms = options_.busy_reply_threshold_ms;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
+  settings_.slowlog_max_len = options_.slowlog_max_len;
+  settings_.latency_monitor_ms = options_.latency_monitor_threshold_ms;
   settings_.publish_buffer_limit = options_.publish_buffer_limit;
   settings_.snapshot_buffer_limit = options_.snapshot_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);

@@ -97,7 +97,12 @@ struct ServerOptions {
   std::string config_file;            // absolute; for CONFIG REWRITE. Empty: none
   std::string log_file;               // for CONFIG GET
   std::string log_level = "notice";
-  bool allows_crashes = false;  // DEBUG SEGFAULT and PANIC
+  bool allows_crashes = false;                  // DEBUG SEGFAULT and PANIC
+  int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
+  uint64_t slowlog_max_len = 128;               // entries, of all threads
+  uint32_t latency_monitor_threshold_ms = 0;    // 0: off
+  bool latency_tracking = true;
+  std::vector<double> latency_percentiles = {50, 99, 99.9};  // that INFO shows
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   PersistenceOptions persistence;
@@ -189,6 +194,9 @@ class Server {
   void OnUsersChanged();
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
+  std::atomic<uint64_t>& slow_log_ids() { return slow_log_ids_; }
+  // Of a thread. Thread: any.
+  MonitorLoad& monitor_load(uint32_t thread) { return monitor_loads_[thread]; }
   ScriptStore& scripts() { return scripts_; }
   FunctionStore& functions() { return functions_; }
   Upgrade& upgrade() { return upgrade_; }
@@ -255,6 +263,8 @@ class Server {
   EvictionRules eviction_;  // guarded by the lock of Config
   std::atomic<EvictionPolicy> policy_{EvictionPolicy::kNone};
   PubSubLoad pubsub_load_;
+  std::atomic<uint64_t> slow_log_ids_{0};  // the next one's
+  const std::unique_ptr<MonitorLoad[]> monitor_loads_;
   ScriptStore scripts_;
   FunctionStore functions_;
   Upgrade upgrade_;
@@ -294,6 +304,9 @@ void RegisterConfigCommands(CommandTable* table);
 void RegisterInfoCommands(CommandTable* table);
 void RegisterCommandCommands(CommandTable* table);
 void RegisterAdminCommands(CommandTable* table);
+void RegisterSlowLogCommands(CommandTable* table);
+void RegisterLatencyCommands(CommandTable* table);
+void RegisterMonitorCommand(CommandTable* table);
 void RegisterSaveCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
 void RegisterScriptCommands(CommandTable* table);

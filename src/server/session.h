@@ -86,6 +86,8 @@ class Session {
   // Null: it is subscribed to nothing. PubSub's, as is the change up to which the client was told.
   std::unique_ptr<Subscriptions> subscriptions;
   uint64_t subscriptions_told = 0;
+  enum class Monitor : uint8_t { kNo, kBegins, kYes };
+  Monitor monitor = Monitor::kNo;
 
   bool drops_replies() const {
     return reply_mode == ReplyMode::kOff || reply_mode == ReplyMode::kSkipThis;

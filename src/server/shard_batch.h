@@ -16,6 +16,7 @@
 #include "helio/fibers/inbox.h"
 #include "server/multi.h"
 #include "server/script_store.h"
+#include "server/slow_log.h"
 
 namespace dfly {
 
@@ -88,6 +89,10 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool must_wait = false;
   // Its next command has run in the shard's queue, but is not over.
   bool is_under_way = false;
+  // Of its commands, those that took long; when it was sent, and put into the queue (in cycles).
+  std::vector<SlowEntry> slow;
+  int64_t sent_at = 0;
+  int64_t queued_at = 0;
   // Large values that a snapshot has to save before its next command runs.
   uint32_t unsaved = 0;
 

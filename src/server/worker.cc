@@ -60,12 +60,15 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
       local_shards_(shards_.size(), nullptr),
-      expire_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->ExpireTick(); }),
-      evict_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EvictTick(); }),
-      defrag_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->DefragTick(); }),
+      expire_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kExpireCycle, &Worker::ExpireTick);
+      }),
+      evict_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kEvictionCycle, &Worker::EvictTick);
+      }),
+      defrag_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
+      }),
       evict_hint_(
           [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
@@ -78,7 +81,9 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       pubsub_(server, this),
-      recent_commands_(RegisterThreadForCrashes(proactor->index())) {
+      recent_commands_(RegisterThreadForCrashes(proactor->index())),
+      timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
+      monitors_(server, this) {
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
@@ -87,6 +92,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
     shuffle_ = std::make_unique<MessageShuffle>(seed);
   }
   stats_.commands.resize(commands_.id_count());
+  UpdateTiming();
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
   for (ShardId id = 0; id < shards_.size(); ++id) {
@@ -119,6 +125,7 @@ void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
   for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
   pubsub_.OnClosed(*session);
+  monitors_.End(*session);
   stats_.received_bytes += connection->received_bytes();
   stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
@@ -442,11 +449,13 @@ void Worker::RunNoted() {
   command_rate_.Update(now_ms_, stats_.commands_processed);
   if (noted_.size() > 1) PrefetchNoted();
   std::optional<ShardContext> in_place;
+  untimed_from_ = helio::CycleClock::Now();
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) [[likely]]
       RunOne(noted, &in_place);
     if (noted.deferred) noted.connection->DeferredDone(1);
   }
+  timer_.caller() = Caller();
   Leave(&in_place);
   noted_.clear();
   noted_args_.clear();
@@ -517,6 +526,10 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   if (noted.action == Action::kLocal || noted.action == Action::kRemote ||
       noted.action == Action::kExec || noted.action == Action::kScript) {
     NoteAffinity(session, noted.shard);
+    if (monitors_.any()) [[unlikely]] {
+      if (noted.action == Action::kExec) FeedExec(session);
+      FeedMonitors(session, *noted.command, args);
+    }
   }
 
   if (TakesBatch(noted, session)) {
@@ -539,6 +552,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     helio::IoBuf* out = replies.BeginLocal();
     const size_t size_before = out->size();
     writer_.Reset(out, session.resp3);
+    timer_.caller().session = &session;
     switch (noted.action) {
       case Action::kLocal: {
         ++stats_.local_commands;
@@ -557,6 +571,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
           replies.EndLocal();
           return;
         }
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
         break;
       }
       case Action::kExec: {
@@ -584,6 +600,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         if (is_over) {
           Recycle(job);
           AfterShardWork(*local_shards_[noted.shard]);
+          untimed_from_ = helio::CycleClock::Now();
           break;
         }
         replies.EndLocal();  // nothing was written: its place is taken by the batch
@@ -599,7 +616,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         if (error == kErrOutOfMemory) {
           Reject(*noted.command, error, writer_);
         } else {
-          RunCounted(*noted.command, writer_, [&] { writer_.Error(error); });  // as Redis does
+          RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });  // as Redis
         }
         break;
       }
@@ -626,8 +643,10 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       case Action::kSession:
         Leave(in_place);  // it may ask the shard
-        RunCounted(*noted.command, writer_,
-                   [&] { noted.command->session(session, args, writer_); });
+        RunCounted<Timing::kSampled>(*noted.command, args, writer_,
+                                     [&] { noted.command->session(session, args, writer_); });
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
         // CLIENT REPLY ON is answered itself.
         if (session.reply_mode == ReplyMode::kOn && mode_before == ReplyMode::kOff) {
           drop_reply = false;
@@ -680,15 +699,15 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return false;  // Coordinate will say so
   }
+  const int64_t begin = helio::CycleClock::Now();
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
     is_replied = TryForm(cx, form, args, &call, writer);
   }
   if (!is_replied) return false;
-  CommandStats& counted = stats_.commands[command.id];
-  ++counted.calls;
   ++stats_.blocking_tried;
-  CountErrorsSince(errors_before, writer, &counted);
+  const Caller caller = timer_.caller();
+  CountWaiting(command, args, writer, errors_before, begin, &caller);
   cx.Finish();
   cx.shard().ServeWaiters();
   return true;
@@ -715,7 +734,7 @@ void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uin
   if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
   }
-  RunHandler(cx, command, args, hash, writer);
+  RunSampled(cx, command, args, hash, writer);
   if (cx.shard().waiters().has_ready()) [[unlikely]] {
     cx.Finish();
     cx.shard().ServeWaiters();
@@ -736,52 +755,6 @@ void Worker::CountRejected(const Command* row, const ReplySink& reply) {
   CountError(reply.last_error_code());
 }
 
-void Worker::CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
-                          int64_t begin) {
-  // With the waits for other threads, which are part of what such a command takes. CONFIG
-  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
-  CommandStats& counted = stats_.commands[row.id];
-  counted.timed_cycles += helio::CycleClock::Now() - begin;
-  ++counted.timed_calls;
-  ++counted.calls;
-  CountErrorsSince(errors_before, reply, &counted);
-}
-
-void Worker::CountFailed(const ReplySink& reply, CommandStats* counted) {
-  ++counted->failed;
-  if (!reply.last_error_code().empty()) CountError(reply.last_error_code());
-}
-
-void Worker::CountError(std::string_view code) {
-  ++stats_.error_replies;
-  auto it = stats_.errors.find(std::string(code));
-  if (it != stats_.errors.end()) {
-    ++it->second;
-  } else if (stats_.errors.size() < WorkerStats::kErrorCodesMax) {
-    stats_.errors.emplace(code, 1);
-  }
-}
-
-void Worker::ResetStats() {
-  stats_ = WorkerStats();
-  stats_.commands.resize(commands_.id_count());
-  command_rate_.Reset();
-  defragmenter_.ResetStats();
-  pubsub_.ResetStats();
-  helio::ThreadTlsStats() = {};
-  // Living connections keep their own counters, which are added when INFO is asked for. What they
-  // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
-  ForEachSession([this](Session& session) {
-    stats_.received_bytes -= session.connection.received_bytes();
-    stats_.sent_bytes -= session.connection.sent_bytes();
-  });
-  for (Shard* shard : local_shards_) {
-    if (shard == nullptr) continue;
-    ShardStats& counted = shard->stats();
-    counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
-  }
-}
-
 // --- Commands that need a fiber ---
 
 void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
@@ -793,6 +766,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.last_command = &command;
   ++session.coordinators;
   ++coordinators_;
+  if (monitors_.any()) [[unlikely]] {
+    if (&command == exec_) FeedExec(session);
+    FeedMonitors(session, command, args);
+  }
 
   const bool runs_scripts = command.runs_script || command.needs_script_stack ||
                             (&command == exec_ && session.multi->has_scripts());
@@ -813,7 +790,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if (needs_room && !server_.AwaitRoom({spared})) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
-      RunOrRefuse(cx, command, writer, [&] {
+      RunOrRefuse(cx, command, Args(views), writer, [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
         } else {
@@ -833,6 +810,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       if (session.close_after_reply) connection->CloseWhenSent();
     }
     pubsub_.OnReplied(session);
+    monitors_.OnReplied(session);
     coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
     --coordinators_;

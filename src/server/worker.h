@@ -42,9 +42,11 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/command_timer.h"
 #include "server/function_store.h"
 #include "server/interpreter_pool.h"
 #include "server/message_shuffle.h"
+#include "server/monitor.h"
 #include "server/process.h"
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
@@ -73,12 +75,28 @@ struct CommandStats {
   uint64_t calls = 0;
   uint64_t failed = 0;    // answered with an error
   uint64_t rejected = 0;  // not executed: wrong arity, not authenticated, out of memory
-  // Execution time is measured for the first of each kTimedEvery calls of a worker, as reading the
-  // clock twice costs as much as a small command.
+  // Of helio::CycleClock. What costs next to nothing is timed in one of 16 calls, which counts for
+  // 16, as looking at the clock would be a tenth of it.
+  int64_t cycles = 0;
   uint64_t timed_calls = 0;
-  int64_t timed_cycles = 0;
+  uint32_t until_timed = 0;  // calls that are not timed before the next one that is
+  uint32_t timed_every = 1;  // Worker::UpdateTiming
 
-  static constexpr uint64_t kTimedEvery = 16;
+  static constexpr uint32_t kTimedEvery = 16;
+
+  void AddTimed(int64_t call_cycles, uint32_t weight = 1) {
+    ++calls;
+    timed_calls += weight;
+    cycles += call_cycles * weight;
+  }
+  // Of one that may be timed now and then; the first ones all are. Returns for how many calls it
+  // counts: itself, and those that come next.
+  uint32_t AddSample(int64_t call_cycles) {
+    const uint32_t weight = calls >= kTimedEvery ? timed_every : 1;
+    AddTimed(call_cycles, weight);
+    if (weight > 1) until_timed = weight - 1;
+    return weight;
+  }
 };
 
 // Counters of one worker, for INFO; written by its thread only.
@@ -161,6 +179,12 @@ class Worker final : public CommandSink {
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
   PubSub& pubsub() { return pubsub_; }
+  CommandTimer& timer() { return timer_; }
+  // After a change of what it is to notice: which commands are timed now and then only.
+  void UpdateTiming();
+  Monitors& monitors() { return monitors_; }
+  // On a fiber of its own, which the worker outlives.
+  void RunOnFiber(const char* name, std::function<void()> work);
   // Connections that are held go on, unless they still have to wait.
   void ReleaseHeld();
 
@@ -234,7 +258,10 @@ class Worker final : public CommandSink {
   void MoveSoon(Session& session, uint32_t thread);
 
   // A command begins (1) or ends (-1) to wait for a key.
-  void OnBlocked(int change) { blocked_clients_ += static_cast<size_t>(change); }
+  void OnBlocked(int change) {
+    DCHECK(change > 0 || blocked_clients_ > 0);
+    blocked_clients_ += static_cast<size_t>(change);
+  }
   size_t blocked_clients() const { return blocked_clients_; }
 
   // For tests with ServerOptions::schedule_seed.
@@ -265,19 +292,26 @@ class Worker final : public CommandSink {
   }
   // A command that a script has called was refused, as `reply` knows. Null: there is no such.
   void CountRejected(const Command* row, const ReplySink& reply);
+  enum class Timing : uint8_t {
+    kOwn,      // always
+    kSampled,  // cheap ones are timed now and then
+    kInner,    // the same, but a part of another command, which the slow log has
+  };
   // A command that has passed all checks. `hint`: of the key that it is routed by; null: none.
-  void RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+  template <Timing kTiming>
+  bool RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                   ReplySink& reply, KeyHint* hint = nullptr);
-  // Executes `call` as the command of `row`, with its statistics.
+  // Executes `call` as the command of `row`, with its statistics. True: it was timed.
+  template <Timing kTiming = Timing::kOwn, typename Call>
+  bool RunCounted(const Command& row, Args args, ReplySink& reply, Call call);
+  // The same if it may suspend, for `caller`; null: it is kInner.
   template <typename Call>
-  void RunCounted(const Command& row, ReplySink& reply, Call call);
-  // The same if it may suspend.
-  template <typename Call>
-  void RunWaiting(const Command& row, ReplySink& reply, Call call);
+  void RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller, Call call);
   // The same for a command of a client, which is refused if it would have to wait for a slow
   // script: then that is the reply.
   template <typename Call>
-  void RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call);
+  void RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
+                   Call call);
 
   // On this worker's thread: a batch of another worker's connection has come; it is run before the
   // iteration ends.
@@ -323,6 +357,10 @@ class Worker final : public CommandSink {
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
   static constexpr uint32_t kMissedTriesMax = 3;
+  // A command of constant cost is not cheap with more arguments, or with more bytes in the last
+  // one or in the reply.
+  static constexpr size_t kCheapArgsMax = 64;
+  static constexpr size_t kCheapBytesMax = 4096;
   // The interpreter's, and for what commands need below it; only touched pages cost memory.
   static constexpr size_t kScriptStackBytes =
       std::max<size_t>(1 << 20, 2 * Interpreter::kStackBytes);
@@ -456,14 +494,32 @@ class Worker final : public CommandSink {
   // Answers a command that is not carried out at all, and counts that.
   void Reject(const Command& row, std::string_view error, RespWriter& writer);
   void CountError(std::string_view code);
-  void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, CommandStats* counted) {
+  void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, const Command& row) {
     if (reply.error_count() != errors_before) [[unlikely]]
-      CountFailed(reply, counted);
+      CountFailed(reply, row);
   }
-  void CountFailed(const ReplySink& reply, CommandStats* counted);
-  // `begin`: of the CycleClock.
-  void CountWaiting(const Command& row, const ReplySink& reply, uint64_t errors_before,
-                    int64_t begin);
+  void CountFailed(const ReplySink& reply, const Command& row);
+  // `begin`: of the CycleClock; `waited_cycles` were spent for keys. `caller`: null if it is a part
+  // of another command.
+  void CountWaiting(const Command& row, Args args, const ReplySink& reply, uint64_t errors_before,
+                    int64_t begin, const Caller* caller, int64_t waited_cycles = 0);
+  template <Timing kTiming>
+  void NoteTimed(const Command& row, Args args, int64_t begin, int64_t end);
+  // RunHandler for a client. Its reply may be long although the command is cheap.
+  void RunSampled(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+                  RespWriter& writer) {
+    const size_t size_before = writer.out()->size();
+    const bool was_timed = RunHandler<Timing::kSampled>(cx, command, args, hash, writer);
+    if (!was_timed && writer.out()->size() > size_before + kCheapBytesMax) [[unlikely]]
+      NoteLong(command, args);
+  }
+  // The reply of a command that was not timed is long: was it slow?
+  void NoteLong(const Command& row, Args args);
+  // One that ran in place.
+  void OnSlow(const Command& row, Args args, int64_t cycles);
+  // What MONITOR shows.
+  void FeedMonitors(const Session& session, const Command& command, Args args);
+  void FeedExec(const Session& session);
 
   // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
@@ -550,6 +606,14 @@ class Worker final : public CommandSink {
     using Timer::Timer;
     Worker* worker = nullptr;
   };
+
+  // For LATENCY.
+  static void RunCycle(helio::Timer* timer, LatencyEvent event, void (Worker::*tick)()) {
+    Worker* const worker = static_cast<OwnedTimer*>(timer)->worker;
+    const int64_t begin = helio::CycleClock::Now();
+    (worker->*tick)();
+    worker->timer_.NoteCycle(event, begin);
+  }
 
   Server& server_;
   helio::Proactor& proactor_;
@@ -638,42 +702,75 @@ class Worker final : public CommandSink {
   PubSub pubsub_;
   RecentCommands* const recent_commands_;
   WorkerStats stats_;
+  CommandTimer timer_;
+  // Since when what has run was not timed: about the begin of the next command that is.
+  int64_t untimed_from_ = 0;
+  Monitors monitors_;
 };
 
-template <typename Call>
-void Worker::RunCounted(const Command& row, ReplySink& reply, Call call) {
+template <Worker::Timing kTiming, typename Call>
+inline bool Worker::RunCounted(const Command& row, Args args, ReplySink& reply, Call call) {
   recent_commands_->Note(row.full_name.c_str());
-  CommandStats& counted = stats_.commands[row.id];
   const uint64_t errors_before = reply.error_count();
-  if (counted.calls++ % CommandStats::kTimedEvery == 0) {
-    const int64_t begin = helio::CycleClock::Now();
-    call();
-    counted.timed_cycles += helio::CycleClock::Now() - begin;
-    ++counted.timed_calls;
-  } else {
-    call();
+  if constexpr (kTiming != Timing::kOwn) {
+    CommandStats& counted = stats_.commands[row.id];
+    const bool is_small =
+        args.size() <= kCheapArgsMax && args[args.size() - 1].size() <= kCheapBytesMax;
+    if (counted.until_timed != 0 && is_small) [[likely]] {
+      --counted.until_timed;
+      ++counted.calls;
+      call();
+      CountErrorsSince(errors_before, reply, row);
+      return false;
+    }
   }
-  CountErrorsSince(errors_before, reply, &counted);
+  const int64_t begin = helio::CycleClock::Now();
+  call();
+  const int64_t end = helio::CycleClock::Now();
+  NoteTimed<kTiming>(row, args, begin, end);
+  CountErrorsSince(errors_before, reply, row);
+  return true;
 }
 
-inline void Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+template <Worker::Timing kTiming>
+void Worker::NoteTimed(const Command& row, Args args, int64_t begin, int64_t end) {
+  CommandStats& counted = stats_.commands[row.id];  // CONFIG RESETSTAT may have come
+  uint32_t weight = 1;
+  if constexpr (kTiming == Timing::kOwn) {
+    counted.AddTimed(end - begin);
+  } else {
+    weight = counted.AddSample(end - begin);
+  }
+  if constexpr (kTiming == Timing::kSampled) untimed_from_ = end;
+  timer_.Track(row.id, end - begin, weight);
+  if constexpr (kTiming != Timing::kInner) {
+    const int64_t cycles = end - begin + timer_.caller().locks_cycles;
+    if (timer_.IsSlow(cycles)) [[unlikely]]
+      OnSlow(row, args, cycles);
+  }
+}
+
+template <Worker::Timing kTiming>
+inline bool Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                                ReplySink& reply, KeyHint* hint) {
   helio::NoSuspend no_suspend;
   cx.SetKeyHash(args[command.routed_by(args)], hash, hint);
-  RunCounted(command, reply, [&] { command.run(cx, args, reply); });
+  return RunCounted<kTiming>(command, args, reply, [&] { command.run(cx, args, reply); });
 }
 
 template <typename Call>
-void Worker::RunWaiting(const Command& row, ReplySink& reply, Call call) {
+void Worker::RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller,
+                        Call call) {
   recent_commands_->Note(row.full_name.c_str());
   const uint64_t errors_before = reply.error_count();
   const int64_t begin = helio::CycleClock::Now();
   call();
-  CountWaiting(row, reply, errors_before, begin);
+  CountWaiting(row, args, reply, errors_before, begin, caller);
 }
 
 template <typename Call>
-void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter& reply, Call call) {
+void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
+                         Call call) {
   recent_commands_->Note(row.full_name.c_str());
   cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
   const uint64_t errors_before = reply.error_count();
@@ -681,7 +778,8 @@ void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, RespWriter&
   const int64_t begin = helio::CycleClock::Now();
   call();
   if (cx.refused_for() == Slow::kNone) [[likely]] {
-    return CountWaiting(row, reply, errors_before, begin);
+    const Caller caller = {.session = &cx.session(), .locks_cycles = cx.locks_cycles()};
+    return CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
   }
   reply.out()->Truncate(size_before);
   Reject(row, BusyError(cx.refused_for()), reply);

@@ -191,6 +191,7 @@ void Worker::SendBatches() {
 }
 
 void Worker::Post(ShardBatch* batch) {
+  batch->sent_at = helio::CycleClock::Now();
   batch->Message::run = [](helio::Message* message) {
     auto* arrived = static_cast<ShardBatch*>(message);
     Server::LocalWorker()->OnBatch(arrived);
@@ -286,6 +287,9 @@ bool Worker::RunBatch(ShardBatch* batch) {
   {
     ShardContext cx(shard);
     cx.set_no_touch(batch->no_touch);
+    const CallerScope scope(
+        timer_, {.slow = &batch->slow, .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
+    untimed_from_ = helio::CycleClock::Now();
     for (const ShardBatch::Entry& entry : batch->rest()) {
       if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
         break;
@@ -370,6 +374,7 @@ void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow 
 }
 
 void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
+  batch->queued_at = helio::CycleClock::Now();
   ++stats_.queued_commands;
   SortAndMerge(&batch->wanted());
   batch->tags = batch->wanted();
@@ -402,6 +407,11 @@ bool Worker::RunNext(ShardBatch* batch) {
     batch->ViewArgs(next, &batch_args_);
     ShardContext cx(shard);
     cx.set_no_touch(batch->no_touch);
+    const int64_t now = helio::CycleClock::Now();
+    untimed_from_ = now;
+    const CallerScope scope(timer_, {.slow = &batch->slow,
+                                     .queue_cycles = batch->queued_at - batch->sent_at,
+                                     .locks_cycles = now - batch->queued_at});
     RunEntry(cx, batch, next);
   }
   AfterShardWork(shard);
@@ -456,6 +466,9 @@ void Worker::SendBack(ShardBatch* batch) {
 void Worker::OnBatchBack(ShardBatch* batch) {
   if (batch->restarts) [[unlikely]]
     return RestartScript(batch);
+  if (!batch->slow.empty()) [[unlikely]] {
+    timer_.TakeHome(&batch->slow, batch->abandoned ? nullptr : &SessionOf(batch->connection));
+  }
   const bool is_done = batch->is_done();
   if (is_done) --batches_in_flight_;
   CountBatch(batch);
@@ -493,16 +506,20 @@ void Worker::OnBatchBack(ShardBatch* batch) {
 
 bool Worker::EndTry(ShardBatch* batch) {
   Session& session = SessionOf(batch->connection);
+  const ShardBatch::Entry& entry = batch->first();
+  std::vector<std::string_view> args;
   if (!batch->must_wait) {
     session.missed_tries = 0;
+    if (monitors_.any()) [[unlikely]] {
+      batch->ViewArgs(entry, &args);
+      FeedMonitors(session, *entry.command, args);
+    }
     return true;
   }
   ++session.missed_tries;
   // It comes again.
   --session.commands;
   --stats_.commands_processed;
-  const ShardBatch::Entry& entry = batch->first();
-  std::vector<std::string_view> args;
   batch->ViewArgs(entry, &args);
   const Outcome outcome =
       CoordinateWait(batch->connection, session, *entry.command, RunBlocking, args);

@@ -148,11 +148,17 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
       return Reject(row, kErrOutOfMemory, writer);
     }
   }
-  ++stats_.commands[row.id].calls;
   ++stats_.execs_of_one_shard;
+  const int64_t begin = helio::CycleClock::Now();
+  untimed_from_ = begin;
+  const auto count = [&] {
+    const int64_t cycles = helio::CycleClock::Now() - begin;
+    stats_.commands[row.id].AddTimed(cycles);
+    timer_.Track(row.id, cycles);
+  };
   if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
     writer.NullArray();
-    return;
+    return count();
   }
   writer.Array(multi.items().size());
   Prefetch(cx.shard(), multi.items().size(),
@@ -164,10 +170,11 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
       continue;
     }
     cx.Begin(item.db_index, now_ms_);
-    RunHandler(cx, *item.command, exec_args_, item.hash, writer);
+    RunSampled(cx, *item.command, exec_args_, item.hash, writer);
   }
   cx.Finish();
   cx.shard().ServeWaiters();
+  count();
 }
 
 std::span<const uint64_t> Worker::SpareKeysOf(const Multi& multi) {
@@ -229,6 +236,7 @@ class Squashed {
     ShardContext cx(shard);
     RespWriter writer(&part.out, resp3);
     std::vector<std::string_view> args;
+    const CallerScope scope(Server::LocalWorker()->timer(), {.slow = &part.slow});
     Prefetch(shard, part.items.size(),
              [&](size_t i) -> const Multi::Item& { return multi_.items()[part.items[i]]; });
     for (uint32_t index : part.items) {
@@ -240,14 +248,17 @@ class Squashed {
     }
   }
   // Writes the replies in the order of the commands, and starts anew.
-  void TakeReplies(RespWriter& reply) {
+  void TakeReplies(RespWriter& reply, const Session& session) {
     for (ShardId id : order_) {
       Part& part = parts_[id];
       const size_t begin = part.taken == 0 ? 0 : part.ends[part.taken - 1];
       reply.Raw(part.out.view().substr(begin, part.ends[part.taken] - begin));
       ++part.taken;
     }
-    for (ShardId id : ids_) parts_[id] = Part();
+    for (ShardId id : ids_) {
+      session.worker.timer().TakeHome(&parts_[id].slow, &session);
+      parts_[id] = Part();
+    }
     ids_.clear();
     order_.clear();
   }
@@ -258,6 +269,7 @@ class Squashed {
     helio::IoBuf out;
     std::vector<size_t> ends;
     size_t taken = 0;
+    std::vector<SlowEntry> slow;
   };
   const Multi& multi_;
   std::vector<Part> parts_;
@@ -314,7 +326,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
           if (item.denial != AclDenial::kNone) [[unlikely]] {
             return worker.Reject(*item.command, ExecDenialError({item.denial}), writer);
           }
-          worker.RunHandler(shard_cx, *item.command, args, item.hash, writer);
+          worker.RunHandler<Timing::kOwn>(shard_cx, *item.command, args, item.hash, writer);
         });
   };
   const std::vector<Multi::Item>& items = multi->items();
@@ -325,9 +337,10 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   if (all_squashed) {
     for (uint32_t i = 0; i < items.size(); ++i) squashed.Add(i);
     if (!tx.Run(run_squashed)) return;
-    if (session.drops_replies()) return;
+    const size_t size_before = reply.out()->size();
     reply.Array(items.size());
-    squashed.TakeReplies(reply);
+    squashed.TakeReplies(reply, session);
+    if (session.drops_replies()) reply.out()->Truncate(size_before);
     return;
   }
 
@@ -352,7 +365,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     if (squashed.empty()) return;
     tx.HopOn(squashed.ids(), run_squashed);
     const size_t size_before = reply.out()->size();
-    squashed.TakeReplies(reply);
+    squashed.TakeReplies(reply, session);
     if (session.drops_replies()) reply.out()->Truncate(size_before);
   };
   std::vector<std::string_view> args;
@@ -383,13 +396,15 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
     Reject(command, ExecDenialError({item.denial}), reply);
   } else if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
-    RunCounted(command, reply, [&] { command.session(session, args, reply); });
+    const CallerScope scope(timer_, {.session = &session});
+    RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
     const CoordinatorHandler handler = command.runs_script             ? &ScriptOverShards
                                        : command.coordinate != nullptr ? command.coordinate
                                                                        : command.across;
-    RunWaiting(command, reply, [&] {
+    const Caller caller = {.session = &session};
+    RunWaiting(command, args, reply, &caller, [&] {
       if (handler != nullptr) {
         handler(inner, args, reply);
       } else {

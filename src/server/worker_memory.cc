@@ -42,7 +42,8 @@ constexpr size_t kFreedPerCommand = 512;
 WorkerMemory Worker::memory() const {
   WorkerMemory memory = {.clients = buffers_.bytes() + buffers_.client_bytes() +
                                     connection_count_ * session_bytes_ + pubsub_.memory_used() +
-                                    static_cast<uint64_t>(helio::ThreadTlsBytes()),
+                                    static_cast<uint64_t>(helio::ThreadTlsBytes()) +
+                                    timer_.memory_used(),
                          .queued_commands = queued_bytes_,
                          .coordinators = coordinator_bytes_,
                          .fiber_stacks = proactor_.scheduler().stacks().bytes(),

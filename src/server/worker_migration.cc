@@ -30,7 +30,8 @@ bool Worker::MayMove(const Session& session) const {
   return paused_until_ms_ == 0 && !connection.held() && !connection.recv_ended() &&
          session.coordinators == 0 && session.blocked == nullptr && session.local_batches == 0 &&
          session.cut_batches.empty() && session.multi == nullptr && session.executing == nullptr &&
-         session.watches.empty() && session.subscriptions == nullptr && !session.close_after_reply;
+         session.watches.empty() && session.monitor == Session::Monitor::kNo &&
+         session.subscriptions == nullptr && !session.close_after_reply;
 }
 
 void Worker::OnRest(Connection* connection) {

@@ -202,8 +202,14 @@ void Worker::Recycle(ScriptJob* job) {
 void Worker::ScriptMain(void* arg) {
   auto* const job = static_cast<ScriptJob*>(arg);
   Worker& worker = *job->worker;
-  worker.RunWaiting(*job->command, job->writer,
-                    [&] { job->is_abandoned = !job->run->Run(job->call, job->writer); });
+  Caller caller = worker.timer_.caller();
+  const uint64_t errors_before = job->writer.error_count();
+  const int64_t begin = helio::CycleClock::Now();
+  job->is_abandoned = !job->run->Run(job->call, job->writer);
+  // If it has given way its client may be gone, and its arguments are the batch's.
+  if (job->batch != nullptr) caller = {.slow = &job->batch->slow};
+  worker.CountWaiting(*job->command, Args(job->args), job->writer, errors_before, begin,
+                      job->is_abandoned ? nullptr : &caller);
   if (job->has_given_way) worker.EndScriptJob(job);
 }
 
@@ -324,7 +330,7 @@ void Worker::RestartScript(ShardBatch* batch) {
     CoordinatorContext cx(&shards_, &session, batch->db_index, helio::UnixMillis());
     const size_t size_before = batch->bytes.size();
     RespWriter writer(&batch->bytes, batch->resp3);
-    RunOrRefuse(cx, *entry.command, writer, [&] {
+    RunOrRefuse(cx, *entry.command, Args(args), writer, [&] {
       RunScriptOverShards(cx, *entry.command, batch->ScriptOf(entry), ScriptArgsOf(Args(args)),
                           std::move(batch->discovered), batch->wants_all_keys, writer);
     });

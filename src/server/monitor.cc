@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/monitor.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "engine/coordinator.h"
+#include "helio/base/clock.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "helio/fibers/inbox.h"
+#include "server/logged_args.h"
+#include "server/server.h"
+#include "server/session.h"
+
+namespace dfly {
+
+struct Monitors::Line : helio::Message {
+  std::string text;
+};
+
+Monitors::Monitors(Server* server, Worker* worker)
+    : server_(*server), worker_(*worker), counts_(server->pool().size()) {}
+
+Monitors::~Monitors() { DCHECK(sessions_.empty()); }
+
+void Monitors::Change(uint32_t thread, int change) {
+  DCHECK(change > 0 || counts_[thread] > 0);
+  counts_[thread] += static_cast<uint32_t>(change);
+  threads_.clear();
+  for (uint32_t i = 0; i < counts_.size(); ++i) {
+    if (counts_[i] != 0) threads_.push_back(i);
+  }
+}
+
+void Monitors::Begin(Session& session) {
+  session.monitor = Session::Monitor::kBegins;
+  const uint32_t thread = worker_.index();
+  server_.AwaitOnWorkers([thread](Worker& worker) { worker.monitors().Change(thread, 1); });
+}
+
+void Monitors::OnReplied(Session& session) {
+  if (session.monitor != Session::Monitor::kBegins) return;
+  session.monitor = Session::Monitor::kYes;
+  sessions_.push_back(&session);
+  if (session.connection_closed) End(session);
+}
+
+void Monitors::End(Session& session) {
+  if (session.monitor != Session::Monitor::kYes) return;
+  session.monitor = Session::Monitor::kNo;
+  std::erase(sessions_, &session);
+  worker_.RunOnFiber("monitor end", [this, thread = worker_.index()] {
+    server_.AwaitOnWorkers([thread](Worker& worker) { worker.monitors().Change(thread, -1); });
+  });
+}
+
+void Monitors::Feed(int db_index, std::string_view client, const Command& command, Args args) {
+  const std::string text = MonitorLine(helio::UnixMicros(), db_index, client, command, args);
+  for (uint32_t thread : threads_) {
+    MonitorLoad& load = server_.monitor_load(thread);
+    if (load.bytes.load(std::memory_order_relaxed) + text.size() > kBytesOnWayMax) {
+      load.is_lost.store(true, std::memory_order_relaxed);
+      continue;
+    }
+    load.bytes.fetch_add(text.size(), std::memory_order_relaxed);
+    auto line = std::make_unique<Line>();
+    line->text = text;
+    line->run = [](helio::Message* message) {
+      const std::unique_ptr<Line> arrived(static_cast<Line*>(message));
+      Server::LocalWorker()->monitors().Deliver(arrived->text);
+    };
+    // Also to our own: a connection must not be written to inside of its command.
+    server_.pool().at(thread)->PostLazily(line.release());
+  }
+}
+
+void Monitors::Deliver(std::string_view line) {
+  MonitorLoad& load = server_.monitor_load(worker_.index());
+  load.bytes.fetch_sub(line.size(), std::memory_order_relaxed);
+  if (load.is_lost.load(std::memory_order_relaxed)) [[unlikely]] {
+    load.is_lost.store(false, std::memory_order_relaxed);
+    return DisconnectAll("lines were lost, as there were too many");
+  }
+  const uint64_t limit = server_.settings().publish_buffer_limit.load(std::memory_order_relaxed);
+  const std::vector<Session*> sessions = sessions_;  // who is closed leaves the list
+  for (Session* session : sessions) {
+    Connection& connection = session->connection;
+    if (connection.closing()) continue;
+    connection.PushMessage(line);
+    const size_t unsent = connection.unsent_bytes();
+    if (limit == 0 || unsent <= limit) continue;
+    ++slow_disconnected_;
+    LOG(WARNING) << "closing connection " << connection.id() << " of " << session->peer_address
+                 << ": " << unsent
+                 << " bytes wait for this monitor, more than publish_buffer_limit";
+    connection.CloseNow();
+  }
+}
+
+void Monitors::DisconnectAll(std::string_view why) {
+  const std::vector<Session*> sessions = sessions_;
+  for (Session* session : sessions) {
+    if (session->connection.closing()) continue;
+    ++slow_disconnected_;
+    LOG(WARNING) << "closing connection " << session->connection.id() << " of "
+                 << session->peer_address << ", a monitor: " << why;
+    session->connection.CloseNow();
+  }
+}
+
+namespace {
+
+void Monitor(CoordinatorContext& cx, Args, ReplySink& reply) {
+  if (cx.outer() != nullptr) {
+    return reply.Error("ERR MONITOR isn't allowed for DENY BLOCKING client");
+  }
+  Session& session = cx.session();
+  if (session.monitor == Session::Monitor::kNo) session.worker.monitors().Begin(session);
+  reply.Ok();
+}
+
+}  // namespace
+
+void RegisterMonitorCommand(CommandTable* table) {
+  table->Add({.name = "monitor",
+              .coordinate = Monitor,
+              .arity = 1,
+              .flags = kAdmin | kNoScript | kLoading | kStale,
+              .docs = {"Shows all commands that the server gets.", "1.0.0", "server", ""}});
+}
+
+}  // namespace dfly

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// MONITOR: clients that get a line for each command that any thread begins.
+//
+// Each thread knows on which threads there are monitors. The thread of a client tells these of its
+// commands, in their order; what a script calls is told by the thread that runs the script. A line
+// is on its way before the command, so what the command causes elsewhere is told behind it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/command_table.h"
+
+namespace dfly {
+
+class Server;
+class Session;
+class Worker;
+
+// What is on its way to one thread. Thread: any.
+struct MonitorLoad {
+  std::atomic<size_t> bytes{0};
+  std::atomic<bool> is_lost{false};  // lines were dropped: its monitors have to go
+};
+
+// Owner:    one Worker, on its thread.
+// Suspends: only Begin.
+class Monitors {
+ public:
+  Monitors(Server* server, Worker* worker);
+  ~Monitors();
+  Monitors(const Monitors&) = delete;
+  Monitors& operator=(const Monitors&) = delete;
+
+  // There are some, on whatever thread.
+  bool any() const { return !threads_.empty(); }
+  // A command begins. `client`: an address, or "lua".
+  void Feed(int db_index, std::string_view client, const Command& command, Args args);
+
+  // --- Of a client of this thread ---
+
+  // From now on all threads tell this one of their commands. Suspends.
+  void Begin(Session& session);
+  // Its reply is written: lines may follow.
+  void OnReplied(Session& session);
+  // RESET, or the connection is gone.
+  void End(Session& session);
+
+  // On this thread: some other one has, or has not any more, this many monitors.
+  void Change(uint32_t thread, int change);
+  uint64_t slow_disconnected() const { return slow_disconnected_; }
+
+ private:
+  struct Line;
+  // Bytes of lines that one thread may have to deliver yet.
+  static constexpr size_t kBytesOnWayMax = 32 << 20;
+
+  void Deliver(std::string_view line);
+  void DisconnectAll(std::string_view why);
+
+  Server& server_;
+  Worker& worker_;
+  std::vector<uint32_t> counts_;   // by thread
+  std::vector<uint32_t> threads_;  // that have some
+  std::vector<Session*> sessions_;
+  uint64_t slow_disconnected_ = 0;
+};
+
+}  // namespace dfly

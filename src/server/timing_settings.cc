@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of the slow log and of the latency monitor.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "core/numbers.h"
+#include "server/command_facts.h"
+#include "server/config.h"
+#include "server/server.h"
+
+namespace dfly {
+
+std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles) {
+  percentiles->clear();
+  for (std::string_view word : WordsOf(text)) {
+    const auto percent = ParseDouble(word);
+    if (!percent || std::isnan(*percent)) {
+      return "Invalid latency-tracking-info-percentiles parameters";
+    }
+    if (*percent < 0 || *percent > 100) {
+      return "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]";
+    }
+    percentiles->push_back(*percent);
+  }
+  return "";
+}
+
+void AddTimingSettings(Server* server, Config* config) {
+  const ServerOptions& options = server->options();
+  config->Add({.name = "slowlog-log-slower-than",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", options.slowlog_log_slower_than_us),
+               .is_mutable = true,
+               .min = -1,
+               .max = INT64_MAX,
+               .apply = [server](const std::string& value) {
+                 const int64_t micros = ParseInt64(value).value_or(-1);
+                 server->AwaitOnWorkers([micros](Worker& worker) {
+                   worker.timer().SetSlowLog(micros);
+                   worker.UpdateTiming();
+                 });
+                 return std::string();
+               }});
+  config->Add({.name = "slowlog-max-len",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", options.slowlog_max_len),
+               .is_mutable = true,
+               .min = 0,
+               .max = INT64_MAX,
+               .apply = [server](const std::string& value) {
+                 const auto max = static_cast<uint64_t>(ParseInt64(value).value_or(0));
+                 server->settings().slowlog_max_len = max;
+                 server->AwaitOnWorkers(
+                     [max](Worker& worker) { worker.timer().slow_log().set_max(max); });
+                 return std::string();
+               }});
+  config->Add({.name = "latency-monitor-threshold",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", options.latency_monitor_threshold_ms),
+               .is_mutable = true,
+               .min = 0,
+               .max = UINT32_MAX,
+               .apply = [server](const std::string& value) {
+                 const auto ms = static_cast<uint32_t>(ParseInt64(value).value_or(0));
+                 server->settings().latency_monitor_ms = ms;
+                 server->AwaitOnWorkers([ms](Worker& worker) {
+                   worker.timer().SetLatencyThreshold(ms);
+                   worker.UpdateTiming();
+                 });
+                 return std::string();
+               }});
+  config->Add({.name = "latency-tracking",
+               .kind = Setting::Kind::kBool,
+               .value = options.latency_tracking ? "yes" : "no",
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 const bool is_on = value == "yes";
+                 server->AwaitOnWorkers(
+                     [is_on](Worker& worker) { worker.timer().SetTracking(is_on); });
+                 return std::string();
+               }});
+  config->Add({.name = "latency-tracking-info-percentiles",
+               .kind = Setting::Kind::kText,
+               .value = fmt::format("{}", fmt::join(options.latency_percentiles, " ")),
+               .is_mutable = true,
+               .apply = [server](const std::string& value) {
+                 std::vector<double> percentiles;
+                 const std::string error = ParsePercentiles(value, &percentiles);
+                 if (!error.empty()) return error;
+                 server->AwaitOnWorkers([&percentiles](Worker& worker) {
+                   worker.timer().percentiles() = percentiles;
+                 });
+                 return std::string();
+               }});
+}
+
+}  // namespace dfly

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of statistics, the slow log and MONITOR.
+#include "helio/base/cycle_clock.h"
+#include "helio/fibers/fiber.h"
+#include "helio/net/tls.h"
+#include "server/server.h"
+
+namespace dfly {
+
+void Worker::UpdateTiming() {
+  const auto update = [this](const auto& self, const Command& row) -> void {
+    // SET is no "fast" command, as it may free a large value; here that is done later.
+    const bool is_cheap = (row.flags & kFast) != 0 || row.name == "set";
+    CommandStats& counted = stats_.commands[row.id];
+    counted.timed_every = is_cheap && !timer_.times_all() ? CommandStats::kTimedEvery : 1;
+    counted.until_timed = 0;
+    for (const Command& subcommand : row.subcommands) self(self, subcommand);
+  };
+  for (const Command& row : commands_.all()) update(update, row);
+}
+
+void Worker::CountFailed(const ReplySink& reply, const Command& row) {
+  ++stats_.commands[row.id].failed;
+  if (!reply.last_error_code().empty()) CountError(reply.last_error_code());
+}
+
+void Worker::CountError(std::string_view code) {
+  ++stats_.error_replies;
+  auto it = stats_.errors.find(std::string(code));
+  if (it != stats_.errors.end()) {
+    ++it->second;
+  } else if (stats_.errors.size() < WorkerStats::kErrorCodesMax) {
+    stats_.errors.emplace(code, 1);
+  }
+}
+
+void Worker::ResetStats() {
+  stats_ = WorkerStats();
+  timer_.ResetHistograms();
+  stats_.commands.resize(commands_.id_count());
+  UpdateTiming();
+  command_rate_.Reset();
+  defragmenter_.ResetStats();
+  pubsub_.ResetStats();
+  helio::ThreadTlsStats() = {};
+  // Living connections keep their own counters, which are added when INFO is asked for. What they
+  // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
+  ForEachSession([this](Session& session) {
+    stats_.received_bytes -= session.connection.received_bytes();
+    stats_.sent_bytes -= session.connection.sent_bytes();
+  });
+  for (Shard* shard : local_shards_) {
+    if (shard == nullptr) continue;
+    ShardStats& counted = shard->stats();
+    counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
+  }
+}
+
+void Worker::CountWaiting(const Command& row, Args args, const ReplySink& reply,
+                          uint64_t errors_before, int64_t begin, const Caller* caller,
+                          int64_t waited_cycles) {
+  // With the waits for other threads, which are part of what such a command takes. CONFIG
+  // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
+  CommandStats& counted = stats_.commands[row.id];
+  const int64_t cycles = helio::CycleClock::Now() - begin - waited_cycles;
+  counted.AddTimed(cycles);
+  timer_.Track(row.id, cycles);
+  if (caller != nullptr && timer_.IsSlow(cycles + (caller->slow ? caller->locks_cycles : 0))) {
+    timer_.OnSlow(row, args, cycles, *caller, SlowEntry::Way::kFiber, waited_cycles);
+  }
+  CountErrorsSince(errors_before, reply, row);
+}
+
+void Worker::NoteLong(const Command& row, Args args) {
+  // With the cheap ones before it in the same read, which are some microseconds at most.
+  const int64_t end = helio::CycleClock::Now();
+  const int64_t cycles = end - untimed_from_;
+  untimed_from_ = end;
+  if (timer_.IsSlow(cycles)) OnSlow(row, args, cycles);
+}
+
+void Worker::OnSlow(const Command& row, Args args, int64_t cycles) {
+  const Caller& caller = timer_.caller();
+  timer_.OnSlow(row, args, cycles, caller,
+                caller.slow != nullptr ? SlowEntry::Way::kBatch : SlowEntry::Way::kInPlace);
+}
+
+void Worker::FeedMonitors(const Session& session, const Command& command, Args args) {
+  // Those that carry out others are told before them; that they skip MONITOR is how Redis does it.
+  const bool carries_others = command.runs_script || &command == exec_;
+  if ((command.flags & kAdmin) != 0) return;
+  if ((command.flags & kSkipMonitor) != 0 && !carries_others) return;
+  monitors_.Feed(session.db_index, session.peer_address, command, args);
+}
+
+void Worker::FeedExec(const Session& session) {
+  if (session.multi == nullptr) return;
+  std::vector<std::string_view> args;
+  for (const Multi::Item& item : session.multi->items()) {
+    if ((item.command->flags & kAdmin) != 0) continue;
+    session.multi->ViewArgs(item, &args);
+    monitors_.Feed(item.db_index, session.peer_address, *item.command, Args(args));
+  }
+}
+
+void Worker::RunOnFiber(const char* name, std::function<void()> work) {
+  ++coordinators_;
+  helio::Fiber(name, [this, work = std::move(work)] {
+    work();
+    --coordinators_;
+  }).Detach();
+}
+
+}  // namespace dfly

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""INFO: the sections and fields that tools read, and that no counter is absurd."""
+
+import pytest
+
+pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
+
+
+def fields(r, *sections):
+    text = r.call("INFO", *sections).decode()
+    return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
+
+
+# Of redis-server 7.0; docs/compatibility.md has what is left out.
+EXPECTED = """
+redis_version redis_git_sha1 redis_git_dirty redis_build_id redis_mode os arch_bits
+monotonic_clock multiplexing_api atomicvar_api gcc_version process_id process_supervised run_id
+tcp_port server_time_usec uptime_in_seconds uptime_in_days hz configured_hz lru_clock executable
+config_file io_threads_active connected_clients cluster_connections maxclients
+client_recent_max_input_buffer client_recent_max_output_buffer blocked_clients tracking_clients
+clients_in_timeout_table used_memory used_memory_human used_memory_rss used_memory_rss_human
+used_memory_peak used_memory_peak_human used_memory_peak_perc used_memory_overhead
+used_memory_startup used_memory_dataset used_memory_dataset_perc total_system_memory
+total_system_memory_human used_memory_lua used_memory_lua_human used_memory_vm_eval
+used_memory_scripts_eval used_memory_vm_functions used_memory_vm_total number_of_cached_scripts
+number_of_functions number_of_libraries maxmemory maxmemory_human maxmemory_policy
+mem_fragmentation_ratio mem_fragmentation_bytes mem_not_counted_for_evict mem_replication_backlog
+mem_total_replication_buffers mem_clients_slaves mem_clients_normal mem_cluster_links
+mem_aof_buffer mem_allocator active_defrag_running loading async_loading current_cow_peak
+current_cow_size current_cow_size_age current_fork_perc current_save_keys_processed
+current_save_keys_total rdb_changes_since_last_save rdb_bgsave_in_progress rdb_last_save_time
+rdb_last_bgsave_status rdb_last_bgsave_time_sec rdb_current_bgsave_time_sec rdb_saves
+rdb_last_cow_size rdb_last_load_keys_expired rdb_last_load_keys_loaded aof_enabled
+aof_rewrite_in_progress aof_rewrite_scheduled aof_last_rewrite_time_sec
+aof_current_rewrite_time_sec aof_last_bgrewrite_status aof_rewrites
+aof_rewrites_consecutive_failures aof_last_write_status aof_last_cow_size
+module_fork_in_progress module_fork_last_cow_size total_connections_received
+total_commands_processed instantaneous_ops_per_sec total_net_input_bytes total_net_output_bytes
+total_net_repl_input_bytes total_net_repl_output_bytes instantaneous_input_repl_kbps
+instantaneous_output_repl_kbps rejected_connections sync_full sync_partial_ok sync_partial_err
+expired_keys evicted_keys evicted_clients keyspace_hits keyspace_misses pubsub_channels
+pubsub_patterns pubsubshard_channels latest_fork_usec total_forks migrate_cached_sockets
+slave_expires_tracked_keys active_defrag_hits active_defrag_misses active_defrag_key_hits
+active_defrag_key_misses total_active_defrag_time tracking_total_keys tracking_total_items
+tracking_total_prefixes unexpected_error_replies total_error_replies role connected_slaves
+master_failover_state master_replid master_replid2 master_repl_offset second_repl_offset
+repl_backlog_active repl_backlog_size repl_backlog_first_byte_offset repl_backlog_histlen
+used_cpu_sys used_cpu_user used_cpu_sys_children used_cpu_user_children
+used_cpu_sys_main_thread used_cpu_user_main_thread cluster_enabled
+""".split()
+
+
+def test_every_field_is_there(r):
+    found = fields(r, "everything")
+    assert [name for name in EXPECTED if name not in found] == []
+
+
+def test_counters_are_not_absurd(r):
+    r.call("CONFIG", "RESETSTAT")
+    r.call("SET", "a", "1")
+    r.call("BLPOP", "nothing", "0.01")
+    for name, value in fields(r, "all").items():
+        if value.isdigit() and name != "server_time_usec":
+            assert int(value) < 2**50, (name, value)
+
+
+def test_several_sections_at_once(r):
+    text = r.call("INFO", "cpu", "CLUSTER", "nosuch").decode()
+    assert [line for line in text.split("\r\n") if line.startswith("#")] == ["# CPU", "# Cluster"]
+    assert "# Commandstats" not in r.call("INFO", "default").decode()
+    r.call("SET", "a", "1")
+    assert "# Latencystats" in r.call("INFO", "all").decode()
+
+
+def test_commandstats_count_and_estimate(r):
+    r.call("CONFIG", "RESETSTAT")
+    for i in range(100):
+        r.call("GET", f"key:{i}")
+    stats = dict(pair.split("=") for pair in fields(r, "commandstats")["cmdstat_get"].split(","))
+    assert stats["calls"] == "100" and stats["failed_calls"] == "0"
+    assert float(stats["usec_per_call"]) < 1000

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SLOWLOG: what is logged, how it looks, whose it is, and where the time went."""
+
+import pytest
+
+from harness.resp import Error, OK
+from harness.server import only_dragonfly, wait_until
+
+pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
+
+ALL = ("CONFIG", "SET", "slowlog-log-slower-than", "0")
+NONE = ("CONFIG", "SET", "slowlog-log-slower-than", "-1")
+
+
+@pytest.fixture
+def connect(server):
+    """Makes connections that are closed at the end."""
+    made = []
+
+    def connect_one():
+        made.append(server.connect())
+        return made[-1]
+
+    yield connect_one
+    for connection in made:
+        connection.close()
+
+
+@pytest.fixture
+def log(r):
+    """A connection that logs everything; the log is empty."""
+    r.call("CLIENT", "SETNAME", "logged")
+    assert r.call(*ALL) == OK
+    assert r.call("SLOWLOG", "RESET") == OK
+    yield r
+    r.call("CONFIG", "SET", "slowlog-log-slower-than", "10000")
+    r.call("CONFIG", "SET", "slowlog-max-len", "128")
+    r.call("SLOWLOG", "RESET")
+
+
+def logged(r):
+    """What was logged since RESET, oldest first: the commands."""
+    assert r.call(*NONE) == OK
+    entries = r.call("SLOWLOG", "GET", "-1")[::-1]
+    # CONFIG SET -1 is over when nothing is logged any more.
+    return [entry[3] for entry in entries if entry[3][:2] != [b"SLOWLOG", b"RESET"]]
+
+
+def test_an_entry_has_id_time_duration_command_and_client(log):
+    log.call("SET", "k", "v")
+    log.call(*NONE)
+    newest, before = log.call("SLOWLOG", "GET", "2")
+    assert newest[3] == [b"SET", b"k", b"v"]
+    assert newest[0] == before[0] + 1
+    assert newest[1] > 1_600_000_000
+    assert 0 <= newest[2] < 5_000_000
+    assert newest[4].startswith(b"127.0.0.1:") and newest[5] == b"logged"
+
+
+def test_keys_of_every_shard_are_logged_with_their_client(log):
+    for i in range(20):
+        log.call("SET", f"key:{i}", "v")
+    assert logged(log) == [[b"SET", b"key:%d" % i, b"v"] for i in range(20)]
+    assert {(e[4] != b"", e[5]) for e in log.call("SLOWLOG", "GET", "-1")} == {(True, b"logged")}
+
+
+def test_exec_shows_its_commands_and_not_itself(log):
+    for command in (("MULTI",), ("SET", "a", "1"), ("SET", "b", "2"), ("PING",), ("EXEC",)):
+        log.call(*command)
+    assert logged(log) == [[b"MULTI"], [b"SET", b"a", b"1"], [b"SET", b"b", b"2"], [b"PING"]]
+
+
+def test_a_command_over_shards_is_logged_once(log):
+    log.call("MSET", "a", "1", "b", "2", "c", "3")
+    log.call("MGET", "a", "b", "c")
+    assert logged(log) == [
+        [b"MSET", b"a", b"1", b"b", b"2", b"c", b"3"],
+        [b"MGET", b"a", b"b", b"c"],
+    ]
+
+
+def test_a_wait_for_keys_is_not_its_time(log, connect):
+    assert log.call("BLPOP", "nothing", "0.2") is None
+    waiting = connect()
+    waiting.send_command("BLPOP", "q", "0")
+    wait_until(lambda: b"cmd=blpop" in log.call("CLIENT", "LIST"))
+    log.call("LPUSH", "q", "x")
+    assert waiting.read() == [b"q", b"x"]
+    log.call(*NONE)
+    entries = [e for e in log.call("SLOWLOG", "GET", "-1") if e[3][0] == b"BLPOP"]
+    # redis-server does not log one that found nothing.
+    assert [e[3][1] for e in entries] in ([b"q", b"nothing"], [b"q"])
+    assert all(e[2] < 150_000 for e in entries), entries
+
+
+def test_long_commands_are_cut(log):
+    log.call("SADD", "set", *[str(i) for i in range(40)])
+    log.call("SADD", "set", "A" * 129)
+    many, long = logged(log)
+    assert len(many) == 32 and many[-1] == b"... (11 more arguments)"
+    assert long[2] == b"A" * 128 + b"... (1 more bytes)"
+
+
+def test_secrets_are_not_logged(log):
+    log.call("AUTH", "default", "secret")
+    log.call("HELLO", "2", "AUTH", "default", "secret")
+    log.call("CONFIG", "SET", "requirepass", "")
+    log.call("CONFIG", "SET", "maxmemory", "0", "requirepass", "")
+    hidden = b"(redacted)"
+    assert logged(log) == [
+        [b"AUTH", hidden, hidden],
+        [b"HELLO", b"2", b"AUTH", hidden, hidden],
+        [b"CONFIG", b"SET", b"requirepass", hidden],
+        [b"CONFIG", b"SET", b"maxmemory", b"0", b"requirepass", hidden],
+    ]
+
+
+def test_only_what_is_slow_enough_is_kept_and_only_so_many(log):
+    log.call("CONFIG", "SET", "slowlog-max-len", "3")
+    for i in range(20):
+        log.call("SET", f"k{i}", "v")
+    assert log.call("SLOWLOG", "LEN") == 3
+    assert [e[3][0] for e in log.call("SLOWLOG", "GET", "-1")] == [b"SLOWLOG", b"SET", b"SET"]
+    assert log.call("SLOWLOG", "GET", "0") == []
+    log.call("CONFIG", "SET", "slowlog-log-slower-than", "1000000")
+    log.call("SLOWLOG", "RESET")
+    log.call("SET", "k", "v")
+    assert log.call("SLOWLOG", "LEN") == 0
+
+
+def test_errors(r):
+    count = Error("ERR count should be greater than or equal to -1")
+    assert r.call("SLOWLOG", "GET", "-2") == count
+    assert r.call("SLOWLOG", "GET", "x") == count
+    assert r.call("SLOWLOG", "LEN", "x") == Error(
+        "ERR wrong number of arguments for 'slowlog|len' command"
+    )
+    assert isinstance(r.call("CONFIG", "SET", "slowlog-log-slower-than", "-2"), Error)
+
+
+@only_dragonfly("redis-server logs what scripts call as well, without a client")
+def test_a_script_is_logged_and_not_what_it_calls(log):
+    log.call("EVAL", "return redis.call('SET', KEYS[1], 1)", "1", "k")
+    assert logged(log) == [[b"EVAL", b"return redis.call('SET', KEYS[1], 1)", b"1", b"k"]]
+
+
+@only_dragonfly("SLOWLOG EXPLAIN is ours")
+def test_explain_tells_where_the_time_went(log, connect):
+    holder = connect()
+    holder.send_command("EVAL", "local t = redis.call('TIME') local n = 0 "
+                        "while n < 3000000 do n = n + 1 end redis.call('SET', KEYS[1], n)",
+                        "1", "locked")
+    wait_until(lambda: b"cmd=eval" in log.call("CLIENT", "LIST"))
+    log.call("GET", "locked")
+    holder.read()
+    log.call(*NONE)
+    entries = [dict(zip(e[::2], e[1::2])) for e in log.call("SLOWLOG", "EXPLAIN", "-1")]
+    get = next(e for e in entries if e[b"command"][0] == b"GET")
+    assert get[b"usec"] >= get[b"locks-usec"] >= 0
+    assert get[b"usec"] == pytest.approx(get[b"run-usec"] + get[b"locks-usec"], abs=2)
+    assert get[b"way"] in (b"in-place", b"batch")
+    script = next(e for e in entries if e[b"command"][0] == b"EVAL")
+    assert script[b"way"] == b"fiber" and script[b"usec"] > 1000
