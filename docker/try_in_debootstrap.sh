@@ -66,8 +66,7 @@ cp "$work/build/runtime_packages" "$work/run/tmp/"
 run_line 'RUN apt-get update' >"$work/run/tmp/stage.sh"
 inside run sh -e /tmp/stage.sh
 rm -f "$work/run/tmp/stage.sh"
-cp "$work/build/dragonfly" "$root/docker/entrypoint.sh" "$root/docker/healthcheck.sh" \
-  "$work/run/usr/local/bin/"
+cp "$work/build/dragonfly" "$root/docker/entrypoint.sh" "$work/run/usr/local/bin/"
 
 # start_and_stop [FLAGS...]: healthy within 30 s (the machine may be busy), may write to /data, ends
 # by SIGTERM with status 0.
@@ -83,7 +82,7 @@ start_and_stop() {
     # Not before it has left our network: there may be a server on that port here.
     if [[ $(readlink "/proc/$server/ns/net") != "$(readlink /proc/self/ns/net)" ]] &&
       nsenter --net="/proc/$server/ns/net" chroot --userspec=dfly:dfly "$work/run" \
-        /usr/bin/env -i PATH="$PATH" healthcheck.sh 2>/dev/null; then
+        /usr/bin/env -i PATH="$PATH" dragonfly --healthcheck=live 2>/dev/null; then
       state=healthy
       break
     fi

@@ -310,6 +310,28 @@ def test_crashes_are_not_for_everybody(run):
         assert c.call("PING").text == "PONG"
 
 
+def test_the_health_check(run, tmp_path):
+    def check(*arguments):
+        done = subprocess.run([BINARY, *arguments], capture_output=True, text=True, timeout=60,
+                              env=clean_environment())
+        return done.returncode, done.stderr
+
+    server = run("--port=PORT", "--save=", "--unixsocket", "s.sock")
+    port = f"--port={server.port}"
+    for kind in ("live", "ready"):
+        status, said = check(f"--healthcheck={kind}", port)
+        assert status == 1 and "Connection refused" in said or status == 0
+    with server.connect():
+        assert check("--healthcheck=live", port)[0] == 0
+        assert check("--healthcheck", "ready", port)[0] == 0
+        assert check("--healthcheck=ready", "--port=0", "--unixsocket",
+                     str(tmp_path / "s.sock"))[0] == 0
+    assert check("--healthcheck=maybe", port)[0] == 1
+    server.stop()
+    status, said = check("--healthcheck=live", port)
+    assert status == 1 and "cannot connect" in said
+
+
 def test_signals(run):
     server = run("--port=PORT", "--save=")
     with server.connect() as c:

@@ -307,6 +307,10 @@ DEFINE_string(pidfile, "", "File to write the process id to; removed at the end.
 DEFINE_string(enable_debug_command, "no",
               "yes or local: DEBUG SEGFAULT and DEBUG PANIC are there, which crash the server; the "
               "rest of DEBUG always is, for those whose ACL allows it.");
+DEFINE_string(
+    healthcheck, "",
+    "live or ready: starts nothing, but asks the server that these flags would start (GET "
+    "/livez, /readyz), and ends with 0 if it answers so, else with 1.");
 DEFINE_bool(daemonize, false,
             "Go on in the background, without a terminal. Services of systemd and containers need "
             "it not.");
@@ -381,7 +385,8 @@ const std::vector<Topic>& Topics() {
       {"Slow commands",
        {"slowlog_log_slower_than", "slowlog_max_len", "latency_monitor_threshold",
         "latency_tracking", "latency_tracking_info_percentiles"}},
-      {"Process", {"daemonize", "pidfile", "logfile", "loglevel", "enable_debug_command"}},
+      {"Process",
+       {"daemonize", "pidfile", "logfile", "loglevel", "enable_debug_command", "healthcheck"}},
       {"Logging of glog; in place of --logfile and --loglevel",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
   };

@@ -15,6 +15,7 @@
 #include "helio/base/logging.h"
 #include "helio/net/tls_memory.h"
 #include "server/flags.h"
+#include "server/health_check.h"
 #include "server/process.h"
 #include "server/server.h"
 #include "server/units.h"
@@ -22,6 +23,7 @@
 
 DECLARE_bool(daemonize);
 DECLARE_string(dir);
+DECLARE_string(healthcheck);
 DECLARE_string(logfile);
 DECLARE_string(loglevel);
 
@@ -46,6 +48,18 @@ sigset_t BlockSignals() {
   for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCONT}) sigaddset(&signals, number);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
+}
+
+// --healthcheck: the exit status.
+int CheckHealth() {
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  if (FLAGS_healthcheck != "live" && FLAGS_healthcheck != "ready") {
+    return Fail("--healthcheck: is either live or ready");
+  }
+  dfly::ServerOptions options;
+  std::string error = dfly::OptionsFromFlags(&options);
+  if (error.empty()) error = dfly::CheckHealth(options, FLAGS_healthcheck == "ready");
+  return error.empty() ? 0 : Fail(error);
 }
 
 // As redis-server does: the names of other files are meant from there. If it is not there, whoever
@@ -94,6 +108,7 @@ int main(int argc, char** argv) {
   dfly::Arguments arguments;
   std::string error = dfly::ParseFlags(argc, argv, &arguments);
   if (!error.empty()) return Fail(error);
+  if (!FLAGS_healthcheck.empty()) return CheckHealth();
   EnterDirectory();
   if (FLAGS_daemonize) error = dfly::Daemonize();
   if (error.empty()) error = BeginLog(argv[0]);
