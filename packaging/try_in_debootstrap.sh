@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the Debian package in a clean debootstrap root, starts the server there as its service
-# would (user dragonfly, /etc/dragonfly/dragonfly.conf, a network of its own), asks its health check,
+# Installs the Debian package in a clean debootstrap root, starts the server there as its unit would
+# (user dragonfly, /etc/dragonfly/dragonfly.conf, a network of its own), asks its health check,
 # saves, and removes the package. Needs root, debootstrap, unshare, nsenter and ip.
 #
 #   packaging/try_in_debootstrap.sh [package.deb]      default: what tools/package.sh has made

@@ -110,7 +110,7 @@ std::string_view NameOfSignal(int number) {
   }
 }
 
-void OnCrash(int number, siginfo_t* info, void*) {
+[[maybe_unused]] void OnCrash(int number, siginfo_t* info, void*) {
   static std::atomic<bool> is_printing{false};
   // Whoever crashes meanwhile waits until the first one has ended the process.
   if (is_printing.exchange(true)) {
