@@ -24,6 +24,8 @@ SANITIZED = bool(os.environ.get("DFLY_SANITIZED"))
 
 def clean_environment(**more):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DFLY_")}
+    suppressions = os.path.join(ROOT, "tests", "harness", "tsan.supp")
+    environment.setdefault("TSAN_OPTIONS", f"suppressions={suppressions}")
     return {**environment, **more}
 
 
