@@ -124,7 +124,7 @@ def test_the_configuration_file_of_debians_package(run, tmp_path):
     assert server.config("databases") == "16"
     assert (tmp_path / "pid").read_text().strip() == str(server.process.pid)
     # What is not there yet.
-    missing = {"notify-keyspace-events", "client-output-buffer-limit"}
+    missing = {"client-output-buffer-limit"}
     assert set(re.findall(r"'([^']*)' is unknown", server.log())) <= missing
     assert server.stop() == 0
     assert (tmp_path / "dump.rdb").read_bytes().startswith(b"REDIS")

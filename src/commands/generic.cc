@@ -41,6 +41,13 @@ ShardContext::ReadHandle FindUntouched(ShardContext& cx, std::string_view key) {
   return value;
 }
 
+// The same for what tells of keys that are absent.
+ShardContext::ReadHandle LookFor(ShardContext& cx, std::string_view key) {
+  const auto value = FindUntouched(cx, key);
+  if (!value) cx.AlsoHappened(key, "keymiss");
+  return value;
+}
+
 // --- Many keys: each of these adds up over shards ---
 
 // DEL and UNLINK.
@@ -54,7 +61,7 @@ void Del(ShardContext& cx, Args args, ReplySink& reply) {
 void Exists(ShardContext& cx, Args args, ReplySink& reply) {
   int64_t count = 0;
   cx.ExpectKeys(args.from(1));
-  for (std::string_view key : args.from(1)) count += static_cast<bool>(FindUntouched(cx, key));
+  for (std::string_view key : args.from(1)) count += static_cast<bool>(LookFor(cx, key));
   reply.Integer(count);
 }
 
@@ -168,7 +175,7 @@ void ExpireAtMillis(ShardContext& cx, Args args, ReplySink& reply) {
 // one. -1: it has none, -2: no key.
 void ReplyWithDeadline(ShardContext& cx, std::string_view key, int64_t base_ms, int64_t unit_ms,
                        ReplySink& reply) {
-  if (!FindUntouched(cx, key)) return reply.Integer(-2);
+  if (!LookFor(cx, key)) return reply.Integer(-2);
   const std::optional<int64_t> at_ms = cx.GetDeadline(key).at_ms;
   if (!at_ms) return reply.Integer(-1);
   const int64_t left_ms = std::max<int64_t>(*at_ms - base_ms, 0);
@@ -195,7 +202,7 @@ void Persist(ShardContext& cx, Args args, ReplySink& reply) {
 // --- What is known about a key ---
 
 void Type(ShardContext& cx, Args args, ReplySink& reply) {
-  const auto value = FindUntouched(cx, args.key());
+  const auto value = LookFor(cx, args.key());
   reply.Status(value ? TypeName(value->type()) : "none");
 }
 

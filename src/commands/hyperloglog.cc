@@ -156,7 +156,7 @@ void CountOne(ShardContext& cx, std::string_view key, ReplySink& reply) {
   if (!HyperLogLog::Merge(bytes, &registers)) return reply.Error(kErrCorrupt);
   const uint64_t count = HyperLogLog::Estimate(registers);
   HyperLogLog::CacheCount(cx.FindMutable(key)->Widen(0), count);
-  cx.Changed(key, "pfcount");
+  cx.Changed(key, "");  // a change without an event, as in Redis
   reply.Integer(static_cast<int64_t>(count));
 }
 

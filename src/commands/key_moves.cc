@@ -44,14 +44,17 @@ bool HasSource(ShardContext& cx, const Relocation& what) {
                            : static_cast<bool>(cx.FindMutable(what.source));
 }
 
-std::optional<ShardContext::Detached> Fetch(ShardContext& cx, const Relocation& what) {
-  return what.keeps_source ? cx.Copy(what.source) : cx.Take(what.source, what.source_event);
+std::optional<ShardContext::Detached> Fetch(ShardContext& cx, const Relocation& what,
+                                            std::string_view event) {
+  return what.keeps_source ? cx.Copy(what.source) : cx.Take(what.source, event);
 }
 
-void Deliver(ShardContext& cx, const Relocation& what, ShardContext::Detached value) {
+void Deliver(ShardContext& cx, const Relocation& what, ShardContext::Detached value,
+             std::string_view event) {
   // That the source has gone is counted already; together it is one change.
   const uint64_t changes = what.keeps_source ? 1 : 0;
-  cx.Put(what.target, std::move(value), what.target_event, changes);
+  if (cx.Peek(what.target)) cx.AlsoHappened(what.target, "new");  // in place of the old one
+  cx.Put(what.target, std::move(value), event, changes);
 }
 
 // Both keys are in this shard. `cx` is in the source's database.
@@ -61,7 +64,10 @@ Outcome Relocate(ShardContext& cx, const Relocation& what) {
   if (what.target_db != what.source_db) other.emplace(cx.shard(), what.target_db, cx.now_ms());
   ShardContext& target_cx = other ? *other : cx;
   if (!what.may_replace && target_cx.Peek(what.target)) return Outcome::kTargetExists;
-  Deliver(target_cx, what, *Fetch(cx, what));
+  // The events come behind both changes, as in Redis.
+  Deliver(target_cx, what, *Fetch(cx, what, ""), "");
+  if (!what.keeps_source) cx.AlsoHappened(what.source, what.source_event);
+  target_cx.AlsoHappened(what.target, what.target_event);
   return Outcome::kDone;
 }
 
@@ -107,13 +113,13 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
   tx.HopOn({&source_id, 1}, [&](Shard& shard) {
     ShardContext shard_cx(shard, what.source_db, cx.now_ms());
     if (what.may_replace && !HasSource(shard_cx, what)) return;
-    value = Fetch(shard_cx, what);
+    value = Fetch(shard_cx, what, what.source_event);
   });
   if (!value) return Outcome::kNoSource;
   tx.HopAndConclude({&target_id, 1}, [&](Shard& shard) {
     ShardContext shard_cx(shard, what.target_db, cx.now_ms());
     if (shards.owner(source_id) != shards.owner(target_id)) BringHome(&value->value);
-    Deliver(shard_cx, what, *std::move(value));
+    Deliver(shard_cx, what, *std::move(value), what.target_event);
   });
   return Outcome::kDone;
 }

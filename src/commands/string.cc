@@ -131,7 +131,10 @@ bool ReplyWithValue(ShardContext& cx, std::string_view key, ReplySink& reply) {
 void StoreUntil(ShardContext& cx, std::string_view key, std::string_view text,
                 int64_t deadline_ms) {
   if (deadline_ms <= cx.now_ms()) {
-    cx.Delete(key);
+    cx.AlsoHappened(key, "set");
+    cx.AlsoHappened(key, "expire");
+    cx.Delete(key, "");
+    cx.AlsoHappened(key, "expired");
     return;
   }
   ShardContext::SetOptions how;

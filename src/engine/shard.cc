@@ -44,6 +44,7 @@ void Shard::OnChanged(int db_index, std::string_view key, std::string_view event
 void Shard::OnChangedUnwatched(int db_index, std::string_view key, std::string_view event) {
   if (!waiters_.empty()) [[unlikely]]
     waiters_.OnChanged(db_index, key);
+  if (!event.empty()) NotifyKeyEvent(db_index, key, event);
   if (event == "expired") {
     ++stats_.expired_keys;
   } else if (event == "evicted") {

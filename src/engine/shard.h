@@ -18,6 +18,7 @@
 #include "engine/access_clock.h"
 #include "engine/database.h"
 #include "engine/eviction.h"
+#include "engine/key_events.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
 #include "engine/watch_table.h"
@@ -136,6 +137,14 @@ class Shard : private ChangeListener {
   Evictor& evictor() { return evictor_; }
   void OnEvicted(int db_index, std::string_view key) { OnChanged(db_index, key, "evicted"); }
 
+  // Who hears of keyspace events. Null: nobody.
+  void set_key_events(KeyEventListener* listener) { key_events_ = listener; }
+  // What is an event, but no change by itself: "new", "keymiss", or the second one of a change.
+  void NotifyKeyEvent(int db_index, std::string_view key, std::string_view event) {
+    if (key_events_ != nullptr) [[unlikely]]
+      key_events_->OnKeyEvent(id_, db_index, key, event);
+  }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -193,6 +202,7 @@ class Shard : private ChangeListener {
   CutGuard* cut_guard_ = nullptr;
   WatchTable watches_;
   WaiterTable waiters_;
+  KeyEventListener* key_events_ = nullptr;
   std::vector<std::unique_ptr<Database>> databases_;
   size_t made_end_ = 0;                            // all behind it are null
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps

@@ -112,6 +112,7 @@ auto ShardContext::FindReadOnly(std::string_view key) -> ReadHandle {
     Touch(it->value);
   } else {
     ++shard_.stats().misses;
+    shard_.NotifyKeyEvent(db_index_, key, "keymiss");
   }
   return HandleOf<ReadHandle>(it);
 }
@@ -145,14 +146,20 @@ auto ShardContext::FindMutable(std::string_view key, ValueType type) -> WriteHan
   return OfType(FindMutable(key), type);
 }
 
+auto ShardContext::Insert(const KeyProbe& probe) -> Iterator {
+  // What is found now is due, and Find has noted it: it goes before its name is used again.
+  if (!due_.empty()) RemoveDueKeys();
+  const Iterator it = database().Insert(probe);
+  shard_.NotifyKeyEvent(db_index_, probe.key(), "new");
+  return it;
+}
+
 auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHandle {
   if (const Iterator it = FindByHint(key)) return OfType(OpenValue(it), type);
   const KeyProbe probe = ProbeOf(key);
   if (const Iterator it = Find(probe)) return OfType(OpenValue(it), type);
   EndHandles();
-  // What is found now is due, and Find has noted it: it goes before its name is used again.
-  if (!due_.empty()) RemoveDueKeys();
-  Iterator it = database().Insert(probe);
+  const Iterator it = Insert(probe);
   access_clock().Start(it->value, now_ms_);
   WriteHandle handle = OpenValue(it);
   handle.was_created_ = true;
@@ -169,8 +176,7 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   if (it) {
     access_clock().Touch(it->value, now_ms_);
   } else {
-    if (!due_.empty()) RemoveDueKeys();
-    it = database().Insert(probe);
+    it = Insert(probe);
     access_clock().Start(it->value, now_ms_);
   }
   database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
@@ -183,7 +189,8 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   } else if (!options.keep_deadline) {
     database_->ClearDeadline(*it, probe);
   }
-  Report(key, options.event);
+  Report(key, "set");
+  if (options.deadline_ms) AlsoHappened(key, "expire");
 }
 
 bool ShardContext::Delete(std::string_view key, std::string_view event) {
@@ -231,8 +238,7 @@ void ShardContext::Put(std::string_view key, Detached detached, std::string_view
   EndHandles();
   Iterator it = Find(probe);
   if (!it) {
-    if (!due_.empty()) RemoveDueKeys();
-    it = database().Insert(probe);
+    it = Insert(probe);
   }
   database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();

@@ -154,7 +154,6 @@ class ShardContext {
   struct SetOptions {
     bool keep_deadline = false;
     std::optional<int64_t> deadline_ms;  // REQUIRES: not in the past, see SetDeadline
-    std::string_view event = "set";
   };
   // Sets the whole value, whatever the key was, and reports it. Keeps the sticky flag. `key` and
   // `text` must not lie in the table.
@@ -207,11 +206,17 @@ class ShardContext {
 
   // A handler that changed a key's value says so once, behind the change. Accounts it, removes a
   // collection that became empty, tells whoever wants to know. Handles die if it was empty.
-  // `changes`: how many of INFO's rdb_changes_since_last_save it is.
+  // `changes`: how many of INFO's rdb_changes_since_last_save it is. An empty event: the keyspace
+  // does not hear of it.
   void Changed(std::string_view key, std::string_view event, uint64_t changes = 1);
 
+  // Another event of a change that was reported: SET with a deadline is "set" and "expire".
+  void AlsoHappened(std::string_view key, std::string_view event) {
+    shard_.NotifyKeyEvent(db_index_, key, event);
+  }
+
   // The same for changes that WATCH does not hear of in Redis: what concerns a stream's groups, but
-  // no entries. An empty event: neither does the keyspace.
+  // no entries.
   void ChangedUnwatched(std::string_view key, std::string_view event, uint64_t changes = 1);
 
   void Flush(int db_index, FlushMode mode);
@@ -302,6 +307,7 @@ class ShardContext {
     shard_.OnChanged(db_index_, key, event);
     shard_.stats().changes += changes - 1;
   }
+  Iterator Insert(const KeyProbe& probe);  // which is not there
 
   Shard& shard_;
   Database* database_ = nullptr;  // null while nothing was ever in it

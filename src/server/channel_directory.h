@@ -86,6 +86,8 @@ class ChannelDirectory {
     }
     return sum;
   }
+  // Nobody has subscribed to what this shard may publish.
+  bool empty() const { return names_[0].empty() && names_[1].empty() && names_[2].empty(); }
   const Names& names(ChannelKind kind) const { return names_[IndexOf(kind)]; }
 
  private:

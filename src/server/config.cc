@@ -60,7 +60,7 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
       return fmt::format("{}", bytes.value_or(0));
     }
     case Setting::Kind::kText:
-      return std::string(text);
+      return setting.canonical == nullptr ? std::string(text) : setting.canonical(text, error);
     case Setting::Kind::kChoice: {
       std::string choice = LowerCase(text);
       const auto& choices = setting.choices;
@@ -379,6 +379,7 @@ void AddSettings(Server* server, Config* config) {
   AddEvictionSettings(server, config);
   AddDefragSettings(server, config);
   AddTimingSettings(server, config);
+  AddEventSettings(server, config);
   config->Add({.name = "maxclients",
                .kind = Kind::kInteger,
                .value = fmt::format("{}", options.maxclients),
@@ -597,7 +598,6 @@ void AddSettings(Server* server, Config* config) {
 
   // What tools set to the only value there is.
   fixed("appendonly", "no", true);
-  fixed("notify-keyspace-events", "", true);
   fixed("list-compress-depth", "0", true);
 
   // What is fixed at the start.

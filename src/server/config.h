@@ -40,6 +40,8 @@ struct Setting {
   // None: nothing follows from a change.
   std::function<std::string(const std::string& value)> apply = {};
   std::vector<std::string_view> choices = {};
+  // kText: the form in which a value is kept and told, or why it is none.
+  std::function<std::string(std::string_view text, std::string* error)> canonical = {};
   // For settings that take effect together: once, behind `apply` of all that were set. As `apply`,
   // and an error makes all of them what they were.
   std::shared_ptr<const std::function<std::string()>> commit = {};
@@ -78,6 +80,7 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
 
 // slowlog-* and latency-* of it.
 void AddTimingSettings(Server* server, Config* config);
+void AddEventSettings(Server* server, Config* config);
 // "50 99 99.9". Returns an empty string, or what is wrong.
 std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles);
 

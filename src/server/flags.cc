@@ -277,6 +277,11 @@ DEFINE_string(publish_buffer_limit, "32mb",
               "disconnected, as with Redis' client-output-buffer-limit pubsub. 0: no limit, then "
               "one client that does not read can use all memory.");
 
+DEFINE_string(notify_keyspace_events, "",
+              "Which events of keys are published to __keyspace@<db>__:<key> (K) and "
+              "__keyevent@<db>__:<event> (E): the letters of redis.conf, KEA for most. CONFIG SET "
+              "changes it.");
+
 DEFINE_string(dir, "", "Where snapshots are; empty: the current directory.");
 DEFINE_string(
     dbfilename, "dump",
@@ -382,6 +387,7 @@ const std::vector<Topic>& Topics() {
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "http_head_max",
         "pipeline_commands_max", "pipeline_reply_bytes_max", "pipeline_input_bytes_max",
         "publish_buffer_limit", "blocked_clients_max"}},
+      {"Keyspace events", {"notify_keyspace_events"}},
       {"Slow commands",
        {"slowlog_log_slower_than", "slowlog_max_len", "latency_monitor_threshold",
         "latency_tracking", "latency_tracking_info_percentiles"}},
@@ -767,6 +773,11 @@ std::string OptionsFromFlags(ServerOptions* options) {
     fail("enable_debug_command", "must be yes, no or local");
   }
   options->allows_crashes = FLAGS_enable_debug_command != "no";
+  if (const auto classes = KeyEventClasses::Parse(FLAGS_notify_keyspace_events)) {
+    options->key_events = *classes;
+  } else {
+    fail("notify_keyspace_events", "has an invalid letter; there are Ag$lshzxeKEtmdn");
+  }
   if (FLAGS_slowlog_log_slower_than < -1) fail("slowlog_log_slower_than", "must be -1 or more");
   options->slowlog_log_slower_than_us = FLAGS_slowlog_log_slower_than;
   check_range("slowlog_max_len", FLAGS_slowlog_max_len, 0, INT64_MAX);

@@ -102,7 +102,10 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->shards.evicted_keys += stats.evicted_keys;
     part->shards.changes += stats.changes;
     const ChannelDirectory& directory = worker.pubsub().directory(shard.id());
-    part->channels += directory.names(ChannelKind::kChannel).size();
+    for (const auto& [name, counts] : directory.names(ChannelKind::kChannel)) {
+      // Those of keyspace events are known to all shards.
+      part->channels += shards.ShardOfChannel(name, HashKey(name)) == shard.id();
+    }
     part->shard_channels += directory.names(ChannelKind::kShard).size();
     part->patterns = directory.names(ChannelKind::kPattern).size();  // each shard knows all
     part->databases.resize(static_cast<size_t>(shard.db_count()));

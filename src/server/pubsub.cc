@@ -19,6 +19,14 @@ constexpr size_t kFanoutBytesMax = 256 * 1024;
 constexpr std::string_view kSubscribeWords[] = {"subscribe", "psubscribe", "ssubscribe"};
 constexpr std::string_view kUnsubscribeWords[] = {"unsubscribe", "punsubscribe", "sunsubscribe"};
 
+// All shards know of patterns, as each of them has to match, and of the channels of keyspace events,
+// as each of them publishes there: so the events of a shard need no hop, and keep their order.
+bool IsToldToAll(ChannelKind kind, std::string_view name) {
+  return kind == ChannelKind::kPattern ||
+         (kind == ChannelKind::kChannel &&
+          (name.starts_with("__keyspace@") || name.starts_with("__keyevent@")));
+}
+
 void Confirm(ReplySink& reply, std::string_view word, const std::string_view* name, size_t count) {
   reply.Push(3);
   reply.Bulk(word);
@@ -61,13 +69,13 @@ struct PubSub::Change : helio::Message {
   ChannelKind kind = ChannelKind::kChannel;
   bool adds = false;
   uint64_t number = 0;
-  std::vector<std::string> names;  // of a pattern's change: those of the group
+  std::vector<std::string> names;  // besides those of the group, which all owners are told
   ChangeGroup* group = nullptr;
 };
 
 // The changes of one command. Owner: the client's thread; owners only read `names`.
 struct PubSub::ChangeGroup {
-  std::vector<std::string> names;  // patterns
+  std::vector<std::string> names;  // told to all owners
   size_t left = 0;                 // owners that have not answered
   Session* session = nullptr;      // that waits for it
 };
@@ -271,17 +279,18 @@ void PubSub::Tell(Session* session, ChannelKind kind, bool adds, std::vector<std
     changes.push_back(change);
     return change;
   };
-  if (kind == ChannelKind::kPattern) {
-    group->names = std::move(names);
-    for (ShardId owner = 0; owner < shards_.size(); ++owner) add(owner);
-  } else {
-    std::vector<Change*> by_owner(shards_.size(), nullptr);
-    for (std::string& name : names) {
-      const ShardId owner = shards_.ShardOfChannel(name, HashKey(name));
-      Change*& change = by_owner[owner];
-      if (change == nullptr) change = add(owner);
-      change->names.push_back(std::move(name));
+  std::vector<Change*> by_owner(shards_.size(), nullptr);
+  for (std::string& name : names) {
+    if (IsToldToAll(kind, name)) {
+      group->names.push_back(std::move(name));
+      continue;
     }
+    const ShardId owner = shards_.ShardOfChannel(name, HashKey(name));
+    if (by_owner[owner] == nullptr) by_owner[owner] = add(owner);
+    by_owner[owner]->names.push_back(std::move(name));
+  }
+  for (ShardId owner = 0; owner < shards_.size() && !group->names.empty(); ++owner) {
+    if (by_owner[owner] == nullptr) add(owner);
   }
   group->left = changes.size();
   load_.messages.fetch_add(changes.size(), std::memory_order_relaxed);
@@ -306,12 +315,13 @@ void PubSub::OnChange(Change* change) {
   // What was published before is for those who were there before.
   FlushTo(change->home->thread_);
   ChannelDirectory& directory = directories_[change->owner];
-  const auto& names = change->kind == ChannelKind::kPattern ? change->group->names : change->names;
-  for (const std::string& name : names) {
-    if (change->adds) {
-      directory.Add(change->kind, name, change->home->thread_);
-    } else {
-      directory.Remove(change->kind, name, change->home->thread_);
+  for (const auto* names : {&change->names, &change->group->names}) {
+    for (const std::string& name : *names) {
+      if (change->adds) {
+        directory.Add(change->kind, name, change->home->thread_);
+      } else {
+        directory.Remove(change->kind, name, change->home->thread_);
+      }
     }
   }
   change->run = [](helio::Message* message) {
@@ -330,9 +340,8 @@ void PubSub::OnChangeBack(Change* change) {
   ChangeGroup* const group = change->group;
   const bool is_last = --group->left == 0;
   if (!change->adds) {
-    if (change->kind != ChannelKind::kPattern) {
-      for (const std::string& name : change->names) EndLeave(change->kind, name, change->number);
-    } else if (is_last) {
+    for (const std::string& name : change->names) EndLeave(change->kind, name, change->number);
+    if (is_last) {
       for (const std::string& name : group->names) EndLeave(change->kind, name, change->number);
     }
   }

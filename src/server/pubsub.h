@@ -8,7 +8,8 @@
 //             own subscribers.
 //   SUBSCRIBE changes the tables of the client's thread, tells the owners, and is answered when all
 //             of them know: whoever publishes after that reply reaches the client. Patterns are
-//             told to all shards, as each of them has to match.
+//             told to all shards, as each of them has to match, and so are the channels of keyspace
+//             events, to which each of them publishes what happens to its own keys.
 //
 // All messages of a channel pass through its owner, so all subscribers see them in one order. Order
 // and exact numbers follow from one thing: what an owner sends to a thread, fanouts and answers to
@@ -122,6 +123,8 @@ class PubSub {
   int64_t Publish(ShardId shard, ChannelKind kind, std::string_view channel,
                   std::string_view message);
   const ChannelDirectory& directory(ShardId shard) const { return directories_[shard]; }
+  // Nobody hears of what that shard publishes.
+  bool IsUnheard(ShardId shard) const { return directories_[shard].empty(); }
   // Hands on what was published here. Not from inside a command.
   void Flush() {
     if (!open_threads_.empty()) FlushAll();

@@ -53,7 +53,11 @@ void Channels(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::vector<std::vector<std::string>> found(cx.shards().size());
   cx.shards().AwaitOnAll([&](Shard& shard) {
     for (const auto& [name, counts] : DirectoryOf(shard.id()).names(kKind)) {
-      if (args.size() == 2 || GlobMatch(args[2], name)) found[shard.id()].push_back(name);
+      // Some channels are known to all.
+      const bool is_owned = cx.shards().ShardOfChannel(name, HashKey(name)) == shard.id();
+      if (is_owned && (args.size() == 2 || GlobMatch(args[2], name))) {
+        found[shard.id()].push_back(name);
+      }
     }
   });
   size_t count = 0;

@@ -101,6 +101,7 @@ struct ServerOptions {
   int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
   uint64_t slowlog_max_len = 128;               // entries, of all threads
   uint32_t latency_monitor_threshold_ms = 0;    // 0: off
+  KeyEventClasses key_events;
   bool latency_tracking = true;
   std::vector<double> latency_percentiles = {50, 99, 99.9};  // that INFO shows
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.

@@ -102,6 +102,13 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
     defragmenter_.AddShard(local_shards_[id]);
     if (reaping_shard_ == nullptr) reaping_shard_ = local_shards_[id];
   }
+  SetKeyEvents(server->options().key_events);
+}
+
+void Worker::SetKeyEvents(KeyEventClasses classes) {
+  key_notifier_.set_classes(classes);
+  ForEachShard(
+      [&](Shard& shard) { shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr); });
 }
 
 Worker::~Worker() {

@@ -45,6 +45,7 @@
 #include "server/command_timer.h"
 #include "server/function_store.h"
 #include "server/interpreter_pool.h"
+#include "server/key_notifier.h"
 #include "server/message_shuffle.h"
 #include "server/monitor.h"
 #include "server/process.h"
@@ -187,6 +188,9 @@ class Worker final : public CommandSink {
   void RunOnFiber(const char* name, std::function<void()> work);
   // Connections that are held go on, unless they still have to wait.
   void ReleaseHeld();
+
+  // notify-keyspace-events.
+  void SetKeyEvents(KeyEventClasses classes);
 
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
@@ -700,6 +704,7 @@ class Worker final : public CommandSink {
   size_t running_scripts_count_ = 0;
 
   PubSub pubsub_;
+  KeyNotifier key_notifier_{&pubsub_};
   RecentCommands* const recent_commands_;
   WorkerStats stats_;
   CommandTimer timer_;

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keyspace events: what they are called, which classes they have, and who hears of them.
+//
+// Names and classes are those of Redis' "keyspace notifications"; a class is a letter of
+// notify-keyspace-events. Events of probabilistic types are of the class of modules.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace dfly {
+
+// A set of classes, and where to publish. Thread: any.
+class KeyEventClasses {
+ public:
+  static constexpr uint32_t kKeyspace = 1 << 0;      // K: to __keyspace@<db>__:<key>
+  static constexpr uint32_t kKeyevent = 1 << 1;      // E: to __keyevent@<db>__:<event>
+  static constexpr uint32_t kGeneric = 1 << 2;       // g
+  static constexpr uint32_t kString = 1 << 3;        // $
+  static constexpr uint32_t kList = 1 << 4;          // l
+  static constexpr uint32_t kSet = 1 << 5;           // s
+  static constexpr uint32_t kHash = 1 << 6;          // h
+  static constexpr uint32_t kZset = 1 << 7;          // z
+  static constexpr uint32_t kExpired = 1 << 8;       // x
+  static constexpr uint32_t kEvicted = 1 << 9;       // e
+  static constexpr uint32_t kStream = 1 << 10;       // t
+  static constexpr uint32_t kModule = 1 << 11;       // d
+  static constexpr uint32_t kNew = 1 << 12;          // n, not in A
+  static constexpr uint32_t kMiss = 1 << 13;         // m, not in A
+  static constexpr uint32_t kAll = kNew - kGeneric;  // A
+
+  KeyEventClasses() = default;
+  // None: a letter is no class.
+  static std::optional<KeyEventClasses> Parse(std::string_view letters);
+  // As CONFIG GET shows them.
+  std::string ToString() const;
+
+  bool has(uint32_t bits) const { return (bits_ & bits) != 0; }
+  // Somebody could hear of an event.
+  bool is_on() const { return has(kKeyspace | kKeyevent) && has(kAll | kNew | kMiss); }
+
+ private:
+  uint32_t bits_ = 0;
+};
+
+// The class of an event. REQUIRES: there is such an event.
+uint32_t ClassOfKeyEvent(std::string_view event);
+
+// Hears of what happens to the keys of a thread's shards. Owner: the shards' thread.
+class KeyEventListener {
+ public:
+  // Called in the middle of a command, behind the change: must not change keys, nor suspend.
+  virtual void OnKeyEvent(uint32_t shard, int db_index, std::string_view key,
+                          std::string_view event) = 0;
+
+ protected:
+  ~KeyEventListener() = default;
+};
+
+}  // namespace dfly

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of keyspace events, for CONFIG.
+#include <string>
+#include <string_view>
+
+#include "engine/key_events.h"
+#include "server/config.h"
+#include "server/server.h"
+
+namespace dfly {
+
+void AddEventSettings(Server* server, Config* config) {
+  config->Add({.name = "notify-keyspace-events",
+               .kind = Setting::Kind::kText,
+               .value = server->options().key_events.ToString(),
+               .is_mutable = true,
+               .apply =
+                   [server](const std::string& value) {
+                     const KeyEventClasses classes = *KeyEventClasses::Parse(value);
+                     server->AwaitOnWorkers(
+                         [&classes](Worker& worker) { worker.SetKeyEvents(classes); });
+                     return std::string();
+                   },
+               .canonical =
+                   [](std::string_view text, std::string* error) {
+                     const auto classes = KeyEventClasses::Parse(text);
+                     if (classes) return classes->ToString();
+                     *error = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+                     return std::string();
+                   }});
+}
+
+}  // namespace dfly
