@@ -79,18 +79,18 @@ std::string KeyEventClasses::ToString() const {
 }
 
 uint32_t ClassOfKeyEvent(std::string_view event) {
-  static const auto* const classes = [] {
-    auto* const made = new absl::flat_hash_map<std::string_view, uint32_t>;
+  static const auto classes = [] {
+    absl::flat_hash_map<std::string_view, uint32_t> made;
     for (const auto& [bits, names] : kEvents) {
       for (const std::string_view name : names) {
-        if (!name.empty()) made->emplace(name, bits);
+        if (!name.empty()) made.emplace(name, bits);
       }
     }
     return made;
   }();
-  const auto it = classes->find(event);
-  DCHECK(it != classes->end()) << "there is no event " << event;
-  return it == classes->end() ? KeyEventClasses::kGeneric : it->second;
+  const auto it = classes.find(event);
+  DCHECK(it != classes.end()) << "there is no event " << event;
+  return it == classes.end() ? KeyEventClasses::kGeneric : it->second;
 }
 
 }  // namespace dfly

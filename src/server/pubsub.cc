@@ -19,8 +19,8 @@ constexpr size_t kFanoutBytesMax = 256 * 1024;
 constexpr std::string_view kSubscribeWords[] = {"subscribe", "psubscribe", "ssubscribe"};
 constexpr std::string_view kUnsubscribeWords[] = {"unsubscribe", "punsubscribe", "sunsubscribe"};
 
-// All shards know of patterns, as each of them has to match, and of the channels of keyspace events,
-// as each of them publishes there: so the events of a shard need no hop, and keep their order.
+// All shards know of patterns, as each of them has to match, and of the channels of keyspace
+// events, as each of them publishes there: so a shard's events need no hop, and keep their order.
 bool IsToldToAll(ChannelKind kind, std::string_view name) {
   return kind == ChannelKind::kPattern ||
          (kind == ChannelKind::kChannel &&
