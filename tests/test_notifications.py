@@ -3,6 +3,8 @@
 in the same order. Keys of one script have one hashtag, so that they are in one shard: between
 shards events have no order."""
 
+import time
+
 import pytest
 
 from harness.resp import OK, Error, Push
@@ -576,3 +578,40 @@ def test_fields_that_expire_are_an_event(server, fields):
     expected = [b"hset", b"hexpire", b"hexpired"] + [b"del"] * (fields == "2 a b")
     assert [events.subscriber.read()[3] for _ in expected] == expected
     events.close()
+
+
+def test_each_expired_key_is_an_event_once_and_not_before_its_time(server):
+    events = Events(server, "Ex")
+    count = 3000
+    seconds, micros = map(int, events.c.call("TIME"))
+    now_ms = seconds * 1000 + micros // 1000
+    due = {f"k{i}": now_ms + 200 + i % 500 for i in range(count)}
+    for key, at_ms in due.items():
+        events.c.send_command("SET", key, "v", "PXAT", str(at_ms))
+    for _ in range(count):
+        assert events.c.read() == OK
+    # Some get other deadlines, and some none.
+    for i in range(0, count, 10):
+        events.c.call("PEXPIREAT", f"k{i}", str(due[f"k{i}"] + 700))
+        due[f"k{i}"] += 700
+        events.c.call("PERSIST", f"k{i + 1}")
+        del due[f"k{i + 1}"]
+    while due:
+        key = events.subscriber.read()[3].decode()
+        assert time.time() * 1000 > due.pop(key)
+    assert events.c.call("DBSIZE") == count // 10
+    events.close()
+
+
+@only_dragonfly("redis-server wakes up ten times a second")
+def test_keys_with_far_deadlines_keep_nobody_awake(start_server):
+    server = start_server(proactor_threads=2)
+    with server.connect() as c:
+        for i in range(1000):
+            c.call("SET", f"k{i}", "v", "EX", "3600")
+        wakeups = []
+        for _ in range(3):  # the machine may be busy: the quietest of them
+            before = int(c.info("dispatch")["loop_wakeups"])
+            time.sleep(1)
+            wakeups.append(int(c.info("dispatch")["loop_wakeups"]) - before)
+    assert min(wakeups) <= 10  # of which INFO itself has some

@@ -16,12 +16,14 @@ void DeadlineTable::Set(const KeyProbe& probe, int64_t at_ms) {
   if (has_apart()) {
     if (const auto it = apart_.Find(probe)) {
       it->value = at_ms;
+      minima_.Note(PositionOf(probe.hash()), at_ms);
       return;
     }
   }
   const auto it = hashes_.Find({probe.hash()});
   CHECK(it) << "a key's deadline is lost";
   it->value.ms = at_ms;
+  minima_.Note(PositionOf(probe.hash()), at_ms);
 }
 
 void DeadlineTable::Add(const KeyProbe& probe, int64_t at_ms) {
@@ -31,18 +33,22 @@ void DeadlineTable::Add(const KeyProbe& probe, int64_t at_ms) {
   } else {
     apart_.Insert(probe)->value = at_ms;
   }
+  minima_.Fit(size());
+  minima_.Note(PositionOf(probe.hash()), at_ms);
 }
 
 void DeadlineTable::Erase(const KeyProbe& probe) {
   if (has_apart()) {
     if (const auto it = apart_.Find(probe)) {
       apart_.Erase(it);
+      minima_.Fit(size());
       return;
     }
   }
   const auto it = hashes_.Find({probe.hash()});
   CHECK(it) << "a key's deadline is lost";
   hashes_.Erase(it);
+  minima_.Fit(size());
 }
 
 uint32_t DeadlineTable::Move(uint32_t cursor, BlockMover& mover) {
@@ -54,6 +60,18 @@ uint32_t DeadlineTable::Move(uint32_t cursor, BlockMover& mover) {
     } while (at != 0);
   }
   return hashes_.Move(cursor, mover, [](const Hashes::Slot&) {});
+}
+
+void DeadlineTable::CheckInvariants() const {
+  hashes_.CheckInvariants();
+  apart_.CheckInvariants();
+  minima_.CheckInvariants();
+  uint32_t cursor = 0;
+  do {
+    cursor = Scan(cursor, [this](const Entry& entry) {
+      CHECK_LE(minima_.EarliestAt(PositionOf(entry.hash)), entry.at_ms);
+    });
+  } while (cursor != 0);
 }
 
 }  // namespace dfly

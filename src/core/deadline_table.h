@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The deadlines of keys that are in a table of their own already, in about 15 bytes each.
+// Knows which one is next.
 //
 // It does not have the keys again: an entry is found by 40 bits of the key's hash, its position and
 // its fingerprint. Of two keys that agree in these (among 5,000,000 about a dozen do) the first one
@@ -13,6 +14,7 @@
 
 #include "core/compact_key.h"
 #include "core/dash_table.h"
+#include "core/range_minima.h"
 
 namespace dfly {
 
@@ -33,7 +35,9 @@ class DeadlineTable {
   };
 
   size_t size() const { return hashes_.size() + apart_.size(); }
-  size_t bytes() const { return hashes_.bytes() + apart_.bytes(); }
+  size_t bytes() const { return hashes_.bytes() + apart_.bytes() + minima_.bytes(); }
+  // No deadline is earlier; INT64_MAX: there are none. VisitDue makes it exact.
+  int64_t earliest_ms() const { return minima_.earliest(); }
   void Reserve(size_t entries) { hashes_.Reserve(entries); }
 
   // REQUIRES: the key has a deadline here.
@@ -47,6 +51,16 @@ class DeadlineTable {
   bool IsApart(const KeyProbe& probe) const { return apart_.size() != 0 && apart_.Find(probe); }
   bool has_apart() const { return apart_.size() != 0; }
 
+  // fn(const Entry&) for deadlines before `before_ms`. Looks at `budget` entries, or some more, and
+  // returns at how many; if earliest_ms() is as early still, there are others. Who leaves an entry
+  // as it is notes that, else it is not looked at again.
+  template <typename F>
+  size_t VisitDue(int64_t before_ms, size_t budget, F&& fn);
+  // The key's deadline shall be looked at when this time is reached.
+  void NoteAgain(const KeyProbe& probe, int64_t at_ms) {
+    minima_.Note(PositionOf(probe.hash()), at_ms);
+  }
+
   // As DashTable::Scan: fn(const Entry&).
   template <typename F>
   uint32_t Scan(uint32_t cursor, F&& fn) const;
@@ -57,13 +71,13 @@ class DeadlineTable {
   // As DashTable::Move.
   uint32_t Move(uint32_t cursor, BlockMover& mover);
   // As DashTable::FreeSome.
-  bool FreeSome(size_t budget) { return hashes_.FreeSome(budget) && apart_.FreeSome(budget); }
+  bool FreeSome(size_t budget) {
+    minima_.Clear();
+    return hashes_.FreeSome(budget) && apart_.FreeSome(budget);
+  }
 
   // O(n): for tests.
-  void CheckInvariants() const {
-    hashes_.CheckInvariants();
-    apart_.CheckInvariants();
-  }
+  void CheckInvariants() const;
 
  private:
   struct HashProbe {
@@ -102,9 +116,34 @@ class DeadlineTable {
     return {slot.key.Hash() & 0xFFFFFFFF000000FF, &slot.key, slot.value};
   }
 
+  static uint32_t PositionOf(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
+
   Hashes hashes_;
   Apart apart_;
+  RangeMinima minima_;
 };
+
+template <typename F>
+size_t DeadlineTable::VisitDue(int64_t before_ms, size_t budget, F&& fn) {
+  size_t visited = 0;
+  while (visited < budget && minima_.earliest() < before_ms) {
+    const RangeMinima::Range range = minima_.FindBefore(before_ms);
+    int64_t next_ms = RangeMinima::kNever;
+    uint64_t at = range.begin;
+    do {
+      const uint32_t following = Scan(static_cast<uint32_t>(at), [&](const Entry& entry) {
+        if (!range.Has(PositionOf(entry.hash))) return;
+        ++visited;
+        if (entry.at_ms < before_ms) return fn(entry);
+        next_ms = std::min(next_ms, entry.at_ms);
+      });
+      at = following == 0 ? uint64_t{1} << 32 : following;
+    } while (at < range.end);
+    ++visited;  // a range without entries costs, too
+    minima_.Set(range, next_ms);
+  }
+  return visited;
+}
 
 template <typename F>
 uint32_t DeadlineTable::Scan(uint32_t cursor, F&& fn) const {

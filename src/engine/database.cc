@@ -13,7 +13,8 @@ namespace {
 
 // So many changes of its table's layout tell one database from the next one.
 constexpr uint64_t kLayoutsMax = uint64_t{1} << 40;
-std::atomic<uint64_t> births{1};  // of all threads
+constexpr int64_t kAgainMs = 100;  // until members that could not be erased are looked at again
+std::atomic<uint64_t> births{1};   // of all threads
 
 }  // namespace
 
@@ -89,6 +90,7 @@ std::optional<int64_t> Database::Deadline(const Table::Slot& slot, const KeyProb
 
 void Database::SetDeadline(Table::Slot& slot, const KeyProbe& probe, int64_t at_ms) {
   BeforeChange(slot, CutKeeper::Change::kInPlace);
+  TellIfEarliest(at_ms);
   if (slot.key.has_flag(CompactKey::kHasExpire)) {
     expiry_.Set(probe, at_ms);
     return;
@@ -109,6 +111,7 @@ void Database::SetMemberDeadline(Table::Slot& slot, int64_t next_ms) {
   char scratch[CompactKey::kScratchSize];
   const std::string_view key = slot.key.View(scratch);
   const KeyProbe probe(key, HashKey(key));
+  TellIfEarliest(next_ms);
   if (next_ms == INT64_MAX) {
     member_expiry_.Erase(probe);
   } else if (slot.key.has_flag(CompactKey::kHasMemberExpire)) {
@@ -125,7 +128,10 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
   Table::Iterator it = table_.Find(probe);
   if (!it) return 0;
   // For commands they are gone already; so that nothing is copied it is done when it is saved.
-  if (keeper_ != nullptr && IsUnsaved(*it)) return 0;
+  if (keeper_ != nullptr && IsUnsaved(*it)) {
+    member_expiry_.NoteAgain(probe, now_ms + kAgainMs);
+    return 0;
+  }
   const size_t bytes_before = it->value.HeapBytes();
   const size_t erased = it->value.EraseDueMembers(now_ms, most);
   AccountValue(bytes_before, it->value.HeapBytes());
@@ -136,59 +142,38 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
 
 auto Database::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress progress = ExpireKeys(now_ms, budget);
-  if (member_expiry_.size() == 0) return progress;
   const ExpireProgress of_members = ExpireMembers(now_ms, budget);
   progress.visited += of_members.visited;
   progress.expired += of_members.expired;
+  told_deadline_ms_ = earliest_deadline_ms();
   return progress;
 }
 
 auto Database::ExpireMembers(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress progress;
-  for (size_t spent = 0; spent < budget && member_expiry_.size() != 0;) {
-    absl::InlinedVector<std::string, 16> due;
-    const uint32_t begin = member_cursor_;
-    const auto look = [&](const DeadlineTable::Entry& entry) {
-      ++progress.visited;
-      ++spent;
-      if (entry.at_ms >= now_ms) return;
-      due.push_back(SlotOf(entry, member_expiry_, CompactKey::kHasMemberExpire).key.ToString());
-    };
-    member_cursor_ = member_expiry_.Scan(member_cursor_, look);
-    for (const std::string& key : due) {
-      const size_t most = spent < budget ? budget - spent : 1;
-      const size_t erased = ExpireMembersOf(KeyProbe(key, HashKey(key)), now_ms, most);
-      progress.visited += erased;
-      progress.expired += erased;
-      spent += erased;
-    }
-    ++spent;
-    if (!due.empty() && spent >= budget) {
-      member_cursor_ = begin;  // more of these may be due: the next step goes on here
-      break;
-    }
-    if (member_cursor_ == 0) break;
+  std::vector<std::string> due;
+  progress.visited =
+      member_expiry_.VisitDue(now_ms, budget, [&](const DeadlineTable::Entry& entry) {
+        due.push_back(SlotOf(entry, member_expiry_, CompactKey::kHasMemberExpire).key.ToString());
+      });
+  for (const std::string& key : due) {
+    // Each of them makes a step, so that none waits for the others.
+    const size_t most = progress.visited < budget ? budget - progress.visited : 1;
+    const size_t erased = ExpireMembersOf(KeyProbe(key, HashKey(key)), now_ms, most);
+    progress.visited += erased;
+    progress.expired += erased;
   }
   return progress;
 }
 
 auto Database::ExpireKeys(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress progress;
-  // Spans without entries cost, too: they count as one visit.
-  for (size_t spent = 0; spent < budget && expiry_.size() != 0;) {
-    absl::InlinedVector<std::string, 16> due;
-    size_t visited = 0;
-    expire_cursor_ = expiry_.Scan(expire_cursor_, [&](const DeadlineTable::Entry& entry) {
-      ++visited;
-      if (entry.at_ms >= now_ms) return;
-      due.push_back(SlotOf(entry, expiry_, CompactKey::kHasExpire).key.ToString());
-    });
-    for (const std::string& key : due) {
-      progress.expired += ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms);
-    }
-    progress.visited += visited;
-    spent += visited + 1;
-    if (expire_cursor_ == 0) break;  // the whole table, in one call at most
+  std::vector<std::string> due;
+  progress.visited = expiry_.VisitDue(now_ms, budget, [&](const DeadlineTable::Entry& entry) {
+    due.push_back(SlotOf(entry, expiry_, CompactKey::kHasExpire).key.ToString());
+  });
+  for (const std::string& key : due) {
+    progress.expired += ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms);
   }
   return progress;
 }

@@ -2,6 +2,7 @@
 // One database (SELECT n) of one shard: its keys and their deadlines.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ class ChangeListener {
  public:
   // `event` is the name of the keyspace event: "set", "del", "expired", ... Must not change keys.
   virtual void OnChanged(int db_index, std::string_view key, std::string_view event) = 0;
+  // Some key, or a member of one, has a deadline now that is earlier than all that there were.
+  virtual void OnEarlierDeadline(int64_t at_ms) = 0;
 
  protected:
   ~ChangeListener() = default;
@@ -55,7 +58,7 @@ class CutKeeper {
 // Members of a value (fields of a hash, members of a set) may have deadlines, too. The value
 // itself leaves due ones out of all that it tells, so nobody need erase them in time. What is kept
 // here is the earliest of each such key, or an earlier time: SyncMembers after every change.
-// ExpireStep goes over these and erases due members, so many at a time. A key all of whose members
+// ExpireStep erases due members, so many at a time. A key all of whose members
 // are due is due itself, and goes the way of all due keys: look-ups do not find it, and
 // ExpireIfDue removes it. For other keys all of that is a flag that is not set, in the test that
 // look-ups make anyway.
@@ -75,6 +78,10 @@ class Database {
   size_t expires() const { return expiry_.size(); }  // keys with a deadline
   // ExpireStep has something to look at.
   bool has_deadlines() const { return expiry_.size() + member_expiry_.size() != 0; }
+  // None is earlier, of keys and of members. INT64_MAX: there are none.
+  int64_t earliest_deadline_ms() const {
+    return std::min(expiry_.earliest_ms(), member_expiry_.earliest_ms());
+  }
   size_t member_expires() const { return member_expiry_.size(); }  // keys whose members have some
   // Exact: tables, keys and values.
   size_t bytes() const {
@@ -159,9 +166,8 @@ class Database {
     size_t visited = 0;
     size_t expired = 0;
   };
-  // Looks at the deadlines of about `budget` keys, from where the last call stopped, and expires
-  // those that are due; then the same for keys whose members have some, where each member that is
-  // erased counts.
+  // Looks at the deadlines of about `budget` keys, where some are due, and expires those; then the
+  // same for keys whose members have some, where each member that is erased counts.
   ExpireProgress ExpireStep(int64_t now_ms, size_t budget);
 
   // As Table::Scan and Table::Random.
@@ -212,6 +218,11 @@ class Database {
                       CompactKey::Flag flag) const;
   bool IsTimedDue(const Table::Slot& slot, const KeyProbe& probe, int64_t now_ms) const;
   void SetMemberDeadline(Table::Slot& slot, int64_t next_ms);
+  void TellIfEarliest(int64_t at_ms) {
+    if (at_ms >= told_deadline_ms_) return;
+    told_deadline_ms_ = at_ms;
+    listener_->OnEarlierDeadline(at_ms);
+  }
   ExpireProgress ExpireKeys(int64_t now_ms, size_t budget);
   ExpireProgress ExpireMembers(int64_t now_ms, size_t budget);
   size_t ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t most);
@@ -225,8 +236,7 @@ class Database {
   DeadlineTable expiry_;
   DeadlineTable member_expiry_;  // a key whose members have deadlines -> no later than the earliest
   size_t value_bytes_ = 0;       // heap parts of all values
-  uint32_t expire_cursor_ = 0;   // into expiry_
-  uint32_t member_cursor_ = 0;   // into member_expiry_
+  int64_t told_deadline_ms_ = INT64_MAX;  // the listener knows of one that is as early
 };
 
 }  // namespace dfly

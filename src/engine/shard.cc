@@ -56,26 +56,21 @@ void Shard::OnChangedUnwatched(int db_index, std::string_view key, std::string_v
 
 auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
   ExpireProgress total;
-  size_t databases = 0;
-  for (const auto& database : made()) {
-    databases += database != nullptr && database->has_deadlines();
-  }
-  if (databases == 0) return total;
-  const size_t share = budget / databases + 1;
-  for (size_t i = 0; i < databases_.size() && total.visited < budget; ++i) {
-    Database* database = databases_[expire_next_].get();
-    expire_next_ = (expire_next_ + 1) % databases_.size();
-    if (database == nullptr || !database->has_deadlines()) continue;
-    Database::ExpireProgress part = database->ExpireStep(now_ms, share);
-    total.visited += part.visited;
-    total.expired += part.expired;
-    // Each database by itself: many keys that are far from due must not hide a few that are.
-    if (part.expired * 10 > part.visited && database->has_deadlines()) total.is_more_due = true;
-  }
-  for (const auto& database : made()) {
+  const auto databases = made();
+  next_deadline_ms_ = INT64_MAX;
+  // Each call begins with another one, so that what is due in one does not hide the others.
+  ++expire_next_;
+  for (size_t i = 0; i < databases.size(); ++i) {
+    Database* const database = databases[(expire_next_ + i) % databases.size()].get();
     if (database == nullptr) continue;
-    total.keys_with_deadline += database->expires() + database->member_expires();
+    if (database->earliest_deadline_ms() < now_ms && total.visited < budget) {
+      const auto part = database->ExpireStep(now_ms, budget - total.visited);
+      total.visited += part.visited;
+      total.expired += part.expired;
+    }
+    next_deadline_ms_ = std::min(next_deadline_ms_, database->earliest_deadline_ms());
   }
+  total.is_more_due = next_deadline_ms_ < now_ms;
   return total;
 }
 
@@ -112,12 +107,7 @@ std::vector<std::unique_ptr<Database>>::const_iterator Shard::FindFreeable() con
                       [](const auto& database) { return !database->is_being_cut(); });
 }
 
-bool Shard::needs_steps() const {
-  if (needs_to_free()) return true;
-  return std::any_of(made().begin(), made().end(), [](const auto& database) {
-    return database != nullptr && database->has_deadlines();
-  });
-}
+bool Shard::needs_steps() const { return needs_to_free() || next_deadline_ms_ != INT64_MAX; }
 
 bool Shard::is_being_cut() const {
   return std::any_of(made().begin(), made().end(), [](const auto& database) {

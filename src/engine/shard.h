@@ -2,6 +2,7 @@
 // One slice of the key space.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -151,12 +152,12 @@ class Shard : private ChangeListener {
   struct ExpireProgress {
     size_t visited = 0;
     size_t expired = 0;
-    size_t keys_with_deadline = 0;  // 0: no step is needed until one is set
-    // Of what was visited more than a tenth was due, so more of the rest is: step again soon.
     bool is_more_due = false;
   };
-  // Active expiry: looks at about `budget` deadlines, all databases together. A cycle over all keys
-  // takes keys_with_deadline / budget calls.
+  // No key or member becomes due before. INT64_MAX: none has a deadline. It may be too early, until
+  // the next ExpireStep.
+  int64_t next_deadline_ms() const { return next_deadline_ms_; }
+  // Active expiry: looks at about `budget` deadlines where some are due, all databases together.
   ExpireProgress ExpireStep(int64_t now_ms, size_t budget);
 
   // FLUSHDB. kAsync puts the keys aside, FreeStep frees them.
@@ -184,6 +185,9 @@ class Shard : private ChangeListener {
 
   // The one place where a change of a key has its consequences.
   void OnChanged(int db_index, std::string_view key, std::string_view event) override;
+  void OnEarlierDeadline(int64_t at_ms) override {
+    next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
+  }
   // The same for a change that WATCH does not hear of.
   void OnChangedUnwatched(int db_index, std::string_view key, std::string_view event);
 
@@ -208,6 +212,7 @@ class Shard : private ChangeListener {
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
   size_t snapshot_bytes_ = 0;
   size_t expire_next_ = 0;  // the database whose turn it is
+  int64_t next_deadline_ms_ = INT64_MAX;
   BlockLimit list_limit_;
   PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
   PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};

@@ -517,7 +517,7 @@ TEST_F(ShardContextTest, AgreesWithAModelAndAccountsExactly) {
     }
   }
   cx_.Finish();
-  while (shard_.ExpireStep(now_ms_ + 100000, 1 << 20).keys_with_deadline != 0) {
+  while (shard_.ExpireStep(now_ms_ + 100000, 1 << 20).is_more_due) {
   }
   std::erase_if(model, [](const auto& entry) { return entry.second.deadline != 0; });
   ASSERT_EQ(shard_.db(0).size(), model.size());

@@ -107,6 +107,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
 
 void Worker::SetKeyEvents(KeyEventClasses classes) {
   key_notifier_.set_classes(classes);
+  expires_precisely_ = classes.is_on() && classes.has(KeyEventClasses::kExpired);
+  armed_deadline_ms_ = INT64_MAX;  // the next command arms the timer anew
   ForEachShard(
       [&](Shard& shard) { shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr); });
 }

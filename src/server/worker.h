@@ -221,7 +221,7 @@ class Worker final : public CommandSink {
   // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
   void SetIdleTimeout(uint64_t seconds);
   // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
-  void SetActiveExpiry(bool is_on) { expires_actively_ = is_on; }
+  void SetActiveExpiry(bool is_on);
 
   // --- maxmemory (worker_memory.cc) ---
 
@@ -582,6 +582,8 @@ class Worker final : public CommandSink {
 
   void EndPause();
   void ExpireTick();
+  void ExpireIn(uint64_t wait_ns);  // at the latest
+  uint64_t UntilDeadline(int64_t at_ms, int64_t now_ms) const;
   void EvictTick();
   void DefragTick();
   // Both return after how many nanoseconds to come again, or 0.
@@ -684,6 +686,8 @@ class Worker final : public CommandSink {
   int64_t metered_bytes_ = 0;     // what MemoryMeter knows of us
   int64_t metered_pending_ = 0;
   bool expires_actively_ = true;
+  bool expires_precisely_ = false;         // somebody listens to "expired"
+  int64_t armed_deadline_ms_ = INT64_MAX;  // expire_timer_ serves all that are not earlier
 
   AclUserRef default_user_;
   std::shared_ptr<const helio::TlsContext> tls_context_;  // null: no TLS

@@ -20,7 +20,9 @@ namespace dfly {
 namespace {
 
 constexpr uint64_t kNanosPerMilli = 1'000'000;
-constexpr uint64_t kExpirePeriodNanos = 100 * kNanosPerMilli;
+constexpr int64_t kExpirePeriodMillis = 100;  // between steps that nobody waits for
+constexpr uint64_t kExpirePeriodNanos = kExpirePeriodMillis * kNanosPerMilli;
+constexpr int64_t kExpireSleepMillis = 10'000;
 constexpr uint64_t kExpireSliceNanos = 1 * kNanosPerMilli;
 constexpr uint64_t kExpireRestNanos =
     3 * kNanosPerMilli;  // between slices: at most a quarter of the thread's time
@@ -224,16 +226,41 @@ void Worker::AfterShardWork(Shard& shard) {
     shards_.PublishUsedBytes(*reaping_shard_);
   if (!defrag_timer_.armed()) [[unlikely]]
     NoteWorkForDefrag();
-  if (!expire_timer_.armed() && (shard.needs_steps() || reaps)) [[unlikely]] {
-    proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + kExpirePeriodNanos);
+  if (shard.next_deadline_ms() < armed_deadline_ms_) [[unlikely]] {
+    armed_deadline_ms_ = shard.next_deadline_ms();
+    ExpireIn(UntilDeadline(armed_deadline_ms_, helio::UnixMillis()));
   }
+  if (reaps || (shard.has_pending() && shard.needs_to_free())) [[unlikely]]
+    ExpireIn(kExpirePeriodNanos);
+}
+
+// So that what becomes due together goes together, and nobody waits for a timer in vain. The clock
+// may be set, so no sleep is long.
+uint64_t Worker::UntilDeadline(int64_t at_ms, int64_t now_ms) const {
+  const auto period_ms = static_cast<int64_t>(expires_precisely_ ? 1 : kExpirePeriodMillis);
+  if (at_ms >= now_ms + kExpireSleepMillis) return kExpireSleepMillis * kNanosPerMilli;
+  // A key is due when its time is over.
+  return static_cast<uint64_t>(std::max(at_ms + 1 - now_ms, period_ms)) * kNanosPerMilli;
+}
+
+void Worker::ExpireIn(uint64_t wait_ns) {
+  const uint64_t at_ns = helio::MonotonicNanos() + wait_ns;
+  if (expire_timer_.armed() && expire_timer_.deadline_ns <= at_ns) return;
+  proactor_.timers().Arm(&expire_timer_, at_ns);
+}
+
+void Worker::SetActiveExpiry(bool is_on) {
+  expires_actively_ = is_on;
+  // The next command finds what is due.
+  armed_deadline_ms_ = is_on ? INT64_MAX : INT64_MIN;
 }
 
 void Worker::ExpireTick() {
   const uint64_t begin_ns = helio::MonotonicNanos();
   const int64_t now_ms = helio::UnixMillis();
-  bool goes_on = false;
+  bool frees = false;
   bool is_urgent = false;
+  int64_t next_deadline_ms = INT64_MAX;
   for (Shard* shard : local_shards_) {
     if (shard == nullptr || !shard->needs_steps()) continue;
     // What a script or a transaction has seen stays while its time stands still.
@@ -246,14 +273,17 @@ void Worker::ExpireTick() {
     }
     shard->ServeWaiters();
     is_urgent |= more;
-    goes_on |= shard->needs_steps();
+    frees |= shard->needs_to_free();
+    next_deadline_ms = std::min(next_deadline_ms, shard->next_deadline_ms());
     shards_.PublishUsedBytes(*shard);
   }
   SettleMemory();
   NoteWorkForDefrag();
-  if (!goes_on) return;
-  const uint64_t wait_ns = is_urgent ? kExpireRestNanos : kExpirePeriodNanos;
-  proactor_.timers().Arm(&expire_timer_, helio::MonotonicNanos() + wait_ns);
+  if (is_urgent) ExpireIn(kExpireRestNanos);
+  if (frees) ExpireIn(kExpirePeriodNanos);
+  if (!expires_actively_) return;
+  armed_deadline_ms_ = next_deadline_ms;
+  if (next_deadline_ms != INT64_MAX) ExpireIn(UntilDeadline(next_deadline_ms, now_ms));
 }
 
 }  // namespace dfly
