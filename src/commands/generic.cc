@@ -440,6 +440,7 @@ bool FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& re
   const auto flush_shard = [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     flush(shard_cx);
+    shard.NoteFlushed();
   };
   if (!tx.Run(flush_shard)) return false;
   constexpr size_t kKeysPerHop = 4096;

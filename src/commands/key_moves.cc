@@ -292,6 +292,7 @@ void SwapDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const auto swap = [&](Shard& shard) {
     ExpireWatched(shard, indexes, cx.now_ms());
     shard.SwapDatabases(indexes[0], indexes[1]);
+    shard.NoteFlushed();  // who caches knows keys without their database
     if (shard.id() == 0) ++shard.stats().changes;
   };
   if (tx.Run(swap)) reply.Ok();

@@ -49,11 +49,20 @@ class CoordinatorContext {
   int64_t locks_cycles() const { return locks_cycles_; }
   int64_t waited_cycles() const { return waited_cycles_; }
 
+  // Its client, if that caches what it reads. `client` outlives this.
+  void set_client(const CachingClient* client, bool notes_reads) {
+    client_ = client;
+    notes_reads_ = notes_reads;
+  }
+  const CachingClient* client() const { return client_; }
+  bool notes_reads() const { return notes_reads_; }
+
   // One hop: calls function(ShardContext&) on the shard and returns what it returned. Suspends.
   template <typename Function>
   auto Hop(ShardId id, Function function) {
     return shards_.Await(id, [&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
+      cx.set_client(client_, notes_reads_);
       return function(cx);
     });
   }
@@ -62,6 +71,7 @@ class CoordinatorContext {
   void HopToAll(Function function) {
     shards_.AwaitOnAll([&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
+      cx.set_client(client_, notes_reads_);
       function(cx);
     });
   }
@@ -76,6 +86,8 @@ class CoordinatorContext {
   Slow refused_for_ = Slow::kNone;
   int64_t locks_cycles_ = 0;
   int64_t waited_cycles_ = 0;
+  const CachingClient* client_ = nullptr;
+  bool notes_reads_ = false;
 };
 
 }  // namespace dfly

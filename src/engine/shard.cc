@@ -35,9 +35,12 @@ size_t Shard::used_bytes() const {
   return bytes + reaper_.bytes();
 }
 
-void Shard::OnChanged(int db_index, std::string_view key, std::string_view event) {
+void Shard::OnChangedBy(const CachingClient* by, int db_index, std::string_view key,
+                        std::string_view event) {
   if (!watches_.empty()) [[unlikely]]
     watches_.Touch(db_index, key);
+  if (tracker_ != nullptr) [[unlikely]]
+    tracker_->OnKeyChanged(id_, key, by);
   OnChangedUnwatched(db_index, key, event);
 }
 
@@ -92,12 +95,23 @@ void Shard::FlushAll(FlushMode mode) {
   for (int i = 0; i < db_count(); ++i) Flush(i, mode);
 }
 
+size_t Shard::pending_objects() const {
+  size_t count = reaper_.size();
+  for (const auto& database : doomed_) count += database->size();
+  return count;
+}
+
 bool Shard::FreeStep(size_t budget) {
   const auto doomed = FindFreeable();
+  const size_t before = pending_objects();
   if (!reaper_.empty()) {
     reaper_.FreeSome(budget);
   } else if (doomed != doomed_.end() && (*doomed)->FreeSome(budget)) {
     doomed_.erase(doomed);
+  }
+  // What is freed may leave large values behind, which wait in their turn.
+  if (const size_t after = pending_objects(); after < before) {
+    stats_.freed_objects += before - after;
   }
   return FindFreeable() == doomed_.end() && reaper_.empty();
 }

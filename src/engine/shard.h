@@ -20,6 +20,7 @@
 #include "engine/database.h"
 #include "engine/eviction.h"
 #include "engine/key_events.h"
+#include "engine/read_tracker.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
 #include "engine/watch_table.h"
@@ -31,7 +32,8 @@ struct ShardStats {
   uint64_t misses = 0;  // reads that did not
   uint64_t expired_keys = 0;
   uint64_t evicted_keys = 0;
-  uint64_t changes = 0;  // of keys, since the shard exists
+  uint64_t changes = 0;        // of keys, since the shard exists
+  uint64_t freed_objects = 0;  // keys and values, in steps
 };
 
 enum class FlushMode { kSync, kAsync };
@@ -146,6 +148,24 @@ class Shard : private ChangeListener {
       key_events_->OnKeyEvent(id_, db_index, key, event);
   }
 
+  // Who hears of reads of clients that cache, and of changes for them. Null: no client does.
+  void set_tracker(ReadTracker* tracker) { tracker_ = tracker; }
+  void NoteRead(std::string_view key, const CachingClient& reader) {
+    if (tracker_ != nullptr) tracker_->OnRead(id_, key, reader);
+  }
+  // Any key may be another one now. For FLUSHALL and its like once, on each shard.
+  void NoteFlushed() {
+    ++flush_count_;
+    if (tracker_ != nullptr) tracker_->OnFlushed(id_, flush_count_);
+  }
+  // For whom the hop runs that is under way: what ShardContexts made in it know.
+  void set_client(const CachingClient* client, bool notes_reads) {
+    client_ = client;
+    notes_reads_ = notes_reads;
+  }
+  const CachingClient* client() const { return client_; }
+  bool notes_reads() const { return notes_reads_; }
+
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
 
@@ -170,6 +190,8 @@ class Shard : private ChangeListener {
   bool needs_to_free() const { return !reaper_.empty() || FindFreeable() != doomed_.end(); }
   // used_bytes() are more than live_bytes().
   bool has_pending() const { return !doomed_.empty() || !reaper_.empty(); }
+  // Keys, and large values, that wait to be freed.
+  size_t pending_objects() const;
   // A cut of one of its databases is going on.
   bool is_being_cut() const;
   // True if ExpireStep or FreeStep have something to look at.
@@ -184,7 +206,11 @@ class Shard : private ChangeListener {
   friend class ShardContext;  // reports its changes
 
   // The one place where a change of a key has its consequences.
-  void OnChanged(int db_index, std::string_view key, std::string_view event) override;
+  void OnChanged(int db_index, std::string_view key, std::string_view event) override {
+    OnChangedBy(nullptr, db_index, key, event);
+  }
+  void OnChangedBy(const CachingClient* by, int db_index, std::string_view key,
+                   std::string_view event);
   void OnEarlierDeadline(int64_t at_ms) override {
     next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
   }
@@ -207,6 +233,10 @@ class Shard : private ChangeListener {
   WatchTable watches_;
   WaiterTable waiters_;
   KeyEventListener* key_events_ = nullptr;
+  ReadTracker* tracker_ = nullptr;
+  const CachingClient* client_ = nullptr;
+  bool notes_reads_ = false;
+  uint64_t flush_count_ = 0;
   std::vector<std::unique_ptr<Database>> databases_;
   size_t made_end_ = 0;                            // all behind it are null
   std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
@@ -222,6 +252,20 @@ class Shard : private ChangeListener {
   ShardStats stats_;
   AccessClock access_clock_;
   Evictor evictor_{this};
+};
+
+// While a hop runs for a client that caches. Null: it is for another one.
+class CachingClientScope {
+ public:
+  CachingClientScope(Shard& shard, const CachingClient* client, bool notes_reads) : shard_(shard) {
+    shard_.set_client(client, notes_reads);
+  }
+  ~CachingClientScope() { shard_.set_client(nullptr, false); }
+  CachingClientScope(const CachingClientScope&) = delete;
+  CachingClientScope& operator=(const CachingClientScope&) = delete;
+
+ private:
+  Shard& shard_;
 };
 
 }  // namespace dfly

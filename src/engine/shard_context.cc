@@ -106,6 +106,7 @@ Handle ShardContext::OfType(Handle handle, ValueType type) {
 }
 
 auto ShardContext::FindReadOnly(std::string_view key) -> ReadHandle {
+  NoteRead(key);
   Iterator it = Find(key);
   if (it) {
     ++shard_.stats().hits;
@@ -122,6 +123,7 @@ auto ShardContext::FindReadOnly(std::string_view key, ValueType type) -> ReadHan
 }
 
 auto ShardContext::Peek(std::string_view key) const -> ReadHandle {
+  NoteRead(key);
   return HandleOf<ReadHandle>(Find(key));
 }
 

@@ -83,9 +83,15 @@ class ShardContext {
   using ReadHandle = ValueHandle<const CompactValue>;
   using WriteHandle = ValueHandle<CompactValue>;
 
-  explicit ShardContext(Shard& shard) : shard_(shard) {}
+  explicit ShardContext(Shard& shard)
+      : shard_(shard), client_(shard.client()), notes_reads_(shard.notes_reads()) {}
   ShardContext(Shard& shard, int db_index, int64_t now_ms)
-      : shard_(shard), database_(shard.FindDb(db_index)), db_index_(db_index), now_ms_(now_ms) {}
+      : shard_(shard),
+        client_(shard.client()),
+        notes_reads_(shard.notes_reads()),
+        database_(shard.FindDb(db_index)),
+        db_index_(db_index),
+        now_ms_(now_ms) {}
   ~ShardContext() { Finish(); }
   ShardContext(const ShardContext&) = delete;
   ShardContext& operator=(const ShardContext&) = delete;
@@ -122,6 +128,16 @@ class ShardContext {
   }
   // Reads leave no trace in the access clocks (CLIENT NO-TOUCH).
   void set_no_touch(bool no_touch) { no_touch_ = no_touch; }
+
+  // For whom it runs, if that is a client that caches, until this is called again. `notes_reads`:
+  // it is to hear when what it reads changes.
+  void set_client(const CachingClient* client, bool notes_reads) {
+    client_ = client;
+    notes_reads_ = notes_reads;
+  }
+
+  const CachingClient* client() const { return client_; }
+  bool notes_reads() const { return notes_reads_; }
 
   // --- For handlers ---
 
@@ -304,12 +320,20 @@ class ShardContext {
   }
   void RemoveDueKeys();
   void Report(std::string_view key, std::string_view event, uint64_t changes = 1) {
-    shard_.OnChanged(db_index_, key, event);
+    shard_.OnChangedBy(client_, db_index_, key, event);
     shard_.stats().changes += changes - 1;
   }
   Iterator Insert(const KeyProbe& probe);  // which is not there
 
+  // Before the read: then none is missed that comes behind it.
+  void NoteRead(std::string_view key) const {
+    if (notes_reads_) [[unlikely]]
+      shard_.NoteRead(key, *client_);
+  }
+
   Shard& shard_;
+  const CachingClient* client_;  // null: none that caches
+  bool notes_reads_;
   Database* database_ = nullptr;  // null while nothing was ever in it
   int db_index_ = 0;
   int64_t now_ms_ = 0;

@@ -84,6 +84,8 @@ void Transaction::CollectShards() {
 void Transaction::HopOfOuter(std::span<const ShardId> ids) {
   outer_->work_ = work_;
   outer_->work_arg_ = work_arg_;
+  outer_->client_ = client_;
+  outer_->notes_reads_ = notes_reads_;
   outer_->StartHop(ids, false);
 }
 
@@ -132,6 +134,7 @@ void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
   if (is_locked_) {
     return shards_.AwaitOn(ids, [this](Shard& shard) {
       helio::NoSuspend no_suspend;
+      const CachingClientScope scope(shard, client_, notes_reads_);
       work_(work_arg_, shard);
     });
   }
@@ -347,7 +350,10 @@ bool Transaction::RunPart(TxEntry* entry) {
   Transaction* const tx = part->tx;
   if (part->works) {
     helio::NoSuspend no_suspend;
-    tx->shards_.RunWork(part->shard, [tx](Shard& shard) { tx->work_(tx->work_arg_, shard); });
+    tx->shards_.RunWork(part->shard, [tx](Shard& shard) {
+      const CachingClientScope scope(shard, tx->client_, tx->notes_reads_);
+      tx->work_(tx->work_arg_, shard);
+    });
   }
   return tx->concludes_;
 }

@@ -63,6 +63,8 @@ class Transaction {
       : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {
     if (cx.may_be_refused()) refusable_ = &cx;
     timed_ = &cx;
+    client_ = cx.client();
+    notes_reads_ = cx.notes_reads();
   }
   // Concludes if need be, so that no error path keeps its locks. Suspends then.
   ~Transaction();
@@ -193,6 +195,8 @@ class Transaction {
   Slow given_up_for_ = Slow::kNone;
   CoordinatorContext* timed_ = nullptr;  // that wants to know how long it has waited for its locks
   int64_t granted_at_ = 0;               // in cycles
+  const CachingClient* client_ = nullptr;  // of the hop that is under way
+  bool notes_reads_ = false;
   helio::Proactor* home_ = nullptr;
   absl::InlinedVector<Wanted, 8> wanted_;
   absl::InlinedVector<TagLock, 8> tags_;  // of all parts, each part's together

@@ -50,6 +50,8 @@ class BlockedCommand final : public Waiter {
 
   // On the connection's thread: ends the wait, unless it is being served already (false).
   bool EndWait(End how);
+  // The same thread: nothing has ended it yet.
+  bool waits() const { return end_ == End::kNone; }
 
   bool IsReady(Shard& shard, const WaiterNode& node) const override;
   Outcome Serve(Shard& shard, WaiterNode& node) override;

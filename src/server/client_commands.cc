@@ -17,6 +17,7 @@
 #include "server/client_info.h"
 #include "server/server.h"
 #include "server/session.h"
+#include "server/tracking_commands.h"
 #include "server/words.h"
 
 namespace dfly {
@@ -392,6 +393,9 @@ void RegisterClientCommands(CommandTable* table) {
        .categories = kAclConnection,
        .docs = Docs("Lists the subcommands.", "5.0.0")},
   };
+  for (Command& subcommand : TrackingSubcommands()) {
+    client.subcommands.push_back(std::move(subcommand));
+  }
   for (Command& subcommand : client.subcommands) {
     if (subcommand.name == "no-evict") subcommand.categories |= kAclDangerous;
     if (subcommand.name == "info" || subcommand.name == "list") {

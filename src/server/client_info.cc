@@ -33,6 +33,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
   };
   const Multi* const multi = session.executing != nullptr ? session.executing : session.multi.get();
   const uint64_t multi_bytes = multi == nullptr ? 0 : multi->memory_used();
+  const TrackingState* const tracking = session.tracking.get();
   return {
       .id = connection.id(),
       .address = session.peer_address,
@@ -48,6 +49,10 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .is_subscribed = session.is_subscribed(),
       .is_monitor = session.monitor != Session::Monitor::kNo,
       .is_blocked = session.blocked != nullptr,
+      .tracks = tracking != nullptr,
+      .has_broken_redirect = tracking != nullptr && tracking->is_broken,
+      .tracks_prefixes = tracking != nullptr && tracking->is_broadcast,
+      .redirect = tracking == nullptr ? -1 : static_cast<int64_t>(tracking->redirect),
       .multi_commands = multi == nullptr ? -1 : static_cast<int64_t>(multi->items().size()),
       .multi_bytes = multi_bytes,
       .channels = subscribed_to(ChannelKind::kChannel),
@@ -74,6 +79,9 @@ std::string FormatClient(const ClientInfo& info) {
   if (info.is_subscribed) flags += 'P';
   if (info.multi_commands >= 0) flags += 'x';
   if (info.is_blocked) flags += 'b';
+  if (info.tracks) flags += 't';
+  if (info.has_broken_redirect) flags += 'R';
+  if (info.tracks_prefixes) flags += 'B';
   if (info.closes_soon) flags += 'c';
   if (info.is_unix) flags += 'U';
   if (info.no_evict) flags += 'e';
@@ -82,13 +90,13 @@ std::string FormatClient(const ClientInfo& info) {
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} "
       "multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} omem={} "
-      "tot-mem={} events={} cmd={} user={} redir=-1 resp={} lib-name={} lib-ver={}\n",
+      "tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}\n",
       info.id, info.address, info.local_address, info.fd, info.name, info.age_s, info.idle_s, flags,
       info.db_index, info.channels, info.patterns, info.shard_channels, info.multi_commands,
       info.input_bytes, info.input_free_bytes, info.multi_bytes, info.reply_buffer_bytes,
       info.reply_buffer_bytes, info.reply_slots, info.unsent_bytes, info.memory_bytes,
       info.unsent_bytes > 0 ? "rw" : "r", info.command.empty() ? "NULL" : info.command, info.user,
-      info.resp3 ? 3 : 2, info.lib_name, info.lib_version);
+      info.redirect, info.resp3 ? 3 : 2, info.lib_name, info.lib_version);
 }
 
 }  // namespace dfly

@@ -30,7 +30,11 @@ struct ClientInfo {
   bool closes_soon = false;
   bool is_subscribed = false;
   bool is_monitor = false;
-  bool is_blocked = false;      // waits for a key
+  bool is_blocked = false;  // waits for a key
+  bool tracks = false;
+  bool has_broken_redirect = false;
+  bool tracks_prefixes = false;
+  int64_t redirect = -1;
   int64_t multi_commands = -1;  // queued; -1: none, as there is no MULTI
   uint64_t multi_bytes = 0;
   uint64_t channels = 0;
@@ -52,8 +56,7 @@ struct ClientInfo {
 
 // Thread: the session's.
 ClientInfo InfoOfClient(const Session& session, uint64_t now_ns);
-// One line with the fields of Redis 7.2 in its order, with its line end. What this server does not
-// have is told as Redis tells it when it is not in use: redir=-1.
+// One line with the fields of Redis 7.2 in its order, with its line end.
 std::string FormatClient(const ClientInfo& info);
 
 }  // namespace dfly

@@ -58,6 +58,7 @@ void Quit(Session& session, Args, ReplySink& reply) {
 void Reset(Session& session, Args, ReplySink& reply) {
   session.worker.EndMulti(session);
   session.worker.monitors().End(session);
+  session.worker.tracking().End(session);
   session.name.clear();
   session.db_index = 0;
   session.resp3 = false;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of keyspace events, for CONFIG.
+// The settings of keyspace events and of caching clients, for CONFIG.
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
 
+#include "core/numbers.h"
 #include "engine/key_events.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -28,6 +31,18 @@ void AddEventSettings(Server* server, Config* config) {
                      *error = "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
                      return std::string();
                    }});
+  config->Add({.name = "tracking-table-max-keys",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", server->options().tracking_table_max_keys),
+               .is_mutable = true,
+               .min = 0,
+               .max = INT64_MAX,
+               .apply = [server](const std::string& value) {
+                 server->settings().tracking_table_max_keys =
+                     static_cast<uint64_t>(ParseInt64(value).value_or(0));
+                 server->AwaitOnWorkers([](Worker& worker) { worker.tracking().TrimAll(); });
+                 return std::string();
+               }});
 }
 
 }  // namespace dfly

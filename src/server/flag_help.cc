@@ -77,7 +77,7 @@ const std::vector<Topic>& Topics() {
        {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "http_head_max",
         "pipeline_commands_max", "pipeline_reply_bytes_max", "pipeline_input_bytes_max",
         "publish_buffer_limit", "blocked_clients_max"}},
-      {"Keyspace events", {"notify_keyspace_events"}},
+      {"Keyspace events, caching clients", {"notify_keyspace_events", "tracking_table_max_keys"}},
       {"Slow commands",
        {"slowlog_log_slower_than", "slowlog_max_len", "latency_monitor_threshold",
         "latency_tracking", "latency_tracking_info_percentiles"}},

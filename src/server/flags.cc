@@ -282,6 +282,11 @@ DEFINE_string(notify_keyspace_events, "",
               "__keyevent@<db>__:<event> (E): the letters of redis.conf, KEA for most. CONFIG SET "
               "changes it.");
 
+DEFINE_uint64(tracking_table_max_keys, 1'000'000,
+              "Keys that clients have read with CLIENT TRACKING and may still hear of, in all "
+              "shards together; for others the oldest guess is told to have changed. 0: no limit. "
+              "CONFIG SET changes it.");
+
 DEFINE_string(dir, "", "Where snapshots are; empty: the current directory.");
 DEFINE_string(
     dbfilename, "dump",
@@ -531,6 +536,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
     fail("enable_debug_command", "must be yes, no or local");
   }
   options->allows_crashes = FLAGS_enable_debug_command != "no";
+  options->tracking_table_max_keys = FLAGS_tracking_table_max_keys;
   if (const auto classes = KeyEventClasses::Parse(FLAGS_notify_keyspace_events)) {
     options->key_events = *classes;
   } else {

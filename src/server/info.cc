@@ -55,6 +55,8 @@ struct Part {
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;
   uint64_t slow_monitors = 0;
+  TrackingCounts tracking;
+  uint64_t pending_objects = 0;
 };
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
@@ -67,6 +69,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->pubsub = worker.pubsub().stats();
   part->tls = helio::ThreadTlsStats();
   part->slow_monitors = worker.monitors().slow_disconnected();
+  part->tracking = worker.tracking().counts();
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     part->stats.received_bytes += connection.received_bytes();
@@ -101,6 +104,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->shards.expired_keys += stats.expired_keys;
     part->shards.evicted_keys += stats.evicted_keys;
     part->shards.changes += stats.changes;
+    part->shards.freed_objects += stats.freed_objects;
+    part->pending_objects += shard.pending_objects();
     const ChannelDirectory& directory = worker.pubsub().directory(shard.id());
     for (const auto& [name, counts] : directory.names(ChannelKind::kChannel)) {
       // Those of keyspace events are known to all shards.
@@ -266,6 +271,11 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.loop_iterations += part.loop.iterations;
     facts.loop_wakeups += part.loop.sleeps;
     facts.messages += part.loop.messages;
+    facts.pending_objects += part.pending_objects;
+    facts.tracking.clients += part.tracking.clients;
+    facts.tracking.keys += part.tracking.keys;
+    facts.tracking.items += part.tracking.items;
+    facts.tracking.prefixes = part.tracking.prefixes;  // the same on all threads
     facts.pubsub_clients += part.pubsub.clients;
     facts.pubsub_channels += part.channels;
     facts.pubsub_patterns = std::max(facts.pubsub_patterns, part.patterns);
@@ -278,6 +288,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.expired_keys += part.shards.expired_keys;
     facts.evicted_keys += part.shards.evicted_keys;
     facts.changes += part.shards.changes;
+    facts.freed_objects += part.shards.freed_objects;
     for (const auto& [code, count] : part.stats.errors) facts.errors[code] += count;
     for (size_t i = 0; i < part.databases.size(); ++i) {
       facts.databases[i].keys += part.databases[i].keys;
@@ -369,7 +380,7 @@ void ClientsSection(const InfoFacts& facts, Lines& out) {
   out.Add("client_recent_max_input_buffer", facts.input_buffer_max);
   out.Add("client_recent_max_output_buffer", facts.output_buffer_max);
   out.Add("blocked_clients", facts.blocked_clients);
-  out.Add("tracking_clients", 0);
+  out.Add("tracking_clients", facts.tracking.clients);
   out.Add("pubsub_clients", facts.pubsub_clients);
   out.Add("clients_in_timeout_table", 0);
 }
@@ -421,6 +432,8 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("mem_aof_buffer", 0);
   out.Add("mem_allocator", facts.allocator);
   out.Add("active_defrag_running", facts.defrag_running_percent);
+  out.Add("lazyfree_pending_objects", facts.pending_objects);
+  out.Add("lazyfreed_objects", facts.freed_objects);
 }
 
 void PersistenceSection(const InfoFacts& facts, Lines& out) {
@@ -516,9 +529,9 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("active_defrag_key_misses", facts.defrag.key_misses);
   out.Add("migrate_cached_sockets", 0);
   out.Add("slave_expires_tracked_keys", 0);
-  out.Add("tracking_total_keys", 0);
-  out.Add("tracking_total_items", 0);
-  out.Add("tracking_total_prefixes", 0);
+  out.Add("tracking_total_keys", facts.tracking.keys);
+  out.Add("tracking_total_items", facts.tracking.items);
+  out.Add("tracking_total_prefixes", facts.tracking.prefixes);
   out.Add("unexpected_error_replies", 0);
   out.Add("total_error_replies", facts.error_replies);
   out.Add("protocol_errors", facts.protocol_errors);

@@ -13,6 +13,7 @@
 #include "helio/net/tls.h"
 #include "server/persistence_facts.h"
 #include "server/script_stats.h"
+#include "server/tracking_state.h"
 #include "server/worker_memory.h"
 
 namespace dfly {
@@ -67,6 +68,9 @@ struct InfoFacts {
   uint64_t maxclients = 0;
   uint64_t input_buffer_max = 0;
   uint64_t output_buffer_max = 0;
+  TrackingCounts tracking;
+  uint64_t pending_objects = 0;  // that wait to be freed
+  uint64_t freed_objects = 0;    // after such a wait
   uint64_t pubsub_clients = 0;
   // Memory
   uint64_t used_memory = 0;

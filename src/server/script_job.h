@@ -29,6 +29,8 @@ struct ScriptJob {
   bool is_read_only = false;
   TxEntry* queued = nullptr;  // it ran as this entry of the queue
   AclCallerRef caller;
+  CachingClient client;
+  bool notes_reads = false;
   std::vector<std::string_view> args;
   ScriptArgs call;    // parts of `args`
   RespWriter writer;  // where its reply goes

@@ -431,6 +431,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
                            ReplySink& reply) {
   const auto run = [&](Shard& its_shard, ReplySink& sink) {
     ShardContext cx(its_shard, db_index_, now_ms_);
+    BringClient(&cx);
     Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
   };
   if (shards_.is_local(shard)) {
@@ -450,6 +451,7 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   RespWriter writer(&bytes, reply.resp3());
   Transaction locked(&shards_, Transaction::IsLocked());
   CoordinatorContext cx(&shards_, session, db_index_, now_ms_, is_atomic_ ? &locked : nullptr);
+  if (client_.id != 0) cx.set_client(&client_, notes_reads_);
   if (command.session != nullptr) {
     worker_->RunCounted<Worker::Timing::kInner>(command, args, writer,
                                                 [&] { command.session(*session, args, writer); });
@@ -649,6 +651,7 @@ ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_glob
       cx_(*cx),
       tx_(tx) {
   has_all_locks_ = is_global;
+  if (cx->client() != nullptr) set_client(*cx->client(), cx->notes_reads());
 }
 
 ScriptAcross::~ScriptAcross() = default;
@@ -704,6 +707,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     RespWriter writer(&bytes, reply.resp3());
     tx_->HopOn({&first.shard, 1}, [&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
+      BringClient(&cx);
       Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
                                                                 writer);
     });
@@ -753,6 +757,7 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
   const bool may_run = WaitForLocks([&] {
     return tx.Run([&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
+      BringClient(&cx);
       Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
                                                                 writer);
     });
@@ -793,6 +798,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
     helio::IoBuf bytes;
     RespWriter writer(&bytes, resp3_);
     ShardContext cx(shard);
+    BringClient(&cx);
     std::vector<std::string_view> args;
     for (const Deferred::Item& item : part.items) {
       Deferred::ViewArgs(part, item, &args);

@@ -75,6 +75,11 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   bool has_given_way() const { return has_given_way_; }
   uint64_t begin_ns() const { return begin_ns_; }
   void Kill() { is_killed_ = true; }
+  // It runs for a client that caches what it reads. Before Run.
+  void set_client(const CachingClient& client, bool notes_reads) {
+    client_ = client;
+    notes_reads_ = notes_reads;
+  }
   // It has the lock of a key that it does not declare.
   void AddLock(const TagLock& lock);
 
@@ -115,6 +120,12 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   auto WaitForLocks(Wait wait);
   // Locks a key if that costs nothing: in its own shard, or in those of its transaction.
   virtual bool LockNear(const Use& use) = 0;
+
+  // What `cx` does is done for its client.
+  void BringClient(ShardContext* cx) const {
+    if (client_.id != 0) [[unlikely]]
+      cx->set_client(&client_, notes_reads_);
+  }
 
   // The key was used before, in the same database, and it has its lock; null: not known.
   Use* FindUse(std::string_view key) { return known_keys_.Find(key); }
@@ -177,6 +188,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
 
   const ScriptArgs* call_ = nullptr;
   bool is_killed_ = false;
+  CachingClient client_;  // id 0: it caches nothing
+  bool notes_reads_ = false;
   bool is_slow_ = false;
   bool wants_all_keys_ = false;
   Reach reach_ = Reach::kDeclared;
@@ -205,6 +218,11 @@ class ScriptInPlace final : public ScriptRun {
   void LeaveEntry(std::vector<TagLock>* tags);
 
   Verdict Finish(ReplySink& reply) override;
+  // Before Run, if it has one.
+  void SetClient(const CachingClient& client, bool notes_reads) {
+    set_client(client, notes_reads);
+    BringClient(&cx_);
+  }
 
  protected:
   Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) override;

@@ -81,6 +81,7 @@ Server::Server(ServerOptions options)
   settings_.slowlog_max_len = options_.slowlog_max_len;
   settings_.latency_monitor_ms = options_.latency_monitor_threshold_ms;
   settings_.publish_buffer_limit = options_.publish_buffer_limit;
+  settings_.tracking_table_max_keys = options_.tracking_table_max_keys;
   settings_.snapshot_buffer_limit = options_.snapshot_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);
   acl_ = std::make_unique<AclStore>(&commands_, options_.acl);

@@ -102,6 +102,7 @@ struct ServerOptions {
   uint64_t slowlog_max_len = 128;               // entries, of all threads
   uint32_t latency_monitor_threshold_ms = 0;    // 0: off
   KeyEventClasses key_events;
+  uint64_t tracking_table_max_keys = 1'000'000;
   bool latency_tracking = true;
   std::vector<double> latency_percentiles = {50, 99, 99.9};  // that INFO shows
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
@@ -188,6 +189,9 @@ class Server {
   }
   void EndMove() { moves_.fetch_sub(1); }
   void OnConnectionMoved(uint32_t from, uint32_t to);
+
+  // How many clients track what they read. Thread: any.
+  std::atomic<uint64_t>& tracking_clients() { return tracking_clients_; }
 
   AclStore& acl() { return *acl_; }
   // Users have changed: sessions learn what they may do now, and those whose user is gone end. From
@@ -279,6 +283,7 @@ class Server {
   std::atomic<bool> is_preparing_stop_{false};
   std::atomic<bool> is_prepared_to_stop_{false};
   CommandTable commands_;
+  std::atomic<uint64_t> tracking_clients_{0};
   std::unique_ptr<AclStore> acl_;
   helio::ProactorPool pool_;
   std::unique_ptr<ShardSet> shards_;

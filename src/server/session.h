@@ -15,6 +15,7 @@
 #include "server/affinity.h"
 #include "server/multi.h"
 #include "server/subscriptions.h"
+#include "server/tracking_state.h"
 
 namespace dfly {
 
@@ -86,6 +87,8 @@ class Session {
   // Null: it is subscribed to nothing. PubSub's, as is the change up to which the client was told.
   std::unique_ptr<Subscriptions> subscriptions;
   uint64_t subscriptions_told = 0;
+  std::unique_ptr<TrackingState> tracking;  // null: it does not track what it reads
+  bool is_redirect_target = false;          // of the messages of another one that does
   enum class Monitor : uint8_t { kNo, kBegins, kYes };
   Monitor monitor = Monitor::kNo;
 

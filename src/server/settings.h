@@ -31,7 +31,8 @@ struct Settings {
   std::atomic<uint64_t> defrag_ignore_bytes{100 << 20};
   std::atomic<uint32_t> defrag_cycle_percent{25};  // of a thread's time, at most
   std::atomic<bool> protected_mode{true};
-  std::atomic<uint64_t> auth_timeout_s{0};  // 0: no limit
+  std::atomic<uint64_t> auth_timeout_s{0};                   // 0: no limit
+  std::atomic<uint64_t> tracking_table_max_keys{1'000'000};  // of all shards together; 0: no limit
   std::atomic<uint64_t> slowlog_max_len{128};
   std::atomic<uint32_t> latency_monitor_ms{0};  // 0: off
   std::atomic<bool> scripts_may_debug{false};   // DEBUG SET-DISABLE-DENY-SCRIPTS

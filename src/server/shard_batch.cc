@@ -86,6 +86,7 @@ void ShardBatch::Recycle() {
   multi_bytes_ = 0;
   scripts_.clear();
   caller = nullptr;
+  client = {};
   discovered.clear();
   restarts = wants_all_keys = must_wait = is_under_way = false;
   arg_bytes_.clear();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "engine/read_tracker.h"
 #include "engine/shard_set.h"
 #include "engine/tx_queue.h"
 #include "facade/reply_queue.h"
@@ -37,7 +38,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
     uint32_t multi;   // EXEC: index into multis_ + 1; else 0
     uint32_t script;  // EVAL and its like: index into scripts_ + 1; else 0
     bool drop_reply;
-    bool is_try = false;  // of a blocking command; it is alone in its batch
+    bool is_try = false;       // of a blocking command; it is alone in its batch
+    bool notes_reads = false;  // for `client`
   };
 
   void Start(Worker* home, Connection* connection, ShardId shard, const Session& session);
@@ -45,6 +47,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   // An EXEC whose keys are all in this shard.
   void AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
                bool drop_reply);
+  // The last one that was added notes what it reads.
+  void NoteReads() { entries_.back().notes_reads = true; }
   // A blocking command that takes what it finds in this shard, and does not wait here.
   void AddTry(const Command* command, Args args, uint64_t hash);
   void AddScript(const Command* command, Args args, uint64_t hash, bool drop_reply,
@@ -104,7 +108,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   int db_index = 0;
   bool resp3 = false;
   bool no_touch = false;
-  AclCallerRef caller;  // for whom its scripts run
+  AclCallerRef caller;   // for whom its scripts run
+  CachingClient client;  // if that caches
 
  private:
   static constexpr size_t kArgBytesKept = 64 * 1024;

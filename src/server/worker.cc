@@ -81,6 +81,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       pubsub_(server, this),
+      tracking_(server, this),
       recent_commands_(RegisterThreadForCrashes(proactor->index())),
       timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
       monitors_(server, this) {
@@ -134,6 +135,7 @@ void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
   for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
   pubsub_.OnClosed(*session);
+  tracking_.OnClosed(*session);
   monitors_.End(*session);
   stats_.received_bytes += connection->received_bytes();
   stats_.sent_bytes += connection->sent_bytes();
@@ -446,6 +448,7 @@ void Worker::RunStage() {
     SendBatches();
   }
   pubsub_.Flush();
+  tracking_.Flush();
   SettleMemory();
 }
 
@@ -513,6 +516,7 @@ ShardContext& Worker::Enter(Shard& shard, const Session& session,
   }
   (*in_place)->Begin(session.db_index, now_ms_);
   (*in_place)->set_no_touch(session.no_touch);
+  (*in_place)->set_client(nullptr, false);
   return **in_place;
 }
 
@@ -529,6 +533,12 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   const Args args = ArgsOf(noted);
   ++session.commands;
   if (noted.command != nullptr) session.last_command = noted.command;
+  const CachingClient* client = nullptr;
+  bool notes_reads = false;
+  if (session.tracking != nullptr && noted.command != nullptr) [[unlikely]] {
+    client = &session.tracking->client;
+    notes_reads = session.tracking->TakeReads(*noted.command, noted.action == Action::kQueued);
+  }
   const ReplyMode mode_before = session.reply_mode;
   bool drop_reply = session.drops_replies();
   ReplyQueue& replies = connection->replies();
@@ -544,6 +554,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   if (TakesBatch(noted, session)) {
     ++stats_.remote_commands;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
+    if (client != nullptr) [[unlikely]]
+      batch->client = *client;
     if (noted.action == Action::kExec) [[unlikely]] {
       session.watches = {};  // EXEC ends them on their shard
       batch->AddExec(noted.command, std::move(session.multi), noted.hash, drop_reply);
@@ -556,6 +568,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     } else {
       batch->Add(noted.command, args, noted.hash, drop_reply);
     }
+    if (notes_reads) [[unlikely]]
+      batch->NoteReads();
     replies.AddRemote(batch);
   } else {
     helio::IoBuf* out = replies.BeginLocal();
@@ -566,11 +580,14 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       case Action::kLocal: {
         ++stats_.local_commands;
         ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
+        if (client != nullptr) [[unlikely]]
+          cx.set_client(client, notes_reads);
         RunOnShard(cx, *noted.command, args, noted.hash, writer_);
         break;
       }
       case Action::kTry: {
         ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
+        cx.set_client(client, notes_reads);
         cx.SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
         must_wait_ = !TryBlocking(cx, *noted.command, args, writer_);
         if (must_wait_) {
@@ -586,6 +603,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
       }
       case Action::kExec: {
         ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
+        cx.set_client(client, notes_reads);
         std::unique_ptr<Multi> multi = std::move(session.multi);
         session.watches = {};  // RunExec ends them on their shard
         RunExec(cx, *noted.command, *multi, writer_);
@@ -601,6 +619,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         job->db_index = session.db_index;
         job->no_touch = session.no_touch;
         job->caller = CallerOf(session);
+        if (client != nullptr) job->client = *client;
+        job->notes_reads = notes_reads;
         job->is_read_only = IsReadOnly(*noted.command, *noted.script);
         job->args.assign(args.all().begin(), args.all().end());
         job->call = ScriptArgsOf(Args(job->args));
@@ -791,6 +811,11 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     helio::IoBuf out;
     RespWriter writer(&out, session.resp3);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    CachingClient client;
+    if (session.tracking != nullptr) {
+      client = session.tracking->client;
+      cx.set_client(&client, session.tracking->TakeReads(command, false));
+    }
     std::vector<uint64_t> spared;
     if (server_.settings().is_saving.load(std::memory_order_relaxed) && MayWrite(command, session))
       AskSnapshots(session, command, Args(views));
@@ -820,6 +845,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     }
     pubsub_.OnReplied(session);
     monitors_.OnReplied(session);
+    tracking_.OnReplied(session);
     coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
     --coordinators_;

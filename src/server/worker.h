@@ -56,6 +56,7 @@
 #include "server/script_store.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
+#include "server/tracking.h"
 #include "server/worker_memory.h"
 
 namespace dfly {
@@ -180,6 +181,7 @@ class Worker final : public CommandSink {
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
   PubSub& pubsub() { return pubsub_; }
+  Tracking& tracking() { return tracking_; }
   CommandTimer& timer() { return timer_; }
   // After a change of what it is to notice: which commands are timed now and then only.
   void UpdateTiming();
@@ -268,7 +270,10 @@ class Worker final : public CommandSink {
   }
   size_t blocked_clients() const { return blocked_clients_; }
 
-  // For tests with ServerOptions::schedule_seed.
+  // For tests with ServerOptions::schedule_seed: of the replies of a shard to a connection.
+  static uint64_t StreamOfReplies(uint64_t connection_id, ShardId shard) {
+    return (connection_id * 1024 + shard) * 2 + 1;
+  }
   void ReseedSchedule(uint64_t seed) { shuffle_->Reseed(seed); }
   MessageShuffle* shuffle() { return shuffle_.get(); }
 
@@ -709,6 +714,7 @@ class Worker final : public CommandSink {
 
   PubSub pubsub_;
   KeyNotifier key_notifier_{&pubsub_};
+  Tracking tracking_;
   RecentCommands* const recent_commands_;
   WorkerStats stats_;
   CommandTimer timer_;

@@ -204,7 +204,7 @@ void Worker::Post(ShardBatch* batch) {
 }
 
 uint64_t Worker::StreamOf(const ShardBatch& batch, bool to_shard) {
-  return (batch.connection_id * 1024 + batch.shard) * 2 + (to_shard ? 2 : 1);
+  return StreamOfReplies(batch.connection_id, batch.shard) + (to_shard ? 1 : 0);
 }
 
 void Worker::Continue(ShardBatch* batch) {
@@ -333,6 +333,7 @@ void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Ent
   batch_writer_.Reset(&batch->bytes, batch->resp3);
   const size_t size_before = batch->bytes.size();
   cx.Begin(batch->db_index, now_ms_);
+  cx.set_client(batch->client.id != 0 ? &batch->client : nullptr, entry.notes_reads);
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
     RunExec(cx, *entry.command, *multi, batch_writer_);
   } else if (entry.is_try) {

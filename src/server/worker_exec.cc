@@ -163,8 +163,12 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
   writer.Array(multi.items().size());
   Prefetch(cx.shard(), multi.items().size(),
            [&](size_t i) -> const Multi::Item& { return multi.items()[i]; });
+  const CachingClient* const client = cx.client();
+  const bool notes_reads = cx.notes_reads();
   for (const Multi::Item& item : multi.items()) {
     multi.ViewArgs(item, &exec_args_);
+    if (client != nullptr) [[unlikely]]
+      cx.set_client(client, notes_reads && (item.command->flags & kReadonly) != 0);
     if (item.denial != AclDenial::kNone) [[unlikely]] {
       Reject(*item.command, ExecDenialError({item.denial}), writer);
       continue;
@@ -321,8 +325,10 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   auto run_squashed = [&](Shard& shard) {
     squashed.RunOn(
         shard, cx.now_ms(), session.resp3,
-        [](ShardContext& shard_cx, const Multi::Item& item, Args args, RespWriter& writer) {
+        [&cx](ShardContext& shard_cx, const Multi::Item& item, Args args, RespWriter& writer) {
           Worker& worker = *Server::LocalWorker();
+          const bool is_readonly = (item.command->flags & kReadonly) != 0;
+          shard_cx.set_client(cx.client(), cx.notes_reads() && is_readonly);
           if (item.denial != AclDenial::kNone) [[unlikely]] {
             return worker.Reject(*item.command, ExecDenialError({item.denial}), writer);
           }
@@ -400,6 +406,8 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
     RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
+    const bool may_read = (command.flags & kReadonly) != 0 || command.runs_script;
+    inner.set_client(cx.client(), cx.notes_reads() && may_read);
     const CoordinatorHandler handler = command.runs_script             ? &ScriptOverShards
                                        : command.coordinate != nullptr ? command.coordinate
                                                                        : command.across;

@@ -42,15 +42,15 @@ constexpr size_t kFreedPerCommand = 512;
 }  // namespace
 
 WorkerMemory Worker::memory() const {
-  WorkerMemory memory = {.clients = buffers_.bytes() + buffers_.client_bytes() +
-                                    connection_count_ * session_bytes_ + pubsub_.memory_used() +
-                                    static_cast<uint64_t>(helio::ThreadTlsBytes()) +
-                                    timer_.memory_used(),
-                         .queued_commands = queued_bytes_,
-                         .coordinators = coordinator_bytes_,
-                         .fiber_stacks = proactor_.scheduler().stacks().bytes(),
-                         .receive_buffers = proactor_.receive_buffer_bytes(),
-                         .interpreters = interpreter_bytes_ + scripts_.memory_used()};
+  WorkerMemory memory = {
+      .clients = buffers_.bytes() + buffers_.client_bytes() + connection_count_ * session_bytes_ +
+                 pubsub_.memory_used() + tracking_.memory_used() +
+                 static_cast<uint64_t>(helio::ThreadTlsBytes()) + timer_.memory_used(),
+      .queued_commands = queued_bytes_,
+      .coordinators = coordinator_bytes_,
+      .fiber_stacks = proactor_.scheduler().stacks().bytes(),
+      .receive_buffers = proactor_.receive_buffer_bytes(),
+      .interpreters = interpreter_bytes_ + scripts_.memory_used()};
   for (Shard* shard : own_shards_) {
     memory.snapshot += shard->snapshot_bytes();
     memory.coordinators += shard->waiters().memory_used();

@@ -31,7 +31,8 @@ bool Worker::MayMove(const Session& session) const {
          session.coordinators == 0 && session.blocked == nullptr && session.local_batches == 0 &&
          session.cut_batches.empty() && session.multi == nullptr && session.executing == nullptr &&
          session.watches.empty() && session.monitor == Session::Monitor::kNo &&
-         session.subscriptions == nullptr && !session.close_after_reply;
+         session.subscriptions == nullptr && session.tracking == nullptr &&
+         !session.is_redirect_target && !session.close_after_reply;
 }
 
 void Worker::OnRest(Connection* connection) {

@@ -195,6 +195,8 @@ void Worker::Recycle(ScriptJob* job) {
   job->args.clear();
   job->queued = nullptr;
   job->batch = nullptr;
+  job->client = {};
+  job->notes_reads = false;
   job->has_given_way = job->is_abandoned = false;
   idle_script_jobs_.push_back(job);
 }
@@ -223,6 +225,8 @@ bool Worker::RunScriptJob(ScriptJob* job) {
   }
   job->run.emplace(this, job->shard, job->script, std::move(job->caller), job->db_index,
                    job->is_read_only, job->writer.resp3(), job->no_touch);
+  if (job->client.id != 0) [[unlikely]]
+    job->run->SetClient(job->client, job->notes_reads);
   if (job->queued != nullptr) job->run->RunAs(job->queued);
   if (!script_fibers_.Run(&ScriptMain, job)) {
     job->has_given_way = true;
@@ -242,6 +246,8 @@ void Worker::MakeBatch(const Noted& noted, Session& session, ScriptJob* job, boo
   batch->AddScript(noted.command, ArgsOf(noted), noted.hash, drop_reply,
                    noted.script->shared_from_this());
   batch->caller = CallerOf(session);
+  batch->client = job->client;
+  if (job->notes_reads) batch->NoteReads();
   connection->replies().AddRemote(batch);
   connection->OnRemoteSent(batch->arg_bytes());
   CountBatch(batch);
@@ -268,6 +274,8 @@ auto Worker::RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, T
   job->is_read_only = IsReadOnly(*entry.command, *job->script);
   job->queued = queued;
   job->caller = batch->caller;
+  job->client = batch->client;
+  job->notes_reads = entry.notes_reads;
   job->batch = batch;
   batch->ViewArgs(entry, &job->args);
   job->call = ScriptArgsOf(Args(job->args));
@@ -328,6 +336,7 @@ void Worker::RestartScript(ShardBatch* batch) {
     std::vector<std::string_view> args;
     batch->ViewArgs(entry, &args);
     CoordinatorContext cx(&shards_, &session, batch->db_index, helio::UnixMillis());
+    if (batch->client.id != 0) cx.set_client(&batch->client, entry.notes_reads);
     const size_t size_before = batch->bytes.size();
     RespWriter writer(&batch->bytes, batch->resp3);
     RunOrRefuse(cx, *entry.command, Args(args), writer, [&] {
@@ -337,6 +346,7 @@ void Worker::RestartScript(ShardBatch* batch) {
     EndEntry(batch, entry, size_before);
     --session.coordinators;
     --coordinators_;
+    tracking_.OnReplied(session);
     if (session.connection_closed) Forget(&session);
     Post(batch);  // its other commands; and those that have waited for it can go on
   }).Detach();

@@ -93,8 +93,8 @@ def main():
                  f"--force_epoll={'true' if loop == 'epoll' else 'false'}"], port, args)  # fmt: skip
     if redis := shutil.which("redis-server"):
         port = free_port()
-        measure("redis-server", [redis, "--port", str(port), "--bind", "127.0.0.1", "--save", ""],
-                port, args)  # fmt: skip
+        command = [redis, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        measure("redis-server", command, port, args)
 
 
 if __name__ == "__main__":
