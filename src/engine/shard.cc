@@ -22,7 +22,7 @@ Database& Shard::db(int index) {
 }
 
 size_t Shard::live_bytes() const {
-  size_t bytes = 0;
+  size_t bytes = memcached_.bytes();
   for (const auto& database : made()) {
     if (database != nullptr) bytes += database->bytes();
   }
@@ -38,6 +38,8 @@ size_t Shard::used_bytes() const {
 void Shard::OnChanged(int db_index, std::string_view key, std::string_view event) {
   if (!watches_.empty()) [[unlikely]]
     watches_.Touch(db_index, key);
+  if (!memcached_.empty() && db_index == 0) [[unlikely]]
+    memcached_.OnChanged(key, event);
   OnChangedUnwatched(db_index, key, event);
 }
 
@@ -81,6 +83,7 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
 void Shard::Flush(int index, FlushMode mode) {
   std::unique_ptr<Database> old = std::move(databases_[static_cast<size_t>(index)]);
   if (old == nullptr) return;
+  if (index == 0) memcached_.Clear();
   if (!watches_.empty()) {
     watches_.TouchIf([&](const KeyName& name) {
       return name.db_index == index && old->Find(KeyProbe(name.key, HashKey(name.key)));
@@ -135,6 +138,7 @@ void Shard::SwapDatabases(int first, int second) {
       return first != second && (exists(first, name) || exists(second, name));
     });
   }
+  if (first == 0 || second == 0) memcached_.Clear();
   made_end_ = std::max(made_end_, static_cast<size_t>(std::max(first, second)) + 1);
   std::swap(databases_[static_cast<size_t>(first)], databases_[static_cast<size_t>(second)]);
   for (int index : {first, second}) {

@@ -18,6 +18,7 @@
 #include "engine/access_clock.h"
 #include "engine/database.h"
 #include "engine/eviction.h"
+#include "engine/memcached_items.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
 #include "engine/watch_table.h"
@@ -91,6 +92,8 @@ class Shard : private ChangeListener {
   void set_cut_guard(CutGuard* guard) { cut_guard_ = guard; }
 
   WatchTable& watches() { return watches_; }
+  MemcachedItems& memcached() { return memcached_; }
+  const MemcachedItems& memcached() const { return memcached_; }
   WaiterTable& waiters() { return waiters_; }
   // After a command, or an EXEC as a whole, has changed keys: serves those who wait for them.
   void ServeWaiters() {
@@ -192,6 +195,7 @@ class Shard : private ChangeListener {
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   CutGuard* cut_guard_ = nullptr;
   WatchTable watches_;
+  MemcachedItems memcached_;
   WaiterTable waiters_;
   std::vector<std::unique_ptr<Database>> databases_;
   size_t made_end_ = 0;                            // all behind it are null

@@ -15,6 +15,7 @@
 #include "server/config.h"
 #include "server/directives.h"
 #include "server/machine.h"
+#include "server/memcached_flags.h"
 #include "server/units.h"
 #include "server/version.h"
 
@@ -337,6 +338,7 @@ const std::vector<Topic>& Topics() {
       {"Security",
        {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
         "no_tls_on_admin_port", "restricted_commands"}},
+      {"memcached", {"memcached_port", "memcached_max_value_bytes", "memcached_max_line_bytes"}},
       {"TLS",
        {"tls", "tls_port", "tls_cert_file", "tls_key_file", "tls_key_file_pass", "tls_ca_cert_file",
         "tls_ca_cert_dir", "tls_auth_clients", "tls_protocols", "tls_ciphers", "tls_ciphersuites",
@@ -679,6 +681,9 @@ std::string OptionsFromFlags(ServerOptions* options) {
 
   std::istringstream binds(FLAGS_bind);
   for (std::string bind; binds >> bind;) options->binds.push_back(bind);
+  if (const std::string why = MemcachedFromFlags(options); !why.empty() && error.empty()) {
+    error = why;
+  }
   if (const std::string why = SecurityFromFlags(options); !why.empty() && error.empty()) {
     error = why;
   }
