@@ -27,12 +27,12 @@ using Line = fmt::memory_buffer;
 
 // The flags of one command. What is not there has its default.
 struct Flags {
-  uint64_t seen = 0;  // a bit for each letter
-  int64_t set_time = 0;      // T
-  int64_t vivify_time = 0;   // N
-  int64_t recache_time = 0;  // R
-  uint64_t cas = 0;          // C
-  uint64_t new_cas = 0;      // E
+  uint64_t seen = 0;          // a bit for each letter
+  int64_t set_time = 0;       // T
+  int64_t vivify_time = 0;    // N
+  int64_t recache_time = 0;   // R
+  uint64_t cas = 0;           // C
+  uint64_t new_cas = 0;       // E
   uint32_t client_flags = 0;  // F
   uint64_t delta = 1;         // D
   uint64_t initial = 0;       // J
@@ -82,7 +82,8 @@ std::string_view ParseFlag(char c, std::string_view token, Flags* flags) {
     }
     case 'M':
       if (token.size() != 1) return kErrModeLength;
-      flags->mode = token[0] >= 'a' && token[0] <= 'z' ? static_cast<char>(token[0] - 32) : token[0];
+      flags->mode =
+          token[0] >= 'a' && token[0] <= 'z' ? static_cast<char>(token[0] - 32) : token[0];
       return {};
     case 'O':
       return token.size() > kOpaqueMax ? kErrOpaque : std::string_view();
@@ -107,7 +108,9 @@ std::string_view ParseFlags(std::span<const std::string_view> words, std::string
   return {};
 }
 
-void Add(Line* line, std::string_view text) { line->append(text.data(), text.data() + text.size()); }
+void Add(Line* line, std::string_view text) {
+  line->append(text.data(), text.data() + text.size());
+}
 
 template <typename Number>
 void Add(Line* line, std::string_view text, Number number) {
@@ -126,13 +129,10 @@ bool AddCommon(Line* line, std::string_view key, std::string_view word, const Fl
     Add(line, word);
     return true;
   }
-  if (word[0] == 'b') {
-    Add(line, " b");
-    return true;
-  }
   if (word[0] != 'k') return false;
   Add(line, " k");
   AddKey(line, key, flags.Has('b'));
+  if (flags.Has('b')) Add(line, " b");
   return true;
 }
 
@@ -264,8 +264,7 @@ void MemcachedMetaGet(ShardContext& cx, Args args, ReplySink& reply) {
   Flags flags;
   // Whether an item was hit before (h) nobody knows here, nor when if hits are counted.
   const bool knows_time = !cx.access_clock().rules().counts_hits();
-  const std::string_view known =
-      knows_time ? "NTREbOPLcfklqstuv" : "NTREbOPLcfkqstuv";
+  const std::string_view known = knows_time ? "NTREbOPLcfklqstuv" : "NTREbOPLcfkqstuv";
   if (const auto error = ParseFlags(args.from(2), known, &flags); !error.empty()) {
     return reply.Raw(error);
   }

@@ -52,31 +52,16 @@ struct Word {
   std::string_view name;
   Op op;
 };
-constexpr Word kWords[] = {{"get", Op::kGet},
-                           {"gets", Op::kGets},
-                           {"gat", Op::kGat},
-                           {"gats", Op::kGats},
-                           {"set", Op::kSet},
-                           {"add", Op::kAdd},
-                           {"replace", Op::kReplace},
-                           {"append", Op::kAppend},
-                           {"prepend", Op::kPrepend},
-                           {"cas", Op::kCas},
-                           {"incr", Op::kIncr},
-                           {"decr", Op::kDecr},
-                           {"delete", Op::kDelete},
-                           {"touch", Op::kTouch},
-                           {"mg", Op::kMetaGet},
-                           {"ms", Op::kMetaSet},
-                           {"md", Op::kMetaDelete},
-                           {"ma", Op::kMetaArithmetic},
-                           {"me", Op::kMetaDebug},
-                           {"mn", Op::kMetaNoop},
-                           {"flush_all", Op::kFlushAll},
-                           {"stats", Op::kStats},
-                           {"version", Op::kVersion},
-                           {"verbosity", Op::kVerbosity},
-                           {"quit", Op::kQuit}};
+constexpr Word kWords[] = {
+    {"get", Op::kGet},         {"gets", Op::kGets},       {"gat", Op::kGat},
+    {"gats", Op::kGats},       {"set", Op::kSet},         {"add", Op::kAdd},
+    {"replace", Op::kReplace}, {"append", Op::kAppend},   {"prepend", Op::kPrepend},
+    {"cas", Op::kCas},         {"incr", Op::kIncr},       {"decr", Op::kDecr},
+    {"delete", Op::kDelete},   {"touch", Op::kTouch},     {"mg", Op::kMetaGet},
+    {"ms", Op::kMetaSet},      {"md", Op::kMetaDelete},   {"ma", Op::kMetaArithmetic},
+    {"me", Op::kMetaDebug},    {"mn", Op::kMetaNoop},     {"flush_all", Op::kFlushAll},
+    {"stats", Op::kStats},     {"version", Op::kVersion}, {"verbosity", Op::kVerbosity},
+    {"quit", Op::kQuit}};
 
 std::optional<Op> FindOp(std::string_view name) {
   for (const Word& word : kWords) {
@@ -166,7 +151,7 @@ auto MemcachedParser::ParseNext(std::string_view data) -> Status {
     size_t at = 0;
     const size_t line_max =
         IsFetch(NextWord(data.substr(0, kLineMax), &at)) ? limits_.line_bytes_max : kLineMax;
-    if (data.size() > line_max) {
+    if (data.size() > line_max + 1) {  // the last byte may be the CR
       error_ = kErrLine;
       return Status::kError;
     }

@@ -119,7 +119,7 @@ class MemcachedParser {
   std::string exptime_;                  // of the gat whose keys come
   std::string_view error_;
   size_t consumed_ = 0;
-  size_t taken_ = 0;       // by the command that was parsed
+  size_t taken_ = 0;  // by the command that was parsed
   size_t needed_ = 0;
   size_t wanted_ = 0;      // with less than so many bytes nothing new can be said
   size_t scanned_ = 0;     // without the end of a line

@@ -79,7 +79,8 @@ void RespWriter::Error(std::string_view message) {
 
 // What dispatch refuses, in the words that memcached's clients look for where there are such.
 void RespWriter::MemcachedError(std::string_view message) {
-  if (message.starts_with("OOM ")) return out_->Append("SERVER_ERROR out of memory storing object\r\n");
+  if (message.starts_with("OOM "))
+    return out_->Append("SERVER_ERROR out of memory storing object\r\n");
   out_->Append("SERVER_ERROR ");
   for (char c : message) {
     const char shown = c == '\r' || c == '\n' ? ' ' : c;

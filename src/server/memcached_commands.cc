@@ -162,7 +162,8 @@ void SettingsStats(CoordinatorContext& cx, ReplySink& reply) {
   out.Add("num_threads", options.threads);
   out.Add("cas_enabled", "yes");
   out.Add("tcp_backlog", options.backlog);
-  out.Add("auth_enabled_ascii", cx.session().server.acl().default_user()->has_nopass() ? "no" : "yes");
+  out.Add("auth_enabled_ascii",
+          cx.session().server.acl().default_user()->has_nopass() ? "no" : "yes");
   out.Add("item_size_max", options.limits.memcached.value_bytes_max);
   out.Add("flush_enabled", "yes");
   out.Add("shutdown_command", "no");
@@ -205,8 +206,11 @@ Command OfSession(std::string_view name, SessionHandler session, int arity, uint
 
 Command OfServer(std::string_view name, CoordinatorHandler coordinate, uint32_t flags,
                  uint32_t categories) {
-  return {
-      .name = name, .coordinate = coordinate, .arity = -1, .flags = flags, .categories = categories};
+  return {.name = name,
+          .coordinate = coordinate,
+          .arity = -1,
+          .flags = flags,
+          .categories = categories};
 }
 
 std::vector<std::pair<Op, Command>> Rows() {

@@ -20,6 +20,7 @@
 #include "server/acl_store.h"
 #include "server/config.h"
 #include "server/function_store.h"
+#include "server/memcached_rows.h"
 #include "server/memory_meter.h"
 #include "server/persistence.h"
 #include "server/pubsub.h"
@@ -27,7 +28,6 @@
 #include "server/script_store.h"
 #include "server/settings.h"
 #include "server/tls_settings.h"
-#include "server/memcached_rows.h"
 #include "server/worker.h"
 
 namespace dfly {

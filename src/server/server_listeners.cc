@@ -42,8 +42,7 @@ std::string Server::OpenListeners() {
   port_ = options_.port;
   open_tcp(options_.binds, options_.port, {.is_tls = options_.tls});
   open_tcp(options_.binds, options_.tls_port, {.is_tls = true});
-  open_tcp(options_.binds, options_.memcached_port,
-           {.is_tls = options_.tls, .is_memcached = true});
+  open_tcp(options_.binds, options_.memcached_port, {.is_tls = options_.tls, .is_memcached = true});
   open_tcp(options_.admin_binds, options_.admin_port,
            {.is_tls = options_.tls && !options_.no_tls_on_admin_port, .is_admin = true});
   if (error.empty() && !options_.unix_socket.empty()) {
