@@ -13,7 +13,7 @@ pymemcache = pytest.importorskip("pymemcache")
 from pymemcache.client.base import Client, PooledClient  # noqa: E402
 from pymemcache.client.hash import HashClient  # noqa: E402
 
-from harness.resp import OK  # noqa: E402
+from harness.resp import OK, Status  # noqa: E402
 from harness.seeds import new_rng  # noqa: E402
 from harness.server import REFERENCE, SLOWNESS, free_port, wait_until  # noqa: E402
 
@@ -127,8 +127,8 @@ ma nonum v\r\n|ma nonum D10 v\r\n|ma nonum MD D5 v t\r\n|ma nonum M- v k\r\n|ma 
 ma nonum Dx v k\r\n|ma nonum q\r\n|ma abc v\r\n|ma nokey q\r\n|md\r\n|md nokey\r\n|md nokey q\r\n
 md nokey k O5\r\n|md nonum C1\r\n|md nonum I T300\r\n|mg nonum v\r\n|mg nonum v\r\n
 ms nonum 1 I C1\r\n5\r\n|mg nonum v\r\n|md nonum q k\r\n|md nonum q\r\n|mg viv N300 v k\r\n
-mg viv N300 v k\r\n|mg viv N300 v k f s\r\n|ms viv 1\r\n5\r\n|mg viv N300 v k\r\n|mg viv R300 v t\r\n
-mg viv T100 v\r\n|mg viv R300 v k\r\n|mg viv R300 v k\r\n|mg viv s v f\r\n|ms viv 1 T-1\r\n5\r\n
+mg viv N300 v k\r\n|mg viv N300 v k f s\r\n|ms viv 1\r\n5\r\n|mg viv N300 v k\r\n
+mg viv R300 v t\r\n|mg viv T100 v\r\n|mg viv R300 v k\r\n|mg viv R300 v k\r\n|mg viv s v f\r\n|ms viv 1 T-1\r\n5\r\n
 mg viv v\r\n|ms viv 5\r\nabcdef\r\n|me nokey\r\n|me\r\n|mg !!!! b v\r\n|mg YWJj= b v\r\n
 mg YWJj v b b\r\n|mg abc v v\r\n|mg abc O12345678901234567890123456789012345 v\r\n|mg abc O v\r\n
 mg abc Ofoo Obar v k\r\n|mg abc Tx v\r\n|mg abc Nx v\r\n|ms abc S2\r\nhi\r\n|ms abc 2 Fx\r\nhi\r\n
@@ -161,13 +161,13 @@ def random_command(draw):
     number = draw.choice([b"n1", b"n2"])  # a blank at its end would be appended to
     data = bytes(draw.randrange(256) for _ in range(draw.choice([0, 1, 5, 300])))
     flags = draw.choice([b"0", b"1", b"4294967295"])
-    exptime = draw.choice([b"0", b"100", b"-1", b"2592001", b"4000000000"[:10]])
-    exptime = b"0" if exptime.startswith(b"4") else exptime
+    exptime = draw.choice([b"0", b"100", b"-1", b"2592001"])
     tail = draw.choice([b"", b"", b" noreply"])
     digits = str(draw.choice([0, 1, 9, 10, 2**64 - 1, draw.randrange(10**6)])).encode()
     block = b"%d" % len(data)
     meta = draw.sample([b"k", b"q", b"O77", b"f", b"v", b"s"], draw.randrange(4))
-    set_flags = b" ".join(draw.sample([b"F" + flags, b"T" + exptime, b"k", b"q"], draw.randrange(4)))
+    set_flags = [b"F" + flags, b"T" + exptime, b"k", b"q"]
+    set_flags = b" ".join(draw.sample(set_flags, draw.randrange(4)))
     mode = draw.choice([b"", b" ME", b" MA", b" MP", b" MR", b" MS"])
     store = draw.choice([b"set", b"set", b"add", b"replace", b"append", b"prepend"])
     return draw.choice(
@@ -357,7 +357,9 @@ def test_stats(both):
 
 
 def test_requests_in_pieces(both):
-    requests = b"set k 3 0 5\r\na\r\nbc\r\ngets\r\nget k k\r\nms m 2 c k\r\nhi\r\nmg m v\r\nincr k 1\r\n"
+    requests = (
+        b"set k 3 0 5\r\na\r\nbc\r\ngets\r\nget k k\r\nms m 2 c k\r\nhi\r\nmg m v\r\nincr k 1\r\n"
+    )
     with Text(both[1]) as t:
         whole = t.call(requests)
         for i in range(len(requests)):
@@ -371,7 +373,8 @@ def test_a_large_value_is_skipped(start):
     with Text(port) as t:
         value = b"x" * 10240
         assert t.call(b"set k 0 0 10240\r\n%s\r\n" % value) == b"STORED\r\n"
-        assert t.call(b"append k 0 0 10241\r\nx%s\r\nget nokey\r\n" % value) == too_large + b"END\r\n"
+        refused = t.call(b"append k 0 0 10241\r\nx%s\r\nget nokey\r\n" % value)
+        assert refused == too_large + b"END\r\n"
         assert len(t.call(b"get k\r\n")) > 10240
         # What the client wanted to overwrite is no more.
         assert t.call(b"set k 0 0 10241\r\nx%s\r\nget k\r\n" % value) == too_large + b"END\r\n"
@@ -423,9 +426,13 @@ def test_a_user_may_do_what_its_rules_say(start):
 
 def test_maxclients_and_memory(start):
     server, port = start(maxclients=2, maxmemory="20mb", maxmemory_policy="noeviction")
+    with server.connect() as r:
+        # The harness' own client is gone by then.
+        wait_until(lambda: r.info("clients")["connected_clients"] == "1")
+    wait_until(lambda: Client(("127.0.0.1", port)).stats()[b"curr_connections"] == 1)
     with server.connect() as r, Text(port) as t:
-        r.call("PING")
-        t.call(b"")
+        assert r.call("PING") == Status("PONG")
+        assert t.call(b"") == b""
         with Text(port) as another:
             assert another.file.readline() == b"ERROR Too many open connections\r\n"
         assert r.info("clients")["connected_clients"] == "2"
