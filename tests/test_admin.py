@@ -294,6 +294,7 @@ def test_the_version_is_told():
 @only_dragonfly("redis-server logs otherwise")
 def test_the_log_tells_the_start_and_the_end_in_single_lines(start_server):
     server = start_server(proactor_threads=2)
+    wait_until(lambda: "Ready to accept connections" in server.log())
     server.stop()
     text = server.log()
     assert "2 threads" in text and "Ready to accept connections" in text

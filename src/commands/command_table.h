@@ -62,6 +62,7 @@ enum CommandFlag : uint32_t {
   kSubscribed = 1 << 20,      // allowed to a RESP2 client that is subscribed
   kNoAsyncLoading = 1 << 21,  // as in Redis; here nothing is loaded while old data is served
   kAdminPort = 1 << 22,       // only for clients of that port (--restricted_commands)
+  kMemcached = 1 << 23,  // only for clients of memcached's protocol; others know no such command
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,

@@ -52,6 +52,7 @@ void DeadlineTable::Erase(const KeyProbe& probe) {
 }
 
 uint32_t DeadlineTable::Move(uint32_t cursor, BlockMover& mover) {
+  if (cursor == 0) minima_.Move(mover);
   if (cursor == 0 && has_apart()) {
     // All at once: they are few.
     uint32_t at = 0;

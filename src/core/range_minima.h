@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "core/counting_allocator.h"
+#include "core/allocator.h"
+#include "core/block_mover.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -24,18 +24,19 @@ class RangeMinima {
   // Ranges are divided in four when there are more entries for each.
   static constexpr size_t kEntriesMax = 128;
 
-  RangeMinima() : nodes_(CountingAllocator<int64_t>(&bytes_)) {}
+  RangeMinima() = default;
+  ~RangeMinima() { Free(nodes_); }
   RangeMinima(const RangeMinima&) = delete;
   RangeMinima& operator=(const RangeMinima&) = delete;
 
   // Of all ranges.
-  int64_t earliest() const { return nodes_.empty() ? kNever : nodes_[1]; }
+  int64_t earliest() const { return nodes_ == nullptr ? kNever : nodes_[1]; }
   size_t bytes() const { return bytes_; }
 
   // Something at `position` has this time now.
   void Note(uint32_t position, int64_t at_ms) {
-    if (nodes_.empty()) [[unlikely]]
-      nodes_.assign(2, kNever);
+    if (nodes_ == nullptr) [[unlikely]]
+      Start();
     size_t node = ranges() + RangeOf(position);
     for (; node != 0 && at_ms < nodes_[node]; node /= 2) nodes_[node] = at_ms;
   }
@@ -74,46 +75,63 @@ class RangeMinima {
   }
   // Of the range that has `position`. For tests.
   int64_t EarliestAt(uint32_t position) const {
-    return nodes_.empty() ? kNever : nodes_[ranges() + RangeOf(position)];
+    return nodes_ == nullptr ? kNever : nodes_[ranges() + RangeOf(position)];
   }
   void CheckInvariants() const {
-    for (size_t node = 1; node < nodes_.size() / 2; ++node) {
+    for (size_t node = 1; nodes_ != nullptr && node < ranges(); ++node) {
       CHECK_EQ(nodes_[node], std::min(nodes_[2 * node], nodes_[2 * node + 1]));
     }
   }
   void Clear() {
     bits_ = 0;
-    if (nodes_.empty()) return;
-    nodes_.clear();
-    nodes_.shrink_to_fit();
+    Take(nullptr);
+  }
+  void Move(BlockMover& mover) {
+    nodes_ = mover.Move(nodes_);
+    bytes_ = UsableSize(nodes_);
   }
 
  private:
-  using Nodes = std::vector<int64_t, CountingAllocator<int64_t>>;
+  static int64_t* Made(size_t ranges) {
+    auto* const nodes = static_cast<int64_t*>(Alloc(2 * ranges * sizeof(int64_t)));
+    std::fill_n(nodes, 2 * ranges, kNever);
+    return nodes;
+  }
+  void Take(int64_t* nodes) {
+    Free(nodes_);
+    nodes_ = nodes;
+    bytes_ = UsableSize(nodes);
+  }
+  void Start() {
+    DCHECK_EQ(bits_, 0);
+    Take(Made(1));
+  }
 
   size_t ranges() const { return size_t{1} << bits_; }
   size_t RangeOf(uint32_t position) const { return uint64_t{position} >> (32 - bits_); }
 
   void Resize(int bits) {
-    if (nodes_.empty()) nodes_.assign(2, kNever);
+    if (nodes_ == nullptr) Start();
     const size_t old_ranges = ranges();
     const size_t new_ranges = size_t{1} << bits;
-    Nodes nodes(2 * new_ranges, kNever, nodes_.get_allocator());
-    for (size_t i = 0; i < std::max(old_ranges, new_ranges); ++i) {
-      const int64_t old = nodes_[old_ranges + i * old_ranges / std::max(old_ranges, new_ranges)];
-      int64_t& node = nodes[new_ranges + i * new_ranges / std::max(old_ranges, new_ranges)];
-      node = std::min(node, old);
+    int64_t* const nodes = Made(new_ranges);
+    const size_t most = std::max(old_ranges, new_ranges);
+    for (size_t i = 0; i < most; ++i) {
+      int64_t& node = nodes[new_ranges + i * new_ranges / most];
+      node = std::min(node, nodes_[old_ranges + i * old_ranges / most]);
     }
     for (size_t node = new_ranges - 1; node != 0; --node) {
       nodes[node] = std::min(nodes[2 * node], nodes[2 * node + 1]);
     }
-    nodes_ = std::move(nodes);
+    Take(nodes);
     bits_ = bits;
   }
 
+  // Nothing here refers to this object itself: what has it may be moved in memory as bytes.
   size_t bytes_ = 0;
-  int bits_ = 0;  // 2^bits_ ranges
-  Nodes nodes_;   // [0] is unused, [1] the root, the ranges are the last half; empty: nothing noted
+  int bits_ = 0;              // 2^bits_ ranges
+  int64_t* nodes_ = nullptr;  // [0] is unused, [1] the root, the ranges are the last half; null:
+                              // nothing was noted
 };
 
 }  // namespace dfly

@@ -22,7 +22,7 @@ Database& Shard::db(int index) {
 }
 
 size_t Shard::live_bytes() const {
-  size_t bytes = 0;
+  size_t bytes = memcached_.bytes();
   for (const auto& database : made()) {
     if (database != nullptr) bytes += database->bytes();
   }
@@ -41,6 +41,8 @@ void Shard::OnChangedBy(const CachingClient* by, int db_index, std::string_view 
     watches_.Touch(db_index, key);
   if (tracker_ != nullptr) [[unlikely]]
     tracker_->OnKeyChanged(id_, key, by);
+  if (!memcached_.empty() && db_index == 0) [[unlikely]]
+    memcached_.OnChanged(key, event);
   OnChangedUnwatched(db_index, key, event);
 }
 
@@ -80,6 +82,7 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
 void Shard::Flush(int index, FlushMode mode) {
   std::unique_ptr<Database> old = std::move(databases_[static_cast<size_t>(index)]);
   if (old == nullptr) return;
+  if (index == 0) memcached_.Clear();
   if (!watches_.empty()) {
     watches_.TouchIf([&](const KeyName& name) {
       return name.db_index == index && old->Find(KeyProbe(name.key, HashKey(name.key)));
@@ -140,6 +143,7 @@ void Shard::SwapDatabases(int first, int second) {
       return first != second && (exists(first, name) || exists(second, name));
     });
   }
+  if (first == 0 || second == 0) memcached_.Clear();
   made_end_ = std::max(made_end_, static_cast<size_t>(std::max(first, second)) + 1);
   std::swap(databases_[static_cast<size_t>(first)], databases_[static_cast<size_t>(second)]);
   for (int index : {first, second}) {

@@ -20,6 +20,7 @@
 #include "engine/database.h"
 #include "engine/eviction.h"
 #include "engine/key_events.h"
+#include "engine/memcached_items.h"
 #include "engine/read_tracker.h"
 #include "engine/tx_queue.h"
 #include "engine/waiter_table.h"
@@ -95,6 +96,8 @@ class Shard : private ChangeListener {
   void set_cut_guard(CutGuard* guard) { cut_guard_ = guard; }
 
   WatchTable& watches() { return watches_; }
+  MemcachedItems& memcached() { return memcached_; }
+  const MemcachedItems& memcached() const { return memcached_; }
   WaiterTable& waiters() { return waiters_; }
   // After a command, or an EXEC as a whole, has changed keys: serves those who wait for them.
   void ServeWaiters() {
@@ -231,6 +234,7 @@ class Shard : private ChangeListener {
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   CutGuard* cut_guard_ = nullptr;
   WatchTable watches_;
+  MemcachedItems memcached_;
   WaiterTable waiters_;
   KeyEventListener* key_events_ = nullptr;
   ReadTracker* tracker_ = nullptr;

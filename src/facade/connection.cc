@@ -52,6 +52,11 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
   flush_hook_.connection = this;
 }
 
+void Connection::SpeakMemcached() {
+  memcached_ = std::make_unique<MemcachedParser>(limits_->memcached);
+  speaks_resp_ = false;
+}
+
 void Connection::Start() {
   receiving_ = true;
   object_bytes_ = helio::ObjectBytes(this) + helio::ObjectBytes(socket_.get());
@@ -82,7 +87,7 @@ void Connection::OnRecv(std::string_view data) {
     // What a header announces is only believed as far as it saves moving: the rest has to arrive
     // first.
     constexpr size_t kTrustedMax = 256 * 1024;
-    input_.Reserve(data.size() - taken + std::min(parser_.needed(), kTrustedMax));
+    input_.Reserve(data.size() - taken + std::min(needed(), kTrustedMax));
     input_.Append(data.substr(taken));
   }
   Recount();
@@ -95,9 +100,10 @@ size_t Connection::Execute(std::string_view data) {
   stalled_ = true;
   size_t taken = 0;
   while (taken < data.size() && can_execute() && has_room()) {
-    if (http_ != nullptr) [[unlikely]] {
-      taken += ExecuteHttp(data.substr(taken));
-      if (!stalled_) break;
+    if (!speaks_resp_) [[unlikely]] {
+      const std::string_view rest = data.substr(taken);
+      taken += memcached_ != nullptr ? ExecuteMemcached(rest) : ExecuteHttp(rest);
+      if (!stalled_ || closing_) break;
       continue;
     }
     const RequestParser::Status status = parser_.Parse(data.substr(taken));
@@ -109,6 +115,7 @@ size_t Connection::Execute(std::string_view data) {
     const bool is_first = std::exchange(is_new_, false);
     if (is_first && status == RequestParser::Status::kCommand && IsHttp(data.substr(taken))) {
       http_ = std::make_unique<HttpParser>(limits_->http_head_max);
+      speaks_resp_ = false;
       continue;
     }
     buffers_->Lend(&output_);
@@ -179,6 +186,40 @@ size_t Connection::ExecuteHttp(std::string_view data) {
     return data.size();
   }
   return http_->consumed();
+}
+
+size_t Connection::ExecuteMemcached(std::string_view data) {
+  const MemcachedParser::Status status = memcached_->Parse(data);
+  if (status == MemcachedParser::Status::kNeedMore) {
+    stalled_ = false;
+    return memcached_->consumed();
+  }
+  buffers_->Lend(&output_);
+  if (status == MemcachedParser::Status::kError) {
+    sink_->OnProtocolError(this, memcached_->error());
+    if (closing_) return data.size();
+    helio::IoBuf* const out = replies_.BeginLocal();
+    out->Append(memcached_->error());
+    out->Append("\r\n");
+    replies_.EndLocal();
+    CloseWhenSent();
+    return data.size();
+  }
+  const CommandSink::Outcome outcome =
+      sink_->OnMemcached(this, memcached_->op(), memcached_->args());
+  if (outcome == CommandSink::Outcome::kBarrier) {
+    barrier_ = true;
+    return 0;
+  }
+  if (memcached_->holds_args()) sink_->OnInputPause(this);
+  waits_ = outcome == CommandSink::Outcome::kWaits;
+  if (outcome == CommandSink::Outcome::kBusy || waits_) {
+    busy_ = true;
+  } else if (outcome == CommandSink::Outcome::kClose) {
+    CloseWhenSent();
+    return data.size();
+  }
+  return memcached_->Take();
 }
 
 void Connection::ExecuteInput() {
@@ -372,6 +413,7 @@ void Connection::ReleaseIfIdle() {
     input_.Release();
     parser_.Release();
     if (http_ != nullptr) http_->Release();
+    if (memcached_ != nullptr) memcached_->Release();
   }
   if (rests_) sink_->OnRest(this);
 }
@@ -436,7 +478,8 @@ void Connection::DeleteIfDone() {
 size_t Connection::own_bytes() const {
   return object_bytes_ + input_.capacity() + output_.capacity() + sending_.capacity() +
          replies_.memory_used() + parser_.memory_used() +
-         (http_ != nullptr ? http_->memory_used() : 0);
+         (http_ != nullptr ? http_->memory_used() : 0) +
+         (memcached_ != nullptr ? sizeof(MemcachedParser) + memcached_->memory_used() : 0);
 }
 
 }  // namespace dfly

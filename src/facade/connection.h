@@ -3,7 +3,8 @@
 //
 //   socket -OnRecv-> [input_] -parser-> CommandSink::OnCommand -> ReplyQueue -> output_ -> socket
 //
-// A client whose first line is that of an HTTP request speaks HTTP from then on, to OnHttp.
+// A client whose first line is that of an HTTP request speaks HTTP from then on, to OnHttp. Others
+// speak memcached's protocol from the beginning (SpeakMemcached), to OnMemcached.
 //
 // Data is parsed in the receive buffer itself, as a brief of the loop: as long as commands are
 // taken at once there is no fiber and no copy. Input is kept (and copied into input_) only when a
@@ -24,6 +25,7 @@
 #include <string_view>
 
 #include "facade/http_parser.h"
+#include "facade/memcached_parser.h"
 #include "facade/reply_queue.h"
 #include "facade/request_parser.h"
 #include "helio/base/intrusive_list.h"
@@ -52,6 +54,12 @@ class CommandSink {
   // An HTTP request, which lives until this returns. The response is written as replies are; the
   // connection is closed behind it if the outcome says so, or by CloseWhenSent.
   virtual Outcome OnHttp(Connection* connection, const HttpRequest& request) = 0;
+  // As OnCommand, for memcached's protocol.
+  virtual Outcome OnMemcached(Connection* connection, MemcachedOp op,
+                              std::span<const std::string_view> args) {
+    (void)connection, (void)op, (void)args;
+    return Outcome::kClose;
+  }
   // No more commands come for now: run what was only noted, and let the batches go.
   virtual void OnInputPause(Connection* connection) = 0;
   // The client does not speak the protocol. Runs what was noted, and only then the error is written
@@ -109,6 +117,7 @@ class BufferPool {
 
 struct ConnectionLimits {
   RequestParser::Limits parser;
+  MemcachedParser::Limits memcached;
   size_t http_head_max = 8 << 10;      // bytes of a request line and its fields
   size_t slots_max = 32 * 1024;        // commands in flight
   size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent, and arguments in flight
@@ -131,6 +140,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
              BufferPool* buffers, ReplyQueue::ReleaseFn release_batch,
              std::unique_ptr<helio::TlsSession> tls = nullptr);
 
+  // From the first byte on. Before Start.
+  void SpeakMemcached();
   // Begins to receive.
   void Start();
 
@@ -198,7 +209,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // The same, but the kernel gets what is answered so far, as much as it takes without waiting.
   void SendAndCloseNow();
 
-  void SetAuthenticated(bool authenticated) { parser_.set_authenticated(authenticated); }
+  void SetAuthenticated(bool authenticated) {
+    parser_.set_authenticated(authenticated);
+    if (memcached_ != nullptr) memcached_->set_authenticated(authenticated);
+  }
 
   // Bytes of input that wait to be executed.
   size_t input_bytes() const { return input_.size(); }
@@ -245,11 +259,16 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   }
 
   // A command has arrived in part.
-  bool in_command() const { return http_ != nullptr ? http_->in_request() : parser_.in_command(); }
+  bool in_command() const {
+    if (memcached_ != nullptr) return memcached_->in_command();
+    return http_ != nullptr ? http_->in_request() : parser_.in_command();
+  }
+  size_t needed() const { return memcached_ != nullptr ? memcached_->needed() : parser_.needed(); }
   // The first command of all, which is behind the first `taken` bytes, is none.
   bool IsHttp(std::string_view data) const;
   // One request; how many bytes it took.
   size_t ExecuteHttp(std::string_view data);
+  size_t ExecuteMemcached(std::string_view data);
   // Executes commands of `data` and returns how many bytes they took.
   size_t Execute(std::string_view data);
   // Executes what waits in input_, and adjusts whether we receive.
@@ -279,7 +298,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void* user_data_ = nullptr;
   std::unique_ptr<helio::Socket> socket_;
   RequestParser parser_;
-  std::unique_ptr<HttpParser> http_;  // null: the client speaks RESP, or has said nothing yet
+  std::unique_ptr<HttpParser> http_;  // null: the client does not, or has said nothing yet
+  std::unique_ptr<MemcachedParser> memcached_;  // null: the client does not
+  bool speaks_resp_ = true;                     // none of both, so far
   helio::IoBuf input_;
   helio::IoBuf output_;   // replies in order, complete or just being written
   helio::IoBuf sending_;  // the kernel reads from it while send_pending_

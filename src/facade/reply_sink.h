@@ -48,6 +48,10 @@ class ReplySink {
   // Stands before the reply that it tells about, followed by 2 * pairs items. REQUIRES: resp3().
   virtual void Attribute(size_t pairs) = 0;
 
+  // Bytes that are a reply already, or a part of one, of clients that do not speak RESP. To others
+  // it is a string.
+  virtual void Raw(std::string_view bytes) { Bulk(bytes); }
+
   // An error that a script hands on: it was counted where it was made.
   void KnownError(std::string_view message) {
     Error(message);

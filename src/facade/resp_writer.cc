@@ -71,8 +71,22 @@ void RespWriter::Status(std::string_view text) {
 
 void RespWriter::Error(std::string_view message) {
   CountError(message);
+  if (is_memcached_) [[unlikely]]
+    return MemcachedError(message);
   // Redis cuts line breaks off the end of an error, and blanks the others.
   Line('-', message.substr(0, message.find_last_not_of("\r\n") + 1));
+}
+
+// What dispatch refuses, in the words that memcached's clients look for where there are such.
+void RespWriter::MemcachedError(std::string_view message) {
+  if (message.starts_with("OOM "))
+    return out_->Append("SERVER_ERROR out of memory storing object\r\n");
+  out_->Append("SERVER_ERROR ");
+  for (char c : message) {
+    const char shown = c == '\r' || c == '\n' ? ' ' : c;
+    out_->Append({&shown, 1});
+  }
+  out_->Append("\r\n");
 }
 
 void RespWriter::Integer(int64_t value) {

@@ -21,9 +21,11 @@ class RespWriter final : public ReplySink {
   explicit RespWriter(helio::IoBuf* out, bool resp3 = false) { Reset(out, resp3); }
 
   // From now on write to `out`, which must outlive the writing. Keeps the error counters.
-  void Reset(helio::IoBuf* out, bool resp3) {
+  // `is_memcached`: errors are those of memcached's text protocol.
+  void Reset(helio::IoBuf* out, bool resp3, bool is_memcached = false) {
     out_ = out;
     resp3_ = resp3;
+    is_memcached_ = is_memcached;
   }
   helio::IoBuf* out() const { return out_; }
 
@@ -45,7 +47,7 @@ class RespWriter final : public ReplySink {
   void Attribute(size_t pairs) override;
 
   // Appends bytes that are a complete reply already, in this writer's protocol.
-  void Raw(std::string_view bytes) { out_->Append(bytes); }
+  void Raw(std::string_view bytes) override { out_->Append(bytes); }
 
  private:
   void Header(char type, size_t count);
@@ -53,7 +55,10 @@ class RespWriter final : public ReplySink {
   void Blob(char type, std::string_view prefix, std::string_view bytes);
   void Line(char type, std::string_view text);
 
+  void MemcachedError(std::string_view message);
+
   helio::IoBuf* out_ = nullptr;
+  bool is_memcached_ = false;
 };
 
 }  // namespace dfly

@@ -120,13 +120,24 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
 const Command* FindByFullName(const CommandTable& table, std::string_view name) {
   const size_t bar = name.find('|');
   const Command* command = table.Find(name.substr(0, bar));
-  if (command == nullptr || bar == std::string_view::npos) return command;
+  if (command == nullptr || (command->flags & kMemcached) != 0) return nullptr;
+  if (bar == std::string_view::npos) return command;
   return CommandTable::FindSubcommand(*command, name.substr(bar + 1));
 }
 
+// Those that a client of ours can call.
+std::vector<const Command*> AllOf(const CommandTable& table) {
+  std::vector<const Command*> all;
+  for (const Command& command : table.all()) {
+    if ((command.flags & kMemcached) == 0) all.push_back(&command);
+  }
+  return all;
+}
+
 void ReplyAll(const CommandTable& table, ReplySink& reply) {
-  reply.Array(table.all().size());
-  for (const Command& command : table.all()) ReplyInfo(command, reply);
+  const auto all = AllOf(table);
+  reply.Array(all.size());
+  for (const Command* command : all) ReplyInfo(*command, reply);
 }
 
 void CommandAlone(Args, ReplySink& reply) {
@@ -134,7 +145,7 @@ void CommandAlone(Args, ReplySink& reply) {
 }
 
 void Count(Args, ReplySink& reply) {
-  reply.Integer(static_cast<int64_t>(Server::LocalWorker()->server().commands().all().size()));
+  reply.Integer(static_cast<int64_t>(AllOf(Server::LocalWorker()->server().commands()).size()));
 }
 
 void Info(Args args, ReplySink& reply) {
@@ -185,7 +196,7 @@ void Docs(Args args, ReplySink& reply) {
   const CommandTable& table = Server::LocalWorker()->server().commands();
   std::vector<const Command*> wanted;
   if (args.size() == 2) {
-    for (const Command& command : table.all()) wanted.push_back(&command);
+    wanted = AllOf(table);
   }
   for (std::string_view name : args.from(2)) {
     if (const Command* command = FindByFullName(table, name)) wanted.push_back(command);
@@ -280,9 +291,9 @@ void List(Args args, ReplySink& reply) {
     }
     names.push_back(command.full_name);
   };
-  for (const Command& command : Server::LocalWorker()->server().commands().all()) {
-    consider(command);
-    for (const Command& subcommand : command.subcommands) consider(subcommand);
+  for (const Command* command : AllOf(Server::LocalWorker()->server().commands())) {
+    consider(*command);
+    for (const Command& subcommand : command->subcommands) consider(subcommand);
   }
   reply.Array(names.size());
   for (std::string_view name : names) reply.Bulk(name);

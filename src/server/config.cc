@@ -615,6 +615,9 @@ void AddSettings(Server* server, Config* config) {
   shown("admin_nopass", YesNo(options.admin_nopass));
   shown("no_tls_on_admin_port", YesNo(options.no_tls_on_admin_port));
   shown("restricted_commands", fmt::format("{}", fmt::join(options.restricted_commands, ",")));
+  shown("memcached_port", options.memcached_port);
+  shown("memcached_max_value_bytes", options.limits.memcached.value_bytes_max);
+  shown("memcached_max_line_bytes", options.limits.memcached.line_bytes_max);
   shown("databases", options.db_count);
   shown("rdbchecksum", "yes");
   shown("pidfile", options.pid_file);

@@ -32,6 +32,7 @@ const std::vector<Topic>& Topics() {
       {"Security",
        {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
         "no_tls_on_admin_port", "restricted_commands"}},
+      {"memcached", {"memcached_port", "memcached_max_value_bytes", "memcached_max_line_bytes"}},
       {"TLS",
        {"tls", "tls_port", "tls_cert_file", "tls_key_file", "tls_key_file_pass", "tls_ca_cert_file",
         "tls_ca_cert_dir", "tls_auth_clients", "tls_protocols", "tls_ciphers", "tls_ciphersuites",

@@ -15,6 +15,7 @@
 #include "server/config.h"
 #include "server/directives.h"
 #include "server/machine.h"
+#include "server/memcached_flags.h"
 #include "server/units.h"
 #include "server/version.h"
 
@@ -448,6 +449,9 @@ std::string OptionsFromFlags(ServerOptions* options) {
 
   std::istringstream binds(FLAGS_bind);
   for (std::string bind; binds >> bind;) options->binds.push_back(bind);
+  if (const std::string why = MemcachedFromFlags(options); !why.empty() && error.empty()) {
+    error = why;
+  }
   if (const std::string why = SecurityFromFlags(options); !why.empty() && error.empty()) {
     error = why;
   }

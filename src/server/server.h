@@ -20,6 +20,7 @@
 #include "server/acl_store.h"
 #include "server/config.h"
 #include "server/function_store.h"
+#include "server/memcached_rows.h"
 #include "server/memory_meter.h"
 #include "server/persistence.h"
 #include "server/pubsub.h"
@@ -45,7 +46,8 @@ struct ServerOptions {
   bool tls = false;                // on that port
   uint16_t tls_port = 0;           // 0: none
   helio::TlsOptions tls_options;
-  uint16_t admin_port = 0;  // 0: none
+  uint16_t memcached_port = 0;  // 0: none
+  uint16_t admin_port = 0;      // 0: none
   std::vector<std::string> admin_binds;
   bool admin_nopass = false;
   bool no_tls_on_admin_port = true;  // although the main port has it
@@ -150,6 +152,7 @@ class Server {
   helio::ProactorPool& pool() { return pool_; }
   ShardSet& shards() { return *shards_; }
   const CommandTable& commands() const { return commands_; }
+  const MemcachedRows& memcached_rows() const { return memcached_rows_; }
   Settings& settings() { return settings_; }
   const Settings& settings() const { return settings_; }
   Config& config() { return config_; }
@@ -284,6 +287,7 @@ class Server {
   std::atomic<bool> is_prepared_to_stop_{false};
   CommandTable commands_;
   std::atomic<uint64_t> tracking_clients_{0};
+  const MemcachedRows memcached_rows_{&commands_};
   std::unique_ptr<AclStore> acl_;
   helio::ProactorPool pool_;
   std::unique_ptr<ShardSet> shards_;

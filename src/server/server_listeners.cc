@@ -42,6 +42,7 @@ std::string Server::OpenListeners() {
   port_ = options_.port;
   open_tcp(options_.binds, options_.port, {.is_tls = options_.tls});
   open_tcp(options_.binds, options_.tls_port, {.is_tls = true});
+  open_tcp(options_.binds, options_.memcached_port, {.is_tls = options_.tls, .is_memcached = true});
   open_tcp(options_.admin_binds, options_.admin_port,
            {.is_tls = options_.tls && !options_.no_tls_on_admin_port, .is_admin = true});
   if (error.empty() && !options_.unix_socket.empty()) {
@@ -67,7 +68,8 @@ void Server::OnAccept(int fd, PortKind kind) {
   if (!kind.is_admin && counted >= settings_.maxclients.load(std::memory_order_relaxed)) {
     CountRejectedConnection();
     if (!kind.is_tls) {  // else it would be taken for a broken handshake
-      const std::string text = fmt::format("-{}\r\n", kErrMaxClients);
+      const std::string text = kind.is_memcached ? "ERROR Too many open connections\r\n"
+                                                 : fmt::format("-{}\r\n", kErrMaxClients);
       [[maybe_unused]] const ssize_t sent =
           send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     }

@@ -56,6 +56,7 @@ class Session {
   std::string local_address;
   int db_index = 0;
   bool resp3 = false;
+  bool is_memcached = false;  // speaks its protocol; never RESP
   bool authenticated = false;
   uint64_t unauthenticated_since_ns = 0;
   bool is_admin = false;           // came to the admin port
@@ -120,6 +121,7 @@ inline Session::Session(Worker* worker, Session&& from)
   local_address = std::move(from.local_address);
   db_index = from.db_index;
   resp3 = from.resp3;
+  is_memcached = from.is_memcached;
   authenticated = from.authenticated;
   unauthenticated_since_ns = from.unauthenticated_since_ns;
   is_admin = from.is_admin;

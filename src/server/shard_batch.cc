@@ -15,6 +15,7 @@ void ShardBatch::Start(Worker* home_worker, Connection* of_connection, ShardId t
   shard = to_shard;
   db_index = session.db_index;
   resp3 = session.resp3;
+  is_memcached = session.is_memcached;
   no_touch = session.no_touch;
 }
 

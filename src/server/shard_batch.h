@@ -107,6 +107,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool discard_replies = false;  // nobody is there any more to read them
   int db_index = 0;
   bool resp3 = false;
+  bool is_memcached = false;
   bool no_touch = false;
   AclCallerRef caller;   // for whom its scripts run
   CachingClient client;  // if that caches

@@ -76,6 +76,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       auth_timer_([](helio::Timer* timer) {
         static_cast<OwnedTimer*>(timer)->worker->CloseUnauthenticated();
       }),
+      memcached_flush_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
       scripts_(&server->scripts()),
       functions_(&server->functions()),
@@ -86,7 +88,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
       monitors_(server, this) {
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
-  auth_timer_.worker = this;
+  auth_timer_.worker = memcached_flush_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] { SettleMemory(); };
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
@@ -124,6 +126,7 @@ Worker::~Worker() {
   proactor_.timers().Disarm(&defrag_timer_);
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.timers().Disarm(&auth_timer_);
+  proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
   for (ShardBatch* batch : batch_pool_) delete batch;
@@ -192,11 +195,10 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
       connection->CloseNow();
       return Outcome::kClose;
     }
-    AbortMulti(session);
-    Note(connection, Action::kUnknown, nullptr, args, 0, 0);
-    return Outcome::kTaken;
+    return NoteUnknown(connection, session, args);
   }
   if (!command->AcceptsArgs(args.size())) [[unlikely]] {
+    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
     if (command == exec_) {
       EndMulti(session);  // what comes next is queued no more
     } else {
@@ -206,6 +208,7 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
     return Outcome::kTaken;
   }
   if (!command->subcommands.empty() && args.size() > 1) {
+    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
     const Command* subcommand = CommandTable::FindSubcommand(*command, args[1]);
     if (subcommand == nullptr) {
       AbortMulti(session);
@@ -220,6 +223,12 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
     return Dispatch(connection, session, *subcommand, args);
   }
   return Dispatch(connection, session, *command, args);
+}
+
+CommandSink::Outcome Worker::NoteUnknown(Connection* connection, Session& session, Args args) {
+  AbortMulti(session);
+  Note(connection, Action::kUnknown, nullptr, args, 0, 0);
+  return Outcome::kTaken;
 }
 
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
@@ -574,7 +583,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   } else {
     helio::IoBuf* out = replies.BeginLocal();
     const size_t size_before = out->size();
-    writer_.Reset(out, session.resp3);
+    writer_.Reset(out, session.resp3, session.is_memcached);
     timer_.caller().session = &session;
     switch (noted.action) {
       case Action::kLocal: {
@@ -809,7 +818,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     const std::span<const std::string_view> views = own_args.views();
     coordinator_bytes_ += own_args.memory_used();
     helio::IoBuf out;
-    RespWriter writer(&out, session.resp3);
+    RespWriter writer;
+    writer.Reset(&out, session.resp3, session.is_memcached);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
     CachingClient client;
     if (session.tracking != nullptr) {

@@ -65,6 +65,7 @@ namespace dfly {
 struct PortKind {
   bool is_tls = false;
   bool is_admin = false;
+  bool is_memcached = false;
 };
 
 struct BlockingCall;
@@ -249,9 +250,18 @@ class Worker final : public CommandSink {
   // What follows work on a local shard: its used bytes are published, its expiry is kept going.
   void AfterShardWork(Shard& shard);
 
+  // --- memcached (worker_memcached.cc) ---
+
+  // Database 0 is emptied so much later, if that is more than 0; what was scheduled before is not.
+  void ScheduleMemcachedFlush(int64_t after_ms);
+  // At once, from a fiber. Suspends.
+  void FlushMemcached(CoordinatorContext& cx);
+
   // CommandSink
   Outcome OnCommand(Connection* connection, std::span<const std::string_view> args) override;
   Outcome OnHttp(Connection* connection, const HttpRequest& request) override;
+  Outcome OnMemcached(Connection* connection, MemcachedOp op,
+                      std::span<const std::string_view> args) override;
   void OnInputPause(Connection* connection) override;
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
@@ -382,6 +392,7 @@ class Worker final : public CommandSink {
     return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count);
   }
 
+  Outcome NoteUnknown(Connection* connection, Session& session, Args args);
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
   Outcome DispatchBlocking(Connection* connection, Session& session, const Command& command,
                            Args args);
@@ -586,6 +597,7 @@ class Worker final : public CommandSink {
   void DropPools();
 
   void EndPause();
+  void OnMemcachedFlush();
   void ExpireTick();
   void ExpireIn(uint64_t wait_ns);  // at the latest
   uint64_t UntilDeadline(int64_t at_ms, int64_t now_ms) const;
@@ -700,6 +712,7 @@ class Worker final : public CommandSink {
   bool pause_writes_only_ = false;
   OwnedTimer pause_timer_;
   OwnedTimer auth_timer_;  // armed while a client is not authenticated
+  OwnedTimer memcached_flush_timer_;
   uint64_t idle_task_ = 0;
 
   InterpreterPool interpreters_;

@@ -3,6 +3,7 @@
 // client has told who it is.
 #include <algorithm>
 #include <memory>
+#include <string>
 
 #include "facade/error_texts.h"
 #include "helio/base/block_bytes.h"
@@ -24,6 +25,8 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   session->local_address = helio::LocalAddress(fd);
   session_bytes_ = helio::BlockBytes(session);
   session->is_admin = kind.is_admin;
+  session->is_memcached = kind.is_memcached;
+  if (kind.is_memcached) connection->SpeakMemcached();
   session->needs_no_password = kind.is_admin && server_.options().admin_nopass;
   BecomeDefault(*session);
   connection->set_user_data(session);
@@ -33,7 +36,9 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   connection->Start();
   if (IsRefusedByProtectedMode(*session)) {
     server_.CountRejectedConnection();
-    connection->PushMessage(kErrProtectedMode);
+    // The same in both protocols, but for how errors begin.
+    const std::string_view text = std::string_view(kErrProtectedMode).substr(1);
+    connection->PushMessage((kind.is_memcached ? "SERVER_ERROR " : "-") + std::string(text));
     connection->CloseWhenSent();
   }
 }

@@ -330,7 +330,7 @@ bool Worker::RunBatch(ShardBatch* batch) {
 }
 
 void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry) {
-  batch_writer_.Reset(&batch->bytes, batch->resp3);
+  batch_writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
   cx.Begin(batch->db_index, now_ms_);
   cx.set_client(batch->client.id != 0 ? &batch->client : nullptr, entry.notes_reads);
@@ -365,7 +365,7 @@ Slow Worker::SlowBefore(const Shard& shard, const Command& command, std::vector<
 }
 
 void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what) {
-  batch_writer_.Reset(&batch->bytes, batch->resp3);
+  batch_writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr && multi->watcher != 0) {
     shards_.local(batch->shard).watches().Unwatch(multi->watcher);

@@ -90,7 +90,7 @@ def main():
         measure(f"dragonfly, {args.threads} threads, {loop}",
                 [str(pathlib.Path(args.binary).resolve()), "--bind=127.0.0.1", f"--port={port}",
                  f"--proactor_threads={args.threads}", "--dbfilename=", "--save=",
-                 f"--force_epoll={'true' if loop == 'epoll' else 'false'}"], port, args)  # fmt: skip
+                 f"--force_epoll={str(loop == 'epoll').lower()}"], port, args)  # fmt: skip
     if redis := shutil.which("redis-server"):
         port = free_port()
         command = [redis, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
