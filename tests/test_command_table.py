@@ -45,10 +45,6 @@ ONLY_OURS = {
     "client|setinfo": "came with 7.2",
 }
 NOT_THERE_YET = {
-    "client|caching": "client tracking",
-    "client|getredir": "client tracking",
-    "client|tracking": "client tracking",
-    "client|trackinginfo": "client tracking",
     "script|debug": "a debugger of scripts",
     **{
         f"cluster|{name}": "a cluster of several servers"
