@@ -529,7 +529,10 @@ def test_a_handshake_byte_by_byte_is_no_faster_than_its_limit(start_tls):
     clients = [RespSocket(address) for _ in range(100)]
     for byte in first_flight[:100]:
         for c in clients:
-            c.sock.send(bytes([byte]))
+            try:
+                c.sock.send(bytes([byte]))
+            except OSError:  # its limit came first
+                pass
     assert server.rss_bytes() - before < 40 << 20
     for c in clients:
         try:

@@ -13,7 +13,7 @@ build_packages=(g++ cmake ninja-build ccache pkg-config git
   libfmt-dev libxxhash-dev liblz4-dev libzstd-dev
   liblua5.4-dev lua-cjson-dev libssl-dev liblzf-dev libsystemd-dev dpkg-dev)
 test_packages=(clang-format openssl redis-server redis-tools python3 python3-venv golang-go tcl
-  ruby-sidekiq memcached)
+  ruby-sidekiq memcached prometheus chromium)
 
 fuzz_packages=(clang-14 libclang-rt-14-dev)
 

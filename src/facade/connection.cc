@@ -114,7 +114,7 @@ size_t Connection::Execute(std::string_view data) {
     }
     const bool is_first = std::exchange(is_new_, false);
     if (is_first && status == RequestParser::Status::kCommand && IsHttp(data.substr(taken))) {
-      http_ = std::make_unique<HttpParser>(limits_->http_head_max);
+      http_ = std::make_unique<HttpParser>(limits_->http);
       speaks_resp_ = false;
       continue;
     }

@@ -118,7 +118,7 @@ class BufferPool {
 struct ConnectionLimits {
   RequestParser::Limits parser;
   MemcachedParser::Limits memcached;
-  size_t http_head_max = 8 << 10;      // bytes of a request line and its fields
+  HttpLimits http;
   size_t slots_max = 32 * 1024;        // commands in flight
   size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent, and arguments in flight
   size_t recv_bytes_max = 1 << 20;     // input that cannot be executed yet, but for an incomplete

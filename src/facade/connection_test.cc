@@ -546,7 +546,7 @@ TEST_P(ConnectionTest, AFirstLineOfHttpMakesItHttp) {
   fd = Connect();
   Send(fd, request("/a") + "*1\r\n$4\r\nPING\r\n\r\n" + request("/never"));
   EXPECT_EQ(ReceiveAll(fd), response("/a") + FormatHttp({.status = 400}, false));
-  limits_.http_head_max = 1024;
+  limits_.http.head_max = 1024;
   fd = Connect();
   Send(fd, "GET / HTTP/1.1\r\nA: " + std::string(2000, 'a'));
   EXPECT_EQ(ReceiveAll(fd), FormatHttp({.status = 431}, false));

@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include <boost/asio/buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/status.hpp>
+#include <boost/beast/http/string_body.hpp>
 
 #include "helio/base/logging.h"
 
@@ -17,7 +17,7 @@ namespace dfly {
 namespace http = boost::beast::http;
 
 struct HttpParser::State {
-  http::request_parser<http::empty_body> parser;
+  http::request_parser<http::string_body> parser;
 };
 
 namespace {
@@ -27,7 +27,7 @@ std::string_view View(boost::beast::string_view text) { return {text.data(), tex
 int StatusOf(const boost::beast::error_code& error) {
   if (error == http::error::header_limit) return 431;
   if (error == http::error::bad_version) return 505;
-  if (error == http::error::unexpected_body) return 413;
+  if (error == http::error::body_limit) return 413;
   return 400;
 }
 
@@ -40,7 +40,7 @@ bool HttpParser::IsRequestLine(std::span<const std::string_view> args) {
          std::find(std::begin(kMethods), std::end(kMethods), args[0]) != std::end(kMethods);
 }
 
-HttpParser::HttpParser(size_t head_max) : head_max_(head_max) {}
+HttpParser::HttpParser(const HttpLimits& limits) : limits_(limits) {}
 HttpParser::~HttpParser() = default;
 
 void HttpParser::Release() {
@@ -48,7 +48,8 @@ void HttpParser::Release() {
 }
 
 size_t HttpParser::memory_used() const {
-  return sizeof(*this) + (state_ == nullptr ? 0 : sizeof(State));
+  if (state_ == nullptr) return sizeof(*this);
+  return sizeof(*this) + sizeof(State) + state_->parser.get().body().capacity();
 }
 
 HttpParser::Status HttpParser::Fail(int status) {
@@ -56,25 +57,52 @@ HttpParser::Status HttpParser::Fail(int status) {
   return Status::kError;
 }
 
+bool HttpParser::MayHaveBody() const {
+  const auto& message = state_->parser.get();
+  const std::string_view target = View(message.target());
+  return message.method() == http::verb::post && !limits_.body_path.empty() &&
+         target.substr(0, target.find('?')) == limits_.body_path;
+}
+
 HttpParser::Status HttpParser::Parse(std::string_view input) {
   consumed_ = 0;
   if (!in_request_) {
     state_ = std::make_unique<State>();
-    state_->parser.header_limit(static_cast<std::uint32_t>(head_max_));
+    state_->parser.header_limit(static_cast<std::uint32_t>(limits_.head_max));
+    state_->parser.body_limit(limits_.body_max);
     in_request_ = true;
   }
   auto& parser = state_->parser;
   boost::beast::error_code error;
-  consumed_ = parser.put(boost::asio::buffer(input.data(), input.size()), error);
-  if (error == http::error::need_more) return Status::kNeedMore;
-  if (error) return Fail(StatusOf(error));
-  if (!parser.is_header_done()) return Status::kNeedMore;
-  if (!parser.is_done()) return Fail(413);
+  // The parser stops behind the head, and then takes pieces of the body as they are.
+  bool is_stuck = false;
+  while (!parser.is_done() && !is_stuck) {
+    const bool was_in_head = !parser.is_header_done();
+    const size_t taken =
+        parser.put(boost::asio::buffer(input.data() + consumed_, input.size() - consumed_), error);
+    consumed_ += taken;
+    if (error && error != http::error::need_more) return Fail(StatusOf(error));
+    const bool head_ends = was_in_head && parser.is_header_done();
+    if (head_ends && !parser.is_done()) {
+      if (!MayHaveBody()) return Fail(413);
+      // Beast does not bound what stands between chunks.
+      if (parser.chunked()) return Fail(411);
+    }
+    is_stuck = !head_ends && (taken == 0 || consumed_ == input.size());
+  }
+  if (!parser.is_done()) return Status::kNeedMore;
   in_request_ = false;
   const auto& message = parser.get();
+  const auto field = [&message](http::field name) { return View(message[name]); };
   request_ = {.method = View(message.method_string()),
               .target = View(message.target()),
-              .keep_alive = message.keep_alive()};
+              .keep_alive = message.keep_alive(),
+              .authorization = field(http::field::authorization),
+              .host = field(http::field::host),
+              .origin = field(http::field::origin),
+              .content_type = field(http::field::content_type),
+              .requested_with = View(message["X-Requested-With"]),
+              .body = message.body()};
   return Status::kRequest;
 }
 

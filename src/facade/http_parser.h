@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.0 and 1.1 requests (RFC 9110, 9112) without a body, found in the bytes that a client sent.
-// The parsing is Boost.Beast's.
+// HTTP/1.0 and 1.1 requests (RFC 9110, 9112), found in the bytes that a client sent. Only POST to
+// one path may have a body. The parsing is Boost.Beast's.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,24 @@ struct HttpRequest {
   std::string_view method;  // "GET"
   std::string_view target;  // "/readyz", with what may follow a '?'
   bool keep_alive = false;
+  // Values of fields; empty: not there.
+  std::string_view authorization;
+  std::string_view host;
+  std::string_view origin;
+  std::string_view content_type;
+  std::string_view requested_with;  // X-Requested-With
+  std::string_view body;
+};
+
+struct HttpLimits {
+  size_t head_max = 8 << 10;        // bytes of the request line and the fields
+  size_t body_max = 0;              // bytes of a body
+  std::string_view body_path = {};  // whose POST may have one; empty: nobody's. Outlives parsers.
 };
 
 // Owner:    one connection, on its thread.
 // Suspends: never.
-// Memory:   what has arrived of one request's head, up to `head_max`.
+// Memory:   what has arrived of one request, up to its limits.
 class HttpParser {
  public:
   enum class Status : uint8_t {
@@ -28,8 +41,7 @@ class HttpParser {
     kError,     // error_status() says why; nothing behind it can be understood, so close
   };
 
-  // `head_max`: bytes of the request line and the fields of one request.
-  explicit HttpParser(size_t head_max);
+  explicit HttpParser(const HttpLimits& limits);
   ~HttpParser();
   HttpParser(const HttpParser&) = delete;
   HttpParser& operator=(const HttpParser&) = delete;
@@ -49,15 +61,17 @@ class HttpParser {
   bool in_request() const { return in_request_; }
   // After kRequest, until the next call.
   const HttpRequest& request() const { return request_; }
-  // After kError: 400, 413 (it has a body), 431 (its head is too long) or 505 (of another version).
+  // After kError: 400, 411 (its body comes in chunks), 413 (it has a body that it may not have, or
+  // too large a one), 431 (its head is too long) or 505 (of another version).
   int error_status() const { return error_status_; }
 
  private:
   struct State;
 
   Status Fail(int status);
+  bool MayHaveBody() const;
 
-  const size_t head_max_;
+  const HttpLimits limits_;
   std::unique_ptr<State> state_;  // of the request that has arrived in part, or was the last one
   HttpRequest request_;
   size_t consumed_ = 0;

@@ -22,7 +22,7 @@ constexpr size_t kHeadMax = 256;
 
 template <typename Step>
 std::vector<std::string> Parse(std::string_view stream, Step step) {
-  HttpParser parser(kHeadMax);
+  HttpParser parser({.head_max = kHeadMax, .body_max = 32, .body_path = "/livez"});
   std::vector<std::string> found;
   std::string input;
   while (!stream.empty()) {
@@ -42,6 +42,7 @@ std::vector<std::string> Parse(std::string_view stream, Step step) {
       const HttpRequest& request = parser.request();
       found.emplace_back(request.method);
       found.back().append(" ").append(request.target).append(request.keep_alive ? " +" : " -");
+      found.back().append(request.body);
     }
   }
   return found;
@@ -59,6 +60,7 @@ void CheckOneInput(std::string_view data) {
 std::string RandomStream(Random* random) {
   static constexpr std::string_view kPieces[] = {"GET ",
                                                  "HEAD ",
+                                                 "POST /livez HTTP/1.1\r\n",
                                                  "/livez",
                                                  " HTTP/1.1\r\n",
                                                  " HTTP/1.0\r\n",

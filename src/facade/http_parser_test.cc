@@ -18,7 +18,7 @@ using Status = HttpParser::Status;
 // What is found in `bytes`, which come `step` at a time: "GET /livez +" (keeps alive) or "-", "400"
 // for an error, "..." if the last one is not complete.
 std::vector<std::string> Parse(const std::string& bytes, size_t step, size_t head_max = 8192) {
-  HttpParser parser(head_max);
+  HttpParser parser({.head_max = head_max});
   std::vector<std::string> found;
   std::string input;
   for (size_t at = 0; at < bytes.size(); at += step) {
@@ -71,6 +71,52 @@ TEST(HttpParser, WhatIsNoneIsAnError) {
               ElementsAre("413"));
   EXPECT_THAT(parse("GET / HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc"),
               ElementsAre("400"));
+}
+
+TEST(HttpParser, OnePathMayHaveABodyOfALimitedSize) {
+  const auto parse = [](const std::string& bytes, size_t step) {
+    HttpParser parser({.body_max = 8, .body_path = "/api"});
+    std::string input;
+    std::string found;
+    for (size_t at = 0; at < bytes.size(); at += step) {
+      input += bytes.substr(at, step);
+      while (!input.empty()) {
+        const Status status = parser.Parse(input);
+        if (status == Status::kError) return found + std::to_string(parser.error_status());
+        input.erase(0, parser.consumed());
+        if (status == Status::kNeedMore) break;
+        const HttpRequest& request = parser.request();
+        found.append(request.content_type).append("<").append(request.body).append("> ");
+      }
+    }
+    return found + (parser.in_request() ? "..." : "");
+  };
+  const std::string head = "POST /api?x HTTP/1.1\r\nContent-Type: a/b\r\nContent-Length: ";
+  const std::string good = head + "8\r\n\r\n{\"a\": 1}";
+  for (size_t step : {1, 2, 5, 1000}) {
+    EXPECT_EQ(parse(good + good + head + "0\r\n\r\n", step),
+              "a/b<{\"a\": 1}> a/b<{\"a\": 1}> a/b<> ");
+    EXPECT_EQ(parse(head + "8\r\n\r\n1234567", step), "...");
+    EXPECT_EQ(parse(head + "9\r\n\r\n123456789", step), "413");
+    EXPECT_EQ(parse("POST /other HTTP/1.1\r\nContent-Length: 1\r\n\r\nx", step), "413");
+    EXPECT_EQ(parse("GET /api HTTP/1.1\r\nContent-Length: 1\r\n\r\nx", step), "413");
+    EXPECT_EQ(parse("POST /api HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", step),
+              "411");
+  }
+}
+
+TEST(HttpParser, FieldsAreFound) {
+  HttpParser parser({});
+  ASSERT_EQ(parser.Parse(
+                "GET / HTTP/1.1\r\nhost: h:1\r\nAUTHORIZATION: Basic eA==\r\nOrigin: http://h\r\n"
+                "x-requested-with: me\r\n\r\n"),
+            Status::kRequest);
+  const HttpRequest& request = parser.request();
+  EXPECT_EQ(request.host, "h:1");
+  EXPECT_EQ(request.authorization, "Basic eA==");
+  EXPECT_EQ(request.origin, "http://h");
+  EXPECT_EQ(request.requested_with, "me");
+  EXPECT_EQ(request.content_type, "");
 }
 
 TEST(HttpParser, HeadsAreLimited) {

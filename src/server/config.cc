@@ -649,7 +649,7 @@ void AddSettings(Server* server, Config* config) {
   shown("shard_round_robin_max", options.placement_rules.tags_max);
   shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
   shown("max_inline_len", options.limits.parser.max_inline_len);
-  shown("http_head_max", options.limits.http_head_max);
+  shown("http_head_max", options.limits.http.head_max);
   shown("pipeline_commands_max", options.limits.slots_max);
   shown("pipeline_reply_bytes_max", options.limits.reply_bytes_max);
   shown("pipeline_input_bytes_max", options.limits.recv_bytes_max);

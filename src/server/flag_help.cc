@@ -82,6 +82,7 @@ const std::vector<Topic>& Topics() {
       {"Slow commands",
        {"slowlog_log_slower_than", "slowlog_max_len", "latency_monitor_threshold",
         "latency_tracking", "latency_tracking_info_percentiles"}},
+      {"Metrics", {"metrics_nopass"}},
       {"Process",
        {"daemonize", "pidfile", "logfile", "loglevel", "enable_debug_command", "healthcheck"}},
       {"Logging of glog; in place of --logfile and --loglevel",

@@ -18,6 +18,7 @@
 #include "server/memcached_flags.h"
 #include "server/units.h"
 #include "server/version.h"
+#include "server/web_flags.h"
 
 DEFINE_uint32(port, 6379, "TCP port to listen on; 0: none, then --unixsocket is needed.");
 DEFINE_string(bind, "127.0.0.1 -::1",
@@ -558,6 +559,8 @@ std::string OptionsFromFlags(ServerOptions* options) {
     fail("latency_tracking_info_percentiles", why);
   }
 
+  WebFromFlags(options);
+
   PersistenceOptions& persistence = options->persistence;
   persistence.directory = FLAGS_dir;
   persistence.dbfilename = FLAGS_dbfilename;
@@ -637,7 +640,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   limits.parser.max_bulk_len = bytes("max_bulk_len", FLAGS_max_bulk_len);
   limits.parser.max_multi_bulk_len = FLAGS_max_multi_bulk_len;
   limits.parser.max_inline_len = bytes("max_inline_len", FLAGS_max_inline_len);
-  limits.http_head_max = bytes("http_head_max", FLAGS_http_head_max);
+  limits.http.head_max = bytes("http_head_max", FLAGS_http_head_max);
   limits.slots_max = FLAGS_pipeline_commands_max;
   if (!FLAGS_pipeline_reply_bytes_max.empty()) {
     limits.reply_bytes_max = bytes("pipeline_reply_bytes_max", FLAGS_pipeline_reply_bytes_max);
@@ -648,7 +651,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   limits.recv_bytes_max = bytes("pipeline_input_bytes_max", FLAGS_pipeline_input_bytes_max);
   check_range("max_bulk_len", limits.parser.max_bulk_len, 1024, UINT32_MAX);
   check_range("max_inline_len", limits.parser.max_inline_len, 1024, 1ull << 30);
-  check_range("http_head_max", limits.http_head_max, 1024, 1 << 20);
+  check_range("http_head_max", limits.http.head_max, 1024, 1 << 20);
   check_range("pipeline_reply_bytes_max", limits.reply_bytes_max, 1024, 1ull << 50);
   check_range("pipeline_input_bytes_max", limits.recv_bytes_max, 1024, 1ull << 50);
   if (!error.empty()) return error;

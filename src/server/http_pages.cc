@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server tells over HTTP, on the port of all clients and without a password: whether it
-// lives, and whether it is ready. Nothing about data.
+// What the server tells over HTTP, on the port of all clients. Without a password: whether it
+// lives, and whether it is ready.
 #include <fmt/format.h>
+
+#include <array>
 
 #include "facade/http_parser.h"
 #include "helio/fibers/fiber.h"
+#include "server/http_access.h"
+#include "server/info.h"
+#include "server/metrics.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -34,11 +39,22 @@ HttpResponse Readiness(Server& server) {
 }
 
 // Suspends.
-HttpResponse PageOf(Server& server, std::string_view target) {
-  const std::string_view path = target.substr(0, target.find('?'));
-  if (path == "/livez") return {.body = "ok\n"};
-  if (path == "/readyz") return Readiness(server);
-  return {.status = 404, .body = "There are /livez and /readyz.\n"};
+HttpResponse Metrics(Session& session, const HttpQuery& query) {
+  Server& server = session.server;
+  if (!server.options().metrics_nopass) {
+    const std::array<std::string_view, 2> args = {"info", "all"};
+    auto refusal = RefusalOf(session, AskerOf(session, query), Args(args), true);
+    if (refusal) return std::move(*refusal);
+  }
+  return {.body = FormatMetrics(GatherInfo(server, true)), .type = kMetricsType};
+}
+
+// Suspends.
+HttpResponse PageOf(Session& session, const HttpQuery& query) {
+  if (query.path == "/livez") return {.body = "ok\n"};
+  if (query.path == "/readyz") return Readiness(session.server);
+  if (query.path == "/metrics") return Metrics(session, query);
+  return {.status = 404, .body = "There are /livez, /readyz and /metrics.\n"};
 }
 
 }  // namespace
@@ -55,9 +71,9 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
   Session& session = SessionOf(connection);
   ++session.coordinators;
   ++coordinators_;
-  helio::Fiber("http", [this, connection, &session, target = std::string(request.target), has_body,
+  helio::Fiber("http", [this, connection, &session, query = HttpQuery(request), has_body,
                         keep_alive] {
-    const HttpResponse response = PageOf(server_, target);
+    const HttpResponse response = PageOf(session, query);
     if (!connection->closing()) {
       connection->replies().BeginLocal()->Append(FormatHttp(response, keep_alive, has_body));
       connection->replies().EndLocal();

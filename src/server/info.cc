@@ -57,10 +57,31 @@ struct Part {
   uint64_t slow_monitors = 0;
   TrackingCounts tracking;
   uint64_t pending_objects = 0;
+  InfoFacts::ThreadFacts thread;
+  std::vector<std::pair<ShardId, InfoFacts::ShardFacts>> by_shard;
 };
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+// It must be called on that thread.
+InfoFacts::ThreadFacts FactsOfThread(Worker& worker) {
+  const helio::ProactorStats& loop = worker.proactor().stats();
+  rusage thread{};
+  getrusage(RUSAGE_THREAD, &thread);
+  return {.cpu_user_s = Seconds(thread.ru_utime),
+          .cpu_sys_s = Seconds(thread.ru_stime),
+          .clients = worker.connection_count(),
+          .commands = worker.stats().commands_processed,
+          .iterations = loop.iterations,
+          .wakeups = loop.sleeps,
+          .messages = loop.messages};
+}
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->stats = worker.stats();
+  part->thread = FactsOfThread(worker);
   part->loop = worker.proactor().stats();
   part->per_second = worker.commands_per_second();
   part->memory = worker.memory();
@@ -114,12 +135,20 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->shard_channels += directory.names(ChannelKind::kShard).size();
     part->patterns = directory.names(ChannelKind::kPattern).size();  // each shard knows all
     part->databases.resize(static_cast<size_t>(shard.db_count()));
+    InfoFacts::ShardFacts own = {.thread = worker.index(),
+                                 .used_bytes = shard.used_bytes(),
+                                 .hits = stats.hits,
+                                 .misses = stats.misses,
+                                 .queue_length = queue.length()};
     for (int i = 0; i < shard.db_count(); ++i) {
       const Database* database = shard.FindDb(i);
       if (database == nullptr) continue;
+      own.keys += database->size();
+      own.expires += database->expires();
       part->databases[static_cast<size_t>(i)].keys += database->size();
       part->databases[static_cast<size_t>(i)].expires += database->expires();
     }
+    part->by_shard.emplace_back(shard.id(), own);
   });
 }
 
@@ -150,16 +179,8 @@ void AddLatencies(Server& server, InfoFacts* facts) {
   }
   facts->percentiles = Server::LocalWorker()->timer().percentiles();
   for (const CommandLatency& latency : GatherHistograms(server, all)) {
-    std::vector<double>& values = facts->latencies[latency.command->full_name];
-    for (double percent : facts->percentiles) {
-      const int64_t cycles = latency.histogram.Percentile(percent);
-      values.push_back(static_cast<double>(helio::CycleClock::ToNanos(cycles)) / 1000);
-    }
+    facts->latencies[latency.command->full_name] = latency.histogram;
   }
-}
-
-double Seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
 void AddProcess(InfoFacts* facts) {
@@ -204,6 +225,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   facts.run_id = server.run_id();
   facts.tcp_port = server.port() != 0 ? server.port() : server.options().tls_port;
   facts.now_us = helio::UnixMicros();
+  facts.start_s = server.start_time_ms() / 1000;
   const int64_t uptime_ms = facts.now_us / 1000 - server.start_time_ms();
   facts.uptime_s = static_cast<uint64_t>(std::max<int64_t>(0, uptime_ms / 1000));
   facts.persistence =
@@ -219,7 +241,10 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   facts.rejected_connections = server.rejected_connections();
 
   facts.databases.resize(static_cast<size_t>(server.shards().db_count()));
+  facts.per_shard.resize(server.shards().size());
   for (const Part& part : parts) {
+    facts.per_thread.push_back(part.thread);
+    for (const auto& [id, shard] : part.by_shard) facts.per_shard[id] = shard;
     facts.defrag.Add(part.defrag);
     if (part.is_defragmenting) {
       facts.defrag_running_percent =
@@ -310,13 +335,27 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   facts.functions = functions->functions.size();
   facts.libraries = functions->libraries.size();
   facts.function_memory = functions->memory_used;
-  facts.used_memory = facts.base_memory + facts.data_memory + facts.memory.Sum() +
-                      facts.script_memory + facts.function_memory;
+  for (const auto& [kind, bytes] : facts.MemoryByKind()) facts.used_memory += bytes;
   const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
   facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
   facts.rss = ReadProcessMemory().rss_bytes;
   facts.system_memory = server.options().system_memory_bytes;
   return facts;
+}
+
+std::vector<std::pair<std::string_view, uint64_t>> InfoFacts::MemoryByKind() const {
+  static_assert(sizeof(WorkerMemory) == 7 * sizeof(uint64_t), "what is new there is a kind, too");
+  return {{"data", data_memory},
+          {"clients", memory.clients},
+          {"queued_commands", memory.queued_commands},
+          {"coordinators", memory.coordinators},
+          {"fiber_stacks", memory.fiber_stacks},
+          {"receive_buffers", memory.receive_buffers},
+          {"interpreters", memory.interpreters},
+          {"snapshot", memory.snapshot},
+          {"scripts", script_memory},
+          {"functions", function_memory},
+          {"startup", base_memory}};
 }
 
 // --- Text ---
@@ -575,11 +614,12 @@ void CommandstatsSection(const InfoFacts& facts, Lines& out) {
 }
 
 void LatencystatsSection(const InfoFacts& facts, Lines& out) {
-  for (const auto& [name, values] : facts.latencies) {
+  for (const auto& [name, histogram] : facts.latencies) {
     std::string text;
-    for (size_t i = 0; i < values.size(); ++i) {
-      fmt::format_to(std::back_inserter(text), "{}p{}={:.3f}", i == 0 ? "" : ",",
-                     facts.percentiles[i], values[i]);
+    for (double percent : facts.percentiles) {
+      const int64_t nanos = helio::CycleClock::ToNanos(histogram.Percentile(percent));
+      fmt::format_to(std::back_inserter(text), "{}p{}={:.3f}", text.empty() ? "" : ",", percent,
+                     static_cast<double>(nanos) / 1000);
     }
     out.Add("latency_percentiles_usec_" + name, text);
   }

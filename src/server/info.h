@@ -7,10 +7,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/defrag.h"
 #include "helio/net/tls.h"
+#include "server/latency_histogram.h"
 #include "server/persistence_facts.h"
 #include "server/script_stats.h"
 #include "server/tracking_state.h"
@@ -31,6 +33,7 @@ struct InfoFacts {
   int64_t process_id = 0;
   int tcp_port = 0;
   int64_t now_us = 0;
+  int64_t start_s = 0;  // Unix time
   uint64_t uptime_s = 0;
   uint32_t threads = 0;
   uint32_t shards = 0;
@@ -127,9 +130,10 @@ struct InfoFacts {
   };
   std::map<std::string, CommandFacts> commands;
   std::map<std::string, uint64_t> errors;
-  // Latencystats: of each command that was called, its percentiles in microseconds.
+  // Latencystats: of each command that was called, in cycles, if they were asked for; and which
+  // percentiles INFO shows.
   std::vector<double> percentiles;
-  std::map<std::string, std::vector<double>> latencies;
+  std::map<std::string, LatencyHistogram> latencies;
   // Keyspace
   struct DatabaseFacts {
     uint64_t keys = 0;
@@ -146,6 +150,30 @@ struct InfoFacts {
   uint64_t loop_iterations = 0;
   uint64_t loop_wakeups = 0;
   uint64_t messages = 0;
+  // By index
+  struct ThreadFacts {
+    double cpu_user_s = 0;
+    double cpu_sys_s = 0;
+    uint64_t clients = 0;
+    uint64_t commands = 0;
+    uint64_t iterations = 0;
+    uint64_t wakeups = 0;
+    uint64_t messages = 0;
+  };
+  std::vector<ThreadFacts> per_thread;
+  struct ShardFacts {
+    uint32_t thread = 0;
+    uint64_t keys = 0;
+    uint64_t expires = 0;
+    uint64_t used_bytes = 0;
+    uint64_t hits = 0;
+    uint64_t misses = 0;
+    uint64_t queue_length = 0;
+  };
+  std::vector<ShardFacts> per_shard;
+
+  // What used_memory is made of: their sum is that.
+  std::vector<std::pair<std::string_view, uint64_t>> MemoryByKind() const;
 };
 
 // One parallel hop over all threads. From a fiber. Suspends.

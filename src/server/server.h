@@ -54,7 +54,8 @@ struct ServerOptions {
   std::vector<std::string> restricted_commands;
   bool protected_mode = true;
   uint64_t auth_timeout_s = 0;
-  std::string unix_socket;  // empty: none
+  bool metrics_nopass = false;  // GET /metrics is for everybody who reaches the port
+  std::string unix_socket;      // empty: none
   uint32_t unix_socket_mode = 0;
   int backlog = 511;
   uint32_t threads = 1;

@@ -215,9 +215,9 @@ class Worker final : public CommandSink {
   void BecomeDefault(Session& session);
   // Some users are others now: looks for those of the sessions in Server::acl().
   void OnUsersChanged();
-  // For ACL LOG.
+  // For ACL LOG. `user`: empty if it is the session's.
   void LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
-                 Args args);
+                 Args args, std::string_view user = {});
   void LogFailedLogin(const Session& session, std::string_view user);
   // For whom the session's scripts run; null: for somebody who may do everything.
   AclCallerRef CallerOf(Session& session);

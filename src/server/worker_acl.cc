@@ -69,23 +69,26 @@ void Worker::CloseDenied(Session& session) {
 }
 
 void Worker::LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
-                       Args args) {
+                       Args args, std::string_view user) {
   const bool in_multi = session.multi != nullptr || session.executing != nullptr;
   server_.acl().log().Add(
       {.reason = ReasonOf(verdict.denial),
        .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
        .object = std::string(verdict.denial == AclDenial::kCommand ? command.full_name
                                                                    : args[verdict.argument]),
-       .user = session.user,
+       .user = user.empty() ? session.user : std::string(user),
        .client = ClientText(session)},
       helio::UnixMillis());
 }
 
 void Worker::LogFailedLogin(const Session& session, std::string_view user) {
   const bool in_multi = session.multi != nullptr || session.executing != nullptr;
+  const std::string_view object = session.connection.is_http()            ? "HTTP"
+                                  : session.last_command->name == "hello" ? "HELLO"
+                                                                          : "AUTH";
   server_.acl().log().Add({.reason = "auth",
                            .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
-                           .object = session.last_command->name == "hello" ? "HELLO" : "AUTH",
+                           .object = std::string(object),
                            .user = std::string(user),
                            .client = ClientText(session)},
                           helio::UnixMillis());
