@@ -128,8 +128,8 @@ def test_it_is_refused_in_multi_and_in_scripts(r):
     assert "not allowed from script" in str(r.call("EVAL", "return redis.call('monitor')", "0"))
 
 
-@only_dragonfly("publish_buffer_limit is ours")
-@pytest.mark.flags(publish_buffer_limit="1mb")
+@only_dragonfly("a monitor is limited as a subscriber")
+@pytest.mark.flags(client_output_buffer_limit="pubsub 1mb 0 0")
 def test_a_monitor_that_does_not_read_is_disconnected(r, connect):
     slow = connect()
     assert slow.call("MONITOR") == OK

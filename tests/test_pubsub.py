@@ -584,10 +584,9 @@ def test_a_silent_subscriber_is_not_timed_out(start_server):
 # --- Who does not read ---
 
 
-@only_dragonfly("its limit is client-output-buffer-limit")
-@pytest.mark.flags(publish_buffer_limit="1mb")
+@only_dragonfly("it may lose what was answered before")
+@pytest.mark.flags(client_output_buffer_limit="pubsub 1mb 0 0")
 def test_a_subscriber_that_does_not_read_is_disconnected(server, r):
-    assert r.call("CONFIG", "GET", "publish_buffer_limit") == [b"publish_buffer_limit", b"1048576"]
     with server.connect() as reader, server.connect(rcvbuf=4096) as slow:
         for connection in (reader, slow):
             replies(connection, 1, "SUBSCRIBE", "a")
@@ -603,8 +602,8 @@ def test_a_subscriber_that_does_not_read_is_disconnected(server, r):
         assert info["client_output_buffer_limit_disconnections"] == "1"
         assert r.call("PUBLISH", "a", "still here") == 1
         assert reader.read()[2] == b"still here"
-    assert server.log().count("publish_buffer_limit") == 1
-    assert r.call("CONFIG", "SET", "publish_buffer_limit", "64kb") == OK
+    wait_until(lambda: server.log().count("client-output-buffer-limit pubsub") == 1)
+    assert r.call("CONFIG", "SET", "client-output-buffer-limit", "pubsub 64kb 0 0") == OK
     with server.connect() as reader:
         replies(reader, 1, "SUBSCRIBE", "a")
         # As in Redis, one message above the limit is enough.
@@ -615,7 +614,7 @@ def test_a_subscriber_that_does_not_read_is_disconnected(server, r):
 
 
 @only_dragonfly("about our memory")
-@pytest.mark.flags(publish_buffer_limit="4mb")
+@pytest.mark.flags(client_output_buffer_limit="pubsub 4mb 0 0")
 def test_memory_stays_bounded_when_nobody_reads(server, r):
     """Publishers that do not wait, subscribers that do not read."""
     before = server.rss_bytes()

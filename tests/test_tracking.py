@@ -563,6 +563,19 @@ def test_a_cache_that_obeys_is_never_older_than_what_was_acknowledged(server, ho
     assert not errors
 
 
+def test_clients_that_vanish_while_they_add_prefixes(server, r):
+    for i in range(150):
+        c = server.connect()
+        for j in range(10):
+            c.send_command("CLIENT", "TRACKING", "on", "BCAST", "PREFIX", f"{i}:{j}:")
+        if i % 2 == 0:
+            c.abort()
+        else:
+            c.close()
+    wait_until(lambda: r.info("clients")["tracking_clients"] == "0")
+    wait_until(lambda: r.info("stats")["tracking_total_prefixes"] == "0")
+
+
 @only_dragonfly("redis-py caches what a Redis from 7.4 on says, not 7.0")
 def test_the_cache_of_redis_py(server):
     client = redis.Redis(port=server.port, protocol=3, cache_config=redis.cache.CacheConfig())

@@ -73,9 +73,8 @@ void Connection::OnRecv(std::string_view data) {
     stalled_ = true;
     ExecuteInput();
     Recount();
-    if (input_.size() > limits_->command_bytes_max && !closing_) {
-      LOG(WARNING) << "closing connection " << id_ << ": its command has " << input_.size()
-                   << " bytes and is not complete";
+    if (input_.size() > buffers_->bounds.input_max && !closing_) {
+      sink_->OnLargeInput(this);
       CloseNow();
     }
     return;
@@ -346,6 +345,9 @@ void Connection::FlushSoon() {
 void Connection::Flush() {
   DCHECK(!executing_);
   if (closing_) return;
+  if (unsent_bytes() > std::min(output_watch_, buffers_->bounds.output_watch)) [[unlikely]] {
+    if (sink_->OnLargeOutput(this)) return;
+  }
   if (send_pending_) return Recount();
   if (!output_.empty() && !holds_replies()) {
     DCHECK(sending_.empty());

@@ -67,6 +67,11 @@ class CommandSink {
   virtual void OnProtocolError(Connection* connection, std::string_view error) = 0;
   // For a connection with set_wants_room: all replies that could be sent are sent.
   virtual void OnRoom(Connection* connection) = 0;
+  // More is unsent than the connection was told to watch for (BufferPool::Bounds::output_watch).
+  // True: it was closed.
+  virtual bool OnLargeOutput(Connection*) { return false; }
+  // Its input is larger than BufferPool::Bounds::input_max, and it is closed.
+  virtual void OnLargeInput(Connection*) {}
   // The client has ended its side while a command runs (kBusy).
   virtual void OnPeerShutdown(Connection*) {}
   // For a connection that was asked to rest: nothing is under way any more, and it executes nothing
@@ -84,6 +89,12 @@ class CommandSink {
 // Buffers that connections of one thread take while they have something to send.
 class BufferPool {
  public:
+  struct Bounds {
+    size_t input_max = 1 << 30;  // bytes of a command that is not complete yet; more is cut off
+    size_t output_watch = SIZE_MAX;  // bytes; with more unsent the sink is asked
+  };
+  Bounds bounds;
+
   // Gives `buffer` some memory if it has none and there is any to reuse.
   void Lend(helio::IoBuf* buffer);
   // Takes the memory of `buffer`, which must be empty.
@@ -123,7 +134,6 @@ struct ConnectionLimits {
   size_t reply_bytes_max = 128 << 20;  // replies that were not yet sent, and arguments in flight
   size_t recv_bytes_max = 1 << 20;     // input that cannot be executed yet, but for an incomplete
                                        // command
-  size_t command_bytes_max = 1 << 30;  // of a command that is not complete yet; more is cut off
 
   // Replies of one batch from another shard; the rest of its commands waits.
   size_t batch_reply_bytes_max() const { return reply_bytes_max / 256; }
@@ -210,9 +220,13 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void SendAndCloseNow();
 
   void SetAuthenticated(bool authenticated) {
+    // Who has not said who it is shall not make us keep much, as in Redis: its buffer, and 1 KB.
+    output_watch_ = authenticated ? SIZE_MAX : kUnauthenticatedOutputMax;
     parser_.set_authenticated(authenticated);
     if (memcached_ != nullptr) memcached_->set_authenticated(authenticated);
   }
+
+  static constexpr size_t kUnauthenticatedOutputMax = 17 * 1024;
 
   // Bytes of input that wait to be executed.
   size_t input_bytes() const { return input_.size(); }
@@ -312,6 +326,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   uint64_t sent_bytes_ = 0;
   size_t object_bytes_ = 0;  // its own, and its socket's
   size_t counted_bytes_ = 0;
+  size_t output_watch_ = SIZE_MAX;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
   // them comes back when its replies exceed batch_reply_bytes_max(); together that is a half of
   // reply_bytes_max and one reply for each.

@@ -150,6 +150,12 @@ class ScriptedSink final : public CommandSink {
     SendBatches();
   }
   void OnRoom(Connection*) override {}
+  bool OnLargeOutput(Connection* connection) override {
+    ++large_outputs;
+    if (closes_large_outputs) connection->CloseNow();
+    return closes_large_outputs;
+  }
+  void OnLargeInput(Connection*) override { ++large_inputs; }
   void OnRest(Connection* connection) override {
     EXPECT_TRUE(connection->replies().empty() && !connection->busy());
     ++rests;
@@ -220,6 +226,9 @@ class ScriptedSink final : public CommandSink {
   std::set<uint64_t> travelling;  // they have no socket
   BufferPool* buffers = nullptr;
   std::atomic<uint64_t> rests{0};
+  std::atomic<uint64_t> large_inputs{0};
+  std::atomic<uint64_t> large_outputs{0};
+  bool closes_large_outputs = false;
   std::atomic<int> alive{0};
   std::atomic<int> batches_alive{0};
   std::atomic<uint64_t> commands{0};
@@ -686,12 +695,39 @@ TEST_P(ConnectionTest, AnArgumentOf100MegabytesArrivesInPieces) {
 }
 
 TEST_P(ConnectionTest, ACommandThatNeverEndsIsCutOffAtTheInputLimit) {
-  limits_.command_bytes_max = 1'000'000;
+  buffers_.bounds.input_max = 1'000'000;
   const int fd = Connect();
   Send(fd, "*1000000\r\n");
   const std::string arg = Bulk(std::string(1000, 'x'));
   for (int i = 0; i < 2000; ++i) Send(fd, arg);
   EXPECT_TRUE(IsClosed(fd));
+  EXPECT_EQ(sink_->large_inputs, 1u);
+}
+
+TEST_P(ConnectionTest, TellsOfMuchThatIsUnsentBeforeItIsSent) {
+  buffers_.bounds.output_watch = 100'000;
+  const int fd = Connect();
+  const std::string small(90'000, 'b');
+  ExpectExchange(fd, Request({"big", "90000"}), Bulk(small));
+  EXPECT_EQ(sink_->large_outputs, 0u);
+  const std::string large(110'000, 'b');
+  ExpectExchange(fd, Request({"big", "110000"}), Bulk(large));
+  EXPECT_GT(sink_->large_outputs, 0u);
+  // In pieces it is as much.
+  sink_->closes_large_outputs = true;
+  Send(fd, Request({"big", "60000"}) + Request({"big", "60000"}));
+  EXPECT_TRUE(IsClosed(fd));
+}
+
+TEST_P(ConnectionTest, ClientsWithoutAPasswordAreWatchedClosely) {
+  const int fd = Connect();
+  ExpectExchange(fd, Request({"big", "20000"}), Bulk(std::string(20'000, 'b')));
+  EXPECT_EQ(sink_->large_outputs, 0u);
+  OnLoop([&] { connection_->SetAuthenticated(false); });
+  ExpectExchange(fd, Request({"big", "10000"}), Bulk(std::string(10'000, 'b')));
+  EXPECT_EQ(sink_->large_outputs, 0u);
+  ExpectExchange(fd, Request({"big", "20000"}), Bulk(std::string(20'000, 'b')));
+  EXPECT_GT(sink_->large_outputs, 0u);
 }
 
 TEST_P(ConnectionTest, EmptyCommandsAreSkippedAndKeepNoMemory) {

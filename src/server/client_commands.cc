@@ -70,6 +70,7 @@ void NoEvict(Session& session, Args args, ReplySink& reply) {
   const auto on = ParseOnOff(args[2]);
   if (!on) return reply.Error(kErrSyntax);
   session.no_evict = *on;
+  if (!*on) session.worker.client_limiter().OnMemoryChange();
   reply.Ok();
 }
 

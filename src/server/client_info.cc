@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "server/client_limiter.h"
 #include "server/server.h"
 #include "server/session.h"
 
@@ -64,7 +65,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .reply_buffer_bytes = connection.reply_buffer_bytes(),
       .reply_slots = connection.replies().slots(),
       .unsent_bytes = connection.unsent_bytes(),
-      .memory_bytes = connection.memory_used() + sizeof(Session) + multi_bytes,
+      .memory_bytes = MemoryOf(session),
       .command = session.last_command == nullptr ? "" : session.last_command->full_name,
       .user = session.user,
       .resp3 = session.resp3,

@@ -57,6 +57,11 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
       const bool has_number = !text.empty() && text[0] >= '0' && text[0] <= '9';
       const auto bytes = ParseMemory(has_number ? text : fmt::format("0{}", text));
       if (!bytes) *error = "argument must be a memory value";
+      const auto min = static_cast<uint64_t>(setting.min);
+      const auto max = static_cast<uint64_t>(setting.max);
+      if (bytes && max != 0 && (*bytes < min || *bytes > max)) {
+        *error = fmt::format("argument must be between {} and {} inclusive", min, max);
+      }
       return fmt::format("{}", bytes.value_or(0));
     }
     case Setting::Kind::kText:
@@ -374,12 +379,14 @@ void AddSettings(Server* server, Config* config) {
                .apply = [server](const std::string& value) {
                  server->settings().maxmemory = ParsedNumber<uint64_t>(value);
                  server->EvictToLimit();
+                 EvictClients(*server);  // their limit may be a part of this one
                  return std::string();
                }});
   AddEvictionSettings(server, config);
   AddDefragSettings(server, config);
   AddTimingSettings(server, config);
   AddEventSettings(server, config);
+  AddClientLimitSettings(server, config);
   config->Add({.name = "maxclients",
                .kind = Kind::kInteger,
                .value = fmt::format("{}", options.maxclients),
@@ -432,14 +439,6 @@ void AddSettings(Server* server, Config* config) {
                      return std::string();
                    },
                .old_name = "lua-time-limit"});
-  config->Add({.name = "publish_buffer_limit",
-               .kind = Kind::kMemory,
-               .value = fmt::format("{}", options.publish_buffer_limit),
-               .is_mutable = true,
-               .apply = [server](const std::string& value) {
-                 server->settings().publish_buffer_limit = ParsedNumber<uint64_t>(value);
-                 return std::string();
-               }});
   config->Add({.name = "snapshot_buffer_limit",
                .kind = Kind::kMemory,
                .value = fmt::format("{}", options.snapshot_buffer_limit),

@@ -24,7 +24,7 @@ struct Setting {
   enum class Kind : uint8_t {
     kBool,     // "yes" or "no"
     kInteger,  // within [min, max]
-    kMemory,   // bytes, with units
+    kMemory,   // bytes, with units; within [min, max] if there is a max
     kText,
     kChoice,  // one of `choices`
     kFixed,   // has one value, which may be set again: clients do that ("save", "appendonly")
@@ -81,6 +81,7 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
 // slowlog-* and latency-* of it.
 void AddTimingSettings(Server* server, Config* config);
 void AddEventSettings(Server* server, Config* config);
+void AddClientLimitSettings(Server* server, Config* config);
 // "50 99 99.9". Returns an empty string, or what is wrong.
 std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles);
 

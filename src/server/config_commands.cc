@@ -31,6 +31,7 @@ void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
   Server& server = cx.session().server;
   server.AwaitOnSessions([](Worker& worker) { worker.ResetStats(); });
   server.ResetRejectedConnections();
+  server.client_memory().evicted.store(0, std::memory_order_relaxed);
   reply.Ok();
 }
 

@@ -13,6 +13,7 @@
 
 #include "helio/base/logging.h"
 #include "server/config.h"
+#include "server/client_limit_settings.h"
 #include "server/directives.h"
 #include "server/machine.h"
 #include "server/memcached_flags.h"
@@ -274,11 +275,6 @@ DEFINE_bool(latency_tracking, true,
 DEFINE_string(latency_tracking_info_percentiles, "50 99 99.9",
               "What INFO latencystats tells of each command, between 0 and 100.");
 
-DEFINE_string(publish_buffer_limit, "32mb",
-              "Bytes of messages that a subscriber has not taken; who lets more pile up is "
-              "disconnected, as with Redis' client-output-buffer-limit pubsub. 0: no limit, then "
-              "one client that does not read can use all memory.");
-
 DEFINE_string(notify_keyspace_events, "",
               "Which events of keys are published to __keyspace@<db>__:<key> (K) and "
               "__keyevent@<db>__:<event> (E): the letters of redis.conf, KEA for most. CONFIG SET "
@@ -524,7 +520,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
       .node_bytes = bytes("stream_node_max_bytes", FLAGS_stream_node_max_bytes),
       .node_entries = FLAGS_stream_node_max_entries};
   options->hll_sparse_max_bytes = FLAGS_hll_sparse_max_bytes;
-  options->publish_buffer_limit = bytes("publish_buffer_limit", FLAGS_publish_buffer_limit);
+  if (const auto [flag, why] = ClientLimitsFromFlags(options); !why.empty()) fail(flag, why);
   options->snapshot_buffer_limit = bytes("snapshot_buffer_limit", FLAGS_snapshot_buffer_limit);
   options->pid_file = FLAGS_pidfile;
   if (!FLAGS_cluster_mode.empty() && FLAGS_cluster_mode != "emulated") {

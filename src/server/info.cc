@@ -54,7 +54,7 @@ struct Part {
   InfoFacts::TransactionFacts transactions;
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;
-  uint64_t slow_monitors = 0;
+  uint64_t output_disconnections = 0;
   TrackingCounts tracking;
   uint64_t pending_objects = 0;
   InfoFacts::ThreadFacts thread;
@@ -89,7 +89,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
   part->pubsub = worker.pubsub().stats();
   part->tls = helio::ThreadTlsStats();
-  part->slow_monitors = worker.monitors().slow_disconnected();
+  part->output_disconnections = worker.client_limiter().output_disconnections();
   part->tracking = worker.tracking().counts();
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
@@ -239,6 +239,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   facts.shards_behind = server.settings().shards_behind.load(std::memory_order_relaxed);
   facts.cache_mode = server.options().cache_mode;
   facts.rejected_connections = server.rejected_connections();
+  facts.evicted_clients = server.client_memory().evicted.load(std::memory_order_relaxed);
 
   facts.databases.resize(static_cast<size_t>(server.shards().db_count()));
   facts.per_shard.resize(server.shards().size());
@@ -307,7 +308,8 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.pubsub_shard_channels += part.shard_channels;
     facts.pubsub_delivered += part.pubsub.delivered;
     facts.pubsub_publishers_held += part.pubsub.publishers_held;
-    facts.slow_subscribers += part.pubsub.slow_disconnected + part.slow_monitors;
+    facts.output_disconnections += part.output_disconnections;
+    facts.large_inputs += part.stats.large_inputs;
     facts.hits += part.shards.hits;
     facts.misses += part.shards.misses;
     facts.expired_keys += part.shards.expired_keys;
@@ -551,7 +553,7 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("sync_partial_err", 0);
   out.Add("expired_keys", facts.expired_keys);
   out.Add("evicted_keys", facts.evicted_keys);
-  out.Add("evicted_clients", 0);
+  out.Add("evicted_clients", facts.evicted_clients);
   out.Add("keyspace_hits", facts.hits);
   out.Add("keyspace_misses", facts.misses);
   out.Add("pubsub_channels", facts.pubsub_channels);
@@ -574,7 +576,8 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("unexpected_error_replies", 0);
   out.Add("total_error_replies", facts.error_replies);
   out.Add("protocol_errors", facts.protocol_errors);
-  out.Add("client_output_buffer_limit_disconnections", facts.slow_subscribers);
+  out.Add("client_query_buffer_limit_disconnections", facts.large_inputs);
+  out.Add("client_output_buffer_limit_disconnections", facts.output_disconnections);
 }
 
 void ReplicationSection(const InfoFacts& facts, Lines& out) {

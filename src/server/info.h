@@ -113,7 +113,9 @@ struct InfoFacts {
   uint64_t pubsub_shard_channels = 0;
   uint64_t pubsub_delivered = 0;
   uint64_t pubsub_publishers_held = 0;
-  uint64_t slow_subscribers = 0;  // and monitors
+  uint64_t output_disconnections = 0;
+  uint64_t large_inputs = 0;
+  uint64_t evicted_clients = 0;
   // CPU
   double cpu_sys_s = 0;
   double cpu_user_s = 0;

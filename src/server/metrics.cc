@@ -59,8 +59,10 @@ void Clients(const InfoFacts& facts, PrometheusText& out) {
             facts.input_buffer_max);
   out.Gauge("client_output_buffer_max_bytes", "The largest output that waits for one client.",
             facts.output_buffer_max);
-  out.Counter("output_buffer_limit_disconnections_total",
-              "Subscribers and monitors that were too slow.", facts.slow_subscribers);
+  out.Begin("client_limit_disconnections_total", "counter", "Clients that were ended for a limit.");
+  out.Add({{"limit", "client-output-buffer-limit"}}, facts.output_disconnections);
+  out.Add({{"limit", "client-query-buffer-limit"}}, facts.large_inputs);
+  out.Add({{"limit", "maxmemory-clients"}}, facts.evicted_clients);
   out.Begin("net_bytes_total", "counter", "Bytes from and to clients.");
   out.Add({{"direction", "in"}}, facts.received_bytes);
   out.Add({{"direction", "out"}}, facts.sent_bytes);

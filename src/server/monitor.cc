@@ -82,19 +82,13 @@ void Monitors::Deliver(std::string_view line) {
     load.is_lost.store(false, std::memory_order_relaxed);
     return DisconnectAll("lines were lost, as there were too many");
   }
-  const uint64_t limit = server_.settings().publish_buffer_limit.load(std::memory_order_relaxed);
   const std::vector<Session*> sessions = sessions_;  // who is closed leaves the list
   for (Session* session : sessions) {
     Connection& connection = session->connection;
     if (connection.closing()) continue;
     connection.PushMessage(line);
-    const size_t unsent = connection.unsent_bytes();
-    if (limit == 0 || unsent <= limit) continue;
-    ++slow_disconnected_;
-    LOG(WARNING) << "closing connection " << connection.id() << " of " << session->peer_address
-                 << ": " << unsent
-                 << " bytes wait for this monitor, more than publish_buffer_limit";
-    connection.CloseNow();
+    if (connection.unsent_bytes() > worker_.buffers().bounds.output_watch) [[unlikely]]
+      worker_.client_limiter().CheckMessages(*session);
   }
 }
 
@@ -102,7 +96,7 @@ void Monitors::DisconnectAll(std::string_view why) {
   const std::vector<Session*> sessions = sessions_;
   for (Session* session : sessions) {
     if (session->connection.closing()) continue;
-    ++slow_disconnected_;
+    worker_.client_limiter().CountOutputDisconnection();
     LOG(WARNING) << "closing connection " << session->connection.id() << " of "
                  << session->peer_address << ", a monitor: " << why;
     session->connection.CloseNow();

@@ -52,7 +52,6 @@ class Monitors {
 
   // On this thread: some other one has, or has not any more, this many monitors.
   void Change(uint32_t thread, int change);
-  uint64_t slow_disconnected() const { return slow_disconnected_; }
 
  private:
   struct Line;
@@ -67,7 +66,6 @@ class Monitors {
   std::vector<uint32_t> counts_;   // by thread
   std::vector<uint32_t> threads_;  // that have some
   std::vector<Session*> sessions_;
-  uint64_t slow_disconnected_ = 0;
 };
 
 }  // namespace dfly

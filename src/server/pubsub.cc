@@ -562,18 +562,8 @@ void PubSub::Send(Session& session, uint64_t since, std::string_view bytes) {
   } else {
     connection.PushMessage(bytes);
   }
-  const uint64_t limit = server_.settings().publish_buffer_limit.load(std::memory_order_relaxed);
-  const size_t unsent = connection.unsent_bytes() + held;
-  if (limit != 0 && unsent > limit) [[unlikely]]
-    Disconnect(session, unsent);
-}
-
-void PubSub::Disconnect(Session& session, size_t bytes) {
-  ++stats_.slow_disconnected;
-  LOG(WARNING) << "closing connection " << session.connection.id() << " of " << session.peer_address
-               << ": " << bytes
-               << " bytes wait for this subscriber, more than publish_buffer_limit";
-  session.connection.CloseNow();
+  if (connection.unsent_bytes() + held > worker_.buffers().bounds.output_watch) [[unlikely]]
+    worker_.client_limiter().CheckMessages(session, held);
 }
 
 }  // namespace dfly

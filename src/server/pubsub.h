@@ -24,7 +24,7 @@
 //                              <-  fanout of c     for us
 //
 // No mutex, and nothing waits for a subscriber: its messages go to its connection's output, and who
-// lets too much of that pile up (--publish_buffer_limit) is disconnected.
+// lets too much of that pile up (client-output-buffer-limit) is disconnected.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -65,7 +65,6 @@ struct PubSubLoad {
 struct PubSubStats {
   uint64_t clients = 0;            // with a subscription
   uint64_t delivered = 0;          // messages, to each client
-  uint64_t slow_disconnected = 0;  // clients, by --publish_buffer_limit
   uint64_t publishers_held = 0;    // times that PUBLISH had to wait
 };
 

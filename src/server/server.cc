@@ -80,7 +80,7 @@ Server::Server(ServerOptions options)
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
   settings_.slowlog_max_len = options_.slowlog_max_len;
   settings_.latency_monitor_ms = options_.latency_monitor_threshold_ms;
-  settings_.publish_buffer_limit = options_.publish_buffer_limit;
+  client_memory_.Set(options_.maxmemory_clients);
   settings_.tracking_table_max_keys = options_.tracking_table_max_keys;
   settings_.snapshot_buffer_limit = options_.snapshot_buffer_limit;
   if (options_.add_commands) options_.add_commands(&commands_);

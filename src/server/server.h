@@ -74,7 +74,9 @@ struct ServerOptions {
   uint64_t maxmemory = 0;              // bytes of all that is known; 0: no limit
   bool cache_mode = false;
   EvictionRules eviction;
-  uint64_t publish_buffer_limit = 32 << 20;    // bytes that may wait for a subscriber; 0: no limit
+  OutputLimits output_limits;
+  uint64_t client_query_buffer_limit = 1 << 30;  // bytes
+  ClientMemorySetting maxmemory_clients;
   uint64_t snapshot_buffer_limit = 256 << 20;  // bytes, of all shards; 0: no limit
   int32_t list_max_listpack_size = -2;         // BlockLimit::FromSetting
   PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
@@ -203,6 +205,8 @@ class Server {
   void OnUsersChanged();
 
   PubSubLoad& pubsub_load() { return pubsub_load_; }
+  // Thread: any.
+  ClientMemory& client_memory() { return client_memory_; }
   std::atomic<uint64_t>& slow_log_ids() { return slow_log_ids_; }
   // Of a thread. Thread: any.
   MonitorLoad& monitor_load(uint32_t thread) { return monitor_loads_[thread]; }
@@ -272,6 +276,7 @@ class Server {
   EvictionRules eviction_;  // guarded by the lock of Config
   std::atomic<EvictionPolicy> policy_{EvictionPolicy::kNone};
   PubSubLoad pubsub_load_;
+  ClientMemory client_memory_;
   std::atomic<uint64_t> slow_log_ids_{0};  // the next one's
   const std::unique_ptr<MonitorLoad[]> monitor_loads_;
   ScriptStore scripts_;

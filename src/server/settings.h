@@ -23,7 +23,6 @@ struct Settings {
   std::atomic<uint32_t> tcp_keepalive_s{300};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
   std::atomic<uint64_t> busy_reply_threshold_ms{5000};
-  std::atomic<uint64_t> publish_buffer_limit{32 << 20};    // bytes; 0: no limit
   std::atomic<uint64_t> snapshot_buffer_limit{256 << 20};  // bytes; 0: no limit
   // Memory is moved when what is resident is more than what is used by so many percent, and bytes.
   std::atomic<bool> active_defrag{false};

@@ -429,12 +429,8 @@ void Tracking::Push(Session& session, std::string_view bytes) {
   } else {
     connection.PushMessage(bytes);
   }
-  const uint64_t limit = server_.settings().publish_buffer_limit.load(std::memory_order_relaxed);
-  const size_t unsent = connection.unsent_bytes() + held;
-  if (limit == 0 || unsent <= limit) return;
-  LOG(WARNING) << "closing connection " << connection.id() << " of " << session.peer_address << ": "
-               << unsent << " bytes wait for this client, more than publish_buffer_limit";
-  connection.CloseNow();
+  if (connection.unsent_bytes() + held > worker_.buffers().bounds.output_watch) [[unlikely]]
+    worker_.client_limiter().CheckMessages(session, held);
 }
 
 }  // namespace dfly

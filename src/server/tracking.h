@@ -74,6 +74,8 @@ class Tracking final : public ReadTracker {
   void Begin(Session& session, std::unique_ptr<TrackingState> state);
   // CLIENT TRACKING OFF, RESET.
   void End(Session& session);
+  // The prefixes of a client of this thread, on all threads.
+  void RemovePrefixesEverywhere(std::vector<std::string> prefixes);
   // A command's fiber has written its reply.
   void OnReplied(Session& session);
   void OnClosed(Session& session);
@@ -140,7 +142,6 @@ class Tracking final : public ReadTracker {
   void OnRedirected(const Item& item);
   void OnBroken(Session& session);
   void Push(Session& session, std::string_view bytes);
-  void RemovePrefixesEverywhere(std::vector<std::string> prefixes);
 
   Server& server_;
   Worker& worker_;

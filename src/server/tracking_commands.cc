@@ -157,6 +157,10 @@ void Start(Server& server, Session& session, Options options) {
     made->client = {.id = session.connection.id(), .thread = thread, .no_loop = false};
     session.worker.tracking().Begin(session, std::move(made));
   }
+  if (session.tracking == nullptr) {
+    // It closed while the others were told, and what it had before has been forgotten.
+    return session.worker.tracking().RemovePrefixesEverywhere(std::move(added));
+  }
   TrackingState& state = *session.tracking;
   state.client.no_loop = options.no_loop;
   state.is_broadcast = options.is_broadcast;
@@ -167,7 +171,7 @@ void Start(Server& server, Session& session, Options options) {
   state.redirect_thread = options.redirect_thread;
   state.prefixes.insert(state.prefixes.end(), added.begin(), added.end());
   std::sort(state.prefixes.begin(), state.prefixes.end());
-  // It closed while the others were told: then it has been forgotten already.
+  // The same for one that had nothing.
   if (session.connection_closed) session.worker.tracking().OnClosed(session);
 }
 

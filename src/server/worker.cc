@@ -82,6 +82,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       scripts_(&server->scripts()),
       functions_(&server->functions()),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
+      client_limiter_(server, this),
       pubsub_(server, this),
       tracking_(server, this),
       recent_commands_(RegisterThreadForCrashes(proactor->index())),
@@ -90,7 +91,12 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = memcached_flush_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
-  buffers_.on_change = [this] { SettleMemory(); };
+  buffers_.on_change = [this] {
+    SettleMemory();
+    client_limiter_.OnMemoryChange();
+  };
+  buffers_.bounds.input_max = server->options().client_query_buffer_limit;
+  client_limiter_.SetOutputLimits(server->options().output_limits);
   if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
     shuffle_ = std::make_unique<MessageShuffle>(seed);
   }
@@ -140,6 +146,7 @@ void Worker::OnClosed(Connection* connection) {
   pubsub_.OnClosed(*session);
   tracking_.OnClosed(*session);
   monitors_.End(*session);
+  client_limiter_.OnLeft(*session);
   stats_.received_bytes += connection->received_bytes();
   stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
@@ -685,6 +692,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
                                      [&] { noted.command->session(session, args, writer_); });
         if (monitors_.any()) [[unlikely]]
           FeedMonitors(session, *noted.command, args);
+        client_limiter_.Recount(session);
         // CLIENT REPLY ON is answered itself.
         if (session.reply_mode == ReplyMode::kOn && mode_before == ReplyMode::kOff) {
           drop_reply = false;
@@ -856,6 +864,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     pubsub_.OnReplied(session);
     monitors_.OnReplied(session);
     tracking_.OnReplied(session);
+    client_limiter_.Recount(session);
     coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
     --coordinators_;
@@ -863,6 +872,17 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
+}
+
+bool Worker::OnLargeOutput(Connection* connection) {
+  return client_limiter_.CheckOutput(SessionOf(connection));
+}
+
+void Worker::OnLargeInput(Connection* connection) {
+  ++stats_.large_inputs;
+  LOG(WARNING) << "closing connection " << connection->id() << " of "
+               << SessionOf(connection).peer_address << ": " << connection->input_bytes()
+               << " bytes of its input wait, more than client-query-buffer-limit";
 }
 
 void Worker::OnProtocolError(Connection*, std::string_view) {

@@ -42,6 +42,7 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/timer_queue.h"
+#include "server/client_limiter.h"
 #include "server/command_timer.h"
 #include "server/function_store.h"
 #include "server/interpreter_pool.h"
@@ -124,6 +125,7 @@ struct WorkerStats {
   uint64_t migrations = 0;  // connections that came from other threads
   uint64_t protocol_errors = 0;
   uint64_t auth_timeouts = 0;
+  uint64_t large_inputs = 0;  // clients that were closed for them
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
   // Error replies by their first word. Later words than the first kErrorCodesMax are left out.
@@ -181,6 +183,9 @@ class Worker final : public CommandSink {
   const WorkerStats& stats() const { return stats_; }
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
+  void set_input_max(size_t bytes) { buffers_.bounds.input_max = bytes; }
+  void set_output_watch(size_t bytes) { buffers_.bounds.output_watch = bytes; }
+  ClientLimiter& client_limiter() { return client_limiter_; }
   PubSub& pubsub() { return pubsub_; }
   Tracking& tracking() { return tracking_; }
   CommandTimer& timer() { return timer_; }
@@ -265,6 +270,8 @@ class Worker final : public CommandSink {
   void OnInputPause(Connection* connection) override;
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
+  bool OnLargeOutput(Connection* connection) override;
+  void OnLargeInput(Connection* connection) override;
   void OnRest(Connection* connection) override;
   void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
@@ -725,6 +732,7 @@ class Worker final : public CommandSink {
   helio::IntrusiveList<ScriptRun> running_scripts_;
   size_t running_scripts_count_ = 0;
 
+  ClientLimiter client_limiter_;
   PubSub pubsub_;
   KeyNotifier key_notifier_{&pubsub_};
   Tracking tracking_;

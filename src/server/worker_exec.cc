@@ -104,10 +104,13 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
   if (!multi.is_aborted) {  // else it will never run
     multi.Add(command, args, shards_);
     SettleMemory();
+    client_limiter_.Recount(session);
   }
-  if (multi.bytes() > server_.connection_limits().command_bytes_max) {
-    LOG(WARNING) << "closing connection " << connection->id() << ": its MULTI has " << multi.bytes()
-                 << " bytes of commands";
+  if (multi.bytes() > buffers_.bounds.input_max) {
+    ++stats_.large_inputs;
+    LOG(WARNING) << "closing connection " << connection->id() << " of " << session.peer_address
+                 << ": its MULTI has " << multi.bytes()
+                 << " bytes of commands, more than client-query-buffer-limit";
     connection->CloseNow();
     return Outcome::kTaken;
   }

@@ -46,6 +46,7 @@ void Worker::OnDetached(Connection* connection) {
   Session& session = SessionOf(connection);
   if (!server_.BeginMove()) return Attach(connection);
   connection->Unlink();
+  client_limiter_.OnLeft(session);
   --connection_count_;
   server_.OnConnectionMoved(index(), session.move_to);
   session.move.session = &session;

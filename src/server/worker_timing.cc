@@ -42,6 +42,7 @@ void Worker::ResetStats() {
   command_rate_.Reset();
   defragmenter_.ResetStats();
   pubsub_.ResetStats();
+  client_limiter_.ResetStats();
   helio::ThreadTlsStats() = {};
   // Living connections keep their own counters, which are added when INFO is asked for. What they
   // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.

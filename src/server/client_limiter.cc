@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/client_limiter.h"
+
+#include <absl/container/flat_hash_set.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/numbers.h"
+#include "helio/base/clock.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/units.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerSecond = 1'000'000'000;
+// Between two looks at who is above a soft limit.
+constexpr uint64_t kTickNanos = kNanosPerSecond / 2;
+// Between two passes over all clients if the first one found nobody to end.
+constexpr uint64_t kBarrenRestNanos = 20'000'000;
+
+// Pages are long, and each request may have its own password.
+constexpr size_t kHttpStrangerMax = 1 << 20;
+
+// By ClientClass, for the log.
+constexpr std::string_view kTexts[] = {"client-output-buffer-limit normal",
+                                       "client-output-buffer-limit replica",
+                                       "client-output-buffer-limit pubsub"};
+
+// With what a client has queued, watches and is subscribed to; its tables by their sizes.
+size_t ExtraOf(const Session& session) {
+  constexpr size_t kWatch = sizeof(WatchedKey) + 64;  // with the shard's part
+  constexpr size_t kTopic = 64;
+  size_t bytes = 0;
+  const Multi* const multi = session.executing != nullptr ? session.executing : session.multi.get();
+  if (multi != nullptr) bytes += multi->memory_used();
+  for (const WatchedKey& watched : session.watches.keys) bytes += kWatch + watched.key.size();
+  if (session.subscriptions != nullptr) {
+    bytes += session.subscriptions->held.capacity();
+    for (const auto& topics : session.subscriptions->topics) bytes += topics.size() * kTopic;
+  }
+  if (session.tracking != nullptr) {
+    bytes += session.tracking->held.capacity();
+    for (const std::string& prefix : session.tracking->prefixes) {
+      bytes += sizeof(prefix) + prefix.capacity();
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+uint64_t ClientMemory::Limit(uint64_t maxmemory) const {
+  const uint32_t percent = limit_percent.load(std::memory_order_relaxed);
+  if (percent == 0) return limit_bytes.load(std::memory_order_relaxed);
+  return maxmemory / 100 * percent;
+}
+
+std::string ClientMemorySetting::Parse(std::string_view text) {
+  constexpr const char* kNeither = "argument must be a memory or percent value";
+  *this = {};
+  if (text.ends_with('%')) {
+    const auto number = ParseInt64(text.substr(0, text.size() - 1));
+    if (!number || *number < 0) return kNeither;
+    if (*number > 100) return "percentage argument must be less or equal to 100";
+    percent = static_cast<uint32_t>(*number);
+    return "";
+  }
+  const auto number = ParseMemory(text);
+  if (!number || *number > INT64_MAX) return kNeither;
+  bytes = *number;
+  return "";
+}
+
+std::string ClientMemorySetting::ToString() const {
+  return percent != 0 ? fmt::format("{}%", percent) : fmt::format("{}", bytes);
+}
+
+size_t MemoryOf(const Session& session) {
+  return session.connection.memory_used() + sizeof(Session) + ExtraOf(session);
+}
+
+// --- Memory of all clients ---
+
+void EvictClients(Server& server) {
+  struct Client {
+    size_t bytes;
+    uint64_t id;
+  };
+  struct Part {
+    uint64_t bytes = 0;
+    std::vector<Client> clients;
+  };
+  const uint64_t limit = server.client_memory().Limit(server.settings().maxmemory);
+  if (limit == 0) return;
+  std::vector<Part> parts(server.pool().size());
+  server.AwaitOnSessions([&parts](Worker& worker) {
+    Part& part = parts[worker.index()];
+    worker.ForEachSession([&part](Session& session) {
+      if (session.connection.closing()) return;
+      const size_t bytes = MemoryOf(session);
+      part.bytes += bytes;
+      if (!session.no_evict) part.clients.push_back({bytes, session.connection.id()});
+    });
+  });
+  uint64_t used = 0;
+  std::vector<Client> clients;
+  for (const Part& part : parts) {
+    used += part.bytes;
+    clients.insert(clients.end(), part.clients.begin(), part.clients.end());
+  }
+  std::sort(clients.begin(), clients.end(),
+            [](const Client& a, const Client& b) { return a.bytes > b.bytes; });
+  absl::flat_hash_set<uint64_t> chosen;
+  for (const Client& client : clients) {
+    if (used <= limit) break;
+    used -= client.bytes;
+    chosen.insert(client.id);
+  }
+  if (chosen.empty()) return;
+  server.AwaitOnSessions([&](Worker& worker) {
+    worker.ForEachSession([&](Session& session) {
+      Connection& connection = session.connection;
+      if (connection.closing() || !chosen.contains(connection.id())) return;
+      LOG(WARNING) << "evicting client " << connection.id() << " of " << session.peer_address
+                   << ": it uses " << MemoryOf(session)
+                   << " bytes, and all clients more than maxmemory-clients";
+      server.client_memory().evicted.fetch_add(1, std::memory_order_relaxed);
+      connection.CloseNow();
+    });
+  });
+}
+
+void ClientLimiter::OnMemoryLimit() {
+  limits_memory_ = server_.client_memory().has_limit();
+  if (!limits_memory_) return;
+  worker_.ForEachSession([this](Session& session) { Recount(session); });
+  OnMemoryChange();
+}
+
+void ClientLimiter::Recount(Session& session) {
+  if (!limits_memory_ || session.connection_closed) return;
+  const auto bytes = static_cast<int64_t>(ExtraOf(session));
+  extra_bytes_ += bytes - session.counted_extra;
+  session.counted_extra = bytes;
+  OnMemoryChange();
+}
+
+void ClientLimiter::OnMemoryChange() {
+  if (!limits_memory_) return;
+  const auto own = static_cast<int64_t>(worker_.buffers().client_bytes() +
+                                        worker_.connection_count() * sizeof(Session)) +
+                   extra_bytes_;
+  published_bytes_.store(static_cast<uint64_t>(std::max<int64_t>(own, 0)),
+                         std::memory_order_relaxed);
+  ClientMemory& memory = server_.client_memory();
+  const uint64_t limit = memory.Limit(server_.settings().maxmemory);
+  if (limit == 0) return;
+  uint64_t used = 0;
+  for (uint32_t i = 0; i < server_.pool().size(); ++i) {
+    used += server_.worker(i).client_limiter().published_bytes();
+  }
+  if (used <= limit || memory.is_evicting.exchange(true, std::memory_order_acquire)) return;
+  worker_.RunOnFiber("evict clients", [&memory, &server = server_] {
+    const uint64_t before = memory.evicted.load(std::memory_order_relaxed);
+    EvictClients(server);
+    // Who may not be ended can be above the limit for long.
+    if (memory.evicted.load(std::memory_order_relaxed) == before) {
+      helio::this_fiber::SleepUntil(helio::MonotonicNanos() + kBarrenRestNanos);
+      EvictClients(server);
+    }
+    memory.is_evicting.store(false, std::memory_order_release);
+  });
+}
+
+void ClientLimiter::OnLeft(Session& session) {
+  above_soft_.erase(&session);
+  extra_bytes_ -= std::exchange(session.counted_extra, 0);
+}
+
+// --- Output ---
+
+ClientLimiter::ClientLimiter(Server* server, Worker* worker)
+    : server_(*server), worker_(*worker), timer_([](helio::Timer* timer) {
+        static_cast<SoftTimer*>(timer)->limiter->OnTick();
+      }) {
+  timer_.limiter = this;
+  limits_memory_ = server->client_memory().has_limit();
+}
+
+ClientLimiter::~ClientLimiter() {
+  DCHECK(above_soft_.empty());
+  worker_.proactor().timers().Disarm(&timer_);
+}
+
+void ClientLimiter::SetOutputLimits(const OutputLimits& limits) {
+  output_limits_ = limits;
+  worker_.set_output_watch(std::min(limits.of(ClientClass::kNormal).least_bytes(),
+                                    limits.of(ClientClass::kPubSub).least_bytes()));
+  above_soft_.clear();  // it begins anew
+}
+
+bool ClientLimiter::CheckOutput(Session& session, size_t held) {
+  const bool gets_messages =
+      session.is_subscribed() || session.monitor != Session::Monitor::kNo;
+  return Check(session, gets_messages ? ClientClass::kPubSub : ClientClass::kNormal, held);
+}
+
+bool ClientLimiter::CheckMessages(Session& session, size_t held) {
+  return Check(session, ClientClass::kPubSub, held);
+}
+
+bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
+  if (session.connection.closing()) return true;
+  const size_t stranger_max =
+      session.connection.is_http() ? kHttpStrangerMax : Connection::kUnauthenticatedOutputMax;
+  if (!session.authenticated && session.connection.unsent_bytes() > stranger_max) {
+    CloseFor(session, session.connection.unsent_bytes(), "it may leave without a password");
+    return true;
+  }
+  const OutputLimit& limit = output_limits_.of(its);
+  const size_t unsent = session.connection.unsent_bytes() + held;
+  if (limit.hard_bytes != 0 && unsent > limit.hard_bytes) {
+    CloseFor(session, unsent, kTexts[static_cast<size_t>(its)]);
+    return true;
+  }
+  if (limit.soft_bytes == 0 || unsent <= limit.soft_bytes) return false;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  const auto [it, is_new] = above_soft_.try_emplace(&session, Above{now_ns, its});
+  if (is_new) {
+    if (!timer_.armed()) worker_.proactor().timers().Arm(&timer_, now_ns + kTickNanos);
+    return false;
+  }
+  if (now_ns - it->second.since_ns <= limit.soft_s * kNanosPerSecond) return false;
+  CloseFor(session, unsent, kTexts[static_cast<size_t>(its)]);
+  return true;
+}
+
+void ClientLimiter::CloseFor(Session& session, size_t unsent, std::string_view limit) {
+  ++output_disconnections_;
+  LOG(WARNING) << "closing connection " << session.connection.id() << " of "
+               << session.peer_address << ": " << unsent << " bytes wait for it, more than "
+               << limit;
+  session.connection.CloseNow();
+}
+
+void ClientLimiter::OnTick() {
+  const uint64_t now_ns = helio::MonotonicNanos();
+  std::vector<std::pair<Session*, ClientClass>> late;
+  for (auto it = above_soft_.begin(); it != above_soft_.end();) {
+    Session& session = *it->first;
+    const OutputLimit& limit = output_limits_.of(it->second.its);
+    if (session.connection.closing() || session.connection.unsent_bytes() <= limit.soft_bytes) {
+      above_soft_.erase(it++);
+      continue;
+    }
+    if (now_ns - it->second.since_ns > limit.soft_s * kNanosPerSecond) {
+      late.emplace_back(&session, it->second.its);
+    }
+    ++it;
+  }
+  for (const auto& [session, its] : late) {
+    CloseFor(*session, session->connection.unsent_bytes(), kTexts[static_cast<size_t>(its)]);
+  }
+  if (!above_soft_.empty()) worker_.proactor().timers().Arm(&timer_, now_ns + kTickNanos);
+}
+
+}  // namespace dfly

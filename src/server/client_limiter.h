@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ends clients that use too much: client-output-buffer-limit, and maxmemory-clients.
+//
+// Output: a connection tells of each flush that leaves more unsent than the lowest limit
+// (BufferPool::Bounds::output_watch, one comparison for all others).
+//
+// Memory: while there is a limit, each thread publishes what its clients use when that has changed
+// by some, and whoever finds the sum above the limit has the largest clients of all threads ended,
+// on a fiber: see EvictClients.
+#pragma once
+
+#include <absl/container/flat_hash_map.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "helio/fibers/timer_queue.h"
+#include "server/output_limits.h"
+
+namespace dfly {
+
+class Server;
+class Session;
+class Worker;
+
+// maxmemory-clients: "0", bytes or "5%".
+struct ClientMemorySetting {
+  uint64_t bytes = 0;
+  uint32_t percent = 0;
+
+  [[nodiscard]] std::string Parse(std::string_view text);  // why it cannot, or nothing
+  std::string ToString() const;
+};
+
+// What limits the memory of all clients together. Thread: any.
+struct ClientMemory {
+  // Of maxmemory-clients, either: bytes, or percents of maxmemory. Both 0: no limit.
+  std::atomic<uint64_t> limit_bytes{0};
+  std::atomic<uint32_t> limit_percent{0};
+  std::atomic<bool> is_evicting{false};
+  std::atomic<uint64_t> evicted{0};
+
+  bool has_limit() const {
+    return limit_bytes.load(std::memory_order_relaxed) != 0 ||
+           limit_percent.load(std::memory_order_relaxed) != 0;
+  }
+  void Set(const ClientMemorySetting& setting) {
+    limit_bytes.store(setting.bytes, std::memory_order_relaxed);
+    limit_percent.store(setting.percent, std::memory_order_relaxed);
+  }
+  // `maxmemory`: bytes; 0: there is none. 0: no limit.
+  uint64_t Limit(uint64_t maxmemory) const;
+};
+
+// What one client uses. On its thread.
+size_t MemoryOf(const Session& session);
+
+// Ends the largest clients of all threads, until those that are left use no more than the limit, or
+// may not be ended (CLIENT NO-EVICT). From a fiber. Suspends.
+void EvictClients(Server& server);
+
+// Owner: a worker; on its thread.
+class ClientLimiter {
+ public:
+  ClientLimiter(Server* server, Worker* worker);
+  ~ClientLimiter();
+  ClientLimiter(const ClientLimiter&) = delete;
+  ClientLimiter& operator=(const ClientLimiter&) = delete;
+
+  void SetOutputLimits(const OutputLimits& limits);
+  const OutputLimits& output_limits() const { return output_limits_; }
+  // The client has so much unsent, with `held` bytes that are not with its connection. True: that
+  // is too much, and it was closed.
+  bool CheckOutput(Session& session, size_t held = 0);
+  // The same for messages that nobody has asked for, by the limits of subscribers.
+  bool CheckMessages(Session& session, size_t held = 0);
+  uint64_t output_disconnections() const { return output_disconnections_; }
+  void CountOutputDisconnection() { ++output_disconnections_; }
+  void ResetStats() { output_disconnections_ = 0; }
+
+  // maxmemory-clients has changed.
+  void OnMemoryLimit();
+  bool limits_memory() const { return limits_memory_; }
+  // What the session has besides its connection may have changed.
+  void Recount(Session& session);
+  // The buffers of some connections have changed.
+  void OnMemoryChange();
+  // What the clients of this thread use. Thread: any.
+  uint64_t published_bytes() const { return published_bytes_.load(std::memory_order_relaxed); }
+  // It is closed, or goes to another thread.
+  void OnLeft(Session& session);
+
+ private:
+  struct SoftTimer : helio::Timer {
+    using Timer::Timer;
+    ClientLimiter* limiter = nullptr;
+  };
+
+  bool Check(Session& session, ClientClass its, size_t held);
+  // `limit`: of which there is too much, for the log.
+  void CloseFor(Session& session, size_t unsent, std::string_view limit);
+  void OnTick();
+
+  Server& server_;
+  Worker& worker_;
+  OutputLimits output_limits_;
+  uint64_t output_disconnections_ = 0;
+  struct Above {
+    uint64_t since_ns;
+    ClientClass its;
+  };
+  absl::flat_hash_map<Session*, Above> above_soft_;
+  SoftTimer timer_;  // armed while there are some
+
+  bool limits_memory_ = false;
+  int64_t extra_bytes_ = 0;  // the sum of Session::counted_extra
+  std::atomic<uint64_t> published_bytes_{0};
+};
+
+}  // namespace dfly

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// client-output-buffer-limit: how much of its replies and messages a client may leave unread. The
+// format is redis.conf's: "class hard soft seconds ...".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dfly {
+
+enum class ClientClass : uint8_t {
+  kNormal,
+  kReplica,  // there are none yet
+  kPubSub,   // subscribers; monitors, too
+};
+inline constexpr size_t kClientClasses = 3;
+
+struct OutputLimit {
+  uint64_t hard_bytes = 0;  // with more it is disconnected; 0: no limit
+  uint64_t soft_bytes = 0;  // the same if it lasts for longer than this; 0: no limit
+  uint64_t soft_s = 0;
+
+  // From how many bytes on there is something to look at; SIZE_MAX: never.
+  size_t least_bytes() const;
+};
+
+struct OutputLimits {
+  std::array<OutputLimit, kClientClasses> by_class = {
+      OutputLimit{},
+      {.hard_bytes = 256 << 20, .soft_bytes = 64 << 20, .soft_s = 60},
+      {.hard_bytes = 32 << 20, .soft_bytes = 8 << 20, .soft_s = 60}};
+
+  const OutputLimit& of(ClientClass its) const { return by_class[static_cast<size_t>(its)]; }
+
+  // Sets the limits of the classes that `text` names. Returns why it cannot, and then nothing has
+  // changed; or nothing.
+  [[nodiscard]] std::string Set(std::string_view text);
+  // All of them, in bytes.
+  std::string ToString() const;
+};
+
+}  // namespace dfly
