@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients may use: client-output-buffer-limit, client-query-buffer-limit, maxmemory-clients."""
+"""client-output-buffer-limit, client-query-buffer-limit, maxmemory-clients: what clients may use."""
 
 import time
 
@@ -71,10 +71,11 @@ def half_a_command(connection, size):
 
 def test_the_setting_is_that_of_redis(r):
     assert config(r, OUTPUT) == DEFAULTS
+    where = " in buffer limit configuration."
     for value, error in {
-        "wrong number": "Wrong number of arguments in buffer limit configuration.",
-        "nobody 1 2 3": "Invalid client class specified in buffer limit configuration.",
-        "normal 1x 2 3": "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+        "wrong number": "Wrong number of arguments" + where,
+        "nobody 1 2 3": "Invalid client class specified" + where,
+        "normal 1x 2 3": "Error in hard, soft or soft_seconds setting" + where,
     }.items():
         reply = r.call("CONFIG", "SET", OUTPUT, value)
         prefix = f"ERR CONFIG SET failed (possibly related to argument '{OUTPUT}') - "

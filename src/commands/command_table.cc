@@ -118,7 +118,7 @@ void CommandTable::Add(Command command) {
   CHECK(HasHandler(command)) << command.name << " needs exactly one handler";
   CHECK(command.arity != 0) << command.name << " has no arity";
   command.id = id_count_++;
-  command.full_name = command.name;
+  command.full_name = command.called = command.name;
   SetFacts(&command);
   for (Command& subcommand : command.subcommands) {
     subcommand.id = id_count_++;
@@ -141,7 +141,7 @@ bool CommandTable::Restrict(std::string_view name) {
     SetFacts(row);
   };
   const size_t bar = std::min(name.find('|'), name.size());
-  auto* const row = const_cast<Command*>(Find(name.substr(0, bar)));  // it is ours
+  auto* const row = const_cast<Command*>(FindByName(name.substr(0, bar)));  // it is ours
   if (row == nullptr) return false;
   if (bar == name.size()) {
     restrict_row(row);
@@ -154,8 +154,30 @@ bool CommandTable::Restrict(std::string_view name) {
   return true;
 }
 
+std::string CommandTable::Rename(std::string_view name, std::string_view to) {
+  const Command* const found = Find(name);
+  if (found == nullptr) return "No such command in rename-command";
+  if (to.size() > kNameMax) return "Target command name is too long";
+  if (Find(to) != nullptr) return "Target command name already exists";
+  const_cast<Command*>(found)->called = FoldedName(to).text();  // it is ours
+  slots_.assign(slots_.size(), Slot());
+  for (const Command& each : commands_) {
+    if (!each.called.empty()) Index(&each);
+  }
+  return "";
+}
+
+const Command* CommandTable::FindByName(std::string_view name) const {
+  if (name.size() > kNameMax) return nullptr;
+  const FoldedName folded(name);
+  for (const Command& command : commands_) {
+    if (command.name == folded.text()) return &command;
+  }
+  return nullptr;
+}
+
 void CommandTable::Index(const Command* command) {
-  const FoldedName folded(command->name);
+  const FoldedName folded(command->called);
   size_t slot = folded.Hash() & (slots_.size() - 1);
   while (slots_[slot].command != nullptr) slot = (slot + 1) & (slots_.size() - 1);
   slots_[slot] = {folded.words[0], command};
@@ -168,8 +190,8 @@ const Command* CommandTable::Find(std::string_view name) const {
   for (; slots_[slot].command != nullptr; slot = (slot + 1) & (slots_.size() - 1)) {
     if (slots_[slot].first_word != folded.words[0]) continue;
     const Command* const command = slots_[slot].command;
-    if (command->name.size() != name.size()) continue;
-    if (name.size() <= 8 || command->name == folded.text()) return command;
+    if (command->called.size() != name.size()) continue;
+    if (name.size() <= 8 || command->called == folded.text()) return command;
   }
   return nullptr;
 }

@@ -215,6 +215,8 @@ struct CommandDocs {
 
 struct Command {
   std::string_view name;  // lower case; static
+  // What clients call it: `name`, unless CommandTable::Rename was called. Empty: they cannot.
+  std::string called = {};
   ShardHandler run = nullptr;
   CoordinatorHandler across = nullptr;     // its keys are in several shards
   const BlockingForm* blocking = nullptr;  // `run` and `across` are what it does if it cannot wait
@@ -280,8 +282,15 @@ class CommandTable {
   // clients of the admin port, and not for scripts. False: there is no such command.
   [[nodiscard]] bool Restrict(std::string_view name);
 
-  // Whatever the case of `name`. Null if there is none.
+  // Clients, and their scripts, have to call it `to` from now on; empty: they cannot call it.
+  // Everybody else has it under its name. Returns why that cannot be, as redis-server says it, or
+  // nothing.
+  [[nodiscard]] std::string Rename(std::string_view name, std::string_view to);
+
+  // What clients call `name`, whatever its case. Null if there is none.
   const Command* Find(std::string_view name) const;
+  // The same, but renamed or not. Slow.
+  const Command* FindByName(std::string_view name) const;
   // The row of args[1] among the subcommands of `command`. Null if there is none.
   static const Command* FindSubcommand(const Command& command, std::string_view name);
 

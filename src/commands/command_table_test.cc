@@ -43,6 +43,27 @@ TEST(CommandTableTest, NamesAreFoundWhateverTheCaseOfTheirLetters) {
   EXPECT_EQ(table.Find("ABCDEFGHIJKLMNOPQRSTUVWXYZ-?0123"), nullptr);
 }
 
+TEST(CommandTableTest, ARenamedCommandIsFoundByItsNewName) {
+  CommandTable table;
+  for (const char* name : {"get", "set", "keys", "randomkey"}) {
+    table.Add({.name = name, .run = Nothing, .arity = 1});
+  }
+  EXPECT_EQ(table.Rename("GET", "Fetch_It_Now"), "");
+  EXPECT_EQ(table.Find("get"), nullptr);
+  ASSERT_NE(table.Find("FETCH_IT_NOW"), nullptr);
+  EXPECT_EQ(table.Find("fetch_it_now")->full_name, "get");
+  EXPECT_EQ(table.FindByName("get"), table.Find("fetch_it_now"));
+  EXPECT_EQ(table.Rename("keys", ""), "");
+  EXPECT_EQ(table.Find("keys"), nullptr);
+  EXPECT_EQ(table.Find(""), nullptr);
+  EXPECT_NE(table.FindByName("keys"), nullptr);
+  EXPECT_EQ(table.Rename("set", "get"), "");  // it is free
+  EXPECT_EQ(table.Rename("keys", "k"), "No such command in rename-command");
+  EXPECT_EQ(table.Rename("get", "randomkey"), "Target command name already exists");
+  EXPECT_EQ(table.Rename("get", std::string(33, 'x')), "Target command name is too long");
+  EXPECT_EQ(table.Find("randomkey")->name, "randomkey");
+}
+
 // Dispatch goes by them, and a subcommand (OBJECT ENCODING) has a row like any other.
 TEST(CommandTableTest, RowsAndSubcommandsKnowWhetherTheyAreAnythingSpecial) {
   CommandTable table;

@@ -90,7 +90,7 @@ class CommandSink {
 class BufferPool {
  public:
   struct Bounds {
-    size_t input_max = 1 << 30;  // bytes of a command that is not complete yet; more is cut off
+    size_t input_max = 1 << 30;      // bytes of a command that is not complete yet; more is cut off
     size_t output_watch = SIZE_MAX;  // bytes; with more unsent the sink is asked
   };
   Bounds bounds;

@@ -259,7 +259,7 @@ void AclSelector::Set(const Command& command, bool allows) {
 
 std::string AclSelector::ChangeCommand(std::string_view name, bool allows) {
   const size_t bar = name.find('|');
-  const Command* command = commands_->Find(name.substr(0, bar));
+  const Command* command = commands_->FindByName(name.substr(0, bar));
   if (command == nullptr) return std::string(kUnknownName);
   if (bar == std::string_view::npos) {
     Set(*command, allows);
@@ -289,7 +289,7 @@ std::string AclSelector::ChangeCommand(std::string_view name, bool allows) {
 
 std::string AclSelector::AllowFirstArgument(std::string_view name) {
   const size_t bar = name.find('|');
-  const Command* command = commands_->Find(name.substr(0, bar));
+  const Command* command = commands_->FindByName(name.substr(0, bar));
   if (!allowed_[command->id]) {
     std::vector<std::string>& arguments = first_arguments_[command->id];
     const std::string argument(name.substr(bar + 1));

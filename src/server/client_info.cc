@@ -49,7 +49,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .closes_soon = session.close_after_reply || connection.closing(),
       .is_subscribed = session.is_subscribed(),
       .is_monitor = session.monitor != Session::Monitor::kNo,
-      .is_blocked = session.blocked != nullptr,
+      .is_blocked = session.blocked != nullptr || connection.held(),
       .tracks = tracking != nullptr,
       .has_broken_redirect = tracking != nullptr && tracking->is_broken,
       .tracks_prefixes = tracking != nullptr && tracking->is_broadcast,

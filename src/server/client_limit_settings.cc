@@ -9,12 +9,12 @@
 #include "server/server.h"
 #include "server/units.h"
 
-DEFINE_string(client_output_buffer_limit,
-              "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
-              "Clients that leave more of their replies or messages unread are disconnected: class, "
-              "bytes, bytes that are too much if it lasts, and for how many seconds, for each of "
-              "normal, replica and pubsub; 0: no limit. Monitors are pubsub here. CONFIG SET "
-              "changes it.");
+DEFINE_string(
+    client_output_buffer_limit, "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
+    "Clients that leave more of their replies or messages unread are disconnected: class, "
+    "bytes, bytes that are too much if it lasts, and for how many seconds, for each of "
+    "normal, replica and pubsub; 0: no limit. Monitors are pubsub here. CONFIG SET "
+    "changes it.");
 DEFINE_string(client_query_buffer_limit, "1gb",
               "Bytes of a command, or of a MULTI, that a client has sent in part; with more it is "
               "disconnected. CONFIG SET changes it.");
@@ -32,7 +32,8 @@ constexpr uint64_t kQueryMin = 1 << 20;
 }  // namespace
 
 std::pair<std::string, std::string> ClientLimitsFromFlags(ServerOptions* options) {
-  if (std::string why = options->output_limits.Set(FLAGS_client_output_buffer_limit); !why.empty()) {
+  if (std::string why = options->output_limits.Set(FLAGS_client_output_buffer_limit);
+      !why.empty()) {
     return {"client_output_buffer_limit", std::move(why)};
   }
   const auto query = ParseMemory(FLAGS_client_query_buffer_limit);

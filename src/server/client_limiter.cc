@@ -103,8 +103,9 @@ void EvictClients(Server& server) {
   std::vector<Part> parts(server.pool().size());
   server.AwaitOnSessions([&parts](Worker& worker) {
     Part& part = parts[worker.index()];
-    worker.ForEachSession([&part](Session& session) {
-      if (session.connection.closing()) return;
+    worker.ForEachSession([&](Session& session) {
+      // Who is to be closed anyway shall not cost another one its connection.
+      if (worker.client_limiter().CheckOutput(session)) return;
       const size_t bytes = MemoryOf(session);
       part.bytes += bytes;
       if (!session.no_evict) part.clients.push_back({bytes, session.connection.id()});
@@ -188,9 +189,9 @@ void ClientLimiter::OnLeft(Session& session) {
 // --- Output ---
 
 ClientLimiter::ClientLimiter(Server* server, Worker* worker)
-    : server_(*server), worker_(*worker), timer_([](helio::Timer* timer) {
-        static_cast<SoftTimer*>(timer)->limiter->OnTick();
-      }) {
+    : server_(*server),
+      worker_(*worker),
+      timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }) {
   timer_.limiter = this;
   limits_memory_ = server->client_memory().has_limit();
 }
@@ -208,8 +209,7 @@ void ClientLimiter::SetOutputLimits(const OutputLimits& limits) {
 }
 
 bool ClientLimiter::CheckOutput(Session& session, size_t held) {
-  const bool gets_messages =
-      session.is_subscribed() || session.monitor != Session::Monitor::kNo;
+  const bool gets_messages = session.is_subscribed() || session.monitor != Session::Monitor::kNo;
   return Check(session, gets_messages ? ClientClass::kPubSub : ClientClass::kNormal, held);
 }
 
@@ -245,9 +245,8 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
 
 void ClientLimiter::CloseFor(Session& session, size_t unsent, std::string_view limit) {
   ++output_disconnections_;
-  LOG(WARNING) << "closing connection " << session.connection.id() << " of "
-               << session.peer_address << ": " << unsent << " bytes wait for it, more than "
-               << limit;
+  LOG(WARNING) << "closing connection " << session.connection.id() << " of " << session.peer_address
+               << ": " << unsent << " bytes wait for it, more than " << limit;
   session.connection.CloseNow();
 }
 

@@ -119,7 +119,7 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
 // "get", or "config|get". Null if there is none.
 const Command* FindByFullName(const CommandTable& table, std::string_view name) {
   const size_t bar = name.find('|');
-  const Command* command = table.Find(name.substr(0, bar));
+  const Command* command = table.Find(name.substr(0, bar));  // by what clients call it
   if (command == nullptr || (command->flags & kMemcached) != 0) return nullptr;
   if (bar == std::string_view::npos) return command;
   return CommandTable::FindSubcommand(*command, name.substr(bar + 1));
@@ -129,7 +129,8 @@ const Command* FindByFullName(const CommandTable& table, std::string_view name) 
 std::vector<const Command*> AllOf(const CommandTable& table) {
   std::vector<const Command*> all;
   for (const Command& command : table.all()) {
-    if ((command.flags & kMemcached) == 0) all.push_back(&command);
+    const bool has_name = !command.called.empty();  // rename-command
+    if (has_name && (command.flags & kMemcached) == 0) all.push_back(&command);
   }
   return all;
 }

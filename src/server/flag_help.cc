@@ -31,7 +31,7 @@ const std::vector<Topic>& Topics() {
         "tcp_backlog"}},
       {"Security",
        {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
-        "no_tls_on_admin_port", "restricted_commands"}},
+        "no_tls_on_admin_port", "restricted_commands", "rename_command"}},
       {"memcached", {"memcached_port", "memcached_max_value_bytes", "memcached_max_line_bytes"}},
       {"TLS",
        {"tls", "tls_port", "tls_cert_file", "tls_key_file", "tls_key_file_pass", "tls_ca_cert_file",

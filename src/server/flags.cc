@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "helio/base/logging.h"
-#include "server/config.h"
 #include "server/client_limit_settings.h"
+#include "server/config.h"
 #include "server/directives.h"
 #include "server/machine.h"
 #include "server/memcached_flags.h"
@@ -74,6 +74,9 @@ DEFINE_uint32(admin_port, 0,
 DEFINE_string(admin_bind, "127.0.0.1 -::1", "As --bind, for --admin_port.");
 DEFINE_bool(admin_nopass, false, "Clients of --admin_port need no password.");
 DEFINE_bool(no_tls_on_admin_port, true, "--tls is not for --admin_port. false: it is.");
+DEFINE_string(rename_command, "",
+              "Name of a command and what clients have to call it, in lines; a name alone: they "
+              "cannot call it. A user's ACL is the better way to forbid a command.");
 DEFINE_string(restricted_commands, "",
               "Commands that only clients of --admin_port may use, and no script, separated by "
               "commas: flushall,config|set,debug.");
@@ -384,6 +387,14 @@ std::string SecurityFromFlags(ServerOptions* options) {
   std::replace(restricted.begin(), restricted.end(), ',', ' ');
   std::istringstream names(restricted);
   for (std::string name; names >> name;) options->restricted_commands.push_back(name);
+  std::istringstream renames(FLAGS_rename_command);
+  for (std::string line; std::getline(renames, line);) {
+    std::istringstream words(line);
+    std::string name, to, more;
+    words >> name >> to >> more;
+    if (!more.empty()) return fmt::format("rename_command: '{}' is more than two words", line);
+    if (!name.empty()) options->renamed_commands.emplace_back(name, to);
+  }
 
   using PeerCheck = helio::TlsOptions::PeerCheck;
   options->tls = FLAGS_tls;

@@ -73,7 +73,7 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
     }
     return response;
   }
-  const Command* command = session.server.commands().Find(args.name());
+  const Command* command = session.server.commands().FindByName(args.name());
   if (!command->subcommands.empty() && args.size() > 1) {
     command = CommandTable::FindSubcommand(*command, args[1]);
   }

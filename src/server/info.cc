@@ -55,6 +55,7 @@ struct Part {
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;
   uint64_t output_disconnections = 0;
+  uint64_t held_clients = 0;
   TrackingCounts tracking;
   uint64_t pending_objects = 0;
   InfoFacts::ThreadFacts thread;
@@ -93,6 +94,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->tracking = worker.tracking().counts();
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
+    if (connection.held()) ++part->held_clients;
     part->stats.received_bytes += connection.received_bytes();
     part->stats.sent_bytes += connection.sent_bytes();
     part->input_buffer_max = std::max<uint64_t>(part->input_buffer_max, connection.input_bytes());
@@ -101,7 +103,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   });
   part->defrag = worker.defragmenter().stats();
   part->is_defragmenting = worker.defragmenter().is_running();
-  part->blocked_clients = worker.blocked_clients();
+  part->blocked_clients = worker.blocked_clients() + part->held_clients;
   const TransactionStats& transactions = shards.transaction_stats(worker.index());
   part->transactions.global = transactions.global;
   part->transactions.widths = transactions.widths;

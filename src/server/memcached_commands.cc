@@ -258,7 +258,7 @@ MemcachedRows::MemcachedRows(CommandTable* table) {
   Command memcached = {.name = "memcached", .arity = -2, .flags = kMemcached | kNoScript};
   for (auto& [op, row] : rows) memcached.subcommands.push_back(row);
   table->Add(std::move(memcached));
-  const Command* const parent = table->Find("memcached");
+  const Command* const parent = table->FindByName("memcached");
   for (size_t i = 0; i < rows.size(); ++i) {
     rows_[static_cast<size_t>(rows[i].first)] = &parent->subcommands[i];
   }

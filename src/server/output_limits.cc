@@ -49,9 +49,8 @@ std::string OutputLimits::Set(std::string_view text) {
     if (!hard || !soft || !seconds || *seconds < 0 || *seconds > kSecondsMax) {
       return "Error in hard, soft or soft_seconds setting in buffer limit configuration.";
     }
-    changed.by_class[*its] = {.hard_bytes = *hard,
-                              .soft_bytes = *soft,
-                              .soft_s = static_cast<uint64_t>(*seconds)};
+    changed.by_class[*its] = {
+        .hard_bytes = *hard, .soft_bytes = *soft, .soft_s = static_cast<uint64_t>(*seconds)};
   }
   *this = changed;
   return "";

@@ -32,9 +32,8 @@ TEST(OutputLimitsTest, AnErrorChangesNothing) {
     EXPECT_EQ(limits.Set(text), "Invalid client class specified in buffer limit configuration.")
         << text;
   }
-  for (const char* text :
-       {"normal 1x 2 3", "normal 1 -2 3", "normal 1 2 3s", "normal 1 2 -3", "normal 1 2 99999999999",
-        "pubsub 1 2 3 normal 1 2 x"}) {
+  for (const char* text : {"normal 1x 2 3", "normal 1 -2 3", "normal 1 2 3s", "normal 1 2 -3",
+                           "normal 1 2 99999999999", "pubsub 1 2 3 normal 1 2 x"}) {
     EXPECT_EQ(limits.Set(text),
               "Error in hard, soft or soft_seconds setting in buffer limit configuration.")
         << text;

@@ -63,9 +63,9 @@ struct PubSubLoad {
 };
 
 struct PubSubStats {
-  uint64_t clients = 0;            // with a subscription
-  uint64_t delivered = 0;          // messages, to each client
-  uint64_t publishers_held = 0;    // times that PUBLISH had to wait
+  uint64_t clients = 0;          // with a subscription
+  uint64_t delivered = 0;        // messages, to each client
+  uint64_t publishers_held = 0;  // times that PUBLISH had to wait
 };
 
 // A channel or a pattern that has subscribers on this thread.

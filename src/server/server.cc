@@ -173,6 +173,11 @@ std::string Server::Start() {
   resident_at_start_ = ReadResidentMemory(*this);
   base_memory_bytes_ = resident_at_start_.rss - resident_at_start_.files;
   memory_.Add(static_cast<int64_t>(base_memory_bytes_), 0);
+  for (const auto& [name, to] : options_.renamed_commands) {
+    if (!error.empty()) break;
+    const std::string why = commands_.Rename(name, to);
+    if (!why.empty()) error = fmt::format("rename-command {} \"{}\": {}", name, to, why);
+  }
   for (const std::string& name : options_.restricted_commands) {
     if (!error.empty() || commands_.Restrict(name)) continue;
     error = fmt::format("--restricted_commands: there is no command '{}'", name);

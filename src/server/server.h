@@ -52,6 +52,7 @@ struct ServerOptions {
   bool admin_nopass = false;
   bool no_tls_on_admin_port = true;  // although the main port has it
   std::vector<std::string> restricted_commands;
+  std::vector<std::pair<std::string, std::string>> renamed_commands;  // the new name may be empty
   bool protected_mode = true;
   uint64_t auth_timeout_s = 0;
   bool metrics_nopass = false;  // GET /metrics is for everybody who reaches the port

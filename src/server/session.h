@@ -63,7 +63,7 @@ class Session {
   bool needs_no_password = false;  // as there is none on that
   bool no_touch = false;
   bool no_evict = false;
-  int64_t counted_extra = 0;  // ClientLimiter's
+  int64_t counted_extra = 0;       // ClientLimiter's
   bool close_after_reply = false;  // a handler asks for it: QUIT
   uint32_t coordinators = 0;       // fibers that run commands of this client, and may use all this
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more

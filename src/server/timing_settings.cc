@@ -85,15 +85,22 @@ void AddTimingSettings(Server* server, Config* config) {
                .kind = Setting::Kind::kText,
                .value = fmt::format("{}", fmt::join(options.latency_percentiles, " ")),
                .is_mutable = true,
-               .apply = [server](const std::string& value) {
-                 std::vector<double> percentiles;
-                 const std::string error = ParsePercentiles(value, &percentiles);
-                 if (!error.empty()) return error;
-                 server->AwaitOnWorkers([&percentiles](Worker& worker) {
-                   worker.timer().percentiles() = percentiles;
-                 });
-                 return std::string();
-               }});
+               .apply =
+                   [server](const std::string& value) {
+                     std::vector<double> percentiles;
+                     const std::string error = ParsePercentiles(value, &percentiles);
+                     if (!error.empty()) return error;
+                     server->AwaitOnWorkers([&percentiles](Worker& worker) {
+                       worker.timer().percentiles() = percentiles;
+                     });
+                     return std::string();
+                   },
+               .canonical =
+                   [](std::string_view text, std::string* error) {
+                     std::vector<double> percentiles;
+                     *error = ParsePercentiles(text, &percentiles);
+                     return fmt::format("{}", fmt::join(percentiles, " "));
+                   }});
 }
 
 }  // namespace dfly

@@ -54,7 +54,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       proactor_(*proactor),
       shards_(server->shards()),
       commands_(server->commands()),
-      exec_(commands_.Find("exec")),
+      exec_(commands_.FindByName("exec")),
       all_remote_(server->options().all_remote),
       migrates_(server->options().migrate_connections && server->pool().size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
@@ -382,7 +382,7 @@ std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* conne
     Worker& worker = cx.session().worker;
     worker.pubsub_.UnsubscribeFromAll(cx.session());
     worker.pubsub_.AwaitChanges(cx.session());  // what still comes is in the protocol of before
-    worker.commands_.Find("reset")->session(cx.session(), its_args, reply);
+    worker.commands_.FindByName("reset")->session(cx.session(), its_args, reply);
   };
   Coordinate(connection, session, command, leave_and_reset, args);
   return Outcome::kBusy;
@@ -703,7 +703,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         CountError("ERR");
         break;
       case Action::kUnknownSubcommand:
-        writer_.Error(UnknownSubcommandError(noted.command->name, args[1]));
+        writer_.Error(UnknownSubcommandError(noted.command->called, args[1]));
         CountError("ERR");
         break;
       case Action::kWrongArity:

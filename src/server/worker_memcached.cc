@@ -15,7 +15,7 @@ void Worker::FlushMemcached(CoordinatorContext& cx) {
   const std::string_view words[] = {"flushdb", "ASYNC"};
   helio::IoBuf out;
   RespWriter ignored(&out);  // with these words it has nothing to refuse
-  commands_.Find("flushdb")->coordinate(cx, Args(words), ignored);
+  commands_.FindByName("flushdb")->coordinate(cx, Args(words), ignored);
 }
 
 void Worker::ScheduleMemcachedFlush(int64_t after_ms) {
