@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""client-output-buffer-limit, client-query-buffer-limit, maxmemory-clients: what clients may use."""
+"""What clients may use: output and query buffers, and the memory of all together."""
 
 import time
 
