@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian or Ubuntu packages that are missing; does nothing, quickly, when none is.
 #
-#   tools/install_deps.sh [build|test|all|fuzz]      default: all, which is not fuzz
+#   tools/install_deps.sh [build|test|all|fuzz|clients]      default: all, which is build and test
 #
 # Works as root and with sudo, on Debian 12 and Ubuntu 24.04.
 set -euo pipefail
@@ -13,14 +13,17 @@ build_packages=(g++ cmake ninja-build ccache pkg-config git
   libfmt-dev libxxhash-dev liblz4-dev libzstd-dev
   liblua5.4-dev lua-cjson-dev libssl-dev liblzf-dev libsystemd-dev dpkg-dev)
 test_packages=(clang-format openssl redis-server redis-tools python3 python3-venv golang-go tcl
-  ruby-sidekiq memcached prometheus chromium)
+  ruby-sidekiq memcached prometheus)
 
 fuzz_packages=(clang-14 libclang-rt-14-dev)
+# Of tests/clients, which also want a cargo that is newer than Debian's.
+client_packages=(gcc libhiredis-dev nodejs npm golang-go default-jdk-headless maven)
 
 case "${1:-all}" in
   build) wanted=("${build_packages[@]}") ;;
   test) wanted=("${test_packages[@]}") ;;
   fuzz) wanted=("${fuzz_packages[@]}") ;;
+  clients) wanted=("${client_packages[@]}") ;;
   all) wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
   *) sed -n '3,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac

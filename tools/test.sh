@@ -7,11 +7,12 @@
 #   debug     unit tests and a part of tests/ with the address and undefined-behaviour sanitizers
 #   tsan      the same with the thread sanitizer
 #   reference tests/ against redis-server: do the tests themselves hold?
+#   clients   client libraries of other languages (tests/clients), which are fetched
 #
-# Without a tier: all of them. PYTEST_ARGS and CTEST_ARGS are added to every pytest and ctest.
-# The whole takes well under 40 minutes on two cores; tests/ is run by as many processes as there
-# are cores, up to four. Exits non-zero when anything failed, after running everything that could
-# still run, with a summary at the end.
+# Without a tier: all but the last one. PYTEST_ARGS and CTEST_ARGS are added to every pytest and
+# ctest. The whole takes well under 40 minutes on two cores; tests/ is run by as many processes as
+# there are cores, up to four. Exits non-zero when anything failed, after running everything that
+# could still run, with a summary at the end.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -20,8 +21,8 @@ tiers=("$@")
 [[ ${#tiers[@]} -eq 0 ]] && tiers=(release reference pytest debug tsan)
 for tier in "${tiers[@]}"; do
   case $tier in
-    release | reference | pytest | debug | tsan) ;;
-    *) sed -n '3,14s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    release | reference | pytest | debug | tsan | clients) ;;
+    *) sed -n '3,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -104,6 +105,9 @@ for tier in "${tiers[@]}"; do
     pytest)
       step "build release" tools/build.sh release && step "python packages" venv &&
         step "tests/, release" black_box_tests release
+      ;;
+    clients)
+      step "build release" tools/build.sh release && step "client libraries" tests/clients/run.sh
       ;;
     debug | tsan)
       if step "build $tier" tools/build.sh "$tier"; then
