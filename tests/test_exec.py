@@ -114,6 +114,22 @@ def test_a_pause_holds_back_what_writes(own):
         assert reader.call("EXEC") is None  # it watched k, which was written meanwhile
 
 
+@pytest.mark.parametrize("queued", [
+    ("EVAL", "return redis.call('set', KEYS[1], 'v')", 1, "k"),
+    ("PUBLISH", "channel", "m"),
+])
+def test_a_pause_of_writes_holds_back_what_may_write(own, queued):
+    with own.connect() as a, own.connect() as b:
+        assert a.pipeline([("MULTI",), queued]) == [OK, QUEUED]
+        b.call("CLIENT", "PAUSE", 100_000, "WRITE")
+        a.send_command("EXEC")
+        wait_until(lambda: b.info("clients")["blocked_clients"] == "1")
+        assert b.call("GET", "k") is None
+        b.call("CLIENT", "UNPAUSE")
+        assert len(a.read()) == 1
+        assert b.info("clients")["blocked_clients"] == "0"
+
+
 def test_a_pause_of_all_holds_exec_back(own):
     with own.connect() as a, own.connect() as b:
         assert a.pipeline([("MULTI",), ("GET", "k"), ("GET", "l")])[0] == OK

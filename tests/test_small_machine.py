@@ -320,6 +320,7 @@ def test_32_mib_serve_and_refuse_what_is_too_much(value_bytes):
 @pytest.mark.skipif(
     SANITIZED, reason="it limits resident memory, of which a sanitizer takes several times as much"
 )
+@pytest.mark.flags()  # nobody else has used it
 def test_an_empty_server_is_small(server, r):
     assert r.call("PING") == Status("PONG")
     assert server.rss_bytes() < 40 << 20

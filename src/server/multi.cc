@@ -22,7 +22,7 @@ void Multi::Start(int db_index) {
   command_flags_ = 0;
   db_index_ = db_index;
   shard_ = 0;
-  has_keys_ = publishes_ = wants_all_keys_ = has_scripts_ = is_aborted = false;
+  has_keys_ = acts_ = wants_all_keys_ = has_scripts_ = is_aborted = false;
   is_one_shard_ = true;
   watcher = 0;
 }
@@ -63,7 +63,7 @@ void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
     arg_ends_.push_back(arg_bytes_.size());
   }
   command_flags_ |= command.flags;
-  publishes_ |= command.channel_at != 0;
+  acts_ |= command.channel_at != 0 || (command.runs_script && (command.flags & kReadonly) == 0);
   items_.push_back(item);
   counted_in_ += memory_used() - bytes_before;
 }

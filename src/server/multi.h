@@ -72,8 +72,8 @@ class Multi {
   void Deny(size_t item, AclDenial denial) { items_[item].denial = denial; }
   size_t bytes() const { return arg_bytes_.size(); }
   uint32_t command_flags() const { return command_flags_; }  // of any of them
-  // What CLIENT PAUSE WRITE holds back.
-  bool may_write() const { return (command_flags_ & kWrite) != 0 || publishes_; }
+  // What CLIENT PAUSE WRITE holds back, as it does outside of a MULTI.
+  bool may_write() const { return (command_flags_ & kWrite) != 0 || acts_; }
   // The arguments of one item, as views that live until the next Add.
   void ViewArgs(const Item& item, std::vector<std::string_view>* out) const;
   // What it wants on all shards together: tag(shard, TagLock).
@@ -99,7 +99,7 @@ class Multi {
   size_t& counted_in_;
   ShardId shard_ = 0;
   bool has_keys_ = false;
-  bool publishes_ = false;
+  bool acts_ = false;  // publishes, or runs a script that may write
   bool is_one_shard_ = true;
   bool wants_all_keys_ = false;
   bool has_scripts_ = false;

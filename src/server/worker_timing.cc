@@ -54,6 +54,7 @@ void Worker::ResetStats() {
     if (shard == nullptr) continue;
     ShardStats& counted = shard->stats();
     counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
+    counted.freed_objects = 0;
   }
 }
 
