@@ -410,6 +410,8 @@ def test_client_reply_modes(r):
         encode("CLIENT", "REPLY", "OFF") + encode("SET", "k", "v") + encode("CLIENT", "REPLY", "ON")
     )
     assert r.read() == OK  # only of REPLY ON
+    r.send(encode("CLIENT", "REPLY", "SKIP") + encode("CLIENT", "REPLY", "ON") + encode("PING"))
+    assert [r.read(), r.read()] == [OK, Status("PONG")]
     r.send(encode("CLIENT", "REPLY", "SKIP") + encode("SET", "k", "w") + encode("GET", "k"))
     assert r.read() == b"w"
     assert r.do("CLIENT REPLY WHAT") == SYNTAX

@@ -694,7 +694,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
           FeedMonitors(session, *noted.command, args);
         client_limiter_.Recount(session);
         // CLIENT REPLY ON is answered itself.
-        if (session.reply_mode == ReplyMode::kOn && mode_before == ReplyMode::kOff) {
+        if (session.reply_mode == ReplyMode::kOn && mode_before != ReplyMode::kOn) {
           drop_reply = false;
         }
         break;
