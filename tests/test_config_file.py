@@ -363,6 +363,18 @@ def test_help_is_short_and_helpfull_is_long(tmp_path):
     assert printed("--version") == printed("-v") and printed("-v").startswith("dragonfly v=")
 
 
+def test_directives_without_effect_have_the_value_that_is_so_anyway(run):
+    server = run("--port", "PORT", "--save", "")
+    with server.connect() as c:
+        shown = dict(zip(*[iter(c.call("CONFIG", "GET", "*"))] * 2))
+        for name, value in {"hz": b"10", "appendfsync": b"everysec", "io-threads": b"1",
+                            "auto-aof-rewrite-min-size": b"67108864", "appendonly": b"no"}.items():
+            assert shown[name.encode()] == value
+            assert c.call("CONFIG", "SET", name, value) == OK
+        error = c.call("CONFIG", "SET", "appendonly", "yes")
+        assert error.text.endswith("argument must be 'no', nothing else is supported")
+
+
 def test_commands_are_renamed_or_taken_away(run, tmp_path):
     conf = tmp_path / "redis.conf"
     conf.write_text('port 0\nrename-command FLUSHALL badger\nrename-command KEYS ""\n'

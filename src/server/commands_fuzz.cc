@@ -221,7 +221,8 @@ class Client {
     std::array<int, 2> fds;
     PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) == 0);
     fd_ = fds[0];
-    Fixture::Get().server().OnAccept(fds[1]);
+    Server& server = Fixture::Get().server();
+    server.pool().at(0)->Await([&] { server.OnAccept(fds[1]); });
   }
   ~Client() { close(fd_); }
   Client(const Client&) = delete;

@@ -595,10 +595,6 @@ void AddSettings(Server* server, Config* config) {
   persistent("stop-writes-on-bgsave-error", Kind::kBool, YesNo(persistence.stops_writes_on_error),
              &Persistence::SetStopsWrites);
 
-  // What tools set to the only value there is.
-  fixed("appendonly", "no", true);
-  fixed("list-compress-depth", "0", true);
-
   // What is fixed at the start.
   fixed("cluster-enabled", YesNo(options.emulates_cluster), false);
   shown("cluster_mode", options.emulates_cluster ? "emulated" : "");
@@ -652,6 +648,16 @@ void AddSettings(Server* server, Config* config) {
   shown("pipeline_commands_max", options.limits.slots_max);
   shown("pipeline_reply_bytes_max", options.limits.reply_bytes_max);
   shown("pipeline_input_bytes_max", options.limits.recv_bytes_max);
+
+  // What a redis.conf may say and is so here anyway: tools look at it, and set it to that.
+  for (const Directive& directive : Directives()) {
+    if (directive.kind != Directive::Kind::kIgnored || directive.harmless.empty()) continue;
+    if (config->Has(directive.name)) continue;
+    const bool is_bytes = directive.harmless.ends_with("mb");
+    const auto bytes = is_bytes ? ParseMemory(directive.harmless) : std::nullopt;
+    fixed(directive.name, bytes ? fmt::format("{}", *bytes) : std::string(directive.harmless),
+          true);
+  }
   config->NoteFlags();
 }
 

@@ -55,6 +55,7 @@ class Config {
  public:
   // Before there is more than one thread.
   void Add(Setting setting);
+  bool Has(std::string_view name) { return Find(name) != nullptr; }
 
   // The settings whose names match one of the glob patterns, each once, in the table's order.
   std::vector<std::pair<std::string, std::string>> Get(std::span<const std::string_view> patterns);
