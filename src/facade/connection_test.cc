@@ -228,7 +228,7 @@ class ScriptedSink final : public CommandSink {
   std::atomic<uint64_t> rests{0};
   std::atomic<uint64_t> large_inputs{0};
   std::atomic<uint64_t> large_outputs{0};
-  bool closes_large_outputs = false;
+  std::atomic<bool> closes_large_outputs = false;
   std::atomic<int> alive{0};
   std::atomic<int> batches_alive{0};
   std::atomic<uint64_t> commands{0};
