@@ -310,3 +310,13 @@ def test_a_million_keys_do_not_delay_the_end(server, r):
     begin = time.monotonic()
     server.stop()
     assert time.monotonic() - begin < PATIENCE_S
+
+
+def test_roles_and_modules_are_told(r):
+    assert r.call("ROLE") == [b"master", 0, []]
+    assert r.call("MODULE", "LIST") == []
+    assert r.call("MODULE", "HELP")[0].text.startswith("MODULE <subcommand>")
+    assert "unknown subcommand 'nosuch'" in r.call("MODULE", "NOSUCH").text.lower()
+    assert r.call("MULTI") == OK
+    r.call("ROLE")
+    assert r.call("EXEC") == [[b"master", 0, []]]

@@ -46,6 +46,7 @@ ONLY_OURS = {
 }
 NOT_THERE_YET = {
     "script|debug": "a debugger of scripts",
+    **{f"module|{name}": "there are no modules" for name in ("load", "loadex", "unload")},
     **{
         f"cluster|{name}": "a cluster of several servers"
         for name in (

@@ -284,6 +284,41 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   reply.Error(SubcommandSyntaxError("debug", args[1]));
 }
 
+// For Sentinel's clients and health checks: no replication is a master without replicas.
+void Role(Args, ReplySink& reply) {
+  reply.Array(3);
+  reply.Bulk("master");
+  reply.Integer(0);
+  reply.Array(0);
+}
+
+void ModuleList(Session&, Args, ReplySink& reply) { reply.Array(0); }
+
+void ModuleHelp(Session&, Args, ReplySink& reply) {
+  ReplyHelp(reply, "MODULE", {"LIST", "    An empty list: there are no modules."});
+}
+
+Command ModuleContainer() {
+  Command module{.name = "module",
+                 .arity = -2,
+                 .docs = {"A container for commands about modules.", "4.0.0", "server",
+                          "Depends on subcommand."}};
+  module.subcommands = {
+      {.name = "list",
+       .session = ModuleList,
+       .arity = 2,
+       .flags = kAdmin | kNoScript,
+       .categories = kAclDangerous,
+       .docs = {"Lists modules, of which there are none.", "4.0.0", "server", "O(1)"},
+       .tips = "nondeterministic_output_order"},
+      {.name = "help",
+       .session = ModuleHelp,
+       .arity = 2,
+       .flags = kLoading | kStale,
+       .docs = {"Tells about the subcommands.", "5.0.0", "server", "O(1)"}}};
+  return module;
+}
+
 }  // namespace
 
 void RegisterAdminCommands(CommandTable* table) {
@@ -301,6 +336,13 @@ void RegisterAdminCommands(CommandTable* table) {
               .categories = kAclDangerous,
               .docs = {"A container for debugging commands.", "1.0.0", "server",
                        "Depends on subcommand."}});
+  table->Add({.name = "role",
+              .session = ForClient<Role>,
+              .arity = 1,
+              .flags = kNoScript | kLoading | kStale | kFast,
+              .categories = kAclAdmin | kAclDangerous,
+              .docs = {"Tells that this server is a master.", "2.8.12", "server", "O(1)"}});
+  table->Add(ModuleContainer());
   table->Add(MemoryContainer());
 }
 
