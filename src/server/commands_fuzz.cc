@@ -156,9 +156,12 @@ class Fixture {
  public:
   static Fixture& Get() {
     static Fixture* const fixture = [] {
-      // Its threads end before what is static does.
-      std::atexit([] { Get().server_.reset(); });
-      return new Fixture;
+      auto* const made = new Fixture;
+      // Under libFuzzer nobody stops it, and its threads must not outlive what is static.
+      std::atexit([] {
+        if (Get().server_ != nullptr) std::_Exit(0);
+      });
+      return made;
     }();
     return *fixture;
   }
@@ -171,6 +174,7 @@ class Fixture {
   };
   const std::vector<Row>& rows() const { return rows_; }
   Server& server() { return *server_; }
+  void Stop() { server_.reset(); }
 
  private:
   Fixture() {
@@ -327,6 +331,13 @@ void CheckOneInput(std::string_view data) {
   last.ReadToEnd();
   CHECK(!last.is_closed());
 }
+
+// Before OpenSSL has ended.
+class StopServer : public testing::Environment {
+  void TearDown() override { Fixture::Get().Stop(); }
+};
+[[maybe_unused]] testing::Environment* const stop_server =
+    testing::AddGlobalTestEnvironment(new StopServer);
 
 std::string RandomInput(Random* random) {
   std::string bytes(random->Between(20, 600), '\0');
