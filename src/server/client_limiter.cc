@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 // Between two looks at who is above a soft limit.
 constexpr uint64_t kTickNanos = kNanosPerSecond / 2;
-// Between two passes over all clients if the first one found nobody to end.
+// After a pass over all clients that found nobody to end.
 constexpr uint64_t kBarrenRestNanos = 20'000'000;
 
 // Pages are long, and each request may have its own password.
@@ -168,16 +168,23 @@ void ClientLimiter::OnMemoryChange() {
   for (uint32_t i = 0; i < server_.pool().size(); ++i) {
     used += server_.worker(i).client_limiter().published_bytes();
   }
-  if (used <= limit || memory.is_evicting.exchange(true, std::memory_order_acquire)) return;
+  if (used <= limit) return;
+  // What grows behind a pass is another pass's: the flag is set before its fiber is looked for, and
+  // read after that has said it ends.
+  memory.is_asked.store(true);
+  if (memory.is_evicting.exchange(true)) return;
   worker_.RunOnFiber("evict clients", [&memory, &server = server_] {
-    const uint64_t before = memory.evicted.load(std::memory_order_relaxed);
-    EvictClients(server);
-    // Who may not be ended can be above the limit for long.
-    if (memory.evicted.load(std::memory_order_relaxed) == before) {
-      helio::this_fiber::SleepUntil(helio::MonotonicNanos() + kBarrenRestNanos);
-      EvictClients(server);
-    }
-    memory.is_evicting.store(false, std::memory_order_release);
+    do {
+      while (memory.is_asked.exchange(false)) {
+        const uint64_t before = memory.evicted.load(std::memory_order_relaxed);
+        EvictClients(server);
+        // Who may not be ended can be above the limit for long.
+        if (memory.evicted.load(std::memory_order_relaxed) == before) {
+          helio::this_fiber::SleepUntil(helio::MonotonicNanos() + kBarrenRestNanos);
+        }
+      }
+      memory.is_evicting.store(false);
+    } while (memory.is_asked.load() && !memory.is_evicting.exchange(true));
   });
 }
 

@@ -39,7 +39,8 @@ struct ClientMemory {
   // Of maxmemory-clients, either: bytes, or percents of maxmemory. Both 0: no limit.
   std::atomic<uint64_t> limit_bytes{0};
   std::atomic<uint32_t> limit_percent{0};
-  std::atomic<bool> is_evicting{false};
+  std::atomic<bool> is_asked{false};     // there was too much since the last pass began
+  std::atomic<bool> is_evicting{false};  // a fiber does
   std::atomic<uint64_t> evicted{0};
 
   bool has_limit() const {
