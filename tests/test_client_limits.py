@@ -269,7 +269,7 @@ def test_what_a_client_keeps_besides_its_buffers_counts(server, r):
     grows("CLIENT", "TRACKING", "on", "BCAST", "PREFIX", "p:{}")
     with named(server, "queues") as c, pytest.raises((ConnectionError, OSError)):
         c.call("MULTI")
-        for _ in range(1000):
+        for _ in range(100_000):
             c.call("SET", "k", b"x" * 1000)
     wait_until(lambda: "queues" not in names(r))
     assert r.info("stats")["evicted_clients"] == "6"

@@ -85,27 +85,27 @@ void Tracking::DisableIfUnused() {
 
 void Tracking::AddPrefixes(std::span<const std::string> prefixes, uint32_t thread) {
   for (const std::string& text : prefixes) {
-    auto it = std::find_if(prefixes_.begin(), prefixes_.end(),
-                           [&](const Prefix& prefix) { return prefix.text == text; });
-    if (it == prefixes_.end()) {
-      // By their names, as redis-server tells of them.
-      it = std::find_if(prefixes_.begin(), prefixes_.end(),
-                        [&](const Prefix& prefix) { return prefix.text > text; });
-      it = prefixes_.insert(it, {.text = text, .clients = {}, .changed = {}});
-      it->clients.resize(open_.size(), 0);
+    const auto [it, is_new] = prefixes_.try_emplace(text);
+    if (is_new) {
+      it->second.clients.resize(open_.size(), 0);
+      ++lengths_[text.size()];
     }
-    ++it->clients[thread];
+    ++it->second.clients[thread];
   }
 }
 
 void Tracking::RemovePrefixes(std::span<const std::string> prefixes, uint32_t thread) {
   for (const std::string& text : prefixes) {
-    const auto it = std::find_if(prefixes_.begin(), prefixes_.end(),
-                                 [&](const Prefix& prefix) { return prefix.text == text; });
-    DCHECK(it != prefixes_.end() && it->clients[thread] > 0);
-    --it->clients[thread];
-    const auto is_zero = [](uint32_t clients) { return clients == 0; };
-    if (std::all_of(it->clients.begin(), it->clients.end(), is_zero)) prefixes_.erase(it);
+    const auto it = prefixes_.find(text);
+    DCHECK(it != prefixes_.end() && it->second.clients[thread] > 0);
+    std::vector<uint32_t>& clients = it->second.clients;
+    --clients[thread];
+    const auto is_zero = [](uint32_t count) { return count == 0; };
+    if (!std::all_of(clients.begin(), clients.end(), is_zero)) continue;
+    std::erase(changed_prefixes_, &*it);
+    prefixes_.erase(it);
+    const auto length = lengths_.find(text.size());
+    if (--length->second == 0) lengths_.erase(length);
   }
 }
 
@@ -185,12 +185,16 @@ void Tracking::OnRead(uint32_t shard, std::string_view key, const CachingClient&
 
 void Tracking::OnKeyChanged(uint32_t shard, std::string_view key, const CachingClient* by) {
   Invalidate(&tables_[shard], key, by);
-  for (Prefix& prefix : prefixes_) {
-    if (!key.starts_with(prefix.text)) continue;
+  // A key has as many prefixes as there are lengths at most, however many others there are.
+  for (const auto& [length, count] : lengths_) {
+    if (length > key.size()) break;
+    const auto found = prefixes_.find(key.substr(0, length));
+    if (found == prefixes_.end()) continue;
+    auto& changed = found->second.changed;
+    if (changed.empty()) changed_prefixes_.push_back(&*found);
     const uint64_t writer = by != nullptr && by->no_loop ? by->id : 0;
-    const auto [it, is_new] = prefix.changed.try_emplace(std::string(key), writer);
+    const auto [it, is_new] = changed.try_emplace(std::string(key), writer);
     if (!is_new && it->second != writer) it->second = 0;
-    has_changed_prefixes_ = true;
     worker_.proactor().AtIterationEnd(&flush_hook_);
   }
 }
@@ -264,20 +268,22 @@ void Tracking::Add(uint32_t thread, Item item) {
 }
 
 void Tracking::FlushPrefixes() {
-  has_changed_prefixes_ = false;
-  for (Prefix& prefix : prefixes_) {
-    if (prefix.changed.empty()) continue;
+  // By their names, as redis-server tells of them.
+  std::sort(changed_prefixes_.begin(), changed_prefixes_.end(),
+            [](const auto* a, const auto* b) { return a->first < b->first; });
+  for (Prefixes::value_type* each : std::exchange(changed_prefixes_, {})) {
+    auto& [text, prefix] = *each;
     const Item::Keys keys(prefix.changed.begin(), prefix.changed.end());
     prefix.changed.clear();
     for (uint32_t thread = 0; thread < open_.size(); ++thread) {
       if (prefix.clients[thread] == 0) continue;
-      Add(thread, {.kind = Item::Kind::kBroadcast, .text = prefix.text, .keys = keys});
+      Add(thread, {.kind = Item::Kind::kBroadcast, .text = text, .keys = keys});
     }
   }
 }
 
 void Tracking::FlushAll() {
-  if (has_changed_prefixes_) FlushPrefixes();
+  if (!changed_prefixes_.empty()) FlushPrefixes();
   while (!open_threads_.empty()) FlushTo(open_threads_.back());
   worker_.proactor().CancelHook(&flush_hook_);
 }

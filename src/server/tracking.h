@@ -87,7 +87,7 @@ class Tracking final : public ReadTracker {
 
   // Hands on what has changed. Not from inside a command.
   void Flush() {
-    if (!open_threads_.empty() || has_changed_prefixes_) FlushAll();
+    if (!open_threads_.empty() || !changed_prefixes_.empty()) FlushAll();
   }
 
   TrackingCounts counts() const;
@@ -119,10 +119,10 @@ class Tracking final : public ReadTracker {
   // Keys that begin so and have changed in this stage, with the client that did it alone; 0: there
   // were others, or it wants to hear of it.
   struct Prefix {
-    std::string text;
     std::vector<uint32_t> clients;  // by thread
     std::map<std::string, uint64_t, std::less<>> changed;
   };
+  using Prefixes = std::map<std::string, Prefix, std::less<>>;
 
   void Invalidate(Table* table, std::string_view key, const CachingClient* by);
   void EvictOne(Table* table);
@@ -151,8 +151,9 @@ class Tracking final : public ReadTracker {
   std::vector<Table> tables_;  // by shard: those that live here
   size_t table_bytes_ = 0;
   uint64_t items_ = 0;
-  std::vector<Prefix> prefixes_;  // of all clients
-  bool has_changed_prefixes_ = false;
+  Prefixes prefixes_;                                    // of all clients
+  std::map<size_t, uint32_t> lengths_;                   // how many of them are so long
+  std::vector<Prefixes::value_type*> changed_prefixes_;  // in no order
 
   // Clients of this thread.
   absl::flat_hash_map<uint64_t, Session*> sessions_;  // that track
