@@ -44,7 +44,7 @@ def test_a_server_that_serves_lives_and_is_ready(server):
     assert ask(server, "/readyz") == (200, "ok\n")
     assert ask(server, "/readyz?verbose") == (200, "ok\n")
     assert ask(server, "/readyz", "HEAD") == (200, "")
-    status, text = ask(server, "/")
+    status, text = ask(server, "/none")
     assert status == 404 and "/readyz" in text
     assert ask(server, "/livez", "DELETE")[0] == 405
     assert ask(server, "/livez", "OPTIONS")[0] == 405

@@ -12,6 +12,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
+#include "server/debug_watch.h"
 #include "server/memory_commands.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -203,10 +204,14 @@ void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
-            {"CHECK",
+            {"BLOCKED",
+             "    Which clients wait for keys, for which, and for how long.",
+             "CHECK",
              "    Count again what all keys use, and end the process if that is not what it knows.",
              "DEFRAG",
              "    Let all keys and values move to other memory, in the background.",
+             "HOTKEYS <milliseconds> [<count>]",
+             "    Which keys commands name most often, of those that begin in that time.",
              "OBJECT <key>",
              "    Show low level info about `key` and associated value.",
              "MIGRATE <thread>",
@@ -266,6 +271,10 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "reload") return DebugReload(cx, args, reply);
   if ((name == "segfault" || name == "panic") && args.size() == 2) {
     return DebugCrash(cx, name, reply);
+  }
+  if (name == "blocked" && args.size() == 2) return DebugBlocked(cx, reply);
+  if (name == "hotkeys" && args.size() >= 3 && args.size() <= 4) {
+    return DebugHotKeys(cx, args, reply);
   }
   if (name == "check" && args.size() == 2) {
     cx.session().server.shards().AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });

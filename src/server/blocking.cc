@@ -24,11 +24,12 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
       resp3_(session_.resp3),
       is_direct_(!session_.server.options().all_remote),
       home_(helio::Proactor::Current()),
+      since_ns_(helio::MonotonicNanos()),
       deadline_ns_(call_.timeout_ms == 0
                        ? 0
-                       : helio::MonotonicNanos() + static_cast<uint64_t>(std::min<int64_t>(
-                                                       call_.timeout_ms, INT64_MAX / 2'000'000)) *
-                                                       1'000'000),
+                       : since_ns_ + static_cast<uint64_t>(std::min<int64_t>(
+                                         call_.timeout_ms, INT64_MAX / 2'000'000)) *
+                                         1'000'000),
       nodes_(call_.keys.size()) {
   ShardSet& shards = cx.shards();
   ForEachDistinct(call_.keys, [&](std::string_view key) {
@@ -241,6 +242,12 @@ bool BlockedCommand::EndWait(End how) {
   end_ = how;
   has_ended_.NotifyOne();
   return true;
+}
+
+std::vector<std::string> BlockedCommand::Keys() const {
+  std::vector<std::string> keys;
+  for (const WaiterNode& node : nodes()) keys.push_back(node.name.key);
+  return keys;
 }
 
 void BlockedCommand::ReplyTo(End how, ReplySink& reply) {

@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "commands/blocking.h"
 #include "engine/coordinator.h"
@@ -52,6 +54,9 @@ class BlockedCommand final : public Waiter {
   bool EndWait(End how);
   // The same thread: nothing has ended it yet.
   bool waits() const { return end_ == End::kNone; }
+  // The same thread: what it waits for, each key once, and since when (monotonic).
+  std::vector<std::string> Keys() const;
+  uint64_t since_ns() const { return since_ns_; }
 
   bool IsReady(Shard& shard, const WaiterNode& node) const override;
   Outcome Serve(Shard& shard, WaiterNode& node) override;
@@ -85,6 +90,7 @@ class BlockedCommand final : public Waiter {
   const bool resp3_;
   const bool is_direct_;  // shards of this thread are reached without a message; not in some tests
   helio::Proactor* const home_;
+  const uint64_t since_ns_;
   const uint64_t deadline_ns_;             // monotonic; 0: none
   absl::FixedArray<WaiterNode, 1> nodes_;  // of its keys, each once, and as many more as it
                                            // names twice

@@ -161,6 +161,7 @@ struct KillFilter {
   std::optional<uint64_t> id;
   std::string_view address;
   std::string_view local_address;
+  std::string_view user;
   std::optional<ClientType> type;
   uint64_t age_min_s = 0;
   bool skip_me = true;
@@ -170,6 +171,7 @@ struct KillFilter {
     if (id && connection.id() != *id) return false;
     if (!address.empty() && session.peer_address != address) return false;
     if (!local_address.empty() && session.local_address != local_address) return false;
+    if (!user.empty() && session.user != user) return false;
     if (type && *type != TypeOf(session)) return false;
     const uint64_t age_s = (now_ns - std::min(now_ns, connection.created_ns())) / 1'000'000'000;
     return age_s >= age_min_s;
@@ -177,7 +179,7 @@ struct KillFilter {
 };
 
 // Fills in what "CLIENT KILL <option> <value> ..." asks for. Returns the error, or nothing.
-std::string ParseKill(Args args, KillFilter* filter) {
+std::string ParseKill(const AclStore& acl, Args args, KillFilter* filter) {
   if (args.size() % 2 != 0) return std::string(kErrSyntax);
   for (size_t i = 2; i < args.size(); i += 2) {
     const std::string_view value = args[i + 1];
@@ -193,7 +195,8 @@ std::string ParseKill(Args args, KillFilter* filter) {
     } else if (IsWord(args[i], "laddr")) {
       filter->local_address = value;
     } else if (IsWord(args[i], "user")) {
-      if (value != "default") return fmt::format("ERR No such user '{}'", Printed(value));
+      if (acl.Find(value) == nullptr) return fmt::format("ERR No such user '{}'", Printed(value));
+      filter->user = value;
     } else if (IsWord(args[i], "maxage")) {
       const auto age_s = ParseInt64(value);
       if (!age_s) return "ERR maxage is not an integer or out of range";
@@ -215,7 +218,8 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
     if (args[2].empty()) return reply.Error(kErrNoSuchClient);
     filter.address = args[2];
     filter.skip_me = false;
-  } else if (const std::string error = ParseKill(args, &filter); !error.empty()) {
+  } else if (const std::string error = ParseKill(cx.session().server.acl(), args, &filter);
+             !error.empty()) {
     return reply.Error(error);
   }
 

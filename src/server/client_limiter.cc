@@ -228,7 +228,8 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
   if (session.connection.closing()) return true;
   const size_t stranger_max =
       session.connection.is_http() ? kHttpStrangerMax : Connection::kUnauthenticatedOutputMax;
-  if (!session.authenticated && session.connection.unsent_bytes() > stranger_max) {
+  const bool is_stranger = !session.authenticated && !session.is_known_http;
+  if (is_stranger && session.connection.unsent_bytes() > stranger_max) {
     CloseFor(session, session.connection.unsent_bytes(), "it may leave without a password");
     return true;
   }

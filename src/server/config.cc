@@ -645,6 +645,10 @@ void AddSettings(Server* server, Config* config) {
   shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
   shown("max_inline_len", options.limits.parser.max_inline_len);
   shown("http_head_max", options.limits.http.head_max);
+  config->Add({.name = "web_console", .kind = Kind::kBool, .value = YesNo(options.web_console)});
+  shown("http_body_max", options.limits.http.body_max);
+  shown("http_reply_max", options.http_reply_max);
+  shown("http_timeout_ms", options.http_timeout_ms);
   shown("pipeline_commands_max", options.limits.slots_max);
   shown("pipeline_reply_bytes_max", options.limits.reply_bytes_max);
   shown("pipeline_input_bytes_max", options.limits.recv_bytes_max);

@@ -460,6 +460,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   if (const std::string why = MemcachedFromFlags(options); !why.empty() && error.empty()) {
     error = why;
   }
+  if (const std::string why = WebFromFlags(options); !why.empty() && error.empty()) error = why;
   if (const std::string why = SecurityFromFlags(options); !why.empty() && error.empty()) {
     error = why;
   }
@@ -565,8 +566,6 @@ std::string OptionsFromFlags(ServerOptions* options) {
       !why.empty()) {
     fail("latency_tracking_info_percentiles", why);
   }
-
-  WebFromFlags(options);
 
   PersistenceOptions& persistence = options->persistence;
   persistence.directory = FLAGS_dir;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server tells over HTTP, on the port of all clients. Without a password: whether it
-// lives, and whether it is ready.
+// lives, and whether it is ready; and the console, which has nothing in it before its user has one.
 #include <fmt/format.h>
 
 #include <array>
 
 #include "facade/http_parser.h"
 #include "helio/fibers/fiber.h"
+#include "server/console.h"
 #include "server/http_access.h"
+#include "server/http_commands.h"
 #include "server/info.h"
 #include "server/metrics.h"
 #include "server/server.h"
@@ -54,7 +56,15 @@ HttpResponse PageOf(Session& session, const HttpQuery& query) {
   if (query.path == "/livez") return {.body = "ok\n"};
   if (query.path == "/readyz") return Readiness(session.server);
   if (query.path == "/metrics") return Metrics(session, query);
-  return {.status = 404, .body = "There are /livez, /readyz and /metrics.\n"};
+  const bool has_console = session.server.options().web_console;
+  if (has_console) {
+    if (const ConsoleFile* file = FindConsoleFile(query.path)) {
+      return {.body = std::string(file->bytes), .type = file->type, .fields = kConsoleFields};
+    }
+  }
+  return {.status = 404,
+          .body = has_console ? "There are /, /livez, /readyz and /metrics.\n"
+                              : "There are /livez, /readyz and /metrics.\n"};
 }
 
 }  // namespace
@@ -62,8 +72,11 @@ HttpResponse PageOf(Session& session, const HttpQuery& query) {
 CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& request) {
   const bool has_body = request.method != "HEAD";
   const bool keep_alive = request.keep_alive;
-  if (has_body && request.method != "GET") {
-    const HttpResponse response{.status = 405, .fields = "Allow: GET, HEAD\r\n"};
+  const HttpQuery asked(request);
+  const bool is_api = asked.path == kApiPath && server_.options().web_console;
+  if (is_api ? request.method != "POST" : has_body && request.method != "GET") {
+    const HttpResponse response{.status = 405,
+                                .fields = is_api ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n"};
     connection->replies().BeginLocal()->Append(FormatHttp(response, keep_alive));
     connection->replies().EndLocal();
     return keep_alive ? Outcome::kTaken : Outcome::kClose;
@@ -71,9 +84,8 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
   Session& session = SessionOf(connection);
   ++session.coordinators;
   ++coordinators_;
-  helio::Fiber("http", [this, connection, &session, query = HttpQuery(request), has_body,
-                        keep_alive] {
-    const HttpResponse response = PageOf(session, query);
+  helio::Fiber("http", [this, connection, &session, query = asked, has_body, keep_alive, is_api] {
+    const HttpResponse response = is_api ? RunCommands(session, query) : PageOf(session, query);
     if (!connection->closing()) {
       connection->replies().BeginLocal()->Append(FormatHttp(response, keep_alive, has_body));
       connection->replies().EndLocal();

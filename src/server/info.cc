@@ -704,6 +704,27 @@ void TransactionSection(const InfoFacts& facts, Lines& out) {
   out.Add("tx_ready_keys", tx.ready_keys);
 }
 
+void ThreadsSection(const InfoFacts& facts, Lines& out) {
+  for (size_t i = 0; i < facts.per_thread.size(); ++i) {
+    const InfoFacts::ThreadFacts& thread = facts.per_thread[i];
+    out.Add(fmt::format("thread{}", i),
+            fmt::format("cpu_user={:.6f},cpu_sys={:.6f},clients={},commands={},iterations={},"
+                        "wakeups={},messages={}",
+                        thread.cpu_user_s, thread.cpu_sys_s, thread.clients, thread.commands,
+                        thread.iterations, thread.wakeups, thread.messages));
+  }
+}
+
+void ShardsSection(const InfoFacts& facts, Lines& out) {
+  for (size_t i = 0; i < facts.per_shard.size(); ++i) {
+    const InfoFacts::ShardFacts& shard = facts.per_shard[i];
+    out.Add(fmt::format("shard{}", i),
+            fmt::format("thread={},keys={},expires={},used_memory={},hits={},misses={},queue={}",
+                        shard.thread, shard.keys, shard.expires, shard.used_bytes, shard.hits,
+                        shard.misses, shard.queue_length));
+  }
+}
+
 struct Section {
   std::string_view name;
   std::string_view title;
@@ -727,6 +748,8 @@ constexpr Section kSections[] = {
     {"keyspace", "Keyspace", true, KeyspaceSection},
     {"dispatch", "Dispatch", false, DispatchSection},
     {"transaction", "Transaction", false, TransactionSection},
+    {"threads", "Threads", false, ThreadsSection},
+    {"shards", "Shards", false, ShardsSection},
 };
 
 bool IsWanted(const Section& section, std::span<const std::string_view> wanted) {

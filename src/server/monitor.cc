@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/frequent_items.h"
 #include "engine/coordinator.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
@@ -56,6 +57,8 @@ void Monitors::End(Session& session) {
 }
 
 void Monitors::Feed(int db_index, std::string_view client, const Command& command, Args args) {
+  if (!key_counters_.empty()) CountKeys(command, args);
+  if (threads_.empty()) return;
   const std::string text = MonitorLine(helio::UnixMicros(), db_index, client, command, args);
   for (uint32_t thread : threads_) {
     MonitorLoad& load = server_.monitor_load(thread);
@@ -72,6 +75,15 @@ void Monitors::Feed(int db_index, std::string_view client, const Command& comman
     };
     // Also to our own: a connection must not be written to inside of its command.
     server_.pool().at(thread)->PostLazily(line.release());
+  }
+}
+
+void Monitors::CountKeys(const Command& command, Args args) {
+  if (!command.keys.has_keys() || command.runs_script || !command.AcceptsArgs(args.size())) return;
+  const std::optional<KeyIndexes> keys = command.FindKeys(args);
+  if (!keys) return;
+  for (size_t i : *keys) {
+    for (FrequentItems* counter : key_counters_) counter->Add(args[i]);
   }
 }
 

@@ -17,6 +17,7 @@
 
 namespace dfly {
 
+class FrequentItems;
 class Server;
 class Session;
 class Worker;
@@ -36,8 +37,12 @@ class Monitors {
   Monitors(const Monitors&) = delete;
   Monitors& operator=(const Monitors&) = delete;
 
-  // There are some, on whatever thread.
-  bool any() const { return !threads_.empty(); }
+  // Somebody wants to know of commands, on whatever thread.
+  bool any() const { return !threads_.empty() || !key_counters_.empty(); }
+  // From now on, until EndCount, keys of the commands that this thread tells of are counted. A
+  // script's are those of what it calls.
+  void BeginCount(FrequentItems* keys) { key_counters_.push_back(keys); }
+  void EndCount(FrequentItems* keys) { std::erase(key_counters_, keys); }
   // A command begins. `client`: an address, or "lua".
   void Feed(int db_index, std::string_view client, const Command& command, Args args);
 
@@ -58,6 +63,7 @@ class Monitors {
   // Bytes of lines that one thread may have to deliver yet.
   static constexpr size_t kBytesOnWayMax = 32 << 20;
 
+  void CountKeys(const Command& command, Args args);
   void Deliver(std::string_view line);
   void DisconnectAll(std::string_view why);
 
@@ -66,6 +72,7 @@ class Monitors {
   std::vector<uint32_t> counts_;   // by thread
   std::vector<uint32_t> threads_;  // that have some
   std::vector<Session*> sessions_;
+  std::vector<FrequentItems*> key_counters_;
 };
 
 }  // namespace dfly

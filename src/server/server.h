@@ -55,8 +55,11 @@ struct ServerOptions {
   std::vector<std::pair<std::string, std::string>> renamed_commands;  // the new name may be empty
   bool protected_mode = true;
   uint64_t auth_timeout_s = 0;
-  bool metrics_nopass = false;  // GET /metrics is for everybody who reaches the port
-  std::string unix_socket;      // empty: none
+  bool metrics_nopass = false;         // GET /metrics is for everybody who reaches the port
+  bool web_console = true;             // "/" and "/api/commands" over HTTP
+  uint64_t http_reply_max = 64 << 20;  // bytes of all replies to one request
+  uint64_t http_timeout_ms = 10'000;   // of its commands
+  std::string unix_socket;             // empty: none
   uint32_t unix_socket_mode = 0;
   int backlog = 511;
   uint32_t threads = 1;
@@ -261,6 +264,8 @@ class Server {
     return rejected_connections_.load(std::memory_order_relaxed);
   }
   uint64_t NextClientId() { return next_client_id_.fetch_add(1, std::memory_order_relaxed); }
+  // A worker begins one that did not come to a port.
+  void OnInnerConnection(uint32_t worker, bool is_admin);
   void OnConnectionClosed(uint32_t worker, bool is_admin);
   // Takes over a connected, non-blocking descriptor. On proactor 0's thread.
   void OnAccept(int fd, PortKind kind = {});

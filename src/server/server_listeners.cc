@@ -86,6 +86,12 @@ void Server::OnAccept(int fd, PortKind kind) {
       [worker, fd, id = NextClientId(), kind] { worker->AddConnection(fd, id, kind); });
 }
 
+void Server::OnInnerConnection(uint32_t worker, bool is_admin) {
+  connections_.fetch_add(1, std::memory_order_relaxed);
+  if (is_admin) admin_connections_.fetch_add(1, std::memory_order_relaxed);
+  pool_.at(0)->Dispatch([this, worker] { ++connections_of_[worker]; });
+}
+
 void Server::OnConnectionClosed(uint32_t worker, bool is_admin) {
   connections_.fetch_sub(1, std::memory_order_relaxed);
   if (is_admin) admin_connections_.fetch_sub(1, std::memory_order_relaxed);

@@ -58,6 +58,7 @@ class Session {
   bool resp3 = false;
   bool is_memcached = false;  // speaks its protocol; never RESP
   bool authenticated = false;
+  bool is_known_http = false;  // some request of it was that of a user
   uint64_t unauthenticated_since_ns = 0;
   bool is_admin = false;           // came to the admin port
   bool needs_no_password = false;  // as there is none on that

@@ -2,10 +2,13 @@
 // The flags of what is told over HTTP.
 #pragma once
 
+#include <string>
+
 #include "server/server.h"
 
 namespace dfly {
 
-void WebFromFlags(ServerOptions* options);
+// An error, or nothing.
+std::string WebFromFlags(ServerOptions* options);
 
 }  // namespace dfly

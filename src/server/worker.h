@@ -146,6 +146,9 @@ class Worker final : public CommandSink {
 
   // Takes over an accepted descriptor.
   void AddConnection(int fd, uint64_t id, PortKind kind);
+  // The server's own end of a pair of sockets: a client who is `user`, with the rest, such as its
+  // address, of `on_behalf`, who speaks no RESP.
+  void AddInnerConnection(int fd, const Session& on_behalf, const AclUserRef& user);
   // For the TLS connections to come.
   void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
     tls_context_ = std::move(context);
@@ -399,6 +402,7 @@ class Worker final : public CommandSink {
     return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count);
   }
 
+  Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
   Outcome NoteUnknown(Connection* connection, Session& session, Args args);
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
   Outcome DispatchBlocking(Connection* connection, Session& session, const Command& command,

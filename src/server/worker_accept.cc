@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "facade/error_texts.h"
 #include "helio/base/block_bytes.h"
@@ -16,31 +17,50 @@ namespace dfly {
 
 void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   helio::SetTcpOptions(fd, server_.tcp_keepalive_s());
-  auto* connection = new Connection(
-      fd, id, this, &server_.connection_limits(), &buffers_,
-      [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); },
-      kind.is_tls ? tls_context_->NewSession() : nullptr);
-  auto* session = new Session(&server_, this, connection);
-  session->peer_address = helio::PeerAddress(fd);
-  session->local_address = helio::LocalAddress(fd);
-  session_bytes_ = helio::BlockBytes(session);
-  session->is_admin = kind.is_admin;
-  session->is_memcached = kind.is_memcached;
-  if (kind.is_memcached) connection->SpeakMemcached();
-  session->needs_no_password = kind.is_admin && server_.options().admin_nopass;
-  BecomeDefault(*session);
-  connection->set_user_data(session);
-  connections_.PushBack(connection);
-  ++connection_count_;
+  Session& session = NewSession(fd, id, kind.is_tls ? tls_context_->NewSession() : nullptr);
+  Connection& connection = session.connection;
+  session.peer_address = helio::PeerAddress(fd);
+  session.local_address = helio::LocalAddress(fd);
+  session.is_admin = kind.is_admin;
+  session.is_memcached = kind.is_memcached;
+  if (kind.is_memcached) connection.SpeakMemcached();
+  session.needs_no_password = kind.is_admin && server_.options().admin_nopass;
+  BecomeDefault(session);
   ++stats_.connections_received;
-  connection->Start();
-  if (IsRefusedByProtectedMode(*session)) {
+  connection.Start();
+  if (IsRefusedByProtectedMode(session)) {
     server_.CountRejectedConnection();
     // The same in both protocols, but for how errors begin.
     const std::string_view text = std::string_view(kErrProtectedMode).substr(1);
-    connection->PushMessage((kind.is_memcached ? "SERVER_ERROR " : "-") + std::string(text));
-    connection->CloseWhenSent();
+    connection.PushMessage((kind.is_memcached ? "SERVER_ERROR " : "-") + std::string(text));
+    connection.CloseWhenSent();
   }
+}
+
+void Worker::AddInnerConnection(int fd, const Session& on_behalf, const AclUserRef& user) {
+  server_.OnInnerConnection(index(), on_behalf.is_admin);
+  Session& session = NewSession(fd, server_.NextClientId(), nullptr);
+  session.peer_address = on_behalf.peer_address;
+  session.local_address = on_behalf.local_address;
+  session.is_admin = on_behalf.is_admin;
+  session.needs_no_password = on_behalf.needs_no_password;
+  session.lib_name = "http";
+  session.resp3 = true;
+  BecomeUser(session, user);
+  session.connection.Start();
+}
+
+Session& Worker::NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls) {
+  auto* connection = new Connection(
+      fd, id, this, &server_.connection_limits(), &buffers_,
+      [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); },
+      std::move(tls));
+  auto* session = new Session(&server_, this, connection);
+  session_bytes_ = helio::BlockBytes(session);
+  connection->set_user_data(session);
+  connections_.PushBack(connection);
+  ++connection_count_;
+  return *session;
 }
 
 bool Worker::IsRefusedByProtectedMode(const Session& session) const {

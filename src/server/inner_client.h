@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client inside of the server. What it sends takes the way of all other commands, over a pair of
+// sockets: its user's rights, limits, MONITOR, CLIENT LIST and CLIENT KILL hold for it as well.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "facade/resp_reader.h"
+#include "server/acl_user.h"
+
+namespace dfly {
+
+class Session;
+
+struct InnerCall {
+  AclUserRef user;                                     // whose rights it has
+  std::span<const std::vector<std::string>> commands;  // each of one argument or more
+  size_t reply_bytes_max = 0;                          // of all replies together
+  uint64_t deadline_ns = 0;                            // monotonic
+};
+
+struct InnerReplies {
+  std::vector<RespValue> replies;  // in RESP3
+  // Why there are fewer than commands: text of an error; empty: there are not.
+  std::string error;
+};
+
+// Carries out commands, one behind the other, for a client that did not bring them in RESP:
+// `on_behalf`, which has to outlive the call. From a fiber of its thread. Suspends. When it
+// returns, what did not end within its time is as that of a client that has left.
+InnerReplies RunAsClient(Session& on_behalf, const InnerCall& call);
+
+}  // namespace dfly
