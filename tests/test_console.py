@@ -209,7 +209,9 @@ def test_command_line(opened, r):
     assert say("HSET h f 1") == "(integer) 1"
     assert say("HGETALL h") == '1# "f" => "1"'
     assert say("LRANGE none 0 -1") == "(empty array)"
-    assert say('EVAL "return {1,{2,3}}" 0') == "1) (integer) 1\n2) 1) (integer) 2\n   2) (integer) 3"
+    assert (
+        say('EVAL "return {1,{2,3}}" 0') == "1) (integer) 1\n2) 1) (integer) 2\n   2) (integer) 3"
+    )
     assert "# Server" in say("INFO server")
     assert "quotes are not balanced" in say('GET "a')
     assert "is not for HTTP" in say("SUBSCRIBE x")
@@ -233,7 +235,8 @@ def test_login(opened, server):
     expect(page.locator("#login")).to_be_hidden()
     # Nothing of it is kept anywhere.
     kept = page.evaluate(
-        "[document.cookie, localStorage.length, sessionStorage.length, $('login').elements.password.value]"
+        "[document.cookie, localStorage.length, sessionStorage.length,"
+        " $('login').elements.password.value]"
     )
     assert kept == ["", 0, 0, ""]
     page.click("#logout")

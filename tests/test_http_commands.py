@@ -56,8 +56,16 @@ def test_replies_keep_their_shapes(server, r):
     r.call("ZADD", "z", "1.5", "m")
     r.call("SADD", "s", "x")
     replies = run(
-        server, "GET bytes", "HGETALL h", "ZSCORE z m", "SMEMBERS s", "GET none", "LPUSH s x",
-        ["SET", "n", "9223372036854775807"], "INCRBY n 0", "EXISTS a",
+        server,
+        "GET bytes",
+        "HGETALL h",
+        "ZSCORE z m",
+        "SMEMBERS s",
+        "GET none",
+        "LPUSH s x",
+        ["SET", "n", "9223372036854775807"],
+        "INCRBY n 0",
+        "EXISTS a",
     )
     assert replies == [
         {"base64": "/wA="}, {"map": [["error", "1"]]}, 1.5, ["x"], None,
@@ -67,7 +75,12 @@ def test_replies_keep_their_shapes(server, r):
 
 
 def test_a_request_is_a_client_of_its_own(server, r):
-    assert run(server, "MULTI", "SET k 1", "INCR k", "EXEC") == ["OK", "QUEUED", "QUEUED", ["OK", 2]]
+    assert run(server, "MULTI", "SET k 1", "INCR k", "EXEC") == [
+        "OK",
+        "QUEUED",
+        "QUEUED",
+        ["OK", 2],
+    ]
     assert run(server, "SELECT 3", "SET k 9", "CLIENT SETNAME x") == ["OK", "OK", "OK"]
     assert run(server, "GET k", "CLIENT GETNAME") == ["2", None]
     (me,) = run(server, "CLIENT INFO")
@@ -118,7 +131,9 @@ def test_who_is_not_believed_gets_nothing_done(server, r, fields, status, why):
 def test_pages_of_this_server_are_believed(server):
     host = "%s:%d" % server.address
     assert run(server, "PING", fields={"Origin": "http://" + host}) == ["PONG"]
-    assert run(server, "PING", fields={"Host": "localhost", "Origin": "http://localhost"}) == ["PONG"]
+    assert run(server, "PING", fields={"Host": "localhost", "Origin": "http://localhost"}) == [
+        "PONG"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +208,9 @@ def test_users_are_those_of_the_acl(server, r):
     assert post(server, ["PING"])[0] == 401  # the next one on the same server
     r.call("ACL", "SETUSER", "reader", "on", ">p", "~k*", "+get", "+info", "+multi", "+exec")
     reader = basic("reader", "p")
-    replies = run(server, "GET k", "GET other", "SET k 1", "MULTI", "SET k 1", "EXEC", fields=reader)
+    replies = run(
+        server, "GET k", "GET other", "SET k 1", "MULTI", "SET k 1", "EXEC", fields=reader
+    )
     assert replies[0] is None
     assert replies[1]["error"].startswith("NOPERM this user has no permissions to access one of")
     assert replies[2]["error"].startswith("NOPERM this user has no permissions to run the 'set'")
@@ -209,6 +226,22 @@ def test_long_replies_are_for_those_who_have_said_who_they_are(server, r):
     r.call("SET", "k", "x" * 3_000_000)
     (value,) = run(server, "GET k", fields=basic("default", "s3cret"))
     assert len(value) == 3_000_000
+
+
+@pytest.mark.flags(requirepass="s3cret")
+def test_so_are_long_bodies(server, r):
+    long = ["SET", "k", "x" * 100_000]
+    fields = {**FIELDS, **basic("default", "s3cret")}
+    status, _, _ = ask(server, "/api/commands", "POST", fields, json.dumps({"commands": [long]}))
+    assert status == 413
+    connection = http.client.HTTPConnection(*server.address, timeout=60)
+    for command in (["PING"], long):
+        connection.request("POST", "/api/commands", json.dumps({"commands": [command]}), fields)
+        response = connection.getresponse()
+        assert response.status == 200
+        response.read()
+    connection.close()
+    assert r.call("STRLEN", "k") == 100_000
 
 
 def test_a_killed_request_is_told(server, r):

@@ -28,7 +28,6 @@ PICTURES = (
     ("overview", "overview", 1280, 860, "light"),
     ("threads", "threads", 1280, 620, "dark"),
     ("clients", "clients", 1280, 620, "light"),
-    ("phone", "overview", 420, 860, "dark"),
 )
 
 
@@ -84,9 +83,7 @@ def main():
 def shoot(browser, port, out, seconds):
     pages = []
     for name, tab, width, height, colours in PICTURES:
-        page = browser.new_page(
-            viewport={"width": width, "height": height}, color_scheme=colours
-        )
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
         page.goto(f"http://127.0.0.1:{port}/")
         page.click(f"nav button[data-tab={tab}]")
         pages.append((name, page))

@@ -223,6 +223,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
     // Who has not said who it is shall not make us keep much, as in Redis: its buffer, and 1 KB.
     output_watch_ = authenticated ? SIZE_MAX : kUnauthenticatedOutputMax;
     parser_.set_authenticated(authenticated);
+    if (http_ != nullptr) http_->set_authenticated(authenticated);
     if (memcached_ != nullptr) memcached_->set_authenticated(authenticated);
   }
 

@@ -69,7 +69,8 @@ HttpParser::Status HttpParser::Parse(std::string_view input) {
   if (!in_request_) {
     state_ = std::make_unique<State>();
     state_->parser.header_limit(static_cast<std::uint32_t>(limits_.head_max));
-    state_->parser.body_limit(limits_.body_max);
+    state_->parser.body_limit(
+        authenticated_ ? limits_.body_max : std::min(limits_.body_max, limits_.stranger_body_max));
     in_request_ = true;
   }
   auto& parser = state_->parser;

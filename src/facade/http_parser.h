@@ -25,8 +25,9 @@ struct HttpRequest {
 };
 
 struct HttpLimits {
-  size_t head_max = 8 << 10;        // bytes of the request line and the fields
-  size_t body_max = 0;              // bytes of a body
+  size_t head_max = 8 << 10;            // bytes of the request line and the fields
+  size_t body_max = 0;                  // bytes of a body
+  size_t stranger_body_max = 64 << 10;  // the same, of who has not said who it is
   std::string_view body_path = {};  // whose POST may have one; empty: nobody's. Outlives parsers.
 };
 
@@ -59,6 +60,8 @@ class HttpParser {
   size_t memory_used() const;
   // A part of a request has arrived.
   bool in_request() const { return in_request_; }
+  // The client has said who it is; from the next request on.
+  void set_authenticated(bool authenticated) { authenticated_ = authenticated; }
   // After kRequest, until the next call.
   const HttpRequest& request() const { return request_; }
   // After kError: 400, 411 (its body comes in chunks), 413 (it has a body that it may not have, or
@@ -76,6 +79,7 @@ class HttpParser {
   HttpRequest request_;
   size_t consumed_ = 0;
   bool in_request_ = false;
+  bool authenticated_ = true;
   int error_status_ = 0;
 };
 

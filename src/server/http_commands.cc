@@ -211,6 +211,7 @@ HttpResponse RunCommands(Session& session, const HttpQuery& query) {
     if (IsStream(command[0])) return Failure(400, command[0] + " is not for HTTP");
   }
   session.is_known_http = true;
+  session.connection.SetAuthenticated(true);
   const ServerOptions& options = session.server.options();
   const InnerReplies result = RunAsClient(
       session,

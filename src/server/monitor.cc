@@ -32,6 +32,17 @@ void Monitors::Change(uint32_t thread, int change) {
   for (uint32_t i = 0; i < counts_.size(); ++i) {
     if (counts_[i] != 0) threads_.push_back(i);
   }
+  UpdateIsWatched();
+}
+
+void Monitors::BeginCount(FrequentItems* keys) {
+  key_counters_.push_back(keys);
+  UpdateIsWatched();
+}
+
+void Monitors::EndCount(FrequentItems* keys) {
+  std::erase(key_counters_, keys);
+  UpdateIsWatched();
 }
 
 void Monitors::Begin(Session& session) {

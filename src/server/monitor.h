@@ -38,11 +38,11 @@ class Monitors {
   Monitors& operator=(const Monitors&) = delete;
 
   // Somebody wants to know of commands, on whatever thread.
-  bool any() const { return !threads_.empty() || !key_counters_.empty(); }
+  bool any() const { return is_watched_; }
   // From now on, until EndCount, keys of the commands that this thread tells of are counted. A
   // script's are those of what it calls.
-  void BeginCount(FrequentItems* keys) { key_counters_.push_back(keys); }
-  void EndCount(FrequentItems* keys) { std::erase(key_counters_, keys); }
+  void BeginCount(FrequentItems* keys);
+  void EndCount(FrequentItems* keys);
   // A command begins. `client`: an address, or "lua".
   void Feed(int db_index, std::string_view client, const Command& command, Args args);
 
@@ -63,6 +63,7 @@ class Monitors {
   // Bytes of lines that one thread may have to deliver yet.
   static constexpr size_t kBytesOnWayMax = 32 << 20;
 
+  void UpdateIsWatched() { is_watched_ = !threads_.empty() || !key_counters_.empty(); }
   void CountKeys(const Command& command, Args args);
   void Deliver(std::string_view line);
   void DisconnectAll(std::string_view why);
@@ -73,6 +74,7 @@ class Monitors {
   std::vector<uint32_t> threads_;  // that have some
   std::vector<Session*> sessions_;
   std::vector<FrequentItems*> key_counters_;
+  bool is_watched_ = false;
 };
 
 }  // namespace dfly

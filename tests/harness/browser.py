@@ -18,6 +18,4 @@ ARGUMENTS = (
 def launch(playwright):
     path = shutil.which("chromium")
     assert path is not None, "no chromium: tools/install_deps.sh test"
-    return playwright.chromium.launch(
-        executable_path=path, headless=True, args=list(ARGUMENTS)
-    )
+    return playwright.chromium.launch(executable_path=path, headless=True, args=list(ARGUMENTS))

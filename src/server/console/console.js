@@ -5,21 +5,21 @@
 
 const $ = (id) => document.getElementById(id);
 const PERIOD_MS = 1000;
-const HISTORY = 120; // points of a chart
+const HISTORY = 120;  // points of a chart
 
-let authorization = null; // of this page only, never stored
+let authorization = null;  // of this page only, never stored
 
 // --- Talking to the server ---
 
-class Refused extends Error {} // 401
+class Refused extends Error {}  // 401
 
 async function ask(...commands) {
-  const headers = { 'Content-Type': 'application/json', 'X-Requested-With': 'console' };
+  const headers = {'Content-Type': 'application/json', 'X-Requested-With': 'console'};
   if (authorization !== null) headers.Authorization = authorization;
   const response = await fetch('/api/commands', {
     method: 'POST',
     headers,
-    body: JSON.stringify({ commands }),
+    body: JSON.stringify({commands}),
     credentials: 'omit',
     cache: 'no-store',
   });
@@ -27,11 +27,12 @@ async function ask(...commands) {
   if (response.status === 401) throw new Refused(body.error);
   if (body.replies === undefined) throw new Error(body.error);
   const replies = body.replies.slice();
-  while (replies.length < commands.length) replies.push({ error: body.error });
+  while (replies.length < commands.length) replies.push({error: body.error});
   return replies;
 }
 
-const isTagged = (value, tag) => value !== null && typeof value === 'object' && Object.hasOwn(value, tag);
+const isTagged = (value, tag) =>
+    value !== null && typeof value === 'object' && Object.hasOwn(value, tag);
 const errorOf = (reply) => (isTagged(reply, 'error') ? textOf(reply.error) : null);
 
 // A value as one text.
@@ -47,7 +48,7 @@ function textOf(value) {
 
 // Bytes as redis-cli shows them.
 function printable(bytes) {
-  const named = { '\n': '\\n', '\r': '\\r', '\t': '\\t', '\\': '\\\\', '"': '\\"' };
+  const named = {'\n': '\\n', '\r': '\\r', '\t': '\\t', '\\': '\\\\', '"': '\\"'};
   let text = '';
   for (const c of bytes) {
     const code = c.charCodeAt(0);
@@ -61,7 +62,8 @@ function printable(bytes) {
 function pairsOf(value) {
   if (isTagged(value, 'map')) return value.map;
   const pairs = [];
-  if (Array.isArray(value)) for (let i = 0; i + 1 < value.length; i += 2) pairs.push([value[i], value[i + 1]]);
+  if (Array.isArray(value))
+    for (let i = 0; i + 1 < value.length; i += 2) pairs.push([value[i], value[i + 1]]);
   return pairs;
 }
 const objectOf = (value) => Object.fromEntries(pairsOf(value).map(([k, v]) => [textOf(k), v]));
@@ -69,7 +71,8 @@ const objectOf = (value) => Object.fromEntries(pairsOf(value).map(([k, v]) => [t
 // --- Numbers for people ---
 
 function count(value) {
-  if (value < 10_000) return value < 10 && value % 1 !== 0 ? value.toFixed(1) : String(Math.round(value));
+  if (value < 10_000)
+    return value < 10 && value % 1 !== 0 ? value.toFixed(1) : String(Math.round(value));
   for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]]) {
     if (value >= size) return (value / size).toPrecision(3) + ' ' + unit;
   }
@@ -90,7 +93,10 @@ function duration(seconds) {
   const d = Math.floor(seconds / 86400);
   const h = Math.floor(seconds / 3600) % 24;
   const m = Math.floor(seconds / 60) % 60;
-  return d > 0 ? `${d} d ${h} h` : h > 0 ? `${h} h ${m} min` : m > 0 ? `${m} min` : `${Math.floor(seconds)} s`;
+  return d > 0 ? `${d} d ${h} h` :
+      h > 0 ? `${h} h ${m} min` :
+      m > 0 ? `${m} min` :
+              `${Math.floor(seconds)} s`;
 }
 
 // --- Elements ---
@@ -109,7 +115,7 @@ class Table {
     this.table = $(id);
     this.columns = columns;
     this.options = options;
-    this.sort = options.sort ?? null; // index of a column
+    this.sort = options.sort ?? null;  // index of a column
     this.descending = true;
     this.rows = [];
   }
@@ -126,7 +132,8 @@ class Table {
       const th = element('th', column.title, column.is_text ? '' : 'number');
       if (this.sort !== null) {
         th.classList.add('sorts');
-        if (i === this.sort) th.setAttribute('aria-sort', this.descending ? 'descending' : 'ascending');
+        if (i === this.sort)
+          th.setAttribute('aria-sort', this.descending ? 'descending' : 'ascending');
         th.addEventListener('click', () => {
           this.descending = i === this.sort ? !this.descending : !column.is_text;
           this.sort = i;
@@ -181,7 +188,10 @@ function meter(part) {
 
 // --- Charts ---
 
-const COLOURS = ['#0ea5a4', '#f59e0b', '#8b5cf6', '#ef4444', '#3b82f6', '#84cc16', '#ec4899', '#64748b', '#14b8a6', '#a16207', '#6366f1'];
+const COLOURS = [
+  '#0ea5a4', '#f59e0b', '#8b5cf6', '#ef4444', '#3b82f6', '#84cc16', '#ec4899', '#64748b', '#14b8a6',
+  '#a16207', '#6366f1'
+];
 
 class Chart {
   // lines: their names; show: value -> text
@@ -189,7 +199,7 @@ class Chart {
     this.canvas = $(id);
     this.lines = lines;
     this.show = show;
-    this.points = []; // each [value of line 0, ...]; null: none
+    this.points = [];  // each [value of line 0, ...]; null: none
   }
   add(values) {
     this.points.push(values);
@@ -197,10 +207,10 @@ class Chart {
     this.draw();
   }
   draw() {
-    const { canvas } = this;
+    const {canvas} = this;
     const width = canvas.clientWidth;
     const height = canvas.clientHeight;
-    if (width === 0) return; // not shown
+    if (width === 0) return;  // not shown
     const scale = window.devicePixelRatio || 1;
     canvas.width = width * scale;
     canvas.height = height * scale;
@@ -214,7 +224,8 @@ class Chart {
     const values = this.points.flat().filter((v) => v !== null);
     const top = roundUp(Math.max(...values, 1e-9));
     const y = (v) => bottom - (v / top) * (bottom - 8);
-    const x = (i) => left + ((i + HISTORY - this.points.length) / (HISTORY - 1)) * (width - left - 4);
+    const x = (i) =>
+        left + ((i + HISTORY - this.points.length) / (HISTORY - 1)) * (width - left - 4);
     g.strokeStyle = style.getPropertyValue('--line');
     g.fillStyle = soft;
     g.textAlign = 'right';
@@ -252,7 +263,10 @@ class Chart {
       at += g.measureText(label).width + 34;
     });
     canvas.setAttribute('role', 'img');
-    canvas.setAttribute('aria-label', this.lines.map((name, n) => `${name}: ${this.show(this.points.at(-1)?.[n] ?? 0)}`).join(', '));
+    canvas.setAttribute(
+        'aria-label',
+        this.lines.map((name, n) => `${name}: ${this.show(this.points.at(-1)?.[n] ?? 0)}`)
+            .join(', '));
   }
 }
 
@@ -271,8 +285,8 @@ function parseInfo(text) {
   }
   return info;
 }
-const fieldsOf = (text) =>
-  Object.fromEntries(text.split(',').map((part) => [part.slice(0, part.indexOf('=')), Number(part.slice(part.indexOf('=') + 1))]));
+const fieldsOf = (text) => Object.fromEntries(text.split(',').map(
+    (part) => [part.slice(0, part.indexOf('=')), Number(part.slice(part.indexOf('=') + 1))]));
 function numbered(info, prefix) {
   const list = [];
   for (const [key, value] of Object.entries(info)) {
@@ -288,7 +302,8 @@ function parseHistograms(reply) {
   const all = {};
   for (const [name, about] of pairsOf(reply)) {
     const fields = objectOf(about);
-    all[textOf(name)] = pairsOf(fields.histogram_usec).map(([usec, calls]) => [Number(textOf(usec)), Number(textOf(calls))]);
+    all[textOf(name)] = pairsOf(fields.histogram_usec)
+                            .map(([usec, calls]) => [Number(textOf(usec)), Number(textOf(calls))]);
   }
   return all;
 }
@@ -334,20 +349,26 @@ const charts = {
 };
 
 // Not in the chart of latencies: what waits because it is meant to, and what this page asks for.
-const LEFT_OUT = ['blpop', 'brpop', 'blmove', 'brpoplpush', 'blmpop', 'bzpopmin', 'bzpopmax', 'bzmpop', 'xread', 'xreadgroup', 'wait', 'debug', 'info', 'latency|histogram', 'client|list', 'slowlog|get'];
+const LEFT_OUT = [
+  'blpop', 'brpop', 'blmove', 'brpoplpush', 'blmpop', 'bzpopmin', 'bzpopmax', 'bzmpop', 'xread',
+  'xreadgroup', 'wait', 'debug', 'info', 'latency|histogram', 'client|list', 'slowlog|get'
+];
 
-let before = null; // {at, info, histograms} of a period ago
+let before = null;  // {at, info, histograms} of a period ago
 
 function showOverview(now) {
-  const { info, histograms } = now;
+  const {info, histograms} = now;
   const number = (name) => Number(info[name] ?? 0);
-  $('server-facts').textContent =
-    `${info.redis_build_id ?? ''} · Redis ${info.redis_version ?? ''} · port ${info.tcp_port ?? ''} · ` +
-    `${info.proactor_threads} threads on ${info.multiplexing_api} · up ${duration(number('uptime_in_seconds'))}`;
+  $('server-facts').textContent = `${info.redis_build_id ?? ''} · Redis ${
+                                      info.redis_version ?? ''} · port ${info.tcp_port ?? ''} · ` +
+      `${info.proactor_threads} threads on ${info.multiplexing_api} · up ${
+                                      duration(number('uptime_in_seconds'))}`;
   const seconds = before === null ? 0 : (now.at - before.at) / 1000;
-  const rate = (name) => (seconds === 0 ? 0 : Math.max(0, number(name) - Number(before.info[name] ?? 0)) / seconds);
+  const rate = (name) =>
+      (seconds === 0 ? 0 : Math.max(0, number(name) - Number(before.info[name] ?? 0)) / seconds);
   let keys = 0;
-  for (const [name, value] of Object.entries(info)) if (/^db\d+$/.test(name)) keys += fieldsOf(value).keys;
+  for (const [name, value] of Object.entries(info))
+    if (/^db\d+$/.test(name)) keys += fieldsOf(value).keys;
   const hits = rate('keyspace_hits');
   const reads = hits + rate('keyspace_misses');
   const maxmemory = number('maxmemory');
@@ -358,17 +379,27 @@ function showOverview(now) {
     ['Keys', count(keys)],
     ['Hits', reads === 0 ? '–' : percent((100 * hits) / reads)],
     ['Memory', bytes(number('used_memory'))],
-    ['Of the limit', maxmemory === 0 ? 'no limit' : percent((100 * number('used_memory')) / maxmemory)],
+    [
+      'Of the limit',
+      maxmemory === 0 ? 'no limit' : percent((100 * number('used_memory')) / maxmemory)
+    ],
     ['Evicted/s', count(rate('evicted_keys'))],
     ['Expired/s', count(rate('expired_keys'))],
-    ['Last snapshot', info.rdb_last_bgsave_status === 'ok' ? (number('rdb_saves') === 0 ? 'none yet' : duration(Date.now() / 1000 - number('rdb_last_save_time')) + ' ago') : 'failed'],
+    [
+      'Last snapshot',
+      info.rdb_last_bgsave_status === 'ok' ?
+          (number('rdb_saves') === 0 ?
+               'none yet' :
+               duration(Date.now() / 1000 - number('rdb_last_save_time')) + ' ago') :
+          'failed'
+    ],
   ];
   $('tiles').replaceChildren(
-    ...tiles.map(([title, value]) => {
-      const tile = element('div', undefined, 'tile');
-      tile.append(element('b', value), element('span', title));
-      return tile;
-    }),
+      ...tiles.map(([title, value]) => {
+        const tile = element('div', undefined, 'tile');
+        tile.append(element('b', value), element('span', title));
+        return tile;
+      }),
   );
   if (seconds > 0) {
     charts.ops.add([rate('total_commands_processed')]);
@@ -396,48 +427,55 @@ const KINDS = [
 function showMemory(info) {
   const kinds = KINDS.map(([title, name]) => [title, Number(info[name] ?? 0)]);
   const sum = kinds.reduce((all, [, size]) => all + size, 0) || 1;
-  $('memory-bar').replaceChildren(
-    ...kinds.map(([title, size], n) => {
-      const part = element('div');
-      part.style.width = `${(100 * size) / sum}%`;
-      part.style.background = COLOURS[n];
-      part.title = `${title}: ${bytes(size)}`;
-      return part;
-    }),
-  );
-  $('memory-kinds').replaceChildren(
-    ...kinds
-      .map(([title, size], n) => ({ title, size, n }))
-      .filter(({ size }) => size > 0)
-      .sort((a, b) => b.size - a.size)
-      .map(({ title, size, n }) => {
-        const item = element('li');
-        const dot = element('i');
-        dot.style.background = COLOURS[n];
-        item.append(dot, `${title} ${bytes(size)}`);
-        return item;
-      }),
-  );
+  $('memory-bar')
+      .replaceChildren(
+          ...kinds.map(([title, size], n) => {
+            const part = element('div');
+            part.style.width = `${(100 * size) / sum}%`;
+            part.style.background = COLOURS[n];
+            part.title = `${title}: ${bytes(size)}`;
+            return part;
+          }),
+      );
+  $('memory-kinds')
+      .replaceChildren(
+          ...kinds.map(([title, size], n) => ({title, size, n}))
+              .filter(({size}) => size > 0)
+              .sort((a, b) => b.size - a.size)
+              .map(({title, size, n}) => {
+                const item = element('li');
+                const dot = element('i');
+                dot.style.background = COLOURS[n];
+                item.append(dot, `${title} ${bytes(size)}`);
+                return item;
+              }),
+      );
 }
 
-const threadTable = new Table('thread-table', [
-  { title: 'Thread', of: (t) => t.index },
-  { title: 'CPU', of: (t) => t.cpu, show: meter, is_text: true },
-  { title: 'Commands/s', of: (t) => t.commands, show: count },
-  { title: 'Connections', of: (t) => t.clients },
-  { title: 'Messages/s', of: (t) => t.messages, show: count },
-  { title: 'Wake-ups/s', of: (t) => t.wakeups, show: count },
-], { sort: 0 });
+const threadTable = new Table(
+    'thread-table',
+    [
+      {title: 'Thread', of: (t) => t.index},
+      {title: 'CPU', of: (t) => t.cpu, show: meter, is_text: true},
+      {title: 'Commands/s', of: (t) => t.commands, show: count},
+      {title: 'Connections', of: (t) => t.clients},
+      {title: 'Messages/s', of: (t) => t.messages, show: count},
+      {title: 'Wake-ups/s', of: (t) => t.wakeups, show: count},
+    ],
+    {sort: 0});
 threadTable.descending = false;
-const shardTable = new Table('shard-table', [
-  { title: 'Shard', of: (s) => s.index },
-  { title: 'Thread', of: (s) => s.thread },
-  { title: 'Keys', of: (s) => s.keys, show: count },
-  { title: 'With a TTL', of: (s) => s.expires, show: count },
-  { title: 'Memory', of: (s) => s.memory, show: bytes },
-  { title: 'Reads of keys/s', of: (s) => s.reads, show: count },
-  { title: 'Transactions waiting', of: (s) => s.queue },
-], { sort: 0 });
+const shardTable = new Table(
+    'shard-table',
+    [
+      {title: 'Shard', of: (s) => s.index},
+      {title: 'Thread', of: (s) => s.thread},
+      {title: 'Keys', of: (s) => s.keys, show: count},
+      {title: 'With a TTL', of: (s) => s.expires, show: count},
+      {title: 'Memory', of: (s) => s.memory, show: bytes},
+      {title: 'Reads of keys/s', of: (s) => s.reads, show: count},
+      {title: 'Transactions waiting', of: (s) => s.queue},
+    ],
+    {sort: 0});
 shardTable.descending = false;
 
 function showThreads(now) {
@@ -447,49 +485,56 @@ function showThreads(now) {
     const old = numbered(before.info, prefix);
     return numbered(now.info, prefix).map((each, index) => {
       const rate = (field) => Math.max(0, each[field] - (old[index]?.[field] ?? 0)) / seconds;
-      return { index, ...make(each, rate) };
+      return {index, ...make(each, rate)};
     });
   };
   threadTable.show(
-    rates('thread', (thread, rate) => ({
-      cpu: 100 * (rate('cpu_user') + rate('cpu_sys')),
-      commands: rate('commands'),
-      clients: thread.clients,
-      messages: rate('messages'),
-      wakeups: rate('wakeups'),
-    })),
+      rates('thread', (thread, rate) => ({
+                        cpu: 100 * (rate('cpu_user') + rate('cpu_sys')),
+                        commands: rate('commands'),
+                        clients: thread.clients,
+                        messages: rate('messages'),
+                        wakeups: rate('wakeups'),
+                      })),
   );
   shardTable.show(
-    rates('shard', (shard, rate) => ({
-      thread: shard.thread,
-      keys: shard.keys,
-      expires: shard.expires,
-      memory: shard.used_memory,
-      reads: rate('hits') + rate('misses'),
-      queue: shard.queue,
-    })),
+      rates('shard', (shard, rate) => ({
+                       thread: shard.thread,
+                       keys: shard.keys,
+                       expires: shard.expires,
+                       memory: shard.used_memory,
+                       reads: rate('hits') + rate('misses'),
+                       queue: shard.queue,
+                     })),
   );
 }
 
-const commandTable = new Table('command-table', [
-  { title: 'Command', of: (c) => c.name, is_text: true },
-  { title: 'Calls/s', of: (c) => c.calls, show: count },
-  { title: 'Mean', of: (c) => c.mean, show: micros },
-  { title: 'p50', of: (c) => c.p50, show: micros },
-  { title: 'p99', of: (c) => c.p99, show: micros },
-  { title: 'Time', of: (c) => c.share, show: percent },
-  { title: 'Failed/s', of: (c) => c.failed, show: count },
-  { title: 'Refused/s', of: (c) => c.rejected, show: count },
-], { sort: 1, empty: 'no command was called' });
-const errorTable = new Table('error-table', [
-  { title: 'Error', of: (e) => e.code, is_text: true },
-  { title: 'Replies', of: (e) => e.count, show: count },
-], { sort: 1 });
+const commandTable = new Table(
+    'command-table',
+    [
+      {title: 'Command', of: (c) => c.name, is_text: true},
+      {title: 'Calls/s', of: (c) => c.calls, show: count},
+      {title: 'Mean', of: (c) => c.mean, show: micros},
+      {title: 'p50', of: (c) => c.p50, show: micros},
+      {title: 'p99', of: (c) => c.p99, show: micros},
+      {title: 'Time', of: (c) => c.share, show: percent},
+      {title: 'Failed/s', of: (c) => c.failed, show: count},
+      {title: 'Refused/s', of: (c) => c.rejected, show: count},
+    ],
+    {sort: 1, empty: 'no command was called'});
+const errorTable = new Table(
+    'error-table',
+    [
+      {title: 'Error', of: (e) => e.code, is_text: true},
+      {title: 'Replies', of: (e) => e.count, show: count},
+    ],
+    {sort: 1});
 
 function showCommands(now) {
   const errors = [];
   for (const [key, value] of Object.entries(now.info)) {
-    if (key.startsWith('errorstat_')) errors.push({ code: key.slice(10), count: fieldsOf(value).count });
+    if (key.startsWith('errorstat_'))
+      errors.push({code: key.slice(10), count: fieldsOf(value).count});
   }
   errorTable.show(errors);
   if (before === null) return;
@@ -517,57 +562,79 @@ function showCommands(now) {
   commandTable.show(rows);
 }
 
-const slowTable = new Table('slow-table', [
-  { title: 'When', of: (s) => s.at, show: (at) => new Date(at * 1000).toLocaleTimeString(), is_text: true },
-  { title: 'Took', of: (s) => s.usec, show: micros },
-  { title: 'Command', of: (s) => s.command, is_text: true },
-  { title: 'Client', of: (s) => s.client, is_text: true },
-  { title: 'Name', of: (s) => s.name, is_text: true },
-], { sort: 0, empty: 'nothing was slow' });
+const slowTable = new Table(
+    'slow-table',
+    [
+      {
+        title: 'When',
+        of: (s) => s.at,
+        show: (at) => new Date(at * 1000).toLocaleTimeString(),
+        is_text: true
+      },
+      {title: 'Took', of: (s) => s.usec, show: micros},
+      {title: 'Command', of: (s) => s.command, is_text: true},
+      {title: 'Client', of: (s) => s.client, is_text: true},
+      {title: 'Name', of: (s) => s.name, is_text: true},
+    ],
+    {sort: 0, empty: 'nothing was slow'});
 
 async function refreshSlow() {
-  const [log, limit] = await ask(['SLOWLOG', 'GET', '100'], ['CONFIG', 'GET', 'slowlog-log-slower-than']);
+  const [log, limit] =
+      await ask(['SLOWLOG', 'GET', '100'], ['CONFIG', 'GET', 'slowlog-log-slower-than']);
   if (errorOf(log) !== null) return fail(errorOf(log));
   const usec = textOf(pairsOf(limit)[0]?.[1] ?? '');
-  $('slow-note').textContent = usec === '' ? '' : `Commands that took more than ${micros(Number(usec))} (slowlog-log-slower-than).`;
+  $('slow-note').textContent = usec === '' ?
+      '' :
+      `Commands that took more than ${micros(Number(usec))} (slowlog-log-slower-than).`;
   slowTable.show(
-    log.map(([, at, took, args, client, name]) => ({
-      at,
-      usec: took,
-      command: args.map(textOf).join(' '),
-      client: textOf(client),
-      name: textOf(name),
-    })),
+      log.map(([, at, took, args, client, name]) => ({
+                at,
+                usec: took,
+                command: args.map(textOf).join(' '),
+                client: textOf(client),
+                name: textOf(name),
+              })),
   );
 }
 
 const CLIENTS_SHOWN = 200;
-const sure = new Set(); // clients whose button was pressed once
-const clientTable = new Table('client-table', [
-  { title: 'Id', of: (c) => Number(c.id) },
-  { title: 'Address', of: (c) => c.addr, is_text: true },
-  { title: 'Name', of: (c) => c.name, is_text: true },
-  { title: 'User', of: (c) => c.user, is_text: true },
-  { title: 'Library', of: (c) => [c['lib-name'], c['lib-ver']].filter(Boolean).join(' '), is_text: true },
-  { title: 'Flags', of: (c) => c.flags, is_text: true },
-  { title: 'DB', of: (c) => Number(c.db) },
-  { title: 'Age', of: (c) => Number(c.age), show: duration },
-  { title: 'Idle', of: (c) => Number(c.idle), show: duration },
-  { title: 'Unsent', of: (c) => Number(c.omem), show: bytes },
-  { title: 'Memory', of: (c) => Number(c['tot-mem']), show: bytes },
-  { title: 'Command', of: (c) => c.cmd, is_text: true },
-], { sort: 10, max: CLIENTS_SHOWN, tail: killButton });
-const blockedTable = new Table('blocked-table', [
-  { title: 'Id', of: (c) => c.id },
-  { title: 'Address', of: (c) => c.addr, is_text: true },
-  { title: 'Name', of: (c) => c.name, is_text: true },
-  { title: 'Command', of: (c) => c.cmd, is_text: true },
-  { title: 'Waits for', of: (c) => c.keys.join(' '), is_text: true },
-  { title: 'For', of: (c) => c.ms, show: (ms) => duration(ms / 1000) },
-], { sort: 5, max: CLIENTS_SHOWN, empty: 'no client waits for a key' });
+const sure = new Set();  // clients whose button was pressed once
+const clientTable = new Table(
+    'client-table',
+    [
+      {title: 'Id', of: (c) => Number(c.id)},
+      {title: 'Address', of: (c) => c.addr, is_text: true},
+      {title: 'Name', of: (c) => c.name, is_text: true},
+      {title: 'User', of: (c) => c.user, is_text: true},
+      {
+        title: 'Library',
+        of: (c) => [c['lib-name'], c['lib-ver']].filter(Boolean).join(' '),
+        is_text: true
+      },
+      {title: 'Flags', of: (c) => c.flags, is_text: true},
+      {title: 'DB', of: (c) => Number(c.db)},
+      {title: 'Age', of: (c) => Number(c.age), show: duration},
+      {title: 'Idle', of: (c) => Number(c.idle), show: duration},
+      {title: 'Unsent', of: (c) => Number(c.omem), show: bytes},
+      {title: 'Memory', of: (c) => Number(c['tot-mem']), show: bytes},
+      {title: 'Command', of: (c) => c.cmd, is_text: true},
+    ],
+    {sort: 10, max: CLIENTS_SHOWN, tail: killButton});
+const blockedTable = new Table(
+    'blocked-table',
+    [
+      {title: 'Id', of: (c) => c.id},
+      {title: 'Address', of: (c) => c.addr, is_text: true},
+      {title: 'Name', of: (c) => c.name, is_text: true},
+      {title: 'Command', of: (c) => c.cmd, is_text: true},
+      {title: 'Waits for', of: (c) => c.keys.join(' '), is_text: true},
+      {title: 'For', of: (c) => c.ms, show: (ms) => duration(ms / 1000)},
+    ],
+    {sort: 5, max: CLIENTS_SHOWN, empty: 'no client waits for a key'});
 
 function killButton(client) {
-  const button = element('button', sure.has(client.id) ? 'Really?' : 'Kill', sure.has(client.id) ? 'sure' : '');
+  const button = element(
+      'button', sure.has(client.id) ? 'Really?' : 'Kill', sure.has(client.id) ? 'sure' : '');
   button.setAttribute('aria-label', `Kill client ${client.id}`);
   button.addEventListener('click', async () => {
     if (!sure.has(client.id)) {
@@ -589,8 +656,8 @@ function killButton(client) {
 }
 
 // "a=1 b=2 name=": values have no blanks.
-const parseClient = (line) =>
-  Object.fromEntries(line.split(' ').map((part) => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]));
+const parseClient = (line) => Object.fromEntries(line.split(' ').map(
+    (part) => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)]));
 
 let clients = [];
 async function refreshClients() {
@@ -600,51 +667,60 @@ async function refreshClients() {
   showClients();
   if (errorOf(blocked) !== null) return fail(errorOf(blocked));
   blockedTable.show(
-    blocked.map(objectOf).map((each) => ({
-      id: each.id,
-      addr: textOf(each.addr),
-      name: textOf(each.name),
-      cmd: textOf(each.cmd),
-      keys: each.keys.map(textOf),
-      ms: each.milliseconds,
-    })),
+      blocked.map(objectOf).map((each) => ({
+                                  id: each.id,
+                                  addr: textOf(each.addr),
+                                  name: textOf(each.name),
+                                  cmd: textOf(each.cmd),
+                                  keys: each.keys.map(textOf),
+                                  ms: each.milliseconds,
+                                })),
   );
 }
 function showClients() {
   const wanted = $('client-filter').value.trim().toLowerCase();
   const rows = clients.filter(
-    (c) => wanted === '' || [c.addr, c.name, c.user, c.cmd, c['lib-name']].some((text) => text.toLowerCase().includes(wanted)),
+      (c) => wanted === '' ||
+          [c.addr, c.name, c.user, c.cmd, c['lib-name']].some(
+              (text) => text.toLowerCase().includes(wanted)),
   );
-  $('client-note').textContent =
-    rows.length > CLIENTS_SHOWN ? `${CLIENTS_SHOWN} of ${rows.length} are shown.` : `${rows.length} of ${clients.length}`;
+  $('client-note').textContent = rows.length > CLIENTS_SHOWN ?
+      `${CLIENTS_SHOWN} of ${rows.length} are shown.` :
+      `${rows.length} of ${clients.length}`;
   clientTable.show(rows);
 }
 $('client-filter').addEventListener('input', showClients);
 
-const keyTable = new Table('key-table', [
-  { title: 'Key', of: (k) => k.key, is_text: true },
-  { title: 'Commands/s', of: (k) => k.rate, show: count },
-  { title: 'Of all', of: (k) => k.share, show: meter, is_text: true },
-], { sort: 1, empty: 'no command had a key' });
+const keyTable = new Table(
+    'key-table',
+    [
+      {title: 'Key', of: (k) => k.key, is_text: true},
+      {title: 'Commands/s', of: (k) => k.rate, show: count},
+      {title: 'Of all', of: (k) => k.share, show: meter, is_text: true},
+    ],
+    {sort: 1, empty: 'no command had a key'});
 
-$('sample').addEventListener('click', () =>
-  guarded(async () => {
-    const seconds = 5;
-    $('sample').disabled = true;
-    $('sample-note').textContent = 'counting';
-    try {
-      const [reply] = await ask(['DEBUG', 'HOTKEYS', String(seconds * 1000), '50']);
-      if (errorOf(reply) !== null) return fail(errorOf(reply));
-      const { keys, total } = objectOf(reply);
-      keyTable.show(
-        pairsOf(keys).map(([key, calls]) => ({ key: textOf(key), rate: calls / seconds, share: (100 * calls) / total })),
-      );
-      $('sample-note').textContent = `${count(total / seconds)} uses of keys a second`;
-    } finally {
-      $('sample').disabled = false;
-      if ($('sample-note').textContent === 'counting') $('sample-note').textContent = '';
-    }
-  }),
+$('sample').addEventListener(
+    'click',
+    () => guarded(async () => {
+      const seconds = 5;
+      $('sample').disabled = true;
+      $('sample-note').textContent = 'counting';
+      try {
+        const [reply] = await ask(['DEBUG', 'HOTKEYS', String(seconds * 1000), '50']);
+        if (errorOf(reply) !== null) return fail(errorOf(reply));
+        const {keys, total} = objectOf(reply);
+        keyTable.show(
+            pairsOf(keys).map(
+                ([key, calls]) =>
+                    ({key: textOf(key), rate: calls / seconds, share: (100 * calls) / total})),
+        );
+        $('sample-note').textContent = `${count(total / seconds)} uses of keys a second`;
+      } finally {
+        $('sample').disabled = false;
+        if ($('sample-note').textContent === 'counting') $('sample-note').textContent = '';
+      }
+    }),
 );
 
 // --- Command line ---
@@ -652,7 +728,8 @@ $('sample').addEventListener('click', () =>
 // As redis-cli shows replies.
 function shown(value, indent = '') {
   if (value === null) return '(nil)';
-  if (typeof value === 'number') return Number.isInteger(value) ? `(integer) ${value}` : `(double) ${value}`;
+  if (typeof value === 'number')
+    return Number.isInteger(value) ? `(integer) ${value}` : `(double) ${value}`;
   if (typeof value === 'boolean') return `(${value})`;
   if (typeof value === 'string') return JSON.stringify(value);
   if (isTagged(value, 'error')) return `(error) ${textOf(value)}`;
@@ -665,11 +742,14 @@ function shown(value, indent = '') {
   const width = String(items.length).length;
   const deeper = indent + ' '.repeat(width + 2);
   return items
-    .map((item, i) => {
-      const head = (i === 0 ? '' : indent) + String(i + 1).padStart(width) + (is_map ? '# ' : ') ');
-      return head + (is_map ? `${shown(item[0], deeper)} => ${shown(item[1], deeper)}` : shown(item, deeper));
-    })
-    .join('\n');
+      .map((item, i) => {
+        const head =
+            (i === 0 ? '' : indent) + String(i + 1).padStart(width) + (is_map ? '# ' : ') ');
+        return head +
+            (is_map ? `${shown(item[0], deeper)} => ${shown(item[1], deeper)}` :
+                      shown(item, deeper));
+      })
+      .join('\n');
 }
 
 const said = [];
@@ -699,7 +779,7 @@ $('command-form').addEventListener('submit', (event) => {
   });
 });
 $('command').addEventListener('keydown', (event) => {
-  const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  const step = {ArrowUp: -1, ArrowDown: 1}[event.key];
   if (step === undefined) return;
   event.preventDefault();
   said_at = Math.min(Math.max(said_at + step, 0), said.length);
@@ -765,7 +845,7 @@ async function refresh() {
 async function loop() {
   clearTimeout(timer);
   const is_on = document.hidden || (await guarded(refresh));
-  clearTimeout(timer); // of a loop that was begun meanwhile
+  clearTimeout(timer);  // of a loop that was begun meanwhile
   if ($('login').hidden || is_on) timer = setTimeout(loop, PERIOD_MS);
 }
 
