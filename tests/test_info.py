@@ -3,6 +3,8 @@
 
 import pytest
 
+from harness.server import only_dragonfly, wait_until
+
 pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
 
 
@@ -79,3 +81,50 @@ def test_commandstats_count_and_estimate(r):
     stats = dict(pair.split("=") for pair in fields(r, "commandstats")["cmdstat_get"].split(","))
     assert stats["calls"] == "100" and stats["failed_calls"] == "0"
     assert float(stats["usec_per_call"]) < 1000
+
+
+def test_traffic_is_counted_and_its_rate_known(server, r):
+    r.call("CONFIG", "RESETSTAT")
+    before = r.info("stats")
+    value = "x" * 100_000
+    for _ in range(20):
+        r.call("SET", "k", value)
+        r.call("GET", "k")
+    stats = r.info("stats")
+    grown = {name: int(stats[name]) - int(before[name]) for name in (
+        "total_net_input_bytes", "total_net_output_bytes", "total_reads_processed",
+        "total_writes_processed",
+    )}  # fmt: skip
+    assert 2_000_000 < grown["total_net_input_bytes"] < 2_100_000
+    assert 2_000_000 < grown["total_net_output_bytes"] < 2_100_000
+    assert grown["total_reads_processed"] >= 40 and grown["total_writes_processed"] >= 40
+
+    def rates():
+        r.call("SET", "k", value)
+        stats = r.info("stats")
+        return [float(stats[f"instantaneous_{way}_kbps"]) for way in ("input", "output")]
+
+    wait_until(lambda: rates()[0] > 100)
+    wait_until(lambda: r.call("GET", "k") and rates()[1] > 100)
+    r.call("CONFIG", "RESETSTAT")
+    assert int(r.info("stats")["total_net_input_bytes"]) < 10_000
+
+
+def test_keyspace_tells_the_mean_ttl(server, r):
+    r.call("SET", "k", "1")
+    assert r.info("keyspace")["db0"].endswith("avg_ttl=0")
+    for i in range(50):
+        r.call("SET", f"k:{i}", "1", "PX", 1_000_000)
+    wait_until(lambda: 900_000 < int(r.info("keyspace")["db0"].split("avg_ttl=")[1]) <= 1_000_000)
+
+
+@only_dragonfly("its cycle is another")
+def test_background_expiry_is_timed(server, r):
+    before = r.info("stats")
+    for i in range(3000):
+        r.call("SET", f"k:{i}", "x", "PX", 1)
+    wait_until(lambda: r.call("DBSIZE") == 0)
+    after = r.info("stats")
+    assert int(after["expired_keys"]) >= int(before["expired_keys"]) + 3000
+    for name in ("expire_cycle_cpu_milliseconds", "expired_time_cap_reached_count"):
+        assert int(after[name]) >= int(before[name]) >= 0

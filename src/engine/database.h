@@ -193,6 +193,18 @@ class Database {
     return SlotOf(*expiry_.Random(random), expiry_, CompactKey::kHasExpire);
   }
 
+  // How long keys that have a deadline still have on average, by so many of them; 0: none has one.
+  // Milliseconds.
+  template <typename R>
+  double MeanTtlMs(size_t samples, int64_t now_ms, R&& random) const {
+    if (expiry_.size() == 0) return 0;
+    double sum = 0;
+    for (size_t i = 0; i < samples; ++i) {
+      sum += static_cast<double>(std::max<int64_t>(0, expiry_.Random(random)->at_ms - now_ms));
+    }
+    return sum / static_cast<double>(samples);
+  }
+
   // --- Moving memory (core/block_mover.h), which changes no key. REQUIRES: no cut is going on, as
   // its keeper may refer to values. ---
 

@@ -65,7 +65,8 @@ void Connection::Start() {
 }
 
 void Connection::OnRecv(std::string_view data) {
-  received_bytes_ += data.size();
+  ++buffers_->traffic.reads;
+  buffers_->traffic.received_bytes += data.size();
   last_active_ns_ = socket_->proactor()->now_ns();
   if (closing_ || close_when_sent_) return;
   if (!input_.empty()) {
@@ -362,7 +363,7 @@ void Connection::Flush() {
     const size_t bytes = sending_.size();
     switch (socket_->Send(sending_.view(), mode)) {
       case Socket::SendResult::kDone:
-        sent_bytes_ += bytes;
+        CountSent(bytes);
         sending_.Clear();
         break;
       case Socket::SendResult::kPending:
@@ -395,7 +396,7 @@ void Connection::OnSent(int error) {
     CloseNow();
     return;
   }
-  sent_bytes_ += sending_.size();
+  CountSent(sending_.size());
   last_active_ns_ = socket_->proactor()->now_ns();  // a slow reader is not idle
   sending_.Clear();
   if (output_.empty() && !stalled_ && !wants_room_ && !is_done()) {

@@ -89,6 +89,15 @@ class CommandSink {
 // Buffers that connections of one thread take while they have something to send.
 class BufferPool {
  public:
+  // What the thread's connections have received and sent.
+  struct Traffic {
+    uint64_t received_bytes = 0;
+    uint64_t sent_bytes = 0;
+    uint64_t reads = 0;   // pieces that arrived
+    uint64_t writes = 0;  // pieces that were sent
+  };
+  Traffic traffic;
+
   struct Bounds {
     size_t input_max = 1 << 30;      // bytes of a command that is not complete yet; more is cut off
     size_t output_watch = SIZE_MAX;  // bytes; with more unsent the sink is asked
@@ -242,8 +251,6 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // clients the owner of batches counts these, exactly, by BufferPool::CountClient; what is told
   // here goes by their sizes.
   size_t memory_used() const { return own_bytes() + in_flight_arg_bytes_ + replies_.batch_bytes(); }
-  uint64_t received_bytes() const { return received_bytes_; }
-  uint64_t sent_bytes() const { return sent_bytes_; }
   uint64_t last_active_ns() const { return last_active_ns_; }
   uint64_t created_ns() const { return created_ns_; }
 
@@ -295,6 +302,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Tells its thread by how much its buffers have changed.
   void Recount() { CountAs(own_bytes()); }
   size_t own_bytes() const;  // without batches
+  void CountSent(size_t bytes) {
+    ++buffers_->traffic.writes;
+    buffers_->traffic.sent_bytes += bytes;
+  }
   void CountAs(size_t bytes) {
     if (bytes == counted_bytes_) return;
     buffers_->CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_bytes_));
@@ -323,8 +334,6 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   FlushHook flush_hook_;
   uint64_t created_ns_;
   uint64_t last_active_ns_;
-  uint64_t received_bytes_ = 0;
-  uint64_t sent_bytes_ = 0;
   size_t object_bytes_ = 0;  // its own, and its socket's
   size_t counted_bytes_ = 0;
   size_t output_watch_ = SIZE_MAX;

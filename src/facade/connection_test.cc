@@ -616,7 +616,7 @@ TEST_P(ConnectionTest, RepliesAreHeldBackForACommandThatRunsButNotForOneThatWait
     pool_->at(0)->AwaitFiber("wait", [] {
       for (int i = 0; i < 10; ++i) helio::this_fiber::Yield();
     });
-    return OnLoop([&] { return connection_->sent_bytes(); }) > 0;
+    return OnLoop([&] { return buffers_.traffic.sent_bytes; }) > 0;
   };
   auto is_busy = [&] { return connection_->busy(); };
   const int held = Connect();

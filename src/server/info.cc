@@ -16,6 +16,7 @@
 #include "engine/coordinator.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
+#include "helio/base/random.h"
 #include "server/latency_commands.h"
 #include "server/machine.h"
 #include "server/server.h"
@@ -30,6 +31,8 @@ namespace {
 
 // INFO looks at so many of a shard's waited keys, so that it stays quick.
 constexpr size_t kWaitedKeysLookedAt = 1000;
+// And at so many deadlines of each of a shard's databases, for the mean.
+constexpr size_t kTtlsLookedAt = 16;
 
 // --- Gathering ---
 
@@ -37,7 +40,8 @@ constexpr size_t kWaitedKeysLookedAt = 1000;
 struct Part {
   WorkerStats stats;
   helio::ProactorStats loop;
-  uint64_t per_second = 0;
+  Worker::Rates rates = {};
+  BufferPool::Traffic traffic;
   WorkerMemory memory;
   uint64_t input_buffer_max = 0;
   uint64_t output_buffer_max = 0;
@@ -84,7 +88,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->stats = worker.stats();
   part->thread = FactsOfThread(worker);
   part->loop = worker.proactor().stats();
-  part->per_second = worker.commands_per_second();
+  part->rates = worker.rates();
+  part->traffic = worker.buffers().traffic;
   part->memory = worker.memory();
   part->interpreters = worker.interpreters().count();
   worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
@@ -95,8 +100,6 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     if (connection.held()) ++part->held_clients;
-    part->stats.received_bytes += connection.received_bytes();
-    part->stats.sent_bytes += connection.sent_bytes();
     part->input_buffer_max = std::max<uint64_t>(part->input_buffer_max, connection.input_bytes());
     part->output_buffer_max =
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
@@ -104,6 +107,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->defrag = worker.defragmenter().stats();
   part->is_defragmenting = worker.defragmenter().is_running();
   part->blocked_clients = worker.blocked_clients() + part->held_clients;
+  const int64_t now_ms = helio::UnixMillis();
+  helio::Random random(helio::MonotonicNanos());
   const TransactionStats& transactions = shards.transaction_stats(worker.index());
   part->transactions.global = transactions.global;
   part->transactions.widths = transactions.widths;
@@ -147,8 +152,11 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
       if (database == nullptr) continue;
       own.keys += database->size();
       own.expires += database->expires();
-      part->databases[static_cast<size_t>(i)].keys += database->size();
-      part->databases[static_cast<size_t>(i)].expires += database->expires();
+      InfoFacts::DatabaseFacts& of_all = part->databases[static_cast<size_t>(i)];
+      of_all.keys += database->size();
+      of_all.expires += database->expires();
+      of_all.ttl_ms += database->MeanTtlMs(kTtlsLookedAt, now_ms, random) *
+                       static_cast<double>(database->expires());
     }
     part->by_shard.emplace_back(shard.id(), own);
   });
@@ -225,6 +233,8 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   facts.multiplexing_api =
       server.pool().at(0)->engine() == helio::Proactor::Engine::kIoUring ? "io_uring" : "epoll";
   facts.run_id = server.run_id();
+  facts.config_file = server.options().config_file;
+  facts.is_supervised = getenv("NOTIFY_SOCKET") != nullptr;
   facts.tcp_port = server.port() != 0 ? server.port() : server.options().tls_port;
   facts.now_us = helio::UnixMicros();
   facts.start_s = server.start_time_ms() / 1000;
@@ -258,9 +268,15 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.output_buffer_max = std::max(facts.output_buffer_max, part.output_buffer_max);
     facts.connections_received += part.stats.connections_received;
     facts.commands_processed += part.stats.commands_processed;
-    facts.commands_per_second += part.per_second;
-    facts.received_bytes += part.stats.received_bytes;
-    facts.sent_bytes += part.stats.sent_bytes;
+    facts.commands_per_second += part.rates.commands;
+    facts.received_per_second += part.rates.received_bytes;
+    facts.sent_per_second += part.rates.sent_bytes;
+    facts.received_bytes += part.traffic.received_bytes;
+    facts.sent_bytes += part.traffic.sent_bytes;
+    facts.reads += part.traffic.reads;
+    facts.writes += part.traffic.writes;
+    facts.expiry_ns += part.stats.expiry_ns;
+    facts.expiry_cuts += part.stats.expiry_cuts;
     facts.error_replies += part.stats.error_replies;
     facts.protocol_errors += part.stats.protocol_errors;
     facts.auth_timeouts += part.stats.auth_timeouts;
@@ -322,6 +338,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     for (size_t i = 0; i < part.databases.size(); ++i) {
       facts.databases[i].keys += part.databases[i].keys;
       facts.databases[i].expires += part.databases[i].expires;
+      facts.databases[i].ttl_ms += part.databases[i].ttl_ms;
     }
   }
   for (const Command& command : server.commands().all()) {
@@ -387,6 +404,10 @@ double Ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+std::string KibPerSecond(uint64_t bytes) {
+  return fmt::format("{:.2f}", static_cast<double>(bytes) / 1024);
+}
+
 void ServerSection(const InfoFacts& facts, Lines& out) {
   out.Add("redis_version", kRedisVersion);
   out.Add("redis_git_sha1", "00000000");
@@ -400,7 +421,7 @@ void ServerSection(const InfoFacts& facts, Lines& out) {
   out.Add("multiplexing_api", facts.multiplexing_api);
   out.Add("gcc_version", fmt::format("{}.{}.{}", __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__));
   out.Add("process_id", facts.process_id);
-  out.Add("process_supervised", "no");
+  out.Add("process_supervised", facts.is_supervised ? "systemd" : "no");
   out.Add("run_id", facts.run_id);
   out.Add("tcp_port", facts.tcp_port);
   out.Add("server_time_usec", facts.now_us);
@@ -410,7 +431,7 @@ void ServerSection(const InfoFacts& facts, Lines& out) {
   out.Add("configured_hz", 10);
   out.Add("lru_clock", (facts.now_us / 1'000'000) & 0xffffff);
   out.Add("executable", facts.executable);
-  out.Add("config_file", "");
+  out.Add("config_file", facts.config_file);
   out.Add("io_threads_active", facts.threads > 1 ? 1 : 0);
   out.Add("proactor_threads", facts.threads);
   out.Add("num_shards", facts.shards);
@@ -543,6 +564,8 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("total_net_output_bytes", facts.sent_bytes);
   out.Add("total_net_repl_input_bytes", 0);
   out.Add("total_net_repl_output_bytes", 0);
+  out.Add("instantaneous_input_kbps", KibPerSecond(facts.received_per_second));
+  out.Add("instantaneous_output_kbps", KibPerSecond(facts.sent_per_second));
   out.Add("instantaneous_input_repl_kbps", "0.00");
   out.Add("instantaneous_output_repl_kbps", "0.00");
   out.Add("rejected_connections", facts.rejected_connections);
@@ -554,6 +577,8 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("sync_partial_ok", 0);
   out.Add("sync_partial_err", 0);
   out.Add("expired_keys", facts.expired_keys);
+  out.Add("expired_time_cap_reached_count", facts.expiry_cuts);
+  out.Add("expire_cycle_cpu_milliseconds", facts.expiry_ns / 1'000'000);
   out.Add("evicted_keys", facts.evicted_keys);
   out.Add("evicted_clients", facts.evicted_clients);
   out.Add("keyspace_hits", facts.hits);
@@ -577,6 +602,8 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("tracking_total_prefixes", facts.tracking.prefixes);
   out.Add("unexpected_error_replies", 0);
   out.Add("total_error_replies", facts.error_replies);
+  out.Add("total_reads_processed", facts.reads);
+  out.Add("total_writes_processed", facts.writes);
   out.Add("protocol_errors", facts.protocol_errors);
   out.Add("client_query_buffer_limit_disconnections", facts.large_inputs);
   out.Add("client_output_buffer_limit_disconnections", facts.output_disconnections);
@@ -642,9 +669,11 @@ void ClusterSection(const InfoFacts& facts, Lines& out) {
 
 void KeyspaceSection(const InfoFacts& facts, Lines& out) {
   for (size_t i = 0; i < facts.databases.size(); ++i) {
-    const auto& [keys, expires] = facts.databases[i];
+    const auto& [keys, expires, ttl_ms] = facts.databases[i];
     if (keys == 0) continue;
-    out.Add(fmt::format("db{}", i), fmt::format("keys={},expires={},avg_ttl=0", keys, expires));
+    const double mean_ms = expires == 0 ? 0 : ttl_ms / static_cast<double>(expires);
+    out.Add(fmt::format("db{}", i),
+            fmt::format("keys={},expires={},avg_ttl={:.0f}", keys, expires, mean_ms));
   }
 }
 

@@ -30,6 +30,8 @@ struct InfoFacts {
   std::string multiplexing_api;
   std::string run_id;
   std::string executable;
+  std::string config_file;
+  bool is_supervised = false;  // by systemd
   int64_t process_id = 0;
   int tcp_port = 0;
   int64_t now_us = 0;
@@ -99,6 +101,12 @@ struct InfoFacts {
   uint64_t commands_per_second = 0;
   uint64_t received_bytes = 0;
   uint64_t sent_bytes = 0;
+  uint64_t received_per_second = 0;  // bytes
+  uint64_t sent_per_second = 0;
+  uint64_t reads = 0;  // pieces that came from clients
+  uint64_t writes = 0;
+  uint64_t expiry_ns = 0;    // that background expiry took
+  uint64_t expiry_cuts = 0;  // slices of it that ended before their work
   uint64_t rejected_connections = 0;
   uint64_t expired_keys = 0;
   uint64_t evicted_keys = 0;
@@ -140,6 +148,7 @@ struct InfoFacts {
   struct DatabaseFacts {
     uint64_t keys = 0;
     uint64_t expires = 0;
+    double ttl_ms = 0;  // of all these together, estimated
   };
   std::vector<DatabaseFacts> databases;
   // Dispatch: which paths the commands took

@@ -58,5 +58,29 @@ TEST(RateMeterTest, IsZeroAfterASilentSecond) {
   EXPECT_EQ(meter.Rate(20'500), 0u);
 }
 
+TEST(SideMeterTest, RollsWithItsMeter) {
+  RateMeter meter;
+  SideMeter side;
+  const auto update = [&](int64_t now_ms, uint64_t total) {
+    const int64_t seconds = meter.Update(now_ms, 0);
+    if (seconds != 0) side.Roll(seconds, total);
+  };
+  const auto rate = [&](int64_t now_ms, uint64_t total) {
+    return side.Rate(meter.SecondsSince(now_ms), total);
+  };
+  update(10'000, 100);
+  update(10'500, 130);
+  EXPECT_EQ(rate(10'900, 140), 0u);
+  EXPECT_EQ(rate(11'100, 140), 40u);
+  update(11'200, 150);
+  EXPECT_EQ(rate(11'900, 170), 50u);
+  EXPECT_EQ(rate(12'000, 170), 20u);
+  EXPECT_EQ(rate(13'000, 170), 0u);
+  update(20'000, 500);
+  EXPECT_EQ(rate(20'500, 600), 0u);
+  side.Reset();
+  EXPECT_EQ(rate(20'500, 0), 0u);
+}
+
 }  // namespace
 }  // namespace dfly

@@ -147,8 +147,6 @@ void Worker::OnClosed(Connection* connection) {
   tracking_.OnClosed(*session);
   monitors_.End(*session);
   client_limiter_.OnLeft(*session);
-  stats_.received_bytes += connection->received_bytes();
-  stats_.sent_bytes += connection->sent_bytes();
   connection->Unlink();
   --connection_count_;
   server_.OnConnectionClosed(index(), session->is_admin);
@@ -474,7 +472,7 @@ void Worker::RunNoted() {
   proactor_.CancelHook(&stage_hook_);
   now_ms_ = helio::UnixMillis();
   stats_.commands_processed += noted_.size();
-  command_rate_.Update(now_ms_, stats_.commands_processed);
+  CountRate(now_ms_);
   if (noted_.size() > 1) PrefetchNoted();
   std::optional<ShardContext> in_place;
   untimed_from_ = helio::CycleClock::Now();
@@ -806,7 +804,7 @@ void Worker::CountRejected(const Command* row, const ReplySink& reply) {
 void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
                         CoordinatorHandler handler, Args args) {
   ++stats_.commands_processed;
-  command_rate_.Update(helio::UnixMillis(), stats_.commands_processed);
+  CountRate(helio::UnixMillis());
   ++stats_.coordinated_commands;
   ++session.commands;
   session.last_command = &command;

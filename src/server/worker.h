@@ -109,8 +109,6 @@ struct WorkerStats {
 
   uint64_t connections_received = 0;
   uint64_t commands_processed = 0;
-  uint64_t received_bytes = 0;  // of connections that are closed; add those of the living ones
-  uint64_t sent_bytes = 0;
   uint64_t local_commands = 0;   // executed in place, their shard is ours
   uint64_t remote_commands = 0;  // sent to another thread's shard
   uint64_t batches = 0;
@@ -125,6 +123,8 @@ struct WorkerStats {
   uint64_t migrations = 0;  // connections that came from other threads
   uint64_t protocol_errors = 0;
   uint64_t auth_timeouts = 0;
+  uint64_t expiry_ns = 0;
+  uint64_t expiry_cuts = 0;
   uint64_t large_inputs = 0;  // clients that were closed for them
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
@@ -179,7 +179,13 @@ class Worker final : public CommandSink {
   // Fibers that run a command; they may outlive their connection for a moment.
   size_t coordinators() const { return coordinators_; }
   // Commands executed in the last complete second.
-  uint64_t commands_per_second() const { return command_rate_.Rate(helio::UnixMillis()); }
+  // In the last second.
+  struct Rates {
+    uint64_t commands;
+    uint64_t received_bytes;
+    uint64_t sent_bytes;
+  };
+  Rates rates() const;
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
 
@@ -402,6 +408,14 @@ class Worker final : public CommandSink {
     return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count);
   }
 
+  // Some commands have come.
+  void CountRate(int64_t now_ms) {
+    const int64_t seconds = command_rate_.Update(now_ms, stats_.commands_processed);
+    if (seconds != 0) [[unlikely]] {
+      received_rate_.Roll(seconds, buffers_.traffic.received_bytes);
+      sent_rate_.Roll(seconds, buffers_.traffic.sent_bytes);
+    }
+  }
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
   Outcome NoteUnknown(Connection* connection, Session& session, Args args);
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
@@ -679,6 +693,8 @@ class Worker final : public CommandSink {
   std::vector<TagLock> tags_;                 // scratch of MustQueue
   RespWriter batch_writer_;
   RateMeter command_rate_;
+  SideMeter received_rate_;
+  SideMeter sent_rate_;
 
   std::vector<ShardBatch*>
       open_batches_;  // by shard: being filled for the connection that is read right now

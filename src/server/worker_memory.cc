@@ -279,6 +279,8 @@ void Worker::ExpireTick() {
   }
   SettleMemory();
   NoteWorkForDefrag();
+  stats_.expiry_ns += helio::MonotonicNanos() - begin_ns;
+  stats_.expiry_cuts += is_urgent;
   if (is_urgent) ExpireIn(kExpireRestNanos);
   if (frees) ExpireIn(kExpirePeriodNanos);
   if (!expires_actively_) return;

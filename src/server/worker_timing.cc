@@ -44,12 +44,9 @@ void Worker::ResetStats() {
   pubsub_.ResetStats();
   client_limiter_.ResetStats();
   helio::ThreadTlsStats() = {};
-  // Living connections keep their own counters, which are added when INFO is asked for. What they
-  // have counted so far is taken off in advance: the sum is right, in arithmetic modulo 2^64.
-  ForEachSession([this](Session& session) {
-    stats_.received_bytes -= session.connection.received_bytes();
-    stats_.sent_bytes -= session.connection.sent_bytes();
-  });
+  buffers_.traffic = {};
+  received_rate_.Reset();
+  sent_rate_.Reset();
   for (Shard* shard : local_shards_) {
     if (shard == nullptr) continue;
     ShardStats& counted = shard->stats();
@@ -71,6 +68,15 @@ void Worker::CountWaiting(const Command& row, Args args, const ReplySink& reply,
     timer_.OnSlow(row, args, cycles, *caller, SlowEntry::Way::kFiber, waited_cycles);
   }
   CountErrorsSince(errors_before, reply, row);
+}
+
+Worker::Rates Worker::rates() const {
+  const int64_t now_ms = helio::UnixMillis();
+  const int64_t seconds = command_rate_.SecondsSince(now_ms);
+  const BufferPool::Traffic& traffic = buffers_.traffic;
+  return {.commands = command_rate_.Rate(now_ms),
+          .received_bytes = received_rate_.Rate(seconds, traffic.received_bytes),
+          .sent_bytes = sent_rate_.Rate(seconds, traffic.sent_bytes)};
 }
 
 void Worker::NoteLong(const Command& row, Args args) {
