@@ -739,3 +739,21 @@ def test_debug_reload(start_server):
             r.call("BGSAVE")
             assert r.call("EXEC")[-1] == Status("Background saving started")
             wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0", what="end")
+
+
+def test_a_save_comes_behind_that_of_flushall(start_server):
+    """As in Redis, where FLUSHALL itself saves when there are rules."""
+    server = start_server(save="3600 1", proactor_threads=2)
+    with server.connect() as r:
+        for i in range(30):
+            assert r.call("DEBUG", "POPULATE", 2000, f"k{i}") == OK
+            assert r.call("FLUSHALL") == OK
+            r.call("SET", "k", i)
+            if i % 3 == 0:
+                assert r.call("SAVE") == OK
+            elif i % 3 == 1:
+                assert r.call("BGSAVE") == Status("Background saving started")
+            else:
+                assert r.call("DEBUG", "RELOAD") == OK
+                assert r.call("GET", "k") == str(i).encode()
+            wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0")

@@ -326,7 +326,7 @@ void HGetDel(ShardContext& cx, Args args, ReplySink& reply) {
 }  // namespace
 
 void RegisterHashDeadlineCommands(CommandTable* table) {
-  constexpr std::string_view kForFields = "O(N) where N is the number of fields given.";
+  static constexpr std::string_view kForFields = "O(N) where N is the number of fields given.";
   const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
                            std::string_view key_flags, std::string_view summary,
                            std::string_view since, std::string_view tips = {}) {

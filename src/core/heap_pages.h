@@ -66,8 +66,8 @@ class DenseHeap {
   DenseHeap& operator=(const DenseHeap&) = delete;
 
  private:
-  void* heap_ = nullptr;
-  void* main_heap_ = nullptr;
+  [[maybe_unused]] void* heap_ = nullptr;  // with a sanitizer, both
+  [[maybe_unused]] void* main_heap_ = nullptr;
 };
 
 // Returns to the system what the calling thread's heap has free between its pages, as far as it

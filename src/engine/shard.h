@@ -55,7 +55,7 @@ class CutGuard {
 
 // Owner:    one proactor; made anywhere, used and destroyed on its thread. Takes no locks.
 // Suspends: never.
-class Shard : private ChangeListener {
+class Shard final : private ChangeListener {
  public:
   static constexpr size_t kStringMax = 512u << 20;  // bytes; what --max_bulk_len is by default
 

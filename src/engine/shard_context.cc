@@ -133,7 +133,7 @@ auto ShardContext::OpenValue(Iterator it) -> WriteHandle {
   Touch(slot->value);
   auto is_it = [slot](const Open& open) { return open.slot == slot; };
   if (std::none_of(open_.begin(), open_.end(), is_it)) {
-    open_.emplace_back(slot, slot->value.HeapBytes());
+    open_.push_back({slot, slot->value.HeapBytes()});
   }
   is_settled_ = false;
   return HandleOf<WriteHandle>(it);

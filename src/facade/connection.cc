@@ -2,6 +2,7 @@
 #include "facade/connection.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "facade/resp_writer.h"
@@ -460,7 +461,8 @@ void Connection::CloseNow() {
 void Connection::SendAndCloseNow() {
   if (!closing_ && !send_pending_ && !output_.empty()) {
     sending_.Swap(output_);
-    socket_->Send(sending_.view(), Socket::SendMode::kNow);
+    // What the kernel does not take is lost.
+    std::ignore = socket_->Send(sending_.view(), Socket::SendMode::kNow);
   }
   CloseNow();
 }

@@ -264,7 +264,7 @@ void RegisterClusterCommands(CommandTable* table) {
                    .docs = docs,
                    .tips = tips};
   };
-  constexpr std::string_view kChanges = "nondeterministic_output";
+  static constexpr std::string_view kChanges = "nondeterministic_output";
   const auto replicas = [](std::string_view name, CommandDocs docs) {
     return Command{.name = name,
                    .session = IfEmulated<Replicas>,

@@ -200,6 +200,13 @@ void Persistence::SaveAfterFlush() {
   if (!saving_->is_awaited && !saving_->is_after_flush) saving_->progress.is_cancelled = true;
 }
 
+void Persistence::AwaitSaveAfterFlush() {
+  while (is_saving() && saving_->is_after_flush) {
+    const std::shared_ptr<Saving> saving = saving_;
+    saving->done.Wait();
+  }
+}
+
 std::string Persistence::Save(std::optional<SnapshotFormat> format) {
   if (!is_enabled()) return std::string(kIsDisabled);
   if (is_saving()) return std::string(kIsSaving);
@@ -314,7 +321,10 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
 
 std::string Persistence::Reload(bool saves) {
   if (!is_enabled()) return std::string(kIsDisabled);
-  if (is_saving()) return std::string(kIsSaving);
+  while (is_saving()) {
+    const std::shared_ptr<Saving> saving = saving_;
+    saving->done.Wait();
+  }
   if (saves) {
     saving_ = std::make_shared<Saving>();
     Transaction lock(&server_.shards(), nullptr);

@@ -80,6 +80,9 @@ class Persistence {
   // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
   // as redis-server does; but in the background.
   void SaveAfterFlush();
+  // SAVE and BGSAVE come behind the one that a FLUSHALL has begun: redis-server's is over when that
+  // is answered. Suspends.
+  void AwaitSaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
   std::string Save(std::optional<SnapshotFormat> format = {});
   // The last one: after its cut nothing changes any more, unless it fails. Suspends.

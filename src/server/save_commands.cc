@@ -35,6 +35,7 @@ void Save(CoordinatorContext& cx, Args args, ReplySink& reply) {
   bool is_saving = false;
   bool is_enabled = true;
   cx.shards().pool().at(0)->AwaitFiber("save", [&] {
+    persistence.AwaitSaveAfterFlush();
     is_saving = persistence.is_saving();
     is_enabled = persistence.is_enabled();
     if (!is_saving && is_enabled) error = persistence.Save(format);
@@ -59,8 +60,11 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
     }
   }
   Persistence& persistence = cx.session().server.persistence();
-  const auto started =
-      cx.shards().pool().at(0)->Await([&] { return persistence.StartSave(format); });
+  auto started = Persistence::Start::kDisabled;
+  cx.shards().pool().at(0)->AwaitFiber("bgsave", [&] {
+    persistence.AwaitSaveAfterFlush();
+    started = persistence.StartSave(format);
+  });
   switch (started) {
     case Persistence::Start::kStarted:
       return reply.Status("Background saving started");
