@@ -18,9 +18,13 @@ namespace http = boost::beast::http;
 
 struct HttpParser::State {
   http::request_parser<http::string_body> parser;
+  size_t head_bytes = 0;
 };
 
 namespace {
+
+// Beast's own limit is some bytes less, depending on how the bytes arrive.
+constexpr size_t kBeastSlack = 16;
 
 std::string_view View(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -68,7 +72,7 @@ HttpParser::Status HttpParser::Parse(std::string_view input) {
   consumed_ = 0;
   if (!in_request_) {
     state_ = std::make_unique<State>();
-    state_->parser.header_limit(static_cast<std::uint32_t>(limits_.head_max));
+    state_->parser.header_limit(static_cast<std::uint32_t>(limits_.head_max + kBeastSlack));
     state_->parser.body_limit(
         authenticated_ ? limits_.body_max : std::min(limits_.body_max, limits_.stranger_body_max));
     in_request_ = true;
@@ -82,6 +86,8 @@ HttpParser::Status HttpParser::Parse(std::string_view input) {
     const size_t taken =
         parser.put(boost::asio::buffer(input.data() + consumed_, input.size() - consumed_), error);
     consumed_ += taken;
+    if (was_in_head) state_->head_bytes += taken;
+    if (state_->head_bytes > limits_.head_max) return Fail(431);
     if (error && error != http::error::need_more) return Fail(StatusOf(error));
     const bool head_ends = was_in_head && parser.is_header_done();
     if (head_ends && !parser.is_done()) {
@@ -91,7 +97,11 @@ HttpParser::Status HttpParser::Parse(std::string_view input) {
     }
     is_stuck = !head_ends && (taken == 0 || consumed_ == input.size());
   }
-  if (!parser.is_done()) return Status::kNeedMore;
+  if (!parser.is_done()) {
+    const size_t rest = input.size() - consumed_;
+    const bool is_over = !parser.is_header_done() && state_->head_bytes + rest > limits_.head_max;
+    return is_over ? Fail(431) : Status::kNeedMore;
+  }
   in_request_ = false;
   const auto& message = parser.get();
   const auto field = [&message](http::field name) { return View(message[name]); };

@@ -54,6 +54,20 @@ TEST(HttpParser, FindsRequestsHoweverTheyAreCut) {
   }
 }
 
+TEST(HttpParser, TheHeadsLimitIsExactHoweverItIsCut) {
+  for (size_t size = 240; size < 280; ++size) {
+    std::string head = "GET / HTTP/1.1\r\nA: ";
+    head += std::string(size - head.size() - 4, 'a') + "\r\n\r\n";
+    ASSERT_EQ(head.size(), size);
+    const std::vector<std::string> expected = {size <= 256 ? "GET / +" : "431"};
+    for (size_t step : {1, 2, 3, 50, 255, 256, 257, 1000}) {
+      EXPECT_EQ(Parse(head, step, 256), expected) << size << " bytes, each " << step;
+      const std::vector<std::string> after = Parse(head + "GET / HTTP/1.0\r\n\r\n", step, 256);
+      EXPECT_EQ(after.front(), expected.front()) << size << " bytes, each " << step;
+    }
+  }
+}
+
 TEST(HttpParser, WhatIsNoneIsAnError) {
   const auto parse = [](const std::string& bytes) {
     std::vector<std::string> at_once = Parse(bytes, bytes.size());

@@ -236,7 +236,7 @@ class Client {
     while (!bytes.empty() && !is_closed_) {
       const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
-      if (sent < 0 && errno != EAGAIN) is_closed_ = true;
+      if (sent < 0 && errno != EAGAIN && errno != EINTR) is_closed_ = true;
       if (!bytes.empty()) Wait(POLLIN | POLLOUT);
       Receive();
     }
@@ -256,12 +256,17 @@ class Client {
  private:
   void Wait(short events) {
     pollfd entry{.fd = fd_, .events = events, .revents = 0};
-    CHECK_EQ(poll(&entry, 1, 20'000), 1) << "no reply";
+    int ready = -1;
+    do {
+      ready = poll(&entry, 1, 20'000);  // libFuzzer has an alarm that interrupts it
+    } while (ready < 0 && errno == EINTR);
+    CHECK_EQ(ready, 1) << "no reply";
   }
   void Receive() {
     std::array<char, 1 << 16> buffer;
     while (true) {
       const ssize_t got = read(fd_, buffer.data(), buffer.size());
+      if (got < 0 && errno == EINTR) continue;
       if (got == 0 || (got < 0 && errno != EAGAIN)) is_closed_ = true;
       if (got <= 0) return;
       unread_.append(buffer.data(), static_cast<size_t>(got));
