@@ -338,3 +338,50 @@ def test_slow_clients_that_are_in_do_not_hinder_others(start_server):
             assert c.read() == OK
             c.close()
 
+
+
+# --- Settings that lead to files ---
+
+PROTECTED = "ERR CONFIG SET failed (possibly related to argument '{}') - can't set protected config"
+
+
+@pytest.mark.flags(enable_protected_configs="no")
+def test_dir_and_dbfilename_are_protected(server, r):
+    """Whoever gets in without a password could have any file of the server's user written over."""
+    for name, value in (("dir", "/tmp"), ("dbfilename", "authorized_keys")):
+        assert r.call("CONFIG", "SET", name, value) == Error(PROTECTED.format(name))
+        assert r.call("CONFIG", "SET", "maxclients", "5000", name, value) == Error(
+            PROTECTED.format(name)
+        )
+        assert r.call("CONFIG", "GET", name)[1] != value.encode()
+    assert r.call("CONFIG", "GET", "maxclients")[1] == b"10000"
+    assert r.call("CONFIG", "GET", "enable-protected-configs")[1] == b"no"
+    # Only at the start.
+    assert "immutable" in r.call("CONFIG", "SET", "enable-protected-configs", "yes").text
+
+
+def test_only_local_clients_may_set_them(start_server):
+    server = start_server(enable_protected_configs="local", protected_mode="no")
+    with server.connect() as r:
+        assert r.call("CONFIG", "SET", "dbfilename", "x.rdb") == OK
+        assert r.call("CONFIG", "SET", "dir", server.dir) == OK
+    with server.connect(source=ELSEWHERE) as other:
+        assert other.call("CONFIG", "SET", "dbfilename", "y.rdb") == Error(
+            PROTECTED.format("dbfilename")
+        )
+        assert other.call("CONFIG", "SET", "maxclients", "5000") == OK
+
+
+@only_dragonfly("no HTTP")
+def test_over_http_the_client_counts(start_server):
+    """Not the server's own connection inside of it."""
+    server = start_server(enable_protected_configs="local", protected_mode="no")
+    body = b'{"commands":["CONFIG SET dbfilename y.rdb"]}'
+    request = (
+        b"POST /api/commands HTTP/1.0\r\nContent-Type: application/json\r\nX-Requested-With: x\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body)
+    ) + body
+    for source, answer in ((None, b'["OK"]'), (ELSEWHERE, b"protected config")):
+        with server.connect(source=source) as c:
+            c.send(request)
+            assert answer in c.sock.makefile("rb").read()

@@ -124,7 +124,7 @@ std::vector<std::pair<std::string, std::string>> Config::Get(
   return found;
 }
 
-std::string Config::Set(std::span<const std::string_view> pairs) {
+std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_protected) {
   DCHECK_EQ(pairs.size() % 2, 0u);
   std::lock_guard lock(mutex_);
   struct Change {
@@ -142,6 +142,9 @@ std::string Config::Set(std::span<const std::string_view> pairs) {
   for (size_t i = 0; i < pairs.size(); i += 2) {
     Setting* setting = Find(pairs[i]);
     if (!setting->is_mutable) return SetError(pairs[i], "can't set immutable config");
+    if (setting->is_protected && !may_set_protected) {
+      return SetError(pairs[i], "can't set protected config");
+    }
     if (std::any_of(changes.begin(), changes.end(),
                     [setting](const Change& change) { return change.setting == setting; })) {
       return SetError(pairs[i], "duplicate parameter");
@@ -578,6 +581,8 @@ void AddSettings(Server* server, Config* config) {
                  .kind = kind,
                  .value = std::move(value),
                  .is_mutable = true,
+                 // Who chooses where a file goes could have it written over any other.
+                 .is_protected = name == "dir" || name == "dbfilename",
                  .apply = [server, set](const std::string& text) {
                    return server->pool().at(0)->Await(
                        [&] { return (server->persistence().*set)(text); });
@@ -645,6 +650,10 @@ void AddSettings(Server* server, Config* config) {
   shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
   shown("max_inline_len", options.limits.parser.max_inline_len);
   shown("http_head_max", options.limits.http.head_max);
+  config->Add({.name = "enable-protected-configs",
+               .kind = Kind::kChoice,
+               .value = options.protected_configs,
+               .choices = {"no", "yes", "local"}});
   config->Add({.name = "web_console", .kind = Kind::kBool, .value = YesNo(options.web_console)});
   shown("http_body_max", options.limits.http.body_max);
   shown("http_reply_max", options.http_reply_max);

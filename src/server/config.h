@@ -34,6 +34,7 @@ struct Setting {
   Kind kind = Kind::kText;
   std::string value;
   bool is_mutable = false;
+  bool is_protected = false;  // --enable_protected_configs says who may set it
   int64_t min = 0;
   int64_t max = 0;
   // Puts a new value into effect. Returns an empty string, or why that cannot be. May suspend.
@@ -66,8 +67,8 @@ class Config {
   void NoteFlags();
 
   // Name, value, name, value, ... All are set, or none. Returns the error reply, or nothing.
-  // REQUIRES: an even number.
-  std::string Set(std::span<const std::string_view> pairs);
+  // `may_set_protected`: also what leads to other files. REQUIRES: an even number.
+  std::string Set(std::span<const std::string_view> pairs, bool may_set_protected);
 
  private:
   Setting* Find(std::string_view name);

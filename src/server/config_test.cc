@@ -37,6 +37,7 @@ class ConfigTest : public testing::Test {
         {.name = "switch", .kind = Setting::Kind::kBool, .value = "no", .is_mutable = true});
     config_.Add({.name = "fixed", .kind = Setting::Kind::kFixed, .value = "", .is_mutable = true});
     config_.Add({.name = "port", .value = "6379"});
+    config_.Add({.name = "dir", .value = "/a", .is_mutable = true, .is_protected = true});
     config_.Add({.name = "new-name",
                  .kind = Setting::Kind::kInteger,
                  .value = "1",
@@ -51,7 +52,9 @@ class ConfigTest : public testing::Test {
       return std::string();
     };
   }
-  std::string Set(std::vector<std::string_view> pairs) { return config_.Set(pairs); }
+  std::string Set(std::vector<std::string_view> pairs, bool may_set_protected = false) {
+    return config_.Set(pairs, may_set_protected);
+  }
   std::string Get(std::string_view name) {
     const auto found = config_.Get({&name, 1});
     return found.size() == 1 ? found[0].second : "(not one)";
@@ -116,6 +119,14 @@ TEST_F(ConfigTest, ARefusedPairChangesNothingOfTheOthers) {
             "ERR Unknown option or number of arguments for CONFIG SET - 'no'");
   EXPECT_EQ(Get("memory"), "0");
   EXPECT_THAT(applied_, IsEmpty());
+}
+
+TEST_F(ConfigTest, AProtectedSettingIsForWhoMaySetIt) {
+  EXPECT_EQ(Set({"memory", "1kb", "dir", "/b"}), Failed("dir", "can't set protected config"));
+  EXPECT_EQ(Get("memory"), "0");
+  EXPECT_EQ(Get("dir"), "/a");
+  EXPECT_EQ(Set({"dir", "/b"}, /*may_set_protected=*/true), "");
+  EXPECT_EQ(Get("dir"), "/b");
 }
 
 TEST_F(ConfigTest, WhatCannotBeAppliedIsUndone) {

@@ -113,7 +113,6 @@ constexpr Directive kDirectives[] = {
     {"shutdown-on-sigint", Kind::kIgnored, "saves if there are save points", "default"},
     {"shutdown-on-sigterm", Kind::kIgnored, "saves if there are save points", "default"},
     {"enable-module-command", Kind::kIgnored, kNoModules, "no"},
-    {"enable-protected-configs", Kind::kIgnored, "dir and dbfilename can always be set", "no"},
     {"ignore-warnings", Kind::kIgnored, kOs},
     {"locale-collate", Kind::kIgnored, "texts are compared byte by byte"},
     {"supervised", Kind::kIgnored, "systemd is told whenever it asks to be", "no"},

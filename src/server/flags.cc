@@ -315,6 +315,9 @@ DEFINE_bool(stop_writes_on_bgsave_error, true,
             "somebody notices.");
 
 DEFINE_string(pidfile, "", "File to write the process id to; removed at the end. Empty: none.");
+DEFINE_string(enable_protected_configs, "no",
+              "Who may CONFIG SET dir and dbfilename, and so have files written anywhere: yes "
+              "(whoever may use CONFIG), local (of these, clients on this machine), no.");
 DEFINE_string(enable_debug_command, "no",
               "yes or local: DEBUG SEGFAULT and DEBUG PANIC are there, which crash the server; the "
               "rest of DEBUG always is, for those whose ACL allows it.");
@@ -549,6 +552,11 @@ std::string OptionsFromFlags(ServerOptions* options) {
     fail("enable_debug_command", "must be yes, no or local");
   }
   options->allows_crashes = FLAGS_enable_debug_command != "no";
+  if (FLAGS_enable_protected_configs != "no" && FLAGS_enable_protected_configs != "yes" &&
+      FLAGS_enable_protected_configs != "local") {
+    fail("enable_protected_configs", "must be yes, no or local");
+  }
+  options->protected_configs = FLAGS_enable_protected_configs;
   options->tracking_table_max_keys = FLAGS_tracking_table_max_keys;
   if (const auto classes = KeyEventClasses::Parse(FLAGS_notify_keyspace_events)) {
     options->key_events = *classes;

@@ -54,6 +54,7 @@ struct ServerOptions {
   std::vector<std::string> restricted_commands;
   std::vector<std::pair<std::string, std::string>> renamed_commands;  // the new name may be empty
   bool protected_mode = true;
+  std::string protected_configs = "no";  // who may set dir and dbfilename: yes, no, local
   uint64_t auth_timeout_s = 0;
   bool metrics_nopass = false;         // GET /metrics is for everybody who reaches the port
   bool web_console = true;             // "/" and "/api/commands" over HTTP

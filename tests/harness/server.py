@@ -145,7 +145,7 @@ class Server:
         flags = {**ports, "bind": "127.0.0.1", **self.flags}
         if self.reference:
             line = ["redis-server", "--save", "", "--appendonly", "no", "--dir", self.dir]
-            line += ["--enable-debug-command", "yes"]
+            line += ["--enable-debug-command", "yes", "--enable-protected-configs", "yes"]
             for name, value in flags.items():
                 name = REFERENCE_FLAGS.get(name, name)
                 if name is not None and name.startswith(("tls_", "protected_")):
@@ -155,7 +155,8 @@ class Server:
             return line
         line = [BINARY, "--logtostderr"]
         # As the reference: nothing is saved behind a test's back.
-        for name, value in {"save": "", **flags}.items():
+        # Its files are the test's.
+        for name, value in {"save": "", "enable_protected_configs": "yes", **flags}.items():
             value = (
                 {True: "true", False: "false"}.get(value, value)
                 if value is True or value is False
