@@ -148,7 +148,7 @@ class Server:
             line += ["--enable-debug-command", "yes", "--enable-protected-configs", "yes"]
             for name, value in flags.items():
                 name = REFERENCE_FLAGS.get(name, name)
-                if name is not None and name.startswith(("tls_", "protected_")):
+                if name is not None and name.startswith(("tls_", "protected_", "enable_")):
                     name = name.replace("_", "-")
                 if name is not None:
                     line += ["--" + name, *str(value).split(" ")]
