@@ -168,7 +168,8 @@ def test_config_rewrite(run, tmp_path):
     server = run("redis.conf", "--maxclients", "77")
     server.port = int(path.read_text().split("port ")[1].split()[0])
     with server.connect() as c:
-        c.call("CONFIG", "SET", "timeout", "5", "requirepass", "a b", "save", "60 1")
+        c.call("CONFIG", "SET", "timeout", "5", "requirepass", "a b", "save", "60 1",
+               "shutdown-on-sigint", "nosave now")
         c.call("ACL", "SETUSER", "alice", "on", "nopass", "~a*", "+get")
         c.call("ACL", "DELUSER", "eve")
         assert c.call("CONFIG", "REWRITE") == OK
@@ -176,7 +177,8 @@ def test_config_rewrite(run, tmp_path):
         lines = text.splitlines()
         assert lines[0] == "# mine"
         assert "timeout 5" in lines and "save 60 1" in lines and 'requirepass "a b"' in lines
-        assert text.count("save ") == 1 and "maxclients 77" in lines and "eve" not in text
+        assert 'shutdown-on-sigint "nosave now"' in lines
+        assert re.findall("^save ", text, re.M) == ["save "] and "maxclients 77" in lines and "eve" not in text
         assert "user alice on nopass ~a* resetchannels -@all +get" in lines
         assert path.stat().st_mode & 0o777 == 0o640
         assert c.call("CONFIG", "REWRITE") == OK
@@ -187,6 +189,8 @@ def test_config_rewrite(run, tmp_path):
     with again.connect() as c:
         assert c.call("AUTH", "a b") == OK
         assert c.call("CONFIG", "GET", "maxclients")[1] == b"77"
+        assert c.call("CONFIG", "GET", "shutdown-on-sigint")[1] == b"nosave now"
+        assert c.call("CONFIG", "GET", "daemonize")[1] == b"no"
         assert c.call("ACL", "USERS") == [b"alice", b"default"]
         path.unlink()
         assert "Rewriting config file: No such file" in c.raw("CONFIG", "REWRITE").decode()

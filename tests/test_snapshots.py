@@ -13,7 +13,14 @@ import time
 import pytest
 
 from harness.resp import OK, Error, Status
-from harness.server import REFERENCE, Server, ServerFailed, look_while_it_loads, wait_until
+from harness.server import (
+    PATIENCE_S,
+    REFERENCE,
+    Server,
+    ServerFailed,
+    look_while_it_loads,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="files and flags of our own")
 
@@ -539,8 +546,12 @@ def test_rules_save_and_failures_are_seen(start_server):
         with missing_directory(server, r):
             assert isinstance(r.call("SAVE"), Error)
             info = r.info("persistence")
-            assert info["rdb_last_bgsave_status"] == "err"
+            assert info["rdb_last_bgsave_status"] == "ok"
             assert "No such file" in info["snapshot_last_error"]
+            r.call("BGSAVE")
+            wait_until(
+                lambda: r.info("persistence")["rdb_last_bgsave_status"] == "err", what="a failure"
+            )
             misconf = "MISCONF Redis is configured to save RDB snapshots"
             assert r.call("SET", "k0", "new").text.startswith(misconf)
             assert r.call("PING").text.startswith(misconf)
@@ -567,8 +578,7 @@ def test_a_shutdown_that_cannot_save_goes_on(start_server):
         with missing_directory(server, r):
             assert r.call("SHUTDOWN") == Error("ERR Errors trying to SHUTDOWN. Check logs.")
             server.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: "so the server goes on" in server.log(), what="it goes on")
-        assert r.call("CONFIG", "SET", "stop-writes-on-bgsave-error", "no") == OK
+            wait_until(lambda: "save the DB, can't exit" in server.log(), what="it goes on")
         assert r.call("SET", "k", "w") == OK
     server.stop()
     server.start_again(dir=server.dir)
@@ -582,6 +592,68 @@ def test_a_shutdown_that_cannot_save_goes_on(start_server):
     server.start_again(dir=os.path.join(server.dir, "data"))
     with server.connect() as r:
         assert r.call("GET", "k") == b"w"
+
+
+@contextlib.contextmanager
+def stopping_for_a_while(server):
+    """A server that SIGTERM has told to stop, and that has enough to save to be asked meanwhile."""
+    with server.connect() as r:
+        r.call("DEBUG", "POPULATE", 200_000, "key", 1000)
+        assert r.call("CONFIG", "SET", "shutdown-on-sigterm", "save") == OK
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: snapshot_files(server), what="a file that grows")
+        yield r
+
+
+def test_what_sigterm_has_begun_can_be_aborted(start_server):
+    server = start_server(dbfilename="dump.rdb", rdbcompression=False)
+    with stopping_for_a_while(server) as r:
+        assert r.call("SHUTDOWN", "ABORT") == OK
+        wait_until(lambda: "save the DB, can't exit" in server.log(), what="it goes on")
+        assert r.call("SET", "k", "v") == OK
+        assert snapshot_files(server) == []
+        assert r.call("CONFIG", "SET", "shutdown-on-sigterm", "nosave") == OK
+    server.stop()
+    assert snapshot_files(server) == []
+
+
+def test_a_second_sigint_ends_it_at_once():
+    server = Server(dbfilename="dump.rdb", rdbcompression=False)
+    try:
+        with stopping_for_a_while(server):
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(timeout=PATIENCE_S) == 1
+    finally:
+        server.kill()
+    assert "a second SIGINT: ends now, without a save" in server.log()
+    assert snapshot_files(server) == []
+
+
+@pytest.mark.parametrize(
+    "rule,is_saved", [("default", True), ("nosave", False), ("force", True), ("save now", True)]
+)
+def test_rules_for_signals(start_server, rule, is_saved):
+    server = start_server(save="1000 1", dbfilename="dump.rdb", shutdown_on_sigterm="save")
+    with server.connect() as r:
+        assert r.call("CONFIG", "GET", "shutdown-on-sigterm")[1] == b"save"
+        assert r.call("CONFIG", "SET", "shutdown-on-sigterm", rule.upper()) == OK
+        assert r.call("CONFIG", "GET", "shutdown-on-sigterm")[1].decode() == rule
+        for wrong in ("", "later", "save nosave"):
+            reply = r.call("CONFIG", "SET", "shutdown-on-sigterm", wrong)
+            assert "possibly related to argument 'shutdown-on-sigterm'" in reply.text
+        r.call("SET", "k", "v")
+    server.stop()
+    assert snapshot_files(server) == (["dump.rdb"] if is_saved else [])
+
+
+def test_a_signal_can_force_an_end_without_a_save(start_server):
+    server = start_server(save="1000 1", dbfilename="dump.rdb", shutdown_on_sigterm="force")
+    with server.connect() as r:
+        r.call("SET", "k", "v")
+        with missing_directory(server, r):
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for_exit()
+    assert "ends without a save" in server.log()
 
 
 def test_a_full_disk_leaves_the_last_good_one(start_server, tmp_path):
@@ -599,7 +671,7 @@ def test_a_full_disk_leaves_the_last_good_one(start_server, tmp_path):
                     r.call("SET", f"big{i}", os.urandom(10_000))
                 r.call("SET", "k", "bad")
                 assert "No space left on device" in r.call("SAVE").text
-                assert r.info("persistence")["rdb_last_bgsave_status"] == "err"
+                assert "No space left" in r.info("persistence")["snapshot_last_error"]
                 r.call("DEL", *[f"big{i}" for i in range(400)])
             server.kill()
             server.start_again()

@@ -5,6 +5,7 @@
 #include <gflags/gflags.h>
 #include <glob.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -129,19 +130,42 @@ bool IsBoolFlag(const std::string& name) {
          info.type == "bool";
 }
 
+// "--x" that names nothing: the value of an option may begin with dashes.
+bool IsKnownOption(std::string_view argument) {
+  const std::string name = FlagName(argument.substr(2, argument.find_first_of("= ") - 2));
+  const auto is_known = [](const std::string& name) {
+    return IsServerFlag(name) || FindDirective(name) != nullptr || name == "flagfile";
+  };
+  std::string dashed = name;
+  std::replace(dashed.begin(), dashed.end(), '_', '-');
+  return is_known(name) || is_known(dashed) || (name.starts_with("no") && is_known(name.substr(2)));
+}
+
 // One option and its values: `arguments` begins with it. Empty, or an error; takes what it used off
 // `arguments`.
 std::string ReadOption(std::span<const std::string>* arguments, FlagSetter* flags) {
   std::string_view option = arguments->front();
   *arguments = arguments->subspan(1);
-  option.remove_prefix(option.starts_with("--") ? 2 : 1);
-  const size_t equals = option.find('=');
-  std::string name(option.substr(0, equals));
+  while (option.starts_with('-')) option.remove_prefix(1);
+  const size_t end = option.find_first_of("= \t");
+  std::string name(option.substr(0, end));
   std::vector<std::string> values;
-  if (equals != std::string_view::npos) {
-    values.emplace_back(option.substr(equals + 1));
+  if (end != std::string_view::npos && option[end] == '=') {
+    values.emplace_back(option.substr(end + 1));
   } else {
-    while (!arguments->empty() && !IsOption(arguments->front())) {
+    if (end != std::string_view::npos) {  // "--maxmemory '700mb'", a line of a file
+      std::vector<ConfigLine> lines;
+      const std::string error = ParseConfigText(option, "the command line", &lines);
+      if (!error.empty()) return error;
+      if (lines.size() != 1) return fmt::format("'--{}' is more than a line", option);
+      values.assign(lines[0].words.begin() + 1, lines[0].words.end());
+    }
+    const auto is_value = [&](const std::string& argument) {
+      if (!IsOption(argument)) return true;
+      return values.empty() && argument.starts_with("--") && !IsBoolFlag(FlagName(name)) &&
+             !IsKnownOption(argument);
+    };
+    while (!arguments->empty() && is_value(arguments->front())) {
       values.push_back(arguments->front());
       *arguments = arguments->subspan(1);
     }
@@ -176,8 +200,9 @@ std::string ReadArguments(std::span<const std::string> arguments,
     error = path == "-" ? reader.ReadStdin() : reader.ReadFile(path);
     if (path != "-") out->config_file = AbsolutePath(path);
     arguments = arguments.subspan(1);
+    // redis-server takes the first option without dashes, too.
+    if (error.empty() && !arguments.empty()) error = ReadOption(&arguments, &flags);
   }
-  flags.BeginSource();
   while (error.empty() && !arguments.empty()) {
     if (!IsOption(arguments.front())) {
       error = fmt::format("unexpected argument '{}': flags are written --name=value",

@@ -12,6 +12,8 @@
 #include "server/directives.h"
 #include "server/flags.h"
 
+DECLARE_string(save);
+
 namespace dfly {
 namespace {
 
@@ -75,6 +77,41 @@ TEST_F(ArgumentsTest, AsForRedisServer) {
   EXPECT_EQ(Flag("save"), "60 1000 300 10");
 }
 
+// What redis-server 7 takes, too.
+TEST_F(ArgumentsTest, AnOptionAndItsValueInOneWord) {
+  EXPECT_EQ(Read({"--maxmemory 700mb", "--bind '127.0.0.1 ::1'", "--save 60 1000", "300", "10"}),
+            "");
+  EXPECT_EQ(Flag("maxmemory"), "700mb");
+  EXPECT_EQ(Flag("bind"), "127.0.0.1 ::1");
+  EXPECT_EQ(Flag("save"), "60 1000 300 10");
+  EXPECT_EQ(Read({File("a.conf", ""), "loglevel", "verbose", "--port", "7"}), "");
+  EXPECT_EQ(Flag("loglevel"), "verbose");
+  EXPECT_EQ(Flag("port"), "7");
+  EXPECT_EQ(Read({"--requirepass=a b"}), "");
+  EXPECT_EQ(Flag("requirepass"), "a b");
+  EXPECT_THAT(Read({"--port 1\n--timeout 2"}), HasSubstr("more than a line"));
+  EXPECT_THAT(Read({"--bind '127.0.0.1"}), HasSubstr("the command line"));
+}
+
+TEST_F(ArgumentsTest, ValuesThatBeginWithDashes) {
+  EXPECT_EQ(Read({"--requirepass", "--secret", "--port", "7"}), "");
+  EXPECT_EQ(Flag("requirepass"), "--secret");
+  EXPECT_EQ(Flag("port"), "7");
+  EXPECT_THAT(Read({"--port", "--bla", "--timeout", "1"}), HasSubstr("'--bla' is no value"));
+  EXPECT_THAT(Read({"--requirepass", "--port", "7"}), HasSubstr("needs a value"));
+  EXPECT_THAT(Read({"--force_epoll", "--bla"}), HasSubstr("no flag --bla"));
+}
+
+TEST_F(ArgumentsTest, SaveWithoutPointsMeansNone) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--save", "--port", "7"}, {"--port", "7", "--save"}}) {
+    FLAGS_save = "1 1";
+    EXPECT_EQ(Read(arguments), "");
+    EXPECT_EQ(Flag("save"), "");
+    EXPECT_EQ(Flag("port"), "7");
+  }
+}
+
 TEST_F(ArgumentsTest, WhatIsWrongOnTheCommandLine) {
   EXPECT_THAT(Read({"--nosuch=1"}), HasSubstr("no flag --nosuch"));
   EXPECT_THAT(Read({"--port"}), HasSubstr("needs a value"));
@@ -96,6 +133,12 @@ TEST_F(ArgumentsTest, LaterSourcesOverruleEarlierOnes) {
   EXPECT_EQ(read_.config_file, std::filesystem::canonical(file));
   EXPECT_EQ(FlagOrigin("port"), " (" + file + ":1)");
   EXPECT_EQ(Read({file, "--save", "9 9"}), "");
+  EXPECT_EQ(Flag("save"), "1 1 2 2 9 9");
+  EXPECT_EQ(Read({file, "--save", ""}), "");
+  EXPECT_EQ(Flag("save"), "");
+  EXPECT_EQ(Read({file, "--save", "", "--save", "9 9"}), "");
+  EXPECT_EQ(Flag("save"), "9 9");
+  EXPECT_EQ(Read({"--save", "9 9"}, {"DFLY_save=1 1"}), "");
   EXPECT_EQ(Flag("save"), "9 9");
 }
 

@@ -606,6 +606,7 @@ void AddSettings(Server* server, Config* config) {
   shown("cluster-announce-ip", options.cluster_announce_ip);
   shown("cluster-announce-port", options.cluster_announce_port);
   shown("port", options.port);
+  shown("daemonize", options.is_daemon ? "yes" : "no");
   shown("bind", fmt::format("{}", fmt::join(options.binds, " ")));
   shown("unixsocket", options.unix_socket);
   shown("unixsocketperm", fmt::format("{:o}", options.unix_socket_mode));
@@ -622,6 +623,26 @@ void AddSettings(Server* server, Config* config) {
   shown("rdbchecksum", "yes");
   shown("pidfile", options.pid_file);
   shown("logfile", options.log_file);
+  const auto stop_rule = [config](std::string_view name, std::atomic<StopRule>* rule) {
+    config->Add({.name = name,
+                 .value = ToText(*rule),
+                 .is_mutable = true,
+                 .apply =
+                     [rule](const std::string& value) {
+                       StopRule parsed;
+                       std::string error = ParseStopRule(value, &parsed);
+                       if (error.empty()) *rule = parsed;
+                       return error;
+                     },
+                 .canonical =
+                     [](std::string_view text, std::string* error) {
+                       StopRule parsed;
+                       *error = ParseStopRule(text, &parsed);
+                       return ToText(parsed);
+                     }});
+  };
+  stop_rule("shutdown-on-sigint", &server->on_sigint());
+  stop_rule("shutdown-on-sigterm", &server->on_sigterm());
   config->Add({.name = "loglevel",
                .kind = Kind::kChoice,
                .value = options.log_level,

@@ -110,8 +110,6 @@ constexpr Directive kDirectives[] = {
     {"lazyfree-lazy-user-flush", Kind::kIgnored, kLazy, "no"},
     {"replica-lazy-flush", Kind::kIgnored, kLazy, "no"},
     {"shutdown-timeout", Kind::kIgnored, kNoReplication, "10"},
-    {"shutdown-on-sigint", Kind::kIgnored, "saves if there are save points", "default"},
-    {"shutdown-on-sigterm", Kind::kIgnored, "saves if there are save points", "default"},
     {"enable-module-command", Kind::kIgnored, kNoModules, "no"},
     {"ignore-warnings", Kind::kIgnored, kOs},
     {"locale-collate", Kind::kIgnored, "texts are compared byte by byte"},
@@ -204,7 +202,8 @@ std::string FlagSetter::SetFlag(const std::string& flag, std::string_view name,
                                 std::span<const std::string> values, std::string_view where) {
   const auto info = gflags::GetCommandLineFlagInfoOrDie(flag.c_str());
   const bool is_text = info.type == "string";
-  if (values.empty()) return fmt::format("'{}' needs a value", name);
+  const bool may_be_empty = flag == "save";  // no points
+  if (values.empty() && !may_be_empty) return fmt::format("'{}' needs a value", name);
   if (values.size() > 1 && !is_text) return fmt::format("'{}' takes one value", name);
   std::string value = fmt::format("{}", fmt::join(values, " "));
   if (IsOneOf(kLists, flag)) {

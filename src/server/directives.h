@@ -30,7 +30,8 @@ const Directive* FindDirective(std::string_view name);
 // Sets flags from directives, in the order in which it gets them.
 class FlagSetter {
  public:
-  // The source of what follows: lists (save, user, rename-command) begin anew in each.
+  // The source of what follows: lists (save, user, rename-command) begin anew in each. What stands
+  // on the command line goes on with the file's, as in redis-server.
   void BeginSource() { begun_.clear(); }
   // `values`: what stands behind the name. `is_file`: an unknown one is a warning only.
   // Empty, or an error without `where`.

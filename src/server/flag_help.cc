@@ -86,7 +86,8 @@ const std::vector<Topic>& Topics() {
         "latency_tracking", "latency_tracking_info_percentiles"}},
       {"Console and metrics", {"web_console", "metrics_nopass"}},
       {"Process",
-       {"daemonize", "pidfile", "logfile", "loglevel", "enable_debug_command", "healthcheck"}},
+       {"daemonize", "pidfile", "logfile", "loglevel", "shutdown_on_sigint", "shutdown_on_sigterm",
+        "enable_debug_command", "healthcheck"}},
       {"Logging of glog; in place of --logfile and --loglevel",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
   };

@@ -315,6 +315,11 @@ DEFINE_bool(stop_writes_on_bgsave_error, true,
             "somebody notices.");
 
 DEFINE_string(pidfile, "", "File to write the process id to; removed at the end. Empty: none.");
+DEFINE_string(
+    shutdown_on_sigint, "default",
+    "What SIGINT does: some of save, nosave, now, force (it ends even if it cannot save), "
+    "or default: it saves if --save says so. A second SIGINT ends it at once.");
+DEFINE_string(shutdown_on_sigterm, "default", "What SIGTERM does, as --shutdown_on_sigint.");
 DEFINE_string(enable_protected_configs, "no",
               "Who may CONFIG SET dir and dbfilename, and so have files written anywhere: yes "
               "(whoever may use CONFIG), local (of these, clients on this machine), no.");
@@ -547,6 +552,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->cluster_announce_port = static_cast<uint16_t>(FLAGS_cluster_announce_port);
   options->log_file = FLAGS_logfile;
   options->log_level = FLAGS_loglevel;
+  options->is_daemon = FLAGS_daemonize;
   if (FLAGS_enable_debug_command != "no" && FLAGS_enable_debug_command != "yes" &&
       FLAGS_enable_debug_command != "local") {
     fail("enable_debug_command", "must be yes, no or local");
@@ -557,6 +563,13 @@ std::string OptionsFromFlags(ServerOptions* options) {
     fail("enable_protected_configs", "must be yes, no or local");
   }
   options->protected_configs = FLAGS_enable_protected_configs;
+  if (const auto why = ParseStopRule(FLAGS_shutdown_on_sigint, &options->on_sigint); !why.empty()) {
+    fail("shutdown_on_sigint", why);
+  }
+  if (const auto why = ParseStopRule(FLAGS_shutdown_on_sigterm, &options->on_sigterm);
+      !why.empty()) {
+    fail("shutdown_on_sigterm", why);
+  }
   options->tracking_table_max_keys = FLAGS_tracking_table_max_keys;
   if (const auto classes = KeyEventClasses::Parse(FLAGS_notify_keyspace_events)) {
     options->key_events = *classes;

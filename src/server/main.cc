@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
+#include <thread>
 
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
@@ -28,6 +30,8 @@ DECLARE_string(logfile);
 DECLARE_string(loglevel);
 
 namespace {
+
+constexpr unsigned kLastPatienceSeconds = 5;
 
 int Fail(const std::string& error) {
   fprintf(stderr, "dragonfly: %s\n", error.c_str());
@@ -101,6 +105,54 @@ void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_n
             << fmt::format(", after {:.3f} s of loading", static_cast<double>(load_ns) / 1e9);
 }
 
+// What a signal has begun, in a thread of its own: signals are heard while it saves.
+// Thread: the main one.
+class Stopping {
+ public:
+  explicit Stopping(dfly::Server* server) : server_(server) {}
+  ~Stopping() {
+    if (thread_) thread_->join();
+  }
+  Stopping(const Stopping&) = delete;
+  Stopping& operator=(const Stopping&) = delete;
+
+  bool is_under_way() const { return thread_.has_value(); }
+  void Begin(const dfly::StopRule& rule) {
+    is_done_ = false;
+    thread_.emplace([this, rule] {
+      error_ = server_->PrepareStop(rule.saves(), rule.force);
+      LOG_IF(WARNING, rule.force && !error_.empty()) << "ends without a save: " << error_;
+      if (rule.force) error_.clear();
+      is_done_ = true;
+      kill(getpid(), SIGCONT);  // the main thread looks
+    });
+  }
+  // Once it is over: why the server goes on, or an empty text.
+  std::optional<std::string> TakeResult() {
+    if (!thread_ || !is_done_) return std::nullopt;
+    thread_->join();
+    thread_.reset();
+    return error_;
+  }
+
+ private:
+  dfly::Server* const server_;
+  std::optional<std::thread> thread_;
+  std::string error_;  // set before is_done_
+  std::atomic<bool> is_done_{false};
+};
+
+// Somebody insists: nothing is waited for but that the file which is being written is gone.
+[[noreturn]] void EndNow(dfly::Server* server) {
+  LOG(WARNING) << "a second SIGINT: ends now, without a save";
+  std::thread([server] {
+    server->AbortStop();
+    _exit(1);
+  }).detach();
+  sleep(kLastPatienceSeconds);  // a thread of the server may hang
+  _exit(1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -143,6 +195,14 @@ int main(int argc, char** argv) {
     kill(getpid(), SIGCONT);  // the main thread looks
   });
   bool was_loaded = false;
+  bool is_asked_again = false;
+  Stopping stopping(&server);
+  const auto begin_to_stop = [&](int signal_number) {
+    LOG(INFO) << "stopping (" << strsignal(signal_number) << ")";
+    dfly::NotifyServiceManager("STOPPING=1\nSTATUS=stopping");
+    is_asked_again = false;
+    stopping.Begin(signal_number == SIGINT ? server.on_sigint() : server.on_sigterm());
+  };
   while (true) {
     const int signal_number = WaitForSignal(signals);
     if (!was_loaded && is_loaded) {
@@ -156,23 +216,31 @@ int main(int argc, char** argv) {
       LogReady(options, server.port(), helio::MonotonicNanos() - begin_ns);
       dfly::NotifyServiceManager("READY=1\nSTATUS=serving");
     }
-    if (signal_number == SIGCONT) continue;
+    if (signal_number == SIGCONT) {
+      const std::optional<std::string> result = stopping.TakeResult();
+      if (!result) continue;
+      if (result->empty()) break;
+      // Better to go on than to lose what was promised to be kept.
+      LOG(ERROR) << "Error trying to save the DB, can't exit: " << *result
+                 << ". SHUTDOWN NOSAVE ends it without.";
+      dfly::NotifyServiceManager("READY=1\nSTATUS=serving; cannot save");
+      if (is_asked_again) begin_to_stop(SIGTERM);
+      continue;
+    }
     if (signal_number == SIGHUP) {
       error = FLAGS_logfile.empty() ? "" : dfly::OpenLogFile(FLAGS_logfile);
       if (!error.empty()) LOG(ERROR) << error;
       continue;
     }
-    LOG(INFO) << "stopping (" << strsignal(signal_number) << ")";
-    dfly::NotifyServiceManager("STOPPING=1\nSTATUS=stopping");
-    error = server.PrepareStop();
-    if (error.empty()) break;
-    // Better to go on than to lose what was promised to be kept.
-    LOG(ERROR) << "cannot save, so the server goes on: " << error
-               << ". SHUTDOWN NOSAVE ends it without.";
-    dfly::NotifyServiceManager("READY=1\nSTATUS=serving; cannot save");
+    if (!stopping.is_under_way()) {
+      begin_to_stop(signal_number);
+      continue;
+    }
+    is_asked_again = true;  // perhaps by SHUTDOWN, just behind a save that has failed
+    if (signal_number == SIGINT) EndNow(&server);
   }
   server.Stop();
   if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
-  LOG(INFO) << "bye";
+  LOG(INFO) << "dragonfly is now ready to exit, bye bye...";
   return 0;
 }

@@ -181,6 +181,7 @@ auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
   if (!is_enabled()) return Start::kDisabled;
   if (is_saving()) return Start::kIsSaving;
   saving_ = std::make_shared<Saving>();
+  saving_->is_in_background = true;
   helio::Fiber("bgsave", [this, format] { RunSave(format, nullptr); }).Detach();
   return Start::kStarted;
 }
@@ -307,9 +308,11 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   } else if (saving->progress.is_cancelled) {
     LOG(INFO) << "the snapshot was given up";
   } else {
-    facts_.is_last_ok = false;
-    last_failure_ns_ = helio::MonotonicNanos();
     LOG(ERROR) << "no snapshot: " << result.error;
+    if (saving->is_in_background) {  // else somebody is told
+      facts_.is_last_ok = false;
+      last_failure_ns_ = helio::MonotonicNanos();
+    }
   }
   saving->error = result.error;
   saving_ = nullptr;

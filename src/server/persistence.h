@@ -121,6 +121,7 @@ class Persistence {
     SaveProgress progress;
     uint64_t started_ns = 0;
     bool has_cut = false;
+    bool is_in_background = false;
     bool is_awaited = false;      // by a client
     bool is_after_flush = false;  // SaveAfterFlush has begun it
     helio::BlockingCounter done{1};

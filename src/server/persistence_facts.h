@@ -13,7 +13,7 @@ struct PersistenceFacts {
   bool is_loading = false;
   bool is_saving = false;
   int64_t last_save_s = 0;  // Unix time of the last good one, or of the start
-  bool is_last_ok = true;
+  bool is_last_ok = true;   // failures in the foreground do not count
   int64_t last_duration_s = -1;
   int64_t current_duration_s = -1;
   uint64_t saves = 0;

@@ -111,7 +111,7 @@ void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (save || no_save) saves = save;
   const std::string error = server.PrepareStop(saves, force);
   if (!error.empty() && !force) {
-    LOG(ERROR) << "SHUTDOWN: " << error;
+    LOG(ERROR) << "SHUTDOWN: Error trying to save the DB, can't exit: " << error;
     return reply.Error("ERR Errors trying to SHUTDOWN. Check logs.");
   }
   server.options().request_stop();

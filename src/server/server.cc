@@ -39,6 +39,8 @@ Server::Server(ServerOptions options)
       functions_(options_.default_lua_flags, options_.lua_auto_async),
       tls_(this, options_.tls_options),
       persistence_(this, options_.persistence),
+      on_sigint_(options_.on_sigint),
+      on_sigterm_(options_.on_sigterm),
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);

@@ -27,6 +27,7 @@
 #include "server/resident_memory.h"
 #include "server/script_store.h"
 #include "server/settings.h"
+#include "server/stop_rule.h"
 #include "server/tls_settings.h"
 #include "server/worker.h"
 
@@ -107,6 +108,9 @@ struct ServerOptions {
   std::string config_file;            // absolute; for CONFIG REWRITE. Empty: none
   std::string log_file;               // for CONFIG GET
   std::string log_level = "notice";
+  bool is_daemon = false;             // for CONFIG GET
+  StopRule on_sigint;
+  StopRule on_sigterm;
   bool allows_crashes = false;                  // DEBUG SEGFAULT and PANIC
   int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
   uint64_t slowlog_max_len = 128;               // entries, of all threads
@@ -151,7 +155,10 @@ class Server {
   // Saves for the last time, if --save says so or `saves` does; nothing changes any more after
   // that. Empty, or why the server should go on. From a fiber of proactor 0, or a plain thread.
   // Suspends.
-  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves = {}, bool must_stop = false);
+  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves, bool must_stop);
+  // What SIGINT and SIGTERM do. Thread: any.
+  std::atomic<StopRule>& on_sigint() { return on_sigint_; }
+  std::atomic<StopRule>& on_sigterm() { return on_sigterm_; }
   // Stops accepting and closes all connections. Blocks. A release build leaves the data to the
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
@@ -291,6 +298,8 @@ class Server {
   Upgrade upgrade_;
   TlsSettings tls_;
   Persistence persistence_;
+  std::atomic<StopRule> on_sigint_;
+  std::atomic<StopRule> on_sigterm_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   ResidentMemory resident_at_start_;

@@ -5,8 +5,9 @@
 # Gets Debian's source package of redis once (apt-get source, with an apt of its own: the system's
 # sources stay as they are), starts a server on a free port of the loopback for each test file, and
 # runs that file in the suite's external-server mode. For units that the skip file names in a line
-# "starts UNIT" the suite starts our server itself, with configuration files of its own. Prints for
-# each file how many tests passed, failed and were skipped, and what failed.
+# "starts UNIT" the suite starts our server itself, with configuration files of its own; for those
+# in a line "tls UNIT" too, and all its clients speak TLS. Prints for each file how many tests
+# passed, failed and were skipped, and what failed.
 #
 #   unit...           such as unit/type/list; default: the units that tests/compat/redis_tcl.skip
 #                     names in its lines "unit NAME"
@@ -35,7 +36,7 @@ for arg in "$@"; do
   case $arg in
     --try-skipped) try_skipped=1 ;;
     --log) show_log=1 ;;
-    -*) sed -n '3,24s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -*) sed -n '3,25s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) units+=("$arg") ;;
   esac
 done
@@ -192,7 +193,7 @@ flags_of() {
 # skips UNIT FIELD: 2 the names as the suite wants them, 3 the reasons.
 skips() {
   awk -F ' [|] ' -v unit="$1" -v field="$2" '
-    /^#/ || /^(unit|flags|starts) / || /^ *$/ { next }
+    /^#/ || /^(unit|flags|starts|tls) / || /^ *$/ { next }
     NF != 3 { print FILENAME ":" FNR ": not \"unit | test | why\"" > "/dev/stderr"; exit 1 }
     $1 == unit {
       name = $2
@@ -239,7 +240,18 @@ start_server() {  # start_server FLAG..., into $server and $port
 }
 
 # starts_itself UNIT: does the suite start the servers?
-starts_itself() { grep -qx "starts *$1" "$skip_file"; }
+starts_itself() { grep -Eqx "(starts|tls) +$1" "$skip_file"; }
+
+# uses_tls UNIT: and do its clients speak TLS? Makes the certificates for it.
+uses_tls() {
+  grep -qx "tls *$1" "$skip_file" || return 1
+  [[ ! -d $suite/tests/tls ]] || return 0
+  mkdir -p "$suite/tests/tls"
+  # Those of DSA take no minute to find.
+  (cd "$suite" && openssl dhparam -dsaparam -out tests/tls/redis.dh 2048 &&
+    bash "$REDIS_SOURCE/utils/gen-test-certs.sh") > "$work/tls.log" 2>&1 ||
+    die "no certificates, see $work/tls.log"
+}
 
 # What the suite takes for src/redis-server. It wants its process id in the log.
 mkdir -p "$suite/src"
@@ -276,6 +288,8 @@ for unit in "${units[@]}"; do
   if ! starts_itself "$unit"; then
     start_server "${flags[@]}"
     where=(--host 127.0.0.1 --port "$port")
+  elif uses_tls "$unit"; then
+    where=(--tls)
   fi
   if ((try_skipped)); then
     choose=()
@@ -292,7 +306,7 @@ for unit in "${units[@]}"; do
     sed 's/\x1b\[[0-9;]*m//g' > "$log"
   ((show_log)) && cat "$log"
   alive=1
-  [[ ${#where[@]} -eq 0 ]] || kill -0 "$server" 2> /dev/null || alive=0
+  [[ -z $server ]] || kill -0 "$server" 2> /dev/null || alive=0
   stop_server
 
   passed=$(grep -c '^\[ok\]: ' "$log")
