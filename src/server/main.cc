@@ -145,11 +145,8 @@ class Stopping {
 // Somebody insists: nothing is waited for but that the file which is being written is gone.
 [[noreturn]] void EndNow(dfly::Server* server) {
   LOG(WARNING) << "a second SIGINT: ends now, without a save";
-  std::thread([server] {
-    server->AbortStop();
-    _exit(1);
-  }).detach();
-  sleep(kLastPatienceSeconds);  // a thread of the server may hang
+  alarm(kLastPatienceSeconds);  // a thread of the server may hang
+  server->AbortStop();
   _exit(1);
 }
 

@@ -108,7 +108,7 @@ struct ServerOptions {
   std::string config_file;            // absolute; for CONFIG REWRITE. Empty: none
   std::string log_file;               // for CONFIG GET
   std::string log_level = "notice";
-  bool is_daemon = false;             // for CONFIG GET
+  bool is_daemon = false;  // for CONFIG GET
   StopRule on_sigint;
   StopRule on_sigterm;
   bool allows_crashes = false;                  // DEBUG SEGFAULT and PANIC
