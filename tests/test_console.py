@@ -154,6 +154,8 @@ def test_slow_commands_are_shown_as_text(opened, r):
     opened.tab("slow")
     expect(page.locator("#slow-table")).to_contain_text(f"SET {nasty}")
     expect(page.locator("#slow-table")).to_contain_text("\\xff\\x00")
+    for title in ("Locks", "Held by", "Before: queue", "Then: send"):
+        expect(page.locator("#slow-table")).to_contain_text(title)
     assert page.locator("#slow-table img").count() == 0
 
 

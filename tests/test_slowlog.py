@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SLOWLOG: what is logged, how it looks, whose it is, and where the time went."""
 
+import time
+
 import pytest
 
 from harness.resp import Error, OK
@@ -44,6 +46,11 @@ def logged(r):
     entries = r.call("SLOWLOG", "GET", "-1")[::-1]
     # CONFIG SET -1 is over when nothing is logged any more.
     return [entry[3] for entry in entries if entry[3][:2] != [b"SLOWLOG", b"RESET"]]
+
+
+def explained(r):
+    """SLOWLOG EXPLAIN, oldest first."""
+    return [dict(zip(e[::2], e[1::2])) for e in r.call("SLOWLOG", "EXPLAIN", "-1")[::-1]]
 
 
 def test_an_entry_has_id_time_duration_command_and_client(log):
@@ -154,10 +161,90 @@ def test_explain_tells_where_the_time_went(log, connect):
     log.call("GET", "locked")
     holder.read()
     log.call(*NONE)
-    entries = [dict(zip(e[::2], e[1::2])) for e in log.call("SLOWLOG", "EXPLAIN", "-1")]
+    entries = explained(log)
     get = next(e for e in entries if e[b"command"][0] == b"GET")
     assert get[b"usec"] >= get[b"locks-usec"] >= 0
     assert get[b"usec"] == pytest.approx(get[b"run-usec"] + get[b"locks-usec"], abs=2)
     assert get[b"way"] in (b"in-place", b"batch")
     script = next(e for e in entries if e[b"command"][0] == b"EVAL")
     assert script[b"way"] == b"fiber" and script[b"usec"] > 1000
+
+
+# Keeps what it has for a while, and gives way meanwhile.
+HOLD = "redis.call('SET', KEYS[1], 1) local n = 0 while n < 6000000 do n = n + 1 end return n"
+
+
+def waited(log, connect, holds, waits):
+    """What EXPLAIN tells of a command that came while `holds` ran, and the holder's id."""
+    holder, waiter = connect(), connect()
+    client = holder.call("CLIENT", "ID")
+    for _ in range(50):
+        log.call("SLOWLOG", "RESET")
+        if holds[0] != "MULTI":
+            holder.send_command(*holds)
+        else:
+            holder.call("MULTI")
+            for command in holds[1:]:
+                holder.call(*command)
+            holder.send_command("EXEC")
+        wait_until(lambda: b"id=%d " % client in log.call("CLIENT", "LIST"))
+        waiter.call(*waits)
+        holder.read()
+        entries = [e for e in explained(log) if e[b"command"][0] == waits[0].encode()]
+        if entries and entries[0][b"locks-held-by"]:
+            return entries[0], client
+    raise AssertionError("it never had to wait")
+
+
+@only_dragonfly("SLOWLOG EXPLAIN is ours")
+@pytest.mark.parametrize("waits", [("GET", "held"), ("MGET", "held", "b", "c", "d", "e", "f")])
+def test_explain_names_who_held_the_locks(log, connect, waits):
+    entry, client = waited(log, connect, ("EVAL", HOLD, "1", "held"), waits)
+    assert entry[b"locks-held-by"] == b"eval"
+    assert entry[b"locks-held-by-client"] == client
+    assert entry[b"locks-usec"] > 0
+    assert entry[b"usec"] == pytest.approx(entry[b"run-usec"] + entry[b"locks-usec"], abs=2)
+
+
+@only_dragonfly("SLOWLOG EXPLAIN is ours")
+def test_explain_names_an_exec_as_holder(log, connect):
+    holds = ("MULTI", ("EVAL", HOLD, "1", "held"), ("DBSIZE",))
+    entry, client = waited(log, connect, holds, ("GET", "held"))
+    assert entry[b"locks-held-by"] == b"exec"
+    assert entry[b"locks-held-by-client"] == client
+
+
+@only_dragonfly("SLOWLOG EXPLAIN is ours")
+def test_explain_counts_hops_and_says_whose_it_was(log):
+    log.call("MGET", "a", "b", "c", "d", "e")
+    log.call("PING")
+    log.call("MULTI")
+    log.call("MGET", "a", "b", "c", "d", "e")
+    log.call("EXEC")
+    mget, ping, _, in_exec = explained(log)
+    assert (mget[b"way"], mget[b"hops"]) == (b"fiber", 1)
+    assert (ping[b"way"], ping[b"hops"]) == (b"in-place", 0)
+    assert (in_exec[b"command"][0], in_exec[b"hops"]) == (b"MGET", 1)
+    for entry in (mget, ping):
+        assert entry[b"locks-held-by"] == b"" and entry[b"locks-held-by-client"] == 0
+        assert entry[b"client-name"] == b"logged"
+        assert entry[b"client"].startswith(b"127.0.0.1:")
+
+
+@only_dragonfly("SLOWLOG EXPLAIN is ours")
+def test_explain_tells_how_long_a_reply_took_to_send(log, connect):
+    log.call("SET", "quick", "v")
+    log.call("RPUSH", "long", *["x" * 10_000] * 1600)
+    slow = connect()
+    slow.send_command("LRANGE", "long", "0", "-1")
+
+    def entry_of(name):
+        return next((e for e in explained(log) if e[b"command"][0] == name), None)
+
+    wait_until(lambda: entry_of(b"LRANGE") is not None)
+    assert entry_of(b"LRANGE")[b"send-usec"] == -1  # the client does not read
+    time.sleep(0.1)
+    assert len(slow.read()) == 1600
+    wait_until(lambda: entry_of(b"LRANGE")[b"send-usec"] != -1)
+    assert entry_of(b"LRANGE")[b"send-usec"] >= 100_000
+    assert 0 <= entry_of(b"SET")[b"send-usec"]

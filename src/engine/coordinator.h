@@ -7,6 +7,7 @@
 
 #include "engine/shard_context.h"
 #include "engine/shard_set.h"
+#include "engine/tx_origin.h"
 
 namespace dfly {
 
@@ -43,8 +44,15 @@ class CoordinatorContext {
   Slow refused_for() const { return refused_for_; }
   void OnRefused(Slow what) { refused_for_ = what; }
 
-  // Of what it takes, in cycles: waiting for locks, and for keys. For the slow log.
+  // For the slow log: whose command it is; what it takes, in cycles, waiting for locks (and the
+  // last holder of one that it has met) and for keys; and its rounds of messages to shards.
+  void set_origin(const TxOrigin& origin) { origin_ = origin; }
+  const TxOrigin& origin() const { return origin_; }
   void AddLocksCycles(int64_t cycles) { locks_cycles_ += cycles; }
+  void set_held_by(const TxOrigin& holder) { held_by_ = holder; }
+  const TxOrigin& held_by() const { return held_by_; }
+  void CountHops(uint32_t count) { hops_ += count; }
+  uint32_t hops() const { return hops_; }
   void AddWaitedCycles(int64_t cycles) { waited_cycles_ += cycles; }
   int64_t locks_cycles() const { return locks_cycles_; }
   int64_t waited_cycles() const { return waited_cycles_; }
@@ -60,6 +68,7 @@ class CoordinatorContext {
   // One hop: calls function(ShardContext&) on the shard and returns what it returned. Suspends.
   template <typename Function>
   auto Hop(ShardId id, Function function) {
+    CountHops(1);
     return shards_.Await(id, [&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
       cx.set_client(client_, notes_reads_);
@@ -69,6 +78,7 @@ class CoordinatorContext {
   // One parallel hop to all shards. `function` runs on several threads at once. Suspends.
   template <typename Function>
   void HopToAll(Function function) {
+    CountHops(1);
     shards_.AwaitOnAll([&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
       cx.set_client(client_, notes_reads_);
@@ -86,6 +96,9 @@ class CoordinatorContext {
   Slow refused_for_ = Slow::kNone;
   int64_t locks_cycles_ = 0;
   int64_t waited_cycles_ = 0;
+  TxOrigin origin_;
+  TxOrigin held_by_;
+  uint32_t hops_ = 0;
   const CachingClient* client_ = nullptr;
   bool notes_reads_ = false;
 };

@@ -73,6 +73,7 @@ bool LateLocks::Try(ShardId shard, const TagLock& tag) {
     made->shard = shard;
     made->owner = owner_;
     made->clock_ms = clock_ms_;
+    made->origin = origin_;
   }
   Held& held = is_new ? *made : **it;
   const bool is_held = shards_.Await(shard, [&](Shard& its_shard) {
@@ -123,6 +124,7 @@ bool LateLocks::Overtake(ShardId shard, std::unique_ptr<Held> held) {
   held->shard = shard;
   held->owner = owner_;
   held->clock_ms = clock_ms_;
+  held->origin = origin_;
   held->is_granted_now = &is_granted;
   held->granted = [](TxEntry* entry) { static_cast<Held*>(entry)->is_granted_now->Done(); };
   Held& overtaking = *held;

@@ -59,6 +59,8 @@ class LateLocks {
   LateLocks(const LateLocks&) = delete;
   LateLocks& operator=(const LateLocks&) = delete;
 
+  // For those who wait for it.
+  void set_origin(const TxOrigin& origin) { origin_ = origin; }
   // False: somebody wants it, or has it.
   [[nodiscard]] bool Try(ShardId shard, const TagLock& tag);
   // Waits for its turn to Lock, which does that otherwise. False: refused.
@@ -85,6 +87,7 @@ class LateLocks {
   Upgrade& upgrade_;
   const void* const owner_;
   const int64_t clock_ms_;
+  TxOrigin origin_;
   bool has_upgrade_ = false;
   std::vector<std::unique_ptr<Held>> held_;
 };

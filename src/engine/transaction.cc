@@ -33,6 +33,7 @@ void Transaction::Prepare() {
     part.shard = ids_[i];
     part.owner = owner_;
     part.clock_ms = clock_ms_;
+    part.origin = origin_;
     part.TxEntry::run = &RunPart;
     part.done = &PartDone;
     part.granted = &OnGranted;
@@ -92,6 +93,7 @@ void Transaction::HopOfOuter(std::span<const ShardId> ids) {
 bool Transaction::StartRun(bool concludes) {
   DCHECK(!is_scheduled_);
   is_scheduled_ = !concludes;
+  if (timed_ != nullptr) timed_->CountHops(1);
   if (outer_ != nullptr) {
     CollectShards();
     HopOfOuter(ids_);
@@ -121,12 +123,21 @@ bool Transaction::AwaitLocks() {
   at_home_.emplace(1);
   AnnounceAll();
   at_home_->Wait();
-  if (timed_ != nullptr && granted_at_ > begin) timed_->AddLocksCycles(granted_at_ - begin);
+  if (timed_ != nullptr && granted_at_ > begin) NoteWait(begin);
   if (given_up_for_ == Slow::kNone) [[likely]]
     return true;
   is_scheduled_ = false;
   refusable_->OnRefused(given_up_for_);
   return false;
+}
+
+void Transaction::NoteWait(int64_t begin_cycles) {
+  timed_->AddLocksCycles(granted_at_ - begin_cycles);
+  for (size_t i = 0; i < parts_count_; ++i) {
+    if (parts_[i].held_by.name == nullptr) continue;
+    timed_->set_held_by(parts_[i].held_by);
+    return;
+  }
 }
 
 void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
@@ -140,6 +151,7 @@ void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
   }
   concludes_ = concludes;
   if (concludes) is_scheduled_ = false;
+  if (timed_ != nullptr && !ids.empty()) timed_->CountHops(1);
   if (outer_ != nullptr) {
     if (!ids.empty()) HopOfOuter(ids);
     return;
@@ -197,7 +209,8 @@ void Transaction::OnAnnounce(helio::Message* message) {
   TxQueue& queue = shard.transactions();
   if (tx->parts_count_ == 1) {
     queue.ScheduleLast(part);
-    if (!part->is_granted && tx->MayGiveUp(part)) return;
+    part->waits = !part->is_granted;
+    if (part->waits && tx->MayGiveUp(part)) return;
     // Without a hop to run, its turn is when it has its locks.
     tx->left_.store(1, std::memory_order_relaxed);
     shard.Arm(part);
@@ -348,6 +361,10 @@ void Transaction::OnHop(helio::Message* message) {
 bool Transaction::RunPart(TxEntry* entry) {
   auto* const part = static_cast<Part*>(entry);
   Transaction* const tx = part->tx;
+  if (part->waits) {  // the only part: several have been granted before they run
+    part->waits = false;
+    tx->granted_at_ = helio::CycleClock::Now();
+  }
   if (part->works) {
     helio::NoSuspend no_suspend;
     tx->shards_.RunWork(part->shard, [tx](Shard& shard) {

@@ -63,6 +63,7 @@ class Transaction {
       : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {
     if (cx.may_be_refused()) refusable_ = &cx;
     timed_ = &cx;
+    origin_ = cx.origin();
     client_ = cx.client();
     notes_reads_ = cx.notes_reads();
   }
@@ -75,6 +76,8 @@ class Transaction {
   void Lock(ShardId shard, TagLock tag) { wanted_.push_back({shard, tag}); }
   // See TxEntry::owner. Before Schedule.
   void set_owner(const void* owner) { owner_ = owner; }
+  // For those who wait for it; of a command, the context's. Before the first call below.
+  void set_origin(const TxOrigin& origin) { origin_ = origin; }
   // All of all shards, instead of tags.
   void LockAllShards(LockMode mode);
 
@@ -153,6 +156,7 @@ class Transaction {
   void Prepare();
   bool StartRun(bool concludes);
   bool AwaitLocks();  // what the first call returns
+  void NoteWait(int64_t begin_cycles);
   void StartHop(std::span<const ShardId> ids, bool concludes);
   void AnnounceAll();  // with a new number
   void ReserveAll();
@@ -193,8 +197,9 @@ class Transaction {
   const void* owner_ = nullptr;
   CoordinatorContext* refusable_ = nullptr;  // null: it waits for whatever there is
   Slow given_up_for_ = Slow::kNone;
-  CoordinatorContext* timed_ = nullptr;  // that wants to know how long it has waited for its locks
-  int64_t granted_at_ = 0;               // in cycles
+  CoordinatorContext* timed_ = nullptr;  // that wants to know where its time goes
+  int64_t granted_at_ = 0;               // in cycles; 0: at once, on a single shard
+  TxOrigin origin_;
   const CachingClient* client_ = nullptr;  // of the hop that is under way
   bool notes_reads_ = false;
   helio::Proactor* home_ = nullptr;

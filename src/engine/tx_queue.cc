@@ -101,6 +101,19 @@ bool TxQueue::Acquire(TxEntry* entry) {
   return is_free;
 }
 
+void TxQueue::NoteHolder(TxEntry* entry) {
+  entry->held_by = {};
+  if (entry->is_granted) [[likely]]
+    return;
+  size_t looked_at = 0;
+  for (const TxEntry& other : entries_) {
+    if (&other == entry || ++looked_at > kHolderLooks) return;
+    if (IsOwnOf(other, *entry) || !Excludes(other, *entry)) continue;
+    entry->held_by = other.origin;
+    return;
+  }
+}
+
 bool TxQueue::Schedule(TxEntry* entry) {
   DCHECK(!entry->linked());
   entry->has_number = true;
@@ -121,6 +134,7 @@ bool TxQueue::Schedule(TxEntry* entry) {
     ++stats_.refused;
     return false;
   }
+  NoteHolder(entry);
   entry->scheduled_ns = helio::MonotonicNanos();
   stats_.longest = std::max<uint64_t>(stats_.longest, length_);
   return true;
@@ -158,6 +172,7 @@ void TxQueue::ScheduleLast(TxEntry* entry) {
   entry->is_granted = Acquire(entry);
   entries_.PushBack(entry);
   if (!entry->is_granted) ++hindered_;
+  NoteHolder(entry);
   entry->scheduled_ns = helio::MonotonicNanos();
   stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
 }

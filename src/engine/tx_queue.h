@@ -29,6 +29,7 @@
 
 #include "engine/lock_table.h"
 #include "engine/slow_scripts.h"
+#include "engine/tx_origin.h"
 #include "helio/base/intrusive_list.h"
 
 namespace dfly {
@@ -66,6 +67,10 @@ struct TxEntry : helio::ListHook<TxEntry> {
   const void* owner = nullptr;  // entries of one owner do not hinder his overtaking
   // Its time (Unix milliseconds), which stands still. What it has seen does not expire before that.
   int64_t clock_ms = INT64_MAX;
+  TxOrigin origin;
+  // The first that excluded it when it was scheduled; nobody if it was granted at once, or all of
+  // those are far behind the first of the queue.
+  TxOrigin held_by;
 };
 
 struct TxQueueStats {
@@ -160,7 +165,12 @@ class TxQueue {
   // Entries that FindUnhindered looks at.
   static constexpr size_t kLookAhead = 128;
 
+  // Entries that NoteHolder looks at.
+  static constexpr size_t kHolderLooks = 32;
+
   bool Acquire(TxEntry* entry);
+  // REQUIRES: it is in its place.
+  void NoteHolder(TxEntry* entry);
   // Puts an entry in front of those with larger numbers. False: one of them is granted what it
   // wants.
   bool InsertBeforeLarger(TxEntry* entry);

@@ -119,6 +119,41 @@ TEST_F(TxQueueTest, WhoHoldsIsWaitedFor) {
       << "who waits for its changes comes before who waits for its locks";
 }
 
+TEST_F(TxQueueTest, WhoWaitsKnowsTheFirstThatExcludesIt) {
+  const auto named = [this](const char* name, std::vector<TagLock> wanted,
+                            const void* owner = nullptr) {
+    Entry* const entry = Make(name, std::move(wanted), owner);
+    entry->origin = {.name = name, .client_id = 7};
+    return entry;
+  };
+  const int owner = 0;
+  Entry* const reader = named("reader", {Read(1)});
+  queue_.Hold(reader);
+  Entry* const holder = named("holder", {Write(2)}, &owner);
+  queue_.Hold(holder);
+  Entry* const both = named("both", {Read(1), Read(2)});
+  queue_.ScheduleLast(both);
+  EXPECT_STREQ(both->held_by.name, "holder") << "who reads the same is in nobody's way";
+  EXPECT_EQ(both->held_by.client_id, 7u);
+  Entry* const writer = named("writer", {Write(1), Write(2)});
+  queue_.ScheduleLast(writer);
+  EXPECT_STREQ(writer->held_by.name, "reader") << "the first, not the last";
+  Entry* const own = named("own", {Write(2)}, &owner);
+  queue_.ScheduleLast(own);
+  EXPECT_STREQ(own->held_by.name, "both");
+  Entry* const free = named("free", {Write(3)});
+  free->held_by = {.name = "of its last stand"};
+  queue_.ScheduleLast(free);
+  EXPECT_EQ(free->held_by.name, nullptr);
+  Entry* const numbered = named("numbered", {Write(2)});
+  numbered->number = 5;
+  ASSERT_TRUE(queue_.Schedule(numbered));
+  EXPECT_STREQ(numbered->held_by.name, "holder");
+  for (Entry* entry : {numbered, free, own, writer, both}) queue_.Cancel(entry);
+  queue_.Release(holder);
+  queue_.Release(reader);
+}
+
 TEST_F(TxQueueTest, HoldersThatReadShare) {
   Entry* const first = Holder("first", {Read(1)});
   Entry* const second = Holder("second", {Read(1), Write(2)});

@@ -351,6 +351,8 @@ void Connection::Flush() {
   if (unsent_bytes() > std::min(output_watch_, buffers_->bounds.output_watch)) [[unlikely]] {
     if (sink_->OnLargeOutput(this)) return;
   }
+  if (watched_bytes_ == kNotCounted && !busy_) [[unlikely]]
+    CountWatched();
   if (send_pending_) return Recount();
   if (!output_.empty() && !holds_replies()) {
     DCHECK(sending_.empty());
@@ -389,6 +391,17 @@ void Connection::Flush() {
   }
   ReleaseIfIdle();
   Recount();
+}
+
+void Connection::CountWatched() {
+  watched_bytes_ = unsent_bytes();
+  if (watched_bytes_ == 0) sink_->OnWatchedSent(this);  // no reply: CLIENT REPLY OFF
+}
+
+void Connection::OnWatched(size_t sent_bytes) {
+  if (watched_bytes_ == kNotCounted) return;
+  watched_bytes_ -= std::min(watched_bytes_, sent_bytes);
+  if (watched_bytes_ == 0) sink_->OnWatchedSent(this);
 }
 
 void Connection::OnSent(int error) {

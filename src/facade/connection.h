@@ -70,6 +70,8 @@ class CommandSink {
   // More is unsent than the connection was told to watch for (BufferPool::Bounds::output_watch).
   // True: it was closed.
   virtual bool OnLargeOutput(Connection*) { return false; }
+  // What Connection::WatchSend has asked for.
+  virtual void OnWatchedSent(Connection*) {}
   // Its input is larger than BufferPool::Bounds::input_max, and it is closed.
   virtual void OnLargeInput(Connection*) {}
   // The client has ended its side while a command runs (kBusy).
@@ -190,6 +192,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void OnRepliesReady();
   void FlushSoon();
 
+  // The sink wants to know when the kernel has what is to be sent by the end of this iteration, or
+  // once the command is over that runs (kBusy). Asked again before that: when it has all of it.
+  void WatchSend() { watched_bytes_ = kNotCounted; }
+
   // Sends `bytes`, a whole message that is no reply, behind the replies of all commands that were
   // run so far. Not from inside a command.
   void PushMessage(std::string_view bytes);
@@ -305,7 +311,11 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void CountSent(size_t bytes) {
     ++buffers_->traffic.writes;
     buffers_->traffic.sent_bytes += bytes;
+    if (watched_bytes_ != 0) [[unlikely]]
+      OnWatched(bytes);
   }
+  void CountWatched();
+  void OnWatched(size_t sent_bytes);
   void CountAs(size_t bytes) {
     if (bytes == counted_bytes_) return;
     buffers_->CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_bytes_));
@@ -343,6 +353,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   static constexpr size_t kHeldRepliesMax = 16 * 1024;
   static constexpr size_t kBatchesWindowMax = 128;
   size_t batches_window_ = kBatchesWindowMax;
+  static constexpr size_t kNotCounted = SIZE_MAX;
+  size_t watched_bytes_ = 0;  // that are to be sent until the sink is told; kNotCounted: not known
   size_t in_flight_batches_ = 0;
   size_t in_flight_arg_bytes_ = 0;
   size_t deferred_ = 0;  // commands that the sink has noted but not run

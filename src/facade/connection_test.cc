@@ -44,6 +44,7 @@ struct RemoteBatch : PendingReplies {
 //   barrier x      at once, when all before it are answered
 //   busy x         by a fiber that yields a few times
 //   big n          at once, n bytes
+//   watch x        at once, and asks to hear when it is sent
 //   hold x         at once; what follows waits for Release()
 //   quit x         at once, and closes
 //   rest x         at once; then the connection rests, and goes on with its socket or another one
@@ -91,6 +92,7 @@ class ScriptedSink final : public CommandSink {
     }
     if (name == "barrier" && !connection->replies().empty()) return Outcome::kBarrier;
     if (name == "hold") connection->set_held(true);
+    if (name == "watch") connection->WatchSend();
     if (name == "drop") return Outcome::kTaken;
     if (name == "kill") {
       connection->CloseNow();
@@ -156,6 +158,7 @@ class ScriptedSink final : public CommandSink {
     return closes_large_outputs;
   }
   void OnLargeInput(Connection*) override { ++large_inputs; }
+  void OnWatchedSent(Connection*) override { ++watched_sent; }
   void OnRest(Connection* connection) override {
     EXPECT_TRUE(connection->replies().empty() && !connection->busy());
     ++rests;
@@ -227,6 +230,7 @@ class ScriptedSink final : public CommandSink {
   BufferPool* buffers = nullptr;
   std::atomic<uint64_t> rests{0};
   std::atomic<uint64_t> large_inputs{0};
+  std::atomic<uint64_t> watched_sent{0};
   std::atomic<uint64_t> large_outputs{0};
   std::atomic<bool> closes_large_outputs = false;
   std::atomic<int> alive{0};
@@ -416,6 +420,56 @@ std::pair<std::string, std::string> RandomCommand(Random* random, int number) {
     default:
       return {"note \"" + text + "\"\r\n", Bulk(text)};
   }
+}
+
+TEST_P(ConnectionTest, TheSinkHearsWhenWhatItWatchesIsSent) {
+  const int fd = Connect();
+  ExpectExchange(fd, Request({"echo", "a"}), Bulk("a"));
+  EXPECT_EQ(sink_->watched_sent, 0u);
+  ExpectExchange(fd, Request({"watch", "b"}), Bulk("b"));
+  EXPECT_TRUE(WaitUntil([&] { return sink_->watched_sent == 1; }));
+  ExpectExchange(fd, Request({"echo", "c"}), Bulk("c"));
+  EXPECT_EQ(sink_->watched_sent, 1u) << "once for each time it has asked";
+  // Two of one iteration are sent together.
+  ExpectExchange(fd, Request({"watch", "d"}) + Request({"watch", "e"}), Bulk("d") + Bulk("e"));
+  EXPECT_TRUE(WaitUntil([&] { return sink_->watched_sent == 2; }));
+}
+
+TEST_P(ConnectionTest, WhatIsWatchedIsNotSentBeforeASlowReaderHasRead) {
+  const int fd = Connect();
+  constexpr size_t kBytes = 8 << 20;
+  Send(fd, Request({"big", std::to_string(kBytes)}) + Request({"watch", "x"}));
+  EXPECT_TRUE(WaitUntil([&] { return sink_->commands == 2; }));
+  EXPECT_GT(OnLoop([&] { return connection_->unsent_bytes(); }), 0u);
+  EXPECT_EQ(sink_->watched_sent, 0u);
+  const size_t header = Bulk(std::string(kBytes, 'b')).size();
+  EXPECT_EQ(Receive(fd, header + Bulk("x").size()).size(), header + Bulk("x").size());
+  EXPECT_TRUE(WaitUntil([&] { return sink_->watched_sent == 1; }));
+}
+
+TEST_P(ConnectionTest, WhatWaitsBehindABatchIsWatchedUntilThatIsSentToo) {
+  OnLoop([&] { sink_->paused_remotes = true; });
+  const int fd = Connect();
+  Send(fd, Request({"remote", "1", "r"}) + Request({"watch", "x"}));
+  EXPECT_TRUE(WaitUntil([&] { return sink_->commands == 2; }));
+  EXPECT_EQ(sink_->watched_sent, 0u);
+  OnLoop([&] {
+    sink_->paused_remotes = false;
+    sink_->StartCompleter();
+  });
+  EXPECT_EQ(Receive(fd, Bulk("r").size() + Bulk("x").size()), Bulk("r") + Bulk("x"));
+  EXPECT_TRUE(WaitUntil([&] { return sink_->watched_sent == 1; }));
+}
+
+TEST_P(ConnectionTest, WithoutAReplyThereIsNothingToWaitFor) {
+  const int fd = Connect();
+  OnLoop([&] {
+    connection_->WatchSend();
+    connection_->FlushSoon();
+  });
+  EXPECT_TRUE(WaitUntil([&] { return sink_->watched_sent == 1; }));
+  ExpectExchange(fd, Request({"echo", "a"}), Bulk("a"));
+  EXPECT_EQ(sink_->watched_sent, 1u);
 }
 
 TEST_P(ConnectionTest, EachCommandGetsItsReplyInOrderWhateverTheSplits) {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "facade/connection.h"
 #include "helio/base/clock.h"
 #include "server/logged_args.h"
 #include "server/server.h"
@@ -70,29 +71,30 @@ void CommandTimer::OnSlow(const Command& command, Args args, int64_t cycles, con
   entry.locks_micros = CycleClock::ToMicros(caller.locks_cycles);
   entry.queue_micros = CycleClock::ToMicros(caller.queue_cycles);
   entry.waited_micros = CycleClock::ToMicros(waited_cycles);
+  entry.held_by = caller.held_by;
+  entry.hops = way == SlowEntry::Way::kBatch ? 1 : caller.hops;
+  entry.ended_at = CycleClock::Now();
   if (caller.slow != nullptr) {
     caller.slow->push_back(std::move(entry));
     return;
   }
-  if (caller.session != nullptr) {
-    entry.address = caller.session->peer_address;
-    entry.client_name = caller.session->name;
-  }
-  Log(std::move(entry));
+  Log(std::move(entry), caller.session);
 }
 
 void CommandTimer::TakeHome(std::vector<SlowEntry>* entries, const Session* session) {
   for (SlowEntry& entry : *entries) {
-    if (session != nullptr) {
-      entry.address = session->peer_address;
-      entry.client_name = session->name;
-    }
-    Log(std::move(entry));
+    Log(std::move(entry), session);
   }
   entries->clear();
 }
 
-void CommandTimer::Log(SlowEntry entry) {
+void CommandTimer::Log(SlowEntry entry, const Session* session) {
+  if (session != nullptr) {
+    entry.address = session->peer_address;
+    entry.client_name = session->name;
+    entry.client_id = session->connection.id();
+    session->connection.WatchSend();
+  }
   entry.id = next_id_.fetch_add(1, std::memory_order_relaxed);
   slow_log_.Add(std::move(entry));
 }

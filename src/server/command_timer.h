@@ -85,7 +85,7 @@ class CommandTimer {
  private:
   void SetThreshold();
   void NoteLatency(LatencyEvent event, int64_t micros);
-  void Log(SlowEntry entry);
+  void Log(SlowEntry entry, const Session* session);
 
   const uint32_t thread_;
   std::atomic<uint64_t>& next_id_;

@@ -81,6 +81,30 @@ TEST(SlowLogTest, KeepsTheNewest) {
   EXPECT_TRUE(log.entries().empty());
 }
 
+TEST(SlowLogTest, WhatIsSentIsNotedOnceForItsClient) {
+  SlowLog log;
+  const int64_t second = helio::CycleClock::FromNanos(1'000'000'000);
+  for (uint64_t client : {1, 2, 1}) {
+    SlowEntry entry;
+    entry.client_id = client;
+    entry.ended_at = second;
+    log.Add(std::move(entry));
+  }
+  const auto sent = [&log] {
+    std::vector<int64_t> seconds;
+    for (const SlowEntry& entry : log.entries()) {
+      seconds.push_back(entry.send_micros < 0 ? -1 : (entry.send_micros + 1000) / 1'000'000);
+    }
+    return seconds;
+  };
+  EXPECT_THAT(sent(), ElementsAre(-1, -1, -1));
+  log.OnSent(1, 3 * second);
+  EXPECT_THAT(sent(), ElementsAre(2, -1, 2));
+  log.OnSent(1, 9 * second);
+  log.OnSent(2, 0);  // clocks of two cores may differ
+  EXPECT_THAT(sent(), ElementsAre(2, 0, 2));
+}
+
 Command Row(std::string full_name) {
   Command command;
   command.full_name = std::move(full_name);

@@ -81,7 +81,8 @@ InfoFacts::ThreadFacts FactsOfThread(Worker& worker) {
           .commands = worker.stats().commands_processed,
           .iterations = loop.iterations,
           .wakeups = loop.sleeps,
-          .messages = loop.messages};
+          .messages = loop.messages,
+          .fibers = worker.proactor().scheduler().live_fibers()};
 }
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
@@ -738,9 +739,9 @@ void ThreadsSection(const InfoFacts& facts, Lines& out) {
     const InfoFacts::ThreadFacts& thread = facts.per_thread[i];
     out.Add(fmt::format("thread{}", i),
             fmt::format("cpu_user={:.6f},cpu_sys={:.6f},clients={},commands={},iterations={},"
-                        "wakeups={},messages={}",
+                        "wakeups={},messages={},fibers={}",
                         thread.cpu_user_s, thread.cpu_sys_s, thread.clients, thread.commands,
-                        thread.iterations, thread.wakeups, thread.messages));
+                        thread.iterations, thread.wakeups, thread.messages, thread.fibers));
   }
 }
 

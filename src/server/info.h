@@ -170,6 +170,7 @@ struct InfoFacts {
     uint64_t iterations = 0;
     uint64_t wakeups = 0;
     uint64_t messages = 0;
+    uint64_t fibers = 0;  // with the one that asks
   };
   std::vector<ThreadFacts> per_thread;
   struct ShardFacts {

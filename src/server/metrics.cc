@@ -277,6 +277,8 @@ void Threads(const InfoFacts& facts, PrometheusText& out) {
          [](const Facts& its) { return its.wakeups; });
   family("thread_messages_total", "counter", "Messages from other threads.",
          [](const Facts& its) { return its.messages; });
+  family("thread_fibers", "gauge", "Its fibers: commands that wait, and its own.",
+         [](const Facts& its) { return its.fibers; });
 }
 
 void Shards(const InfoFacts& facts, PrometheusText& out) {

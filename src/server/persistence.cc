@@ -221,6 +221,7 @@ std::string Persistence::SaveForStop() {
   while (is_saving()) CancelSave();
   saving_ = std::make_shared<Saving>();
   lock_ = std::make_unique<Transaction>(&server_.shards(), nullptr);
+  lock_->set_origin({.name = "shutdown"});
   std::string error = RunSave(std::nullopt, lock_.get());
   if (!error.empty()) EndStop();
   return error;

@@ -29,6 +29,7 @@ struct ScriptJob {
   bool is_read_only = false;
   TxEntry* queued = nullptr;  // it ran as this entry of the queue
   AclCallerRef caller;
+  uint64_t client_id = 0;
   CachingClient client;
   bool notes_reads = false;
   std::vector<std::string_view> args;

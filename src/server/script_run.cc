@@ -427,6 +427,11 @@ std::optional<bool> ScriptRun::IsAllowed(Args args) {
   return caller_ == nullptr || !caller_->user->Check(*command, args).is_denied();
 }
 
+void ScriptRun::CountHop(size_t messages) {
+  worker_->stats().scripts.hops += messages;
+  ++hops_;
+}
+
 void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uint64_t hash,
                            ReplySink& reply) {
   const auto run = [&](Shard& its_shard, ReplySink& sink) {
@@ -437,7 +442,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
   if (shards_.is_local(shard)) {
     return shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, reply); });
   }
-  ++worker_->stats().scripts.hops;
+  CountHop();
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
   shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, writer); });
@@ -446,7 +451,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
 
 void ScriptRun::RunOverShards(Session* session, const Command& command, Args args,
                               ReplySink& reply) {
-  ++worker_->stats().scripts.hops;
+  CountHop();
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
   Transaction locked(&shards_, Transaction::IsLocked());
@@ -585,6 +590,7 @@ void ScriptInPlace::BeforeWait() {
   hold_.tags = held_;
   hold_.owner = this;
   hold_.clock_ms = now_ms_;
+  hold_.origin = origin();
   shard_.transactions().Hold(&hold_);
   entry_ = &hold_;
 }
@@ -652,9 +658,10 @@ ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_glob
       tx_(tx) {
   has_all_locks_ = is_global;
   if (cx->client() != nullptr) set_client(*cx->client(), cx->notes_reads());
+  set_origin(cx->origin());
 }
 
-ScriptAcross::~ScriptAcross() = default;
+ScriptAcross::~ScriptAcross() { cx_.CountHops(hops()); }
 
 ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, ReplySink& reply,
                                           bool may_defer) {
@@ -744,6 +751,7 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
     return RunOnShard(first.shard, command, args, first.hash, reply);
   }
   Transaction tx(&shards_, nullptr);
+  tx.set_origin(cx_.origin());
   const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
   for (size_t i : command.KeysOf(args)) {
     const uint64_t hash = HashKey(args[i]);
@@ -753,7 +761,7 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
   }
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
-  ++worker_->stats().scripts.hops;
+  CountHop();
   const bool may_run = WaitForLocks([&] {
     return tx.Run([&](Shard& shard) {
       ShardContext cx(shard, db_index_, now_ms_);
@@ -822,10 +830,11 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
   } else if (tx_ != nullptr && concludes) {
     tx_->HopAndConclude(deferred.ids, run_part);
   } else if (tx_ != nullptr) {
-    worker_->stats().scripts.hops += deferred.ids.size();
+    CountHop(deferred.ids.size());
     shards_.AwaitOn(deferred.ids, run_part);
   } else {
     Transaction tx(&shards_, nullptr);
+    tx.set_origin(cx_.origin());
     std::vector<std::string_view> args;
     for (ShardId id : deferred.ids) {
       for (const Deferred::Item& item : deferred.parts[id].items) {
@@ -836,7 +845,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
         }
       }
     }
-    worker_->stats().scripts.hops += 2 * deferred.ids.size();
+    CountHop(2 * deferred.ids.size());
     const bool may_run = WaitForLocks([&] { return tx.Run(run_part); });
     DCHECK(may_run);
   }

@@ -80,6 +80,11 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
     client_ = client;
     notes_reads_ = notes_reads;
   }
+  // For those who wait for what it holds. Before Run.
+  void set_origin(const TxOrigin& origin) {
+    origin_ = origin;
+    late_locks_.set_origin(origin);
+  }
   // It has the lock of a key that it does not declare.
   void AddLock(const TagLock& lock);
 
@@ -149,6 +154,11 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   // A command over shards. `session`: null if that is on another thread.
   void RunOverShards(Session* session, const Command& command, Args args, ReplySink& reply);
 
+  // A round of messages to shards, that is none of its transaction's.
+  void CountHop(size_t messages = 1);
+  uint32_t hops() const { return hops_; }
+  const TxOrigin& origin() const { return origin_; }
+
   Worker* worker_;
   ShardSet& shards_;
   Script* const script_;
@@ -186,6 +196,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   // On schedules from a seed: gives way, perhaps, as it might after a slice.
   void Interleave();
 
+  uint32_t hops_ = 0;
+  TxOrigin origin_;
   const ScriptArgs* call_ = nullptr;
   bool is_killed_ = false;
   CachingClient client_;  // id 0: it caches nothing

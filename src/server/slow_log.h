@@ -3,10 +3,14 @@
 // clients; who asks merges the logs.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
+
+#include "engine/tx_origin.h"
+#include "helio/base/cycle_clock.h"
 
 namespace dfly {
 
@@ -33,6 +37,12 @@ struct SlowEntry {
   int64_t locks_micros = 0;   // of them, it waited for locks
   int64_t queue_micros = 0;   // before: on the way to its shard, and behind others there
   int64_t waited_micros = 0;  // before or between: for a key
+  TxOrigin held_by;           // who had the locks when it began to wait for them
+  uint32_t hops = 0;          // rounds of messages to shards
+  uint64_t client_id = 0;     // 0: that is gone, or it was none's
+  int64_t ended_at = 0;       // in cycles
+  // From its end until the kernel had its reply, and what was to be sent before; -1: not yet.
+  int64_t send_micros = -1;
 };
 
 // Owner: one worker.
@@ -46,11 +56,22 @@ class SlowLog {
     entries_.push_back(std::move(entry));
     Trim();
   }
+  // A client's replies are with the kernel, at `now` (cycles).
+  void OnSent(uint64_t client_id, int64_t now) {
+    size_t looked_at = 0;
+    for (auto it = entries_.rbegin(); it != entries_.rend() && ++looked_at <= kSentLooks; ++it) {
+      if (it->client_id != client_id || it->send_micros >= 0) continue;
+      it->send_micros = std::max<int64_t>(0, helio::CycleClock::ToMicros(now - it->ended_at));
+    }
+  }
   void Clear() { entries_.clear(); }
   // Oldest first.
   const std::deque<SlowEntry>& entries() const { return entries_; }
 
  private:
+  // Entries that OnSent looks at: the log may have as many as somebody likes.
+  static constexpr size_t kSentLooks = 256;
+
   void Trim() {
     while (entries_.size() > max_) entries_.pop_front();
   }
@@ -65,6 +86,8 @@ struct Caller {
   std::vector<SlowEntry>* slow = nullptr;
   int64_t queue_cycles = 0;  // between its sending and its beginning
   int64_t locks_cycles = 0;  // that it has waited for its locks; counts as its own time
+  TxOrigin held_by = {};
+  uint32_t hops = 0;
 };
 
 }  // namespace dfly

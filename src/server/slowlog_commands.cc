@@ -93,17 +93,26 @@ void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
       reply.Bulk(name);
       reply.Integer(value);
     };
-    reply.Map(10);
+    reply.Map(16);
     number("id", static_cast<int64_t>(entry.id));
     number("time", entry.time_s);
     number("usec", entry.micros);
     number("run-usec", std::max<int64_t>(0, entry.micros - entry.locks_micros));
     number("locks-usec", entry.locks_micros);
+    reply.Bulk("locks-held-by");
+    reply.Bulk(entry.held_by.name != nullptr ? entry.held_by.name : "");
+    number("locks-held-by-client", static_cast<int64_t>(entry.held_by.client_id));
     number("queue-usec", entry.queue_micros);
     number("keys-usec", entry.waited_micros);
+    number("send-usec", entry.send_micros);
+    number("hops", entry.hops);
     reply.Bulk("way");
     reply.Bulk(NameOf(entry.way));
     number("thread", entry.thread);
+    reply.Bulk("client");
+    reply.Bulk(entry.address);
+    reply.Bulk("client-name");
+    reply.Bulk(entry.client_name);
     reply.Bulk("command");
     ReplyArgs(entry, reply);
   }

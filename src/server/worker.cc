@@ -633,6 +633,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         job->db_index = session.db_index;
         job->no_touch = session.no_touch;
         job->caller = CallerOf(session);
+        job->client_id = connection->id();
         if (client != nullptr) job->client = *client;
         job->notes_reads = notes_reads;
         job->is_read_only = IsReadOnly(*noted.command, *noted.script);
@@ -881,6 +882,10 @@ void Worker::OnLargeInput(Connection* connection) {
   LOG(WARNING) << "closing connection " << connection->id() << " of "
                << SessionOf(connection).peer_address << ": " << connection->input_bytes()
                << " bytes of its input wait, more than client-query-buffer-limit";
+}
+
+void Worker::OnWatchedSent(Connection* connection) {
+  timer_.slow_log().OnSent(connection->id(), helio::CycleClock::Now());
 }
 
 void Worker::OnProtocolError(Connection*, std::string_view) {

@@ -281,6 +281,7 @@ class Worker final : public CommandSink {
   void OnRoom(Connection* connection) override;
   bool OnLargeOutput(Connection* connection) override;
   void OnLargeInput(Connection* connection) override;
+  void OnWatchedSent(Connection* connection) override;
   void OnRest(Connection* connection) override;
   void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
@@ -829,12 +830,16 @@ void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, 
                          Call call) {
   recent_commands_->Note(row.full_name.c_str());
   cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
+  cx.set_origin({row.full_name.c_str(), cx.session().connection.id()});
   const uint64_t errors_before = reply.error_count();
   const size_t size_before = reply.out()->size();
   const int64_t begin = helio::CycleClock::Now();
   call();
   if (cx.refused_for() == Slow::kNone) [[likely]] {
-    const Caller caller = {.session = &cx.session(), .locks_cycles = cx.locks_cycles()};
+    const Caller caller = {.session = &cx.session(),
+                           .locks_cycles = cx.locks_cycles(),
+                           .held_by = cx.held_by(),
+                           .hops = cx.hops()};
     return CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
   }
   reply.out()->Truncate(size_before);

@@ -380,6 +380,7 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
   SortAndMerge(&batch->wanted());
   batch->tags = batch->wanted();
   batch->TxEntry::run = &RunQueued;
+  batch->origin = {batch->rest().front().command->full_name.c_str(), batch->connection_id};
   batch->done = [](TxEntry* entry) {
     auto* const waiting = static_cast<ShardBatch*>(entry);
     Worker* const worker = Server::LocalWorker();
@@ -412,7 +413,8 @@ bool Worker::RunNext(ShardBatch* batch) {
     untimed_from_ = now;
     const CallerScope scope(timer_, {.slow = &batch->slow,
                                      .queue_cycles = batch->queued_at - batch->sent_at,
-                                     .locks_cycles = now - batch->queued_at});
+                                     .locks_cycles = now - batch->queued_at,
+                                     .held_by = batch->held_by});
     RunEntry(cx, batch, next);
   }
   AfterShardWork(shard);

@@ -414,13 +414,14 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
     const CoordinatorHandler handler = command.runs_script             ? &ScriptOverShards
                                        : command.coordinate != nullptr ? command.coordinate
                                                                        : command.across;
-    const Caller caller = {.session = &session};
+    Caller caller = {.session = &session};
     RunWaiting(command, args, reply, &caller, [&] {
       if (handler != nullptr) {
         handler(inner, args, reply);
       } else {
         RunSpread(inner, command, args, reply);
       }
+      caller.hops = inner.hops();
     });
   }
   // CLIENT REPLY ON is answered itself.

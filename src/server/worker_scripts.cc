@@ -209,7 +209,14 @@ void Worker::ScriptMain(void* arg) {
   const int64_t begin = helio::CycleClock::Now();
   job->is_abandoned = !job->run->Run(job->call, job->writer);
   // If it has given way its client may be gone, and its arguments are the batch's.
-  if (job->batch != nullptr) caller = {.slow = &job->batch->slow};
+  if (ShardBatch* const batch = job->batch; batch != nullptr) {
+    caller = {.slow = &batch->slow};
+    if (job->queued != nullptr) {
+      caller.queue_cycles = batch->queued_at - batch->sent_at;
+      caller.locks_cycles = begin - batch->queued_at;
+      caller.held_by = batch->held_by;
+    }
+  }
   worker.CountWaiting(*job->command, Args(job->args), job->writer, errors_before, begin,
                       job->is_abandoned ? nullptr : &caller);
   if (job->has_given_way) worker.EndScriptJob(job);
@@ -225,6 +232,7 @@ bool Worker::RunScriptJob(ScriptJob* job) {
   }
   job->run.emplace(this, job->shard, job->script, std::move(job->caller), job->db_index,
                    job->is_read_only, job->writer.resp3(), job->no_touch);
+  job->run->set_origin({job->command->full_name.c_str(), job->client_id});
   if (job->client.id != 0) [[unlikely]]
     job->run->SetClient(job->client, job->notes_reads);
   if (job->queued != nullptr) job->run->RunAs(job->queued);
@@ -274,6 +282,7 @@ auto Worker::RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, T
   job->is_read_only = IsReadOnly(*entry.command, *job->script);
   job->queued = queued;
   job->caller = batch->caller;
+  job->client_id = batch->connection_id;
   job->client = batch->client;
   job->notes_reads = entry.notes_reads;
   job->batch = batch;

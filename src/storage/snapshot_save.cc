@@ -141,6 +141,7 @@ class Saver {
       ran = lock_->ScheduleAndHop(cut);
     } else {
       Transaction tx(&shards_, nullptr);
+      tx.set_origin({.name = "snapshot"});
       // Shared: who changes several shards step by step is waited for, who only reads is not.
       tx.LockAllShards(LockMode::kShared);
       ran = tx.Run(cut);

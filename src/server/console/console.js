@@ -572,28 +572,44 @@ const slowTable = new Table(
         is_text: true
       },
       {title: 'Took', of: (s) => s.usec, show: micros},
+      {title: 'Ran', of: (s) => s.run, show: micros},
+      {title: 'Locks', of: (s) => s.locks, show: micros},
+      {title: 'Held by', of: (s) => s.holder, is_text: true},
+      {title: 'Before: queue', of: (s) => s.queue, show: micros},
+      {title: 'Then: send', of: (s) => s.send, show: (usec) => usec < 0 ? '' : micros(usec)},
       {title: 'Command', of: (s) => s.command, is_text: true},
       {title: 'Client', of: (s) => s.client, is_text: true},
       {title: 'Name', of: (s) => s.name, is_text: true},
     ],
     {sort: 0, empty: 'nothing was slow'});
 
+function holderOf(entry) {
+  const client = entry.get('locks-held-by-client');
+  return textOf(entry.get('locks-held-by')) + (client === 0 ? '' : ` (client ${client})`);
+}
+
 async function refreshSlow() {
   const [log, limit] =
-      await ask(['SLOWLOG', 'GET', '100'], ['CONFIG', 'GET', 'slowlog-log-slower-than']);
+      await ask(['SLOWLOG', 'EXPLAIN', '100'], ['CONFIG', 'GET', 'slowlog-log-slower-than']);
   if (errorOf(log) !== null) return fail(errorOf(log));
   const usec = textOf(pairsOf(limit)[0]?.[1] ?? '');
   $('slow-note').textContent = usec === '' ?
       '' :
       `Commands that took more than ${micros(Number(usec))} (slowlog-log-slower-than).`;
   slowTable.show(
-      log.map(([, at, took, args, client, name]) => ({
-                at,
-                usec: took,
-                command: args.map(textOf).join(' '),
-                client: textOf(client),
-                name: textOf(name),
-              })),
+      log.map((flat) => new Map(pairsOf(flat).map(([name, value]) => [textOf(name), value])))
+          .map((entry) => ({
+                 at: entry.get('time'),
+                 usec: entry.get('usec'),
+                 run: entry.get('run-usec'),
+                 locks: entry.get('locks-usec'),
+                 holder: holderOf(entry),
+                 queue: entry.get('queue-usec'),
+                 send: entry.get('send-usec'),
+                 command: entry.get('command').map(textOf).join(' '),
+                 client: textOf(entry.get('client')),
+                 name: textOf(entry.get('client-name')),
+               })),
   );
 }
 
