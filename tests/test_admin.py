@@ -118,6 +118,13 @@ def test_command_looks_up_whole_names(r):
     assert r.raw("COMMAND", "INFO", "nosuch") == b"*1\r\n$-1\r\n"
     assert r.do("COMMAND GETKEYS OBJECT WHAT k") == Error("ERR Invalid command specified")
     assert r.do("COMMAND GETKEYS OBJECT ENCODING k") == [b"k"]
+    for script in ("EVAL", "EVALSHA_RO", "FCALL"):
+        assert r.call("COMMAND", "GETKEYS", script, "x", "0", "arg") == []
+        assert r.call("COMMAND", "GETKEYSANDFLAGS", script, "x", "0") == []
+    invalid = Error("ERR Invalid arguments specified for command")
+    for count in ("2", "-1", "x"):
+        assert r.call("COMMAND", "GETKEYS", "EVAL", "x", count, "k") == invalid
+    assert r.do("COMMAND GETKEYS ZUNION 0 k") == invalid
     flags = r.do("COMMAND GETKEYSANDFLAGS SET k v NX GET")[0][1]
     assert flags == [Status("RW"), Status("access"), Status("update")]
     assert r.do("COMMAND GETKEYSANDFLAGS SET k v NX")[0][1] == [Status("OW"), Status("update")]

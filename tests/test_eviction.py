@@ -456,6 +456,34 @@ def test_the_default_limit_is_a_part_of_the_machine(start_server):
         assert c.do("CONFIG GET maxmemory") == [b"maxmemory", b"0"]
 
 
+def exceeded(c):
+    stats = c.info("stats")
+    names = ("total_eviction_exceeded_time", "current_eviction_exceeded_time")
+    return tuple(int(stats[name]) for name in names)
+
+
+@only_dragonfly("redis-server counts it while it evicts only")
+def test_how_long_the_limit_was_passed_is_counted(own):
+    with own.connect() as c:
+        assert exceeded(c) == (0, 0)
+        limit_to(c, 4 * MB, "noeviction")
+        assert exceeded(c) == (0, 0)
+        c.call("CONFIG", "SET", "maxmemory", used(c) - 1000)
+        before = wait_until(lambda: exceeded(c)[1] and exceeded(c))
+        wait_until(lambda: exceeded(c)[1] > before[1])
+        c.call("CONFIG", "SET", "maxmemory", used(c) + 8 * MB)
+        total, now = exceeded(c)
+        assert total > before[0] and now == 0
+        # And by what is written.
+        assert c.call("SETRANGE", "big", 20 * MB, "x") > 20 * MB
+        wait_until(lambda: exceeded(c)[1] > 0)
+        c.call("DEL", "big")
+        wait_until(lambda: exceeded(c)[1] == 0)
+        assert exceeded(c)[0] > total
+        assert c.call("CONFIG", "RESETSTAT") == OK
+        assert exceeded(c) == (0, 0)
+
+
 @only_dragonfly("of redis-server everything counts, too, but by other numbers")
 def test_buffers_count(own):
     """A client that does not read its replies uses memory that others then cannot have."""

@@ -3,8 +3,8 @@
 
 import pytest
 
-from harness.resp import Error, OK
-from harness.server import only_dragonfly
+from harness.resp import Error, OK, encode
+from harness.server import only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
 
@@ -39,6 +39,28 @@ def test_slow_commands_are_an_event(monitored):
     assert monitored.call("LATENCY", "RESET", "nosuch") == 0
     assert monitored.call("LATENCY", "RESET", "command", "nosuch") == 1
     assert monitored.call("LATENCY", "HISTORY", "command") == []
+
+
+@only_dragonfly("an event of ours")
+def test_a_busy_event_loop_is_an_event(monitored, server):
+    """Each command is short, but a thread has many of them at once."""
+    writers = [server.connect() for _ in range(4)]
+    load = b"".join(encode("SETRANGE", f"k{i % 64}", str(i % 1000), "x") for i in range(20_000))
+
+    def is_noted():
+        for writer in writers:
+            writer.send(load)
+        for writer in writers:
+            for _ in range(20_000):
+                writer.read_line()
+        return [e for e in monitored.call("LATENCY", "LATEST") if e[0] == b"event-loop"]
+
+    (event,) = wait_until(is_noted)
+    for writer in writers:
+        writer.close()
+    assert event[2] >= 10 and event[3] >= event[2]
+    assert monitored.call("LATENCY", "HISTORY", "event-loop")
+    assert b"event-loop" in monitored.call("LATENCY", "DOCTOR")
 
 
 def test_nothing_is_noted_while_it_is_off(r):

@@ -63,7 +63,7 @@ void Proactor::Stop() {
 
 void Proactor::Run() {
   CHECK(current_ == this);
-  uint64_t woke_ns = now_ns_ = MonotonicNanos();
+  now_ns_ = MonotonicNanos();
   bool gave_way = false;  // in the iteration before
   while (true) {
     ++stats_.iterations;
@@ -94,10 +94,9 @@ void Proactor::Run() {
         timeout_ns = timeout_ns > now_ns ? timeout_ns - now_ns : 0;
       }
     }
-    if (timeout_ns > 0) {
-      stats_.busy_ns_max = std::max(stats_.busy_ns_max, now_ns_ - woke_ns);
-      ++stats_.sleeps;
-    }
+    if (timeout_ns > 0) ++stats_.sleeps;
+    if (on_stall_ != nullptr) [[unlikely]]
+      CheckStall();
     {
       NoSuspend no_suspend;
       Poll(timeout_ns);
@@ -106,8 +105,22 @@ void Proactor::Run() {
     if (timeout_ns == 0) scheduler_.inbox().EndSleep();
     if (gave_way) sched_yield();
     now_ns_ = MonotonicNanos();
-    if (timeout_ns > 0) woke_ns = now_ns_;
   }
+}
+
+void Proactor::WatchStalls(uint64_t least_ns, absl::AnyInvocable<void(uint64_t)> on_stall) {
+  on_stall_ = std::move(on_stall);
+  stall_ns_ = least_ns;
+  iteration_begin_ns_ = MonotonicNanos();
+}
+
+void Proactor::CheckStall() {
+  const uint64_t taken_ns = MonotonicNanos() - iteration_begin_ns_;
+  if (taken_ns < stall_ns_) return;
+  // It may replace itself.
+  absl::AnyInvocable<void(uint64_t)> on_stall = std::exchange(on_stall_, nullptr);
+  on_stall(taken_ns);
+  if (on_stall_ == nullptr) on_stall_ = std::move(on_stall);
 }
 
 void Proactor::PostLazily(Message* message) {

@@ -36,7 +36,6 @@ struct ProactorStats {
   uint64_t messages = 0;     // from other threads
   uint64_t wakes_sent = 0;   // to other, sleeping threads
   uint64_t completions = 0;  // io_uring completions or epoll events
-  uint64_t busy_ns_max = 0;  // the longest iteration without its sleep
 };
 
 // Something that wants to be called once at the end of the current iteration.
@@ -170,6 +169,11 @@ class Proactor {
   void CancelHook(LoopHook* hook);
   size_t queued_hooks() const { return queued_hooks_; }
 
+  // From now on on_stall(ns), a brief, is called after each iteration that took `least_ns` or
+  // longer, from the end of its sleep to the next one; or to the next look at what has arrived, if
+  // it does not sleep. Null ends that, and costs nothing then.
+  void WatchStalls(uint64_t least_ns, absl::AnyInvocable<void(uint64_t)> on_stall);
+
   // `task`, a brief, is called after the messages and after the completions of each iteration: for
   // work that they only noted, because it is done better together. At most one; null removes it.
   void SetStageTask(absl::AnyInvocable<void()> task) { stage_task_ = std::move(task); }
@@ -184,7 +188,11 @@ class Proactor {
   virtual void WakeFromOtherThread() = 0;
 
   // For Poll: the sleep is over, senders need not wake us any more.
-  void EndSleep() { scheduler_.inbox().EndSleep(); }
+  void EndSleep() {
+    scheduler_.inbox().EndSleep();
+    if (on_stall_ != nullptr) [[unlikely]]
+      iteration_begin_ns_ = MonotonicNanos();
+  }
 
   ProactorStats stats_;
 
@@ -192,6 +200,7 @@ class Proactor {
   struct Periodic;
 
   void EraseRemovedPeriodic();
+  void CheckStall();
   void RunHooks();
   void RunStageTask();
   void SendLazyWakes();
@@ -203,6 +212,9 @@ class Proactor {
   Scheduler scheduler_;
   std::atomic<bool> stopped_{false};
   uint64_t now_ns_ = 0;
+  absl::AnyInvocable<void(uint64_t)> on_stall_;
+  uint64_t stall_ns_ = 0;
+  uint64_t iteration_begin_ns_ = 0;
   LoopHook hooks_{nullptr};  // the ring's anchor
   size_t queued_hooks_ = 0;
   absl::AnyInvocable<void()> stage_task_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -137,6 +138,37 @@ TEST_P(ProactorTest, BackgroundFibersProgressBesideABusyOne) {
   });
   progressed.Wait();
   stop = true;
+}
+
+TEST_P(ProactorTest, LongIterationsAreToldOfAndSleepIsNot) {
+  ProactorPool pool(Threads(1));
+  pool.Start();
+  constexpr uint64_t kMilli = 1'000'000;
+  std::vector<uint64_t> stalls;
+  pool.at(0)->Await([&] {
+    Proactor::Current()->WatchStalls(50 * kMilli, [&](uint64_t ns) { stalls.push_back(ns); });
+  });
+  const auto work = [](uint64_t ns) {
+    for (const uint64_t end = MonotonicNanos() + ns; MonotonicNanos() < end;) {
+    }
+  };
+  pool.at(0)->AwaitFiber("sleep", [] { this_fiber::SleepForMillis(100); });
+  pool.at(0)->Await([&] { work(60 * kMilli); });
+  pool.at(0)->AwaitFiber("work", [&] { work(70 * kMilli); });
+  // The iteration ends after what was awaited has.
+  pool.at(0)->AwaitFiber("sleep", [] { this_fiber::SleepForMillis(1); });
+  const auto of_least = [&](uint64_t ns) {
+    return std::any_of(stalls.begin(), stalls.end(), [ns](uint64_t its) { return its >= ns; });
+  };
+  EXPECT_GE(stalls.size(), 2u);
+  EXPECT_TRUE(of_least(70 * kMilli));
+  pool.at(0)->Await([&] {
+    Proactor::Current()->WatchStalls(0, nullptr);
+    stalls.clear();
+  });
+  pool.at(0)->Await([&] { work(60 * kMilli); });
+  pool.at(0)->AwaitFiber("sleep", [] { this_fiber::SleepForMillis(1); });
+  EXPECT_TRUE(stalls.empty());
 }
 
 TEST_P(ProactorTest, AwaitOnAllReachesEveryThread) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "commands/command_syntax.h"
 #include "commands/command_table.h"
 #include "core/glob.h"
 #include "facade/error_texts.h"
@@ -163,6 +164,44 @@ void Info(Args args, ReplySink& reply) {
   }
 }
 
+void ReplyArguments(const std::vector<CommandArgument>& arguments, ReplySink& reply);
+
+void ReplyArgument(const CommandArgument& argument, ReplySink& reply) {
+  const auto text = [&reply](std::string_view name, std::string_view value) {
+    if (value.empty()) return;
+    reply.Bulk(name);
+    reply.Bulk(value);
+  };
+  std::vector<std::string_view> flags;
+  if (argument.is_optional) flags.emplace_back("optional");
+  if (argument.is_multiple) flags.emplace_back("multiple");
+  if (argument.repeats_token) flags.emplace_back("multiple_token");
+  const bool has_key = argument.key_spec >= 0;
+  reply.Map(2u + has_key + !argument.token.empty() + !argument.since.empty() +
+            !argument.deprecated_since.empty() + !flags.empty() + !argument.parts.empty());
+  text("name", argument.name);
+  text("type", argument.type);
+  if (has_key) {
+    reply.Bulk("key_spec_index");
+    reply.Integer(argument.key_spec);
+  }
+  text("token", argument.token);
+  text("since", argument.since);
+  text("deprecated_since", argument.deprecated_since);
+  if (!flags.empty()) {
+    reply.Bulk("flags");
+    StatusSet(flags, reply);
+  }
+  ReplyArguments(argument.parts, reply);
+}
+
+void ReplyArguments(const std::vector<CommandArgument>& arguments, ReplySink& reply) {
+  if (arguments.empty()) return;
+  reply.Bulk("arguments");
+  reply.Array(arguments.size());
+  for (const CommandArgument& argument : arguments) ReplyArgument(argument, reply);
+}
+
 void ReplyDocs(const Command& command, ReplySink& reply) {
   std::vector<std::pair<std::string_view, std::string_view>> fields;
   const auto add = [&fields](std::string_view name, std::string_view text) {
@@ -175,7 +214,8 @@ void ReplyDocs(const Command& command, ReplySink& reply) {
   add("deprecated_since", command.docs.deprecated_since);
   add("replaced_by", command.docs.replaced_by);
   const bool is_deprecated = !command.docs.deprecated_since.empty();
-  reply.Map(fields.size() + is_deprecated + !command.subcommands.empty());
+  const std::vector<CommandArgument> arguments = ParseSyntax(SyntaxOf(command.full_name));
+  reply.Map(fields.size() + is_deprecated + !arguments.empty() + !command.subcommands.empty());
   if (is_deprecated) {
     reply.Bulk("doc_flags");
     StatusSet({"deprecated"}, reply);
@@ -184,6 +224,7 @@ void ReplyDocs(const Command& command, ReplySink& reply) {
     reply.Bulk(name);
     reply.Bulk(text);
   }
+  ReplyArguments(arguments, reply);
   if (command.subcommands.empty()) return;
   reply.Bulk("subcommands");
   reply.Map(command.subcommands.size());
@@ -235,7 +276,10 @@ bool FindKeys(Args args, ReplySink& reply, FoundKeys* found) {
       for (size_t i : *indexes) found->keys.push_back(inner[i]);
     }
     found->command = command;
-    if (found->keys.empty()) error = "ERR Invalid arguments specified for command";
+    // A script may say that it has none.
+    const bool has_none =
+        command->runs_script && inner[static_cast<size_t>(command->keys.count_at)] == "0";
+    if (found->keys.empty() && !has_none) error = "ERR Invalid arguments specified for command";
   }
   if (error.empty()) return true;
   reply.Error(error);

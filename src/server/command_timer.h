@@ -68,6 +68,11 @@ class CommandTimer {
       NoteLatency(event, helio::CycleClock::ToMicros(cycles));
   }
 
+  // An iteration of the thread's event loop is over that took `ns`.
+  void NoteStall(uint64_t ns) {
+    NoteLatency(LatencyEvent::kEventLoop, static_cast<int64_t>(ns / 1000));
+  }
+
   SlowLog& slow_log() { return slow_log_; }
   LatencyEvents& events() { return events_; }
   // Null: it was not called.
@@ -75,7 +80,9 @@ class CommandTimer {
     return histograms_[command_id].get();
   }
   void ResetHistograms();
-  size_t memory_used() const { return histogram_count_ * sizeof(LatencyHistogram); }
+  size_t memory_used() const {
+    return histogram_count_ * sizeof(LatencyHistogram) + slow_log_.memory_used();
+  }
 
   // That INFO shows.
   std::vector<double>& percentiles() { return percentiles_; }

@@ -77,6 +77,7 @@ TEST(SlowLogTest, KeepsTheNewest) {
   EXPECT_EQ(log.entries().front().id, 3u);
   log.set_max(0);
   EXPECT_TRUE(log.entries().empty());
+  EXPECT_EQ(log.memory_used(), 0u);
   log.Add(SlowEntry());
   EXPECT_TRUE(log.entries().empty());
 }
@@ -103,6 +104,21 @@ TEST(SlowLogTest, WhatIsSentIsNotedOnceForItsClient) {
   log.OnSent(1, 9 * second);
   log.OnSent(2, 0);  // clocks of two cores may differ
   EXPECT_THAT(sent(), ElementsAre(2, 0, 2));
+}
+
+TEST(SlowLogTest, KnowsWhatItTakes) {
+  SlowLog log;
+  log.set_max(3);
+  for (int i = 0; i < 10; ++i) {
+    SlowEntry entry;
+    entry.args = {"SET", "key", std::string(static_cast<size_t>(100 * i), 'x')};
+    log.Add(std::move(entry));
+  }
+  constexpr size_t kTexts = 700 + 800 + 900;
+  EXPECT_GE(log.memory_used(), kTexts + 3 * sizeof(SlowEntry));
+  EXPECT_LE(log.memory_used(), kTexts + 3 * (sizeof(SlowEntry) + 200));
+  log.Clear();
+  EXPECT_EQ(log.memory_used(), 0u);
 }
 
 Command Row(std::string full_name) {

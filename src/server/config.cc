@@ -381,6 +381,7 @@ void AddSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply = [server](const std::string& value) {
                  server->settings().maxmemory = ParsedNumber<uint64_t>(value);
+                 server->memory().NoteCrossing();
                  server->EvictToLimit();
                  EvictClients(*server);  // their limit may be a part of this one
                  return std::string();

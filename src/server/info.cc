@@ -62,6 +62,7 @@ struct Part {
   uint64_t held_clients = 0;
   TrackingCounts tracking;
   uint64_t pending_objects = 0;
+  HeapFacts heap;
   InfoFacts::ThreadFacts thread;
   std::vector<std::pair<ShardId, InfoFacts::ShardFacts>> by_shard;
 };
@@ -92,6 +93,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->rates = worker.rates();
   part->traffic = worker.buffers().traffic;
   part->memory = worker.memory();
+  part->heap = worker.RecentHeap();
   part->interpreters = worker.interpreters().count();
   worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
   part->pubsub = worker.pubsub().stats();
@@ -265,6 +267,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
           server.settings().defrag_cycle_percent.load(std::memory_order_relaxed);
     }
     facts.memory.Add(part.memory);
+    facts.heap.Add(part.heap);
     facts.input_buffer_max = std::max(facts.input_buffer_max, part.input_buffer_max);
     facts.output_buffer_max = std::max(facts.output_buffer_max, part.output_buffer_max);
     facts.connections_received += part.stats.connections_received;
@@ -361,6 +364,9 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
   facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
   facts.rss = ReadProcessMemory().rss_bytes;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  facts.over_limit_ms = server.memory().OverNanos(now_ns) / 1'000'000;
+  facts.is_over_limit_ms = server.memory().IsOverNanos(now_ns) / 1'000'000;
   facts.system_memory = server.options().system_memory_bytes;
   return facts;
 }
@@ -480,6 +486,19 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.AddBytes("used_memory_vm_total", facts.memory.interpreters);
   out.Add("maxmemory_policy", facts.maxmemory_policy);
   out.Add("cache_mode", facts.cache_mode ? "cache" : "store");
+  const HeapFacts& heap = facts.heap;
+  const auto difference = [](uint64_t more, uint64_t less) {
+    return static_cast<int64_t>(more) - static_cast<int64_t>(less);
+  };
+  out.Add("allocator_allocated", heap.allocated);
+  out.Add("allocator_active", heap.active);
+  out.Add("allocator_resident", heap.resident);
+  out.Add("allocator_frag_ratio", fmt::format("{:.2f}", Ratio(heap.active, heap.allocated)));
+  out.Add("allocator_frag_bytes", difference(heap.active, heap.allocated));
+  out.Add("allocator_rss_ratio", fmt::format("{:.2f}", Ratio(heap.resident, heap.active)));
+  out.Add("allocator_rss_bytes", difference(heap.resident, heap.active));
+  out.Add("rss_overhead_ratio", fmt::format("{:.2f}", Ratio(facts.rss, heap.resident)));
+  out.Add("rss_overhead_bytes", difference(facts.rss, heap.resident));
   out.Add("mem_fragmentation_ratio", fmt::format("{:.2f}", Ratio(facts.rss, facts.used_memory)));
   out.Add("mem_fragmentation_bytes",
           static_cast<int64_t>(facts.rss) - static_cast<int64_t>(facts.used_memory));
@@ -582,6 +601,8 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("expire_cycle_cpu_milliseconds", facts.expiry_ns / 1'000'000);
   out.Add("evicted_keys", facts.evicted_keys);
   out.Add("evicted_clients", facts.evicted_clients);
+  out.Add("total_eviction_exceeded_time", facts.over_limit_ms);
+  out.Add("current_eviction_exceeded_time", facts.is_over_limit_ms);
   out.Add("keyspace_hits", facts.hits);
   out.Add("keyspace_misses", facts.misses);
   out.Add("pubsub_channels", facts.pubsub_channels);
@@ -603,8 +624,15 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("tracking_total_prefixes", facts.tracking.prefixes);
   out.Add("unexpected_error_replies", 0);
   out.Add("total_error_replies", facts.error_replies);
+  const auto restores = facts.commands.find("restore");  // each payload is checked
+  out.Add("dump_payload_sanitizations",
+          restores == facts.commands.end() ? 0 : restores->second.calls);
   out.Add("total_reads_processed", facts.reads);
   out.Add("total_writes_processed", facts.writes);
+  out.Add("io_threaded_reads_processed", facts.reads);
+  out.Add("io_threaded_writes_processed", facts.writes);
+  out.Add("reply_buffer_shrinks", 0);
+  out.Add("reply_buffer_expands", 0);
   out.Add("protocol_errors", facts.protocol_errors);
   out.Add("client_query_buffer_limit_disconnections", facts.large_inputs);
   out.Add("client_output_buffer_limit_disconnections", facts.output_disconnections);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/allocator_facts.h"
 #include "engine/defrag.h"
 #include "helio/net/tls.h"
 #include "server/latency_histogram.h"
@@ -84,6 +85,9 @@ struct InfoFacts {
   uint64_t data_memory = 0;
   WorkerMemory memory;  // of all threads, besides data
   uint64_t rss = 0;
+  HeapFacts heap;                 // of the threads, some moments ago (Worker::RecentHeap)
+  uint64_t over_limit_ms = 0;     // that used_memory was above maxmemory, in all
+  uint64_t is_over_limit_ms = 0;  // and is now
   uint64_t system_memory = 0;
   uint64_t maxmemory = 0;
   std::string_view maxmemory_policy = "noeviction";

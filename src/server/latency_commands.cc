@@ -153,6 +153,11 @@ std::string_view AdviceOn(LatencyEvent event) {
              "evicted_keys of INFO tells how many keys go.";
     case LatencyEvent::kDefragCycle:
       return "Moving memory took long: lower active-defrag-cycle-max, or switch activedefrag off.";
+    case LatencyEvent::kEventLoop:
+      return "A thread was busy for that long before it looked for what had arrived. What is "
+             "listed "
+             "above tells with what; if nothing is, it was many small commands at once (long "
+             "pipelines, many clients), a snapshot, or other programs that had the processor.";
   }
   return "";
 }

@@ -10,8 +10,9 @@ namespace dfly {
 
 namespace {
 
-constexpr std::string_view kNames[kLatencyEvents] = {"command", "fast-command", "expire-cycle",
-                                                     "eviction-cycle", "active-defrag-cycle"};
+constexpr std::string_view kNames[kLatencyEvents] = {
+    "command",        "fast-command",        "expire-cycle",
+    "eviction-cycle", "active-defrag-cycle", "event-loop"};
 
 }  // namespace
 

@@ -16,8 +16,9 @@ enum class LatencyEvent : uint8_t {
   kExpireCycle,    // a slice of the expiry's work
   kEvictionCycle,  // a slice of the eviction's
   kDefragCycle,    // a slice of the defragmenter's
+  kEventLoop,      // an iteration of a thread's loop, whatever it did
 };
-constexpr size_t kLatencyEvents = 5;
+constexpr size_t kLatencyEvents = 6;
 std::string_view NameOf(LatencyEvent event);
 // How many there are if it is no event's name.
 size_t LatencyEventOf(std::string_view name);

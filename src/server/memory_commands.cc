@@ -75,7 +75,7 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
     reply.Bulk(name);
     reply.Double(value);
   };
-  reply.Map(36);
+  reply.Map(40);
   bytes("peak.allocated", std::max(facts.used_memory_peak, used));
   bytes("total.allocated", used);
   bytes("startup.allocated", facts.base_memory);
@@ -100,7 +100,12 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   bytes("allocator.active", resident.heap.active);
   bytes("allocator.resident", resident.heap.resident);
   number("allocator-fragmentation.ratio", Ratio(resident.heap.active, resident.heap.allocated));
+  integer("allocator-fragmentation.bytes",
+          Difference(resident.heap.active, resident.heap.allocated));
   number("allocator-rss.ratio", Ratio(resident.heap.resident, resident.heap.active));
+  integer("allocator-rss.bytes", Difference(resident.heap.resident, resident.heap.active));
+  number("rss-overhead.ratio", Ratio(facts.rss, resident.heap.resident));
+  integer("rss-overhead.bytes", Difference(facts.rss, resident.heap.resident));
   number("fragmentation", Ratio(facts.rss, used));
   integer("fragmentation.bytes", Difference(facts.rss, used));
 

@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "helio/base/clock.h"
+
 namespace dfly {
 
 // Thread: any. Numbers that stand alone, so relaxed order is enough.
@@ -19,7 +21,11 @@ class MemoryMeter {
       : limit_(*limit), workers_(workers) {}
 
   void Add(int64_t used_bytes, int64_t pending_bytes) {
-    if (used_bytes != 0) used_.fetch_add(used_bytes, std::memory_order_relaxed);
+    if (used_bytes != 0) {
+      used_.fetch_add(used_bytes, std::memory_order_relaxed);
+      if (is_over() != (over_since_ns_.load(std::memory_order_relaxed) != 0)) [[unlikely]]
+        NoteCrossing();
+    }
     if (pending_bytes != 0) pending_.fetch_add(pending_bytes, std::memory_order_relaxed);
   }
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
@@ -54,6 +60,32 @@ class MemoryMeter {
     return evicts() && barren_.load(std::memory_order_relaxed) < workers_;
   }
 
+  // How long the limit has been passed, as seen at changes: in all, and since it was the last time
+  // (0: it is not).
+  uint64_t OverNanos(uint64_t now_ns) const {
+    return over_ns_.load(std::memory_order_relaxed) + IsOverNanos(now_ns);
+  }
+  uint64_t IsOverNanos(uint64_t now_ns) const {
+    const uint64_t since_ns = over_since_ns_.load(std::memory_order_relaxed);
+    return since_ns == 0 || now_ns < since_ns ? 0 : now_ns - since_ns;
+  }
+
+  // The use or the limit has changed, and `is_over` perhaps.
+  void NoteCrossing() {
+    const uint64_t now_ns = helio::MonotonicNanos();
+    if (is_over()) {
+      uint64_t none = 0;
+      over_since_ns_.compare_exchange_strong(none, now_ns, std::memory_order_relaxed);
+      return;
+    }
+    const uint64_t since_ns = over_since_ns_.exchange(0, std::memory_order_relaxed);
+    if (since_ns != 0 && since_ns < now_ns) {
+      over_ns_.fetch_add(now_ns - since_ns, std::memory_order_relaxed);
+    }
+  }
+  // Of what is over.
+  void ResetOver() { over_ns_.store(0, std::memory_order_relaxed); }
+
   int64_t quantum() const {
     constexpr int64_t kMost = 64 * 1024;
     const int64_t limit = this->limit();
@@ -76,6 +108,8 @@ class MemoryMeter {
   std::atomic<int64_t> pending_{0};
   std::atomic<uint32_t> barren_{0};
   std::atomic<bool> evicts_{false};
+  std::atomic<uint64_t> over_since_ns_{0};
+  std::atomic<uint64_t> over_ns_{0};
 };
 
 }  // namespace dfly

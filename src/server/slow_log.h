@@ -53,6 +53,7 @@ class SlowLog {
     Trim();
   }
   void Add(SlowEntry entry) {
+    memory_used_ += MemoryOf(entry);
     entries_.push_back(std::move(entry));
     Trim();
   }
@@ -64,7 +65,12 @@ class SlowLog {
       it->send_micros = std::max<int64_t>(0, helio::CycleClock::ToMicros(now - it->ended_at));
     }
   }
-  void Clear() { entries_.clear(); }
+  void Clear() {
+    entries_.clear();
+    memory_used_ = 0;
+  }
+  // About, in bytes.
+  size_t memory_used() const { return memory_used_; }
   // Oldest first.
   const std::deque<SlowEntry>& entries() const { return entries_; }
 
@@ -72,11 +78,22 @@ class SlowLog {
   // Entries that OnSent looks at: the log may have as many as somebody likes.
   static constexpr size_t kSentLooks = 256;
 
+  static size_t MemoryOf(const SlowEntry& entry) {
+    size_t bytes = sizeof(SlowEntry) + entry.args.capacity() * sizeof(std::string);
+    // What is short stands in the string itself.
+    const auto of = [](const std::string& text) { return text.size() > 15 ? text.size() + 1 : 0; };
+    for (const std::string& arg : entry.args) bytes += of(arg);
+    return bytes + of(entry.address) + of(entry.client_name);
+  }
   void Trim() {
-    while (entries_.size() > max_) entries_.pop_front();
+    while (entries_.size() > max_) {
+      memory_used_ -= MemoryOf(entries_.front());
+      entries_.pop_front();
+    }
   }
 
   size_t max_ = 128;
+  size_t memory_used_ = 0;
   std::deque<SlowEntry> entries_;
 };
 

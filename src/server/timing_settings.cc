@@ -66,7 +66,7 @@ void AddTimingSettings(Server* server, Config* config) {
                  const auto ms = static_cast<uint32_t>(ParseInt64(value).value_or(0));
                  server->settings().latency_monitor_ms = ms;
                  server->AwaitOnWorkers([ms](Worker& worker) {
-                   worker.timer().SetLatencyThreshold(ms);
+                   worker.SetLatencyThreshold(ms);
                    worker.UpdateTiming();
                  });
                  return std::string();

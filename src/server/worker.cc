@@ -104,6 +104,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   UpdateTiming();
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
+  SetLatencyThreshold(server->options().latency_monitor_threshold_ms);
   for (ShardId id = 0; id < shards_.size(); ++id) {
     if (!shards_.is_local(id)) continue;
     local_shards_[id] = &shards_.local(id);
@@ -127,6 +128,7 @@ Worker::~Worker() {
   DCHECK_EQ(batches_in_flight_, 0u);
   DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
+  proactor_.WatchStalls(0, nullptr);
   proactor_.timers().Disarm(&expire_timer_);
   proactor_.timers().Disarm(&evict_timer_);
   proactor_.timers().Disarm(&defrag_timer_);

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "core/allocator_facts.h"
 #include "core/string_cache.h"
 #include "engine/defrag.h"
 #include "engine/shard_context.h"
@@ -189,6 +190,9 @@ class Worker final : public CommandSink {
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
 
+  // What its heap has. Reading that takes time that depends on the heap's size: what this returns
+  // is as old as keeps it below a thousandth of the thread's time.
+  const HeapFacts& RecentHeap();
   const WorkerStats& stats() const { return stats_; }
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
@@ -200,6 +204,8 @@ class Worker final : public CommandSink {
   CommandTimer& timer() { return timer_; }
   // After a change of what it is to notice: which commands are timed now and then only.
   void UpdateTiming();
+  // Of LATENCY; 0: the monitor is off.
+  void SetLatencyThreshold(uint32_t ms);
   Monitors& monitors() { return monitors_; }
   // On a fiber of its own, which the worker outlives.
   void RunOnFiber(const char* name, std::function<void()> work);
@@ -728,7 +734,9 @@ class Worker final : public CommandSink {
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
   size_t interpreter_bytes_ = 0;  // when the last script ended, or gave way
   size_t coordinator_bytes_ = 0;  // of the arguments of commands that run on fibers
-  int64_t metered_bytes_ = 0;     // what MemoryMeter knows of us
+  HeapFacts recent_heap_;
+  uint64_t next_heap_read_ns_ = 0;
+  int64_t metered_bytes_ = 0;  // what MemoryMeter knows of us
   int64_t metered_pending_ = 0;
   bool expires_actively_ = true;
   bool expires_precisely_ = false;         // somebody listens to "expired"

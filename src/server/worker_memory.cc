@@ -58,6 +58,16 @@ WorkerMemory Worker::memory() const {
   return memory;
 }
 
+const HeapFacts& Worker::RecentHeap() {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  if (begin_ns >= next_heap_read_ns_) {
+    recent_heap_ = ReadThreadHeap();
+    const uint64_t end_ns = helio::MonotonicNanos();
+    next_heap_read_ns_ = end_ns + 1000 * (end_ns - begin_ns);
+  }
+  return recent_heap_;
+}
+
 void Worker::SettleMemory() {
   int64_t used = static_cast<int64_t>(memory().Sum());
   if (index() == 0) {

@@ -19,6 +19,12 @@ void Worker::UpdateTiming() {
   for (const Command& row : commands_.all()) update(update, row);
 }
 
+void Worker::SetLatencyThreshold(uint32_t ms) {
+  timer_.SetLatencyThreshold(ms);
+  if (ms == 0) return proactor_.WatchStalls(0, nullptr);
+  proactor_.WatchStalls(uint64_t{ms} * 1'000'000, [this](uint64_t ns) { timer_.NoteStall(ns); });
+}
+
 void Worker::CountFailed(const ReplySink& reply, const Command& row) {
   ++stats_.commands[row.id].failed;
   if (!reply.last_error_code().empty()) CountError(reply.last_error_code());

@@ -567,25 +567,29 @@ const slowTable = new Table(
     [
       {
         title: 'When',
-        of: (s) => s.at,
+        of: (s) => s.time,
         show: (at) => new Date(at * 1000).toLocaleTimeString(),
         is_text: true
       },
       {title: 'Took', of: (s) => s.usec, show: micros},
-      {title: 'Ran', of: (s) => s.run, show: micros},
-      {title: 'Locks', of: (s) => s.locks, show: micros},
-      {title: 'Held by', of: (s) => s.holder, is_text: true},
-      {title: 'Before: queue', of: (s) => s.queue, show: micros},
-      {title: 'Then: send', of: (s) => s.send, show: (usec) => usec < 0 ? '' : micros(usec)},
-      {title: 'Command', of: (s) => s.command, is_text: true},
-      {title: 'Client', of: (s) => s.client, is_text: true},
-      {title: 'Name', of: (s) => s.name, is_text: true},
+      {title: 'Ran', of: (s) => s['run-usec'], show: micros},
+      {title: 'Locks', of: (s) => s['locks-usec'], show: micros},
+      {title: 'Held by', of: (s) => holderOf(s), is_text: true},
+      {title: 'Before: queue', of: (s) => s['queue-usec'], show: micros},
+      {
+        title: 'Then: send',
+        of: (s) => s['send-usec'],
+        show: (usec) => usec < 0 ? '' : micros(usec)
+      },
+      {title: 'Command', of: (s) => s.command.map(textOf).join(' '), is_text: true},
+      {title: 'Client', of: (s) => textOf(s.client), is_text: true},
+      {title: 'Name', of: (s) => textOf(s['client-name']), is_text: true},
     ],
     {sort: 0, empty: 'nothing was slow'});
 
 function holderOf(entry) {
-  const client = entry.get('locks-held-by-client');
-  return textOf(entry.get('locks-held-by')) + (client === 0 ? '' : ` (client ${client})`);
+  const client = entry['locks-held-by-client'];
+  return textOf(entry['locks-held-by']) + (client === 0 ? '' : ` (client ${client})`);
 }
 
 async function refreshSlow() {
@@ -596,21 +600,8 @@ async function refreshSlow() {
   $('slow-note').textContent = usec === '' ?
       '' :
       `Commands that took more than ${micros(Number(usec))} (slowlog-log-slower-than).`;
-  slowTable.show(
-      log.map((flat) => new Map(pairsOf(flat).map(([name, value]) => [textOf(name), value])))
-          .map((entry) => ({
-                 at: entry.get('time'),
-                 usec: entry.get('usec'),
-                 run: entry.get('run-usec'),
-                 locks: entry.get('locks-usec'),
-                 holder: holderOf(entry),
-                 queue: entry.get('queue-usec'),
-                 send: entry.get('send-usec'),
-                 command: entry.get('command').map(textOf).join(' '),
-                 client: textOf(entry.get('client')),
-                 name: textOf(entry.get('client-name')),
-               })),
-  );
+  slowTable.show(log.map(
+      (entry) => Object.fromEntries(pairsOf(entry).map(([name, value]) => [textOf(name), value]))));
 }
 
 const CLIENTS_SHOWN = 200;
