@@ -7,7 +7,10 @@
 //
 //   DFLY_SEED, DFLY_FUZZ_ROUNDS   other inputs, more of them
 //   DFLY_FUZZ_INPUT                    one input in hex, as a failure prints it, and nothing else
-//   DFLY_FUZZ_CORPUS                   libFuzzer only: a folder, where examples are written first
+//   DFLY_FUZZ_KEPT                     a file with inputs in hex, a line each, that are run first:
+//                                      what libFuzzer has found to reach the most (tests/corpus)
+//   DFLY_FUZZ_CORPUS                   libFuzzer only: a folder, where examples, and what is kept,
+//                                      are written first
 //
 // Thread: one.
 #pragma once
@@ -23,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
@@ -127,6 +131,17 @@ inline std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
+// Of DFLY_FUZZ_KEPT.
+inline std::vector<std::string> KeptInputs() {
+  std::vector<std::string> inputs;
+  const char* const path = getenv("DFLY_FUZZ_KEPT");
+  if (path == nullptr) return inputs;
+  std::ifstream file(path);
+  CHECK(file) << path;
+  for (std::string line; std::getline(file, line);) inputs.push_back(FromHex(line));
+  return inputs;
+}
+
 // What is running, for who has to say how it ended.
 struct Running {
   uint64_t seed = 0;
@@ -223,6 +238,7 @@ inline void RunSeeded(const Target& target) {
 #else
   constexpr uint64_t kSlower = 1;
 #endif
+  for (const std::string& input : KeptInputs()) CheckExact(target, seed, 0, input);
   const uint64_t rounds = NumberFromEnv("DFLY_FUZZ_ROUNDS").value_or(target.rounds / kSlower);
   Random random(seed);
   std::string example = target.make_example(&random), other = example;
@@ -240,11 +256,14 @@ inline void RunSeeded(const Target& target) {
 inline void WriteCorpus(const Target& target) {
   const char* const folder = getenv("DFLY_FUZZ_CORPUS");
   if (folder == nullptr) return;
+  const auto write = [folder](const char* kind, size_t number, std::string_view input) {
+    const std::string path = std::string(folder) + "/" + kind + std::to_string(number);
+    std::ofstream(path, std::ios::binary) << input;
+  };
   Random random(1);
-  for (int i = 0; i < 300; ++i) {
-    const std::string path = std::string(folder) + "/example" + std::to_string(i);
-    std::ofstream(path, std::ios::binary) << target.make_example(&random);
-  }
+  for (size_t i = 0; i < 300; ++i) write("example", i, target.make_example(&random));
+  const std::vector<std::string> kept = KeptInputs();
+  for (size_t i = 0; i < kept.size(); ++i) write("kept", i, kept[i]);
 }
 
 }  // namespace helio::fuzz

@@ -116,11 +116,7 @@ void Proactor::WatchStalls(uint64_t least_ns, absl::AnyInvocable<void(uint64_t)>
 
 void Proactor::CheckStall() {
   const uint64_t taken_ns = MonotonicNanos() - iteration_begin_ns_;
-  if (taken_ns < stall_ns_) return;
-  // It may replace itself.
-  absl::AnyInvocable<void(uint64_t)> on_stall = std::exchange(on_stall_, nullptr);
-  on_stall(taken_ns);
-  if (on_stall_ == nullptr) on_stall_ = std::move(on_stall);
+  if (taken_ns >= stall_ns_) on_stall_(taken_ns);
 }
 
 void Proactor::PostLazily(Message* message) {

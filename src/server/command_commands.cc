@@ -113,6 +113,7 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   StatusSet(AclCategoriesOf(command), reply);
   StatusSet(WordsOf(command.tips), reply);
   ReplyKeySpecs(command, reply);
+  if (command.subcommands.empty()) return reply.Set(0);  // a set when there are none, as in Redis
   reply.Array(command.subcommands.size());
   for (const Command& subcommand : command.subcommands) ReplyInfo(subcommand, reply);
 }

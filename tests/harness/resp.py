@@ -189,6 +189,12 @@ class RespSocket:
         self._compact()
         return line
 
+    def read_bytes(self, size):
+        """So many of what comes next."""
+        data = self._exactly(size)
+        self._compact()
+        return data
+
     def read_raw(self):
         """The next reply as its exact bytes."""
         self._parse()
