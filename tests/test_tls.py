@@ -17,6 +17,7 @@ from harness.certificates import Certificates
 from harness.resp import OK, Error, RespSocket, Status, encode
 from harness.server import (
     REFERENCE,
+    SANITIZED,
     SLOWNESS,
     ServerFailed,
     free_port,
@@ -533,7 +534,8 @@ def test_a_handshake_byte_by_byte_is_no_faster_than_its_limit(start_tls):
                 c.sock.send(bytes([byte]))
             except OSError:  # its limit came first
                 pass
-    assert server.rss_bytes() - before < 40 << 20
+    if not SANITIZED:  # a sanitizer's own memory, some hundreds of KB for a connection, is in it
+        assert server.rss_bytes() - before < 40 << 20
     for c in clients:
         try:
             while c.sock.recv(4096):

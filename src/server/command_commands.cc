@@ -277,10 +277,10 @@ bool FindKeys(Args args, ReplySink& reply, FoundKeys* found) {
       for (size_t i : *indexes) found->keys.push_back(inner[i]);
     }
     found->command = command;
-    // A script may say that it has none.
-    const bool has_none =
-        command->runs_script && inner[static_cast<size_t>(command->keys.count_at)] == "0";
-    if (found->keys.empty() && !has_none) error = "ERR Invalid arguments specified for command";
+    // Scripts need none; in Redis also if their number makes no sense.
+    if (found->keys.empty() && !command->runs_script) {
+      error = "ERR Invalid arguments specified for command";
+    }
   }
   if (error.empty()) return true;
   reply.Error(error);
