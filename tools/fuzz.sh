@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs a fuzzer under libFuzzer:  tools/fuzz.sh [target|all] [seconds] [keep]    default: all, 60 each
+# Runs a fuzzer under libFuzzer:  tools/fuzz.sh [target|all] [seconds] [keep]
+# Default: all, 60 seconds each.
 #
 # Targets are the *_fuzz programs that declare a FUZZ_TARGET (helio/base/fuzz_target.h). Installs
 # clang 14 if it is missing, builds only the target, with the address and undefined sanitizers, into
 # build/fuzz, has the target write valid inputs, and goes on from these and what earlier runs have
 # found (build/fuzz/corpus). A failure leaves its input in build/fuzz/found and prints it in hex, as
 # the ordinary test takes it (DFLY_FUZZ_INPUT). More options of libFuzzer: FUZZ_ARGS.
-# `keep`: of all that was found, the least that reaches as much, shortest first and KEEP_BYTES at most,
-# becomes tests/corpus/TARGET.hex, which each later run begins with, and ctest, too.
+# `keep`: of all that was found, the least that reaches as much, shortest first and KEEP_BYTES at
+# most, becomes tests/corpus/TARGET.hex, which each later run begins with, and ctest, too.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -16,7 +17,7 @@ target=${1:-all}
 seconds=${2:-60}
 keep=${3:-}
 if [[ ! $seconds =~ ^[0-9]+$ || ! $keep =~ ^(keep)?$ ]]; then
-  sed -n '3,11s/^# \{0,1\}//p' "$0" >&2
+  sed -n '3,12s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 
@@ -63,7 +64,8 @@ for target in "${targets[@]}"; do
     least=build/fuzz/least/$target
     rm -rf "$least"
     mkdir -p "$least" tests/corpus
-    env -u DFLY_FUZZ_CORPUS "build/fuzz/$target" -merge=1 -rss_limit_mb=0 -max_len=4096 "$least" "$corpus" 2>>"$log"
+    env -u DFLY_FUZZ_CORPUS "build/fuzz/$target" -merge=1 -rss_limit_mb=0 -max_len=4096 \
+      "$least" "$corpus" 2>>"$log"
     bytes=0
     while read -r size input; do
       ((bytes += size)) || true
@@ -71,7 +73,8 @@ for target in "${targets[@]}"; do
       od -An -v -tx1 "$input" | tr -d ' \n'
       echo
     done < <(find "$least" -type f -size +0 -printf '%s %p\n' | sort -n) >"tests/corpus/$target.hex"
-    echo "tests/corpus/$target.hex: $(wc -l <"tests/corpus/$target.hex") of $(find "$least" -type f | wc -l) inputs"
+    kept=$(wc -l <"tests/corpus/$target.hex")
+    echo "tests/corpus/$target.hex: $kept of $(find "$least" -type f | wc -l) inputs"
   fi
 done
 exit "$failed"

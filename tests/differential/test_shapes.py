@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of what kinds replies are, in RESP2 and RESP3: maps, sets, doubles, nulls, verbatim strings; also of
-commands whose texts and numbers are each server's own. Those are not compared, and names of fields
-are."""
+"""Of what kinds replies are, in RESP2 and RESP3: maps, sets, doubles, nulls, verbatim strings; also
+of commands whose texts and numbers are each server's own. Those are not compared, and names of
+fields are."""
 
 import shlex
 
