@@ -284,7 +284,7 @@ def check_cells(server, kind, operation, executed, other, far):
                     actor.call(*args)
                     is_push = operation.plain and args == ["RPUSH", KEY, "e"]
                     if is_push and "to another" in name and not REFERENCE:
-                        # docs/compatibility.md: it is a moment later. It is not blocked any more
+                        # docs/differences.md: it is a moment later. It is not blocked any more
                         # when it begins to move, so that alone says too little.
                         until(lambda: r.call("EXISTS", KEY) == 0, cell)
             expected = operation.executed if executed else operation.plain

@@ -13,7 +13,7 @@ def fields(r, *sections):
     return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
 
 
-# Of redis-server 7.0; docs/compatibility.md has what is left out.
+# Of redis-server 7.0; docs/differences.md has what is left out.
 EXPECTED = """
 redis_version redis_git_sha1 redis_git_dirty redis_build_id redis_mode os arch_bits
 monotonic_clock multiplexing_api atomicvar_api gcc_version process_id process_supervised run_id
@@ -33,7 +33,7 @@ allocator_frag_ratio allocator_frag_bytes allocator_rss_ratio allocator_rss_byte
 rss_overhead_ratio rss_overhead_bytes total_eviction_exceeded_time
 current_eviction_exceeded_time dump_payload_sanitizations total_reads_processed
 total_writes_processed io_threaded_reads_processed io_threaded_writes_processed
-reply_buffer_shrinks reply_buffer_expands expired_time_cap_reached_count
+reply_buffer_shrinks reply_buffer_expands expired_stale_perc expired_time_cap_reached_count
 expire_cycle_cpu_milliseconds active_defrag_running loading async_loading current_cow_peak
 current_cow_size current_cow_size_age current_fork_perc current_save_keys_processed
 current_save_keys_total rdb_changes_since_last_save rdb_bgsave_in_progress rdb_last_save_time

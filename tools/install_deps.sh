@@ -13,7 +13,7 @@ build_packages=(g++ cmake ninja-build ccache pkg-config git
   libfmt-dev libxxhash-dev liblz4-dev libzstd-dev
   liblua5.4-dev lua-cjson-dev libssl-dev liblzf-dev libsystemd-dev nlohmann-json3-dev dpkg-dev)
 test_packages=(clang-format openssl redis-server redis-tools python3 python3-venv golang-go tcl
-  tcl-tls ruby-sidekiq memcached prometheus chromium)
+  tcl-tls ruby-sidekiq memcached prometheus prometheus-redis-exporter chromium)
 
 fuzz_packages=(clang-14 libclang-rt-14-dev)
 # Of tests/clients, which also want a cargo that is newer than Debian's.

@@ -5,15 +5,22 @@
 
 #include <cstddef>
 
-#if defined(__SANITIZE_ADDRESS__)
+// g++ has macros for it, clang has a question.
+#if defined(__has_feature)
+#define HELIO_HAS_FEATURE(name) __has_feature(name)
+#else
+#define HELIO_HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || HELIO_HAS_FEATURE(address_sanitizer)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define HELIO_ASAN 1
 #endif
-#if defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) || HELIO_HAS_FEATURE(thread_sanitizer)
 #include <sanitizer/tsan_interface.h>
 #define HELIO_TSAN 1
 #endif
+#undef HELIO_HAS_FEATURE
 
 namespace helio {
 

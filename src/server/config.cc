@@ -168,16 +168,24 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
     undo(i);
     return SetError(setting.name, error);
   }
-  for (size_t i = 0; i < changes.size(); ++i) {
-    const auto& commit = changes[i].setting->commit;
-    const bool was_done =
-        std::any_of(changes.begin(), changes.begin() + static_cast<std::ptrdiff_t>(i),
-                    [&commit](const Change& change) { return change.setting->commit == commit; });
-    if (commit == nullptr || was_done) continue;
+  std::vector<std::shared_ptr<const std::function<std::string()>>> committed;
+  for (const Change& change : changes) {
+    const auto& commit = change.setting->commit;
+    if (commit == nullptr ||
+        std::find(committed.begin(), committed.end(), commit) != committed.end()) {
+      continue;
+    }
     const std::string error = (*commit)();
-    if (error.empty()) continue;
+    if (error.empty()) {
+      committed.push_back(commit);
+      continue;
+    }
     undo(changes.size());
-    return SetError(changes[i].setting->name, error);
+    for (const auto& other : committed) {
+      const std::string lost = (*other)();
+      LOG_IF(ERROR, !lost.empty()) << "CONFIG SET could not be taken back: " << lost;
+    }
+    return SetError(change.setting->name, error);
   }
   for (Change& change : changes) {
     change.setting->value = std::move(change.value);
@@ -388,6 +396,7 @@ void AddSettings(Server* server, Config* config) {
                }});
   AddEvictionSettings(server, config);
   AddDefragSettings(server, config);
+  AddPortSettings(server, config);
   AddTimingSettings(server, config);
   AddEventSettings(server, config);
   AddClientLimitSettings(server, config);
@@ -606,9 +615,7 @@ void AddSettings(Server* server, Config* config) {
   shown("cluster_mode", options.emulates_cluster ? "emulated" : "");
   shown("cluster-announce-ip", options.cluster_announce_ip);
   shown("cluster-announce-port", options.cluster_announce_port);
-  shown("port", options.port);
   shown("daemonize", options.is_daemon ? "yes" : "no");
-  shown("bind", fmt::format("{}", fmt::join(options.binds, " ")));
   shown("unixsocket", options.unix_socket);
   shown("unixsocketperm", fmt::format("{:o}", options.unix_socket_mode));
   shown("tcp-backlog", options.backlog);

@@ -44,7 +44,7 @@ struct Setting {
   // kText: the form in which a value is kept and told, or why it is none.
   std::function<std::string(std::string_view text, std::string* error)> canonical = {};
   // For settings that take effect together: once, behind `apply` of all that were set. As `apply`,
-  // and an error makes all of them what they were.
+  // and an error makes all of them what they were: those that had taken effect do so once more.
   std::shared_ptr<const std::function<std::string()>> commit = {};
   std::string_view old_name = {};  // under which it is known as well, as in Redis
   bool was_set = false;            // not only a default: CONFIG REWRITE writes it
@@ -80,6 +80,7 @@ class Config {
 // The canonical form of `text`, or an error.
 std::string CanonicalValue(const Setting& setting, std::string_view text, std::string* error);
 
+void AddPortSettings(Server* server, Config* config);
 // slowlog-* and latency-* of it.
 void AddTimingSettings(Server* server, Config* config);
 void AddEventSettings(Server* server, Config* config);

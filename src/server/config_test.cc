@@ -169,6 +169,32 @@ TEST_F(ConfigTest, SettingsThatBelongTogetherTakeEffectTogether) {
   EXPECT_EQ(commits, 2);
 }
 
+TEST_F(ConfigTest, WhatTookEffectIsTakenBackWhenSomethingElseCannot) {
+  std::string wanted = "shut";
+  std::string door = wanted;
+  const auto turn = [&]() -> std::string {
+    door = wanted;
+    return "";
+  };
+  const auto fail = []() -> std::string { return "no bell"; };
+  using Commit = std::function<std::string()>;
+  config_.Add({.name = "door",
+               .value = wanted,
+               .is_mutable = true,
+               .apply =
+                   [&](const std::string& value) {
+                     wanted = value;
+                     return std::string();
+                   },
+               .commit = std::make_shared<const Commit>(turn)});
+  config_.Add({.name = "bell",
+               .value = "off",
+               .is_mutable = true,
+               .commit = std::make_shared<const Commit>(fail)});
+  EXPECT_EQ(Set({"door", "open", "bell", "on"}), Failed("bell", "no bell"));
+  EXPECT_EQ(door + Get("door") + Get("bell"), "shutshutoff");
+}
+
 TEST_F(ConfigTest, AFixedSettingAcceptsItsOwnValueOnly) {
   EXPECT_EQ(Set({"fixed", ""}), "");
   EXPECT_NE(Set({"fixed", "3600 1"}), "");

@@ -238,7 +238,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   facts.run_id = server.run_id();
   facts.config_file = server.options().config_file;
   facts.is_supervised = getenv("NOTIFY_SOCKET") != nullptr;
-  facts.tcp_port = server.port() != 0 ? server.port() : server.options().tls_port;
+  facts.tcp_port = server.port() != 0 ? server.port() : server.tls_port();
   facts.now_us = helio::UnixMicros();
   facts.start_s = server.start_time_ms() / 1000;
   const int64_t uptime_ms = facts.now_us / 1000 - server.start_time_ms();
@@ -597,6 +597,7 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("sync_partial_ok", 0);
   out.Add("sync_partial_err", 0);
   out.Add("expired_keys", facts.expired_keys);
+  out.Add("expired_stale_perc", "0.00");  // Expiry knows each deadline: none waits to be found.
   out.Add("expired_time_cap_reached_count", facts.expiry_cuts);
   out.Add("expire_cycle_cpu_milliseconds", facts.expiry_ns / 1'000'000);
   out.Add("evicted_keys", facts.evicted_keys);

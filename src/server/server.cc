@@ -184,7 +184,7 @@ std::string Server::Start() {
     if (!error.empty() || commands_.Restrict(name)) continue;
     error = fmt::format("--restricted_commands: there is no command '{}'", name);
   }
-  if (error.empty()) error = tls_.Start();
+  if (error.empty() && options_.has_tls()) error = tls_.Load();
   if (error.empty()) error = OpenListeners();
   if (!error.empty()) Stop();
   return error;
@@ -320,9 +320,7 @@ void Server::Stop() {
     for (int round = 0; round < 2; ++round) AwaitOnWorkers([](Worker&) {});
   }
   pool_.at(0)->AwaitFiber("close listeners", [this] {
-    for (auto& listener : listeners_) listener->Close();
-    if (!listeners_.empty() && !options_.unix_socket.empty()) unlink(options_.unix_socket.c_str());
-    listeners_.clear();
+    if (listeners_ != nullptr) listeners_->Close();
     persistence_.CancelLoad();  // its end would start the rules
     persistence_.StopRules();
     persistence_.CancelSave();

@@ -15,11 +15,11 @@
 #include "facade/connection.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
-#include "helio/net/listener.h"
 #include "helio/proactor/proactor_pool.h"
 #include "server/acl_store.h"
 #include "server/config.h"
 #include "server/function_store.h"
+#include "server/listeners.h"
 #include "server/memcached_rows.h"
 #include "server/memory_meter.h"
 #include "server/persistence.h"
@@ -136,6 +136,13 @@ struct ServerOptions {
   bool has_tls() const { return tls || tls_port != 0; }
 };
 
+// What CONFIG SET can change of where clients come in.
+struct Ports {
+  std::vector<std::string> binds;
+  uint16_t port = 0;      // 0: none
+  uint16_t tls_port = 0;
+};
+
 // Owner: the main thread, which calls the constructor, Start and Stop. The rest is for the proactor
 // threads; they read what does not change after Start, and atomics.
 class Server {
@@ -171,13 +178,20 @@ class Server {
   Settings& settings() { return settings_; }
   const Settings& settings() const { return settings_; }
   Config& config() { return config_; }
+  TlsSettings& tls() { return tls_; }
   const std::string& run_id() const { return run_id_; }
   // What the process takes without any data or connection, as measured after the start.
   uint64_t base_memory_bytes() const { return base_memory_bytes_; }
   const ResidentMemory& resident_at_start() const { return resident_at_start_; }
   // The most that used_memory ever was when somebody asked. Thread: any.
   uint64_t UpdatePeakMemory(uint64_t used_bytes);
+  // 0: there is none. Thread: any.
   uint16_t port() const { return port_; }
+  uint16_t tls_port() const { return tls_port_; }
+  bool has_tls() const { return options_.tls || tls_port_ != 0; }
+  // Listens there, and not where it did. Empty, or why it cannot: then nothing changes. From a
+  // fiber or a plain thread, one at a time. Suspends.
+  [[nodiscard]] std::string ChangePorts(const Ports& ports);
   int64_t start_time_ms() const { return start_time_ms_; }
 
   // The calling thread's worker.
@@ -314,8 +328,9 @@ class Server {
   helio::ProactorPool pool_;
   std::unique_ptr<ShardSet> shards_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<helio::Listener>> listeners_;  // all on proactor 0
-  uint16_t port_ = 0;
+  std::unique_ptr<Listeners> listeners_;  // on proactor 0
+  std::atomic<uint16_t> port_{0};
+  std::atomic<uint16_t> tls_port_{0};
   std::atomic<uint64_t> next_client_id_{1};
   std::atomic<uint64_t> connections_{0};        // of all ports
   std::atomic<uint64_t> admin_connections_{0};  // --maxclients is not for them

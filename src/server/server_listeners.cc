@@ -8,58 +8,42 @@
 #include <algorithm>
 
 #include "facade/error_texts.h"
-#include "helio/net/address.h"
+#include "server/listeners.h"
 #include "server/server.h"
 
 namespace dfly {
 
 std::string Server::OpenListeners() {
-  struct Opened {
-    int fd;
-    PortKind kind;
+  const std::string error = ChangePorts({options_.binds, options_.port, options_.tls_port});
+  return error.empty() ? "" : fmt::format("Could not create server listening socket {}", error);
+}
+
+std::string Server::ChangePorts(const Ports& ports) {
+  std::vector<Listeners::Place> places;
+  const auto add = [&](const std::vector<std::string>& binds, uint16_t port, PortKind kind) {
+    if (port == 0) return;
+    for (const std::string& bind : binds) places.push_back({bind, port, kind});
   };
-  std::vector<Opened> opened;
+  add(ports.binds, ports.port, {.is_tls = options_.tls});
+  add(ports.binds, ports.tls_port, {.is_tls = true});
+  add(ports.binds, options_.memcached_port, {.is_tls = options_.tls, .is_memcached = true});
+  add(options_.admin_binds, options_.admin_port,
+      {.is_tls = options_.tls && !options_.no_tls_on_admin_port, .is_admin = true});
   std::string error;
-  const auto open_tcp = [&](const std::vector<std::string>& binds, uint16_t port, PortKind kind) {
-    if (port == 0 || !error.empty()) return;
-    const size_t count_before = opened.size();
-    for (const std::string& bind : binds) {
-      const bool optional = !bind.empty() && bind[0] == '-';
-      std::string why;
-      const int fd =
-          helio::ListenTcp(optional ? bind.substr(1) : bind, port, options_.backlog, &why);
-      if (fd >= 0) {
-        opened.push_back({fd, kind});
-      } else if (!optional) {
-        error = why;
-        return;
-      } else {
-        LOG(WARNING) << "not listening on " << why;
-      }
+  pool_.at(0)->AwaitFiber("open listeners", [&] {
+    const bool is_start = listeners_ == nullptr;
+    if (is_start) {
+      listeners_ = std::make_unique<Listeners>(
+          pool_.at(0), options_.backlog, [this](int fd, PortKind kind) { OnAccept(fd, kind); });
     }
-    if (opened.size() == count_before) error = "on any address";
-  };
-  port_ = options_.port;
-  open_tcp(options_.binds, options_.port, {.is_tls = options_.tls});
-  open_tcp(options_.binds, options_.tls_port, {.is_tls = true});
-  open_tcp(options_.binds, options_.memcached_port, {.is_tls = options_.tls, .is_memcached = true});
-  open_tcp(options_.admin_binds, options_.admin_port,
-           {.is_tls = options_.tls && !options_.no_tls_on_admin_port, .is_admin = true});
-  if (error.empty() && !options_.unix_socket.empty()) {
-    const int fd = helio::ListenUnix(options_.unix_socket, options_.unix_socket_mode,
-                                     options_.backlog, &error);
-    if (fd >= 0) opened.push_back({fd, {}});
-  }
-  if (!error.empty()) {
-    for (const Opened& each : opened) close(each.fd);
-    return fmt::format("Could not create server listening socket {}", error);
-  }
-  pool_.at(0)->Await([&] {
-    for (const auto& [fd, kind] : opened) {
-      listeners_.push_back(helio::Listener::Open(
-          pool_.at(0), fd, [this, kind = kind](int accepted) { OnAccept(accepted, kind); }));
+    error = listeners_->Change(places);
+    if (error.empty() && is_start && !options_.unix_socket.empty()) {
+      error = listeners_->OpenUnix(options_.unix_socket, options_.unix_socket_mode);
     }
   });
+  if (!error.empty()) return error;
+  port_ = ports.port;
+  tls_port_ = ports.tls_port;
   return "";
 }
 

@@ -39,8 +39,7 @@ PeerCheck CheckOf(std::string_view name) {
 TlsSettings::TlsSettings(Server* server, TlsOptions options)
     : server_(*server), options_(std::move(options)) {}
 
-std::string TlsSettings::Start() {
-  if (!server_.options().has_tls()) return "";
+std::string TlsSettings::Load() {
   if (options_.cert_file.empty()) return "TLS needs a certificate: --tls_cert_file";
   if (options_.key_file.empty()) return "TLS needs a private key: --tls_key_file";
   if (options_.peer_check != PeerCheck::kNone && options_.ca_cert_file.empty() &&
@@ -53,7 +52,6 @@ std::string TlsSettings::Start() {
 }
 
 std::string TlsSettings::Apply() {
-  if (!server_.options().has_tls()) return "";  // they are kept, as in Redis
   std::string error;
   const auto context = helio::TlsContext::Make(helio::TlsContext::Side::kServer, options_, &error);
   if (context == nullptr) return error;
@@ -63,6 +61,7 @@ std::string TlsSettings::Apply() {
 
 void TlsSettings::AddTo(Config* config) {
   const auto commit = std::make_shared<const std::function<std::string()>>([this]() -> std::string {
+    if (!server_.has_tls()) return "";  // they are kept, as in Redis
     const std::string error = Apply();
     if (error.empty()) return "";
     LOG(WARNING) << "the settings of TLS stay as they were: " << error;
@@ -119,7 +118,6 @@ void TlsSettings::AddTo(Config* config) {
       [this](const std::string& value) {
         options_.handshake_timeout_ms = static_cast<uint32_t>(ParseInt64(value).value_or(0) * 1000);
       });
-  config->Add({.name = "tls-port", .value = fmt::format("{}", server_.options().tls_port)});
   config->Add({.name = "tls", .kind = Kind::kBool, .value = server_.options().tls ? "yes" : "no"});
 }
 

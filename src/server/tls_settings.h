@@ -12,18 +12,18 @@ namespace dfly {
 class Config;
 class Server;
 
-// Thread: Start on the main thread; the rest by Config, under its lock.
+// Thread: the first Load on the main thread; the rest by Config, under its lock.
 // Each worker has its own pointer to the context. Connections keep the one that they began with.
 class TlsSettings {
  public:
   TlsSettings(Server* server, helio::TlsOptions options);
 
-  // Empty, or why TLS is not possible with these settings.
-  [[nodiscard]] std::string Start();
+  // Looks whether all is there, reads the files, and gives all workers what came of it. Empty, or
+  // why TLS is not possible with these settings: then nothing changes. Suspends.
+  [[nodiscard]] std::string Load();
   void AddTo(Config* config);
 
  private:
-  // Reads the files, and gives all workers what came of it. An error changes nothing. Suspends.
   std::string Apply();
 
   Server& server_;

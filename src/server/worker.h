@@ -50,6 +50,7 @@
 #include "server/key_notifier.h"
 #include "server/message_shuffle.h"
 #include "server/monitor.h"
+#include "server/port_kind.h"
 #include "server/process.h"
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
@@ -62,13 +63,6 @@
 #include "server/worker_memory.h"
 
 namespace dfly {
-
-// What a client's port decides about it.
-struct PortKind {
-  bool is_tls = false;
-  bool is_admin = false;
-  bool is_memcached = false;
-};
 
 struct BlockingCall;
 struct BlockingForm;

@@ -68,7 +68,7 @@ def broken_request(rng):
         kind = rng.randrange(3)
         if kind == 0:
             # No NUL: in an inline command redis-server takes it for the end of what it has received
-            # and waits for ever; for us it is a byte like others (docs/compatibility.md).
+            # and waits for ever; for us it is a byte like others (docs/differences.md).
             base[at] = rng.choice(b"*$:+-\r\n0123456789aA'\" \xff")
         elif kind == 1:
             del base[at]

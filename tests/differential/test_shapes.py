@@ -154,7 +154,7 @@ DISCARD
 RESET
 """
 
-# Fields that one of them has, and docs/compatibility.md tells so.
+# Fields that one of them has, and docs/differences.md tells so.
 OWN_FIELDS = {b"notes", b"inactive", b"active-time", b"lib-name", b"lib-ver"}
 
 

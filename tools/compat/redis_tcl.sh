@@ -14,6 +14,8 @@
 #   --try-skipped     the other way round: runs only what the skip file names, and tells which of it
 #                     passes by now
 #   --log             shows all the suite prints
+#   --record          writes what passed into tests/compat/redis_tcl.results, from which
+#                     tools/compat/compatibility_page.py makes a page; for all units, none failing
 #
 #   DFLY_BINARY=path  default build/release/dragonfly
 #   DFLY_FLAGS="..."  default --proactor_threads=4; not for "starts"
@@ -32,17 +34,21 @@ test_timeout_s=200  # of silence; fuzzing HyperLogLogs takes 46 s
 units=()
 try_skipped=0
 show_log=0
+record=0
 for arg in "$@"; do
   case $arg in
     --try-skipped) try_skipped=1 ;;
     --log) show_log=1 ;;
-    -*) sed -n '3,25s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    --record) record=1 ;;
+    -*) sed -n '3,27s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     *) units+=("$arg") ;;
   esac
 done
-[[ ${#units[@]} -gt 0 ]] || mapfile -t units < <(sed -n 's/^unit  *//p' "$skip_file")
-
 die() { echo "redis_tcl.sh: $*" >&2; exit 2; }
+if ((record)) && [[ ${#units[@]} -gt 0 || $try_skipped == 1 || ${REFERENCE:-} == redis ]]; then
+  die "--record is for all units and our server"
+fi
+[[ ${#units[@]} -gt 0 ]] || mapfile -t units < <(sed -n 's/^unit  *//p' "$skip_file")
 command -v tclsh > /dev/null || die "needs tclsh (apt-get install tcl)"
 
 # --- The suite ---
@@ -278,6 +284,8 @@ foreach line [split [read [open [lindex $argv 1]]] "\n"] {
 exit 1
 EOF
 
+results=$work/results
+echo '# unit, tests passed, tests skipped: tools/compat/redis_tcl.sh --record' > "$results"
 failed_any=0
 printf '%-28s %7s %7s %8s %14s\n' file passed failed skipped 'not for others'
 for unit in "${units[@]}"; do
@@ -315,6 +323,7 @@ for unit in "${units[@]}"; do
   ignored=$(grep -c '^\[ignore\]: ' "$log")
   ((try_skipped)) && skipped=0
   printf '%-28s %7d %7d %8d %14d\n' "$unit" "$passed" "$failed" "$skipped" "$ignored"
+  echo "$unit $passed $skipped" >> "$results"
   if ((try_skipped)); then
     sed -n 's/^\[ok\]: \(.*\) ([0-9]* ms)$/    passes by now: \1/p' "$log"
     continue
@@ -345,4 +354,5 @@ for unit in "${units[@]}"; do
     echo "    the skip file's '$name' skips nothing"
   done < "$work/skips"
 done
+if ((record && !failed_any)); then cp "$results" "$root/tests/compat/redis_tcl.results"; fi
 exit $failed_any

@@ -67,7 +67,7 @@ def is_integer(word):
 
 
 def saturates_far_below(command):
-    """docs/compatibility.md: redis-server's sum overflows there."""
+    """docs/differences.md: redis-server's sum overflows there."""
     return command[0].upper() == b"BITFIELD" and b"-9223372036854775808" in command
 
 

@@ -19,7 +19,7 @@ def element(g):
 
 def changes_bytes(command):
     """What other commands write into one, and what makes one where they may. Of one that has become
-    corrupt, not the same is kept (docs/compatibility.md)."""
+    corrupt, not the same is kept (docs/differences.md)."""
     name = command[0].upper()
     is_own = [word.startswith(KEY) for word in command[1:]]
     if name in (b"SETRANGE", b"SETBIT", b"BITFIELD", b"APPEND"):

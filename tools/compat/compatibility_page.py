@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/commands.md: every command of redis-server, with its options, and whether it is here.
+"""Makes docs/compatibility.md: Redis' own tests, and every command with its options and its state.
 
-    build/venv/bin/python tools/compat/commands_page.py > docs/commands.md
+    build/venv/bin/python tools/compat/compatibility_page.py > docs/compatibility.md
 
-Starts redis-server 7.0 and our server. What there is comes from redis-server's own COMMAND DOCS. A
-command is here if COMMAND INFO knows it; an option is, if a call with it that redis-server takes is
-taken, too: the calls are made from the descriptions of the arguments. Names are compared, not
-what is answered; tests/differential does that.
+The tests: what tools/compat/redis_tcl.sh --record wrote into tests/compat/redis_tcl.results, and
+the reasons in redis_tcl.skip beside it.
+
+The commands: starts redis-server 7.0 and our server. What there is comes from redis-server's own
+COMMAND DOCS. A command is here if COMMAND INFO knows it; an option is, if a call with it that
+redis-server takes is taken, too: the calls are made from the descriptions of the arguments. Names
+are compared, not what is answered; tests/differential does that. Commands that redis-server 7.0
+does not know come from our COMMAND DOCS.
 """
 
 import os
@@ -153,32 +157,83 @@ def cell(text):
     return text.replace("|", "\\|")
 
 
-def page(rows):
+def read_lines(name):
+    with open(os.path.join(ROOT, "tests", "compat", name), encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+
+
+def suite():
+    """Of Redis' own tests."""
+    results = [line.split() for line in read_lines("redis_tcl.results")]
+    skips = [line.split(" | ") for line in read_lines("redis_tcl.skip") if " | " in line]
+    passed = sum(int(row[1]) for row in results)
+    skipped = sum(int(row[2]) for row in results)
+    out = [
+        "## Redis' own tests",
+        "",
+        f"Of the tests of redis 7.0 in these {len(results)} files {passed} pass, none fails and "
+        f"{skipped} are skipped, each with its reason below.",
+        "[testing.md](testing.md#the-redis-projects-own-tests) tells how they are run.",
+        "",
+        "| file | passed | skipped |",
+        "| --- | --- | --- |",
+    ]
+    out += [f"| {unit} | {ok} | {skip if skip != '0' else ''} |" for unit, ok, skip in results]
+    out += [
+        "",
+        "What is skipped. A name in slashes is a pattern.",
+        "",
+        "| file | test | why |",
+        "| --- | --- | --- |",
+    ]
+    for unit, name, why in skips:
+        out.append(f"| {unit} | {cell(name)} | {cell(why)} |")
+    return out
+
+
+def later_rows(ours, theirs):
+    """Commands that redis-server 7.0 does not know: (group, name, since, options)."""
+    known = docs_of(theirs)
+    mine = docs_of(ours)
+    for name in sorted(set(mine) - set(known), key=lambda name: (mine[name][0], name)):
+        group, since, arguments = mine[name]
+        yield group, name, since, tokens(arguments)
+
+
+def page(rows, later):
     rows = list(rows)
     here = [row for row in rows if row[3]]
     out = [
-        "# Commands",
+        "# Compatibility",
         "",
-        "This page is made by `tools/compat/commands_page.py`; a test checks that it is current.",
+        "This page is made by `tools/compat/compatibility_page.py` from `COMMAND DOCS` and from "
+        "what Redis' own tests said; a test checks that it",
+        "is current. Where replies differ on purpose is in [differences.md](differences.md).",
+        "",
+        *suite(),
+        "",
+        "## Commands",
         "",
         f"Of the {len(rows)} commands and subcommands of redis-server 7.0 {len(here)} are here. "
         "Options that are missing are struck through. What",
-        "is answered is compared by `tests/differential` and by Redis' own tests "
-        "([testing.md](testing.md)); where it differs on purpose is in",
-        "[compatibility.md](compatibility.md). Commands that came later, and ours, are in the "
-        "README's table.",
+        "is answered is compared by `tests/differential`, and by the tests above.",
     ]
     group = None
     for its_group, name, since, is_here, options, missing in rows:
         if its_group != group:
             group = its_group
-            out += ["", f"## {group}", "", "| command | since | here | options |",
+            out += ["", f"### {group}", "", "| command | since | here | options |",
                     "| --- | --- | --- | --- |"]
         state = "yes" if is_here else "no"
         if not is_here and reason(name):
             state = f"no: for {reason(name)}"
         shown = [f"~~{cell(each)}~~" if each in missing else f"`{cell(each)}`" for each in options]
         out.append(f"| {name.replace('|', ' ').upper()} | {since} | {state} | {' '.join(shown)} |")
+    out += ["", "## Commands that 7.0 does not have", "",
+            "| command | group | since | options |", "| --- | --- | --- | --- |"]
+    for group, name, since, options in later:
+        shown = " ".join(f"`{cell(each)}`" for each in options)
+        out.append(f"| {name.replace('|', ' ').upper()} | {group} | {since} | {shown} |")
     return "\n".join(out) + "\n"
 
 
@@ -186,7 +241,8 @@ def main():
     theirs, ours = Server(reference=True), Server(reference=False, proactor_threads=2)
     try:
         with theirs.connect() as their_connection, ours.connect() as our_connection:
-            sys.stdout.write(page(rows_of(our_connection, their_connection)))
+            both = our_connection, their_connection
+            sys.stdout.write(page(rows_of(*both), later_rows(*both)))
     finally:
         theirs.stop()
         ours.stop()
