@@ -40,9 +40,8 @@ struct PortChange {
     const std::string error = server->ChangePorts(wanted);
     if (!error.empty()) {
       LOG(WARNING) << "the ports stay as they were: cannot listen " << error;
-      return wanted.binds != present.binds
-                 ? "Failed to bind to specified addresses."
-                 : "Unable to listen on this port. Check server logs.";
+      return wanted.binds != present.binds ? "Failed to bind to specified addresses."
+                                           : "Unable to listen on this port. Check server logs.";
     }
     present = wanted;
     return "";
@@ -66,8 +65,7 @@ void AddPortSettings(Server* server, Config* config) {
                  .max = UINT16_MAX,
                  .apply =
                      [change, part](const std::string& value) {
-                       change->wanted.*part =
-                           static_cast<uint16_t>(ParseInt64(value).value_or(0));
+                       change->wanted.*part = static_cast<uint16_t>(ParseInt64(value).value_or(0));
                        return std::string();
                      },
                  .commit = commit});

@@ -22,8 +22,6 @@ namespace dfly {
 namespace {
 
 constexpr size_t kThreadsMax = 1024;
-// Names are looked up on it.
-constexpr size_t kSignalStackBytes = 64 * 1024;
 
 RecentCommands recent_of_threads[kThreadsMax];
 
@@ -171,6 +169,7 @@ void NotifyServiceManager(const std::string& state) { sd_notify(0, state.c_str()
 
 RecentCommands* RegisterThreadForCrashes(uint32_t index) {
 #if !defined(HELIO_ASAN) && !defined(HELIO_TSAN)
+  constexpr size_t kSignalStackBytes = 64 * 1024;  // names are looked up on it
   // A fiber's stack may be what has overflowed.
   stack_t stack = {};
   stack.ss_size = kSignalStackBytes;

@@ -139,7 +139,7 @@ struct ServerOptions {
 // What CONFIG SET can change of where clients come in.
 struct Ports {
   std::vector<std::string> binds;
-  uint16_t port = 0;      // 0: none
+  uint16_t port = 0;  // 0: none
   uint16_t tls_port = 0;
 };
 
