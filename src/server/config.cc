@@ -33,6 +33,14 @@ std::string SetError(std::string_view name, std::string_view why) {
   return fmt::format("ERR CONFIG SET failed (possibly related to argument '{}') - {}", name, why);
 }
 
+// The flag that gives it at the start, if there is one.
+std::string FlagOf(const Setting& setting) {
+  const Directive* const directive = FindDirective(setting.name);
+  return directive != nullptr && directive->kind == Directive::Kind::kFlag
+             ? std::string(directive->target)
+             : FlagName(setting.name);
+}
+
 }  // namespace
 
 std::string CanonicalValue(const Setting& setting, std::string_view text, std::string* error) {
@@ -197,14 +205,18 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
 void Config::NoteFlags() {
   for (Setting& setting : settings_) {
     gflags::CommandLineFlagInfo info;
-    const Directive* const directive = FindDirective(setting.name);
-    const std::string flag = directive != nullptr && directive->kind == Directive::Kind::kFlag
-                                 ? std::string(directive->target)
-                                 : FlagName(setting.name);
+    const std::string flag = FlagOf(setting);
     if (IsServerFlag(flag) && gflags::GetCommandLineFlagInfo(flag.c_str(), &info)) {
       setting.was_set = !info.is_default;
     }
   }
+}
+
+std::string_view Config::WhoMaySet(std::string_view flag) const {
+  const auto it = std::find_if(settings_.begin(), settings_.end(),
+                               [flag](const Setting& each) { return FlagOf(each) == flag; });
+  if (it == settings_.end() || !it->is_mutable || it->kind == Setting::Kind::kFixed) return "";
+  return it->is_protected ? "protected" : "yes";
 }
 
 std::string Config::Rewrite(const std::string& path, const AclStore& acl) {

@@ -65,6 +65,9 @@ class Config {
   std::string Rewrite(const std::string& path, const AclStore& acl);
   // Those whose flags were given were set.
   void NoteFlags();
+  // Whether CONFIG SET changes what a flag says: "yes", "protected" (--enable_protected_configs),
+  // or nothing. For the page of all flags.
+  std::string_view WhoMaySet(std::string_view flag) const;
 
   // Name, value, name, value, ... All are set, or none. Returns the error reply, or nothing.
   // `may_set_protected`: also what leads to other files. REQUIRES: an even number.

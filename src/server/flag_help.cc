@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "helio/base/logging.h"
+#include "server/config.h"
 #include "server/directives.h"
 #include "server/flags.h"
+#include "server/server.h"
 #include "server/version.h"
 
 namespace dfly {
@@ -213,6 +215,7 @@ std::string HelpText() {
 }
 
 std::string ConfigurationPage() {
+  Server server{ServerOptions{}};  // for its settings: it never starts
   std::string out =
       "# Configuration\n\n"
       "This page is made by `dragonfly --helpmarkdown`; a test checks that it is current.\n\n"
@@ -224,15 +227,18 @@ std::string ConfigurationPage() {
       "4. the command line: `--port=7000` or `--port 7000`, `--save 60 1000 --save 300 10`, and "
       "`--flagfile=path`, a file of flags\n\n"
       "Names may be written with `-` or `_`. `CONFIG SET` changes what can be changed while the "
-      "server runs, and `CONFIG REWRITE` writes it to the configuration file.\n"
+      "server runs (`protected`: see `--enable_protected_configs`), and `CONFIG REWRITE` writes it "
+      "to the configuration file.\n"
       "A wrong value keeps the server from starting; the error names the file and the line. "
       "What a file has and this server does not know is named in one warning each.\n\n"
       "## Flags\n";
   for (const Topic& topic : Topics()) {
-    out += fmt::format("\n### {}\n\n| flag | default | |\n| --- | --- | --- |\n", topic.title);
+    out +=
+        fmt::format("\n### {}\n\n| flag | default | `CONFIG SET` | |\n| --- | --- | --- | --- |\n",
+                    topic.title);
     for (std::string_view name : topic.flags) {
-      out +=
-          fmt::format("| `--{}` | `{}` | {} |\n", name, DefaultOf(name), Cell(DescriptionOf(name)));
+      out += fmt::format("| `--{}` | `{}` | {} | {} |\n", name, DefaultOf(name),
+                         server.config().WhoMaySet(name), Cell(DescriptionOf(name)));
     }
   }
   out +=

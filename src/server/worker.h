@@ -702,6 +702,7 @@ class Worker final : public CommandSink {
   std::vector<ShardId> open_shards_;
   Connection* batches_of_ = nullptr;  // whose they are
   std::vector<ShardBatch*> batch_pool_;
+  size_t batch_pool_bytes_ = 0;  // sum of what they count
   size_t batches_in_flight_ = 0;
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;

@@ -158,6 +158,7 @@ ShardBatch* Worker::NewBatch(Connection* connection, Session& session, ShardId s
   } else {
     batch = batch_pool_.back();
     batch_pool_.pop_back();
+    batch_pool_bytes_ -= batch->counted;
   }
   batch->Start(this, connection, shard, session);
   if (local_shards_[shard] != nullptr) {
@@ -544,18 +545,23 @@ void Worker::Delete(ShardBatch* batch) {
 
 void Worker::Recycle(ShardBatch* batch) {
   constexpr size_t kPooledMax = 256;
+  constexpr size_t kPooledBytesMax = 512 * 1024;  // what a burst of large commands leaves
   batch->Recycle();
-  if (batch_pool_.size() == kPooledMax) return Delete(batch);
+  CountBatch(batch);
   if (server_.memory().is_over()) [[unlikely]] {
     DropPools();  // before keys go, or commands are refused
     return Delete(batch);
   }
-  CountBatch(batch);
+  if (batch_pool_.size() == kPooledMax || batch_pool_bytes_ + batch->counted > kPooledBytesMax) {
+    return Delete(batch);
+  }
+  batch_pool_bytes_ += batch->counted;
   batch_pool_.push_back(batch);
 }
 
 void Worker::DropPools() {
   for (ShardBatch* batch : std::exchange(batch_pool_, {})) Delete(batch);
+  batch_pool_bytes_ = 0;
   multi_pool_.clear();
   buffers_.Drop();
 }
