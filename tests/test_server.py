@@ -286,6 +286,12 @@ def test_time_and_lastsave(r):
     assert isinstance(r.do("LASTSAVE"), int)
 
 
+def test_lolwut_tells_the_version(r):
+    for line in ("LOLWUT", "LOLWUT VERSION 99", "LOLWUT VERSION 99 a b"):
+        assert b"Redis ver. " in r.do(line)
+    assert r.do("LOLWUT VERSION x") == NOT_INT
+
+
 def test_debug_sleep_populate_and_object(r):
     begin = time.monotonic()
     assert r.do("DEBUG SLEEP 0.05") == OK

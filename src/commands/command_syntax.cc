@@ -219,6 +219,7 @@ constexpr Row kRows[] = {
     {"llen", "key:k0"},
     {"lmove", "source:k0 destination:k1 <wherefrom: LEFT | RIGHT> <whereto: LEFT | RIGHT>"},
     {"lmpop", "numkeys:i key:k0... <where: LEFT | RIGHT> [COUNT count:i]"},
+    {"lolwut", "[VERSION version:i]"},
     {"lpop", "key:k0 [count:i@6.2.0]"},
     {"lpos", "key:k0 element [RANK rank:i] [COUNT num-matches:i] [MAXLEN len:i]"},
     {"lpush", "key:k0 element..."},

@@ -16,6 +16,7 @@
 #include "server/memory_commands.h"
 #include "server/server.h"
 #include "server/session.h"
+#include "server/version.h"
 #include "server/words.h"
 
 namespace dfly {
@@ -27,6 +28,24 @@ void Time(Args, ReplySink& reply) {
   reply.Array(2);
   reply.Bulk(fmt::format("{}", now_us / 1'000'000));
   reply.Bulk(fmt::format("{}", now_us % 1'000'000));
+}
+
+// LOLWUT [VERSION version] [argument ...]
+void Lolwut(Args args, ReplySink& reply) {
+  constexpr std::string_view kPicture = R"(
+      .--.         .--.
+   .-'    `-.___.-'    `-.
+   `-.__    ( o )    __.-'
+   .-'  `-.__|=|__.-'  `-.
+   `-.______ |=| ______.-'
+             |=|
+             |=|
+             `-'
+)";
+  if (args.size() >= 3 && IsWord(args[1], "version") && !ParseInt64(args[2])) {
+    return reply.Error(kErrNotInteger);
+  }
+  reply.Verbatim("txt", fmt::format("{}Redis ver. {}\n", kPicture, kRedisVersion));
 }
 
 // --- DEBUG ---
@@ -345,6 +364,12 @@ void RegisterAdminCommands(CommandTable* table) {
               .categories = kAclDangerous,
               .docs = {"A container for debugging commands.", "1.0.0", "server",
                        "Depends on subcommand."}});
+  table->Add({.name = "lolwut",
+              .session = ForClient<Lolwut>,
+              .scripted = Lolwut,
+              .arity = -1,
+              .flags = kReadonly | kFast,
+              .docs = {"Draws a picture, and tells the version.", "5.0.0", "server", "O(1)"}});
   table->Add({.name = "role",
               .session = ForClient<Role>,
               .arity = 1,

@@ -123,7 +123,7 @@ proc debug_digest_value {key} {
 EOF
 # Clients whose commands are on their way at the same time: on one thread the first to send is the
 # first to be served. With threads the second has to wait until the first is blocked, or has its
-# reply.
+# reply; and what another client's change invalidates is on its way when that has its reply.
 cat > "$work/order.sed" << 'EOF'
 s/^ *\$rd1 brpoplpush blist{t} target1{t} 0$/&\n        wait_for_blocked_clients_count 1/
 /does not affect WATCH while still blocked/,/^    } /{
@@ -135,8 +135,11 @@ s/^ *\$rd1 brpoplpush blist{t} target1{t} 0$/&\n        wait_for_blocked_clients
 /after P*UNSUBSCRIBE without arguments/,/^    }/{
   s/^ *[ps]*unsubscribe \$rd1$/&\n        foreach channel {1 2 3} {$rd1 read}/
 }
+/^ *set inv_msg \[r PING\]$/i\
+        after 100
 EOF
-sed -i -f "$work/order.sed" "$suite"/tests/unit/{type/{list,stream-cgroups},pubsub,pubsubshard}.tcl
+sed -i -f "$work/order.sed" \
+  "$suite"/tests/unit/{type/{list,stream-cgroups},pubsub,pubsubshard,tracking}.tcl
 if [[ ${REFERENCE:-} != redis ]]; then
   cat > "$work/stream.sed" << 'EOF'
 /^    test {Blocking XREADGROUP: /,/^    }/{
@@ -178,8 +181,11 @@ sed -i "s/$compare/assert {\1 == \2}/" "$suite/tests/unit/type/zset.tcl"
 sed -i '/DRYRUN command-test MIGRATE/d' "$suite/tests/unit/acl-v2.tcl"
 # What their first groups do needs no server of their own.
 sed -i '1s/ external:skip//' "$suite"/tests/unit/{limits,pubsubshard}.tcl
-# Of this file, the group that sets policies and limits of the server that it has.
-sed -i '/^start_server .*"maxmemory external:skip"/{N;/small integers/s/ external:skip//}' \
+# Of this file, the group that sets policies and limits of the server that it has. Eviction begins
+# 1/512 of the limit below it and ends as much lower, and 100 KB are a few pages of four threads.
+sed -i -e '/^start_server .*"maxmemory external:skip"/{N;/small integers/s/ external:skip//}' \
+  -e 's/used+100\*1024/used+1000*1024/' \
+  -e 's/used_memory\]+4096 > \$limit/used_memory]+$limit\/128 > $limit/' \
   "$suite/tests/unit/maxmemory.tcl"
 if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   ! grep -q 'quicklist} &&' "$suite/tests/support/test.tcl" ||
