@@ -145,7 +145,6 @@ auto Database::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
   const ExpireProgress of_members = ExpireMembers(now_ms, budget);
   progress.visited += of_members.visited;
   progress.expired += of_members.expired;
-  told_deadline_ms_ = earliest_deadline_ms();
   return progress;
 }
 

@@ -170,6 +170,10 @@ class Database {
   // same for keys whose members have some, where each member that is erased counts.
   ExpireProgress ExpireStep(int64_t now_ms, size_t budget);
 
+  // The next deadline, for the listener, which forgets any that it knew. From now on it hears of
+  // what is earlier than this one.
+  int64_t TellDeadline() { return told_deadline_ms_ = earliest_deadline_ms(); }
+
   // As Table::Scan and Table::Random.
   template <typename F>
   uint32_t Scan(uint32_t cursor, F&& fn) const {
@@ -248,7 +252,8 @@ class Database {
   DeadlineTable expiry_;
   DeadlineTable member_expiry_;  // a key whose members have deadlines -> no later than the earliest
   size_t value_bytes_ = 0;       // heap parts of all values
-  int64_t told_deadline_ms_ = INT64_MAX;  // the listener knows of one that is as early
+  int64_t told_deadline_ms_ = INT64_MAX;  // the listener knows of one that is as early; else it
+                                          // would not hear of those in between
 };
 
 }  // namespace dfly

@@ -73,7 +73,7 @@ auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
       total.visited += part.visited;
       total.expired += part.expired;
     }
-    next_deadline_ms_ = std::min(next_deadline_ms_, database->earliest_deadline_ms());
+    next_deadline_ms_ = std::min(next_deadline_ms_, database->TellDeadline());
   }
   total.is_more_due = next_deadline_ms_ < now_ms;
   return total;
@@ -157,6 +157,7 @@ void Shard::CheckInvariants() const {
     const Database* database = FindDb(i);
     if (database == nullptr) continue;
     CHECK_EQ(database->index(), i);
+    CHECK_LE(next_deadline_ms_, database->earliest_deadline_ms());
     database->CheckInvariants();
   }
 }

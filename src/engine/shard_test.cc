@@ -64,6 +64,21 @@ TEST_F(ShardTest, ExpireStepRemovesWhatIsDueAndNothingElse) {
   EXPECT_EQ(progress.visited, 0u);
 }
 
+TEST_F(ShardTest, ADeadlineIsKnownThoughAnEarlierOneHasGoneWithItsKey) {
+  for (const bool has_other_db : {false, true}) {
+    if (has_other_db) Fill(3, 1, kNow + 50'000);
+    ShardContext cx(shard_, 0, kNow);
+    cx.SetString("a", "1", {.deadline_ms = kNow + 1000});
+    EXPECT_TRUE(cx.Delete("a"));
+    EXPECT_EQ(shard_.ExpireStep(kNow + 1001, 1 << 20).expired, 0u);
+    cx.SetString("b", "1", {.deadline_ms = kNow + 2000});
+    EXPECT_EQ(shard_.next_deadline_ms(), kNow + 2000);
+    shard_.CheckInvariants();
+    EXPECT_EQ(shard_.ExpireStep(kNow + 2001, 1 << 20).expired, 1u);
+    EXPECT_EQ(shard_.db(0).size(), 0u);
+  }
+}
+
 TEST_F(ShardTest, KeysWhoseHashesCollideHaveTheirOwnDeadlines) {
   const auto pairs = testing::CollidingKeys();
   ASSERT_GE(pairs.size(), 2u);
