@@ -376,6 +376,22 @@ def test_redirected_messages(pair, source, target, subscribes):
     assert ours == expected
 
 
+@pytest.mark.threads
+def test_who_has_the_answer_to_quit_gets_no_more_messages(server):
+    with server.connect() as writer, server.connect(resp3=True) as source:
+        for i in range(30):
+            target = server.connect()
+            target_id = target.call("CLIENT", "ID")
+            assert source.call("CLIENT", "TRACKING", "on", "REDIRECT", target_id) == OK
+            source.call("GET", "k")
+            assert target.call("QUIT") == OK
+            writer.call("SET", "k", i)  # whether or not the server has closed that connection
+            push = source.read()
+            assert list(push.items) == [b"tracking-redir-broken", target_id]
+            assert source.call("CLIENT", "TRACKING", "off") == OK
+            target.close()
+
+
 def test_resp2_without_redirect_is_told_nothing(server, r):
     r.call("CLIENT", "TRACKING", "on")
     r.call("GET", "k")

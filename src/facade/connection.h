@@ -209,6 +209,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   void EndBusy();
   bool busy() const { return busy_; }
   bool closing() const { return closing_; }
+  // The same, or it will be when what it has to send is sent (QUIT).
+  bool is_leaving() const { return closing_ || close_when_sent_; }
   bool recv_ended() const { return recv_ended_; }  // the client will send no more
   bool is_http() const { return http_ != nullptr; }
 

@@ -385,7 +385,7 @@ void Tracking::Tell(Session& session, Keys keys, bool is_all) {
 
 void Tracking::OnRedirected(const Item& item) {
   const auto it = targets_.find(item.client);
-  if (it == targets_.end()) {
+  if (it == targets_.end() || it->second->connection.is_leaving()) {
     const Item broken = {.kind = Item::Kind::kBroken, .client = item.source};
     if (item.source_thread == thread_) return Deliver(broken);
     return Add(item.source_thread, broken);

@@ -162,8 +162,13 @@ cat > "$work/eviction.sed" << 'EOF'
 s/ qbuf\] == \$qbsize/ qbuf] >= $qbsize/
 s/^ *# Validate obuf-clients were disconnected.*/        after 200/
 s/set maxmemory \[mb 6\]/set maxmemory [mb 60]/
+/only half the percentage threshold/,/tot-mem/s/^ *\$rr flush$/&; after 200/
 EOF
 sed -i -f "$work/eviction.sed" "$suite/tests/unit/client-eviction.tcl"
+# What the test before has deleted is freed in steps, which count when they are done.
+sed -i '/deleted cgroup/a\
+        wait_for_condition 50 100 {[s lazyfree_pending_objects] == 0} else {fail "not freed"}
+' "$suite/tests/unit/lazyfree.tcl"
 # Scripts. Only commands that would have to wait for a slow script are told that it is BUSY: so it
 # gets a key, and they ask for that one.
 cat > "$work/scripts.sed" << 'EOF'
