@@ -597,7 +597,6 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("sync_partial_ok", 0);
   out.Add("sync_partial_err", 0);
   out.Add("expired_keys", facts.expired_keys);
-  out.Add("expired_stale_perc", "0.00");  // Expiry knows each deadline: none waits to be found.
   out.Add("expired_time_cap_reached_count", facts.expiry_cuts);
   out.Add("expire_cycle_cpu_milliseconds", facts.expiry_ns / 1'000'000);
   out.Add("evicted_keys", facts.evicted_keys);
