@@ -250,6 +250,26 @@ def test_the_largest_clients_go_first(server, r):
     assert r.info("stats")["evicted_clients"] == "0"
 
 
+def test_who_alone_uses_more_than_all_may_is_ended_before_its_command(server, r):
+    assert r.call("CONFIG", "SET", "maxmemory-clients", "2mb") == OK
+    for i in range(5):
+        with named(server, "hasty") as c, pytest.raises((ConnectionError, OSError)):
+            assert c.call("MSET", "a", b"x" * 500_000, "b", "1") == OK
+            assert c.call("GET", "b") == b"1"
+            c.call("MSET", "a", "never", "b", b"x" * 2_100_000)
+        wait_until(lambda: "hasty" not in names(r))
+        assert r.call("GET", "b") == b"1" and r.call("STRLEN", "a") == 500_000
+        assert r.info("stats")["evicted_clients"] == f"{i + 1}"
+    # The same with a part of maxmemory, whichever of the two is set last.
+    assert r.call("CONFIG", "SET", "maxmemory-clients", "1%") == OK
+    assert r.call("CONFIG", "SET", "maxmemory", "200mb") == OK
+    with server.connect() as c, pytest.raises((ConnectionError, OSError)):
+        c.call("SET", "c", b"x" * 2_100_000)
+    assert r.call("CONFIG", "SET", "maxmemory", "0") == OK
+    with server.connect() as c:
+        assert c.call("SET", "c", b"x" * 2_100_000) == OK
+
+
 def test_what_a_client_keeps_besides_its_buffers_counts(server, r):
     assert r.call("CLIENT", "NO-EVICT", "on") == OK
     assert r.call("CONFIG", "SET", "maxmemory-clients", "300kb") == OK

@@ -72,6 +72,7 @@ void Connection::OnRecv(std::string_view data) {
   if (closing_ || close_when_sent_) return;
   if (!input_.empty()) {
     input_.Append(data);
+    if (input_.capacity() > buffers_->bounds.input_watch && sink_->OnHeavyInput(this)) return;
     stalled_ = true;
     ExecuteInput();
     Recount();

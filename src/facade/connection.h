@@ -72,6 +72,10 @@ class CommandSink {
   virtual bool OnLargeOutput(Connection*) { return false; }
   // What Connection::WatchSend has asked for.
   virtual void OnWatchedSent(Connection*) {}
+  // More memory holds its input than the connection was told to watch for
+  // (BufferPool::Bounds::input_watch); of what has arrived last nothing is executed yet. True: it
+  // was closed.
+  virtual bool OnHeavyInput(Connection*) { return false; }
   // Its input is larger than BufferPool::Bounds::input_max, and it is closed.
   virtual void OnLargeInput(Connection*) {}
   // The client has ended its side while a command runs (kBusy).
@@ -102,6 +106,7 @@ class BufferPool {
 
   struct Bounds {
     size_t input_max = 1 << 30;      // bytes of a command that is not complete yet; more is cut off
+    size_t input_watch = SIZE_MAX;   // bytes; with more memory for input the sink is asked
     size_t output_watch = SIZE_MAX;  // bytes; with more unsent the sink is asked
   };
   Bounds bounds;

@@ -157,6 +157,11 @@ class ScriptedSink final : public CommandSink {
     if (closes_large_outputs) connection->CloseNow();
     return closes_large_outputs;
   }
+  bool OnHeavyInput(Connection* connection) override {
+    ++heavy_inputs;
+    if (closes_heavy_inputs) connection->CloseNow();
+    return closes_heavy_inputs;
+  }
   void OnLargeInput(Connection*) override { ++large_inputs; }
   void OnWatchedSent(Connection*) override { ++watched_sent; }
   void OnRest(Connection* connection) override {
@@ -230,6 +235,8 @@ class ScriptedSink final : public CommandSink {
   BufferPool* buffers = nullptr;
   std::atomic<uint64_t> rests{0};
   std::atomic<uint64_t> large_inputs{0};
+  std::atomic<uint64_t> heavy_inputs{0};
+  std::atomic<bool> closes_heavy_inputs{false};
   std::atomic<uint64_t> watched_sent{0};
   std::atomic<uint64_t> large_outputs{0};
   std::atomic<bool> closes_large_outputs = false;
@@ -748,6 +755,22 @@ TEST_P(ConnectionTest, ACommandThatNeverEndsIsCutOffAtTheInputLimit) {
   for (int i = 0; i < 2000; ++i) Send(fd, arg);
   EXPECT_TRUE(IsClosed(fd));
   EXPECT_EQ(sink_->large_inputs, 1u);
+}
+
+TEST_P(ConnectionTest, TellsOfMemoryForInputBeforeTheLastPieceCompletesItsCommand) {
+  buffers_.bounds.input_watch = 1'000'000;
+  const int fd = Connect();
+  const std::string small(400'000, 's');
+  ExpectExchange(fd, Request({"echo", small}), Bulk(small));
+  EXPECT_EQ(sink_->heavy_inputs, 0u);
+  const std::string large(1'000'100, 'l');
+  ExpectExchange(fd, Request({"echo", large}), Bulk(large));
+  EXPECT_GT(sink_->heavy_inputs, 0u);
+  sink_->closes_heavy_inputs = true;
+  const uint64_t commands = sink_->commands;
+  Send(fd, Request({"echo", large}));
+  EXPECT_TRUE(IsClosed(fd));
+  EXPECT_EQ(sink_->commands, commands);
 }
 
 TEST_P(ConnectionTest, TellsOfMuchThatIsUnsentBeforeItIsSent) {

@@ -89,6 +89,18 @@ size_t MemoryOf(const Session& session) {
 
 // --- Memory of all clients ---
 
+namespace {
+
+void Evict(Server& server, Session& session) {
+  LOG(WARNING) << "evicting client " << session.connection.id() << " of " << session.peer_address
+               << ": it uses " << MemoryOf(session)
+               << " bytes, and all clients more than maxmemory-clients";
+  server.client_memory().evicted.fetch_add(1, std::memory_order_relaxed);
+  session.connection.CloseNow();
+}
+
+}  // namespace
+
 void EvictClients(Server& server) {
   struct Client {
     size_t bytes;
@@ -128,22 +140,29 @@ void EvictClients(Server& server) {
   if (chosen.empty()) return;
   server.AwaitOnSessions([&](Worker& worker) {
     worker.ForEachSession([&](Session& session) {
-      Connection& connection = session.connection;
-      if (connection.closing() || !chosen.contains(connection.id())) return;
-      LOG(WARNING) << "evicting client " << connection.id() << " of " << session.peer_address
-                   << ": it uses " << MemoryOf(session)
-                   << " bytes, and all clients more than maxmemory-clients";
-      server.client_memory().evicted.fetch_add(1, std::memory_order_relaxed);
-      connection.CloseNow();
+      const Connection& connection = session.connection;
+      if (!connection.closing() && chosen.contains(connection.id())) Evict(server, session);
     });
   });
 }
 
 void ClientLimiter::OnMemoryLimit() {
-  limits_memory_ = server_.client_memory().has_limit();
+  SetMemoryLimit();
   if (!limits_memory_) return;
   worker_.ForEachSession([this](Session& session) { Recount(session); });
   OnMemoryChange();
+}
+
+void ClientLimiter::SetMemoryLimit() {
+  limits_memory_ = server_.client_memory().has_limit();
+  const uint64_t limit = server_.client_memory().Limit(server_.settings().maxmemory);
+  worker_.set_input_watch(limit == 0 ? SIZE_MAX : limit);
+}
+
+bool ClientLimiter::EndIfAloneTooLarge(Session& session) {
+  if (session.no_evict) return false;
+  if (!session.connection.closing()) Evict(server_, session);
+  return true;
 }
 
 void ClientLimiter::Recount(Session& session) {
@@ -200,7 +219,7 @@ ClientLimiter::ClientLimiter(Server* server, Worker* worker)
       worker_(*worker),
       timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }) {
   timer_.limiter = this;
-  limits_memory_ = server->client_memory().has_limit();
+  SetMemoryLimit();
 }
 
 ClientLimiter::~ClientLimiter() {

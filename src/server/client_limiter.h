@@ -6,7 +6,8 @@
 //
 // Memory: while there is a limit, each thread publishes what its clients use when that has changed
 // by some, and whoever finds the sum above the limit has the largest clients of all threads ended,
-// on a fiber: see EvictClients.
+// on a fiber: see EvictClients. By then a command may have been executed and its memory be free, so
+// who has received more than all may use is ended at once (BufferPool::Bounds::input_watch).
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -81,8 +82,11 @@ class ClientLimiter {
   void CountOutputDisconnection() { ++output_disconnections_; }
   void ResetStats() { output_disconnections_ = 0; }
 
-  // maxmemory-clients has changed.
+  // maxmemory-clients has changed, or the maxmemory that it may be a part of.
   void OnMemoryLimit();
+  // The client's input takes more memory than all clients may use. True: so it was closed, or is
+  // closing; false: it may not be ended (CLIENT NO-EVICT).
+  bool EndIfAloneTooLarge(Session& session);
   bool limits_memory() const { return limits_memory_; }
   // What the session has besides its connection may have changed.
   void Recount(Session& session);
@@ -99,6 +103,7 @@ class ClientLimiter {
     ClientLimiter* limiter = nullptr;
   };
 
+  void SetMemoryLimit();
   bool Check(Session& session, ClientClass its, size_t held);
   // `limit`: of which there is too much, for the log.
   void CloseFor(Session& session, size_t unsent, std::string_view limit);

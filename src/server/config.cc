@@ -403,7 +403,10 @@ void AddSettings(Server* server, Config* config) {
                  server->settings().maxmemory = ParsedNumber<uint64_t>(value);
                  server->memory().NoteCrossing();
                  server->EvictToLimit();
-                 EvictClients(*server);  // their limit may be a part of this one
+                 // The limit of clients may be a part of this one.
+                 server->AwaitOnSessions(
+                     [](Worker& worker) { worker.client_limiter().OnMemoryLimit(); });
+                 EvictClients(*server);
                  return std::string();
                }});
   AddEvictionSettings(server, config);

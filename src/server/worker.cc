@@ -879,6 +879,10 @@ bool Worker::OnLargeOutput(Connection* connection) {
   return client_limiter_.CheckOutput(SessionOf(connection));
 }
 
+bool Worker::OnHeavyInput(Connection* connection) {
+  return client_limiter_.EndIfAloneTooLarge(SessionOf(connection));
+}
+
 void Worker::OnLargeInput(Connection* connection) {
   ++stats_.large_inputs;
   LOG(WARNING) << "closing connection " << connection->id() << " of "

@@ -191,6 +191,7 @@ class Worker final : public CommandSink {
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
   void set_input_max(size_t bytes) { buffers_.bounds.input_max = bytes; }
+  void set_input_watch(size_t bytes) { buffers_.bounds.input_watch = bytes; }
   void set_output_watch(size_t bytes) { buffers_.bounds.output_watch = bytes; }
   ClientLimiter& client_limiter() { return client_limiter_; }
   PubSub& pubsub() { return pubsub_; }
@@ -280,6 +281,7 @@ class Worker final : public CommandSink {
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
   bool OnLargeOutput(Connection* connection) override;
+  bool OnHeavyInput(Connection* connection) override;
   void OnLargeInput(Connection* connection) override;
   void OnWatchedSent(Connection* connection) override;
   void OnRest(Connection* connection) override;
