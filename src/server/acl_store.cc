@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/file_text.h"
+#include "server/words.h"
 
 namespace dfly {
 
@@ -16,18 +17,6 @@ constexpr std::string_view kDuplicate =
 
 bool IsUserName(std::string_view name) {
   return name.find_first_of(std::string_view(" \t\n\v\f\r\0", 7)) == std::string_view::npos;
-}
-
-std::vector<std::string_view> WordsOfLine(std::string_view line) {
-  std::vector<std::string_view> words;
-  while (true) {
-    const size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string_view::npos) return words;
-    line.remove_prefix(begin);
-    const size_t size = std::min(line.find_first_of(" \t\r"), line.size());
-    words.push_back(line.substr(0, size));
-    line.remove_prefix(size);
-  }
 }
 
 }  // namespace
@@ -67,8 +56,8 @@ std::string AclStore::LoadOptions() {
     const size_t size = std::min(lines.find('\n'), lines.size());
     const std::string_view line = lines.substr(0, size);
     lines.remove_prefix(std::min(size + 1, lines.size()));
-    if (WordsOfLine(line).empty()) continue;
-    const std::string_view name = WordsOfLine(line)[0];
+    if (SplitWords(line).empty()) continue;
+    const std::string_view name = SplitWords(line)[0];
     const bool is_second = name == kDefaultName && std::exchange(has_default, true);
     const std::string error = is_second ? std::string(kDuplicate) : AddLine(line, &users);
     if (!error.empty()) return fmt::format("Error in user declaration '{}': {}", name, error);
@@ -143,7 +132,7 @@ void AclStore::SetDefaultPassword(std::string_view password) {
 // --- The file ---
 
 std::string AclStore::AddLine(std::string_view line, Users* users) const {
-  const std::vector<std::string_view> words = WordsOfLine(line);
+  const std::vector<std::string_view> words = SplitWords(line);
   const std::string name(words[0]);
   if (name != kDefaultName && users->contains(name)) {
     return std::string(kDuplicate);
@@ -168,7 +157,7 @@ std::string AclStore::ReadUsers(std::string_view text, Users* users) const {
     const size_t size = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, size);
     text.remove_prefix(std::min(size + 1, text.size()));
-    const std::vector<std::string_view> words = WordsOfLine(line);
+    const std::vector<std::string_view> words = SplitWords(line);
     if (words.empty() || words[0].starts_with('#')) continue;
     if (words[0] != "user" || words.size() < 2) {
       errors += fmt::format("{}:{} should start with user keyword followed by the username. ",

@@ -20,6 +20,7 @@
 #include "server/units.h"
 #include "server/version.h"
 #include "server/web_flags.h"
+#include "server/words.h"
 
 DEFINE_uint32(port, 6379, "TCP port to listen on; 0: none, then --unixsocket is needed.");
 DEFINE_string(bind, "127.0.0.1 -::1",
@@ -387,14 +388,15 @@ std::string SecurityFromFlags(ServerOptions* options) {
   options->protected_mode = FLAGS_protected_mode;
   options->auth_timeout_s = FLAGS_auth_timeout;
   options->admin_port = static_cast<uint16_t>(FLAGS_admin_port);
-  std::istringstream binds(FLAGS_admin_bind);
-  for (std::string bind; binds >> bind;) options->admin_binds.push_back(bind);
+  for (std::string_view bind : SplitWords(FLAGS_admin_bind))
+    options->admin_binds.emplace_back(bind);
   options->admin_nopass = FLAGS_admin_nopass;
   options->no_tls_on_admin_port = FLAGS_no_tls_on_admin_port;
   std::string restricted = FLAGS_restricted_commands;
   std::replace(restricted.begin(), restricted.end(), ',', ' ');
-  std::istringstream names(restricted);
-  for (std::string name; names >> name;) options->restricted_commands.push_back(name);
+  for (std::string_view name : SplitWords(restricted)) {
+    options->restricted_commands.emplace_back(name);
+  }
   std::istringstream renames(FLAGS_rename_command);
   for (std::string line; std::getline(renames, line);) {
     std::istringstream words(line);
@@ -463,8 +465,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   check_range("max_multi_bulk_len", FLAGS_max_multi_bulk_len, 16, 0x7fffffff);
   check_range("pipeline_commands_max", FLAGS_pipeline_commands_max, 1, UINT32_MAX);
 
-  std::istringstream binds(FLAGS_bind);
-  for (std::string bind; binds >> bind;) options->binds.push_back(bind);
+  for (std::string_view bind : SplitWords(FLAGS_bind)) options->binds.emplace_back(bind);
   if (const std::string why = MemcachedFromFlags(options); !why.empty() && error.empty()) {
     error = why;
   }
@@ -632,8 +633,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   }
   std::string lua_flags = FLAGS_default_lua_flags;
   std::replace(lua_flags.begin(), lua_flags.end(), ',', ' ');
-  std::istringstream lua_flag_names(lua_flags);
-  for (std::string name; lua_flag_names >> name;) {
+  for (std::string_view name : SplitWords(lua_flags)) {
     const std::optional<ScriptFlag> flag = ScriptFlagOf(name);
     if (!flag) fail("default_lua_flags", fmt::format("'{}' is no flag of scripts", name));
     options->default_lua_flags |= flag.value_or(ScriptFlag{});

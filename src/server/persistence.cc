@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <charconv>
 #include <ctime>
-#include <sstream>
 #include <utility>
 
 #include "core/hash.h"
@@ -18,6 +17,7 @@
 #include "server/function_commands.h"
 #include "server/server.h"
 #include "server/version.h"
+#include "server/words.h"
 
 namespace dfly {
 
@@ -40,9 +40,8 @@ double SecondsSince(uint64_t begin_ns) {
 
 bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules) {
   rules->clear();
-  std::istringstream words{std::string(text)};
   std::vector<uint64_t> numbers;
-  for (std::string word; words >> word;) {
+  for (std::string_view word : SplitWords(text)) {
     uint64_t number = 0;
     const char* const end = word.data() + word.size();
     const auto parsed = std::from_chars(word.data(), end, number);

@@ -5,25 +5,18 @@
 
 #include <functional>
 #include <memory>
-#include <sstream>
 
 #include "core/numbers.h"
 #include "helio/base/logging.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/words.h"
 
 namespace dfly {
 
 namespace {
 
 constexpr size_t kBindsMax = 16;  // as in Redis
-
-std::vector<std::string> Words(std::string_view text) {
-  std::istringstream stream{std::string(text)};
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
 
 // Of what was asked for and of what there is.
 struct PortChange {
@@ -78,12 +71,13 @@ void AddPortSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply =
                    [change](const std::string& value) {
-                     change->wanted.binds = Words(value);
+                     const std::vector<std::string_view> words = SplitWords(value);
+                     change->wanted.binds.assign(words.begin(), words.end());
                      return std::string();
                    },
                .canonical =
                    [](std::string_view text, std::string* error) {
-                     const std::vector<std::string> words = Words(text);
+                     const std::vector<std::string_view> words = SplitWords(text);
                      if (words.size() > kBindsMax) *error = "Too many bind addresses specified.";
                      return fmt::format("{}", fmt::join(words, " "));
                    },

@@ -2,7 +2,6 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <random>

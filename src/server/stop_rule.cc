@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <sstream>
 #include <vector>
 
 #include "server/words.h"
@@ -27,10 +26,9 @@ constexpr std::string_view kDefault = "default";
 }  // namespace
 
 std::string ParseStopRule(std::string_view text, StopRule* rule) {
-  std::istringstream words{std::string(text)};
   StopRule parsed;
   bool is_known = false;
-  for (std::string word; words >> word;) {
+  for (std::string_view word : SplitWords(text)) {
     is_known = IsWord(word, kDefault);
     for (const Word& known : kWords) {
       if (!IsWord(word, known.text)) continue;

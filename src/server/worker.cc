@@ -875,21 +875,6 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   }).Detach();
 }
 
-bool Worker::OnLargeOutput(Connection* connection) {
-  return client_limiter_.CheckOutput(SessionOf(connection));
-}
-
-bool Worker::OnHeavyInput(Connection* connection) {
-  return client_limiter_.EndIfAloneTooLarge(SessionOf(connection));
-}
-
-void Worker::OnLargeInput(Connection* connection) {
-  ++stats_.large_inputs;
-  LOG(WARNING) << "closing connection " << connection->id() << " of "
-               << SessionOf(connection).peer_address << ": " << connection->input_bytes()
-               << " bytes of its input wait, more than client-query-buffer-limit";
-}
-
 void Worker::OnWatchedSent(Connection* connection) {
   timer_.slow_log().OnSent(connection->id(), helio::CycleClock::Now());
 }

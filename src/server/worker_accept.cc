@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's part of a connection's beginning: who may come in, and how long it may take until a
-// client has told who it is.
+// The worker's part of what a connection may: who may come in, how long it may take until a client
+// has told who it is, and how much may wait for it and of it.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -106,6 +106,21 @@ void Worker::CloseUnauthenticated() {
 void Worker::OnAuthTimeoutChanged() {
   proactor_.timers().Disarm(&auth_timer_);
   CloseUnauthenticated();
+}
+
+bool Worker::OnLargeOutput(Connection* connection) {
+  return client_limiter_.CheckOutput(SessionOf(connection));
+}
+
+bool Worker::OnHeavyInput(Connection* connection) {
+  return client_limiter_.EndIfAloneTooLarge(SessionOf(connection));
+}
+
+void Worker::OnLargeInput(Connection* connection) {
+  ++stats_.large_inputs;
+  LOG(WARNING) << "closing connection " << connection->id() << " of "
+               << SessionOf(connection).peer_address << ": " << connection->input_bytes()
+               << " bytes of its input wait, more than client-query-buffer-limit";
 }
 
 }  // namespace dfly
