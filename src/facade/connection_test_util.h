@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of connections: one on a real loop, with a client on the other end of a socket pair, and
-// a sink that answers as the commands ask: at once, noted, on another "shard", behind a barrier, by
-// a fiber.
+// For tests of connections: one on a real loop, a client on the other end of a socket pair, and a
+// sink that answers as the commands ask: at once, noted, on another "shard", behind a barrier, by a
+// fiber.
 #pragma once
 
 #include <fcntl.h>
