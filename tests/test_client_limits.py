@@ -250,6 +250,7 @@ def test_the_largest_clients_go_first(server, r):
     assert r.info("stats")["evicted_clients"] == "0"
 
 
+@pytest.mark.threads
 def test_who_alone_uses_more_than_all_may_is_ended_before_its_command(server, r):
     assert r.call("CONFIG", "SET", "maxmemory-clients", "2mb") == OK
     for i in range(5):
