@@ -270,7 +270,7 @@ def threads_of(server):
         try:
             with open(f"/proc/{server.pid}/task/{task}/comm") as f:
                 names.append(f.read().strip())
-        except FileNotFoundError:  # one of the kernel's that has just ended
+        except (FileNotFoundError, ProcessLookupError):  # one of the kernel's that has just ended
             pass
     assert names.count("FileHelper") <= 2, names
     return [name for name in names if not name.startswith(("FileHelper", "iou-wrk"))]
