@@ -3,6 +3,7 @@
 
 import pytest
 
+from harness.resp import OK
 from harness.server import only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
@@ -33,7 +34,7 @@ allocator_frag_ratio allocator_frag_bytes allocator_rss_ratio allocator_rss_byte
 rss_overhead_ratio rss_overhead_bytes total_eviction_exceeded_time
 current_eviction_exceeded_time dump_payload_sanitizations total_reads_processed
 total_writes_processed io_threaded_reads_processed io_threaded_writes_processed
-reply_buffer_shrinks reply_buffer_expands expired_time_cap_reached_count
+reply_buffer_shrinks reply_buffer_expands expired_stale_perc expired_time_cap_reached_count
 expire_cycle_cpu_milliseconds active_defrag_running loading async_loading current_cow_peak
 current_cow_size current_cow_size_age current_fork_perc current_save_keys_processed
 current_save_keys_total rdb_changes_since_last_save rdb_bgsave_in_progress rdb_last_save_time
@@ -122,6 +123,28 @@ def test_keyspace_tells_the_mean_ttl(server, r):
     for i in range(50):
         r.call("SET", f"k:{i}", "1", "PX", 1_000_000)
     wait_until(lambda: 900_000 < int(r.info("keyspace")["db0"].split("avg_ttl=")[1]) <= 1_000_000)
+
+
+@only_dragonfly("its DEBUG is off by default")
+def test_keys_that_are_due_and_not_removed_are_a_part_of_all_with_deadlines(r):
+    def stale_percent():
+        return float(r.info("stats")["expired_stale_perc"])
+
+    assert stale_percent() == 0
+    for i in range(200):
+        r.call("SET", f"lasts:{i}", "1", "EX", 1000)
+    assert stale_percent() == 0
+    try:
+        assert r.call("DEBUG", "SET-ACTIVE-EXPIRE", "0") == OK
+        for i in range(200):
+            r.call("SET", f"due:{i}", "1", "PX", 1)
+        # An estimate: 16 keys of each shard, half of which are due.
+        wait_until(lambda: 20 < stale_percent() < 80)
+        r.call("DEL", *[f"lasts:{i}" for i in range(200)])
+        wait_until(lambda: stale_percent() == 100)
+    finally:
+        assert r.call("DEBUG", "SET-ACTIVE-EXPIRE", "1") == OK
+    wait_until(lambda: stale_percent() == 0)
 
 
 @only_dragonfly("its cycle is another")

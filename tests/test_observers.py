@@ -83,9 +83,7 @@ def test_the_exporter_finds_what_it_finds_in_redis(server):
     finally:
         reference.stop()
     names = {sample.split("{")[0] for sample in ours}
-    # An estimate from samples, which our expiry does not draw (docs/differences.md).
-    left_out = {"redis_expired_stale_percentage"}
-    assert {sample.split("{")[0] for sample in theirs} - names == left_out
+    assert {sample.split("{")[0] for sample in theirs} - names == set()
     assert ours["redis_up"] == "1"
     assert ours['redis_exporter_last_scrape_error{err=""}'] == "0"
     for sample, value in theirs.items():

@@ -197,16 +197,22 @@ class Database {
     return SlotOf(*expiry_.Random(random), expiry_, CompactKey::kHasExpire);
   }
 
-  // How long keys that have a deadline still have on average, by so many of them; 0: none has one.
-  // Milliseconds.
+  // Of the keys that have a deadline, by so many of them; 0: none has one.
+  struct TtlEstimate {
+    double mean_ms = 0;    // how long they still have
+    double due_share = 0;  // are due, and not removed yet: 0 to 1
+  };
   template <typename R>
-  double MeanTtlMs(size_t samples, int64_t now_ms, R&& random) const {
-    if (expiry_.size() == 0) return 0;
-    double sum = 0;
+  TtlEstimate EstimateTtls(size_t samples, int64_t now_ms, R&& random) const {
+    if (expiry_.size() == 0) return {};
+    double sum_ms = 0;
+    double due = 0;
     for (size_t i = 0; i < samples; ++i) {
-      sum += static_cast<double>(std::max<int64_t>(0, expiry_.Random(random)->at_ms - now_ms));
+      const int64_t ttl_ms = expiry_.Random(random)->at_ms - now_ms;
+      sum_ms += static_cast<double>(std::max<int64_t>(0, ttl_ms));
+      if (ttl_ms < 0) ++due;
     }
-    return sum / static_cast<double>(samples);
+    return {sum_ms / static_cast<double>(samples), due / static_cast<double>(samples)};
   }
 
   // --- Moving memory (core/block_mover.h), which changes no key. REQUIRES: no cut is going on, as

@@ -158,8 +158,9 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
       InfoFacts::DatabaseFacts& of_all = part->databases[static_cast<size_t>(i)];
       of_all.keys += database->size();
       of_all.expires += database->expires();
-      of_all.ttl_ms += database->MeanTtlMs(kTtlsLookedAt, now_ms, random) *
-                       static_cast<double>(database->expires());
+      const auto ttls = database->EstimateTtls(kTtlsLookedAt, now_ms, random);
+      of_all.ttl_ms += ttls.mean_ms * static_cast<double>(database->expires());
+      of_all.due += ttls.due_share * static_cast<double>(database->expires());
     }
     part->by_shard.emplace_back(shard.id(), own);
   });
@@ -343,6 +344,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
       facts.databases[i].keys += part.databases[i].keys;
       facts.databases[i].expires += part.databases[i].expires;
       facts.databases[i].ttl_ms += part.databases[i].ttl_ms;
+      facts.databases[i].due += part.databases[i].due;
     }
   }
   for (const Command& command : server.commands().all()) {
@@ -597,6 +599,14 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("sync_partial_ok", 0);
   out.Add("sync_partial_err", 0);
   out.Add("expired_keys", facts.expired_keys);
+  uint64_t expires = 0;
+  double due = 0;
+  for (const InfoFacts::DatabaseFacts& database : facts.databases) {
+    expires += database.expires;
+    due += database.due;
+  }
+  out.Add("expired_stale_perc",
+          fmt::format("{:.2f}", expires == 0 ? 0 : 100 * due / static_cast<double>(expires)));
   out.Add("expired_time_cap_reached_count", facts.expiry_cuts);
   out.Add("expire_cycle_cpu_milliseconds", facts.expiry_ns / 1'000'000);
   out.Add("evicted_keys", facts.evicted_keys);
@@ -698,7 +708,7 @@ void ClusterSection(const InfoFacts& facts, Lines& out) {
 
 void KeyspaceSection(const InfoFacts& facts, Lines& out) {
   for (size_t i = 0; i < facts.databases.size(); ++i) {
-    const auto& [keys, expires, ttl_ms] = facts.databases[i];
+    const auto& [keys, expires, ttl_ms, due] = facts.databases[i];
     if (keys == 0) continue;
     const double mean_ms = expires == 0 ? 0 : ttl_ms / static_cast<double>(expires);
     out.Add(fmt::format("db{}", i),

@@ -153,6 +153,7 @@ struct InfoFacts {
     uint64_t keys = 0;
     uint64_t expires = 0;
     double ttl_ms = 0;  // of all these together, estimated
+    double due = 0;     // of these, and not removed yet, estimated
   };
   std::vector<DatabaseFacts> databases;
   // Dispatch: which paths the commands took
