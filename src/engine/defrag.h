@@ -18,6 +18,7 @@
 #include "core/block_mover.h"
 #include "core/heap_pages.h"
 #include "engine/shard.h"
+#include "helio/base/clock.h"
 
 namespace dfly {
 
@@ -54,6 +55,8 @@ class Defragmenter {
   // Begins a pass. Of `survey` pages are emptied; none: everything moves, for tests.
   void Begin(std::optional<HeapSurvey> survey);
   bool is_running() const { return pass_.has_value(); }
+  // Since when (MonotonicNanos); 0: it is not.
+  uint64_t running_since_ns() const { return pass_ ? pass_->begun_ns : 0; }
   bool moves_all() const { return pass_ && !pass_->survey; }
   // A snapshot holds the pass up.
   bool must_wait() const;
@@ -76,6 +79,7 @@ class Defragmenter {
     explicit Pass(std::optional<HeapSurvey> its_survey)
         : survey(std::move(its_survey)), mover(survey ? &survey->sparse : nullptr) {}
 
+    const uint64_t begun_ns = helio::MonotonicNanos();
     std::optional<HeapSurvey> survey;
     BlockMover mover;
     DenseHeap heap;

@@ -180,8 +180,11 @@ TEST_F(Defrag, CountsWhatMovesAndForgetsItWhenAsked) {
   const std::string text(100, 'x');
   for (int i = 0; i < 100; ++i) Set(0, fmt::format("a key on the heap, number {}", i), text);
   EXPECT_FALSE(defragmenter_.is_running());
+  EXPECT_EQ(defragmenter_.running_since_ns(), 0u);
+  const uint64_t before_ns = helio::MonotonicNanos();
   defragmenter_.Begin(std::nullopt);
   EXPECT_TRUE(defragmenter_.is_running());
+  EXPECT_GE(defragmenter_.running_since_ns(), before_ns);
   EXPECT_TRUE(defragmenter_.moves_all());
   EXPECT_FALSE(defragmenter_.Step(50));
   EXPECT_GT(defragmenter_.stats().hits, 20u);
@@ -189,6 +192,7 @@ TEST_F(Defrag, CountsWhatMovesAndForgetsItWhenAsked) {
   EXPECT_EQ(defragmenter_.stats().hits, 0u);
   EXPECT_TRUE(defragmenter_.Step(SIZE_MAX / 2));
   EXPECT_FALSE(defragmenter_.is_running());
+  EXPECT_EQ(defragmenter_.running_since_ns(), 0u);
   EXPECT_LT(defragmenter_.stats().hits, 200u);
   EXPECT_GT(defragmenter_.stats().hits, 100u);
   shard_.CheckInvariants();

@@ -48,7 +48,7 @@ struct Part {
   helio::TlsStats tls;
   ShardStats shards;
   DefragStats defrag;
-  bool is_defragmenting = false;
+  uint64_t defrag_since_ns = 0;  // 0: it does not
   std::vector<InfoFacts::DatabaseFacts> databases;
   PubSubStats pubsub;
   uint64_t channels = 0;
@@ -108,7 +108,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
   });
   part->defrag = worker.defragmenter().stats();
-  part->is_defragmenting = worker.defragmenter().is_running();
+  part->defrag_since_ns = worker.defragmenter().running_since_ns();
   part->blocked_clients = worker.blocked_clients() + part->held_clients;
   const int64_t now_ms = helio::UnixMillis();
   helio::Random random(helio::MonotonicNanos());
@@ -263,7 +263,9 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.per_thread.push_back(part.thread);
     for (const auto& [id, shard] : part.by_shard) facts.per_shard[id] = shard;
     facts.defrag.Add(part.defrag);
-    if (part.is_defragmenting) {
+    if (part.defrag_since_ns != 0) {
+      facts.defrag_running_ns =
+          std::max(facts.defrag_running_ns, helio::MonotonicNanos() - part.defrag_since_ns);
       facts.defrag_running_percent =
           server.settings().defrag_cycle_percent.load(std::memory_order_relaxed);
     }
@@ -621,6 +623,7 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("latest_fork_usec", 0);
   out.Add("total_forks", 0);
   out.Add("total_active_defrag_time", facts.defrag.work_ns / 1'000'000);
+  out.Add("current_active_defrag_time", facts.defrag_running_ns / 1'000'000);
   out.Add("active_defrag_passes", facts.defrag.passes);
   out.Add("active_defrag_returns", facts.defrag.returns);
   out.Add("active_defrag_hits", facts.defrag.hits);

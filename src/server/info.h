@@ -95,6 +95,7 @@ struct InfoFacts {
   bool cache_mode = false;
   DefragStats defrag;
   uint32_t defrag_running_percent = 0;  // of a thread's time that it may take; 0: it does not run
+  uint64_t defrag_running_ns = 0;       // so long already, on the thread that began first
   std::string allocator;
   // Persistence
   uint64_t changes = 0;
