@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from harness.resp import OK, Error, Status, encode
-from harness.server import only_dragonfly, wait_until
+from harness.resp import OK, Error, RespSocket, Status, encode
+from harness.server import free_port, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -121,6 +121,34 @@ def test_a_reply_above_the_hard_limit_ends_its_client(server, r):
     assert len(r.call("LRANGE", "l", 0, -1)) == 150
     r.call("CONFIG", "RESETSTAT")
     assert_counted(server, r, "client_output_buffer_limit_disconnections", 0)
+
+
+def test_no_output_limit_locks_out_who_set_it(server, r):
+    for value in ("normal 1 1 1", "normal 1 0 0", "normal 0 1 0"):
+        assert r.call("CONFIG", "SET", OUTPUT, value) == OK
+        assert config(r, OUTPUT).startswith(value.encode())
+        with server.connect() as c:
+            assert c.call("PING") == Status("PONG")
+    assert r.call("CONFIG", "SET", OUTPUT, "normal 0 0 0") == OK
+
+
+@only_dragonfly("the admin port is ours")
+def test_no_limit_ends_clients_of_the_admin_port(start_server):
+    port = free_port()
+    server = start_server(admin_port=port, proactor_threads=4)
+    with server.connect() as c, RespSocket(("127.0.0.1", port)) as admin:
+        c.call("SET", "k", b"x" * 100_000)
+        assert admin.call("CONFIG", "SET", OUTPUT, "normal 1 1 1", "maxmemory-clients", 1) == OK
+        for _ in range(10):
+            assert len(admin.call("GET", "k")) == 100_000
+        assert admin.call("CONFIG", "SET", OUTPUT, "normal 0 0 0", "maxmemory-clients", 0) == OK
+
+
+@only_dragonfly("redis-server ends them all")
+def test_no_limit_of_memory_locks_out_who_set_it(server, r):
+    assert r.call("CONFIG", "SET", "maxmemory-clients", 1) == OK
+    with server.connect() as c:
+        assert c.call("CONFIG", "SET", "maxmemory-clients", 0) == OK
 
 
 def test_each_class_has_its_limit(server, r):

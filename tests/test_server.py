@@ -336,6 +336,16 @@ def test_memory_reports(r, r3):
     assert r.do("GET k") == b"x" * 10000
 
 
+@only_dragonfly("its texts are others")
+def test_memory_doctor_has_nothing_to_say_of_a_nearly_idle_server(start_server):
+    server = start_server(proactor_threads=4)
+    with server.connect() as c:
+        c.call("DEBUG", "POPULATE", 10, "big", 1_000_000)  # it is not too small to be looked at
+        for _ in range(10):
+            c.pipeline([("GET", "big:1")] * 3)
+            assert c.call("MEMORY", "DOCTOR") == b"No problems found.\n"
+
+
 @only_dragonfly("it frees at once")
 @pytest.mark.flags()
 def test_memory_doctor_sees_a_high_peak(r):

@@ -138,6 +138,7 @@ class Scheduler {
   bool has_background_ready() const { return !background_.empty(); }
   size_t live_fibers() const { return live_fibers_; }
   const StackPool& stacks() const { return stacks_; }
+  StackPool& stacks() { return stacks_; }
 
   // Runs the messages that have come. Returns how many.
   size_t DrainInbox();

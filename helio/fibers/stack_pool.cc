@@ -22,7 +22,7 @@ size_t PageSize() {
 }  // namespace
 
 StackPool::~StackPool() {
-  for (Stack stack : free_) Unmap(stack);
+  Drop();
   DCHECK(mapped_.empty());
 }
 
@@ -50,15 +50,17 @@ Stack StackPool::Get(size_t size) {
 }
 
 void StackPool::Put(Stack stack) {
-  if (!free_.empty() && free_.back().size != stack.size) {
-    for (Stack other : free_) Unmap(other);
-    free_.clear();
-  }
+  if (!free_.empty() && free_.back().size != stack.size) Drop();
   if (free_.size() < kept_max_) {
     free_.push_back(stack);
   } else {
     Unmap(stack);
   }
+}
+
+void StackPool::Drop() {
+  for (Stack stack : free_) Unmap(stack);
+  free_.clear();
 }
 
 void StackPool::Unmap(Stack stack) {

@@ -29,6 +29,8 @@ class StackPool {
   // `size` is rounded up to whole pages. Throws std::bad_alloc if no memory can be mapped.
   Stack Get(size_t size);
   void Put(Stack stack);
+  // Those that nobody uses go.
+  void Drop();
 
   size_t kept() const { return free_.size(); }
   size_t mapped() const { return mapped_.size(); }  // kept, and in use

@@ -400,6 +400,25 @@ size_t Interpreter::memory_used() const {
          helio::MapBytes(state_->functions);
 }
 
-void Interpreter::CollectGarbage() { lua_gc(state_->lua, LUA_GCCOLLECT); }
+bool Interpreter::CollectStep() { return lua_gc(state_->lua, LUA_GCSTEP, 0) != 0; }
+
+void Interpreter::ForgetAll() {
+  const UnlimitedScope scope(state_.get());
+  lua_State* const lua = state_->lua;
+  for (const auto& [sha, reference] : state_->scripts)
+    luaL_unref(lua, LUA_REGISTRYINDEX, reference);
+  for (const auto& [name, function] : state_->functions) {
+    luaL_unref(lua, LUA_REGISTRYINDEX, function.reference);
+  }
+  state_->scripts = {};
+  state_->functions = {};
+  for (int index : {kGlobalsIndex, kMembersIndex}) {
+    for (const char* const name : {"KEYS", "ARGV"}) {
+      lua_pushstring(lua, name);
+      lua_pushnil(lua);
+      lua_rawset(lua, index);
+    }
+  }
+}
 
 }  // namespace dfly

@@ -114,7 +114,12 @@ class Interpreter {
                        ReplySink& reply);
 
   size_t memory_used() const;
-  void CollectGarbage();
+  // While no script runs. One step of the collector, some microseconds; many large strings cost
+  // more. True: it was the last one of a cycle. What was garbage when a cycle began is free at its
+  // end, so who comes in the middle of one needs two.
+  bool CollectStep();
+  // While no script runs. Nothing is loaded any more; a collection frees it.
+  void ForgetAll();
 
  private:
   Outcome Execute(int arguments, std::string_view name, ReplySink& reply);

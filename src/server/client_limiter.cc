@@ -59,8 +59,9 @@ size_t ExtraOf(const Session& session) {
 
 uint64_t ClientMemory::Limit(uint64_t maxmemory) const {
   const uint32_t percent = limit_percent.load(std::memory_order_relaxed);
-  if (percent == 0) return limit_bytes.load(std::memory_order_relaxed);
-  return maxmemory / 100 * percent;
+  const uint64_t limit =
+      percent == 0 ? limit_bytes.load(std::memory_order_relaxed) : maxmemory / 100 * percent;
+  return limit == 0 ? 0 : std::max(limit, kLeastLimit);
 }
 
 std::string ClientMemorySetting::Parse(std::string_view text) {
@@ -120,7 +121,8 @@ void EvictClients(Server& server) {
       if (worker.client_limiter().CheckOutput(session)) return;
       const size_t bytes = MemoryOf(session);
       part.bytes += bytes;
-      if (!session.no_evict) part.clients.push_back({bytes, session.connection.id()});
+      if (!session.no_evict && !session.is_admin)
+        part.clients.push_back({bytes, session.connection.id()});
     });
   });
   uint64_t used = 0;
@@ -160,7 +162,7 @@ void ClientLimiter::SetMemoryLimit() {
 }
 
 bool ClientLimiter::EndIfAloneTooLarge(Session& session) {
-  if (session.no_evict) return false;
+  if (session.no_evict || session.is_admin) return false;
   if (!session.connection.closing()) Evict(server_, session);
   return true;
 }
@@ -252,13 +254,14 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
     CloseFor(session, session.connection.unsent_bytes(), "it may leave without a password");
     return true;
   }
+  if (session.is_admin) return false;
   const OutputLimit& limit = output_limits_.of(its);
   const size_t unsent = session.connection.unsent_bytes() + held;
-  if (limit.hard_bytes != 0 && unsent > limit.hard_bytes) {
+  if (limit.is_above_hard(unsent)) {
     CloseFor(session, unsent, kTexts[static_cast<size_t>(its)]);
     return true;
   }
-  if (limit.soft_bytes == 0 || unsent <= limit.soft_bytes) return false;
+  if (!limit.is_above_soft(unsent)) return false;
   const uint64_t now_ns = helio::MonotonicNanos();
   const auto [it, is_new] = above_soft_.try_emplace(&session, Above{now_ns, its});
   if (is_new) {
@@ -283,7 +286,7 @@ void ClientLimiter::OnTick() {
   for (auto it = above_soft_.begin(); it != above_soft_.end();) {
     Session& session = *it->first;
     const OutputLimit& limit = output_limits_.of(it->second.its);
-    if (session.connection.closing() || session.connection.unsent_bytes() <= limit.soft_bytes) {
+    if (session.connection.closing() || !limit.is_above_soft(session.connection.unsent_bytes())) {
       above_soft_.erase(it++);
       continue;
     }

@@ -8,6 +8,8 @@
 // by some, and whoever finds the sum above the limit has the largest clients of all threads ended,
 // on a fiber: see EvictClients. By then a command may have been executed and its memory be free, so
 // who has received more than all may use is ended at once (BufferPool::Bounds::input_watch).
+//
+// Clients of the admin port are ended by neither: no setting may lock out who can change it.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -52,6 +54,9 @@ struct ClientMemory {
     limit_bytes.store(setting.bytes, std::memory_order_relaxed);
     limit_percent.store(setting.percent, std::memory_order_relaxed);
   }
+  // Any lower limit means this: a client that only sends CONFIG SET must find room, or nobody could
+  // change the limit again.
+  static constexpr uint64_t kLeastLimit = 256 << 10;
   // `maxmemory`: bytes; 0: there is none. 0: no limit.
   uint64_t Limit(uint64_t maxmemory) const;
 };

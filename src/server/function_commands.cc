@@ -37,7 +37,7 @@ void ReplyTooManyArguments(Args args, ReplySink& reply) {
 
 // What was deleted stays in interpreters otherwise, although nobody can call it.
 void FreeInterpreters(Server& server) {
-  server.AwaitOnWorkers([](Worker& worker) { worker.interpreters().Renew(); });
+  server.AwaitOnWorkers([](Worker& worker) { worker.RenewInterpreters(); });
 }
 
 // Suspends. Null: the error is there.
@@ -46,6 +46,7 @@ LibraryRef Compile(Worker& worker, std::string_view source, const ScriptHeader& 
   Interpreter* const interpreter = worker.interpreters().Take(false);
   LibraryRef library = worker.server().functions().Compile(source, header, interpreter, error);
   worker.interpreters().GiveBack(interpreter);
+  worker.OnInterpreterBack();
   return library;
 }
 

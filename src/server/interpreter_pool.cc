@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "server/version.h"
 
@@ -20,7 +21,10 @@ Interpreter* InterpreterPool::TakeOne() {
   if (entry->interpreter == nullptr || entry->generation != generation_) {
     entry->interpreter = std::make_unique<Interpreter>(memory_max_, kRedisVersion);
     entry->generation = generation_;
+    entry->settled_bytes = entry->interpreter->memory_used();
   }
+  entry->cycles_left = 0;
+  entry->has_forgotten = false;
   return entry->interpreter.get();
 }
 
@@ -47,6 +51,11 @@ void InterpreterPool::GiveBack(Interpreter* interpreter) {
   if (entries_.size() > count_max_) {
     entries_.erase(it);
   } else {
+    if ((*it)->generation != generation_) {
+      (*it)->Reset();
+    } else {
+      (*it)->settled_bytes = std::min((*it)->settled_bytes, interpreter->memory_used());
+    }
     idle_.push_back(it->get());
   }
   WakeOne();
@@ -57,14 +66,56 @@ void InterpreterPool::BeginWait() {
   WakeOne();
 }
 
-void InterpreterPool::Renew() { ++generation_; }
+void InterpreterPool::Renew() {
+  ++generation_;
+  for (Entry* entry : idle_) entry->Reset();
+}
 
-size_t InterpreterPool::memory_used() const {
-  size_t bytes = 0;
-  for (const auto& entry : entries_) {
-    if (entry->interpreter != nullptr) bytes += entry->interpreter->memory_used();
+bool InterpreterPool::CollectOne(Entry* entry, uint64_t until_ns) {
+  constexpr unsigned kCycles = 2;
+  if (entry->cycles_left == 0) entry->cycles_left = kCycles;
+  do {
+    if (!entry->interpreter->CollectStep() || --entry->cycles_left > 0) continue;
+    entry->settled_bytes = entry->interpreter->memory_used();
+    if (entry->settled_bytes <= kKeptMax || entry->has_forgotten) return true;
+    entry->interpreter->ForgetAll();
+    entry->has_forgotten = true;
+    entry->cycles_left = kCycles;
+  } while (helio::MonotonicNanos() < until_ns);
+  return false;
+}
+
+bool InterpreterPool::Collect(size_t worth_bytes, uint64_t until_ns) {
+  for (Entry* entry : idle_) {
+    if (entry->cycles_left == 0 && !entry->is_worth(worth_bytes)) continue;
+    if (!CollectOne(entry, until_ns)) return true;
   }
-  return bytes;
+  return false;
+}
+
+void InterpreterPool::Shrink() {
+  // The one that was used last is the next.
+  for (; idle_.size() > 1; idle_.erase(idle_.begin())) {
+    entries_.erase(std::find_if(entries_.begin(), entries_.end(), [this](const auto& entry) {
+      return entry.get() == idle_.front();
+    }));
+  }
+  for (Entry* entry : idle_) {
+    if (entry->interpreter != nullptr) CollectOne(entry, UINT64_MAX);
+  }
+}
+
+size_t InterpreterPool::memory_used() const { return memory().used; }
+
+auto InterpreterPool::memory() const -> Memory {
+  Memory memory;
+  for (const auto& entry : entries_) {
+    if (entry->interpreter == nullptr) continue;
+    memory.used += entry->interpreter->memory_used();
+    const size_t garbage = entry->garbage_bytes();
+    if (garbage > kGarbageMinShort) memory.transient += garbage;
+  }
+  return memory;
 }
 
 }  // namespace dfly

@@ -31,21 +31,58 @@ class InterpreterPool {
   // there are no more than twice as many, and one for the one script that may take locks late.
   void BeginWait();
   void EndWait() { --waiting_; }
-  // What they have compiled is outdated: each is replaced when it is free.
+  // What they have compiled is outdated: who is free goes now, the others when they are given back.
   void Renew();
+
+  // --- Memory that scripts have left ---
+
+  // Collects in those that are free and have more than `worth_bytes` of what scripts have left,
+  // until `until_ns`. One that keeps much even so forgets what it has compiled. True: there is
+  // more to do.
+  bool Collect(size_t worth_bytes, uint64_t until_ns);
+  // Collects in all that are free, however long it takes; all but one of them go.
+  void Shrink();
+
+  // So little garbage is worth no collection, unless memory is short.
+  static constexpr size_t kGarbageMin = 256 << 10;
+  static constexpr size_t kGarbageMinShort = 64 << 10;
+  // With more that is no garbage, an interpreter forgets what it has compiled.
+  static constexpr size_t kKeptMax = 16 << 20;
 
   size_t in_use() const { return entries_.size() - idle_.size(); }
   size_t count() const { return entries_.size(); }
   // Of all of them.
   size_t memory_used() const;
+  // The same, and of it what a collection may give back, or the end of the scripts that run.
+  struct Memory {
+    size_t used = 0;
+    size_t transient = 0;
+  };
+  Memory memory() const;
 
  private:
   struct Entry {
     std::unique_ptr<Interpreter> interpreter;
     uint64_t generation = 0;
+    size_t settled_bytes = 0;    // when it was new, or after the last collection
+    unsigned cycles_left = 0;    // of a collection that has begun
+    bool has_forgotten = false;  // since a script ran
+
+    size_t garbage_bytes() const {
+      const size_t used = interpreter == nullptr ? 0 : interpreter->memory_used();
+      return used > settled_bytes ? used - settled_bytes : 0;
+    }
+    void Reset() {
+      interpreter.reset();
+      cycles_left = 0;
+    }
+    // With much in it, Lua itself lets as much garbage come together.
+    bool is_worth(size_t bytes) const { return garbage_bytes() > bytes + settled_bytes / 2; }
   };
 
   Interpreter* TakeOne();
+  // False: the time is over.
+  bool CollectOne(Entry* entry, uint64_t until_ns);
   void WakeOne();
 
   const size_t count_max_;

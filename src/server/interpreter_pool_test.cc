@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "facade/resp_writer.h"
 #include "helio/base/random.h"
 #include "helio/fibers/fiber.h"
 #include "helio/proactor/proactor_pool.h"
@@ -190,6 +191,81 @@ TEST_F(InterpreterPoolTest, MemoryIsThatOfAllInterpreters) {
   pool_.GiveBack(first);
   EXPECT_EQ(pool_.memory_used(), first->memory_used() + second->memory_used());
   pool_.GiveBack(second);
+}
+
+class NoHost : public ScriptHost {
+ public:
+  Verdict Call(Args, ReplySink&, bool) override { return Verdict::kAbandon; }
+  Verdict Finish(ReplySink& reply) override {
+    reply.Ok();
+    return Verdict::kGoOn;
+  }
+  Verdict OnTick() override { return Verdict::kGoOn; }
+  std::optional<bool> IsAllowed(Args) override { return {}; }
+};
+
+TEST_F(InterpreterPoolTest, GarbageOfScriptsIsCollectedInSteps) {
+  InFiber([&] {
+    Interpreter* const interpreter = pool_.TryTake();
+    std::string error;
+    ASSERT_TRUE(interpreter->Load(
+        "sha", "local t = {} for i = 1, 50000 do t[i] = {i} end return #t", &error))
+        << error;
+    NoHost host;
+    helio::IoBuf out;
+    RespWriter reply(&out);
+    interpreter->Run({.sha = "sha", .keys = {}, .args = {}}, &host, reply);
+    pool_.GiveBack(interpreter);
+    const InterpreterPool::Memory before = pool_.memory();
+    EXPECT_GT(before.transient, 1u << 20);
+    int turns = 1;
+    // Until 0: the least that a turn does.
+    while (pool_.Collect(InterpreterPool::kGarbageMin, 0)) ++turns;
+    EXPECT_GT(turns, 10);
+    EXPECT_EQ(pool_.memory().transient, 0u);
+    EXPECT_LT(pool_.memory().used, before.used - (1 << 20));
+    EXPECT_TRUE(interpreter->IsLoaded("sha")) << "it is not large any more";
+  });
+}
+
+TEST_F(InterpreterPoolTest, ACollectionThatHasBegunEndsWithItsInterpreter) {
+  InFiber([&] {
+    Interpreter* const interpreter = pool_.TryTake();
+    std::string error;
+    const std::string large = "return '" + std::string(1 << 20, 'x') + "'";
+    ASSERT_TRUE(interpreter->Load("large", large, &error)) << error;
+    pool_.GiveBack(interpreter);
+    EXPECT_TRUE(pool_.Collect(InterpreterPool::kGarbageMin, 0));
+    pool_.Renew();
+    EXPECT_FALSE(pool_.Collect(InterpreterPool::kGarbageMin, 0));
+  });
+}
+
+TEST_F(InterpreterPoolTest, WhatKeepsMuchForgetsWhatItHasCompiled) {
+  InterpreterPool pool(2, 256 << 20);
+  InFiber([&] {
+    Interpreter* const interpreter = pool.TryTake();
+    std::string error;
+    const std::string large = "return '" + std::string(InterpreterPool::kKeptMax + 1000, 'x') + "'";
+    ASSERT_TRUE(interpreter->Load("large", large, &error)) << error;
+    pool.GiveBack(interpreter);
+    while (pool.Collect(InterpreterPool::kGarbageMin, 0)) continue;
+    EXPECT_LT(pool.memory().used, 2u << 20);
+    EXPECT_FALSE(interpreter->IsLoaded("large"));
+  });
+}
+
+TEST_F(InterpreterPoolTest, AllThatIsFreeIsCollectedAndAllButOneGo) {
+  Interpreter* const first = pool_.TryTake();
+  Interpreter* const second = pool_.TryTake();
+  pool_.GiveBack(first);
+  pool_.GiveBack(second);
+  pool_.Shrink();
+  EXPECT_EQ(pool_.count(), 1u);
+  EXPECT_EQ(pool_.TryTake(), second);
+  pool_.GiveBack(second);
+  pool_.Renew();
+  EXPECT_EQ(pool_.memory_used(), 0u) << "at once";
 }
 
 // Scripts in an order from a seed. Those that wait for locks wait for one that has none yet and

@@ -143,7 +143,8 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
                                              HumanBytes(used)));
   }
   std::string report;
-  if (Ratio(facts.used_memory_peak, used) > kHighPeak) {
+  if (Ratio(facts.used_memory_peak, used) > kHighPeak &&
+      facts.used_memory_peak > used + kWasteMin) {
     report += fmt::format(
         " * Peak: {} were used once, {} are now. The process may still hold the difference; MEMORY "
         "PURGE returns what it can.\n",
@@ -164,7 +165,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
                     HumanBytes(facts.memory.snapshot));
   }
   const uint64_t of_clients = facts.memory.clients + facts.memory.queued_commands;
-  if (facts.clients > 0 && of_clients / facts.clients > kClientBytes) {
+  if (facts.clients > 0 && of_clients > kWasteMin && of_clients / facts.clients > kClientBytes) {
     report += fmt::format(
         " * Clients: {} connections have {} of buffers. Some send more than they read.\n",
         facts.clients, HumanBytes(of_clients));
@@ -174,7 +175,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
 
 // Each thread gives back what its own heap holds free. May suspend.
 void Purge(CoordinatorContext&, Args, ReplySink& reply) {
-  Server::LocalWorker()->server().AwaitOnWorkers([](Worker& worker) { worker.ReturnMemory(); });
+  Server::LocalWorker()->server().AwaitOnWorkers([](Worker& worker) { worker.PurgeMemory(); });
   reply.Ok();
 }
 

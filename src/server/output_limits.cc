@@ -30,7 +30,8 @@ std::optional<size_t> ClassOf(std::string_view name) {
 
 size_t OutputLimit::least_bytes() const {
   const size_t hard = hard_bytes == 0 ? SIZE_MAX : hard_bytes;
-  return std::min(hard, soft_bytes == 0 ? SIZE_MAX : soft_bytes);
+  const size_t least = std::min(hard, soft_bytes == 0 ? SIZE_MAX : soft_bytes);
+  return std::max<size_t>(least, kSmallReply);
 }
 
 std::string OutputLimits::Set(std::string_view text) {

@@ -23,7 +23,16 @@ struct OutputLimit {
   uint64_t soft_bytes = 0;  // the same if it lasts for longer than this; 0: no limit
   uint64_t soft_s = 0;
 
-  // From how many bytes on there is something to look at; SIZE_MAX: never.
+  // What fits into the buffer of a small reply, as in Redis, is never too much: whatever the limits
+  // are, who is in time to read its replies can change them.
+  static constexpr uint64_t kSmallReply = 16 << 10;
+  static bool IsAbove(uint64_t limit, uint64_t unsent) {
+    return limit != 0 && unsent > limit && unsent > kSmallReply;
+  }
+  bool is_above_hard(uint64_t unsent) const { return IsAbove(hard_bytes, unsent); }
+  bool is_above_soft(uint64_t unsent) const { return IsAbove(soft_bytes, unsent); }
+
+  // With more bytes there is something to look at; SIZE_MAX: never.
   size_t least_bytes() const;
 };
 

@@ -43,9 +43,18 @@ TEST(OutputLimitsTest, AnErrorChangesNothing) {
 
 TEST(OutputLimitsTest, TellsFromWhenOnThereIsALimit) {
   EXPECT_EQ(OutputLimit{}.least_bytes(), SIZE_MAX);
-  EXPECT_EQ((OutputLimit{.hard_bytes = 5}).least_bytes(), 5u);
-  EXPECT_EQ((OutputLimit{.soft_bytes = 7}).least_bytes(), 7u);
-  EXPECT_EQ((OutputLimit{.hard_bytes = 9, .soft_bytes = 8}).least_bytes(), 8u);
+  EXPECT_EQ((OutputLimit{.hard_bytes = 50'000}).least_bytes(), 50'000u);
+  EXPECT_EQ((OutputLimit{.soft_bytes = 70'000}).least_bytes(), 70'000u);
+  EXPECT_EQ((OutputLimit{.hard_bytes = 90'000, .soft_bytes = 80'000}).least_bytes(), 80'000u);
+  EXPECT_EQ((OutputLimit{.hard_bytes = 1}).least_bytes(), OutputLimit::kSmallReply);
+}
+
+TEST(OutputLimitsTest, ASmallReplyIsNeverTooMuch) {
+  const OutputLimit limit{.hard_bytes = 1, .soft_bytes = 1, .soft_s = 1};
+  EXPECT_FALSE(limit.is_above_hard(OutputLimit::kSmallReply));
+  EXPECT_FALSE(limit.is_above_soft(OutputLimit::kSmallReply));
+  EXPECT_TRUE(limit.is_above_hard(OutputLimit::kSmallReply + 1));
+  EXPECT_FALSE(OutputLimit{}.is_above_hard(UINT64_MAX));
 }
 
 }  // namespace

@@ -97,6 +97,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   // What will run, which may not be what was sent (--lua_auto_async): it is compiled once.
   const bool is_good = interpreter->Load(script->sha, script->code, &error);
   worker.interpreters().GiveBack(interpreter);
+  worker.OnInterpreterBack();
   if (!is_good) return reply.Error(error);
   reply.Bulk(store.Add(script, false)->sha);
 }
@@ -116,7 +117,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   Server& server = cx.session().server;
   server.scripts().Flush();
-  server.AwaitOnWorkers([](Worker& worker) { worker.interpreters().Renew(); });
+  server.AwaitOnWorkers([](Worker& worker) { worker.RenewInterpreters(); });
   reply.Ok();
 }
 

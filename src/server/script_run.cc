@@ -75,6 +75,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
       RunIn(interpreter, {.sha = script_->sha, .keys = call.keys, .args = call.args}, reply);
   worker_->OnScriptEnd(this);
   pool.GiveBack(interpreter);
+  worker_->OnInterpreterBack();
   if (!late_locks_.empty()) [[unlikely]]
     late_locks_.Release();
   Script& script = *script_;

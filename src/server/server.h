@@ -256,9 +256,11 @@ class Server {
   }
   MemoryMeter& memory() { return memory_; }
   const MemoryMeter& memory() const { return memory_; }
-  // The limit is passed, and nobody can evict anything. Whoever runs on a shard asks for room there
-  // (Worker::MakeRoom).
-  bool is_out_of_memory() const { return memory_.is_over() && !memory_.can_make_room(); }
+  // The limit is passed, nothing comes back by itself, and nobody can evict anything. Whoever runs
+  // on a shard asks for room there (Worker::MakeRoom).
+  bool is_out_of_memory() const {
+    return memory_.is_over() && memory_.excess() > 0 && !memory_.can_make_room();
+  }
   // Room for a command on any shards. False: there is none. From a fiber. Suspends.
   [[nodiscard]] bool AwaitRoom(const SparedKeys& spared);
   // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.

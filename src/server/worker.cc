@@ -66,6 +66,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       evict_timer_([](helio::Timer* timer) {
         RunCycle(timer, LatencyEvent::kEvictionCycle, &Worker::EvictTick);
       }),
+      lua_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->CollectTick(); }),
       defrag_timer_([](helio::Timer* timer) {
         RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
       }),
@@ -88,6 +90,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       recent_commands_(RegisterThreadForCrashes(proactor->index())),
       timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
       monitors_(server, this) {
+  lua_timer_.worker = this;
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = memcached_flush_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
@@ -131,6 +134,7 @@ Worker::~Worker() {
   proactor_.WatchStalls(0, nullptr);
   proactor_.timers().Disarm(&expire_timer_);
   proactor_.timers().Disarm(&evict_timer_);
+  proactor_.timers().Disarm(&lua_timer_);
   proactor_.timers().Disarm(&defrag_timer_);
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.timers().Disarm(&auth_timer_);

@@ -259,8 +259,10 @@ class Worker final : public CommandSink {
   const Defragmenter& defragmenter() const { return defragmenter_; }
   // DEBUG DEFRAG: a pass that moves everything begins soon, unless one is running.
   void DefragmentAll();
-  // MEMORY PURGE.
+  // What is free goes to the system.
   void ReturnMemory();
+  // MEMORY PURGE: all that is no data and not in use.
+  void PurgeMemory();
 
   // What follows work on a local shard: its used bytes are published, its expiry is kept going.
   void AfterShardWork(Shard& shard);
@@ -316,7 +318,19 @@ class Worker final : public CommandSink {
   void OnScriptBegin(ScriptRun* run);
   void OnScriptEnd(ScriptRun* run);
   // What the interpreters have may have changed.
-  void CountInterpreters() { interpreter_bytes_ = interpreters_.memory_used(); }
+  void CountInterpreters() {
+    const InterpreterPool::Memory memory = interpreters_.memory();
+    interpreter_bytes_ = memory.used;
+    interpreter_transient_ = memory.transient;
+  }
+  // A script has ended or something was compiled, and its interpreter is free again.
+  void OnInterpreterBack() {
+    CountInterpreters();
+    if (interpreter_transient_ != 0 && !lua_timer_.armed()) [[unlikely]]
+      ArmCollector();
+  }
+  // What was compiled goes, and garbage with it: SCRIPT FLUSH, FUNCTION FLUSH.
+  void RenewInterpreters();
   // It gives way for the first time.
   void OnScriptLong() { ++stats_.scripts.gave_way; }
   // How long a script runs before it lets others run: less if several do.
@@ -630,6 +644,10 @@ class Worker final : public CommandSink {
   void ExpireIn(uint64_t wait_ns);  // at the latest
   uint64_t UntilDeadline(int64_t at_ms, int64_t now_ms) const;
   void EvictTick();
+  void ArmCollector();
+  void CollectTick();
+  // What this thread can give back in `budget_ns` besides keys. From the loop or a fiber of ours.
+  void GiveBack(uint64_t budget_ns);
   void DefragTick();
   // Both return after how many nanoseconds to come again, or 0.
   uint64_t BeginDefragIfItPays();
@@ -719,6 +737,7 @@ class Worker final : public CommandSink {
   std::vector<Shard*> own_shards_;  // the same without gaps
   OwnedTimer expire_timer_;
   OwnedTimer evict_timer_;
+  OwnedTimer lua_timer_;  // armed while scripts have left something that is worth a collection
   Defragmenter defragmenter_;
   OwnedTimer defrag_timer_;
   uint64_t stuck_bytes_ = 0;      // in pages that the last pass could not empty
@@ -729,7 +748,10 @@ class Worker final : public CommandSink {
   uint64_t last_hint_ns_ = 0;
   bool is_barren_ = false;        // no shard of ours has anything to evict
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
-  size_t interpreter_bytes_ = 0;  // when the last script ended, or gave way
+  // When the last script ended, or gave way; and of it what comes back by itself.
+  size_t interpreter_bytes_ = 0;
+  size_t interpreter_transient_ = 0;
+  uint64_t next_give_back_ns_ = 0;
   size_t coordinator_bytes_ = 0;  // of the arguments of commands that run on fibers
   HeapFacts recent_heap_;
   uint64_t next_heap_read_ns_ = 0;

@@ -125,6 +125,15 @@ void Worker::DefragmentAll() {
   ArmDefrag(0);
 }
 
+void Worker::PurgeMemory() {
+  interpreters_.Shrink();
+  CountInterpreters();
+  proactor_.scheduler().stacks().Drop();
+  DropPools();
+  SettleMemory();
+  ReturnMemory();
+}
+
 void Worker::ReturnMemory() {
   if (defragmenter_.is_running()) return;  // it will, at its end
   DropPools();

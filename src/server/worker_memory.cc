@@ -36,6 +36,12 @@ constexpr size_t kKeysPerCommand = 16;
 constexpr size_t kKeysPerCommandMax = 1024;
 // So much of a shard's snapshot waits only if the disk does not follow.
 constexpr size_t kSnapshotBehind = 1 << 20;
+// Of what scripts have left.
+constexpr uint64_t kCollectSliceNanos = kNanosPerMilli / 2;
+constexpr uint64_t kCollectRestNanos = kNanosPerMilli;
+constexpr uint64_t kCollectForCommandNanos = kNanosPerMilli / 2;
+// Pools that go each time are no pools.
+constexpr uint64_t kGiveBackPeriodNanos = 10 * kNanosPerMilli;
 // What it frees at most of values that were deleted before.
 constexpr size_t kFreedPerCommand = 512;
 
@@ -74,7 +80,7 @@ void Worker::SettleMemory() {
     used +=
         static_cast<int64_t>(server_.scripts().memory_used() + server_.functions().memory_used());
   }
-  int64_t pending = 0;
+  int64_t pending = static_cast<int64_t>(interpreter_transient_);
   for (Shard* shard : own_shards_) {
     used += static_cast<int64_t>(shards_.used_bytes(shard->id()));
     pending += static_cast<int64_t>(shards_.pending_bytes(shard->id()));
@@ -149,10 +155,11 @@ bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
     SettleMemory();
     if (!meter.is_over()) return true;
   }
-  if (!meter.evicts()) return false;
+  GiveBack(kCollectForCommandNanos);
   WakeEviction();
   const int64_t excess = meter.excess();
-  if (excess == 0) return true;  // what is deleted is enough
+  if (excess == 0) return true;  // what comes back by itself is enough
+  if (!meter.evicts()) return false;
   const bool is_beyond = meter.is_beyond();
   const size_t bytes = is_beyond ? static_cast<size_t>(excess) : ShareOf(shard, excess);
   const Evictor::Progress progress =
@@ -175,12 +182,49 @@ void Worker::AddKeyHashes(const Command& command, Args args, std::vector<uint64_
   for (size_t i : command.KeysOf(args)) hashes->push_back(HashKey(args[i]));
 }
 
-void Worker::WakeEviction() {
-  MemoryMeter& meter = server_.memory();
-  if (!meter.evicts()) return;
+void Worker::GiveBack(uint64_t budget_ns) {
   const uint64_t now_ns = helio::MonotonicNanos();
+  if (interpreter_transient_ != 0) {
+    interpreters_.Collect(InterpreterPool::kGarbageMinShort, now_ns + budget_ns);
+    CountInterpreters();
+  }
+  if (now_ns >= next_give_back_ns_) {
+    next_give_back_ns_ = now_ns + kGiveBackPeriodNanos;
+    DropPools();
+    proactor_.scheduler().stacks().Drop();
+  }
+  SettleMemory();
+}
+
+// Soon, but not between two scripts of one pipeline.
+void Worker::ArmCollector() {
+  proactor_.timers().Arm(&lua_timer_, helio::MonotonicNanos() + kCollectRestNanos);
+}
+
+void Worker::CollectTick() {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  const bool is_short = server_.memory().is_over();
+  const size_t worth = is_short ? InterpreterPool::kGarbageMinShort : InterpreterPool::kGarbageMin;
+  const bool is_more = interpreters_.Collect(worth, begin_ns + kCollectSliceNanos);
+  CountInterpreters();
+  SettleMemory();
+  if (is_more) ArmCollector();
+}
+
+void Worker::RenewInterpreters() {
+  interpreters_.Renew();
+  CountInterpreters();
+  SettleMemory();
+}
+
+void Worker::WakeEviction() {
+  const uint64_t now_ns = helio::MonotonicNanos();
+  const bool evicts = server_.memory().evicts();
+  const bool is_hint_due =
+      now_ns >= last_hint_ns_ + (evicts ? kHintPeriodNanos : kGiveBackPeriodNanos);
+  if (!is_hint_due && !evicts) return;
   if (!evict_timer_.armed()) proactor_.timers().Arm(&evict_timer_, now_ns);
-  if (now_ns < last_hint_ns_ + kHintPeriodNanos) return;
+  if (!is_hint_due) return;
   last_hint_ns_ = now_ns;
   for (uint32_t i = 0; i < server_.pool().size(); ++i) {
     if (i == index()) continue;
@@ -199,8 +243,8 @@ void Worker::OnEvictHint() {
 void Worker::EvictTick() {
   MemoryMeter& meter = server_.memory();
   const uint64_t begin_ns = helio::MonotonicNanos();
+  if (meter.is_tight() || meter.is_over()) GiveBack(kCollectSliceNanos);
   if (!meter.evicts()) return;
-  if (meter.to_evict() > 0) DropPools();
   SettleMemory();
   bool has_evicted = false;
   for (Shard* shard : own_shards_) {

@@ -50,7 +50,6 @@ void Worker::OnScriptBegin(ScriptRun* run) {
 void Worker::OnScriptEnd(ScriptRun* run) {
   run->Unlink();
   --running_scripts_count_;
-  CountInterpreters();
 }
 
 uint64_t Worker::script_slice_ns() const {
