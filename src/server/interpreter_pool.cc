@@ -111,9 +111,11 @@ auto InterpreterPool::memory() const -> Memory {
   Memory memory;
   for (const auto& entry : entries_) {
     if (entry->interpreter == nullptr) continue;
-    memory.used += entry->interpreter->memory_used();
-    const size_t garbage = entry->garbage_bytes();
-    if (garbage > kGarbageMinShort) memory.transient += garbage;
+    const size_t used = entry->interpreter->memory_used();
+    memory.used += used;
+    if (used > entry->settled_bytes + kGarbageMinShort) {
+      memory.transient += used - entry->settled_bytes;
+    }
   }
   return memory;
 }
