@@ -8,9 +8,9 @@
 
 namespace dfly {
 
-// In strings, 5.1 takes a backslash before any letter that means nothing; it just goes. 5.4 refuses
-// some of these ("\-") and gives others a meaning ("\x41", "\u{7}", "\z"). Writes `source` without
-// such backslashes, as it is otherwise, to `out`, which has room for as many bytes. Returns the end.
+// In strings, 5.1 just drops a backslash before what means nothing to it. 5.4 refuses some of these
+// ("\-") and gives others a meaning ("\x41", "\u{7}", "\z"). Writes `source` without them to `out`,
+// which has room for as many bytes. Returns the end.
 char* DropBackslashes(std::string_view source, char* out);
 
 // luaL_loadbufferx of text in Lua 5.1. Raises no error.

@@ -2,8 +2,9 @@
 // Lua 5.1 had one kind of number, doubles; 5.4 has two. Its integers wrap, and it prints the float
 // 5 as "5.0". Scripts and what reads their replies know only doubles, and "5". So here all numbers
 // are floats: literals and what is read from strings (luaO_str2num), what C functions return
-// (lua_pushinteger), lengths (lua_compiler.cc), keys (next() in sandbox.cc). Only operators that 5.1
-// does not have give integers: & | ~ << >>.
+// (lua_pushinteger), lengths (lua_compiler.cc), keys (next() in sandbox.cc). Only operators that
+// 5.1 does not have give integers: & | ~ << >>. And 5.1 truncates a float where an integer is
+// asked for, while 5.4 refuses it.
 //
 // No option of Lua changes that, so the linker does: with --wrap, calls from one of Lua's object
 // files to the function x in another arrive in __wrap_x, which reaches Lua's own as __real_x. See
@@ -96,6 +97,13 @@ const LuaValue* __wrap_luaH_get(const LuaTable* table, const LuaValue* key) {
     }
   }
   return __real_luaH_get(table, key);
+}
+
+[[noreturn]] void luaG_runerror(lua_State* lua, const char* format, ...);
+
+// `what`: "initial value", "limit", "step".
+[[noreturn]] void __wrap_luaG_forerror(lua_State* lua, const LuaValue*, const char* what) {
+  luaG_runerror(lua, "'for' %s must be a number", what);
 }
 
 // The operator %, which is this in 5.1. Lua adds b to a result of the other sign; that happens only

@@ -16,7 +16,7 @@ local function show(...)
   local texts = {}
   for i = 1, select('#', ...) do
     local value = select(i, ...)
-    local text = tostring(value)
+    local text = type(value) == 'table' and '' or tostring(value)
     if type(value) == 'number' and value == value then
       text = text .. ' ' .. string.format('%.17g', value)
     end
@@ -66,9 +66,10 @@ def test_scripts_do_what_they_do_in_lua_51(pair):
     differences(pair, lines_of("lua51_scripts.txt"))
 
 
-NUMBERS = """0 1 2 3 7 10 31 100 255 1000 65536 1000000 1000000007 2147483647 2147483648
+NUMBERS = """tonumber('0') 1 2 3 7 10 31 100 255 1000 65536 1000000 1000000007 2147483647 2147483648
 4294967295 4294967296 9007199254740991 9007199254740992 1700000000000000 9223372036854775807
-1e15 1e16 1e17 1e300 0.1 0.5 1.5 2.75 1e-5 3.14159 0xff 0xffffffff 0x7fffffffffffffff (-1) (-2.5) (-7) (1/0) (0/0)
+1e15 1e16 1e17 1e300 0.1 0.5 1.5 2.75 1e-5 3.14159 0xff 0xffffffff
+0x7fffffffffffffff (-1) (-2.5) (-7) (1/0) (0/0)
 #'abc' #'' #{1,2} tonumber('12') tonumber('1e10') tonumber('0x1f') '10' '3.5' '0x10'""".split()
 FUNCTIONS = """math.floor math.ceil math.abs math.sqrt tonumber -""".split()
 OPERATORS = "+ - * / % ^".split()
@@ -96,11 +97,15 @@ def test_sums_are_those_of_lua_51(pair):
     for _ in range(100 if SANITIZED else 600):
         a, b = expression(rng, 3), expression(rng, 2)
         scripts.append(
-            f"local a, b = {a}, {b} "
-            "redis.call('RPUSH', KEYS[1], a, b) "
-            f"return {{tostring(a), tostring(b), a {rng.choice(COMPARISONS)} a, "
-            f"tonumber(a) {rng.choice(COMPARISONS)} tonumber(b), a, tonumber(b), "
-            "redis.call('LRANGE', KEYS[1], 0, -1), cjson.encode({tostring(a), #tostring(b)})}"
+            # 5.1 keeps one constant for 0 and -0, so neither is written where it would matter.
+            f"local zero = tonumber('0') local a, b = {a} + zero, {b} + zero "
+            f"local before = {{a {rng.choice(COMPARISONS)} a, a {rng.choice(COMPARISONS)} b}} "
+            "if a == a then redis.call('RPUSH', KEYS[1], a) end "
+            "if b == b then redis.call('RPUSH', KEYS[1], b, tostring(b)) end "
+            # The sign of a nan is that of the machine's instructions.
+            "local text = tostring(a):gsub('-nan', 'nan') "
+            "return {text, before, a, b, redis.call('LRANGE', KEYS[1], '0', '-1'), "
+            "cjson.encode({#text, a == a and a * zero == 0 and a or text})}"
         )
     differences(pair, scripts)
 
