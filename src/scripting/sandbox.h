@@ -31,6 +31,9 @@ void OpenRedisForLoading(lua_State* lua, const char* version);
 // `cjson`, `cmsgpack`, `struct`, `bit`, likewise.
 void OpenLibraries(lua_State* lua);
 
+// What a cjson.decode left that was ended by an error.
+void FreeJsonScratch(struct ScriptState* state);
+
 // Makes reading what is not in the table on the top an error.
 void RefuseUnknownNames(lua_State* lua);
 
