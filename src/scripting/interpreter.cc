@@ -180,6 +180,8 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
 
 Interpreter::~Interpreter() {
   state_->unlimited = true;
+  FreeJsonScratch(state_.get());
+  json_caller = nullptr;
   lua_close(state_->lua);
 }
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lua 5.1's `table`, `string` and `math`: what 5.4 no longer has, and what it does differently.
+// Lua 5.1's `table`, `string`, `math` and Redis' `os`: what 5.4 no longer has or does differently.
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <numbers>
 #include <string_view>
 
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
+#include "scripting/string_library.h"
 
 // C's fmod. Calls of that name are Lua's operator % (lua_numbers.cc).
 extern "C" double __real_fmod(double a, double b);
@@ -141,29 +143,6 @@ int StringFormat(lua_State* lua) {
   return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
 
-// In a replacement, 5.1 takes "%-" for "-", where 5.4 allows only digits and '%' after a '%'.
-// Upvalue: 5.4's gsub.
-int StringGsub(lua_State* lua) {
-  size_t size = 0;
-  const char* const text = lua_type(lua, 3) == LUA_TSTRING ? lua_tolstring(lua, 3, &size) : "";
-  if (std::memchr(text, '%', size) != nullptr) {
-    luaL_Buffer copy;
-    luaL_buffinit(lua, &copy);
-    for (size_t i = 0; i < size; ++i) {
-      if (text[i] != '%' || i + 1 == size) {
-        luaL_addchar(&copy, text[i]);
-        continue;
-      }
-      ++i;
-      if ((text[i] >= '0' && text[i] <= '9') || text[i] == '%') luaL_addchar(&copy, '%');
-      luaL_addchar(&copy, text[i]);
-    }
-    luaL_pushresult(&copy);
-    lua_replace(lua, 3);
-  }
-  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
-}
-
 constexpr const char* kNotInStrings[] = {"dump", "pack", "packsize", "unpack"};
 
 // --- math ---
@@ -289,6 +268,14 @@ constexpr luaL_Reg kMath[] = {
     {"mininteger", nullptr},
 };
 
+// --- os: as in Redis 7.4, only this ---
+
+// The processor time of the process, in seconds.
+int OsClock(lua_State* lua) {
+  lua_pushnumber(lua, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+  return 1;
+}
+
 // Sets functions of the table on the top, or removes them where there is none.
 template <size_t count>
 void Override(lua_State* lua, const luaL_Reg (&functions)[count]) {
@@ -305,13 +292,10 @@ void Override(lua_State* lua, const luaL_Reg (&functions)[count]) {
 void OpenString(lua_State* lua) {
   lua_pushcfunction(lua, luaopen_string);
   lua_call(lua, 0, 1);
-  for (const luaL_Reg& function : {luaL_Reg{"format", StringFormat}, {"gsub", StringGsub}}) {
-    lua_getfield(lua, -1, function.name);
-    lua_pushcclosure(lua, function.func, 1);
-    lua_setfield(lua, -2, function.name);
-  }
-  lua_getfield(lua, -1, "gmatch");
-  lua_setfield(lua, -2, "gfind");
+  lua_getfield(lua, -1, "format");
+  lua_pushcclosure(lua, StringFormat, 1);
+  lua_setfield(lua, -2, "format");
+  luaL_setfuncs(lua, kStringFunctions, 0);
   for (const char* const name : kNotInStrings) {
     lua_pushnil(lua);
     lua_setfield(lua, -2, name);
@@ -394,6 +378,12 @@ void OpenLua51Libraries(lua_State* lua) {
   Override(lua, kMath);
   MakeReadOnly(lua);
   lua_setfield(lua, -2, "math");
+
+  lua_createtable(lua, 0, 1);
+  lua_pushcfunction(lua, OsClock);
+  lua_setfield(lua, -2, "clock");
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "os");
 }
 
 }  // namespace dfly

@@ -38,6 +38,9 @@ void MakeFloat(lua_State* lua, int index);
 // Makes `goto` a name like others in what is compiled from now on. REQUIRES: a new state.
 void ForgetGoto(lua_State* lua);
 
+// What a cjson.decode left that was ended by an error.
+void FreeJsonScratch(struct ScriptState* state);
+
 // Makes reading what is not in the table on the top an error.
 void RefuseUnknownNames(lua_State* lua);
 
