@@ -13,7 +13,7 @@
 
 namespace dfly {
 
-const char* const kLibraryNames[] = {"bit",   "cjson",  "cmsgpack", "coroutine", "math",
+const char* const kLibraryNames[] = {"bit",   "cjson",  "cmsgpack", "coroutine", "math", "os",
                                      "redis", "string", "struct",   "table",     nullptr};
 
 namespace {

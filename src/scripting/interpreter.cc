@@ -5,6 +5,7 @@
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
 #include "scripting/global_use.h"
+#include "scripting/lua51_source.h"
 #include "scripting/lua_layout.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
@@ -170,6 +171,7 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
   state->redis_version = redis_version;
   lua_atpanic(lua, Panic);
   CheckLayout(lua);
+  ForgetGoto(lua);
   lua_pushcfunction(lua, DescribeError);
   OpenGlobals(lua, state->redis_version.c_str());
   OpenMembers(lua);
@@ -178,6 +180,8 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
 
 Interpreter::~Interpreter() {
   state_->unlimited = true;
+  FreeJsonScratch(state_.get());
+  json_caller = nullptr;
   lua_close(state_->lua);
 }
 
@@ -185,7 +189,7 @@ bool Interpreter::Load(std::string_view sha, std::string_view body, std::string*
   if (IsLoaded(sha)) return true;
   const StackScope stack(state_.get(), kLoadNestedStackBytes);
   lua_State* const lua = state_->lua;
-  if (luaL_loadbufferx(lua, body.data(), body.size(), kScriptChunk, "t") != LUA_OK) {
+  if (LoadSource(lua, body, kScriptChunk) != LUA_OK) {
     *error = "ERR Error compiling script (new function): ";
     error->append(CompileError(lua));
     lua_settop(lua, kStackBase);
@@ -323,7 +327,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
     MakeReadOnly(lua);
     lua_insert(lua, kGlobals);
   }
-  if (luaL_loadbufferx(lua, body.data(), body.size(), kFunctionChunk, "t") != LUA_OK) {
+  if (LoadSource(lua, body, kFunctionChunk) != LUA_OK) {
     *error = "ERR Error compiling function: ";
     error->append(CompileError(lua));
     return false;

@@ -220,7 +220,7 @@ TEST_F(InterpreterTest, NothingCanBeChangedForTheNextScript) {
 }
 
 TEST_F(InterpreterTest, NothingDangerousIsThere) {
-  for (const char* name : {"print", "require", "dofile", "loadfile", "io", "os", "debug", "package",
+  for (const char* name : {"print", "require", "dofile", "loadfile", "io", "debug", "package",
                            "getfenv", "setfenv", "newproxy", "warn", "utf8", "rawlen"}) {
     EXPECT_EQ(
         Run("return " + std::string(name)),

@@ -2,6 +2,8 @@
 // The libraries that Redis adds to Lua. cjson is Debian's; the others are in files of their own.
 #include "scripting/libraries.h"
 
+#include <algorithm>
+
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
 
@@ -21,6 +23,14 @@ void WrapJson(lua_State* lua);
 // function, which is called as a part of ours.
 int CallWrapped(lua_State* lua) { return lua_tocfunction(lua, lua_upvalueindex(2))(lua); }
 
+// cjson.encode and decode.
+int CallJson(lua_State* lua) {
+  ScriptState* const state = StateOf(lua);
+  FreeJsonScratch(state);
+  json_caller = lua;
+  return CallWrapped(lua);
+}
+
 // cjson.encode_max_depth and decode_max_depth.
 int LimitedDepth(lua_State* lua) {
   if (!lua_isnoneornil(lua, 1) && luaL_checkinteger(lua, 1) > kJsonDepthMax) {
@@ -39,8 +49,11 @@ int NewJson(lua_State* lua) {
 
 // Replaces functions of the table on the top.
 void WrapJson(lua_State* lua) {
-  constexpr luaL_Reg kWrapped[] = {
-      {"encode_max_depth", LimitedDepth}, {"decode_max_depth", LimitedDepth}, {"new", NewJson}};
+  constexpr luaL_Reg kWrapped[] = {{"encode_max_depth", LimitedDepth},
+                                   {"decode_max_depth", LimitedDepth},
+                                   {"new", NewJson},
+                                   {"encode", CallJson},
+                                   {"decode", CallJson}};
   for (const luaL_Reg& function : kWrapped) {
     lua_getfield(lua, -1, function.name);
     if (lua_getupvalue(lua, -1, 1) == nullptr) lua_pushnil(lua);
@@ -51,6 +64,43 @@ void WrapJson(lua_State* lua) {
 }
 
 }  // namespace
+
+extern "C" {
+
+// The buffers of cjson. It ends the process when they become too large, and what a decode needs is
+// lost when an error of Lua passes through it.
+void* __real_strbuf_new(int size);
+void* __wrap_strbuf_new(int size) {
+  void* const buffer = __real_strbuf_new(size);
+  if (json_caller != nullptr) StateOf(json_caller)->json_scratch = buffer;
+  return buffer;
+}
+void __real_strbuf_free(void* buffer);
+void __wrap_strbuf_free(void* buffer) {
+  if (json_caller != nullptr && StateOf(json_caller)->json_scratch == buffer) {
+    StateOf(json_caller)->json_scratch = nullptr;
+  }
+  __real_strbuf_free(buffer);
+}
+void __real_strbuf_resize(void* buffer, int size);
+void __wrap_strbuf_resize(void* buffer, int size) {
+  // It doubles what it has, and what is asked for must fit.
+  constexpr size_t kSizeMax = INT32_MAX / 4;
+  if (json_caller != nullptr &&
+      (size < 0 ||
+       static_cast<size_t>(size) > std::min(kSizeMax, StateOf(json_caller)->memory_max))) {
+    luaL_error(json_caller, "not enough memory");
+  }
+  __real_strbuf_resize(buffer, size);
+}
+
+}  // extern "C"
+
+void FreeJsonScratch(ScriptState* state) {
+  if (state->json_scratch == nullptr) return;
+  __real_strbuf_free(state->json_scratch);
+  state->json_scratch = nullptr;
+}
 
 void OpenLibraries(lua_State* lua) {
   lua_pushcfunction(lua, luaopen_cjson);

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lua 5.1's `table`, `string` and `math`: what 5.4 no longer has, and what it does differently.
+// Lua 5.1's `table`, `string`, `math` and Redis' `os`: what 5.4 no longer has or does differently.
 #include <cmath>
 #include <cstring>
+#include <ctime>
+#include <numbers>
 #include <string_view>
 
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
+#include "scripting/string_library.h"
+
+// C's fmod. Calls of that name are Lua's operator % (lua_numbers.cc).
+extern "C" double __real_fmod(double a, double b);
 
 namespace dfly {
 namespace {
@@ -81,6 +87,7 @@ int TableForeach(lua_State* lua) {
   while (lua_next(lua, 1) != 0) {
     lua_pushvalue(lua, 2);
     lua_pushvalue(lua, -3);
+    MakeFloat(lua, -1);
     lua_pushvalue(lua, -3);
     lua_call(lua, 2, 1);
     if (!lua_isnil(lua, -1)) return 1;
@@ -132,29 +139,6 @@ int StringFormat(lua_State* lua) {
     }
     luaL_pushresultsize(&copy, size);
     lua_replace(lua, 1);
-  }
-  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
-}
-
-// In a replacement, 5.1 takes "%-" for "-", where 5.4 allows only digits and '%' after a '%'.
-// Upvalue: 5.4's gsub.
-int StringGsub(lua_State* lua) {
-  size_t size = 0;
-  const char* const text = lua_type(lua, 3) == LUA_TSTRING ? lua_tolstring(lua, 3, &size) : "";
-  if (std::memchr(text, '%', size) != nullptr) {
-    luaL_Buffer copy;
-    luaL_buffinit(lua, &copy);
-    for (size_t i = 0; i < size; ++i) {
-      if (text[i] != '%' || i + 1 == size) {
-        luaL_addchar(&copy, text[i]);
-        continue;
-      }
-      ++i;
-      if ((text[i] >= '0' && text[i] <= '9') || text[i] == '%') luaL_addchar(&copy, '%');
-      luaL_addchar(&copy, text[i]);
-    }
-    luaL_pushresult(&copy);
-    lua_replace(lua, 3);
   }
   return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
 }
@@ -234,12 +218,20 @@ int MathRandom(lua_State* lua) {
     default:
       return luaL_error(lua, "wrong number of arguments");
   }
-  lua_Integer integer;
-  if (lua_numbertointeger(lua_tonumber(lua, -1), &integer)) {
-    lua_pushinteger(lua, integer);
-  }
   return 1;
 }
+
+int MathModf(lua_State* lua) {
+  double whole;
+  const double fraction = std::modf(luaL_checknumber(lua, 1), &whole);
+  lua_pushnumber(lua, whole);
+  lua_pushnumber(lua, fraction);
+  return 2;
+}
+
+constexpr double kRadiansOfDegree = std::numbers::pi / 180;
+double Degrees(double radians) { return radians / kRadiansOfDegree; }
+double Radians(double degrees) { return degrees * kRadiansOfDegree; }
 
 int MathRandomseed(lua_State* lua) {
   StateOf(lua)->random.Seed(static_cast<int32_t>(luaL_checkinteger(lua, 1)));
@@ -247,18 +239,42 @@ int MathRandomseed(lua_State* lua) {
 }
 
 constexpr luaL_Reg kMath[] = {
-    {"max", Extreme<1>},         {"min", Extreme<-1>},
-    {"atan", Unary<std::atan>},  {"atan2", Binary<std::atan2>},
-    {"cosh", Unary<std::cosh>},  {"sinh", Unary<std::sinh>},
-    {"tanh", Unary<std::tanh>},  {"pow", Binary<std::pow>},
-    {"fmod", Binary<std::fmod>}, {"mod", Binary<std::fmod>},
-    {"log", Unary<std::log>},    {"log10", Unary<std::log10>},
-    {"ldexp", MathLdexp},        {"frexp", MathFrexp},
-    {"random", MathRandom},      {"randomseed", MathRandomseed},
-    {"type", nullptr},           {"ult", nullptr},
-    {"tointeger", nullptr},      {"maxinteger", nullptr},
+    {"max", Extreme<1>},
+    {"min", Extreme<-1>},
+    {"floor", Unary<std::floor>},
+    {"ceil", Unary<std::ceil>},
+    {"abs", Unary<std::fabs>},
+    {"modf", MathModf},
+    {"deg", Unary<Degrees>},
+    {"rad", Unary<Radians>},
+    {"atan", Unary<std::atan>},
+    {"atan2", Binary<std::atan2>},
+    {"cosh", Unary<std::cosh>},
+    {"sinh", Unary<std::sinh>},
+    {"tanh", Unary<std::tanh>},
+    {"pow", Binary<std::pow>},
+    {"fmod", Binary<__real_fmod>},
+    {"mod", Binary<__real_fmod>},
+    {"log", Unary<std::log>},
+    {"log10", Unary<std::log10>},
+    {"ldexp", MathLdexp},
+    {"frexp", MathFrexp},
+    {"random", MathRandom},
+    {"randomseed", MathRandomseed},
+    {"type", nullptr},
+    {"ult", nullptr},
+    {"tointeger", nullptr},
+    {"maxinteger", nullptr},
     {"mininteger", nullptr},
 };
+
+// --- os: as in Redis 7.4, only this ---
+
+// The processor time of the process, in seconds.
+int OsClock(lua_State* lua) {
+  lua_pushnumber(lua, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+  return 1;
+}
 
 // Sets functions of the table on the top, or removes them where there is none.
 template <size_t count>
@@ -276,13 +292,10 @@ void Override(lua_State* lua, const luaL_Reg (&functions)[count]) {
 void OpenString(lua_State* lua) {
   lua_pushcfunction(lua, luaopen_string);
   lua_call(lua, 0, 1);
-  for (const luaL_Reg& function : {luaL_Reg{"format", StringFormat}, {"gsub", StringGsub}}) {
-    lua_getfield(lua, -1, function.name);
-    lua_pushcclosure(lua, function.func, 1);
-    lua_setfield(lua, -2, function.name);
-  }
-  lua_getfield(lua, -1, "gmatch");
-  lua_setfield(lua, -2, "gfind");
+  lua_getfield(lua, -1, "format");
+  lua_pushcclosure(lua, StringFormat, 1);
+  lua_setfield(lua, -2, "format");
+  luaL_setfuncs(lua, kStringFunctions, 0);
   for (const char* const name : kNotInStrings) {
     lua_pushnil(lua);
     lua_setfield(lua, -2, name);
@@ -365,6 +378,12 @@ void OpenLua51Libraries(lua_State* lua) {
   Override(lua, kMath);
   MakeReadOnly(lua);
   lua_setfield(lua, -2, "math");
+
+  lua_createtable(lua, 0, 1);
+  lua_pushcfunction(lua, OsClock);
+  lua_setfield(lua, -2, "clock");
+  MakeReadOnly(lua);
+  lua_setfield(lua, -2, "os");
 }
 
 }  // namespace dfly

@@ -11,7 +11,12 @@
 // Now and then that has a hook for a moment. A tail call begins a function that may do nothing but
 // end with another one, and is counted itself.
 //
+// Work. What Lua's own library functions loop over passes through its API, and is counted there. So
+// is what the machine does without jumps: comparing long strings, looking for the next key of a
+// table that has become empty, full collections (lua_memory.cc: what it copies).
+//
 // Garbage. While the host uses the state (UnlimitedScope), no step of the collector may run.
+#include <cstring>
 #include <lua.hpp>
 
 #include "helio/base/logging.h"
@@ -20,6 +25,9 @@
 
 namespace {
 
+using dfly::CountBytes;
+using dfly::CountWork;
+using dfly::DoWork;
 using dfly::LuaCall;
 using dfly::LuaThread;
 using dfly::LuaThreadOf;
@@ -58,7 +66,7 @@ int CheckCall(lua_State* lua) {
   const LuaThread& thread = *LuaThreadOf(lua);
   CHECK_EQ(dfly::LuaArgumentCount(lua), 3u);
   const dfly::LuaValue* const arguments = dfly::LuaArguments(lua);
-  CHECK(arguments[0].type == dfly::LuaValue::kInteger && arguments[0].integer == 42);
+  CHECK(arguments[0].type == dfly::LuaValue::kFloat && arguments[0].number == 42);
   CHECK(arguments[1].is_text() && arguments[1].text() == "short");
   CHECK(arguments[2].is_text() && arguments[2].text() == std::string(100, 'l'));
   CHECK(!arguments[0].is_text() && arguments[1].type != arguments[2].type);
@@ -68,6 +76,15 @@ int CheckCall(lua_State* lua) {
 }
 
 }  // namespace
+
+void dfly::TickNow(lua_State* lua) {
+  work_to_tick = Interpreter::kTickOccasions;
+  ScriptState* const state = StateOf(lua);
+  if (state->tick == nullptr || state->unlimited) return;
+  lua_State* const caller = json_caller;
+  state->tick(lua, nullptr);  // others run meanwhile
+  json_caller = caller;
+}
 
 void dfly::CheckLayout(lua_State* lua) {
   const LuaThread& thread = *LuaThreadOf(lua);
@@ -153,20 +170,80 @@ int __wrap_luaD_pretailcall(lua_State* lua, LuaCall* call, void* function, int a
   const int results = __real_luaD_pretailcall(lua, call, function, arguments, delta);
   if (results >= 0) return results;
   call->trap = 1;
-  ScriptState* const state = StateOf(lua);
-  if (--state->occasions_to_tick <= 0) SetHook(lua, state->tick);
+  CountWork(1);
+  if (dfly::work_to_tick <= 0) SetHook(lua, StateOf(lua)->tick);
   return results;
 }
 int __real_luaG_traceexec(lua_State* lua, const void* instruction);
 int __wrap_luaG_traceexec(lua_State* lua, const void* instruction) {
+  CountWork(1);
+  if (dfly::work_to_tick > 0) return 0;
+  dfly::work_to_tick = dfly::Interpreter::kTickOccasions;
   ScriptState* const state = StateOf(lua);
-  if (--state->occasions_to_tick > 0) return 0;
-  state->occasions_to_tick = dfly::Interpreter::kTickOccasions;
   if (state->tick == nullptr) return 0;
   SetHook(lua, state->tick);
   __real_luaG_traceexec(lua, instruction);
   SetHook(lua, nullptr);  // after an error there is one for longer, which does no harm
   return 0;
+}
+
+// Functions of the API that library functions of Lua and cjson loop over.
+int __real_lua_geti(lua_State* lua, int index, lua_Integer key);
+int __wrap_lua_geti(lua_State* lua, int index, lua_Integer key) {
+  DoWork(lua);
+  return __real_lua_geti(lua, index, key);
+}
+int __real_lua_rawgeti(lua_State* lua, int index, lua_Integer key);
+int __wrap_lua_rawgeti(lua_State* lua, int index, lua_Integer key) {
+  DoWork(lua);
+  return __real_lua_rawgeti(lua, index, key);
+}
+void __real_lua_rawset(lua_State* lua, int index);
+void __wrap_lua_rawset(lua_State* lua, int index) {
+  DoWork(lua);
+  __real_lua_rawset(lua, index);
+}
+void __real_lua_rawseti(lua_State* lua, int index, lua_Integer key);
+void __wrap_lua_rawseti(lua_State* lua, int index, lua_Integer key) {
+  DoWork(lua);
+  __real_lua_rawseti(lua, index, key);
+}
+int __real_lua_next(lua_State* lua, int index);
+int __wrap_lua_next(lua_State* lua, int index) {
+  DoWork(lua);
+  return __real_lua_next(lua, index);
+}
+
+// It passes over places that are empty. All of a table are 1 ns each at most, so a table of n
+// places that takes n/2^16 units for each key has a tick at least every 64 ms, and going through
+// all keys of a large one takes little more than without.
+int __real_luaH_next(lua_State* lua, void* table, void* key);
+int __wrap_luaH_next(lua_State* lua, void* table, void* key) {
+  CountWork(static_cast<const dfly::LuaTable*>(table)->places() >> 16);
+  return __real_luaH_next(lua, table, key);
+}
+
+// Long strings that are equal, or may be.
+int __real_luaS_eqlngstr(const dfly::LuaText* a, const dfly::LuaText* b);
+int __wrap_luaS_eqlngstr(const dfly::LuaText* a, const dfly::LuaText* b) {
+  if (a != b && a->long_size == b->long_size) CountBytes(a->long_size);
+  return __real_luaS_eqlngstr(a, b);
+}
+// "<" of strings: Lua compares them up to a zero byte, and goes on behind it.
+int __wrap_strcoll(const char* a, const char* b) {
+  // The process has the "C" locale, where bytes are compared. In pieces, so as to know how many.
+  for (size_t done = 0;; done += dfly::kWorkPiece) {
+    const int order = std::strncmp(a + done, b + done, dfly::kWorkPiece);
+    if (order != 0 || strnlen(a + done, dfly::kWorkPiece) < dfly::kWorkPiece) return order;
+    CountBytes(dfly::kWorkPiece);
+  }
+}
+
+// Of all that is there, as somebody asked for it or memory has come to its end.
+void __real_luaC_fullgc(lua_State* lua, int is_emergency);
+void __wrap_luaC_fullgc(lua_State* lua, int is_emergency) {
+  CountBytes(StateOf(lua)->memory_used);
+  __real_luaC_fullgc(lua, is_emergency);
 }
 
 // Stopping the collector with lua_gc and starting it again, for each redis.call, would make it

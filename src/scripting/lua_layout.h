@@ -102,6 +102,19 @@ struct LuaThread {
   volatile int hook_mask;
 };
 
+struct LuaTable {
+  void* next;
+  uint8_t type;
+  uint8_t marked;
+  uint8_t flags;
+  uint8_t log2_nodes;
+  uint32_t array_size;  // or a little less: then the real one is the next power of two
+  LuaValue* array;
+  void* nodes;
+
+  size_t places() const { return array_size + (size_t{1} << log2_nodes); }
+};
+
 inline LuaThread* LuaThreadOf(lua_State* lua) { return reinterpret_cast<LuaThread*>(lua); }
 
 // The arguments of the C function that runs: LuaArguments(lua)[0] is the one with index 1.

@@ -33,6 +33,7 @@ void* AllocateForLua(void* user_data, void* block, size_t old_size, size_t new_s
       state->memory_used - old_size + new_size > state->memory_max) {
     return nullptr;  // Lua collects its garbage and tries again
   }
+  if (new_size > old_size) CountBytes(new_size);
   void* const moved = block == nullptr ? Alloc(new_size) : Reallocate(block, new_size);
   state->memory_used += UsableSize(moved) - had;
   return moved;

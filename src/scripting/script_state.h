@@ -19,6 +19,7 @@
 #include "scripting/interpreter.h"
 #include "scripting/lua_random.h"
 #include "scripting/lua_sink.h"
+#include "scripting/lua_work.h"
 
 namespace dfly {
 
@@ -38,8 +39,7 @@ struct ScriptState {
   // collection, so that nothing there can raise an error.
   bool unlimited = false;
 
-  int occasions_to_tick = 0;  // see Interpreter::kTickOccasions
-  lua_Hook tick = nullptr;    // called then
+  lua_Hook tick = nullptr;  // called when there was enough work: lua_work.h
   // Lua makes no deeper calls than down to here (lua_guards.cc).
   const char* stack_floor = nullptr;
   bool overflowed = false;  // such a call was refused, and none has been higher up since
@@ -56,7 +56,8 @@ struct ScriptState {
   std::vector<std::string_view> args;
   std::vector<std::array<char, 32>> number_texts;
 
-  std::string pack_buffer;  // of the cmsgpack.pack that runs
+  void* json_scratch = nullptr;  // of a cjson.decode that runs, or that an error has ended
+  std::string pack_buffer;       // of the cmsgpack.pack that runs
 
   // What was compiled, as references into Lua's registry.
   absl::flat_hash_map<std::string, int, TextHash, std::equal_to<>> scripts;  // by SHA
@@ -79,7 +80,7 @@ struct ScriptState {
     ending = Verdict::kGoOn;
     ending_place.clear();
     script_resp3 = false;
-    occasions_to_tick = Interpreter::kTickOccasions;
+    work_to_tick = Interpreter::kTickOccasions;
     random.StartScript();
   }
   std::string KilledText(std::string_view name) const;
