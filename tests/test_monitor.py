@@ -144,3 +144,66 @@ def test_a_monitor_that_does_not_read_is_disconnected(r, connect):
     fields = dict(line.split(":", 1) for line in r.call("INFO", "stats").decode().split("\r\n")
                   if ":" in line)
     assert int(fields["client_output_buffer_limit_disconnections"]) >= 1
+
+
+FAILED = [
+    ("NOSCRIPT", ["EVALSHA", "f" * 40, "0"]),
+    ("NOSCRIPT", ["EVALSHA", "short", "0"]),
+    ("NOSCRIPT", ["EVALSHA_RO", "f" * 40, "1", "k"]),
+    ("ERR", ["FCALL", "nosuch", "0"]),
+    ("ERR", ["FCALL_RO", "nosuch", "1", "k"]),
+    ("ERR", ["EVAL", "no lua", "0"]),
+    ("ERR", ["EVAL", "return 1", "x"]),
+    ("ERR", ["EVAL", "return 1", "3", "k"]),
+    ("WRONGTYPE", ["LPUSH", "text", "v"]),
+    ("ERR", ["INCR", "text"]),
+    ("ERR", ["SELECT", "1000"]),
+    ("ERR", ["EXEC"]),
+    ("ERR", ["DISCARD"]),
+]
+REJECTED = [
+    ("ERR", ["NOSUCHCOMMAND", "x"]),
+    ("ERR", ["GET"]),
+    ("ERR", ["CLIENT", "NOSUCH"]),
+    ("ERR", ["OBJECT", "FREQ"]),
+]
+
+
+def test_what_fails_is_shown_and_what_is_rejected_is_not(r, monitor):
+    r.call("SET", "text", "v")
+    for code, command in FAILED + REJECTED:
+        answer = r.call(*command)
+        assert isinstance(answer, Error) and answer.text.startswith(code), (command, answer)
+    r.call("PING")
+    shown = [" ".join(f'"{word}"' for word in command) for _, command in FAILED]
+    expected = [*shown, '"PING"']
+    assert commands(monitor, 1 + len(expected))[1:] == expected
+
+
+def test_in_multi_what_is_refused_is_not_shown(r, monitor):
+    r.call("MULTI")
+    r.call("NOSUCHCOMMAND")
+    r.call("GET")
+    r.call("EXEC")
+    r.call("MULTI")
+    r.call("EVALSHA", "f" * 40, "0")
+    r.call("FCALL", "nosuch", "0")
+    r.call("EXEC")
+    shown = commands(monitor, 6)
+    assert [each for each in shown if "EXEC" not in each] == [
+        '"MULTI"',
+        '"MULTI"',
+        '"EVALSHA" "' + "f" * 40 + '" "0"',
+        '"FCALL" "nosuch" "0"',
+    ]
+
+
+def test_calls_that_fail_and_are_rejected_are_counted(r):
+    r.call("CONFIG", "RESETSTAT")
+    r.call("EVALSHA", "f" * 40, "0")
+    r.call("FCALL", "nosuch", "0")
+    r.call("GET")
+    stats = r.info("commandstats")
+    assert "calls=1," in stats["cmdstat_evalsha"] and "failed_calls=1" in stats["cmdstat_evalsha"]
+    assert "calls=1," in stats["cmdstat_fcall"] and "failed_calls=1" in stats["cmdstat_fcall"]
+    assert "calls=0," in stats["cmdstat_get"] and "rejected_calls=1" in stats["cmdstat_get"]

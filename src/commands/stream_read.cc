@@ -129,6 +129,13 @@ bool ParseRead(Args args, ReplySink& reply, ReadCall* call) {
 
 constexpr StreamId kNewOnes = StreamId::Max();  // ">"
 
+// Behind it there is the last entry, or the next one to come if there is none.
+StreamId BeforeLastEntry(const StreamValue& stream) {
+  std::optional<StreamId> last = stream.entries().Last();
+  if (!last || !last->Decrement()) return stream.counters().last_id;
+  return *last;
+}
+
 // What stands in the way of reading a key; empty: nothing. `after`: behind what it is to be read.
 std::string CheckKey(ShardContext& cx, const ReadCall& call, size_t i, StreamId* after) {
   const std::string_view key = call.keys[i];
@@ -147,6 +154,13 @@ std::string CheckKey(ShardContext& cx, const ReadCall& call, size_t i, StreamId*
              "messages. The $ ID would just return an empty result set.";
     }
     *after = value ? StreamOf(*value).counters().last_id : StreamId();
+  } else if (id == "+") {
+    if (call.of_group) {
+      return "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the "
+             "history of this consumer by specifying a proper ID, or use the > ID to get new "
+             "messages. The + ID would just return an empty result set.";
+    }
+    *after = value ? BeforeLastEntry(StreamOf(*value)) : StreamId();
   } else if (id == ">") {
     if (!call.of_group) {
       return "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> "

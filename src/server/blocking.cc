@@ -14,6 +14,11 @@
 
 namespace dfly {
 
+bool OwesReply(const Session& session) {
+  const bool waits = session.blocked != nullptr && session.blocked->waits();
+  return session.coordinators > 0 && !waits;
+}
+
 BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form, Args args,
                                BlockingCall* call)
     : cx_(cx),

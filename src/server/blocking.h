@@ -108,6 +108,10 @@ class BlockedCommand final : public Waiter {
   End end_ = End::kNone;
 };
 
+// A fiber of the session has not written its reply yet, and does not wait for a key: what is pushed
+// now would come before that reply. Thread: the session's.
+bool OwesReply(const Session& session);
+
 // The CoordinatorHandler of all blocking commands that may wait. Suspends.
 void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply);
 

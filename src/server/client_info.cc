@@ -56,6 +56,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .redirect = tracking == nullptr ? -1 : static_cast<int64_t>(tracking->redirect),
       .multi_commands = multi == nullptr ? -1 : static_cast<int64_t>(multi->items().size()),
       .multi_bytes = multi_bytes,
+      .watched_keys = session.watches.keys.size(),
       .channels = subscribed_to(ChannelKind::kChannel),
       .patterns = subscribed_to(ChannelKind::kPattern),
       .shard_channels = subscribed_to(ChannelKind::kShard),
@@ -90,14 +91,16 @@ std::string FormatClient(const ClientInfo& info) {
   if (flags.empty()) flags += 'N';
   return fmt::format(
       "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={} db={} sub={} psub={} ssub={} "
-      "multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} omem={} "
+      "multi={} watch={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs={} rbp={} obl=0 oll={} "
+      "omem={} "
       "tot-mem={} events={} cmd={} user={} redir={} resp={} lib-name={} lib-ver={}\n",
       info.id, info.address, info.local_address, info.fd, info.name, info.age_s, info.idle_s, flags,
       info.db_index, info.channels, info.patterns, info.shard_channels, info.multi_commands,
-      info.input_bytes, info.input_free_bytes, info.multi_bytes, info.reply_buffer_bytes,
-      info.reply_buffer_bytes, info.reply_slots, info.unsent_bytes, info.memory_bytes,
-      info.unsent_bytes > 0 ? "rw" : "r", info.command.empty() ? "NULL" : info.command, info.user,
-      info.redirect, info.resp3 ? 3 : 2, info.lib_name, info.lib_version);
+      info.watched_keys, info.input_bytes, info.input_free_bytes, info.multi_bytes,
+      info.reply_buffer_bytes, info.reply_buffer_bytes, info.reply_slots, info.unsent_bytes,
+      info.memory_bytes, info.unsent_bytes > 0 ? "rw" : "r",
+      info.command.empty() ? "NULL" : info.command, info.user, info.redirect, info.resp3 ? 3 : 2,
+      info.lib_name, info.lib_version);
 }
 
 }  // namespace dfly

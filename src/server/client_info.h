@@ -37,6 +37,7 @@ struct ClientInfo {
   int64_t redirect = -1;
   int64_t multi_commands = -1;  // queued; -1: none, as there is no MULTI
   uint64_t multi_bytes = 0;
+  uint64_t watched_keys = 0;
   uint64_t channels = 0;
   uint64_t patterns = 0;
   uint64_t shard_channels = 0;
@@ -56,7 +57,7 @@ struct ClientInfo {
 
 // Thread: the session's.
 ClientInfo InfoOfClient(const Session& session, uint64_t now_ns);
-// One line with the fields of Redis 7.2 in its order, with its line end.
+// One line with the fields of Redis 7.4 in its order, with its line end.
 std::string FormatClient(const ClientInfo& info);
 
 }  // namespace dfly

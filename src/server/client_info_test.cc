@@ -14,11 +14,12 @@ TEST(ClientInfoTest, AFreshClientLooksAsInRedis) {
   info.fd = 8;
   info.user = "default";
   info.memory_bytes = 900;
-  EXPECT_EQ(FormatClient(info),
-            "id=3 addr=127.0.0.1:5000 laddr=127.0.0.1:6379 fd=8 name= age=0 idle=0 flags=N db=0 "
-            "sub=0 psub=0 ssub=0 multi=-1 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 "
-            "obl=0 oll=0 omem=0 tot-mem=900 events=r cmd=NULL user=default redir=-1 resp=2 "
-            "lib-name= lib-ver=\n");
+  EXPECT_EQ(
+      FormatClient(info),
+      "id=3 addr=127.0.0.1:5000 laddr=127.0.0.1:6379 fd=8 name= age=0 idle=0 flags=N db=0 "
+      "sub=0 psub=0 ssub=0 multi=-1 watch=0 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 "
+      "obl=0 oll=0 omem=0 tot-mem=900 events=r cmd=NULL user=default redir=-1 resp=2 "
+      "lib-name= lib-ver=\n");
 }
 
 TEST(ClientInfoTest, ShowsWhatTheClientHasSet) {

@@ -17,6 +17,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "helio/base/random.h"
+#include "server/error_names.h"
 #include "server/latency_commands.h"
 #include "server/machine.h"
 #include "server/server.h"
@@ -60,6 +61,7 @@ struct Part {
   uint64_t running_scripts = 0;
   uint64_t output_disconnections = 0;
   uint64_t held_clients = 0;
+  uint64_t watching_clients = 0;
   TrackingCounts tracking;
   uint64_t pending_objects = 0;
   HeapFacts heap;
@@ -103,6 +105,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   worker.ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     if (connection.held()) ++part->held_clients;
+    if (!session.watches.empty()) ++part->watching_clients;
     part->input_buffer_max = std::max<uint64_t>(part->input_buffer_max, connection.input_bytes());
     part->output_buffer_max =
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
@@ -160,6 +163,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
       of_all.expires += database->expires();
       const auto ttls = database->EstimateTtls(kTtlsLookedAt, now_ms, random);
       of_all.ttl_ms += ttls.mean_ms * static_cast<double>(database->expires());
+      of_all.member_expires += database->member_expires();
       of_all.due += ttls.due_share * static_cast<double>(database->expires());
     }
     part->by_shard.emplace_back(shard.id(), own);
@@ -316,6 +320,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     tx.waited_keys += of_part.waited_keys;
     tx.ready_keys += of_part.ready_keys;
     tx.watched_keys += of_part.watched_keys;
+    facts.watching_clients += part.watching_clients;
     facts.batches += part.stats.batches;
     facts.migrations += part.stats.migrations;
     facts.coordinated_commands += part.stats.coordinated_commands;
@@ -341,12 +346,14 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.evicted_keys += part.shards.evicted_keys;
     facts.changes += part.shards.changes;
     facts.freed_objects += part.shards.freed_objects;
-    for (const auto& [code, count] : part.stats.errors) facts.errors[code] += count;
+    for (const auto& [code, count] : part.stats.errors)
+      AddErrors(code, count, WorkerStats::kErrorCodesMax, &facts.errors);
     for (size_t i = 0; i < part.databases.size(); ++i) {
       facts.databases[i].keys += part.databases[i].keys;
       facts.databases[i].expires += part.databases[i].expires;
       facts.databases[i].ttl_ms += part.databases[i].ttl_ms;
       facts.databases[i].due += part.databases[i].due;
+      facts.databases[i].member_expires += part.databases[i].member_expires;
     }
   }
   for (const Command& command : server.commands().all()) {
@@ -457,7 +464,10 @@ void ClientsSection(const InfoFacts& facts, Lines& out) {
   out.Add("blocked_clients", facts.blocked_clients);
   out.Add("tracking_clients", facts.tracking.clients);
   out.Add("pubsub_clients", facts.pubsub_clients);
+  out.Add("watching_clients", facts.watching_clients);
   out.Add("clients_in_timeout_table", 0);
+  out.Add("total_watched_keys", facts.transactions.watched_keys);
+  out.Add("total_blocking_keys", facts.transactions.waited_keys);
 }
 
 void MemorySection(const InfoFacts& facts, Lines& out) {
@@ -711,11 +721,11 @@ void ClusterSection(const InfoFacts& facts, Lines& out) {
 
 void KeyspaceSection(const InfoFacts& facts, Lines& out) {
   for (size_t i = 0; i < facts.databases.size(); ++i) {
-    const auto& [keys, expires, ttl_ms, due] = facts.databases[i];
+    const auto& [keys, expires, ttl_ms, due, member_expires] = facts.databases[i];
     if (keys == 0) continue;
     const double mean_ms = expires == 0 ? 0 : ttl_ms / static_cast<double>(expires);
-    out.Add(fmt::format("db{}", i),
-            fmt::format("keys={},expires={},avg_ttl={:.0f}", keys, expires, mean_ms));
+    out.Add(fmt::format("db{}", i), fmt::format("keys={},expires={},avg_ttl={:.0f},subexpiry={}",
+                                                keys, expires, mean_ms, member_expires));
   }
 }
 

@@ -78,6 +78,7 @@ struct InfoFacts {
   uint64_t pending_objects = 0;  // that wait to be freed
   uint64_t freed_objects = 0;    // after such a wait
   uint64_t pubsub_clients = 0;
+  uint64_t watching_clients = 0;
   // Memory
   uint64_t used_memory = 0;
   uint64_t used_memory_peak = 0;
@@ -153,8 +154,9 @@ struct InfoFacts {
   struct DatabaseFacts {
     uint64_t keys = 0;
     uint64_t expires = 0;
-    double ttl_ms = 0;  // of all these together, estimated
-    double due = 0;     // of these, and not removed yet, estimated
+    double ttl_ms = 0;            // of all these together, estimated
+    double due = 0;               // of these, and not removed yet, estimated
+    uint64_t member_expires = 0;  // keys whose members have deadlines
   };
   std::vector<DatabaseFacts> databases;
   // Dispatch: which paths the commands took

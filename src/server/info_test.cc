@@ -33,7 +33,8 @@ std::string Text(std::vector<std::string_view> sections) { return FormatInfo(Exa
 TEST(InfoTest, ASectionIsATitleAndItsFields) {
   EXPECT_EQ(Text({"cluster"}), "# Cluster\r\ncluster_enabled:0\r\n");
   EXPECT_EQ(Text({"Keyspace"}),
-            "# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\ndb2:keys=1,expires=0,avg_ttl=0\r\n");
+            "# Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0,subexpiry=0\r\n"
+            "db2:keys=1,expires=0,avg_ttl=0,subexpiry=0\r\n");
   EXPECT_EQ(Text({"errorstats"}),
             "# Errorstats\r\nerrorstat_ERR:count=2\r\nerrorstat_WRONGTYPE:count=1\r\n");
   EXPECT_EQ(Text({"commandstats"}),

@@ -6,6 +6,7 @@
 
 #include "core/glob.h"
 #include "facade/resp_writer.h"
+#include "server/blocking.h"
 #include "server/server.h"
 #include "server/session.h"
 
@@ -239,8 +240,10 @@ void PubSub::OnReplied(Session& session) {
   if (session.subscriptions == nullptr) return;
   Subscriptions& own = *session.subscriptions;
   session.subscriptions_told = last_change_;
-  // Who has left everything gets nothing any more: in RESP2 it would be taken for a reply.
-  if (!own.empty() && !own.held.empty()) session.connection.PushMessage(own.held.view());
+  // Who has left everything gets nothing any more in RESP2: it would be taken for a reply.
+  const bool may_send = session.resp3 || !own.empty();
+  if (may_send && !own.held.empty() && !session.connection.closing())
+    session.connection.PushMessage(own.held.view());
   own.held.Release();
   ReleaseIfEmpty(session);
 }
@@ -555,7 +558,11 @@ void PubSub::Send(Session& session, uint64_t since, std::string_view bytes) {
   Connection& connection = session.connection;
   if (connection.closing()) return;
   size_t held = 0;
-  if (since > session.subscriptions_told) [[unlikely]] {
+  // What it has published itself by an EXEC or a script comes behind the reply. What comes while it
+  // subscribes or unsubscribes comes before, as it may be about a channel that it leaves.
+  const bool waits_for_reply =
+      session.resp3 && OwesReply(session) && (session.last_command->flags & kPushes) == 0;
+  if (since > session.subscriptions_told || waits_for_reply) [[unlikely]] {
     // It gets the reply to its SUBSCRIBE first.
     session.subscriptions->held.Append(bytes);
     held = session.subscriptions->held.size();

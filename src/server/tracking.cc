@@ -427,9 +427,7 @@ void Tracking::Push(Session& session, std::string_view bytes) {
   if (connection.closing()) return;
   size_t held = 0;
   // What a fiber has read for the client is in a reply that has yet to come.
-  const bool waits = session.blocked != nullptr && session.blocked->waits();
-  const bool is_busy = session.coordinators > 0 && !waits;
-  if (is_busy && session.tracking != nullptr) {
+  if (OwesReply(session) && session.tracking != nullptr) {
     session.tracking->held.Append(bytes);
     held = session.tracking->held.size();
   } else {

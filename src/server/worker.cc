@@ -666,7 +666,10 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         if (error == kErrOutOfMemory) {
           Reject(*noted.command, error, writer_);
         } else {
-          RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });  // as Redis
+          // As in Redis it has run: it is shown, timed, and a failed call.
+          if (monitors_.any()) [[unlikely]]
+            FeedMonitors(session, *noted.command, args);
+          RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });
         }
         break;
       }

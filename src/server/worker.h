@@ -123,7 +123,7 @@ struct WorkerStats {
   uint64_t large_inputs = 0;  // clients that were closed for them
   uint64_t error_replies = 0;
   std::vector<CommandStats> commands;  // by Command::id
-  // Error replies by their first word. Later words than the first kErrorCodesMax are left out.
+  // Error replies by their first word, see error_names.h. At most kErrorCodesMax, one for others.
   absl::flat_hash_map<std::string, uint64_t> errors;
 };
 

@@ -354,6 +354,7 @@ void Worker::RestartScript(ShardBatch* batch) {
     EndEntry(batch, entry, size_before);
     --session.coordinators;
     --coordinators_;
+    pubsub_.OnReplied(session);
     tracking_.OnReplied(session);
     if (session.connection_closed) Forget(&session);
     Post(batch);  // its other commands; and those that have waited for it can go on

@@ -3,6 +3,7 @@
 #include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
 #include "helio/net/tls.h"
+#include "server/error_names.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -32,12 +33,7 @@ void Worker::CountFailed(const ReplySink& reply, const Command& row) {
 
 void Worker::CountError(std::string_view code) {
   ++stats_.error_replies;
-  auto it = stats_.errors.find(std::string(code));
-  if (it != stats_.errors.end()) {
-    ++it->second;
-  } else if (stats_.errors.size() < WorkerStats::kErrorCodesMax) {
-    stats_.errors.emplace(code, 1);
-  }
+  AddErrors(ErrorNameOf(code), 1, WorkerStats::kErrorCodesMax, &stats_.errors);
 }
 
 void Worker::ResetStats() {
