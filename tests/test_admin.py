@@ -327,3 +327,26 @@ def test_roles_and_modules_are_told(r):
     assert r.call("MULTI") == OK
     r.call("ROLE")
     assert r.call("EXEC") == [[b"master", 0, []]]
+
+
+def test_debug_error_replies_what_it_is_told(r):
+    assert r.call("DEBUG", "ERROR", "LUCK has\r\nleft us") == Error("LUCK has  left us")
+    assert isinstance(r.call("DEBUG", "ERROR"), Error)
+    assert any(line.text.startswith("ERROR <string>") for line in r.call("DEBUG", "HELP"))
+
+
+def test_help_lists_all_subcommands(r):
+    containers = 0
+    for command in r.call("COMMAND"):
+        names = [sub[0].decode().split("|")[1].upper() for sub in command[9]]
+        if "HELP" not in names:
+            continue
+        containers += 1
+        reply = r.call(command[0], "HELP")
+        if reply == Error("ERR This instance has cluster support disabled"):
+            continue
+        lines = [line.text for line in reply]
+        listed = {line.split(" ")[0] for line in lines}
+        listed.add("SLAVES")  # the old name of REPLICAS
+        assert set(names) <= listed, (command[0], set(names) - listed)
+    assert containers > 5

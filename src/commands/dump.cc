@@ -2,6 +2,8 @@
 // DUMP and RESTORE: values in Redis' own payload, so that they can move to redis-server and back.
 //
 //   payload   type (1), value (core/rdb_value.h), version (2), checksum of all before it (8)
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -37,7 +39,7 @@ void Dump(ShardContext& cx, Args args, ReplySink& reply) {
   WriteRdbValue(*value, type, &writer, cx.now_ms());
   writer.Flush();
   // A redis-server that has no words for it, 7.2 and before, says so at once.
-  SealPayload(&payload, RdbTypeOf(*value) ? kRdbVersionWritten : kRdbVersionRead);
+  SealPayload(&payload, RdbTypeOf(*value) ? kRdbVersionWritten : kRdbVersionDeadlines);
   reply.Bulk(payload);
 }
 
@@ -82,20 +84,27 @@ bool ParseRestoreOptions(Args args, RestoreOptions* options, ReplySink& reply) {
 // RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
 void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr std::string_view kErrTtl = "ERR Invalid TTL value, must be >= 0";
+  constexpr std::string_view kErrBadFormat = "ERR Bad data format";
   RestoreOptions options;
   if (!ParseRestoreOptions(args, &options, reply)) return;
   if (!options.may_replace && cx.FindMutable(args.key())) return reply.Error(kErrBusyKey);
   const std::optional<int64_t> ttl = ParseInt64(args[2]);
   if (!ttl) return reply.Error(kErrNotInteger);
   if (*ttl < 0) return reply.Error(kErrTtl);
-  const std::optional<std::string_view> bytes = UnsealPayload(args[3]);
-  if (!bytes) return reply.Error(kErrDumpPayload);
-  ViewSource source(*bytes);
+  const std::optional<Payload> payload = UnsealPayload(args[3]);
+  if (!payload) return reply.Error(kErrDumpPayload);
+  ViewSource source(payload->bytes);
   ShardContext::Detached made;
-  const std::optional<std::string_view> type = source.Take(1);
-  if (!type || !ReadRdbValue(static_cast<uint8_t>((*type)[0]), RdbLimitsOf(cx.shard()), &source,
-                             &made.value)) {
-    return reply.Error("ERR Bad data format");
+  const std::optional<std::string_view> number = source.Take(1);
+  if (!number) return reply.Error(kErrBadFormat);
+  const uint8_t type =
+      RdbTypeIn(RdbFamilyOf(payload->version), static_cast<uint8_t>(number->front()));
+  if (!IsRdbTypeRead(type)) {
+    return reply.Error(fmt::format("{}: {} (type {}), which this server does not read",
+                                   kErrBadFormat, RdbTypeName(type), RdbNumberOf(type)));
+  }
+  if (!ReadRdbValue(type, RdbLimitsOf(cx.shard()), &source, &made.value)) {
+    return reply.Error(kErrBadFormat);
   }
   if (*ttl != 0) {
     int64_t deadline_ms = *ttl;
@@ -128,16 +137,15 @@ void SealPayload(std::string* payload, uint16_t version) {
   writer.Little(Crc64(0, *payload), kChecksumBytes);
 }
 
-std::optional<std::string_view> UnsealPayload(std::string_view payload) {
+std::optional<Payload> UnsealPayload(std::string_view payload) {
   if (payload.size() < kVersionBytes + kChecksumBytes) return std::nullopt;
   const size_t checked = payload.size() - kChecksumBytes;
   const uint64_t checksum = packed::ReadLittle(payload.data() + checked, kChecksumBytes);
   const uint64_t version =
       packed::ReadLittle(payload.data() + checked - kVersionBytes, kVersionBytes);
-  if (version > kRdbVersionRead || Crc64(0, payload.substr(0, checked)) != checksum) {
-    return std::nullopt;
-  }
-  return payload.substr(0, checked - kVersionBytes);
+  if (Crc64(0, payload.substr(0, checked)) != checksum) return std::nullopt;
+  return Payload{.bytes = payload.substr(0, checked - kVersionBytes),
+                 .version = static_cast<uint16_t>(version)};
 }
 
 void RegisterDump(CommandTable* table) {

@@ -17,8 +17,12 @@ inline constexpr std::string_view kErrDumpPayload =
 
 // Appends the version, and the checksum of all before it.
 void SealPayload(std::string* payload, uint16_t version = kRdbVersionWritten);
-// What is in front of them; none if they are not right.
-std::optional<std::string_view> UnsealPayload(std::string_view payload);
+struct Payload {
+  std::string_view bytes;  // what is in front of the version
+  uint16_t version;
+};
+// None: the checksum is wrong. Any version is welcome (kRdbVersionDeadlines tells why).
+std::optional<Payload> UnsealPayload(std::string_view payload);
 
 void RegisterDump(CommandTable* table);
 

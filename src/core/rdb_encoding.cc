@@ -29,7 +29,14 @@ bool FitsIn32Bits(int64_t number) { return number == static_cast<int32_t>(number
 
 }  // namespace
 
-std::string_view RdbTypeName(uint8_t type) {
+namespace {
+
+constexpr uint8_t kValkeyFirst = 22;
+constexpr uint8_t kValkeyLast = 62;
+constexpr uint8_t kValkeyShift = 192;
+
+// Empty: it is not read.
+std::string_view NameOfReadType(uint8_t type) {
   switch (static_cast<RdbType>(type)) {
     case RdbType::kString:
       return "a string";
@@ -57,6 +64,7 @@ std::string_view RdbTypeName(uint8_t type) {
     case RdbType::kHashListpackExPreGa:
     case RdbType::kHashMetadata:
     case RdbType::kHashListpackEx:
+    case RdbType::kHashValkey:
       return "a hash with deadlines of fields";
     case RdbType::kStreamListpacks:
     case RdbType::kStreamListpacks2:
@@ -69,9 +77,37 @@ std::string_view RdbTypeName(uint8_t type) {
     case RdbType::kTopK:
       return "a top-k list";
   }
+  return {};
+}
+
+}  // namespace
+
+RdbFamily RdbFamilyOf(uint16_t payload_version) {
+  return payload_version < kRdbVersionValkey ? RdbFamily::kRedis : RdbFamily::kValkey;
+}
+
+uint8_t RdbTypeIn(RdbFamily family, uint8_t number) {
+  const bool is_theirs =
+      family == RdbFamily::kValkey && number >= kValkeyFirst && number <= kValkeyLast;
+  return is_theirs ? number + kValkeyShift : number;
+}
+
+uint8_t RdbNumberOf(uint8_t type) {
+  const bool is_theirs = type >= kValkeyFirst + kValkeyShift && type <= kValkeyLast + kValkeyShift;
+  return is_theirs ? type - kValkeyShift : type;
+}
+
+bool IsRdbTypeRead(uint8_t type) { return !NameOfReadType(type).empty(); }
+
+std::string_view RdbTypeName(uint8_t type) {
+  if (const std::string_view name = NameOfReadType(type); !name.empty()) return name;
   if (type == 6) return "a value of a module of a release candidate of Redis 4.0";
   if (type == 7) return "a value of a module";
   if (type == 9) return "a zipmap, which Redis wrote before 2.6";
+  if (type == 26 || type == 27) return "a stream of Redis 8.6 or later";
+  if (type == 28) return "an array of Redis 8.8 or later";
+  if (type >= 29 && type <= 32) return "a hash with a template, of a later Redis 8";
+  if (type == 33) return "a rate limiter of a later Redis 8";
   return "a value of an unknown type";
 }
 

@@ -44,23 +44,43 @@ enum class RdbType : uint8_t {
   kHashListpackExPreGa = 23,  //
   kHashMetadata = 24,         // with deadlines of fields, since 7.4
   kHashListpackEx = 25,       // the same
+  // Of Redis 8.6 and later there are 26 and 27 (streams), 28 (arrays), 29 to 32 (hashes with
+  // templates) and 33 (rate limiters), which are named and not read.
 
   kFirstPrivate = 128,
   kSetMetadata = 128,  // with deadlines of members
   kBloomFilter = 129,
   kCountMinSketch = 130,
   kTopK = 131,
+  // What Valkey alone has, numbers from 22 on, is 192 later here (RdbTypeIn), as Redis has other
+  // things by these numbers. No file or payload has this number itself; RdbNumberOf tells the one
+  // that it has.
+  kHashValkey = 214,  // with deadlines of fields, since Valkey 9
 };
 
 inline bool IsPrivate(RdbType type) { return type >= RdbType::kFirstPrivate; }
 
+// Whose numbers a file or payload has. Files tell by their first bytes, payloads by their version.
+enum class RdbFamily : uint8_t { kRedis, kValkey };
+RdbFamily RdbFamilyOf(uint16_t payload_version);
+// What `number` of a file or payload means: an RdbType, or a type that is not read.
+uint8_t RdbTypeIn(RdbFamily family, uint8_t number);
+// The number that stands in the file or payload.
+uint8_t RdbNumberOf(uint8_t type);
+
+// False: values of this type are not read, whatever they are.
+bool IsRdbTypeRead(uint8_t type);
 // For messages, also of types that are not read: "a hash", "a value of a module".
 std::string_view RdbTypeName(uint8_t type);
 
 // Of redis-server 7.0, so that it and all newer ones read what we write.
 inline constexpr uint16_t kRdbVersionWritten = 10;
-// Of redis-server 7.4 and 8.0; Valkey 8 writes 11, as 7.2 did.
-inline constexpr uint16_t kRdbVersionRead = 12;
+// Of redis-server 7.4 to 8.4, for values that 7.2 has no words for. Valkey 8 writes 11, as 7.2 did,
+// Valkey 9 writes 80. Newer versions are read, too: what they have in common with these is as it
+// was, as new forms of values get new types; a type that is not known is named.
+inline constexpr uint16_t kRdbVersionDeadlines = 12;
+// From here on a payload is Valkey's; it keeps off what is below, for others.
+inline constexpr uint16_t kRdbVersionValkey = 80;
 
 // Gathers what is written, so that the sink gets it in pieces; the last one when Flush is called,
 // or the writer ends. A text that is larger than a piece is not copied.

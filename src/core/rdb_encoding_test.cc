@@ -190,7 +190,10 @@ TEST(RdbEncodingTest, TypesHaveNamesAlsoThoseThatAreNotRead) {
   EXPECT_EQ(RdbTypeName(7), "a value of a module");
   EXPECT_EQ(RdbTypeName(9), "a zipmap, which Redis wrote before 2.6");
   EXPECT_EQ(RdbTypeName(25), "a hash with deadlines of fields");
-  EXPECT_EQ(RdbTypeName(26), "a value of an unknown type");
+  EXPECT_EQ(RdbTypeName(26), "a stream of Redis 8.6 or later");
+  EXPECT_EQ(RdbTypeName(34), "a value of an unknown type");
+  EXPECT_EQ(RdbTypeName(214), "a hash with deadlines of fields");
+  EXPECT_EQ(RdbTypeName(215), "a value of an unknown type");
   EXPECT_EQ(RdbTypeName(131), "a top-k list");
   EXPECT_EQ(RdbTypeName(200), "a value of an unknown type");
 }

@@ -41,7 +41,8 @@ inline std::string ForeignRdb(helio::Random* random, uint8_t* type) {
                                 RdbType::kStreamListpacks3,
                                 RdbType::kHashMetadataPreGa,
                                 RdbType::kHashListpackExPreGa,
-                                RdbType::kHashListpackEx};
+                                RdbType::kHashListpackEx,
+                                RdbType::kHashValkey};
   const RdbType chosen = kTypes[random->Uniform(std::size(kTypes))];
   *type = static_cast<uint8_t>(chosen);
   switch (chosen) {
@@ -95,6 +96,14 @@ inline std::string ForeignRdb(helio::Random* random, uint8_t* type) {
         writer.Length(random->OneIn(2) ? 0 : random->Uniform(1'000'000));
         writer.String(texts[i]);
         writer.String(texts[i + 1]);
+      }
+      break;
+    case RdbType::kHashValkey:
+      writer.Length(count / 2);
+      for (size_t i = 0; i < count; i += 2) {
+        writer.String(texts[i]);
+        writer.String(texts[i + 1]);
+        writer.Little(random->OneIn(2) ? UINT64_MAX : random->Uniform(1'000'000), 8);
       }
       break;
     case RdbType::kHashListpackEx:

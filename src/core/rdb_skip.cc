@@ -43,6 +43,8 @@ class ValueSkipper {
         return Bytes(kTimeBytes) && Each([this] { return Lengths(1) && Strings(2); });
       case RdbType::kHashMetadataPreGa:
         return Each([this] { return Lengths(1) && Strings(2); });
+      case RdbType::kHashValkey:
+        return Each([this] { return Strings(2) && Bytes(kTimeBytes); });
       case RdbType::kSetMetadata:
         return Bytes(kTimeBytes) && Each([this] { return Lengths(1) && Strings(1); });
       case RdbType::kStreamListpacks:

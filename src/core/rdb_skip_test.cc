@@ -75,6 +75,8 @@ TEST(RdbSkipTest, OlderAndNewerFormsAreSkipped) {
   CheckSkips(RdbType::kHashMetadataPreGa,
              std::string("\x02\x00", 2) + text + number + "\x41\x07" + number + text);
   CheckSkips(RdbType::kHashListpackEx, TimeBytes(9) + text);
+  CheckSkips(RdbType::kHashValkey,
+             "\x02" + text + number + TimeBytes(9) + compressed + text + std::string(8, '\xff'));
   for (const RdbType type :
        {RdbType::kStreamListpacks, RdbType::kStreamListpacks2, RdbType::kStreamListpacks3}) {
     CheckSkips(type, StreamParts().Bytes(type));

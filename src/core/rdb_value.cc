@@ -298,6 +298,8 @@ class ValueReader {
       case RdbType::kHashListpackEx:
       case RdbType::kHashListpackExPreGa:
         return ReadPackedHashWithDeadlines(type);
+      case RdbType::kHashValkey:
+        return ReadHashOfValkey();
       case RdbType::kSetMetadata:
         return ReadSetWithDeadlines();
       case RdbType::kBloomFilter:
@@ -606,6 +608,25 @@ class ValueReader {
       }
     }
     return entries.is_sound() && !value_.is_string();
+  }
+
+  bool ReadHashOfValkey() {
+    const auto count = reader_.Count();
+    if (!count || *count == 0) return false;
+    for (uint64_t i = 0; i < *count; ++i) {
+      const auto name = reader_.String();
+      if (!name) return false;
+      const std::string field(*name);
+      const auto text = reader_.String();
+      if (!text) return false;
+      const std::string copy(*text);
+      const auto at_ms = reader_.Little(kDeadlineBytes);
+      if (!at_ms || (*at_ms != kNoDeadline && *at_ms > uint64_t{HashValue::Table::kDeadlineMax}) ||
+          !AddFieldUntil(field, copy, *at_ms)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   bool ReadSetWithDeadlines() {

@@ -10,7 +10,8 @@
 //   hash       kHashListpack while it is packed, else kHash  kHashZiplist
 //   stream     kStreamListpacks2 (core/rdb_stream.h)         kStreamListpacks, kStreamListpacks3
 //   hash, some fields with deadlines      kHashMetadata; kHash, without them; kHashListpackEx,
-//                                         kHashListpackExPreGa, kHashMetadataPreGa are read
+//                                         kHashListpackExPreGa, kHashMetadataPreGa and
+//                                         kHashValkey are read
 //   set, some members with deadlines      kSetMetadata, which is ours; kSet, without them
 //   Bloom filter, count-min sketch, top-k kinds of ours (core/rdb_probabilistic.h)
 //
@@ -24,9 +25,11 @@
 //   kHashListpackEx       the earliest deadline (8 bytes), string: a listpack of name, value, and 0
 //                         or the deadline, for each field
 //   kHashListpackExPreGa  the same without the earliest deadline
+//   kHashValkey           count of fields, fields
+//   field                 string: name; string: value; its deadline (8 bytes), -1 for none
 //
 // Deadlines are Unix times in ms. The forms of hashes with deadlines are as librdb (MIT licence,
-// github.com/redis/librdb, src/lib/parser.c) reads them.
+// github.com/redis/librdb, src/lib/parser.c) reads them; that of Valkey as Valkey 9.1 writes it.
 #pragma once
 
 #include <cstdint>

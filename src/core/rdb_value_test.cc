@@ -399,6 +399,25 @@ TEST_F(RdbValueTest, HashesWithDeadlinesAreReadAsReleaseCandidatesWroteThem) {
                    "field3=value3"}));
 }
 
+// As Valkey 9.1.2 has written them.
+TEST_F(RdbValueTest, HashesWithDeadlinesAreReadAsValkeyWritesThem) {
+  const std::string bytes(
+      "\x02\x01"
+      "a\xc0\x01\xff\x1f\x4a\xa9\xd1\x01\x00\x00\x01"
+      "b\x02xx\xff\xff\xff\xff\xff\xff\xff\xff",
+      26);
+  CompactValue value;
+  ASSERT_TRUE(Read(RdbType::kHashValkey, bytes, &value));
+  EXPECT_EQ(testing::ContentOf(value), (Texts{"a=1 until 1999999999999", "b=xx"}));
+  std::string late = bytes;
+  late[12] = 1;  // past 2^48
+  EXPECT_FALSE(Read(RdbType::kHashValkey, late, &value));
+  EXPECT_FALSE(Read(RdbType::kHashValkey, std::string_view("\x00", 1), &value));
+  EXPECT_FALSE(Read(RdbType::kHashValkey, bytes.substr(0, bytes.size() - 1), &value));
+  const std::string twice = "\x02" + bytes.substr(1, 12) + bytes.substr(1, 12);
+  EXPECT_FALSE(Read(RdbType::kHashValkey, twice, &value));
+}
+
 TEST_F(RdbValueTest, PackedHashesWithDeadlinesAreRead) {
   const auto read = [this](RdbType type, const std::string& bytes) {
     CompactValue value;

@@ -229,6 +229,9 @@ void DebugHelp(ReplySink& reply) {
              "    Count again what all keys use, and end the process if that is not what it knows.",
              "DEFRAG",
              "    Let all keys and values move to other memory, in the background.",
+             "ERROR <string>",
+             "    Return a Redis protocol error with <string> as message. Useful for clients",
+             "    unit tests to simulate Redis errors.",
              "HOTKEYS <milliseconds> [<count>]",
              "    Which keys commands name most often, of those that begin in that time.",
              "OBJECT <key>",
@@ -282,6 +285,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "populate" && args.size() >= 3 && args.size() <= 5) {
     return DebugPopulate(cx, args, reply);
   }
+  if (name == "error" && args.size() == 3) return reply.Error(args[2]);
   if (name == "object" && args.size() == 3) return DebugObject(cx, args[2], reply);
   if (name == "migrate" && args.size() == 3) return DebugMigrate(cx, args[2], reply);
   if (name == "thread" && args.size() == 2) return reply.Integer(cx.session().worker.index());

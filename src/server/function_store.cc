@@ -142,9 +142,9 @@ std::string FunctionStore::Dump() {
 
 std::optional<std::string> FunctionStore::SourcesIn(std::string_view payload, size_t string_max,
                                                     std::vector<std::string>* sources) {
-  const std::optional<std::string_view> bytes = UnsealPayload(payload);
-  if (!bytes) return std::string(kErrDumpPayload);
-  ViewSource source(*bytes);
+  const std::optional<Payload> unsealed = UnsealPayload(payload);
+  if (!unsealed) return std::string(kErrDumpPayload);
+  ViewSource source(unsealed->bytes);
   RdbReader reader(&source, string_max);
   while (const std::optional<uint8_t> opcode = reader.Byte()) {
     if (*opcode != kOpcodeFunction) return "ERR given type is not a function";

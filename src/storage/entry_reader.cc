@@ -8,8 +8,12 @@
 
 namespace dfly {
 
-EntryReader::EntryReader(ByteSource* source, size_t string_max, bool has_end)
-    : source_(*source), reader_(source, string_max), string_max_(string_max), has_end_(has_end) {}
+EntryReader::EntryReader(ByteSource* source, size_t string_max, bool has_end, RdbFamily family)
+    : source_(*source),
+      reader_(source, string_max),
+      string_max_(string_max),
+      has_end_(has_end),
+      family_(family) {}
 
 EntryReader::Item EntryReader::Fail(std::string_view what) {
   if (error_.empty()) error_ = what;
@@ -81,6 +85,12 @@ EntryReader::Item EntryReader::Next() {
       }
       case RdbOpcode::kFunctionOfRc:
         return Fail("a function as release candidates of Redis 7.0 wrote it, which is not read");
+      case RdbOpcode::kSlotImport:
+        // Keys of such slots are none before the import is over, and this does not tell them apart.
+        return Fail(family_ == RdbFamily::kValkey
+                        ? "slots were being imported by a node of a Valkey cluster when this was "
+                          "saved, which is not read; save again when the import is over"
+                        : "data that Redis modules keep about a key, which is not read");
       case RdbOpcode::kModuleAux:
         return Fail("data of a Redis module, which is not read");
     }
@@ -125,7 +135,7 @@ EntryReader::Item EntryReader::ReadEntry(RdbReader* reader, uint8_t type) {
   const auto key = reader->String();
   if (!key) return CutOff();
   key_ = *key;
-  type_ = type;
+  type_ = RdbTypeIn(family_, type);
   return Item::kEntry;
 }
 

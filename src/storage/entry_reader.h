@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the stream that storage/entry_writer.h describes, from a file of ours, of redis-server 5 to
-// 8 or of Valkey 8.
+// 8 or of Valkey 8 and 9.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ class EntryReader {
   };
   // `has_end`: the stream ends with its end mark, else with its source. No text is longer than
   // `string_max`.
-  EntryReader(ByteSource* source, size_t string_max, bool has_end);
+  EntryReader(ByteSource* source, size_t string_max, bool has_end,
+              RdbFamily family = RdbFamily::kRedis);
 
   Item Next();
 
@@ -36,7 +37,7 @@ class EntryReader {
   int db_index() const { return db_index_; }
   const std::string& key() const { return key_; }
   const EntryFacts& facts() const { return facts_; }
-  uint8_t type() const { return type_; }
+  uint8_t type() const { return type_; }  // as RdbTypeIn tells it
   ByteSource& value_source() { return wrapped_ != nullptr ? *wrapped_ : source_; }
   // kAuxDeadlines, or empty.
   const std::string& member_deadlines() const { return member_deadlines_; }
@@ -61,6 +62,7 @@ class EntryReader {
   RdbReader reader_;
   const size_t string_max_;
   const bool has_end_;
+  const RdbFamily family_;
   int db_index_ = 0;
   uint64_t keys_ = 0;
   uint64_t deadlines_ = 0;

@@ -26,7 +26,8 @@
 namespace dfly {
 
 enum class RdbOpcode : uint8_t {
-  kSlotInfo = 244,  // since Redis 7.4
+  kSlotImport = 243,  // of Valkey 9; of Redis since 8.6, what modules keep about the next key
+  kSlotInfo = 244,    // since Redis 7.4
   kFunction = 245,
   kFunctionOfRc = 246,  // of a release candidate of Redis 7.0
   kModuleAux = 247,

@@ -83,8 +83,9 @@ std::string QuotedKey(std::string_view key) {
 }
 
 std::string DamagedValueError(std::string_view key, uint8_t type) {
-  return fmt::format("key {}: {} (type {}), which is damaged or not read by this server",
-                     QuotedKey(key), RdbTypeName(type), type);
+  return fmt::format("key {}: {} (type {}), which is {}", QuotedKey(key), RdbTypeName(type),
+                     RdbNumberOf(type),
+                     IsRdbTypeRead(type) ? "damaged" : "not read by this server");
 }
 
 std::string DamagedDeadlinesError(std::string_view key) {

@@ -15,6 +15,7 @@ namespace dfly {
 namespace {
 
 constexpr std::string_view kMagic = "REDIS";
+constexpr std::string_view kMagicOfValkey = "VALKEY";
 constexpr size_t kHeadBytes = 9;
 constexpr size_t kSumBytes = 8;
 constexpr unsigned kFirstWithSum = 5;  // version
@@ -77,15 +78,18 @@ bool RdbFileReader::Fail(std::string_view what) {
 
 bool RdbFileReader::Begin() {
   const auto head = Take(kHeadBytes);
-  if (!head || !head->starts_with(kMagic)) return Fail("this is no RDB file");
-  const std::string_view digits = head->substr(kMagic.size());
+  if (!head) return Fail("this is no RDB file");
+  std::string_view magic = kMagic;
+  if (head->starts_with(kMagicOfValkey)) {
+    magic = kMagicOfValkey;
+    family_ = RdbFamily::kValkey;
+  }
+  if (!head->starts_with(magic)) return Fail("this is no RDB file");
+  const std::string_view digits = head->substr(magic.size());
   const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), version_).ptr;
   if (end != digits.data() + digits.size()) return Fail("this is no RDB file");
-  if (version_ < 1 || version_ > kRdbVersionRead) {
-    return Fail(fmt::format("RDB version '{}' is not one that this server reads (1 to {})", digits,
-                            kRdbVersionRead));
-  }
-  return true;
+  // Newer versions than are known are tried (kRdbVersionDeadlines tells why).
+  return version_ >= 1 || Fail("this is no RDB file");
 }
 
 void RdbFileReader::SumTaken() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file of Redis' own snapshot format, RDB: one stream (storage/entry_writer.h) with a checksum.
 //
-//   file   "REDIS", version (4 digits), stream, 255, checksum of all before it (8, lowest byte
-//          first; 0: there is none)
+//   file   "REDIS", version (4 digits), or "VALKEY", version (3 digits); stream, 255,
+//          checksum of all before it (8, lowest byte first; 0: there is none)
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "core/byte_stream.h"
+#include "core/rdb_encoding.h"
 #include "helio/fibers/sync.h"
 #include "storage/file_layer.h"
 #include "storage/snapshot_output.h"
@@ -73,6 +74,7 @@ class RdbFileReader final : public ByteSource {
   [[nodiscard]] bool End();
 
   unsigned version() const { return version_; }
+  RdbFamily family() const { return family_; }
   uint64_t file_bytes_read() const { return ahead_end_ - window_.size(); }
   const std::string& error() const { return error_; }
   std::string Where() const;
@@ -90,6 +92,7 @@ class RdbFileReader final : public ByteSource {
   const std::string path_;
   const std::unique_ptr<InputFile> file_;
   unsigned version_ = 0;
+  RdbFamily family_ = RdbFamily::kRedis;
   std::string ahead_;       // of the file; the window is its end
   uint64_t ahead_end_ = 0;  // in the file
   size_t summed_ = 0;       // of ahead_, from its beginning

@@ -118,7 +118,7 @@ uint64_t GetLittle(const std::string& from, size_t at, size_t bytes) {
 // As storage/rdb_file.h says it.
 std::string MendRdb(std::string file) {
   file.resize(std::max<size_t>(file.size(), 9));
-  file.replace(0, 7, "REDIS00");
+  file.replace(0, 7, file[0] == 'V' ? "VALKEY0" : "REDIS00");
   file.push_back('\xFF');
   const uint64_t sum = Crc64(0, file);
   file.resize(file.size() + 8);
@@ -271,7 +271,8 @@ using Compression = RdbWriter::Compression;
 // Entries as we write them, and as others do.
 class ExampleStream {
  public:
-  ExampleStream(Random* random, const SnapshotForm& form) : random_(*random), form_(form) {
+  ExampleStream(Random* random, const SnapshotForm& form, RdbFamily family)
+      : random_(*random), form_(form), family_(family) {
     testing::RegisterRdbTypes();
   }
 
@@ -355,8 +356,11 @@ class ExampleStream {
         break;
     }
     uint8_t type = 0;
-    const std::string bytes = testing::ForeignRdb(&random_, &type);
-    writer.Byte(type);
+    std::string bytes;
+    do {
+      bytes = testing::ForeignRdb(&random_, &type);
+    } while (RdbTypeIn(family_, RdbNumberOf(type)) != type);  // the others have it
+    writer.Byte(RdbNumberOf(type));
     writer.String(key);
     writer.Raw(bytes);
     writer.Flush();
@@ -364,6 +368,7 @@ class ExampleStream {
 
   Random& random_;
   const SnapshotForm form_;
+  const RdbFamily family_;
   std::string stream_;
 };
 
@@ -372,15 +377,18 @@ std::string MakeExample(Random* random) {
   SnapshotForm form;
   if (kind == Kind::kRdb) form.dialect = SnapshotDialect::kRedis;
   if (random->OneIn(2)) form.compression = Compression::kLzf;
-  std::string stream = ExampleStream(random, form).Make();
+  const bool is_valkey = kind == Kind::kRdb && random->OneIn(3);
+  std::string stream =
+      ExampleStream(random, form, is_valkey ? RdbFamily::kValkey : RdbFamily::kRedis).Make();
   const auto frames = static_cast<uint8_t>(random->Uniform(8));
   std::string data(1, static_cast<char>(static_cast<unsigned>(kind) | frames << kFramesShift |
                                         (random->OneIn(4) ? 0 : kIsMended)));
   MemoryFiles files;
   switch (kind) {
     case Kind::kRdb: {
-      constexpr const char* kVersions[] = {"0003", "0005", "0009", "0010", "0011", "0012"};
-      const std::string file = std::string("REDIS") + kVersions[random->Uniform(6)] + stream;
+      constexpr const char* kVersions[] = {"0003", "0005", "0009", "0010", "0011", "0012", "0099"};
+      const std::string file =
+          (is_valkey ? "VALKEY080" : std::string("REDIS") + kVersions[random->Uniform(7)]) + stream;
       // Who mends it adds the end.
       data += (data[0] & kIsMended) != 0 ? file : MendRdb(file);
       break;

@@ -270,7 +270,7 @@ std::string SnapshotLoader::LoadRdb(const SnapshotPath& path) {
   progress_.bytes_total = file->size();
   RdbFileReader source(path.Main(), std::move(file));
   if (!source.Begin()) return source.error();
-  EntryReader entries(&source, shards_.string_max(), true);
+  EntryReader entries(&source, shards_.string_max(), true, source.family());
   StreamLoader stream(this, &entries, false);
   const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &extras_);
   if (!source.error().empty()) return source.error();
