@@ -558,10 +558,11 @@ void PubSub::Send(Session& session, uint64_t since, std::string_view bytes) {
   Connection& connection = session.connection;
   if (connection.closing()) return;
   size_t held = 0;
-  // What it has published itself by an EXEC or a script comes behind the reply. What comes while it
-  // subscribes or unsubscribes comes before, as it may be about a channel that it leaves.
+  // What it has published itself by an EXEC or a script comes behind the reply. What comes during
+  // another command comes before, as that may be the one by which it leaves the channel.
   const bool waits_for_reply =
-      session.resp3 && OwesReply(session) && (session.last_command->flags & kPushes) == 0;
+      session.resp3 && OwesReply(session) &&
+      (session.last_command->runs_script || session.last_command->full_name == "exec");
   if (since > session.subscriptions_told || waits_for_reply) [[unlikely]] {
     // It gets the reply to its SUBSCRIBE first.
     session.subscriptions->held.Append(bytes);
