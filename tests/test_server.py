@@ -342,7 +342,7 @@ def test_memory_doctor_has_nothing_to_say_of_a_nearly_idle_server(start_server):
     with server.connect() as c:
         c.call("DEBUG", "POPULATE", 10, "big", 1_000_000)  # it is not too small to be looked at
         for _ in range(10):
-            c.pipeline([("GET", "big:1")] * 3)
+            c.pipeline([("STRLEN", "big:1")] * 100)
             assert c.call("MEMORY", "DOCTOR") == b"No problems found.\n"
 
 

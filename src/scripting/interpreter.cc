@@ -404,7 +404,16 @@ size_t Interpreter::memory_used() const {
          helio::MapBytes(state_->functions);
 }
 
-bool Interpreter::CollectStep() { return lua_gc(state_->lua, LUA_GCSTEP, 0) != 0; }
+bool Interpreter::CollectStep() {
+  // As logarithms of what a script would allocate meanwhile; 13 is Lua's own, a millisecond's work.
+  constexpr int kSmallStep = 7;
+  constexpr int kOwnStep = 13;
+  lua_State* const lua = state_->lua;
+  lua_gc(lua, LUA_GCINC, 0, 0, kSmallStep);
+  const bool is_end = lua_gc(lua, LUA_GCSTEP, 0) != 0;
+  lua_gc(lua, LUA_GCINC, 0, 0, kOwnStep);
+  return is_end;
+}
 
 void Interpreter::ForgetAll() {
   const UnlimitedScope scope(state_.get());
