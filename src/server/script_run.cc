@@ -597,6 +597,7 @@ void ScriptInPlace::BeforeWait() {
 
 void ScriptInPlace::GiveWay() {
   BeforeWait();
+  worker_->WatchLocks();
   worker_->CountInterpreters();
   worker_->AfterShardWork(shard_);
   helio::this_fiber::Yield();

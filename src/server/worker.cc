@@ -78,6 +78,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       }),
       memcached_flush_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
+      lock_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
       scripts_(&server->scripts()),
       functions_(&server->functions()),
@@ -89,7 +91,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
       monitors_(server, this) {
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
-  auth_timer_.worker = memcached_flush_timer_.worker = this;
+  auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] {
     SettleMemory();
@@ -134,6 +136,7 @@ Worker::~Worker() {
   proactor_.timers().Disarm(&defrag_timer_);
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.timers().Disarm(&auth_timer_);
+  proactor_.timers().Disarm(&lock_timer_);
   proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
@@ -813,6 +816,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.last_command = &command;
   ++session.coordinators;
   ++coordinators_;
+  WatchLocks();
   if (monitors_.any()) [[unlikely]] {
     if (&command == exec_) FeedExec(session);
     FeedMonitors(session, command, args);
