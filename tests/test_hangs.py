@@ -18,6 +18,10 @@ def queue(r, *commands):
         assert r.call(*command) == Status("QUEUED")
 
 
+def is_saved(r):
+    return is_at_rest(r) and r.info("persistence")["rdb_changes_since_last_save"] == "0"
+
+
 def is_at_rest(r):
     return r.info("persistence")["rdb_bgsave_in_progress"] == "0"
 
@@ -34,8 +38,7 @@ def test_bgsave_behind_flushall_in_one_exec(start_server):
             assert replies[:3] == [OK, OK, OK]
             assert replies[3] == SCHEDULED
             assert other.call("GET", "left") == str(i).encode()
-            wait_until(lambda: is_at_rest(r), what="the end of the save")
-            assert r.info("persistence")["rdb_changes_since_last_save"] == "0"
+            wait_until(lambda: is_saved(r), what="the save")
     server.kill()
     server.start_again()
     with server.connect() as r:
