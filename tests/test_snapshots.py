@@ -809,7 +809,7 @@ def test_debug_reload(start_server):
             for key in keys:
                 r.call("SET", key, "v")
             r.call("BGSAVE")
-            assert r.call("EXEC")[-1] == Status("Background saving started")
+            assert r.call("EXEC")[-1] == Status("Background saving scheduled")
             wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0", what="end")
 
 

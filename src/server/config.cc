@@ -666,6 +666,15 @@ void AddSettings(Server* server, Config* config) {
   };
   stop_rule("shutdown-on-sigint", &server->on_sigint());
   stop_rule("shutdown-on-sigterm", &server->on_sigterm());
+  config->Add({.name = "shutdown-timeout",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", server->options().shutdown_timeout_s),
+               .is_mutable = true,
+               .max = INT32_MAX,
+               .apply = [server](const std::string& value) {
+                 server->shutdown_timeout_s() = std::stoull(value);
+                 return std::string();
+               }});
   config->Add({.name = "loglevel",
                .kind = Kind::kChoice,
                .value = options.log_level,

@@ -109,7 +109,6 @@ constexpr Directive kDirectives[] = {
     {"lazyfree-lazy-user-del", Kind::kIgnored, kLazy, "no"},
     {"lazyfree-lazy-user-flush", Kind::kIgnored, kLazy, "no"},
     {"replica-lazy-flush", Kind::kIgnored, kLazy, "no"},
-    {"shutdown-timeout", Kind::kIgnored, kNoReplication, "10"},
     {"enable-module-command", Kind::kIgnored, kNoModules, "no"},
     {"ignore-warnings", Kind::kIgnored, kOs},
     {"locale-collate", Kind::kIgnored, "texts are compared byte by byte"},

@@ -269,6 +269,9 @@ DEFINE_uint32(blocked_clients_max, 30'000,
 DEFINE_int64(slowlog_log_slower_than, 10'000,
              "Microseconds; commands that take as long, with waiting for locks, are in SLOWLOG. 0: "
              "all, -1: none. CONFIG SET changes it.");
+DEFINE_uint64(lock_warning_ms, 10'000,
+              "The log tells once of each transaction that has its locks for longer than so many "
+              "milliseconds. 0: never. CONFIG SET changes it.");
 DEFINE_uint64(slowlog_max_len, 128, "Commands that SLOWLOG keeps. CONFIG SET changes it.");
 DEFINE_uint32(latency_monitor_threshold, 0,
               "Milliseconds; what takes as long is in LATENCY LATEST. 0: off, as LATENCY DOCTOR is "
@@ -321,6 +324,11 @@ DEFINE_string(
     "What SIGINT does: some of save, nosave, now, force (it ends even if it cannot save), "
     "or default: it saves if --save says so. A second SIGINT ends it at once.");
 DEFINE_string(shutdown_on_sigterm, "default", "What SIGTERM does, as --shutdown_on_sigint.");
+DEFINE_uint32(
+    shutdown_timeout, 10,
+    "Seconds that SIGTERM and SIGINT wait for locks that the last snapshot needs, and then for the "
+    "end of all commands. After that the process ends without, and the log says who has the locks. "
+    "A snapshot that is being written is always waited for.");
 DEFINE_string(enable_protected_configs, "no",
               "Who may CONFIG SET dir and dbfilename, and so have files written anywhere: yes "
               "(whoever may use CONFIG), local (of these, clients on this machine), no.");
@@ -567,6 +575,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   if (const auto why = ParseStopRule(FLAGS_shutdown_on_sigint, &options->on_sigint); !why.empty()) {
     fail("shutdown_on_sigint", why);
   }
+  options->shutdown_timeout_s = FLAGS_shutdown_timeout;
   if (const auto why = ParseStopRule(FLAGS_shutdown_on_sigterm, &options->on_sigterm);
       !why.empty()) {
     fail("shutdown_on_sigterm", why);
@@ -580,6 +589,8 @@ std::string OptionsFromFlags(ServerOptions* options) {
   if (FLAGS_slowlog_log_slower_than < -1) fail("slowlog_log_slower_than", "must be -1 or more");
   options->slowlog_log_slower_than_us = FLAGS_slowlog_log_slower_than;
   check_range("slowlog_max_len", FLAGS_slowlog_max_len, 0, INT64_MAX);
+  check_range("lock_warning_ms", FLAGS_lock_warning_ms, 0, UINT32_MAX);
+  options->lock_warning_ms = FLAGS_lock_warning_ms;
   options->slowlog_max_len = FLAGS_slowlog_max_len;
   options->latency_monitor_threshold_ms = FLAGS_latency_monitor_threshold;
   options->latency_tracking = FLAGS_latency_tracking;

@@ -40,10 +40,10 @@ void FreeInterpreters(Server& server) {
   server.AwaitOnWorkers([](Worker& worker) { worker.RenewInterpreters(); });
 }
 
-// Suspends. Null: the error is there.
-LibraryRef Compile(Worker& worker, std::string_view source, const ScriptHeader& header,
-                   std::string* error) {
-  Interpreter* const interpreter = worker.interpreters().Take(false);
+// `holds_locks`: see InterpreterPool::Take. Suspends. Null: the error is there.
+LibraryRef Compile(Worker& worker, bool holds_locks, std::string_view source,
+                   const ScriptHeader& header, std::string* error) {
+  Interpreter* const interpreter = worker.interpreters().Take(holds_locks);
   LibraryRef library = worker.server().functions().Compile(source, header, interpreter, error);
   worker.interpreters().GiveBack(interpreter);
   worker.OnInterpreterBack();
@@ -69,7 +69,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Error(fmt::format("ERR Library '{}' already exists", header.name));
   }
   std::string error;
-  LibraryRef library = Compile(cx.session().worker, source, header, &error);
+  LibraryRef library = Compile(cx.session().worker, cx.outer() != nullptr, source, header, &error);
   if (library == nullptr) return reply.Error(error);
   const auto policy =
       may_replace ? FunctionStore::Policy::kReplace : FunctionStore::Policy::kAppend;
@@ -100,7 +100,8 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
           args[2], session.server.connection_limits().parser.max_bulk_len, &sources)) {
     return reply.Error(*wrong);
   }
-  if (const std::optional<std::string> wrong = LoadLibraries(session.worker, sources, policy)) {
+  if (const std::optional<std::string> wrong =
+          LoadLibraries(session.worker, cx.outer() != nullptr, sources, policy)) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
@@ -253,14 +254,15 @@ void Help(Session&, Args, ReplySink& reply) {
 
 }  // namespace
 
-std::optional<std::string> LoadLibraries(Worker& worker, const std::vector<std::string>& sources,
+std::optional<std::string> LoadLibraries(Worker& worker, bool holds_locks,
+                                         const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy) {
   std::vector<LibraryRef> libraries;
   for (const std::string& source : sources) {
     ScriptHeader header;
     if (std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) return wrong;
     std::string error;
-    libraries.push_back(Compile(worker, source, header, &error));
+    libraries.push_back(Compile(worker, holds_locks, source, header, &error));
     if (libraries.back() == nullptr) return error;
     helio::this_fiber::Yield();  // each may take some milliseconds
   }

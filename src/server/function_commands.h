@@ -14,7 +14,8 @@ class Worker;
 
 // All of them or, if something stands against one, none: then that is told. From a fiber of the
 // worker's thread. Suspends.
-std::optional<std::string> LoadLibraries(Worker& worker, const std::vector<std::string>& sources,
+std::optional<std::string> LoadLibraries(Worker& worker, bool holds_locks,
+                                         const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy);
 
 }  // namespace dfly

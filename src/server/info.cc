@@ -129,6 +129,16 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     if (const uint64_t oldest_ns = queue.oldest_ns(); oldest_ns != 0) {
       facts.oldest_us = std::max(facts.oldest_us, (helio::MonotonicNanos() - oldest_ns) / 1000);
     }
+    const uint64_t warning_us =
+        worker.server().settings().lock_warning_ms.load(std::memory_order_relaxed) * 1000;
+    queue.ForEach([&](const TxEntry& entry) {
+      if (!HoldsLocks(entry)) return;
+      const uint64_t held_us = (helio::MonotonicNanos() - entry.scheduled_ns) / 1000;
+      facts.long_held += warning_us != 0 && held_us >= warning_us;
+      if (held_us < facts.longest_held_us) return;
+      facts.longest_held_us = held_us;
+      facts.longest_held = DescribeHolder(entry, shard.id());
+    });
     facts.waited_keys += shard.waiters().keys();
     facts.ready_keys += shard.waiters().CountReady(shard, kWaitedKeysLookedAt);
     facts.watched_keys += shard.watches().keys();
@@ -317,6 +327,11 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     tx.queue_length += of_part.queue_length;
     tx.queue_longest = std::max(tx.queue_longest, of_part.queue_longest);
     tx.oldest_us = std::max(tx.oldest_us, of_part.oldest_us);
+    tx.long_held += of_part.long_held;
+    if (of_part.longest_held_us > tx.longest_held_us) {
+      tx.longest_held_us = of_part.longest_held_us;
+      tx.longest_held = of_part.longest_held;
+    }
     tx.waited_keys += of_part.waited_keys;
     tx.ready_keys += of_part.ready_keys;
     tx.watched_keys += of_part.watched_keys;
@@ -780,6 +795,9 @@ void TransactionSection(const InfoFacts& facts, Lines& out) {
   out.Add("tx_queue_length", tx.queue_length);
   out.Add("tx_queue_longest", tx.queue_longest);
   out.Add("tx_oldest_usec", tx.oldest_us);
+  out.Add("tx_long_held_locks", tx.long_held);
+  out.Add("tx_longest_held_usec", tx.longest_held_us);
+  if (tx.long_held > 0) out.Add("tx_longest_held", tx.longest_held);
   out.Add("tx_watched_keys", tx.watched_keys);
   out.Add("tx_waited_keys", tx.waited_keys);
   out.Add("tx_ready_keys", tx.ready_keys);

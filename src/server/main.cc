@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <climits>
 #include <cstdio>
@@ -12,9 +13,11 @@
 #include <fstream>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
+#include "helio/fibers/sync.h"
 #include "helio/net/tls_memory.h"
 #include "server/flags.h"
 #include "server/health_check.h"
@@ -38,11 +41,55 @@ int Fail(const std::string& error) {
   return 1;
 }
 
-int WaitForSignal(const sigset_t& signals) {
-  int number = 0;
-  sigwait(&signals, &number);
-  return number;
+// 0: none came for so long. Without a time-out it waits for one.
+int WaitForSignal(const sigset_t& signals, const timespec* timeout) {
+  const int number = sigtimedwait(&signals, nullptr, timeout);
+  return number < 0 ? 0 : number;
 }
+
+// What hangs is given up: the process ends. The pid file goes as at any end.
+[[noreturn]] void GiveUp(dfly::Server* server, const std::string& what) {
+  LOG(ERROR) << what << ": " << server->DescribeHang();
+  if (!server->options().pid_file.empty()) unlink(server->options().pid_file.c_str());
+  google::FlushLogFiles(google::GLOG_INFO);
+  _exit(1);
+}
+
+uint64_t StopPatienceNanos(dfly::Server& server) {
+#ifdef DFLY_SANITIZED
+  constexpr uint64_t kSlowness = 10;
+#else
+  constexpr uint64_t kSlowness = 1;
+#endif
+  return std::max<uint64_t>(server.shutdown_timeout_s(), 1) * kSlowness * 1'000'000'000;
+}
+
+// Ends the process if it is not destroyed in time.
+class StopGuard {
+ public:
+  explicit StopGuard(dfly::Server* server)
+      : thread_([this, server, end_ns = helio::MonotonicNanos() + StopPatienceNanos(*server)] {
+          std::unique_lock lock(mutex_);
+          while (!is_over_ && helio::MonotonicNanos() < end_ns) changed_.WaitUntil(lock, end_ns);
+          if (!is_over_) GiveUp(server, "the end does not come, ends now");
+        }) {}
+  ~StopGuard() {
+    {
+      const std::lock_guard guard(mutex_);
+      is_over_ = true;
+    }
+    changed_.NotifyAll();
+    thread_.join();
+  }
+  StopGuard(const StopGuard&) = delete;
+  StopGuard& operator=(const StopGuard&) = delete;
+
+ private:
+  helio::Mutex mutex_;
+  helio::CondVar changed_;
+  bool is_over_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
 
 // Blocked here and so in all threads that are made later: the main thread waits for them.
 sigset_t BlockSignals() {
@@ -119,13 +166,29 @@ class Stopping {
   bool is_under_way() const { return thread_.has_value(); }
   void Begin(const dfly::StopRule& rule) {
     is_done_ = false;
+    waited_ns_ = 0;
+    last_look_ns_ = helio::MonotonicNanos();
     thread_.emplace([this, rule] {
+      // SHUTDOWN may be at it.
+      while (server_->is_preparing_stop()) {
+        helio::Waiter().WaitUntil(helio::MonotonicNanos() + kLookNanos);
+      }
       error_ = server_->PrepareStop(rule.saves(), rule.force);
       LOG_IF(WARNING, rule.force && !error_.empty()) << "ends without a save: " << error_;
       if (rule.force) error_.clear();
       is_done_ = true;
       kill(getpid(), SIGCONT);  // the main thread looks
     });
+  }
+  // Called now and then: ends the process if it has waited for too long. What is being written is
+  // waited for.
+  void Look() {
+    if (!is_under_way() || is_done_) return;
+    const uint64_t now_ns = helio::MonotonicNanos();
+    const uint64_t since_ns = now_ns - std::exchange(last_look_ns_, now_ns);
+    if (!server_->persistence().is_writing()) waited_ns_ += since_ns;
+    if (waited_ns_ < StopPatienceNanos(*server_)) return;
+    GiveUp(server_, "the last snapshot does not get its locks, ends without one");
   }
   // Once it is over: why the server goes on, or an empty text.
   std::optional<std::string> TakeResult() {
@@ -136,7 +199,11 @@ class Stopping {
   }
 
  private:
+  static constexpr uint64_t kLookNanos = 10'000'000;
+
   dfly::Server* const server_;
+  uint64_t waited_ns_ = 0;  // while nothing was written
+  uint64_t last_look_ns_ = 0;
   std::optional<std::thread> thread_;
   std::string error_;  // set before is_done_
   std::atomic<bool> is_done_{false};
@@ -201,7 +268,10 @@ int main(int argc, char** argv) {
     stopping.Begin(signal_number == SIGINT ? server.on_sigint() : server.on_sigterm());
   };
   while (true) {
-    const int signal_number = WaitForSignal(signals);
+    const timespec kTick = {.tv_sec = 0, .tv_nsec = 100'000'000};
+    const int signal_number = WaitForSignal(signals, stopping.is_under_way() ? &kTick : nullptr);
+    stopping.Look();
+    if (signal_number == 0) continue;
     if (!was_loaded && is_loaded) {
       was_loaded = true;
       if (!load_error.empty()) {
@@ -236,7 +306,10 @@ int main(int argc, char** argv) {
     is_asked_again = true;  // perhaps by SHUTDOWN, just behind a save that has failed
     if (signal_number == SIGINT) EndNow(&server);
   }
-  server.Stop();
+  {
+    const StopGuard guard(&server);
+    server.Stop();
+  }
   if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
   LOG(INFO) << "dragonfly is now ready to exit, bye bye...";
   return 0;

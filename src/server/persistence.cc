@@ -169,8 +169,8 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
       LOG(WARNING) << "a script of the snapshot is left out: " << error;
     }
   }
-  const auto error =
-      LoadLibraries(*Server::LocalWorker(), extras.functions, FunctionStore::Policy::kFlush);
+  const auto error = LoadLibraries(*Server::LocalWorker(), /*holds_locks=*/true, extras.functions,
+                                   FunctionStore::Policy::kFlush);
   return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
 }
 
@@ -179,9 +179,27 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
 auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
   if (!is_enabled()) return Start::kDisabled;
   if (is_saving()) return Start::kIsSaving;
-  saving_ = std::make_shared<Saving>();
+  saving_ = NewSaving(format);
   saving_->is_in_background = true;
-  helio::Fiber("bgsave", [this, format] { RunSave(format, nullptr); }).Detach();
+  helio::Fiber("bgsave", [this] { RunSave(nullptr); }).Detach();
+  return Start::kStarted;
+}
+
+std::shared_ptr<Persistence::Saving> Persistence::NewSaving(
+    std::optional<SnapshotFormat> format) const {
+  auto saving = std::make_shared<Saving>();
+  saving->format = FormatFor(format);
+  return saving;
+}
+
+auto Persistence::StartSaveOfClient(std::optional<SnapshotFormat> format) -> Start {
+  if (!is_enabled() || !is_saving() || !saving_->is_after_flush) return StartSave(format);
+  if (next_) return Start::kIsSaving;
+  if (saving_->has_cut || saving_->format != FormatFor(format)) {
+    next_ = FormatFor(format);
+  } else {
+    saving_->is_after_flush = false;  // it will have all that there is now
+  }
   return Start::kStarted;
 }
 
@@ -210,18 +228,18 @@ void Persistence::AwaitSaveAfterFlush() {
 std::string Persistence::Save(std::optional<SnapshotFormat> format) {
   if (!is_enabled()) return std::string(kIsDisabled);
   if (is_saving()) return std::string(kIsSaving);
-  saving_ = std::make_shared<Saving>();
+  saving_ = NewSaving(format);
   saving_->is_awaited = true;
-  return RunSave(format, nullptr);
+  return RunSave(nullptr);
 }
 
 std::string Persistence::SaveForStop() {
   if (!is_enabled()) return std::string(kIsDisabled);
   while (is_saving()) CancelSave();
-  saving_ = std::make_shared<Saving>();
+  saving_ = NewSaving();
   lock_ = std::make_unique<Transaction>(&server_.shards(), nullptr);
   lock_->set_origin({.name = "shutdown"});
-  std::string error = RunSave(std::nullopt, lock_.get());
+  std::string error = RunSave(lock_.get());
   if (!error.empty()) EndStop();
   return error;
 }
@@ -235,6 +253,7 @@ void Persistence::RefuseAll() {
 }
 
 void Persistence::CancelSave() {
+  next_.reset();
   const std::shared_ptr<Saving> saving = saving_;
   if (saving == nullptr) return;
   saving->progress.is_cancelled = true;
@@ -258,13 +277,13 @@ void Persistence::AwaitNoLongScript(const Saving& saving) {
 }
 
 // REQUIRES: saving_ was made by the caller, without a pause in between.
-std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transaction* lock) {
+std::string Persistence::RunSave(Transaction* lock) {
   const std::shared_ptr<Saving> saving = saving_;
   saving->started_ns = helio::MonotonicNanos();
   SaveOptions save;
   save.path.directory = directory_;
   save.path.name = NameAt(dbfilename_, helio::UnixMillis());
-  save.path.format = format.value_or(FormatOf(dbfilename_));
+  save.path.format = saving->format;
   save.codec = options_.codec;
   save.level = options_.level;
   save.compresses_strings = options_.compresses_strings;
@@ -285,19 +304,21 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
       &server_.shards(), options_.files, save,
       [&] {
         saving->has_cut = true;
+        is_writing_ = true;
         changes_at_cut = Changes();
         return CollectExtras();
       },
       &saving->progress, lock);
   server_.settings().is_saving = false;
+  is_writing_ = false;
   const double seconds = SecondsSince(saving->started_ns);
   facts_.last_duration_s = static_cast<int64_t>(seconds);
   facts_.last_error = result.error;
   if (result.error.empty()) {
     facts_.is_last_ok = true;
     ++facts_.saves;
-    facts_.last_save_s = helio::UnixMillis() / 1000;
-    last_save_s_ = facts_.last_save_s;
+    // A client that has been told that its save has begun waits for LASTSAVE to change.
+    if (!next_) last_save_s_ = facts_.last_save_s = helio::UnixMillis() / 1000;
     facts_.changes_at_last_save = changes_at_cut;
     facts_.last_keys = result.keys;
     facts_.last_bytes = result.bytes;
@@ -318,8 +339,19 @@ std::string Persistence::RunSave(std::optional<SnapshotFormat> format, Transacti
   saving_ = nullptr;
   UpdateGate();
   saving->done.Done();
-  if (std::exchange(was_flushed_, false)) SaveAfterFlush();
+  StartNext();
   return result.error;
+}
+
+// What was asked for while there was a save under way. That of a client also forgets what was
+// flushed.
+void Persistence::StartNext() {
+  const bool was_flushed = std::exchange(was_flushed_, false);
+  if (const auto format = std::exchange(next_, std::nullopt)) {
+    StartSave(*format);
+  } else if (was_flushed) {
+    SaveAfterFlush();
+  }
 }
 
 std::string Persistence::Reload(bool saves) {
@@ -329,9 +361,9 @@ std::string Persistence::Reload(bool saves) {
     saving->done.Wait();
   }
   if (saves) {
-    saving_ = std::make_shared<Saving>();
+    saving_ = NewSaving();
     Transaction lock(&server_.shards(), nullptr);
-    std::string error = RunSave(std::nullopt, &lock);
+    std::string error = RunSave(&lock);
     return error.empty() ? ReloadLocked(&lock) : error;
   }
   Transaction lock(&server_.shards(), nullptr);

@@ -77,11 +77,15 @@ class Persistence {
   enum class Start : uint8_t { kStarted, kIsSaving, kDisabled };
   // Makes one in the background.
   Start StartSave(std::optional<SnapshotFormat> format = {});
+  // BGSAVE. As StartSave, but the save that a FLUSHALL has begun does not hinder it: if that has
+  // not cut yet it is this one from now on, else this one follows it. Never suspends: the caller
+  // may be an EXEC, and the save of a FLUSHALL may wait for its locks.
+  Start StartSaveOfClient(std::optional<SnapshotFormat> format);
   // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
   // as redis-server does; but in the background.
   void SaveAfterFlush();
-  // SAVE and BGSAVE come behind the one that a FLUSHALL has begun: redis-server's is over when that
-  // is answered. Suspends.
+  // SAVE comes behind the one that a FLUSHALL has begun: redis-server's is over when that is
+  // answered. REQUIRES: the caller has no locks, as that one may wait for them. Suspends.
   void AwaitSaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
   std::string Save(std::optional<SnapshotFormat> format = {});
@@ -98,6 +102,8 @@ class Persistence {
   bool is_enabled() const { return !dbfilename_.empty(); }
   bool is_saving() const { return saving_ != nullptr; }
   bool is_loading() const { return loading_ != nullptr || (to_load_ && !was_loaded_); }
+  // One is being written: it waits for no locks, but for the disk only. Thread: any.
+  bool is_writing() const { return is_writing_; }
   // The save that is under way waits for no locks any more.
   bool has_cut() const { return !is_saving() || saving_->has_cut; }
   PersistenceFacts Facts();
@@ -119,6 +125,7 @@ class Persistence {
  private:
   struct Saving {
     SaveProgress progress;
+    SnapshotFormat format = SnapshotFormat::kOurs;
     uint64_t started_ns = 0;
     bool has_cut = false;
     bool is_in_background = false;
@@ -129,7 +136,9 @@ class Persistence {
   };
 
   std::optional<SnapshotPath> FindNewest(std::string* error);
-  std::string RunSave(std::optional<SnapshotFormat> format, Transaction* lock);
+  std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;
+  void StartNext();
+  std::string RunSave(Transaction* lock);
   std::string LoadFrom(const SnapshotPath& path);
   std::string ReloadLocked(Transaction* lock);
   void AwaitNoLongScript(const Saving& saving);
@@ -137,6 +146,9 @@ class Persistence {
   std::string TakeExtras(const SnapshotExtras& extras);
   void Tick();
   uint64_t Changes() const;
+  SnapshotFormat FormatFor(std::optional<SnapshotFormat> format) const {
+    return format.value_or(FormatOf(dbfilename_));
+  }
 
   Server& server_;
   PersistenceOptions options_;
@@ -150,12 +162,14 @@ class Persistence {
   std::shared_ptr<Saving> saving_;
   std::unique_ptr<Transaction> lock_;  // of SaveForStop
   bool is_stopping_ = false;
-  bool was_flushed_ = false;  // while a save is under way, which may have what is gone
+  bool was_flushed_ = false;            // while a save is under way, which may have what is gone
+  std::optional<SnapshotFormat> next_;  // of StartSaveOfClient, when the one under way is over
   uint64_t tick_task_ = 0;
   int64_t last_tick_s_ = 0;
   uint64_t last_failure_ns_ = 0;
   PersistenceFacts facts_;
   std::atomic<int64_t> last_save_s_;
+  std::atomic<bool> is_writing_{false};
 };
 
 }  // namespace dfly

@@ -47,6 +47,7 @@ void Save(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }
 
 // BGSAVE [SCHEDULE] [RDB|DF]. Nothing else hinders a save, so there is nothing to schedule it for.
+// It may be a part of an EXEC, so it waits for nothing.
 void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::optional<SnapshotFormat> format;
   bool is_scheduled = false;
@@ -61,13 +62,13 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   Persistence& persistence = cx.session().server.persistence();
   auto started = Persistence::Start::kDisabled;
-  cx.shards().pool().at(0)->AwaitFiber("bgsave", [&] {
-    persistence.AwaitSaveAfterFlush();
-    started = persistence.StartSave(format);
-  });
+  cx.shards().pool().at(0)->AwaitFiber("bgsave",
+                                       [&] { started = persistence.StartSaveOfClient(format); });
   switch (started) {
     case Persistence::Start::kStarted:
-      return reply.Status("Background saving started");
+      // Inside EXEC it is called scheduled in redis-server.
+      return reply.Status(cx.outer() == nullptr ? "Background saving started"
+                                                : "Background saving scheduled");
     case Persistence::Start::kIsSaving:
       return reply.Error(kErrIsSaving);
     case Persistence::Start::kDisabled:

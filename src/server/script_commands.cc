@@ -93,7 +93,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (known != nullptr && !known->is_evaluated) return reply.Bulk(known->sha);
   const ScriptRef script = store.Prepare(args[2], &error);
   if (script == nullptr) return reply.Error(error);
-  Interpreter* const interpreter = worker.interpreters().Take(false);
+  Interpreter* const interpreter = worker.interpreters().Take(cx.outer() != nullptr);
   // What will run, which may not be what was sent (--lua_auto_async): it is compiled once.
   const bool is_good = interpreter->Load(script->sha, script->code, &error);
   worker.interpreters().GiveBack(interpreter);

@@ -598,6 +598,7 @@ void ScriptInPlace::BeforeWait() {
 
 void ScriptInPlace::GiveWay() {
   BeforeWait();
+  worker_->WatchLocks();
   worker_->CountInterpreters();
   worker_->AfterShardWork(shard_);
   helio::this_fiber::Yield();

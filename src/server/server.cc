@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <random>
 
 #include "facade/error_texts.h"
@@ -40,6 +42,7 @@ Server::Server(ServerOptions options)
       persistence_(this, options_.persistence),
       on_sigint_(options_.on_sigint),
       on_sigterm_(options_.on_sigterm),
+      shutdown_timeout_s_(options_.shutdown_timeout_s),
       run_id_(MakeRunId()),
       pool_({.threads = options_.threads, .force_epoll = options_.force_epoll}) {
   RegisterStringCommands(&commands_);
@@ -80,6 +83,7 @@ Server::Server(ServerOptions options)
   settings_.busy_reply_threshold_ms = options_.busy_reply_threshold_ms;
   settings_.tcp_keepalive_s = options_.tcp_keepalive_s;
   settings_.slowlog_max_len = options_.slowlog_max_len;
+  settings_.lock_warning_ms = options_.lock_warning_ms;
   settings_.latency_monitor_ms = options_.latency_monitor_threshold_ms;
   client_memory_.Set(options_.maxmemory_clients);
   settings_.tracking_table_max_keys = options_.tracking_table_max_keys;
@@ -250,6 +254,41 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop) {
   is_prepared_to_stop_ = error.empty() || must_stop;
   is_preparing_stop_ = false;
   return error;
+}
+
+std::string Server::DescribeHang() {
+  constexpr uint64_t kPatienceNanos = 1'000'000'000;
+  constexpr uint64_t kLookNanos = 5'000'000;
+  struct Part {
+    std::string text;
+    std::atomic<bool> is_there{false};
+  };
+  // A thread that hangs may look at it when nobody is here any more.
+  const auto parts = std::make_shared<std::vector<Part>>(pool_.size());
+  for (uint32_t i = 0; i < pool_.size(); ++i) {
+    pool_.at(i)->Dispatch([parts, i] {
+      Part& part = (*parts)[i];
+      if (local_worker_ != nullptr) {
+        local_worker_->ForEachShard([&part](Shard& shard) {
+          shard.transactions().ForEach([&](const TxEntry& entry) {
+            if (HoldsLocks(entry)) part.text += "; locks of " + DescribeHolder(entry, shard.id());
+          });
+        });
+      }
+      part.is_there = true;
+    });
+  }
+  const uint64_t end_ns = helio::MonotonicNanos() + kPatienceNanos;
+  const auto is_there = [](const Part& part) { return part.is_there.load(); };
+  while (!std::all_of(parts->begin(), parts->end(), is_there) && helio::MonotonicNanos() < end_ns) {
+    helio::Waiter().WaitUntil(helio::MonotonicNanos() + kLookNanos);
+  }
+  std::string all;
+  for (uint32_t i = 0; i < pool_.size(); ++i) {
+    const Part& part = (*parts)[i];
+    all += part.is_there ? part.text : fmt::format("; thread {} does not answer", i);
+  }
+  return all.empty() ? "nobody has locks" : all.substr(2);
 }
 
 void Server::SetListLimit(int64_t setting) {

@@ -111,8 +111,10 @@ struct ServerOptions {
   bool is_daemon = false;  // for CONFIG GET
   StopRule on_sigint;
   StopRule on_sigterm;
-  bool allows_crashes = false;                  // DEBUG SEGFAULT and PANIC
+  uint64_t shutdown_timeout_s = 10;  // how long a signal waits for locks, and for what hangs
+  bool allows_crashes = false;       // DEBUG SEGFAULT and PANIC
   int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
+  uint64_t lock_warning_ms = 10'000;            // 0: nobody is told
   uint64_t slowlog_max_len = 128;               // entries, of all threads
   uint32_t latency_monitor_threshold_ms = 0;    // 0: off
   KeyEventClasses key_events;
@@ -163,9 +165,16 @@ class Server {
   // that. Empty, or why the server should go on. From a fiber of proactor 0, or a plain thread.
   // Suspends.
   [[nodiscard]] std::string PrepareStop(std::optional<bool> saves, bool must_stop);
+  // PrepareStop is under way. Thread: any.
+  bool is_preparing_stop() const { return is_preparing_stop_; }
+  // Who has locks, on which shards and since when, and which threads do not answer; for the log of
+  // a server that does not come to its end. From a plain thread. Blocks for a second at most.
+  std::string DescribeHang();
   // What SIGINT and SIGTERM do. Thread: any.
   std::atomic<StopRule>& on_sigint() { return on_sigint_; }
   std::atomic<StopRule>& on_sigterm() { return on_sigterm_; }
+  // See ServerOptions. Thread: any.
+  std::atomic<uint64_t>& shutdown_timeout_s() { return shutdown_timeout_s_; }
   // Stops accepting and closes all connections. Blocks. A release build leaves the data to the
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
@@ -316,6 +325,7 @@ class Server {
   Persistence persistence_;
   std::atomic<StopRule> on_sigint_;
   std::atomic<StopRule> on_sigterm_;
+  std::atomic<uint64_t> shutdown_timeout_s_;
   Config config_;
   const std::string run_id_;  // 40 hexadecimal digits
   ResidentMemory resident_at_start_;

@@ -33,8 +33,9 @@ struct Settings {
   std::atomic<uint64_t> auth_timeout_s{0};                   // 0: no limit
   std::atomic<uint64_t> tracking_table_max_keys{1'000'000};  // of all shards together; 0: no limit
   std::atomic<uint64_t> slowlog_max_len{128};
-  std::atomic<uint32_t> latency_monitor_ms{0};  // 0: off
-  std::atomic<bool> scripts_may_debug{false};   // DEBUG SET-DISABLE-DENY-SCRIPTS
+  std::atomic<uint64_t> lock_warning_ms{10'000};  // 0: nobody is told
+  std::atomic<uint32_t> latency_monitor_ms{0};    // 0: off
+  std::atomic<bool> scripts_may_debug{false};     // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

@@ -43,6 +43,17 @@ void AddTimingSettings(Server* server, Config* config) {
                  });
                  return std::string();
                }});
+  config->Add({.name = "lock-warning-ms",
+               .kind = Setting::Kind::kInteger,
+               .value = fmt::format("{}", options.lock_warning_ms),
+               .is_mutable = true,
+               .min = 0,
+               .max = UINT32_MAX,
+               .apply = [server](const std::string& value) {
+                 server->settings().lock_warning_ms =
+                     static_cast<uint64_t>(ParseInt64(value).value_or(0));
+                 return std::string();
+               }});
   config->Add({.name = "slowlog-max-len",
                .kind = Setting::Kind::kInteger,
                .value = fmt::format("{}", options.slowlog_max_len),

@@ -80,6 +80,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       }),
       memcached_flush_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
+      lock_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
       scripts_(&server->scripts()),
       functions_(&server->functions()),
@@ -92,7 +94,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       monitors_(server, this) {
   lua_timer_.worker = this;
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
-  auth_timer_.worker = memcached_flush_timer_.worker = this;
+  auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] {
     SettleMemory();
@@ -138,6 +140,7 @@ Worker::~Worker() {
   proactor_.timers().Disarm(&defrag_timer_);
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.timers().Disarm(&auth_timer_);
+  proactor_.timers().Disarm(&lock_timer_);
   proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
@@ -820,6 +823,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.last_command = &command;
   ++session.coordinators;
   ++coordinators_;
+  WatchLocks();
   if (monitors_.any()) [[unlikely]] {
     if (&command == exec_) FeedExec(session);
     FeedMonitors(session, command, args);

@@ -127,6 +127,11 @@ struct WorkerStats {
   absl::flat_hash_map<std::string, uint64_t> errors;
 };
 
+// Of an entry of a shard's queue: it has the locks that it wants, wherever they are.
+bool HoldsLocks(const TxEntry& entry);
+// "exec of client 7 on shard 0 since 12.3 s".
+std::string DescribeHolder(const TxEntry& entry, ShardId shard);
+
 // Owner: its proactor; every method is on that thread unless it says otherwise.
 class Worker final : public CommandSink {
  public:
@@ -331,6 +336,8 @@ class Worker final : public CommandSink {
   }
   // What was compiled goes, and garbage with it: SCRIPT FLUSH, FUNCTION FLUSH.
   void RenewInterpreters();
+  // See worker_locks.cc: for long-held locks to be noticed while something runs that may have some.
+  void WatchLocks();
   // It gives way for the first time.
   void OnScriptLong() { ++stats_.scripts.gave_way; }
   // How long a script runs before it lets others run: less if several do.
@@ -676,6 +683,9 @@ class Worker final : public CommandSink {
     Worker* worker = nullptr;
   };
 
+  void OnLockTimer();
+  void LookForOldLocks();
+
   // For LATENCY.
   static void RunCycle(helio::Timer* timer, LatencyEvent event, void (Worker::*tick)()) {
     Worker* const worker = static_cast<OwnedTimer*>(timer)->worker;
@@ -768,6 +778,8 @@ class Worker final : public CommandSink {
   OwnedTimer pause_timer_;
   OwnedTimer auth_timer_;  // armed while a client is not authenticated
   OwnedTimer memcached_flush_timer_;
+  OwnedTimer lock_timer_;             // armed while something may have locks
+  std::vector<uint64_t> told_locks_;  // TxEntry::scheduled_ns of those that were logged
   uint64_t idle_task_ = 0;
 
   InterpreterPool interpreters_;
