@@ -5,6 +5,7 @@
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
 #include "scripting/global_use.h"
+#include "scripting/lua51_source.h"
 #include "scripting/lua_layout.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
@@ -170,6 +171,7 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
   state->redis_version = redis_version;
   lua_atpanic(lua, Panic);
   CheckLayout(lua);
+  ForgetGoto(lua);
   lua_pushcfunction(lua, DescribeError);
   OpenGlobals(lua, state->redis_version.c_str());
   OpenMembers(lua);
@@ -187,7 +189,7 @@ bool Interpreter::Load(std::string_view sha, std::string_view body, std::string*
   if (IsLoaded(sha)) return true;
   const StackScope stack(state_.get(), kLoadNestedStackBytes);
   lua_State* const lua = state_->lua;
-  if (luaL_loadbufferx(lua, body.data(), body.size(), kScriptChunk, "t") != LUA_OK) {
+  if (LoadSource(lua, body, kScriptChunk) != LUA_OK) {
     *error = "ERR Error compiling script (new function): ";
     error->append(CompileError(lua));
     lua_settop(lua, kStackBase);
@@ -253,6 +255,10 @@ Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, 
     outcome = Outcome::kAbandoned;
   } else if (verdict == Verdict::kKill) {
     reply.Error(state_->KilledText(name));
+  } else if (status == LUA_OK &&
+             IsReplyTooLarge(lua, state_->script_resp3, reply.resp3(), state_->memory_max)) {
+    std::string text = "ERR not enough memory for the reply script: ";
+    reply.Error(text.append(name).append("."));
   } else if (status == LUA_OK) {
     ReplyWithValue(lua, state_->script_resp3, reply);
   } else {
@@ -325,7 +331,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
     MakeReadOnly(lua);
     lua_insert(lua, kGlobals);
   }
-  if (luaL_loadbufferx(lua, body.data(), body.size(), kFunctionChunk, "t") != LUA_OK) {
+  if (LoadSource(lua, body, kFunctionChunk) != LUA_OK) {
     *error = "ERR Error compiling function: ";
     error->append(CompileError(lua));
     return false;

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lua 5.1's `table`, `string`, `math` and Redis' `os`: what 5.4 no longer has, and what it does differently.
+// Lua 5.1's `table`, `string`, `math`, and Redis' `os`: what 5.4 no longer has, and what it does
+// differently.
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <numbers>
 #include <string_view>
 
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
 #include "scripting/string_library.h"
+
+// C's fmod. Calls of that name are Lua's operator % (lua_numbers.cc).
+extern "C" double __real_fmod(double a, double b);
 
 namespace dfly {
 namespace {
@@ -83,6 +88,7 @@ int TableForeach(lua_State* lua) {
   while (lua_next(lua, 1) != 0) {
     lua_pushvalue(lua, 2);
     lua_pushvalue(lua, -3);
+    MakeFloat(lua, -1);
     lua_pushvalue(lua, -3);
     lua_call(lua, 2, 1);
     if (!lua_isnil(lua, -1)) return 1;
@@ -213,12 +219,20 @@ int MathRandom(lua_State* lua) {
     default:
       return luaL_error(lua, "wrong number of arguments");
   }
-  lua_Integer integer;
-  if (lua_numbertointeger(lua_tonumber(lua, -1), &integer)) {
-    lua_pushinteger(lua, integer);
-  }
   return 1;
 }
+
+int MathModf(lua_State* lua) {
+  double whole;
+  const double fraction = std::modf(luaL_checknumber(lua, 1), &whole);
+  lua_pushnumber(lua, whole);
+  lua_pushnumber(lua, fraction);
+  return 2;
+}
+
+constexpr double kRadiansOfDegree = std::numbers::pi / 180;
+double Degrees(double radians) { return radians / kRadiansOfDegree; }
+double Radians(double degrees) { return degrees * kRadiansOfDegree; }
 
 int MathRandomseed(lua_State* lua) {
   StateOf(lua)->random.Seed(static_cast<int32_t>(luaL_checkinteger(lua, 1)));
@@ -226,16 +240,32 @@ int MathRandomseed(lua_State* lua) {
 }
 
 constexpr luaL_Reg kMath[] = {
-    {"max", Extreme<1>},         {"min", Extreme<-1>},
-    {"atan", Unary<std::atan>},  {"atan2", Binary<std::atan2>},
-    {"cosh", Unary<std::cosh>},  {"sinh", Unary<std::sinh>},
-    {"tanh", Unary<std::tanh>},  {"pow", Binary<std::pow>},
-    {"fmod", Binary<std::fmod>}, {"mod", Binary<std::fmod>},
-    {"log", Unary<std::log>},    {"log10", Unary<std::log10>},
-    {"ldexp", MathLdexp},        {"frexp", MathFrexp},
-    {"random", MathRandom},      {"randomseed", MathRandomseed},
-    {"type", nullptr},           {"ult", nullptr},
-    {"tointeger", nullptr},      {"maxinteger", nullptr},
+    {"max", Extreme<1>},
+    {"min", Extreme<-1>},
+    {"floor", Unary<std::floor>},
+    {"ceil", Unary<std::ceil>},
+    {"abs", Unary<std::fabs>},
+    {"modf", MathModf},
+    {"deg", Unary<Degrees>},
+    {"rad", Unary<Radians>},
+    {"atan", Unary<std::atan>},
+    {"atan2", Binary<std::atan2>},
+    {"cosh", Unary<std::cosh>},
+    {"sinh", Unary<std::sinh>},
+    {"tanh", Unary<std::tanh>},
+    {"pow", Binary<std::pow>},
+    {"fmod", Binary<__real_fmod>},
+    {"mod", Binary<__real_fmod>},
+    {"log", Unary<std::log>},
+    {"log10", Unary<std::log10>},
+    {"ldexp", MathLdexp},
+    {"frexp", MathFrexp},
+    {"random", MathRandom},
+    {"randomseed", MathRandomseed},
+    {"type", nullptr},
+    {"ult", nullptr},
+    {"tointeger", nullptr},
+    {"maxinteger", nullptr},
     {"mininteger", nullptr},
 };
 

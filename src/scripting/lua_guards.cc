@@ -66,7 +66,7 @@ int CheckCall(lua_State* lua) {
   const LuaThread& thread = *LuaThreadOf(lua);
   CHECK_EQ(dfly::LuaArgumentCount(lua), 3u);
   const dfly::LuaValue* const arguments = dfly::LuaArguments(lua);
-  CHECK(arguments[0].type == dfly::LuaValue::kInteger && arguments[0].integer == 42);
+  CHECK(arguments[0].type == dfly::LuaValue::kFloat && arguments[0].number == 42);
   CHECK(arguments[1].is_text() && arguments[1].text() == "short");
   CHECK(arguments[2].is_text() && arguments[2].text() == std::string(100, 'l'));
   CHECK(!arguments[0].is_text() && arguments[1].type != arguments[2].type);

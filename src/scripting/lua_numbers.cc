@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lua 5.1 had one kind of number and printed it with "%.14g"; 5.4 has two, and prints the float 5
-// as "5.0". Scripts and what reads their replies know only "5". And 5.1 truncates a float where an
-// integer is asked for, while 5.4 refuses it.
+// Lua 5.1 had one kind of number, doubles; 5.4 has two. Its integers wrap, and it prints the float
+// 5 as "5.0". Scripts and what reads their replies know only doubles, and "5". So here all numbers
+// are floats: literals and what is read from strings (luaO_str2num), what C functions return
+// (lua_pushinteger), lengths (lua_compiler.cc), keys (next() in sandbox.cc). Only operators that
+// 5.1 does not have give integers: & | ~ << >>. And 5.1 truncates a float where an integer is
+// asked for, while 5.4 refuses it.
 //
 // No option of Lua changes that, so the linker does: with --wrap, calls from one of Lua's object
 // files to the function x in another arrive in __wrap_x, which reaches Lua's own as __real_x. See
@@ -9,24 +12,35 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <lua.hpp>
 
+#include "helio/base/format_number.h"
 #include "scripting/lua_layout.h"
 #include "scripting/truncate.h"
 
 namespace {
 
 using dfly::LuaObject;
+using dfly::LuaTable;
 using dfly::LuaValue;
 
 // From here on "%.14g" has an exponent.
 constexpr double kExponentFrom = 1e14;
+
+bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
 extern "C" {
 
 LuaObject* luaS_newlstr(lua_State* lua, const char* text, size_t size);
+
+static void SetText(lua_State* lua, LuaValue* value, const char* text, const char* end) {
+  value->object = luaS_newlstr(lua, text, static_cast<size_t>(end - text));
+  value->type = value->object->type | LuaValue::kIsCollectable;
+}
 
 // Every conversion of a number to a string. 5.4's own adds ".0" to what looks like an integer, and
 // that is not only what is one: 3.0000000000000004 does.
@@ -37,15 +51,66 @@ void __wrap_luaO_tostring(lua_State* lua, LuaValue* value) {
   if (std::fabs(number) < kExponentFrom && (number != 0 || !std::signbit(number))) {
     const auto integer = static_cast<lua_Integer>(number);
     if (static_cast<double>(integer) == number) {
-      value->integer = integer;
-      value->type = LuaValue::kInteger;
-      return __real_luaO_tostring(lua, value);
+      char digits[helio::kMaxIntegerChars];
+      return SetText(lua, value, digits, helio::FormatInteger(integer, digits));
     }
   }
   char text[32];
   const int size = std::snprintf(text, sizeof(text), "%.14g", number);
-  value->object = luaS_newlstr(lua, text, static_cast<size_t>(size));
-  value->type = value->object->type | LuaValue::kIsCollectable;
+  SetText(lua, value, text, text + size);
+}
+
+// As 5.1 reads numbers: what strtod takes, with blanks around it. The size of the text and 1, or 0.
+size_t __wrap_luaO_str2num(const char* text, LuaValue* value) {
+  // Most have few digits and nothing else.
+  constexpr int kExactDigits = 15;
+  const char* end = text;
+  int64_t digits = 0;
+  while (IsDigit(*end) && end - text < kExactDigits) digits = digits * 10 + (*end++ - '0');
+  double number = static_cast<double>(digits);
+  if (end == text || *end != '\0') {
+    char* rest;
+    number = std::strtod(text, &rest);
+    if (rest == text) return 0;
+    while (IsBlank(*rest)) ++rest;
+    if (*rest != '\0') return 0;
+    end = rest;
+  }
+  value->number = number;
+  value->type = LuaValue::kFloat;
+  return static_cast<size_t>(end - text) + 1;
+}
+
+void __wrap_lua_pushinteger(lua_State* lua, lua_Integer integer) {
+  lua_pushnumber(lua, static_cast<lua_Number>(integer));
+}
+
+// What an index finds. Lua's own takes its time for floats.
+const LuaValue* luaH_getint(const LuaTable* table, lua_Integer key);
+const LuaValue* __real_luaH_get(const LuaTable* table, const LuaValue* key);
+const LuaValue* __wrap_luaH_get(const LuaTable* table, const LuaValue* key) {
+  constexpr double kIndexMax = 1 << 30;
+  if (key->type == LuaValue::kFloat && key->number >= 1 && key->number <= kIndexMax) {
+    const auto index = static_cast<uint32_t>(key->number);
+    if (static_cast<double>(index) == key->number) {
+      return index <= table->array_size ? &table->array[index - 1] : luaH_getint(table, index);
+    }
+  }
+  return __real_luaH_get(table, key);
+}
+
+[[noreturn]] void luaG_runerror(lua_State* lua, const char* format, ...);
+
+// `what`: "initial value", "limit", "step".
+[[noreturn]] void __wrap_luaG_forerror(lua_State* lua, const LuaValue*, const char* what) {
+  luaG_runerror(lua, "'for' %s must be a number", what);
+}
+
+// The operator %, which is this in 5.1. Lua adds b to a result of the other sign; that happens only
+// where a/b has lost digits.
+double __wrap_fmod(double a, double b) {
+  const double result = a - std::floor(a / b) * b;
+  return (result > 0 && b < 0) || (result < 0 && b > 0) ? result - b : result;
 }
 
 // tostring() and "%s", which have a way of their own for numbers.
@@ -60,7 +125,7 @@ lua_Integer __real_luaL_checkinteger(lua_State* lua, int arg);
 lua_Integer __wrap_luaL_checkinteger(lua_State* lua, int arg) {
   if (arg > 0 && static_cast<size_t>(arg) <= dfly::LuaArgumentCount(lua)) {
     const LuaValue& value = dfly::LuaArguments(lua)[arg - 1];
-    if (value.type == LuaValue::kInteger) return value.integer;
+    if (value.type == LuaValue::kFloat) return dfly::TruncateNumber(value.number);
   }
   int is_number;
   const lua_Integer integer = lua_tointegerx(lua, arg, &is_number);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/sandbox.h"
 
-#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
 
+#include "scripting/lua51_source.h"
+#include "scripting/lua_layout.h"
 #include "scripting/script_state.h"
 
 namespace dfly {
@@ -28,13 +32,50 @@ int UnknownName(lua_State* lua) {
                     luaL_tolstring(lua, 2, nullptr));
 }
 
-// next(), also of what is read-only.
+// next(), also of what is read-only. In tables, keys that are whole numbers are integers.
 int Next(lua_State* lua) {
   luaL_checktype(lua, 1, LUA_TTABLE);
   lua_settop(lua, 2);
   if (PushProtected(lua, 1)) lua_replace(lua, 1);
-  if (lua_next(lua, 1) != 0) return 2;
+  LuaValue* const key = LuaThreadOf(lua)->call->function + 2;
+  if (key->type == LuaValue::kFloat && std::fabs(key->number) < 0x1p63) {
+    const auto integer = static_cast<lua_Integer>(key->number);
+    if (static_cast<double>(integer) == key->number) {
+      key->integer = integer;
+      key->type = LuaValue::kInteger;
+    }
+  }
+  if (lua_next(lua, 1) != 0) {
+    MakeFloat(lua, -2);
+    return 2;
+  }
   lua_pushnil(lua);
+  return 1;
+}
+
+// tonumber(value [, base]). Whole numbers of other bases are what strtoul takes.
+int ToNumber(lua_State* lua) {
+  const auto base = static_cast<int>(luaL_optinteger(lua, 2, 10));
+  luaL_checkany(lua, 1);
+  if (base == 10) {
+    if (lua_isnumber(lua, 1)) {
+      lua_pushnumber(lua, lua_tonumber(lua, 1));
+    } else {
+      lua_pushnil(lua);
+    }
+    return 1;
+  }
+  const char* const text = luaL_checkstring(lua, 1);
+  luaL_argcheck(lua, base >= 2 && base <= 36, 2, "base out of range");
+  char* end;
+  const unsigned long number = std::strtoul(text, &end, base);
+  const bool has_digits = end != text;
+  while (std::isspace(static_cast<unsigned char>(*end)) != 0) ++end;
+  if (has_digits && *end == '\0') {
+    lua_pushnumber(lua, static_cast<lua_Number>(number));
+  } else {
+    lua_pushnil(lua);
+  }
   return 1;
 }
 
@@ -205,56 +246,41 @@ int FinishLoad(lua_State* lua, int status) {
   return 2;
 }
 
-// The next piece of a source that a function of the script gives. Stack: 1 the function, 3 the
-// piece, which must live until the next one is asked for.
-const char* ReadPiece(lua_State* lua, void*, size_t* size) {
-  luaL_checkstack(lua, 2, "too many nested functions");
-  lua_pushvalue(lua, 1);
-  lua_call(lua, 0, 1);
-  if (lua_isnil(lua, -1)) {
-    lua_pop(lua, 1);
-    *size = 0;
-    return nullptr;
+// Pushes the source that the function at index 1 gives in pieces.
+void PushPieces(lua_State* lua) {
+  luaL_Buffer source;
+  luaL_buffinit(lua, &source);
+  for (;;) {
+    lua_pushvalue(lua, 1);
+    lua_call(lua, 0, 1);
+    size_t size = 0;
+    if (!lua_isnil(lua, -1) && lua_tolstring(lua, -1, &size) == nullptr) {
+      luaL_error(lua, "reader function must return a string");
+    }
+    if (size == 0) break;
+    luaL_addvalue(&source);
   }
-  if (!lua_isstring(lua, -1)) luaL_error(lua, "reader function must return a string");
-  lua_replace(lua, 3);
-  return lua_tolstring(lua, 3, size);
-}
-
-// The rest of a source, a piece at a time: a large one takes long to compile.
-struct RestOfSource {
-  const char* next;
-  size_t left;
-};
-
-const char* ReadRest(lua_State* lua, void* rest_of_source, size_t* size) {
-  // Compiling takes 20 to 100 ns for each byte.
-  constexpr size_t kPiece = 4096;
-  constexpr size_t kWorkOfPiece = kPiece * 2;
-  auto* const rest = static_cast<RestOfSource*>(rest_of_source);
-  const char* const piece = rest->next;
-  *size = std::min(rest->left, kPiece);
-  rest->next += *size;
-  rest->left -= *size;
-  if (rest->left > 0) DoWork(lua, kWorkOfPiece);
-  return piece;
+  lua_pop(lua, 1);
+  luaL_pushresult(&source);
 }
 
 // loadstring(source [, name]), and load, which takes a function besides. Text only: bytecode could
 // do anything.
 int LoadString(lua_State* lua) {
-  RestOfSource rest;
-  rest.next = luaL_checklstring(lua, 1, &rest.left);
-  const char* const name = luaL_optstring(lua, 2, rest.next);
-  return FinishLoad(lua, lua_load(lua, ReadRest, &rest, name, "t"));
+  size_t size;
+  const char* const source = luaL_checklstring(lua, 1, &size);
+  return FinishLoad(lua, LoadSource(lua, {source, size}, luaL_optstring(lua, 2, source)));
 }
 
 int Load(lua_State* lua) {
   if (lua_isstring(lua, 1)) return LoadString(lua);
   luaL_checktype(lua, 1, LUA_TFUNCTION);
   const char* const name = luaL_optstring(lua, 2, "=(load)");
-  lua_settop(lua, 3);
-  return FinishLoad(lua, lua_load(lua, ReadPiece, nullptr, name, "t"));
+  lua_settop(lua, 2);
+  PushPieces(lua);
+  size_t size;
+  const char* const source = lua_tolstring(lua, 3, &size);
+  return FinishLoad(lua, LoadSource(lua, {source, size}, name));
 }
 
 // Only what harms nobody else who uses the same state.
@@ -313,6 +339,7 @@ constexpr luaL_Reg kBase[] = {
     {"rawget", RawGet},
     {"rawset", RawSet},
     {"next", Next},
+    {"tonumber", ToNumber},
     {"pairs", Pairs},
     {"error", Error},
     {"pcall", Pcall},
@@ -326,9 +353,16 @@ constexpr luaL_Reg kBase[] = {
 };
 
 // Kept as Lua has them.
-constexpr const char* kLuaBase[] = {"assert", "rawequal", "select", "tonumber", "tostring", "type"};
+constexpr const char* kLuaBase[] = {"assert", "rawequal", "select", "tostring", "type"};
 
 }  // namespace
+
+void MakeFloat(lua_State* lua, int index) {
+  LuaValue* const value = LuaThreadOf(lua)->top + index;
+  if (value->type != LuaValue::kInteger) return;
+  value->number = static_cast<lua_Number>(value->integer);
+  value->type = LuaValue::kFloat;
+}
 
 void MakeReadOnly(lua_State* lua) {
   lua_createtable(lua, 0, 0);

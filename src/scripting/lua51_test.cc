@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and source text of Lua 5.1. tests/differential/test_lua.py compares with redis-server.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+#include "scripting/lua51_source.h"
+#include "scripting/script_testing.h"
+
+namespace dfly {
+namespace {
+
+std::string Bulk(std::string_view text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + std::string(text) + "\r\n";
+}
+
+class Lua51Test : public ::testing::Test {
+ protected:
+  // What tostring() makes of it.
+  std::string ValueOf(std::string_view expression) {
+    return runner_.Run("local v = " + std::string(expression) + " return tostring(v)");
+  }
+  std::string Run(std::string_view source) { return runner_.Run(source); }
+
+  ScriptRunner runner_;
+};
+
+TEST_F(Lua51Test, WholeNumbersDoNotWrap) {
+  EXPECT_EQ(ValueOf("1700000000000000 * 10000"), Bulk("1.7e+19"));
+  EXPECT_EQ(ValueOf("tonumber('1700000000000000') * 10000"), Bulk("1.7e+19"));
+  EXPECT_EQ(ValueOf("1700000000000000"), Bulk("1.7e+15"));
+  EXPECT_EQ(ValueOf("0xffffffffffffffff"), Bulk("1.844674407371e+19"));
+  EXPECT_EQ(ValueOf("#'ab' * #'ab' * 2^62"), Bulk("1.844674407371e+19"));
+  EXPECT_EQ(ValueOf("math.floor(2^40) * math.floor(2^40)"), Bulk("1.2089258196146e+24"));
+  EXPECT_EQ(ValueOf("redis.call('incr', 'k') * 2^62 * 4"), Bulk("1.844674407371e+19"));
+  EXPECT_EQ(ValueOf("bit.lshift(1, 30) * bit.lshift(1, 30) * bit.lshift(1, 30)"),
+            Bulk("1.2379400392854e+27"));
+  for (std::string_view loop :
+       {"for _ = 1, 70 do x = x + x end", "for i = 1, 70 do x = x * (i - i + 2) end",
+        "for k in pairs({1, 2}) do for _ = 1, 70 do x = x * k end end",
+        "for i in ipairs({1, 2}) do for _ = 1, 70 do x = x * i end end",
+        "local n = #'ab' for _ = 1, 70 do x = x * n end"}) {
+    EXPECT_EQ(Run("local x = 1 " + std::string(loop) + " return tostring(x)"),
+              Bulk("1.1805916207174e+21"))
+        << loop;
+  }
+}
+
+TEST_F(Lua51Test, RemaindersAreThoseOfDoubles) {
+  EXPECT_EQ(ValueOf("5 % 0"), Bulk("-nan"));
+  EXPECT_EQ(ValueOf("-5 % 3"), Bulk("1"));
+  EXPECT_EQ(ValueOf("5 % -3"), Bulk("-1"));
+  EXPECT_EQ(ValueOf("-5.5 % 2"), Bulk("0.5"));
+  EXPECT_EQ(ValueOf("math.fmod(-5, 3)"), Bulk("-2"));
+}
+
+TEST_F(Lua51Test, TonumberTakesWhatStrtodTakes) {
+  EXPECT_EQ(ValueOf("tonumber('inf')"), Bulk("inf"));
+  EXPECT_EQ(ValueOf("tonumber('-inf')"), Bulk("-inf"));
+  EXPECT_EQ(ValueOf("tonumber('nan')"), Bulk("nan"));
+  EXPECT_EQ(ValueOf("tonumber(' 0x10 ')"), Bulk("16"));
+  EXPECT_EQ(ValueOf("tonumber('1234567890123456')"), Bulk("1.2345678901235e+15"));
+  EXPECT_EQ(ValueOf("tonumber('-ff', 16)"), Bulk("1.844674407371e+19"));
+  EXPECT_EQ(ValueOf("tonumber('0xff', 16)"), Bulk("255"));
+  EXPECT_EQ(ValueOf("'0x10' + 1"), Bulk("17"));
+  for (std::string_view none : {"''", "' '", "'1a'", "'1 2'", "'0x'", "'.'", "{}", "nil"}) {
+    EXPECT_EQ(ValueOf("tonumber(" + std::string(none) + ")"), Bulk("nil")) << none;
+  }
+}
+
+TEST_F(Lua51Test, FloatsAreIndexes) {
+  EXPECT_EQ(Run("local t = {10, 20} t[3.0] = 30 return {t[1], t[2], t[3], #t, t[4 / 2]}"),
+            "*5\r\n:10\r\n:20\r\n:30\r\n:3\r\n:20\r\n");
+  EXPECT_EQ(Run("local t = {[0] = 'a', [-1] = 'b', [1.5] = 'c', [2^40] = 'd', [300] = 'e'} "
+                "return t[0] .. t[-1] .. t[1.5] .. t[1099511627776] .. t[300]"),
+            Bulk("abcde"));
+  EXPECT_EQ(Run("local t = {} for i = 1, 100 do t[i] = i end "
+                "for k in pairs(t) do t[k] = nil end return tostring(next(t))"),
+            Bulk("nil"));
+  EXPECT_EQ(Run("local n = 0 for k, v in next, {5, 6, x = 7} do n = n + v end return n"),
+            ":18\r\n");
+  EXPECT_EQ(Run("local t = setmetatable({}, {__index = function(_, k) return tostring(k) end}) "
+                "return t[1] .. t[1.5] .. t[1e15]"),
+            Bulk("11.51e+15"));
+}
+
+TEST_F(Lua51Test, GotoIsANameAndAWordWhereNoNameMayStand) {
+  EXPECT_EQ(Run("local goto = 5 return goto"), ":5\r\n");
+  EXPECT_EQ(Run("local t = {goto = 1} t.goto = t.goto + 1 return t.goto"), ":2\r\n");
+  EXPECT_EQ(Run("local function goto(x) return x end return goto(3)"), ":3\r\n");
+  EXPECT_EQ(Run("local goto, b = 1 b = goto goto = 2 return b + goto"), ":3\r\n");
+  EXPECT_EQ(Run("local t = {1; goto = 5} return t.goto"), ":5\r\n");
+  EXPECT_EQ(Run("local n = 0 for i = 1, 4 do if i % 2 == 0 then goto continue end n = n + i "
+                "::continue:: end return n"),
+            ":4\r\n");
+  EXPECT_EQ(Run("goto done do return 1 end ::done:: return 2"), ":2\r\n");
+}
+
+TEST_F(Lua51Test, OperatorsOf54WorkAsThere) {
+  EXPECT_EQ(Run("return {7 // 2, 6 & 3, 6 | 1, 6 ~ 2, 1 << 40, 256 >> 4, ~0}"),
+            "*7\r\n:3\r\n:2\r\n:7\r\n:4\r\n:1099511627776\r\n:16\r\n:-1\r\n");
+}
+
+TEST_F(Lua51Test, EscapesThatMeanNothingGo) {
+  EXPECT_EQ(Run(R"(return "a\-b\/c")"), Bulk("a-b/c"));
+  EXPECT_EQ(Run(R"(return #"\x41")"), ":3\r\n");
+  EXPECT_EQ(Run(R"(return loadstring('return "\\x41"')())"), Bulk("x41"));
+  EXPECT_EQ(Run(R"(local p = {'return "a\\', '-b"'} local i = 0
+                   return load(function() i = i + 1 return p[i] end)() .. '')"),
+            Bulk("a-b"));
+}
+
+std::string Dropped(std::string_view source) {
+  std::string text(source.size(), '\0');
+  text.resize(static_cast<size_t>(DropBackslashes(source, text.data()) - text.data()));
+  return text;
+}
+
+TEST(DropBackslashes, OnlyInStrings) {
+  EXPECT_EQ(Dropped(R"(x = "\x41\u{7}\z\-" .. '\q')"), R"(x = "x41u{7}z-" .. 'q')");
+  for (std::string_view same :
+       {R"("\a\b\f\n\r\t\v\\\"\'\0\65")", "'\\\n'", "[[\\-]]", "[==[ ]] \\- ]==]", "-- \"\\-\n",
+        "--[[ '\\-' ]]", "--[=[ '\\-'", "\"\\", "'", "[", "[=", "-", "t[i] - 1", ""}) {
+    EXPECT_EQ(Dropped(same), same);
+  }
+  EXPECT_EQ(Dropped("'\\\r\n\\q'"), "'\\\r\nq'");
+  EXPECT_EQ(Dropped("-- it's\nx = '\\-'"), "-- it's\nx = '-'");
+  EXPECT_EQ(Dropped("'--' .. '\\-'"), "'--' .. '-'");
+  EXPECT_EQ(Dropped("t[t['\\-']]"), "t[t['-']]");
+  EXPECT_EQ(Dropped("'\\\\\\-'"), "'\\\\-'");
+}
+
+}  // namespace
+}  // namespace dfly

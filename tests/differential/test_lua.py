@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lua 5.1 in scripts: numbers, strings and patterns, as redis-server has them."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.seeds import new_rng
+from harness.server import SANITIZED
+
+pytestmark = [pytest.mark.sanitized]
+
+# Tells all that one can see of values.
+SHOW = r"""
+local function show(...)
+  local texts = {}
+  for i = 1, select('#', ...) do
+    local value = select(i, ...)
+    local text = type(value) == 'table' and '' or tostring(value)
+    if type(value) == 'number' and value == value then
+      text = text .. ' ' .. string.format('%.17g', value)
+    end
+    texts[i] = type(value) .. ' ' .. text
+  end
+  return texts
+end
+"""
+
+
+
+ARGUMENTS = ("1700000000000000", "10000")
+
+
+def evaluations(connections, script):
+    """What both answer, with the same arguments and on an empty data set."""
+    replies = []
+    for connection in connections:
+        connection.call("FLUSHALL")
+        replies.append(connection.raw("EVAL", script, "1", "key", *ARGUMENTS))
+    return replies
+
+
+def differences(pair, scripts):
+    ours, reference = (server.connect() for server in pair)
+    found = []
+    with ours, reference:
+        for script in scripts:
+            got, expected = evaluations((ours, reference), script)
+            if got != expected:
+                script = script.removeprefix(SHOW)
+                found.append(f"{script}\n  ours:  {got!r}\n  redis: {expected!r}")
+    assert not found, "\n".join([f"{len(found)} differ", *found])
+
+
+def lines_of(name):
+    """Of a file beside this one. Scripts that have several lines are parted by ¶ there."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return [line.replace("¶", "\n") for line in text.strip().split("\n")]
+
+
+def test_values_are_those_of_lua_51(pair):
+    differences(pair, [f"{SHOW}return show({line})" for line in lines_of("lua51_values.txt")])
+
+
+def test_scripts_do_what_they_do_in_lua_51(pair):
+    differences(pair, lines_of("lua51_scripts.txt"))
+
+
+NUMBERS = """tonumber('0') 1 2 3 7 10 31 100 255 1000 65536 1000000 1000000007 2147483647 2147483648
+4294967295 4294967296 9007199254740991 9007199254740992 1700000000000000 9223372036854775807
+1e15 1e16 1e17 1e300 0.1 0.5 1.5 2.75 1e-5 3.14159 0xff 0xffffffff
+0x7fffffffffffffff (-1) (-2.5) (-7) (1/0) (0/0)
+#'abc' #'' #{1,2} tonumber('12') tonumber('1e10') tonumber('0x1f') '10' '3.5' '0x10'""".split()
+FUNCTIONS = """math.floor math.ceil math.abs math.sqrt tonumber -""".split()
+OPERATORS = "+ - * / % ^".split()
+COMPARISONS = "< <= > >= == ~=".split()
+
+
+def expression(rng, depth):
+    kind = rng.random()
+    if depth == 0 or kind < 0.15:
+        return rng.choice(NUMBERS)
+    if kind < 0.35:
+        return f"{rng.choice(FUNCTIONS)}({expression(rng, depth - 1)})"
+    if kind < 0.4:
+        name = rng.choice(["math.max", "math.min", "math.fmod"])
+        return f"{name}({expression(rng, depth - 1)}, {expression(rng, depth - 1)})"
+    left, right = expression(rng, depth - 1), expression(rng, depth - 1)
+    return f"({left} {rng.choice(OPERATORS)} {right})"
+
+
+def test_sums_are_those_of_lua_51(pair):
+    """Values, comparisons, and what becomes of them as arguments and as replies. `^` is left out
+    where its result is no whole number: the last digit is that of the C library."""
+    rng = new_rng()
+    scripts = []
+    for _ in range(100 if SANITIZED else 600):
+        a, b = expression(rng, 3), expression(rng, 2)
+        scripts.append(
+            # 5.1 keeps one constant for 0 and -0, so neither is written where it would matter.
+            f"local zero = tonumber('0') local a, b = {a} + zero, {b} + zero "
+            f"local before = {{a {rng.choice(COMPARISONS)} a, a {rng.choice(COMPARISONS)} b}} "
+            "if a == a then redis.call('RPUSH', KEYS[1], a) end "
+            "if b == b then redis.call('RPUSH', KEYS[1], b, tostring(b)) end "
+            # The sign of a nan is that of the machine's instructions.
+            "local text = tostring(a):gsub('-nan', 'nan') "
+            "return {text, before, a, b, redis.call('LRANGE', KEYS[1], '0', '-1'), "
+            "cjson.encode({#text, a == a and a * zero == 0 and a or text})}"
+        )
+    differences(pair, scripts)
+
+
+PATTERN_ITEMS = r"""a b c . %a %d %s %w %p %x [abc] [^abc] [a-c] [^,] [%d.] , x 1 () (a) (.) ([^,]*)
+(%d+) %b() %f[%w] %%""".split()
+
+
+def pattern(rng):
+    items = [
+        rng.choice(PATTERN_ITEMS) + rng.choice(["", "", "*", "+", "-", "?"])
+        for _ in range(rng.randint(1, 4))
+    ]
+    return rng.choice(["", "", "", "^"]) + "".join(items) + rng.choice(["", "", "", "$"])
+
+
+def test_patterns_match_as_in_lua_51(pair):
+    rng = new_rng()
+    scripts = []
+    for _ in range(100 if SANITIZED else 400):
+        text = "".join(rng.choices("aabbcc,, 12.x(y)%", k=rng.randint(0, 12)))
+        what, by = pattern(rng), rng.choice(["-", "<%0>", "%1", "%%", "", "%-"])
+        start = rng.choice([1, 1, 2, 5, -2, 20, 0])
+        scripts.append(
+            f"local t = {{}} local s, p = '{text}', '{what}' "
+            "for a, b in s:gmatch(p) do t[#t + 1] = tostring(a) .. '|' .. tostring(b) end "
+            f"return {{t, {{pcall(string.gsub, s, p, '{by}')}}, {{s:find(p, {start})}}, "
+            f"{{s:match(p, {start})}}}}"
+        )
+    differences(pair, scripts)
