@@ -33,10 +33,10 @@ ENDLESS = {
 
 
 @contextlib.contextmanager
-def running(server, r, script):
+def running(server, r, script, *keys):
     with server.connect() as c:
         before = counters(r)["gave_way"]
-        c.send_command("EVAL", script, 0)
+        c.send_command("EVAL", script, len(keys), *keys)
         wait_until(lambda: counters(r)["gave_way"] > before, what="it runs")
         yield c
 
@@ -57,7 +57,7 @@ def test_others_go_on_and_script_kill_ends_it(server, r, name):
 @only_dragonfly("a script stops it")
 @pytest.mark.flags(busy_reply_threshold=10)
 def test_one_that_is_slow_is_busy(server, r):
-    with running(server, r, ENDLESS["find"]) as c:
+    with running(server, r, ENDLESS["find"], "k") as c:
         wait_until(lambda: isinstance(r.call("GET", "k"), Error), what="it is slow")
         assert_error(r.call("GET", "k"), "BUSY")
         assert r.call("SCRIPT", "KILL") == OK
