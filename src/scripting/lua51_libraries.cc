@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lua 5.1's `table`, `string`, `math`, and Redis' `os`: what 5.4 no longer has, and what it does
-// differently.
+// Lua 5.1's `table`, `string`, `math` and Redis' `os`: what 5.4 no longer has or does differently.
 #include <cmath>
 #include <cstring>
 #include <ctime>

@@ -47,11 +47,6 @@ const char* ReadRest(lua_State* lua, void* rest_of_source, size_t* size) {
   return piece;
 }
 
-int LoadInPieces(lua_State* lua, const char* text, size_t size, const char* name) {
-  RestOfSource rest = {text, size};
-  return lua_load(lua, ReadRest, &rest, name, "t");
-}
-
 }  // namespace
 
 char* DropBackslashes(std::string_view source, char* out) {
@@ -91,12 +86,13 @@ char* DropBackslashes(std::string_view source, char* out) {
 }
 
 int LoadSource(lua_State* lua, std::string_view source, const char* name) {
-  if (source.find('\\') == std::string_view::npos) {
-    return LoadInPieces(lua, source.data(), source.size(), name);
+  std::unique_ptr<char[]> text;  // Lua's errors end in lua_load
+  if (source.find('\\') != std::string_view::npos) {
+    text = std::make_unique_for_overwrite<char[]>(source.size());
+    source = {text.get(), DropBackslashes(source, text.get())};
   }
-  const auto text = std::make_unique_for_overwrite<char[]>(source.size());
-  const char* const end = DropBackslashes(source, text.get());
-  return LoadInPieces(lua, text.get(), static_cast<size_t>(end - text.get()), name);
+  RestOfSource rest{.next = source.data(), .left = source.size()};
+  return lua_load(lua, ReadRest, &rest, name, "t");
 }
 
 }  // namespace dfly

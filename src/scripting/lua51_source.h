@@ -13,8 +13,9 @@ namespace dfly {
 // which has room for as many bytes. Returns the end.
 char* DropBackslashes(std::string_view source, char* out);
 
-// luaL_loadbufferx of text in Lua 5.1. Raises no error. Suspends: while a
-// script runs, as a tick does; what ends the script is an error of the source then.
+// lua_load of text in Lua 5.1. Raises no error; its result tells of the end of the script, too.
+//
+// Suspends: as a tick does (lua_work.h).
 int LoadSource(lua_State* lua, std::string_view source, const char* name);
 
 }  // namespace dfly

@@ -31,15 +31,15 @@ void OpenRedisForLoading(lua_State* lua, const char* version);
 // `cjson`, `cmsgpack`, `struct`, `bit`, likewise.
 void OpenLibraries(lua_State* lua);
 
-// What a cjson.decode left that was ended by an error.
-void FreeJsonScratch(struct ScriptState* state);
-
 // If the value at `index` (< 0) is an integer, makes it the float that scripts know. That is what
 // lua_next gives for keys.
 void MakeFloat(lua_State* lua, int index);
 
 // Makes `goto` a name like others in what is compiled from now on. REQUIRES: a new state.
 void ForgetGoto(lua_State* lua);
+
+// What a cjson.decode left that was ended by an error.
+void FreeJsonScratch(struct ScriptState* state);
 
 // Makes reading what is not in the table on the top an error.
 void RefuseUnknownNames(lua_State* lua);
