@@ -255,6 +255,10 @@ Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, 
     outcome = Outcome::kAbandoned;
   } else if (verdict == Verdict::kKill) {
     reply.Error(state_->KilledText(name));
+  } else if (status == LUA_OK &&
+             IsReplyTooLarge(lua, state_->script_resp3, reply.resp3(), state_->memory_max)) {
+    std::string text = "ERR not enough memory for the reply script: ";
+    reply.Error(text.append(name).append("."));
   } else if (status == LUA_OK) {
     ReplyWithValue(lua, state_->script_resp3, reply);
   } else {

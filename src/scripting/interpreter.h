@@ -45,7 +45,7 @@ class ScriptHost {
   // The script has ended, by itself or with an error of its own (not by a verdict). Does what was
   // deferred; writes Ok, or the first Error, which then is the script's.
   virtual Verdict Finish(ReplySink& reply) = 0;
-  // Every Interpreter::kTickOccasions jumps and calls.
+  // Every Interpreter::kTickOccasions jumps and calls, or as much other work.
   virtual Verdict OnTick() = 0;
   // redis.acl_check_cmd. None if there is no such command.
   virtual std::optional<bool> IsAllowed(Args args) = 0;
@@ -65,8 +65,8 @@ struct ScriptState;
 // Suspends: Run and CallFunction, as far as the host does. See kStackBytes.
 class Interpreter {
  public:
-  // A tick comes after so many jumps and calls: every 10 to 50 microseconds, but not while a
-  // function of a library runs.
+  // A tick comes after so many jumps and calls, or as much work in functions of libraries: every 10
+  // to 50 microseconds.
   static constexpr int kTickOccasions = 1000;
   // Stack that Run and CallFunction need below the caller's frame, besides what the host uses.
   // Most scripts use 3 KB; nested calls out of Lua's C functions are an error from 96 KB on, and

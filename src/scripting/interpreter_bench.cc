@@ -98,6 +98,63 @@ void Arithmetic(benchmark::State& state) {
 }
 BENCHMARK(Arithmetic);
 
+// --- library functions; 20 calls each ---
+
+void Call20(benchmark::State& state, const std::string& set_up, const std::string& call) {
+  RunScript(state, set_up + " local x for i = 1, 20 do x = " + call + " end return 1", {}, {});
+}
+
+void Rep(benchmark::State& state) { Call20(state, "", "string.rep('abc', 30)"); }
+BENCHMARK(Rep);
+
+void FindPlain(benchmark::State& state) {
+  Call20(state, "local s = string.rep('abc', 30) .. 'key'", "s:find('key', 1, true)");
+}
+BENCHMARK(FindPlain);
+
+void FindPattern(benchmark::State& state) {
+  Call20(state, "local s = string.rep('abc ', 20) .. 'user:1234'", "s:find('user:%d+')");
+}
+BENCHMARK(FindPattern);
+
+void MatchPattern(benchmark::State& state) {
+  Call20(state, "local s = '2024-01-02T03:04:05'", "s:match('^(%d+)-(%d+)-(%d+)')");
+}
+BENCHMARK(MatchPattern);
+
+void Gsub(benchmark::State& state) {
+  Call20(state, "local s = string.rep('hello world ', 10)", "s:gsub('o', '0')");
+}
+BENCHMARK(Gsub);
+
+void Gmatch(benchmark::State& state) {
+  Call20(state, "local s = string.rep('key=value, ', 10)",
+         "(function() local n = 0 for k, v in s:gmatch('(%w+)=(%w+)') do n = n + 1 end return n "
+         "end)()");
+}
+BENCHMARK(Gmatch);
+
+constexpr const char* kList = "local t = {} for i = 1, 100 do t[i] = 'value' .. i end";
+
+void Concat(benchmark::State& state) { Call20(state, kList, "table.concat(t, ',')"); }
+BENCHMARK(Concat);
+
+void Sort(benchmark::State& state) { Call20(state, kList, "table.sort(t)"); }
+BENCHMARK(Sort);
+
+void Pairs(benchmark::State& state) {
+  Call20(state, kList, "(function() local n = 0 for k, v in pairs(t) do n = n + 1 end end)()");
+}
+BENCHMARK(Pairs);
+
+void JsonEncode(benchmark::State& state) { Call20(state, kList, "cjson.encode(t)"); }
+BENCHMARK(JsonEncode);
+
+void JsonDecode(benchmark::State& state) {
+  Call20(state, std::string(kList) + " local s = cjson.encode(t)", "cjson.decode(s)");
+}
+BENCHMARK(JsonDecode);
+
 }  // namespace
 }  // namespace dfly
 

@@ -14,6 +14,37 @@ namespace {
 constexpr std::string_view kErrTooDeep = "ERR reached lua stack limit";
 // Redis' own, for nested arrays. A table that contains itself ends here.
 constexpr size_t kNestingMax = 7995;
+// Of a value in a table of Lua.
+constexpr size_t kValueBytes = 16;
+
+// Counts what a reply would need, about.
+class SizeSink final : public ReplySink {
+ public:
+  explicit SizeSink(bool resp3) { set_resp3(resp3); }
+  size_t bytes() const { return bytes_; }
+
+  void Status(std::string_view text) override { Add(text.size()); }
+  void Error(std::string_view message) override { Add(message.size()); }
+  void Integer(int64_t) override { Add(0); }
+  void Bulk(std::string_view bytes) override { Add(bytes.size()); }
+  void Null() override { Add(0); }
+  void NullArray() override { Add(0); }
+  void Double(double) override { Add(0); }
+  void Decimal(std::string_view digits) override { Add(digits.size()); }
+  void Bool(bool) override { Add(0); }
+  void BigNumber(std::string_view digits) override { Add(digits.size()); }
+  void Verbatim(std::string_view, std::string_view text) override { Add(text.size()); }
+  void Array(size_t) override { Add(0); }
+  void Map(size_t) override { Add(0); }
+  void Set(size_t) override { Add(0); }
+  void Push(size_t) override { Add(0); }
+  void Attribute(size_t) override { Add(0); }
+
+ private:
+  void Add(size_t bytes) { bytes_ += bytes + kValueBytes; }
+
+  size_t bytes_ = 0;
+};
 
 // Nested tables are walked with a list and Lua's own stack: they are deeper than a fiber's.
 class Converter {
@@ -24,6 +55,13 @@ class Converter {
   void Run() {
     Value();
     while (!open_.empty()) Next();
+  }
+
+  // Stops when that is true; then it leaves what it has pushed.
+  template <typename Condition>
+  void RunUntil(Condition condition) {
+    Value();
+    while (!open_.empty() && !condition()) Next();
   }
 
  private:
@@ -194,7 +232,32 @@ void Converter::Next() {
   open_.pop_back();
 }
 
+// Is the value on the top an array of values that are no tables, and its reply not too large? That
+// is what most tables are.
+bool IsShortList(lua_State* lua, size_t bytes_max) {
+  size_t bytes = 0;
+  for (lua_Integer i = 1; bytes <= bytes_max; ++i) {
+    const int type = lua_rawgeti(lua, -1, i);
+    if (type == LUA_TSTRING) bytes += lua_rawlen(lua, -1);
+    bytes += kValueBytes;
+    lua_pop(lua, 1);
+    if (type == LUA_TNIL) return i > 1;
+    if (type == LUA_TTABLE) return false;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool IsReplyTooLarge(lua_State* lua, bool script_resp3, bool resp3, size_t bytes_max) {
+  if (lua_type(lua, -1) != LUA_TTABLE || IsShortList(lua, bytes_max)) return false;
+  const int top = lua_gettop(lua);
+  SizeSink size(resp3);
+  lua_pushvalue(lua, -1);
+  Converter(lua, script_resp3, size).RunUntil([&] { return size.bytes() > bytes_max; });
+  lua_settop(lua, top);
+  return size.bytes() > bytes_max;
+}
 
 void ReplyWithValue(lua_State* lua, bool script_resp3, ReplySink& reply) {
   [[maybe_unused]] const int top = lua_gettop(lua);

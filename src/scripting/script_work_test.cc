@@ -126,6 +126,24 @@ TEST(ScriptWorkTest, TheLimitOfMemoryIsACleanError) {
   }
 }
 
+TEST(ScriptWorkTest, AReplyThatNoMemoryHoldsIsACleanError) {
+  const std::string error =
+      "-ERR not enough memory for the reply script: " + std::string(ScriptRunner::kSha) + ".\r\n";
+  ScriptRunner runner(16 << 20);
+  runner.host.ticks_max = INT_MAX;
+  for (const char* source :
+       {"local t = {} for i = 1, 60 do t = {t, t} end return t",
+        "local t = {} t[1] = t t[2] = t return t",
+        "local t = {map = {}} t.map[1] = t t.map[2] = t return t",
+        "local s, t = string.rep('x', 1e6), {} for i = 1, 1e5 do t[i] = s end return t",
+        "local s, t = string.rep('x', 1e6), {} for i = 1, 1e5 do t[i] = {s} end return t"}) {
+    EXPECT_EQ(runner.Run(source), error) << source;
+  }
+  const std::string rows = "*2\r\n*1\r\n:1\r\n*1\r\n:2\r\n";
+  EXPECT_EQ(runner.Run("return {{1}, {2}}"), rows);
+  EXPECT_EQ(runner.Run("return {string.rep('x', 4e6)}").size(), 4'000'000u + 4 + 10 + 2);
+}
+
 // Compared with redis-server 7.0.
 TEST(ScriptWorkTest, PatternsAreThoseOfLua51) {
   constexpr const char* kCases[][2] = {
