@@ -321,6 +321,21 @@ std::string_view NamedThing(std::string_view text) {
   return {};
 }
 
+// 5.4: attempt to add a 'string' with a 'table'. 5.1 tells the type that is no number, of both the
+// first. A string may be one.
+std::string_view WrongOperand(std::string_view text) {
+  constexpr std::string_view kWith = "' with a '";
+  const size_t with = text.find(kWith);
+  const size_t first = text.find(" a '");
+  if (with == std::string_view::npos || first + 4 > with || !text.ends_with('\'')) return {};
+  const std::string_view left = text.substr(first + 4, with - first - 4);
+  std::string_view right = text.substr(with + kWith.size());
+  right.remove_suffix(1);
+  if (left != "string" && right != "string") return {};
+  if (right == "number") return left;
+  return left == "number" || left == "string" ? right : left;
+}
+
 }  // namespace
 
 void ConvertErrorText(lua_State* lua) {
@@ -330,11 +345,12 @@ void ConvertErrorText(lua_State* lua) {
   const std::string_view text(bytes, size);
   const size_t attempt = text.find("attempt to ");
   if (attempt == std::string_view::npos) return;
-  if (text.find(" a 'string' with a '", attempt) != std::string_view::npos ||
-      text.ends_with(" with a 'string'")) {
+  if (const std::string_view type = WrongOperand(text.substr(attempt)); !type.empty()) {
     lua_pushlstring(lua, text.data(), attempt);
-    lua_pushliteral(lua, "attempt to perform arithmetic on a string value");
-    lua_concat(lua, 2);
+    lua_pushliteral(lua, "attempt to perform arithmetic on a ");
+    lua_pushlstring(lua, type.data(), type.size());
+    lua_pushliteral(lua, " value");
+    lua_concat(lua, 4);
     return lua_remove(lua, -2);
   }
   const std::string_view thing = NamedThing(text);
