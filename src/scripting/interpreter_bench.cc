@@ -155,6 +155,15 @@ void JsonDecode(benchmark::State& state) {
 }
 BENCHMARK(JsonDecode);
 
+// Floats as indexes: 1000 of them.
+void Arrays(benchmark::State& state) {
+  RunScript(state,
+            "local t = {} for i = 1, 100 do t[i] = i end "
+            "local x = 0 for _ = 1, 10 do for i = 1, #t do x = x + t[i] end end return x",
+            {}, {});
+}
+BENCHMARK(Arrays);
+
 }  // namespace
 }  // namespace dfly
 

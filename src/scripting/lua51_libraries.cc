@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lua 5.1's `table`, `string`, `math` and Redis' `os`: what 5.4 no longer has or does differently.
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <ctime>
@@ -120,27 +121,17 @@ constexpr luaL_Reg kTable[] = {
 
 // --- string ---
 
-// 5.4's string.format does not know %u. Upvalue: 5.4's, which is called as a part of this one.
-int StringFormat(lua_State* lua) {
-  size_t size;
-  const char* const format = luaL_checklstring(lua, 1, &size);
-  if (std::memchr(format, 'u', size) != nullptr) {
-    luaL_Buffer copy;
-    char* const out = luaL_buffinitsize(lua, &copy, size);
-    std::memcpy(out, format, size);
-    for (size_t i = 0; i < size; ++i) {
-      if (out[i] != '%') continue;
-      ++i;
-      while (i < size &&
-             (std::strchr("-+ #0.", out[i]) != nullptr || (out[i] >= '0' && out[i] <= '9'))) {
-        ++i;
-      }
-      if (i < size && out[i] == 'u') out[i] = 'd';
-    }
-    luaL_pushresultsize(&copy, size);
-    lua_replace(lua, 1);
+int StringChar(lua_State* lua) {
+  const int count = lua_gettop(lua);
+  luaL_Buffer text;
+  char* const out = luaL_buffinitsize(lua, &text, static_cast<size_t>(count));
+  for (int i = 1; i <= count; ++i) {
+    const lua_Integer code = luaL_checkinteger(lua, i);
+    luaL_argcheck(lua, code >= 0 && code <= UCHAR_MAX, i, "invalid value");
+    out[i - 1] = static_cast<char>(code);
   }
-  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
+  luaL_pushresultsize(&text, static_cast<size_t>(count));
+  return 1;
 }
 
 constexpr const char* kNotInStrings[] = {"dump", "pack", "packsize", "unpack"};
@@ -292,9 +283,10 @@ void Override(lua_State* lua, const luaL_Reg (&functions)[count]) {
 void OpenString(lua_State* lua) {
   lua_pushcfunction(lua, luaopen_string);
   lua_call(lua, 0, 1);
-  lua_getfield(lua, -1, "format");
-  lua_pushcclosure(lua, StringFormat, 1);
-  lua_setfield(lua, -2, "format");
+  for (const luaL_Reg& function : {luaL_Reg{"format", FormatString}, {"char", StringChar}}) {
+    lua_pushcfunction(lua, function.func);
+    lua_setfield(lua, -2, function.name);
+  }
   luaL_setfuncs(lua, kStringFunctions, 0);
   for (const char* const name : kNotInStrings) {
     lua_pushnil(lua);
@@ -329,6 +321,21 @@ std::string_view NamedThing(std::string_view text) {
   return {};
 }
 
+// 5.4: attempt to add a 'string' with a 'table'. 5.1 tells the type that is no number, of both the
+// first. A string may be one.
+std::string_view WrongOperand(std::string_view text) {
+  constexpr std::string_view kWith = "' with a '";
+  const size_t with = text.find(kWith);
+  const size_t first = text.find(" a '");
+  if (with == std::string_view::npos || first + 4 > with || !text.ends_with('\'')) return {};
+  const std::string_view left = text.substr(first + 4, with - first - 4);
+  std::string_view right = text.substr(with + kWith.size());
+  right.remove_suffix(1);
+  if (left != "string" && right != "string") return {};
+  if (right == "number") return left;
+  return left == "number" || left == "string" ? right : left;
+}
+
 }  // namespace
 
 void ConvertErrorText(lua_State* lua) {
@@ -338,11 +345,12 @@ void ConvertErrorText(lua_State* lua) {
   const std::string_view text(bytes, size);
   const size_t attempt = text.find("attempt to ");
   if (attempt == std::string_view::npos) return;
-  if (text.find(" a 'string' with a '", attempt) != std::string_view::npos ||
-      text.ends_with(" with a 'string'")) {
+  if (const std::string_view type = WrongOperand(text.substr(attempt)); !type.empty()) {
     lua_pushlstring(lua, text.data(), attempt);
-    lua_pushliteral(lua, "attempt to perform arithmetic on a string value");
-    lua_concat(lua, 2);
+    lua_pushliteral(lua, "attempt to perform arithmetic on a ");
+    lua_pushlstring(lua, type.data(), type.size());
+    lua_pushliteral(lua, " value");
+    lua_concat(lua, 4);
     return lua_remove(lua, -2);
   }
   const std::string_view thing = NamedThing(text);

@@ -33,7 +33,7 @@ TEST_F(Lua51Test, WholeNumbersDoNotWrap) {
   EXPECT_EQ(ValueOf("0xffffffffffffffff"), Bulk("1.844674407371e+19"));
   EXPECT_EQ(ValueOf("#'ab' * #'ab' * 2^62"), Bulk("1.844674407371e+19"));
   EXPECT_EQ(ValueOf("math.floor(2^40) * math.floor(2^40)"), Bulk("1.2089258196146e+24"));
-  EXPECT_EQ(ValueOf("redis.call('incr', 'k') * 2^62 * 4"), Bulk("1.844674407371e+19"));
+  EXPECT_EQ(ValueOf("redis.call('one') * 2^62 * 4"), Bulk("1.844674407371e+19"));
   EXPECT_EQ(ValueOf("bit.lshift(1, 30) * bit.lshift(1, 30) * bit.lshift(1, 30)"),
             Bulk("1.2379400392854e+27"));
   for (std::string_view loop :

@@ -106,11 +106,34 @@ const LuaValue* __wrap_luaH_get(const LuaTable* table, const LuaValue* key) {
   luaG_runerror(lua, "'for' %s must be a number", what);
 }
 
-// The operator %, which is this in 5.1. Lua adds b to a result of the other sign; that happens only
-// where a/b has lost digits.
+// The operator %, which is this in 5.1. Lua adds b to a result of the other sign. There is none but
+// where a/b has lost digits; then this is what becomes the result by that.
 double __wrap_fmod(double a, double b) {
-  const double result = a - std::floor(a / b) * b;
-  return (result > 0 && b < 0) || (result < 0 && b > 0) ? result - b : result;
+  // That of small integers has lost none.
+  constexpr double kSmall = 1U << 31;
+  if (a >= 0 && a < kSmall && b > 0 && b < kSmall) {
+    const auto whole_a = static_cast<uint32_t>(a);
+    const auto whole_b = static_cast<uint32_t>(b);
+    if (static_cast<double>(whole_a) == a && static_cast<double>(whole_b) == b) {
+      return static_cast<double>(whole_a % whole_b);
+    }
+  }
+  const double quotient = a / b;
+  double whole;
+  if (std::fabs(quotient) < 0x1p52 && quotient != 0) {  // without a call of floor
+    whole = static_cast<double>(static_cast<int64_t>(quotient));
+    if (whole > quotient) whole -= 1;
+  } else {
+    whole = std::floor(quotient);
+  }
+  const double result = a - whole * b;
+  if (!(result > 0 && b < 0) && !(result < 0 && b > 0)) return result;
+  const double less = result - b;
+  for (const double to : {-HUGE_VAL, HUGE_VAL}) {
+    const double neighbor = std::nextafter(less, to);
+    if (less + b != result && neighbor + b == result) return neighbor;
+  }
+  return less;
 }
 
 // tostring() and "%s", which have a way of their own for numbers.

@@ -55,11 +55,13 @@ int Next(lua_State* lua) {
 
 // tonumber(value [, base]). Whole numbers of other bases are what strtoul takes.
 int ToNumber(lua_State* lua) {
-  const auto base = static_cast<int>(luaL_optinteger(lua, 2, 10));
+  const auto base = lua_isnoneornil(lua, 2) ? 10 : static_cast<int>(luaL_checkinteger(lua, 2));
   luaL_checkany(lua, 1);
   if (base == 10) {
-    if (lua_isnumber(lua, 1)) {
-      lua_pushnumber(lua, lua_tonumber(lua, 1));
+    int is_number;
+    const lua_Number number = lua_tonumberx(lua, 1, &is_number);
+    if (is_number != 0) {
+      lua_pushnumber(lua, number);
     } else {
       lua_pushnil(lua);
     }
@@ -88,10 +90,20 @@ int Pairs(lua_State* lua) {
   return 3;
 }
 
-// The same. Upvalue: 5.4's, which is called as a part of this one.
+// ipairs() looks at the table itself, as in 5.1.
+int NextItem(lua_State* lua) {
+  const lua_Integer index = luaL_checkinteger(lua, 2) + 1;
+  luaL_checktype(lua, 1, LUA_TTABLE);
+  lua_pushnumber(lua, static_cast<lua_Number>(index));
+  return lua_rawgeti(lua, 1, index) == LUA_TNIL ? 0 : 2;
+}
+
 int Ipairs(lua_State* lua) {
   luaL_checktype(lua, 1, LUA_TTABLE);
-  return lua_tocfunction(lua, lua_upvalueindex(1))(lua);
+  lua_pushcfunction(lua, NextItem);
+  lua_pushvalue(lua, 1);
+  lua_pushnumber(lua, 0);
+  return 3;
 }
 
 int GetMetatable(lua_State* lua) {
@@ -341,6 +353,7 @@ constexpr luaL_Reg kBase[] = {
     {"next", Next},
     {"tonumber", ToNumber},
     {"pairs", Pairs},
+    {"ipairs", Ipairs},
     {"error", Error},
     {"pcall", Pcall},
     {"xpcall", Xpcall},
@@ -411,9 +424,6 @@ void OpenBase(lua_State* lua) {
     lua_getfield(lua, -1, name);
     lua_setfield(lua, -3, name);
   }
-  lua_getfield(lua, -1, "ipairs");
-  lua_pushcclosure(lua, Ipairs, 1);
-  lua_setfield(lua, -3, "ipairs");
   lua_pop(lua, 1);
 
   lua_pushcfunction(lua, luaopen_coroutine);

@@ -8,5 +8,7 @@ namespace dfly {
 
 // They take the place of those of Lua 5.4's `string`.
 extern const luaL_Reg kStringFunctions[];
+// string.format, likewise (string_format.cc).
+int FormatString(lua_State* lua);
 
 }  // namespace dfly

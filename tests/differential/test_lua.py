@@ -69,8 +69,8 @@ def test_scripts_do_what_they_do_in_lua_51(pair):
 NUMBERS = """tonumber('0') 1 2 3 7 10 31 100 255 1000 65536 1000000 1000000007 2147483647 2147483648
 4294967295 4294967296 9007199254740991 9007199254740992 1700000000000000 9223372036854775807
 1e15 1e16 1e17 1e300 0.1 0.5 1.5 2.75 1e-5 3.14159 0xff 0xffffffff
-0x7fffffffffffffff (-1) (-2.5) (-7) (1/0) (0/0)
-#'abc' #'' #{1,2} tonumber('12') tonumber('1e10') tonumber('0x1f') '10' '3.5' '0x10'""".split()
+0x7fffffffffffffff (-1) (-2.5) (-7) (1/0) (0/0) (#'abc') (#'') (#{1,2})
+tonumber('12') tonumber('1e10') tonumber('0x1f') '10' '3.5' '0x10'""".split()
 FUNCTIONS = """math.floor math.ceil math.abs math.sqrt tonumber -""".split()
 OPERATORS = "+ - * / % ^".split()
 COMPARISONS = "< <= > >= == ~=".split()
