@@ -694,10 +694,9 @@ void AddSettings(Server* server, Config* config) {
   shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
   shown("max_inline_len", options.limits.parser.max_inline_len);
   shown("http_head_max", options.limits.http.head_max);
-  config->Add({.name = "enable-protected-configs",
-               .kind = Kind::kChoice,
-               .value = options.protected_configs,
-               .choices = {"no", "yes", "local"}});
+  shown("enable-protected-configs", ToText(options.protected_configs));
+  shown("enable-debug-command", ToText(options.debug_command));
+  shown("enable-module-command", ToText(options.module_command));
   config->Add({.name = "web_console", .kind = Kind::kBool, .value = YesNo(options.web_console)});
   shown("http_body_max", options.limits.http.body_max);
   shown("http_reply_max", options.http_reply_max);

@@ -110,7 +110,6 @@ constexpr Directive kDirectives[] = {
     {"lazyfree-lazy-user-flush", Kind::kIgnored, kLazy, "no"},
     {"replica-lazy-flush", Kind::kIgnored, kLazy, "no"},
     {"shutdown-timeout", Kind::kIgnored, kNoReplication, "10"},
-    {"enable-module-command", Kind::kIgnored, kNoModules, "no"},
     {"ignore-warnings", Kind::kIgnored, kOs},
     {"locale-collate", Kind::kIgnored, "texts are compared byte by byte"},
     {"supervised", Kind::kIgnored, "systemd is told whenever it asks to be", "no"},

@@ -34,7 +34,7 @@ const std::vector<Topic>& Topics() {
       {"Security",
        {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
         "no_tls_on_admin_port", "restricted_commands", "rename_command",
-        "enable_protected_configs"}},
+        "enable_protected_configs", "enable_debug_command", "enable_module_command"}},
       {"memcached", {"memcached_port", "memcached_max_value_bytes", "memcached_max_line_bytes"}},
       {"TLS",
        {"tls", "tls_port", "tls_cert_file", "tls_key_file", "tls_key_file_pass", "tls_ca_cert_file",
@@ -89,7 +89,7 @@ const std::vector<Topic>& Topics() {
       {"Console and metrics", {"web_console", "metrics_nopass"}},
       {"Process",
        {"daemonize", "pidfile", "logfile", "loglevel", "shutdown_on_sigint", "shutdown_on_sigterm",
-        "enable_debug_command", "healthcheck"}},
+        "healthcheck"}},
       {"Logging of glog; in place of --logfile and --loglevel",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
   };

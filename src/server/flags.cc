@@ -325,8 +325,10 @@ DEFINE_string(enable_protected_configs, "no",
               "Who may CONFIG SET dir and dbfilename, and so have files written anywhere: yes "
               "(whoever may use CONFIG), local (of these, clients on this machine), no.");
 DEFINE_string(enable_debug_command, "no",
-              "yes or local: DEBUG SEGFAULT and DEBUG PANIC are there, which crash the server; the "
-              "rest of DEBUG always is, for those whose ACL allows it.");
+              "Who may call DEBUG, which can also stop or crash the server: yes (whoever the ACL "
+              "allows it), local (of these, clients on this machine), no.");
+DEFINE_string(enable_module_command, "no",
+              "The same for MODULE LOAD and UNLOAD, which find no module that they could load.");
 DEFINE_string(
     healthcheck, "",
     "live or ready: starts nothing, but asks the server that these flags would start (GET "
@@ -554,16 +556,14 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->log_file = FLAGS_logfile;
   options->log_level = FLAGS_loglevel;
   options->is_daemon = FLAGS_daemonize;
-  if (FLAGS_enable_debug_command != "no" && FLAGS_enable_debug_command != "yes" &&
-      FLAGS_enable_debug_command != "local") {
-    fail("enable_debug_command", "must be yes, no or local");
-  }
-  options->allows_crashes = FLAGS_enable_debug_command != "no";
-  if (FLAGS_enable_protected_configs != "no" && FLAGS_enable_protected_configs != "yes" &&
-      FLAGS_enable_protected_configs != "local") {
-    fail("enable_protected_configs", "must be yes, no or local");
-  }
-  options->protected_configs = FLAGS_enable_protected_configs;
+  const auto who = [&fail](std::string_view flag, const std::string& text) {
+    const auto action = ParseProtectedAction(text);
+    if (!action) fail(flag, "must be yes, no or local");
+    return action.value_or(ProtectedAction::kNo);
+  };
+  options->debug_command = who("enable_debug_command", FLAGS_enable_debug_command);
+  options->module_command = who("enable_module_command", FLAGS_enable_module_command);
+  options->protected_configs = who("enable_protected_configs", FLAGS_enable_protected_configs);
   if (const auto why = ParseStopRule(FLAGS_shutdown_on_sigint, &options->on_sigint); !why.empty()) {
     fail("shutdown_on_sigint", why);
   }
