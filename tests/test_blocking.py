@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """BLPOP, BRPOP, BLMPOP, BLMOVE, BRPOPLPUSH, BZPOPMIN, BZPOPMAX, BZMPOP: who is served by what,
-in which order, and how a wait ends otherwise. Every test also passes on redis-server, unless
-marked."""
+in which order, and how a wait ends otherwise. Each also passes on redis-server, unless marked."""
 
 import contextlib
 import random
@@ -307,6 +306,7 @@ def check_cells(server, kind, operation, executed, other, far):
             nobody_is_forgotten(r)
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("place", ["same shard", "other shard"])
 @pytest.mark.parametrize("form", ["plain", "EXEC"])
 @pytest.mark.parametrize("kind, operation", ROWS, ids=ROW_NAMES)
@@ -317,6 +317,13 @@ def test_what_makes_a_key_ready(server, r, kind, operation, form, place):
     far = apart(r, KEY, 3)
     other = "{k}o" if place == "same shard" else far[2]
     check_cells(server, kind, operation, form == "EXEC", other, far)
+
+
+@pytest.mark.parametrize(
+    "kind, operation", [(LISTS, OPERATIONS["RPUSH"]), (ZSETS, ZSET_OPERATIONS["ZADD"])]
+)
+def test_each_kind_of_waiter_is_served(server, r, kind, operation):
+    check_cells(server, kind, operation, False, "{k}o", apart(r, KEY, 3))
 
 
 @only_dragonfly("it has no such flag")

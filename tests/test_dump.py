@@ -11,7 +11,7 @@ from differential.grammars.dump import blob, listpack, payload_of, stream, zipli
 from harness.resp import NOT_INT, OK, SYNTAX, Error
 from harness.server import SANITIZED, only_dragonfly
 
-pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
+pytestmark = pytest.mark.sanitized
 
 BUSY = Error("BUSYKEY Target key name already exists.")
 BAD_PAYLOAD = Error("ERR DUMP payload version or checksum are wrong")

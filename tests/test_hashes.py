@@ -10,7 +10,7 @@ import redis
 from harness.resp import NOT_INT, OK, SYNTAX, WRONGTYPE, Error, Status, arity
 from harness.server import only_dragonfly, wait_until
 
-pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
+pytestmark = pytest.mark.sanitized
 
 seven_four = only_dragonfly("deadlines of fields came with 7.4")
 
@@ -187,6 +187,7 @@ def test_random_fields_inside_exec(r):
     assert r.do("EXEC") == [1, 1, [b"b", b"2"], [b"b", b"b"], 1, 0]
 
 
+@pytest.mark.threads
 @seven_four
 def test_due_fields_go_and_the_key_with_the_last_one_without_being_looked_at(r):
     r.do("HSET h a 1 b 2")

@@ -12,7 +12,7 @@ from harness.resp import OK, Error
 from harness.server import BINARY, SANITIZED, only_dragonfly
 from harness.threads import run_all
 
-pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
+pytestmark = pytest.mark.sanitized
 
 KEYS = [f"t{i}" for i in range(6)]
 SECONDS = 0.4

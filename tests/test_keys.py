@@ -9,7 +9,7 @@ from harness.resp import NOT_INT, OK, SYNTAX, Error, Status, arity
 from harness.seeds import new_rng
 from harness.server import PATIENCE_S, REFERENCE, SANITIZED, only_dragonfly, wait_until
 
-pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
+pytestmark = pytest.mark.sanitized
 
 FAR_MS = 33177117420123
 FAR_S = FAR_MS // 1000
@@ -43,6 +43,7 @@ def test_expireat_and_expiretime(r):
     assert r.do("PTTL missing") == -2
 
 
+@pytest.mark.threads
 def test_keys_go_by_themselves_though_an_earlier_deadline_went_with_its_key(r):
     for i in range(3):
         r.call("SET", "lock", i, "PX", 20)
@@ -191,6 +192,7 @@ def test_object_about_missing_and_present_keys(r):
     assert isinstance(r.do("OBJECT HELP"), list)
 
 
+@pytest.mark.threads
 def test_active_expiry_removes_keys_that_nobody_reads(r):
     commands = [("SET", f"k{i}", "v", "PX", 20 + i % 20) for i in range(2000)]
     assert r.pipeline(commands) == [OK] * 2000
@@ -199,6 +201,7 @@ def test_active_expiry_removes_keys_that_nobody_reads(r):
     assert r.do("KEYS *") == [b"stays"]
 
 
+@pytest.mark.threads
 def test_a_key_that_expires_is_no_change(r):
     def changes():
         return int(r.info("persistence")["rdb_changes_since_last_save"])
@@ -211,6 +214,7 @@ def test_a_key_that_expires_is_no_change(r):
     assert changes() == before + 2
 
 
+@pytest.mark.threads
 @only_dragonfly("its DEBUG is off by default")
 def test_without_active_expiry_a_due_key_stays_until_somebody_asks(r):
     try:
@@ -226,6 +230,7 @@ def test_without_active_expiry_a_due_key_stays_until_somebody_asks(r):
     wait_until(lambda: r.do("DBSIZE") == 0)
 
 
+@pytest.mark.threads
 def test_an_expired_key_is_seen_by_nobody(r):
     r.do("SET k v PX 1")
     wait_until(lambda: r.do("TTL k") == -2)

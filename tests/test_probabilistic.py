@@ -10,7 +10,6 @@ from harness.resp import OK, WRONGTYPE, Error, Map, Status, arity
 from harness.server import only_dragonfly
 
 pytestmark = [
-    pytest.mark.matrix,
     pytest.mark.sanitized,
     only_dragonfly("these are commands of a module"),
 ]

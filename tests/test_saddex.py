@@ -7,7 +7,6 @@ from harness.resp import OK, Error, Status
 from harness.server import only_dragonfly, wait_until
 
 pytestmark = [
-    pytest.mark.matrix,
     pytest.mark.sanitized,
     only_dragonfly("SADDEX, FIELDEXPIRE and FIELDTTL are Dragonfly's"),
 ]
@@ -43,6 +42,7 @@ def test_fieldexpire_answers_per_member(r):
         assert r.do(f"FIELDEXPIRE {key} 100 a b") == [-2, -2]
 
 
+@pytest.mark.threads
 def test_due_members_go_and_the_key_with_the_last_one_without_being_looked_at(r):
     r.do("SADDEX stays 1 a")
     r.do("SADD stays b")
@@ -52,6 +52,7 @@ def test_due_members_go_and_the_key_with_the_last_one_without_being_looked_at(r)
     assert r.do("SMEMBERS stays") == [b"b"]
 
 
+@pytest.mark.threads
 def test_due_members_are_left_out_at_once(r):
     for key in KEYS:
         r.do(f"SADDEX {key} 1 a")

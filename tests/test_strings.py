@@ -7,7 +7,7 @@ import pytest
 from harness.resp import NOT_FLOAT, NOT_INT, OK, SYNTAX, WRONGTYPE, Error, arity
 from harness.server import only_dragonfly, wait_until
 
-pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
+pytestmark = pytest.mark.sanitized
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
@@ -18,6 +18,7 @@ def test_get_of_a_missing_key_is_null(r, r3):
     assert r3.raw("GET", "nope") == b"_\r\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "size", [0, 1, 7, 14, 15, 16, 17, 18, 31, 32, 33, 44, 45, 100, 4096, 70000]
 )
@@ -451,6 +452,7 @@ def test_keys_may_be_empty_or_binary(r):
         assert r.call("DEL", key) == 1
 
 
+@pytest.mark.threads
 def test_a_key_expires(r):
     r.do("SET k v PX 30")
     wait_until(lambda: r.do("GET k") is None, what="k expires")

@@ -12,7 +12,8 @@
 # Without a tier: all but the last one. PYTEST_ARGS and CTEST_ARGS are added to every pytest and
 # ctest. The whole takes well under 40 minutes on two cores; tests/ is run by as many processes as
 # there are cores, up to four. Exits non-zero when anything failed, after running everything that
-# could still run, with a summary at the end.
+# could still run, with a summary at the end. A failed test is tried once more, alone, unless it
+# crashed, hung, or has a seed (tools/may_try_again.py); if it passes, the summary calls it flaky.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -22,13 +23,14 @@ tiers=("$@")
 for tier in "${tiers[@]}"; do
   case $tier in
     release | reference | pytest | debug | tsan | clients) ;;
-    *) sed -n '3,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
 jobs=$(nproc)
 ((jobs > 4)) && jobs=4
 summary=()
+flaky=()
 failed=0
 started=$SECONDS
 
@@ -50,15 +52,30 @@ wrapper() {
   if [[ $1 != release && $bits -gt 28 ]] && setarch -R true 2>/dev/null; then echo "setarch -R"; fi
 }
 
+# or_again REPORT COMMAND...: REPORT is of a run that failed. Runs COMMAND, which tries its failed
+# tests again, if they may be.
+or_again() {
+  local report=$1 names
+  shift
+  names=$(python3 tools/may_try_again.py "$report") || { printf '%s\n' "$names"; return 1; }
+  printf '\n== Again, alone:\n%s\n' "$names"
+  "$@" || return 1
+  flaky+=("$names")
+}
+
 unit_tests() {
   local preset=$1
   # The thread sanitizer costs 5-15 times; what has no threads is not worth that.
   local select=()
   [[ $preset == tsan ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
   [[ $preset == debug ]] && select=(-E '^(tidy.*|.*_bench_runs)$')
+  local report=$root/build/$preset/ctest.xml
+  rm -f "$report"
   # shellcheck disable=SC2086
   $(wrapper "$preset") ctest --test-dir "build/$preset" -j"$jobs" --output-on-failure \
-    --no-tests=error "${select[@]}" ${CTEST_ARGS:-}
+    --no-tests=error --output-junit "$report" "${select[@]}" ${CTEST_ARGS:-} ||
+    or_again "$report" $(wrapper "$preset") ctest --test-dir "build/$preset" --rerun-failed \
+      --output-on-failure
 }
 
 # Python packages live under build/, pinned; made once and again when the list changes.
@@ -71,9 +88,14 @@ venv() {
 }
 
 run_pytest() {
+  local report=build/pytest.xml
+  local pytest="${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini"
+  pytest+=" --rootdir tests -q"
+  rm -f "$report"
   # shellcheck disable=SC2086
-  ${TEST_WRAPPER:-} build/venv/bin/python -m pytest -c tests/pytest.ini --rootdir tests -q \
-    -n "$jobs" --dist worksteal --maxfail=50 tests "$@" ${PYTEST_ARGS:-}
+  $pytest -n "$jobs" --dist worksteal --maxfail=50 --junit-xml="$report" \
+    -o junit_logging=system-out tests "$@" ${PYTEST_ARGS:-} ||
+    or_again "$report" $pytest -n 0 --last-failed --last-failed-no-failures=none tests "$@"
 }
 
 black_box_tests() {
@@ -89,6 +111,7 @@ black_box_tests() {
 finish() {
   printf '\n==== Summary (%d s)\n' $((SECONDS - started))
   printf '%s\n' "${summary[@]}"
+  ((${#flaky[@]})) && printf 'flaky (failed, then passed alone): %s\n' "${flaky[@]}"
   ((failed)) && echo "FAILED" || echo "All passed."
   exit "$failed"
 }

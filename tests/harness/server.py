@@ -301,13 +301,13 @@ CONFIGURATIONS = {
 }
 
 
-def configuration_names(matrix=False, threads=False):
-    """With neither: one. `threads`: 1 and 4 of them; `matrix`: these on both engines."""
+def configuration_names(which=None):
+    """None: one. "threads": 1 and 4 of them; "matrix": these on both engines."""
     if REFERENCE:
         return ["redis"]
-    if not (matrix or threads) or os.environ.get("DFLY_MATRIX") == "small":
+    if which is None or os.environ.get("DFLY_MATRIX") == "small":
         return ["4t"]
-    return list(CONFIGURATIONS) if matrix else ["4t", "1t"]
+    return list(CONFIGURATIONS) if which == "matrix" else ["4t", "1t"]
 
 
 def configuration_flags(name):
