@@ -41,12 +41,12 @@ ONLY_OURS = {
         for name in ("flags", "latency", "list")
     },
     "slowlog|explain": "of this design: where the time went",
+    **{f"client|{name}": "of this design: for operators" for name in ("blocked", "hotkeys")},
     "client|no-touch": "came with 7.2",
     "client|setinfo": "came with 7.2",
 }
 NOT_THERE_YET = {
     "script|debug": "a debugger of scripts",
-    **{f"module|{name}": "there are no modules" for name in ("load", "loadex", "unload")},
     **{
         f"cluster|{name}": "a cluster of several servers"
         for name in (

@@ -301,14 +301,14 @@ def test_the_server_stops_while_requests_run(start_server, how):
 
 
 def test_blocked_clients_and_their_keys(server, r):
-    assert r.call("DEBUG", "BLOCKED") == []
+    assert r.call("CLIENT", "BLOCKED") == []
     with server.connect() as a, server.connect() as b:
         a.call("CLIENT", "SETNAME", "worker")
         a.send_command("BLPOP", "q1", "q2", "q1", 0)
-        wait_until(lambda: len(r.call("DEBUG", "BLOCKED")) == 1)
+        wait_until(lambda: len(r.call("CLIENT", "BLOCKED")) == 1)
         b.send_command("XREAD", "BLOCK", 0, "STREAMS", "s", "$")
-        wait_until(lambda: len(r.call("DEBUG", "BLOCKED")) == 2)
-        (blocked, other) = run(server, "DEBUG BLOCKED")[0]
+        wait_until(lambda: len(r.call("CLIENT", "BLOCKED")) == 2)
+        (blocked, other) = run(server, "CLIENT BLOCKED")[0]
         fields = dict(blocked["map"])
         assert fields["name"] == "worker" and fields["cmd"] == "blpop"
         assert fields["keys"] == ["q1", "q2"]
@@ -317,7 +317,7 @@ def test_blocked_clients_and_their_keys(server, r):
         assert dict(other["map"])["keys"] == ["s"]
         r.call("RPUSH", "q2", "x")
         assert a.read() == [b"q2", b"x"]
-        wait_until(lambda: len(r.call("DEBUG", "BLOCKED")) == 1)
+        wait_until(lambda: len(r.call("CLIENT", "BLOCKED")) == 1)
 
 
 def test_hot_keys(server, r):
@@ -335,7 +335,7 @@ def test_hot_keys(server, r):
     thread.start()
     try:
         wait_until(lambda: r.call("EXISTS", "lua") == 1)
-        (reply,) = run(server, "DEBUG HOTKEYS 500 3")
+        (reply,) = run(server, "CLIENT HOTKEYS 500 3")
     finally:
         stop.set()
         thread.join()
@@ -346,9 +346,9 @@ def test_hot_keys(server, r):
     assert found["total"] >= sum(keys.values())
     assert all(abs(keys[key] * 25 / found["total"] - 8) < 3 for key in ("hot", "warm"))
     # Nobody counts any more.
-    assert r.call("DEBUG", "HOTKEYS", "1") in ([b"total", 0, b"error", 0, b"keys", []],)
+    assert r.call("CLIENT", "HOTKEYS", "1") in ([b"total", 0, b"error", 0, b"keys", []],)
     for bad in (("0",), ("60001",), ("x",), ("1", "0"), ("1", "1001"), ("1", "x")):
-        assert isinstance(r.call("DEBUG", "HOTKEYS", *bad), Error)
+        assert isinstance(r.call("CLIENT", "HOTKEYS", *bad), Error)
 
 
 def test_info_of_threads_and_shards(server, r):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protected mode, the admin port, and limits for clients that do not say who they are."""
 
+import subprocess
 import time
 
 import pytest
 
 from harness.certificates import Certificates
 from harness.resp import OK, Error, RespSocket, Status, encode
-from harness.server import ServerFailed, free_port, only_dragonfly, wait_until
+from harness.server import BINARY, REFERENCE, ServerFailed, free_port, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -370,6 +371,73 @@ def test_only_local_clients_may_set_them(start_server):
             PROTECTED.format("dbfilename")
         )
         assert other.call("CONFIG", "SET", "maxclients", "5000") == OK
+
+
+# --- DEBUG, MODULE ---
+
+NOT_ALLOWED = (
+    'ERR {0} command not allowed. If the enable-{1}-command option is set to "local", you can run '
+    "it from a local connection, otherwise you need to set this option in the configuration file, "
+    "and then restart the server."
+)
+LOAD_FAILED = Error("ERR Error loading the extension. Please check the server logs.")
+NO_MODULE = Error("ERR Error unloading module: no such module with that name")
+
+
+def call_module(r, refused=None):
+    assert r.call("MODULE", "LIST") == []
+    assert r.call("MODULE", "LOAD", "/no/such.so") == (refused or LOAD_FAILED)
+    assert r.call("MODULE", "LOADEX", "/no/such.so", "ARGS", "x") == (refused or LOAD_FAILED)
+    assert r.call("MODULE", "UNLOAD", "x") == (refused or NO_MODULE)
+
+
+@pytest.mark.sanitized
+def test_debug_and_module_are_closed_by_default(tmp_path):
+    """With no flag that the harness gives: as somebody starts it."""
+    port = free_port()
+    name = ["redis-server"] if REFERENCE else [BINARY, "--logtostderr"]
+    with open(tmp_path / "log", "w") as log:
+        process = subprocess.Popen([*name, "--port", str(port), "--save", ""], cwd=tmp_path,
+                                   stdout=log, stderr=log)
+    try:
+        def connection():
+            try:
+                return RespSocket(("127.0.0.1", port))
+            except OSError:
+                assert process.poll() is None
+                return None
+
+        with wait_until(connection) as r:
+            closed = Error(NOT_ALLOWED.format("DEBUG", "debug"))
+            for arguments in (["SLEEP", "0"], ["SEGFAULT"], ["RELOAD"], ["HELP"], ["nosuch"]):
+                assert r.call("DEBUG", *arguments) == closed
+            assert r.call("DEBUG") == Error("ERR wrong number of arguments for 'debug' command")
+            call_module(r, Error(NOT_ALLOWED.format("MODULE", "module")))
+            assert r.call("CONFIG", "GET", "enable-debug-command")[1] == b"no"
+            assert r.call("CONFIG", "GET", "enable-module-command")[1] == b"no"
+            assert "immutable" in r.call("CONFIG", "SET", "enable-debug-command", "yes").text
+            assert r.call("MULTI") == OK
+            assert r.call("DEBUG", "SLEEP", "0") == closed
+            assert r.call("EXEC").text.startswith("EXECABORT")
+            r.call("CONFIG", "SET", "requirepass", "secret")
+            with RespSocket(("127.0.0.1", port)) as other:  # told before anything else
+                assert other.call("DEBUG", "SLEEP", "0") == closed
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def test_local_clients_may_call_them(start_server):
+    server = start_server(
+        enable_debug_command="local", enable_module_command="local", protected_mode="no"
+    )
+    with server.connect() as r:
+        assert r.call("DEBUG", "SLEEP", "0") == OK
+        call_module(r)
+    with server.connect(source=ELSEWHERE) as other:
+        assert other.call("DEBUG", "SLEEP", "0") == Error(NOT_ALLOWED.format("DEBUG", "debug"))
+        call_module(other, Error(NOT_ALLOWED.format("MODULE", "module")))
+        assert other.call("PING") == Status("PONG")
 
 
 @only_dragonfly("no HTTP")

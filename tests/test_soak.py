@@ -18,6 +18,7 @@ import pytest
 
 from differential.grammar import Grammar
 from differential.grammars import FAMILIES
+from harness.at_rest import at_rest
 from harness.resp import OK, Error, Push, RespSocket, encode
 from harness.seeds import new_seed
 from harness.server import SANITIZED, configuration_flags, only_dragonfly, wait_until
@@ -262,52 +263,6 @@ def run(function, address, seed, ends_at):
         os._exit(1)
 
 
-def threads_of(server):
-    """All but those that come as they are needed: two for files, and the kernel's for io_uring,
-    which are listed with the process's and end when idle."""
-    names = []
-    for task in os.listdir(f"/proc/{server.pid}/task"):
-        try:
-            with open(f"/proc/{server.pid}/task/{task}/comm") as f:
-                names.append(f.read().strip())
-        except (FileNotFoundError, ProcessLookupError):  # one of the kernel's that has just ended
-            pass
-    assert names.count("FileHelper") <= 2, names
-    return [name for name in names if not name.startswith(("FileHelper", "iou-wrk"))]
-
-
-def at_rest(server, r):
-    """What it has when nobody is there any more and nothing is left to do."""
-    wait_until(lambda: r.info("clients")["connected_clients"] == "1", what="clients leave")
-    wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0", what="BGSAVE")
-    assert sum(map(int, r.call("MGET", *ACCOUNTS))) == MONEY
-    for command in (("FLUSHALL",), ("SCRIPT", "FLUSH"), ("FUNCTION", "FLUSH"), ("SLOWLOG", "RESET"),
-                    ("CONFIG", "RESETSTAT"), ("ACL", "LOG", "RESET")):  # fmt: skip
-        assert r.call(*command) == OK, command
-    info = r.info("everything")
-    for name in ("blocked_clients", "tracking_clients", "pubsub_channels", "pubsub_patterns",
-                 "pubsubshard_channels", "tracking_total_keys", "tracking_total_prefixes",
-                 "watching_clients", "total_blocking_keys", "number_of_cached_scripts",
-                 "tx_queue_length"):  # fmt: skip
-        assert info.get(name, "0") == "0", name
-
-    def fibers():
-        threads = [value for name, value in r.info("threads").items() if name.startswith("thread")]
-        return sum(int(value.split("fibers=")[1]) for value in threads)
-
-    # What is freed in the background goes, and the fibers that did it.
-    wait_until(lambda: int(r.info("memory")["lazyfree_pending_objects"]) == 0)
-    assert r.call("MEMORY", "PURGE") == OK
-    time.sleep(0.3)
-    return {
-        "fibers": fibers(),
-        "descriptors": len(os.listdir(f"/proc/{server.pid}/fd")),
-        "threads": len(threads_of(server)),
-        "used": int(r.info("memory")["used_memory"]),
-        "resident": server.rss_bytes(),
-    }
-
-
 @pytest.mark.threads
 def test_a_server_at_rest_is_as_it_was_before(start_server, configuration):
     server = start_server(
@@ -335,6 +290,8 @@ def test_a_server_at_rest_is_as_it_was_before(start_server, configuration):
             for process, function in zip(started, LOADS):
                 process.join(PHASE_S + 300)
                 assert process.exitcode == 0, f"{function.__name__}: {process.exitcode}"
+            wait_until(lambda: r.info("clients")["connected_clients"] == "1", what="clients leave")
+            assert sum(map(int, r.call("MGET", *ACCOUNTS))) == MONEY
             rests.append(at_rest(server, r))
             print(rests[-1], flush=True)
             server.assert_healthy()

@@ -62,6 +62,7 @@ constexpr Row kRows[] = {
     {"bzpopmin", "key:k0... timeout:d"},
     {"cl.throttle", "key:k0 max_burst:i count:i period:i [quantity:i]"},
     {"client|caching", "<mode: YES | NO>"},
+    {"client|hotkeys", "milliseconds:i [count:i]"},
     {"client|kill",
      "<filter: ip:port@@2.8.12 | <new-format: [ID client-id:i@2.8.12] | [TYPE "
      "<normal_master_slave_pubsub: NORMAL | MASTER@3.2.0 | SLAVE | REPLICA@5.0.0 | PUBSUB>@2.8.12] "
@@ -230,6 +231,9 @@ constexpr Row kRows[] = {
     {"ltrim", "key:k0 start:i stop:i"},
     {"memory|usage", "key:k0 [SAMPLES count:i]"},
     {"mget", "key:k0..."},
+    {"module|load", "path [arg...]"},
+    {"module|loadex", "path [CONFIG (configs: name value)....] [ARGS (args: arg)...]"},
+    {"module|unload", "name"},
     {"move", "key:k0 db:i"},
     {"mset", "(key_value: key:k0 value)..."},
     {"msetnx", "(key_value: key:k0 value)..."},

@@ -63,6 +63,7 @@ enum CommandFlag : uint32_t {
   kNoAsyncLoading = 1 << 21,  // as in Redis; here nothing is loaded while old data is served
   kAdminPort = 1 << 22,       // only for clients of that port (--restricted_commands)
   kMemcached = 1 << 23,  // only for clients of memcached's protocol; others know no such command
+  kProtected = 1 << 24,  // only for those whom --enable_debug_command or _module_command allows it
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,

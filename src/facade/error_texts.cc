@@ -36,6 +36,15 @@ std::string WrongArityError(std::string_view command) {
   return Concat({"ERR wrong number of arguments for '", command, "' command"});
 }
 
+std::string ProtectedError(std::string_view command) {
+  const bool is_debug = command == "debug";
+  return Concat({"ERR ", is_debug ? "DEBUG" : "MODULE", " command not allowed. If the ",
+                 is_debug ? "enable-debug-command" : "enable-module-command",
+                 " option is set to \"local\", you can run it from a local connection, otherwise "
+                 "you need to set this option in the configuration file, and then restart the "
+                 "server."});
+}
+
 std::string InvalidExpireError(std::string_view command) {
   return Concat({"ERR invalid expire time in '", command, "' command"});
 }

@@ -108,6 +108,8 @@ inline constexpr std::string_view kErrClusterDisabled =
 
 // `command` as COMMAND lists it, lower case, with '|' before a subcommand: "config|get".
 std::string WrongArityError(std::string_view command);
+// What --enable_debug_command refuses; any other `command` is MODULE's.
+std::string ProtectedError(std::string_view command);
 std::string InvalidExpireError(std::string_view command);
 
 // What "%.*s" prints of an argument: nothing from its first NUL on, and at most `max` bytes.

@@ -12,7 +12,6 @@
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
-#include "server/debug_watch.h"
 #include "server/memory_commands.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -223,17 +222,13 @@ void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void DebugHelp(ReplySink& reply) {
   ReplyHelp(reply, "DEBUG",
-            {"BLOCKED",
-             "    Which clients wait for keys, for which, and for how long.",
-             "CHECK",
+            {"CHECK",
              "    Count again what all keys use, and end the process if that is not what it knows.",
              "DEFRAG",
              "    Let all keys and values move to other memory, in the background.",
              "ERROR <string>",
              "    Return a Redis protocol error with <string> as message. Useful for clients",
              "    unit tests to simulate Redis errors.",
-             "HOTKEYS <milliseconds> [<count>]",
-             "    Which keys commands name most often, of those that begin in that time.",
              "OBJECT <key>",
              "    Show low level info about `key` and associated value.",
              "MIGRATE <thread>",
@@ -263,13 +258,7 @@ void DebugHelp(ReplySink& reply) {
 }
 
 // DEBUG SEGFAULT and PANIC, for the test of what a crash prints.
-void DebugCrash(CoordinatorContext& cx, std::string_view how, ReplySink& reply) {
-  if (!cx.session().server.options().allows_crashes) {
-    return reply.Error(fmt::format(
-        "ERR DEBUG {} crashes the server, and is not allowed unless enable-debug-command is set "
-        "at the start",
-        how));
-  }
+[[noreturn]] void DebugCrash(std::string_view how) {
   LOG(WARNING) << "DEBUG " << how << " was called";
   if (how == "segfault") raise(SIGSEGV);
   abort();
@@ -293,11 +282,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
   if (name == "reload") return DebugReload(cx, args, reply);
   if ((name == "segfault" || name == "panic") && args.size() == 2) {
-    return DebugCrash(cx, name, reply);
-  }
-  if (name == "blocked" && args.size() == 2) return DebugBlocked(cx, reply);
-  if (name == "hotkeys" && args.size() >= 3 && args.size() <= 4) {
-    return DebugHotKeys(cx, args, reply);
+    DebugCrash(name);
   }
   if (name == "check" && args.size() == 2) {
     cx.session().server.shards().AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
@@ -326,8 +311,21 @@ void Role(Args, ReplySink& reply) {
 
 void ModuleList(Session&, Args, ReplySink& reply) { reply.Array(0); }
 
+// LOAD and LOADEX. redis-server tells as little to the client.
+void ModuleLoad(Session&, Args args, ReplySink& reply) {
+  LOG(WARNING) << "MODULE " << args[1] << ": this server loads no modules";
+  reply.Error("ERR Error loading the extension. Please check the server logs.");
+}
+
+void ModuleUnload(Session&, Args, ReplySink& reply) {
+  reply.Error("ERR Error unloading module: no such module with that name");
+}
+
 void ModuleHelp(Session&, Args, ReplySink& reply) {
-  ReplyHelp(reply, "MODULE", {"LIST", "    An empty list: there are no modules."});
+  ReplyHelp(reply, "MODULE",
+            {"LIST", "    An empty list: there are no modules.",
+             "LOAD <path> [<arg> ...], LOADEX <path> [...], UNLOAD <name>",
+             "    An error: this server loads no modules."});
 }
 
 Command ModuleContainer() {
@@ -335,6 +333,7 @@ Command ModuleContainer() {
                  .arity = -2,
                  .docs = {"A container for commands about modules.", "4.0.0", "server",
                           "Depends on subcommand."}};
+  constexpr uint32_t kChange = kAdmin | kNoScript | kNoAsyncLoading | kProtected;
   module.subcommands = {
       {.name = "list",
        .session = ModuleList,
@@ -343,6 +342,24 @@ Command ModuleContainer() {
        .categories = kAclDangerous,
        .docs = {"Lists modules, of which there are none.", "4.0.0", "server", "O(1)"},
        .tips = "nondeterministic_output_order"},
+      {.name = "load",
+       .session = ModuleLoad,
+       .arity = -3,
+       .flags = kChange,
+       .categories = kAclDangerous,
+       .docs = {"Fails: this server loads no modules.", "4.0.0", "server", "O(1)"}},
+      {.name = "loadex",
+       .session = ModuleLoad,
+       .arity = -3,
+       .flags = kChange,
+       .categories = kAclDangerous,
+       .docs = {"Fails: this server loads no modules.", "7.0.0", "server", "O(1)"}},
+      {.name = "unload",
+       .session = ModuleUnload,
+       .arity = 3,
+       .flags = kChange,
+       .categories = kAclDangerous,
+       .docs = {"Fails: there is no module.", "4.0.0", "server", "O(1)"}},
       {.name = "help",
        .session = ModuleHelp,
        .arity = 2,
@@ -364,7 +381,7 @@ void RegisterAdminCommands(CommandTable* table) {
   table->Add({.name = "debug",
               .coordinate = Debug,
               .arity = -2,
-              .flags = kAdmin | kNoScript | kLoading | kStale,
+              .flags = kAdmin | kNoScript | kLoading | kStale | kProtected,
               .categories = kAclDangerous,
               .docs = {"A container for debugging commands.", "1.0.0", "server",
                        "Depends on subcommand."}});

@@ -101,7 +101,7 @@ std::string ReadEnvironment(std::span<const std::string_view> environment, FlagS
     const std::string_view name =
         variable.substr(kEnvironmentPrefix.size(), equals - kEnvironmentPrefix.size());
     const std::string where(variable.substr(0, equals));
-    if (!IsServerFlag(FlagName(name)) && FindDirective(FlagName(name)) == nullptr) {
+    if (!IsServerFlag(FlagName(name)) && !IsDirective(name)) {
       flags->Warn(fmt::format("the environment's {} names no flag, and is ignored", where));
       continue;
     }
@@ -134,11 +134,9 @@ bool IsBoolFlag(const std::string& name) {
 bool IsKnownOption(std::string_view argument) {
   const std::string name = FlagName(argument.substr(2, argument.find_first_of("= ") - 2));
   const auto is_known = [](const std::string& name) {
-    return IsServerFlag(name) || FindDirective(name) != nullptr || name == "flagfile";
+    return IsServerFlag(name) || IsDirective(name) || name == "flagfile";
   };
-  std::string dashed = name;
-  std::replace(dashed.begin(), dashed.end(), '_', '-');
-  return is_known(name) || is_known(dashed) || (name.starts_with("no") && is_known(name.substr(2)));
+  return is_known(name) || (name.starts_with("no") && is_known(name.substr(2)));
 }
 
 // One option and its values: `arguments` begins with it. Empty, or an error; takes what it used off

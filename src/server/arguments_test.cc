@@ -11,6 +11,7 @@
 #include "helio/base/logging.h"
 #include "server/directives.h"
 #include "server/flags.h"
+#include "server/ignored_settings.h"
 
 DECLARE_string(save);
 
@@ -119,7 +120,7 @@ TEST_F(ArgumentsTest, WhatIsWrongOnTheCommandLine) {
   EXPECT_THAT(Read({"--port", "1", "2"}), HasSubstr("takes one value"));
   EXPECT_THAT(Read({"--port=1", "extra"}), HasSubstr("unexpected argument 'extra'"));
   EXPECT_THAT(Read({"--cache_mode=perhaps"}), HasSubstr("yes or no"));
-  EXPECT_THAT(Read({"--replicaof", "host", "6379"}), HasSubstr("cannot be ignored"));
+  EXPECT_THAT(Read({"--replicaof", "host", "6379"}), HasSubstr("there is no replication yet"));
   EXPECT_THAT(Read({"--flagfile=/no/such"}), HasSubstr("No such file"));
 }
 
@@ -159,8 +160,31 @@ TEST_F(ArgumentsTest, DirectivesOfRedis) {
                           HasSubstr(":4: 'nosuch' is unknown")));
   EXPECT_EQ(Flag("maxmemory"), "1gb");
   EXPECT_EQ(Flag("hll_sparse_max_bytes"), "2048");
-  EXPECT_EQ(Read({File("b.conf", "appendonly yes\n")}), "");
-  EXPECT_THAT(read_.warnings, ElementsAre(HasSubstr("NO APPEND-ONLY LOG")));
+  EXPECT_EQ(Read({"--hz", "30", "--replica_priority=7", "--slave-read-only", "no"}), "");
+  EXPECT_THAT(read_.warnings,
+              ElementsAre(HasSubstr("'hz' has no effect"), HasSubstr("'replica_priority'"),
+                          HasSubstr("'slave-read-only'")));
+}
+
+TEST_F(ArgumentsTest, WhatHasNoEffectIsCheckedAllTheSame) {
+  EXPECT_THAT(Read({File("a.conf", "hz x\n")}),
+              HasSubstr("a.conf:1: 'hz': argument couldn't be parsed into an integer"));
+  EXPECT_THAT(Read({"--io-threads", "0"}), HasSubstr("between 1 and 128 inclusive"));
+  EXPECT_THAT(Read({"--hz", "1", "2"}), HasSubstr("wrong number of arguments"));
+  EXPECT_EQ(Read({"--oom-score-adj-values", "1", "2", "3"}), "");
+  EXPECT_THAT(Read({"--oom-score-adj-values", "1", "2"}), HasSubstr("wrong number of arguments"));
+}
+
+TEST_F(ArgumentsTest, WhatWouldPromiseTooMuchIsRefused) {
+  for (const char* line : {"appendonly yes", "replicaof host 1", "slaveof host 1",
+                           "min-replicas-to-write 1", "min-slaves-to-write 2", "loadmodule x.so",
+                           "cluster-enabled yes", "locale-collate de_DE", "supervised upstart"}) {
+    EXPECT_THAT(Read({File("a.conf", line)}), HasSubstr("a.conf:1: ")) << line;
+  }
+  for (const char* line : {"appendonly no", "replicaof no one", "min-replicas-to-write 0",
+                           "cluster-enabled no", "locale-collate C", "supervised systemd"}) {
+    EXPECT_EQ(Read({File("a.conf", line)}), "") << line;
+  }
 }
 
 TEST_F(ArgumentsTest, WhatIsWrongInAFileIsToldWithItsLine) {
@@ -203,6 +227,17 @@ TEST_F(ArgumentsTest, DirectivesHideNoFlag) {
     if (directive.kind == Directive::Kind::kFlag) {
       EXPECT_TRUE(IsServerFlag(std::string(directive.target))) << directive.name;
     }
+  }
+  for (const IgnoredSetting& row : IgnoredSettings()) {
+    for (std::string_view name : {row.name, row.old_name}) {
+      if (name.empty()) continue;
+      EXPECT_FALSE(IsServerFlag(FlagName(name))) << name;
+      EXPECT_EQ(FindDirective(name), nullptr) << name;
+      EXPECT_EQ(FindIgnoredSetting(name), &row) << name;
+    }
+    std::string error;
+    EXPECT_EQ(CanonicalValue(row, row.initial, &error), row.initial) << row.name;
+    EXPECT_EQ(error, "") << row.name;
   }
 }
 

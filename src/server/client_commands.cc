@@ -15,6 +15,7 @@
 #include "helio/base/clock.h"
 #include "server/blocking.h"
 #include "server/client_info.h"
+#include "server/client_watch.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/tracking_commands.h"
@@ -332,6 +333,10 @@ void Help(Args, ReplySink& reply) {
              "    Suspend all, or just write, clients for <timeout> milliseconds.",
              "REPLY (ON|OFF|SKIP)",
              "    Control the replies sent to the current connection.",
+             "BLOCKED",
+             "    Which clients wait for keys, for which, and for how long.",
+             "HOTKEYS <milliseconds> [<count>]",
+             "    Which keys commands name most often, of those that begin in that time.",
              "SETNAME <name>",
              "    Assign the name <name> to the current connection.",
              "SETINFO <option> <value>",
@@ -395,6 +400,10 @@ void RegisterClientCommands(CommandTable* table) {
       Own("reply", Reply, 3, Docs("Chooses whether commands are answered.", "3.2.0")),
       All("list", List, -2, Docs("Describes all connections.", "2.4.0", "O(N), N connections")),
       All("kill", Kill, -3, Docs("Closes connections.", "2.4.0", "O(N), N connections")),
+      All("blocked", ClientBlocked, 2,
+          Docs("Lists the clients that wait for keys.", "7.4.0", "O(N), N connections")),
+      All("hotkeys", ClientHotKeys, -3,
+          Docs("Counts for some time which keys commands name most.", "7.4.0")),
       All("pause", Pause, -3, Docs("Suspends the commands of all clients.", "2.9.50")),
       All("unblock", Unblock, -3,
           Docs("Ends the wait of a blocked client.", "5.0.0", "O(N), N connections")),

@@ -66,7 +66,8 @@ void AddClientLimitSettings(Server* server, Config* config) {
                      OutputLimits limits = Server::LocalWorker()->client_limiter().output_limits();
                      *error = limits.Set(text);
                      return limits.ToString();
-                   }});
+                   },
+               .has_words = true});
   config->Add({.name = "client-query-buffer-limit",
                .kind = Setting::Kind::kMemory,
                .value = fmt::format("{}", options.client_query_buffer_limit),

@@ -187,7 +187,7 @@ class Fixture {
     options.limits.parser.max_bulk_len = 1 << 20;
     options.limits.reply_bytes_max = 4 << 20;
     options.lua_memory_max = 8 << 20;
-    options.allows_crashes = true;  // DEBUG, which inputs cannot call
+    options.debug_command = ProtectedAction::kYes;  // CHECK, at the end
     server_ = std::make_unique<Server>(options);
     CHECK_EQ(server_->Start(), "");
     for (const Command& command : server_->commands().all()) {

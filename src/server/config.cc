@@ -20,6 +20,7 @@
 #include "server/config_rewrite.h"
 #include "server/directives.h"
 #include "server/file_text.h"
+#include "server/ignored_settings.h"
 #include "server/process.h"
 #include "server/server.h"
 #include "server/units.h"
@@ -39,6 +40,12 @@ std::string FlagOf(const Setting& setting) {
   return directive != nullptr && directive->kind == Directive::Kind::kFlag
              ? std::string(directive->target)
              : FlagName(setting.name);
+}
+
+// As Redis tells a setting in an error: by that of its names that was given.
+std::string_view ToldName(const Setting& setting, std::string_view given) {
+  const bool is_old = !setting.old_name.empty() && FlagName(given) == FlagName(setting.old_name);
+  return is_old ? setting.old_name : setting.name;
 }
 
 }  // namespace
@@ -63,7 +70,11 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
     case Setting::Kind::kMemory: {
       // Redis reads no digits as 0.
       const bool has_number = !text.empty() && text[0] >= '0' && text[0] <= '9';
-      const auto bytes = ParseMemory(has_number ? text : fmt::format("0{}", text));
+      auto bytes = ParseMemory(has_number ? text : fmt::format("0{}", text));
+      const bool is_number =
+          text.find_first_not_of("0123456789") == std::string_view::npos && !text.empty();
+      // It is too large for 64 bits, and so for each maximum.
+      if (!bytes && is_number && setting.max != 0) bytes = UINT64_MAX;
       if (!bytes) *error = "argument must be a memory value";
       const auto min = static_cast<uint64_t>(setting.min);
       const auto max = static_cast<uint64_t>(setting.max);
@@ -83,11 +94,6 @@ std::string CanonicalValue(const Setting& setting, std::string_view text, std::s
       }
       return choice;
     }
-    case Setting::Kind::kFixed:
-      if (LowerCase(text) != setting.value) {
-        *error = fmt::format("argument must be '{}', nothing else is supported", setting.value);
-      }
-      return setting.value;
   }
   return "";
 }
@@ -137,6 +143,7 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
   std::lock_guard lock(mutex_);
   struct Change {
     Setting* setting;
+    std::string_view name;
     std::string value;
   };
   // Unknown names are told before anything else, as Redis does.
@@ -159,8 +166,9 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
     }
     std::string error;
     std::string value = CanonicalValue(*setting, pairs[i + 1], &error);
-    if (!error.empty()) return SetError(setting->name, error);
-    changes.push_back({setting, std::move(value)});
+    const std::string_view name = ToldName(*setting, pairs[i]);
+    if (!error.empty()) return SetError(name, error);
+    changes.push_back({setting, name, std::move(value)});
   }
   const auto undo = [&changes](size_t count) {
     for (size_t i = 0; i < count; ++i) {
@@ -174,7 +182,7 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
     const std::string error = setting.apply(changes[i].value);
     if (error.empty()) continue;
     undo(i);
-    return SetError(setting.name, error);
+    return SetError(changes[i].name, error);
   }
   std::vector<std::shared_ptr<const std::function<std::string()>>> committed;
   for (const Change& change : changes) {
@@ -193,7 +201,7 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
       const std::string lost = (*other)();
       LOG_IF(ERROR, !lost.empty()) << "CONFIG SET could not be taken back: " << lost;
     }
-    return SetError(change.setting->name, error);
+    return SetError(change.name, error);
   }
   for (Change& change : changes) {
     change.setting->value = std::move(change.value);
@@ -215,7 +223,7 @@ void Config::NoteFlags() {
 std::string_view Config::WhoMaySet(std::string_view flag) const {
   const auto it = std::find_if(settings_.begin(), settings_.end(),
                                [flag](const Setting& each) { return FlagOf(each) == flag; });
-  if (it == settings_.end() || !it->is_mutable || it->kind == Setting::Kind::kFixed) return "";
+  if (it == settings_.end() || !it->is_mutable) return "";
   return it->is_protected ? "protected" : "yes";
 }
 
@@ -224,8 +232,8 @@ std::string Config::Rewrite(const std::string& path, const AclStore& acl) {
   std::lock_guard lock(mutex_);
   std::vector<RewrittenSetting> settings;
   for (const Setting& setting : settings_) {
-    if (setting.kind == Setting::Kind::kFixed) continue;
-    settings.push_back({setting.name, setting.old_name, setting.value, setting.was_set});
+    settings.push_back(
+        {setting.name, setting.old_name, setting.value, setting.has_words, setting.was_set});
   }
   std::vector<std::string> users;
   for (const AclUserRef& user : acl.All()) {
@@ -356,6 +364,8 @@ void AddDefragSettings(Server* server, Config* config) {
                .kind = Setting::Kind::kMemory,
                .value = fmt::format("{}", options.defrag_ignore_bytes),
                .is_mutable = true,
+               .min = 1,
+               .max = INT64_MAX,
                .apply = [&settings](const std::string& value) {
                  settings.defrag_ignore_bytes = ParsedNumber<uint64_t>(value);
                  return std::string();
@@ -364,7 +374,7 @@ void AddDefragSettings(Server* server, Config* config) {
                .kind = Setting::Kind::kInteger,
                .value = fmt::format("{}", options.defrag_threshold_percent),
                .is_mutable = true,
-               .min = 1,
+               .min = 0,
                .max = 1000,
                .apply = [&settings](const std::string& value) {
                  settings.defrag_threshold_percent = ParsedNumber<uint32_t>(value);
@@ -386,10 +396,6 @@ void AddDefragSettings(Server* server, Config* config) {
 
 void AddSettings(Server* server, Config* config) {
   const ServerOptions& options = server->options();
-  const auto fixed = [config](std::string_view name, std::string value, bool is_mutable) {
-    config->Add(
-        {.name = name, .kind = Kind::kFixed, .value = std::move(value), .is_mutable = is_mutable});
-  };
   const auto shown = [config](std::string_view name, auto value) {
     config->Add({.name = name, .value = fmt::format("{}", value)});
   };
@@ -509,7 +515,7 @@ void AddSettings(Server* server, Config* config) {
                .value = fmt::format("{}", options.acl.log_max),
                .is_mutable = true,
                .min = 0,
-               .max = INT_MAX,
+               .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  server->acl().log().SetMax(ParsedNumber<size_t>(value));
                  return std::string();
@@ -594,6 +600,7 @@ void AddSettings(Server* server, Config* config) {
                .kind = Kind::kMemory,
                .value = fmt::format("{}", options.hll_sparse_max_bytes),
                .is_mutable = true,
+               .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  server->SetHllSparseMaxBytes(ParsedNumber<size_t>(value));
                  return std::string();
@@ -608,10 +615,12 @@ void AddSettings(Server* server, Config* config) {
                  .is_mutable = true,
                  // Who chooses where a file goes could have it written over any other.
                  .is_protected = name == "dir" || name == "dbfilename",
-                 .apply = [server, set](const std::string& text) {
-                   return server->pool().at(0)->Await(
-                       [&] { return (server->persistence().*set)(text); });
-                 }});
+                 .apply =
+                     [server, set](const std::string& text) {
+                       return server->pool().at(0)->Await(
+                           [&] { return (server->persistence().*set)(text); });
+                     },
+                 .has_words = name == "save"});
   };
   const PersistenceOptions& persistence = options.persistence;
   persistent("dir", Kind::kText,
@@ -626,7 +635,7 @@ void AddSettings(Server* server, Config* config) {
              &Persistence::SetStopsWrites);
 
   // What is fixed at the start.
-  fixed("cluster-enabled", YesNo(options.emulates_cluster), false);
+  shown("cluster-enabled", YesNo(options.emulates_cluster));
   shown("cluster_mode", options.emulates_cluster ? "emulated" : "");
   shown("cluster-announce-ip", options.cluster_announce_ip);
   shown("cluster-announce-port", options.cluster_announce_port);
@@ -643,7 +652,6 @@ void AddSettings(Server* server, Config* config) {
   shown("memcached_max_value_bytes", options.limits.memcached.value_bytes_max);
   shown("memcached_max_line_bytes", options.limits.memcached.line_bytes_max);
   shown("databases", options.db_count);
-  shown("rdbchecksum", "yes");
   shown("pidfile", options.pid_file);
   shown("logfile", options.log_file);
   const auto stop_rule = [config](std::string_view name, std::atomic<StopRule>* rule) {
@@ -703,10 +711,9 @@ void AddSettings(Server* server, Config* config) {
   shown("max_multi_bulk_len", options.limits.parser.max_multi_bulk_len);
   shown("max_inline_len", options.limits.parser.max_inline_len);
   shown("http_head_max", options.limits.http.head_max);
-  config->Add({.name = "enable-protected-configs",
-               .kind = Kind::kChoice,
-               .value = options.protected_configs,
-               .choices = {"no", "yes", "local"}});
+  shown("enable-protected-configs", ToText(options.protected_configs));
+  shown("enable-debug-command", ToText(options.debug_command));
+  shown("enable-module-command", ToText(options.module_command));
   config->Add({.name = "web_console", .kind = Kind::kBool, .value = YesNo(options.web_console)});
   shown("http_body_max", options.limits.http.body_max);
   shown("http_reply_max", options.http_reply_max);
@@ -715,15 +722,7 @@ void AddSettings(Server* server, Config* config) {
   shown("pipeline_reply_bytes_max", options.limits.reply_bytes_max);
   shown("pipeline_input_bytes_max", options.limits.recv_bytes_max);
 
-  // What a redis.conf may say and is so here anyway: tools look at it, and set it to that.
-  for (const Directive& directive : Directives()) {
-    if (directive.kind != Directive::Kind::kIgnored || directive.harmless.empty()) continue;
-    if (config->Has(directive.name)) continue;
-    const bool is_bytes = directive.harmless.ends_with("mb");
-    const auto bytes = is_bytes ? ParseMemory(directive.harmless) : std::nullopt;
-    fixed(directive.name, bytes ? fmt::format("{}", *bytes) : std::string(directive.harmless),
-          true);
-  }
+  AddIgnoredSettings(config);
   config->NoteFlags();
 }
 

@@ -27,7 +27,6 @@ struct Setting {
     kMemory,   // bytes, with units; within [min, max] if there is a max
     kText,
     kChoice,  // one of `choices`
-    kFixed,   // has one value, which may be set again: clients do that ("save", "appendonly")
   };
 
   std::string_view name;  // as in redis.conf, or the flag's own
@@ -43,6 +42,7 @@ struct Setting {
   std::vector<std::string_view> choices = {};
   // kText: the form in which a value is kept and told, or why it is none.
   std::function<std::string(std::string_view text, std::string* error)> canonical = {};
+  bool has_words = false;  // several of a line of redis.conf, for CONFIG REWRITE
   // For settings that take effect together: once, behind `apply` of all that were set. As `apply`,
   // and an error makes all of them what they were: those that had taken effect do so once more.
   std::shared_ptr<const std::function<std::string()>> commit = {};

@@ -20,19 +20,10 @@ void Get(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
 }
 
-// By what CLIENT LIST shows of it: a command that came by HTTP is its own client's.
-bool IsLocal(const Session& session) {
-  const std::string& unix_socket = session.server.options().unix_socket;
-  const std::string_view address = session.peer_address;
-  return address.starts_with("127.0.0.1:") || address.starts_with("[::1]:") ||
-         (!unix_socket.empty() && session.local_address.starts_with(unix_socket));
-}
-
 void Set(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (args.size() % 2 != 0) return reply.Error(kErrSyntax);
   Server& server = cx.session().server;
-  const std::string& who = server.options().protected_configs;
-  const bool may_set_protected = who == "yes" || (who == "local" && IsLocal(cx.session()));
+  const bool may_set_protected = IsAllowed(server.options().protected_configs, cx.session());
   const std::string error = server.config().Set(args.from(2), may_set_protected);
   if (!error.empty()) return reply.Error(error);
   reply.Ok();

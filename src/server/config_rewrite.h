@@ -15,6 +15,7 @@ struct RewrittenSetting {
   std::string_view name;
   std::string_view old_name;
   std::string value;
+  bool has_words = false;
   bool was_set = false;  // by the command line or CONFIG SET: it is added if it is not there
 };
 

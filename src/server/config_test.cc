@@ -35,7 +35,7 @@ class ConfigTest : public testing::Test {
                  }});
     config_.Add(
         {.name = "switch", .kind = Setting::Kind::kBool, .value = "no", .is_mutable = true});
-    config_.Add({.name = "fixed", .kind = Setting::Kind::kFixed, .value = "", .is_mutable = true});
+    config_.Add({.name = "figure", .value = "", .is_mutable = true});
     config_.Add({.name = "port", .value = "6379"});
     config_.Add({.name = "dir", .value = "/a", .is_mutable = true, .is_protected = true});
     config_.Add({.name = "new-name",
@@ -68,9 +68,9 @@ class ConfigTest : public testing::Test {
 };
 
 TEST_F(ConfigTest, GetMatchesPatternsInAnyCaseEachSettingOnce) {
-  const std::string_view patterns[] = {"F*", "fixed", "nosuch", "mem?ry"};
+  const std::string_view patterns[] = {"F*", "figure", "nosuch", "mem?ry"};
   EXPECT_THAT(config_.Get(patterns),
-              ElementsAre(Pair("fragile", "1"), Pair("fixed", ""), Pair("memory", "0")));
+              ElementsAre(Pair("fragile", "1"), Pair("figure", ""), Pair("memory", "0")));
 }
 
 TEST_F(ConfigTest, GetReturnsANameAsItWasWritten) {
@@ -84,6 +84,8 @@ TEST_F(ConfigTest, AnOldNameMeansTheSameSetting) {
   EXPECT_EQ(Get("OLD-name"), "7");
   EXPECT_EQ(config_.Get(std::vector<std::string_view>{"*-name"}).size(), 2u);
   EXPECT_EQ(Set({"old-name", "1", "new-name", "2"}), Failed("new-name", "duplicate parameter"));
+  EXPECT_EQ(Set({"OLD-name", "101"}),
+            Failed("old-name", "argument must be between 0 and 100 inclusive"));
 }
 
 TEST_F(ConfigTest, NoDigitsAreNoMemory) {
@@ -193,12 +195,6 @@ TEST_F(ConfigTest, WhatTookEffectIsTakenBackWhenSomethingElseCannot) {
                .commit = std::make_shared<const Commit>(fail)});
   EXPECT_EQ(Set({"door", "open", "bell", "on"}), Failed("bell", "no bell"));
   EXPECT_EQ(door + Get("door") + Get("bell"), "shutshutoff");
-}
-
-TEST_F(ConfigTest, AFixedSettingAcceptsItsOwnValueOnly) {
-  EXPECT_EQ(Set({"fixed", ""}), "");
-  EXPECT_NE(Set({"fixed", "3600 1"}), "");
-  EXPECT_EQ(Get("fixed"), "");
 }
 
 }  // namespace

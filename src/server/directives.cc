@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "server/ignored_settings.h"
 #include "server/units.h"
 #include "server/words.h"
 
@@ -17,20 +18,6 @@ namespace {
 
 using Kind = Directive::Kind;
 
-constexpr std::string_view kNoLog = "there is no append-only log; snapshots (save) keep the data";
-constexpr std::string_view kNoReplication = "there is no replication yet";
-constexpr std::string_view kNoCluster =
-    "there is no cluster of several servers; --cluster_mode=emulated is for clients of one";
-constexpr std::string_view kNoFork = "nothing forks here, and tables grow a segment at a time";
-constexpr std::string_view kDefrag = "see active-defrag-cycle-max, which bounds it alone";
-constexpr std::string_view kLazy = "large values are always freed in slices, in the background";
-constexpr std::string_view kThreads = "see proactor_threads: all threads do all work";
-constexpr std::string_view kNoTicks = "nothing ticks here";
-constexpr std::string_view kSyslog = "the log goes to logfile, or to stderr";
-constexpr std::string_view kNoModules = "there are no modules";
-constexpr std::string_view kOs = "left to systemd or the container";
-
-// For redis-server 7.0 and what 7.2 added.
 constexpr Directive kDirectives[] = {
     {"databases", Kind::kFlag, "dbnum"},
     {"proto-max-bulk-len", Kind::kFlag, "max_bulk_len"},
@@ -41,78 +28,9 @@ constexpr Directive kDirectives[] = {
     {"zset-max-ziplist-value", Kind::kFlag, "zset_max_listpack_value"},
     {"list-max-ziplist-size", Kind::kFlag, "list_max_listpack_size"},
 
-    {"appendonly", Kind::kIgnored,
-     "THERE IS NO APPEND-ONLY LOG: what was written since the last snapshot (save) is lost in a "
-     "crash",
-     "no"},
-    {"replicaof", Kind::kRefused, kNoReplication},
-    {"slaveof", Kind::kRefused, kNoReplication},
-    {"cluster-enabled", Kind::kRefused, kNoCluster, "no"},
-    {"loadmodule", Kind::kRefused, kNoModules},
-
-    {"appendfilename", Kind::kIgnored, kNoLog, "appendonly.aof"},
-    {"appenddirname", Kind::kIgnored, kNoLog, "appendonlydir"},
-    {"appendfsync", Kind::kIgnored, kNoLog, "everysec"},
-    {"no-appendfsync-on-rewrite", Kind::kIgnored, kNoLog, "no"},
-    {"auto-aof-rewrite-percentage", Kind::kIgnored, kNoLog, "100"},
-    {"auto-aof-rewrite-min-size", Kind::kIgnored, kNoLog, "64mb"},
-    {"aof-load-truncated", Kind::kIgnored, kNoLog, "yes"},
-    {"aof-use-rdb-preamble", Kind::kIgnored, kNoLog, "yes"},
-    {"aof-timestamp-enabled", Kind::kIgnored, kNoLog, "no"},
-    {"aof-rewrite-incremental-fsync", Kind::kIgnored, kNoLog, "yes"},
-    {"aof-disable-auto-gc", Kind::kIgnored, kNoLog, "no"},
-    {"masterauth", Kind::kIgnored, kNoReplication},
-    {"masteruser", Kind::kIgnored, kNoReplication},
-    {"min-replicas-to-write", Kind::kRefused, kNoReplication, "0"},
-    {"min-slaves-to-write", Kind::kRefused, kNoReplication, "0"},
-    {"min-replicas-max-lag", Kind::kIgnored, kNoReplication, "10"},
-    {"min-slaves-max-lag", Kind::kIgnored, kNoReplication, "10"},
-    {"rdb-del-sync-files", Kind::kIgnored, kNoReplication, "no"},
-    {"propagation-error-behavior", Kind::kIgnored, kNoReplication, "ignore"},
-
-    {"rdbchecksum", Kind::kIgnored, "checksums are always written and checked", "yes"},
-    {"rdb-save-incremental-fsync", Kind::kIgnored, "files are written and synced in steps", "yes"},
-    {"sanitize-dump-payload", Kind::kIgnored, "payloads are always checked", "no"},
-    {"list-compress-depth", Kind::kIgnored, "nodes of lists are not compressed", "0"},
-    {"set-proc-title", Kind::kIgnored, kOs, "yes"},
-    {"proc-title-template", Kind::kIgnored, kOs, "{title} {listen-addr} {server-mode}"},
-    {"always-show-logo", Kind::kIgnored, "there is no logo", "no"},
-    {"syslog-enabled", Kind::kIgnored, kSyslog, "no"},
-    {"syslog-ident", Kind::kIgnored, kSyslog, "redis"},
-    {"syslog-facility", Kind::kIgnored, kSyslog, "local0"},
-    {"crash-log-enabled", Kind::kIgnored, "a crash is always told", "yes"},
-    {"crash-memcheck-enabled", Kind::kIgnored, "a crash is always told", "yes"},
-    {"disable-thp", Kind::kIgnored, "huge pages do no harm here, as nothing forks", "yes"},
-    {"oom-score-adj", Kind::kIgnored, kOs, "no"},
-    {"oom-score-adj-values", Kind::kIgnored, kOs, "0 200 800"},
-    {"server_cpulist", Kind::kIgnored, kOs},
-    {"bio_cpulist", Kind::kIgnored, kOs},
-    {"aof_rewrite_cpulist", Kind::kIgnored, kOs},
-    {"bgsave_cpulist", Kind::kIgnored, kOs},
-    {"bind-source-addr", Kind::kIgnored, kNoReplication},
-    {"socket-mark-id", Kind::kIgnored, kOs, "0"},
-    {"io-threads", Kind::kIgnored, kThreads, "1"},
-    {"io-threads-do-reads", Kind::kIgnored, kThreads, "no"},
-    {"hz", Kind::kIgnored, kNoTicks, "10"},
-    {"dynamic-hz", Kind::kIgnored, kNoTicks, "yes"},
-    {"activerehashing", Kind::kIgnored, kNoFork, "yes"},
-    {"active-expire-effort", Kind::kIgnored, "what is due goes at once", "1"},
-    {"active-defrag-threshold-upper", Kind::kIgnored, kDefrag, "100"},
-    {"active-defrag-cycle-min", Kind::kIgnored, kDefrag, "1"},
-    {"active-defrag-max-scan-fields", Kind::kIgnored, kDefrag, "1000"},
-    {"jemalloc-bg-thread", Kind::kIgnored, "memory is mimalloc's", "yes"},
-    {"maxmemory-eviction-tenacity", Kind::kIgnored, "eviction takes what it needs, in slices",
-     "10"},
-    {"lazyfree-lazy-eviction", Kind::kIgnored, kLazy, "no"},
-    {"lazyfree-lazy-expire", Kind::kIgnored, kLazy, "no"},
-    {"lazyfree-lazy-server-del", Kind::kIgnored, kLazy, "no"},
-    {"lazyfree-lazy-user-del", Kind::kIgnored, kLazy, "no"},
-    {"lazyfree-lazy-user-flush", Kind::kIgnored, kLazy, "no"},
-    {"replica-lazy-flush", Kind::kIgnored, kLazy, "no"},
-    {"enable-module-command", Kind::kIgnored, kNoModules, "no"},
-    {"ignore-warnings", Kind::kIgnored, kOs},
-    {"locale-collate", Kind::kIgnored, "texts are compared byte by byte"},
-    {"supervised", Kind::kIgnored, "systemd is told whenever it asks to be", "no"},
+    {"cluster-enabled", Kind::kRefused,
+     "there is no cluster of several servers; --cluster_mode=emulated is for clients of one", "no"},
+    {"loadmodule", Kind::kRefused, "there are no modules"},
 };
 
 // Directives that may be repeated; each line adds to what is there.
@@ -130,24 +48,20 @@ absl::flat_hash_map<std::string, std::string>& Origins() {
   return origins;
 }
 
-bool HasGroupPrefix(std::string_view name) {
-  return name.starts_with("repl-") || name.starts_with("replica-") || name.starts_with("slave-");
-}
-
-// Of a server that has no replicas, and is none.
-constexpr Directive kReplicas = {"repl-*, replica-*", Kind::kIgnored, {}};
-constexpr Directive kCluster = {"cluster-*", Kind::kIgnored, kNoCluster};
-
 }  // namespace
 
 std::span<const Directive> Directives() { return kDirectives; }
 
 const Directive* FindDirective(std::string_view name) {
-  const auto it = std::find_if(std::begin(kDirectives), std::end(kDirectives),
-                               [name](const Directive& it) { return it.name == name; });
-  if (it != std::end(kDirectives)) return &*it;
-  if (HasGroupPrefix(name)) return &kReplicas;
-  return name.starts_with("cluster-") && name != "cluster-mode" ? &kCluster : nullptr;
+  const std::string wanted = FlagName(name);
+  const auto it =
+      std::find_if(std::begin(kDirectives), std::end(kDirectives),
+                   [&wanted](const Directive& it) { return FlagName(it.name) == wanted; });
+  return it == std::end(kDirectives) ? nullptr : &*it;
+}
+
+bool IsDirective(std::string_view name) {
+  return FindDirective(name) != nullptr || FindIgnoredSetting(name) != nullptr;
 }
 
 std::string FlagName(std::string_view name) {
@@ -171,30 +85,24 @@ std::string FlagSetter::Set(std::string_view name, std::span<const std::string> 
                             std::string_view where, bool is_file) {
   const std::string flag = FlagName(name);
   if (IsServerFlag(flag)) return SetFlag(flag, name, values, where);
-  std::string directive_name = LowerCase(name);
-  const Directive* directive = FindDirective(directive_name);
-  if (directive == nullptr) {
-    std::replace(directive_name.begin(), directive_name.end(), '_', '-');
-    directive = FindDirective(directive_name);
+  if (const IgnoredSetting* const row = FindIgnoredSetting(name)) {
+    bool is_initial = false;
+    const std::string error = KeepIgnoredSetting(*row, values, &is_initial);
+    if (!error.empty()) return fmt::format("'{}': {}", name, error);
+    if (!is_initial) Warn(fmt::format("{}: '{}' has no effect: {}", where, name, row->why));
+    return "";
   }
+  const Directive* const directive = FindDirective(name);
   if (directive == nullptr) {
     if (!is_file) return fmt::format("there is no flag --{}; --help lists the usual ones", name);
     Warn(fmt::format("{}: '{}' is unknown, and ignored", where, name));
     return "";
   }
+  if (directive->kind == Kind::kFlag)
+    return SetFlag(std::string(directive->target), name, values, where);
   const std::string value = fmt::format("{}", fmt::join(values, " "));
   if (!directive->harmless.empty() && LowerCase(value) == directive->harmless) return "";
-  switch (directive->kind) {
-    case Kind::kFlag:
-      return SetFlag(std::string(directive->target), name, values, where);
-    case Kind::kRefused:
-      return fmt::format("'{}' cannot be ignored, and {}", name, directive->target);
-    case Kind::kIgnored:
-      if (directive->target.empty()) return "";
-      Warn(fmt::format("{}: '{}' has no effect: {}", where, name, directive->target));
-      return "";
-  }
-  return "";
+  return fmt::format("'{}' cannot be ignored, and {}", name, directive->target);
 }
 
 std::string FlagSetter::SetFlag(const std::string& flag, std::string_view name,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the directives of a redis.conf: which of our flags each one sets, and of those
-// that mean nothing here, why.
+// What becomes of the directives of a redis.conf: which of our flags each one sets. Those that mean
+// nothing here are rows of ignored_settings.h.
 #pragma once
 
 #include <span>
@@ -14,18 +14,19 @@ namespace dfly {
 struct Directive {
   enum class Kind : uint8_t {
     kFlag,     // sets the flag `target`
-    kIgnored,  // has no effect here; `target` says what happens instead, empty: nothing to say
     kRefused,  // must not be ignored: `target` says why
   };
   std::string_view name;
   Kind kind;
   std::string_view target;
-  // The value that is Redis' default, or what is here anyway: nothing is said of it.
+  // kRefused: but for this value.
   std::string_view harmless = {};
 };
 std::span<const Directive> Directives();
 // Null: there is none; perhaps a flag has its name.
 const Directive* FindDirective(std::string_view name);
+// Of Redis, whether it means something here or not.
+bool IsDirective(std::string_view name);
 
 // Sets flags from directives, in the order in which it gets them.
 class FlagSetter {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What --help, --helpfull and docs/configuration.md say about the flags.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gflags/gflags.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "server/config.h"
 #include "server/directives.h"
 #include "server/flags.h"
+#include "server/ignored_settings.h"
 #include "server/server.h"
 #include "server/version.h"
 
@@ -33,8 +35,8 @@ const std::vector<Topic>& Topics() {
         "tcp_backlog"}},
       {"Security",
        {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
-        "no_tls_on_admin_port", "restricted_commands", "rename_command",
-        "enable_protected_configs"}},
+        "no_tls_on_admin_port", "restricted_commands", "rename_command", "enable_protected_configs",
+        "enable_debug_command", "enable_module_command"}},
       {"memcached", {"memcached_port", "memcached_max_value_bytes", "memcached_max_line_bytes"}},
       {"TLS",
        {"tls", "tls_port", "tls_cert_file", "tls_key_file", "tls_key_file_pass", "tls_ca_cert_file",
@@ -89,7 +91,7 @@ const std::vector<Topic>& Topics() {
       {"Console and metrics", {"web_console", "metrics_nopass"}},
       {"Process",
        {"daemonize", "pidfile", "logfile", "loglevel", "shutdown_on_sigint", "shutdown_on_sigterm",
-        "shutdown_timeout", "enable_debug_command", "healthcheck"}},
+        "shutdown_timeout", "healthcheck"}},
       {"Logging of glog; in place of --logfile and --loglevel",
        {"logtostderr", "log_dir", "minloglevel", "v"}},
   };
@@ -184,6 +186,21 @@ std::string Cell(std::string_view text) {
   return out;
 }
 
+// "; it must be `a` or `b`", if other values are refused.
+std::string HarmlessOf(const IgnoredSetting& row) {
+  if (row.harmless.empty()) return "";
+  std::vector<std::string> values;
+  std::string_view rest = row.harmless;
+  while (true) {
+    const size_t size = std::min(rest.find('|'), rest.size());
+    std::string value = size == 0 ? "`\"\"`" : fmt::format("`{}`", rest.substr(0, size));
+    if (values.empty() || values.back() != value) values.push_back(std::move(value));
+    if (size == rest.size()) break;
+    rest.remove_prefix(size + 1);
+  }
+  return fmt::format("; it must be {}", fmt::join(values, " or "));
+}
+
 }  // namespace
 
 std::string ShortHelpText() {
@@ -245,20 +262,31 @@ std::string ConfigurationPage() {
       "\n## Directives of redis.conf\n\nA directive sets the flag of the same name (with `_` "
       "for `-`), if there is one. The others:\n\n| directive | here |\n| --- | --- |\n";
   for (const Directive& directive : Directives()) {
-    const std::string_view kind = directive.kind == Directive::Kind::kFlag ? "sets `--"
-                                  : directive.kind == Directive::Kind::kRefused
-                                      ? "the server does not start: "
-                                      : "no effect: ";
-    const std::string_view end = directive.kind == Directive::Kind::kFlag ? "`" : "";
+    if (directive.kind == Directive::Kind::kFlag) {
+      out += fmt::format("| `{}` | sets `--{}` |\n", directive.name, directive.target);
+      continue;
+    }
     const std::string unless =
         directive.harmless.empty() ? "" : fmt::format(" (unless it is `{}`)", directive.harmless);
-    out +=
-        fmt::format("| `{}` | {}{}{}{} |\n", directive.name, kind, directive.target, end, unless);
+    out += fmt::format("| `{}` | the server does not start: {}{} |\n", directive.name,
+                       directive.target, unless);
   }
   out +=
-      "| `repl-*`, `replica-*`, `slave-*` | no effect: there is no replication yet |\n"
-      "| `cluster-*` | no effect: there is no cluster of several servers |\n"
-      "| `include` | reads another file there; patterns such as `*.conf` may match none |\n";
+      "| `include` | reads another file there; patterns such as `*.conf` may match none |\n"
+      "\n## Settings of Redis that have no effect\n\n"
+      "Files, the command line and `CONFIG SET` (those with a yes) take them with the values that "
+      "redis-server takes. `CONFIG GET` and `CONFIG REWRITE` have them, and the log tells of those "
+      "that a file changes. "
+      "A value that would promise what is not there is an error: the server does not start with "
+      "it.\n\n"
+      "| setting | default | `CONFIG SET` | no effect, as |\n| --- | --- | --- | --- |\n";
+  for (const IgnoredSetting& row : IgnoredSettings()) {
+    const std::string old = row.old_name.empty() ? "" : fmt::format(", `{}`", row.old_name);
+    out +=
+        fmt::format("| `{}`{} | `{}` | {} | {}{} |\n", row.name, old,
+                    row.initial.empty() ? "\"\"" : row.initial,
+                    row.how == IgnoredSetting::How::kLive ? "yes" : "", row.why, HarmlessOf(row));
+  }
   return out;
 }
 

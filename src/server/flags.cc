@@ -61,7 +61,7 @@ DEFINE_string(user, "",
 DEFINE_string(acl_pubsub_default, "resetchannels",
               "What new users may publish and subscribe to: resetchannels (nothing) or "
               "allchannels.");
-DEFINE_uint32(acllog_max_len, 128, "Entries of ACL LOG, at most.");
+DEFINE_uint64(acllog_max_len, 128, "Entries of ACL LOG, at most.");
 
 DEFINE_bool(
     protected_mode, true,
@@ -157,27 +157,27 @@ DEFINE_int32(list_max_listpack_size, -2,
              "many elements, and 8 KB. Larger ones save little memory and make LINSERT, LSET and "
              "LREM in the middle slower.");
 
-DEFINE_uint32(hash_max_listpack_entries, 512,
+DEFINE_uint64(hash_max_listpack_entries, 512,
               "Up to how many fields a hash is one packed block, which takes a third of a table's "
               "memory and is searched from one end to the other. A larger one stays a table.");
-DEFINE_uint32(hash_max_listpack_value, 64,
+DEFINE_uint64(hash_max_listpack_value, 64,
               "Up to how many bytes, of each field and value, a hash is one packed block.");
-DEFINE_uint32(set_max_intset_entries, 512,
+DEFINE_uint64(set_max_intset_entries, 512,
               "Sets of so many integers, at most, are a sorted array of numbers.");
-DEFINE_uint32(set_max_listpack_entries, 128,
+DEFINE_uint64(set_max_listpack_entries, 128,
               "Sets of so many members, at most, are one block, which saves memory.");
-DEFINE_uint32(set_max_listpack_value, 64, "Bytes of a member; a set with a longer one is a table.");
-DEFINE_uint32(zset_max_listpack_entries, 128,
+DEFINE_uint64(set_max_listpack_value, 64, "Bytes of a member; a set with a longer one is a table.");
+DEFINE_uint64(zset_max_listpack_entries, 128,
               "Up to how many members a sorted set is one packed block, which saves memory.");
-DEFINE_uint32(zset_max_listpack_value, 64,
+DEFINE_uint64(zset_max_listpack_value, 64,
               "Bytes of a member; a sorted set with a longer one is no packed block.");
 DEFINE_string(stream_node_max_bytes, "4096",
               "How large the nodes of streams become, in bytes as Redis counts them, with units if "
               "you like; 0: no limit. Small ones cost memory, large ones make looking for an entry "
               "slower, and XTRIM ~ removes whole nodes.");
-DEFINE_uint32(stream_node_max_entries, 100, "Entries of a stream's node, at most; 0: no limit.");
+DEFINE_uint64(stream_node_max_entries, 100, "Entries of a stream's node, at most; 0: no limit.");
 
-DEFINE_uint32(hll_sparse_max_bytes, 3000,
+DEFINE_uint64(hll_sparse_max_bytes, 3000,
               "Up to how many bytes a HyperLogLog (PFADD) is sparse; a dense one has 12304. Sparse "
               "ones are slower to change.");
 
@@ -273,7 +273,7 @@ DEFINE_uint64(lock_warning_ms, 10'000,
               "The log tells once of each transaction that has its locks for longer than so many "
               "milliseconds. 0: never. CONFIG SET changes it.");
 DEFINE_uint64(slowlog_max_len, 128, "Commands that SLOWLOG keeps. CONFIG SET changes it.");
-DEFINE_uint32(latency_monitor_threshold, 0,
+DEFINE_uint64(latency_monitor_threshold, 0,
               "Milliseconds; what takes as long is in LATENCY LATEST. 0: off, as LATENCY DOCTOR is "
               "then. CONFIG SET changes it.");
 DEFINE_bool(latency_tracking, true,
@@ -333,8 +333,10 @@ DEFINE_string(enable_protected_configs, "no",
               "Who may CONFIG SET dir and dbfilename, and so have files written anywhere: yes "
               "(whoever may use CONFIG), local (of these, clients on this machine), no.");
 DEFINE_string(enable_debug_command, "no",
-              "yes or local: DEBUG SEGFAULT and DEBUG PANIC are there, which crash the server; the "
-              "rest of DEBUG always is, for those whose ACL allows it.");
+              "Who may call DEBUG, which can also stop or crash the server: yes (whoever the ACL "
+              "allows it), local (of these, clients on this machine), no.");
+DEFINE_string(enable_module_command, "no",
+              "The same for MODULE LOAD and UNLOAD, which find no module that they could load.");
 DEFINE_string(
     healthcheck, "",
     "live or ready: starts nothing, but asks the server that these flags would start (GET "
@@ -530,7 +532,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   eviction.samples = FLAGS_maxmemory_samples;
   eviction.lfu_log_factor = FLAGS_lfu_log_factor;
   eviction.lfu_decay_minutes = FLAGS_lfu_decay_time;
-  check_range("active_defrag_threshold_lower", FLAGS_active_defrag_threshold_lower, 1, 1000);
+  check_range("active_defrag_threshold_lower", FLAGS_active_defrag_threshold_lower, 0, 1000);
   check_range("active_defrag_cycle_max", FLAGS_active_defrag_cycle_max, 1, 99);
   options->active_defrag = FLAGS_activedefrag;
   options->defrag_threshold_percent = FLAGS_active_defrag_threshold_lower;
@@ -538,13 +540,19 @@ std::string OptionsFromFlags(ServerOptions* options) {
       bytes("active_defrag_ignore_bytes", FLAGS_active_defrag_ignore_bytes);
   options->defrag_cycle_percent = FLAGS_active_defrag_cycle_max;
   options->list_max_listpack_size = FLAGS_list_max_listpack_size;
-  options->hash_limit = {.entries = FLAGS_hash_max_listpack_entries,
-                         .element_bytes = FLAGS_hash_max_listpack_value};
-  options->set_limit = {.integers = std::min(FLAGS_set_max_intset_entries, 1u << 30),
-                        .packed = {.entries = FLAGS_set_max_listpack_entries,
-                                   .element_bytes = FLAGS_set_max_listpack_value}};
-  options->zset_limit = {.entries = FLAGS_zset_max_listpack_entries,
-                         .element_bytes = FLAGS_zset_max_listpack_value};
+  // What CONFIG SET takes, and so CONFIG REWRITE writes, may be more than a limit holds.
+  const auto up_to = [](uint64_t value, uint32_t max) {
+    return static_cast<uint32_t>(std::min<uint64_t>(value, max));
+  };
+  constexpr uint32_t kMembersMax = 1u << 30;  // a collection's are counted in 32 bits
+  options->hash_limit = {.entries = up_to(FLAGS_hash_max_listpack_entries, UINT32_MAX),
+                         .element_bytes = up_to(FLAGS_hash_max_listpack_value, UINT32_MAX)};
+  options->set_limit = {
+      .integers = up_to(FLAGS_set_max_intset_entries, kMembersMax),
+      .packed = {.entries = up_to(FLAGS_set_max_listpack_entries, kMembersMax),
+                 .element_bytes = up_to(FLAGS_set_max_listpack_value, kMembersMax)}};
+  options->zset_limit = {.entries = up_to(FLAGS_zset_max_listpack_entries, UINT32_MAX),
+                         .element_bytes = up_to(FLAGS_zset_max_listpack_value, UINT32_MAX)};
   options->stream_limit = {
       .node_bytes = bytes("stream_node_max_bytes", FLAGS_stream_node_max_bytes),
       .node_entries = FLAGS_stream_node_max_entries};
@@ -562,16 +570,14 @@ std::string OptionsFromFlags(ServerOptions* options) {
   options->log_file = FLAGS_logfile;
   options->log_level = FLAGS_loglevel;
   options->is_daemon = FLAGS_daemonize;
-  if (FLAGS_enable_debug_command != "no" && FLAGS_enable_debug_command != "yes" &&
-      FLAGS_enable_debug_command != "local") {
-    fail("enable_debug_command", "must be yes, no or local");
-  }
-  options->allows_crashes = FLAGS_enable_debug_command != "no";
-  if (FLAGS_enable_protected_configs != "no" && FLAGS_enable_protected_configs != "yes" &&
-      FLAGS_enable_protected_configs != "local") {
-    fail("enable_protected_configs", "must be yes, no or local");
-  }
-  options->protected_configs = FLAGS_enable_protected_configs;
+  const auto who = [&fail](std::string_view flag, const std::string& text) {
+    const auto action = ParseProtectedAction(text);
+    if (!action) fail(flag, "must be yes, no or local");
+    return action.value_or(ProtectedAction::kNo);
+  };
+  options->debug_command = who("enable_debug_command", FLAGS_enable_debug_command);
+  options->module_command = who("enable_module_command", FLAGS_enable_module_command);
+  options->protected_configs = who("enable_protected_configs", FLAGS_enable_protected_configs);
   if (const auto why = ParseStopRule(FLAGS_shutdown_on_sigint, &options->on_sigint); !why.empty()) {
     fail("shutdown_on_sigint", why);
   }
@@ -592,7 +598,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
   check_range("lock_warning_ms", FLAGS_lock_warning_ms, 0, UINT32_MAX);
   options->lock_warning_ms = FLAGS_lock_warning_ms;
   options->slowlog_max_len = FLAGS_slowlog_max_len;
-  options->latency_monitor_threshold_ms = FLAGS_latency_monitor_threshold;
+  options->latency_monitor_threshold_ms = up_to(FLAGS_latency_monitor_threshold, UINT32_MAX);
   options->latency_tracking = FLAGS_latency_tracking;
   if (const std::string why =
           ParsePercentiles(FLAGS_latency_tracking_info_percentiles, &options->latency_percentiles);

@@ -86,7 +86,7 @@ TEST_F(FlagsTest, DefragmentingTakesAPartOfAThreadAtMost) {
   EXPECT_EQ(options_.defrag_cycle_percent, 99u);
   EXPECT_THAT(With("active_defrag_cycle_max", "100"), HasSubstr("--active_defrag_cycle_max"));
   EXPECT_EQ(With("active_defrag_cycle_max", "25"), "");
-  EXPECT_THAT(With("active_defrag_threshold_lower", "0"),
+  EXPECT_THAT(With("active_defrag_threshold_lower", "1001"),
               HasSubstr("--active_defrag_threshold_lower"));
   EXPECT_EQ(With("active_defrag_threshold_lower", "10"), "");
   EXPECT_EQ(With("activedefrag", "false"), "");

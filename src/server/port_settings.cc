@@ -81,6 +81,7 @@ void AddPortSettings(Server* server, Config* config) {
                      if (words.size() > kBindsMax) *error = "Too many bind addresses specified.";
                      return fmt::format("{}", fmt::join(words, " "));
                    },
+               .has_words = true,
                .commit = commit});
 }
 

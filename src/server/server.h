@@ -23,6 +23,7 @@
 #include "server/memcached_rows.h"
 #include "server/memory_meter.h"
 #include "server/persistence.h"
+#include "server/protected_action.h"
 #include "server/pubsub.h"
 #include "server/resident_memory.h"
 #include "server/script_store.h"
@@ -55,7 +56,9 @@ struct ServerOptions {
   std::vector<std::string> restricted_commands;
   std::vector<std::pair<std::string, std::string>> renamed_commands;  // the new name may be empty
   bool protected_mode = true;
-  std::string protected_configs = "no";  // who may set dir and dbfilename: yes, no, local
+  ProtectedAction protected_configs = ProtectedAction::kNo;  // CONFIG SET dir and dbfilename
+  ProtectedAction debug_command = ProtectedAction::kNo;
+  ProtectedAction module_command = ProtectedAction::kNo;  // MODULE LOAD and UNLOAD
   uint64_t auth_timeout_s = 0;
   bool metrics_nopass = false;         // GET /metrics is for everybody who reaches the port
   bool web_console = true;             // "/" and "/api/commands" over HTTP
@@ -112,7 +115,6 @@ struct ServerOptions {
   StopRule on_sigint;
   StopRule on_sigterm;
   uint64_t shutdown_timeout_s = 10;  // how long a signal waits for locks, and for what hangs
-  bool allows_crashes = false;       // DEBUG SEGFAULT and PANIC
   int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
   uint64_t lock_warning_ms = 10'000;            // 0: nobody is told
   uint64_t slowlog_max_len = 128;               // entries, of all threads

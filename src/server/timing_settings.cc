@@ -72,9 +72,11 @@ void AddTimingSettings(Server* server, Config* config) {
                .value = fmt::format("{}", options.latency_monitor_threshold_ms),
                .is_mutable = true,
                .min = 0,
-               .max = UINT32_MAX,
+               .max = INT64_MAX,
                .apply = [server](const std::string& value) {
-                 const auto ms = static_cast<uint32_t>(ParseInt64(value).value_or(0));
+                 // 49 days are as good as never.
+                 const auto ms = static_cast<uint32_t>(
+                     std::min<int64_t>(ParseInt64(value).value_or(0), UINT32_MAX));
                  server->settings().latency_monitor_ms = ms;
                  server->AwaitOnWorkers([ms](Worker& worker) {
                    worker.SetLatencyThreshold(ms);
@@ -111,7 +113,8 @@ void AddTimingSettings(Server* server, Config* config) {
                      std::vector<double> percentiles;
                      *error = ParsePercentiles(text, &percentiles);
                      return fmt::format("{}", fmt::join(percentiles, " "));
-                   }});
+                   },
+               .has_words = true});
 }
 
 }  // namespace dfly

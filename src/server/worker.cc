@@ -247,6 +247,13 @@ CommandSink::Outcome Worker::NoteUnknown(Connection* connection, Session& sessio
 
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
                                       const Command& command, Args args) {
+  if ((command.flags & (kAdminPort | kProtected)) != 0) [[unlikely]] {
+    if (const auto refusal = RefusalOf(command, session)) {
+      AbortMulti(session);
+      Note(connection, *refusal, &command, args, 0, 0);
+      return Outcome::kTaken;
+    }
+  }
   if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
     const bool is_denied = session.acl != nullptr && session.acl->Check(command, args).is_denied();
     if (!session.authenticated || is_denied) {
@@ -255,11 +262,6 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
            0);
       return Outcome::kTaken;
     }
-  }
-  if ((command.flags & kAdminPort) != 0 && !session.is_admin) [[unlikely]] {
-    AbortMulti(session);
-    Note(connection, Action::kAdminPortOnly, &command, args, 0, 0);
-    return Outcome::kTaken;
   }
   if (const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed); gate != 0)
       [[unlikely]] {
@@ -725,6 +727,9 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       case Action::kAdminPortOnly:
         Reject(*noted.command, kErrAdminPortOnly, writer_);
+        break;
+      case Action::kProtected:
+        Reject(*noted.command, ProtectedError(noted.command->full_name), writer_);
         break;
       case Action::kDenied: {
         // Looked at again, for the text.

@@ -387,6 +387,7 @@ class Worker final : public CommandSink {
     kNoAuth,
     kDenied,  // by its user's ACL
     kAdminPortOnly,
+    kProtected,   // DEBUG, by --enable_debug_command
     kTry,         // a blocking command, on a shard of ours
     kTryByBatch,  // the same, by a batch
     kSubscribed,  // refused, as the client is subscribed
@@ -457,6 +458,8 @@ class Worker final : public CommandSink {
   void CloseDenied(Session& session);
   // What of the MULTI its user may not do any more gets an error (Multi::Item::denial).
   void CheckMulti(const Session& session);
+  // Whether the client may not call it: --restricted_commands, --enable_debug_command and the like.
+  std::optional<Action> RefusalOf(const Command& command, const Session& session) const;
   // Why Settings::gate refuses a command; empty: it does not.
   std::string_view GateError(const Command& command, const Session& session) const;
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's part of what keeps commands from being carried out now: gates and CLIENT PAUSE.
+// The worker's part of what keeps commands from being carried out: for whom they are, gates, and
+// CLIENT PAUSE.
 #include <algorithm>
 
 #include "facade/error_texts.h"
@@ -27,6 +28,19 @@ std::string_view Worker::GateError(const Command& command, const Session& sessio
     if (writes) return kErrMisconf;
   }
   return "";
+}
+
+std::optional<Worker::Action> Worker::RefusalOf(const Command& command,
+                                                const Session& session) const {
+  if ((command.flags & kProtected) != 0) {
+    const ServerOptions& options = server_.options();
+    const bool is_debug = command.full_name == "debug";
+    if (!IsAllowed(is_debug ? options.debug_command : options.module_command, session)) {
+      return Action::kProtected;
+    }
+  }
+  if ((command.flags & kAdminPort) != 0 && !session.is_admin) return Action::kAdminPortOnly;
+  return {};
 }
 
 // --- Pause ---

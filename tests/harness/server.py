@@ -154,9 +154,10 @@ class Server:
                     line += ["--" + name, *str(value).split(" ")]
             return line
         line = [BINARY, "--logtostderr"]
-        # As the reference: nothing is saved behind a test's back.
-        # Its files are the test's.
-        for name, value in {"save": "", "enable_protected_configs": "yes", **flags}.items():
+        # As the reference: nothing is saved behind a test's back, its files are the test's, and
+        # the test may look inside.
+        own = {"save": "", "enable_protected_configs": "yes", "enable_debug_command": "yes"}
+        for name, value in {**own, **flags}.items():
             value = (
                 {True: "true", False: "false"}.get(value, value)
                 if value is True or value is False

@@ -105,7 +105,7 @@ def main():
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds = 1, 0.5
-    options.server_flag = []
+    options.server_flag = ["--enable_debug_command=yes"]  # DEBUG SHARD
     side_by_side.prepare()
     sys.setswitchinterval(0.0005)
     print("| scripts at once | seconds | PINGs | p50 ms | p99 ms (rounds) | max ms | p99 asked |")

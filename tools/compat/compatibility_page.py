@@ -34,10 +34,12 @@ REASONS = {
     "replication": ("psync", "sync", "replicaof", "slaveof", "failover", "replconf"),
     "an append-only log": ("bgrewriteaof",),
     "several servers": ("migrate", "restore-asking"),
-    "modules": ("module",),
+    "modules": ("module|load", "module|loadex", "module|unload"),
     "Redis' own tests": ("pfselftest",),
     "a debugger of scripts": ("script|debug",),
 }
+# They are there to answer that it cannot be done.
+ONLY_ERRORS = REASONS["modules"]
 NAMED_EXAMPLES = {"numkeys": "1", "encoding": "u8", "protover": "3"}
 EXAMPLES = {"integer": "1", "double": "0.01", "pattern": "*", "unix-time": "2000000000"}
 
@@ -146,7 +148,7 @@ def rows_of(ours, theirs):
     known = docs_of(theirs)
     for name in sorted(known, key=lambda name: (known[name][0], name)):
         group, since, arguments = known[name]
-        is_here = ours.call("COMMAND", "INFO", name)[0] is not None
+        is_here = name not in ONLY_ERRORS and ours.call("COMMAND", "INFO", name)[0] is not None
         missing = []
         if is_here and name not in NOT_CALLED:
             missing = missing_options(name, arguments, ours, theirs)

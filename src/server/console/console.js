@@ -668,7 +668,7 @@ const parseClient = (line) => Object.fromEntries(line.split(' ').map(
 
 let clients = [];
 async function refreshClients() {
-  const [list, blocked] = await ask(['CLIENT', 'LIST'], ['DEBUG', 'BLOCKED']);
+  const [list, blocked] = await ask(['CLIENT', 'LIST'], ['CLIENT', 'BLOCKED']);
   if (errorOf(list) !== null) return fail(errorOf(list));
   clients = list.split('\n').filter(Boolean).map(parseClient);
   showClients();
@@ -714,7 +714,7 @@ $('sample').addEventListener(
       $('sample').disabled = true;
       $('sample-note').textContent = 'counting';
       try {
-        const [reply] = await ask(['DEBUG', 'HOTKEYS', String(seconds * 1000), '50']);
+        const [reply] = await ask(['CLIENT', 'HOTKEYS', String(seconds * 1000), '50']);
         if (errorOf(reply) !== null) return fail(errorOf(reply));
         const {keys, total} = objectOf(reply);
         keyTable.show(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/debug_watch.h"
+#include "server/client_watch.h"
 
 #include <algorithm>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "core/frequent_items.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
+#include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/blocking.h"
@@ -18,12 +19,13 @@
 
 namespace dfly {
 
-void DebugHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
+void ClientHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   constexpr int64_t kMillisMax = 60'000;
   constexpr int64_t kCountMax = 1000;
   constexpr size_t kCounters = 8192;  // of each thread
   constexpr uint64_t kSliceNanos = 100'000'000;
   const auto millis = ParseInt64(args[2]);
+  if (args.size() > 4) return reply.Error(kErrSyntax);
   const auto count = args.size() > 3 ? ParseInt64(args[3]) : 20;
   if (!millis || *millis < 1 || *millis > kMillisMax) {
     return reply.Error("ERR the time must be between 1 and 60000 milliseconds");
@@ -62,7 +64,7 @@ void DebugHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
 }
 
-void DebugBlocked(CoordinatorContext& cx, ReplySink& reply) {
+void ClientBlocked(CoordinatorContext& cx, Args, ReplySink& reply) {
   struct Blocked {
     uint64_t id;
     std::string address;

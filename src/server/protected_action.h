@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only those may do whom a setting of the start allows it: DEBUG, MODULE LOAD, CONFIG SET dir.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace dfly {
+
+class Session;
+
+// --enable_debug_command and its like: nobody, clients on this machine, or all whose ACL allows it.
+enum class ProtectedAction : uint8_t { kNo, kLocal, kYes };
+
+// "no", "local" or "yes", in any case.
+std::optional<ProtectedAction> ParseProtectedAction(std::string_view text);
+std::string_view ToText(ProtectedAction action);
+
+// Whether this client may do it. One that came by HTTP is where its browser is.
+// Thread: the session's.  Suspends: no.
+bool IsAllowed(ProtectedAction action, const Session& session);
+
+}  // namespace dfly
