@@ -408,6 +408,13 @@ size_t Interpreter::memory_used() const {
          helio::MapBytes(state_->functions);
 }
 
+void Interpreter::BeginCollection() {
+  const UnlimitedScope scope(state_.get());
+  // Lua frees all garbage that is newer than the newest object that lives in one go. Here is one.
+  lua_createtable(state_->lua, 0, 0);
+  lua_rawsetp(state_->lua, LUA_REGISTRYINDEX, state_.get());
+}
+
 bool Interpreter::CollectStep() {
   // As logarithms of what a script would allocate meanwhile; 13 is Lua's own, a millisecond's work.
   constexpr int kSmallStep = 7;

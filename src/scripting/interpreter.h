@@ -114,6 +114,8 @@ class Interpreter {
                        ReplySink& reply);
 
   size_t memory_used() const;
+  // Before the first of some CollectStep, each time after a script ran.
+  void BeginCollection();
   // While no script runs. One step of the collector, some microseconds; many large strings cost
   // more. True: it was the last one of a cycle. What was garbage when a cycle began is free at its
   // end, so who comes in the middle of one needs two.

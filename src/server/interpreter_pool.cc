@@ -73,7 +73,10 @@ void InterpreterPool::Renew() {
 
 bool InterpreterPool::CollectOne(Entry* entry, uint64_t until_ns) {
   constexpr unsigned kCycles = 2;
-  if (entry->cycles_left == 0) entry->cycles_left = kCycles;
+  if (entry->cycles_left == 0) {
+    entry->cycles_left = kCycles;
+    entry->interpreter->BeginCollection();
+  }
   do {
     if (!entry->interpreter->CollectStep() || --entry->cycles_left > 0) continue;
     entry->settled_bytes = entry->interpreter->memory_used();

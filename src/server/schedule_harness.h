@@ -88,6 +88,7 @@ class ScheduledServer {
       for (; seed < seeds.end(); ++seed) {
         Worker& worker = *Server::LocalWorker();
         helio::Random random(seed);
+        seed_ = seed;
         worker.ReseedSchedule(random.Next());
         worker.proactor().scheduler().UseRandomOrder(random.Next());
         error = run(seed, random);
@@ -130,15 +131,20 @@ class ScheduledServer {
       for (uint64_t n = random.Uniform(3); n > 0; --n) helio::this_fiber::Yield();
     }
     clients.clear();
-    AwaitTheEnd();
+    AwaitTheEnd(error);
     return error.empty() ? WhatIsLeft() : error;
   }
 
-  // Until all connections, and what they have asked for, are gone.
-  void AwaitTheEnd() {
+  // Until all connections, and what they have asked for, are gone. Ends the process if that does
+  // not come: nothing could be stopped in order then. `error`: what went wrong before.
+  void AwaitTheEnd(const std::string& error = "") {
+    constexpr int kTurnsMax = 3'000'000;
+    int turns = 0;
     const Worker& worker = *Server::LocalWorker();
     while (server_.connections() > 0 || worker.batches_in_flight() > 0 ||
-           worker.coordinators() > 0) {
+           worker.coordinators() > 0 || server_.persistence().is_saving()) {
+      CHECK_LT(++turns, kTurnsMax)
+          << "DFLY_SEED=" << seed_ << " never ends; " << error << "; left: " << WhatIsLeft();
       helio::this_fiber::Yield();
     }
   }
@@ -175,6 +181,7 @@ class ScheduledServer {
     return options;
   }
 
+  uint64_t seed_ = 0;  // that runs
   Server server_;
 };
 
