@@ -27,7 +27,6 @@ namespace {
 
 using dfly::CountBytes;
 using dfly::CountWork;
-using dfly::DoWork;
 using dfly::LuaCall;
 using dfly::LuaThread;
 using dfly::LuaThreadOf;
@@ -190,27 +189,37 @@ int __wrap_luaG_traceexec(lua_State* lua, const void* instruction) {
 // Functions of the API that library functions of Lua and cjson loop over.
 int __real_lua_geti(lua_State* lua, int index, lua_Integer key);
 int __wrap_lua_geti(lua_State* lua, int index, lua_Integer key) {
-  DoWork(lua);
+  if (!dfly::IsTickDue(1)) [[likely]]
+    return __real_lua_geti(lua, index, key);
+  dfly::TickNow(lua);
   return __real_lua_geti(lua, index, key);
 }
 int __real_lua_rawgeti(lua_State* lua, int index, lua_Integer key);
 int __wrap_lua_rawgeti(lua_State* lua, int index, lua_Integer key) {
-  DoWork(lua);
+  if (!dfly::IsTickDue(1)) [[likely]]
+    return __real_lua_rawgeti(lua, index, key);
+  dfly::TickNow(lua);
   return __real_lua_rawgeti(lua, index, key);
 }
 void __real_lua_rawset(lua_State* lua, int index);
 void __wrap_lua_rawset(lua_State* lua, int index) {
-  DoWork(lua);
+  if (!dfly::IsTickDue(1)) [[likely]]
+    return __real_lua_rawset(lua, index);
+  dfly::TickNow(lua);
   __real_lua_rawset(lua, index);
 }
 void __real_lua_rawseti(lua_State* lua, int index, lua_Integer key);
 void __wrap_lua_rawseti(lua_State* lua, int index, lua_Integer key) {
-  DoWork(lua);
+  if (!dfly::IsTickDue(1)) [[likely]]
+    return __real_lua_rawseti(lua, index, key);
+  dfly::TickNow(lua);
   __real_lua_rawseti(lua, index, key);
 }
 int __real_lua_next(lua_State* lua, int index);
 int __wrap_lua_next(lua_State* lua, int index) {
-  DoWork(lua);
+  if (!dfly::IsTickDue(1)) [[likely]]
+    return __real_lua_next(lua, index);
+  dfly::TickNow(lua);
   return __real_lua_next(lua, index);
 }
 
@@ -244,6 +253,19 @@ void __real_luaC_fullgc(lua_State* lua, int is_emergency);
 void __wrap_luaC_fullgc(lua_State* lua, int is_emergency) {
   CountBytes(StateOf(lua)->memory_used);
   __real_luaC_fullgc(lua, is_emergency);
+}
+
+// What of a table is weak. One whose keys are weak and whose values are not would be gone through
+// again and again, in one step: what one of its values keeps may be the key of another. In 5.1 its
+// values are kept; here it is like any other table.
+const dfly::LuaValue* __real_luaT_gettm(void* metatable, int event, void* name);
+const dfly::LuaValue* __wrap_luaT_gettm(void* metatable, int event, void* name) {
+  constexpr int kModeEvent = 3;  // of Lua 5.4, checked by a test
+  const dfly::LuaValue* const value = __real_luaT_gettm(metatable, event, name);
+  if (event != kModeEvent || value == nullptr || !value->is_text()) return value;
+  const std::string_view mode = value->text();
+  const bool has_weak_keys = mode.find('k') != std::string_view::npos;
+  return has_weak_keys && mode.find('v') == std::string_view::npos ? nullptr : value;
 }
 
 // Stopping the collector with lua_gc and starting it again, for each redis.call, would make it

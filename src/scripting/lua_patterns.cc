@@ -286,7 +286,8 @@ void PatternMatcher::PushCapture(int index, const char* begin, const char* end) 
 
 int PatternMatcher::PushCaptures(const char* begin, const char* end, bool only_captures) {
   const int count = level_ == 0 && !only_captures ? 1 : level_;
-  luaL_checkstack(lua_, count, "too many captures");
+  // A C function has room for some.
+  if (count > LUA_MINSTACK / 2) luaL_checkstack(lua_, count, "too many captures");
   for (int i = 0; i < count; ++i) PushCapture(i, begin, end);
   return count;
 }

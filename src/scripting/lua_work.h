@@ -29,11 +29,16 @@ inline void CountWork(size_t units) { work_to_tick -= static_cast<int64_t>(units
 constexpr size_t kBytesOfUnit = 128;
 inline void CountBytes(size_t bytes) { CountWork(bytes / kBytesOfUnit); }
 
+// Somebody has done so much. If true, it has to call TickNow.
+inline bool IsTickDue(size_t units) {
+  CountWork(units);
+  return work_to_tick <= 0;
+}
+
 // A function of a library has done so much. May suspend, and may raise the end of the script, so
 // REQUIRES: no object with a destructor in the caller.
 inline void DoWork(lua_State* lua, size_t units = 1) {
-  CountWork(units);
-  if (work_to_tick <= 0) [[unlikely]]
+  if (IsTickDue(units)) [[unlikely]]
     TickNow(lua);
 }
 

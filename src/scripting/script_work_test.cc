@@ -192,6 +192,21 @@ TEST(ScriptWorkTest, PatternsAreThoseOfLua51) {
   }
 }
 
+// A chain of weak keys would be followed one link at a time, each time through all of them.
+TEST(ScriptWorkTest, ATableWithWeakKeysOnlyIsLikeAnyOther) {
+  ScriptRunner runner;
+  runner.host.ticks_max = INT_MAX;
+  EXPECT_EQ(runner.Run("local w = setmetatable({}, {__mode = 'k'}) w[{}] = 1 collectgarbage() "
+                       "return next(w) ~= nil"),
+            ":1\r\n");
+  for (const char* mode : {"v", "kv"}) {
+    EXPECT_EQ(runner.Run("local w = setmetatable({}, {__mode = '" + std::string(mode) +
+                         "'}) w[1] = {} w[{}] = {} collectgarbage() return next(w) == nil"),
+              ":1\r\n")
+        << mode;
+  }
+}
+
 TEST(ScriptWorkTest, OsHasAClockAndNothingElse) {
   ScriptRunner runner;
   EXPECT_EQ(runner.Run("return type(os.clock())"), Bulk("number"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <string_view>
 
 #include "scripting/lua_patterns.h"
 #include "scripting/lua_work.h"
@@ -84,8 +85,13 @@ int Reverse(lua_State* lua) {
   return ChangeBytes(lua, [](Bytes text, size_t i) { return ByteOf(text, text.size - 1 - i); });
 }
 
-// Where `what` begins in `text`, null if nowhere. memmem takes linear time, for any bytes.
+// Where `what` begins in `text`, null if nowhere.
 const char* FindBytes(lua_State* lua, Bytes text, Bytes what) {
+  if (text.size < 1024 && what.size < 64) {
+    const size_t at = std::string_view(text.data, text.size).find({what.data, what.size});
+    return at == std::string_view::npos ? nullptr : text.data + at;
+  }
+  // memmem begins slower, and takes linear time for any bytes.
   const size_t piece_max = std::max(kWorkPiece, 4 * what.size);
   while (text.size > piece_max) {
     const void* const found = memmem(text.data, piece_max, what.data, what.size);
@@ -133,28 +139,33 @@ int Search(lua_State* lua) {
   return 1;
 }
 
-// Upvalues: the text, the pattern, where to go on. As in 5.1, an empty match may follow any other
-// one at once, and '^' has no meaning.
+struct Matches {
+  Bytes text;
+  const char* pattern;
+  const char* next;
+};
+
+// Upvalues: the text, the pattern, Matches. As in 5.1, an empty match may follow any other one at
+// once, and '^' has no meaning.
 int NextMatch(lua_State* lua) {
-  const Bytes text = CheckBytes(lua, lua_upvalueindex(1));
-  const char* const pattern = lua_tostring(lua, lua_upvalueindex(2));
-  const char* at = text.data + lua_tointeger(lua, lua_upvalueindex(3));
+  auto* const matches = static_cast<Matches*>(lua_touserdata(lua, lua_upvalueindex(3)));
+  const Bytes text = matches->text;
   PatternMatcher matcher(lua, text.data, text.size);
-  for (; at <= text.end(); ++at) {
-    const char* const end = matcher.Match(at, pattern);
+  for (const char* at = matches->next; at <= text.end(); ++at) {
+    const char* const end = matcher.Match(at, matches->pattern);
     if (end == nullptr) continue;
-    lua_pushinteger(lua, end - text.data + (end == at));
-    lua_replace(lua, lua_upvalueindex(3));
+    matches->next = end + (end == at);
     return matcher.PushCaptures(at, end);
   }
   return 0;
 }
 
 int Gmatch(lua_State* lua) {
-  luaL_checkstring(lua, 1);
-  luaL_checkstring(lua, 2);
+  const Bytes text = CheckBytes(lua, 1);
+  const char* const pattern = luaL_checkstring(lua, 2);
   lua_settop(lua, 2);
-  lua_pushinteger(lua, 0);
+  auto* const matches = static_cast<Matches*>(lua_newuserdatauv(lua, sizeof(Matches), 0));
+  *matches = {.text = text, .pattern = pattern, .next = text.data};
   lua_pushcclosure(lua, NextMatch, 3);
   return 1;
 }

@@ -123,4 +123,19 @@ void Worker::OnLargeInput(Connection* connection) {
                << " bytes of its input wait, more than client-query-buffer-limit";
 }
 
+void Worker::SetIdleTimeout(uint64_t seconds) {
+  if (idle_task_ != 0) proactor_.RemovePeriodic(std::exchange(idle_task_, 0));
+  if (seconds == 0) return;
+  idle_task_ = proactor_.AddPeriodic(1000, [this, seconds] {
+    const uint64_t now_ns = helio::MonotonicNanos();
+    ForEachSession([&](Session& session) {
+      Connection& connection = session.connection;
+      const bool waits =
+          connection.busy() || !connection.replies().empty() || session.is_subscribed();
+      if (!waits && now_ns > connection.last_active_ns() + seconds * 1000 * kNanosPerMilli)
+        connection.CloseNow();
+    });
+  });
+}
+
 }  // namespace dfly
