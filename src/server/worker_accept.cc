@@ -132,7 +132,7 @@ void Worker::SetIdleTimeout(uint64_t seconds) {
       Connection& connection = session.connection;
       const bool waits =
           connection.busy() || !connection.replies().empty() || session.is_subscribed();
-      if (!waits && now_ns > connection.last_active_ns() + seconds * 1000 * kNanosPerMilli)
+      if (!waits && now_ns > connection.last_active_ns() + seconds * 1'000'000'000)
         connection.CloseNow();
     });
   });
