@@ -323,9 +323,11 @@ void ModuleUnload(Session&, Args, ReplySink& reply) {
 
 void ModuleHelp(Session&, Args, ReplySink& reply) {
   ReplyHelp(reply, "MODULE",
-            {"LIST", "    An empty list: there are no modules.",
-             "LOAD <path> [<arg> ...], LOADEX <path> [...], UNLOAD <name>",
-             "    An error: this server loads no modules."});
+            {"LIST", "    An empty list: there are no modules.", "LOAD <path> [<arg> ...]",
+             "    An error: this server loads no modules.",
+             "LOADEX <path> [[CONFIG NAME VALUE]...] [ARGS ...]",
+             "    An error: this server loads no modules.", "UNLOAD <name>",
+             "    An error: there are no modules."});
 }
 
 Command ModuleContainer() {

@@ -305,8 +305,9 @@ void Worker::ExpireIn(uint64_t wait_ns) {
 
 void Worker::SetActiveExpiry(bool is_on) {
   expires_actively_ = is_on;
-  // The next command finds what is due.
   armed_deadline_ms_ = is_on ? INT64_MAX : INT64_MIN;
+  // What became due meanwhile: a timer that fired while it was off was not armed again.
+  if (is_on) ExpireIn(kExpirePeriodNanos);
 }
 
 void Worker::ExpireTick() {

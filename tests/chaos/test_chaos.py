@@ -48,5 +48,6 @@ def test_a_crowd_is_answered_and_leaves_nothing(start_server, configuration):
     first, last = rests[0], rests[-1]
     for name in ("descriptors", "threads"):
         assert last[name] <= first[name], rests
-    assert last["fibers"] <= first["fibers"] + 2, rests
+    # Some are kept for the next script: as many as have run at a time.
+    assert last["fibers"] <= first["fibers"] + 64, rests
     assert last["used"] <= first["used"] * 1.2 + 4 * MB, rests

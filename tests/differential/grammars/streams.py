@@ -94,10 +94,15 @@ def wait(g):
     return g.maybe(b"BLOCK", g.rng.choice([b"1"] * 6 + [b"-1", b"x"]), chance=0.1)
 
 
+def since_7_4(ids):
+    """XREAD knows "+" from 7.4 on, and XREADGROUP has an error of its own for it."""
+    return [b"x" if word == b"+" else word for word in ids]
+
+
 def read(g):
     named = keys(g, (1, 1, 2, 3))
     ids = [g.rng.choice([some_id(g), b"$", b"0", end(g)]) for _ in named]
-    return [b"XREAD", *count(g), *wait(g), b"STREAMS", *named, *ids]
+    return [b"XREAD", *count(g), *wait(g), b"STREAMS", *named, *since_7_4(ids)]
 
 
 def read_group(g):
@@ -105,7 +110,7 @@ def read_group(g):
     ids = [g.rng.choice([b">", b">", b">", b"0", some_id(g), b"$", end(g)]) for _ in named]
     options = [*count(g), *wait(g), *g.maybe(b"NOACK")]
     who = [b"GROUP", g.rng.choice(GROUPS), consumer(g)]
-    return [b"XREADGROUP", *who, *options, b"STREAMS", *named, *ids]
+    return [b"XREADGROUP", *who, *options, b"STREAMS", *named, *since_7_4(ids)]
 
 
 def group(g):
