@@ -8,7 +8,7 @@ import pytest
 
 from harness.lua import assert_error, counters
 from harness.resp import OK, Error, Status
-from harness.server import only_dragonfly, wait_until
+from harness.server import REFERENCE, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.threads]
 
@@ -66,7 +66,10 @@ def test_one_that_is_slow_is_busy(server, r):
 
 def test_what_needs_too_much_is_an_error(r):
     """What there is no address for; redis-server would try to get what is only much."""
-    for script in ("return {unpack({}, 1, 1e8)}", "return {unpack({}, 0, 2^53)}"):
+    scripts = ["return {unpack({}, 1, 1e8)}"]
+    if not REFERENCE:  # it counts in 32 bits, and so finds nothing there
+        scripts.append("return {unpack({}, 0, 2^53)}")
+    for script in scripts:
         assert_error(r.call("EVAL", script, 0), "too many results to unpack")
     assert r.call("PING") == Status("PONG")
 
