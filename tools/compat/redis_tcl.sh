@@ -198,7 +198,7 @@ sed -i -e '/^start_server .*"maxmemory external:skip"/{N;/small integers/s/ exte
   "$suite/tests/unit/maxmemory.tcl"
 if [[ $(grep -c 'catch {' "$suite/tests/support/server.tcl") -lt 3 ]] ||
   ! grep -q 'quicklist} &&' "$suite/tests/support/test.tcl" ||
-  ! grep -q list-compress-depth "$suite/tests/test_helper.tcl" ||
+  ! grep -q 'set settings' "$suite/tests/test_helper.tcl" ||
   [[ $(grep -A1 'rd1 brpoplpush blist\|watching_client exec' "$suite/tests/unit/type/list.tcl") != \
     *count\ 1*exec*set\ res* ]]; then
   die "another suite than expected"
