@@ -351,7 +351,7 @@ def test_stats_and_kill(server, r):
         stats = wait_for_reply(r, "FUNCTION", "STATS", until=running_script)
         name, command, duration = stats[1][1::2]
         assert (name, command) == (b"long", [b"FCALL", b"LONG", b"1", b"k", b"argument"])
-        assert 0 <= duration < 15_000
+        assert 0 <= duration < 600_000  # milliseconds
         assert stats[2:] == [b"engines", [b"LUA", [b"libraries_count", 1, b"functions_count", 2]]]
         assert r.call("SCRIPT", "KILL") == only("FUNCTION")
         assert r.call("FUNCTION", "KILL") == OK

@@ -96,7 +96,7 @@ def test_it_says_what_info_says(server, r):
     assert int(found['command_calls_total{cmd="get"}']) == calls == 52
     assert found['command_failed_calls_total{cmd="incr"}'] == "1"
     assert found['command_rejected_calls_total{cmd="get"}'] == "1"
-    assert abs(int(found["uptime_seconds"]) - int(info["uptime_in_seconds"])) <= 1
+    assert abs(int(found["uptime_seconds"]) - int(info["uptime_in_seconds"])) <= 60
     assert found["start_time_seconds"] == samples(server)["start_time_seconds"]
     # What goes on changes these a little.
     for metric, field in {
