@@ -375,10 +375,7 @@ ACTS = [
 
 
 def calm(r):
-    """Takes back what the crowd has set, and ends who is left: the end of a client that has sent
-    more than the server reads ahead is not always seen (docs/differences.md)."""
+    """Takes back what the crowd has set."""
     r.call("CLIENT", "UNPAUSE")
-    for kind in ("normal", "pubsub"):
-        r.call("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
     for name, values in SETTINGS:
         r.call("CONFIG", "SET", name, values[0])
