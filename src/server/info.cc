@@ -299,6 +299,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.error_replies += part.stats.error_replies;
     facts.protocol_errors += part.stats.protocol_errors;
     facts.auth_timeouts += part.stats.auth_timeouts;
+    facts.ends_swept += part.stats.ends_swept;
     facts.tls.handshakes += part.tls.handshakes;
     facts.tls.handshake_failures += part.tls.handshake_failures;
     facts.tls.handshake_timeouts += part.tls.handshake_timeouts;
@@ -614,6 +615,7 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("instantaneous_output_repl_kbps", "0.00");
   out.Add("rejected_connections", facts.rejected_connections);
   out.Add("auth_timeouts", facts.auth_timeouts);
+  out.Add("client_ends_swept", facts.ends_swept);
   out.Add("tls_handshakes", facts.tls.handshakes);
   out.Add("tls_handshake_failures", facts.tls.handshake_failures);
   out.Add("tls_handshake_timeouts", facts.tls.handshake_timeouts);

@@ -124,6 +124,7 @@ struct InfoFacts {
   uint64_t error_replies = 0;
   uint64_t protocol_errors = 0;
   uint64_t auth_timeouts = 0;
+  uint64_t ends_swept = 0;  // WorkerStats::ends_swept
   helio::TlsStats tls;
   uint64_t pubsub_channels = 0;
   uint64_t pubsub_patterns = 0;

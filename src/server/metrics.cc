@@ -49,6 +49,9 @@ void Clients(const InfoFacts& facts, PrometheusText& out) {
   out.Counter("connections_rejected_total",
               "Connections that were refused: too many, or protected mode.",
               facts.rejected_connections);
+  out.Counter("client_ends_swept_total",
+              "Ends of clients that only a look at their sockets has found: 0 is normal.",
+              facts.ends_swept);
   out.Counter("auth_timeouts_total", "Clients that did not authenticate in time.",
               facts.auth_timeouts);
   out.Counter("tls_handshakes_total", "TLS handshakes that succeeded.", facts.tls.handshakes);

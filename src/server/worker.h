@@ -118,6 +118,7 @@ struct WorkerStats {
   uint64_t migrations = 0;  // connections that came from other threads
   uint64_t protocol_errors = 0;
   uint64_t auth_timeouts = 0;
+  uint64_t ends_swept = 0;  // of connections, that the kernel had not told
   uint64_t expiry_ns = 0;
   uint64_t expiry_cuts = 0;
   uint64_t large_inputs = 0;  // clients that were closed for them
@@ -289,16 +290,14 @@ class Worker final : public CommandSink {
   void OnRest(Connection* connection) override;
   void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
+  void OnRecvStopped(Connection* connection) override;
   void OnClosed(Connection* connection) override;
 
   // The session's connection moves to `thread`, if it can at the end of what it is doing.
   void MoveSoon(Session& session, uint32_t thread);
 
   // A command begins (1) or ends (-1) to wait for a key.
-  void OnBlocked(int change) {
-    DCHECK(change > 0 || blocked_clients_ > 0);
-    blocked_clients_ += static_cast<size_t>(change);
-  }
+  void OnBlocked(int change);
   size_t blocked_clients() const { return blocked_clients_; }
 
   // For tests with ServerOptions::schedule_seed: of the replies of a shard to a connection.
@@ -447,6 +446,10 @@ class Worker final : public CommandSink {
   bool IsRefusedByProtectedMode(const Session& session) const;
   uint64_t AuthDeadlineNs(const Session& session, uint64_t limit_ns) const;
   void CloseUnauthenticated();
+  // Looks now and then for the ends of connections that wait or are not received from, while there
+  // are any: a net below what the kernel reports.
+  void SweepSoon();
+  void SweepEnds();
   static void AbortMulti(Session& session);
   // As for one of them that was changed.
   void RefreshUser(Session& session);
@@ -775,6 +778,8 @@ class Worker final : public CommandSink {
   bool pause_writes_only_ = false;
   OwnedTimer pause_timer_;
   OwnedTimer auth_timer_;  // armed while a client is not authenticated
+  static constexpr uint64_t kSweepMs = 5'000;
+  OwnedTimer sweep_timer_;
   OwnedTimer memcached_flush_timer_;
   OwnedTimer lock_timer_;  // armed while something may have locks
   uint64_t idle_task_ = 0;
