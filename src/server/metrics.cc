@@ -227,8 +227,8 @@ void Transactions(const InfoFacts& facts, PrometheusText& out) {
   out.Gauge("tx_queue_longest", "The most that ever stood in one queue.", tx.queue_longest);
   out.Gauge("tx_oldest_seconds", "How long the oldest one has been there.",
             static_cast<double>(tx.oldest_us) / 1e6);
-  out.Gauge("tx_long_held_locks", "Entries that have locks for longer than lock-warning-ms.",
-            tx.long_held);
+  out.Gauge("tx_long_held_locks", "Transactions that have locks for longer than lock-warning-ms.",
+            tx.long_held.count());
   out.Gauge("tx_longest_held_seconds", "For how long somebody has locks.",
             static_cast<double>(tx.longest_held_us) / 1e6);
   out.Gauge("tx_watched_keys", "Keys that WATCH watches.", tx.watched_keys);

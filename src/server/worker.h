@@ -128,11 +128,6 @@ struct WorkerStats {
   absl::flat_hash_map<std::string, uint64_t> errors;
 };
 
-// Of an entry of a shard's queue: it has the locks that it wants, wherever they are.
-bool HoldsLocks(const TxEntry& entry);
-// "exec of client 7 on shard 0 since 12.3 s".
-std::string DescribeHolder(const TxEntry& entry, ShardId shard);
-
 // Owner: its proactor; every method is on that thread unless it says otherwise.
 class Worker final : public CommandSink {
  public:
@@ -786,8 +781,7 @@ class Worker final : public CommandSink {
   static constexpr uint64_t kSweepMs = 5'000;
   OwnedTimer sweep_timer_;
   OwnedTimer memcached_flush_timer_;
-  OwnedTimer lock_timer_;             // armed while something may have locks
-  std::vector<uint64_t> told_locks_;  // TxEntry::scheduled_ns of those that were logged
+  OwnedTimer lock_timer_;  // armed while something may have locks
   uint64_t idle_task_ = 0;
 
   InterpreterPool interpreters_;
