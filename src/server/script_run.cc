@@ -459,6 +459,7 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   RespWriter writer(&bytes, reply.resp3());
   Transaction locked(&shards_, Transaction::IsLocked());
   CoordinatorContext cx(&shards_, session, db_index_, now_ms_, is_atomic_ ? &locked : nullptr);
+  cx.set_scripted();
   if (client_.id != 0) cx.set_client(&client_, notes_reads_);
   if (command.session != nullptr) {
     worker_->RunCounted<Worker::Timing::kInner>(command, args, writer,

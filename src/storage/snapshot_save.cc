@@ -11,6 +11,7 @@
 #include "core/hash.h"
 #include "engine/transaction.h"
 #include "helio/base/clock.h"
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/sync.h"
 #include "storage/entry_writer.h"
@@ -245,7 +246,7 @@ class Saver {
     if (auto error = files_.Rename(from, to)) return Fail(to, error);
     if (auto error = files_.SyncDirectory(Directory())) {
       // It has its name, and is whole; whether it keeps it if the machine stops is not known.
-      LOG(WARNING) << "snapshot: " << Directory() << ": " << error.message();
+      LOG(WARNING) << "snapshot: " << helio::LogText(Directory()) << ": " << error.message();
     }
     return true;
   }
@@ -258,14 +259,15 @@ class Saver {
   void RemoveOlder() {
     std::vector<std::string> names;
     if (auto error = files_.List(Directory(), &names)) {
-      LOG(WARNING) << "snapshot: " << Directory() << ": " << error.message();
+      LOG(WARNING) << "snapshot: " << helio::LogText(Directory()) << ": " << error.message();
       return;
     }
     for (const std::string& name : names) {
       const auto generation = GenerationOf(options_.path, name);
       if (!generation || *generation == generation_) continue;
       if (auto error = files_.Remove(options_.path.Join(name))) {
-        LOG(WARNING) << "snapshot: cannot remove " << name << ": " << error.message();
+        LOG(WARNING) << "snapshot: cannot remove " << helio::LogText(name) << ": "
+                     << error.message();
       }
     }
   }
@@ -276,7 +278,8 @@ class Saver {
     rdb_ = nullptr;
     for (const std::string& path : created_) {
       if (auto error = files_.Remove(path)) {
-        LOG(WARNING) << "snapshot: cannot remove " << path << ": " << error.message();
+        LOG(WARNING) << "snapshot: cannot remove " << helio::LogText(path) << ": "
+                     << error.message();
       }
     }
     result_ = {};
