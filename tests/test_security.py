@@ -456,3 +456,24 @@ def test_over_http_the_client_counts(start_server):
         with server.connect(source=source) as c:
             c.send(request)
             assert answer in c.sock.makefile("rb").read()
+
+
+@only_dragonfly("redis-server writes them as they are")
+def test_a_clients_text_is_one_line_of_the_log(start_server):
+    server = start_server(enable_protected_configs="yes")
+    with server.connect() as r:
+        forged = "begin\nE1125 forged\x1b[2J größe end"
+        for level in ("LOG_WARNING", "LOG_NOTICE"):
+            r.call("EVAL", f"redis.log(redis.{level}, ARGV[1])", 0, forged)
+        r.call("EVAL", "redis.log(redis.LOG_WARNING, 'a', 'zero\\0byte')", 0)
+        r.call("CONFIG", "SET", "dbfilename", "file\nforged")
+        r.call("SAVE")
+        wait_until(lambda: "bytes, " in server.log() and "zero" in server.log())
+        lines = server.log().splitlines()
+        shown = [line for line in lines if "begin" in line]
+        assert len(shown) == 2
+        as_shown = "script: begin\\nE1125 forged\\x1b[2J größe end"
+        assert all(line.endswith(as_shown) for line in shown)
+        assert any(line.endswith("script: a zero\\x00byte") for line in lines)
+        assert any("saved " in line and "file\\nforged" in line for line in lines)
+        assert not any(line.startswith(("forged", "E1125")) for line in lines)

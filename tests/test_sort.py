@@ -45,6 +45,8 @@ SCRIPTS = {
         a: SORT l BY o_* ALPHA GET # GET w_*
         a: SORT l BY o_*
         a: SORT l BY nosort
+        a: SORT l BY nosort DESC
+        a: SORT l BY nosort DESC LIMIT 1 2
         a: SORT z BY nosort DESC
         a: SORT z BY nosort LIMIT 1 5
         a: SORT l GET fixed
@@ -63,6 +65,16 @@ SCRIPTS = {
         a: EXISTS t
         a: SORT_RO l STORE t
         a: SORT l STORE""",
+    "a set without an order, in a script": """
+        a: SADD big 41 7 one 300 x1 y2 z3 5 66 seven
+        a: EVAL return(redis.call('sort',KEYS[1],'by','nosort')) 1 big
+        a: EVAL return(redis.call('sort',KEYS[1],'by','nosort','desc','limit','1','3')) 1 big
+        a: EVAL return(redis.call('sort_ro','big','by','nosort','get','#')) 0
+        a: EVAL return(redis.call('sort',KEYS[1],'by','nosort','store',KEYS[2])) 2 big t
+        a: LRANGE t 0 -1
+        a: SADD ints 3 200 10
+        a: EVAL return(redis.call('sort',KEYS[1],'by','nosort')) 1 ints
+        a: EVAL return(redis.call('sort',KEYS[1],'by','nosort','desc')) 1 l""",
     "in a transaction": """
         a: MULTI
         a: SORT l BY w_* GET o_*

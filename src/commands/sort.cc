@@ -240,10 +240,11 @@ class Sorting {
     const size_t count = source_.elements.size();
     items_.resize(count);
     for (size_t i = 0; i < count; ++i) items_[i].index = i;
-    // What is stored must not depend on how a set happens to lie in memory.
-    const bool is_set_to_store = source_.type == ValueType::kSet && options_.target.has_value();
-    if (options_.keeps_order() && !is_set_to_store) {
-      const bool is_reversed = source_.type == ValueType::kZset && options_.is_descending;
+    // What is stored, or what a script does, must not depend on how a set happens to lie in memory.
+    const bool is_set_to_sort =
+        source_.type == ValueType::kSet && (options_.target.has_value() || cx_.is_scripted());
+    if (options_.keeps_order() && !is_set_to_sort) {
+      const bool is_reversed = source_.type != ValueType::kSet && options_.is_descending;
       if (is_reversed) std::reverse(items_.begin(), items_.end());
     } else if (!SortItems(options_.keeps_order())) {
       return false;

@@ -59,6 +59,8 @@ std::string_view NameOfReadType(uint8_t type) {
     case RdbType::kHash:
     case RdbType::kHashZiplist:
     case RdbType::kHashListpack:
+    case RdbType::kHashTemplateListpack:
+    case RdbType::kHashTemplate:
       return "a hash";
     case RdbType::kHashMetadataPreGa:
     case RdbType::kHashListpackExPreGa:
@@ -69,6 +71,8 @@ std::string_view NameOfReadType(uint8_t type) {
     case RdbType::kStreamListpacks:
     case RdbType::kStreamListpacks2:
     case RdbType::kStreamListpacks3:
+    case RdbType::kStreamListpacks4:
+    case RdbType::kStreamListpacks5:
       return "a stream";
     case RdbType::kBloomFilter:
       return "a Bloom filter";
@@ -76,6 +80,9 @@ std::string_view NameOfReadType(uint8_t type) {
       return "a count-min sketch";
     case RdbType::kTopK:
       return "a top-k list";
+    case RdbType::kHashTemplateListpackRef:
+    case RdbType::kHashTemplateRef:
+      break;  // the value alone is not all
   }
   return {};
 }
@@ -104,9 +111,8 @@ std::string_view RdbTypeName(uint8_t type) {
   if (type == 6) return "a value of a module of a release candidate of Redis 4.0";
   if (type == 7) return "a value of a module";
   if (type == 9) return "a zipmap, which Redis wrote before 2.6";
-  if (type == 26 || type == 27) return "a stream of Redis 8.6 or later";
   if (type == 28) return "an array of Redis 8.8 or later";
-  if (type >= 29 && type <= 32) return "a hash with a template, of a later Redis 8";
+  if (type == 30 || type == 32) return "a hash without the names of its fields";
   if (type == 33) return "a rate limiter of a later Redis 8";
   return "a value of an unknown type";
 }

@@ -44,8 +44,15 @@ enum class RdbType : uint8_t {
   kHashListpackExPreGa = 23,  //
   kHashMetadata = 24,         // with deadlines of fields, since 7.4
   kHashListpackEx = 25,       // the same
-  // Of Redis 8.6 and later there are 26 and 27 (streams), 28 (arrays), 29 to 32 (hashes with
-  // templates) and 33 (rate limiters), which are named and not read.
+  kStreamListpacks4 = 26,     // with what idempotent producers have sent, since 8.6
+  kStreamListpacks5 = 27,     // with what consumers have given back, since 8.8
+  // 28 is an array of 8.8, and 33 a rate limiter: these are named and not read.
+  // Hashes that share the names of their fields, since 8.10. Of those with Ref the names stand
+  // elsewhere in the file (storage/entry_reader.h); none is in a payload.
+  kHashTemplateListpack = 29,
+  kHashTemplateListpackRef = 30,
+  kHashTemplate = 31,
+  kHashTemplateRef = 32,
 
   kFirstPrivate = 128,
   kSetMetadata = 128,  // with deadlines of members
@@ -57,6 +64,10 @@ enum class RdbType : uint8_t {
   // that it has.
   kHashValkey = 214,  // with deadlines of fields, since Valkey 9
 };
+
+// How names of fields stand before their values.
+inline constexpr uint64_t kNamesInListpack = 0;
+inline constexpr uint64_t kNamesInStrings = 1;
 
 inline bool IsPrivate(RdbType type) { return type >= RdbType::kFirstPrivate; }
 

@@ -190,7 +190,11 @@ TEST(RdbEncodingTest, TypesHaveNamesAlsoThoseThatAreNotRead) {
   EXPECT_EQ(RdbTypeName(7), "a value of a module");
   EXPECT_EQ(RdbTypeName(9), "a zipmap, which Redis wrote before 2.6");
   EXPECT_EQ(RdbTypeName(25), "a hash with deadlines of fields");
-  EXPECT_EQ(RdbTypeName(26), "a stream of Redis 8.6 or later");
+  EXPECT_EQ(RdbTypeName(27), "a stream");
+  EXPECT_EQ(RdbTypeName(28), "an array of Redis 8.8 or later");
+  EXPECT_EQ(RdbTypeName(29), "a hash");
+  EXPECT_EQ(RdbTypeName(30), "a hash without the names of its fields");
+  EXPECT_FALSE(IsRdbTypeRead(30));
   EXPECT_EQ(RdbTypeName(34), "a value of an unknown type");
   EXPECT_EQ(RdbTypeName(214), "a hash with deadlines of fields");
   EXPECT_EQ(RdbTypeName(215), "a value of an unknown type");

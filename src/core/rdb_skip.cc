@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/rdb_skip.h"
 
+#include "core/foreign_entries.h"
 #include "core/rdb_encoding.h"
+#include "core/rdb_stream.h"
 
 namespace dfly {
 
@@ -50,7 +52,21 @@ class ValueSkipper {
       case RdbType::kStreamListpacks:
       case RdbType::kStreamListpacks2:
       case RdbType::kStreamListpacks3:
+      case RdbType::kStreamListpacks4:
+      case RdbType::kStreamListpacks5:
         return Stream(type);
+      case RdbType::kHashTemplateListpack:
+        return Names() && Strings(1);
+      case RdbType::kHashTemplate: {
+        const auto names = Names();
+        for (uint64_t i = 0; i < names.value_or(0); ++i) {
+          if (!reader_.SkipString()) return false;
+        }
+        return names.has_value();
+      }
+      case RdbType::kHashTemplateListpackRef:
+      case RdbType::kHashTemplateRef:
+        return false;
       case RdbType::kBloomFilter:
         return Strings(2);
       case RdbType::kCountMinSketch:
@@ -91,18 +107,43 @@ class ValueSkipper {
     return true;
   }
 
+  // How many there are.
+  std::optional<uint64_t> Names() {
+    const auto form = reader_.Length();
+    if (form == kNamesInListpack) {
+      const auto block = reader_.String();
+      if (!block) return std::nullopt;
+      ForeignEntries entries(ForeignEntries::Kind::kListpack, *block);
+      uint64_t count = 0;
+      while (entries.Next()) ++count;
+      return count;
+    }
+    if (form != kNamesInStrings) return std::nullopt;
+    const auto count = reader_.Count();
+    for (uint64_t i = 0; i < count.value_or(0); ++i) {
+      if (!reader_.SkipString()) return std::nullopt;
+    }
+    return count;
+  }
+
   bool Stream(RdbType type) {
-    const bool has_counters = type != RdbType::kStreamListpacks;
-    const bool has_active_times = type == RdbType::kStreamListpacks3;
+    const int version = StreamVersionOf(type);
+    const bool has_counters = version >= 2;
+    const bool has_active_times = version >= 3;
     const auto pending = [this] { return Bytes(kIdBytes + kTimeBytes) && Lengths(1); };
     const auto consumer = [&] {
       return Strings(1) && Bytes(has_active_times ? 2 * kTimeBytes : kTimeBytes) &&
              Each([this] { return Bytes(kIdBytes); });
     };
     const auto group = [&] {
-      return Strings(1) && Lengths(has_counters ? 3 : 2) && Each(pending) && Each(consumer);
+      return Strings(1) && Lengths(has_counters ? 3 : 2) && Each(pending) && Each(consumer) &&
+             (version < 5 || Each([this] { return Bytes(kIdBytes); }));
     };
-    return Each([this] { return Strings(2); }) && Lengths(has_counters ? 8 : 3) && Each(group);
+    const auto producer = [this] {
+      return Strings(1) && Each([this] { return Strings(1) && Lengths(2); });
+    };
+    return Each([this] { return Strings(2); }) && Lengths(has_counters ? 8 : 3) && Each(group) &&
+           (version < 4 || (Lengths(2) && Each(producer) && Lengths(2)));
   }
 
   RdbReader reader_;

@@ -78,8 +78,19 @@ TEST(RdbSkipTest, OlderAndNewerFormsAreSkipped) {
   CheckSkips(RdbType::kHashValkey,
              "\x02" + text + number + TimeBytes(9) + compressed + text + std::string(8, '\xff'));
   for (const RdbType type :
-       {RdbType::kStreamListpacks, RdbType::kStreamListpacks2, RdbType::kStreamListpacks3}) {
+       {RdbType::kStreamListpacks, RdbType::kStreamListpacks2, RdbType::kStreamListpacks3,
+        RdbType::kStreamListpacks4, RdbType::kStreamListpacks5}) {
     CheckSkips(type, StreamParts().Bytes(type));
+  }
+  StreamParts returned;
+  returned.pending = std::string("\0", 1);
+  returned.returned = "\x01" + testing::IdBytes(5, 1);
+  CheckSkips(RdbType::kStreamListpacks5, returned.Bytes(RdbType::kStreamListpacks5));
+  const std::string packed_names = std::string("\0", 1) + Blob(testing::Listpack({"a", "bc"}));
+  const std::string plain_names = "\x01\x02" + text + number;
+  for (const std::string& names : {packed_names, plain_names}) {
+    CheckSkips(RdbType::kHashTemplateListpack, names + compressed);
+    CheckSkips(RdbType::kHashTemplate, names + text + number);
   }
 }
 
@@ -92,7 +103,7 @@ TEST(RdbSkipTest, WhatCannotBeIsRefused) {
   EXPECT_EQ(LeftBehind(RdbType::kString, "\xc4\x01"), std::nullopt);
   EXPECT_EQ(LeftBehind(RdbType::kString, "\xc3\xc1\x01\x01\x01"), std::nullopt);
   EXPECT_EQ(LeftBehind(RdbType::kString, "\xc3" + many + "\x01" + "abc"), std::nullopt);
-  for (const int type : {6, 7, 8, 9, 26, 127, 132, 255}) {
+  for (const int type : {6, 7, 8, 9, 28, 30, 32, 33, 127, 132, 255}) {
     EXPECT_EQ(LeftBehind(static_cast<RdbType>(type), Blob("abc")), std::nullopt) << type;
   }
 }

@@ -164,13 +164,11 @@ class NodeReader {
 class StreamReader {
  public:
   StreamReader(RdbType type, RdbReader* reader, StreamValue* stream)
-      : has_counters_(type != RdbType::kStreamListpacks),
-        has_active_times_(type == RdbType::kStreamListpacks3),
-        reader_(*reader),
-        stream_(*stream) {}
+      : version_(StreamVersionOf(type)), reader_(*reader), stream_(*stream) {}
 
   bool Read() {
-    return ReadNodes() && ReadCounters() && ForEach([this] { return ReadGroup(); });
+    return ReadNodes() && ReadCounters() && ForEach([this] { return ReadGroup(); }) &&
+           (version_ < 4 || ReadProducers());
   }
 
  private:
@@ -228,7 +226,7 @@ class StreamReader {
                                       .first_id = stream_.entries().First().value_or(StreamId()),
                                       .max_deleted_id = {},
                                       .entries_added = *size};
-    if (has_counters_) {
+    if (version_ >= 2) {
       const auto first_id = ReadId();  // the same, or wrong
       const auto max_deleted_id = first_id ? ReadId() : std::nullopt;
       const auto added = max_deleted_id ? reader_.Length() : std::nullopt;
@@ -247,7 +245,7 @@ class StreamReader {
     const auto last_id = ReadId();
     if (!last_id) return false;
     group->last_id = *last_id;
-    if (has_counters_) {
+    if (version_ >= 2) {
       const auto reads = reader_.Length();
       if (!reads || static_cast<int64_t>(*reads) < StreamGroup::kUnknownReads) return false;
       group->entries_read = static_cast<int64_t>(*reads);
@@ -257,6 +255,7 @@ class StreamReader {
     std::vector<Delivered> delivered;
     return ForEach([&] { return ReadDelivered(&delivered); }) &&
            ForEach([&] { return ReadConsumer(delivered, group); }) &&
+           (version_ < 5 || ForEach([&] { return ReadReturned(delivered, group); })) &&
            group->pending().size() == delivered.size();  // each is somebody's
   }
 
@@ -274,26 +273,50 @@ class StreamReader {
     if (!name || group->FindConsumer(*name) != nullptr) return false;
     StreamConsumer* const consumer = group->AddConsumer(*name, 0);
     const auto seen_ms = ReadTime();
-    const auto active_ms = seen_ms && has_active_times_ ? ReadTime(-1) : seen_ms;
+    const auto active_ms = seen_ms && version_ >= 3 ? ReadTime(-1) : seen_ms;
     if (!active_ms) return false;
     consumer->seen_ms = *seen_ms;
     consumer->active_ms = *active_ms;
-    return ForEach([&] {
-      const auto id = ReadBytesOfId();
-      if (!id || group->FindPending(*id) != nullptr) return false;
-      const auto found =
-          std::lower_bound(delivered.begin(), delivered.end(), *id,
-                           [](const Delivered& one, StreamId wanted) { return one.id < wanted; });
-      if (found == delivered.end() || found->id != *id) return false;
-      StreamPending& pending = group->Assign(*id, consumer);
-      pending.delivered_ms = found->ms;
-      pending.deliveries = found->deliveries;
-      return true;
-    });
+    return ForEach([&] { return ReadOwned(delivered, group, consumer) != nullptr; });
   }
 
-  const bool has_counters_;
-  const bool has_active_times_;
+  // An id that is nobody's yet. Null if there is no such one.
+  StreamPending* ReadOwned(const std::vector<Delivered>& delivered, StreamGroup* group,
+                           StreamConsumer* consumer) {
+    const auto id = ReadBytesOfId();
+    if (!id || group->FindPending(*id) != nullptr) return nullptr;
+    const auto found =
+        std::lower_bound(delivered.begin(), delivered.end(), *id,
+                         [](const Delivered& one, StreamId wanted) { return one.id < wanted; });
+    if (found == delivered.end() || found->id != *id) return nullptr;
+    StreamPending& pending = group->Assign(*id, consumer);
+    pending.delivered_ms = found->ms;
+    pending.deliveries = found->deliveries;
+    return &pending;
+  }
+
+  bool ReadReturned(const std::vector<Delivered>& delivered, StreamGroup* group) {
+    StreamConsumer* nobody = group->FindConsumer("");
+    if (nobody == nullptr) nobody = group->AddConsumer("", 0);
+    const StreamPending* const pending = ReadOwned(delivered, group, nobody);
+    if (pending == nullptr) return false;
+    nobody->seen_ms = std::max(nobody->seen_ms, pending->delivered_ms);
+    return true;
+  }
+
+  bool SkipLengths(int count) {
+    for (; count > 0; --count) {
+      if (!reader_.Length()) return false;
+    }
+    return true;
+  }
+  bool ReadProducers() {
+    const auto message = [this] { return reader_.SkipString() && SkipLengths(2); };
+    const auto producer = [&] { return reader_.SkipString() && ForEach(message); };
+    return SkipLengths(2) && ForEach(producer) && SkipLengths(2);
+  }
+
+  const int version_;
   RdbReader& reader_;
   StreamValue& stream_;
   StreamId largest_id_;

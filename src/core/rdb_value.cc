@@ -288,9 +288,17 @@ class ValueReader {
         return ReadPackedHash(Kind::kZiplist);
       case RdbType::kHashListpack:
         return ReadPackedHash(Kind::kListpack);
+      case RdbType::kHashTemplateListpack:
+      case RdbType::kHashTemplate:
+        return ReadHashWithNames(type);
+      case RdbType::kHashTemplateListpackRef:
+      case RdbType::kHashTemplateRef:
+        return false;
       case RdbType::kStreamListpacks:
       case RdbType::kStreamListpacks2:
       case RdbType::kStreamListpacks3:
+      case RdbType::kStreamListpacks4:
+      case RdbType::kStreamListpacks5:
         return ReadStream(type);
       case RdbType::kHashMetadata:
       case RdbType::kHashMetadataPreGa:
@@ -553,6 +561,47 @@ class ValueReader {
         kind, *block,
         [this](std::string_view field, std::string_view text) { return AddField(field, text); });
     return is_read && !value_.is_string();
+  }
+
+  // In a row as Redis has them, by length and then by bytes, each once.
+  bool ReadNames(std::vector<std::string>* names) {
+    const auto add = [names](std::string_view name) {
+      const bool is_next = names->empty() || names->back().size() < name.size() ||
+                           (names->back().size() == name.size() && names->back() < name);
+      if (is_next) names->emplace_back(name);
+      return is_next;
+    };
+    const auto form = reader_.Length();
+    if (form == kNamesInListpack) return ForEachEntry(Kind::kListpack, add) && !names->empty();
+    if (form != kNamesInStrings) return false;
+    const auto count = reader_.Count();
+    if (!count || *count == 0) return false;
+    for (uint64_t i = 0; i < *count; ++i) {
+      const auto name = reader_.String();
+      if (!name || !add(*name)) return false;
+    }
+    return true;
+  }
+
+  bool ReadHashWithNames(RdbType type) {
+    std::vector<std::string> names;
+    if (!ReadNames(&names)) return false;
+    if (type == RdbType::kHashTemplate) {
+      return std::all_of(names.begin(), names.end(), [this](const std::string& name) {
+        const auto text = reader_.String();
+        return text && AddField(name, *text);
+      });
+    }
+    const auto block = reader_.String();
+    if (!block) return false;
+    ForeignEntries entries(Kind::kListpack, *block);
+    const auto id = entries.Next();  // by which its server knew the names
+    if (!id || !ParseInt64(*id)) return false;
+    for (const std::string& name : names) {
+      const auto text = entries.Next();
+      if (!text || !AddField(name, *text)) return false;
+    }
+    return !entries.Next() && entries.is_sound();
   }
 
   // add(deadline) for each member of a hash or set, which reads what follows the deadline, and

@@ -7,8 +7,9 @@
 //   list       kListQuicklist2: listpacks of about 8 KB      kList, kListZiplist, kListQuicklist
 //   set        kSetIntset while it is integers, else kSet    kSetListpack
 //   zset       kZsetListpack while it is packed, else kZset2 kZset, kZsetZiplist
-//   hash       kHashListpack while it is packed, else kHash  kHashZiplist
-//   stream     kStreamListpacks2 (core/rdb_stream.h)         kStreamListpacks, kStreamListpacks3
+//   hash       kHashListpack while it is packed, else kHash  kHashZiplist, kHashTemplateListpack,
+//                                                            kHashTemplate
+//   stream     kStreamListpacks2 (core/rdb_stream.h)         kStreamListpacks and 3 to 5
 //   hash, some fields with deadlines      kHashMetadata; kHash, without them; kHashListpackEx,
 //                                         kHashListpackExPreGa, kHashMetadataPreGa and
 //                                         kHashValkey are read
@@ -27,9 +28,13 @@
 //   kHashListpackExPreGa  the same without the earliest deadline
 //   kHashValkey           count of fields, fields
 //   field                 string: name; string: value; its deadline (8 bytes), -1 for none
+//   kHashTemplate         names, strings: the values in their order
+//   kHashTemplateListpack names, string: a listpack of a number and the values
+//   names                 0, string: a listpack of them; or 1, their count, strings
 //
-// Deadlines are Unix times in ms. The forms of hashes with deadlines are as librdb (MIT licence,
-// github.com/redis/librdb, src/lib/parser.c) reads them; that of Valkey as Valkey 9.1 writes it.
+// Deadlines are Unix times in ms. The forms of hashes with deadlines or names are as librdb (MIT
+// licence, github.com/redis/librdb, src/lib/parser.c) reads them; that of Valkey as Valkey 9.1
+// writes it.
 #pragma once
 
 #include <cstdint>

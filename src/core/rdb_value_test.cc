@@ -564,7 +564,8 @@ TEST_F(RdbValueTest, OlderAndNewerFormsAreRead) {
 TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
   const Texts entries = {"5-1 node of 45", "5-1 ", "a=x", "5-3 ", "b=7", "c=8"};
   for (const RdbType type :
-       {RdbType::kStreamListpacks, RdbType::kStreamListpacks2, RdbType::kStreamListpacks3}) {
+       {RdbType::kStreamListpacks, RdbType::kStreamListpacks2, RdbType::kStreamListpacks3,
+        RdbType::kStreamListpacks4, RdbType::kStreamListpacks5}) {
     SCOPED_TRACE(static_cast<int>(type));
     const bool is_old = type == RdbType::kStreamListpacks;
     CompactValue value;
@@ -576,7 +577,60 @@ TEST_F(RdbValueTest, StreamsOfAllVersionsAreRead) {
     expected[1] = "5-1 node of " + std::to_string(stream.entries().NodeListpackBytes(0));
     EXPECT_EQ(testing::ContentOf(value), expected);
     const StreamConsumer* const consumer = stream.FindGroup("g")->FindConsumer("c");
-    EXPECT_EQ(consumer->active_ms, type == RdbType::kStreamListpacks3 ? 6 : 7);
+    EXPECT_EQ(consumer->active_ms, StreamVersionOf(type) >= 3 ? 6 : 7);
+  }
+}
+
+TEST_F(RdbValueTest, WhatAConsumerHasGivenBackBelongsToOneWithoutAName) {
+  StreamParts parts;
+  parts.delivered =
+      "\x02" + IdBytes(5, 1) + TimeBytes(9) + "\x02" + IdBytes(5, 3) + TimeBytes(11) + "\x04";
+  parts.returned = "\x01" + IdBytes(5, 3);
+  CompactValue value;
+  ASSERT_TRUE(Read(RdbType::kStreamListpacks5, parts.Bytes(RdbType::kStreamListpacks5), &value));
+  const Texts lines = testing::ContentOf(value);
+  const Texts group(lines.end() - 5, lines.end());
+  EXPECT_EQ(group, (Texts{"g 5-1 1", " 11", "c 7", "5-1 c 9 2", "5-3  11 4"}));
+  for (const std::string& wrong :
+       {std::string("\0", 1), "\x01" + IdBytes(5, 1), "\x01" + IdBytes(5, 2),
+        "\x02" + IdBytes(5, 3) + IdBytes(5, 3), std::string("\x01")}) {
+    parts.returned = wrong;
+    CompactValue other;
+    EXPECT_FALSE(Read(RdbType::kStreamListpacks5, parts.Bytes(RdbType::kStreamListpacks5), &other));
+  }
+}
+
+TEST_F(RdbValueTest, HashesWithNamesInFrontAreRead) {
+  const std::string packed = std::string("\0", 1) + Blob(Listpack({"7", "b", "aa"}));
+  const std::string plain = "\x01" + Strings(3, {"7", "b", "aa"});
+  const std::string block = Blob(Listpack({"12", "x", "-5", "y"}));
+  const std::string texts = Blob("x") + Blob("-5") + Blob("y");
+  for (const std::string& names : {packed, plain}) {
+    for (const auto& [type, values] : {std::pair(RdbType::kHashTemplateListpack, block),
+                                       std::pair(RdbType::kHashTemplate, texts)}) {
+      CompactValue value;
+      ASSERT_TRUE(Read(type, names + values, &value));
+      EXPECT_EQ(testing::ContentOf(value), (Texts{"7=x", "aa=y", "b=-5"}));
+      CompactValue other;
+      EXPECT_FALSE(Read(type, names, &other));
+      EXPECT_FALSE(Read(type, names + values.substr(0, values.size() - 1), &other));
+    }
+  }
+  const std::vector<std::pair<RdbType, std::string>> cases = {
+      {RdbType::kHashTemplate, "\x02" + texts},
+      {RdbType::kHashTemplate, std::string("\0", 1) + Blob(Listpack({}))},
+      {RdbType::kHashTemplate, std::string("\x01\0", 2)},
+      {RdbType::kHashTemplate, "\x01" + Strings(2, {"a", "a"}) + texts},
+      {RdbType::kHashTemplate, "\x01" + Strings(2, {"bb", "a"}) + texts},
+      {RdbType::kHashTemplateListpack, plain + Blob(Listpack({"x", "1", "2", "3"}))},
+      {RdbType::kHashTemplateListpack, plain + Blob(Listpack({"1", "1", "2"}))},
+      {RdbType::kHashTemplateListpack, plain + Blob(Listpack({"1", "1", "2", "3", "4"}))},
+      {RdbType::kHashTemplateListpackRef, block},
+      {RdbType::kHashTemplateRef, "\x0c" + texts},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    CompactValue value;
+    EXPECT_FALSE(Read(cases[i].first, cases[i].second, &value)) << i;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "core/hash_value.h"
 #include "core/numbers.h"
 #include "core/rdb_encoding.h"
+#include "core/rdb_stream.h"
 #include "core/rdb_value.h"
 #include "core/stream_value.h"
 #include "core/top_k.h"
@@ -208,12 +209,19 @@ struct StreamParts {
   std::string seen = TimeBytes(7);
   std::string active = TimeBytes(6);
   std::string pending = "\x01" + IdBytes(5, 1);
+  std::string returned = std::string("\0", 1);
+  // For 10 s, 100 of each: one has sent one, as 5-1.
+  std::string producers =
+      "\x0a\x40\x64\x01\x02"
+      "p1\x01\x03"
+      "id1\x05\x01\x02\x01";
 
   std::string Bytes(RdbType type) const {
-    const bool has_reads = type != RdbType::kStreamListpacks;
-    return nodes + counters + (has_reads ? more_counters : "") + "\x01" + group +
-           (has_reads ? reads : "") + delivered + "\x01" + consumer + seen +
-           (type == RdbType::kStreamListpacks3 ? active : "") + pending;
+    const int version = StreamVersionOf(type);
+    return nodes + counters + (version >= 2 ? more_counters : "") + "\x01" + group +
+           (version >= 2 ? reads : "") + delivered + "\x01" + consumer + seen +
+           (version >= 3 ? active : "") + pending + (version >= 5 ? returned : "") +
+           (version >= 4 ? producers : "");
   }
 };
 

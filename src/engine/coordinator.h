@@ -37,6 +37,10 @@ class CoordinatorContext {
   // own. Transaction(cx) takes care of it.
   Transaction* outer() const { return outer_; }
 
+  // It is a script's call.
+  void set_scripted() { is_scripted_ = true; }
+  bool is_scripted() const { return is_scripted_; }
+
   // If it may, its first transaction does not wait for a slow script, and refused_for tells so: it
   // has taken no effect then, returns, and what it has replied is thrown away.
   void set_may_be_refused(bool may_be_refused) { may_be_refused_ = may_be_refused; }
@@ -92,6 +96,7 @@ class CoordinatorContext {
   const int db_index_;
   const int64_t now_ms_;
   Transaction* const outer_;
+  bool is_scripted_ = false;
   bool may_be_refused_ = false;
   Slow refused_for_ = Slow::kNone;
   int64_t locks_cycles_ = 0;

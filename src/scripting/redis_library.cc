@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "helio/base/format_number.h"
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "scripting/lua_layout.h"
 #include "scripting/lua_sink.h"
@@ -186,7 +187,9 @@ int Log(lua_State* lua) {
     luaL_addlstring(&text, bytes, size);
   }
   luaL_pushresult(&text);
-  const char* const line = lua_tostring(lua, -1);
+  size_t size;
+  const char* const bytes = lua_tolstring(lua, -1, &size);
+  const std::string line = helio::LogText({bytes, size});
   if (level == kWarning) {
     LOG(WARNING) << "script: " << line;
   } else if (level == kNotice) {

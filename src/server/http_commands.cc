@@ -10,6 +10,7 @@
 #include "core/numbers.h"
 #include "facade/request_parser.h"
 #include "helio/base/clock.h"
+#include "helio/base/log_text.h"
 #include "server/inner_client.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -37,29 +38,11 @@ std::string Base64(std::string_view bytes) {
   return text;
 }
 
-// As RFC 3629 has it: nothing longer than it need be, no surrogates, nothing above U+10FFFF.
 bool IsUtf8(std::string_view text) {
-  size_t i = 0;
-  while (i < text.size()) {
-    const auto byte = [&text](size_t at) { return static_cast<unsigned char>(text[at]); };
-    const unsigned char first = byte(i);
-    if (first < 0x80) {
-      ++i;
-      continue;
-    }
-    const size_t more = first >= 0xF0 ? 3 : first >= 0xE0 ? 2 : 1;
-    if (first < 0xC2 || first > 0xF4 || text.size() - i <= more) return false;
-    unsigned char low = 0x80;
-    unsigned char high = 0xBF;
-    if (first == 0xE0) low = 0xA0;
-    if (first == 0xED) high = 0x9F;
-    if (first == 0xF0) low = 0x90;
-    if (first == 0xF4) high = 0x8F;
-    if (byte(i + 1) < low || byte(i + 1) > high) return false;
-    for (size_t k = 2; k <= more; ++k) {
-      if (byte(i + k) < 0x80 || byte(i + k) > 0xBF) return false;
-    }
-    i += more + 1;
+  while (!text.empty()) {
+    const size_t size = helio::Utf8Size(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
   }
   return true;
 }

@@ -134,10 +134,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     queue.ForEach([&](const TxEntry& entry) {
       if (!HoldsLocks(entry)) return;
       const uint64_t held_us = (helio::MonotonicNanos() - entry.scheduled_ns) / 1000;
-      facts.long_held += warning_us != 0 && held_us >= warning_us;
-      if (held_us < facts.longest_held_us) return;
-      facts.longest_held_us = held_us;
-      facts.longest_held = DescribeHolder(entry, shard.id());
+      facts.longest_held_us = std::max(facts.longest_held_us, held_us);
+      if (warning_us != 0 && held_us >= warning_us) facts.long_held.Add(entry, shard.id());
     });
     facts.waited_keys += shard.waiters().keys();
     facts.ready_keys += shard.waiters().CountReady(shard, kWaitedKeysLookedAt);
@@ -301,6 +299,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.error_replies += part.stats.error_replies;
     facts.protocol_errors += part.stats.protocol_errors;
     facts.auth_timeouts += part.stats.auth_timeouts;
+    facts.ends_swept += part.stats.ends_swept;
     facts.tls.handshakes += part.tls.handshakes;
     facts.tls.handshake_failures += part.tls.handshake_failures;
     facts.tls.handshake_timeouts += part.tls.handshake_timeouts;
@@ -327,11 +326,8 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     tx.queue_length += of_part.queue_length;
     tx.queue_longest = std::max(tx.queue_longest, of_part.queue_longest);
     tx.oldest_us = std::max(tx.oldest_us, of_part.oldest_us);
-    tx.long_held += of_part.long_held;
-    if (of_part.longest_held_us > tx.longest_held_us) {
-      tx.longest_held_us = of_part.longest_held_us;
-      tx.longest_held = of_part.longest_held;
-    }
+    tx.long_held.Merge(of_part.long_held);
+    tx.longest_held_us = std::max(tx.longest_held_us, of_part.longest_held_us);
     tx.waited_keys += of_part.waited_keys;
     tx.ready_keys += of_part.ready_keys;
     tx.watched_keys += of_part.watched_keys;
@@ -619,6 +615,7 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("instantaneous_output_repl_kbps", "0.00");
   out.Add("rejected_connections", facts.rejected_connections);
   out.Add("auth_timeouts", facts.auth_timeouts);
+  out.Add("client_ends_swept", facts.ends_swept);
   out.Add("tls_handshakes", facts.tls.handshakes);
   out.Add("tls_handshake_failures", facts.tls.handshake_failures);
   out.Add("tls_handshake_timeouts", facts.tls.handshake_timeouts);
@@ -795,9 +792,15 @@ void TransactionSection(const InfoFacts& facts, Lines& out) {
   out.Add("tx_queue_length", tx.queue_length);
   out.Add("tx_queue_longest", tx.queue_longest);
   out.Add("tx_oldest_usec", tx.oldest_us);
-  out.Add("tx_long_held_locks", tx.long_held);
+  out.Add("tx_long_held_locks", tx.long_held.count());
   out.Add("tx_longest_held_usec", tx.longest_held_us);
-  if (tx.long_held > 0) out.Add("tx_longest_held", tx.longest_held);
+  size_t number = 0;
+  for (const Holder& holder : tx.long_held.Longest()) {
+    out.Add(fmt::format("tx_long_holder_{}", number++),
+            fmt::format("command={},client={},held_usec={},shards={},waits_for={}", holder.name,
+                        holder.client_id, holder.held_us, fmt::join(holder.shards, " "),
+                        holder.waits_for));
+  }
   out.Add("tx_watched_keys", tx.watched_keys);
   out.Add("tx_waited_keys", tx.waited_keys);
   out.Add("tx_ready_keys", tx.ready_keys);

@@ -2,10 +2,12 @@
 #include "server/interpreter_pool.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "server/version.h"
+#include "server/waits.h"
 
 namespace dfly {
 
@@ -30,6 +32,8 @@ Interpreter* InterpreterPool::TakeOne() {
 }
 
 Interpreter* InterpreterPool::Take(bool holds_locks) {
+  std::optional<helio::BoundedWait> wait;
+  if (holds_locks) wait.emplace(kInterpreter);
   while (in_use() >= count_max_ + (holds_locks ? waiting_ : 0)) {
     helio::Waiter waiter;
     (holds_locks ? with_locks_ : without_locks_).PushBack(&waiter);

@@ -12,6 +12,7 @@
 
 #include "core/hash.h"
 #include "helio/base/clock.h"
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/function_commands.h"
@@ -141,7 +142,7 @@ std::string Persistence::LoadFrom(const SnapshotPath& path) {
   facts_.load_expired_keys = loading_->expired_keys;
   facts_.last_file = path.Main();
   if (error.empty()) {
-    LOG(INFO) << "loaded " << path.Main() << ": " << facts_.loaded_keys << " keys, "
+    LOG(INFO) << "loaded " << helio::LogText(path.Main()) << ": " << facts_.loaded_keys << " keys, "
               << facts_.load_expired_keys << " expired ones left out, "
               << fmt::format("{:.3f} s", facts_.load_seconds);
     facts_.changes_at_last_save = Changes();
@@ -166,7 +167,7 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
   for (const std::string& source : extras.scripts) {
     std::string error;
     if (server_.scripts().Add(source, false, &error) == nullptr) {
-      LOG(WARNING) << "a script of the snapshot is left out: " << error;
+      LOG(WARNING) << "a script of the snapshot is left out: " << helio::LogText(error);
     }
   }
   const auto error = LoadLibraries(*Server::LocalWorker(), /*holds_locks=*/true, extras.functions,
@@ -240,7 +241,11 @@ std::string Persistence::SaveForStop() {
   lock_ = std::make_unique<Transaction>(&server_.shards(), nullptr);
   lock_->set_origin({.name = "shutdown"});
   std::string error = RunSave(lock_.get());
-  if (!error.empty()) EndStop();
+  if (error.empty()) {
+    lock_->OutliveFiber();  // until EndStop: what the end of the server waits for needs no locks
+  } else {
+    EndStop();
+  }
   return error;
 }
 
@@ -257,6 +262,8 @@ void Persistence::CancelSave() {
   const std::shared_ptr<Saving> saving = saving_;
   if (saving == nullptr) return;
   saving->progress.is_cancelled = true;
+  // It may wait for its locks.
+  server_.shards().AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
   saving->done.Wait();
 }
 
@@ -324,12 +331,12 @@ std::string Persistence::RunSave(Transaction* lock) {
     facts_.last_bytes = result.bytes;
     facts_.last_shards = result.shards;
     facts_.last_file = save.path.Main();
-    LOG(INFO) << "saved " << facts_.last_file << ": " << result.keys << " keys, " << result.bytes
-              << " bytes, " << fmt::format("{:.3f} s", seconds);
+    LOG(INFO) << "saved " << helio::LogText(facts_.last_file) << ": " << result.keys << " keys, "
+              << result.bytes << " bytes, " << fmt::format("{:.3f} s", seconds);
   } else if (saving->progress.is_cancelled) {
     LOG(INFO) << "the snapshot was given up";
   } else {
-    LOG(ERROR) << "no snapshot: " << result.error;
+    LOG(ERROR) << "no snapshot: " << helio::LogText(result.error);
     if (saving->is_in_background) {  // else somebody is told
       facts_.is_last_ok = false;
       last_failure_ns_ = helio::MonotonicNanos();

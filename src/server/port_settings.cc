@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/numbers.h"
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -27,12 +28,12 @@ struct PortChange {
   std::string Apply(Server* server) {
     const bool begins_tls = !server->has_tls() && wanted.tls_port != 0;
     if (const std::string error = begins_tls ? server->tls().Load() : ""; !error.empty()) {
-      LOG(WARNING) << "no port with TLS: " << error;
+      LOG(WARNING) << "no port with TLS: " << helio::LogText(error);
       return "Unable to update TLS configuration. Check server logs.";
     }
     const std::string error = server->ChangePorts(wanted);
     if (!error.empty()) {
-      LOG(WARNING) << "the ports stay as they were: cannot listen " << error;
+      LOG(WARNING) << "the ports stay as they were: cannot listen " << helio::LogText(error);
       return wanted.binds != present.binds ? "Failed to bind to specified addresses."
                                            : "Unable to listen on this port. Check server logs.";
     }

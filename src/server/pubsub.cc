@@ -498,7 +498,9 @@ void PubSub::OnFanout(Fanout* fanout) {
   Deliver(fanout);
   const uint64_t bytes = fanout->bytes.size();
   delete fanout;
-  const uint64_t left = load_.fanout_bytes.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
+  // Whoever takes the last of it sees that an earlier one was too much, on every machine: or those
+  // whom that holds would never go on.
+  const uint64_t left = load_.fanout_bytes.fetch_sub(bytes, std::memory_order_acq_rel) - bytes;
   if (left <= load_.max_bytes.load(std::memory_order_relaxed) / 2 &&
       load_.is_overloaded.load(std::memory_order_relaxed) &&
       load_.is_overloaded.exchange(false, std::memory_order_relaxed)) {

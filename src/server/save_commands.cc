@@ -4,6 +4,7 @@
 
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
+#include "helio/base/log_text.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/words.h"
@@ -110,9 +111,9 @@ void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   std::optional<bool> saves;
   if (save || no_save) saves = save;
-  const std::string error = server.PrepareStop(saves, force);
+  const std::string error = server.PrepareStop(saves, force, server.ShutdownPatienceNanos());
   if (!error.empty() && !force) {
-    LOG(ERROR) << "SHUTDOWN: Error trying to save the DB, can't exit: " << error;
+    LOG(ERROR) << "SHUTDOWN: Error trying to save the DB, can't exit: " << helio::LogText(error);
     return reply.Error("ERR Errors trying to SHUTDOWN. Check logs.");
   }
   server.options().request_stop();

@@ -21,6 +21,7 @@
 namespace dfly {
 
 class BlockedCommand;
+class RunningInnerCall;
 class ShardBatch;
 class Server;
 class Worker;
@@ -72,7 +73,8 @@ class Session {
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
   // Batches for shards of its own thread that are not back yet: none may overtake them.
   size_t local_batches = 0;
-  BlockedCommand* blocked = nullptr;  // what waits for a key
+  BlockedCommand* blocked = nullptr;       // what waits for a key
+  RunningInnerCall* inner_call = nullptr;  // what it asks for over HTTP
   // Blocking commands in a row that found nothing where they looked first.
   uint32_t missed_tries = 0;
   std::unique_ptr<Multi> multi;      // between MULTI and EXEC

@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "core/numbers.h"
+#include "helio/base/log_text.h"
 #include "server/config.h"
 #include "server/server.h"
 
@@ -64,7 +65,7 @@ void TlsSettings::AddTo(Config* config) {
     if (!server_.has_tls()) return "";  // they are kept, as in Redis
     const std::string error = Apply();
     if (error.empty()) return "";
-    LOG(WARNING) << "the settings of TLS stay as they were: " << error;
+    LOG(WARNING) << "the settings of TLS stay as they were: " << helio::LogText(error);
     return "Unable to update TLS configuration. Check server logs.";
   });
   const auto add = [&](Setting setting, std::function<void(const std::string&)> store) {

@@ -14,6 +14,7 @@
 #include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/blocking.h"
+#include "server/inner_client.h"
 #include "server/server.h"
 #include "server/words.h"
 
@@ -78,6 +79,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       auth_timer_([](helio::Timer* timer) {
         static_cast<OwnedTimer*>(timer)->worker->CloseUnauthenticated();
       }),
+      sweep_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->SweepEnds(); }),
       memcached_flush_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
       pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
@@ -97,6 +100,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
   pool_timer_.worker = this;
+  sweep_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] {
     SettleMemory();
@@ -145,6 +149,7 @@ Worker::~Worker() {
   proactor_.timers().Disarm(&auth_timer_);
   proactor_.timers().Disarm(&lock_timer_);
   proactor_.timers().Disarm(&pool_timer_);
+  proactor_.timers().Disarm(&sweep_timer_);
   proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
@@ -165,14 +170,10 @@ void Worker::OnClosed(Connection* connection) {
   NotePools();
   server_.OnConnectionClosed(index(), session->is_admin);
   session->connection_closed = true;
+  if (session->inner_call != nullptr) session->inner_call->EndSide();
   if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
   Unwatch(*session);
   Forget(session);
-}
-
-void Worker::OnPeerShutdown(Connection* connection) {
-  // Nobody reads what it waits for, and what it takes would be lost.
-  if (SessionOf(connection).blocked != nullptr) connection->SendAndCloseNow();
 }
 
 void Worker::Forget(Session* session) {
@@ -273,11 +274,13 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     if (outcome) return *outcome;
   }
   const bool holds_writes = server_.settings().shards_behind.load(std::memory_order_relaxed) != 0;
-  if ((paused_until_ms_ != 0 && IsPaused(command, session)) ||
-      (holds_writes && MayWrite(command, session))) [[unlikely]] {
-    // Everything before it is executed; it stays in the input until it may go on.
+  const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, session);
+  if (is_paused || (holds_writes && MayWrite(command, session))) [[unlikely]] {
+    // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
+    // as a message, so not between the look and this.
     RunNoted();
-    connection->set_held(true);
+    connection->set_held(true, is_paused);
+    if (is_paused && connection->recv_ended()) connection->SendAndCloseNow();  // OnPeerShutdown
     return Outcome::kBarrier;
   }
 

@@ -69,11 +69,6 @@ struct BlockingForm;
 class Server;
 class Transaction;
 
-// Of an entry of a shard's queue: it has the locks that it wants, wherever they are.
-bool HoldsLocks(const TxEntry& entry);
-// "exec of client 7 on shard 0 since 12.3 s".
-std::string DescribeHolder(const TxEntry& entry, ShardId shard);
-
 // Owner: its proactor; every method is on that thread unless it says otherwise.
 class Worker final : public CommandSink {
  public:
@@ -247,16 +242,14 @@ class Worker final : public CommandSink {
   void OnRest(Connection* connection) override;
   void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
+  void OnRecvStopped(Connection* connection) override;
   void OnClosed(Connection* connection) override;
 
   // The session's connection moves to `thread`, if it can at the end of what it is doing.
   void MoveSoon(Session& session, uint32_t thread);
 
   // A command begins (1) or ends (-1) to wait for a key.
-  void OnBlocked(int change) {
-    DCHECK(change > 0 || blocked_clients_ > 0);
-    blocked_clients_ += static_cast<size_t>(change);
-  }
+  void OnBlocked(int change);
   size_t blocked_clients() const { return blocked_clients_; }
 
   // For tests with ServerOptions::schedule_seed: of the replies of a shard to a connection.
@@ -406,6 +399,10 @@ class Worker final : public CommandSink {
   bool IsRefusedByProtectedMode(const Session& session) const;
   uint64_t AuthDeadlineNs(const Session& session, uint64_t limit_ns) const;
   void CloseUnauthenticated();
+  // Looks now and then for the ends of connections that wait or are not received from, while there
+  // are any: a net below what the kernel reports.
+  void SweepSoon();
+  void SweepEnds();
   static void AbortMulti(Session& session);
   // As for one of them that was changed.
   void RefreshUser(Session& session);
@@ -744,10 +741,11 @@ class Worker final : public CommandSink {
   bool pause_writes_only_ = false;
   OwnedTimer pause_timer_;
   OwnedTimer auth_timer_;  // armed while a client is not authenticated
+  static constexpr uint64_t kSweepMs = 5'000;
+  OwnedTimer sweep_timer_;
   OwnedTimer memcached_flush_timer_;
-  OwnedTimer pool_timer_;             // armed while something is kept that may go
-  OwnedTimer lock_timer_;             // armed while something may have locks
-  std::vector<uint64_t> told_locks_;  // TxEntry::scheduled_ns of those that were logged
+  OwnedTimer pool_timer_;  // armed while something is kept that may go
+  OwnedTimer lock_timer_;  // armed while something may have locks
   uint64_t idle_task_ = 0;
 
   InterpreterPool interpreters_;

@@ -3,7 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
+#include "core/foreign_entries.h"
 #include "core/hash_value.h"
+#include "core/numbers.h"
 #include "core/set_value.h"
 
 namespace dfly {
@@ -49,6 +54,10 @@ EntryReader::Item EntryReader::Next() {
         deadlines_ = *deadlines;
         return Item::kSizes;
       }
+      case RdbOpcode::kHashNames:
+        if (family_ != RdbFamily::kRedis) break;
+        if (!ReadNames()) return CutOff();
+        continue;
       case RdbOpcode::kSlotInfo:
         if (!reader_.Length() || !reader_.Length() || !reader_.Length()) return CutOff();
         continue;
@@ -136,7 +145,67 @@ EntryReader::Item EntryReader::ReadEntry(RdbReader* reader, uint8_t type) {
   if (!key) return CutOff();
   key_ = *key;
   type_ = RdbTypeIn(family_, type);
+  const auto read_as = static_cast<RdbType>(type_);
+  if (read_as == RdbType::kHashTemplateRef || read_as == RdbType::kHashTemplateListpackRef) {
+    if (!AddNames(reader)) return Fail("a hash whose fields have no names");
+  }
   return Item::kEntry;
+}
+
+bool EntryReader::ReadNames() {
+  const auto id = reader_.Length();
+  const auto count = id ? reader_.Count() : std::nullopt;
+  if (!count || *count == 0) return false;
+  const auto [it, is_new] = names_.try_emplace(*id);
+  if (!is_new) return false;
+  for (uint64_t i = 0; i < *count; ++i) {
+    const auto name = reader_.String();
+    if (!name) return false;
+    it->second.emplace_back(*name);
+  }
+  return true;
+}
+
+bool EntryReader::AddNames(RdbReader* reader) {
+  std::string whole;
+  StringSink sink(&whole);
+  RdbWriter writer(&sink);
+  const auto begin = [&](std::optional<uint64_t> id) {
+    const auto found = id ? names_.find(*id) : names_.end();
+    if (found == names_.end()) return static_cast<const std::vector<std::string>*>(nullptr);
+    writer.Length(found->second.size());
+    return &std::as_const(found->second);
+  };
+  if (static_cast<RdbType>(type_) == RdbType::kHashTemplateRef) {
+    const auto* const names = begin(reader->Length());
+    if (names == nullptr) return false;
+    for (const std::string& name : *names) {
+      const auto text = reader->String();
+      if (!text) return false;
+      writer.String(name);
+      writer.String(*text);
+    }
+  } else {
+    const auto block = reader->String();
+    if (!block) return false;
+    ForeignEntries entries(ForeignEntries::Kind::kListpack, *block);
+    const auto first = entries.Next();
+    const auto number = first ? ParseInt64(*first) : std::nullopt;
+    const auto* const names = begin(number ? std::optional<uint64_t>(*number) : std::nullopt);
+    if (names == nullptr) return false;
+    for (const std::string& name : *names) {
+      const auto text = entries.Next();
+      if (!text) return false;
+      writer.String(name);
+      writer.String(*text);
+    }
+    if (entries.Next() || !entries.is_sound()) return false;
+  }
+  writer.Flush();
+  text_ = std::move(whole);
+  wrapped_ = std::make_unique<ViewSource>(text_);
+  type_ = static_cast<uint8_t>(RdbType::kHash);
+  return true;
 }
 
 bool SetMemberDeadlines(std::string_view deadlines, CompactValue* value) {

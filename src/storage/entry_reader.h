@@ -3,10 +3,13 @@
 // 8 or of Valkey 8 and 9.
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/byte_stream.h"
 #include "core/rdb_encoding.h"
@@ -57,6 +60,10 @@ class EntryReader {
   Item ReadAux();
   Item ReadEntry(RdbReader* reader, uint8_t type);
   Item ReadWrapped();
+  // The names of hashes' fields that stand before them, and a hash that has the number of some:
+  // it becomes a plain one.
+  bool ReadNames();
+  bool AddNames(RdbReader* reader);
 
   ByteSource& source_;
   RdbReader reader_;
@@ -72,8 +79,9 @@ class EntryReader {
   std::string member_deadlines_;
   std::string name_;
   std::string text_;
-  std::unique_ptr<ViewSource> wrapped_;  // of text_: an entry within an aux field
-  bool is_between_ = true;               // entries: what was read belongs to none yet
+  std::unique_ptr<ViewSource> wrapped_;  // of text_: an entry, or a value, that stands elsewhere
+  absl::flat_hash_map<uint64_t, std::vector<std::string>> names_;
+  bool is_between_ = true;  // entries: what was read belongs to none yet
   std::string error_;
 };
 

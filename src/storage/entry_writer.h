@@ -26,6 +26,7 @@
 namespace dfly {
 
 enum class RdbOpcode : uint8_t {
+  kHashNames = 242,   // of Redis since 8.10: of the fields of hashes
   kSlotImport = 243,  // of Valkey 9; of Redis since 8.6, what modules keep about the next key
   kSlotInfo = 244,    // since Redis 7.4
   kFunction = 245,
