@@ -91,6 +91,8 @@ class WaiterTable {
   void Serve(Shard& shard);
 
   size_t keys() const { return keys_.size(); }
+  // Those of these for which the end of the key ends a wait. Looks at all of them.
+  size_t CountKeysMindingAbsence() const;
   // About, as names of keys are not looked at. The nodes are their waiters'.
   size_t memory_used() const {
     return keys_.size() * sizeof(Queue) + helio::MapBytes(keys_) + helio::HeapBytes(ready_);

@@ -55,12 +55,12 @@
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/script_job.h"
-#include "server/script_stats.h"
 #include "server/script_store.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
 #include "server/tracking.h"
 #include "server/worker_memory.h"
+#include "server/worker_stats.h"
 
 namespace dfly {
 
@@ -68,64 +68,6 @@ struct BlockingCall;
 struct BlockingForm;
 class Server;
 class Transaction;
-
-// Counters of one command. What runs on another thread's shard is counted there.
-struct CommandStats {
-  uint64_t calls = 0;
-  uint64_t failed = 0;    // answered with an error
-  uint64_t rejected = 0;  // not executed: wrong arity, not authenticated, out of memory
-  // Of helio::CycleClock. What costs next to nothing is timed in one of 16 calls, which counts for
-  // 16, as looking at the clock would be a tenth of it.
-  int64_t cycles = 0;
-  uint64_t timed_calls = 0;
-  uint32_t until_timed = 0;  // calls that are not timed before the next one that is
-  uint32_t timed_every = 1;  // Worker::UpdateTiming
-
-  static constexpr uint32_t kTimedEvery = 16;
-
-  void AddTimed(int64_t call_cycles, uint32_t weight = 1) {
-    ++calls;
-    timed_calls += weight;
-    cycles += call_cycles * weight;
-  }
-  // Of one that may be timed now and then; the first ones all are. Returns for how many calls it
-  // counts: itself, and those that come next.
-  uint32_t AddSample(int64_t call_cycles) {
-    const uint32_t weight = calls >= kTimedEvery ? timed_every : 1;
-    AddTimed(call_cycles, weight);
-    if (weight > 1) until_timed = weight - 1;
-    return weight;
-  }
-};
-
-// Counters of one worker, for INFO; written by its thread only.
-struct WorkerStats {
-  static constexpr size_t kErrorCodesMax = 128;
-
-  uint64_t connections_received = 0;
-  uint64_t commands_processed = 0;
-  uint64_t local_commands = 0;   // executed in place, their shard is ours
-  uint64_t remote_commands = 0;  // sent to another thread's shard
-  uint64_t batches = 0;
-  uint64_t queued_commands = 0;  // of one shard, that waited for a transaction
-  uint64_t coordinated_commands = 0;
-  uint64_t execs_of_one_shard = 0;  // in one hop
-  uint64_t execs_across = 0;        // as a transaction, squashed
-  uint64_t blocking_tried = 0;      // blocking commands that found something at once
-  uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
-  uint64_t blocking_general = 0;    // with keys in several
-  ScriptStats scripts;
-  uint64_t migrations = 0;  // connections that came from other threads
-  uint64_t protocol_errors = 0;
-  uint64_t auth_timeouts = 0;
-  uint64_t expiry_ns = 0;
-  uint64_t expiry_cuts = 0;
-  uint64_t large_inputs = 0;  // clients that were closed for them
-  uint64_t error_replies = 0;
-  std::vector<CommandStats> commands;  // by Command::id
-  // Error replies by their first word, see error_names.h. At most kErrorCodesMax, one for others.
-  absl::flat_hash_map<std::string, uint64_t> errors;
-};
 
 // Of an entry of a shard's queue: it has the locks that it wants, wherever they are.
 bool HoldsLocks(const TxEntry& entry);
@@ -178,13 +120,21 @@ class Worker final : public CommandSink {
   size_t batches_in_flight() const { return batches_in_flight_; }
   // Fibers that run a command; they may outlive their connection for a moment.
   size_t coordinators() const { return coordinators_; }
-  // Commands executed in the last complete second.
-  // In the last second.
+  // In the last complete second.
   struct Rates {
     uint64_t commands;
     uint64_t received_bytes;
     uint64_t sent_bytes;
+    uint64_t loop_cycles;
+    uint64_t loop_us;
   };
+  // Of the event loop: its iterations, and the processor's time that it took.
+  struct LoopTotals {
+    uint64_t cycles = 0;
+    uint64_t us = 0;
+  };
+  // Since the start or ResetStats.
+  LoopTotals loop_totals() const;
   Rates rates() const;
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
@@ -439,6 +389,9 @@ class Worker final : public CommandSink {
     if (seconds != 0) [[unlikely]] {
       received_rate_.Roll(seconds, buffers_.traffic.received_bytes);
       sent_rate_.Roll(seconds, buffers_.traffic.sent_bytes);
+      const LoopTotals loop = loop_totals();
+      loop_rate_.Roll(seconds, loop.cycles);
+      loop_us_rate_.Roll(seconds, loop.us);
     }
   }
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
@@ -461,7 +414,11 @@ class Worker final : public CommandSink {
   // Whether the client may not call it: --restricted_commands, --enable_debug_command and the like.
   std::optional<Action> RefusalOf(const Command& command, const Session& session) const;
   // Why Settings::gate refuses a command; empty: it does not.
-  std::string_view GateError(const Command& command, const Session& session) const;
+  std::string_view GateError(const Command& command, Args args, const Session& session);
+  // The flags of this call, as Redis has them: a script that begins with flags of its own has
+  // those, and EXEC those of what is queued.
+  uint32_t FlagsOf(const Command& command, Args args);
+  uint32_t FlagsOf(const Command& command, Args args, const Session& session);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
   // What is different for a client that is subscribed; nothing: go on as for others.
@@ -547,8 +504,9 @@ class Worker final : public CommandSink {
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);
-  bool MayWrite(const Command& command, const Session& session) const;
-  bool IsPaused(const Command& command, const Session& session) const;
+  // It may change keys.
+  bool MayWrite(const Command& command, Args args, const Session& session);
+  bool IsPaused(const Command& command, Args args, const Session& session);
   // A command of the session goes to `shard`, and nowhere else: perhaps its connection should, too.
   void NoteAffinity(Session& session, ShardId shard) {
     if (!migrates_) return;
@@ -596,6 +554,8 @@ class Worker final : public CommandSink {
   // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
                          Args args);
+  // Null: there is none, or its first line makes no sense, as `error` says then.
+  Script* LookUpScript(const Command& command, Args args, std::string* error);
   // Null: it is refused, and `error` says why.
   Script* FindScript(const Command& command, Args args, ScriptArgs* call, std::string* error);
   struct ScriptPlan {
@@ -656,6 +616,8 @@ class Worker final : public CommandSink {
   void EvictTick();
   void ArmCollector();
   void CollectTick();
+  // The command will be refused for lack of memory, unless another thread frees some meanwhile.
+  bool LacksRoom(const Command& command);
   // What this thread can give back in `budget_ns` besides keys. From the loop or a fiber of ours.
   void GiveBack(uint64_t budget_ns);
   void DefragTick();
@@ -729,6 +691,9 @@ class Worker final : public CommandSink {
   RateMeter command_rate_;
   SideMeter received_rate_;
   SideMeter sent_rate_;
+  SideMeter loop_rate_;
+  SideMeter loop_us_rate_;
+  LoopTotals loop_before_;  // when ResetStats was called
 
   std::vector<ShardBatch*>
       open_batches_;  // by shard: being filled for the connection that is read right now
