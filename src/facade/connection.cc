@@ -31,9 +31,12 @@ void BufferPool::TakeBack(helio::IoBuf* buffer) {
   free_.push_back(std::move(*buffer));
 }
 
-void BufferPool::Drop() {
-  free_.clear();
-  bytes_ = 0;
+void BufferPool::Shrink(size_t left) {
+  if (free_.size() <= left) return;
+  const auto end = free_.end() - static_cast<ptrdiff_t>(left);
+  for (auto it = free_.begin(); it != end; ++it) bytes_ -= it->capacity();
+  free_.erase(free_.begin(), end);
+  if (left == 0) free_.shrink_to_fit();
 }
 
 Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits,
@@ -60,7 +63,7 @@ void Connection::SpeakMemcached() {
 
 void Connection::Start() {
   receiving_ = true;
-  object_bytes_ = helio::ObjectBytes(this) + helio::ObjectBytes(socket_.get());
+  object_bytes_ += helio::ObjectBytes(this) + helio::ObjectBytes(socket_.get());
   Recount();
   socket_->StartRecv();
 }

@@ -120,8 +120,9 @@ class BufferPool {
   void Lend(helio::IoBuf* buffer);
   // Takes the memory of `buffer`, which must be empty.
   void TakeBack(helio::IoBuf* buffer);
-  // Frees what nobody uses.
-  void Drop();
+  // Frees what nobody uses, or a half of it: what was not used for longest.
+  void Drop() { Shrink(0); }
+  void Halve() { Shrink(free_.size() / 2); }
   size_t bytes() const { return bytes_; }
 
   // What the connections of the thread have themselves. They tell each change, and whoever wants to
@@ -141,6 +142,7 @@ class BufferPool {
   static constexpr int64_t kToldAt = 64 * 1024;
   static constexpr size_t kKeptMax = 64;
   static constexpr size_t kBufferMax = 64 * 1024;
+  void Shrink(size_t left);
   std::vector<helio::IoBuf> free_;
   size_t bytes_ = 0;
   int64_t client_bytes_ = 0;
@@ -183,6 +185,11 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
 
   // What the sink keeps for this connection; its owner's to use.
   void set_user_data(void* data) { user_data_ = data; }
+  // It takes so many bytes more, or less, than the sink counts for each connection.
+  void CountUserData(int64_t change) {
+    object_bytes_ += static_cast<size_t>(change);
+    Recount();
+  }
   void* user_data() const { return user_data_; }
 
   // A batch of this connection's commands leaves for another shard with copies of `arg_bytes`.
@@ -368,7 +375,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   FlushHook flush_hook_;
   uint64_t created_ns_;
   uint64_t last_active_ns_;
-  size_t object_bytes_ = 0;  // its own, and its socket's
+  size_t object_bytes_ = 0;  // its own, its socket's, and CountUserData
   size_t counted_bytes_ = 0;
   size_t output_watch_ = SIZE_MAX;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of

@@ -20,6 +20,9 @@ std::string_view ReasonOf(AclDenial denial) {
 }
 
 void AclLog::Add(Entry entry, int64_t now_ms) {
+  for (std::string* text : {&entry.object, &entry.user, &entry.client}) {
+    if (text->size() > kTextMax) *text = text->substr(0, kTextMax);
+  }
   const std::lock_guard lock(mutex_);
   // Only the newest are compared: who makes many different ones must not make each of them slow.
   constexpr size_t kComparedMax = 16;

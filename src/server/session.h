@@ -10,6 +10,7 @@
 
 #include "commands/command_table.h"
 #include "facade/connection.h"
+#include "helio/base/block_bytes.h"
 #include "helio/fibers/inbox.h"
 #include "server/acl_store.h"
 #include "server/affinity.h"
@@ -66,6 +67,7 @@ class Session {
   bool no_touch = false;
   bool no_evict = false;
   int64_t counted_extra = 0;       // ClientLimiter's
+  size_t counted_texts = 0;        // CountTexts
   bool close_after_reply = false;  // a handler asks for it: QUIT
   uint32_t coordinators = 0;       // fibers that run commands of this client, and may use all this
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
@@ -97,6 +99,14 @@ class Session {
   enum class Monitor : uint8_t { kNo, kBegins, kYes };
   Monitor monitor = Monitor::kNo;
 
+  // After a change of what the client has given itself as names: they count as its memory.
+  void CountTexts() {
+    const size_t bytes =
+        helio::HeapBytes(name) + helio::HeapBytes(lib_name) + helio::HeapBytes(lib_version);
+    connection.CountUserData(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_texts));
+    counted_texts = bytes;
+  }
+
   bool drops_replies() const {
     return reply_mode == ReplyMode::kOff || reply_mode == ReplyMode::kSkipThis;
   }
@@ -118,6 +128,7 @@ inline Session::Session(Worker* worker, Session&& from)
   name = std::move(from.name);
   lib_name = std::move(from.lib_name);
   lib_version = std::move(from.lib_version);
+  counted_texts = from.counted_texts;  // their connection is the same
   user = std::move(from.user);
   acl = std::move(from.acl);
   acl_caller = std::move(from.acl_caller);

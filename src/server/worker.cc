@@ -83,6 +83,7 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->SweepEnds(); }),
       memcached_flush_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
+      pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
       lock_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
@@ -98,11 +99,13 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   lua_timer_.worker = this;
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
+  pool_timer_.worker = this;
   sweep_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] {
     SettleMemory();
     client_limiter_.OnMemoryChange();
+    NotePools();
   };
   buffers_.bounds.input_max = server->options().client_query_buffer_limit;
   client_limiter_.SetOutputLimits(server->options().output_limits);
@@ -145,6 +148,7 @@ Worker::~Worker() {
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.timers().Disarm(&auth_timer_);
   proactor_.timers().Disarm(&lock_timer_);
+  proactor_.timers().Disarm(&pool_timer_);
   proactor_.timers().Disarm(&sweep_timer_);
   proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
@@ -163,6 +167,7 @@ void Worker::OnClosed(Connection* connection) {
   client_limiter_.OnLeft(*session);
   connection->Unlink();
   --connection_count_;
+  NotePools();
   server_.OnConnectionClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
@@ -873,6 +878,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
     --coordinators_;
+    NotePools();
     // Whichever comes last, the end of the command or of the connection, deletes the session.
     if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this

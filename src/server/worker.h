@@ -55,12 +55,12 @@
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/script_job.h"
-#include "server/script_stats.h"
 #include "server/script_store.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
 #include "server/tracking.h"
 #include "server/worker_memory.h"
+#include "server/worker_stats.h"
 
 namespace dfly {
 
@@ -68,65 +68,6 @@ struct BlockingCall;
 struct BlockingForm;
 class Server;
 class Transaction;
-
-// Counters of one command. What runs on another thread's shard is counted there.
-struct CommandStats {
-  uint64_t calls = 0;
-  uint64_t failed = 0;    // answered with an error
-  uint64_t rejected = 0;  // not executed: wrong arity, not authenticated, out of memory
-  // Of helio::CycleClock. What costs next to nothing is timed in one of 16 calls, which counts for
-  // 16, as looking at the clock would be a tenth of it.
-  int64_t cycles = 0;
-  uint64_t timed_calls = 0;
-  uint32_t until_timed = 0;  // calls that are not timed before the next one that is
-  uint32_t timed_every = 1;  // Worker::UpdateTiming
-
-  static constexpr uint32_t kTimedEvery = 16;
-
-  void AddTimed(int64_t call_cycles, uint32_t weight = 1) {
-    ++calls;
-    timed_calls += weight;
-    cycles += call_cycles * weight;
-  }
-  // Of one that may be timed now and then; the first ones all are. Returns for how many calls it
-  // counts: itself, and those that come next.
-  uint32_t AddSample(int64_t call_cycles) {
-    const uint32_t weight = calls >= kTimedEvery ? timed_every : 1;
-    AddTimed(call_cycles, weight);
-    if (weight > 1) until_timed = weight - 1;
-    return weight;
-  }
-};
-
-// Counters of one worker, for INFO; written by its thread only.
-struct WorkerStats {
-  static constexpr size_t kErrorCodesMax = 128;
-
-  uint64_t connections_received = 0;
-  uint64_t commands_processed = 0;
-  uint64_t local_commands = 0;   // executed in place, their shard is ours
-  uint64_t remote_commands = 0;  // sent to another thread's shard
-  uint64_t batches = 0;
-  uint64_t queued_commands = 0;  // of one shard, that waited for a transaction
-  uint64_t coordinated_commands = 0;
-  uint64_t execs_of_one_shard = 0;  // in one hop
-  uint64_t execs_across = 0;        // as a transaction, squashed
-  uint64_t blocking_tried = 0;      // blocking commands that found something at once
-  uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
-  uint64_t blocking_general = 0;    // with keys in several
-  ScriptStats scripts;
-  uint64_t migrations = 0;  // connections that came from other threads
-  uint64_t protocol_errors = 0;
-  uint64_t auth_timeouts = 0;
-  uint64_t ends_swept = 0;  // of connections, that the kernel had not told
-  uint64_t expiry_ns = 0;
-  uint64_t expiry_cuts = 0;
-  uint64_t large_inputs = 0;  // clients that were closed for them
-  uint64_t error_replies = 0;
-  std::vector<CommandStats> commands;  // by Command::id
-  // Error replies by their first word, see error_names.h. At most kErrorCodesMax, one for others.
-  absl::flat_hash_map<std::string, uint64_t> errors;
-};
 
 // Owner: its proactor; every method is on that thread unless it says otherwise.
 class Worker final : public CommandSink {
@@ -264,6 +205,17 @@ class Worker final : public CommandSink {
   void ReturnMemory();
   // MEMORY PURGE: all that is no data and not in use.
   void PurgeMemory();
+
+  // --- What is kept for reuse (worker_pools.cc) ---
+
+  // Something may have come back there: from now on a half of it goes each kPoolPeriodNanos, until
+  // nothing is left.
+  void NotePools() {
+    if (!pool_timer_.armed()) [[unlikely]]
+      ArmPoolTimer();
+  }
+  // A command on a fiber has so many bytes more, or less, besides its arguments.
+  void CountCoordinator(int64_t change) { coordinator_bytes_ += static_cast<size_t>(change); }
 
   // What follows work on a local shard: its used bytes are published, its expiry is kept going.
   void AfterShardWork(Shard& shard);
@@ -433,6 +385,7 @@ class Worker final : public CommandSink {
     if (seconds != 0) [[unlikely]] {
       received_rate_.Roll(seconds, buffers_.traffic.received_bytes);
       sent_rate_.Roll(seconds, buffers_.traffic.sent_bytes);
+      NotePools();
     }
   }
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
@@ -643,8 +596,17 @@ class Worker final : public CommandSink {
   void Delete(ShardBatch* batch);
   // What it takes counts for clients. It is at home, or about to leave.
   void CountBatch(ShardBatch* batch);
-  // Frees what is kept for reuse: it would keep pages that are nearly empty.
+  // Frees the batches and buffers that are kept for reuse: they would keep pages that are nearly
+  // empty.
   void DropPools();
+  // Until so many are left; those first that were not used for longest.
+  void ShrinkBatches(size_t left);
+  void ArmPoolTimer();
+  void PoolTick();
+  // True: there is more.
+  bool ShrinkPools();
+  // What the largest commands so far have made of what is used again and again.
+  void ReleaseScratch();
 
   void EndPause();
   void OnMemcachedFlush();
@@ -733,7 +695,8 @@ class Worker final : public CommandSink {
   std::vector<ShardId> open_shards_;
   Connection* batches_of_ = nullptr;  // whose they are
   std::vector<ShardBatch*> batch_pool_;
-  size_t batch_pool_bytes_ = 0;  // sum of what they count
+  size_t batch_pool_bytes_ = 0;   // sum of what they count
+  uint64_t looked_commands_ = 0;  // WorkerStats::commands_processed, at the last PoolTick
   size_t batches_in_flight_ = 0;
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;
@@ -781,6 +744,7 @@ class Worker final : public CommandSink {
   static constexpr uint64_t kSweepMs = 5'000;
   OwnedTimer sweep_timer_;
   OwnedTimer memcached_flush_timer_;
+  OwnedTimer pool_timer_;  // armed while something is kept that may go
   OwnedTimer lock_timer_;  // armed while something may have locks
   uint64_t idle_task_ = 0;
 
