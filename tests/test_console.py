@@ -87,6 +87,7 @@ def test_files_and_their_fields(server):
     for path, kind in (
         ("/", "text/html"),
         ("/console.js", "text/javascript"),
+        ("/console.charts.js", "text/javascript"),
         ("/console.css", "text/css"),
         ("/console.svg", "image/svg+xml"),
     ):
@@ -157,6 +158,25 @@ def test_slow_commands_are_shown_as_text(opened, r):
     for title in ("Locks", "Held by", "Before: queue", "Then: send"):
         expect(page.locator("#slow-table")).to_contain_text(title)
     assert page.locator("#slow-table img").count() == 0
+
+
+@pytest.mark.flags(lock_warning_ms=100)
+def test_who_has_locks_for_long(opened, server, r):
+    page = opened.open()
+    expect(page.locator("#state")).to_have_text("live")
+    expect(page.locator("#holders")).to_be_hidden()
+    with server.connect() as holder:
+        client_id = holder.call("CLIENT", "ID")
+        holder.call("MULTI")
+        holder.call("MSET", "a", 1, "b", 1, "c", 1, "d", 1)
+        holder.call("DEBUG", "SLEEP", 100_000)
+        holder.send_command("EXEC")
+        row = page.locator("#holder-table tr", has_text="exec")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text(str(client_id))
+        expect(row).to_contain_text("the time that it sleeps for since")
+        assert r.call("CLIENT", "KILL", "ID", client_id) == 1
+    expect(page.locator("#holders")).to_be_hidden()
 
 
 def test_clients_blocked_and_killed(opened, server, r):

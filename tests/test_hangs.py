@@ -157,18 +157,102 @@ def test_who_has_locks_for_long_is_told_of_once(start_server):
         queue(r, ("MSET", "a", 1, "b", 1, "c", 1, "d", 1), ("DEBUG", "SLEEP", 1000))
         r.send_command("EXEC")
         wait_until(lambda: "locks are held for long: by exec of client" in server.log(), what="it")
+        assert ", which waits for the time that it sleeps for since " in server.log()
         wait_until(
             lambda: other.info("transaction")["tx_long_held_locks"] != "0", what="INFO's count"
         )
         facts = other.info("transaction")
-        assert facts["tx_longest_held"].startswith("exec of client"), facts
+        assert facts["tx_long_held_locks"] == "1"
         assert int(facts["tx_longest_held_usec"]) > 100_000
+        holder = dict(field.split("=") for field in facts["tx_long_holder_0"].split(","))
+        assert holder["command"] == "exec"
+        assert holder["client"] == str(client_id)
+        assert int(holder["held_usec"]) > 100_000
+        assert 1 <= len(holder["shards"].split()) <= int(other.info("server")["num_shards"])
+        assert holder["waits_for"].startswith("the time that it sleeps for since ")
         assert other.call("CONFIG", "GET", "lock-warning-ms")[1] == b"100"
         assert other.call("CLIENT", "KILL", "ID", client_id) == 1
     wait_until(lambda: is_free(server), what="the end, as its client is gone")
-    lines = [line for line in server.log().splitlines() if "held for long" in line]
-    shards = [line.split(" on shard ")[1].split()[0] for line in lines]
-    assert len(shards) == len(set(shards)), lines
+    assert server.log().count("held for long") == 1
+
+
+def exec_that_sleeps_with_locks(server, r):
+    queue(r, ("MSET", "a", 1, "b", 1, "c", 1, "d", 1), ("DEBUG", "SLEEP", 100000))
+    r.send_command("EXEC")
+    with server.connect() as other:
+        wait_until(lambda: other.info("transaction")["tx_queue_length"] != "0", what="an EXEC")
+
+
+@only_dragonfly("waits for locks while a client sleeps with them")
+@pytest.mark.sanitized
+def test_shutdown_that_does_not_get_its_locks_is_refused_and_the_server_goes_on(start_server):
+    server = start_server(dbfilename="dump.rdb", shutdown_timeout=1)
+    with server.connect() as r, server.connect() as other:
+        client_id = r.call("CLIENT", "ID")
+        exec_that_sleeps_with_locks(server, r)
+        for _ in range(2):
+            assert other.call("SHUTDOWN", "SAVE") == Error(
+                "ERR Errors trying to SHUTDOWN. Check logs."
+            )
+        assert "the snapshot does not get its locks: locks of exec of client" in server.log()
+        assert f"exec of client {client_id} on shard" in server.log()
+        assert other.call("CLIENT", "KILL", "ID", client_id) == 1
+        assert other.call("SET", "k", "v") == OK
+        other.send_command("SHUTDOWN", "SAVE")
+        server.wait_for_exit()
+    server.start_again()
+    with server.connect() as r:
+        assert r.call("GET", "k") == b"v"
+
+
+@only_dragonfly("waits for locks while a client sleeps with them")
+def test_shutdown_that_waits_for_locks_can_be_aborted(start_server):
+    server = start_server(dbfilename="dump.rdb", shutdown_timeout=1000)
+    with server.connect() as r, server.connect() as other, server.connect() as third:
+        exec_that_sleeps_with_locks(server, r)
+        other.send_command("SHUTDOWN", "SAVE")
+        wait_until(lambda: third.call("SHUTDOWN", "ABORT") == OK, what="a shutdown to abort")
+        assert other.read() == Error("ERR Errors trying to SHUTDOWN. Check logs.")
+        assert third.call("PING") == Status("PONG")
+
+
+@only_dragonfly("waits for locks while a client sleeps with them")
+@pytest.mark.parametrize("how", ["NOSAVE", "FORCE"])
+def test_shutdown_that_needs_no_save_ends_whoever_has_locks(start_server, how):
+    server = start_server(save="3600 1", dbfilename="dump.rdb", shutdown_timeout=1)
+    with server.connect() as r, server.connect() as other:
+        assert r.call("SET", "a", 1) == OK
+        exec_that_sleeps_with_locks(server, r)
+        assert other.call("BGSAVE") == STARTED  # its cut waits for the locks, too
+        other.send_command("SHUTDOWN", how)
+        server.wait_for_exit()
+
+
+@only_dragonfly("DEBUG STALL is ours")
+@pytest.mark.parametrize("rule", ["save", "nosave"])
+@pytest.mark.parametrize("thread", [0, 1])
+def test_sigterm_ends_a_server_with_a_thread_that_is_stuck(rule, thread):
+    server = Server(
+        save="3600 1",
+        dbfilename="dump.rdb",
+        shutdown_on_sigterm=rule,
+        shutdown_timeout=1,
+        proactor_threads=2,
+    )
+    try:
+        with server.connect() as r:
+            assert r.call("SET", "saved", "v") == OK
+            assert r.call("SAVE") == OK
+            assert r.call("DEBUG", "STALL", thread, 1000) == OK
+            wait_until(lambda: f"thread {thread} stands still" in server.log(), what="it")
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(timeout=PATIENCE_S) == 1
+        assert f"thread {thread} does not answer" in server.log()
+        server.start_again()
+        with server.connect() as r:
+            assert r.call("KEYS", "*") == [b"saved"]
+    finally:
+        server.kill()
 
 
 def is_free(server):

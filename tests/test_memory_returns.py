@@ -2,10 +2,13 @@
 """Memory that counts for maxmemory and is no data is given back before a key is evicted or a write
 is refused, and when nothing happens. What each kind is: docs/memory.md."""
 
+import contextlib
+import time
+
 import pytest
 
 from harness import memory_states
-from harness.resp import OK
+from harness.resp import OK, Error
 from harness.server import only_dragonfly, wait_until
 
 pytestmark = [only_dragonfly("redis-server counts no Lua, and none of the other parts")]
@@ -101,3 +104,266 @@ def test_deleted_values_are_no_reason_to_refuse_a_write(start_server):
         assert c.call("CONFIG", "SET", "maxmemory", used(c) - MB) == OK
         replies = c.pipeline([("UNLINK", "s"), *[("SET", f"k:{i}", "v") for i in range(100)]])
         assert replies == [1] + [OK] * 100
+
+
+@contextlib.contextmanager
+def refused_for_this(c, state):
+    """While `state` lasts a write is refused; afterwards there is room again."""
+    before = used(c)
+    with state as value:
+        limit = before + (used(c) - before) * 3 // 4
+        assert c.call("CONFIG", "SET", "maxmemory", limit) == OK
+        wait_until(lambda: is_refused(c), what="a write is refused")
+        yield value
+    wait_until(lambda: not is_refused(c), what="there is room again")
+
+
+def is_refused(c):
+    reply = c.call("SET", "another", "x")
+    assert reply == OK or isinstance(reply, Error) and reply.text.startswith("OOM"), reply
+    return reply != OK
+
+
+# State, the field of INFO memory that it fills, and by how much at least. All end with clients.
+OF_CLIENTS = [
+    (memory_states.subscriptions, "mem_clients_normal", 20 * MB),
+    (memory_states.patterns, "mem_clients_normal", 4 * MB),
+    (memory_states.shard_subscriptions, "mem_clients_normal", 20 * MB),
+    (memory_states.tracked_keys, "mem_clients_normal", 10 * MB),
+    (memory_states.prefixes, "mem_clients_normal", 4 * MB),
+    (memory_states.named_clients, "mem_clients_normal", 40 * MB),
+    (memory_states.incomplete_commands, "mem_clients_normal", 50 * MB),
+    (memory_states.busy_clients, "mem_clients_normal", 100 * MB),
+    (memory_states.subscribers, "mem_clients_normal", 100 * MB),
+    (memory_states.watched_keys, "mem_coordinators", 20 * MB),
+    (memory_states.waited_keys, "mem_coordinators", 20 * MB),
+    (memory_states.queued_commands, "mem_queued_commands", 50 * MB),
+    (memory_states.blocked_clients, "mem_fiber_stacks", 7 * MB),
+]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("state,field,least", OF_CLIENTS, ids=lambda v: getattr(v, "__name__", ""))
+def test_what_clients_fill_is_a_reason_to_refuse_and_goes_with_them(
+    start_server, state, field, least, threads
+):
+    """It cannot be given back before; afterwards nothing of it stays, not even the tables' room."""
+    server = start_server(proactor_threads=threads)
+    with server.connect(timeout=120) as c:
+        before = used(c, field)
+        with refused_for_this(c, state(server)):
+            assert used(c, field) > before + least
+        wait_until(lambda: used(c, field) < before + least // 20, what="it comes back")
+
+
+@pytest.mark.parametrize("command", ["UNSUBSCRIBE", "RESET"])
+def test_who_unsubscribes_gives_it_back_and_may_stay(start_server, command):
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c:
+        before = used(c)
+        with memory_states.subscriptions(server) as client:
+            client.send_command(command)
+            for _ in range(100_000 if command == "UNSUBSCRIBE" else 1):
+                client.read()
+            wait_until(lambda: used(c) < before + MB, what="it comes back")
+
+
+@pytest.mark.parametrize("command", ["UNWATCH", "EXEC", "DISCARD", "RESET"])
+def test_who_watches_no_more_gives_it_back_and_may_stay(start_server, command):
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c:
+        before = used(c)
+        with memory_states.watched_keys(server) as client:
+            if command in ("EXEC", "DISCARD"):
+                assert client.call("MULTI") == OK
+            client.call(command)
+            wait_until(lambda: used(c) < before + MB, what="it comes back")
+
+
+def test_keys_that_are_watched_again_take_no_more(start_server):
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c, memory_states.watched_keys(server, 10_000) as client:
+        before = used(c)
+        for _ in range(20):
+            for some in memory_states.chunks(memory_states.names(10_000)):
+                client.call("WATCH", *some, *some)
+        assert "watch=10000 " in client.call("CLIENT", "INFO").decode()
+        assert used(c) < before + MB
+
+
+@contextlib.contextmanager
+def with_tracking(server, c):
+    with memory_states.tracked_keys(server) as client:
+        yield lambda: client.call("CLIENT", "TRACKING", "OFF")
+
+
+@contextlib.contextmanager
+def with_small_table(server, c):
+    with memory_states.tracked_keys(server):
+        yield lambda: c.call("CONFIG", "SET", "tracking-table-max-keys", 100)
+
+
+@contextlib.contextmanager
+def with_slow_log(server, c):
+    c.call("CONFIG", "SET", "slowlog-log-slower-than", 0, "slowlog-max-len", 10_000)
+    for _ in range(20):
+        c.pipeline([("GET", "x" * 100)] * 1000)
+    c.call("CONFIG", "SET", "slowlog-log-slower-than", -1)
+    yield lambda: c.call("SLOWLOG", "RESET")
+
+
+@contextlib.contextmanager
+def with_short_slow_log(server, c):
+    with with_slow_log(server, c):
+        yield lambda: c.call("CONFIG", "SET", "slowlog-max-len", 10)
+
+
+@contextlib.contextmanager
+def with_scripts(server, c):
+    for i in range(2000):
+        c.call("SCRIPT", "LOAD", f"return {i} --" + "x" * 1000)
+    yield lambda: c.call("SCRIPT", "FLUSH")
+
+
+@contextlib.contextmanager
+def with_functions(server, c):
+    for i in range(100):
+        text = f"#!lua name=l{i}\nredis.register_function('f{i}', function() return 1 end) --"
+        c.call("FUNCTION", "LOAD", text + "x" * 20_000)
+    yield lambda: c.call("FUNCTION", "FLUSH")
+
+
+@contextlib.contextmanager
+def with_keys_that_expire(server, c):
+    memory_states.fill(server, 50_000, options=("EX", 1000))
+    yield lambda: c.call("FLUSHALL")
+
+
+WAYS_BACK = [
+    with_tracking,
+    with_small_table,
+    with_slow_log,
+    with_short_slow_log,
+    with_scripts,
+    with_functions,
+    with_keys_that_expire,
+]
+
+
+@pytest.mark.parametrize("state", WAYS_BACK, ids=lambda v: v.__name__)
+def test_what_has_a_command_to_free_it_is_freed_by_it(start_server, state):
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c:
+        before = used(c)
+        with state(server, c) as free:
+            assert used(c) > before + MB, "it is filled"
+            free()
+            wait_until(lambda: used(c) < before + MB // 4, what="it is freed")
+
+
+def test_logs_and_statistics_are_bounded(start_server):
+    """Whatever clients name: users, keys, commands, errors."""
+    server = start_server(proactor_threads=2)
+    with server.connect(timeout=120) as c:
+        c.call("ACL", "SETUSER", "weak", "on", "nopass", "~a", "+@all")
+        c.call("CLIENT", "SETNAME", "n" * 100_000)
+        c.call("CONFIG", "SET", "slowlog-log-slower-than", 0)
+        c.pipeline([("AUTH", f"user:{i}:" + "x" * 100_000, "p") for i in range(200)])
+        c.pipeline([("GET", f"key:{i}:" + "x" * 100_000) for i in range(200)])
+        with server.connect() as weak:
+            weak.call("AUTH", "weak", "")
+            weak.pipeline([("GET", f"key:{i}:" + "x" * 100_000) for i in range(200)])
+        text = "return redis.error_reply(ARGV[1] .. ' x')"
+        c.pipeline([("EVAL", text, 0, f"E{i}" + "X" * 100_000) for i in range(300)])
+        c.call("CONFIG", "SET", "slowlog-log-slower-than", -1)
+        entries = c.call("ACL", "LOG", 1000)
+        assert len(entries) == 128
+        assert max(len(word) for e in entries for word in e if isinstance(word, bytes)) <= 1024
+        entries = c.call("SLOWLOG", "GET", -1)
+        assert len(entries) == 128
+        assert max(len(word) for e in entries for word in [*e[3], e[5]]) <= 1024
+        errors = [name for name in c.info("errorstats") if name.startswith("errorstat_")]
+        assert 10 < len(errors) <= 129
+        assert max(map(len, errors)) < 1000
+
+
+# --- What is kept for reuse ---
+
+
+@contextlib.contextmanager
+def all_pools(server):
+    """Many clients that have used at the same time what threads keep: buffers of replies, stacks of
+    fibers, batches, MULTIs, Lua states and their fibers."""
+    memory_states.fill(server, 1, b"x" * 60_000)
+    spin = "local n = 0 for i = 1, 3000000 do n = n + 1 end return n"
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(server.connect(timeout=120)) for _ in range(300)]
+        for c in clients:
+            c.call("MULTI")
+            c.call("SET", "k", "x" * 4000)
+            c.send_command("EXEC")
+        for c in clients:
+            assert c.read() == [OK]
+        for i, c in enumerate(clients[:40]):
+            c.send_command("EVAL", spin, 1, f"k{i}")
+        for c in clients[:40]:
+            assert c.read() == 3_000_000
+        for i, c in enumerate(clients):
+            c.send_command("BLPOP", f"queue:{i}", 0)
+        with server.connect() as c:
+            wait_until(
+                lambda: c.info("clients")["blocked_clients"] == str(len(clients)), what="all wait"
+            )
+        readers = [stack.enter_context(server.connect(timeout=120)) for _ in range(100)]
+        for c in readers:
+            c.send_command("GET", b"key:%012d" % 0)
+        for c in readers:
+            c.read()
+        yield
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_what_nobody_uses_any_more_goes_by_itself(start_server, threads):
+    server = start_server(proactor_threads=threads)
+    with server.connect(timeout=120) as c:
+        c.call("CONFIG", "SET", "slowlog-log-slower-than", -1, "latency-tracking", "no")
+        with all_pools(server):
+            pass
+        wait_until(lambda: c.info("clients")["connected_clients"] == "1", what="all are gone")
+        most = {
+            "mem_clients_normal": 200_000 * threads,  # of OpenSSL, for the digests of scripts
+            "mem_queued_commands": 0,
+            "mem_fiber_stacks": 8192 * threads,  # INFO's own
+            "used_memory_lua": 100_000 * threads,
+        }
+
+
+        def too_much():
+            memory = c.info("memory")
+            return {name: memory[name] for name in most if int(memory[name]) > most[name]}
+
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not too_much())
+        assert not too_much()
+        if threads == 1:
+            assert c.info("transaction")["script_interpreters"] == "1"
+
+
+def test_pools_wake_their_threads_a_few_times_and_no_more(start_server):
+    """A window of some seconds is the measurement; a quiet one comes, or never does."""
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c:
+        with all_pools(server):
+            pass
+
+        def wakeups():
+            threads = c.info("threads")
+            return [int(text.split("wakeups=")[1].split(",")[0]) for text in threads.values()]
+
+        def is_quiet():
+            before = wakeups()
+            time.sleep(6)
+            # Each INFO wakes all of them, and works on one.
+            return sorted(b - a for a, b in zip(before, wakeups(), strict=True))[2] <= 2
+
+        wait_until(is_quiet, what="three of four threads sleep")

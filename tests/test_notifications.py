@@ -585,7 +585,8 @@ def test_each_expired_key_is_an_event_once_and_not_before_its_time(server):
     count = 1000
     seconds, micros = map(int, events.c.call("TIME"))
     now_ms = seconds * 1000 + micros // 1000
-    due = {f"k{i}": now_ms + 2000 + i % 500 for i in range(count)}
+    # Time enough for all that follows, on a busy machine as well.
+    due = {f"k{i}": now_ms + 5000 + i % 500 for i in range(count)}
     for key, at_ms in due.items():
         events.c.send_command("SET", key, "v", "PXAT", str(at_ms))
     for _ in range(count):
@@ -609,9 +610,10 @@ def test_keys_with_far_deadlines_keep_nobody_awake(start_server):
     with server.connect() as c:
         for i in range(1000):
             c.call("SET", f"k{i}", "v", "EX", "3600")
-        wakeups = []
-        for _ in range(3):  # the machine may be busy: the quietest of them
+
+        def is_asleep():  # the machine may be busy: a second comes in which nothing is done
             before = int(c.info("dispatch")["loop_wakeups"])
             time.sleep(1)
-            wakeups.append(int(c.info("dispatch")["loop_wakeups"]) - before)
-    assert min(wakeups) <= 10  # of which INFO itself has some
+            return int(c.info("dispatch")["loop_wakeups"]) - before <= 10  # of which INFO has some
+
+        wait_until(is_asleep)

@@ -244,16 +244,19 @@ def is_closed(connection):
 @only_dragonfly("it has no limit")
 def test_a_client_has_a_limited_time_for_auth(start_server):
     server = start_server(requirepass="secret", auth_timeout=1)
-    with server.connect(auth=False) as silent, server.connect(auth=False) as busy:
+    with server.connect() as r:
         begin = time.monotonic()
-        with server.connect() as r:
-            # Asking does not help.
-            while time.monotonic() - begin < 0.5:
-                assert busy.call("PING") == Error("NOAUTH Authentication required.")
-                time.sleep(0.05)
+        with server.connect(auth=False) as silent, server.connect(auth=False) as busy:
+
+            def is_ended():  # asking does not help
+                try:
+                    assert busy.call("PING") == Error("NOAUTH Authentication required.")
+                except ConnectionError:
+                    return True
+
+            wait_until(is_ended)
             assert is_closed(silent)
-            assert is_closed(busy)
-            assert 0.5 < time.monotonic() - begin < 20
+            assert time.monotonic() - begin > 0.9
             assert r.info("stats")["auth_timeouts"] == "2"
             # Who is in has all the time there is, and after RESET as much as at first.
             time.sleep(1)
@@ -275,9 +278,9 @@ def test_without_a_password_there_is_no_such_limit(start_server):
 
 @only_dragonfly("it has no HTTP")
 def test_http_is_ended_only_when_it_is_silent(start_server):
-    server = start_server(requirepass="secret", auth_timeout=1)
+    server = start_server(requirepass="secret", auth_timeout=3)
     with server.connect(auth=False) as r:
-        for _ in range(6):
+        for _ in range(12):
             r.send(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b"200 OK" in r.sock.recv(1000)
             time.sleep(0.3)

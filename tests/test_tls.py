@@ -498,14 +498,14 @@ def test_random_bytes(tls):
 @only_dragonfly("it has no limit")
 def test_a_handshake_that_does_not_end(start_tls, certificates):
     server, address = start_tls(tls_handshake_timeout=1)
+    begin = time.monotonic()
     with RespSocket(address) as silent, RespSocket(address) as slow, server.connect() as r:
         slow.send(b"\x16\x03\x01\x02\x00\x01\x00")
-        begin = time.monotonic()
         assert silent.sock.recv(100) == b""
         # An alert, or nothing, and then the end.
         while slow.sock.recv(100):
             pass
-        assert 0.8 < time.monotonic() - begin < 20
+        assert time.monotonic() - begin > 0.9
         assert r.info("stats")["tls_handshake_timeouts"] == "2"
         assert r.call("CONFIG", "SET", "tls_handshake_timeout", 60) == OK
     assert "it takes too long" in server.log()

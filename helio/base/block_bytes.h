@@ -38,4 +38,14 @@ size_t MapBytes(const Map& map) {
   return map.capacity() * (sizeof(typename Map::value_type) + 1);
 }
 
+// After entries were erased: an absl table keeps the room of the most that it ever had. It goes
+// when seven of eight places are free, so each rehash is paid by the erasures before it, as that of
+// growth is by insertions. Iterators die.
+template <typename Map>
+void ShrinkIfSparse(Map* map) {
+  constexpr size_t kKept = 1024;  // entries; so little room is not worth it
+  if (map->capacity() > kKept && map->size() < map->capacity() / 8) [[unlikely]]
+    map->rehash(0);
+}
+
 }  // namespace helio

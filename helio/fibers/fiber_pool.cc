@@ -12,10 +12,17 @@ FiberPool::FiberPool(FiberOptions options, size_t idle_max)
 
 FiberPool::~FiberPool() {
   DCHECK_EQ(running_, 0u);
-  for (Member* member : idle_) {
-    member->function = nullptr;
-    Scheduler::Current()->Enter(member->fiber);
+  Shrink(0);
+}
+
+void FiberPool::Shrink(size_t idle_left) {
+  if (idle_.size() <= idle_left) return;
+  const auto end = idle_.end() - static_cast<ptrdiff_t>(idle_left);
+  for (auto it = idle_.begin(); it != end; ++it) {
+    (*it)->function = nullptr;
+    Scheduler::Current()->Enter((*it)->fiber);
   }
+  idle_.erase(idle_.begin(), end);
 }
 
 auto FiberPool::Take() -> Member* {

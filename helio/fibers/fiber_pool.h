@@ -30,6 +30,10 @@ class FiberPool {
   bool Run(Function function, void* arg);
 
   size_t running() const { return running_; }
+  size_t idle() const { return idle_.size(); }
+  // Idle ones end, until so many are left; those first that were not used for longest. From the
+  // loop, or from a fiber that is none of them.
+  void Shrink(size_t idle_left);
 
  private:
   struct Member {

@@ -383,6 +383,30 @@ TEST(FiberPoolTest, WhatWaitsGoesOnLater) {
   EXPECT_EQ(scheduler.live_fibers(), 1u) << "only one is kept";
 }
 
+TEST(FiberPoolTest, IdleFibersEndWhenNobodyNeedsThem) {
+  Scheduler scheduler;
+  std::string order;
+  FiberPool pool({.name = "pool"}, 8);
+  PoolWork work{&order, 'a', true};
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(pool.Run(&PoolWork::Run, &work));
+  pool.Shrink(0);
+  EXPECT_EQ(scheduler.live_fibers(), 5u) << "they are in use";
+  scheduler.RunReady();
+  EXPECT_EQ(pool.idle(), 5u);
+  pool.Shrink(2);
+  EXPECT_EQ(pool.idle(), 2u);
+  EXPECT_EQ(scheduler.live_fibers(), 2u);
+  EXPECT_EQ(scheduler.stacks().kept(), 3u);
+  scheduler.stacks().Halve();
+  EXPECT_EQ(scheduler.stacks().kept(), 1u);
+  scheduler.stacks().Halve();
+  EXPECT_EQ(scheduler.stacks().kept(), 0u);
+  EXPECT_EQ(scheduler.stacks().mapped(), 2u);
+  EXPECT_FALSE(pool.Run(&PoolWork::Run, &work));
+  scheduler.RunReady();
+  EXPECT_EQ(scheduler.live_fibers(), 2u);
+}
+
 TEST(FiberPoolTest, AFiberMayRunAnother) {
   Scheduler scheduler;
   std::string order;

@@ -11,6 +11,7 @@
 
 #include "helio/base/clock.h"
 #include "helio/base/sanitizers.h"
+#include "helio/fibers/hold.h"
 
 #if defined(HELIO_ASAN) || defined(HELIO_TSAN)
 constexpr uint32_t kDefaultStackBytes = 256 * 1024;  // their frames are several times larger
@@ -79,6 +80,7 @@ void FiberState::Wake() {
 }
 
 void FiberState::Join() {
+  CheckMayWait();
   Waiter waiter;
   {
     std::lock_guard lock(join_lock_);
@@ -141,6 +143,7 @@ void Scheduler::FiberMain(FiberState* fiber) {
   SanitizerAfterSwitch(&fiber->sanitizer_, back_sanitizer_);
   fiber->function_();
   fiber->function_ = nullptr;  // what it captured dies here, on its own fiber
+  DCHECK(fiber->hold_ == nullptr) << "fiber " << fiber->name() << " ends with a Hold";
   fiber->status_ = FiberState::Status::kDone;
   SanitizerBeforeSwitch(&fiber->sanitizer_, *back_sanitizer_, true);
 }
@@ -257,18 +260,21 @@ void Scheduler::RunUntilDone() {
 void Scheduler::Yield() {
   FiberState* self = running_;
   DCHECK(self != nullptr);
+  CheckMayWait();
   MakeReady(self);
   Suspend(FiberState::Status::kReady);
 }
 
 void Scheduler::WaitForWake() {
   FiberState* self = running_;
+  CheckMayWait();
   while (!self->woken_) Suspend(FiberState::Status::kSuspended);
   self->woken_ = false;
 }
 
 bool Scheduler::WaitForWakeUntil(uint64_t deadline_ns) {
   FiberState* self = running_;
+  CheckMayWait();
   if (!self->woken_) {
     timers_.Arm(&self->timer_, deadline_ns);
     Suspend(FiberState::Status::kSuspended);

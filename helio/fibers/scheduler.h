@@ -27,6 +27,7 @@
 
 namespace helio {
 
+class Hold;
 class Scheduler;
 class Waiter;
 
@@ -69,7 +70,10 @@ class FiberState {
   void Join();
 
  private:
+  friend class BoundedWait;
+  friend class Hold;
   friend class Scheduler;
+  friend void CheckMayWait();
   enum class Status : uint8_t { kReady, kRunning, kSuspended, kDone };
 
   ~FiberState();
@@ -82,7 +86,8 @@ class FiberState {
   Function function_;
   std::atomic<uint32_t> references_{1};
   Status status_ = Status::kReady;
-  bool woken_ = false;  // a Wake came that no wait has taken yet
+  bool woken_ = false;    // a Wake came that no wait has taken yet
+  Hold* hold_ = nullptr;  // what it has that others wait for, the last one first (hold.h)
   Stack stack_;
   boost::context::fiber context_;
   [[no_unique_address]] SanitizerContext sanitizer_;

@@ -63,6 +63,10 @@ void StackPool::Drop() {
   free_.clear();
 }
 
+void StackPool::Halve() {
+  for (size_t left = free_.size() / 2; free_.size() > left; free_.pop_back()) Unmap(free_.back());
+}
+
 void StackPool::Unmap(Stack stack) {
   const size_t page = PageSize();
   mapped_.erase(stack.bottom);

@@ -31,6 +31,8 @@ class StackPool {
   void Put(Stack stack);
   // Those that nobody uses go.
   void Drop();
+  // A half of them does.
+  void Halve();
 
   size_t kept() const { return free_.size(); }
   size_t mapped() const { return mapped_.size(); }  // kept, and in use

@@ -40,6 +40,7 @@ void WaiterList::WakeAll() {
 }
 
 void Mutex::lock() {
+  CheckMayWait();
   spin_.lock();
   if (!locked_) {
     locked_ = true;
@@ -67,6 +68,7 @@ void Mutex::unlock() {
 }
 
 void CondVar::Wait(std::unique_lock<Mutex>& lock) {
+  CheckMayWait();
   Waiter waiter;
   {
     std::lock_guard guard(spin_);
@@ -78,6 +80,7 @@ void CondVar::Wait(std::unique_lock<Mutex>& lock) {
 }
 
 bool CondVar::WaitUntil(std::unique_lock<Mutex>& lock, uint64_t deadline_ns) {
+  CheckMayWait();
   Waiter waiter;
   {
     std::lock_guard guard(spin_);
@@ -157,6 +160,7 @@ void BlockingCounter::Done() {
 }
 
 void BlockingCounter::Wait() {
+  CheckMayWait();
   Waiter waiter;
   spin_.lock();
   const bool wait = !done_;

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "helio/base/spin_lock.h"
+#include "helio/fibers/hold.h"
 #include "helio/fibers/scheduler.h"
 
 namespace helio {
@@ -59,6 +60,31 @@ class Mutex {
   WaiterList waiters_;
 };
 
+// A Mutex that a fiber may take which holds something already: whoever has it holds that, too, in
+// the sense of hold.h. So he waits for nothing that needs what others hold, and it comes free.
+class HoldableMutex {
+ public:
+  // `reason`: static.
+  explicit HoldableMutex(const WaitReason& reason) : reason_(reason) {}
+
+  void lock() {
+    {
+      const BoundedWait wait(reason_);
+      mutex_.lock();
+    }
+    hold_.Begin();
+  }
+  void unlock() {
+    hold_.End();
+    mutex_.unlock();
+  }
+
+ private:
+  const WaitReason& reason_;
+  Mutex mutex_;
+  Hold hold_;  // guarded by mutex_
+};
+
 class CondVar {
  public:
   // Lets `lock` go, waits for a notification, and takes it again. No spurious returns, but by then
@@ -86,6 +112,7 @@ class EventCount {
  public:
   template <typename Condition>
   void Await(Condition condition) {
+    CheckMayWait();
     while (!condition()) {
       const uint32_t epoch = PrepareWait();
       if (condition()) {

@@ -28,6 +28,7 @@ class Pool {
   }
 
   bool Execute(Call* call) {
+    const BoundedWait wait(kSystemCall);
     // Calls that are queued or running; more of them than helpers means that one more is of use.
     const unsigned busy = busy_.fetch_add(1, std::memory_order_relaxed) + 1;
     const bool has_helper = EnsureHelpers(std::min(busy, kBlockingThreadsMax));

@@ -49,6 +49,7 @@ int64_t PerformOnce(Prepare prepare, Call call) {
     io_uring_sqe* sqe = static_cast<UringProactor*>(proactor)->GetSqe();
     prepare(sqe);
     io_uring_sqe_set_data(sqe, static_cast<UringOp*>(&op));
+    const BoundedWait wait(kSystemCall);
     op.done.Wait();
     return op.result;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "helio/net/epoll_socket.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@ EpollSocket::~EpollSocket() { DCHECK(closed_); }
 void EpollSocket::UpdateInterest() {
   uint32_t interest = 0;
   if (recv_wanted_ && !recv_ended_) interest |= EPOLLIN | EPOLLRDHUP;
+  if (!recv_wanted_ && !recv_ended_ && !peer_ended_) interest |= EPOLLRDHUP;
   if (!unsent_.empty()) interest |= EPOLLOUT;
   if (closing_ || !watched_) return;
   if (recv_ended_ && interest == 0) {
@@ -73,12 +75,28 @@ void EpollSocket::OnReady(uint32_t events) {
     if (unsent_.empty()) handler_->OnSent(error);
     if (closing_) return;
   }
+  if (recv_ended_) return;
+  const bool is_broken = (events & (EPOLLHUP | EPOLLERR)) != 0;
+  const bool is_shut = (events & EPOLLRDHUP) != 0;
   // Errors and hang-ups are told whatever the interest is; when nobody reads, they are taken here
   // so that the loop does not spin on them.
-  if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0 && !recv_ended_ &&
-      (recv_wanted_ || (events & (EPOLLHUP | EPOLLERR)) != 0)) {
+  if (is_broken || (recv_wanted_ && (is_shut || (events & EPOLLIN) != 0))) {
     ReceiveOnce();
+  } else if (is_shut && !std::exchange(peer_ended_, true)) {
+    UpdateInterest();
+    handler_->OnPeerShutdown();
   }
+}
+
+bool EpollSocket::Recheck() {
+  const int events = FindEnd();
+  if (events == 0 || recv_ended_ || closing_ || detaching_) return false;
+  const bool is_broken = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+  if (peer_ended_ && !is_broken) return false;
+  // What waits to be received before the end is no reason to take it for lost.
+  if (recv_wanted_ && (events & POLLNVAL) == 0) return false;
+  OnReady(is_broken ? EPOLLHUP : EPOLLRDHUP);
+  return true;
 }
 
 void EpollSocket::ReceiveOnce() {

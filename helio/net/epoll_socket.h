@@ -14,6 +14,7 @@ class EpollSocket final : public Socket {
 
   void StartRecv() override;
   void StopRecv() override;
+  bool Recheck() override;
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
   void Detach() override;
@@ -47,6 +48,7 @@ class EpollSocket final : public Socket {
   bool watched_;
   bool recv_wanted_ = false;
   bool recv_ended_ = false;
+  bool peer_ended_ = false;  // its side, which was told; it is not watched for again
   bool closing_ = false;
   bool detaching_ = false;
   bool closed_ = false;  // or detached

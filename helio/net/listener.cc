@@ -36,6 +36,7 @@ class UringListener final : public Listener {
       io_uring_sqe* sqe = uring().GetSqe();
       io_uring_prep_cancel64(sqe, reinterpret_cast<uint64_t>(&op_), 0);
       io_uring_sqe_set_data(sqe, nullptr);
+      const BoundedWait wait(kSystemCall);
       released_.Wait();
     }
     close(fd_);
@@ -92,6 +93,7 @@ class EpollListener final : public Listener {
     proactor_->timers().Disarm(&rest_timer_);
     epoll().Unwatch(fd_);
     close(fd_);
+    const BoundedWait wait(kItsTurn);
     this_fiber::Yield();  // events of this iteration may still name the watcher
   }
 

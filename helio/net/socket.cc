@@ -3,9 +3,11 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "helio/net/epoll_socket.h"
 #include "helio/net/tls_socket.h"
@@ -24,6 +26,12 @@ std::unique_ptr<Socket> Socket::Adopt(Proactor* proactor, int fd, Handler* handl
                                       std::unique_ptr<TlsSession> tls) {
   if (tls == nullptr) return Adopt(proactor, fd, handler);
   return std::make_unique<TlsSocket>(proactor, fd, handler, std::move(tls));
+}
+
+short Socket::FindEnd() {
+  pollfd entry{fd_, POLLRDHUP, 0};
+  const bool is_there = poll(&entry, 1, 0) == 1;
+  return std::exchange(end_seen_, is_there) && is_there ? entry.revents : short{0};
 }
 
 void SetTcpOptions(int fd, uint32_t keepalive_s) {

@@ -21,8 +21,13 @@ class Socket {
    public:
     // `data` dies on return.
     virtual void OnRecv(std::string_view data) = 0;
-    // Nothing more will arrive: `error` is 0 at the peer's orderly end, else an errno.
+    // Nothing more will arrive: `error` is 0 at the peer's orderly end, else an errno. It comes
+    // behind what arrived before the end. A connection that is broken is told also while receiving
+    // is stopped, and then OnRecv may come before it.
     virtual void OnRecvEnd(int error) = 0;
+    // The peer has ended its side while receiving is stopped: what it sent before is still to be
+    // received, and OnRecvEnd comes behind that. At most once.
+    virtual void OnPeerShutdown() {}
     // A Send that was kPending is over: all of it is sent (0), or the connection is broken (an
     // errno).
     virtual void OnSent(int error) = 0;
@@ -61,8 +66,12 @@ class Socket {
 
   // From now on, and again after StopRecv.
   virtual void StartRecv() = 0;
-  // Back-pressure: stops asking for data. What the kernel has already handed out still arrives.
+  // Back-pressure: stops asking for data. What the kernel has already handed out still arrives. The
+  // peer's end is watched for, also if it never received before.
   virtual void StopRecv() = 0;
+  // A net below the kernel's reports: looks at the socket itself. True: the peer's end was there in
+  // the last call already and nothing had told so; it is told now, also from inside this call.
+  virtual bool Recheck() = 0;
 
   [[nodiscard]] virtual SendResult Send(std::string_view bytes, SendMode mode) = 0;
 
@@ -84,9 +93,16 @@ class Socket {
   Socket(Proactor* proactor, int fd, Handler* handler)
       : proactor_(proactor), fd_(fd), handler_(handler) {}
 
+  // For Recheck: the poll events of an end that is there now, as it was in the call before; else 0.
+  // What has just happened is about to be told by itself.
+  short FindEnd();
+
   Proactor* const proactor_;
   const int fd_;
   Handler* const handler_;
+
+ private:
+  bool end_seen_ = false;  // by FindEnd
 };
 
 // TCP_NODELAY, and keepalive probes after `keepalive_s` seconds of silence (0: none). No effect on

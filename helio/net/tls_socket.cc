@@ -152,6 +152,10 @@ void TlsSocket::OnRecvEnd(int error) {
   handler_->OnRecvEnd(error);
 }
 
+void TlsSocket::OnPeerShutdown() {
+  if (!closing_ && !recv_ended_) handler_->OnPeerShutdown();
+}
+
 void TlsSocket::OnHandshakeTimeout() {
   ++ThreadTlsStats().handshake_timeouts;
   Fail("it takes too long", ETIMEDOUT);

@@ -24,6 +24,7 @@ class TlsSocket final : public Socket, private Socket::Handler {
 
   void StartRecv() override;
   void StopRecv() override;
+  bool Recheck() override { return inner_->Recheck(); }
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
   void Detach() override;
@@ -39,6 +40,7 @@ class TlsSocket final : public Socket, private Socket::Handler {
 
   void OnRecv(std::string_view data) override;
   void OnRecvEnd(int error) override;
+  void OnPeerShutdown() override;
   void OnSent(int error) override;
   void OnClosed() override;
   void OnDetached() override;

@@ -6,18 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 namespace helio {
-namespace {
-
-bool IsUnixSocket(int fd) {
-  int domain = 0;
-  socklen_t size = sizeof(domain);
-  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
-}
-
-}  // namespace
-
 UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
     : Socket(proactor, fd, handler),
       recv_op_([](UringOp* op, int result, uint32_t flags) {
@@ -26,18 +17,14 @@ UringSocket::UringSocket(UringProactor* proactor, int fd, Handler* handler)
       send_op_([](UringOp* op, int result, uint32_t) {
         static_cast<Op*>(op)->socket->OnSendCompletion(result);
       }),
-      cancel_op_([](UringOp* op, int, uint32_t) {
-        UringSocket* const socket = static_cast<Op*>(op)->socket;
-        socket->cancel_armed_ = false;
-        socket->FinishIfIdle();
-      }),
+      cancel_op_([](UringOp* op, int, uint32_t) { static_cast<Op*>(op)->socket->OnCancelled(); }),
       hangup_op_([](UringOp* op, int result, uint32_t) {
         static_cast<Op*>(op)->socket->OnHangup(result);
       }),
-      close_hook_([](LoopHook* hook) { static_cast<CloseHook*>(hook)->socket->FinishIfIdle(); }),
-      may_lose_end_(proactor->has_multishot_recv() && IsUnixSocket(fd)) {
+      close_hook_([](LoopHook* hook) { static_cast<Hook*>(hook)->socket->FinishIfIdle(); }),
+      tell_hook_([](LoopHook* hook) { static_cast<Hook*>(hook)->socket->TellPeerShutdown(); }) {
   recv_op_.socket = send_op_.socket = cancel_op_.socket = hangup_op_.socket = this;
-  close_hook_.socket = this;
+  close_hook_.socket = tell_hook_.socket = this;
 }
 
 UringSocket::~UringSocket() { DCHECK(closed_); }
@@ -45,14 +32,20 @@ UringSocket::~UringSocket() { DCHECK(closed_); }
 void UringSocket::StartRecv() {
   recv_wanted_ = true;
   if (!recv_armed_ && !recv_ended_ && !closing_) ArmRecv();
-  if (may_lose_end_) ArmHangupPoll();
+  ArmHangupPoll();
 }
 
 void UringSocket::StopRecv() {
-  if (!recv_wanted_) return;
   recv_wanted_ = false;
   ArmHangupPoll();
-  if (recv_armed_) CancelRecv();
+  if (recv_armed_ && !broken_) CancelRecv();
+  // The end was seen while it was received, which would have come to it.
+  if (peer_ended_ && !shutdown_told_) proactor_->AtIterationEnd(&tell_hook_);
+}
+
+void UringSocket::TellPeerShutdown() {
+  if (recv_wanted_ || recv_ended_ || broken_ || closing_ || detaching_) return;
+  if (!std::exchange(shutdown_told_, true)) handler_->OnPeerShutdown();
 }
 
 void UringSocket::Cancel(Op* op) {
@@ -66,7 +59,8 @@ void UringSocket::Cancel(Op* op) {
 void UringSocket::ArmRecv() {
   recv_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
-  if (uring().has_multishot_recv()) {
+  // One behind the end that was seen is tried again for each piece, so that none is waited for.
+  if (uring().has_multishot_recv() && !peer_ended_) {
     io_uring_prep_recv_multishot(sqe, fd_, nullptr, 0, 0);
   } else {
     io_uring_prep_recv(sqe, fd_, nullptr, UringProactor::kBufferSize, 0);
@@ -76,34 +70,56 @@ void UringSocket::ArmRecv() {
   io_uring_sqe_set_data(sqe, &recv_op_);
 }
 
+void UringSocket::OnCancelled() {
+  cancel_armed_ = false;
+  // It may have missed a receive that was just running: until that is over, once more.
+  if (recv_armed_ && must_renew_ && !closing_ && !detaching_) CancelRecv();
+  FinishIfIdle();
+}
+
 void UringSocket::ArmHangupPoll() {
-  if (hangup_armed_ || recv_ended_ || closing_) return;
+  if (hangup_armed_ || recv_ended_ || broken_ || closing_ || detaching_) return;
   hangup_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
-  // Errors and hang-ups are always told.
-  io_uring_prep_poll_add(sqe, fd_, may_lose_end_ ? POLLRDHUP : 0);
+  // Errors and hang-ups are always told; that the peer has shut down its side, once.
+  io_uring_prep_poll_add(sqe, fd_, peer_ended_ ? 0 : POLLRDHUP);
   io_uring_sqe_set_data(sqe, &hangup_op_);
 }
 
 void UringSocket::OnHangup(int result) {
   hangup_armed_ = false;
   if (closing_ || detaching_) return FinishIfIdle();
-  // io_uring also tells that the peer has shut down its side (EPOLLRDHUP). That is no reset: what
-  // it sent before is still to be read, and then the end of it.
+  if (result > 0) OnEnd(result);
+}
+
+void UringSocket::OnEnd(int events) {
+  if (recv_ended_) return;
+  broken_ = broken_ || (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+  peer_ended_ = true;
   if (recv_armed_) {
-    // A receive that is armed tells it by itself, after the data that came before it; unless it has
-    // lost it. A new one begins with a look at the socket.
-    if (may_lose_end_) CancelRecv();
-    return;
+    // It may have overlooked it. A new one begins with a look at the socket, and is no multishot.
+    must_renew_ = true;
+    CancelRecv();
+  } else if (broken_) {
+    ArmRecv();
   }
-  if (result > 0 && (result & (POLLERR | POLLHUP | POLLNVAL)) == 0) return;
-  if (result < 0 || recv_ended_) return;
-  recv_ended_ = true;
-  handler_->OnRecvEnd(ECONNRESET);
+  ArmHangupPoll();
+  TellPeerShutdown();
+}
+
+bool UringSocket::Recheck() {
+  const int events = FindEnd();
+  if (events == 0 || recv_ended_ || closing_ || detaching_) return false;
+  const bool is_broken = (events & (POLLERR | POLLHUP | POLLNVAL)) != 0;
+  // It was told, and what came before it is not wanted yet.
+  if (peer_ended_ && !is_broken && !recv_armed_) return false;
+  OnEnd(events);
+  return true;
 }
 
 void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   recv_armed_ = (flags & IORING_CQE_F_MORE) != 0;
+  if (!recv_armed_) must_renew_ = false;
   if (result > 0) {
     const uint32_t id = flags >> IORING_CQE_BUFFER_SHIFT;
     if (!closing_) handler_->OnRecv({uring().buffer(id), static_cast<size_t>(result)});
@@ -115,13 +131,13 @@ void UringSocket::OnRecvCompletion(int result, uint32_t flags) {
   if (recv_armed_) {
     // Kernels were seen whose cancellation misses a receive that is just being tried again.
     // (https://github.com/axboe/liburing/issues/1375)
-    if (!recv_wanted_) CancelRecv();
+    if (must_renew_ || (!recv_wanted_ && !broken_)) CancelRecv();
     return;
   }
   // ENOBUFS: all buffers were in use; they are back before this is submitted. ECANCELED: StopRecv.
   const bool go_on = result > 0 || result == -ENOBUFS || result == -ECANCELED || result == -EINTR;
   if (go_on) {
-    if (recv_wanted_ && !recv_ended_) ArmRecv();
+    if ((recv_wanted_ || broken_) && !recv_ended_ && !detaching_) ArmRecv();
   } else if (!recv_ended_) {
     recv_ended_ = true;
     handler_->OnRecvEnd(-result);
@@ -171,6 +187,7 @@ void UringSocket::Close() {
   DCHECK(!closing_);
   closing_ = true;
   detaching_ = false;
+  proactor_->CancelHook(&tell_hook_);
   shutdown(fd_, SHUT_RDWR);
   if (recv_armed_ || send_armed_ || hangup_armed_) {
     // The operations may still be queued here only; the cancellation is queued behind them, so it
@@ -186,6 +203,7 @@ void UringSocket::Detach() {
   DCHECK(!send_armed_ && !closing_ && !detaching_);
   detaching_ = true;
   recv_wanted_ = false;
+  proactor_->CancelHook(&tell_hook_);
   proactor_->AtIterationEnd(&close_hook_);
 }
 

@@ -14,6 +14,7 @@ class UringSocket final : public Socket {
 
   void StartRecv() override;
   void StopRecv() override;
+  bool Recheck() override;
   SendResult Send(std::string_view bytes, SendMode mode) override;
   void Close() override;
   void Detach() override;
@@ -29,6 +30,10 @@ class UringSocket final : public Socket {
   void Cancel(Op* op);
   void ArmHangupPoll();
   void OnHangup(int result);
+  // The peer has ended its side or the connection is broken, as poll's `events` say.
+  void OnEnd(int events);
+  void TellPeerShutdown();
+  void OnCancelled();
   void QueueSend();
   void OnRecvCompletion(int result, uint32_t flags);
   void OnSendCompletion(int result);
@@ -41,20 +46,25 @@ class UringSocket final : public Socket {
   Op recv_op_;
   Op send_op_;
   Op cancel_op_;
-  Op hangup_op_;  // while nobody receives, somebody has to notice a reset
-  struct CloseHook : LoopHook {
+  // Notices the end: while nobody receives, and besides a receive. Linux, at least up to 6.18, may
+  // lose the end of a stream: a multishot receive that is woken for data and for the end at once
+  // only sees the data. (https://github.com/axboe/liburing/issues/1549) Of TCP's ends these are the
+  // resets; of unix sockets' all.
+  Op hangup_op_;
+  struct Hook : LoopHook {
     using LoopHook::LoopHook;
     UringSocket* socket = nullptr;
-  } close_hook_;
+  };
+  Hook close_hook_;
+  Hook tell_hook_;
   std::string_view unsent_;
-  // Linux, at least up to 6.18, may lose the end of a unix socket's stream: a multishot receive
-  // that is woken for data and for the end at once only sees the data.
-  // (https://github.com/axboe/liburing/issues/1549) facade's connection_test meets it when the
-  // machine is busy.
-  const bool may_lose_end_;
   bool recv_wanted_ = false;
   bool recv_armed_ = false;  // the kernel owns recv_op_
   bool recv_ended_ = false;  // OnRecvEnd was called
+  bool peer_ended_ = false;  // its side, or all of it: a receive that is begun will come to the end
+  bool shutdown_told_ = false;
+  bool broken_ = false;      // what has arrived is all there will be: it is received, wanted or not
+  bool must_renew_ = false;  // the receive that is armed may have overlooked the end
   bool cancel_armed_ = false;
   bool hangup_armed_ = false;
   bool send_armed_ = false;  // the kernel owns send_op_ and the bytes

@@ -122,6 +122,7 @@ class Proactor {
       NoSuspend no_suspend;
       return function();
     }
+    const BoundedWait wait(kBriefOnThread, index_);
     BlockingCounter done(1);
     if constexpr (std::is_void_v<Result>) {
       Dispatch([&] {
@@ -148,14 +149,19 @@ class Proactor {
     });
   }
 
-  // Thread: any fiber or plain thread. Runs `function` in a fiber here and waits for it. Suspends.
+  // Thread: any fiber or plain thread. Runs `function` in a fiber here and waits for it. If the
+  // caller holds something (hold.h) so does that fiber. Suspends.
   template <typename Function>
   void AwaitFiber(const char* name, Function function) {
     BlockingCounter done(1);
-    DispatchFiber(name, [&] {
-      function();
+    DispatchFiber(name, [&, is_held = Hold::IsAny()] {
+      {
+        const InheritedHold inherited(is_held);
+        function();
+      }
       done.Done();
     });
+    const BoundedWait wait(kFiberOnThread, index_);
     done.Wait();
   }
 

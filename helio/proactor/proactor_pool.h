@@ -46,6 +46,7 @@ class ProactorPool {
         done.Done();
       });
     }
+    const BoundedWait wait(kBriefsOnThreads, size());
     done.Wait();
   }
 

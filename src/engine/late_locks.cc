@@ -6,6 +6,17 @@
 
 namespace dfly {
 
+namespace {
+
+constexpr helio::WaitReason kTurnToLock = {
+    "its turn to take a lock late",
+    "whoever has the turn ends, or refuses this one as soon as he waits for a lock himself"};
+constexpr helio::WaitReason kLateLock = {
+    "a lock on shard {} that it takes late",
+    "who has it ends without waiting for locks, as only one in the process may do that"};
+
+}  // namespace
+
 bool Upgrade::Take() {
   Request request;
   {
@@ -18,6 +29,7 @@ bool Upgrade::Take() {
     (last_ == nullptr ? first_ : last_->next) = &request;
     last_ = &request;
   }
+  const helio::BoundedWait wait(kTurnToLock);
   request.waiter.Wait();
   return !request.is_refused;
 }
@@ -74,6 +86,7 @@ bool LateLocks::Try(ShardId shard, const TagLock& tag) {
     made->owner = owner_;
     made->clock_ms = clock_ms_;
     made->origin = origin_;
+    made->hold = hold_;
   }
   Held& held = is_new ? *made : **it;
   const bool is_held = shards_.Await(shard, [&](Shard& its_shard) {
@@ -125,6 +138,7 @@ bool LateLocks::Overtake(ShardId shard, std::unique_ptr<Held> held) {
   held->owner = owner_;
   held->clock_ms = clock_ms_;
   held->origin = origin_;
+  held->hold = hold_;
   held->is_granted_now = &is_granted;
   held->granted = [](TxEntry* entry) { static_cast<Held*>(entry)->is_granted_now->Done(); };
   Held& overtaking = *held;
@@ -135,7 +149,10 @@ bool LateLocks::Overtake(ShardId shard, std::unique_ptr<Held> held) {
   });
   if (is_free) return true;
   upgrade_.BeginWait();
-  is_granted.Wait();
+  {
+    const helio::BoundedWait wait(kLateLock, shard);
+    is_granted.Wait();
+  }
   upgrade_.EndWait();
   return true;
 }

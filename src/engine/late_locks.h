@@ -61,6 +61,8 @@ class LateLocks {
 
   // For those who wait for it.
   void set_origin(const TxOrigin& origin) { origin_ = origin; }
+  // Of the fiber, which has locks already.
+  void set_hold(helio::Hold* hold) { hold_ = hold; }
   // False: somebody wants it, or has it.
   [[nodiscard]] bool Try(ShardId shard, const TagLock& tag);
   // Waits for its turn to Lock, which does that otherwise. False: refused.
@@ -88,6 +90,7 @@ class LateLocks {
   const void* const owner_;
   const int64_t clock_ms_;
   TxOrigin origin_;
+  helio::Hold* hold_ = nullptr;
   bool has_upgrade_ = false;
   std::vector<std::unique_ptr<Held>> held_;
 };

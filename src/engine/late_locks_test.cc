@@ -564,7 +564,10 @@ class Jostle {
     };
     EXPECT_TRUE(tx.Schedule());
     tx.Hop(hop(0, id));
-    if (random.OneIn(2)) helio::this_fiber::Yield();
+    if (random.OneIn(2)) {
+      const helio::BoundedWait wait(helio::kItsTurn);
+      helio::this_fiber::Yield();
+    }
     tx.Hop(hop(id, 0));
     tx.Conclude();
   }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -48,7 +49,9 @@ class LockTable {
     --it->second.of(lock.mode);
     --all_tags_.of(lock.mode);
     --intents_;
-    if (it->second.is_zero()) tags_.erase(it);
+    if (!it->second.is_zero()) return;
+    tags_.erase(it);
+    helio::ShrinkIfSparse(&tags_);
   }
   // Would Acquire meet a conflict?
   bool Conflicts(const TagLock& lock) const {

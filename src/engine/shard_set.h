@@ -21,6 +21,11 @@ namespace dfly {
 
 using ShardId = uint32_t;
 
+inline constexpr helio::WaitReason kHop = {"a hop to shard {}",
+                                           "it is a brief, and waits for no locks: who sends it "
+                                           "has them, or it needs none"};
+inline constexpr helio::WaitReason kHops = {"hops to {} shards", "as kHop"};
+
 // Of the transactions that fibers of one thread have run.
 struct TransactionStats {
   uint64_t global = 0;           // of all shards as a whole
@@ -138,10 +143,16 @@ class ShardSet {
   // a plain thread. Suspends, unless the shard is on the caller's thread.
   template <typename Function>
   auto Await(ShardId id, Function function) {
-    return owner(id)->Await([&] {
+    const auto call = [&] {
       AfterWork after(*this, id);
       return function(*cells_[id].shard);
-    });
+    };
+    if (is_local(id)) {
+      helio::NoSuspend no_suspend;
+      return call();
+    }
+    const helio::BoundedWait wait(kHop, id);
+    return owner(id)->Await(call);
   }
 
   // Calls function(Shard&) on each of `ids`, all at once, and waits for all. Suspends.
@@ -157,6 +168,7 @@ class ShardSet {
         done.Done();
       });
     }
+    const helio::BoundedWait wait(kHops, static_cast<uint32_t>(ids.size()));
     done.Wait();
   }
   template <typename Function>

@@ -9,6 +9,12 @@
 
 namespace dfly {
 
+namespace {
+
+constexpr helio::WaitReason kLocksAndHop = {"its first hop to {} shards", "of hops, see kHop"};
+
+}  // namespace
+
 Transaction::~Transaction() {
   if (is_scheduled_ && !is_locked_) Conclude();
 }
@@ -34,6 +40,7 @@ void Transaction::Prepare() {
     part.owner = owner_;
     part.clock_ms = clock_ms_;
     part.origin = origin_;
+    part.hold = &holding_;
     part.TxEntry::run = &RunPart;
     part.done = &PartDone;
     part.granted = &OnGranted;
@@ -121,13 +128,17 @@ bool Transaction::Schedule() {
 bool Transaction::AwaitLocks() {
   const int64_t begin = helio::CycleClock::Now();
   at_home_.emplace(1);
+  if (runs_at_once_) holding_.NoteWait(&kLocksAndHop, static_cast<uint32_t>(parts_count_));
   AnnounceAll();
-  at_home_->Wait();
+  at_home_->Wait();  // not with other locks: nobody waits for locks who has some
   if (timed_ != nullptr && granted_at_ > begin) NoteWait(begin);
-  if (given_up_for_ == Slow::kNone) [[likely]]
+  if (!has_given_up_) [[likely]] {
+    if (is_scheduled_) holding_.Begin();
     return true;
+  }
   is_scheduled_ = false;
-  refusable_->OnRefused(given_up_for_);
+  holding_.NoteWait(nullptr);
+  if (given_up_for_ != Slow::kNone) refusable_->OnRefused(given_up_for_);
   return false;
 }
 
@@ -165,8 +176,18 @@ void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
   if (count == 0) return;
   at_home_.emplace(1);
   left_.store(count, std::memory_order_relaxed);
-  SendHop();
-  at_home_->Wait();
+  {
+    const helio::BoundedWait wait(count == 1 ? kHop : kHops, count == 1 ? OnlyShard() : count);
+    SendHop();
+    at_home_->Wait();
+  }
+  if (concludes) holding_.End();
+}
+
+ShardId Transaction::OnlyShard() const {
+  size_t i = 0;
+  while (!parts_[i].works && !concludes_) ++i;
+  return parts_[i].shard;
 }
 
 void Transaction::Conclude() {
@@ -232,7 +253,7 @@ void Transaction::OnAnnounce(helio::Message* message) {
   part->waits = is_announced && !part->is_granted;
   if (part->waits) tx->waits_.fetch_add(1, std::memory_order_relaxed);
   if (was_reserved) queue.Settle();
-  if (part->waits) tx->MayGiveUp(part);
+  if (part->waits || tx->IsCancelled()) tx->MayGiveUp(part);
   // The release publishes the refusal and the part, the acquire of the last one sees all of them.
   if (tx->left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (!tx->is_refused_.load(std::memory_order_relaxed)) return tx->OnReady(kAnnounces);
@@ -302,15 +323,20 @@ void Transaction::OnReady(uint32_t what) {
 }
 
 bool Transaction::MayGiveUp(Part* part) {
+  if (IsCancelled()) return GiveUp(part, Slow::kNone);
   SlowScripts& slow = shards_.slow_scripts();
   if (refusable_ == nullptr || slow.empty()) return false;
   TxQueue& queue = shards_.local(part->shard).transactions();
   const Slow what = queue.SlowBefore(*part, &slow);
-  if (what == Slow::kNone) return false;
+  return what != Slow::kNone && GiveUp(part, what);
+}
+
+bool Transaction::GiveUp(Part* part, Slow what) {
   uint32_t count = waits_.load(std::memory_order_relaxed);
   do {
     if (count == 0 || (count & kGivesUp) != 0) return false;
   } while (!waits_.compare_exchange_weak(count, count | kGivesUp, std::memory_order_acq_rel));
+  has_given_up_ = true;
   given_up_for_ = what;
   if (parts_count_ == 1) {
     shards_.local(part->shard).Cancel(part);
@@ -351,6 +377,24 @@ void Transaction::RefuseWaiters(Shard& shard, SlowScripts* slow) {
   };
   // One after the other, as others may run when one leaves the queue.
   while (Part* const part = find()) part->tx->MayGiveUp(part);
+}
+
+void Transaction::CancelWaiters(Shard& shard) {
+  const auto find = [&]() -> Part* {
+    Part* found = nullptr;
+    shard.transactions().ForEach([&](const TxEntry& entry) {
+      if (found != nullptr || entry.run != &RunPart || entry.has_run) return;
+      auto& part = const_cast<Part&>(static_cast<const Part&>(entry));
+      const Transaction& tx = *part.tx;
+      if (!tx.IsCancelled()) return;
+      const uint32_t waits = tx.waits_.load(std::memory_order_relaxed);
+      const bool is_too_late =
+          tx.parts_count_ == 1 ? entry.is_granted : waits == 0 || (waits & kGivesUp) != 0;
+      if (!is_too_late) found = &part;
+    });
+    return found;
+  };
+  while (Part* const part = find()) part->tx->GiveUp(part, Slow::kNone);
 }
 
 void Transaction::OnHop(helio::Message* message) {

@@ -17,14 +17,14 @@
 // calls the coordinator. A refusal anywhere starts it again there and then, with a new number.
 //
 // Giving up. One that would have to wait for a slow script (SlowScripts) is taken back on all its
-// shards, if its command allows that: the first call returns false, and it has done nothing. Any of
-// its shards may find that out, when it is announced there or while it waits, and another one may
-// grant it the last thing that it waits for meanwhile. `waits_` decides: it is 0 from the moment
-// when all have granted (it runs), and has the bit kGivesUp from the moment when one of them has
-// given up (it never becomes 0 then); each is one atomic change, and possible only before the
-// other. Who sets the bit takes it back, but while it is being announced: then the last of its
-// shards to have heard of it does, as only one message at a time is under way to each. On a single
-// shard its thread decides everything.
+// shards, if its command allows that, and so is one that is cancelled: the first call returns
+// false, and it has done nothing. Any of its shards may find that out, when it is announced there
+// or while it waits, and another one may grant it the last thing that it waits for meanwhile.
+// `waits_` decides: it is 0 from the moment when all have granted (it runs), and has the bit
+// kGivesUp from the moment when one of them has given up (it never becomes 0 then); each is one
+// atomic change, and possible only before the other. Who sets the bit takes it back, but while it
+// is being announced: then the last of its shards to have heard of it does, as only one message at
+// a time is under way to each. On a single shard its thread decides everything.
 #pragma once
 
 #include <absl/container/inlined_vector.h>
@@ -39,6 +39,7 @@
 #include "engine/coordinator.h"
 #include "engine/shard_set.h"
 #include "engine/tx_queue.h"
+#include "helio/fibers/hold.h"
 #include "helio/fibers/sync.h"
 
 namespace dfly {
@@ -78,6 +79,10 @@ class Transaction {
   void set_owner(const void* owner) { owner_ = owner; }
   // For those who wait for it; of a command, the context's. Before the first call below.
   void set_origin(const TxOrigin& origin) { origin_ = origin; }
+  // Once `flag` is set and CancelWaiters was called on all shards it does not wait for locks any
+  // more: the first call below returns false, or the locks have come. `flag` outlives it. Before
+  // the first call below.
+  void set_cancelled(const std::atomic<bool>* flag) { cancelled_ = flag; }
   // All of all shards, instead of tags.
   void LockAllShards(LockMode mode);
 
@@ -121,6 +126,12 @@ class Transaction {
   }
   // Lets its intents go. Suspends.
   void Conclude();
+  // It keeps its locks beyond the end of this fiber, and another one concludes it. From here on
+  // nobody is checked to wait for hops only: the caller sees to it that what is waited for until
+  // then needs no locks.
+  void OutliveFiber() { holding_.End(); }
+  // For other entries of the one that has it.
+  helio::Hold* holding() { return outer_ != nullptr ? outer_->holding() : &holding_; }
 
   // The shards it is on.
   std::span<const ShardId> shard_ids() const { return ids_; }
@@ -129,6 +140,8 @@ class Transaction {
   // Those that wait on the shard for a script that is slow, and may be refused, give up. On its
   // thread.
   static void RefuseWaiters(Shard& shard, SlowScripts* slow);
+  // Those that wait and are cancelled give up. On the shard's thread.
+  static void CancelWaiters(Shard& shard);
 
  private:
   struct Wanted {
@@ -166,9 +179,13 @@ class Transaction {
   void CallHome();
   // One thing less to wait for before the first hop: 1 or kAnnounces.
   void OnReady(uint32_t what);
-  // On the part's shard, where it waits: gives up, if that is for a slow script and not too late.
-  // False: it did not. True and a single shard: it may be gone.
+  // On the part's shard: gives up, if it is cancelled or waits there for a slow script, and if it
+  // is not too late. False: it did not. True and a single shard: it may be gone.
   bool MayGiveUp(Part* part);
+  bool GiveUp(Part* part, Slow what);
+  bool IsCancelled() const {
+    return cancelled_ != nullptr && cancelled_->load(std::memory_order_acquire);
+  }
   void TakeBackAll();
 
   // On a shard's thread.
@@ -186,6 +203,8 @@ class Transaction {
     Transaction* tx = nullptr;
   };
 
+  // Of a hop to one shard.
+  ShardId OnlyShard() const;
   // The shards of tags_, or all of them, into ids_.
   void CollectShards();
   void HopOfOuter(std::span<const ShardId> ids);
@@ -196,6 +215,8 @@ class Transaction {
   const int64_t clock_ms_ = INT64_MAX;
   const void* owner_ = nullptr;
   CoordinatorContext* refusable_ = nullptr;  // null: it waits for whatever there is
+  const std::atomic<bool>* cancelled_ = nullptr;
+  bool has_given_up_ = false;
   Slow given_up_for_ = Slow::kNone;
   CoordinatorContext* timed_ = nullptr;  // that wants to know where its time goes
   int64_t granted_at_ = 0;               // in cycles; 0: at once, on a single shard
@@ -212,6 +233,9 @@ class Transaction {
   WorkFn work_ = nullptr;
   void* work_arg_ = nullptr;
   HomeCall home_call_;
+  // From when it has its locks until it has concluded, its fiber waits for hops only, and for what
+  // says why it ends.
+  helio::Hold holding_;
   std::optional<helio::BlockingCounter> at_home_;
   bool is_scheduled_ = false;
   bool runs_at_once_ = false;  // the first hop follows the announcement

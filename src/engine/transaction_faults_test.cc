@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@ namespace {
 using helio::Random;
 
 constexpr uint32_t kShards = 4;
+constexpr helio::WaitReason kTestWait = {"the test", "it sees to it"};
 constexpr int kNever = -1;
 
 // A command that waits for a key of each of its shards, which never comes.
@@ -232,9 +234,37 @@ class World {
     command.over.Wait();
   }
 
+  // One that somebody cancels at some moment: it runs everywhere, or nowhere.
+  void Cancelled() {
+    const auto flag = std::make_shared<std::atomic<bool>>(false);
+    Start([this, flag] {
+      for (uint64_t n = random_.Uniform(8); n > 0; --n) helio::this_fiber::Yield();
+      *flag = true;
+      for (ShardId id = 0; id < kShards; ++id) shards_.RunWork(id, &Transaction::CancelWaiters);
+    });
+    Transaction tx(&shards_, nullptr);
+    tx.set_cancelled(flag.get());
+    const bool is_of_one = random_.OneIn(3);
+    const bool is_global = random_.OneIn(2);
+    if (is_of_one) {
+      tx.Lock(1, Tag(1, LockMode::kExclusive));
+    } else if (is_global) {
+      tx.LockAllShards(LockMode::kExclusive);
+    } else {
+      for (ShardId id = 0; id < kShards; ++id) tx.Lock(id, Tag(id, LockMode::kExclusive));
+    }
+    uint32_t count = 0;
+    const auto write = [&](Shard& shard) {
+      ++writes_[shard.id()];
+      ++count;
+    };
+    const bool has_run = random_.OneIn(2) ? tx.Run(write) : tx.ScheduleAndHop(write);
+    EXPECT_EQ(count, !has_run ? 0u : is_of_one ? 1u : kShards);
+  }
+
   void Compete() {
     for (uint64_t n = 1 + random_.Uniform(3); n > 0; --n) {
-      switch (random_.Uniform(5)) {
+      switch (random_.Uniform(6)) {
         case 0:
           OneHop(LockMode::kShared);
           break;
@@ -247,6 +277,9 @@ class World {
           EXPECT_TRUE(tx.Run([this](Shard& shard) { ++writes_[shard.id()]; }));
           break;
         }
+        case 3:
+          Cancelled();
+          break;
         default:
           ShardCommand();
       }
@@ -301,6 +334,146 @@ TEST_F(TransactionFaultsTest, EachShapeConcludesWhereverItGivesUp) {
     }
   }
 }
+
+// Who waits for locks that do not come is told to wait no longer, and leaves nothing behind.
+TEST_F(TransactionFaultsTest, OneThatIsCancelledWaitsNoMore) {
+  for (const Shape& shape : kShapes) {
+    if (shape.in_exec || shape.waits) continue;
+    pool_.at(0)->AwaitFiber("holder", [&] {
+      const auto lock = [&](Transaction* tx) {
+        if (shape.ids.empty()) tx->LockAllShards(LockMode::kExclusive);
+        for (ShardId id : shape.ids) tx->Lock(id, {id + 1, LockMode::kExclusive});
+      };
+      Transaction holder(&*shards_, nullptr);
+      lock(&holder);
+      ASSERT_TRUE(holder.Schedule());
+      const helio::BoundedWait wait(kTestWait);
+      std::atomic<bool> flag{false};
+      bool has_run = false;
+      helio::Fiber waiter("waiter", [&] {
+        Transaction tx(&*shards_, nullptr);
+        lock(&tx);
+        tx.set_cancelled(&flag);
+        if (shape.hops == 0) {
+          has_run = tx.Run([](Shard&) {});
+        } else {
+          has_run = tx.Schedule();
+        }
+      });
+      const auto waits = [&] { return shards_->local(1).transactions().length() == 2; };
+      while (!waits()) helio::this_fiber::Yield();
+      flag = true;
+      shards_->AwaitOnAll(&Transaction::CancelWaiters);
+      waiter.Join();  // while the other one still has its locks
+      EXPECT_FALSE(has_run) << shape.name;
+      EXPECT_EQ(shards_->local(1).transactions().length(), 1u);
+      // The flag is enough for who comes later.
+      Transaction late(&*shards_, nullptr);
+      lock(&late);
+      late.set_cancelled(&flag);
+      EXPECT_FALSE(late.Run([](Shard&) {})) << shape.name;
+    });
+    for (ShardId id = 0; id < kShards; ++id) {
+      EXPECT_EQ(shards_->Await(id, [](Shard& shard) { return shard.transactions().length(); }), 0u);
+    }
+  }
+}
+
+TEST_F(TransactionFaultsTest, WhoHasLocksMayWaitForHops) {
+  pool_.at(0)->AwaitFiber("holder", [&] {
+    Transaction tx(&*shards_, nullptr);
+    tx.Lock(0, {1, LockMode::kExclusive});
+    tx.Lock(1, {1, LockMode::kExclusive});
+    ASSERT_TRUE(tx.ScheduleAndHop([](Shard&) {}));
+    EXPECT_TRUE(helio::Hold::IsAny());
+    tx.Hop([](Shard&) {});
+    Transaction inner(&*shards_, &tx);
+    inner.Lock(1, {1, LockMode::kExclusive});
+    EXPECT_TRUE(inner.Run([](Shard&) {}));
+    shards_->AwaitOnAll([](Shard&) {});
+    pool_.at(0)->AwaitFiber("helper", [&] { shards_->AwaitOnAll([](Shard&) {}); });
+    const ShardId one = 0;
+    tx.HopAndConclude({&one, 1}, [](Shard&) {});
+    EXPECT_FALSE(helio::Hold::IsAny());
+    helio::this_fiber::Yield();
+  });
+}
+// For who asks why nobody else gets them.
+TEST_F(TransactionFaultsTest, WhoHasLocksSaysWhatItWaitsFor) {
+  std::vector<helio::Message*> letters;
+  const auto deliver = [&] {
+    while (!letters.empty()) {
+      for (helio::Message* const message : std::exchange(letters, {})) message->run(message);
+    }
+  };
+  const auto wait_of = [&] {
+    std::string text;
+    shards_->local(1).transactions().ForEach(
+        [&](const TxEntry& entry) { text = entry.hold->DescribeWait(); });
+    return text.substr(0, text.find(" since"));
+  };
+  pool_.at(0)->AwaitFiber("test", [&] {
+    shards_->set_post_hook([&](ShardId, helio::Message* message) { letters.push_back(message); });
+    helio::Fiber holder("holder", [&] {
+      Transaction tx(&*shards_, nullptr);
+      for (ShardId id : {1u, 3u}) tx.Lock(id, {id + 1, LockMode::kExclusive});
+      ASSERT_TRUE(tx.ScheduleAndHop([](Shard&) {}));
+      tx.Hop([](Shard&) {});
+      const ShardId last = 3;
+      tx.HopOn({&last, 1}, [](Shard&) {});
+    });
+    helio::this_fiber::Yield();
+    for (helio::Message* const message : std::exchange(letters, {})) message->run(message);
+    EXPECT_EQ(letters.size(), 2u);  // the first hop
+    EXPECT_EQ(wait_of(), "its first hop to 2 shards");
+    for (const char* wait : {"hops to 2 shards", "a hop to shard 3"}) {
+      deliver();
+      while (letters.empty()) helio::this_fiber::Yield();
+      EXPECT_EQ(wait_of(), wait);
+    }
+    while (shards_->local(1).transactions().length() > 0) {
+      deliver();
+      helio::this_fiber::Yield();
+    }
+    holder.Join();
+    shards_->set_post_hook(nullptr);
+  });
+}
+
+#ifndef NDEBUG
+using TransactionFaultsDeathTest = TransactionFaultsTest;
+
+// The rule of helio/fibers/hold.h: who has locks waits for hops only.
+TEST_F(TransactionFaultsDeathTest, WhoHasLocksMayNotWaitForAnythingElse) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const std::function<void(Transaction & tx)> waits[] = {
+      [](Transaction&) { helio::this_fiber::Yield(); },
+      [](Transaction&) { helio::BlockingCounter(0).Wait(); },
+      // Other locks: it is none of the outer one's.
+      [this](Transaction&) {
+        Transaction other(&*shards_, nullptr);
+        other.Lock(2, {1, LockMode::kExclusive});
+        (void)other.Run([](Shard&) {});
+      },
+      // Also a fiber that works for it.
+      [this](Transaction&) {
+        pool_.at(0)->AwaitFiber("helper", [] { helio::this_fiber::Yield(); });
+      },
+  };
+  for (const auto& wait : waits) {
+    EXPECT_DEATH(pool_.at(0)->AwaitFiber("holder",
+                                         [&] {
+                                           Transaction tx(&*shards_, nullptr);
+                                           tx.Lock(0, {1, LockMode::kExclusive});
+                                           tx.Lock(1, {1, LockMode::kExclusive});
+                                           (void)tx.Schedule();
+                                           wait(tx);
+                                         }),
+                 "holds what others wait for");
+  }
+}
+
+#endif
 
 // There is no way to take back half a hop, and to go on with it would tell clients what is not so.
 // So an exception on a shard, be it that of operator new, ends the process where it is thrown: no

@@ -475,7 +475,10 @@ TEST(TransactionTest, ThoseThatWaitForASlowScriptGiveUp) {
       bool may_end = false;
       helio::Fiber("script", [&] {
         has_locks = script.Schedule();
-        while (!may_end) helio::this_fiber::Yield();
+        while (!may_end) {
+          const helio::BoundedWait wait(helio::kItsTurn);
+          helio::this_fiber::Yield();
+        }
         script.Conclude();
       }).Detach();
       deliver();

@@ -26,6 +26,11 @@ void SortAndMerge(std::vector<TagLock>* tags) {
 
 namespace {
 
+void NoteBegin(TxEntry* entry) {
+  entry->scheduled_ns = helio::MonotonicNanos();
+  entry->was_told = false;
+}
+
 bool Excludes(LockMode first, LockMode second) {
   return first == LockMode::kExclusive || second == LockMode::kExclusive;
 }
@@ -135,7 +140,7 @@ bool TxQueue::Schedule(TxEntry* entry) {
     return false;
   }
   NoteHolder(entry);
-  entry->scheduled_ns = helio::MonotonicNanos();
+  NoteBegin(entry);
   stats_.longest = std::max<uint64_t>(stats_.longest, length_);
   return true;
 }
@@ -173,7 +178,7 @@ void TxQueue::ScheduleLast(TxEntry* entry) {
   entries_.PushBack(entry);
   if (!entry->is_granted) ++hindered_;
   NoteHolder(entry);
-  entry->scheduled_ns = helio::MonotonicNanos();
+  NoteBegin(entry);
   stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
 }
 
@@ -245,7 +250,7 @@ void TxQueue::Overtake(TxEntry* entry) {
     entries_.InsertBefore(const_cast<TxEntry*>(first), entry);
   }
   stats_.longest = std::max<uint64_t>(stats_.longest, ++length_);
-  entry->scheduled_ns = helio::MonotonicNanos();
+  NoteBegin(entry);
   if (IsBlocked(*entry)) {
     ++hindered_;
     overtaking_ = entry;

@@ -31,6 +31,7 @@
 #include "engine/slow_scripts.h"
 #include "engine/tx_origin.h"
 #include "helio/base/intrusive_list.h"
+#include "helio/fibers/hold.h"
 
 namespace dfly {
 
@@ -68,6 +69,11 @@ struct TxEntry : helio::ListHook<TxEntry> {
   // Its time (Unix milliseconds), which stands still. What it has seen does not expire before that.
   int64_t clock_ms = INT64_MAX;
   TxOrigin origin;
+  // What the fiber whose locks these are waits for, once it has them. Lives while this is
+  // scheduled; null: nobody waits with them.
+  helio::Hold* hold = nullptr;
+  // Of one without `hold`: that it has been here for long was told.
+  mutable bool was_told = false;
   // The first that excluded it when it was scheduled; nobody if it was granted at once, or all of
   // those are far behind the first of the queue.
   TxOrigin held_by;

@@ -27,8 +27,12 @@ bool IsHindered(const TxQueue& transactions, const WaiterNode& node) {
 
 void WaiterTable::Add(WaiterNode* node) {
   DCHECK(!node->linked());
-  std::unique_ptr<Queue>& queue = keys_[node->name];
-  if (queue == nullptr) queue = std::make_unique<Queue>();
+  const auto [it, is_new] = keys_.try_emplace(node->name);
+  std::unique_ptr<Queue>& queue = it->second;
+  if (is_new) {
+    queue = std::make_unique<Queue>();
+    queue_bytes_ += sizeof(Queue) + helio::HeapBytes(it->first.key);
+  }
   queue->nodes.PushBack(node);
   queue->minding_absence += node->minds_absence;
 }
@@ -39,7 +43,9 @@ void WaiterTable::Remove(WaiterNode* node) {
   const auto it = keys_.find(node->name);
   it->second->minding_absence -= node->minds_absence;
   if (it->second->nodes.empty()) {
+    queue_bytes_ -= sizeof(Queue) + helio::HeapBytes(it->first.key);
     keys_.erase(it);
+    helio::ShrinkIfSparse(&keys_);
   } else if (node->holds) {
     MarkReady(it->first, *it->second);  // perhaps it has left something for the next one
   }

@@ -93,9 +93,9 @@ class WaiterTable {
   size_t keys() const { return keys_.size(); }
   // Those of these for which the end of the key ends a wait. Looks at all of them.
   size_t CountKeysMindingAbsence() const;
-  // About, as names of keys are not looked at. The nodes are their waiters'.
+  // The nodes are their waiters'.
   size_t memory_used() const {
-    return keys_.size() * sizeof(Queue) + helio::MapBytes(keys_) + helio::HeapBytes(ready_);
+    return queue_bytes_ + helio::MapBytes(keys_) + ready_.capacity() * sizeof(KeyName);
   }
   // Keys that are ready for who waits for them, be that known here or not; looks at no more than
   // `most`. When nothing runs this is 0, or somebody has been forgotten.
@@ -117,6 +117,7 @@ class WaiterTable {
   bool ServeKey(Shard& shard, const KeyName& name);
 
   KeyNameMap<std::unique_ptr<Queue>> keys_;
+  size_t queue_bytes_ = 0;  // of what keys_ points to, and of long names
   std::vector<KeyName> ready_;
   bool is_serving_ = false;
 };

@@ -139,6 +139,21 @@ TEST_F(WaiterTableTest, WhoHoldsKeepsThoseBehindItWaiting) {
   EXPECT_TRUE(table().empty());
 }
 
+TEST_F(WaiterTableTest, ItsMemoryGoesWithTheWaiters) {
+  constexpr size_t kKeys = 20'000;
+  const size_t before = table().memory_used();
+  for (size_t i = 0; i < kKeys; ++i) {
+    TestWaiter& waiter = all_.emplace_back();
+    waiter.test = this;
+    waiter.node.waiter = &waiter;
+    waiter.node.name = {0, std::string(40, 'x') + std::to_string(i)};
+    table().Add(&waiter.node);
+  }
+  EXPECT_GT(table().memory_used(), before + kKeys * 100);
+  for (TestWaiter& waiter : all_) table().Remove(&waiter.node);
+  EXPECT_LT(table().memory_used(), before + 100'000);
+}
+
 TEST_F(WaiterTableTest, OnlyChangesOfItsKeyAndDatabaseConcernAWaiter) {
   TestWaiter& a = Wait("a");
   elements_ = 1;

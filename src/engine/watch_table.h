@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "helio/base/block_bytes.h"
 
 namespace dfly {
 
@@ -49,13 +50,20 @@ class WatchTable {
   // Nobody watches: the one branch that a change of a key pays.
   bool empty() const { return watchers_.empty(); }
 
-  void Watch(uint64_t watcher, int db_index, std::string_view key) {
+  // False: it watches the key already.
+  bool Watch(uint64_t watcher, int db_index, std::string_view key) {
     Watcher& entry = watchers_[watcher];
     auto it = keys_.find(KeyNameView(db_index, key));
-    if (it == keys_.end()) it = keys_.try_emplace(KeyName{db_index, std::string(key)}).first;
-    if (std::find(it->second.begin(), it->second.end(), watcher) != it->second.end()) return;
+    if (it == keys_.end()) {
+      it = keys_.try_emplace(KeyName{db_index, std::string(key)}).first;
+      key_bytes_ += helio::HeapBytes(it->first.key);
+    }
+    if (std::find(it->second.begin(), it->second.end(), watcher) != it->second.end()) return false;
     it->second.push_back(watcher);
+    key_bytes_ -= BytesOf(entry);
     entry.keys.push_back(it->first);
+    key_bytes_ += BytesOf(entry) + 2 * helio::HeapBytes(it->first.key);
+    return true;
   }
 
   // A key has changed, expired keys included.
@@ -97,21 +105,37 @@ class WatchTable {
       const auto key = keys_.find(name);
       auto& watchers = key->second;
       watchers.erase(std::find(watchers.begin(), watchers.end(), watcher));
-      if (watchers.empty()) keys_.erase(key);
+      key_bytes_ -= 2 * helio::HeapBytes(key->first.key);
+      if (!watchers.empty()) continue;
+      key_bytes_ -= helio::HeapBytes(key->first.key);
+      keys_.erase(key);
     }
+    key_bytes_ -= BytesOf(it->second);
     watchers_.erase(it);
+    helio::ShrinkIfSparse(&keys_);
+    helio::ShrinkIfSparse(&watchers_);
   }
 
   size_t keys() const { return keys_.size(); }
   size_t watchers() const { return watchers_.size(); }
+  // With what the watchers' sessions keep of the same keys (WatchedKey).
+  size_t memory_used() const {
+    return key_bytes_ + helio::MapBytes(keys_) + helio::MapBytes(watchers_);
+  }
 
  private:
   struct Watcher {
     bool is_touched = false;
     std::vector<KeyName> keys;
   };
+  // Without the names themselves.
+  static size_t BytesOf(const Watcher& watcher) {
+    constexpr size_t kOfSession = sizeof(KeyName) + sizeof(uint64_t);
+    return watcher.keys.capacity() * (sizeof(KeyName) + kOfSession);
+  }
   KeyNameMap<absl::InlinedVector<uint64_t, 2>> keys_;
   absl::flat_hash_map<uint64_t, Watcher> watchers_;
+  size_t key_bytes_ = 0;  // besides the tables
 };
 
 }  // namespace dfly

@@ -31,9 +31,12 @@ void BufferPool::TakeBack(helio::IoBuf* buffer) {
   free_.push_back(std::move(*buffer));
 }
 
-void BufferPool::Drop() {
-  free_.clear();
-  bytes_ = 0;
+void BufferPool::Shrink(size_t left) {
+  if (free_.size() <= left) return;
+  const auto end = free_.end() - static_cast<ptrdiff_t>(left);
+  for (auto it = free_.begin(); it != end; ++it) bytes_ -= it->capacity();
+  free_.erase(free_.begin(), end);
+  if (left == 0) free_.shrink_to_fit();
 }
 
 Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionLimits* limits,
@@ -60,7 +63,7 @@ void Connection::SpeakMemcached() {
 
 void Connection::Start() {
   receiving_ = true;
-  object_bytes_ = helio::ObjectBytes(this) + helio::ObjectBytes(socket_.get());
+  object_bytes_ += helio::ObjectBytes(this) + helio::ObjectBytes(socket_.get());
   Recount();
   socket_->StartRecv();
 }
@@ -182,7 +185,8 @@ size_t Connection::ExecuteHttp(std::string_view data) {
     replies_.BeginLocal()->Append(FormatHttp({.status = http_->error_status()}, false));
     replies_.EndLocal();
   }
-  if (outcome == CommandSink::Outcome::kBusy) {
+  waits_ = outcome == CommandSink::Outcome::kWaits;
+  if (outcome == CommandSink::Outcome::kBusy || waits_) {
     busy_ = true;
   } else if (outcome == CommandSink::Outcome::kClose) {
     CloseWhenSent();
@@ -283,8 +287,9 @@ void Connection::EndBusy() {
   ExecuteInput();
 }
 
-void Connection::set_held(bool held) {
+void Connection::set_held(bool held, bool waits) {
   held_ = held;
+  if (!busy_) waits_ = waits;
   if (!held && !closing_ && !executing_) ExecuteInput();
 }
 
@@ -325,21 +330,27 @@ void Connection::Attach(CommandSink* sink, BufferPool* buffers,
   Recount();
   FlushSoon();  // it may have been asked to close
   ExecuteInput();
+  if (!receiving_ && !closing_) StopRecv();  // the new socket's end is watched for
 }
 
 void Connection::AdjustRecv() {
   if (closing_ || detaching_) return;
   // An incomplete command must be read on, whatever its size; its limit is the parser's.
-  const bool waits = !can_execute() || !has_room();
+  const bool stops = (!can_execute() || !has_room()) && !waits();
   const bool want =
-      !close_when_sent_ && !recv_ended_ && !(waits && input_.size() >= limits_->recv_bytes_max);
+      !close_when_sent_ && !recv_ended_ && !(stops && input_.size() >= limits_->recv_bytes_max);
   if (want == receiving_) return;
   receiving_ = want;
   if (want) {
     socket_->StartRecv();
   } else {
-    socket_->StopRecv();
+    StopRecv();
   }
+}
+
+void Connection::StopRecv() {
+  socket_->StopRecv();
+  sink_->OnRecvStopped(this);
 }
 
 void Connection::FlushSoon() {
@@ -448,9 +459,14 @@ void Connection::OnRecvEnd(int error) {
   // answered.
   if (is_done()) {
     CloseNow();
-  } else if (busy_) {
+  } else if (busy_ || held_) {
     sink_->OnPeerShutdown(this);
   }
+}
+
+void Connection::OnPeerShutdown() {
+  peer_ended_ = true;
+  if (!closing_ && (busy_ || held_)) sink_->OnPeerShutdown(this);
 }
 
 void Connection::CloseWhenSent() {
@@ -458,7 +474,7 @@ void Connection::CloseWhenSent() {
   close_when_sent_ = true;
   if (receiving_) {
     receiving_ = false;
-    socket_->StopRecv();
+    StopRecv();
   }
   FlushSoon();
 }

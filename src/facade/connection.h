@@ -12,7 +12,10 @@
 //   - a command that needs a fiber of its own runs (busy),
 //   - a command must wait for the replies of those before it (barrier),
 //   - too many replies are pending (back-pressure).
-// Meanwhile at most recv_bytes_max more bytes are read; then the client has to wait.
+// Meanwhile at most recv_bytes_max more bytes are read; then the client has to wait. Its end is
+// watched for also then. Who waits for what others do (kWaits, CLIENT PAUSE) is read on, as far as
+// a command may be long: the end of the stream may be behind more than the kernel keeps, and what
+// comes for a client that has gone would be lost.
 //
 // Replies are sent at the end of the loop's iteration. An idle connection owns no buffer, no stack
 // and no fiber.
@@ -78,8 +81,10 @@ class CommandSink {
   virtual bool OnHeavyInput(Connection*) { return false; }
   // Its input is larger than BufferPool::Bounds::input_max, and it is closed.
   virtual void OnLargeInput(Connection*) {}
-  // The client has ended its side while a command runs (kBusy).
+  // The client has ended its side while a command runs (kBusy, kWaits) or it is held.
   virtual void OnPeerShutdown(Connection*) {}
+  // It is not received from for now. Meanwhile LookForEnd is to be called now and then.
+  virtual void OnRecvStopped(Connection*) {}
   // For a connection that was asked to rest: nothing is under way any more, and it executes nothing
   // until EndRest, or Detach and Attach.
   virtual void OnRest(Connection* connection) { (void)connection; }
@@ -115,8 +120,9 @@ class BufferPool {
   void Lend(helio::IoBuf* buffer);
   // Takes the memory of `buffer`, which must be empty.
   void TakeBack(helio::IoBuf* buffer);
-  // Frees what nobody uses.
-  void Drop();
+  // Frees what nobody uses, or a half of it: what was not used for longest.
+  void Drop() { Shrink(0); }
+  void Halve() { Shrink(free_.size() / 2); }
   size_t bytes() const { return bytes_; }
 
   // What the connections of the thread have themselves. They tell each change, and whoever wants to
@@ -136,6 +142,7 @@ class BufferPool {
   static constexpr int64_t kToldAt = 64 * 1024;
   static constexpr size_t kKeptMax = 64;
   static constexpr size_t kBufferMax = 64 * 1024;
+  void Shrink(size_t left);
   std::vector<helio::IoBuf> free_;
   size_t bytes_ = 0;
   int64_t client_bytes_ = 0;
@@ -178,6 +185,11 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
 
   // What the sink keeps for this connection; its owner's to use.
   void set_user_data(void* data) { user_data_ = data; }
+  // It takes so many bytes more, or less, than the sink counts for each connection.
+  void CountUserData(int64_t change) {
+    object_bytes_ += static_cast<size_t>(change);
+    Recount();
+  }
   void* user_data() const { return user_data_; }
 
   // A batch of this connection's commands leaves for another shard with copies of `arg_bytes`.
@@ -216,11 +228,19 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool closing() const { return closing_; }
   // The same, or it will be when what it has to send is sent (QUIT).
   bool is_leaving() const { return closing_ || close_when_sent_; }
-  bool recv_ended() const { return recv_ended_; }  // the client will send no more
+  // The client will send no more, though some of what it sent may not have been received.
+  bool recv_ended() const { return recv_ended_ || peer_ended_; }
+  // Its end could be overlooked with harm: it waits, or is not received from.
+  bool is_to_be_looked_at() const {
+    return !closing_ && !detaching_ && !recv_ended_ && (busy_ || held_ || !receiving_);
+  }
+  // Looks at the socket itself. True: the end was there, and had not been told.
+  bool LookForEnd() { return socket_->Recheck(); }
   bool is_http() const { return http_ != nullptr; }
 
-  // Stops and restarts the execution of commands (CLIENT PAUSE). Input waits, within its limit.
-  void set_held(bool held);
+  // Stops and restarts the execution of commands. Input waits, within its limit. `waits`: that may
+  // be long, as for kWaits (CLIENT PAUSE).
+  void set_held(bool held, bool waits = false);
 
   // No further command is executed until all before are answered, and the sink was called (OnRest).
   void AskForRest();
@@ -232,6 +252,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // knew of its sink is replaced.
   void Attach(CommandSink* sink, BufferPool* buffers, ReplyQueue::ReleaseFn release_batch);
   bool held() const { return held_; }
+  // For what others do: a command (kWaits), or it is held for that.
+  bool waits() const { return waits_ && (busy_ || held_); }
 
   // Closes when all replies so far are sent; no further command is executed.
   void CloseWhenSent();
@@ -275,6 +297,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Socket::Handler
   void OnRecv(std::string_view data) override;
   void OnRecvEnd(int error) override;
+  void OnPeerShutdown() override;
   void OnSent(int error) override;
   void OnClosed() override;
   void OnDetached() override;
@@ -311,6 +334,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // Executes what waits in input_, and adjusts whether we receive.
   void ExecuteInput();
   void AdjustRecv();
+  void StopRecv();
   void Flush();
   void ReleaseIfIdle();
   void DeleteIfDone();
@@ -353,7 +377,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   FlushHook flush_hook_;
   uint64_t created_ns_;
   uint64_t last_active_ns_;
-  size_t object_bytes_ = 0;  // its own, and its socket's
+  size_t object_bytes_ = 0;  // its own, its socket's, and CountUserData
   size_t counted_bytes_ = 0;
   size_t output_watch_ = SIZE_MAX;
   // How many batches other shards may have at a time: fewer while their replies are large. Each of
@@ -371,6 +395,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;
+  bool peer_ended_ = false;  // the client, its side; not all of what it sent was received then
   bool receiving_ = false;
   bool send_pending_ = false;
   bool wants_room_ = false;

@@ -8,6 +8,30 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(Engines, ConnectionTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "epoll" : "io_uring"; });
 
+TEST(BufferPoolTest, WhatNobodyUsesGoesByHalves) {
+  BufferPool pool;
+  for (size_t i = 1; i <= 5; ++i) {
+    helio::IoBuf buffer;
+    buffer.Reserve(i * 4000);
+    pool.TakeBack(&buffer);
+  }
+  const size_t all = pool.bytes();
+  EXPECT_GE(all, 60'000u);
+  pool.Halve();
+  EXPECT_GE(pool.bytes(), 4000u * (4 + 5)) << "those that came last stay";
+  EXPECT_LT(pool.bytes(), all);
+  helio::IoBuf lent;
+  pool.Lend(&lent);
+  EXPECT_GE(lent.capacity(), 20'000u);
+  pool.Halve();
+  EXPECT_EQ(pool.bytes(), 0u);
+  pool.Halve();
+  pool.TakeBack(&lent);
+  EXPECT_GE(pool.bytes(), 20'000u);
+  pool.Drop();
+  EXPECT_EQ(pool.bytes(), 0u);
+}
+
 TEST_P(ConnectionTest, AnArgumentOf100MegabytesArrivesInPieces) {
   const int fd = Connect();
   const std::string text(100'000'000, 'z');

@@ -316,6 +316,40 @@ TEST_P(ConnectionTest, InputIsBoundedWhileACommandRuns) {
   writer.join();
 }
 
+// Its end may be behind more than the kernel keeps.
+TEST_P(ConnectionTest, WhoWaitsForOthersIsReadOnSoThatItsEndIsSeen) {
+  limits_.recv_bytes_max = 1000;
+  OnLoop([&] { sink_->stall_busy = true; });
+  const int fd = Connect();
+  const std::string behind = Request({"echo", std::string(20'000'000, 'x')});
+  std::thread writer([&] {
+    Send(fd, Request({"waits", "w"}) + behind);
+    shutdown(fd, SHUT_WR);
+  });
+  EXPECT_TRUE(WaitUntil([&] { return sink_->peer_shutdowns == 1; }));
+  writer.join();
+  EXPECT_EQ(OnLoop([&] { return connection_->input_bytes(); }), behind.size());
+  EXPECT_TRUE(OnLoop([&] { return connection_->waits() && connection_->recv_ended(); }));
+  OnLoop([&] { connection_->CloseNow(); });
+  EXPECT_EQ(ReceiveAll(fd), "");
+  OnLoop([&] { sink_->stall_busy = false; });
+}
+
+// Receiving is stopped, and the end is behind what was not received.
+TEST_P(ConnectionTest, TheEndOfABusyClientIsToldThoughNobodyReadsToIt) {
+  limits_.recv_bytes_max = 1000;
+  OnLoop([&] { sink_->stall_busy = true; });
+  const int fd = Connect();
+  Send(fd, Request({"busy", "b"}) + Request({"echo", std::string(5000, 'x')}));
+  ASSERT_TRUE(WaitUntil([&] { return connection_->input_bytes() >= 5000; }));
+  Send(fd, Request({"echo", "y"}));
+  shutdown(fd, SHUT_WR);
+  EXPECT_TRUE(WaitUntil([&] { return sink_->peer_shutdowns >= 1; }));
+  EXPECT_TRUE(OnLoop([&] { return connection_->recv_ended(); }));
+  OnLoop([&] { sink_->stall_busy = false; });
+  EXPECT_EQ(ReceiveAll(fd), Bulk("b") + Bulk(std::string(5000, 'x')) + Bulk("y"));
+}
+
 // Receiving had been stopped, and a part of a command is all that was left of the input.
 TEST_P(ConnectionTest, ReceivingGoesOnAfterAFullQueueThoughOnlyAPartOfACommandWaits) {
   limits_.recv_bytes_max = 1000;

@@ -165,6 +165,7 @@ class ScriptedSink final : public CommandSink {
   }
   void OnLargeInput(Connection*) override { ++large_inputs; }
   void OnWatchedSent(Connection*) override { ++watched_sent; }
+  void OnPeerShutdown(Connection*) override { ++peer_shutdowns; }
   void OnRest(Connection* connection) override {
     EXPECT_TRUE(connection->replies().empty() && !connection->busy());
     ++rests;
@@ -239,6 +240,7 @@ class ScriptedSink final : public CommandSink {
   std::atomic<uint64_t> heavy_inputs{0};
   std::atomic<bool> closes_heavy_inputs{false};
   std::atomic<uint64_t> watched_sent{0};
+  std::atomic<uint64_t> peer_shutdowns{0};
   std::atomic<uint64_t> large_outputs{0};
   std::atomic<bool> closes_large_outputs = false;
   std::atomic<int> alive{0};

@@ -21,6 +21,9 @@ std::string_view ReasonOf(AclDenial denial) {
 
 void AclLog::Add(Entry entry, int64_t now_ms) {
   constexpr std::string_view kReasons[kAclRefusals] = {"auth", "command", "key", "channel"};
+  for (std::string* text : {&entry.object, &entry.user, &entry.client}) {
+    if (text->size() > kTextMax) *text = text->substr(0, kTextMax);
+  }
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < kAclRefusals; ++i) refusals_[i] += kReasons[i] == entry.reason;
   // Only the newest are compared: who makes many different ones must not make each of them slow.

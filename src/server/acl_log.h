@@ -35,10 +35,12 @@ class AclLog {
     int64_t updated_ms = 0;
   };
   static constexpr int64_t kGroupingMs = 60'000;
+  // Bytes of one text: clients choose the names of keys, users and themselves.
+  static constexpr size_t kTextMax = 1024;
 
   explicit AclLog(size_t entries_max) : entries_max_(entries_max) {}
 
-  // `entry`: without id, count and times.
+  // `entry`: without id, count and times. Texts beyond kTextMax are cut.
   void Add(Entry entry, int64_t now_ms);
   std::vector<Entry> Newest(size_t count) const;
   void Reset();

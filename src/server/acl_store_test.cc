@@ -107,6 +107,20 @@ TEST_F(AclStoreTest, WrongFilesChangeNothing) {
   }
 }
 
+TEST_F(AclStoreTest, TheLogKeepsNoLongTexts) {
+  AclLog log(3);
+  const std::string text(1 << 20, 'x');
+  AclLog::Entry entry;
+  entry.reason = "key";
+  entry.object = entry.user = entry.client = text;
+  for (int i = 0; i < 2; ++i) log.Add(entry, 1000);
+  ASSERT_EQ(log.Newest(10).size(), 1u) << "the second is the same";
+  const AclLog::Entry logged = log.Newest(1).front();
+  for (const std::string& each : {logged.object, logged.user, logged.client}) {
+    EXPECT_EQ(each, text.substr(0, AclLog::kTextMax));
+  }
+}
+
 TEST_F(AclStoreTest, TheLogCountsWhatIsTheSame) {
   AclLog log(3);
   const auto add = [&log](std::string object, int64_t now_ms) {

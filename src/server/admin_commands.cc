@@ -2,6 +2,7 @@
 // TIME DEBUG, and MEMORY's row.
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <vector>
@@ -56,10 +57,32 @@ void DebugSleep(CoordinatorContext& cx, std::string_view seconds_text, ReplySink
   // What is no number counts as 0, as in Redis.
   const double seconds = std::clamp(ParseDouble(seconds_text).value_or(0), 0.0, kMaxSeconds);
   const uint64_t end_ns = helio::MonotonicNanos() + static_cast<uint64_t>(seconds * 1e9);
+  const helio::BoundedWait wait(kItsTime);
   for (uint64_t now_ns = helio::MonotonicNanos();
        now_ns < end_ns && !cx.session().connection.closing(); now_ns = helio::MonotonicNanos()) {
     helio::this_fiber::SleepUntil(std::min(end_ns, now_ns + kSliceNanos));
   }
+  reply.Ok();
+}
+
+// DEBUG STALL thread seconds: the thread does nothing meanwhile, as one that is stuck. For tests of
+// what is told and done about it.
+void DebugStall(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  constexpr int64_t kSecondsMax = 1000;
+  helio::ProactorPool& pool = cx.session().server.pool();
+  const auto thread = ParseInt64(args[2]);
+  const auto seconds = ParseInt64(args[3]);
+  if (!thread || *thread < 0 || *thread >= pool.size() || !seconds || *seconds < 0 ||
+      *seconds > kSecondsMax) {
+    return reply.Error(kErrOutOfRange);
+  }
+  // The reply goes first, if it is its own thread.
+  pool.at(static_cast<uint32_t>(*thread))
+      ->DispatchFiber("stall", [thread = *thread, seconds = *seconds] {
+        helio::this_fiber::SleepForMillis(100);
+        LOG(WARNING) << "DEBUG STALL: thread " << thread << " stands still";
+        sleep(static_cast<unsigned>(seconds));
+      });
   reply.Ok();
 }
 
@@ -253,6 +276,8 @@ void DebugHelp(ReplySink& reply) {
              "    The number of the shard that has the key, or would have it.",
              "SLEEP <seconds>",
              "    Let this client wait for <seconds>. Decimals allowed. Others go on.",
+             "STALL <thread> <seconds>",
+             "    Let a thread do nothing, soon, for <seconds>: no client of it is served.",
              "THREAD",
              "    The number of the thread that this connection is on."});
 }
@@ -284,6 +309,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if ((name == "segfault" || name == "panic") && args.size() == 2) {
     DebugCrash(name);
   }
+  if (name == "stall" && args.size() == 4) return DebugStall(cx, args, reply);
   if (name == "check" && args.size() == 2) {
     cx.session().server.shards().AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
     return reply.Ok();

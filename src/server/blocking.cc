@@ -217,8 +217,17 @@ void BlockedCommand::Unregister() {
   });
 }
 
+size_t BlockedCommand::NodeBytes() const {
+  if (nodes_.size() <= 1) return 0;
+  size_t bytes = helio::BlockBytes(nodes_.data());
+  for (const WaiterNode& node : nodes()) bytes += helio::HeapBytes(node.name.key);
+  return bytes;
+}
+
 auto BlockedCommand::Wait() -> End {
   const int64_t begin = helio::CycleClock::Now();
+  const auto node_bytes = static_cast<int64_t>(NodeBytes());
+  session_.worker.CountCoordinator(node_bytes);
   session_.blocked = this;
   session_.worker.OnBlocked(1);
   if (!session_.connection_closed && session_.connection.recv_ended()) {
@@ -237,6 +246,7 @@ auto BlockedCommand::Wait() -> End {
     }
   }
   session_.worker.OnBlocked(-1);
+  session_.worker.CountCoordinator(-node_bytes);
   session_.blocked = nullptr;
   cx_.AddWaitedCycles(helio::CycleClock::Now() - begin);
   return end_;

@@ -81,6 +81,8 @@ class BlockedCommand final : public Waiter {
   // On the shard's thread: leaves its nodes there.
   void Register(Shard& shard);
   void Unregister();
+  // Of its nodes, when they are not on the fiber's stack.
+  size_t NodeBytes() const;
   // Until something ends it, or wakes it.
   End Wait();
   void ReplyTo(End how, ReplySink& reply);

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "core/hash.h"
+#include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -47,7 +48,10 @@ class ChannelDirectory {
   void Add(ChannelKind kind, std::string_view name, uint32_t thread) {
     Names& names = names_[IndexOf(kind)];
     auto it = names.find(name);
-    if (it == names.end()) it = names.emplace(std::string(name), ThreadCounts()).first;
+    if (it == names.end()) {
+      it = names.emplace(std::string(name), ThreadCounts()).first;
+      name_bytes_ += helio::HeapBytes(it->first);
+    }
     for (ThreadCount& count : it->second) {
       if (count.thread != thread) continue;
       ++count.subscribers;
@@ -66,7 +70,11 @@ class ChannelDirectory {
       if (--count.subscribers == 0) {
         count = counts.back();
         counts.pop_back();
-        if (counts.empty()) names.erase(it);
+        if (counts.empty()) {
+          name_bytes_ -= helio::HeapBytes(it->first);
+          names.erase(it);
+          helio::ShrinkIfSparse(&names);
+        }
       }
       return;
     }
@@ -89,9 +97,15 @@ class ChannelDirectory {
   // Nobody has subscribed to what this shard may publish.
   bool empty() const { return names_[0].empty() && names_[1].empty() && names_[2].empty(); }
   const Names& names(ChannelKind kind) const { return names_[IndexOf(kind)]; }
+  size_t memory_used() const {
+    size_t bytes = name_bytes_;
+    for (const Names& names : names_) bytes += helio::MapBytes(names);
+    return bytes;
+  }
 
  private:
   std::array<Names, kChannelKinds> names_;
+  size_t name_bytes_ = 0;
 };
 
 }  // namespace dfly

@@ -43,6 +43,16 @@ TEST(ChannelDirectoryTest, ForgetsANameWithItsLastSubscriber) {
   EXPECT_EQ(directory.names(ChannelKind::kShard).size(), 1u);
 }
 
+TEST(ChannelDirectoryTest, ItsMemoryGoesWithTheNames) {
+  constexpr int kNames = 20'000;
+  ChannelDirectory directory;
+  const auto name = [](int i) { return std::string(40, 'x') + std::to_string(i); };
+  for (int i = 0; i < kNames; ++i) directory.Add(ChannelKind::kChannel, name(i), 1);
+  EXPECT_GT(directory.memory_used(), kNames * size_t{100});
+  for (int i = 0; i < kNames; ++i) directory.Remove(ChannelKind::kChannel, name(i), 1);
+  EXPECT_LT(directory.memory_used(), 100'000u);
+}
+
 TEST(ChannelDirectoryTest, EqualsAMapAfterRandomChanges) {
   helio::Random random(helio::TestSeed());
   ChannelDirectory directory;

@@ -36,6 +36,7 @@ void Info(Session& session, Args, ReplySink& reply) {
 void SetName(Session& session, Args args, ReplySink& reply) {
   if (!IsValidClientText(args[2])) return reply.Error(kErrClientName);
   session.name = args[2];
+  session.CountTexts();
   reply.Ok();
 }
 
@@ -58,6 +59,7 @@ void SetInfo(Session& session, Args args, ReplySink& reply) {
                                    LowerCase(args[2])));
   }
   *target = args[3];
+  session.CountTexts();
   reply.Ok();
 }
 

@@ -43,9 +43,12 @@ void ClientHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   });
   // The client may leave meanwhile.
   const uint64_t end_ns = helio::MonotonicNanos() + static_cast<uint64_t>(*millis) * 1'000'000;
-  for (uint64_t now_ns = helio::MonotonicNanos();
-       now_ns < end_ns && !cx.session().connection.closing(); now_ns = helio::MonotonicNanos()) {
-    helio::this_fiber::SleepUntil(std::min(end_ns, now_ns + kSliceNanos));
+  {
+    const helio::BoundedWait wait(kItsTime);
+    for (uint64_t now_ns = helio::MonotonicNanos();
+         now_ns < end_ns && !cx.session().connection.closing(); now_ns = helio::MonotonicNanos()) {
+      helio::this_fiber::SleepUntil(std::min(end_ns, now_ns + kSliceNanos));
+    }
   }
   server.AwaitOnWorkers(
       [&counters](Worker& worker) { worker.monitors().EndCount(counters[worker.index()].get()); });

@@ -91,7 +91,7 @@ void CommandTimer::TakeHome(std::vector<SlowEntry>* entries, const Session* sess
 void CommandTimer::Log(SlowEntry entry, const Session* session) {
   if (session != nullptr) {
     entry.address = session->peer_address;
-    entry.client_name = session->name;
+    entry.client_name = session->name.substr(0, SlowEntry::kNameMax);
     entry.client_id = session->connection.id();
     session->connection.WatchSend();
   }

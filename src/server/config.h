@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "helio/fibers/sync.h"
+#include "server/waits.h"
 
 namespace dfly {
 
@@ -76,7 +77,8 @@ class Config {
  private:
   Setting* Find(std::string_view name);
 
-  helio::Mutex mutex_;  // makes changes one after another, also while they reach all threads
+  helio::HoldableMutex mutex_{
+      kConfigTurn};  // makes changes one after another, also while they reach all threads
   std::vector<Setting> settings_;
 };
 

@@ -59,7 +59,8 @@ void Reset(Session& session, Args, ReplySink& reply) {
   session.worker.EndMulti(session);
   session.worker.monitors().End(session);
   session.worker.tracking().End(session);
-  session.name.clear();
+  session.name = {};
+  session.CountTexts();
   session.db_index = 0;
   session.resp3 = false;
   session.no_touch = session.no_evict = false;
@@ -118,7 +119,10 @@ void Hello(Session& session, Args args, ReplySink& reply) {
         "RESP protocol version at the same time");
   }
   if (user != nullptr) session.worker.BecomeUser(session, user);
-  if (name) session.name = *name;
+  if (name) {
+    session.name = *name;
+    session.CountTexts();
+  }
   session.resp3 = resp3;
 
   // The reply is in the protocol that was asked for already.

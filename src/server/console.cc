@@ -18,6 +18,7 @@ const ConsoleFile* FindConsoleFile(std::string_view path) {
   static const ConsoleFile files[] = {
       {"/", "text/html; charset=utf-8", Bytes(console_html)},
       {"/console.css", "text/css; charset=utf-8", Bytes(console_css)},
+      {"/console.charts.js", "text/javascript; charset=utf-8", Bytes(console_charts_js)},
       {"/console.js", "text/javascript; charset=utf-8", Bytes(console_js)},
       {"/console.svg", "image/svg+xml", Bytes(console_svg)},
   };

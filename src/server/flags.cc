@@ -270,8 +270,9 @@ DEFINE_int64(slowlog_log_slower_than, 10'000,
              "Microseconds; commands that take as long, with waiting for locks, are in SLOWLOG. 0: "
              "all, -1: none. CONFIG SET changes it.");
 DEFINE_uint64(lock_warning_ms, 10'000,
-              "The log tells once of each transaction that has its locks for longer than so many "
-              "milliseconds. 0: never. CONFIG SET changes it.");
+              "Milliseconds; who has locks for longer is in the log, once, with what it waits for, "
+              "and in INFO transaction, the metrics and the web console. 0: nobody. CONFIG SET "
+              "changes it.");
 DEFINE_uint64(slowlog_max_len, 128, "Commands that SLOWLOG keeps. CONFIG SET changes it.");
 DEFINE_uint64(latency_monitor_threshold, 0,
               "Milliseconds; what takes as long is in LATENCY LATEST. 0: off, as LATENCY DOCTOR is "
@@ -328,7 +329,8 @@ DEFINE_uint32(
     shutdown_timeout, 10,
     "Seconds that SIGTERM and SIGINT wait for locks that the last snapshot needs, and then for the "
     "end of all commands. After that the process ends without, and the log says who has the locks. "
-    "A snapshot that is being written is always waited for.");
+    "A snapshot that is being written is waited for, unless a thread has stopped for so long. "
+    "SHUTDOWN waits as long for the locks; then it is an error, and the server goes on.");
 DEFINE_string(enable_protected_configs, "no",
               "Who may CONFIG SET dir and dbfilename, and so have files written anywhere: yes "
               "(whoever may use CONFIG), local (of these, clients on this machine), no.");

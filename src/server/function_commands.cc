@@ -264,6 +264,7 @@ std::optional<std::string> LoadLibraries(Worker& worker, bool holds_locks,
     std::string error;
     libraries.push_back(Compile(worker, holds_locks, source, header, &error));
     if (libraries.back() == nullptr) return error;
+    const helio::BoundedWait wait(helio::kItsTurn);
     helio::this_fiber::Yield();  // each may take some milliseconds
   }
   return worker.server().functions().Add(libraries, policy);

@@ -21,7 +21,7 @@ std::string AnyKey(Random& random) { return "k" + std::to_string(random.Uniform(
 Args AnyCommand(Random& random) {
   constexpr const char* kLibrary =
       "#!lua name=lib\nredis.register_function('f', function(keys) return #keys end)";
-  switch (random.Uniform(20)) {
+  switch (random.Uniform(28)) {
     case 0:
     case 1:
       return {"FLUSHALL"};
@@ -57,11 +57,43 @@ Args AnyCommand(Random& random) {
     case 17:
       return {"FCALL", "f", "1", AnyKey(random)};
     case 18:
+      return {"CONFIG", "REWRITE"};
+    case 19:
+      return {"CONFIG", "SET", "list-max-listpack-size", "64", "notify-keyspace-events", "KEA"};
+    case 20:
+      return {"DEBUG", "RELOAD"};
+    case 21:
+      return {"DEBUG", "SLEEP", "0.0001"};
+    case 22:
+      return {"FUNCTION", "DELETE", "lib"};
+    case 23:
+      return {"FLUSHDB"};
+    case 24:
+      return {"EVAL", "redis.call('set', KEYS[1], 1) return redis.call('swapdb', 0, 1)", "1",
+              AnyKey(random)};
+    case 25:  // once DEBUG SET-DISABLE-DENY-SCRIPTS was said
+      return {"EVAL", "redis.call('set', KEYS[1], 1) return redis.call('debug', 'reload')", "1",
+              AnyKey(random)};
+    case 26:
       return {"EVAL", "redis.call('mset', KEYS[1], 1, 'k1', 2) return redis.call('flushall')", "1",
               AnyKey(random)};
     default:
       return {"MSET", AnyKey(random), "a", AnyKey(random), "b"};
   }
+}
+
+// Asks the server to end, and does not care for an answer.
+class StoppingClient final : public ScheduledClient {
+ public:
+  explicit StoppingClient(const Args& args) { unsent = Request(args); }
+  std::string Check() override { return ""; }
+  size_t missing() const override { return unsent.empty() ? 0 : 1; }
+  size_t total() const override { return 1; }
+};
+
+std::unique_ptr<ScheduledClient> MakeStoppingClient(Random& random) {
+  const Args ways[] = {{"SHUTDOWN"}, {"SHUTDOWN", "SAVE"}, {"SHUTDOWN", "NOSAVE"}};
+  return std::make_unique<StoppingClient>(ways[random.Uniform(3)]);
 }
 
 std::unique_ptr<SharedClient> MakeClient(Random& random) {
@@ -81,7 +113,8 @@ std::unique_ptr<SharedClient> MakeClient(Random& random) {
       case 3:
         client->Add({"EVAL",
                      "#!lua flags=disable-atomicity\nfor i = 1, 3 do redis.call('mset', 'k0', i, "
-                     "'k1', i, 'k2', i) end return 1",
+                     "'k1', i, 'k2', i) redis.call('flushall') redis.call('swapdb', 0, 1) "
+                     "redis.call('debug', 'reload') end return 1",
                      "0"},
                     AnyReply);
         break;
@@ -113,6 +146,10 @@ class HangScheduleTest : public ::testing::TestWithParam<ShardReach> {
     options.persistence.sizes = {.large = 60, .flush = 100, .slice = 30, .work_ns = 0};
     options.persistence.script_wait_ns = 0;
     options.interpreters_per_thread = 2;
+    options.debug_command = ProtectedAction::kYes;
+    options.config_file = testing::TempDir() + "hang_schedule_test.conf";
+    // It does not end really: whoever waits for locks then goes on.
+    options.request_stop = [] { Server::LocalWorker()->server().TakeBackStop(); };
     return options;
   }
 
@@ -122,6 +159,7 @@ class HangScheduleTest : public ::testing::TestWithParam<ShardReach> {
     };
     std::vector<std::unique_ptr<ScheduledClient>> clients;
     for (uint64_t n = 2 + random.Uniform(5); n > 0; --n) clients.push_back(MakeClient(random));
+    if (random.OneIn(2)) clients.push_back(MakeStoppingClient(random));
     std::string error = server_.Drive(std::move(clients), random);
     files_.pause = [] {};
     return error;
@@ -141,6 +179,7 @@ TEST_P(HangScheduleTest, EverybodyIsAnswered) {
   server_.server().pool().at(0)->AwaitFiber(
       "begin", [&] { has_rules = server_.server().persistence().has_rules(); });
   ASSERT_TRUE(has_rules);
+  server_.server().settings().scripts_may_debug = true;
   server_.RunSeeds(ByBuild(1000, 100), [&](uint64_t, Random& random) { return RunSeed(random); });
 }
 

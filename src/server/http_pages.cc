@@ -96,7 +96,7 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
     if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
-  return Outcome::kBusy;
+  return is_api ? Outcome::kWaits : Outcome::kBusy;
 }
 
 }  // namespace dfly

@@ -239,6 +239,7 @@ void StatsSection(const InfoFacts& facts, Lines& out) {
   out.Add("instantaneous_output_repl_kbps", "0.00");
   out.Add("rejected_connections", facts.rejected_connections);
   out.Add("auth_timeouts", facts.auth_timeouts);
+  out.Add("client_ends_swept", facts.ends_swept);
   out.Add("tls_handshakes", facts.tls.handshakes);
   out.Add("tls_handshake_failures", facts.tls.handshake_failures);
   out.Add("tls_handshake_timeouts", facts.tls.handshake_timeouts);
@@ -427,9 +428,15 @@ void TransactionSection(const InfoFacts& facts, Lines& out) {
   out.Add("tx_queue_length", tx.queue_length);
   out.Add("tx_queue_longest", tx.queue_longest);
   out.Add("tx_oldest_usec", tx.oldest_us);
-  out.Add("tx_long_held_locks", tx.long_held);
+  out.Add("tx_long_held_locks", tx.long_held.count());
   out.Add("tx_longest_held_usec", tx.longest_held_us);
-  if (tx.long_held > 0) out.Add("tx_longest_held", tx.longest_held);
+  size_t number = 0;
+  for (const Holder& holder : tx.long_held.Longest()) {
+    out.Add(fmt::format("tx_long_holder_{}", number++),
+            fmt::format("command={},client={},held_usec={},shards={},waits_for={}", holder.name,
+                        holder.client_id, holder.held_us, fmt::join(holder.shards, " "),
+                        holder.waits_for));
+  }
   out.Add("tx_watched_keys", tx.watched_keys);
   out.Add("tx_waited_keys", tx.waited_keys);
   out.Add("tx_ready_keys", tx.ready_keys);

@@ -15,6 +15,7 @@
 #include "engine/defrag.h"
 #include "helio/net/tls.h"
 #include "server/acl_log.h"
+#include "server/held_locks.h"
 #include "server/latency_histogram.h"
 #include "server/persistence_facts.h"
 #include "server/script_stats.h"
@@ -58,9 +59,8 @@ struct InfoFacts {
     uint64_t queue_length = 0;  // of all shards together, now
     uint64_t queue_longest = 0;
     uint64_t oldest_us = 0;        // how long it has been waiting or running
-    uint64_t long_held = 0;        // entries that have locks for longer than lock-warning-ms
+    Holders long_held;             // that have locks for longer than lock-warning-ms
     uint64_t longest_held_us = 0;  // of all that have locks
-    std::string longest_held;      // who that is
     uint64_t waited_keys = 0;
     uint64_t waited_absences = 0;  // of these, for whose end somebody waits, too
     uint64_t ready_keys = 0;       // that somebody waits for; 0 unless something runs
@@ -135,6 +135,7 @@ struct InfoFacts {
   uint64_t error_replies = 0;
   uint64_t protocol_errors = 0;
   uint64_t auth_timeouts = 0;
+  uint64_t ends_swept = 0;  // WorkerStats::ends_swept
   helio::TlsStats tls;
   uint64_t pubsub_channels = 0;
   uint64_t pubsub_patterns = 0;

@@ -129,10 +129,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     queue.ForEach([&](const TxEntry& entry) {
       if (!HoldsLocks(entry)) return;
       const uint64_t held_us = (helio::MonotonicNanos() - entry.scheduled_ns) / 1000;
-      facts.long_held += warning_us != 0 && held_us >= warning_us;
-      if (held_us < facts.longest_held_us) return;
-      facts.longest_held_us = held_us;
-      facts.longest_held = DescribeHolder(entry, shard.id());
+      facts.longest_held_us = std::max(facts.longest_held_us, held_us);
+      if (warning_us != 0 && held_us >= warning_us) facts.long_held.Add(entry, shard.id());
     });
     facts.waited_keys += shard.waiters().keys();
     facts.waited_absences += shard.waiters().CountKeysMindingAbsence();
@@ -305,6 +303,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     facts.error_replies += part.stats.error_replies;
     facts.protocol_errors += part.stats.protocol_errors;
     facts.auth_timeouts += part.stats.auth_timeouts;
+    facts.ends_swept += part.stats.ends_swept;
     facts.tls.handshakes += part.tls.handshakes;
     facts.tls.handshake_failures += part.tls.handshake_failures;
     facts.tls.handshake_timeouts += part.tls.handshake_timeouts;
@@ -331,11 +330,8 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
     tx.queue_length += of_part.queue_length;
     tx.queue_longest = std::max(tx.queue_longest, of_part.queue_longest);
     tx.oldest_us = std::max(tx.oldest_us, of_part.oldest_us);
-    tx.long_held += of_part.long_held;
-    if (of_part.longest_held_us > tx.longest_held_us) {
-      tx.longest_held_us = of_part.longest_held_us;
-      tx.longest_held = of_part.longest_held;
-    }
+    tx.long_held.Merge(of_part.long_held);
+    tx.longest_held_us = std::max(tx.longest_held_us, of_part.longest_held_us);
     tx.waited_keys += of_part.waited_keys;
     tx.waited_absences += of_part.waited_absences;
     tx.ready_keys += of_part.ready_keys;

@@ -22,7 +22,7 @@ namespace {
 
 // The end of the pair that is not the connection's. All of it happens on one thread, so nothing is
 // guarded by a lock; CondVar wants one.
-class OtherEnd final : private helio::Socket::Handler {
+class OtherEnd final : public RunningInnerCall, private helio::Socket::Handler {
  public:
   OtherEnd(helio::Proactor* proactor, int fd, size_t replies_wanted, size_t reply_bytes_max)
       : socket_(helio::Socket::Adopt(proactor, fd, this)),
@@ -34,15 +34,25 @@ class OtherEnd final : private helio::Socket::Handler {
 
   // Suspends until the last reply is here, or something is wrong.
   InnerReplies Exchange(std::string_view commands, uint64_t deadline_ns) {
-    if (socket_->Send(commands, helio::Socket::SendMode::kNow) ==
-        helio::Socket::SendResult::kBroken) {
-      error_ = "ERR the connection inside of the server is broken";
+    switch (socket_->Send(commands, helio::Socket::SendMode::kNow)) {
+      case helio::Socket::SendResult::kDone:
+        OnSent(0);
+        break;
+      case helio::Socket::SendResult::kPending:
+        break;
+      case helio::Socket::SendResult::kBroken:
+        error_ = "ERR the connection inside of the server is broken";
     }
     std::unique_lock lock(mutex_);
     while (replies_.size() < wanted_ && error_.empty()) {
       if (!changed_.WaitUntil(lock, deadline_ns)) error_ = "ERR no reply in time";
     }
     return {.replies = std::move(replies_), .error = std::move(error_)};
+  }
+
+  void EndSide() override {
+    ends_side_ = true;
+    if (is_sent_) shutdown(socket_->fd(), SHUT_WR);
   }
 
   // Suspends until nothing uses this any more.
@@ -84,7 +94,10 @@ class OtherEnd final : private helio::Socket::Handler {
     if (replies_.size() < wanted_ && error_.empty()) error_ = "ERR the client was closed";
     changed_.NotifyAll();
   }
-  void OnSent(int) override {}  // when it is broken, OnRecvEnd tells, too
+  void OnSent(int) override {  // when it is broken, OnRecvEnd tells, too
+    is_sent_ = true;
+    if (ends_side_) EndSide();
+  }
   void OnClosed() override {
     is_closed_ = true;
     changed_.NotifyAll();
@@ -98,6 +111,8 @@ class OtherEnd final : private helio::Socket::Handler {
   size_t parsed_ = 0;  // of it
   std::vector<RespValue> replies_;
   std::string error_;
+  bool is_sent_ = false;
+  bool ends_side_ = false;
   bool is_closed_ = false;
   helio::Mutex mutex_;
   helio::CondVar changed_;
@@ -127,7 +142,13 @@ InnerReplies RunAsClient(Session& on_behalf, const InnerCall& call) {
   worker.AddInnerConnection(fds[0], on_behalf, call.user);
   OtherEnd other_end(&worker.proactor(), fds[1], call.commands.size(), call.reply_bytes_max);
   const std::string text = InResp(call.commands);
+  on_behalf.inner_call = &other_end;
+  if (on_behalf.connection_closed || on_behalf.connection.closing() ||
+      on_behalf.connection.recv_ended()) {
+    other_end.EndSide();
+  }
   InnerReplies result = other_end.Exchange(text, call.deadline_ns);
+  on_behalf.inner_call = nullptr;
   other_end.Close();
   return result;
 }

@@ -29,9 +29,21 @@ struct InnerReplies {
   std::string error;
 };
 
+// One that is under way. Thread: that of its client.
+class RunningInnerCall {
+ public:
+  // Its client has left, or will send no more: as if one of RESP had ended its side behind the
+  // commands. What waits for others ends, the rest is answered.
+  virtual void EndSide() = 0;
+
+ protected:
+  ~RunningInnerCall() = default;
+};
+
 // Carries out commands, one behind the other, for a client that did not bring them in RESP:
 // `on_behalf`, which has to outlive the call. From a fiber of its thread. Suspends. When it
-// returns, what did not end within its time is as that of a client that has left.
+// returns, what did not end within its time is as that of a client that has left. Meanwhile it is
+// Session::inner_call.
 InnerReplies RunAsClient(Session& on_behalf, const InnerCall& call);
 
 }  // namespace dfly

@@ -2,10 +2,12 @@
 #include "server/interpreter_pool.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "server/version.h"
+#include "server/waits.h"
 
 namespace dfly {
 
@@ -25,10 +27,13 @@ Interpreter* InterpreterPool::TakeOne() {
   }
   entry->cycles_left = 0;
   entry->has_forgotten = false;
+  entry->is_used = true;
   return entry->interpreter.get();
 }
 
 Interpreter* InterpreterPool::Take(bool holds_locks) {
+  std::optional<helio::BoundedWait> wait;
+  if (holds_locks) wait.emplace(kInterpreter);
   while (in_use() >= count_max_ + (holds_locks ? waiting_ : 0)) {
     helio::Waiter waiter;
     (holds_locks ? with_locks_ : without_locks_).PushBack(&waiter);
@@ -97,15 +102,39 @@ bool InterpreterPool::Collect(size_t worth_bytes, uint64_t until_ns) {
 }
 
 void InterpreterPool::Shrink() {
-  // The one that was used last is the next.
-  for (; idle_.size() > 1; idle_.erase(idle_.begin())) {
-    entries_.erase(std::find_if(entries_.begin(), entries_.end(), [this](const auto& entry) {
-      return entry.get() == idle_.front();
-    }));
-  }
+  while (idle_.size() > 1) Erase(idle_.begin());  // the one that was used last is the next
   for (Entry* entry : idle_) {
     if (entry->interpreter != nullptr) CollectOne(entry, UINT64_MAX);
   }
+}
+
+bool InterpreterPool::ShrinkUnused(uint64_t until_ns) {
+  if (idle_.size() <= 1) {
+    for (Entry* entry : idle_) entry->is_used = false;
+    return false;
+  }
+  // The next one to be taken is the last; those before it in line were free for longer.
+  const auto end = std::prev(idle_.end());
+  const auto unused = static_cast<size_t>(
+      std::count_if(idle_.begin(), end, [](const Entry* entry) { return !entry->is_used; }));
+  size_t to_go = (unused + 1) / 2;
+  for (size_t i = 0; to_go > 0 && helio::MonotonicNanos() < until_ns;) {
+    if (idle_[i]->is_used) {
+      ++i;
+      continue;
+    }
+    Erase(idle_.begin() + static_cast<ptrdiff_t>(i));
+    --to_go;
+  }
+  for (Entry* entry : idle_) entry->is_used = false;
+  return idle_.size() > 1;
+}
+
+void InterpreterPool::Erase(std::vector<Entry*>::iterator idle) {
+  const auto it = std::find_if(entries_.begin(), entries_.end(),
+                               [idle](const auto& entry) { return entry.get() == *idle; });
+  entries_.erase(it);
+  idle_.erase(idle);
 }
 
 size_t InterpreterPool::memory_used() const { return memory().used; }

@@ -42,6 +42,9 @@ class InterpreterPool {
   bool Collect(size_t worth_bytes, uint64_t until_ns);
   // Collects in all that are free, however long it takes; all but one of them go.
   void Shrink();
+  // Of those that were not used since the last call a half goes, until `until_ns`; one of all
+  // stays. True: another call may find more.
+  bool ShrinkUnused(uint64_t until_ns);
 
   // So little garbage is worth no collection, unless memory is short.
   static constexpr size_t kGarbageMin = 256 << 10;
@@ -67,6 +70,7 @@ class InterpreterPool {
     size_t settled_bytes = 0;    // when it was new, or after the last collection
     unsigned cycles_left = 0;    // of a collection that has begun
     bool has_forgotten = false;  // since a script ran
+    bool is_used = false;        // since ShrinkUnused
 
     size_t garbage_bytes() const {
       const size_t used = interpreter == nullptr ? 0 : interpreter->memory_used();
@@ -81,6 +85,7 @@ class InterpreterPool {
   };
 
   Interpreter* TakeOne();
+  void Erase(std::vector<Entry*>::iterator idle);
   // False: the time is over.
   bool CollectOne(Entry* entry, uint64_t until_ns);
   void WakeOne();

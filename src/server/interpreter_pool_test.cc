@@ -307,5 +307,33 @@ TEST_F(InterpreterPoolTest, AllComeToAnEndThoughSomeWaitForWhoHasNone) {
   });
 }
 
+TEST_F(InterpreterPoolTest, WhatIsNotUsedGoesAndOneStays) {
+  InterpreterPool pool(8, kMemoryMax);
+  const auto use = [&pool](size_t count) {
+    std::vector<Interpreter*> taken;
+    for (size_t i = 0; i < count; ++i) taken.push_back(pool.TryTake());
+    for (Interpreter* interpreter : taken) pool.GiveBack(interpreter);
+  };
+  use(5);
+  EXPECT_TRUE(pool.ShrinkUnused(UINT64_MAX));
+  EXPECT_EQ(pool.count(), 5u) << "all were in use";
+  use(2);
+  EXPECT_TRUE(pool.ShrinkUnused(UINT64_MAX));
+  EXPECT_EQ(pool.count(), 3u) << "a half of those that were not";
+  Interpreter* const busy = pool.TryTake();
+  EXPECT_TRUE(pool.ShrinkUnused(0));
+  EXPECT_EQ(pool.count(), 3u) << "no time";
+  EXPECT_FALSE(pool.ShrinkUnused(UINT64_MAX));
+  EXPECT_EQ(pool.count(), 2u) << "one is in use, one waits";
+  pool.GiveBack(busy);
+  while (pool.ShrinkUnused(UINT64_MAX)) {
+  }
+  EXPECT_EQ(pool.count(), 1u);
+  EXPECT_FALSE(pool.ShrinkUnused(UINT64_MAX));
+  EXPECT_EQ(pool.count(), 1u);
+  EXPECT_EQ(pool.TryTake(), busy) << "the one that was used last";
+  pool.GiveBack(busy);
+}
+
 }  // namespace
 }  // namespace dfly

@@ -11,6 +11,7 @@
 #include "helio/fibers/sync.h"
 #include "helio/net/listener.h"
 #include "server/port_kind.h"
+#include "server/waits.h"
 
 namespace dfly {
 
@@ -56,7 +57,7 @@ class Listeners {
   bool IsOpen(const Place& place) const;
 
   helio::Proactor* const proactor_;
-  helio::Mutex mutex_;  // for one after another, though they suspend
+  helio::HoldableMutex mutex_{kListenersTurn};  // for one after another, though they suspend
   bool is_closed_ = false;
   const int backlog_;
   const AcceptFn on_accept_;

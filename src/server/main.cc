@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
@@ -56,20 +58,11 @@ int WaitForSignal(const sigset_t& signals, const timespec* timeout) {
   _exit(1);
 }
 
-uint64_t StopPatienceNanos(dfly::Server& server) {
-#ifdef DFLY_SANITIZED
-  constexpr uint64_t kSlowness = 10;
-#else
-  constexpr uint64_t kSlowness = 1;
-#endif
-  return std::max<uint64_t>(server.shutdown_timeout_s(), 1) * kSlowness * 1'000'000'000;
-}
-
 // Ends the process if it is not destroyed in time.
 class StopGuard {
  public:
   explicit StopGuard(dfly::Server* server)
-      : thread_([this, server, end_ns = helio::MonotonicNanos() + StopPatienceNanos(*server)] {
+      : thread_([this, server, end_ns = helio::MonotonicNanos() + server->ShutdownPatienceNanos()] {
           std::unique_lock lock(mutex_);
           while (!is_over_ && helio::MonotonicNanos() < end_ns) changed_.WaitUntil(lock, end_ns);
           if (!is_over_) GiveUp(server, "the end does not come, ends now");
@@ -154,11 +147,48 @@ void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_n
             << fmt::format(", after {:.3f} s of loading", static_cast<double>(load_ns) / 1e9);
 }
 
+// Do all threads run what they are sent?
+// Thread: the main one.
+class Pulse {
+ public:
+  explicit Pulse(helio::ProactorPool* pool) : pool_(*pool) {
+    for (uint32_t i = 0; i < pool_.size(); ++i) beats_.push_back(std::make_shared<Beat>());
+  }
+
+  // Asks those that have answered, and returns for how long one has not, at most.
+  uint64_t LongestSilence(uint64_t now_ns) {
+    uint64_t longest_ns = 0;
+    for (uint32_t i = 0; i < pool_.size(); ++i) {
+      const std::shared_ptr<Beat>& beat = beats_[i];
+      if (!beat->is_asked.load(std::memory_order_acquire)) {
+        beat->asked_ns = now_ns;
+        beat->is_asked.store(true, std::memory_order_relaxed);
+        // It may answer when nobody is here any more.
+        pool_.at(i)->Dispatch([beat] { beat->is_asked.store(false, std::memory_order_release); });
+      }
+      longest_ns = std::max(longest_ns, now_ns - beat->asked_ns);
+    }
+    return longest_ns;
+  }
+  // Silence counts from now on.
+  void Forget() {
+    for (const std::shared_ptr<Beat>& beat : beats_) beat->asked_ns = helio::MonotonicNanos();
+  }
+
+ private:
+  struct Beat {
+    uint64_t asked_ns = 0;
+    std::atomic<bool> is_asked{false};
+  };
+  helio::ProactorPool& pool_;
+  std::vector<std::shared_ptr<Beat>> beats_;
+};
+
 // What a signal has begun, in a thread of its own: signals are heard while it saves.
 // Thread: the main one.
 class Stopping {
  public:
-  explicit Stopping(dfly::Server* server) : server_(server) {}
+  explicit Stopping(dfly::Server* server) : server_(server), pulse_(&server->pool()) {}
   ~Stopping() {
     if (thread_) thread_->join();
   }
@@ -169,6 +199,7 @@ class Stopping {
   void Begin(const dfly::StopRule& rule) {
     is_done_ = false;
     waited_ns_ = 0;
+    pulse_.Forget();
     last_look_ns_ = helio::MonotonicNanos();
     thread_.emplace([this, rule] {
       // SHUTDOWN may be at it.
@@ -184,13 +215,17 @@ class Stopping {
     });
   }
   // Called now and then: ends the process if it has waited for too long. What is being written is
-  // waited for.
+  // waited for, unless a thread has stopped.
   void Look() {
     if (!is_under_way() || is_done_) return;
+    const uint64_t patience_ns = server_->ShutdownPatienceNanos();
     const uint64_t now_ns = helio::MonotonicNanos();
     const uint64_t since_ns = now_ns - std::exchange(last_look_ns_, now_ns);
     if (!server_->persistence().is_writing()) waited_ns_ += since_ns;
-    if (waited_ns_ < StopPatienceNanos(*server_)) return;
+    if (pulse_.LongestSilence(now_ns) >= patience_ns) {
+      GiveUp(server_, "a thread has stopped, ends without waiting for it");
+    }
+    if (waited_ns_ < patience_ns) return;
     GiveUp(server_, "the last snapshot does not get its locks, ends without one");
   }
   // Once it is over: why the server goes on, or an empty text.
@@ -205,6 +240,7 @@ class Stopping {
   static constexpr uint64_t kLookNanos = 10'000'000;
 
   dfly::Server* const server_;
+  Pulse pulse_;
   uint64_t waited_ns_ = 0;  // while nothing was written
   uint64_t last_look_ns_ = 0;
   std::optional<std::thread> thread_;

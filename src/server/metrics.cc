@@ -49,6 +49,9 @@ void Clients(const InfoFacts& facts, PrometheusText& out) {
   out.Counter("connections_rejected_total",
               "Connections that were refused: too many, or protected mode.",
               facts.rejected_connections);
+  out.Counter("client_ends_swept_total",
+              "Ends of clients that only a look at their sockets has found: 0 is normal.",
+              facts.ends_swept);
   out.Counter("auth_timeouts_total", "Clients that did not authenticate in time.",
               facts.auth_timeouts);
   out.Counter("tls_handshakes_total", "TLS handshakes that succeeded.", facts.tls.handshakes);
@@ -224,8 +227,8 @@ void Transactions(const InfoFacts& facts, PrometheusText& out) {
   out.Gauge("tx_queue_longest", "The most that ever stood in one queue.", tx.queue_longest);
   out.Gauge("tx_oldest_seconds", "How long the oldest one has been there.",
             static_cast<double>(tx.oldest_us) / 1e6);
-  out.Gauge("tx_long_held_locks", "Entries that have locks for longer than lock-warning-ms.",
-            tx.long_held);
+  out.Gauge("tx_long_held_locks", "Transactions that have locks for longer than lock-warning-ms.",
+            tx.long_held.count());
   out.Gauge("tx_longest_held_seconds", "For how long somebody has locks.",
             static_cast<double>(tx.longest_held_us) / 1e6);
   out.Gauge("tx_watched_keys", "Keys that WATCH watches.", tx.watched_keys);

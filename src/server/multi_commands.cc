@@ -48,29 +48,32 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::vector<ShardId> ids;
   for (std::string_view key : args.from(1)) {
     const uint64_t hash = HashKey(key);
-    const bool is_known =
-        std::any_of(watches.keys.begin(), watches.keys.end(), [&](const WatchedKey& watched) {
-          return watched.hash == hash && watched.db_index == cx.db_index() && watched.key == key;
-        });
-    if (is_known) continue;
     const ShardId shard = cx.shards().ShardOfKey(key, hash);
     added.push_back({cx.db_index(), shard, hash, std::string(key)});
-    watches.keys.push_back(added.back());
     if (std::find(ids.begin(), ids.end(), shard) == ids.end()) ids.push_back(shard);
   }
+  const size_t known = watches.keys.size();
+  watches.keys.insert(watches.keys.end(), added.begin(), added.end());
+  std::vector<uint8_t> is_new(added.size(), 0);  // bytes, since shards write at the same time
   cx.shards().AwaitOn(ids, [&](Shard& shard) {
     ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
     for (const WatchedKey& watched : added) {
       if (watched.shard == shard.id()) shard_cx.Peek(watched.key);
     }
     shard_cx.Finish();
-    for (const WatchedKey& watched : added) {
-      if (watched.shard == shard.id()) {
-        shard.watches().Watch(watcher, watched.db_index, watched.key);
-      }
+    for (size_t i = 0; i < added.size(); ++i) {
+      if (added[i].shard != shard.id()) continue;
+      is_new[i] = shard.watches().Watch(watcher, added[i].db_index, added[i].key);
     }
   });
   reply.Ok();
+  if (watches.watcher != watcher) return;
+  // What the client has named twice is there once: the tables of the shards know that at once.
+  auto next = watches.keys.begin() + static_cast<ptrdiff_t>(known);
+  for (size_t i = 0; i < added.size(); ++i) {
+    if (is_new[i] != 0) *next++ = std::move(added[i]);
+  }
+  watches.keys.erase(next, watches.keys.end());
 }
 
 void Unwatch(Session& session, Args, ReplySink& reply) {

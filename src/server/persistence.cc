@@ -241,7 +241,11 @@ std::string Persistence::SaveForStop() {
   lock_ = std::make_unique<Transaction>(&server_.shards(), nullptr);
   lock_->set_origin({.name = "shutdown"});
   std::string error = RunSave(lock_.get());
-  if (!error.empty()) EndStop();
+  if (error.empty()) {
+    lock_->OutliveFiber();  // until EndStop: what the end of the server waits for needs no locks
+  } else {
+    EndStop();
+  }
   return error;
 }
 
@@ -258,6 +262,8 @@ void Persistence::CancelSave() {
   const std::shared_ptr<Saving> saving = saving_;
   if (saving == nullptr) return;
   saving->progress.is_cancelled = true;
+  // It may wait for its locks.
+  server_.shards().AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
   saving->done.Wait();
 }
 

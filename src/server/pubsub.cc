@@ -6,6 +6,7 @@
 
 #include "core/glob.h"
 #include "facade/resp_writer.h"
+#include "helio/base/block_bytes.h"
 #include "server/blocking.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -38,6 +39,11 @@ void Confirm(ReplySink& reply, std::string_view word, const std::string_view* na
   }
   reply.Integer(static_cast<int64_t>(count));
 }
+
+// Of each subscriber of a topic: its place there, and the topic's place in its own table, a third
+// of which is free.
+constexpr size_t kSubscriberBytes =
+    sizeof(PubSubTopic::Subscriber) + (sizeof(std::pair<PubSubTopic*, uint32_t>) + 1) * 3 / 2;
 
 }  // namespace
 
@@ -117,18 +123,27 @@ PubSubTopic* PubSub::FindOrAdd(ChannelKind kind, std::string_view name) {
   auto topic = std::make_unique<PubSubTopic>();
   topic->kind = kind;
   topic->name = name;
-  topic_bytes_ += sizeof(PubSubTopic) + name.size();
+  Topics& all = topics(kind);
+  topic_bytes_ += BytesOf(*topic) - helio::MapBytes(all);
   const std::string_view key = topic->name;
-  return topics(kind).emplace(key, std::move(topic)).first->second.get();
+  PubSubTopic* const added = all.emplace(key, std::move(topic)).first->second.get();
+  topic_bytes_ += helio::MapBytes(all);
+  return added;
+}
+
+size_t PubSub::BytesOf(const PubSubTopic& topic) {
+  return helio::BlockBytes(&topic) + helio::HeapBytes(topic.name);
 }
 
 void PubSub::EraseIfEmpty(PubSubTopic* topic) {
   if (!topic->subscribers.empty() || !topic->leavers.empty()) return;
-  topic_bytes_ -= sizeof(PubSubTopic) + topic->name.size();
   Topics& all = topics(topic->kind);
+  topic_bytes_ -= BytesOf(*topic) + helio::MapBytes(all);
   const auto it = all.find(std::string_view(topic->name));
   const std::unique_ptr<PubSubTopic> last = std::move(it->second);  // the map's key is in it
   all.erase(it);
+  helio::ShrinkIfSparse(&all);
+  topic_bytes_ += helio::MapBytes(all);
 }
 
 Subscriptions& PubSub::Of(Session& session) {
@@ -148,6 +163,7 @@ PubSubTopic::Subscriber PubSub::TakeSubscriber(Subscriptions& own, PubSubTopic* 
   const auto it = mine.find(topic);
   const uint32_t place = it->second;
   mine.erase(it);
+  topic_bytes_ -= kSubscriberBytes;
   const PubSubTopic::Subscriber taken = topic->subscribers[place];
   const PubSubTopic::Subscriber last = topic->subscribers.back();
   topic->subscribers.pop_back();
@@ -178,6 +194,7 @@ void PubSub::Subscribe(Session& session, ChannelKind kind, std::span<const std::
     const auto place = static_cast<uint32_t>(topic->subscribers.size());
     if (own.topics[IndexOf(kind)].try_emplace(topic, place).second) {
       topic->subscribers.push_back({&session, number});
+      topic_bytes_ += kSubscriberBytes;
       added.emplace_back(name);
       stats_.clients += was_empty;
     }
@@ -318,6 +335,7 @@ void PubSub::OnChange(Change* change) {
   // What was published before is for those who were there before.
   FlushTo(change->home->thread_);
   ChannelDirectory& directory = directories_[change->owner];
+  directory_bytes_ -= directory.memory_used();
   for (const auto* names : {&change->names, &change->group->names}) {
     for (const std::string& name : *names) {
       if (change->adds) {
@@ -327,6 +345,7 @@ void PubSub::OnChange(Change* change) {
       }
     }
   }
+  directory_bytes_ += directory.memory_used();
   change->run = [](helio::Message* message) {
     auto* const back = static_cast<Change*>(message);
     back->home->OnChangeBack(back);
@@ -479,7 +498,9 @@ void PubSub::OnFanout(Fanout* fanout) {
   Deliver(fanout);
   const uint64_t bytes = fanout->bytes.size();
   delete fanout;
-  const uint64_t left = load_.fanout_bytes.fetch_sub(bytes, std::memory_order_relaxed) - bytes;
+  // Whoever takes the last of it sees that an earlier one was too much, on every machine: or those
+  // whom that holds would never go on.
+  const uint64_t left = load_.fanout_bytes.fetch_sub(bytes, std::memory_order_acq_rel) - bytes;
   if (left <= load_.max_bytes.load(std::memory_order_relaxed) / 2 &&
       load_.is_overloaded.load(std::memory_order_relaxed) &&
       load_.is_overloaded.exchange(false, std::memory_order_relaxed)) {

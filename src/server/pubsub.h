@@ -136,7 +136,8 @@ class PubSub {
 
   const PubSubStats& stats() const { return stats_; }
   void ResetStats();
-  size_t memory_used() const { return topic_bytes_; }
+  // Of the tables of this thread's subscribers, and of its shards.
+  size_t memory_used() const { return topic_bytes_ + directory_bytes_; }
 
  private:
   struct Fanout;
@@ -152,6 +153,7 @@ class PubSub {
   Topics& topics(ChannelKind kind) { return topics_[IndexOf(kind)]; }
   PubSubTopic* Find(ChannelKind kind, std::string_view name);
   PubSubTopic* FindOrAdd(ChannelKind kind, std::string_view name);
+  static size_t BytesOf(const PubSubTopic& topic);
   void EraseIfEmpty(PubSubTopic* topic);
   Subscriptions& Of(Session& session);
   void ReleaseIfEmpty(Session& session);
@@ -192,6 +194,7 @@ class PubSub {
 
   // Channels of the shards that live here; those of other shards stay empty.
   std::vector<ChannelDirectory> directories_;
+  size_t directory_bytes_ = 0;
   std::vector<Fanout*> open_fanouts_;  // by thread: what was published for it in this stage
   std::vector<uint32_t> open_threads_;
   FlushHook flush_hook_;

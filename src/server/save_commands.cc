@@ -111,7 +111,7 @@ void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   std::optional<bool> saves;
   if (save || no_save) saves = save;
-  const std::string error = server.PrepareStop(saves, force);
+  const std::string error = server.PrepareStop(saves, force, server.ShutdownPatienceNanos());
   if (!error.empty() && !force) {
     LOG(ERROR) << "SHUTDOWN: Error trying to save the DB, can't exit: " << helio::LogText(error);
     return reply.Error("ERR Errors trying to SHUTDOWN. Check logs.");

@@ -60,6 +60,8 @@ ScriptRun::~ScriptRun() {
 }
 
 bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
+  if (has_own_locks_) holding_.Begin();
+  const absl::Cleanup end = [this] { holding_.End(); };
   Declare(call.keys);
   InterpreterPool& pool = worker_->interpreters();
   Interpreter* interpreter = pool.TryTake();
@@ -485,6 +487,8 @@ ScriptInPlace::ScriptInPlace(Worker* worker, Shard* shard, Script* script, AclCa
       shard_(*shard),
       cx_(*shard) {
   cx_.set_no_touch(no_touch);
+  has_own_locks_ = true;
+  late_locks_.set_hold(&holding_);
 }
 
 ScriptInPlace::~ScriptInPlace() { DCHECK(entry_ == nullptr); }
@@ -572,6 +576,7 @@ void ScriptInPlace::RunAs(TxEntry* entry) {
   entry_ = entry;
   entry_->owner = this;
   entry_->clock_ms = now_ms_;
+  entry_->hold = &holding_;
   held_.assign(entry->tags.begin(), entry->tags.end());
 }
 
@@ -581,6 +586,7 @@ void ScriptInPlace::LeaveEntry(std::vector<TagLock>* tags) {
   entry_->tags = *tags;
   entry_->owner = nullptr;
   entry_->clock_ms = INT64_MAX;
+  entry_->hold = nullptr;
   entry_ = nullptr;
 }
 
@@ -593,6 +599,7 @@ void ScriptInPlace::BeforeWait() {
   hold_.owner = this;
   hold_.clock_ms = now_ms_;
   hold_.origin = origin();
+  hold_.hold = &holding_;
   shard_.transactions().Hold(&hold_);
   entry_ = &hold_;
 }
@@ -602,6 +609,7 @@ void ScriptInPlace::GiveWay() {
   worker_->WatchLocks();
   worker_->CountInterpreters();
   worker_->AfterShardWork(shard_);
+  const helio::BoundedWait wait(helio::kItsTurn);
   helio::this_fiber::Yield();
 }
 
@@ -611,6 +619,7 @@ void ScriptInPlace::Release() {
     shard_.transactions().Release(entry);
     entry->owner = nullptr;
     entry->clock_ms = INT64_MAX;
+    entry->hold = nullptr;
   }
 }
 
@@ -662,6 +671,7 @@ ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_glob
   has_all_locks_ = is_global;
   if (cx->client() != nullptr) set_client(*cx->client(), cx->notes_reads());
   set_origin(cx->origin());
+  if (tx != nullptr) late_locks_.set_hold(tx->holding());
 }
 
 ScriptAcross::~ScriptAcross() { cx_.CountHops(hops()); }
@@ -872,6 +882,7 @@ ScriptHost::Verdict ScriptAcross::Finish(ReplySink& reply) {
 
 void ScriptAcross::GiveWay() {
   worker_->CountInterpreters();
+  const helio::BoundedWait wait(helio::kItsTurn);
   helio::this_fiber::Yield();
 }
 

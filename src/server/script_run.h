@@ -175,6 +175,9 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   bool has_given_way_ = false;
   bool is_refused_ = false;  // its transaction, and so it is abandoned
   LateLocks late_locks_;
+  // It locks by itself, and not by a transaction: so it is what has them.
+  bool has_own_locks_ = false;
+  helio::Hold holding_;
 
  private:
   Interpreter::Outcome RunIn(Interpreter* interpreter, const ScriptCall& call, ReplySink& reply);

@@ -11,6 +11,7 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
+#include "server/held_locks.h"
 #include "server/machine.h"
 
 namespace dfly {
@@ -220,7 +221,16 @@ bool Server::AbortStop() {
   return true;
 }
 
-std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop) {
+uint64_t Server::ShutdownPatienceNanos() const {
+#ifdef DFLY_SANITIZED
+  constexpr uint64_t kSlowness = 10;
+#else
+  constexpr uint64_t kSlowness = 1;
+#endif
+  return std::max<uint64_t>(shutdown_timeout_s_, 1) * kSlowness * 1'000'000'000;
+}
+
+std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint64_t locks_wait_ns) {
   if (is_prepared_to_stop_) return "";
   if (is_preparing_stop_.exchange(true)) return "the server is stopping already";
   std::string error;
@@ -232,8 +242,8 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop) {
       persistence_.CancelSave();
     }
   };
-  // Scripts may hold what the cut waits for: those that have written get some time.
   std::atomic<bool> is_over{false};
+  std::string late;  // who had the locks when they were given up
   helio::BlockingCounter watched(1);
   const auto watch = [&] {
     const uint64_t begin_ns = helio::MonotonicNanos();
@@ -241,12 +251,18 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop) {
       helio::this_fiber::SleepForMillis(10);
       const uint64_t waited_ns = helio::MonotonicNanos() - begin_ns;
       if (waited_ns < kScriptPatienceNanos || persistence_.has_cut()) continue;
+      // Scripts may hold what the cut waits for: those that have written get some time.
       const bool is_late = waited_ns > kScriptPatienceNanos + kScriptGraceNanos;
       AwaitOnWorkers([is_late](Worker& worker) {
         worker.ForEachScript([is_late](ScriptRun& run) {
           if (is_late || !run.has_written()) run.Kill();
         });
       });
+      if (waited_ns < locks_wait_ns || persistence_.has_cut()) continue;
+      std::string who = DescribeHang();
+      if (persistence_.has_cut()) continue;
+      late = std::move(who);
+      persistence_.CancelSave();
     }
     watched.Done();
   };
@@ -258,9 +274,17 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop) {
   }
   is_over = true;
   watched.Wait();
+  if (!error.empty() && !late.empty()) {
+    error = fmt::format("the snapshot does not get its locks: {}", late);
+  }
   is_prepared_to_stop_ = error.empty() || must_stop;
   is_preparing_stop_ = false;
   return error;
+}
+
+void Server::TakeBackStop() {
+  persistence_.EndStop();
+  is_prepared_to_stop_ = false;
 }
 
 std::string Server::DescribeHang() {

@@ -30,6 +30,7 @@
 #include "server/settings.h"
 #include "server/stop_rule.h"
 #include "server/tls_settings.h"
+#include "server/waits.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -166,17 +167,26 @@ class Server {
   // Saves for the last time, if --save says so or `saves` does; nothing changes any more after
   // that. Empty, or why the server should go on. From a fiber of proactor 0, or a plain thread.
   // Suspends.
-  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves, bool must_stop);
+  // `locks_wait_ns`: if the save does not get its locks in that time it fails, and the error says
+  // who has them.
+  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves, bool must_stop,
+                                        uint64_t locks_wait_ns = UINT64_MAX);
+  // The server goes on although PrepareStop has succeeded. For tests. From a fiber of proactor 0.
+  // Suspends.
+  void TakeBackStop();
   // PrepareStop is under way. Thread: any.
   bool is_preparing_stop() const { return is_preparing_stop_; }
   // Who has locks, on which shards and since when, and which threads do not answer; for the log of
-  // a server that does not come to its end. From a plain thread. Blocks for a second at most.
+  // a server that does not come to its end. From a plain thread or a fiber. Takes a second at
+  // most. Suspends.
   std::string DescribeHang();
   // What SIGINT and SIGTERM do. Thread: any.
   std::atomic<StopRule>& on_sigint() { return on_sigint_; }
   std::atomic<StopRule>& on_sigterm() { return on_sigterm_; }
   // See ServerOptions. Thread: any.
   std::atomic<uint64_t>& shutdown_timeout_s() { return shutdown_timeout_s_; }
+  // The same in nanoseconds, and more in a build that is slow.
+  uint64_t ShutdownPatienceNanos() const;
   // Stops accepting and closes all connections. Blocks. A release build leaves the data to the
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
@@ -224,7 +234,10 @@ class Server {
   template <typename Function>
   void AwaitOnSessions(Function function) {
     move_bans_.fetch_add(1);
-    while (moves_.load() > 0) helio::this_fiber::SleepUntil(helio::MonotonicNanos() + 50'000);
+    while (moves_.load() > 0) {
+      const helio::BoundedWait wait(kMoves);
+      helio::this_fiber::SleepUntil(helio::MonotonicNanos() + 50'000);
+    }
     AwaitOnWorkers(std::move(function));
     move_bans_.fetch_sub(1);
   }

@@ -10,6 +10,7 @@
 
 #include "commands/command_table.h"
 #include "facade/connection.h"
+#include "helio/base/block_bytes.h"
 #include "helio/fibers/inbox.h"
 #include "server/acl_store.h"
 #include "server/affinity.h"
@@ -20,6 +21,7 @@
 namespace dfly {
 
 class BlockedCommand;
+class RunningInnerCall;
 class ShardBatch;
 class Server;
 class Worker;
@@ -65,12 +67,14 @@ class Session {
   bool no_touch = false;
   bool no_evict = false;
   int64_t counted_extra = 0;       // ClientLimiter's
+  size_t counted_texts = 0;        // CountTexts
   bool close_after_reply = false;  // a handler asks for it: QUIT
   uint32_t coordinators = 0;       // fibers that run commands of this client, and may use all this
   bool connection_closed = false;  // `connection` is for nothing but its busy() any more
   // Batches for shards of its own thread that are not back yet: none may overtake them.
   size_t local_batches = 0;
-  BlockedCommand* blocked = nullptr;  // what waits for a key
+  BlockedCommand* blocked = nullptr;       // what waits for a key
+  RunningInnerCall* inner_call = nullptr;  // what it asks for over HTTP
   // Blocking commands in a row that found nothing where they looked first.
   uint32_t missed_tries = 0;
   std::unique_ptr<Multi> multi;      // between MULTI and EXEC
@@ -95,6 +99,14 @@ class Session {
   enum class Monitor : uint8_t { kNo, kBegins, kYes };
   Monitor monitor = Monitor::kNo;
 
+  // After a change of what the client has given itself as names: they count as its memory.
+  void CountTexts() {
+    const size_t bytes =
+        helio::HeapBytes(name) + helio::HeapBytes(lib_name) + helio::HeapBytes(lib_version);
+    connection.CountUserData(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_texts));
+    counted_texts = bytes;
+  }
+
   bool drops_replies() const {
     return reply_mode == ReplyMode::kOff || reply_mode == ReplyMode::kSkipThis;
   }
@@ -116,6 +128,7 @@ inline Session::Session(Worker* worker, Session&& from)
   name = std::move(from.name);
   lib_name = std::move(from.lib_name);
   lib_version = std::move(from.lib_version);
+  counted_texts = from.counted_texts;  // their connection is the same
   user = std::move(from.user);
   acl = std::move(from.acl);
   acl_caller = std::move(from.acl_caller);

@@ -29,7 +29,8 @@ struct SlowEntry {
   int64_t micros = 0;  // what SLOWLOG GET tells: run and locks
   std::vector<std::string> args;
   std::string address;
-  std::string client_name;
+  std::string client_name;  // its first kNameMax bytes: the log is bounded
+  static constexpr size_t kNameMax = 1024;
   // For SLOWLOG EXPLAIN.
   const Command* command = nullptr;
   Way way = Way::kInPlace;

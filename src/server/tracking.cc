@@ -6,6 +6,7 @@
 #include "engine/shard.h"
 #include "facade/connection.h"
 #include "facade/resp_writer.h"
+#include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 #include "server/blocking.h"
 #include "server/server.h"
@@ -88,6 +89,7 @@ void Tracking::AddPrefixes(std::span<const std::string> prefixes, uint32_t threa
     const auto [it, is_new] = prefixes_.try_emplace(text);
     if (is_new) {
       it->second.clients.resize(open_.size(), 0);
+      prefix_bytes_ += BytesOf(*it);
       ++lengths_[text.size()];
     }
     ++it->second.clients[thread];
@@ -103,10 +105,18 @@ void Tracking::RemovePrefixes(std::span<const std::string> prefixes, uint32_t th
     const auto is_zero = [](uint32_t count) { return count == 0; };
     if (!std::all_of(clients.begin(), clients.end(), is_zero)) continue;
     std::erase(changed_prefixes_, &*it);
+    prefix_bytes_ -= BytesOf(*it);
     prefixes_.erase(it);
     const auto length = lengths_.find(text.size());
     if (--length->second == 0) lengths_.erase(length);
   }
+}
+
+// With its node in the tree; and what the client's own session has of it.
+size_t Tracking::BytesOf(const Prefixes::value_type& prefix) const {
+  constexpr size_t kNode = 4 * sizeof(void*);
+  return kNode + sizeof(prefix) + 2 * helio::HeapBytes(prefix.first) + sizeof(std::string) +
+         helio::HeapBytes(prefix.second.clients);
 }
 
 void Tracking::RemovePrefixesEverywhere(std::vector<std::string> prefixes) {
@@ -224,6 +234,7 @@ void Tracking::Invalidate(Table* table, std::string_view key, const CachingClien
   table->reads.find(*last)->second.place = read.place;
   table->keys.pop_back();
   table->reads.erase(it);
+  helio::ShrinkIfSparse(&table->reads);
 }
 
 void Tracking::TrimAll() {

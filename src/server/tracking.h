@@ -91,7 +91,7 @@ class Tracking final : public ReadTracker {
   }
 
   TrackingCounts counts() const;
-  size_t memory_used() const { return table_bytes_; }
+  size_t memory_used() const { return table_bytes_ + prefix_bytes_; }
 
  private:
   struct Item;
@@ -128,6 +128,7 @@ class Tracking final : public ReadTracker {
   void EvictOne(Table* table);
   void Trim(Table* table, size_t room);  // to its share of tracking-table-max-keys
   void Clear(Table* table);
+  size_t BytesOf(const Prefixes::value_type& prefix) const;
 
   void Add(uint32_t thread, Item item);
   void FlushAll();
@@ -152,6 +153,7 @@ class Tracking final : public ReadTracker {
   size_t table_bytes_ = 0;
   uint64_t items_ = 0;
   Prefixes prefixes_;                                    // of all clients
+  size_t prefix_bytes_ = 0;                              // about, of this thread's part
   std::map<size_t, uint32_t> lengths_;                   // how many of them are so long
   std::vector<Prefixes::value_type*> changed_prefixes_;  // in no order
 

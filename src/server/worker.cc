@@ -14,6 +14,7 @@
 #include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/blocking.h"
+#include "server/inner_client.h"
 #include "server/server.h"
 #include "server/words.h"
 
@@ -78,8 +79,11 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       auth_timer_([](helio::Timer* timer) {
         static_cast<OwnedTimer*>(timer)->worker->CloseUnauthenticated();
       }),
+      sweep_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->SweepEnds(); }),
       memcached_flush_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
+      pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
       lock_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
       interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
@@ -95,10 +99,13 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
   lua_timer_.worker = this;
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
+  pool_timer_.worker = this;
+  sweep_timer_.worker = this;
   evict_hint_.worker = stage_hook_.worker = this;
   buffers_.on_change = [this] {
     SettleMemory();
     client_limiter_.OnMemoryChange();
+    NotePools();
   };
   buffers_.bounds.input_max = server->options().client_query_buffer_limit;
   client_limiter_.SetOutputLimits(server->options().output_limits);
@@ -141,6 +148,8 @@ Worker::~Worker() {
   proactor_.timers().Disarm(&pause_timer_);
   proactor_.timers().Disarm(&auth_timer_);
   proactor_.timers().Disarm(&lock_timer_);
+  proactor_.timers().Disarm(&pool_timer_);
+  proactor_.timers().Disarm(&sweep_timer_);
   proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
   if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
@@ -158,16 +167,13 @@ void Worker::OnClosed(Connection* connection) {
   client_limiter_.OnLeft(*session);
   connection->Unlink();
   --connection_count_;
+  NotePools();
   server_.OnConnectionClosed(index(), session->is_admin);
   session->connection_closed = true;
+  if (session->inner_call != nullptr) session->inner_call->EndSide();
   if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
   Unwatch(*session);
   Forget(session);
-}
-
-void Worker::OnPeerShutdown(Connection* connection) {
-  // Nobody reads what it waits for, and what it takes would be lost.
-  if (SessionOf(connection).blocked != nullptr) connection->SendAndCloseNow();
 }
 
 void Worker::Forget(Session* session) {
@@ -268,11 +274,13 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     if (outcome) return *outcome;
   }
   const bool holds_writes = server_.settings().shards_behind.load(std::memory_order_relaxed) != 0;
-  if ((paused_until_ms_ != 0 && IsPaused(command, args, session)) ||
-      (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
-    // Everything before it is executed; it stays in the input until it may go on.
+  const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, args, session);
+  if (is_paused || (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
+    // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
+    // as a message, so not between the look and this.
     RunNoted();
-    connection->set_held(true);
+    connection->set_held(true, is_paused);
+    if (is_paused && connection->recv_ended()) connection->SendAndCloseNow();  // OnPeerShutdown
     return Outcome::kBarrier;
   }
 
@@ -871,6 +879,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
     --coordinators_;
+    NotePools();
     // Whichever comes last, the end of the command or of the connection, deletes the session.
     if (session.connection_closed) Forget(&session);
     connection->EndBusy();  // the session may be gone after this

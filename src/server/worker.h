@@ -69,11 +69,6 @@ struct BlockingForm;
 class Server;
 class Transaction;
 
-// Of an entry of a shard's queue: it has the locks that it wants, wherever they are.
-bool HoldsLocks(const TxEntry& entry);
-// "exec of client 7 on shard 0 since 12.3 s".
-std::string DescribeHolder(const TxEntry& entry, ShardId shard);
-
 // Owner: its proactor; every method is on that thread unless it says otherwise.
 class Worker final : public CommandSink {
  public:
@@ -219,6 +214,17 @@ class Worker final : public CommandSink {
   // MEMORY PURGE: all that is no data and not in use.
   void PurgeMemory();
 
+  // --- What is kept for reuse (worker_pools.cc) ---
+
+  // Something may have come back there: from now on a half of it goes each kPoolPeriodNanos, until
+  // nothing is left.
+  void NotePools() {
+    if (!pool_timer_.armed()) [[unlikely]]
+      ArmPoolTimer();
+  }
+  // A command on a fiber has so many bytes more, or less, besides its arguments.
+  void CountCoordinator(int64_t change) { coordinator_bytes_ += static_cast<size_t>(change); }
+
   // What follows work on a local shard: its used bytes are published, its expiry is kept going.
   void AfterShardWork(Shard& shard);
 
@@ -244,16 +250,14 @@ class Worker final : public CommandSink {
   void OnRest(Connection* connection) override;
   void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
+  void OnRecvStopped(Connection* connection) override;
   void OnClosed(Connection* connection) override;
 
   // The session's connection moves to `thread`, if it can at the end of what it is doing.
   void MoveSoon(Session& session, uint32_t thread);
 
   // A command begins (1) or ends (-1) to wait for a key.
-  void OnBlocked(int change) {
-    DCHECK(change > 0 || blocked_clients_ > 0);
-    blocked_clients_ += static_cast<size_t>(change);
-  }
+  void OnBlocked(int change);
   size_t blocked_clients() const { return blocked_clients_; }
 
   // For tests with ServerOptions::schedule_seed: of the replies of a shard to a connection.
@@ -392,6 +396,7 @@ class Worker final : public CommandSink {
       const LoopTotals loop = loop_totals();
       loop_rate_.Roll(seconds, loop.cycles);
       loop_us_rate_.Roll(seconds, loop.us);
+      NotePools();
     }
   }
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
@@ -405,6 +410,10 @@ class Worker final : public CommandSink {
   bool IsRefusedByProtectedMode(const Session& session) const;
   uint64_t AuthDeadlineNs(const Session& session, uint64_t limit_ns) const;
   void CloseUnauthenticated();
+  // Looks now and then for the ends of connections that wait or are not received from, while there
+  // are any: a net below what the kernel reports.
+  void SweepSoon();
+  void SweepEnds();
   static void AbortMulti(Session& session);
   // As for one of them that was changed.
   void RefreshUser(Session& session);
@@ -605,8 +614,17 @@ class Worker final : public CommandSink {
   void Delete(ShardBatch* batch);
   // What it takes counts for clients. It is at home, or about to leave.
   void CountBatch(ShardBatch* batch);
-  // Frees what is kept for reuse: it would keep pages that are nearly empty.
+  // Frees the batches and buffers that are kept for reuse: they would keep pages that are nearly
+  // empty.
   void DropPools();
+  // Until so many are left; those first that were not used for longest.
+  void ShrinkBatches(size_t left);
+  void ArmPoolTimer();
+  void PoolTick();
+  // True: there is more.
+  bool ShrinkPools();
+  // What the largest commands so far have made of what is used again and again.
+  void ReleaseScratch();
 
   void EndPause();
   void OnMemcachedFlush();
@@ -700,7 +718,8 @@ class Worker final : public CommandSink {
   std::vector<ShardId> open_shards_;
   Connection* batches_of_ = nullptr;  // whose they are
   std::vector<ShardBatch*> batch_pool_;
-  size_t batch_pool_bytes_ = 0;  // sum of what they count
+  size_t batch_pool_bytes_ = 0;   // sum of what they count
+  uint64_t looked_commands_ = 0;  // WorkerStats::commands_processed, at the last PoolTick
   size_t batches_in_flight_ = 0;
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   size_t coordinators_ = 0;
@@ -745,9 +764,11 @@ class Worker final : public CommandSink {
   bool pause_writes_only_ = false;
   OwnedTimer pause_timer_;
   OwnedTimer auth_timer_;  // armed while a client is not authenticated
+  static constexpr uint64_t kSweepMs = 5'000;
+  OwnedTimer sweep_timer_;
   OwnedTimer memcached_flush_timer_;
-  OwnedTimer lock_timer_;             // armed while something may have locks
-  std::vector<uint64_t> told_locks_;  // TxEntry::scheduled_ns of those that were logged
+  OwnedTimer pool_timer_;  // armed while something is kept that may go
+  OwnedTimer lock_timer_;  // armed while something may have locks
   uint64_t idle_task_ = 0;
 
   InterpreterPool interpreters_;

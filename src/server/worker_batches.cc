@@ -559,11 +559,4 @@ void Worker::Recycle(ShardBatch* batch) {
   batch_pool_.push_back(batch);
 }
 
-void Worker::DropPools() {
-  for (ShardBatch* batch : std::exchange(batch_pool_, {})) Delete(batch);
-  batch_pool_bytes_ = 0;
-  multi_pool_.clear();
-  buffers_.Drop();
-}
-
 }  // namespace dfly

@@ -128,7 +128,9 @@ void Worker::DefragmentAll() {
 void Worker::PurgeMemory() {
   interpreters_.Shrink();
   CountInterpreters();
+  script_fibers_.Shrink(0);
   proactor_.scheduler().stacks().Drop();
+  ReleaseScratch();
   DropPools();
   SettleMemory();
   ReturnMemory();

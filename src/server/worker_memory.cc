@@ -59,7 +59,7 @@ WorkerMemory Worker::memory() const {
       .interpreters = interpreter_bytes_ + scripts_.memory_used()};
   for (Shard* shard : own_shards_) {
     memory.snapshot += shard->snapshot_bytes();
-    memory.coordinators += shard->waiters().memory_used();
+    memory.coordinators += shard->waiters().memory_used() + shard->watches().memory_used();
   }
   return memory;
 }
@@ -197,7 +197,9 @@ void Worker::GiveBack(uint64_t budget_ns) {
   if (now_ns >= next_give_back_ns_) {
     next_give_back_ns_ = now_ns + kGiveBackPeriodNanos;
     DropPools();
+    script_fibers_.Shrink(0);
     proactor_.scheduler().stacks().Drop();
+    if (interpreters_.ShrinkUnused(now_ns + budget_ns)) CountInterpreters();
   }
   SettleMemory();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker counts of the commands that it carries out.
+// What a worker counts for INFO.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -62,6 +62,7 @@ struct WorkerStats {
   uint64_t migrations = 0;  // connections that came from other threads
   uint64_t protocol_errors = 0;
   uint64_t auth_timeouts = 0;
+  uint64_t ends_swept = 0;  // of connections, that the kernel had not told
   uint64_t expiry_ns = 0;
   uint64_t expiry_cuts = 0;
   uint64_t large_inputs = 0;  // clients that were closed for them

@@ -142,6 +142,7 @@ void Worker::RunOnFiber(const char* name, std::function<void()> work) {
   helio::Fiber(name, [this, work = std::move(work)] {
     work();
     --coordinators_;
+    NotePools();
   }).Detach();
 }
 

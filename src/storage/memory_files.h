@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "helio/fibers/hold.h"
 #include "storage/file_layer.h"
 
 namespace dfly {
@@ -36,7 +37,7 @@ class MemoryFiles final : public FileLayer {
     return {};
   }
   std::error_code Open(const std::string& path, std::unique_ptr<InputFile>* file) override {
-    pause();
+    Pause();
     const std::lock_guard lock(mutex_);
     const auto it = files.find(path);
     if (it == files.end()) return std::make_error_code(std::errc::no_such_file_or_directory);
@@ -61,7 +62,7 @@ class MemoryFiles final : public FileLayer {
   }
   std::error_code SyncDirectory(const std::string&) override { return Step(); }
   std::error_code List(const std::string& path, std::vector<std::string>* names) override {
-    pause();
+    Pause();
     const std::lock_guard lock(mutex_);
     names->clear();
     for (const auto& [name, content] : files) {
@@ -111,8 +112,13 @@ class MemoryFiles final : public FileLayer {
     const std::string content_;
   };
 
-  std::error_code Step() {
+  // As a real one's wait for the kernel.
+  void Pause() {
+    const helio::BoundedWait wait(helio::kSystemCall);
     pause();
+  }
+  std::error_code Step() {
+    Pause();
     const std::lock_guard lock(mutex_);
     if (calls_left != 0) {
       if (calls_left != SIZE_MAX) --calls_left;

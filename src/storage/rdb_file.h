@@ -52,7 +52,7 @@ class RdbFileWriter {
   void FlushOut();
 
   const std::unique_ptr<OutputFile> file_;
-  helio::Mutex mutex_;
+  helio::HoldableMutex mutex_{kSnapshotFile};
   std::string out_;  // guarded by mutex_, as what follows
   uint64_t crc_ = 0;
   uint64_t written_ = 0;

@@ -56,7 +56,10 @@ class ShardSnapshot::PartSink final : public ByteSink {
   }
   void GiveWay() {
     since_turn_ = 0;
-    helio::this_fiber::Yield();
+    {
+      const helio::BoundedWait wait(helio::kItsTurn);
+      helio::this_fiber::Yield();
+    }
     if (is_urgent_) return;
     snapshot_.SaveUrgent();
     snapshot_.AwaitRoom();
@@ -94,14 +97,20 @@ void ShardSnapshot::Cut(Shard* shard) {
 }
 
 void ShardSnapshot::Write() {
-  helio::Fiber output("snapshot output", [this] { WriteQueued(); });
+  helio::Fiber output("snapshot output", [this, is_held = helio::Hold::IsAny()] {
+    const helio::InheritedHold inherited(is_held);
+    WriteQueued();
+  });
   for (const Cell& cell : cells_) Walk(cell);
   SaveTaken();
   shard_->set_cut_guard(nullptr);
   FlushBuffer();
   is_all_queued_ = true;
   queue_changed_.Notify();
-  output.Join();
+  {
+    const helio::BoundedWait wait(kSnapshotFile);
+    output.Join();
+  }
   DCHECK(urgent_.empty() && currents_.empty() && queued_bytes_ == 0);
   NoteBytes();
   cells_.clear();
@@ -153,6 +162,7 @@ bool ShardSnapshot::HasToHurry() const {
 }
 
 void ShardSnapshot::AwaitRoom() {
+  const helio::BoundedWait wait(kSnapshotFile);
   queue_changed_.Await(
       [this] { return queued_bytes_ - after_large_bytes_ < sizes_.queued || HasToHurry(); });
 }
@@ -160,7 +170,10 @@ void ShardSnapshot::AwaitRoom() {
 void ShardSnapshot::WriteQueued() {
   bool is_in_large = false;
   while (true) {
-    queue_changed_.Await([this] { return !queue_.empty() || is_all_queued_; });
+    {
+      const helio::BoundedWait wait(kSnapshotFile);
+      queue_changed_.Await([this] { return !queue_.empty() || is_all_queued_; });
+    }
     if (queue_.empty()) return;
     const Piece piece = std::move(queue_.front());
     queue_.pop_front();
@@ -199,7 +212,10 @@ void ShardSnapshot::Walk(const Cell& cell) {
     if (buffer_.size() >= sizes_.flush) FlushBuffer();
     keys_written_.fetch_add(stats_.keys - std::exchange(keys_told_, stats_.keys),
                             std::memory_order_relaxed);
-    helio::this_fiber::Yield();
+    {
+      const helio::BoundedWait wait(helio::kItsTurn);
+      helio::this_fiber::Yield();
+    }
     AwaitRoom();
     SaveUrgent();
     MayRest();
@@ -214,6 +230,7 @@ void ShardSnapshot::MayRest() {
   if (work_begin_ns_ == 0) work_begin_ns_ = now_ns;
   const uint64_t worked_ns = now_ns - work_begin_ns_;
   if (worked_ns < sizes_.work_ns) return;
+  const helio::BoundedWait wait(kSnapshotFile);
   helio::this_fiber::SleepForNanos(2 * std::min(worked_ns, 4 * sizes_.work_ns));
   work_begin_ns_ = helio::MonotonicNanos();
 }

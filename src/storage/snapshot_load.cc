@@ -108,6 +108,7 @@ class SnapshotLoader::StreamLoader {
         PublishUsedBytes();
         if (loader_.has_failed_.load(std::memory_order_relaxed)) return "";  // somebody else tells
         if (loader_.progress_.is_cancelled.load(std::memory_order_relaxed)) return "cancelled";
+        const helio::BoundedWait wait(helio::kItsTurn);
         helio::this_fiber::Yield();
       }
     }
@@ -216,6 +217,7 @@ class SnapshotLoader::StreamLoader {
   // Until the batch may be filled again. Suspends.
   std::string Await(Lane* lane, unsigned i) {
     if (!lane->sent[i]) return "";
+    const helio::BoundedWait wait(kHops, 1);
     lane->sent[i]->Wait();
     lane->sent[i].reset();
     return std::exchange(lane->errors[i], "");
@@ -291,20 +293,29 @@ std::string SnapshotLoader::LoadOurs(const SnapshotPath& path) {
   helio::BlockingCounter done(id.count);
   uint64_t keys_found = 0;
   for (uint32_t number = 0; number < id.count; ++number) {
-    shards_.pool().at(number % shards_.pool().size())->DispatchFiber("load", [&, number] {
-      uint64_t found = 0;
-      std::string why = LoadPart(
-          path, {.generation = id.generation, .number = number, .count = id.count}, &found);
-      if (!why.empty()) has_failed_ = true;
-      {
-        const std::lock_guard guard(lock);
-        if (error.empty()) error = std::move(why);
-        keys_found += found;
-      }
-      done.Done();
-    });
+    shards_.pool()
+        .at(number % shards_.pool().size())
+        ->DispatchFiber("load", [&, number, is_held = helio::Hold::IsAny()] {
+          uint64_t found = 0;
+          std::string why;
+          {
+            const helio::InheritedHold inherited(is_held);
+            why = LoadPart(path, {.generation = id.generation, .number = number, .count = id.count},
+                           &found);
+          }
+          if (!why.empty()) has_failed_ = true;
+          {
+            const std::lock_guard guard(lock);
+            if (error.empty()) error = std::move(why);
+            keys_found += found;
+          }
+          done.Done();
+        });
   }
-  done.Wait();
+  {
+    const helio::BoundedWait wait(kSnapshotFile);
+    done.Wait();
+  }
   if (error.empty() && keys_found != keys) {
     error = fmt::format("{}: there are {} keys, and should be {}", path.Main(), keys_found, keys);
   }

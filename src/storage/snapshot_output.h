@@ -4,7 +4,13 @@
 
 #include <string_view>
 
+#include "helio/fibers/hold.h"
+
 namespace dfly {
+
+inline constexpr helio::WaitReason kSnapshotFile = {
+    "a snapshot that is being written",
+    "behind its cut it waits for the disk and its own fibers, none of which takes locks"};
 
 // Owner:    who saves. Thread: that of the shard.
 // Suspends: what says so; calls come one after another.

@@ -52,7 +52,7 @@ class Saver {
   SaveResult Save(const std::function<SnapshotExtras()>& on_cut) {
     generation_ = static_cast<uint64_t>(helio::UnixMicros());
     if (!CreateFiles()) return Undo();
-    Cut();
+    if (!Cut()) return Undo();
     const SnapshotExtras extras = on_cut();
     if (rdb_ != nullptr) WriteRdbHead(extras);
     WriteShards();
@@ -115,7 +115,8 @@ class Saver {
     return true;
   }
 
-  void Cut() {
+  // False: it was cancelled while it waited for its locks.
+  bool Cut() {
     SnapshotForm form;
     if (rdb_ != nullptr) form.dialect = SnapshotDialect::kRedis;
     if (rdb_ != nullptr && options_.compresses_strings) {
@@ -138,16 +139,18 @@ class Saver {
     };
     bool ran = false;
     if (lock_ != nullptr) {
+      lock_->set_cancelled(&progress_.is_cancelled);
       lock_->LockAllShards(LockMode::kExclusive);
       ran = lock_->ScheduleAndHop(cut);
     } else {
       Transaction tx(&shards_, nullptr);
       tx.set_origin({.name = "snapshot"});
+      tx.set_cancelled(&progress_.is_cancelled);
       // Shared: who changes several shards step by step is waited for, who only reads is not.
       tx.LockAllShards(LockMode::kShared);
       ran = tx.Run(cut);
     }
-    CHECK(ran);  // nobody has asked to be refused
+    return ran || Fail("cancelled");
   }
 
   // Of all databases that have keys.
@@ -185,15 +188,19 @@ class Saver {
   void WriteShards() {
     helio::BlockingCounter done(count());
     for (uint32_t i = 0; i < count(); ++i) {
-      shards_.owner(i)->DispatchFiber("snapshot", [this, i, &done] {
-        Job& job = jobs_[i];
-        job.snapshot->Write();
-        if (job.file != nullptr) job.error = job.file->Finish(job.snapshot->stats().keys);
-        if (job.error || job.output->has_failed()) has_failed_ = true;
-        shards_.NoteWork(i);  // what it held is free
+      shards_.owner(i)->DispatchFiber("snapshot", [this, i, &done, is_held = helio::Hold::IsAny()] {
+        {
+          const helio::InheritedHold inherited(is_held);
+          Job& job = jobs_[i];
+          job.snapshot->Write();
+          if (job.file != nullptr) job.error = job.file->Finish(job.snapshot->stats().keys);
+          if (job.error || job.output->has_failed()) has_failed_ = true;
+          shards_.NoteWork(i);  // what it held is free
+        }
         done.Done();
       });
     }
+    const helio::BoundedWait wait(kSnapshotFile);
     done.Wait();
     for (uint32_t i = 0; i < count(); ++i) {
       const Job& job = jobs_[i];

@@ -43,7 +43,9 @@ struct SaveResult {
 struct SaveProgress {
   std::atomic<uint64_t> keys_total{0};
   std::atomic<uint64_t> keys{0};
-  std::atomic<bool> is_cancelled{false};  // by who sets it: ends the save with an error, soon
+  // By who sets it: ends the save with an error, soon. If it waits for its locks it has to be told
+  // besides (Transaction::CancelWaiters).
+  std::atomic<bool> is_cancelled{false};
 };
 
 // Saves. `on_cut` is called right after the cut, where nothing suspends; it tells what there is

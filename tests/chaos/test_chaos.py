@@ -38,7 +38,7 @@ def test_a_crowd_is_answered_and_leaves_nothing(start_server, configuration):
         crowd = Crowd(server.address, seed + phase, patience_s=120.0 if SANITIZED else 20.0)
         crowd.run(PHASE_S)
         server.assert_healthy()
-        print(f"{crowd.acts} acts, {crowd.closed_by_server} connections closed by the server")
+        print(f"{crowd.acts} acts, {crowd.closed_by_server} closed, {crowd.pauses} pauses")
         assert crowd.acts > 100, "the crowd did nothing"
         with server.connect() as r:
             calm(r)

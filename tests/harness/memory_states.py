@@ -241,6 +241,78 @@ def queued_commands(server, count=100, size=64 << 10, commands=10):
         yield
 
 
+@contextlib.contextmanager
+def one_client(server, commands, replies_each=1, **options):
+    """That has sent these, and stays."""
+    with server.connect(timeout=120, **options) as c:
+        for command in commands:
+            c.send_command(*command)
+            for _ in range(replies_each):
+                c.read()
+        yield c
+
+
+def names(count, text="key"):
+    return [f"{text}:{i:06}:{'x' * 20}" for i in range(count)]
+
+
+def chunks(words, size=1000):
+    return [words[i : i + size] for i in range(0, len(words), size)]
+
+
+def subscriptions(server, count=100_000, command="SUBSCRIBE"):
+    """Of one client."""
+    commands = [(command, *some) for some in chunks(names(count))]
+    return one_client(server, commands, replies_each=1000)
+
+
+def patterns(server, count=20_000):
+    return subscriptions(server, count, "PSUBSCRIBE")
+
+
+def shard_subscriptions(server, count=100_000):
+    return subscriptions(server, count, "SSUBSCRIBE")
+
+
+def tracked_keys(server, count=100_000):
+    """Keys that one client has read, which caches them."""
+    commands = [("CLIENT", "TRACKING", "ON"), *[("MGET", *some) for some in chunks(names(count))]]
+    return one_client(server, commands, resp3=True)
+
+
+def prefixes(server, count=20_000):
+    """That one client wants to hear of."""
+    on = ("CLIENT", "TRACKING", "ON", "BCAST")
+    pairs = [word for name in names(count) for word in ("PREFIX", name)]
+    return one_client(server, [(*on, *some) for some in chunks(pairs)], resp3=True)
+
+
+def watched_keys(server, count=100_000):
+    return one_client(server, [("WATCH", *some) for some in chunks(names(count))])
+
+
+@contextlib.contextmanager
+def waited_keys(server, count=100_000):
+    """For which one client waits."""
+    with server.connect() as c, server.connect() as other:
+        c.send_command("BLPOP", *names(count), 0)
+        wait_until(
+            lambda: other.info("transaction")["tx_waited_keys"] == str(count), what="it waits"
+        )
+        yield
+
+
+@contextlib.contextmanager
+def named_clients(server, count=20, size=1 << 20):
+    """Their names are long."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            c = stack.enter_context(server.connect())
+            assert c.call("CLIENT", "SETNAME", "x" * size) == OK
+            assert c.call("CLIENT", "SETINFO", "LIB-NAME", "x" * size) == OK
+        yield
+
+
 def resident(server):
     """RSS, and of it what is not of files, as the kernel says. Bytes."""
     with open(f"/proc/{server.pid}/status") as f:

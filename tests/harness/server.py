@@ -241,6 +241,16 @@ class Server:
                     return int(line.split()[1]) * 1024
         raise AssertionError("no VmRSS")
 
+    def count_sockets(self):
+        """Its open sockets: listeners, and connections whatever they speak."""
+        count = 0
+        for fd in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                count += os.readlink(f"/proc/{self.pid}/fd/{fd}").startswith("socket:")
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return count
+
     def context_switches(self):
         """Voluntary and involuntary context switches of all threads since the start."""
         total = 0

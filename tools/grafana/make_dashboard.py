@@ -203,6 +203,10 @@ ROWS = [
                     ("rate(M(connections_rejected_total)[$__rate_interval])", "refused"),
                     ("rate(M(auth_timeouts_total)[$__rate_interval])", "not authenticated in time"),
                     (
+                        "rate(M(client_ends_swept_total)[$__rate_interval])",
+                        "ends that only a look has found",
+                    ),
+                    (
                         "sum(rate(M(tls_handshake_failures_total)[$__rate_interval]))",
                         "failed TLS handshakes",
                     ),

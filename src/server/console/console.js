@@ -5,7 +5,6 @@
 
 const $ = (id) => document.getElementById(id);
 const PERIOD_MS = 1000;
-const HISTORY = 120;  // points of a chart
 
 let authorization = null;  // of this page only, never stored
 
@@ -186,95 +185,6 @@ function meter(part) {
   return both;
 }
 
-// --- Charts ---
-
-const COLOURS = [
-  '#0ea5a4', '#f59e0b', '#8b5cf6', '#ef4444', '#3b82f6', '#84cc16', '#ec4899', '#64748b', '#14b8a6',
-  '#a16207', '#6366f1'
-];
-
-class Chart {
-  // lines: their names; show: value -> text
-  constructor(id, lines, show) {
-    this.canvas = $(id);
-    this.lines = lines;
-    this.show = show;
-    this.points = [];  // each [value of line 0, ...]; null: none
-  }
-  add(values) {
-    this.points.push(values);
-    if (this.points.length > HISTORY) this.points.shift();
-    this.draw();
-  }
-  draw() {
-    const {canvas} = this;
-    const width = canvas.clientWidth;
-    const height = canvas.clientHeight;
-    if (width === 0) return;  // not shown
-    const scale = window.devicePixelRatio || 1;
-    canvas.width = width * scale;
-    canvas.height = height * scale;
-    const g = canvas.getContext('2d');
-    g.scale(scale, scale);
-    const style = getComputedStyle(document.documentElement);
-    const soft = style.getPropertyValue('--soft');
-    g.font = '12px system-ui, sans-serif';
-    const left = 76;
-    const bottom = height - 22;
-    const values = this.points.flat().filter((v) => v !== null);
-    const top = roundUp(Math.max(...values, 1e-9));
-    const y = (v) => bottom - (v / top) * (bottom - 8);
-    const x = (i) =>
-        left + ((i + HISTORY - this.points.length) / (HISTORY - 1)) * (width - left - 4);
-    g.strokeStyle = style.getPropertyValue('--line');
-    g.fillStyle = soft;
-    g.textAlign = 'right';
-    for (const part of [0, 0.5, 1]) {
-      g.beginPath();
-      g.moveTo(left, y(top * part));
-      g.lineTo(width, y(top * part));
-      g.stroke();
-      g.fillText(this.show(top * part), left - 6, y(top * part) + 4);
-    }
-    g.textAlign = 'left';
-    let at = left;
-    this.lines.forEach((name, n) => {
-      g.strokeStyle = g.fillStyle = COLOURS[n];
-      g.lineWidth = 2;
-      g.lineJoin = 'round';
-      g.beginPath();
-      let is_down = false;
-      this.points.forEach((point, i) => {
-        if (point[n] === null) {
-          is_down = false;
-        } else if (is_down) {
-          g.lineTo(x(i), y(point[n]));
-        } else {
-          g.moveTo(x(i), y(point[n]));
-          is_down = true;
-        }
-      });
-      g.stroke();
-      const last = this.points.at(-1)?.[n] ?? null;
-      const label = `${name} ${last === null ? '–' : this.show(last)}`;
-      g.fillRect(at, height - 12, 10, 10);
-      g.fillStyle = soft;
-      g.fillText(label, at + 15, height - 3);
-      at += g.measureText(label).width + 34;
-    });
-    canvas.setAttribute('role', 'img');
-    canvas.setAttribute(
-        'aria-label',
-        this.lines.map((name, n) => `${name}: ${this.show(this.points.at(-1)?.[n] ?? 0)}`)
-            .join(', '));
-  }
-}
-
-function roundUp(value) {
-  const unit = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].find((step) => step * unit >= value) * unit;
-}
-
 // --- What the server says ---
 
 function parseInfo(text) {
@@ -409,7 +319,31 @@ function showOverview(now) {
     charts.cpu.add([100 * rate('used_cpu_user'), 100 * rate('used_cpu_sys')]);
     charts.net.add([rate('total_net_input_bytes'), rate('total_net_output_bytes')]);
   }
+  showHolders(info);
   showMemory(info);
+}
+
+// Who has locks for longer than lock-warning-ms: whoever wants those keys waits for them.
+const holderTable = new Table(
+    'holder-table',
+    [
+      {title: 'Command', of: (h) => h.command, is_text: true},
+      {title: 'Client', of: (h) => Number(h.client)},
+      {title: 'For', of: (h) => Number(h.held_usec), show: micros},
+      {title: 'Shards', of: (h) => h.shards, is_text: true},
+      {title: 'Waits for', of: (h) => h.waits_for || 'nothing: it runs', is_text: true},
+    ],
+    {sort: 2});
+
+function showHolders(info) {
+  const holders = [];
+  for (const [key, value] of Object.entries(info)) {
+    if (!key.startsWith('tx_long_holder_')) continue;
+    holders.push(Object.fromEntries(value.split(',').map(
+        (part) => [part.slice(0, part.indexOf('=')), part.slice(part.indexOf('=') + 1)])));
+  }
+  $('holders').hidden = holders.length === 0;
+  holderTable.show(holders);
 }
 
 const KINDS = [
