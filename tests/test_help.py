@@ -4,6 +4,10 @@ is told about them is in our words."""
 
 import pytest
 
+from harness.server import only_dragonfly
+
+pytestmark = [only_dragonfly("both servers are asked")]
+
 CONTAINERS = """ACL CLIENT COMMAND CONFIG FUNCTION LATENCY MEMORY MODULE OBJECT PUBSUB SCRIPT
 SLOWLOG XGROUP XINFO""".split()
 MISSING = {"SCRIPT": {"DEBUG (YES|SYNC|NO)"}}
