@@ -180,7 +180,7 @@ def test_config_rewrite(run, tmp_path):
         assert 'shutdown-on-sigint "nosave now"' in lines
         assert re.findall("^save ", text, re.M) == ["save "]
         assert "maxclients 77" in lines and "eve" not in text
-        assert "user alice on nopass ~a* resetchannels -@all +get" in lines
+        assert "user alice on nopass sanitize-payload ~a* resetchannels -@all +get" in lines
         assert path.stat().st_mode & 0o777 == 0o640
         assert c.call("CONFIG", "REWRITE") == OK
         assert path.read_text() == text

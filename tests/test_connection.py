@@ -525,3 +525,33 @@ def test_client_help_lists_subcommands(r):
         lines = r.do(f"{command} HELP")
         assert lines[0].text.startswith(f"{command} <subcommand> [<arg> [value] [opt] ...].")
         assert lines[-2].text == "HELP"
+
+
+MEGABYTE = 1 << 20
+
+
+@pytest.mark.threads
+def test_the_longest_argument_is_set_live(server, r):
+    """For clients that are there, for those that come, and for strings that grow."""
+    initial = r.call("CONFIG", "GET", "proto-max-bulk-len")[1]
+    longer = b"x" * (MEGABYTE + 1)
+    with server.connect() as before:
+        before.call("PING")
+        assert r.call("CONFIG", "SET", "proto-max-bulk-len", "1mb") == OK
+        with server.connect() as after:
+            for i, client in enumerate((before, after)):
+                assert client.call("SET", f"k{i}", longer[1:]) == OK
+                client.sock.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % len(longer))
+                assert client.read().text == "ERR Protocol error: invalid bulk length"
+                assert client.read_until_closed() == b""
+    for key in ("k0", "k1"):  # on several shards
+        for grow in (("APPEND", key, "x"), ("SETRANGE", key, MEGABYTE, "x"),
+                     ("SETBIT", "bits", 8 * MEGABYTE, "1")):
+            assert isinstance(r.call(*grow), Error), grow
+    assert r.call("CONFIG", "SET", "proto-max-bulk-len", "2mb") == OK
+    with server.connect() as client:
+        assert client.call("SET", "k0", longer) == OK
+        assert client.call("APPEND", "k1", "x") == MEGABYTE + 1
+    assert r.call("CONFIG", "SET", "proto-max-bulk-len", initial) == OK
+    assert r.call("CONFIG", "GET", "proto-max-bulk-len")[1] == initial
+    assert isinstance(r.call("CONFIG", "SET", "proto-max-bulk-len", "100"), Error)

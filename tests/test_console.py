@@ -278,7 +278,7 @@ def test_a_user_with_few_rights_is_told(opened, server):
     page.click("#login button")
     expect(page.locator("#state")).to_have_text("live")
     opened.tab("clients")
-    expect(page.locator("#failure")).to_contain_text("NOPERM this user has no permissions")
+    expect(page.locator("#failure")).to_contain_text("NOPERM User")
     # A user that is gone has to log in anew.
     with server.connect() as r:
         r.call("AUTH", "p")

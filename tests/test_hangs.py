@@ -258,3 +258,20 @@ def test_sigterm_ends_a_server_with_a_thread_that_is_stuck(rule, thread):
 def is_free(server):
     with server.connect() as r:
         return r.info("transaction")["tx_queue_length"] == "0"
+
+
+@only_dragonfly("DEBUG STALL is ours")
+def test_sigterm_ends_a_server_whose_thread_stops_while_the_snapshot_is_written():
+    server = Server(
+        save="3600 1", dbfilename="dump.rdb", shutdown_timeout=1, proactor_threads=2, num_shards=2
+    )
+    try:
+        with server.connect() as r:
+            # Takes longer to write than STALL takes to begin; if not, the end waits for it.
+            assert r.call("DEBUG", "POPULATE", 400_000, "key", 500) == OK
+            assert r.call("DEBUG", "STALL", 1, 1000) == OK
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(timeout=PATIENCE_S) == 1
+        assert "thread 1 does not answer" in server.log()
+    finally:
+        server.kill()

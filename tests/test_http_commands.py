@@ -212,8 +212,8 @@ def test_users_are_those_of_the_acl(server, r):
         server, "GET k", "GET other", "SET k 1", "MULTI", "SET k 1", "EXEC", fields=reader
     )
     assert replies[0] is None
-    assert replies[1]["error"].startswith("NOPERM this user has no permissions to access one of")
-    assert replies[2]["error"].startswith("NOPERM this user has no permissions to run the 'set'")
+    assert replies[1]["error"].startswith("NOPERM No permissions to access a key")
+    assert replies[2]["error"].startswith("NOPERM User reader has no permissions to run the 'set'")
     assert replies[5]["error"].startswith("EXECABORT")
     (denied,) = run(server, "FLUSHALL", fields=basic("default", "s3cret"))
     assert "admin port" in denied["error"]

@@ -193,3 +193,84 @@ def test_calls_that_fail_and_are_rejected_are_counted(r):
     assert "calls=1," in stats["cmdstat_evalsha"] and "failed_calls=1" in stats["cmdstat_evalsha"]
     assert "calls=1," in stats["cmdstat_fcall"] and "failed_calls=1" in stats["cmdstat_fcall"]
     assert "calls=0," in stats["cmdstat_get"] and "rejected_calls=1" in stats["cmdstat_get"]
+
+
+def shown_until_the_end(r, monitor):
+    """Lines but those of `r`, which ends it."""
+    assert r.call("ECHO", "the end") == b"the end"
+    mine = None
+    shown = []
+    while mine is None:
+        for _, client, command in lines(monitor, 1):
+            shown.append((client, command))
+            if command == '"ECHO" "the end"':
+                mine = client
+    return [command for client, command in shown if client != mine]
+
+
+def refuse(client, code, *commands_refused):
+    for command in commands_refused:
+        answer = client.call(*command)
+        assert isinstance(answer, Error) and answer.text.startswith(code), (command, answer)
+
+
+SET_IN_SCRIPT = "return redis.pcall('set', KEYS[1], 'v')"
+
+
+def test_what_a_user_may_not_do_is_not_shown(r, connect, monitor):
+    r.call("ACL", "SETUSER", "u", "on", "nopass", "~k*", "+get", "+multi", "+exec", "+eval",
+           "+echo", "resetchannels", "+publish")
+    client = connect()
+    client.call("AUTH", "u", "x")
+    refuse(client, "NOPERM", ["SET", "k", "v"], ["GET", "other"], ["PUBLISH", "channel", "m"],
+           ["EVALSHA", "f" * 40, "0"], ["CONFIG", "GET", "x"], ["MGET", "k", "k2"])
+    assert isinstance(client.call("EVAL", SET_IN_SCRIPT, "1", "k"), Error)
+    client.call("MULTI")
+    refuse(client, "NOPERM", ["SET", "k", "v"])
+    refuse(client, "EXECABORT", ["EXEC"])
+    for over_shards in (False, True):
+        client.call("MULTI")
+        client.call("ECHO", "first")
+        for i in range(20 if over_shards else 1):
+            client.call("GET", f"k{i}")
+        r.call("ACL", "SETUSER", "u", "-get")
+        assert isinstance(client.call("EXEC")[1], Error)
+        r.call("ACL", "SETUSER", "u", "+get")
+    r.call("ACL", "DELUSER", "u")
+    multi = ['"ECHO" "first"', '"EXEC"']
+    shown = shown_until_the_end(r, monitor)
+    assert shown == ['"AUTH" "(redacted)" "(redacted)"', f'"EVAL" "{SET_IN_SCRIPT}" "1" "k"',
+                     '"MULTI"', '"EXEC"', '"MULTI"', *multi, '"MULTI"', *multi]
+
+
+def test_what_comes_before_auth_is_not_shown(r, connect, monitor):
+    r.call("ACL", "SETUSER", "default", "resetpass", ">secret")
+    client = connect()
+    refuse(client, "NOAUTH", ["GET", "k"], ["SET", "k", "v"], ["MULTI"], ["EVAL", "return 1", "0"],
+           ["CLIENT", "ID"])
+    refuse(client, "WRONGPASS", ["AUTH", "wrong"])
+    client.call("AUTH", "secret")
+    client.call("GET", "k")
+    r.call("ACL", "SETUSER", "default", "nopass")
+    assert shown_until_the_end(r, monitor) == ['"AUTH" "(redacted)"'] * 2 + ['"GET" "k"']
+
+
+def test_what_memory_does_not_allow_is_not_shown(start_server):
+    server = start_server(maxmemory="0")
+    with server.connect() as r, server.connect() as client, server.connect() as monitor:
+        r.call("SET", "there", "v")
+        assert monitor.call("MONITOR") == OK
+        r.call("CONFIG", "SET", "maxmemory", "1")
+        refuse(client, "OOM", *(["SET", f"k{i}", "v"] for i in range(20)),
+               ["MSET", "k1", "v", "k2", "v", "k3", "v"], ["LMOVE", "a", "b", "LEFT", "LEFT"],
+               ["EVAL", "#!lua\nreturn 1", "0"])
+        assert isinstance(client.call("EVAL", SET_IN_SCRIPT, "1", "k"), Error)
+        client.call("MULTI")
+        refuse(client, "OOM", ["SET", "k", "v"])
+        refuse(client, "EXECABORT", ["EXEC"])
+        client.call("GET", "there")
+        client.call("DEL", "there")
+        r.call("CONFIG", "SET", "maxmemory", "0")
+        assert shown_until_the_end(r, monitor) == [
+            f'"EVAL" "{SET_IN_SCRIPT}" "1" "k"', '"MULTI"', '"EXEC"', '"GET" "there"',
+            '"DEL" "there"']

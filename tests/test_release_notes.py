@@ -58,25 +58,26 @@ def test_info_clients_counts_who_waits_and_watches(server, r):
         "watching_clients",
         "total_watched_keys",
         "total_blocking_keys",
+        "total_blocking_keys_on_nokey",
     )
 
     def counts():
         clients = r.info("clients")
         return [int(clients[name]) for name in names]
 
-    assert counts() == [0, 0, 0]
+    assert counts() == [0, 0, 0, 0]
     r.call("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
     with server.connect() as one, server.connect() as two, server.connect() as watcher:
         one.send_command("BLPOP", "a", "b", "0")
         two.send_command("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">")
         watcher.call("WATCH", "x", "y", "z")
-        wait_until(lambda: counts() == [1, 3, 3])
+        wait_until(lambda: counts() == [1, 3, 3, 1])
         lines = r.call("CLIENT", "LIST").decode().splitlines()
         assert sorted(line.split(" watch=")[1].split(" ")[0] for line in lines) == list("0003")
         watcher.call("UNWATCH")
         r.call("RPUSH", "a", "1")
         r.call("DEL", "s")
-        wait_until(lambda: counts() == [0, 0, 0])
+        wait_until(lambda: counts() == [0, 0, 0, 0])
 
 
 @only_dragonfly("7.4")
@@ -165,3 +166,110 @@ def test_options_of_7_2_and_7_4(r):
     assert r.call("HSCAN", "h", "0", "NOVALUES") == [b"0", [b"f"]]
     for command in (["BITCOUNT", "none", "x"], ["BITPOS", "none", "2"]):
         assert isinstance(r.call(*command), Error), command
+
+
+@only_dragonfly("7.2: acl_access_denied_*")
+def test_info_stats_counts_what_acl_refuses(server, r):
+    names = [f"acl_access_denied_{what}" for what in ("auth", "cmd", "key", "channel")]
+
+    def counts():
+        stats = r.info("stats")
+        return [int(stats[name]) for name in names]
+
+    before = counts()
+    r.call("ACL", "SETUSER", "refused", "on", "nopass", "~k", "+get", "+eval", "+publish",
+           "resetchannels")
+    with server.connect() as client:
+        client.call("AUTH", "refused", "x")
+        client.call("SET", "k", "v")
+        client.call("EVAL", "return redis.pcall('set', 'k', 'v')", "0")
+        for _ in range(3):
+            client.call("GET", "other")
+        client.call("PUBLISH", "c", "m")
+        client.call("AUTH", "nobody", "x")
+    r.call("ACL", "DRYRUN", "refused", "SET", "k", "v")
+    r.call("CONFIG", "RESETSTAT")  # leaves them
+    assert [after - b for after, b in zip(counts(), before)] == [1, 2, 3, 1]
+    r.call("ACL", "DELUSER", "refused")
+
+
+@only_dragonfly("7.2: eventloop_*")
+def test_info_stats_tells_of_the_event_loops(r):
+    def numbers():
+        stats = r.info("stats")
+        return {name: int(stats[name]) for name in stats if "eventloop" in name}
+
+    assert sorted(numbers()) == ["eventloop_cycles", "eventloop_duration_cmd_sum",
+                                 "eventloop_duration_sum",
+                                 "instantaneous_eventloop_cycles_per_sec",
+                                 "instantaneous_eventloop_duration_usec"]
+    before = numbers()
+    for i in range(100):
+        r.call("SET", f"k{i}", "v")
+    after = numbers()
+    assert after["eventloop_cycles"] > before["eventloop_cycles"]
+    assert after["eventloop_duration_sum"] > before["eventloop_duration_sum"]
+    assert after["eventloop_duration_cmd_sum"] >= before["eventloop_duration_cmd_sum"]
+
+    def has_a_rate():
+        r.call("PING")
+        return numbers()["instantaneous_eventloop_cycles_per_sec"] > 0
+
+    wait_until(has_a_rate)
+    r.call("CONFIG", "RESETSTAT")
+    assert numbers()["eventloop_cycles"] < after["eventloop_cycles"]
+
+
+@only_dragonfly("7.4: expired_subkeys")
+def test_info_stats_counts_members_that_expired(r):
+    r.call("CONFIG", "RESETSTAT")
+    r.call("HSET", "h", "stays", "1", "a", "1", "b", "1")
+    r.call("HSET", "gone", "a", "1", "b", "1", "c", "1")
+    r.call("HPEXPIRE", "h", "1", "FIELDS", "2", "a", "b")
+    r.call("HPEXPIRE", "gone", "1", "FIELDS", "3", "a", "b", "c")
+    wait_until(lambda: r.info("stats")["expired_subkeys"] == "5")
+    assert r.call("HKEYS", "h") == [b"stays"]
+    r.call("CONFIG", "RESETSTAT")
+    assert r.info("stats")["expired_subkeys"] == "0"
+
+
+@only_dragonfly("7.4: evicted_scripts")
+def test_scripts_of_eval_are_forgotten_past_500(r):
+    r.call("SCRIPT", "FLUSH")
+    r.call("CONFIG", "RESETSTAT")
+    loaded = r.call("SCRIPT", "LOAD", "return 'loaded'")
+    for i in range(510):
+        assert r.call("EVAL", f"return {i}", "0") == i
+    assert r.info("stats")["evicted_scripts"] == "10"
+    assert r.info("memory")["number_of_cached_scripts"] == "501"
+    assert r.call("EVALSHA", loaded, "0") == b"loaded"
+    r.call("SCRIPT", "FLUSH")
+    r.call("CONFIG", "RESETSTAT")
+    assert r.info("stats")["evicted_scripts"] == "0"
+
+
+@only_dragonfly("7.2: listener0")
+def test_info_server_tells_the_listeners(start_server, tmp_path):
+    path = str(tmp_path / "s")
+    server = start_server(unixsocket=path)
+    with server.connect() as r:
+        listeners = {n: v for n, v in r.info("server").items() if n.startswith("listener")}
+        assert listeners == {"listener0": f"name=tcp,bind=127.0.0.1,port={server.port}",
+                             "listener1": f"name=unix,bind={path}"}
+
+
+@only_dragonfly("7.2: loglevel nothing")
+def test_loglevel_nothing(start_server):
+    server = start_server()
+    with server.connect() as r:
+        def log(text):
+            r.call("EVAL", "redis.log(redis.LOG_WARNING, ARGV[1])", "0", text)
+
+        log("the first")
+        wait_until(lambda: "the first" in server.log())
+        assert r.call("CONFIG", "SET", "loglevel", "nothing") == OK
+        log("the second")
+        assert r.call("CONFIG", "SET", "loglevel", "warning") == OK
+        log("the third")
+        wait_until(lambda: "the third" in server.log())
+        assert "the second" not in server.log()

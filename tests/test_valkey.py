@@ -189,7 +189,7 @@ def refusal(server, content):
 @pytest.mark.parametrize(
     "body, said",
     [
-        (b"REDIS0015\xfe\x00\x00\x01a\x01v\x1b\x01k\x00", "key 'k': a stream of Redis 8.6"),
+        (b"REDIS0015\xfe\x00\x00\x01a\x01v\x1c\x01k\x00", "key 'k': an array of Redis 8.8"),
         (b"REDIS0015\xfe\x00\x22\x03k\xff\n\x00", r"key 'k\\xff\\x0a': a value of an unknown type"),
         (b"VALKEY081\xfe\x00\x17\x01k\x00", r"an unknown type \(type 23\), which is not read by"),
         (b"REDIS0013\xfe\x00\xf3\x01", "data that Redis modules keep about a key"),

@@ -64,6 +64,9 @@ enum CommandFlag : uint32_t {
   kAdminPort = 1 << 22,       // only for clients of that port (--restricted_commands)
   kMemcached = 1 << 23,  // only for clients of memcached's protocol; others know no such command
   kProtected = 1 << 24,  // only for those whom --enable_debug_command or _module_command allows it
+  // As in Redis: it may write, or does what replicas have to hear of. CLIENT PAUSE WRITE holds it,
+  // and scripts that only read may not call it. Not in COMMAND INFO.
+  kMayReplicate = 1 << 25,
 };
 
 // ACL categories besides those that follow from flags (@read, @write, @admin, @fast, @slow,
@@ -259,6 +262,10 @@ struct Command {
     if (keys.find != nullptr) [[unlikely]]
       return KeysOf(args).first();
     return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
+  }
+  // `of_call`: Worker::FlagsOf.
+  bool MayWrite(uint32_t of_call) const {
+    return (of_call & kWrite) != 0 || (runs_script && (of_call & kMayReplicate) != 0);
   }
   LockMode lock_mode() const {
     return (flags & kWrite) != 0 ? LockMode::kExclusive : LockMode::kShared;

@@ -320,7 +320,7 @@ void RegisterHyperLogLogCommands(CommandTable* table) {
               .run = PfCount,
               .across = PfCountAcross,
               .arity = -2,
-              .flags = kReadonly,
+              .flags = kReadonly | kMayReplicate,
               .categories = kAclHyperLogLog,
               .keys = KeysFrom(1, 1, "RW access"),
               .docs = {"Estimates how many distinct elements were noted in one key, or in several "

@@ -229,6 +229,10 @@ size_t CompactValue::EraseDueMembers(int64_t now_ms, size_t most) {
   return deadlines->erase_due(object(), object_encoding(), now_ms, most);
 }
 
+size_t CompactValue::MembersWithDeadlines() const {
+  return ObjectTypeOf(type()).deadlines->count(object(), object_encoding());
+}
+
 std::string_view CompactValue::MemberExpiryEvent() const {
   return ObjectTypeOf(type()).deadlines->event;
 }

@@ -287,6 +287,10 @@ constexpr MemberDeadlines TableDeadlines(std::string_view event) {
                 if (encoding != kTable) return size_t{0};
                 return static_cast<Table*>(object)->EraseDue(now_ms, most, [](std::string_view) {});
               },
+          .count =
+              [](const void* object, uint8_t encoding) {
+                return encoding == kTable ? static_cast<const Table*>(object)->size() : size_t{0};
+              },
           .event = event};
 }
 

@@ -32,6 +32,7 @@ bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
     listener_->OnChanged(index_, probe.key(), "expired");
   } else {
     const std::string_view event = it->value.MemberExpiryEvent();
+    listener_->OnMembersExpired(it->value.MembersWithDeadlines());  // all of them are due
     Remove(it, probe);
     listener_->OnChanged(index_, probe.key(), event);
     listener_->OnChanged(index_, probe.key(), "del");
@@ -136,7 +137,10 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
   const size_t erased = it->value.EraseDueMembers(now_ms, most);
   AccountValue(bytes_before, it->value.HeapBytes());
   SyncMembers(*it);
-  if (erased != 0) listener_->OnChanged(index_, probe.key(), it->value.MemberExpiryEvent());
+  if (erased != 0) {
+    listener_->OnMembersExpired(erased);
+    listener_->OnChanged(index_, probe.key(), it->value.MemberExpiryEvent());
+  }
   return erased;
 }
 

@@ -24,6 +24,8 @@ class ChangeListener {
   virtual void OnChanged(int db_index, std::string_view key, std::string_view event) = 0;
   // Some key, or a member of one, has a deadline now that is earlier than all that there were.
   virtual void OnEarlierDeadline(int64_t at_ms) = 0;
+  // So many members of a key were erased, as their deadlines have passed.
+  virtual void OnMembersExpired(size_t count) = 0;
 
  protected:
   ~ChangeListener() = default;

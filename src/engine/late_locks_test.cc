@@ -364,7 +364,11 @@ TEST_F(LateLocksTest, LockWaitsForATransactionThatHasAllItsGrants) {
     tx.Lock(1, Write(1));
     EXPECT_TRUE(tx.Schedule());
     has_locks.Done();
-    may_end.Wait();
+    {
+      constexpr static helio::WaitReason kTest = {"the test", "it lets it end"};
+      const helio::BoundedWait wait(kTest);
+      may_end.Wait();
+    }
     tx.Hop([](Shard&) {});
     tx.Conclude();
     is_over.Done();

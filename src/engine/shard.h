@@ -32,6 +32,7 @@ struct ShardStats {
   uint64_t hits = 0;    // reads that found their key
   uint64_t misses = 0;  // reads that did not
   uint64_t expired_keys = 0;
+  uint64_t expired_members = 0;  // by their own deadlines
   uint64_t evicted_keys = 0;
   uint64_t changes = 0;        // of keys, since the shard exists
   uint64_t freed_objects = 0;  // keys and values, in steps
@@ -69,6 +70,7 @@ class Shard final : private ChangeListener {
 
   uint32_t id() const { return id_; }
   size_t string_max() const { return string_max_; }
+  void set_string_max(size_t bytes) { string_max_ = bytes; }
   int db_count() const { return static_cast<int>(databases_.size()); }
   // Made at its first use. REQUIRES: 0 <= index < db_count().
   Database& db(int index);
@@ -217,6 +219,7 @@ class Shard final : private ChangeListener {
   void OnEarlierDeadline(int64_t at_ms) override {
     next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
   }
+  void OnMembersExpired(size_t count) override { stats_.expired_members += count; }
   // The same for a change that WATCH does not hear of.
   void OnChangedUnwatched(int db_index, std::string_view key, std::string_view event);
 
@@ -229,7 +232,7 @@ class Shard final : private ChangeListener {
   std::vector<std::unique_ptr<Database>>::const_iterator FindFreeable() const;
 
   const uint32_t id_;
-  const size_t string_max_;
+  size_t string_max_;
   ValueReaper reaper_;  // destroyed after the databases, whose values come here
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   CutGuard* cut_guard_ = nullptr;

@@ -27,6 +27,11 @@ ShardSet::ShardSet(helio::ProactorPool* pool, uint32_t num_shards, int db_count,
   }
 }
 
+void ShardSet::SetStringMax(size_t bytes) {
+  string_max_.store(bytes, std::memory_order_relaxed);
+  AwaitOnAll([bytes](Shard& shard) { shard.set_string_max(bytes); });
+}
+
 ShardSet::~ShardSet() {
   for (ShardId id = 0; id < size(); ++id) {
     owner(id)->Await([&] { cells_[id].shard.reset(); });

@@ -48,7 +48,9 @@ class ShardSet {
   // These are for any thread; ShardOfKey, if tags are placed, for any proactor's.
   uint32_t size() const { return static_cast<uint32_t>(cells_.size()); }
   int db_count() const { return db_count_; }
-  size_t string_max() const { return string_max_; }  // see Shard
+  size_t string_max() const { return string_max_.load(std::memory_order_relaxed); }  // see Shard
+  // Strings that are longer already stay. Suspends.
+  void SetStringMax(size_t bytes);
   helio::ProactorPool& pool() const { return pool_; }
   helio::Proactor* owner(ShardId id) const { return pool_.at(id % pool_.size()); }
   bool is_local(ShardId id) const { return helio::Proactor::Current() == owner(id); }
@@ -234,7 +236,7 @@ class ShardSet {
   std::function<void()> after_flush_all_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;
-  const size_t string_max_;
+  std::atomic<size_t> string_max_;
   const TagRules tag_rules_;
   const std::unique_ptr<TagPlacement> placement_;  // null: all go by their hash
   std::vector<Cell> cells_;

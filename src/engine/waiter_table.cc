@@ -87,6 +87,12 @@ void WaiterTable::Serve(Shard& shard) {
   is_serving_ = false;
 }
 
+size_t WaiterTable::CountKeysMindingAbsence() const {
+  size_t count = 0;
+  for (const auto& [name, queue] : keys_) count += queue->minding_absence > 0;
+  return count;
+}
+
 size_t WaiterTable::CountReady(Shard& shard, size_t most) const {
   size_t count = 0;
   for (const auto& [name, queue] : keys_) {

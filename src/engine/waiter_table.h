@@ -91,6 +91,8 @@ class WaiterTable {
   void Serve(Shard& shard);
 
   size_t keys() const { return keys_.size(); }
+  // Those of these for which the end of the key ends a wait. Looks at all of them.
+  size_t CountKeysMindingAbsence() const;
   // The nodes are their waiters'.
   size_t memory_used() const {
     return queue_bytes_ + helio::MapBytes(keys_) + ready_.capacity() * sizeof(KeyName);

@@ -263,6 +263,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // The same, but the kernel gets what is answered so far, as much as it takes without waiting.
   void SendAndCloseNow();
 
+  // Instead of what its ConnectionLimits say.
+  void SetMaxBulkLen(size_t bytes) { parser_.set_max_bulk_len(bytes); }
   void SetAuthenticated(bool authenticated) {
     // Who has not said who it is shall not make us keep much, as in Redis: its buffer, and 1 KB.
     output_watch_ = authenticated ? SIZE_MAX : kUnauthenticatedOutputMax;

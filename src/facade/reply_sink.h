@@ -58,8 +58,9 @@ class ReplySink {
     error_code_size_ = 0;
   }
 
-  // Errors written since construction, and the first word of the last one ("ERR", "WRONGTYPE"), cut
-  // to 31 letters; empty for a KnownError. For INFO's errorstats.
+  // Errors written since construction, and the first word of the last one ("ERR", "WRONGTYPE"). One
+  // without a word of at most 30 letters and a blank is an "ERR", as in Redis; a KnownError has
+  // none. For INFO's errorstats.
   uint64_t error_count() const { return error_count_; }
   std::string_view last_error_code() const { return {error_code_, error_code_size_}; }
 
@@ -67,10 +68,11 @@ class ReplySink {
   // Each Error() calls it.
   void CountError(std::string_view message) {
     ++error_count_;
-    std::string_view code = message.substr(0, message.find(' '));
-    if (code.empty()) code = "ERR";  // as Redis counts what a script makes up
-    error_code_size_ = static_cast<uint8_t>(std::min(code.size(), sizeof(error_code_)));
-    memcpy(error_code_, code.data(), error_code_size_);
+    const size_t blank = message.substr(0, sizeof(error_code_)).find(' ');
+    const bool has_code = blank != 0 && blank != std::string_view::npos;
+    const std::string_view code = has_code ? message.substr(0, blank) : "ERR";
+    error_code_size_ = static_cast<uint8_t>(code.size());
+    memcpy(error_code_, code.data(), code.size());
   }
 
   bool resp3_ = false;

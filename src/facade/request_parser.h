@@ -55,6 +55,8 @@ class RequestParser {
   // Limits past 2^40 count as 2^40.
   void set_limits(const Limits& limits);
   void set_authenticated(bool value) { limits_.authenticated = value; }
+  // What has been announced already may be longer.
+  void set_max_bulk_len(size_t bytes) { limits_.max_bulk_len = bytes; }
 
   // Parses the first command of `input`. After each call, whatever it returns, the caller drops
   // consumed() bytes from the front of its buffer (after it is done with args()); the next call's

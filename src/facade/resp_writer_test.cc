@@ -98,9 +98,12 @@ TEST(RespWriterTest, CountsErrorsByTheirFirstWord) {
   EXPECT_EQ(writer.last_error_code(), "WRONGTYPE");
   writer.Reset(&second, true);
   writer.Error("OOPS");
-  writer.Error(std::string(100, 'x') + " long");
-  EXPECT_EQ(writer.error_count(), 3u);
-  EXPECT_EQ(writer.last_error_code(), std::string(31, 'x'));
+  EXPECT_EQ(writer.last_error_code(), "ERR");  // as Redis: no blank, no code
+  writer.Error(std::string(30, 'x') + " just fits");
+  EXPECT_EQ(writer.last_error_code(), std::string(30, 'x'));
+  writer.Error(std::string(31, 'x') + " long");
+  EXPECT_EQ(writer.error_count(), 4u);
+  EXPECT_EQ(writer.last_error_code(), "ERR");
   EXPECT_EQ(first.view(), "-WRONGTYPE Operation against a key\r\n");
   EXPECT_TRUE(second.view().starts_with("-OOPS\r\n-xxx"));
 }

@@ -58,7 +58,7 @@ void GetUser(Session& session, Args args, ReplySink& reply) {
   reply.Bulk("flags");
   std::vector<std::string_view> flags = {user->is_on() ? "on" : "off"};
   if (user->has_nopass()) flags.push_back("nopass");
-  if (!user->sanitizing().empty()) flags.push_back(user->sanitizing());
+  flags.push_back(user->sanitizing());
   reply.Set(flags.size());
   for (std::string_view flag : flags) reply.Bulk(flag);
   reply.Bulk("passwords");
@@ -121,7 +121,7 @@ void DryRun(Session& session, Args args, ReplySink& reply) {
   }
   const AclVerdict verdict = user->Check(*command, inner);
   if (!verdict.is_denied()) return reply.Ok();
-  reply.Bulk(DescribeDenial(verdict, *command, inner));
+  reply.Bulk(DescribeDenial(verdict, user->name(), *command, inner));
 }
 
 // ACL GENPASS [bits]
@@ -263,7 +263,7 @@ void Help(Args, ReplySink& reply) {
              "    Show what was refused lately.",
              "SAVE",
              "    Write the users to the ACL file.",
-             "SETUSER <username> <rule> [<rule> ...]",
+             "SETUSER <username> <attribute> [<attribute> ...]",
              "    Create a user, or change one.",
              "USERS",
              "    List the names of all users.",

@@ -20,10 +20,12 @@ std::string_view ReasonOf(AclDenial denial) {
 }
 
 void AclLog::Add(Entry entry, int64_t now_ms) {
+  constexpr std::string_view kReasons[kAclRefusals] = {"auth", "command", "key", "channel"};
   for (std::string* text : {&entry.object, &entry.user, &entry.client}) {
     if (text->size() > kTextMax) *text = text->substr(0, kTextMax);
   }
   const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < kAclRefusals; ++i) refusals_[i] += kReasons[i] == entry.reason;
   // Only the newest are compared: who makes many different ones must not make each of them slow.
   constexpr size_t kComparedMax = 16;
   size_t compared = 0;
@@ -49,6 +51,11 @@ std::vector<AclLog::Entry> AclLog::Newest(size_t count) const {
   const std::lock_guard lock(mutex_);
   const size_t size = std::min(count, entries_.size());
   return {entries_.begin(), std::next(entries_.begin(), static_cast<std::ptrdiff_t>(size))};
+}
+
+std::array<uint64_t, kAclRefusals> AclLog::refusals() const {
+  const std::lock_guard lock(mutex_);
+  return refusals_;
 }
 
 void AclLog::Reset() {

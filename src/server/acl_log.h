@@ -3,6 +3,7 @@
 // is one entry that counts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <list>
 #include <mutex>
@@ -13,6 +14,9 @@
 #include "server/acl_user.h"
 
 namespace dfly {
+
+// The reasons of entries: "auth", "command", "key" and "channel". INFO counts them in this order.
+inline constexpr size_t kAclRefusals = 4;
 
 enum class AclContext : uint8_t { kToplevel, kMulti, kLua };
 
@@ -40,6 +44,8 @@ class AclLog {
   void Add(Entry entry, int64_t now_ms);
   std::vector<Entry> Newest(size_t count) const;
   void Reset();
+  // How many of each kind since the start. CONFIG RESETSTAT leaves them, as in Redis.
+  std::array<uint64_t, kAclRefusals> refusals() const;
   // --acllog_max_len.
   void SetMax(size_t entries_max);
 
@@ -50,6 +56,7 @@ class AclLog {
   std::list<Entry> entries_;
   size_t entries_max_;
   uint64_t next_id_ = 0;
+  std::array<uint64_t, kAclRefusals> refusals_ = {};
 };
 
 std::string_view ReasonOf(AclDenial denial);

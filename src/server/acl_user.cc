@@ -193,11 +193,13 @@ std::string AclSelector::Apply(std::string_view rule) {
     size_t at = 1;
     for (; at < rule.size() && rule[at] != '~'; ++at) {
       const char letter = static_cast<char>(rule[at] | 0x20);
-      if (letter != 'r' && letter != 'w') return std::string(kSyntax);
-      (letter == 'r' ? reads : writes) = true;
+      bool& has = letter == 'r' ? reads : writes;
+      if ((letter != 'r' && letter != 'w') || has) return std::string(kSyntax);
+      has = true;
     }
-    if (at == rule.size() || (!reads && !writes)) return std::string(kSyntax);
-    return AddKeyPattern(rule.substr(at + 1), reads, writes);
+    if (!reads && !writes) return std::string(kSyntax);
+    // As in Redis: without a pattern it is one that only the empty key matches.
+    return AddKeyPattern(rule.substr(std::min(at + 1, rule.size())), reads, writes);
   } else if (rule.starts_with('&')) {
     return AddChannel(rule.substr(1));
   } else if (word.starts_with("+@") || word.starts_with("-@")) {
@@ -457,7 +459,6 @@ std::string AclUser::ApplyOne(std::string_view rule) {
     return AddSelector(rule);
   } else if (word == "reset") {
     *this = AclUser(name_, commands_, all_channels_);
-    sanitizing_ = kSanitize;
   } else {
     return selectors_.front().Apply(rule);
   }
@@ -493,7 +494,7 @@ std::string AclUser::AddSelector(std::string_view rules) {
 std::string AclUser::Describe() const {
   std::string text = fmt::format("user {} {}", name_, is_on_ ? "on" : "off");
   if (has_nopass_) AppendWord(&text, "nopass");
-  if (!sanitizing_.empty()) AppendWord(&text, sanitizing_);
+  AppendWord(&text, sanitizing_);
   for (const std::string& hash : passwords_) AppendWord(&text, '#' + hash);
   AppendWord(&text, selectors_.front().Describe());
   for (const AclSelector& selector : std::span(selectors_).subspan(1)) {
@@ -527,56 +528,54 @@ std::string MergeSelectors(std::span<const std::string_view> words,
 
 // --- What clients are told ---
 
-std::string DescribeDenial(const AclVerdict& verdict, const Command& command, Args args) {
-  switch (verdict.denial) {
-    case AclDenial::kNone:
-      return "OK";
-    case AclDenial::kCommand:
-      return fmt::format("This user has no permissions to run the '{}' command", command.full_name);
-    case AclDenial::kKey:
-      return fmt::format("This user has no permissions to access the '{}' key",
-                         args[verdict.argument]);
-    case AclDenial::kChannel:
-      return fmt::format("This user has no permissions to access the '{}' channel",
-                         args[verdict.argument]);
-    case AclDenial::kSortBy:
-    case AclDenial::kSortGet:
-      return DenialError(verdict, command).substr(sizeof("ERR"));
-  }
-  return "";
-}
+namespace {
 
-std::string DenialError(const AclVerdict& verdict, const Command& command) {
+constexpr std::string_view kSortByDenied =
+    "BY option of SORT denied due to insufficient ACL permissions.";
+constexpr std::string_view kSortGetDenied =
+    "GET option of SORT denied due to insufficient ACL permissions.";
+
+// Without a code.
+std::string DenialText(const AclVerdict& verdict, std::string_view user, const Command& command) {
   switch (verdict.denial) {
     case AclDenial::kKey:
-      return "NOPERM this user has no permissions to access one of the keys used as arguments";
+      return "No permissions to access a key";
     case AclDenial::kChannel:
-      return "NOPERM this user has no permissions to access one of the channels used as arguments";
+      return "No permissions to access a channel";
     case AclDenial::kSortBy:
-      return "ERR BY option of SORT denied due to insufficient ACL permissions.";
+      return std::string(kSortByDenied);
     case AclDenial::kSortGet:
-      return "ERR GET option of SORT denied due to insufficient ACL permissions.";
+      return std::string(kSortGetDenied);
     default:
-      return fmt::format("NOPERM this user has no permissions to run the '{}' command",
+      return fmt::format("User {} has no permissions to run the '{}' command", user,
                          command.full_name);
   }
 }
 
-std::string ScriptDenialError(const AclVerdict& verdict) {
-  switch (verdict.denial) {
-    case AclDenial::kKey:
-      return "ERR The user executing the script can't access at least one of the keys mentioned in "
-             "the command arguments";
-    case AclDenial::kChannel:
-      return "ERR The user executing the script can't publish to the channel mentioned in the "
-             "command";
-    case AclDenial::kSortBy:
-      return "ERR BY option of SORT denied due to insufficient ACL permissions.";
-    case AclDenial::kSortGet:
-      return "ERR GET option of SORT denied due to insufficient ACL permissions.";
-    default:
-      return "ERR The user executing the script can't run this command or subcommand";
+// The command itself refuses them, with an error of its own.
+bool IsOfSort(AclDenial denial) {
+  return denial == AclDenial::kSortBy || denial == AclDenial::kSortGet;
+}
+
+}  // namespace
+
+std::string DescribeDenial(const AclVerdict& verdict, std::string_view user, const Command& command,
+                           Args args) {
+  if (verdict.denial != AclDenial::kKey && verdict.denial != AclDenial::kChannel) {
+    return DenialText(verdict, user, command);
   }
+  return fmt::format("User {} has no permissions to access the '{}' {}", user,
+                     args[verdict.argument], verdict.denial == AclDenial::kKey ? "key" : "channel");
+}
+
+std::string DenialError(const AclVerdict& verdict, std::string_view user, const Command& command) {
+  return (IsOfSort(verdict.denial) ? "ERR " : "NOPERM ") + DenialText(verdict, user, command);
+}
+
+std::string ScriptDenialError(const AclVerdict& verdict, std::string_view user,
+                              const Command& command) {
+  return (IsOfSort(verdict.denial) ? "ERR " : "ERR ACL failure in script: ") +
+         DenialText(verdict, user, command);
 }
 
 std::string ExecDenialError(const AclVerdict& verdict) {

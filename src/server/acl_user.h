@@ -124,7 +124,7 @@ class AclUser {
   const std::string& name() const { return name_; }
   bool is_on() const { return is_on_; }
   bool has_nopass() const { return has_nopass_; }
-  // "sanitize-payload", or what else was said of it; empty: nothing.
+  // "sanitize-payload", or "skip-sanitize-payload" if that was said.
   std::string_view sanitizing() const { return sanitizing_; }
   // `hash`: of what was given, by AclHash. Takes the same time whatever it is.
   bool AcceptsHash(std::string_view hash) const;
@@ -153,7 +153,7 @@ class AclUser {
   bool is_on_ = false;
   bool has_nopass_ = false;
   // Payloads of RESTORE are always checked; it is kept as files may say it.
-  std::string_view sanitizing_;
+  std::string_view sanitizing_ = "sanitize-payload";
   std::vector<std::string> passwords_;  // hashes
   std::vector<AclSelector> selectors_;
 };
@@ -174,12 +174,14 @@ std::string AclHash(std::string_view password);
 [[nodiscard]] std::string MergeSelectors(std::span<const std::string_view> words,
                                          std::vector<std::string>* rules);
 
-// "This user has no permissions ..." as ACL DRYRUN says it.
-std::string DescribeDenial(const AclVerdict& verdict, const Command& command, Args args);
+// "User alice has no permissions ..." as ACL DRYRUN says it.
+std::string DescribeDenial(const AclVerdict& verdict, std::string_view user, const Command& command,
+                           Args args);
 // As a client is told.
-std::string DenialError(const AclVerdict& verdict, const Command& command);
+std::string DenialError(const AclVerdict& verdict, std::string_view user, const Command& command);
 // As a script is told by redis.call.
-std::string ScriptDenialError(const AclVerdict& verdict);
+std::string ScriptDenialError(const AclVerdict& verdict, std::string_view user,
+                              const Command& command);
 // As EXEC tells what became forbidden after it was queued.
 std::string ExecDenialError(const AclVerdict& verdict);
 

@@ -45,7 +45,7 @@ TEST_F(AclUserTest, ANewOneMayDoNothing) {
   EXPECT_FALSE(user.AcceptsHash(AclHash("")));
   EXPECT_EQ(Check(user, {"get", "k"}), AclDenial::kCommand);
   EXPECT_EQ(Check(user, {"auth", "x"}), AclDenial::kNone);  // how else could it become another one
-  EXPECT_EQ(user.Describe(), "user u off resetchannels -@all");
+  EXPECT_EQ(user.Describe(), "user u off sanitize-payload resetchannels -@all");
 }
 
 TEST_F(AclUserTest, LaterRulesOverruleEarlierOnes) {

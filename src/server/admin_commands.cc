@@ -97,7 +97,7 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
     const auto parsed = ParseInt64(args[4]);
     if (!parsed || *parsed < 0) return reply.Error(kErrNotPositive);
     size = static_cast<size_t>(*parsed);
-    if (*count > 0 && size > cx.session().server.options().limits.parser.max_bulk_len) {
+    if (*count > 0 && size > cx.shards().string_max()) {
       return reply.Error(kErrStringTooLong);
     }
   }
@@ -351,7 +351,7 @@ void ModuleHelp(Session&, Args, ReplySink& reply) {
   ReplyHelp(reply, "MODULE",
             {"LIST", "    An empty list: there are no modules.", "LOAD <path> [<arg> ...]",
              "    An error: this server loads no modules.",
-             "LOADEX <path> [[CONFIG NAME VALUE]...] [ARGS ...]",
+             "LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
              "    An error: this server loads no modules.", "UNLOAD <name>",
              "    An error: there are no modules."});
 }

@@ -259,6 +259,10 @@ bool BlockedCommand::EndWait(End how) {
   return true;
 }
 
+void BlockedCommand::Deny(std::string error) {
+  if (EndWait(End::kDenied)) denial_ = std::move(error);
+}
+
 std::vector<std::string> BlockedCommand::Keys() const {
   std::vector<std::string> keys;
   for (const WaiterNode& node : nodes()) keys.push_back(node.name.key);
@@ -276,6 +280,8 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
       return;
     case End::kUnblockedWithError:
       return reply.Error(kErrUnblocked);
+    case End::kDenied:
+      return reply.Error(denial_);
     case End::kNone:
     case End::kWoken:
       LOG(DFATAL) << "a wait that has not ended";

@@ -41,6 +41,7 @@ class BlockedCommand final : public Waiter {
     kTimeout,
     kUnblocked,           // CLIENT UNBLOCK id TIMEOUT
     kUnblockedWithError,  // CLIENT UNBLOCK id ERROR
+    kDenied,              // its user may not do it any more
     kGone                 // the client
   };
 
@@ -52,6 +53,9 @@ class BlockedCommand final : public Waiter {
 
   // On the connection's thread: ends the wait, unless it is being served already (false).
   bool EndWait(End how);
+  // The same thread: ends it with this error.
+  void Deny(std::string error);
+  Args args() const { return args_; }
   // The same thread: nothing has ended it yet.
   bool waits() const { return end_ == End::kNone; }
   // The same thread: what it waits for, each key once, and since when (monotonic).
@@ -102,6 +106,7 @@ class BlockedCommand final : public Waiter {
   uint64_t target_lock_ = 0;
   bool is_across_ = false;  // its target is in another shard
 
+  std::string denial_;   // kDenied: the error
   helio::IoBuf served_;  // the reply, when a shard has served it
   ShardId served_by_ = 0;
   Told told_;

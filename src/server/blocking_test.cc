@@ -89,6 +89,7 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
   void StepAll() {
     bool moved = false;
     for (const auto& client : clients_) error_ += client->Step(*random_, &moved, nullptr);
+    const helio::BoundedWait wait(helio::kItsTurn);  // the test may have locks
     helio::this_fiber::Yield();
   }
   // Until nothing moves but those that wait. Returns what was wrong with any reply since.

@@ -15,6 +15,7 @@
 #include "core/glob.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/io/blocking_pool.h"
 #include "server/config_rewrite.h"
@@ -199,7 +200,8 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
     undo(changes.size());
     for (const auto& other : committed) {
       const std::string lost = (*other)();
-      LOG_IF(ERROR, !lost.empty()) << "CONFIG SET could not be taken back: " << lost;
+      LOG_IF(ERROR, !lost.empty())
+          << "CONFIG SET could not be taken back: " << helio::LogText(lost);
     }
     return SetError(change.name, error);
   }
@@ -252,7 +254,7 @@ std::string Config::Rewrite(const std::string& path, const AclStore& acl) {
   });
   if (!has_run) error = "too many files are being written";
   if (error.empty()) return "";
-  LOG(WARNING) << "CONFIG REWRITE failed: " << path << ": " << error;
+  LOG(WARNING) << "CONFIG REWRITE failed: " << helio::LogText(path) << ": " << error;
   return fmt::format("ERR Rewriting config file: {}", error);
 }
 
@@ -401,6 +403,16 @@ void AddSettings(Server* server, Config* config) {
   };
 
   // What can be changed.
+  config->Add({.name = "proto-max-bulk-len",
+               .kind = Kind::kMemory,
+               .value = fmt::format("{}", options.limits.parser.max_bulk_len),
+               .is_mutable = true,
+               .min = kMaxBulkLenMin,
+               .max = UINT32_MAX,
+               .apply = [server](const std::string& value) {
+                 server->SetMaxBulkLen(ParsedNumber<size_t>(value));
+                 return std::string();
+               }});
   config->Add({.name = "maxmemory",
                .kind = Kind::kMemory,
                .value = fmt::format("{}", options.maxmemory),
@@ -692,8 +704,7 @@ void AddSettings(Server* server, Config* config) {
                      SetLogLevel(value);
                      return std::string();
                    },
-               .choices = {"debug", "verbose", "notice", "warning"}});
-  shown("proto-max-bulk-len", options.limits.parser.max_bulk_len);
+               .choices = {"debug", "verbose", "notice", "warning", "nothing"}});
   shown("proactor_threads", options.threads);
   shown("num_shards", options.num_shards == 0 ? options.threads : options.num_shards);
   config->Add({.name = "force_epoll", .kind = Kind::kBool, .value = YesNo(options.force_epoll)});

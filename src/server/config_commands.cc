@@ -32,6 +32,7 @@ void Set(CoordinatorContext& cx, Args args, ReplySink& reply) {
 void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
   Server& server = cx.session().server;
   server.AwaitOnSessions([](Worker& worker) { worker.ResetStats(); });
+  server.scripts().ResetForgotten();
   server.memory().ResetOver();
   server.ResetRejectedConnections();
   server.client_memory().evicted.store(0, std::memory_order_relaxed);

@@ -154,7 +154,7 @@ const std::vector<Group>& Essentials() {
         {"lua_auto_async", "send calls of scripts together"}}},
       {"Process",
        {{"logfile", "file of the log; empty: stderr"},
-        {"loglevel", "debug, verbose, notice or warning"},
+        {"loglevel", "debug, verbose, notice, warning or nothing"},
         {"pidfile", "file of the process id"},
         {"daemonize", "go on in the background"}}},
   };

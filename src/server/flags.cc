@@ -349,7 +349,7 @@ DEFINE_bool(daemonize, false,
 DEFINE_string(logfile, "",
               "File that the log, and what a crash prints, is appended to; SIGHUP opens it again, "
               "for logrotate. Empty: stderr.");
-DEFINE_string(loglevel, "notice", "How much is logged: debug, verbose, notice, warning.");
+DEFINE_string(loglevel, "notice", "How much is logged: debug, verbose, notice, warning, nothing.");
 
 namespace dfly {
 
@@ -695,7 +695,7 @@ std::string OptionsFromFlags(ServerOptions* options) {
     limits.reply_bytes_max = std::min(limits.reply_bytes_max, machine.memory_limit() / 32);
   }
   limits.recv_bytes_max = bytes("pipeline_input_bytes_max", FLAGS_pipeline_input_bytes_max);
-  check_range("max_bulk_len", limits.parser.max_bulk_len, 1024, UINT32_MAX);
+  check_range("max_bulk_len", limits.parser.max_bulk_len, kMaxBulkLenMin, UINT32_MAX);
   check_range("max_inline_len", limits.parser.max_inline_len, 1024, 1ull << 30);
   check_range("http_head_max", limits.http.head_max, 1024, 1 << 20);
   check_range("pipeline_reply_bytes_max", limits.reply_bytes_max, 1024, 1ull << 50);

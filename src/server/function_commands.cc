@@ -96,8 +96,8 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   Session& session = cx.session();
   std::vector<std::string> sources;
-  if (const std::optional<std::string> wrong = FunctionStore::SourcesIn(
-          args[2], session.server.connection_limits().parser.max_bulk_len, &sources)) {
+  if (const std::optional<std::string> wrong =
+          FunctionStore::SourcesIn(args[2], cx.shards().string_max(), &sources)) {
     return reply.Error(*wrong);
   }
   if (const std::optional<std::string> wrong =
@@ -237,19 +237,19 @@ void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
 }
 
 void Help(Session&, Args, ReplySink& reply) {
-  ReplyHelp(
-      reply, "FUNCTION",
-      {"DELETE <library name>", "    Deletes a library and its functions.", "DUMP",
-       "    Returns all libraries in the form that RESTORE takes.", "FLUSH [ASYNC|SYNC]",
-       "    Deletes all libraries.", "KILL",
-       "    Ends functions that take long and have not written.",
-       "LIST [LIBRARYNAME <pattern>] [WITHCODE]",
-       "    Shows libraries and their functions, and their code, too.", "LOAD [REPLACE] <source>",
-       "    Makes a library of that source.", "RESTORE <payload> [FLUSH|APPEND|REPLACE]",
-       "    Makes the libraries that DUMP has returned, here or elsewhere. With FLUSH, all "
-       "others go;",
-       "    with REPLACE, those of the same names; with APPEND there may be none of these.",
-       "STATS", "    Shows which function runs, and how many there are."});
+  ReplyHelp(reply, "FUNCTION",
+            {"DELETE <LIBRARY NAME>", "    Deletes a library and its functions.", "DUMP",
+             "    Returns all libraries in the form that RESTORE takes.", "FLUSH [ASYNC|SYNC]",
+             "    Deletes all libraries.", "KILL",
+             "    Ends functions that take long and have not written.",
+             "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+             "    Shows libraries and their functions, and their code, too.",
+             "LOAD [REPLACE] <FUNCTION CODE>", "    Makes a library of that source.",
+             "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+             "    Makes the libraries that DUMP has returned, here or elsewhere. With FLUSH, all "
+             "others go;",
+             "    with REPLACE, those of the same names; with APPEND there may be none of these.",
+             "STATS", "    Shows which function runs, and how many there are."});
 }
 
 }  // namespace
@@ -271,7 +271,7 @@ std::optional<std::string> LoadLibraries(Worker& worker, bool holds_locks,
 }
 
 void RegisterFunctionCommands(CommandTable* table) {
-  table->Add(RunsScript("fcall", 0,
+  table->Add(RunsScript("fcall", kMayReplicate,
                         {"Calls a function.", "7.0.0", "scripting", "Depends on the function."}));
   table->Add(RunsScript(
       "fcall_ro", kReadonly,

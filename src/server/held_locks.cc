@@ -33,8 +33,10 @@ bool HoldsLocks(const TxEntry& entry) {
 
 std::string DescribeHolder(const TxEntry& entry, ShardId shard) {
   const std::string wait = WaitOf(entry);
-  return fmt::format("{} of client {} on shard {} since {:.1f} s, which {}{}", NameOf(entry),
-                     entry.origin.client_id, shard, static_cast<double>(HeldMicros(entry)) / 1e6,
+  const uint64_t client_id = entry.origin.client_id;
+  return fmt::format("{}{} on shard {} since {:.1f} s, which {}{}", NameOf(entry),
+                     client_id == 0 ? "" : fmt::format(" of client {}", client_id), shard,
+                     static_cast<double>(HeldMicros(entry)) / 1e6,
                      wait.empty() ? "runs" : "waits for ", wait);
 }
 

@@ -86,7 +86,7 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
   return HttpResponse{.status = 403,
                       .body = is_admin_only && !verdict.is_denied()
                                   ? std::string(kErrAdminPortOnly) + "\n"
-                                  : DenialError(verdict, *command) + "\n"};
+                                  : DenialError(verdict, asker.user->name(), *command) + "\n"};
 }
 
 }  // namespace dfly

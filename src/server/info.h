@@ -2,6 +2,7 @@
 // The text of INFO.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -13,6 +14,7 @@
 #include "core/allocator_facts.h"
 #include "engine/defrag.h"
 #include "helio/net/tls.h"
+#include "server/acl_log.h"
 #include "server/held_locks.h"
 #include "server/latency_histogram.h"
 #include "server/persistence_facts.h"
@@ -60,7 +62,8 @@ struct InfoFacts {
     Holders long_held;             // that have locks for longer than lock-warning-ms
     uint64_t longest_held_us = 0;  // of all that have locks
     uint64_t waited_keys = 0;
-    uint64_t ready_keys = 0;  // that somebody waits for; 0 unless something runs
+    uint64_t waited_absences = 0;  // of these, for whose end somebody waits, too
+    uint64_t ready_keys = 0;       // that somebody waits for; 0 unless something runs
     uint64_t watched_keys = 0;
   };
   TransactionFacts transactions;
@@ -118,6 +121,14 @@ struct InfoFacts {
   uint64_t expiry_cuts = 0;  // slices of it that ended before their work
   uint64_t rejected_connections = 0;
   uint64_t expired_keys = 0;
+  uint64_t expired_members = 0;
+  uint64_t forgotten_scripts = 0;
+  std::array<uint64_t, kAclRefusals> acl_refusals = {};
+  uint64_t loop_cycles = 0;  // of all event loops, as what follows
+  uint64_t loop_us = 0;      // of the processor's time
+  uint64_t loop_cycles_per_second = 0;
+  uint64_t loop_us_per_second = 0;
+  std::vector<std::string> listeners;
   uint64_t evicted_keys = 0;
   uint64_t hits = 0;
   uint64_t misses = 0;

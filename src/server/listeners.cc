@@ -2,11 +2,13 @@
 #include "server/listeners.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
 
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/io/blocking_pool.h"
 #include "helio/net/address.h"
@@ -40,7 +42,7 @@ std::string Listeners::Change(const std::vector<Place>& places) {
   std::string error = OpenMissing(places);
   if (error.empty()) return "";
   const std::string lost = OpenMissing(before);
-  LOG_IF(ERROR, !lost.empty()) << "no longer listening " << lost;
+  LOG_IF(ERROR, !lost.empty()) << "no longer listening " << helio::LogText(lost);
   return error;
 }
 
@@ -56,7 +58,7 @@ std::string Listeners::OpenMissing(const std::vector<Place>& places) {
                          on_accept_(accepted, place.kind);
                        })});
     } else if (MayBeMissing(place)) {
-      LOG(WARNING) << "not listening on " << why;
+      LOG(WARNING) << "not listening on " << helio::LogText(why);
     } else {
       error = why;
       break;
@@ -107,6 +109,29 @@ std::string Listeners::OpenUnix(const std::string& path, uint32_t mode) {
   unix_path_ = path;
   unix_ = helio::Listener::Open(proactor_, fd, [this](int accepted) { on_accept_(accepted, {}); });
   return "";
+}
+
+std::vector<std::string> Listeners::Describe() const {
+  std::vector<std::string> lines;
+  std::vector<const Open*> told;
+  for (const Open& open : open_) {
+    const auto is_told = [&](const Open* other) {
+      return other->place.port == open.place.port && other->place.kind == open.place.kind;
+    };
+    if (std::any_of(told.begin(), told.end(), is_told)) continue;
+    told.push_back(&open);
+    const PortKind& kind = open.place.kind;
+    std::string line = fmt::format("name={}", kind.is_memcached ? "memcached"
+                                              : kind.is_admin   ? "admin"
+                                              : kind.is_tls     ? "tls"
+                                                                : "tcp");
+    for (const Open& other : open_) {
+      if (is_told(&other)) line += ",bind=" + other.place.address;
+    }
+    lines.push_back(fmt::format("{},port={}", line, open.place.port));
+  }
+  if (unix_ != nullptr) lines.push_back("name=unix,bind=" + unix_path_);
+  return lines;
 }
 
 void Listeners::Close() {

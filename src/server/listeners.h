@@ -39,6 +39,8 @@ class Listeners {
   [[nodiscard]] std::string Change(const std::vector<Place>& places);
   // One more, which stays. `mode` as helio::ListenUnix.
   [[nodiscard]] std::string OpenUnix(const std::string& path, uint32_t mode);
+  // What there is, a line for each port, as INFO has it: "name=tcp,bind=127.0.0.1,port=6379".
+  std::vector<std::string> Describe() const;
   // All of them, for good. Before the destruction.
   void Close();
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "helio/base/clock.h"
+#include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/sync.h"
 #include "helio/net/tls_memory.h"
@@ -116,7 +117,8 @@ void EnterDirectory() {
 
 std::string BeginLog(const char* program) {
   if (!dfly::SetLogLevel(FLAGS_loglevel)) {
-    return fmt::format("--loglevel: '{}' is not debug, verbose, notice or warning", FLAGS_loglevel);
+    return fmt::format("--loglevel: '{}' is not debug, verbose, notice, warning or nothing",
+                       FLAGS_loglevel);
   }
   if (!FLAGS_logfile.empty()) {
     if (std::string error = dfly::OpenLogFile(FLAGS_logfile); !error.empty()) return error;
@@ -205,7 +207,8 @@ class Stopping {
         helio::Waiter().WaitUntil(helio::MonotonicNanos() + kLookNanos);
       }
       error_ = server_->PrepareStop(rule.saves(), rule.force);
-      LOG_IF(WARNING, rule.force && !error_.empty()) << "ends without a save: " << error_;
+      LOG_IF(WARNING, rule.force && !error_.empty())
+          << "ends without a save: " << helio::LogText(error_);
       if (rule.force) error_.clear();
       is_done_ = true;
       kill(getpid(), SIGCONT);  // the main thread looks
@@ -311,7 +314,7 @@ int main(int argc, char** argv) {
     if (!was_loaded && is_loaded) {
       was_loaded = true;
       if (!load_error.empty()) {
-        LOG(ERROR) << "cannot load the snapshot: " << load_error;
+        LOG(ERROR) << "cannot load the snapshot: " << helio::LogText(load_error);
         server.Stop();
         return Fail(
             fmt::format("cannot load the snapshot, and starts with nothing else: {}", load_error));
@@ -324,7 +327,7 @@ int main(int argc, char** argv) {
       if (!result) continue;
       if (result->empty()) break;
       // Better to go on than to lose what was promised to be kept.
-      LOG(ERROR) << "Error trying to save the DB, can't exit: " << *result
+      LOG(ERROR) << "Error trying to save the DB, can't exit: " << helio::LogText(*result)
                  << ". SHUTDOWN NOSAVE ends it without.";
       dfly::NotifyServiceManager("READY=1\nSTATUS=serving; cannot save");
       if (is_asked_again) begin_to_stop(SIGTERM);

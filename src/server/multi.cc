@@ -22,12 +22,12 @@ void Multi::Start(int db_index) {
   command_flags_ = 0;
   db_index_ = db_index;
   shard_ = 0;
-  has_keys_ = acts_ = wants_all_keys_ = has_scripts_ = is_aborted = false;
+  has_keys_ = may_write_ = wants_all_keys_ = has_scripts_ = is_aborted = false;
   is_one_shard_ = true;
   watcher = 0;
 }
 
-void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
+void Multi::Add(const Command& command, uint32_t flags, Args args, const ShardSet& shards) {
   const size_t bytes_before = memory_used();
   Item item{.command = &command,
             .hash = 0,
@@ -62,8 +62,8 @@ void Multi::Add(const Command& command, Args args, const ShardSet& shards) {
     arg_bytes_.append(arg);
     arg_ends_.push_back(arg_bytes_.size());
   }
-  command_flags_ |= command.flags;
-  acts_ |= command.channel_at != 0 || (command.runs_script && (command.flags & kReadonly) == 0);
+  command_flags_ |= flags;
+  may_write_ |= command.MayWrite(flags);
   items_.push_back(item);
   counted_in_ += memory_used() - bytes_before;
 }

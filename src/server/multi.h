@@ -66,14 +66,14 @@ class Multi {
            items_.capacity() * sizeof(Item);
   }
 
-  void Add(const Command& command, Args args, const ShardSet& shards);
+  // `flags`: of the call, Worker::FlagsOf.
+  void Add(const Command& command, uint32_t flags, Args args, const ShardSet& shards);
 
   const std::vector<Item>& items() const { return items_; }
   void Deny(size_t item, AclDenial denial) { items_[item].denial = denial; }
   size_t bytes() const { return arg_bytes_.size(); }
-  uint32_t command_flags() const { return command_flags_; }  // of any of them
-  // What CLIENT PAUSE WRITE holds back, as it does outside of a MULTI.
-  bool may_write() const { return (command_flags_ & kWrite) != 0 || acts_; }
+  uint32_t command_flags() const { return command_flags_; }  // of any of the calls
+  bool may_write() const { return may_write_; }              // some command may change keys
   // The arguments of one item, as views that live until the next Add.
   void ViewArgs(const Item& item, std::vector<std::string_view>* out) const;
   // What it wants on all shards together: tag(shard, TagLock).
@@ -99,7 +99,7 @@ class Multi {
   size_t& counted_in_;
   ShardId shard_ = 0;
   bool has_keys_ = false;
-  bool acts_ = false;  // publishes, or runs a script that may write
+  bool may_write_ = false;
   bool is_one_shard_ = true;
   bool wants_all_keys_ = false;
   bool has_scripts_ = false;

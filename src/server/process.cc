@@ -159,8 +159,8 @@ bool SetLogLevel(std::string_view level) {
     FLAGS_v = level == "debug" ? 2 : level == "verbose" ? 1 : 0;
     return true;
   }
-  if (level != "warning") return false;
-  FLAGS_minloglevel = google::GLOG_WARNING;
+  if (level != "warning" && level != "nothing") return false;
+  FLAGS_minloglevel = level == "warning" ? google::GLOG_WARNING : google::GLOG_FATAL;
   FLAGS_v = 0;
   return true;
 }

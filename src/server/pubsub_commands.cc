@@ -157,14 +157,14 @@ void RegisterPubSubCommands(CommandTable* table) {
   table->Add({.name = "publish",
               .run = Publish<ChannelKind::kChannel>,
               .arity = 3,
-              .flags = kAlways | kFast,
+              .flags = kAlways | kFast | kMayReplicate,
               .channel_at = 1,
               .docs = Docs("Sends a message to a channel.", "2.0.0",
                            "O(N + M), N subscribers and M patterns")});
   table->Add({.name = "spublish",
               .run = Publish<ChannelKind::kShard>,
               .arity = 3,
-              .flags = kAlways | kFast,
+              .flags = kAlways | kFast | kMayReplicate,
               .keys = KeyAt(1, "not_key"),
               .channel_at = 1,
               .docs = Docs("Sends a message to a shard channel.", "7.0.0", "O(N), N subscribers")});

@@ -212,9 +212,9 @@ void Help(Session&, Args, ReplySink& reply) {
 }  // namespace
 
 void RegisterScriptCommands(CommandTable* table) {
-  table->Add(RunsScript("eval", 0,
+  table->Add(RunsScript("eval", kMayReplicate,
                         {"Executes a script.", "2.6.0", "scripting", "Depends on the script."}));
-  table->Add(RunsScript("evalsha", 0,
+  table->Add(RunsScript("evalsha", kMayReplicate,
                         {"Executes a script that is known by its SHA1.", "2.6.0", "scripting",
                          "Depends on the script."}));
   table->Add(RunsScript(

@@ -289,7 +289,7 @@ const Command* ScriptRun::FindCommand(std::string_view name) const {
 bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
   if (!command.is_scriptable || !command.AcceptsArgs(args.size())) return false;
   if (caller_ != nullptr) return false;
-  if ((command.flags & (kWrite | kDenyOom)) == 0) return true;
+  if ((command.flags & (kWrite | kDenyOom | kMayReplicate)) == 0) return true;
   const Server& server = worker_->server();
   return !is_read_only_ && server.settings().gate.load(std::memory_order_relaxed) == 0 &&
          (has_called_write_ || !server.is_out_of_memory());
@@ -320,7 +320,7 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     return false;
   }
   if (caller_ != nullptr && !CheckAcl(*command, args, reply)) return false;
-  if (is_read_only_ && ((command->flags & kWrite) != 0)) {
+  if (is_read_only_ && (command->flags & (kWrite | kMayReplicate)) != 0) {
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
   }
@@ -349,7 +349,7 @@ bool ScriptRun::CheckAcl(const Command& command, Args args, ReplySink& reply) co
        .user = caller_->user->name(),
        .client = caller_->client},
       helio::UnixMillis());
-  reply.Error(ScriptDenialError(verdict));
+  reply.Error(ScriptDenialError(verdict, caller_->user->name(), command));
   return false;
 }
 

@@ -118,6 +118,7 @@ void ScriptStore::ForgetOldest(const Script& newest) {
   scripts_.erase(oldest);
   Count();
   --evaluated_;
+  forgotten_.fetch_add(1, std::memory_order_relaxed);
   version_.fetch_add(1, std::memory_order_release);  // pairs with version()
 }
 

@@ -106,6 +106,9 @@ class ScriptStore {
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   std::vector<ScriptRef> List();
   size_t size();
+  // How many were forgotten since the start or ResetForgotten.
+  uint64_t forgotten() const { return forgotten_.load(std::memory_order_relaxed); }
+  void ResetForgotten() { forgotten_.store(0, std::memory_order_relaxed); }
   // Of their texts and of what is kept with them.
   size_t memory_used() const { return bytes_.load(std::memory_order_relaxed); }
 
@@ -120,6 +123,7 @@ class ScriptStore {
   const uint32_t default_flags_;
   const bool defers_calls_;
   std::atomic<uint64_t> version_{1};
+  std::atomic<uint64_t> forgotten_{0};
   // A plain mutex: no fiber suspends under it, and a spin lock would be held while memory is
   // allocated.
   std::mutex mutex_;

@@ -132,6 +132,13 @@ uint64_t Server::UpdatePeakMemory(uint64_t used_bytes) {
   return std::max(peak, used_bytes);
 }
 
+void Server::SetMaxBulkLen(size_t bytes) {
+  shards_->SetStringMax(bytes);
+  AwaitOnSessions([bytes](Worker& worker) {
+    worker.ForEachSession([bytes](Session& session) { session.connection.SetMaxBulkLen(bytes); });
+  });
+}
+
 void Server::OnUsersChanged() {
   AwaitOnSessions([](Worker& worker) { worker.OnUsersChanged(); });
 }

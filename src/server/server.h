@@ -213,6 +213,11 @@ class Server {
   // Listens there, and not where it did. Empty, or why it cannot: then nothing changes. From a
   // fiber or a plain thread, one at a time. Suspends.
   [[nodiscard]] std::string ChangePorts(const Ports& ports);
+  // --max_bulk_len, from now on; for values, too. REQUIRES: kMaxBulkLenMin <= bytes <= UINT32_MAX.
+  // Suspends.
+  void SetMaxBulkLen(size_t bytes);
+  // As Listeners::Describe. Suspends.
+  std::vector<std::string> DescribeListeners();
   int64_t start_time_ms() const { return start_time_ms_; }
 
   // The calling thread's worker.

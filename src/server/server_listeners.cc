@@ -47,6 +47,14 @@ std::string Server::ChangePorts(const Ports& ports) {
   return "";
 }
 
+std::vector<std::string> Server::DescribeListeners() {
+  std::vector<std::string> lines;
+  pool_.at(0)->Await([&] {
+    if (listeners_ != nullptr) lines = listeners_->Describe();
+  });
+  return lines;
+}
+
 void Server::OnAccept(int fd, PortKind kind) {
   const uint64_t counted = connections() - admin_connections_.load(std::memory_order_relaxed);
   if (!kind.is_admin && counted >= settings_.maxclients.load(std::memory_order_relaxed)) {

@@ -7,6 +7,9 @@
 
 namespace dfly {
 
+// --max_bulk_len is at least so many bytes.
+constexpr int64_t kMaxBulkLenMin = 1024;
+
 // Thread: any reads; changed by CONFIG SET. Numbers that stand alone, so relaxed order is enough.
 struct Settings {
   // Why commands are refused; 0 nearly always.

@@ -262,7 +262,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       connection->set_held(true);
       return Outcome::kBarrier;
     }
-    if (!GateError(command, session).empty()) {
+    if (!GateError(command, args, session).empty()) {
       // RunOne looks again, for the text.
       if (&command != exec_) AbortMulti(session);
       Note(connection, Action::kGated, &command, args, 0, 0);
@@ -274,8 +274,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     if (outcome) return *outcome;
   }
   const bool holds_writes = server_.settings().shards_behind.load(std::memory_order_relaxed) != 0;
-  const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, session);
-  if (is_paused || (holds_writes && MayWrite(command, session))) [[unlikely]] {
+  const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, args, session);
+  if (is_paused || (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
     // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
     // as a message, so not between the look and this.
     RunNoted();
@@ -682,7 +682,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       case Action::kGated:
         // It may have been opened since.
-        if (std::string_view error = GateError(*noted.command, session); !error.empty()) {
+        if (std::string_view error = GateError(*noted.command, args, session); !error.empty()) {
           Reject(*noted.command, error, writer_);
         } else {
           Reject(*noted.command, kErrLoading, writer_);
@@ -730,7 +730,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         if (session.acl != nullptr) verdict = session.acl->Check(*noted.command, args);
         if (!verdict.is_denied()) verdict.denial = AclDenial::kCommand;
         LogDenial(verdict, session, *noted.command, args);
-        Reject(*noted.command, DenialError(verdict, *noted.command), writer_);
+        Reject(*noted.command, DenialError(verdict, session.user, *noted.command), writer_);
         break;
       }
       case Action::kSubscribed:
@@ -845,7 +845,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       cx.set_client(&client, session.tracking->TakeReads(command, false));
     }
     std::vector<uint64_t> spared;
-    if (server_.settings().is_saving.load(std::memory_order_relaxed) && MayWrite(command, session))
+    if (server_.settings().is_saving.load(std::memory_order_relaxed) &&
+        MayWrite(command, Args(views), session))
       AskSnapshots(session, command, Args(views));
     const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory().is_over();
     if (needs_room) AddKeyHashes(command, Args(views), &spared);

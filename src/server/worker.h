@@ -115,13 +115,21 @@ class Worker final : public CommandSink {
   size_t batches_in_flight() const { return batches_in_flight_; }
   // Fibers that run a command; they may outlive their connection for a moment.
   size_t coordinators() const { return coordinators_; }
-  // Commands executed in the last complete second.
-  // In the last second.
+  // In the last complete second.
   struct Rates {
     uint64_t commands;
     uint64_t received_bytes;
     uint64_t sent_bytes;
+    uint64_t loop_cycles;
+    uint64_t loop_us;
   };
+  // Of the event loop: its iterations, and the processor's time that it took.
+  struct LoopTotals {
+    uint64_t cycles = 0;
+    uint64_t us = 0;
+  };
+  // Since the start or ResetStats.
+  LoopTotals loop_totals() const;
   Rates rates() const;
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
@@ -385,6 +393,9 @@ class Worker final : public CommandSink {
     if (seconds != 0) [[unlikely]] {
       received_rate_.Roll(seconds, buffers_.traffic.received_bytes);
       sent_rate_.Roll(seconds, buffers_.traffic.sent_bytes);
+      const LoopTotals loop = loop_totals();
+      loop_rate_.Roll(seconds, loop.cycles);
+      loop_us_rate_.Roll(seconds, loop.us);
       NotePools();
     }
   }
@@ -412,7 +423,11 @@ class Worker final : public CommandSink {
   // Whether the client may not call it: --restricted_commands, --enable_debug_command and the like.
   std::optional<Action> RefusalOf(const Command& command, const Session& session) const;
   // Why Settings::gate refuses a command; empty: it does not.
-  std::string_view GateError(const Command& command, const Session& session) const;
+  std::string_view GateError(const Command& command, Args args, const Session& session);
+  // The flags of this call, as Redis has them: a script that begins with flags of its own has
+  // those, and EXEC those of what is queued.
+  uint32_t FlagsOf(const Command& command, Args args);
+  uint32_t FlagsOf(const Command& command, Args args, const Session& session);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
   // What is different for a client that is subscribed; nothing: go on as for others.
@@ -498,8 +513,9 @@ class Worker final : public CommandSink {
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);
-  bool MayWrite(const Command& command, const Session& session) const;
-  bool IsPaused(const Command& command, const Session& session) const;
+  // It may change keys.
+  bool MayWrite(const Command& command, Args args, const Session& session);
+  bool IsPaused(const Command& command, Args args, const Session& session);
   // A command of the session goes to `shard`, and nowhere else: perhaps its connection should, too.
   void NoteAffinity(Session& session, ShardId shard) {
     if (!migrates_) return;
@@ -547,6 +563,8 @@ class Worker final : public CommandSink {
   // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
                          Args args);
+  // Null: there is none, or its first line makes no sense, as `error` says then.
+  Script* LookUpScript(const Command& command, Args args, std::string* error);
   // Null: it is refused, and `error` says why.
   Script* FindScript(const Command& command, Args args, ScriptArgs* call, std::string* error);
   struct ScriptPlan {
@@ -616,6 +634,8 @@ class Worker final : public CommandSink {
   void EvictTick();
   void ArmCollector();
   void CollectTick();
+  // The command will be refused for lack of memory, unless another thread frees some meanwhile.
+  bool LacksRoom(const Command& command);
   // What this thread can give back in `budget_ns` besides keys. From the loop or a fiber of ours.
   void GiveBack(uint64_t budget_ns);
   void DefragTick();
@@ -689,6 +709,9 @@ class Worker final : public CommandSink {
   RateMeter command_rate_;
   SideMeter received_rate_;
   SideMeter sent_rate_;
+  SideMeter loop_rate_;
+  SideMeter loop_us_rate_;
+  LoopTotals loop_before_;  // when ResetStats was called
 
   std::vector<ShardBatch*>
       open_batches_;  // by shard: being filled for the connection that is read right now

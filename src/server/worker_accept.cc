@@ -55,6 +55,7 @@ Session& Worker::NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSessi
       fd, id, this, &server_.connection_limits(), &buffers_,
       [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); },
       std::move(tls));
+  connection->SetMaxBulkLen(shards_.string_max());
   auto* session = new Session(&server_, this, connection);
   session_bytes_ = helio::BlockBytes(session);
   connection->set_user_data(session);

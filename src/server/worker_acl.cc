@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part of ACL: who its sessions are, and what becomes of them when users change.
 #include "helio/base/clock.h"
+#include "server/blocking.h"
 #include "server/client_info.h"
 #include "server/server.h"
 #include "server/worker.h"
@@ -56,7 +57,16 @@ void Worker::RefreshUser(Session& session) {
   const AclUserRef user = server_.acl().Find(session.user);
   if (user == nullptr) return CloseDenied(session);
   BecomeUser(session, user);
-  if (session.acl != nullptr && !MayListen(*session.acl, session)) CloseDenied(session);
+  if (session.acl == nullptr) return;
+  if (!MayListen(*session.acl, session)) return CloseDenied(session);
+  // Who waits for a key gets nothing of it that its user may not have any more.
+  BlockedCommand* const blocked = session.blocked;
+  if (blocked == nullptr || !blocked->waits()) return;
+  const Command& command = *session.last_command;
+  const AclVerdict verdict = session.acl->Check(command, blocked->args());
+  if (!verdict.is_denied()) return;
+  LogDenial(verdict, session, command, blocked->args());
+  blocked->Deny(DenialError(verdict, session.user, command));
 }
 
 void Worker::CloseDenied(Session& session) {

@@ -102,7 +102,7 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     return Outcome::kTaken;
   }
   if (!multi.is_aborted) {  // else it will never run
-    multi.Add(command, args, shards_);
+    multi.Add(command, FlagsOf(command, args), args, shards_);
     SettleMemory();
     client_limiter_.Recount(session);
   }

@@ -18,16 +18,19 @@ constexpr uint64_t kNanosPerMilli = 1'000'000;
 
 // --- Refusals that concern the server as a whole ---
 
-std::string_view Worker::GateError(const Command& command, const Session& session) const {
+std::string_view Worker::GateError(const Command& command, Args args, const Session& session) {
   const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
   if ((gate & Settings::kNoWritesGate) != 0) {
-    const bool writes =
-        (command.flags & kWrite) != 0 || command.name == "ping" ||
-        (&command == exec_ && session.multi != nullptr && session.multi->may_write());
-    if (writes) return kErrMisconf;
+    const bool writes = (FlagsOf(command, args, session) & kWrite) != 0;
+    if (writes || command.name == "ping") return kErrMisconf;
   }
   return "";
+}
+
+uint32_t Worker::FlagsOf(const Command& command, Args args, const Session& session) {
+  if (&command == exec_ && session.multi != nullptr) return session.multi->command_flags();
+  return FlagsOf(command, args);
 }
 
 std::optional<Worker::Action> Worker::RefusalOf(const Command& command,
@@ -45,15 +48,13 @@ std::optional<Worker::Action> Worker::RefusalOf(const Command& command,
 
 // --- Pause ---
 
-bool Worker::MayWrite(const Command& command, const Session& session) const {
-  if (command.runs_script) return (command.flags & kReadonly) == 0;
-  return (command.flags & kWrite) != 0 ||
-         (&command == exec_ && session.multi != nullptr && session.multi->may_write());
+bool Worker::MayWrite(const Command& command, Args args, const Session& session) {
+  if (&command == exec_) return session.multi != nullptr && session.multi->may_write();
+  return command.MayWrite(FlagsOf(command, args));
 }
 
-bool Worker::IsPaused(const Command& command, const Session& session) const {
-  // Publishing counts as in Redis, whose replicas get what is published, too.
-  return !pause_writes_only_ || command.channel_at != 0 || MayWrite(command, session);
+bool Worker::IsPaused(const Command& command, Args args, const Session& session) {
+  return !pause_writes_only_ || (FlagsOf(command, args, session) & (kWrite | kMayReplicate)) != 0;
 }
 
 void Worker::Pause(int64_t until_ms, bool writes_only) {

@@ -177,6 +177,12 @@ bool Worker::MakeRoomFor(Shard& shard, const Command& command, Args args) {
   return MakeRoom(shard, {spared_});
 }
 
+bool Worker::LacksRoom(const Command& command) {
+  if ((command.flags & kDenyOom) == 0 || !server_.is_out_of_memory()) return false;
+  GiveBack(kCollectForCommandNanos);
+  return server_.is_out_of_memory();
+}
+
 void Worker::AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes) {
   if (!command.keys.has_keys()) return;
   for (size_t i : command.KeysOf(args)) hashes->push_back(HashKey(args[i]));

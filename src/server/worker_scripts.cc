@@ -58,11 +58,35 @@ uint64_t Worker::script_slice_ns() const {
 
 // --- The way it goes ---
 
+Script* Worker::LookUpScript(const Command& command, Args args, std::string* error) {
+  if (command.name.starts_with("fcall")) return functions_.Find(args[1]);
+  if (command.name.starts_with("evalsha")) return scripts_.Find(args[1]);
+  return scripts_.Evaluated(args[1], error);
+}
+
+uint32_t Worker::FlagsOf(const Command& command, Args args) {
+  if (!command.runs_script) [[likely]] {
+    return command.flags;
+  }
+  std::string error;
+  const Script* const script = LookUpScript(command, args, &error);
+  if (script == nullptr) return command.flags;
+  uint32_t flags = command.flags;
+  const uint32_t own = script->flags.load(std::memory_order_relaxed);
+  const bool writes = (own & kNoWrites) == 0;
+  if (script->has_shebang || !writes) flags &= ~kMayReplicate;
+  if (script->has_shebang && writes) {
+    flags |= kWrite;
+    if ((own & kAllowOom) == 0) flags |= kDenyOom;
+  }
+  return flags;
+}
+
 Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
                            std::string* error) {
   Script* script = nullptr;
   const bool by_name = command.name.starts_with("fcall");
-  if (by_name && (script = functions_.Find(args[1])) == nullptr) {
+  if (by_name && (script = LookUpScript(command, args, error)) == nullptr) {
     *error = kErrNoFunction;
     return nullptr;
   }
@@ -73,8 +97,7 @@ Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
   }
   *call = ScriptArgsOf(args);
   if (!by_name) {
-    const bool by_sha = command.name.starts_with("evalsha");
-    script = by_sha ? scripts_.Find(args[1]) : scripts_.Evaluated(args[1], error);
+    script = LookUpScript(command, args, error);
     if (script == nullptr) {
       if (error->empty()) *error = kErrNoScript;
       return nullptr;
@@ -216,8 +239,9 @@ void Worker::ScriptMain(void* arg) {
       caller.held_by = batch->held_by;
     }
   }
-  worker.CountWaiting(*job->command, Args(job->args), job->writer, errors_before, begin,
-                      job->is_abandoned ? nullptr : &caller);
+  if (!job->is_abandoned) {  // else it is counted when it runs again
+    worker.CountWaiting(*job->command, Args(job->args), job->writer, errors_before, begin, &caller);
+  }
   if (job->has_given_way) worker.EndScriptJob(job);
 }
 

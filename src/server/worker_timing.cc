@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part of statistics, the slow log and MONITOR.
+#include <sys/resource.h>
+
 #include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
 #include "helio/net/tls.h"
@@ -49,11 +51,15 @@ void Worker::ResetStats() {
   buffers_.traffic = {};
   received_rate_.Reset();
   sent_rate_.Reset();
+  loop_rate_.Reset();
+  loop_us_rate_.Reset();
+  loop_before_ = {};
+  loop_before_ = loop_totals();
   for (Shard* shard : local_shards_) {
     if (shard == nullptr) continue;
     ShardStats& counted = shard->stats();
     counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
-    counted.freed_objects = 0;
+    counted.expired_members = counted.freed_objects = 0;
   }
 }
 
@@ -76,13 +82,26 @@ void Worker::CountWaiting(const Command& row, Args args, const ReplySink& reply,
   CountErrorsSince(errors_before, reply, row);
 }
 
+Worker::LoopTotals Worker::loop_totals() const {
+  rusage thread{};
+  getrusage(RUSAGE_THREAD, &thread);
+  const auto us = [](const timeval& time) {
+    return static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec);
+  };
+  return {.cycles = proactor_.stats().iterations - loop_before_.cycles,
+          .us = us(thread.ru_utime) + us(thread.ru_stime) - loop_before_.us};
+}
+
 Worker::Rates Worker::rates() const {
   const int64_t now_ms = helio::UnixMillis();
   const int64_t seconds = command_rate_.SecondsSince(now_ms);
   const BufferPool::Traffic& traffic = buffers_.traffic;
+  const LoopTotals loop = loop_totals();
   return {.commands = command_rate_.Rate(now_ms),
           .received_bytes = received_rate_.Rate(seconds, traffic.received_bytes),
-          .sent_bytes = sent_rate_.Rate(seconds, traffic.sent_bytes)};
+          .sent_bytes = sent_rate_.Rate(seconds, traffic.sent_bytes),
+          .loop_cycles = loop_rate_.Rate(seconds, loop.cycles),
+          .loop_us = loop_us_rate_.Rate(seconds, loop.us)};
 }
 
 void Worker::NoteLong(const Command& row, Args args) {
@@ -104,6 +123,7 @@ void Worker::FeedMonitors(const Session& session, const Command& command, Args a
   const bool carries_others = command.runs_script || &command == exec_;
   if ((command.flags & kAdmin) != 0) return;
   if ((command.flags & kSkipMonitor) != 0 && !carries_others) return;
+  if (LacksRoom(command)) return;
   monitors_.Feed(session.db_index, session.peer_address, command, args);
 }
 
@@ -111,7 +131,7 @@ void Worker::FeedExec(const Session& session) {
   if (session.multi == nullptr) return;
   std::vector<std::string_view> args;
   for (const Multi::Item& item : session.multi->items()) {
-    if ((item.command->flags & kAdmin) != 0) continue;
+    if ((item.command->flags & kAdmin) != 0 || item.denial != AclDenial::kNone) continue;
     session.multi->ViewArgs(item, &args);
     monitors_.Feed(item.db_index, session.peer_address, *item.command, Args(args));
   }

@@ -27,6 +27,8 @@ namespace {
 
 // An entry has so many bytes in a file, even compressed ones; for fewer keys nothing is reserved.
 constexpr uint64_t kEntryBytesMin = 2;
+// What has been saved is loaded, whatever --max_bulk_len is by now: no string has more bytes.
+constexpr size_t kStringMax = UINT32_MAX;
 constexpr uint64_t kKeysReservedMin = 1000;
 // After so many keys others have their turn.
 constexpr size_t kKeysBetweenTurns = 64;
@@ -244,7 +246,7 @@ std::optional<uint64_t> SnapshotLoader::ReadHashSeed(const SnapshotPath& path) {
   if (path.format != SnapshotFormat::kOurs || files_.Open(path.Main(), &file)) return std::nullopt;
   FrameFileReader source(path.Main(), std::move(file));
   if (!source.Begin({.number = kSummaryNumber})) return std::nullopt;
-  EntryReader entries(&source, shards_.string_max(), false);
+  EntryReader entries(&source, kStringMax, false);
   while (true) {
     const EntryReader::Item item = entries.Next();
     if (item == EntryReader::Item::kEnd || item == EntryReader::Item::kError) return std::nullopt;
@@ -261,6 +263,7 @@ std::string SnapshotLoader::Load(const SnapshotPath& path) {
   now_ms_ = helio::UnixMillis();
   // All shards have the same.
   limits_ = shards_.Await(0, [](Shard& shard) { return RdbLimitsOf(shard); });
+  limits_->string_max = kStringMax;
   return path.format == SnapshotFormat::kRdb ? LoadRdb(path) : LoadOurs(path);
 }
 
@@ -272,7 +275,7 @@ std::string SnapshotLoader::LoadRdb(const SnapshotPath& path) {
   progress_.bytes_total = file->size();
   RdbFileReader source(path.Main(), std::move(file));
   if (!source.Begin()) return source.error();
-  EntryReader entries(&source, shards_.string_max(), true, source.family());
+  EntryReader entries(&source, kStringMax, true, source.family());
   StreamLoader stream(this, &entries, false);
   const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &extras_);
   if (!source.error().empty()) return source.error();
@@ -340,7 +343,7 @@ std::string SnapshotLoader::LoadSummary(const SnapshotPath& path, FrameFileId* i
     progress_.bytes_total.fetch_add(part->size(), std::memory_order_relaxed);
   }
   *keys = source.entries();
-  EntryReader entries(&source, shards_.string_max(), false);
+  EntryReader entries(&source, kStringMax, false);
   StreamLoader stream(this, &entries, false);
   const std::string error = stream.Load([] { return 0; }, &extras_);
   if (!source.error().empty()) return source.error();
@@ -360,7 +363,7 @@ std::string SnapshotLoader::LoadPart(const SnapshotPath& path, const FrameFileId
   if (!source.Begin({.generation = id.generation, .number = id.number, .count = id.count})) {
     return source.error();
   }
-  EntryReader entries(&source, shards_.string_max(), false);
+  EntryReader entries(&source, kStringMax, false);
   StreamLoader stream(this, &entries, true);
   SnapshotExtras none;
   const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &none);

@@ -88,7 +88,8 @@ fi
 # - what DEBUG DIGEST-VALUE says of a key is what the key has, read by the commands of its type;
 # - a list may be a listpack where 7.0 wants a quicklist: short ones are since 7.2;
 # - scores are compared as numbers: 7.2 writes the fewest digits that read back, 7.0 always 17;
-# - an XREADGROUP whose stream has gone is told what 7.2 says, NOGROUP or WRONGTYPE.
+# - an XREADGROUP whose stream has gone is told what 7.2 says, NOGROUP or WRONGTYPE;
+# - what ACL refuses is told as 7.2 does it.
 suite=$work/suite
 rm -rf "$suite"
 mkdir -p "$suite"
@@ -151,6 +152,14 @@ if [[ ${REFERENCE:-} != redis ]]; then
 }
 EOF
   sed -i -f "$work/stream.sed" "$suite/tests/unit/type/stream-cgroups.tcl"
+  # What ACL refuses is told in the words of 7.2.
+  cat > "$work/acl.sed" << 'EOF'
+s/"This user \([^"]*" *.r ACL DRYRUN \([^ ]*\)\)/"User \2 \1/
+s/this user has no permissions to access one of the keys .*}$/No permissions to access a key}/
+s/\*NOPERM\*\(key\|channel\)s\*/*NOPERM*\1*/
+s/{user hpuser on nopass /&sanitize-payload /
+EOF
+  sed -i -f "$work/acl.sed" "$suite"/tests/unit/{acl,acl-v2}.tcl
 fi
 # A client is evicted by another thread, a moment later; the input of a command that is not complete
 # is counted with its header; and four threads use more than a part of 6 MB.
