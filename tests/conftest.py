@@ -162,3 +162,17 @@ def r3(server):
     """A RESP3 connection."""
     with server.connect(resp3=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def connect(server):
+    """Makes connections that are closed at the end."""
+    made = []
+
+    def connect_one():
+        made.append(server.connect())
+        return made[-1]
+
+    yield connect_one
+    for connection in made:
+        connection.close()

@@ -26,36 +26,13 @@ def stats(c):
     }
 
 
-STATES = [
-    memory_states.empty,
-    memory_states.keys,
-    memory_states.deleted_keys,
-    memory_states.large_values,
-    memory_states.idle_clients,
-    memory_states.busy_clients,
-    memory_states.incomplete_commands,
-    memory_states.subscribers,
-    memory_states.subscriptions,
-    memory_states.patterns,
-    memory_states.tracked_keys,
-    memory_states.prefixes,
-    memory_states.named_clients,
-    memory_states.blocked_clients,
-    memory_states.scripts,
-    memory_states.running_script,
-    memory_states.queued_commands,
-    memory_states.waiting_transactions,
-    memory_states.saving,
-]
-
-
 @only_dragonfly("the parts are ours")
 @unsanitized
 @pytest.mark.parametrize(
     "state,threads",
     [
         pytest.param(state, threads, id=f"{state.__name__}-{threads}")
-        for state in STATES
+        for state in memory_states.STATES
         for threads in (1, 4)
     ],
 )

@@ -14,20 +14,6 @@ LINE = re.compile(r"^\d+\.\d{6} \[(\d+) (\S+)\] (.*)$")
 
 
 @pytest.fixture
-def connect(server):
-    """Makes connections that are closed at the end."""
-    made = []
-
-    def connect_one():
-        made.append(server.connect())
-        return made[-1]
-
-    yield connect_one
-    for connection in made:
-        connection.close()
-
-
-@pytest.fixture
 def monitor(connect):
     connection = connect()
     assert connection.call("MONITOR") == OK

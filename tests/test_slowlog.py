@@ -15,20 +15,6 @@ NONE = ("CONFIG", "SET", "slowlog-log-slower-than", "-1")
 
 
 @pytest.fixture
-def connect(server):
-    """Makes connections that are closed at the end."""
-    made = []
-
-    def connect_one():
-        made.append(server.connect())
-        return made[-1]
-
-    yield connect_one
-    for connection in made:
-        connection.close()
-
-
-@pytest.fixture
 def log(r):
     """A connection that logs everything; the log is empty."""
     r.call("CLIENT", "SETNAME", "logged")

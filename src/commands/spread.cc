@@ -11,6 +11,7 @@
 
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
+#include "facade/refusing_sink.h"
 
 namespace dfly {
 
@@ -18,7 +19,7 @@ namespace {
 
 // Keeps what the form of a command for one shard replies: an integer, OK, an array of strings and
 // nulls, or an error.
-class PartReply final : public ReplySink {
+class PartReply final : public RefusingSink {
  public:
   // The items of an array: the bytes of all its strings, and where each of them ends.
   struct Item {
@@ -45,19 +46,8 @@ class PartReply final : public ReplySink {
   void Null() override { items.push_back({bytes.size(), true}); }
   void Array(size_t count) override { items.reserve(count); }
 
-  void NullArray() override { Refuse(); }
-  void Double(double) override { Refuse(); }
-  void Decimal(std::string_view) override { Refuse(); }
-  void Bool(bool) override { Refuse(); }
-  void BigNumber(std::string_view) override { Refuse(); }
-  void Verbatim(std::string_view, std::string_view) override { Refuse(); }
-  void Map(size_t) override { Refuse(); }
-  void Set(size_t) override { Refuse(); }
-  void Push(size_t) override { Refuse(); }
-  void Attribute(size_t) override { Refuse(); }
-
  private:
-  static void Refuse() { LOG(DFATAL) << "a command with such replies cannot be spread"; }
+  void Refuse() override { LOG(DFATAL) << "a command with such replies cannot be spread"; }
 };
 
 // The command with the keys of one shard, in their order. Run and answered on the shard's thread.

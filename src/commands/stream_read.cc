@@ -21,6 +21,7 @@
 #include "engine/coordinator.h"
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
+#include "facade/refusing_sink.h"
 #include "helio/base/clock.h"
 
 namespace dfly {
@@ -269,7 +270,7 @@ void ReplyKey(std::string_view key, ReplySink& reply) {
 }
 
 // What is replied for one key, to be given on when it is known how many have something.
-class KeptReply final : public ReplySink {
+class KeptReply final : public RefusingSink {
  public:
   bool empty() const { return items_.empty(); }
   void GiveTo(ReplySink& reply) const {
@@ -297,27 +298,13 @@ class KeptReply final : public ReplySink {
   void Array(size_t count) override { items_.push_back({Kind::kArray, count}); }
   void NullArray() override { items_.push_back({Kind::kNullArray, 0}); }
 
-  void Status(std::string_view) override { Refuse(); }
-  void Error(std::string_view) override { Refuse(); }
-  void Integer(int64_t) override { Refuse(); }
-  void Null() override { Refuse(); }
-  void Double(double) override { Refuse(); }
-  void Decimal(std::string_view) override { Refuse(); }
-  void Bool(bool) override { Refuse(); }
-  void BigNumber(std::string_view) override { Refuse(); }
-  void Verbatim(std::string_view, std::string_view) override { Refuse(); }
-  void Map(size_t) override { Refuse(); }
-  void Set(size_t) override { Refuse(); }
-  void Push(size_t) override { Refuse(); }
-  void Attribute(size_t) override { Refuse(); }
-
  private:
   enum class Kind : uint8_t { kBulk, kArray, kNullArray };
   struct Item {
     Kind kind;
     size_t number;  // where a bulk ends, or how long an array is
   };
-  static void Refuse() { LOG(DFATAL) << "entries of streams have no such replies"; }
+  void Refuse() override { LOG(DFATAL) << "entries of streams have no such replies"; }
 
   std::string bytes_;
   std::vector<Item> items_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "facade/escapes.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -32,30 +33,6 @@ bool ParseDecimal(std::string_view text, int64_t* value) {
 unsigned Digit(char c) { return static_cast<unsigned char>(c) - '0'; }
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-char Unescape(char c) {
-  switch (c) {
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 't':
-      return '\t';
-    case 'b':
-      return '\b';
-    case 'a':
-      return '\a';
-    default:
-      return c;
-  }
-}
 
 }  // namespace
 

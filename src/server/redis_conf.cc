@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "facade/escapes.h"
 #include "server/words.h"
 
 namespace dfly {
@@ -12,30 +13,6 @@ namespace dfly {
 namespace {
 
 bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0'; }
-
-std::optional<int> HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return {};
-}
-
-char Unescaped(char c) {
-  switch (c) {
-    case 'n':
-      return '\n';
-    case 'r':
-      return '\r';
-    case 't':
-      return '\t';
-    case 'b':
-      return '\b';
-    case 'a':
-      return '\a';
-    default:
-      return c;
-  }
-}
 
 // Reads a quoted part of `line` that begins at `*at`, behind the quote. False: it has no end.
 bool ReadQuoted(std::string_view line, char quote, size_t* at, std::string* word) {
@@ -52,15 +29,15 @@ bool ReadQuoted(std::string_view line, char quote, size_t* at, std::string* word
       continue;
     }
     if (line[i] == 'x' && i + 2 < line.size()) {
-      const auto high = HexDigit(line[i + 1]);
-      const auto low = HexDigit(line[i + 2]);
-      if (high && low) {
-        word->push_back(static_cast<char>(*high * 16 + *low));
+      const int high = HexValue(line[i + 1]);
+      const int low = HexValue(line[i + 2]);
+      if (high >= 0 && low >= 0) {
+        word->push_back(static_cast<char>(high * 16 + low));
         i += 2;
         continue;
       }
     }
-    word->push_back(Unescaped(line[i]));
+    word->push_back(Unescape(line[i]));
   }
   *at = i + 1;
   return i < line.size();

@@ -321,3 +321,27 @@ def resident(server):
         int(re.search(name + r":\s*(\d+)", text).group(1)) << 10
         for name in ("VmRSS", "RssAnon", "RssFile")
     ]
+
+
+# Of which MEMORY STATS names all that is resident.
+STATES = [
+    empty,
+    keys,
+    deleted_keys,
+    large_values,
+    idle_clients,
+    busy_clients,
+    incomplete_commands,
+    subscribers,
+    subscriptions,
+    patterns,
+    tracked_keys,
+    prefixes,
+    named_clients,
+    blocked_clients,
+    scripts,
+    running_script,
+    queued_commands,
+    waiting_transactions,
+    saving,
+]

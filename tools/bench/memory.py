@@ -24,23 +24,7 @@ ROWS = {
     "16-byte counters": {"value": None},
     "16+32 bytes with a TTL": {"options": ("EX", 1_000_000)},
 }
-STATES = [
-    memory_states.empty,
-    memory_states.keys,
-    memory_states.many_keys,
-    memory_states.deleted_keys,
-    memory_states.large_values,
-    memory_states.idle_clients,
-    memory_states.busy_clients,
-    memory_states.incomplete_commands,
-    memory_states.subscribers,
-    memory_states.blocked_clients,
-    memory_states.scripts,
-    memory_states.running_script,
-    memory_states.queued_commands,
-    memory_states.waiting_transactions,
-    memory_states.saving,
-]
+STATES = [*memory_states.STATES, memory_states.many_keys]
 
 
 def sizes(server):
