@@ -23,8 +23,9 @@ XREADGROUP GROUP g c STREAMS x >
 PFADD pf a
 GEOADD geo 1 1 m
 SETEX ex 100 v
-ACL SETUSER u on >p ~k* %R~r* &c +get (+set ~x)
-ACL SETUSER v
+ACL SETUSER default sanitize-payload
+ACL SETUSER u sanitize-payload on >p ~k* %R~r* &c +get (+set ~x)
+ACL SETUSER v sanitize-payload
 """
 
 COMMANDS = r"""
