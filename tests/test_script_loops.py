@@ -3,12 +3,13 @@
 them, and they stay within the limit of memory."""
 
 import contextlib
+import signal
 
 import pytest
 
 from harness.lua import assert_error, counters
 from harness.resp import OK, Error, Status
-from harness.server import REFERENCE, only_dragonfly, wait_until
+from harness.server import REFERENCE, configuration_flags, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.threads]
 
@@ -27,6 +28,7 @@ ENDLESS = {
     "concatenation": "local s = string.rep('x', 3e7) while true do local y = s .. 'a' end",
     "comparison": "local s = string.rep('x', 3e7) local a, b = s .. 'a', s .. 'b' "
     "while a < b do end",
+    "repeat": "while true do pcall(string.rep, 'x', 2e8) end",
     "memory": "local t = {} while true do pcall(function() "
     "while true do t[#t + 1] = string.rep('x', 1e6) .. #t end end) end",
 }
@@ -52,6 +54,41 @@ def test_others_go_on_and_script_kill_ends_it(server, r, name):
         assert_error(c.read(), "Script killed by user with SCRIPT KILL")
     assert r.call("SET", "k", "v") == OK
     assert r.call("EVAL", "return redis.call('get', KEYS[1])", 1, "k") == b"v"
+
+
+# Each way in which a library loops, and a script that has written.
+AT_THE_END = {
+    **{name: ENDLESS[name] for name in ("find", "gsub", "sort", "json", "repeat", "caught")},
+    "written": "redis.call('SET', KEYS[1], 'v') " + ENDLESS["find"],
+}
+
+
+@only_dragonfly("the first SIGTERM waits for the script")
+@pytest.mark.parametrize("how", ["SHUTDOWN", "SIGTERM"])
+@pytest.mark.parametrize("name", AT_THE_END)
+def test_the_server_ends_while_a_library_loops(configuration, start_server, name, how):
+    server = start_server(**configuration_flags(configuration))
+    with server.connect() as r, running(server, r, AT_THE_END[name], "k"):
+        if how == "SHUTDOWN":
+            r.send_command("SHUTDOWN", "NOSAVE")
+        else:
+            server.process.send_signal(signal.SIGTERM)
+        server.wait_for_exit()
+
+
+def test_what_does_not_compile_is_refused_whole(r):
+    """Also if that is found at the end of many pieces."""
+    code = "a = b .. 'c'\n" * 2_000
+    for source, error in ((code + "return (", "user_script:2001: "),
+                          (code + "return '", "unfinished string near"),
+                          (code + "return [==[ ]=]", "unfinished long string")):
+        assert_error(r.call("SCRIPT", "LOAD", source), error)
+        assert_error(r.call("EVAL", source, 0), error)
+    function = "redis.register_function('f', function() return 1 end)"
+    assert_error(r.call("FUNCTION", "LOAD", f"#!lua name=l\n{function} if false then {code} "),
+                 "Error compiling function")
+    assert r.call("FUNCTION", "LIST") == []
+    assert r.call("EVAL", f"if KEYS then return '\\-' end {code}", 0) == b"-"
 
 
 @only_dragonfly("a script stops it")

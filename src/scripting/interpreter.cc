@@ -181,7 +181,7 @@ Interpreter::Interpreter(size_t memory_max, std::string_view redis_version)
 Interpreter::~Interpreter() {
   state_->unlimited = true;
   FreeJsonScratch(state_.get());
-  json_caller = nullptr;
+  json_call = {};
   lua_close(state_->lua);
 }
 
@@ -196,7 +196,9 @@ bool Interpreter::Load(std::string_view sha, std::string_view body, std::string*
     return false;
   }
   const UnlimitedScope scope(state_.get());
-  const GlobalUse use = GlobalUseOf(lua);
+  // What globals a large one uses is not looked for: that goes through all of it at once.
+  constexpr size_t kAnalyzedMax = 128 << 10;
+  const GlobalUse use = body.size() <= kAnalyzedMax ? GlobalUseOf(lua) : GlobalUse::kAny;
   if (use != GlobalUse::kAny) {
     lua_pushvalue(lua, use == GlobalUse::kMembers ? kMembersIndex : kGlobalsIndex);
     lua_setupvalue(lua, -2, 1);
@@ -241,6 +243,7 @@ Interpreter::Outcome Interpreter::Execute(int arguments, std::string_view name, 
     status = lua_pcall(lua, arguments, 1, kHandlerIndex);
   }
   CollectSomeGarbage(lua);
+  state_->FreeLargeBuffers();
 
   const UnlimitedScope scope(state_.get());
   Verdict verdict = state_->ending;
@@ -404,8 +407,8 @@ Interpreter::Outcome Interpreter::CallFunction(std::string_view function, const 
 size_t Interpreter::memory_used() const {
   // Each compiled script has its digest as its key.
   constexpr size_t kDigest = 48;
-  return state_->memory_used + state_->scripts.size() * kDigest + helio::MapBytes(state_->scripts) +
-         helio::MapBytes(state_->functions);
+  return state_->memory_used + state_->OutsideBytes() + state_->scripts.size() * kDigest +
+         helio::MapBytes(state_->scripts) + helio::MapBytes(state_->functions);
 }
 
 void Interpreter::BeginCollection() {

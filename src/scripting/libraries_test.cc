@@ -122,5 +122,12 @@ TEST_F(LibrariesTest, JsonHasADepthThatScriptsCannotRaise) {
   EXPECT_EQ(Eval("cjson.encode_max_depth()"), "1000");
 }
 
+TEST_F(LibrariesTest, EncodingSaysThatItKeepsNoBuffer) {
+  EXPECT_EQ(Eval("cjson.encode_keep_buffer(), cjson.encode_keep_buffer(false), "
+                 "cjson.encode_keep_buffer(), cjson.encode({1}), cjson.encode_keep_buffer(true)"),
+            "true false false [1] true");
+  EXPECT_EQ(Eval("cjson.new().encode({1, {2}})"), "[1,[2]]");
+}
+
 }  // namespace
 }  // namespace dfly

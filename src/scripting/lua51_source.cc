@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/lua51_source.h"
 
-#include <algorithm>
-#include <cstring>
-#include <memory>
-#include <string>
-
 #include "scripting/lua_work.h"
 
 namespace dfly {
@@ -17,82 +12,139 @@ bool IsEscape(char c) {
   return kKnown.find(c) != std::string_view::npos;
 }
 
-// The size of "[[...]]" or "[=[...]=]" at the beginning of `text`, or 0.
-size_t LongBracket(std::string_view text) {
-  if (!text.starts_with('[')) return 0;
-  const size_t second = text.find_first_not_of('=', 1);
-  if (second == std::string_view::npos || text[second] != '[') return 0;
-  std::string end(second + 1, '=');
-  end.front() = end.back() = ']';
-  const size_t found = text.find(end, second + 1);
-  return found == std::string_view::npos ? text.size() : found + end.size();
-}
+// A source, a piece at a time: a large one takes long to compile.
+struct Source {
+  // Compiling takes 20 to 100 ns for each byte.
+  static constexpr size_t kPiece = 2048;
+  static constexpr size_t kWorkOfPiece = kPiece * 2;
 
-// The rest of a source, a piece at a time: a large one takes long to compile.
-struct RestOfSource {
-  const char* next;
-  size_t left;
+  std::string_view rest;
+  SourceFilter filter;
+  bool has_begun = false;
+  bool has_ended = false;
+  char piece[kPiece + SourceFilter::kMore];
 };
 
-const char* ReadRest(lua_State* lua, void* rest_of_source, size_t* size) {
-  // Compiling takes 20 to 100 ns for each byte.
-  constexpr size_t kPiece = 4096;
-  constexpr size_t kWorkOfPiece = kPiece * 2;
-  auto* const rest = static_cast<RestOfSource*>(rest_of_source);
-  const char* const piece = rest->next;
-  *size = std::min(rest->left, kPiece);
-  rest->next += *size;
-  rest->left -= *size;
-  if (rest->left > 0) DoWork(lua, kWorkOfPiece);
-  return piece;
+const char* ReadPiece(lua_State* lua, void* its_source, size_t* size) {
+  auto* const source = static_cast<Source*>(its_source);
+  char* end = source->piece;
+  while (end == source->piece && !source->has_ended) {
+    if (source->has_begun) DoWork(lua, Source::kWorkOfPiece);
+    source->has_begun = true;
+    const std::string_view next = source->rest.substr(0, Source::kPiece);
+    source->rest.remove_prefix(next.size());
+    end = source->filter.Take(next, end);
+    if (source->rest.empty()) {
+      source->has_ended = true;
+      end = source->filter.End(end);
+    }
+  }
+  *size = static_cast<size_t>(end - source->piece);
+  return source->piece;
 }
 
 }  // namespace
 
-char* DropBackslashes(std::string_view source, char* out) {
-  const auto copy = [&source, &out](size_t size) {
-    std::memcpy(out, source.data(), size);
-    out += size;
-    source.remove_prefix(size);
-  };
-  while (!source.empty()) {
-    copy(std::min(source.find_first_of("-['\""), source.size()));
-    if (source.starts_with("--")) {
-      copy(2);
-      const size_t size = LongBracket(source);
-      copy(size > 0 ? size : std::min(source.find('\n'), source.size()));
-    } else if (const size_t size = LongBracket(source); size > 0) {
-      copy(size);
-    } else if (source.starts_with('\'') || source.starts_with('"')) {
-      const char delimiters[] = {source.front(), '\\', '\n'};  // the last one ends what is broken
-      copy(1);
-      for (;;) {
-        copy(std::min(source.find_first_of({delimiters, 3}), source.size()));
-        if (!source.starts_with('\\')) break;
-        if (source.starts_with("\\\r\n") || source.starts_with("\\\n\r")) {
-          copy(3);
-        } else if (source.size() == 1 || IsEscape(source[1])) {
-          copy(std::min<size_t>(source.size(), 2));
-        } else {
-          source.remove_prefix(1);
-        }
+bool SourceFilter::Bracket(char c, char*& out, In otherwise) {
+  if (c == '=') {
+    ++level_;
+  } else if (c == '[') {
+    in_ = In::kLong;
+  } else {
+    in_ = otherwise;
+    return false;
+  }
+  *out++ = c;
+  return true;
+}
+
+bool SourceFilter::Step(char c, char*& out) {
+  switch (in_) {
+    case In::kCode:
+      if (c == '-') {
+        in_ = In::kDash;
+      } else if (c == '[') {
+        in_ = In::kBracket;
+        level_ = 0;
+      } else if (c == '\'' || c == '"') {
+        in_ = In::kString;
+        quote_ = c;
       }
-      copy(std::min<size_t>(source.size(), 1));
-    } else if (!source.empty()) {
-      copy(1);
+      break;
+    case In::kDash:
+      in_ = c == '-' ? In::kCommentBegin : In::kCode;
+      if (c != '-') return false;
+      break;
+    case In::kBracket:
+      return Bracket(c, out, In::kCode);
+    case In::kCommentBegin:
+      in_ = c == '[' ? In::kCommentBracket : In::kComment;
+      if (c != '[') return false;
+      level_ = 0;
+      break;
+    case In::kCommentBracket:
+      return Bracket(c, out, In::kComment);
+    case In::kComment:
+      if (c == '\n') in_ = In::kCode;
+      break;
+    case In::kLong:
+      if (c == ']') {
+        in_ = In::kLongEnd;
+        end_level_ = 0;
+      }
+      break;
+    case In::kLongEnd:
+      if (c == '=') {
+        ++end_level_;
+      } else if (c == ']' && end_level_ == level_) {
+        in_ = In::kCode;
+      } else {
+        in_ = In::kLong;
+        return false;
+      }
+      break;
+    case In::kString:
+      if (c == '\\') {
+        in_ = In::kEscape;
+        return true;
+      }
+      if (c == quote_ || c == '\n') in_ = In::kCode;  // the end of the line ends what is broken
+      break;
+    case In::kEscape:
+      in_ = In::kString;
+      if (!IsEscape(c)) return false;
+      *out++ = '\\';
+      if (c == '\r' || c == '\n') {
+        in_ = In::kEscapedLine;
+        line_end_ = c;
+      }
+      break;
+    case In::kEscapedLine:
+      in_ = In::kString;
+      if ((c != '\r' && c != '\n') || c == line_end_) return false;
+      break;
+  }
+  *out++ = c;
+  return true;
+}
+
+char* SourceFilter::Take(std::string_view piece, char* out) {
+  for (const char c : piece) {
+    while (!Step(c, out)) {
     }
   }
   return out;
 }
 
+char* SourceFilter::End(char* out) {
+  if (in_ == In::kEscape) *out++ = '\\';
+  return out;
+}
+
 int LoadSource(lua_State* lua, std::string_view source, const char* name) {
-  std::unique_ptr<char[]> text;  // Lua's errors end in lua_load
-  if (source.find('\\') != std::string_view::npos) {
-    text = std::make_unique_for_overwrite<char[]>(source.size());
-    source = {text.get(), DropBackslashes(source, text.get())};
-  }
-  RestOfSource rest{.next = source.data(), .left = source.size()};
-  return lua_load(lua, ReadRest, &rest, name, "t");
+  Source pieces;
+  pieces.rest = source;
+  return lua_load(lua, ReadPiece, &pieces, name, "t");
 }
 
 }  // namespace dfly

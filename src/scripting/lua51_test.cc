@@ -2,6 +2,7 @@
 // Numbers and source text of Lua 5.1. tests/differential/test_lua.py compares with redis-server.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -111,17 +112,49 @@ TEST_F(Lua51Test, EscapesThatMeanNothingGo) {
             Bulk("a-b"));
 }
 
-std::string Dropped(std::string_view source) {
-  std::string text(source.size(), '\0');
-  text.resize(static_cast<size_t>(DropBackslashes(source, text.data()) - text.data()));
+// In pieces of that size.
+std::string Dropped(std::string_view source, size_t piece) {
+  std::string text(source.size() + SourceFilter::kMore, '\0');
+  SourceFilter filter;
+  char* end = text.data();
+  for (; !source.empty(); source.remove_prefix(std::min(piece, source.size()))) {
+    end = filter.Take(source.substr(0, piece), end);
+  }
+  text.resize(static_cast<size_t>(filter.End(end) - text.data()));
   return text;
 }
 
-TEST(DropBackslashes, OnlyInStrings) {
+std::string Dropped(std::string_view source) {
+  const std::string text = Dropped(source, 1000);
+  for (size_t piece = 1; piece < source.size(); ++piece) {
+    EXPECT_EQ(Dropped(source, piece), text) << piece;
+  }
+  return text;
+}
+
+TEST(SourceFilter, DropsBackslashesInStringsOnly) {
   EXPECT_EQ(Dropped(R"(x = "\x41\u{7}\z\-" .. '\q')"), R"(x = "x41u{7}z-" .. 'q')");
-  for (std::string_view same :
-       {R"("\a\b\f\n\r\t\v\\\"\'\0\65")", "'\\\n'", "[[\\-]]", "[==[ ]] \\- ]==]", "-- \"\\-\n",
-        "--[[ '\\-' ]]", "--[=[ '\\-'", "\"\\", "'", "[", "[=", "-", "t[i] - 1", ""}) {
+  for (std::string_view same : {R"("\a\b\f\n\r\t\v\\\"\'\0\65")",
+                                "'\\\n'",
+                                "[[\\-]]",
+                                "[==[ ]] \\- ]==]",
+                                "-- \"\\-\n",
+                                "--[[ '\\-' ]]",
+                                "--[==[ ]] ]=] '\\-' ]==]",
+                                "[=[ ]]=] ",
+                                "---[[ it's\n",
+                                "--[=- '\n",
+                                "t[=]",
+                                "[[]]",
+                                "a--b",
+                                "--[=[ '\\-'",
+                                "\"\\",
+                                "'",
+                                "[",
+                                "[=",
+                                "-",
+                                "t[i] - 1",
+                                ""}) {
     EXPECT_EQ(Dropped(same), same);
   }
   EXPECT_EQ(Dropped("'\\\r\n\\q'"), "'\\\r\nq'");

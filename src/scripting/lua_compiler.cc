@@ -2,8 +2,7 @@
 // What Lua's compiler makes of a script of Lua 5.1: with the linker's help, as in lua_numbers.cc.
 //
 // Lengths. The machine's instruction for `#` gives an integer, and those wrap; so the compiler adds
-// 0.0 to it. Keys. An index that is a whole number is used as an integer: it is found faster, and
-// nobody sees it.
+// 0.0 to it. Keys and the counters of loops: lua_loops.cc.
 //
 // goto is a name in 5.1, and a word of 5.4. ForgetGoto makes it a name. Where a statement begins, a
 // name that is followed by another name is an error in 5.1, so there it is still the word.
@@ -102,20 +101,6 @@ void __wrap_luaK_prefix(void* function, int unary, LuaExpression* operand, int l
   zero.number = 0;
   zero.if_true = zero.if_false = LuaExpression::kNoJump;
   luaK_posfix(function, kOperatorAdd, operand, &zero, line);
-}
-
-void __real_luaK_indexed(void* function, LuaExpression* table, LuaExpression* key);
-void __wrap_luaK_indexed(void* function, LuaExpression* table, LuaExpression* key) {
-  constexpr double kKeyMax = 1 << 30;
-  if (key->kind == LuaExpression::kFloatConstant && key->number > -kKeyMax &&
-      key->number < kKeyMax) {
-    const auto integer = static_cast<lua_Integer>(key->number);
-    if (static_cast<double>(integer) == key->number) {
-      key->kind = LuaExpression::kIntegerConstant;
-      key->integer = integer;
-    }
-  }
-  __real_luaK_indexed(function, table, key);
 }
 
 }  // extern "C"

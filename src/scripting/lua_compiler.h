@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The beginnings of structures of Lua 5.4's compiler, for lua_compiler.cc alone. lua_layout.h says
-// which versions have them.
+// The beginnings of structures of Lua 5.4's compiler, and what its instructions are made of, for
+// lua_compiler.cc and lua_loops.cc alone. lua_layout.h says which versions have them.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,8 @@ struct LuaLexer {
 struct LuaExpression {
   static constexpr int kFloatConstant = 5;
   static constexpr int kIntegerConstant = 6;
+  static constexpr int kLocal = 9;         // `reg`
+  static constexpr int kInstruction = 17;  // the one at `place`, whose A is still open
   static constexpr int kNoJump = -1;
 
   int kind;
@@ -58,9 +60,122 @@ struct LuaExpression {
     lua_Integer integer;
     lua_Number number;
     void* text;
+    uint8_t reg;
+    int place;
   };
   int if_true;
   int if_false;
+};
+
+// 7 bits of the code; then either A (8), k (1), B (8), C (8), or A (8) and Bx (17).
+struct LuaInstruction {
+  enum Code : uint8_t {
+    kMove = 0,
+    kLoadInteger = 1,  // Bx - kLoadZero
+    kLoadFloat = 2,    // the same, as a float
+    kLoadNil = 8,
+    kSetUpvalue = 10,
+    kGetTable = 12,
+    kSetFieldOfUpvalue = 15,
+    kSetTable = 16,
+    kSetIndex = 17,
+    kSetField = 18,
+    kSelf = 20,
+    kAddSmall = 21,  // R[A] = R[B] + (C - kSmallZero)
+    kAddConstant = 22,
+    kSubtractConstant = 23,
+    kMultiplyConstant = 24,
+    kRemainderConstant = 25,
+    kPowerConstant = 26,
+    kDivideConstant = 27,
+    kFloorDivideConstant = 28,
+    kAdd = 34,
+    kSubtract = 35,
+    kMultiply = 36,
+    kRemainder = 37,
+    kFloorDivide = 40,
+    kMetamethod = 46,  // what follows arithmetic, and is skipped if that was done
+    kMetamethodConstant = 48,
+    kMinus = 49,
+    kLength = 52,
+    kTestAndSet = 67,
+    kReturn = 70,
+    kReturnOne = 72,
+    kForPrepare = 74,
+    kClosure = 79,
+  };
+  static constexpr int kSmallZero = 127;
+  static constexpr int kLoadZero = 65535;
+  static constexpr uint32_t kIsConstantC = 1U << 15;
+
+  uint32_t bits;
+
+  uint8_t code() const { return bits & 0x7F; }
+  uint8_t a() const { return static_cast<uint8_t>(bits >> 7); }
+  uint8_t b() const { return static_cast<uint8_t>(bits >> 16); }
+  uint8_t c() const { return static_cast<uint8_t>(bits >> 24); }
+  uint32_t bx() const { return bits >> 15; }
+  bool is_constant_c() const { return (bits & kIsConstantC) != 0; }
+  void set_code(uint8_t code) { bits = (bits & ~0x7FU) | code; }
+  void set_a(uint8_t a) { bits = (bits & ~(0xFFU << 7)) | static_cast<uint32_t>(a) << 7; }
+  void set_b(uint8_t b) { bits = (bits & ~(0xFFU << 16)) | static_cast<uint32_t>(b) << 16; }
+  void set_c(uint8_t c) { bits = (bits & ~(0xFFU << 24)) | static_cast<uint32_t>(c) << 24; }
+  void set_bx(uint32_t bx) { bits = (bits & 0x7FFF) | bx << 15; }
+};
+
+// A function while it is compiled, or afterwards (Proto).
+struct LuaFunction {
+  struct Upvalue {
+    void* name;
+    uint8_t is_local;  // of the function around it: `index` is its register
+    uint8_t index;
+    uint8_t kind;
+  };
+
+  void* next;
+  uint8_t type;
+  uint8_t marked;
+  uint8_t parameters;
+  uint8_t is_variadic;
+  uint8_t stack_size;
+  int upvalue_count;
+  int constant_count;
+  int code_size;
+  int line_count;
+  int function_count;
+  int local_count;
+  int far_line_count;
+  int first_line;
+  int last_line;
+  LuaValue* constants;
+  LuaInstruction* code;
+  LuaFunction** functions;
+  Upvalue* upvalues;
+  int8_t* lines;  // each relative to the one before
+};
+
+// FuncState.
+struct LuaFunctionState {
+  static constexpr int8_t kFarLine = -0x80;
+  static constexpr uint8_t kNextLineIsFar = 129;
+
+  LuaFunction* function;
+  LuaFunctionState* outer;
+  LuaLexer* lexer;
+  void* block;
+  int size;         // of the code so far
+  int last_target;  // the last instruction that something jumps to
+  int previous_line;
+  int constants;
+  int functions;
+  int far_lines;
+  int first_local;
+  int first_label;
+  int16_t debug_locals;
+  uint8_t active_locals;
+  uint8_t upvalues;
+  uint8_t free_register;
+  uint8_t since_far_line;
 };
 
 }  // namespace dfly

@@ -80,9 +80,9 @@ void dfly::TickNow(lua_State* lua) {
   work_to_tick = Interpreter::kTickOccasions;
   ScriptState* const state = StateOf(lua);
   if (state->tick == nullptr || state->unlimited) return;
-  lua_State* const caller = json_caller;
+  const JsonCall call = json_call;
   state->tick(lua, nullptr);  // others run meanwhile
-  json_caller = caller;
+  json_call = call;
 }
 
 void dfly::CheckLayout(lua_State* lua) {

@@ -6,6 +6,10 @@
 // Inside this folder only.
 #pragma once
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <lua.hpp>
@@ -46,9 +50,13 @@ struct LuaValue {
   static constexpr uint8_t kInteger = LUA_TNUMBER;
   static constexpr uint8_t kFloat = LUA_TNUMBER | 1 << 4;
   static constexpr uint8_t kIsCollectable = 1 << 6;
+  static constexpr uint8_t kTable = LUA_TTABLE | kIsCollectable;
   static constexpr uint8_t kShortText = LUA_TSTRING | kIsCollectable;
   static constexpr uint8_t kLongText = LUA_TSTRING | 1 << 4 | kIsCollectable;
 
+  // Also of a place of a table that holds nothing.
+  bool is_nil() const { return (type & 0x0F) == LUA_TNIL; }
+  bool has_type_of(const LuaValue& other) const { return ((type ^ other.type) & 0x0F) == 0; }
   bool is_text() const { return type == kShortText || type == kLongText; }
   // REQUIRES: is_text().
   std::string_view text() const {
@@ -58,6 +66,24 @@ struct LuaValue {
   }
 };
 static_assert(sizeof(LuaValue) == 16);
+
+// Towards 0. INT64_MIN if it is none that an integer can have: as a float that is another number.
+inline lua_Integer WholePart(double number) {
+#ifdef __SSE2__
+  return _mm_cvttsd_si64(_mm_set_sd(number));  // a cast of such a number is undefined
+#else
+  return number >= -0x1p63 && number < 0x1p63 ? static_cast<lua_Integer>(number) : INT64_MIN;
+#endif
+}
+
+// The same number as scripts know it: lua_numbers.cc.
+inline LuaValue AsFloat(LuaValue value) {
+  if (value.type == LuaValue::kInteger) {
+    value.number = static_cast<lua_Number>(value.integer);
+    value.type = LuaValue::kFloat;
+  }
+  return value;
+}
 
 // One call (CallInfo).
 struct LuaCall {
@@ -111,6 +137,8 @@ struct LuaTable {
   uint32_t array_size;  // or a little less: then the real one is the next power of two
   LuaValue* array;
   void* nodes;
+  void* last_free;
+  void* metatable;  // null: none
 
   size_t places() const { return array_size + (size_t{1} << log2_nodes); }
 };

@@ -24,6 +24,7 @@ namespace {
 using dfly::LuaObject;
 using dfly::LuaTable;
 using dfly::LuaValue;
+using dfly::WholePart;
 
 // From here on "%.14g" has an exponent.
 constexpr double kExponentFrom = 1e14;
@@ -89,17 +90,36 @@ void __wrap_lua_pushinteger(lua_State* lua, lua_Integer integer) {
 const LuaValue* luaH_getint(const LuaTable* table, lua_Integer key);
 const LuaValue* __real_luaH_get(const LuaTable* table, const LuaValue* key);
 const LuaValue* __wrap_luaH_get(const LuaTable* table, const LuaValue* key) {
-  constexpr double kIndexMax = 1 << 30;
-  if (key->type == LuaValue::kFloat && key->number >= 1 && key->number <= kIndexMax) {
-    const auto index = static_cast<uint32_t>(key->number);
-    if (static_cast<double>(index) == key->number) {
-      return index <= table->array_size ? &table->array[index - 1] : luaH_getint(table, index);
+  if (key->type == LuaValue::kFloat) [[likely]] {
+    const lua_Integer index = WholePart(key->number);
+    if (static_cast<double>(index) == key->number) [[likely]] {
+      const uint64_t place = static_cast<uint64_t>(index) - 1;
+      return place < table->array_size ? &table->array[place] : luaH_getint(table, index);
     }
   }
   return __real_luaH_get(table, key);
 }
 
 [[noreturn]] void luaG_runerror(lua_State* lua, const char* format, ...);
+
+// "<" and "<=" where no two numbers or strings are compared: in 5.1 metamethods compare only what
+// has the same type.
+[[noreturn]] void luaG_ordererror(lua_State* lua, const LuaValue* left, const LuaValue* right);
+int __real_luaT_callorderTM(lua_State* lua, const LuaValue* left, const LuaValue* right, int event);
+int __wrap_luaT_callorderTM(lua_State* lua, const LuaValue* left, const LuaValue* right,
+                            int event) {
+  if (!left->has_type_of(*right)) luaG_ordererror(lua, left, right);
+  return __real_luaT_callorderTM(lua, left, right, event);
+}
+// The same with a number that the instruction has. `is_flipped`: that is the left one.
+int __wrap_luaT_callorderiTM(lua_State* lua, const LuaValue* value, int number, int is_flipped,
+                             int /*is_float*/, int /*event*/) {
+  LuaValue other;
+  other.number = number;
+  other.type = LuaValue::kFloat;
+  if (is_flipped != 0) luaG_ordererror(lua, &other, value);
+  luaG_ordererror(lua, value, &other);
+}
 
 // `what`: "initial value", "limit", "step".
 [[noreturn]] void __wrap_luaG_forerror(lua_State* lua, const LuaValue*, const char* what) {
@@ -110,13 +130,12 @@ const LuaValue* __wrap_luaH_get(const LuaTable* table, const LuaValue* key) {
 // where a/b has lost digits; then this is what becomes the result by that.
 double __wrap_fmod(double a, double b) {
   // That of small integers has lost none.
-  constexpr double kSmall = 1U << 31;
-  if (a >= 0 && a < kSmall && b > 0 && b < kSmall) {
-    const auto whole_a = static_cast<uint32_t>(a);
-    const auto whole_b = static_cast<uint32_t>(b);
-    if (static_cast<double>(whole_a) == a && static_cast<double>(whole_b) == b) {
-      return static_cast<double>(whole_a % whole_b);
-    }
+  constexpr uint64_t kSmall = 1U << 31;
+  const lua_Integer whole_a = WholePart(a);
+  const lua_Integer whole_b = WholePart(b);
+  if ((static_cast<uint64_t>(whole_a) | (static_cast<uint64_t>(whole_b) - 1)) < kSmall &&
+      static_cast<double>(whole_a) == a && static_cast<double>(whole_b) == b) [[likely]] {
+    return static_cast<uint32_t>(whole_a) % static_cast<uint32_t>(whole_b);
   }
   const double quotient = a / b;
   double whole;

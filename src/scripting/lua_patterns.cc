@@ -3,6 +3,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <string_view>
 
 #include "scripting/lua_work.h"
 
@@ -11,44 +12,62 @@ namespace {
 
 constexpr char kEscape = '%';
 
-// %a and its like; any other letter is itself.
-bool IsInClass(int byte, int letter) {
-  bool is_in;
-  switch (std::tolower(letter)) {
+// %a and its like, of the "C" locale: which of them each byte is in.
+constexpr std::string_view kClasses = "acdlpsuwxz";
+
+constexpr bool IsOfClass(int byte, char letter) {
+  const auto is_between = [byte](int first, int last) { return byte >= first && byte <= last; };
+  const bool is_upper = is_between('A', 'Z');
+  const bool is_lower = is_between('a', 'z');
+  const bool is_digit = is_between('0', '9');
+  switch (letter) {
     case 'a':
-      is_in = std::isalpha(byte);
-      break;
+      return is_upper || is_lower;
     case 'c':
-      is_in = std::iscntrl(byte);
-      break;
+      return byte < ' ' || byte == 0x7F;
     case 'd':
-      is_in = std::isdigit(byte);
-      break;
+      return is_digit;
     case 'l':
-      is_in = std::islower(byte);
-      break;
+      return is_lower;
     case 'p':
-      is_in = std::ispunct(byte);
-      break;
+      return is_between('!', '~') && !is_upper && !is_lower && !is_digit;
     case 's':
-      is_in = std::isspace(byte);
-      break;
+      return byte == ' ' || is_between('\t', '\r');
     case 'u':
-      is_in = std::isupper(byte);
-      break;
+      return is_upper;
     case 'w':
-      is_in = std::isalnum(byte);
-      break;
+      return is_upper || is_lower || is_digit;
     case 'x':
-      is_in = std::isxdigit(byte);
-      break;
-    case 'z':
-      is_in = byte == 0;
-      break;
+      return is_digit || is_between('A', 'F') || is_between('a', 'f');
     default:
-      return letter == byte;
+      return byte == 0;  // 'z'
   }
-  return is_in == (std::islower(letter) != 0);
+}
+
+struct ClassTable {
+  uint16_t of_byte[256] = {};
+  // 0: the letter is itself.
+  uint16_t of_letter[256] = {};
+
+  constexpr ClassTable() {
+    for (size_t i = 0; i < kClasses.size(); ++i) {
+      const auto bit = static_cast<uint16_t>(1U << i);
+      const char letter = kClasses[i];
+      of_letter[static_cast<size_t>(letter)] = bit;
+      of_letter[static_cast<size_t>(letter - 'a' + 'A')] = bit;
+      for (int byte = 0; byte < 256; ++byte) {
+        if (IsOfClass(byte, letter)) of_byte[byte] |= bit;
+      }
+    }
+  }
+};
+constexpr ClassTable kClassTable;
+
+inline bool IsInClass(int byte, int letter) {
+  const unsigned bit = kClassTable.of_letter[letter];
+  if (bit == 0) return letter == byte;
+  constexpr int kLowerCase = 0x20;
+  return ((kClassTable.of_byte[byte] & bit) != 0) == ((letter & kLowerCase) != 0);
 }
 
 int ByteAt(const char* at) { return static_cast<unsigned char>(*at); }
@@ -137,10 +156,34 @@ const char* PatternMatcher::MatchBalance(const char* at, const char* item) {
   return nullptr;
 }
 
-const char* PatternMatcher::MatchMost(const char* at, const char* item, const char* after) {
-  ptrdiff_t count = 0;
-  while (at + count < end_ && MatchesOne(at + count, item, after)) ++count;
-  for (; count >= 0; --count) {
+// How many bytes from there on the item matches.
+ptrdiff_t PatternMatcher::CountMatches(const char* at, const char* item, const char* after) {
+  const auto count = [this, at](auto matches) {
+    const char* next = at;
+    for (;;) {
+      const char* const begin = next;
+      const char* const piece = end_ - next > kStepsOfPiece ? next + kStepsOfPiece : end_;
+      while (next < piece && matches(ByteAt(next))) ++next;
+      Steps(next - begin);
+      if (next < piece || next == end_) return next - at;
+    }
+  };
+  switch (*item) {
+    case '.':
+      return end_ - at;
+    case kEscape:
+      return count([letter = ByteAt(item + 1)](int byte) { return IsInClass(byte, letter); });
+    case '[':
+      return count([=, this](int byte) { return IsInSet(byte, item, after - 1); });
+    default:
+      return count([only = ByteAt(item)](int byte) { return byte == only; });
+  }
+}
+
+// `least`: at least so many.
+const char* PatternMatcher::MatchMost(const char* at, const char* item, const char* after,
+                                      ptrdiff_t least) {
+  for (ptrdiff_t count = CountMatches(at, item, after); count >= least; --count) {
     Step();
     if (const char* const end = MatchHere(at + count, after + 1)) return end;
   }
@@ -195,9 +238,9 @@ const char* PatternMatcher::MatchItem(const char* at, const char* item, const ch
       }
       return MatchHere(at, after + 1);
     case '*':
-      return MatchMost(at, item, after);
+      return MatchMost(at, item, after, 0);
     case '+':
-      return at < end_ && MatchesOne(at, item, after) ? MatchMost(at + 1, item, after) : nullptr;
+      return MatchMost(at, item, after, 1);
     default:
       return MatchFewest(at, item, after);
   }

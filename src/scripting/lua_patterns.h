@@ -63,7 +63,8 @@ class PatternMatcher {
   // `last`: the closing bracket.
   bool IsInSet(int byte, const char* set, const char* last);
   const char* MatchBalance(const char* at, const char* item);
-  const char* MatchMost(const char* at, const char* item, const char* after);
+  ptrdiff_t CountMatches(const char* at, const char* item, const char* after);
+  const char* MatchMost(const char* at, const char* item, const char* after, ptrdiff_t least);
   const char* MatchFewest(const char* at, const char* item, const char* after);
   const char* OpenCapture(const char* at, const char* pattern, ptrdiff_t size);
   const char* CloseCapture(const char* at, const char* pattern);

@@ -11,14 +11,20 @@
 
 namespace dfly {
 
+struct ScriptState;
+
 // In jumps and calls of Lua, which take 10 to 50 ns each; Interpreter::kTickOccasions after a tick.
 // Of the thread, not of a state: some who count know no state. A tick only looks at the clock, so
 // it does not matter who gets it.
 inline constinit thread_local int64_t work_to_tick = 0;
 
 // Whose cjson.encode or decode runs on this thread, or ran last: what it allocates itself has to be
-// in the limit of the state.
-inline constinit thread_local lua_State* json_caller = nullptr;
+// in the limit of the state, and counts as its memory.
+struct JsonCall {
+  lua_State* lua;  // it may be a coroutine that is no more
+  ScriptState* state;
+};
+inline constinit thread_local JsonCall json_call = {};
 
 // A tick comes now, if a script runs. May suspend, and may raise the end of the script.
 void TickNow(lua_State* lua);

@@ -76,6 +76,7 @@ void AddString(std::string* out, lua_State* lua) {
   } else {
     AddBytes(out, 0xDB, size, 4);
   }
+  CountBytes(size);
   out->append(bytes, size);
 }
 

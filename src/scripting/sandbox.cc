@@ -9,6 +9,9 @@
 #include "scripting/lua_layout.h"
 #include "scripting/script_state.h"
 
+// Replaces a key on the stack by the next one, with its value behind it. 0: there is none.
+extern "C" int luaH_next(lua_State* lua, const dfly::LuaTable* table, dfly::LuaValue* key);
+
 namespace dfly {
 namespace {
 
@@ -32,19 +35,62 @@ int UnknownName(lua_State* lua) {
                     luaL_tolstring(lua, 2, nullptr));
 }
 
-// next(), also of what is read-only. In tables, keys that are whole numbers are integers.
+// Two results, above the two arguments. There is always room for some.
+int ReturnItem(lua_State* lua, uint64_t index, const LuaValue& item) {
+  LuaThread* const thread = LuaThreadOf(lua);
+  LuaValue* const results = thread->call->function + 3;
+  results[0].number = static_cast<lua_Number>(index);
+  results[0].type = LuaValue::kFloat;
+  results[1] = item;
+  thread->top = results + 2;
+  return 2;
+}
+
+// Keys that are whole numbers are integers in tables.
+void MakeKey(LuaValue* key) {
+  if (key->type != LuaValue::kFloat) return;
+  const lua_Integer integer = WholePart(key->number);
+  if (static_cast<double>(integer) != key->number) return;
+  key->integer = integer;
+  key->type = LuaValue::kInteger;
+}
+
+// next() of a table that has no metatable, so is not one that is read-only, with two arguments.
+int NextOfPlain(lua_State* lua, const LuaTable& table) {
+  LuaThread* const thread = LuaThreadOf(lua);
+  LuaValue* const key = thread->call->function + 2;
+  MakeKey(key);
+  uint64_t place = UINT64_MAX;
+  if (key->type == LuaValue::kInteger) {
+    place = static_cast<uint64_t>(key->integer);
+  } else if (key->is_nil()) {
+    place = 0;
+  }
+  constexpr uint64_t kPlacesOfUnit = 32;
+  const uint64_t begin = place;
+  while (place < table.array_size && table.array[place].is_nil()) ++place;
+  if (place - begin >= kPlacesOfUnit) CountWork((place - begin) / kPlacesOfUnit);
+  if (place < table.array_size) return ReturnItem(lua, place + 1, table.array[place]);
+  if (luaH_next(lua, &table, key) == 0) {
+    lua_pushnil(lua);
+    return 1;
+  }
+  thread->top = key + 2;
+  *key = AsFloat(*key);
+  return 2;
+}
+
+// next(), also of what is read-only.
 int Next(lua_State* lua) {
+  const LuaValue* const arguments = LuaArguments(lua);
+  if (LuaArgumentCount(lua) == 2 && arguments[0].type == LuaValue::kTable) {
+    const auto& table = *reinterpret_cast<const LuaTable*>(arguments[0].object);
+    if (table.metatable == nullptr) return NextOfPlain(lua, table);
+  }
   luaL_checktype(lua, 1, LUA_TTABLE);
   lua_settop(lua, 2);
   if (PushProtected(lua, 1)) lua_replace(lua, 1);
-  LuaValue* const key = LuaThreadOf(lua)->call->function + 2;
-  if (key->type == LuaValue::kFloat && std::fabs(key->number) < 0x1p63) {
-    const auto integer = static_cast<lua_Integer>(key->number);
-    if (static_cast<double>(integer) == key->number) {
-      key->integer = integer;
-      key->type = LuaValue::kInteger;
-    }
-  }
+  MakeKey(LuaThreadOf(lua)->call->function + 2);
   if (lua_next(lua, 1) != 0) {
     MakeFloat(lua, -2);
     return 2;
@@ -92,6 +138,16 @@ int Pairs(lua_State* lua) {
 
 // ipairs() looks at the table itself, as in 5.1.
 int NextItem(lua_State* lua) {
+  const LuaValue* const arguments = LuaArguments(lua);
+  if (LuaArgumentCount(lua) == 2 && arguments[0].type == LuaValue::kTable &&
+      arguments[1].type == LuaValue::kFloat) {
+    const auto& table = *reinterpret_cast<const LuaTable*>(arguments[0].object);
+    const auto place = static_cast<uint64_t>(WholePart(arguments[1].number));
+    if (place < table.array_size) {
+      const LuaValue& item = table.array[place];
+      return item.is_nil() ? 0 : ReturnItem(lua, place + 1, item);
+    }
+  }
   const lua_Integer index = luaL_checkinteger(lua, 2) + 1;
   luaL_checktype(lua, 1, LUA_TTABLE);
   lua_pushnumber(lua, static_cast<lua_Number>(index));
@@ -372,9 +428,7 @@ constexpr const char* kLuaBase[] = {"assert", "rawequal", "select", "tostring", 
 
 void MakeFloat(lua_State* lua, int index) {
   LuaValue* const value = LuaThreadOf(lua)->top + index;
-  if (value->type != LuaValue::kInteger) return;
-  value->number = static_cast<lua_Number>(value->integer);
-  value->type = LuaValue::kFloat;
+  *value = AsFloat(*value);
 }
 
 void MakeReadOnly(lua_State* lua) {

@@ -29,6 +29,10 @@ struct TextHash {
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
 };
 
+struct ScriptState;
+// While no function of cjson runs (libraries.cc).
+void FreeLargeJson(ScriptState* state);
+
 struct ScriptState {
   using Verdict = ScriptHost::Verdict;
 
@@ -57,6 +61,8 @@ struct ScriptState {
   std::vector<std::array<char, 32>> number_texts;
 
   void* json_scratch = nullptr;  // of a cjson.decode that runs, or that an error has ended
+  void* json_large = nullptr;    // a buffer of a cjson.encode that became large
+  size_t json_bytes = 0;         // of all buffers of cjson
   std::string pack_buffer;       // of the cmsgpack.pack that runs
 
   // What was compiled, as references into Lua's registry.
@@ -74,6 +80,24 @@ struct ScriptState {
   std::vector<int> loading_references;
   int loading_ticks = 0;
   std::string redis_version;
+
+  // Buffers that Lua has not allocated. They count as what Lua has.
+  size_t OutsideBytes() const {
+    return json_bytes + pack_buffer.capacity() + args.capacity() * sizeof(args[0]) +
+           number_texts.capacity() * sizeof(number_texts[0]);
+  }
+  // Of these, those that are larger than what most scripts need. While no function that has one
+  // runs.
+  void FreeLargeBuffers() {
+    constexpr size_t kKeptMax = 64 << 10;
+    if (OutsideBytes() <= kKeptMax) [[likely]] {
+      return;
+    }
+    FreeLargeJson(this);
+    std::string().swap(pack_buffer);
+    decltype(args)().swap(args);
+    decltype(number_texts)().swap(number_texts);
+  }
 
   void Start(ScriptHost* its_host) {
     host = its_host;

@@ -38,6 +38,7 @@ class FakeHost final : public ScriptHost {
 
   Verdict OnTick() override {
     ++ticks;
+    if (on_tick) on_tick();
     return ticks >= ticks_max ? tick_verdict : Verdict::kGoOn;
   }
 
@@ -48,6 +49,7 @@ class FakeHost final : public ScriptHost {
 
   std::vector<std::vector<std::string>> calls;
   std::function<void(Args, ReplySink&)> on_call;
+  std::function<void()> on_tick;
   Verdict verdict = Verdict::kGoOn;
   Verdict finish_verdict = Verdict::kGoOn;
   Verdict tick_verdict = Verdict::kGoOn;

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <climits>
+#include <utility>
 
 #include "scripting/script_testing.h"
 
@@ -142,6 +144,108 @@ TEST(ScriptWorkTest, AReplyThatNoMemoryHoldsIsACleanError) {
   const std::string rows = "*2\r\n*1\r\n:1\r\n*1\r\n:2\r\n";
   EXPECT_EQ(runner.Run("return {{1}, {2}}"), rows);
   EXPECT_EQ(runner.Run("return {string.rep('x', 4e6)}").size(), 4'000'000u + 4 + 10 + 2);
+}
+
+std::string Repeated(std::string_view text, int times) {
+  std::string all;
+  for (; times > 0; --times) all.append(text);
+  return all;
+}
+
+// What Lua's compiler has limits for. It is as before afterwards.
+TEST(ScriptWorkTest, TheLimitsOfTheCompilerAreCleanErrors) {
+  std::string locals, labels, upvalues;
+  for (int i = 0; i < 300; ++i) locals += "local a" + std::to_string(i) + " = 1\n";
+  for (int i = 0; i < 40'000; ++i) labels += "::l" + std::to_string(i) + ":: a = 1\n";
+  const std::pair<std::string, const char*> cases[] = {
+      {locals, "too many local variables"},
+      {labels, "too many labels"},
+      {"return " + Repeated("(", 300) + "1" + Repeated(")", 300), "C stack overflow"},
+      {"return " + Repeated("{", 300) + Repeated("}", 300), "C stack overflow"},
+      {Repeated("do ", 300) + Repeated("end ", 300), "C stack overflow"},
+      {"return " + Repeated("not ", 300) + "1", "C stack overflow"},
+      {"for i = 1, 2 do " + Repeated("a = 1 ", 140'000) + "end", "control structure too long"},
+      {"local a = 1 return " + Repeated("a .. ", 300) + "a", "C stack overflow"},
+      {"return f(" + Repeated("1, ", 300) + "1)",
+       "function or expression needs too many registers"},
+      {"return '" + Repeated("x", 3'000'000), "unfinished string"},
+      {"return [[" + Repeated("x", 30'000'000), "not enough memory"},
+  };
+  Interpreter interpreter(32 << 20);
+  for (const auto& [source, expected] : cases) {
+    std::string error;
+    EXPECT_FALSE(interpreter.Load("a", source, &error)) << expected;
+    EXPECT_THAT(error, StartsWith("ERR Error compiling script (new function): ")) << expected;
+    EXPECT_THAT(error, HasSubstr(expected));
+    EXPECT_TRUE(interpreter.Load("b", "return 1", &error)) << error;
+    interpreter.Forget("b");
+  }
+}
+
+size_t Settled(Interpreter& interpreter) {
+  for (int cycle = 0; cycle < 2; ++cycle) {
+    interpreter.BeginCollection();
+    while (!interpreter.CollectStep()) {
+    }
+  }
+  return interpreter.memory_used();
+}
+
+// Lua has 80 MB at most, and what they are made in has more.
+TEST(ScriptWorkTest, BuffersOfLibrariesCountAsMemory) {
+  constexpr const char* kSet =
+      "local s, t = string.rep('x', 1e6), {} for i = 1, 80 do t[i] = s end ";
+  for (const char* pack : {"cjson.encode(t)", "cjson.new().encode(t)", "cmsgpack.pack(t)"}) {
+    SCOPED_TRACE(pack);
+    ScriptRunner runner(256 << 20);
+    Interpreter& interpreter = runner.interpreter();
+    EXPECT_EQ(runner.Run("return 1"), ":1\r\n");
+    const size_t before = Settled(interpreter);
+    size_t most = 0;
+    runner.host.ticks_max = INT_MAX;
+    runner.host.on_tick = [&] { most = std::max(most, interpreter.memory_used()); };
+    EXPECT_THAT(runner.Run(kSet + std::string("return #") + pack), StartsWith(":80"));
+    EXPECT_GE(most, 120'000'000u);
+    // When it is over, as well as if an error ended it.
+    EXPECT_LE(Settled(interpreter), before + (128 << 10));
+    runner.Run(kSet + std::string("t[81] = {} t[81][1] = t[81] t[82] = print return #") + pack);
+    EXPECT_LE(Settled(interpreter), before + (128 << 10));
+  }
+}
+
+TEST(ScriptWorkTest, WhatErrorsLeaveOfDecodingIsGivenBack) {
+  ScriptRunner runner(256 << 20);
+  runner.host.ticks_max = INT_MAX;
+  EXPECT_EQ(runner.Run("return 1"), ":1\r\n");
+  const size_t before = Settled(runner.interpreter());
+  EXPECT_EQ(runner.Run("local s = '[' .. string.rep(' ', 1e7) .. 'x]' "
+                       "for i = 1, 3 do pcall(cjson.decode, s) pcall(cjson.new().decode, s) end "
+                       "return cjson.decode('[\"a\"]')[1]"),
+            Bulk("a"));
+  EXPECT_LE(Settled(runner.interpreter()), before + (128 << 10));
+  EXPECT_EQ(runner.Run("for i = 1, 1e4 do cjson.new() end return 1"), ":1\r\n");
+  EXPECT_LE(Settled(runner.interpreter()), before + (128 << 10));
+}
+
+TEST(ScriptWorkTest, ArgumentsOfALargeCallAreGivenBack) {
+  ScriptRunner runner(256 << 20);
+  runner.host.ticks_max = INT_MAX;
+  runner.host.on_call = [](Args args, ReplySink& reply) {
+    reply.Integer(static_cast<int64_t>(args.size()));
+  };
+  EXPECT_EQ(runner.Run("return 1"), ":1\r\n");
+  const size_t before = Settled(runner.interpreter());
+  size_t during = 0;
+  runner.host.on_call = [&](Args args, ReplySink& reply) {
+    during = runner.interpreter().memory_used();
+    reply.Integer(static_cast<int64_t>(args.size()));
+  };
+  EXPECT_EQ(runner.Run("local t = {} for i = 1, 1e5 do t[i] = i end "
+                       "return redis.call('x', unpack(t))"),
+            ":100001\r\n");
+  // A value of Lua in a table and on its stack, a view, and its text.
+  EXPECT_GE(during, 100'000u * (16 + 16 + 16 + 32));
+  EXPECT_LE(Settled(runner.interpreter()), before + (2 << 20));
 }
 
 // Compared with redis-server 7.0.

@@ -136,3 +136,62 @@ def test_patterns_match_as_in_lua_51(pair):
             f"{{s:match(p, {start})}}}}"
         )
     differences(pair, scripts)
+
+
+# What a turn of a loop may do with its variable i, in a script that has t, u, x, s, f and step.
+TURNS = """
+t[i] = i; t[i] = x; x = t[i] or 0; x = x + (t[i] or 1); x = i; x = x + i; x = i * i * i * 2^40
+t[i + 1] = t[i - 1]; t[i - 2] = i; t[i + 0.5] = 1; t[-i] = i; t[i * 2] = i; t[i % 3] = i; t[i] = {i}
+u[#u + 1] = i; u[#u + 1] = #u; u[#u] = t[i]; u[#u] = #u
+s = s .. i; s = s .. text(t[i])
+f(i); f(t[i]); x = f(i) * 2^62; i = i + 1; i = x; x = -i; t.y = i; t.y = t[i]; x = select(2, i, i)
+if i > x then x = i end; if i == #u then t[i] = 0 end; if x <= i then t[i] = nil end
+x = i % 7 + i / 2 - -i; local j = i t[j] = j; local g = function() return i end x = g()
+local g = function() i = 5 end g(); for j = i, i + 2 do t[j] = i if j * j > 1e12 then break end end
+for j = 1, #u do t[j] = u[j] end; for j = #u, 1, -1 do x = u[j] t[i] = j end
+for k, v in pairs(u) do t[k] = v end; for k, v in ipairs(u) do t[i] = k end
+x, u[1] = i, x or 1; t[i], x = x, t[i] or 1; x = ({i, i})[2]; x = (i and i) or 0
+x = not i and 0 or i; while #u > 3 do u[#u] = nil end; x = i == 1; x = #s + i; x = math.max(i, 2)
+""".strip().replace("\n", "; ").split("; ")
+BOUNDS = """1 0 -1 2 3 7 10 -3 0.5 1.5 2^31 2^52 2^53 2^53-2 -2^53 1e15 1e300 -1e300 1/0 -1/0 0/0
+#'abc' #u '2' step -n""".split()
+STEPS = "1 1 1 2 -1 -2 0.5 -0.25 3 2^30 '1' step".split()
+
+
+def loop(rng):
+    header = f"for i = {rng.choice(BOUNDS)}, {rng.choice(BOUNDS)}"
+    if rng.random() < 0.5:
+        header += f", {rng.choice(STEPS)}"
+    turns = " ".join(f"do {rng.choice(TURNS)} end" for _ in range(rng.randint(1, 4)))
+    return f"n = 0 {header} do n = n + 1 if n > 20 then break end {turns} end"
+
+
+LOOPS = r"""local t, u, x, s, step, n = {}, {1, 2}, 1, '', 1, 0
+local function text(v)
+  return type(v) == 'table' and 'table' or (tostring(v):gsub('-nan', 'nan'))
+end
+local function f(v)
+  step = type(v) == 'number' and v ~= 0 and v > -100 and v < 100 and v or 1
+  return 3
+end
+local ok = pcall(function() %s end)
+local texts, keys = {tostring(ok), text(n), text(x), text(s), text(step), text(#u)}, {}
+for k, v in pairs(t) do
+  k = type(k) == 'number' and string.format('%%.17g', k) or type(k)
+  keys[#keys + 1] = k .. '=' .. text(v)
+end
+table.sort(keys)
+return {texts, keys}"""
+
+
+def test_loops_count_as_in_lua_51(pair):
+    """Where a loop counts in integers inside, nobody can tell."""
+    rng = new_rng()
+    count = 200 if SANITIZED else 1_500
+    differences(
+        pair,
+        [
+            LOOPS % " ".join(loop(rng) for _ in range(rng.randint(1, 3)))
+            for _ in range(count)
+        ],
+    )
