@@ -48,6 +48,14 @@ TEST_F(Lua51Test, WholeNumbersDoNotWrap) {
   }
 }
 
+TEST_F(Lua51Test, NextComesToTheEndFromAnyKey) {
+  EXPECT_EQ(Run("local t, n = {1, 2, 3, nil, 5, x = 1, [1.5] = 2, [-1] = 3, [0] = 4, [2^53] = 5, "
+                "[-2^53] = 6, [2^64] = 7, [true] = 8} local n, sum = 0, 0 "
+                "for k, v in pairs(t) do n = n + 1 sum = sum + v if n > 20 then break end end "
+                "return {n, sum}"),
+            "*2\r\n:12\r\n:47\r\n");
+}
+
 TEST_F(Lua51Test, RemaindersAreThoseOfDoubles) {
   EXPECT_EQ(ValueOf("5 % 0"), Bulk("-nan"));
   EXPECT_EQ(ValueOf("-5 % 3"), Bulk("1"));

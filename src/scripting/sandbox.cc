@@ -60,11 +60,11 @@ int NextOfPlain(lua_State* lua, const LuaTable& table) {
   LuaThread* const thread = LuaThreadOf(lua);
   LuaValue* const key = thread->call->function + 2;
   MakeKey(key);
-  uint64_t place = UINT64_MAX;
-  if (key->type == LuaValue::kInteger) {
-    place = static_cast<uint64_t>(key->integer);
-  } else if (key->is_nil()) {
+  uint64_t place = UINT64_MAX;  // in the array, behind the key; or none of these
+  if (key->is_nil()) {
     place = 0;
+  } else if (key->type == LuaValue::kInteger && key->integer > 0) {
+    place = static_cast<uint64_t>(key->integer);
   }
   constexpr uint64_t kPlacesOfUnit = 32;
   const uint64_t begin = place;
