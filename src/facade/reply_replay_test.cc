@@ -152,9 +152,11 @@ TEST(ReplyReplayTest, NoBytesAreNoReply) {
 
 TEST(ReplyReplayTest, ErrorsAreCountedAgain) {
   CallNotes notes;
-  ReplayReply("*2\r\n-WRONGTYPE of a key\r\n-OOM\r\n", notes);
+  ReplayReply("*2\r\n-WRONGTYPE of a key\r\n-OOM no room\r\n", notes);
   EXPECT_EQ(notes.error_count(), 2u);
   EXPECT_EQ(notes.last_error_code(), "OOM");
+  ReplayReply("-OOM\r\n", notes);  // a text without a word in front of it, as in Redis
+  EXPECT_EQ(notes.last_error_code(), "ERR");
 }
 
 // One reply of any shape.
