@@ -3,6 +3,7 @@
 server, many writers. The policies themselves have unit tests (src/engine/eviction_test.cc)."""
 
 import random
+import statistics
 import threading
 import time
 
@@ -440,7 +441,12 @@ def test_cache_mode(start_server, threads):
             assert fill(c, f"cold{i}:", 2_000) == 0
         settled(c, limit)
         assert left(c, "hot", 3_000) > 2_900
-        assert c.do("OBJECT FREQ hot1") > c.do("OBJECT FREQ cold59:1999")
+        # Of those that are there: any single one may have gone.
+        hot, cold = (
+            [f for f in c.pipeline([("OBJECT", "FREQ", f"{prefix}{i}") for i in range(2_000)])
+             if isinstance(f, int)]
+            for prefix in ("hot", "cold59:"))
+        assert statistics.median(hot) > statistics.median(cold)
 
 
 @only_dragonfly("it has no default")

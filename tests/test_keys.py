@@ -46,9 +46,9 @@ def test_expireat_and_expiretime(r):
 @pytest.mark.threads
 def test_keys_go_by_themselves_though_an_earlier_deadline_went_with_its_key(r):
     for i in range(3):
-        r.call("SET", "lock", i, "PX", 20)
-        assert r.do("DEL lock") == 1
-        time.sleep(0.15)  # until its deadline has passed, with nothing to expire
+        r.call("SET", "lock", i, "PX", 200)
+        r.do("DEL lock")  # on a very busy machine it has gone by itself
+        time.sleep(0.35)  # until its deadline has passed, with nothing to expire
         r.call("SET", "lock", i, "PX", 20)
         wait_until(lambda: r.do("DBSIZE") == 0, what="nobody asks for the key, and it goes")
 

@@ -199,8 +199,14 @@ def with_tracking(server, c):
 
 @contextlib.contextmanager
 def with_small_table(server, c):
-    with memory_states.tracked_keys(server):
-        yield lambda: c.call("CONFIG", "SET", "tracking-table-max-keys", 100)
+    with memory_states.tracked_keys(server) as client:
+
+        def free():
+            c.call("CONFIG", "SET", "tracking-table-max-keys", 100)
+            for _ in range(100_000 - 100):  # it is told of each key that is forgotten
+                client.read()
+
+        yield free
 
 
 @contextlib.contextmanager
@@ -274,7 +280,7 @@ def test_logs_and_statistics_are_bounded(start_server):
             weak.call("AUTH", "weak", "")
             weak.pipeline([("GET", f"key:{i}:" + "x" * 100_000) for i in range(200)])
         text = "return redis.error_reply(ARGV[1] .. ' x')"
-        c.pipeline([("EVAL", text, 0, f"E{i}" + "X" * 100_000) for i in range(300)])
+        c.pipeline([("EVAL", text, 0, f"E{i}" + "X" * (i % 2 * 100_000)) for i in range(300)])
         c.call("CONFIG", "SET", "slowlog-log-slower-than", -1)
         entries = c.call("ACL", "LOG", 1000)
         assert len(entries) == 128

@@ -180,7 +180,7 @@ TEST_P(HangScheduleTest, EverybodyIsAnswered) {
       "begin", [&] { has_rules = server_.server().persistence().has_rules(); });
   ASSERT_TRUE(has_rules);
   server_.server().settings().scripts_may_debug = true;
-  server_.RunSeeds(ByBuild(1000, 100), [&](uint64_t, Random& random) { return RunSeed(random); });
+  server_.RunSeeds(ByBuild(500, 60), [&](uint64_t, Random& random) { return RunSeed(random); });
 }
 
 }  // namespace
