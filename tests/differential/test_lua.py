@@ -153,7 +153,7 @@ for k, v in pairs(u) do t[k] = v end; for k, v in ipairs(u) do t[i] = k end
 x, u[1] = i, x or 1; t[i], x = x, t[i] or 1; x = ({i, i})[2]; x = (i and i) or 0
 x = not i and 0 or i; while #u > 3 do u[#u] = nil end; x = i == 1; x = #s + i; x = math.max(i, 2)
 """.strip().replace("\n", "; ").split("; ")
-BOUNDS = """1 0 -1 2 3 7 10 -3 0.5 1.5 2^31 2^52 2^53-2 -2^53+8 1e15 1e300 -1e300 1/0 -1/0
+BOUNDS = """1 0 -1 2 3 7 10 -3 0.5 1.5 2^31 2^50 2^49+1 -2^50 1e15 1e300 -1e300 1/0 -1/0
 #'abc' #u '2' step -n""".split()
 STEPS = "1 1 1 2 -1 -2 0.5 -0.25 3 2^30 '1' step".split()
 
