@@ -78,6 +78,7 @@ def test_the_server_ends_while_a_library_loops(configuration, start_server, name
 
 def test_what_does_not_compile_is_refused_whole(r):
     """Also if that is found at the end of many pieces."""
+    assert r.call("FUNCTION", "FLUSH") == OK
     code = "a = b .. 'c'\n" * 2_000
     for source, error in ((code + "return (", "user_script:2001: "),
                           (code + "return '", "unfinished string near"),
