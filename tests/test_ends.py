@@ -19,7 +19,7 @@ from harness.server import (
     wait_until,
 )
 
-pytestmark = [pytest.mark.matrix]
+pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
 BEHIND = encode("SET", "behind", "v" * 1000)
 # What the kernels of both sides keep is a few MB: the end is behind more than that, or less.
