@@ -78,10 +78,9 @@ def send_what_fits(c, data):
 # --- Who waits for others ---
 
 
-@ENDS
-@pytest.mark.parametrize("behind", [0, FEW, MANY])
-def test_a_client_that_waits_for_an_element(server, r, end, behind):
-    with server.connect() as c:
+def assert_no_element_is_lost(r, c, end, behind):
+    """`c` waits in BLPOP, has sent so many commands behind it, and ends."""
+    with c:
         number = c.call("CLIENT", "ID")
         c.send_command("BLPOP", "q", 0)
         wait_blocked(r, 1)
@@ -92,6 +91,12 @@ def test_a_client_that_waits_for_an_element(server, r, end, behind):
     assert r.call("LLEN", "q") == 1
     assert r.call("EXISTS", "behind") == 0
     assert_kernel_told(r)
+
+
+@ENDS
+@pytest.mark.parametrize("behind", [0, FEW, MANY])
+def test_a_client_that_waits_for_an_element(server, r, end, behind):
+    assert_no_element_is_lost(r, server.connect(), end, behind)
 
 
 @ENDS
@@ -269,17 +274,8 @@ def with_tls(start_server, configuration, certificates):
 def test_a_client_of_tls_that_waits(with_tls, certificates, end, behind):
     server, address = with_tls
     with server.connect() as r:
-        with RespSocket(address, tls=certificates.client("client")) as c:
-            number = c.call("CLIENT", "ID")
-            c.send_command("BLPOP", "q", 0)
-            wait_blocked(r, 1)
-            send_what_fits(c, BEHIND * behind)
-            end(c)
-            wait_gone(r, number)
-        assert r.call("RPUSH", "q", "job") == 1
-        assert r.call("LLEN", "q") == 1
-        assert r.call("EXISTS", "behind") == 0
-        assert_kernel_told(r)
+        c = RespSocket(address, tls=certificates.client("client"))
+        assert_no_element_is_lost(r, c, end, behind)
 
 
 @ENDS
