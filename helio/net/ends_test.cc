@@ -186,6 +186,32 @@ TEST_P(EndsTest, NoEndIsLostWhileReceivingIsStoppedAndStarted) {
   });
 }
 
+// The end lies behind what nobody reads: it must not be told again and again.
+TEST_P(EndsTest, TheLoopSleepsBesideAnEndThatNobodyReadsTo) {
+  OnFiber([&] {
+    const auto [fd, peer] = Connect(is_tcp());
+    Listening listening(fd);
+    listening.socket->StartRecv();
+    listening.socket->StopRecv();
+    this_fiber::SleepForMillis(1);
+    EXPECT_GT(SendSome(peer, 1000), 0u);
+    EndIt(peer, End::kHalfClose);
+    EXPECT_TRUE(WaitFor([&] { return listening.shutdowns == 1; }));
+    const uint64_t before = Proactor::Current()->stats().iterations;
+    constexpr int kSleeps = 200;
+    for (int i = 0; i < kSleeps; ++i) this_fiber::SleepForMillis(1);
+    // Each sleep is an iteration or two. A loop that spins makes some hundreds of it.
+    EXPECT_LT(Proactor::Current()->stats().iterations - before, uint64_t{kSleeps} * 10);
+    // A reset behind it is found by a look.
+    EndIt(peer, End::kReset);
+    EXPECT_TRUE(WaitFor([&] {
+      if (listening.ends == 0) listening.socket->Recheck();
+      return listening.ends == 1;
+    }));
+    listening.Close();
+  });
+}
+
 // A socket that was neither started nor stopped is not watched: as if the kernel had lost the end.
 TEST_P(EndsTest, ALookAtTheSocketFindsAnEndThatNothingHasTold) {
   for (const End end : {End::kClose, End::kHalfClose}) {

@@ -78,11 +78,12 @@ void UringSocket::OnCancelled() {
 }
 
 void UringSocket::ArmHangupPoll() {
-  if (hangup_armed_ || recv_ended_ || broken_ || closing_ || detaching_) return;
+  // io_uring adds POLLRDHUP to each poll. So after the peer has shut down its side, one would be
+  // over at once, again and again: a reset behind that is found by a send, a receive or Recheck.
+  if (hangup_armed_ || recv_ended_ || peer_ended_ || closing_ || detaching_) return;
   hangup_armed_ = true;
   io_uring_sqe* sqe = uring().GetSqe();
-  // Errors and hang-ups are always told; that the peer has shut down its side, once.
-  io_uring_prep_poll_add(sqe, fd_, peer_ended_ ? 0 : POLLRDHUP);
+  io_uring_prep_poll_add(sqe, fd_, POLLRDHUP);
   io_uring_sqe_set_data(sqe, &hangup_op_);
 }
 
@@ -103,7 +104,6 @@ void UringSocket::OnEnd(int events) {
   } else if (broken_) {
     ArmRecv();
   }
-  ArmHangupPoll();
   TellPeerShutdown();
 }
 
