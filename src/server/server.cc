@@ -254,7 +254,7 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint6
       // Scripts may hold what the cut waits for: those that have written get some time.
       const bool is_late = waited_ns > kScriptPatienceNanos + kScriptGraceNanos;
       AwaitOnWorkers([is_late](Worker& worker) {
-        worker.ForEachScript([is_late](ScriptRun& run) {
+        worker.ForEachScript([is_late](LongRun& run) {
           if (is_late || !run.has_written()) run.Kill();
         });
       });
@@ -409,7 +409,7 @@ void Server::Stop() {
     const bool is_late = helio::MonotonicNanos() - begin_ns > kScriptGraceNanos;
     AwaitOnWorkers([is_late](Worker& worker) {
       worker.CloseAllConnections();
-      worker.ForEachScript([is_late](ScriptRun& run) {
+      worker.ForEachScript([is_late](LongRun& run) {
         if (is_late || !run.has_written()) run.Kill();
       });
     });
