@@ -13,7 +13,8 @@ namespace dfly {
 
 struct ScriptState;
 
-// In jumps and calls of Lua, which take 10 to 50 ns each; Interpreter::kTickOccasions after a tick.
+// In jumps and calls of Lua, which take 10 to 50 ns each; after a tick Interpreter::kTickOccasions,
+// or fewer (ScriptState::occasions).
 // Of the thread, not of a state: some who count know no state. A tick only looks at the clock, so
 // it does not matter who gets it.
 inline constinit thread_local int64_t work_to_tick = 0;

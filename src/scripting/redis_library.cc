@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table `redis`, with Redis 7.0's texts of errors.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 
+#include "helio/base/cycle_clock.h"
 #include "helio/base/format_number.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
@@ -106,6 +108,11 @@ int End(lua_State* lua, Verdict verdict) {
   return RaiseEnding(lua);
 }
 
+// What a command takes at least.
+constexpr size_t kWorkOfCall = 32;
+// Longer between two ticks, and the next one comes after fewer occasions.
+constexpr int64_t kTickNanosMax = 500'000;
+
 template <bool raise, bool may_defer>
 int Call(lua_State* lua) {
   ScriptState* const state = StateOf(lua);
@@ -120,6 +127,7 @@ int Call(lua_State* lua) {
   }
   const bool has_reply = verdict == Verdict::kGoOn;
   if (!has_reply && verdict != Verdict::kDeferred) return End(lua, verdict);
+  CountWork(kWorkOfCall);
   CollectSomeGarbage(lua);
   if (has_reply && !state->sink.is_complete()) return ErrorResult(lua, kErrReplyTooDeep, raise);
   if (state->memory_used > state->memory_max) {
@@ -442,7 +450,19 @@ void Tick(lua_State* lua, lua_Debug*) {
     RaiseEnding(lua);
     return;
   }
+  // What took long may go on so: a loop over a slow command, or over a table with many numbers that
+  // Lua gives the same hash.
+  const int64_t took = state->last_tick == 0 ? 0 : helio::CycleClock::Now() - state->last_tick;
+  const int64_t took_ns = helio::CycleClock::ToNanos(took);
+  if (took_ns <= kTickNanosMax) {
+    state->occasions = std::min(state->occasions * 2, Interpreter::kTickOccasions);
+  } else {
+    state->occasions =
+        static_cast<int>(std::max<int64_t>(state->occasions * kTickNanosMax / took_ns, 1));
+  }
   const Verdict verdict = state->host->OnTick();
+  state->last_tick = helio::CycleClock::Now();
+  work_to_tick = state->occasions;
   if (verdict != Verdict::kGoOn) End(lua, verdict);
 }
 

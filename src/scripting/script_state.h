@@ -43,7 +43,9 @@ struct ScriptState {
   // collection, so that nothing there can raise an error.
   bool unlimited = false;
 
-  lua_Hook tick = nullptr;  // called when there was enough work: lua_work.h
+  lua_Hook tick = nullptr;                      // called when there was enough work: lua_work.h
+  int occasions = Interpreter::kTickOccasions;  // until the next one: fewer if they take long
+  int64_t last_tick = 0;  // when the host had its last one, in cycles; 0: it had none
   // Lua makes no deeper calls than down to here (lua_guards.cc).
   const char* stack_floor = nullptr;
   bool overflowed = false;  // such a call was refused, and none has been higher up since
@@ -104,7 +106,8 @@ struct ScriptState {
     ending = Verdict::kGoOn;
     ending_place.clear();
     script_resp3 = false;
-    work_to_tick = Interpreter::kTickOccasions;
+    work_to_tick = occasions = Interpreter::kTickOccasions;
+    last_tick = 0;
     random.StartScript();
   }
   std::string KilledText(std::string_view name) const;

@@ -9,6 +9,7 @@
 #include <climits>
 #include <utility>
 
+#include "helio/base/clock.h"
 #include "scripting/script_testing.h"
 
 namespace dfly {
@@ -97,6 +98,30 @@ TEST(ScriptWorkTest, WhatTakesLongInALibraryHasTicks) {
     EXPECT_EQ(runner.Run(test.source), "$-1\r\n") << test.source;
     EXPECT_GE(runner.host.ticks, test.ticks) << test.source;
   }
+}
+
+// Commands count more than jumps, and where they take long, one by one.
+TEST(ScriptWorkTest, ALoopOverCommandsHasTicks) {
+  const std::string source = "for i = 1, 1000 do redis.call('ping') end";
+  ScriptRunner runner;
+  EXPECT_EQ(runner.Run(source), "$-1\r\n");
+  EXPECT_GE(runner.host.ticks, 30);
+  runner.host.ticks = 0;
+  runner.host.on_call = [](Args, ReplySink& reply) {
+    const uint64_t end_ns = helio::MonotonicNanos() + 1'000'000;
+    while (helio::MonotonicNanos() < end_ns) {
+    }
+    reply.Ok();
+  };
+  EXPECT_EQ(runner.Run(source), "$-1\r\n");
+  EXPECT_GE(runner.host.ticks, 500);
+}
+
+// Lua gives all of them the same hash, so each looks at all before.
+TEST(ScriptWorkTest, ATableOfNumbersThatDifferLittleHasMoreTicks) {
+  ScriptRunner runner;
+  EXPECT_EQ(runner.Run("local t = {} for i = 1, 20000 do t[1 + i * 2^-52] = i end"), "$-1\r\n");
+  EXPECT_GE(runner.host.ticks, 100);
 }
 
 // They would need more than there is, or more than there can be.
