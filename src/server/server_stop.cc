@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 #include "helio/base/clock.h"
+#include "helio/base/spin_lock.h"
 #include "helio/fibers/fiber.h"
 #include "server/held_locks.h"
+#include "server/pulse.h"
 #include "server/server.h"
 
 namespace dfly {
@@ -19,11 +24,21 @@ namespace {
 constexpr uint64_t kScriptPatienceNanos = 500'000'000;
 constexpr uint64_t kScriptGraceNanos = 2'000'000'000;
 
+// Between two looks at what is waited for.
+constexpr uint64_t kLookNanos = 5'000'000;
+constexpr uint64_t kPauseMillis = 10;
+
 }  // namespace
 
 bool Server::AbortStop() {
-  if (!is_preparing_stop_) return false;
-  pool_.at(0)->AwaitFiber("abort stop", [this] { persistence_.CancelSave(); });
+  if (stop_state_ != StopState::kPrepares) return false;
+  const auto is_done = std::make_shared<std::atomic<bool>>(false);
+  pool_.at(0)->DispatchFiber("abort stop", [this, is_done] {
+    persistence_.CancelSave();
+    *is_done = true;
+  });
+  AwaitUnlessHung([&] { return *is_done || stop_state_ != StopState::kPrepares; },
+                  ShutdownPatienceNanos());
   return true;
 }
 
@@ -36,66 +51,126 @@ uint64_t Server::ShutdownPatienceNanos() const {
   return std::max<uint64_t>(shutdown_timeout_s_, 1) * kSlowness * 1'000'000'000;
 }
 
-std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint64_t locks_wait_ns) {
-  if (is_prepared_to_stop_) return "";
-  if (is_preparing_stop_.exchange(true)) return "the server is stopping already";
-  std::string error;
-  const auto save = [&] {
-    if (persistence_.is_loading()) return;  // what there is was not changed
-    if (saves.value_or(persistence_.has_rules() && persistence_.is_enabled())) {
-      error = persistence_.SaveForStop();
-    } else {
-      persistence_.CancelSave();
-    }
-  };
-  std::atomic<bool> is_over{false};
+// What a PrepareStop has begun on proactor 0. It may go on when nobody waits for it any more.
+struct Server::StopWork {
+  helio::SpinLock lock;
+  std::atomic<bool> is_given_up{false};  // changes under lock, and only while it is not over
+  std::atomic<bool> is_over{false};      // changes under lock
+  std::string error;                     // set before is_over
+  // Proactor 0 only:
+  bool is_saved = false;
+  helio::BlockingCounter watched{1};
   std::string late;  // who had the locks when they were given up
-  helio::BlockingCounter watched(1);
-  const auto watch = [&] {
-    const uint64_t begin_ns = helio::MonotonicNanos();
-    while (!is_over) {
-      helio::this_fiber::SleepForMillis(10);
-      const uint64_t waited_ns = helio::MonotonicNanos() - begin_ns;
-      if (waited_ns < kScriptPatienceNanos || persistence_.has_cut()) continue;
-      // Scripts may hold what the cut waits for: those that have written get some time.
-      const bool is_late = waited_ns > kScriptPatienceNanos + kScriptGraceNanos;
-      AwaitOnWorkers([is_late](Worker& worker) {
-        worker.ForEachScript([is_late](ScriptRun& run) {
-          if (is_late || !run.has_written()) run.Kill();
-        });
-      });
-      if (waited_ns < locks_wait_ns || persistence_.has_cut()) continue;
-      std::string who = DescribeHang();
-      if (persistence_.has_cut()) continue;
-      late = std::move(who);
+};
+
+template <typename Condition>
+bool Server::AwaitUnlessHung(Condition is_met, uint64_t patience_ns) {
+  Pulse pulse(&pool_);
+  for (uint64_t now_ns = helio::MonotonicNanos(); !is_met(); now_ns = helio::MonotonicNanos()) {
+    if (pulse.LongestSilence(now_ns) >= patience_ns) return false;
+    helio::Waiter().WaitUntil(now_ns + kLookNanos);
+  }
+  return true;
+}
+
+std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint64_t patience_ns) {
+  const bool has_to_save = saves.value_or(persistence_.saves_at_end());
+  const bool must_end = must_stop || !has_to_save;
+  const auto begin = [this] {
+    auto before = StopState::kServes;
+    return stop_state_.compare_exchange_strong(before, StopState::kPrepares);
+  };
+  while (!begin()) {
+    if (stop_state_ == StopState::kPrepared || hangs()) return "";
+    if (!must_end) return "another SHUTDOWN is not over yet";
+    if (!has_to_save) pool_.at(0)->DispatchFiber("no save", [this] { persistence_.CancelSave(); });
+    if (!AwaitUnlessHung([this] { return !is_preparing_stop(); }, patience_ns)) {
+      stop_state_ = StopState::kHangs;
+      return "";
+    }
+  }
+  const auto work = std::make_shared<StopWork>();
+  pool_.at(0)->DispatchFiber("watch stop", [=, this] { WatchStop(work.get(), patience_ns); });
+  pool_.at(0)->DispatchFiber("save at the end", [=, this] {
+    if (has_to_save && !persistence_.is_loading()) {
+      work->error = persistence_.SaveForStop();
+    } else if (!persistence_.is_loading()) {  // else what there is was not changed
       persistence_.CancelSave();
     }
-    watched.Done();
+    work->is_saved = true;
+    work->watched.Wait();
+    EndStopWork(work.get(), must_stop);
+  });
+  if (AwaitUnlessHung([&work] { return work->is_over.load(); }, patience_ns)) return work->error;
+  {
+    const std::lock_guard guard(work->lock);
+    if (work->is_over) return work->error;
+    work->is_given_up = true;
+    stop_state_ = must_end ? StopState::kHangs : StopState::kGivenUp;
+  }
+  if (must_end) return "";
+  return fmt::format("a thread has stopped: {}. SHUTDOWN NOSAVE ends it without", DescribeHang());
+}
+
+// Waits for no thread but in CancelSave, which first tells all that are alive.
+void Server::WatchStop(StopWork* work, uint64_t patience_ns) {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  while (!work->is_saved) {
+    helio::this_fiber::SleepForMillis(kPauseMillis);
+    if (work->is_given_up) {  // what waits behind the locks of the save is to go on
+      persistence_.CancelSave();
+      continue;
+    }
+    const uint64_t waited_ns = helio::MonotonicNanos() - begin_ns;
+    if (waited_ns < kScriptPatienceNanos || persistence_.has_cut()) continue;
+    // Scripts may hold what the cut waits for: those that have written get some time.
+    EndScripts(waited_ns > kScriptPatienceNanos + kScriptGraceNanos);
+    if (waited_ns < patience_ns) continue;
+    std::string who = DescribeHang();
+    if (persistence_.has_cut()) continue;
+    work->late = std::move(who);
+    persistence_.CancelSave();
+  }
+  work->watched.Done();
+}
+
+void Server::EndScripts(bool is_late) {
+  for (uint32_t i = 0; i < pool_.size(); ++i) {
+    pool_.at(i)->Dispatch([is_late] {
+      if (local_worker_ == nullptr) return;
+      local_worker_->ForEachScript([is_late](ScriptRun& run) {
+        if (is_late || !run.has_written()) run.Kill();
+      });
+    });
+  }
+}
+
+void Server::EndStopWork(StopWork* work, bool must_stop) {
+  if (!work->error.empty() && !work->late.empty()) {
+    work->error = fmt::format("the snapshot does not get its locks: {}", work->late);
+  }
+  const auto end = [&](StopState from, StopState to) {
+    stop_state_.compare_exchange_strong(from, to);
+    work->is_over = true;
   };
-  pool_.at(0)->DispatchFiber("watch stop", watch);
-  if (helio::Proactor::Current() == pool_.at(0)) {
-    save();
-  } else {
-    pool_.at(0)->AwaitFiber("save at the end", save);
+  {
+    const std::lock_guard guard(work->lock);
+    const bool ends = work->error.empty() || must_stop;
+    if (!work->is_given_up) {
+      return end(StopState::kPrepares, ends ? StopState::kPrepared : StopState::kServes);
+    }
   }
-  is_over = true;
-  watched.Wait();
-  if (!error.empty() && !late.empty()) {
-    error = fmt::format("the snapshot does not get its locks: {}", late);
-  }
-  is_prepared_to_stop_ = error.empty() || must_stop;
-  is_preparing_stop_ = false;
-  return error;
+  persistence_.EndStop();  // its client has been told that the server goes on
+  end(StopState::kGivenUp, StopState::kServes);
 }
 
 void Server::TakeBackStop() {
   persistence_.EndStop();
-  is_prepared_to_stop_ = false;
+  stop_state_ = StopState::kServes;
 }
 
 std::string Server::DescribeHang() {
   constexpr uint64_t kPatienceNanos = 1'000'000'000;
-  constexpr uint64_t kLookNanos = 5'000'000;
   struct Part {
     std::string text;
     std::atomic<bool> is_there{false};
@@ -156,12 +231,8 @@ void Server::Stop() {
   bool was_told = false;
   while (left > 0) {
     const bool is_late = helio::MonotonicNanos() - begin_ns > kScriptGraceNanos;
-    AwaitOnWorkers([is_late](Worker& worker) {
-      worker.CloseAllConnections();
-      worker.ForEachScript([is_late](ScriptRun& run) {
-        if (is_late || !run.has_written()) run.Kill();
-      });
-    });
+    EndScripts(is_late);
+    AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
     pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
     // First the connections: while one lives it may still send batches.
     left = connections();
