@@ -178,6 +178,7 @@ std::string Server::Start() {
   });
   // With the threads that the files have needed, and before any client needs something.
   resident_at_start_ = ReadResidentMemory(*this);
+  resident_at_start_.rss -= acl_->memory_used();  // they count for themselves
   base_memory_bytes_ = resident_at_start_.rss - resident_at_start_.files;
   memory_.Add(static_cast<int64_t>(base_memory_bytes_), 0);
   for (const auto& [name, to] : options_.renamed_commands) {
