@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "commands/rows.h"
 #include "core/allocator.h"
 #include "core/allocator_facts.h"
 #include "core/numbers.h"
@@ -233,12 +234,7 @@ Command MemoryContainer() {
        .docs = {"Returns the allocator's statistics.", "4.0.0", "server",
                 "Depends on how much memory is allocated, could be slow"},
        .tips = kTips},
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = {"Lists the subcommands.", "4.0.0", "server", "O(1)"}},
+      HelpRow<Help>("4.0.0", "server"),
   };
   return memory;
 }
