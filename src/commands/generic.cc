@@ -29,6 +29,7 @@
 #include "engine/shard_context.h"
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
+#include "helio/base/ascii.h"
 
 namespace dfly {
 
@@ -268,19 +269,12 @@ void ObjectHelp(Args, ReplySink& reply) {
 // How many buckets a walk looks at in one hop; a bucket has about ten keys.
 constexpr uint64_t kBucketsPerHop = 1024;
 
-// Whatever the case of their letters.
-bool IsSameType(std::string_view left, std::string_view right) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c; };
-  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                    [lower](char a, char b) { return lower(a) == lower(b); });
-}
-
 struct KeyFilter {
   std::optional<std::string_view> pattern;
   std::optional<std::string_view> type;
 
   bool Accepts(std::string_view key, const CompactValue& value) const {
-    if (type && !IsSameType(*type, TypeName(value.type()))) return false;
+    if (type && !helio::EqualsIgnoreCase(*type, TypeName(value.type()))) return false;
     return !pattern || *pattern == "*" || GlobMatch(*pattern, key);
   }
 };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "facade/error_texts.h"
+#include "helio/base/ascii.h"
 #include "helio/base/format_number.h"
 
 namespace dfly {
@@ -113,10 +114,9 @@ void Delta(ShardContext& cx, Args args, bool is_incr, ReplySink& reply) {
 
 // Some blanks, a plus, digits, and blanks or nothing behind them: what memcached reads.
 std::optional<uint64_t> NumberIn(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && helio::IsBlank(text.front())) text.remove_prefix(1);
   if (text.starts_with('+')) text.remove_prefix(1);
-  const auto* const end = std::find_if(text.begin(), text.end(), is_blank);
+  const auto* const end = std::find_if(text.begin(), text.end(), helio::IsBlank);
   return ParseMemcachedNumber(text.substr(0, static_cast<size_t>(end - text.begin())));
 }
 

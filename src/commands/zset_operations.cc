@@ -35,6 +35,7 @@
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
+#include "helio/base/ascii.h"
 
 namespace dfly {
 
@@ -68,9 +69,8 @@ std::optional<Options> Parse(Args args, size_t at, Operation operation, Form for
     return std::nullopt;
   }
   if (*count < 1) {
-    std::string name(args.name());
-    for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-    reply.Error("ERR at least 1 input key is needed for '" + name + "' command");
+    reply.Error("ERR at least 1 input key is needed for '" + helio::LowerCase(args.name()) +
+                "' command");
     return std::nullopt;
   }
   if (static_cast<uint64_t>(*count) > args.size() - at - 1) {

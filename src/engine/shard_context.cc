@@ -176,7 +176,7 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   EndHandles();
   Iterator it = Find(probe);
   if (it) {
-    access_clock().Touch(it->value, now_ms_);
+    Touch(it->value);
   } else {
     it = Insert(probe);
     access_clock().Start(it->value, now_ms_);

@@ -254,6 +254,8 @@ TEST_F(ShardContextTest, IdleTimeCountsFromTheLastTouch) {
   cx_.set_no_touch(true);
   Get("k");
   EXPECT_EQ(cx_.IdleSeconds("k"), 5u);
+  Set("k", "w");
+  EXPECT_EQ(cx_.IdleSeconds("k"), 5u);
   cx_.set_no_touch(false);
   Get("k");
   EXPECT_EQ(cx_.IdleSeconds("k"), 0u);

@@ -3,10 +3,10 @@
 #include "scripting/string_library.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <string_view>
 
+#include "helio/base/ascii.h"
 #include "scripting/lua_patterns.h"
 #include "scripting/lua_work.h"
 
@@ -70,15 +70,11 @@ int ChangeBytes(lua_State* lua, Change change) {
 char ByteOf(Bytes text, size_t i) { return text.data[i]; }
 
 int Lower(lua_State* lua) {
-  return ChangeBytes(lua, [](Bytes text, size_t i) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(ByteOf(text, i))));
-  });
+  return ChangeBytes(lua, [](Bytes text, size_t i) { return helio::ToLower(ByteOf(text, i)); });
 }
 
 int Upper(lua_State* lua) {
-  return ChangeBytes(lua, [](Bytes text, size_t i) {
-    return static_cast<char>(std::toupper(static_cast<unsigned char>(ByteOf(text, i))));
-  });
+  return ChangeBytes(lua, [](Bytes text, size_t i) { return helio::ToUpper(ByteOf(text, i)); });
 }
 
 int Reverse(lua_State* lua) {

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "core/glob.h"
+#include "helio/base/ascii.h"
 #include "helio/base/block_bytes.h"
 #include "server/command_facts.h"
 #include "server/words.h"
@@ -109,7 +110,7 @@ AclVerdict AclSelector::CheckKeys(const Command& command, Args args) const {
   if (!indexes) return {};  // the command itself says what is wrong with it
   const Access first = AccessOf(KeyFlagsOf(command, args));
   const Access second =
-      command.keys.second_flags.empty() ? first : AccessOf(WordsOf(command.keys.second_flags));
+      command.keys.second_flags.empty() ? first : AccessOf(SplitWords(command.keys.second_flags));
   bool is_first = true;
   for (size_t i : *indexes) {
     const Access& access = std::exchange(is_first, false) ? first : second;
@@ -199,7 +200,7 @@ std::string AclSelector::Apply(std::string_view rule) {
     bool writes = false;
     size_t at = 1;
     for (; at < rule.size() && rule[at] != '~'; ++at) {
-      const char letter = static_cast<char>(rule[at] | 0x20);
+      const char letter = helio::ToLower(rule[at]);
       bool& has = letter == 'r' ? reads : writes;
       if ((letter != 'r' && letter != 'w') || has) return std::string(kSyntax);
       has = true;
@@ -508,7 +509,7 @@ std::string AclUser::RemoveHash(std::string_view hash) {
 std::string AclUser::AddSelector(std::string_view rules) {
   if (!rules.ends_with(')')) return std::string(kSyntax);
   AclSelector selector(commands_, all_channels_);
-  for (std::string_view rule : WordsOf(rules.substr(1, rules.size() - 2))) {
+  for (std::string_view rule : SplitWords(rules.substr(1, rules.size() - 2))) {
     if (rule.empty()) continue;
     if (std::string error = selector.Apply(rule); !error.empty()) return error;
   }

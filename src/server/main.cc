@@ -132,16 +132,21 @@ std::string BeginLog(const char* program) {
   return "";
 }
 
-void LogStart(const dfly::ServerOptions& options, const dfly::Arguments& arguments,
-              dfly::Server* server) {
+// Before anybody can connect, and also if the start fails.
+void LogArguments(const dfly::ServerOptions& options, const dfly::Arguments& arguments) {
+  LOG(INFO) << "dragonfly " << dfly::kVersion << " starts, process " << getpid() << ", "
+            << options.threads << (options.threads == 1 ? " thread" : " threads");
+  if (!arguments.config_file.empty()) LOG(INFO) << "configuration: " << arguments.config_file;
+  for (const std::string& warning : arguments.warnings) LOG(WARNING) << warning;
+}
+
+void LogEngine(const dfly::ServerOptions& options, dfly::Server* server) {
   const bool is_uring = server->pool().at(0)->engine() == helio::Proactor::Engine::kIoUring;
   LOG(INFO) << "event loops on " << (is_uring ? "io_uring" : "epoll") << ", "
             << server->shards().size() << (server->shards().size() == 1 ? " shard" : " shards")
             << ", memory limit: "
             << (options.maxmemory == 0 ? "none" : dfly::HumanBytes(options.maxmemory)) << " of "
             << dfly::HumanBytes(options.system_memory_bytes);
-  if (!arguments.config_file.empty()) LOG(INFO) << "configuration: " << arguments.config_file;
-  for (const std::string& warning : arguments.warnings) LOG(WARNING) << warning;
 }
 
 void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_ns) {
@@ -243,13 +248,12 @@ int main(int argc, char** argv) {
   if (!error.empty()) return Fail(error);
   options.config_file = arguments.config_file;
   options.request_stop = [] { kill(getpid(), SIGTERM); };
-  LOG(INFO) << "dragonfly " << dfly::kVersion << " starts, process " << getpid() << ", "
-            << options.threads << (options.threads == 1 ? " thread" : " threads");
+  LogArguments(options, arguments);
 
   dfly::Server server(options);
   error = server.Start();
   if (!error.empty()) return Fail(error);
-  LogStart(options, arguments, &server);
+  LogEngine(options, &server);
   if (!options.pid_file.empty()) {
     std::ofstream file(options.pid_file);
     file << getpid() << "\n";

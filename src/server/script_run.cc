@@ -24,12 +24,6 @@ namespace {
 constexpr uint64_t kNanosPerMilli = 1'000'000;
 constexpr uint64_t kNanosPerMicro = 1'000;
 
-template <typename Container, typename Value>
-void InsertSorted(Container* sorted, const Value& value) {
-  const auto at = std::lower_bound(sorted->begin(), sorted->end(), value);
-  if (at == sorted->end() || *at != value) sorted->insert(at, value);
-}
-
 template <typename Locks>
 auto LowerBound(Locks& locks, uint64_t fingerprint) {
   return std::lower_bound(
