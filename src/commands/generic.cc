@@ -46,7 +46,7 @@ ShardContext::ReadHandle FindUntouched(ShardContext& cx, std::string_view key) {
 // The same for what tells of keys that are absent.
 ShardContext::ReadHandle LookFor(ShardContext& cx, std::string_view key) {
   const auto value = FindUntouched(cx, key);
-  if (!value) cx.AlsoHappened(key, "keymiss");
+  if (!value) cx.AlsoHappened(key, KeyEvent::kKeyMiss);
   return value;
 }
 

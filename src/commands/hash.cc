@@ -47,7 +47,7 @@ bool SetPairs(ShardContext& cx, Args args, ReplySink& reply, int64_t* added) {
   for (size_t i = 0; i < pairs.size(); i += 2) {
     *added += hash.Set(pairs[i], pairs[i + 1], cx.shard().hash_limit());
   }
-  cx.Changed(args.key(), "hset", pairs.size() / 2);
+  cx.Changed(args.key(), KeyEvent::kHSet, pairs.size() / 2);
   return true;
 }
 
@@ -71,7 +71,7 @@ void HSetNx(ShardContext& cx, Args args, ReplySink& reply) {
   if (value && HashOf(cx, value).Has(args[2])) return reply.Integer(0);
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kHash);
   HashOrNew(cx, value).Set(args[2], args[3], cx.shard().hash_limit());
-  cx.Changed(args.key(), "hset");
+  cx.Changed(args.key(), KeyEvent::kHSet);
   reply.Integer(1);
 }
 
@@ -85,7 +85,7 @@ void HDel(ShardContext& cx, Args args, ReplySink& reply) {
     erased += hash.Erase(field);
     if (hash.size() == 0) break;
   }
-  if (erased > 0) cx.Changed(args.key(), "hdel", erased);
+  if (erased > 0) cx.Changed(args.key(), KeyEvent::kHDel, erased);
   reply.Integer(static_cast<int64_t>(erased));
 }
 
@@ -93,7 +93,7 @@ void HDel(ShardContext& cx, Args args, ReplySink& reply) {
 
 // A field that gets another number keeps its deadline.
 void SetNumber(ShardContext& cx, Args args, ShardContext::WriteHandle value, std::string_view text,
-               std::string_view event) {
+               KeyEvent event) {
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kHash);
   HashOrNew(cx, value).Set(args[2], text, cx.shard().hash_limit(), HashValue::OldDeadline::kKeep);
   cx.Changed(args.key(), event);
@@ -113,7 +113,7 @@ void HIncrBy(ShardContext& cx, Args args, ReplySink& reply) {
   if (!number) return reply.Error(kErrHashNotInteger);
   int64_t sum = 0;
   if (__builtin_add_overflow(*number, *by, &sum)) return reply.Error(kErrOverflow);
-  SetNumber(cx, args, value, std::to_string(sum), "hincrby");
+  SetNumber(cx, args, value, std::to_string(sum), KeyEvent::kHIncrBy);
   reply.Integer(sum);
 }
 
@@ -133,7 +133,7 @@ void HIncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
   const long double sum = *number + *by;
   if (std::isnan(sum) || std::isinf(sum)) return reply.Error(kErrIncrNanOrInf);
   const std::string text = FormatLongDouble(sum);
-  SetNumber(cx, args, value, text, "hincrbyfloat");
+  SetNumber(cx, args, value, text, KeyEvent::kHIncrByFloat);
   reply.Bulk(text);
 }
 

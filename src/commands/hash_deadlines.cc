@@ -134,7 +134,7 @@ void HPersist(ShardContext& cx, Args args, ReplySink& reply) {
     persisted += had_one;
     reply.Integer(had_one ? kDone : hash.Has(field) ? kHasNone : kAbsent);
   }
-  if (persisted > 0) cx.Changed(args.key(), "hpersist", persisted);
+  if (persisted > 0) cx.Changed(args.key(), KeyEvent::kHPersist, persisted);
 }
 
 // --- HTTL and its relatives ---
@@ -260,7 +260,7 @@ void HGetEx(ShardContext& cx, Args args, ReplySink& reply) {
       changes.Count(SetMemberDeadline(cx, hash, field, *options->at_ms));
     }
   }
-  if (persisted > 0) cx.Changed(args.key(), "hpersist", persisted);
+  if (persisted > 0) cx.Changed(args.key(), KeyEvent::kHPersist, persisted);
   changes.Report(cx, args.key(), kFieldEvents);
 }
 
@@ -302,7 +302,7 @@ void HSetEx(ShardContext& cx, Args args, ReplySink& reply) {
     hash->Set(field, options->fields[i + 1], cx.shard().hash_limit(), old_deadline);
     if (options->at_ms) changes.Count(SetMemberDeadline(cx, *hash, field, *options->at_ms));
   }
-  if (!is_over) cx.Changed(args.key(), "hset", options->fields.size() / 2);
+  if (!is_over) cx.Changed(args.key(), KeyEvent::kHSet, options->fields.size() / 2);
   changes.Report(cx, args.key(), kFieldEvents);
   reply.Integer(1);
 }
@@ -321,7 +321,7 @@ void HGetDel(ShardContext& cx, Args args, ReplySink& reply) {
     ReplyWithField(hash, field, reply);
     erased += hash.Erase(field);
   }
-  if (erased > 0) cx.Changed(args.key(), "hdel", erased);
+  if (erased > 0) cx.Changed(args.key(), KeyEvent::kHDel, erased);
 }
 
 }  // namespace

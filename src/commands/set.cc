@@ -44,7 +44,7 @@ void SAdd(ShardContext& cx, Args args, ReplySink& reply) {
   SetValue set = SetOrNew(cx, value, members[0], members.size(), LimitOf(cx));
   size_t added = 0;
   for (std::string_view member : members) added += set.Add(member, LimitOf(cx));
-  if (added > 0) cx.Changed(args.key(), "sadd", added);
+  if (added > 0) cx.Changed(args.key(), KeyEvent::kSAdd, added);
   reply.Integer(static_cast<int64_t>(added));
 }
 
@@ -55,7 +55,7 @@ void SRem(ShardContext& cx, Args args, ReplySink& reply) {
   SetValue set = SetOf(cx, value);
   size_t removed = 0;
   for (std::string_view member : args.rest()) removed += set.Erase(member);
-  if (removed > 0) cx.Changed(args.key(), "srem", removed);
+  if (removed > 0) cx.Changed(args.key(), KeyEvent::kSRem, removed);
   reply.Integer(static_cast<int64_t>(removed));
 }
 
@@ -179,7 +179,7 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     char scratch[SetValue::kScratchSize];
     const std::string member(set.Random(RandomBits, scratch));
     set.Erase(member);
-    cx.Changed(args.key(), "spop");
+    cx.Changed(args.key(), KeyEvent::kSPop);
     return reply.Bulk(member);
   }
   if (count == 0) return reply.Set(0);
@@ -188,11 +188,11 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     reply.Set(size);
     ReplyWithAll(set, reply);
     SetValue::Create(&*value, "", 0, LimitOf(cx));
-    cx.Changed(args.key(), "spop", size);
+    cx.Changed(args.key(), KeyEvent::kSPop, size);
     return;
   }
   const MemberList taken = TakeRandom(cx, value, count, LimitOf(cx));
-  cx.Changed(args.key(), "spop", taken.size());
+  cx.Changed(args.key(), KeyEvent::kSPop, taken.size());
   reply.Set(taken.size());
   for (size_t i = 0; i < taken.size(); ++i) reply.Bulk(taken[i]);
 }
@@ -264,13 +264,13 @@ void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
 
 void RemoveMoved(ShardContext& cx, std::string_view key, std::string_view member) {
   auto source = cx.FindMutable(key, ValueType::kSet);
-  if (source && SetOf(cx, source).Erase(member)) cx.Changed(key, "srem");
+  if (source && SetOf(cx, source).Erase(member)) cx.Changed(key, KeyEvent::kSRem);
 }
 
 void AddMoved(ShardContext& cx, std::string_view key, std::string_view member) {
   auto target = cx.FindOrCreate(key, ValueType::kSet);
   SetValue set = SetOrNew(cx, target, member, 1, LimitOf(cx));
-  if (set.Add(member, LimitOf(cx))) cx.Changed(key, "sadd");
+  if (set.Add(member, LimitOf(cx))) cx.Changed(key, KeyEvent::kSAdd);
 }
 
 void SMove(ShardContext& cx, Args args, ReplySink& reply) {

@@ -183,8 +183,8 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   StreamValue& stream = StreamOrNew(value);
   stream.Append(*id, pairs, cx.shard().stream_limit());
   const bool has_trimmed = parsed.trim && stream.Trim(*parsed.trim) > 0;
-  cx.Changed(args.key(), "xadd");
-  if (has_trimmed) cx.Changed(args.key(), "xtrim", 0);
+  cx.Changed(args.key(), KeyEvent::kXAdd);
+  if (has_trimmed) cx.Changed(args.key(), KeyEvent::kXTrim, 0);
   ReplyStreamId(*id, reply);
 }
 
@@ -196,7 +196,7 @@ void XTrim(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Integer(0);
   const uint64_t erased = StreamOf(*value).Trim(*parsed.trim);
-  if (erased > 0) cx.Changed(args.key(), "xtrim", erased);
+  if (erased > 0) cx.Changed(args.key(), KeyEvent::kXTrim, erased);
   reply.Integer(static_cast<int64_t>(erased));
 }
 
@@ -209,7 +209,7 @@ void XDel(ShardContext& cx, Args args, ReplySink& reply) {
   if (!ids) return;
   size_t erased = 0;
   for (StreamId id : *ids) erased += StreamOf(*value).Erase(id);
-  if (erased > 0) cx.Changed(args.key(), "xdel", erased);
+  if (erased > 0) cx.Changed(args.key(), KeyEvent::kXDel, erased);
   reply.Integer(static_cast<int64_t>(erased));
 }
 
@@ -260,7 +260,7 @@ void XSetId(ShardContext& cx, Args args, ReplySink& reply) {
   if (added) counters.entries_added = static_cast<uint64_t>(*added);
   if (!max_deleted.is_zero()) counters.max_deleted_id = max_deleted;
   stream.set_counters(counters);
-  cx.ChangedUnwatched(args.key(), "xsetid");
+  cx.ChangedUnwatched(args.key(), KeyEvent::kXSetId);
   reply.Ok();
 }
 

@@ -125,9 +125,9 @@ void Create(ShardContext& cx, Args args, ReplySink& reply) {
   group->last_id = id;
   group->entries_read = options.entries_read;
   if (is_new) {
-    cx.Changed(key, "xgroup-create");
+    cx.Changed(key, KeyEvent::kXGroupCreate);
   } else {
-    cx.ChangedUnwatched(key, "xgroup-create");
+    cx.ChangedUnwatched(key, KeyEvent::kXGroupCreate);
   }
   reply.Ok();
 }
@@ -151,7 +151,7 @@ void SetId(ShardContext& cx, Args args, ReplySink& reply) {
   }
   found.group->last_id = id;
   found.group->entries_read = options.entries_read;
-  cx.ChangedUnwatched(args[2], "xgroup-setid");
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupSetId);
   reply.Ok();
 }
 
@@ -160,7 +160,7 @@ void Destroy(ShardContext& cx, Args args, ReplySink& reply) {
   if (!FindOfSubcommand(cx, args, true, reply, &found)) return;
   if (found.group == nullptr) return reply.Integer(0);
   found.stream->RemoveGroup(found.group);
-  cx.ChangedUnwatched(args[2], "xgroup-destroy");
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDestroy);
   reply.Integer(1);
 }
 
@@ -179,7 +179,7 @@ void DelConsumer(ShardContext& cx, Args args, ReplySink& reply) {
   if (consumer == nullptr) return reply.Integer(0);
   const size_t pending = consumer->pending.size();
   found.group->RemoveConsumer(consumer);
-  cx.ChangedUnwatched(args[2], "xgroup-delconsumer");
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDelConsumer);
   reply.Integer(static_cast<int64_t>(pending));
 }
 
@@ -218,7 +218,7 @@ void XAck(ShardContext& cx, Args args, ReplySink& reply) {
   if (!ids) return;
   size_t acknowledged = 0;
   for (StreamId id : *ids) acknowledged += found.group->Acknowledge(id);
-  if (acknowledged > 0) cx.ChangedUnwatched(args.key(), {}, acknowledged);
+  if (acknowledged > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, acknowledged);
   reply.Integer(static_cast<int64_t>(acknowledged));
 }
 
@@ -437,7 +437,7 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
   }
   ReplyClaimed(entries, claimed, options.just_ids, reply);
   if (changes == 0) changes = is_further;
-  if (changes > 0) cx.ChangedUnwatched(args.key(), {}, changes);
+  if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
 }
 
 // XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
@@ -502,7 +502,7 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Array(gone.size());
   for (StreamId id : gone) ReplyStreamId(id, reply);
   const size_t changes = claimed.size() + gone.size();
-  if (changes > 0) cx.ChangedUnwatched(args.key(), {}, changes);
+  if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
 }
 
 }  // namespace

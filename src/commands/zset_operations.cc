@@ -332,7 +332,7 @@ class AcrossShards {
     return Subtract();
   }
 
-  void Store(std::string_view key, const ScoredMembers& found, std::string_view event) {
+  void Store(std::string_view key, const ScoredMembers& found, KeyEvent event) {
     parts_.HopToTarget([&](ShardContext& cx) { StoreZset(cx, key, found, event); });
   }
 
@@ -444,16 +444,16 @@ void ReplyWith(const ScoredMembers& found, bool with_scores, ReplySink& reply) {
   }
 }
 
-std::string_view StoreEvent(Operation operation) {
+KeyEvent StoreEvent(Operation operation) {
   switch (operation) {
     case Operation::kInter:
-      return "zinterstore";
+      return KeyEvent::kZInterStore;
     case Operation::kUnion:
-      return "zunionstore";
+      return KeyEvent::kZUnionStore;
     case Operation::kDiff:
       break;
   }
-  return "zdiffstore";
+  return KeyEvent::kZDiffStore;
 }
 
 constexpr size_t CountAt(Form form) { return form == Form::kStore ? 2 : 1; }

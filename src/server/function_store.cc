@@ -43,7 +43,7 @@ bool FunctionTable::NameEqual::operator()(std::string_view a, std::string_view b
 }
 
 LibraryRef FunctionStore::Compile(std::string_view source, const ScriptHeader& header,
-                                  Interpreter* interpreter, std::string* error) {
+                                  Interpreter* interpreter, ScriptHost* host, std::string* error) {
   auto code = std::make_shared<LibraryCode>();
   code->name = header.name;
   code->version = library_versions_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -54,7 +54,7 @@ LibraryRef FunctionStore::Compile(std::string_view source, const ScriptHeader& h
     }
   }
   std::vector<Interpreter::FunctionInfo> infos;
-  if (!interpreter->LoadLibrary(code->name, code->code, &infos, error, code->version)) {
+  if (!interpreter->LoadLibrary(code->name, code->code, &infos, error, code->version, host)) {
     return nullptr;
   }
   auto library = std::make_shared<FunctionLibrary>();

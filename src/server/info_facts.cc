@@ -92,7 +92,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->memory = worker.memory();
   part->heap = worker.RecentHeap();
   part->interpreters = worker.interpreters().count();
-  worker.ForEachScript([part](const ScriptRun&) { ++part->running_scripts; });
+  worker.ForEachScript([part](const LongRun&) { ++part->running_scripts; });
   part->pubsub = worker.pubsub().stats();
   part->tls = helio::ThreadTlsStats();
   part->output_disconnections = worker.client_limiter().output_disconnections();

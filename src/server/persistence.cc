@@ -130,7 +130,12 @@ void Persistence::Load(std::function<void(std::string error)> on_end) {
 
 void Persistence::CancelLoad() {
   if (loading_ != nullptr) loading_->is_cancelled = true;
-  while (loading_ != nullptr) helio::this_fiber::SleepForMillis(1);
+  while (loading_ != nullptr) {
+    Server::LocalWorker()->ForEachScript([](LongRun& run) {
+      if (run.script_run() == nullptr) run.Kill();  // its libraries are compiled on this thread
+    });
+    helio::this_fiber::SleepForMillis(1);
+  }
 }
 
 std::string Persistence::LoadFrom(const SnapshotPath& path) {
@@ -171,8 +176,10 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
       LOG(WARNING) << "a script of the snapshot is left out: " << helio::LogText(error);
     }
   }
-  const auto error = LoadLibraries(*Server::LocalWorker(), /*holds_locks=*/true, extras.functions,
-                                   FunctionStore::Policy::kFlush);
+  const auto error =
+      LoadLibraries(*Server::LocalWorker(), ScriptLoad::Of::kSnapshot,
+                    /*holds_locks=*/true, extras.functions, FunctionStore::Policy::kFlush);
+  if (error && loading_->is_cancelled) return "cancelled";
   return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
 }
 
@@ -275,8 +282,8 @@ void Persistence::AwaitNoLongScript(const Saving& saving) {
   while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
     std::atomic<bool> is_there{false};
     server_.AwaitOnWorkers([&is_there](Worker& worker) {
-      worker.ForEachScript([&is_there](ScriptRun& run) {
-        if (run.has_given_way()) is_there = true;
+      worker.ForEachScript([&is_there](LongRun& run) {
+        if (run.has_given_way() && run.script_run() != nullptr) is_there = true;
       });
     });
     if (!is_there) return;

@@ -138,7 +138,7 @@ void Server::EndScripts(bool is_late) {
   for (uint32_t i = 0; i < pool_.size(); ++i) {
     pool_.at(i)->Dispatch([is_late] {
       if (local_worker_ == nullptr) return;
-      local_worker_->ForEachScript([is_late](ScriptRun& run) {
+      local_worker_->ForEachScript([is_late](LongRun& run) {
         if (is_late || !run.has_written()) run.Kill();
       });
     });

@@ -278,8 +278,8 @@ class Worker final : public CommandSink {
   using ScriptCommands = StringCache<const Command*, 64, 24>;
   ScriptCommands& script_commands() { return script_commands_; }
   ScriptCache& scripts() { return scripts_; }
-  void OnScriptBegin(ScriptRun* run);
-  void OnScriptEnd(ScriptRun* run);
+  void OnScriptBegin(LongRun* run);
+  void OnScriptEnd(LongRun* run);
   // What the interpreters have may have changed.
   void CountInterpreters() {
     const InterpreterPool::Memory memory = interpreters_.memory();
@@ -302,10 +302,10 @@ class Worker final : public CommandSink {
   uint64_t script_slice_ns() const;
   // Commands that wait on its shards for a script that has become slow get BUSY.
   void RefuseBusyWaiters();
-  // fn(ScriptRun&), for those that run on this thread.
+  // fn(LongRun&), for those of this thread.
   template <typename Function>
   void ForEachScript(Function function) {
-    for (ScriptRun& run : running_scripts_) function(run);
+    for (LongRun& run : running_scripts_) function(run);
   }
   // A command that a script has called was refused, as `reply` knows. Null: there is no such.
   void CountRejected(const Command* row, const ReplySink& reply);
@@ -782,7 +782,7 @@ class Worker final : public CommandSink {
   helio::FiberPool script_fibers_;
   std::vector<std::unique_ptr<ScriptJob>> script_jobs_;  // all that there are
   std::vector<ScriptJob*> idle_script_jobs_;
-  helio::IntrusiveList<ScriptRun> running_scripts_;
+  helio::IntrusiveList<LongRun> running_scripts_;
   size_t running_scripts_count_ = 0;
 
   ClientLimiter client_limiter_;
