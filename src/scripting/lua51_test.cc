@@ -48,6 +48,13 @@ TEST_F(Lua51Test, WholeNumbersDoNotWrap) {
   }
 }
 
+TEST_F(Lua51Test, LengthsThatAreAssignedStayThere) {
+  for (std::string_view next : {"b = a % 7", "b = a + 1", "b = a * 2.5", "local c = a - 1"}) {
+    EXPECT_EQ(Run("local a, b = 5, 1 a = #'abc' " + std::string(next) + " return a"), ":3\r\n")
+        << next;
+  }
+}
+
 TEST_F(Lua51Test, NextComesToTheEndFromAnyKey) {
   EXPECT_EQ(Run("local t, n = {1, 2, 3, nil, 5, x = 1, [1.5] = 2, [-1] = 3, [0] = 4, [2^53] = 5, "
                 "[-2^53] = 6, [2^64] = 7, [true] = 8} local n, sum = 0, 0 "

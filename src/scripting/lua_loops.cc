@@ -325,7 +325,7 @@ void __wrap_luaK_posfix(LuaFunctionState* state, int binary, LuaExpression* left
   if (last.code() < LuaInstruction::kAddConstant ||
       last.code() > LuaInstruction::kFloorDivideConstant || state->last_target > zero ||
       !HasFloatConstant(*state->function, last) || !IsLengthPlusZero(*state, zero) ||
-      code[zero].a() != last.b()) {
+      code[zero].a() != last.b() || last.b() < state->free_register) {  // or a variable has it
     return;
   }
   const uint8_t length = code[zero].b();
