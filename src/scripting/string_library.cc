@@ -69,15 +69,20 @@ int ChangeBytes(lua_State* lua, Change change) {
 
 char ByteOf(Bytes text, size_t i) { return text.data[i]; }
 
+// Of the "C" locale, without a call for each byte.
+constexpr int kLowerCase = 'a' - 'A';
+
 int Lower(lua_State* lua) {
   return ChangeBytes(lua, [](Bytes text, size_t i) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(ByteOf(text, i))));
+    const char byte = ByteOf(text, i);
+    return static_cast<char>(byte + (byte >= 'A' && byte <= 'Z' ? kLowerCase : 0));
   });
 }
 
 int Upper(lua_State* lua) {
   return ChangeBytes(lua, [](Bytes text, size_t i) {
-    return static_cast<char>(std::toupper(static_cast<unsigned char>(ByteOf(text, i))));
+    const char byte = ByteOf(text, i);
+    return static_cast<char>(byte - (byte >= 'a' && byte <= 'z' ? kLowerCase : 0));
   });
 }
 
