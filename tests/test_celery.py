@@ -2,6 +2,7 @@
 """Celery with the server as its broker and its result backend: a worker with two processes, and
 one of a single process, which takes one task after the other."""
 
+import contextlib
 import gc
 import importlib
 import subprocess
@@ -10,13 +11,12 @@ import time
 
 import pytest
 from celery import chain, chord, group
-from celery.exceptions import TaskRevokedError
+from celery.exceptions import TimeoutError as ResultTimeoutError
 
 from harness.programs import TASKS, Worker, python_program
 from harness.server import PATIENCE_S, wait_until
 
 pytestmark = [pytest.mark.threads]
-
 
 
 class Bench:
@@ -55,6 +55,11 @@ class Bench:
         self.app.close()
 
     def get(self, result):
+        # On a machine that has no CPU for the subscriber's thread while a task runs, the message
+        # comes before the subscription; who asks again is told (docs/integrations/celery.md). What
+        # must not get lost is in test_pubsub.py.
+        with contextlib.suppress(ResultTimeoutError):
+            return result.get(timeout=PATIENCE_S / 4)
         return result.get(timeout=PATIENCE_S)
 
 

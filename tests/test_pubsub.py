@@ -3,14 +3,15 @@
 what happens to who does not read. The schedules of one thread are in src/server/pubsub_test.cc."""
 
 import random
+import select
 import threading
 import time
 
 import pytest
 
-from harness.resp import Error, OK, Push, Status, Verbatim, arity, encode
+from harness.resp import OK, Error, Push, Status, Verbatim, arity, encode
 from harness.seeds import new_seed
-from harness.server import PATIENCE_S, SANITIZED, only_dragonfly, wait_until
+from harness.server import PATIENCE_S, SANITIZED, Server, only_dragonfly, wait_until
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
@@ -581,6 +582,67 @@ def test_a_silent_subscriber_is_not_timed_out(start_server):
         assert subscriber.read() == [b"message", b"a", b"x"]
 
 
+# --- Who does not wait for the confirmation ---
+
+
+def answering(connections):
+    return [c for c in connections if select.select([c.sock], [], [], 0)[0]]
+
+
+@only_dragonfly("DEBUG STALL is ours")
+def test_a_subscription_does_not_wait_for_the_one_before():
+    """A thread stands still that owns some of the channels; the others are listened to."""
+    server = Server(proactor_threads=2, num_shards=2)
+    try:
+        connections = [server.connect() for _ in range(100)]
+        assert connections[0].call("DEBUG", "STALL", 1, 1000) == OK
+        wait_until(lambda: "thread 1 stands still" in server.log(), what="it")
+        for c in connections:
+            c.send_command("PING")
+        wait_until(lambda: len(answering(connections)) >= 30, what="clients of thread 0")
+        subscriber, *publishers = answering(connections)[:30]
+        for c in (subscriber, *publishers):
+            assert c.read() == Status("PONG")
+        channels = {c: f"c{i}" for i, c in enumerate(publishers)}
+        for c, channel in channels.items():
+            c.send_command("PUBLISH", channel, "nobody hears it")
+        known = wait_until(lambda: answering(publishers), what="a channel of thread 0")[0]
+        assert known.read() == 0
+        # Those of thread 1 are before it, if only by the name that the process' seed puts there.
+        order = sorted(channels.values(), key=lambda name: name == channels[known])
+        subscriber.send(b"".join(encode("SUBSCRIBE", channel) for channel in order))
+        wait_until(lambda: known.call("PUBLISH", channels[known], "x") == 1, what="a subscriber")
+    finally:
+        server.kill()
+
+
+def test_who_sends_subscribe_first_hears_what_is_published_for_it(server):
+    """As Celery does it: the confirmations are not read, and another connection sends the task."""
+    with (
+        server.connect() as subscriber,
+        server.connect() as client,
+        server.connect() as worker,
+    ):
+        for n in range(10):
+            names = [f"{n}-{i}" for i in range(20)]
+            for name in names:
+                subscriber.send_command("SUBSCRIBE", name)
+            # The last confirmation: all that was sent before it is carried out.
+            confirmed = 0
+            while confirmed < len(names):
+                confirmed += subscriber.read()[0] == b"subscribe"
+            for name in names:
+                client.call("LPUSH", "queue", name)
+                task = worker.call("BRPOP", "queue", 0)[1]
+                assert worker.call("PUBLISH", task, task) == 1
+                subscriber.send_command("UNSUBSCRIBE", task)
+            # Each message comes before the confirmation that ends its subscription.
+            got = [subscriber.read() for _ in range(2 * len(names))]
+            for name in names:
+                mine = [reply[0] for reply in got if reply[1] == name.encode()]
+                assert mine == [b"message", b"unsubscribe"]
+
+
 # --- Who does not read ---
 
 
@@ -606,6 +668,7 @@ def test_a_subscriber_that_does_not_read_is_disconnected(server, r):
     assert r.call("CONFIG", "SET", "client-output-buffer-limit", "pubsub 64kb 0 0") == OK
     with server.connect() as reader:
         replies(reader, 1, "SUBSCRIBE", "a")
+        wait_until(lambda: r.call("PUBSUB", "NUMSUB", "a")[1] == 1, what="the first one is gone")
         # As in Redis, one message above the limit is enough.
         assert r.call("PUBLISH", "a", b"x" * 1_000_000) == 1
         with pytest.raises(ConnectionError):

@@ -68,6 +68,12 @@ BANNED = [
         "std::string_view; Debian's absl has its own type",
         "all",
     ),
+    (
+        "letter-case",
+        r"[|^]\s*0x20\b|\b(std::)?(tolower|toupper)\b(?!_)",
+        "helio/base/ascii.h",
+        "server",
+    ),
     ("iostream", r"#include <iostream>", "LOG, or fmt::print in tools", "all"),
     ("std-thread", r"\bstd::(jthread|async)\b", "ProactorPool", "server"),
     (
@@ -385,6 +391,8 @@ def self_test():
         ("src/core/a.cc", '#include "absl/log/log.h"\n', "absl-log"),
         ("src/core/a.cc", "absl::string_view s;\n", "absl-string-view"),
         ("src/core/a.cc", "#include <iostream>\n", "iostream"),
+        ("src/core/a.cc", "char f(char c) { return c | 0x20; }\n", "letter-case"),
+        ("src/core/a.cc", "int f(int c) { return std::tolower(c); }\n", "letter-case"),
         ("src/core/a.cc", "std::jthread t;\n", "std-thread"),
         ("src/core/CMakeLists.txt", "add_compile_options(-march=native)\n", "march-native"),
         ("src/core/a.cc", "// TO" "DO: later\n", "note"),

@@ -38,9 +38,6 @@ class Fiber {
     state_->Join();
     std::exchange(state_, nullptr)->Release();
   }
-  void JoinIfJoinable() {
-    if (joinable()) Join();
-  }
   void Detach() { std::exchange(state_, nullptr)->Release(); }
 
  private:

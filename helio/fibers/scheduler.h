@@ -140,7 +140,6 @@ class Scheduler {
   // Runs one background fiber, if one is ready.
   bool RunOneBackground();
   bool has_ready() const { return !ready_.empty(); }
-  bool has_background_ready() const { return !background_.empty(); }
   size_t live_fibers() const { return live_fibers_; }
   const StackPool& stacks() const { return stacks_; }
   StackPool& stacks() { return stacks_; }

@@ -7,9 +7,10 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <sstream>
+
+#include "helio/base/ascii.h"
 
 namespace helio {
 
@@ -98,8 +99,7 @@ std::string UseProtocols(SSL_CTX* context, const std::string& names) {
   int lowest = TLS1_3_VERSION;
   std::istringstream words(names.empty() ? "TLSv1.2 TLSv1.3" : names);
   for (std::string word; words >> word;) {
-    std::transform(word.begin(), word.end(), word.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    word = LowerCase(word);
     const auto* const found = std::find_if(std::begin(kProtocols), std::end(kProtocols),
                                            [&](const Protocol& p) { return p.name == word; });
     if (found == std::end(kProtocols)) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "helio/base/ascii.h"
+
 namespace dfly {
 
 // Views into memory that someone else keeps for as long as the command runs. args[0] is the
@@ -36,8 +38,7 @@ class Args {
 inline bool IsOption(std::string_view arg, std::string_view upper) {
   if (arg.size() != upper.size()) return false;
   for (size_t i = 0; i < arg.size(); ++i) {
-    const char c = arg[i];
-    if ((c >= 'a' && c <= 'z' ? static_cast<char>(c ^ 0x20) : c) != upper[i]) return false;
+    if (helio::ToUpper(arg[i]) != upper[i]) return false;
   }
   return true;
 }

@@ -75,7 +75,7 @@ void SetBit(ShardContext& cx, Args args, ReplySink& reply) {
   const bool old = dfly::GetBit({opened->bytes.data(), opened->bytes.size()}, *offset);
   if (opened->is_new || old != (*bit == 1)) {
     WriteBitField(opened->bytes.data(), *offset, 1, static_cast<uint64_t>(*bit));
-    cx.Changed(args.key(), "setbit");
+    cx.Changed(args.key(), KeyEvent::kSetBit);
   }
   reply.Integer(old ? 1 : 0);
 }
@@ -226,7 +226,7 @@ void Store(ShardContext& cx, std::string_view key, std::string_view text) {
   made.value.SetRaw(text);
   cx.access_clock().Start(made.value, cx.now_ms());
   made.is_sticky = cx.IsSticky(key).value_or(false);
-  cx.Put(key, std::move(made), "set");
+  cx.Put(key, std::move(made), KeyEvent::kSet);
 }
 
 // BITOP operation target key [key ...]
@@ -389,7 +389,7 @@ void WriteFields(ShardContext& cx, std::string_view key, std::span<const FieldOp
     changes += opened->is_new || *number != old;
     reply.Integer(static_cast<int64_t>(is_set ? old : *number));
   }
-  if (changes > 0) cx.Changed(key, "setbit", changes);
+  if (changes > 0) cx.Changed(key, KeyEvent::kSetBit, changes);
 }
 
 enum class FieldAccess : uint8_t { kReadWrite, kReadOnly };

@@ -115,7 +115,7 @@ void Reserve(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (value) return reply.Error(kErrExists);
   if (Create(cx, args.key(), request.options) == nullptr) return reply.Error(kErrTooLarge);
-  cx.Changed(args.key(), "bf.reserve");
+  cx.Changed(args.key(), KeyEvent::kBfReserve);
   reply.Ok();
 }
 
@@ -149,7 +149,7 @@ void AddItems(ShardContext& cx, std::string_view key, const Request& request, It
     changes += result == AddResult::kAdded;
     ReplyAdded(result, reply);
   }
-  if (changes > 0) cx.Changed(key, "bf.add", changes);
+  if (changes > 0) cx.Changed(key, KeyEvent::kBfAdd, changes);
 }
 
 void Add(ShardContext& cx, Args args, ReplySink& reply) {
@@ -294,7 +294,7 @@ void LoadChunk(ShardContext& cx, Args args, ReplySink& reply) {
       return reply.Error(kErrBadData);
     }
   }
-  cx.Changed(args.key(), "bf.loadchunk");
+  cx.Changed(args.key(), KeyEvent::kBfLoadChunk);
   reply.Ok();
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "helio/base/ascii.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -418,12 +419,6 @@ constexpr Row kRows[] = {
      "MAX>]"},
 };
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
 bool IsLower(char c) { return c >= 'a' && c <= 'z'; }
 
 // Recursive descent.
@@ -477,7 +472,7 @@ class Parser {
       argument = Argument();
       argument.token = word;
     } else {
-      argument.name = Lower(word);
+      argument.name = helio::LowerCase(word);
       argument.type = "pure-token";
       argument.token = word;
     }

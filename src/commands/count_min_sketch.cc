@@ -41,7 +41,7 @@ void Create(ShardContext& cx, std::string_view key, const Shape& shape, ReplySin
   if (!shape.IsPossible(cx.string_max())) return reply.Error(kErrTooLarge);
   cx.FindOrCreate(key, ValueType::kCountMinSketch)
       ->SetObject(ValueType::kCountMinSketch, std::make_unique<CountMinSketch>(shape).release(), 0);
-  cx.Changed(key, "cms.init");
+  cx.Changed(key, KeyEvent::kCmsInit);
   reply.Ok();
 }
 
@@ -94,7 +94,7 @@ void IncrBy(ShardContext& cx, Args args, ReplySink& reply) {
       reply.Integer(count);
     }
   }
-  cx.Changed(args.key(), "cms.incrby", increments.size());
+  cx.Changed(args.key(), KeyEvent::kCmsIncrBy, increments.size());
 }
 
 // CMS.QUERY key item [item ...]
@@ -224,7 +224,7 @@ std::string_view Store(ShardContext& cx, std::string_view key, const MergePart& 
   const auto value = cx.FindMutable(key, ValueType::kCountMinSketch);
   if (!value) return kErrNoKey;
   if (!ObjectIn<CountMinSketch>(*value).Assign(all.sums)) return kErrMergeOverflow;
-  cx.Changed(key, "cms.merge");
+  cx.Changed(key, KeyEvent::kCmsMerge);
   return {};
 }
 

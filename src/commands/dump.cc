@@ -122,8 +122,8 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   } else {
     cx.access_clock().StartIdle(made.value, cx.now_ms(), options.idle_seconds.value_or(0));
   }
-  if (cx.Peek(args.key())) cx.AlsoHappened(args.key(), "new");  // in place of the old one
-  cx.Put(args.key(), std::move(made), "restore");
+  if (cx.Peek(args.key())) cx.AlsoHappened(args.key(), KeyEvent::kNew);  // in place of the old one
+  cx.Put(args.key(), std::move(made), KeyEvent::kRestore);
   reply.Ok();
 }
 

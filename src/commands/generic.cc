@@ -20,6 +20,7 @@
 #include "commands/dump.h"
 #include "commands/key_moves.h"
 #include "commands/local_random.h"
+#include "commands/rows.h"
 #include "commands/scan_options.h"
 #include "commands/sort.h"
 #include "core/glob.h"
@@ -28,6 +29,7 @@
 #include "engine/shard_context.h"
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
+#include "helio/base/ascii.h"
 
 namespace dfly {
 
@@ -44,7 +46,7 @@ ShardContext::ReadHandle FindUntouched(ShardContext& cx, std::string_view key) {
 // The same for what tells of keys that are absent.
 ShardContext::ReadHandle LookFor(ShardContext& cx, std::string_view key) {
   const auto value = FindUntouched(cx, key);
-  if (!value) cx.AlsoHappened(key, "keymiss");
+  if (!value) cx.AlsoHappened(key, KeyEvent::kKeyMiss);
   return value;
 }
 
@@ -267,19 +269,12 @@ void ObjectHelp(Args, ReplySink& reply) {
 // How many buckets a walk looks at in one hop; a bucket has about ten keys.
 constexpr uint64_t kBucketsPerHop = 1024;
 
-// Whatever the case of their letters.
-bool IsSameType(std::string_view left, std::string_view right) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c ^ 0x20) : c; };
-  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
-                    [lower](char a, char b) { return lower(a) == lower(b); });
-}
-
 struct KeyFilter {
   std::optional<std::string_view> pattern;
   std::optional<std::string_view> type;
 
   bool Accepts(std::string_view key, const CompactValue& value) const {
-    if (type && !IsSameType(*type, TypeName(value.type()))) return false;
+    if (type && !helio::EqualsIgnoreCase(*type, TypeName(value.type()))) return false;
     return !pattern || *pattern == "*" || GlobMatch(*pattern, key);
   }
 };
@@ -496,13 +491,7 @@ Command ObjectContainer() {
       {"Returns the seconds since a key was last accessed.", "2.2.3", "generic", "O(1)"});
   add("refcount", ObjectRefCount,
       {"Returns the number of references to the value of a key.", "2.2.3", "generic", "O(1)"});
-  object.subcommands.push_back({.name = "help",
-                                .session = ForClient<ObjectHelp>,
-                                .scripted = ObjectHelp,
-                                .arity = 2,
-                                .flags = kLoading | kStale,
-                                .categories = kAclKeyspace,
-                                .docs = {"Lists the subcommands.", "6.2.0", "generic", "O(1)"}});
+  object.subcommands.push_back(HelpRow<ObjectHelp>("6.2.0", "generic", kAclKeyspace));
   return object;
 }
 

@@ -412,8 +412,8 @@ void Store(ShardContext& cx, const SearchForm& form, const Query& query, const F
     stored.Add(found.members.members[i],
                query.stores_distances ? found.distances[i] / query.unit : found.members.scores[i]);
   }
-  StoreZset(cx, *query.target, stored, form.stores ? "geosearchstore" : "georadiusstore",
-            stored.size());
+  StoreZset(cx, *query.target, stored,
+            form.stores ? KeyEvent::kGeoSearchStore : KeyEvent::kGeoRadiusStore, stored.size());
 }
 
 template <const SearchForm& kForm>

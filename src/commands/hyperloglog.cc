@@ -75,7 +75,7 @@ void PfAdd(ShardContext& cx, Args args, ReplySink& reply) {
       value->SetRaw(log->bytes());
     }
   }
-  if (changes > 0) cx.Changed(args.key(), "pfadd", changes);
+  if (changes > 0) cx.Changed(args.key(), KeyEvent::kPfAdd, changes);
   reply.Integer(changes > 0 ? 1 : 0);
 }
 
@@ -156,7 +156,7 @@ void CountOne(ShardContext& cx, std::string_view key, ReplySink& reply) {
   if (!HyperLogLog::Merge(bytes, &registers)) return reply.Error(kErrCorrupt);
   const uint64_t count = HyperLogLog::Estimate(registers);
   HyperLogLog::CacheCount(cx.FindMutable(key)->Widen(0), count);
-  cx.Changed(key, "");  // a change without an event, as in Redis
+  cx.Reencoded(key, true);  // as in Redis, WATCH hears of it
   reply.Integer(static_cast<int64_t>(count));
 }
 
@@ -198,7 +198,7 @@ std::string_view Store(ShardContext& cx, std::string_view key, const Union& all)
   if (!is_sound) return kErrCorrupt;
   HyperLogLog::MakeStale(log.writable());
   value->SetRaw(log.bytes());
-  cx.Changed(key, "pfadd");
+  cx.Changed(key, KeyEvent::kPfAdd);
   return {};
 }
 
@@ -239,7 +239,7 @@ std::optional<bool> ToDense(ShardContext& cx, Args args, ReplySink& reply) {
     return std::nullopt;
   }
   value->SetRaw(log.bytes());
-  cx.ChangedUnwatched(args[2], "");  // the same elements: WATCH does not hear of it, as in Redis
+  cx.Reencoded(args[2], false);
   return true;
 }
 

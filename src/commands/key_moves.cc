@@ -33,8 +33,8 @@ struct Relocation {
   int target_db;
   bool keeps_source = false;  // COPY
   bool may_replace = false;
-  std::string_view source_event;  // if the source goes
-  std::string_view target_event;
+  KeyEvent source_event = KeyEvent::kNone;  // if the source goes
+  KeyEvent target_event = KeyEvent::kNone;
 };
 
 enum class Outcome { kDone, kNoSource, kTargetExists, kRefused };
@@ -44,17 +44,21 @@ bool HasSource(ShardContext& cx, const Relocation& what) {
                            : static_cast<bool>(cx.FindMutable(what.source));
 }
 
+using Telling = ShardContext::Telling;
+
 std::optional<ShardContext::Detached> Fetch(ShardContext& cx, const Relocation& what,
-                                            std::string_view event) {
-  return what.keeps_source ? cx.Copy(what.source) : cx.Take(what.source, event);
+                                            Telling telling) {
+  return what.keeps_source ? cx.Copy(what.source)
+                           : cx.Take(what.source, what.source_event, telling);
 }
 
 void Deliver(ShardContext& cx, const Relocation& what, ShardContext::Detached value,
-             std::string_view event) {
+             Telling telling) {
   // That the source has gone is counted already; together it is one change.
   const uint64_t changes = what.keeps_source ? 1 : 0;
-  if (cx.Peek(what.target)) cx.AlsoHappened(what.target, "new");  // in place of the old one
-  cx.Put(what.target, std::move(value), event, changes);
+  if (cx.Peek(what.target))
+    cx.AlsoHappened(what.target, KeyEvent::kNew);  // in place of the old one
+  cx.Put(what.target, std::move(value), what.target_event, changes, telling);
 }
 
 // Both keys are in this shard. `cx` is in the source's database.
@@ -65,7 +69,7 @@ Outcome Relocate(ShardContext& cx, const Relocation& what) {
   ShardContext& target_cx = other ? *other : cx;
   if (!what.may_replace && target_cx.Peek(what.target)) return Outcome::kTargetExists;
   // The events come behind both changes, as in Redis.
-  Deliver(target_cx, what, *Fetch(cx, what, ""), "");
+  Deliver(target_cx, what, *Fetch(cx, what, Telling::kLater), Telling::kLater);
   if (!what.keeps_source) cx.AlsoHappened(what.source, what.source_event);
   target_cx.AlsoHappened(what.target, what.target_event);
   return Outcome::kDone;
@@ -113,13 +117,13 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
   tx.HopOn({&source_id, 1}, [&](Shard& shard) {
     ShardContext shard_cx(shard, what.source_db, cx.now_ms());
     if (what.may_replace && !HasSource(shard_cx, what)) return;
-    value = Fetch(shard_cx, what, what.source_event);
+    value = Fetch(shard_cx, what, Telling::kNow);
   });
   if (!value) return Outcome::kNoSource;
   tx.HopAndConclude({&target_id, 1}, [&](Shard& shard) {
     ShardContext shard_cx(shard, what.target_db, cx.now_ms());
     if (shards.owner(source_id) != shards.owner(target_id)) BringHome(&value->value);
-    Deliver(shard_cx, what, *std::move(value), what.target_event);
+    Deliver(shard_cx, what, *std::move(value), Telling::kNow);
   });
   return Outcome::kDone;
 }
@@ -132,8 +136,8 @@ Relocation RenameOf(Args args, int db_index, bool may_replace) {
           .source_db = db_index,
           .target_db = db_index,
           .may_replace = may_replace,
-          .source_event = "rename_from",
-          .target_event = "rename_to"};
+          .source_event = KeyEvent::kRenameFrom,
+          .target_event = KeyEvent::kRenameTo};
 }
 
 void ReplyRename(Outcome outcome, ReplySink& reply) {
@@ -197,7 +201,7 @@ std::optional<Relocation> ParseCopy(Args args, int db_index, int db_count, Reply
                      .keeps_source = true,
                      .may_replace = false,
                      .source_event = {},
-                     .target_event = "copy_to"};
+                     .target_event = KeyEvent::kCopyTo};
   for (size_t i = 3; i < args.size(); ++i) {
     if (IsOption(args[i], "REPLACE")) {
       what.may_replace = true;
@@ -254,8 +258,8 @@ void Move(ShardContext& cx, Args args, ReplySink& reply) {
                            .target_db = db.index,
                            .keeps_source = false,
                            .may_replace = false,
-                           .source_event = "move_from",
-                           .target_event = "move_to"};
+                           .source_event = KeyEvent::kMoveFrom,
+                           .target_event = KeyEvent::kMoveTo};
   reply.Integer(Relocate(cx, what) == Outcome::kDone ? 1 : 0);
 }
 

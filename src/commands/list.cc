@@ -48,8 +48,8 @@ QuickList& ListOrNew(ShardContext::WriteHandle& value) {
 const BlockLimit& LimitOf(ShardContext& cx) { return cx.shard().list_limit(); }
 
 End Opposite(End end) { return end == End::kFront ? End::kBack : End::kFront; }
-std::string_view PushEvent(End end) { return end == End::kFront ? "lpush" : "rpush"; }
-std::string_view PopEvent(End end) { return end == End::kFront ? "lpop" : "rpop"; }
+KeyEvent PushEvent(End end) { return end == End::kFront ? KeyEvent::kLPush : KeyEvent::kRPush; }
+KeyEvent PopEvent(End end) { return end == End::kFront ? KeyEvent::kLPop : KeyEvent::kRPop; }
 
 // LEFT or RIGHT.
 std::optional<End> ParseEnd(std::string_view text) {
@@ -298,7 +298,7 @@ void LSet(ShardContext& cx, Args args, ReplySink& reply) {
   if (!index) return reply.Error(kErrIndexOutOfRange);
   if (args[3].size() > QuickList::kElementMax) return reply.Error(kErrElementTooLarge);
   list.Replace(list.At(*index), args[3], LimitOf(cx));
-  cx.Changed(args.key(), "lset");
+  cx.Changed(args.key(), KeyEvent::kLSet);
   reply.Ok();
 }
 
@@ -332,7 +332,7 @@ void LTrim(ShardContext& cx, Args args, ReplySink& reply) {
     list.Erase(behind, list.size() - behind, LimitOf(cx));
     list.Erase(0, range.first, LimitOf(cx));
   }
-  cx.Changed(args.key(), "ltrim", cut);
+  cx.Changed(args.key(), KeyEvent::kLTrim, cut);
   reply.Ok();
 }
 
@@ -357,7 +357,7 @@ void LInsert(ShardContext& cx, Args args, ReplySink& reply) {
     list.InsertBefore(at, args[4], LimitOf(cx));
   }
   const size_t size = list.size();
-  cx.Changed(args.key(), "linsert");
+  cx.Changed(args.key(), KeyEvent::kLInsert);
   reply.Integer(static_cast<int64_t>(size));
 }
 
@@ -372,7 +372,7 @@ void LRem(ShardContext& cx, Args args, ReplySink& reply) {
   const auto bits = static_cast<size_t>(*count);
   const size_t max = *count == 0 ? SIZE_MAX : *count < 0 ? 0 - bits : bits;
   const size_t removed = ListOf(*value).Remove(args[3], max, from, LimitOf(cx));
-  if (removed > 0) cx.Changed(args.key(), "lrem", removed);
+  if (removed > 0) cx.Changed(args.key(), KeyEvent::kLRem, removed);
   reply.Integer(static_cast<int64_t>(removed));
 }
 

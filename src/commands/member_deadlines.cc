@@ -63,7 +63,7 @@ void SAddEx(ShardContext& cx, Args args, ReplySink& reply) {
     added += is_new;
     if (is_new || !keep_ttl) changes.Count(SetMemberDeadline(cx, set, member, *at_ms));
   }
-  if (added > 0) cx.Changed(args.key(), "sadd", added);
+  if (added > 0) cx.Changed(args.key(), KeyEvent::kSAdd, added);
   changes.Report(cx, args.key(), kMemberEvents);
   reply.Integer(static_cast<int64_t>(added));
 }

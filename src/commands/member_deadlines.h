@@ -46,11 +46,13 @@ MemberAnswer SetMemberDeadline(const ShardContext& cx, Value& value, std::string
 
 // What the keyspace hears.
 struct DeadlineEvents {
-  std::string_view set;
-  std::string_view erased;
+  KeyEvent set;
+  KeyEvent erased;
 };
-inline constexpr DeadlineEvents kFieldEvents = {.set = "hexpire", .erased = "hdel"};
-inline constexpr DeadlineEvents kMemberEvents = {.set = "sexpire", .erased = "srem"};
+inline constexpr DeadlineEvents kFieldEvents = {.set = KeyEvent::kHExpire,
+                                                .erased = KeyEvent::kHDel};
+inline constexpr DeadlineEvents kMemberEvents = {.set = KeyEvent::kSExpire,
+                                                 .erased = KeyEvent::kSRem};
 
 // What several deadlines have become, for one report of the change.
 struct DeadlineChanges {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "facade/error_texts.h"
+#include "helio/base/ascii.h"
 #include "helio/base/format_number.h"
 
 namespace dfly {
@@ -113,10 +114,9 @@ void Delta(ShardContext& cx, Args args, bool is_incr, ReplySink& reply) {
 
 // Some blanks, a plus, digits, and blanks or nothing behind them: what memcached reads.
 std::optional<uint64_t> NumberIn(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r'); };
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && helio::IsBlank(text.front())) text.remove_prefix(1);
   if (text.starts_with('+')) text.remove_prefix(1);
-  const auto* const end = std::find_if(text.begin(), text.end(), is_blank);
+  const auto* const end = std::find_if(text.begin(), text.end(), helio::IsBlank);
   return ParseMemcachedNumber(text.substr(0, static_cast<size_t>(end - text.begin())));
 }
 
@@ -132,8 +132,8 @@ bool Extend(ShardContext& cx, std::string_view key, const MemcachedStore& store)
   } else {
     value->Prepend(store.data);
   }
-  cx.Changed(key, is_append ? "append" : "prepend");
-  items.Put(key, {.cas = store.new_cas, .client_flags = client_flags});
+  cx.Changed(key, is_append ? KeyEvent::kAppend : KeyEvent::kPrepend);
+  cx.SetMemcachedItem(key, {.cas = store.new_cas, .client_flags = client_flags});
   return true;
 }
 
@@ -153,7 +153,7 @@ void Replace(ShardContext& cx, std::string_view key, const MemcachedStore& store
     options.deadline_ms = end.at_ms;
   }
   cx.SetString(key, store.data, options);
-  items.Put(key, item);
+  cx.SetMemcachedItem(key, item);
 }
 
 }  // namespace
@@ -253,8 +253,8 @@ MemcachedDelta AddMemcached(ShardContext& cx, std::string_view key, uint64_t del
   char* const end = helio::FormatUnsigned(sum, text);
   const auto value = cx.FindMutable(key, ValueType::kString);
   value->SetString({text, static_cast<size_t>(end - text)});
-  cx.Changed(key, "incrby");  // of both, as in Redis
-  items.Put(key, {.cas = new_cas, .client_flags = before.client_flags});
+  cx.Changed(key, KeyEvent::kIncrBy);  // of both, as in Redis
+  cx.SetMemcachedItem(key, {.cas = new_cas, .client_flags = before.client_flags});
   ++(is_incr ? stats.incr_hits : stats.decr_hits);
   return {.result = MemcachedResult::kStored, .value = sum};
 }

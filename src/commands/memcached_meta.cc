@@ -190,7 +190,7 @@ Recache Claim(ShardContext& cx, std::string_view key, const Flags& flags) {
   }
   if (!wants || item.is_claimed) return recache;
   recache.has_won = item.is_claimed = true;
-  items.Put(key, item);
+  cx.SetMemcachedItem(key, item);
   return recache;
 }
 
@@ -251,7 +251,7 @@ void ReplyMiss(ShardContext& cx, std::string_view key, const Flags& flags, bool 
   ShardContext::SetOptions options;
   options.deadline_ms = end.at_ms;
   cx.SetString(key, "", options);
-  items.Put(key, {.cas = flags.new_cas, .is_claimed = true});
+  cx.SetMemcachedItem(key, {.cas = flags.new_cas, .is_claimed = true});
   ReplyHit(cx, key, flags, {.has_won = true}, 0, reply);
   if (end.is_past) cx.Delete(key);
 }
@@ -364,7 +364,7 @@ void MemcachedMetaDelete(ShardContext& cx, Args args, ReplySink& reply) {
       after.client_flags = 0;
     }
     after.is_stale = flags.Has('I');
-    items.Put(key, after);
+    cx.SetMemcachedItem(key, after);
     if (flags.Has('I') && flags.Has('T')) {
       SetMemcachedEnd(cx, key, MemcachedEndOf(flags.set_time, cx.now_ms()));
     }

@@ -16,6 +16,7 @@
 #include "commands/command_table.h"
 #include "commands/local_random.h"
 #include "commands/member_deadlines.h"
+#include "commands/rows.h"
 #include "commands/scan_options.h"
 #include "commands/set_commands.h"
 #include "core/numbers.h"
@@ -43,7 +44,7 @@ void SAdd(ShardContext& cx, Args args, ReplySink& reply) {
   SetValue set = SetOrNew(cx, value, members[0], members.size(), LimitOf(cx));
   size_t added = 0;
   for (std::string_view member : members) added += set.Add(member, LimitOf(cx));
-  if (added > 0) cx.Changed(args.key(), "sadd", added);
+  if (added > 0) cx.Changed(args.key(), KeyEvent::kSAdd, added);
   reply.Integer(static_cast<int64_t>(added));
 }
 
@@ -54,7 +55,7 @@ void SRem(ShardContext& cx, Args args, ReplySink& reply) {
   SetValue set = SetOf(cx, value);
   size_t removed = 0;
   for (std::string_view member : args.rest()) removed += set.Erase(member);
-  if (removed > 0) cx.Changed(args.key(), "srem", removed);
+  if (removed > 0) cx.Changed(args.key(), KeyEvent::kSRem, removed);
   reply.Integer(static_cast<int64_t>(removed));
 }
 
@@ -178,7 +179,7 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     char scratch[SetValue::kScratchSize];
     const std::string member(set.Random(RandomBits, scratch));
     set.Erase(member);
-    cx.Changed(args.key(), "spop");
+    cx.Changed(args.key(), KeyEvent::kSPop);
     return reply.Bulk(member);
   }
   if (count == 0) return reply.Set(0);
@@ -187,11 +188,11 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     reply.Set(size);
     ReplyWithAll(set, reply);
     SetValue::Create(&*value, "", 0, LimitOf(cx));
-    cx.Changed(args.key(), "spop", size);
+    cx.Changed(args.key(), KeyEvent::kSPop, size);
     return;
   }
   const MemberList taken = TakeRandom(cx, value, count, LimitOf(cx));
-  cx.Changed(args.key(), "spop", taken.size());
+  cx.Changed(args.key(), KeyEvent::kSPop, taken.size());
   reply.Set(taken.size());
   for (size_t i = 0; i < taken.size(); ++i) reply.Bulk(taken[i]);
 }
@@ -263,13 +264,13 @@ void SRandMember(ShardContext& cx, Args args, ReplySink& reply) {
 
 void RemoveMoved(ShardContext& cx, std::string_view key, std::string_view member) {
   auto source = cx.FindMutable(key, ValueType::kSet);
-  if (source && SetOf(cx, source).Erase(member)) cx.Changed(key, "srem");
+  if (source && SetOf(cx, source).Erase(member)) cx.Changed(key, KeyEvent::kSRem);
 }
 
 void AddMoved(ShardContext& cx, std::string_view key, std::string_view member) {
   auto target = cx.FindOrCreate(key, ValueType::kSet);
   SetValue set = SetOrNew(cx, target, member, 1, LimitOf(cx));
-  if (set.Add(member, LimitOf(cx))) cx.Changed(key, "sadd");
+  if (set.Add(member, LimitOf(cx))) cx.Changed(key, KeyEvent::kSAdd);
 }
 
 void SMove(ShardContext& cx, Args args, ReplySink& reply) {
@@ -326,18 +327,7 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void RegisterSetCommands(CommandTable* table) {
   SetValue::RegisterType();
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclSet,
-                .keys = keys,
-                .docs = {summary, since, "set", complexity},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "set", kAclSet);
   add("sadd", SAdd, -3, kWrite | kDenyOom | kFast, KeyAt(1, "RW insert"),
       "Adds members to a set; makes the key if need be.", "1.0.0",
       "O(N) where N is the number of members that are named.");

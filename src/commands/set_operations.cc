@@ -241,16 +241,16 @@ CompactValue MakeSet(const Result& result, const SetLimit& limit) {
   return value;
 }
 
-std::string_view StoreEvent(Operation operation) {
+KeyEvent StoreEvent(Operation operation) {
   switch (operation) {
     case Operation::kInter:
-      return "sinterstore";
+      return KeyEvent::kSInterStore;
     case Operation::kUnion:
-      return "sunionstore";
+      return KeyEvent::kSUnionStore;
     case Operation::kDiff:
       break;
   }
-  return "sdiffstore";
+  return KeyEvent::kSDiffStore;
 }
 
 // The key becomes the set, whatever it was; nothing for an empty one.

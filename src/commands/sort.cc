@@ -333,7 +333,7 @@ class Sorting {
       }
       ShardContext::Detached made;
       made.value.SetObject(ValueType::kList, list.release(), 0);
-      cx.Put(*options_.target, std::move(made), "sortstore", results_.size());
+      cx.Put(*options_.target, std::move(made), KeyEvent::kSortStore, results_.size());
     });
   }
 

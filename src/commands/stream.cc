@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/rows.h"
 #include "commands/stream_support.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -182,8 +183,8 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   StreamValue& stream = StreamOrNew(value);
   stream.Append(*id, pairs, cx.shard().stream_limit());
   const bool has_trimmed = parsed.trim && stream.Trim(*parsed.trim) > 0;
-  cx.Changed(args.key(), "xadd");
-  if (has_trimmed) cx.Changed(args.key(), "xtrim", 0);
+  cx.Changed(args.key(), KeyEvent::kXAdd);
+  if (has_trimmed) cx.Changed(args.key(), KeyEvent::kXTrim, 0);
   ReplyStreamId(*id, reply);
 }
 
@@ -195,7 +196,7 @@ void XTrim(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Integer(0);
   const uint64_t erased = StreamOf(*value).Trim(*parsed.trim);
-  if (erased > 0) cx.Changed(args.key(), "xtrim", erased);
+  if (erased > 0) cx.Changed(args.key(), KeyEvent::kXTrim, erased);
   reply.Integer(static_cast<int64_t>(erased));
 }
 
@@ -208,7 +209,7 @@ void XDel(ShardContext& cx, Args args, ReplySink& reply) {
   if (!ids) return;
   size_t erased = 0;
   for (StreamId id : *ids) erased += StreamOf(*value).Erase(id);
-  if (erased > 0) cx.Changed(args.key(), "xdel", erased);
+  if (erased > 0) cx.Changed(args.key(), KeyEvent::kXDel, erased);
   reply.Integer(static_cast<int64_t>(erased));
 }
 
@@ -259,7 +260,7 @@ void XSetId(ShardContext& cx, Args args, ReplySink& reply) {
   if (added) counters.entries_added = static_cast<uint64_t>(*added);
   if (!max_deleted.is_zero()) counters.max_deleted_id = max_deleted;
   stream.set_counters(counters);
-  cx.ChangedUnwatched(args.key(), "xsetid");
+  cx.ChangedUnwatched(args.key(), KeyEvent::kXSetId);
   reply.Ok();
 }
 
@@ -298,18 +299,7 @@ void XRange(ShardContext& cx, Args args, ReplySink& reply) {
 
 void RegisterStreamCommands(CommandTable* table) {
   StreamValue::RegisterType();
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclStream,
-                .keys = keys,
-                .docs = {summary, since, "stream", complexity},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "stream", kAclStream);
   constexpr std::string_view kForEachReturned =
       "O(log M + N) where M is the number of nodes and N is the number of entries returned.";
   add("xadd", XAdd, -5, kWrite | kDenyOom | kFast, KeyAt(1),

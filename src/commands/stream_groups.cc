@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/rows.h"
 #include "commands/stream_support.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -124,9 +125,9 @@ void Create(ShardContext& cx, Args args, ReplySink& reply) {
   group->last_id = id;
   group->entries_read = options.entries_read;
   if (is_new) {
-    cx.Changed(key, "xgroup-create");
+    cx.Changed(key, KeyEvent::kXGroupCreate);
   } else {
-    cx.ChangedUnwatched(key, "xgroup-create");
+    cx.ChangedUnwatched(key, KeyEvent::kXGroupCreate);
   }
   reply.Ok();
 }
@@ -150,7 +151,7 @@ void SetId(ShardContext& cx, Args args, ReplySink& reply) {
   }
   found.group->last_id = id;
   found.group->entries_read = options.entries_read;
-  cx.ChangedUnwatched(args[2], "xgroup-setid");
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupSetId);
   reply.Ok();
 }
 
@@ -159,7 +160,7 @@ void Destroy(ShardContext& cx, Args args, ReplySink& reply) {
   if (!FindOfSubcommand(cx, args, true, reply, &found)) return;
   if (found.group == nullptr) return reply.Integer(0);
   found.stream->RemoveGroup(found.group);
-  cx.ChangedUnwatched(args[2], "xgroup-destroy");
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDestroy);
   reply.Integer(1);
 }
 
@@ -178,7 +179,7 @@ void DelConsumer(ShardContext& cx, Args args, ReplySink& reply) {
   if (consumer == nullptr) return reply.Integer(0);
   const size_t pending = consumer->pending.size();
   found.group->RemoveConsumer(consumer);
-  cx.ChangedUnwatched(args[2], "xgroup-delconsumer");
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDelConsumer);
   reply.Integer(static_cast<int64_t>(pending));
 }
 
@@ -217,7 +218,7 @@ void XAck(ShardContext& cx, Args args, ReplySink& reply) {
   if (!ids) return;
   size_t acknowledged = 0;
   for (StreamId id : *ids) acknowledged += found.group->Acknowledge(id);
-  if (acknowledged > 0) cx.ChangedUnwatched(args.key(), {}, acknowledged);
+  if (acknowledged > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, acknowledged);
   reply.Integer(static_cast<int64_t>(acknowledged));
 }
 
@@ -436,7 +437,7 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
   }
   ReplyClaimed(entries, claimed, options.just_ids, reply);
   if (changes == 0) changes = is_further;
-  if (changes > 0) cx.ChangedUnwatched(args.key(), {}, changes);
+  if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
 }
 
 // XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
@@ -501,24 +502,13 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
   reply.Array(gone.size());
   for (StreamId id : gone) ReplyStreamId(id, reply);
   const size_t changes = claimed.size() + gone.size();
-  if (changes > 0) cx.ChangedUnwatched(args.key(), {}, changes);
+  if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
 }
 
 }  // namespace
 
 void RegisterStreamGroupCommands(CommandTable* table) {
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclStream,
-                .keys = keys,
-                .docs = {summary, since, "stream", complexity},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "stream", kAclStream);
   constexpr std::string_view kForEachClaimed =
       "O(N log P) where N is the number of entries looked at and P that of pending ones.";
   add("xack", XAck, -4, kWrite | kFast, KeyAt(1),
@@ -561,16 +551,7 @@ void RegisterStreamGroupCommands(CommandTable* table) {
           "Makes a consumer in a group.", "6.2.0", "O(1)");
   add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
           "5.0.0", "O(N) where N is the number of its pending entries.");
-  group.subcommands.push_back({.name = "help",
-                               .session = ForClient<GroupHelp>,
-                               .scripted = GroupHelp,
-                               .arity = 2,
-                               .flags = kLoading | kStale,
-                               .categories = kAclStream,
-                               .docs = {.summary = "Lists the subcommands.",
-                                        .since = "5.0.0",
-                                        .group = "stream",
-                                        .complexity = "O(1)"}});
+  group.subcommands.push_back(HelpRow<GroupHelp>("5.0.0", "stream", kAclStream));
   table->Add(std::move(group));
 }
 

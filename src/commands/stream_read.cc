@@ -219,7 +219,7 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   if (after != kNewOnes) {
     header();
     ReplyHistory(stream, *group, *consumer, after, call.count, cx.now_ms(), reply);
-    cx.ChangedUnwatched(key, {});
+    cx.ChangedUnwatched(key, KeyEvent::kNone);
     return true;
   }
   if (!HasEntryBehind(stream, group->last_id)) return false;
@@ -236,7 +236,7 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
     pending.deliveries = 1;
     consumer->active_ms = cx.now_ms();
   }
-  cx.ChangedUnwatched(key, {});
+  cx.ChangedUnwatched(key, KeyEvent::kNone);
   return true;
 }
 

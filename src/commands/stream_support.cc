@@ -166,7 +166,7 @@ StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGrou
   StreamConsumer* consumer = group.FindConsumer(name);
   if (consumer == nullptr) {
     consumer = group.AddConsumer(name, cx.now_ms());
-    cx.ChangedUnwatched(key, "xgroup-createconsumer");
+    cx.ChangedUnwatched(key, KeyEvent::kXGroupCreateConsumer);
   }
   return consumer;
 }

@@ -131,10 +131,10 @@ bool ReplyWithValue(ShardContext& cx, std::string_view key, ReplySink& reply) {
 void StoreUntil(ShardContext& cx, std::string_view key, std::string_view text,
                 int64_t deadline_ms) {
   if (deadline_ms <= cx.now_ms()) {
-    cx.AlsoHappened(key, "set");
-    cx.AlsoHappened(key, "expire");
-    cx.Delete(key, "");
-    cx.AlsoHappened(key, "expired");
+    cx.AlsoHappened(key, KeyEvent::kSet);
+    cx.AlsoHappened(key, KeyEvent::kExpire);
+    cx.Delete(key, KeyEvent::kNone);
+    cx.AlsoHappened(key, KeyEvent::kExpired);
     return;
   }
   ShardContext::SetOptions how;
@@ -234,7 +234,7 @@ void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
 
 // APPEND and PREPEND. What makes a new key encodes it as SET does.
 template <void (CompactValue::*kExtend)(std::string_view)>
-void Extend(ShardContext& cx, Args args, std::string_view event, ReplySink& reply) {
+void Extend(ShardContext& cx, Args args, KeyEvent event, ReplySink& reply) {
   auto value = cx.FindOrCreate(args.key(), ValueType::kString);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (value.was_created()) {
@@ -249,11 +249,11 @@ void Extend(ShardContext& cx, Args args, std::string_view event, ReplySink& repl
 }
 
 void Append(ShardContext& cx, Args args, ReplySink& reply) {
-  Extend<&CompactValue::Append>(cx, args, "append", reply);
+  Extend<&CompactValue::Append>(cx, args, KeyEvent::kAppend, reply);
 }
 
 void Prepend(ShardContext& cx, Args args, ReplySink& reply) {
-  Extend<&CompactValue::Prepend>(cx, args, "prepend", reply);
+  Extend<&CompactValue::Prepend>(cx, args, KeyEvent::kPrepend, reply);
 }
 
 void StrLen(ShardContext& cx, Args args, ReplySink& reply) {
@@ -276,7 +276,7 @@ void SetRange(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
   value->SetRange(static_cast<size_t>(*offset), text);
   const size_t size = value->StringSize();
-  cx.Changed(args.key(), "setrange");
+  cx.Changed(args.key(), KeyEvent::kSetRange);
   reply.Integer(static_cast<int64_t>(size));
 }
 
@@ -316,7 +316,7 @@ void Add(ShardContext& cx, std::string_view key, int64_t by, ReplySink& reply) {
     number = by;
   }
   value->SetInt(number);
-  cx.Changed(key, "incrby");
+  cx.Changed(key, KeyEvent::kIncrBy);
   reply.Integer(number);
 }
 
@@ -352,7 +352,7 @@ void IncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
   const std::string text = FormatLongDouble(sum);
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
   value->SetText(text);
-  cx.Changed(args.key(), "incrbyfloat");
+  cx.Changed(args.key(), KeyEvent::kIncrByFloat);
   reply.Bulk(text);
 }
 

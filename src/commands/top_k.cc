@@ -51,7 +51,7 @@ void Reserve(ShardContext& cx, Args args, ReplySink& reply) {
   if (!options.IsPossible(cx.string_max())) return reply.Error(kErrTooLarge);
   cx.FindOrCreate(args.key(), ValueType::kTopK)
       ->SetObject(ValueType::kTopK, std::make_unique<TopK>(options).release(), 0);
-  cx.Changed(args.key(), "topk.reserve");
+  cx.Changed(args.key(), KeyEvent::kTopKReserve);
   reply.Ok();
 }
 
@@ -66,7 +66,7 @@ void Add(ShardContext& cx, Args args, ReplySink& reply) {
   auto& top = ObjectIn<TopK>(*value);
   reply.Array(args.rest().size());
   for (std::string_view item : args.rest()) ReplyExpelled(top.Add(item, 1), reply);
-  cx.Changed(args.key(), "topk.add", args.rest().size());
+  cx.Changed(args.key(), KeyEvent::kTopKAdd, args.rest().size());
 }
 
 // TOPK.INCRBY key item increment [item increment ...]
@@ -91,7 +91,7 @@ void IncrBy(ShardContext& cx, Args args, ReplySink& reply) {
   auto& top = ObjectIn<TopK>(*value);
   reply.Array(pairs.size());
   for (const Pair& pair : pairs) ReplyExpelled(top.Add(pair.item, pair.increment), reply);
-  cx.Changed(args.key(), "topk.incrby", pairs.size());
+  cx.Changed(args.key(), KeyEvent::kTopKIncrBy, pairs.size());
 }
 
 // Replies what `show` makes of each item.

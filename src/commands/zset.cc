@@ -122,7 +122,7 @@ void AddToZset(ShardContext& cx, Args args, const ZAddOptions& options,
     changed += last.what == Added::kChanged;
   }
   if (added + changed > 0) {
-    cx.Changed(args.key(), options.increments ? "zincr" : "zadd",
+    cx.Changed(args.key(), options.increments ? KeyEvent::kZIncr : KeyEvent::kZAdd,
                static_cast<uint64_t>(added + changed));
   }
   if (!options.increments) return reply.Integer(options.counts_changes ? added + changed : added);
@@ -204,7 +204,7 @@ void ZRem(ShardContext& cx, Args args, ReplySink& reply) {
   if (value) {
     ZsetValue zset(&*value);
     for (std::string_view member : args.rest()) removed += zset.Erase(member);
-    if (removed > 0) cx.Changed(args.key(), "zrem", static_cast<uint64_t>(removed));
+    if (removed > 0) cx.Changed(args.key(), KeyEvent::kZRem, static_cast<uint64_t>(removed));
   }
   reply.Integer(removed);
 }
@@ -250,7 +250,7 @@ void ZRangeStore(ShardContext& cx, Args args, ReplySink& reply) {
   if (!options) return;
   ScoredMembers found;
   if (!FetchRange(cx, args[2], *options, &found, reply)) return;
-  StoreZset(cx, args[1], found, "zrangestore");
+  StoreZset(cx, args[1], found, KeyEvent::kZRangeStore);
   reply.Integer(static_cast<int64_t>(found.size()));
 }
 
@@ -262,7 +262,7 @@ void ZRangeStoreAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const bool is_done = FetchAndStore(
       cx, args[2], args[1],
       [&](ShardContext& source) { return FetchRange(source, args[2], *options, &found, reply); },
-      [&](ShardContext& target) { StoreZset(target, args[1], found, "zrangestore"); });
+      [&](ShardContext& target) { StoreZset(target, args[1], found, KeyEvent::kZRangeStore); });
   if (is_done) reply.Integer(static_cast<int64_t>(found.size()));
 }
 
@@ -292,9 +292,9 @@ void RemoveRange(ShardContext& cx, Args args, ReplySink& reply) {
   const RankRange range = Select(zset, *options);
   if (range.count > 0) {
     zset.EraseRange(range.first, range.count);
-    constexpr std::string_view kEvent = kBy == RangeBy::kRank    ? "zremrangebyrank"
-                                        : kBy == RangeBy::kScore ? "zremrangebyscore"
-                                                                 : "zremrangebylex";
+    constexpr KeyEvent kEvent = kBy == RangeBy::kRank    ? KeyEvent::kZRemRangeByRank
+                                : kBy == RangeBy::kScore ? KeyEvent::kZRemRangeByScore
+                                                         : KeyEvent::kZRemRangeByLex;
     cx.Changed(args.key(), kEvent, range.count);
   }
   reply.Integer(static_cast<int64_t>(range.count));

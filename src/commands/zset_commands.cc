@@ -18,8 +18,8 @@ void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, boo
   });
 }
 
-void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found,
-               std::string_view event, uint64_t changes) {
+void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
+               uint64_t changes) {
   if (found.size() == 0) {
     cx.Delete(key);
     return;

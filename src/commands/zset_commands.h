@@ -56,8 +56,8 @@ struct ScoredMembers {
 
 // The key becomes a sorted set of these, each member once, whatever it was; nothing if there are
 // none. `changes` as ShardContext::Changed's.
-void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found,
-               std::string_view event, uint64_t changes = 1);
+void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
+               uint64_t changes = 1);
 
 // For two keys in different shards: fetch(ShardContext&) on that of `source`, which is only read;
 // false if that has replied an error, or it is refused. Else store(ShardContext&) on that of

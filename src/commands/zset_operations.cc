@@ -35,6 +35,7 @@
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
+#include "helio/base/ascii.h"
 
 namespace dfly {
 
@@ -68,9 +69,8 @@ std::optional<Options> Parse(Args args, size_t at, Operation operation, Form for
     return std::nullopt;
   }
   if (*count < 1) {
-    std::string name(args.name());
-    for (char& c : name) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
-    reply.Error("ERR at least 1 input key is needed for '" + name + "' command");
+    reply.Error("ERR at least 1 input key is needed for '" + helio::LowerCase(args.name()) +
+                "' command");
     return std::nullopt;
   }
   if (static_cast<uint64_t>(*count) > args.size() - at - 1) {
@@ -332,7 +332,7 @@ class AcrossShards {
     return Subtract();
   }
 
-  void Store(std::string_view key, const ScoredMembers& found, std::string_view event) {
+  void Store(std::string_view key, const ScoredMembers& found, KeyEvent event) {
     parts_.HopToTarget([&](ShardContext& cx) { StoreZset(cx, key, found, event); });
   }
 
@@ -444,16 +444,16 @@ void ReplyWith(const ScoredMembers& found, bool with_scores, ReplySink& reply) {
   }
 }
 
-std::string_view StoreEvent(Operation operation) {
+KeyEvent StoreEvent(Operation operation) {
   switch (operation) {
     case Operation::kInter:
-      return "zinterstore";
+      return KeyEvent::kZInterStore;
     case Operation::kUnion:
-      return "zunionstore";
+      return KeyEvent::kZUnionStore;
     case Operation::kDiff:
       break;
   }
-  return "zdiffstore";
+  return KeyEvent::kZDiffStore;
 }
 
 constexpr size_t CountAt(Form form) { return form == Form::kStore ? 2 : 1; }

@@ -27,7 +27,7 @@ RankRange RangeAt(const ZsetValue& zset, Which which, size_t count) {
 
 void Remove(ShardContext& cx, std::string_view key, ZsetValue zset, Which which, size_t count) {
   zset.EraseRange(which == Which::kMax ? zset.size() - count : 0, count);
-  cx.Changed(key, which == Which::kMax ? "zpopmax" : "zpopmin", count);
+  cx.Changed(key, which == Which::kMax ? KeyEvent::kZPopMax : KeyEvent::kZPopMin, count);
 }
 
 void ReplyWithFirst(const ZsetValue& zset, Which which, ReplySink& reply) {

@@ -233,10 +233,6 @@ size_t CompactValue::MembersWithDeadlines() const {
   return ObjectTypeOf(type()).deadlines->count(object(), object_encoding());
 }
 
-std::string_view CompactValue::MemberExpiryEvent() const {
-  return ObjectTypeOf(type()).deadlines->event;
-}
-
 CompactValue CompactValue::Clone() const {
   CompactValue copy;
   std::memcpy(copy.bytes_, bytes_, 13);

@@ -52,7 +52,6 @@ struct MemberDeadlines {
   // Erases up to `most` due members and returns how many.
   size_t (*erase_due)(void* object, uint8_t encoding, int64_t now_ms, size_t most);
   size_t (*count)(const void* object, uint8_t encoding);  // of all, if some have deadlines
-  std::string_view event;  // what the keyspace hears of it: "hexpired"
 };
 
 // What a value of another type than string knows about itself. A type registers it once, before the
@@ -151,8 +150,7 @@ class CompactValue {
   int64_t NextMemberDeadline() const;
   bool AreAllMembersDue(int64_t now_ms) const;
   size_t EraseDueMembers(int64_t now_ms, size_t most);
-  // REQUIRES for both: its type has MemberDeadlines.
-  std::string_view MemberExpiryEvent() const;
+  // REQUIRES: its type has MemberDeadlines.
   size_t MembersWithDeadlines() const;  // and those beside them, which have none
   // For a conversion: the old object was destroyed or taken over by the caller.
   void ReplaceObject(void* object, uint8_t encoding);

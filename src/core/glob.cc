@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <utility>
 
+#include "helio/base/ascii.h"
+
 namespace dfly {
 namespace {
 
 uint8_t Fold(char c, GlobCase letters) {
-  auto byte = static_cast<uint8_t>(c);
-  return letters == GlobCase::kIgnore && byte >= 'A' && byte <= 'Z' ? byte + 32 : byte;
+  return static_cast<uint8_t>(letters == GlobCase::kIgnore ? helio::ToLower(c) : c);
 }
 
 // Matches one byte against the pattern element at `at`, which is not '*', and moves `at` behind the

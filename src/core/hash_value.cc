@@ -51,8 +51,7 @@ bool FreeSome(void* object, uint8_t encoding, size_t budget) {
   return encoding == HashValue::kPacked || static_cast<Table*>(object)->FreeSome(budget);
 }
 
-constexpr MemberDeadlines kFieldDeadlines =
-    TableDeadlines<CompactText, HashValue::kTable>("hexpired");
+constexpr MemberDeadlines kFieldDeadlines = TableDeadlines<CompactText, HashValue::kTable>();
 
 }  // namespace
 

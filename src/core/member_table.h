@@ -269,7 +269,7 @@ class MemberTable {
 // How a type answers for its members' deadlines if these are in a MemberTable, which its objects of
 // the encoding `kTable` are.
 template <typename V, uint8_t kTable>
-constexpr MemberDeadlines TableDeadlines(std::string_view event) {
+constexpr MemberDeadlines TableDeadlines() {
   using Table = MemberTable<V>;
   return {.next =
               [](const void* object, uint8_t encoding) {
@@ -290,8 +290,7 @@ constexpr MemberDeadlines TableDeadlines(std::string_view event) {
           .count =
               [](const void* object, uint8_t encoding) {
                 return encoding == kTable ? static_cast<const Table*>(object)->size() : size_t{0};
-              },
-          .event = event};
+              }};
 }
 
 }  // namespace dfly

@@ -71,7 +71,7 @@ size_t DigitsOf(int64_t number) {
   return static_cast<size_t>(std::to_chars(digits, digits + sizeof(digits), number).ptr - digits);
 }
 
-constexpr MemberDeadlines kMemberDeadlines = TableDeadlines<NoValue, SetValue::kTable>("sexpired");
+constexpr MemberDeadlines kMemberDeadlines = TableDeadlines<NoValue, SetValue::kTable>();
 
 }  // namespace
 

@@ -16,6 +16,11 @@ constexpr uint64_t kLayoutsMax = uint64_t{1} << 40;
 constexpr int64_t kAgainMs = 100;  // until members that could not be erased are looked at again
 std::atomic<uint64_t> births{1};   // of all threads
 
+KeyEvent MembersExpired(ValueType type) {
+  DCHECK(type == ValueType::kHash || type == ValueType::kSet);
+  return type == ValueType::kHash ? KeyEvent::kHExpired : KeyEvent::kSExpired;
+}
+
 }  // namespace
 
 Database::Database(int index, ChangeListener* listener)
@@ -29,13 +34,22 @@ bool Database::ExpireIfDue(const KeyProbe& probe, int64_t now_ms) {
   const std::optional<int64_t> deadline_ms = Deadline(*it, probe);
   if (deadline_ms && *deadline_ms < now_ms) {
     Remove(it, probe);
-    listener_->OnChanged(index_, probe.key(), "expired");
+    listener_->OnMutation({.db_index = index_,
+                           .key = probe.key(),
+                           .kind = MutationKind::kExpired,
+                           .event = KeyEvent::kExpired});
   } else {
-    const std::string_view event = it->value.MemberExpiryEvent();
+    const KeyEvent event = MembersExpired(it->value.type());
     listener_->OnMembersExpired(it->value.MembersWithDeadlines());  // all of them are due
     Remove(it, probe);
-    listener_->OnChanged(index_, probe.key(), event);
-    listener_->OnChanged(index_, probe.key(), "del");
+    listener_->OnMutation({.db_index = index_,
+                           .key = probe.key(),
+                           .kind = MutationKind::kMembersExpired,
+                           .event = event});
+    listener_->OnMutation({.db_index = index_,
+                           .key = probe.key(),
+                           .kind = MutationKind::kEmptied,
+                           .event = KeyEvent::kDel});
   }
   return true;
 }
@@ -139,7 +153,10 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
   SyncMembers(*it);
   if (erased != 0) {
     listener_->OnMembersExpired(erased);
-    listener_->OnChanged(index_, probe.key(), it->value.MemberExpiryEvent());
+    listener_->OnMutation({.db_index = index_,
+                           .key = probe.key(),
+                           .kind = MutationKind::kMembersExpired,
+                           .event = MembersExpired(it->value.type())});
   }
   return erased;
 }

@@ -13,15 +13,16 @@
 #include "core/compact_value.h"
 #include "core/dash_table.h"
 #include "core/deadline_table.h"
+#include "engine/mutation.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
 
-// Hears of every change of a key, once, after it happened.
+// Hears of what a database does by itself.
 class ChangeListener {
  public:
-  // `event` is the name of the keyspace event: "set", "del", "expired", ... Must not change keys.
-  virtual void OnChanged(int db_index, std::string_view key, std::string_view event) = 0;
+  // Once, after it happened. Must not change keys.
+  virtual void OnMutation(const Mutation& mutation) = 0;
   // Some key, or a member of one, has a deadline now that is earlier than all that there were.
   virtual void OnEarlierDeadline(int64_t at_ms) = 0;
   // So many members of a key were erased, as their deadlines have passed.

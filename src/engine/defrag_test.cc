@@ -101,8 +101,8 @@ class Scenario {
         cx.Delete(key);
         break;
       case 3:
-        if (auto detached = cx.Take(key, "rename_from")) {
-          cx.Put(any_key(), std::move(*detached), "rename_to");
+        if (auto detached = cx.Take(key, KeyEvent::kRenameFrom)) {
+          cx.Put(any_key(), std::move(*detached), KeyEvent::kRenameTo);
         }
         break;
       case 4:
@@ -121,7 +121,7 @@ class Scenario {
       default: {
         ShardContext::Detached made;
         made.value = values_.MakeAny(&random_);
-        cx.Put(key, std::move(made), "restore");
+        cx.Put(key, std::move(made), KeyEvent::kRestore);
       }
     }
   }

@@ -248,7 +248,10 @@ void Evictor::Remove(Database& database, const Candidate& candidate, uint64_t ha
   if (database.ExpireIfDue(probe, due_ms)) return;
   const size_t keys = database.size();
   database.Remove(database.Find(probe), probe);
-  shard_.OnEvicted(database.index(), candidate.key);
+  shard_.OnMutation({.db_index = database.index(),
+                     .key = candidate.key,
+                     .kind = MutationKind::kEvicted,
+                     .event = KeyEvent::kEvicted});
   if (shard_.access_clock().CountEviction(keys)) floor_ /= 2;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/key_events.h"
 
-#include <absl/container/flat_hash_map.h>
-
+#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "helio/base/logging.h"
@@ -20,37 +20,96 @@ constexpr std::pair<char, uint32_t> kLetters[] = {
     {'d', Classes::kModule},   {'n', Classes::kNew},     {'K', Classes::kKeyspace},
     {'E', Classes::kKeyevent}, {'m', Classes::kMiss}};
 
-struct EventsOfClass {
-  uint32_t bits;
-  std::string_view names[16];
+struct Row {
+  KeyEvent event;
+  std::string_view name;
+  uint32_t bits;  // its class
 };
-constexpr EventsOfClass kEvents[] = {
-    {Classes::kGeneric,
-     {"del", "rename_from", "rename_to", "move_from", "move_to", "copy_to", "restore", "expire",
-      "persist"}},
-    {Classes::kString,
-     {"set", "setrange", "incrby", "incrbyfloat", "append", "prepend", "setbit", "pfadd"}},
-    {Classes::kList,
-     {"lpush", "rpush", "lpop", "rpop", "linsert", "lset", "lrem", "ltrim", "sortstore"}},
-    {Classes::kSet,
-     {"sadd", "srem", "spop", "sinterstore", "sunionstore", "sdiffstore", "sexpire", "sexpired"}},
-    {Classes::kHash,
-     {"hset", "hincrby", "hincrbyfloat", "hdel", "hexpire", "hexpired", "hpersist"}},
-    {Classes::kZset,
-     {"zadd", "zincr", "zrem", "zremrangebyscore", "zremrangebyrank", "zremrangebylex", "zpopmin",
-      "zpopmax", "zinterstore", "zunionstore", "zdiffstore", "zrangestore", "geosearchstore",
-      "georadiusstore"}},
-    {Classes::kStream,
-     {"xadd", "xtrim", "xdel", "xsetid", "xgroup-create", "xgroup-createconsumer",
-      "xgroup-delconsumer", "xgroup-destroy", "xgroup-setid", "xclaim", "xautoclaim"}},
-    {Classes::kModule,
-     {"bf.reserve", "bf.add", "bf.loadchunk", "cms.init", "cms.incrby", "cms.merge", "topk.reserve",
-      "topk.add", "topk.incrby"}},
-    {Classes::kExpired, {"expired"}},
-    {Classes::kEvicted, {"evicted"}},
-    {Classes::kNew, {"new"}},
-    {Classes::kMiss, {"keymiss"}},
+constexpr Row kRows[] = {
+    {KeyEvent::kNone, "", 0},
+    {KeyEvent::kDel, "del", Classes::kGeneric},
+    {KeyEvent::kRenameFrom, "rename_from", Classes::kGeneric},
+    {KeyEvent::kRenameTo, "rename_to", Classes::kGeneric},
+    {KeyEvent::kMoveFrom, "move_from", Classes::kGeneric},
+    {KeyEvent::kMoveTo, "move_to", Classes::kGeneric},
+    {KeyEvent::kCopyTo, "copy_to", Classes::kGeneric},
+    {KeyEvent::kRestore, "restore", Classes::kGeneric},
+    {KeyEvent::kExpire, "expire", Classes::kGeneric},
+    {KeyEvent::kPersist, "persist", Classes::kGeneric},
+    {KeyEvent::kSet, "set", Classes::kString},
+    {KeyEvent::kSetRange, "setrange", Classes::kString},
+    {KeyEvent::kIncrBy, "incrby", Classes::kString},
+    {KeyEvent::kIncrByFloat, "incrbyfloat", Classes::kString},
+    {KeyEvent::kAppend, "append", Classes::kString},
+    {KeyEvent::kPrepend, "prepend", Classes::kString},
+    {KeyEvent::kSetBit, "setbit", Classes::kString},
+    {KeyEvent::kPfAdd, "pfadd", Classes::kString},
+    {KeyEvent::kLPush, "lpush", Classes::kList},
+    {KeyEvent::kRPush, "rpush", Classes::kList},
+    {KeyEvent::kLPop, "lpop", Classes::kList},
+    {KeyEvent::kRPop, "rpop", Classes::kList},
+    {KeyEvent::kLInsert, "linsert", Classes::kList},
+    {KeyEvent::kLSet, "lset", Classes::kList},
+    {KeyEvent::kLRem, "lrem", Classes::kList},
+    {KeyEvent::kLTrim, "ltrim", Classes::kList},
+    {KeyEvent::kSortStore, "sortstore", Classes::kList},
+    {KeyEvent::kSAdd, "sadd", Classes::kSet},
+    {KeyEvent::kSRem, "srem", Classes::kSet},
+    {KeyEvent::kSPop, "spop", Classes::kSet},
+    {KeyEvent::kSInterStore, "sinterstore", Classes::kSet},
+    {KeyEvent::kSUnionStore, "sunionstore", Classes::kSet},
+    {KeyEvent::kSDiffStore, "sdiffstore", Classes::kSet},
+    {KeyEvent::kSExpire, "sexpire", Classes::kSet},
+    {KeyEvent::kSExpired, "sexpired", Classes::kSet},
+    {KeyEvent::kHSet, "hset", Classes::kHash},
+    {KeyEvent::kHIncrBy, "hincrby", Classes::kHash},
+    {KeyEvent::kHIncrByFloat, "hincrbyfloat", Classes::kHash},
+    {KeyEvent::kHDel, "hdel", Classes::kHash},
+    {KeyEvent::kHExpire, "hexpire", Classes::kHash},
+    {KeyEvent::kHExpired, "hexpired", Classes::kHash},
+    {KeyEvent::kHPersist, "hpersist", Classes::kHash},
+    {KeyEvent::kZAdd, "zadd", Classes::kZset},
+    {KeyEvent::kZIncr, "zincr", Classes::kZset},
+    {KeyEvent::kZRem, "zrem", Classes::kZset},
+    {KeyEvent::kZRemRangeByScore, "zremrangebyscore", Classes::kZset},
+    {KeyEvent::kZRemRangeByRank, "zremrangebyrank", Classes::kZset},
+    {KeyEvent::kZRemRangeByLex, "zremrangebylex", Classes::kZset},
+    {KeyEvent::kZPopMin, "zpopmin", Classes::kZset},
+    {KeyEvent::kZPopMax, "zpopmax", Classes::kZset},
+    {KeyEvent::kZInterStore, "zinterstore", Classes::kZset},
+    {KeyEvent::kZUnionStore, "zunionstore", Classes::kZset},
+    {KeyEvent::kZDiffStore, "zdiffstore", Classes::kZset},
+    {KeyEvent::kZRangeStore, "zrangestore", Classes::kZset},
+    {KeyEvent::kGeoSearchStore, "geosearchstore", Classes::kZset},
+    {KeyEvent::kGeoRadiusStore, "georadiusstore", Classes::kZset},
+    {KeyEvent::kXAdd, "xadd", Classes::kStream},
+    {KeyEvent::kXTrim, "xtrim", Classes::kStream},
+    {KeyEvent::kXDel, "xdel", Classes::kStream},
+    {KeyEvent::kXSetId, "xsetid", Classes::kStream},
+    {KeyEvent::kXGroupCreate, "xgroup-create", Classes::kStream},
+    {KeyEvent::kXGroupCreateConsumer, "xgroup-createconsumer", Classes::kStream},
+    {KeyEvent::kXGroupDelConsumer, "xgroup-delconsumer", Classes::kStream},
+    {KeyEvent::kXGroupDestroy, "xgroup-destroy", Classes::kStream},
+    {KeyEvent::kXGroupSetId, "xgroup-setid", Classes::kStream},
+    {KeyEvent::kXClaim, "xclaim", Classes::kStream},
+    {KeyEvent::kXAutoClaim, "xautoclaim", Classes::kStream},
+    {KeyEvent::kBfReserve, "bf.reserve", Classes::kModule},
+    {KeyEvent::kBfAdd, "bf.add", Classes::kModule},
+    {KeyEvent::kBfLoadChunk, "bf.loadchunk", Classes::kModule},
+    {KeyEvent::kCmsInit, "cms.init", Classes::kModule},
+    {KeyEvent::kCmsIncrBy, "cms.incrby", Classes::kModule},
+    {KeyEvent::kCmsMerge, "cms.merge", Classes::kModule},
+    {KeyEvent::kTopKReserve, "topk.reserve", Classes::kModule},
+    {KeyEvent::kTopKAdd, "topk.add", Classes::kModule},
+    {KeyEvent::kTopKIncrBy, "topk.incrby", Classes::kModule},
+    {KeyEvent::kExpired, "expired", Classes::kExpired},
+    {KeyEvent::kEvicted, "evicted", Classes::kEvicted},
+    {KeyEvent::kNew, "new", Classes::kNew},
+    {KeyEvent::kKeyMiss, "keymiss", Classes::kMiss},
 };
+static_assert(std::ranges::all_of(kRows, [](const Row& row) {
+  return &row - kRows == static_cast<ptrdiff_t>(row.event);
+}));
 
 }  // namespace
 
@@ -78,19 +137,11 @@ std::string KeyEventClasses::ToString() const {
   return letters;
 }
 
-uint32_t ClassOfKeyEvent(std::string_view event) {
-  static const auto classes = [] {
-    absl::flat_hash_map<std::string_view, uint32_t> made;
-    for (const auto& [bits, names] : kEvents) {
-      for (const std::string_view name : names) {
-        if (!name.empty()) made.emplace(name, bits);
-      }
-    }
-    return made;
-  }();
-  const auto it = classes.find(event);
-  DCHECK(it != classes.end()) << "there is no event " << event;
-  return it == classes.end() ? KeyEventClasses::kGeneric : it->second;
+std::string_view NameOf(KeyEvent event) { return kRows[static_cast<size_t>(event)].name; }
+
+uint32_t ClassOf(KeyEvent event) {
+  DCHECK(event != KeyEvent::kNone);
+  return kRows[static_cast<size_t>(event)].bits;
 }
 
 }  // namespace dfly

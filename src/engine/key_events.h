@@ -12,6 +12,95 @@
 
 namespace dfly {
 
+// In the order of the table in key_events.cc, by class.
+enum class KeyEvent : uint8_t {
+  kNone,  // the keyspace hears nothing of it
+  kDel,
+  kRenameFrom,
+  kRenameTo,
+  kMoveFrom,
+  kMoveTo,
+  kCopyTo,
+  kRestore,
+  kExpire,
+  kPersist,
+  kSet,
+  kSetRange,
+  kIncrBy,
+  kIncrByFloat,
+  kAppend,
+  kPrepend,
+  kSetBit,
+  kPfAdd,
+  kLPush,
+  kRPush,
+  kLPop,
+  kRPop,
+  kLInsert,
+  kLSet,
+  kLRem,
+  kLTrim,
+  kSortStore,
+  kSAdd,
+  kSRem,
+  kSPop,
+  kSInterStore,
+  kSUnionStore,
+  kSDiffStore,
+  kSExpire,
+  kSExpired,
+  kHSet,
+  kHIncrBy,
+  kHIncrByFloat,
+  kHDel,
+  kHExpire,
+  kHExpired,
+  kHPersist,
+  kZAdd,
+  kZIncr,
+  kZRem,
+  kZRemRangeByScore,
+  kZRemRangeByRank,
+  kZRemRangeByLex,
+  kZPopMin,
+  kZPopMax,
+  kZInterStore,
+  kZUnionStore,
+  kZDiffStore,
+  kZRangeStore,
+  kGeoSearchStore,
+  kGeoRadiusStore,
+  kXAdd,
+  kXTrim,
+  kXDel,
+  kXSetId,
+  kXGroupCreate,
+  kXGroupCreateConsumer,
+  kXGroupDelConsumer,
+  kXGroupDestroy,
+  kXGroupSetId,
+  kXClaim,
+  kXAutoClaim,
+  kBfReserve,
+  kBfAdd,
+  kBfLoadChunk,
+  kCmsInit,
+  kCmsIncrBy,
+  kCmsMerge,
+  kTopKReserve,
+  kTopKAdd,
+  kTopKIncrBy,
+  kExpired,
+  kEvicted,
+  kNew,
+  kKeyMiss,
+};
+
+// "set", "hexpired" ... Empty: kNone.
+std::string_view NameOf(KeyEvent event);
+// One bit of KeyEventClasses. REQUIRES: not kNone.
+uint32_t ClassOf(KeyEvent event);
+
 // A set of classes, and where to publish. Thread: any.
 class KeyEventClasses {
  public:
@@ -45,15 +134,11 @@ class KeyEventClasses {
   uint32_t bits_ = 0;
 };
 
-// The class of an event. REQUIRES: there is such an event.
-uint32_t ClassOfKeyEvent(std::string_view event);
-
 // Hears of what happens to the keys of a thread's shards. Owner: the shards' thread.
 class KeyEventListener {
  public:
   // Called in the middle of a command, behind the change: must not change keys, nor suspend.
-  virtual void OnKeyEvent(uint32_t shard, int db_index, std::string_view key,
-                          std::string_view event) = 0;
+  virtual void OnKeyEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event) = 0;
 
  protected:
   ~KeyEventListener() = default;

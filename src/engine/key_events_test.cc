@@ -31,11 +31,11 @@ TEST(KeyEventsTest, IsOnOnlyIfSomethingIsPublishedSomewhere) {
 
 TEST(KeyEventsTest, AllHasNeitherNewKeysNorMisses) {
   const KeyEventClasses all = *KeyEventClasses::Parse("A");
-  EXPECT_TRUE(all.has(ClassOfKeyEvent("set")));
-  EXPECT_TRUE(all.has(ClassOfKeyEvent("expired")));
-  EXPECT_TRUE(all.has(ClassOfKeyEvent("bf.add")));
-  EXPECT_FALSE(all.has(ClassOfKeyEvent("new")));
-  EXPECT_FALSE(all.has(ClassOfKeyEvent("keymiss")));
+  EXPECT_TRUE(all.has(ClassOf(KeyEvent::kSet)));
+  EXPECT_TRUE(all.has(ClassOf(KeyEvent::kExpired)));
+  EXPECT_TRUE(all.has(ClassOf(KeyEvent::kBfAdd)));
+  EXPECT_FALSE(all.has(ClassOf(KeyEvent::kNew)));
+  EXPECT_FALSE(all.has(ClassOf(KeyEvent::kKeyMiss)));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "core/hash.h"
+#include "engine/key_events.h"
 #include "helio/base/block_bytes.h"
 
 namespace dfly {
@@ -109,9 +110,9 @@ class MemcachedItems {
   }
 
   // A key of database 0 has changed.
-  void OnChanged(std::string_view key, std::string_view event) {
+  void OnChanged(std::string_view key, KeyEvent event) {
     // These leave the value alone.
-    if (event != "expire" && event != "persist") Erase(key);
+    if (event != KeyEvent::kExpire && event != KeyEvent::kPersist) Erase(key);
   }
   void Clear() {
     items_ = {};

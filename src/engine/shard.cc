@@ -35,28 +35,27 @@ size_t Shard::used_bytes() const {
   return bytes + reaper_.bytes();
 }
 
-void Shard::OnChangedBy(const CachingClient* by, int db_index, std::string_view key,
-                        std::string_view event) {
-  if (!watches_.empty()) [[unlikely]]
-    watches_.Touch(db_index, key);
-  if (tracker_ != nullptr) [[unlikely]]
-    tracker_->OnKeyChanged(id_, key, by);
-  if (!memcached_.empty() && db_index == 0) [[unlikely]]
-    memcached_.OnChanged(key, event);
-  OnChangedUnwatched(db_index, key, event);
-}
-
-void Shard::OnChangedUnwatched(int db_index, std::string_view key, std::string_view event) {
-  if (!waiters_.empty()) [[unlikely]]
+void Shard::OnMutation(const Mutation& mutation) {
+  const auto& [db_index, key, kind, event, is_told, is_watched, changes, other_db, by] = mutation;
+  if (is_watched) {
+    if (!watches_.empty()) [[unlikely]]
+      watches_.Touch(db_index, key);
+    if (tracker_ != nullptr) [[unlikely]]
+      tracker_->OnKeyChanged(id_, key, by);
+    if (!memcached_.empty() && db_index == 0) [[unlikely]]
+      memcached_.OnChanged(key, event);
+  }
+  if (!waiters_.empty() && kind != MutationKind::kAside) [[unlikely]]
     waiters_.OnChanged(db_index, key);
-  if (!event.empty()) NotifyKeyEvent(db_index, key, event);
-  if (event == "expired") {
+  if (event != KeyEvent::kNone && is_told) NotifyKeyEvent(db_index, key, event);
+  if (kind == MutationKind::kExpired) {
     ++stats_.expired_keys;
-  } else if (event == "evicted") {
+  } else if (kind == MutationKind::kEvicted) {
     ++stats_.evicted_keys;
   } else {
-    ++stats_.changes;  // As in Redis: what goes by itself is none.
+    stats_.changes += changes;  // As in Redis: what goes by itself is none.
   }
+  Tell(mutation);
 }
 
 auto Shard::ExpireStep(int64_t now_ms, size_t budget) -> ExpireProgress {
@@ -90,6 +89,7 @@ void Shard::Flush(int index, FlushMode mode) {
   }
   if (!waiters_.empty()) waiters_.OnChangedAll(index);  // some wait for keys that are there
   stats_.changes += old->size();
+  Tell({.db_index = index, .key = {}, .kind = MutationKind::kFlushed, .changes = old->size()});
   // What a cut has is freed when it was written.
   if (mode == FlushMode::kAsync || old->is_being_cut()) doomed_.push_back(std::move(old));
 }
@@ -150,6 +150,11 @@ void Shard::SwapDatabases(int first, int second) {
     if (Database* database = FindDb(index)) database->set_index(index);
     waiters_.OnChangedAll(index);
   }
+  Tell({.db_index = first,
+        .key = {},
+        .kind = MutationKind::kSwapped,
+        .changes = 0,
+        .other_db = second});
 }
 
 void Shard::CheckInvariants() const {

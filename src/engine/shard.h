@@ -143,15 +143,19 @@ class Shard final : private ChangeListener {
   AccessClock& access_clock() { return access_clock_; }
   const AccessClock& access_clock() const { return access_clock_; }
   Evictor& evictor() { return evictor_; }
-  void OnEvicted(int db_index, std::string_view key) { OnChanged(db_index, key, "evicted"); }
 
   // Who hears of keyspace events. Null: nobody.
   void set_key_events(KeyEventListener* listener) { key_events_ = listener; }
   // What is an event, but no change by itself: "new", "keymiss", or the second one of a change.
-  void NotifyKeyEvent(int db_index, std::string_view key, std::string_view event) {
+  void NotifyKeyEvent(int db_index, std::string_view key, KeyEvent event) {
     if (key_events_ != nullptr) [[unlikely]]
       key_events_->OnKeyEvent(id_, db_index, key, event);
   }
+
+  // The one place where a change of data has its consequences.
+  void OnMutation(const Mutation& mutation) override;
+  // Who hears of each besides. Null: nobody.
+  void set_mutation_listener(MutationListener* listener) { mutation_listener_ = listener; }
 
   // Who hears of reads of clients that cache, and of changes for them. Null: no client does.
   void set_tracker(ReadTracker* tracker) { tracker_ = tracker; }
@@ -208,20 +212,14 @@ class Shard final : private ChangeListener {
   void CheckInvariants() const;
 
  private:
-  friend class ShardContext;  // reports its changes
-
-  // The one place where a change of a key has its consequences.
-  void OnChanged(int db_index, std::string_view key, std::string_view event) override {
-    OnChangedBy(nullptr, db_index, key, event);
-  }
-  void OnChangedBy(const CachingClient* by, int db_index, std::string_view key,
-                   std::string_view event);
   void OnEarlierDeadline(int64_t at_ms) override {
     next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
   }
   void OnMembersExpired(size_t count) override { stats_.expired_members += count; }
-  // The same for a change that WATCH does not hear of.
-  void OnChangedUnwatched(int db_index, std::string_view key, std::string_view event);
+  void Tell(const Mutation& mutation) {
+    if (mutation_listener_ != nullptr) [[unlikely]]
+      mutation_listener_->OnMutation(id_, mutation);
+  }
 
   // Those that there have ever been: most are never used, and they are looked at all the time.
   std::span<const std::unique_ptr<Database>> made() const {
@@ -240,6 +238,7 @@ class Shard final : private ChangeListener {
   MemcachedItems memcached_;
   WaiterTable waiters_;
   KeyEventListener* key_events_ = nullptr;
+  MutationListener* mutation_listener_ = nullptr;
   ReadTracker* tracker_ = nullptr;
   const CachingClient* client_ = nullptr;
   bool notes_reads_ = false;

@@ -113,7 +113,7 @@ auto ShardContext::FindReadOnly(std::string_view key) -> ReadHandle {
     Touch(it->value);
   } else {
     ++shard_.stats().misses;
-    shard_.NotifyKeyEvent(db_index_, key, "keymiss");
+    shard_.NotifyKeyEvent(db_index_, key, KeyEvent::kKeyMiss);
   }
   return HandleOf<ReadHandle>(it);
 }
@@ -152,7 +152,7 @@ auto ShardContext::Insert(const KeyProbe& probe) -> Iterator {
   // What is found now is due, and Find has noted it: it goes before its name is used again.
   if (!due_.empty()) RemoveDueKeys();
   const Iterator it = database().Insert(probe);
-  shard_.NotifyKeyEvent(db_index_, probe.key(), "new");
+  shard_.NotifyKeyEvent(db_index_, probe.key(), KeyEvent::kNew);
   return it;
 }
 
@@ -176,7 +176,7 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   EndHandles();
   Iterator it = Find(probe);
   if (it) {
-    access_clock().Touch(it->value, now_ms_);
+    Touch(it->value);
   } else {
     it = Insert(probe);
     access_clock().Start(it->value, now_ms_);
@@ -191,21 +191,27 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
   } else if (!options.keep_deadline) {
     database_->ClearDeadline(*it, probe);
   }
-  Report(key, "set");
-  if (options.deadline_ms) AlsoHappened(key, "expire");
+  Report(key, MutationKind::kWrite, KeyEvent::kSet);
+  if (options.deadline_ms) AlsoHappened(key, KeyEvent::kExpire);
 }
 
-bool ShardContext::Delete(std::string_view key, std::string_view event) {
+bool ShardContext::Delete(std::string_view key, KeyEvent event) {
+  return Erase(key, MutationKind::kDelete, event, 1);
+}
+
+bool ShardContext::Erase(std::string_view key, MutationKind kind, KeyEvent event,
+                         uint64_t changes) {
   const KeyProbe probe = ProbeOf(key);
   Iterator it = Find(probe);
   if (!it) return false;
   EndHandles();
   database_->Remove(it, probe);
-  Report(key, event);
+  Report(key, kind, event, changes);
   return true;
 }
 
-auto ShardContext::Take(std::string_view key, std::string_view event) -> std::optional<Detached> {
+auto ShardContext::Take(std::string_view key, KeyEvent event, Telling telling)
+    -> std::optional<Detached> {
   const KeyProbe probe = ProbeOf(key);
   Iterator it = Find(probe);
   if (!it) return std::nullopt;
@@ -218,7 +224,7 @@ auto ShardContext::Take(std::string_view key, std::string_view event) -> std::op
   database_->AccountValue(it->value.HeapBytes(), 0);
   detached.value = std::move(it->value);
   database_->Remove(it, probe);
-  Report(key, event);
+  Report(key, MutationKind::kDelete, event, 1, telling);
   return detached;
 }
 
@@ -234,8 +240,8 @@ auto ShardContext::Copy(std::string_view key) const -> std::optional<Detached> {
   return detached;
 }
 
-void ShardContext::Put(std::string_view key, Detached detached, std::string_view event,
-                       uint64_t changes) {
+void ShardContext::Put(std::string_view key, Detached detached, KeyEvent event, uint64_t changes,
+                       Telling telling) {
   const KeyProbe probe = ProbeOf(key);
   EndHandles();
   Iterator it = Find(probe);
@@ -253,7 +259,7 @@ void ShardContext::Put(std::string_view key, Detached detached, std::string_view
   } else {
     database_->ClearDeadline(*it, probe);
   }
-  Report(key, event, changes);
+  Report(key, MutationKind::kWrite, event, changes, telling);
 }
 
 auto ShardContext::SetDeadline(std::string_view key, int64_t at_ms) -> DeadlineResult {
@@ -267,7 +273,7 @@ auto ShardContext::SetDeadline(std::string_view key, int64_t at_ms) -> DeadlineR
   Touch(it->value);
   EndHandles();
   database_->SetDeadline(*it, probe, at_ms);
-  Report(key, "expire");
+  Report(key, MutationKind::kWrite, KeyEvent::kExpire);
   return DeadlineResult::kSet;
 }
 
@@ -285,7 +291,7 @@ bool ShardContext::Persist(std::string_view key) {
   Touch(it->value);
   EndHandles();
   if (!database_->ClearDeadline(*it, probe)) return false;
-  Report(key, "persist");
+  Report(key, MutationKind::kWrite, KeyEvent::kPersist);
   return true;
 }
 
@@ -295,8 +301,15 @@ bool ShardContext::SetSticky(std::string_view key, bool sticky) {
   if (it->key.has_flag(CompactKey::kSticky) != sticky) {
     database_->BeforeChange(*it, CutKeeper::Change::kInPlace);
     it->key.set_flag(CompactKey::kSticky, sticky);
+    ReportUnwatched(key, MutationKind::kAside, KeyEvent::kNone, 0);
   }
   return true;
+}
+
+void ShardContext::SetMemcachedItem(std::string_view key, const MemcachedItem& item) {
+  DCHECK_EQ(db_index_, 0);
+  shard_.memcached().Put(key, item);
+  ReportUnwatched(key, MutationKind::kAside, KeyEvent::kNone, 0);
 }
 
 std::optional<bool> ShardContext::IsSticky(std::string_view key) const {
@@ -326,9 +339,9 @@ std::optional<size_t> ShardContext::MemoryUsage(std::string_view key) const {
   return bytes;
 }
 
-void ShardContext::Changed(std::string_view key, std::string_view event, uint64_t changes) {
+void ShardContext::Changed(std::string_view key, KeyEvent event, uint64_t changes) {
   const bool may_be_gone = Settle();
-  Report(key, event, changes);
+  Report(key, MutationKind::kWrite, event, changes);
   if (may_be_gone) [[unlikely]]
     DeleteIfEmpty(key);
 }
@@ -336,14 +349,23 @@ void ShardContext::Changed(std::string_view key, std::string_view event, uint64_
 void ShardContext::DeleteIfEmpty(std::string_view key) {
   // Find notes a value that has nothing but due members left.
   Iterator it = Find(ProbeOf(key));
-  if (it && it->value.IsEmptyObject() && Delete(key)) --shard_.stats().changes;  // is no other one
+  if (it && it->value.IsEmptyObject()) {
+    Erase(key, MutationKind::kEmptied, KeyEvent::kDel, 0);  // is no other change
+  }
 }
 
-void ShardContext::ChangedUnwatched(std::string_view key, std::string_view event,
-                                    uint64_t changes) {
+void ShardContext::ChangedUnwatched(std::string_view key, KeyEvent event, uint64_t changes) {
   Settle();
-  shard_.OnChangedUnwatched(db_index_, key, event);
-  shard_.stats().changes += changes - 1;
+  ReportUnwatched(key, MutationKind::kWrite, event, changes);
+}
+
+void ShardContext::Reencoded(std::string_view key, bool is_watched) {
+  Settle();
+  if (is_watched) {
+    Report(key, MutationKind::kAside, KeyEvent::kNone);
+  } else {
+    ReportUnwatched(key, MutationKind::kAside, KeyEvent::kNone, 1);
+  }
 }
 
 void ShardContext::Flush(int db_index, FlushMode mode) {

@@ -12,7 +12,7 @@
 //     auto value = cx.FindOrCreate(key, ValueType::kString);
 //     if (value.is_wrong_type()) return reply.Error(kErrWrongType);
 //     value->Append(text);
-//     cx.Changed(key, "append");
+//     cx.Changed(key, KeyEvent::kAppend);
 //   }
 #pragma once
 
@@ -178,8 +178,8 @@ class ShardContext {
   }
   void SetString(std::string_view key, std::string_view text, const SetOptions& options);
   // False if it was absent.
-  bool Delete(std::string_view key) { return Delete(key, "del"); }
-  bool Delete(std::string_view key, std::string_view event);
+  bool Delete(std::string_view key) { return Delete(key, KeyEvent::kDel); }
+  bool Delete(std::string_view key, KeyEvent event);
 
   // A value with all that goes along when its key gets another name, shard or database.
   struct Detached {
@@ -187,13 +187,17 @@ class ShardContext {
     std::optional<int64_t> deadline_ms;
     bool is_sticky = false;
   };
+  // When the keyspace hears of an event.
+  enum class Telling : uint8_t { kNow, kLater };  // kLater: by AlsoHappened
   // Removes the key and returns what it had; none if it is absent. Touches the clock.
-  std::optional<Detached> Take(std::string_view key, std::string_view event);
+  std::optional<Detached> Take(std::string_view key, KeyEvent event,
+                               Telling telling = Telling::kNow);
   // A deep copy of what the key has, as if it had just been made. Leaves no trace, as Peek.
   std::optional<Detached> Copy(std::string_view key) const;
   // Gives it to the key, whatever that was, and reports it. `key` must not lie in the table. The
   // value may come from another thread's heap: what it costs is counted here from now on.
-  void Put(std::string_view key, Detached detached, std::string_view event, uint64_t changes = 1);
+  void Put(std::string_view key, Detached detached, KeyEvent event, uint64_t changes = 1,
+           Telling telling = Telling::kNow);
 
   enum class DeadlineResult { kAbsent, kSet, kDeleted };
   // Touches the clock. A deadline that has been reached deletes the key at once, as in Redis.
@@ -208,6 +212,9 @@ class ShardContext {
 
   // False if the key is absent. Sticky keys are never evicted.
   bool SetSticky(std::string_view key, bool sticky);
+  // What clients of memcached's protocol keep of a key, which is there. Behind the report of a
+  // change, which makes it as new. REQUIRES: database 0.
+  void SetMemcachedItem(std::string_view key, const MemcachedItem& item);
   std::optional<bool> IsSticky(std::string_view key) const;
   // What eviction goes by; see AccessClock, also for what the policy has to be.
   AccessClock& access_clock() const { return shard_.access_clock(); }
@@ -222,18 +229,19 @@ class ShardContext {
 
   // A handler that changed a key's value says so once, behind the change. Accounts it, removes a
   // collection that became empty, tells whoever wants to know. Handles die if it was empty.
-  // `changes`: how many of INFO's rdb_changes_since_last_save it is. An empty event: the keyspace
-  // does not hear of it.
-  void Changed(std::string_view key, std::string_view event, uint64_t changes = 1);
+  // `changes`: how many of INFO's rdb_changes_since_last_save it is.
+  void Changed(std::string_view key, KeyEvent event, uint64_t changes = 1);
 
   // Another event of a change that was reported: SET with a deadline is "set" and "expire".
-  void AlsoHappened(std::string_view key, std::string_view event) {
+  void AlsoHappened(std::string_view key, KeyEvent event) {
     shard_.NotifyKeyEvent(db_index_, key, event);
   }
 
   // The same for changes that WATCH does not hear of in Redis: what concerns a stream's groups, but
   // no entries.
-  void ChangedUnwatched(std::string_view key, std::string_view event, uint64_t changes = 1);
+  void ChangedUnwatched(std::string_view key, KeyEvent event, uint64_t changes = 1);
+  // The same for a value that says what it said before, in other bytes.
+  void Reencoded(std::string_view key, bool is_watched);
 
   void Flush(int db_index, FlushMode mode);
 
@@ -319,10 +327,26 @@ class ShardContext {
     ++epoch_;
   }
   void RemoveDueKeys();
-  void Report(std::string_view key, std::string_view event, uint64_t changes = 1) {
-    shard_.OnChangedBy(client_, db_index_, key, event);
-    shard_.stats().changes += changes - 1;
+  void Report(std::string_view key, MutationKind kind, KeyEvent event, uint64_t changes = 1,
+              Telling telling = Telling::kNow) {
+    shard_.OnMutation({.db_index = db_index_,
+                       .key = key,
+                       .kind = kind,
+                       .event = event,
+                       .is_told = telling == Telling::kNow,
+                       .changes = changes,
+                       .by = client_});
   }
+  void ReportUnwatched(std::string_view key, MutationKind kind, KeyEvent event, uint64_t changes) {
+    shard_.OnMutation({.db_index = db_index_,
+                       .key = key,
+                       .kind = kind,
+                       .event = event,
+                       .is_watched = false,
+                       .changes = changes,
+                       .by = client_});
+  }
+  bool Erase(std::string_view key, MutationKind kind, KeyEvent event, uint64_t changes);
   Iterator Insert(const KeyProbe& probe);  // which is not there
 
   // Before the read: then none is missed that comes behind it.

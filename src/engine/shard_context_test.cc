@@ -190,7 +190,7 @@ TEST_F(ShardContextTest, NewKeyInheritsNothingFromADueOne) {
       auto value = cx_.FindOrCreate("k", ValueType::kString);
       EXPECT_TRUE(value.was_created());
       value->Append("new");
-      cx_.Changed("k", "append");
+      cx_.Changed("k", KeyEvent::kAppend);
     }
     EXPECT_EQ(Get("k"), "new");
     EXPECT_TRUE(cx_.GetDeadline("k").exists);
@@ -209,7 +209,7 @@ TEST_F(ShardContextTest, LookingAtADueKeyLeavesOtherHandlesAlive) {
   auto first = cx_.FindMutable("key:0");
   for (int i = 1; i < 3000; ++i) EXPECT_FALSE(cx_.FindReadOnly("key:" + std::to_string(i)));
   first->Append(", longer than any inline string may be");
-  cx_.Changed("key:0", "append");
+  cx_.Changed("key:0", KeyEvent::kAppend);
   cx_.Finish();
   EXPECT_EQ(shard_.db(0).size(), 1u);
   shard_.CheckInvariants();
@@ -253,6 +253,8 @@ TEST_F(ShardContextTest, IdleTimeCountsFromTheLastTouch) {
   EXPECT_EQ(cx_.IdleSeconds("k"), 5u);
   cx_.set_no_touch(true);
   Get("k");
+  EXPECT_EQ(cx_.IdleSeconds("k"), 5u);
+  Set("k", "w");
   EXPECT_EQ(cx_.IdleSeconds("k"), 5u);
   cx_.set_no_touch(false);
   Get("k");
@@ -299,7 +301,7 @@ TEST_F(ShardContextTest, OtherTypesAreRefusedAndLeftAlone) {
   RegisterToyHash();
   auto hash = cx_.FindOrCreate("h", ValueType::kHash);
   hash->SetObject(ValueType::kHash, new std::string("content"), 0);
-  cx_.Changed("h", "hset");
+  cx_.Changed("h", KeyEvent::kHSet);
   auto as_string = cx_.FindReadOnly("h", ValueType::kString);
   EXPECT_FALSE(as_string);
   EXPECT_TRUE(as_string.is_wrong_type());
@@ -317,11 +319,11 @@ TEST_F(ShardContextTest, EmptiedCollectionGoesAwayWithItsDeadline) {
   RegisterToyHash();
   auto hash = cx_.FindOrCreate("h", ValueType::kHash);
   hash->SetObject(ValueType::kHash, new std::string("content"), 0);
-  cx_.Changed("h", "hset");
+  cx_.Changed("h", KeyEvent::kHSet);
   cx_.SetDeadline("h", now_ms_ + 1000);
   auto again = cx_.FindMutable("h", ValueType::kHash);
   static_cast<std::string*>(again->object())->clear();
-  cx_.Changed("h", "hdel");
+  cx_.Changed("h", KeyEvent::kHDel);
   EXPECT_FALSE(cx_.Peek("h"));
   EXPECT_EQ(shard_.db(0).expires(), 0u);
   shard_.CheckInvariants();
@@ -332,7 +334,7 @@ TEST_F(ShardContextTest, WhatIsTakenHereAndPutThereKeepsAllItHas) {
   cx_.SetDeadline("from", now_ms_ + 1000);
   cx_.SetSticky("from", true);
   Wait(10);
-  auto taken = cx_.Take("from", "rename_from");
+  auto taken = cx_.Take("from", KeyEvent::kRenameFrom);
   ASSERT_TRUE(taken);
   EXPECT_EQ(Get("from"), "(none)");
   EXPECT_EQ(cx_.GetDeadline("from").exists, false);
@@ -342,7 +344,7 @@ TEST_F(ShardContextTest, WhatIsTakenHereAndPutThereKeepsAllItHas) {
   {
     ShardContext other_cx(other, 3, now_ms_);
     other_cx.SetString("to", "what was there");
-    other_cx.Put("to", std::move(*taken), "rename_to");
+    other_cx.Put("to", std::move(*taken), KeyEvent::kRenameTo);
     EXPECT_EQ(other_cx.Peek("to")->ToString(), std::string(500, 'x'));
     EXPECT_EQ(other_cx.GetDeadline("to").at_ms, now_ms_ - 10 + 1000);
     EXPECT_EQ(other_cx.IsSticky("to"), true);
@@ -357,15 +359,15 @@ TEST_F(ShardContextTest, WhatIsPutReplacesDeadlineStickinessAndADueKey) {
   Set("b", "2");
   cx_.SetDeadline("b", now_ms_ + 10);
   cx_.SetSticky("b", true);
-  cx_.Put("b", *cx_.Copy("a"), "copy_to");
+  cx_.Put("b", *cx_.Copy("a"), KeyEvent::kCopyTo);
   EXPECT_EQ(Get("b"), "1");
   EXPECT_EQ(cx_.GetDeadline("b").at_ms, std::nullopt);
   EXPECT_EQ(cx_.IsSticky("b"), false);
   cx_.SetDeadline("b", now_ms_ + 10);
   Wait(11);
-  EXPECT_FALSE(cx_.Take("b", "rename_from"));
+  EXPECT_FALSE(cx_.Take("b", KeyEvent::kRenameFrom));
   EXPECT_FALSE(cx_.Copy("b"));
-  cx_.Put("b", *cx_.Copy("a"), "copy_to");
+  cx_.Put("b", *cx_.Copy("a"), KeyEvent::kCopyTo);
   EXPECT_EQ(Get("b"), "1");
   EXPECT_EQ(cx_.GetDeadline("b").at_ms, std::nullopt);
   cx_.Finish();
@@ -381,7 +383,7 @@ TEST_F(ShardContextTest, AccountsForTwoValuesChangedAtOnce) {
   a->Append(std::string(100, 'a'));
   b->Append(std::string(200, 'b'));
   a_again->Append(std::string(300, 'a'));
-  cx_.Changed("a", "append");
+  cx_.Changed("a", KeyEvent::kAppend);
   cx_.Finish();
   shard_.CheckInvariants();
 }
@@ -460,7 +462,7 @@ TEST_F(ShardContextTest, AgreesWithAModelAndAccountsExactly) {
         auto value = cx_.FindOrCreate(key, ValueType::kString);
         ASSERT_EQ(value.was_created(), !exists);
         value->Append(text);
-        cx_.Changed(key, "append");
+        cx_.Changed(key, KeyEvent::kAppend);
         model[key].value += text;
         break;
       }
@@ -470,7 +472,7 @@ TEST_F(ShardContextTest, AgreesWithAModelAndAccountsExactly) {
         if (value) {
           value->SetRange(random() % 100, "");
           value->SetString(text);
-          cx_.Changed(key, "setrange");
+          cx_.Changed(key, KeyEvent::kSetRange);
           known->second.value = text;
         }
         break;

@@ -80,11 +80,10 @@ struct TxEntry : helio::ListHook<TxEntry> {
 };
 
 struct TxQueueStats {
-  uint64_t refused = 0;         // schedules that have to be tried again
-  uint64_t runs_at_head = 0;    // hops that ran when their entry stood first
-  uint64_t runs_ahead = 0;      // that ran before others with smaller numbers
-  uint64_t shard_commands = 0;  // commands of one shard that had to wait
-  uint64_t longest = 0;         // entries at a time
+  uint64_t refused = 0;       // schedules that have to be tried again
+  uint64_t runs_at_head = 0;  // hops that ran when their entry stood first
+  uint64_t runs_ahead = 0;    // that ran before others with smaller numbers
+  uint64_t longest = 0;       // entries at a time
 };
 
 // Owner: one shard, on its thread. Suspends: never.

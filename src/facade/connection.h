@@ -192,6 +192,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   }
   void* user_data() const { return user_data_; }
 
+  // Some of its commands are in the hands of other shards.
+  bool has_batches() const { return in_flight_batches_ > 0; }
   // A batch of this connection's commands leaves for another shard with copies of `arg_bytes`.
   void OnRemoteSent(size_t arg_bytes) {
     ++in_flight_batches_;

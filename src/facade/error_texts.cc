@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "facade/error_texts.h"
 
-#include <algorithm>
+#include <initializer_list>
+
+#include "helio/base/ascii.h"
 
 namespace dfly {
 namespace {
@@ -13,17 +15,6 @@ std::string Concat(std::initializer_list<std::string_view> parts) {
   for (std::string_view part : parts) out += part;
   return out;
 }
-
-std::string Cased(std::string_view text, char first, char last) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= first && c <= last) c = static_cast<char>(c ^ 0x20);
-  }
-  return out;
-}
-
-std::string Upper(std::string_view text) { return Cased(text, 'a', 'z'); }
-std::string Lower(std::string_view text) { return Cased(text, 'A', 'Z'); }
 
 }  // namespace
 
@@ -62,17 +53,17 @@ std::string UnknownCommandError(std::string_view name, std::span<const std::stri
 }
 
 std::string UnknownSubcommandError(std::string_view command, std::string_view name) {
-  return Concat(
-      {"ERR unknown subcommand '", Printed(name, kShownMax), "'. Try ", Upper(command), " HELP."});
+  return Concat({"ERR unknown subcommand '", Printed(name, kShownMax), "'. Try ",
+                 helio::UpperCase(command), " HELP."});
 }
 
 std::string SubcommandSyntaxError(std::string_view command, std::string_view name) {
   return Concat({"ERR unknown subcommand or wrong number of arguments for '",
-                 Printed(name, kShownMax), "'. Try ", Upper(command), " HELP."});
+                 Printed(name, kShownMax), "'. Try ", helio::UpperCase(command), " HELP."});
 }
 
 std::string SubscribedContextError(std::string_view command) {
-  return Concat({"ERR Can't execute '", Lower(command),
+  return Concat({"ERR Can't execute '", helio::LowerCase(command),
                  "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in "
                  "this context"});
 }
@@ -81,10 +72,6 @@ std::string ExecAbortError(std::string_view error) {
   constexpr std::string_view kGeneric = "ERR ";  // other codes are told
   if (error.starts_with(kGeneric)) error.remove_prefix(kGeneric.size());
   return Concat({"EXECABORT Transaction discarded because of: ", error});
-}
-
-std::string NoPermissionError(std::string_view user, std::string_view command) {
-  return Concat({"NOPERM User ", user, " has no permissions to run the '", command, "' command"});
 }
 
 }  // namespace dfly

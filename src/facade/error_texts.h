@@ -131,6 +131,5 @@ std::string SubscribedContextError(std::string_view command);
 std::string ExecAbortError(std::string_view error);
 
 // What ACL refuses: "NOPERM User alice has no permissions to run the 'get' command".
-std::string NoPermissionError(std::string_view user, std::string_view command);
 
 }  // namespace dfly

@@ -57,6 +57,14 @@ void ReplyQueue::AddSideSlot() {
   slots_++;
 }
 
+void ReplyQueue::LetGo(PendingReplies* batch) {
+  if (batch->release != nullptr) {
+    batch->release(batch);
+  } else {
+    release_(batch);
+  }
+}
+
 void ReplyQueue::AddRemote(PendingReplies* batch) {
   DCHECK(!local_open_);
   DCHECK(!batch->complete);
@@ -129,7 +137,7 @@ size_t ReplyQueue::Advance() {
       break;
     }
     PopItem();
-    if (batch->taken == batch->promised) release_(batch);
+    if (batch->taken == batch->promised) LetGo(batch);
   }
   return moved;
 }
@@ -143,7 +151,7 @@ void ReplyQueue::Clear() {
     batch->taken += item.count;
     if (batch->taken < batch->promised) continue;
     if (batch->complete) {
-      release_(batch);
+      LetGo(batch);
     } else {
       batch->abandoned = true;
     }

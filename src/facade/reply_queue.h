@@ -54,6 +54,8 @@ struct PendingReplies {
   bool complete = false;   // all of them have
   bool abandoned = false;  // the queue no longer knows it
   size_t counted = 0;      // bytes of memory that the connection's thread has counted for it
+  // Not null: gets it instead of the queue's own function.
+  void (*release)(PendingReplies*) = nullptr;
 };
 
 // Owner:    one connection, on its thread.
@@ -141,6 +143,7 @@ class ReplyQueue {
   Item& PushItem();
   void PopItem();
   void AddSideSlot();
+  void LetGo(PendingReplies* batch);
   void Move(helio::IoBuf* from, size_t offset, size_t bytes);
 
   helio::IoBuf* const output_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "facade/escapes.h"
+#include "helio/base/ascii.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -31,8 +32,6 @@ bool ParseDecimal(std::string_view text, int64_t* value) {
 }
 
 unsigned Digit(char c) { return static_cast<unsigned char>(c) - '0'; }
-
-bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 }  // namespace
 
@@ -263,7 +262,7 @@ bool RequestParser::SplitLine(std::string_view line) {
   const char* const end = p + line.size();
   bool reserved = false;
   while (true) {
-    while (p < end && IsSpace(*p)) p++;
+    while (p < end && helio::IsBlank(*p)) p++;
     if (p == end) return true;
 
     const char* const word = p;
@@ -303,7 +302,7 @@ bool RequestParser::SplitLine(std::string_view line) {
           p += 2;
         } else if (*p == quote) {
           p++;
-          if (p < end && !IsSpace(*p)) return false;
+          if (p < end && !helio::IsBlank(*p)) return false;
           closed = true;
         } else {
           text_ += *p++;

@@ -76,13 +76,6 @@ Type TypeOf(char c) {
 
 }  // namespace
 
-std::string_view ReplyKindName(ReplyKind kind) {
-  static constexpr std::string_view kNames[] = {"status", "error", "integer", "bulk",     "null",
-                                                "double", "bool",  "big",     "verbatim", "array",
-                                                "map",    "set",   "push"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 RespReader::Status RespReader::Parse(std::string_view input) {
   const char* const begin = input.data();
   const char* const end = begin + input.size();

@@ -27,8 +27,6 @@ enum class ReplyKind : uint8_t {
   kPush,
 };
 
-std::string_view ReplyKindName(ReplyKind kind);
-
 // Resumable like RequestParser, and with the same contract: after each call the caller drops
 // consumed() bytes, and on kNeedMore calls again with the same bytes and more. A byte is scanned
 // once.

@@ -26,7 +26,7 @@ constexpr int kStackBase = 3;
 
 constexpr const char* kScriptChunk = "@user_script";
 constexpr const char* kFunctionChunk = "@user_function";
-// The code of a library only registers functions. It runs without a host, and cannot give way.
+// The code of a library only registers functions.
 constexpr int kLoadingTicksMax = 2'000;
 // The rest of kStackBytes and kLoadStackBytes is for functions that call no others, and for the
 // message handler.
@@ -39,7 +39,8 @@ int Panic(lua_State* lua) {
   return 0;
 }
 
-void CountLoading(lua_State* lua, lua_Debug*) {
+void CountLoading(lua_State* lua, lua_Debug* debug) {
+  if (StateOf(lua)->host != nullptr) Tick(lua, debug);
   if (++StateOf(lua)->loading_ticks < kLoadingTicksMax) return;
   lua_createtable(lua, 0, 1);
   lua_pushliteral(lua, "ERR FUNCTION LOAD timeout");
@@ -185,13 +186,30 @@ Interpreter::~Interpreter() {
   lua_close(state_->lua);
 }
 
-bool Interpreter::Load(std::string_view sha, std::string_view body, std::string* error) {
+// Pushes what was compiled. False: `error` is `wrong` and why, and something else was pushed.
+bool Interpreter::Compile(std::string_view name, std::string_view body, const char* chunk,
+                          const char* wrong, std::string* error) {
+  lua_State* const lua = state_->lua;
+  int status;
+  {
+    const TickScope ticks(state_.get(), state_->host == nullptr ? nullptr : Tick);
+    status = LoadSource(lua, body, chunk);
+  }
+  if (status == LUA_OK) return true;
+  *error = IsEnding(lua) ? state_->KilledText(name) : wrong + CompileError(lua);
+  return false;
+}
+
+bool Interpreter::Load(std::string_view sha, std::string_view body, std::string* error,
+                       ScriptHost* host) {
   if (IsLoaded(sha)) return true;
   const StackScope stack(state_.get(), kLoadNestedStackBytes);
   lua_State* const lua = state_->lua;
-  if (LoadSource(lua, body, kScriptChunk) != LUA_OK) {
-    *error = "ERR Error compiling script (new function): ";
-    error->append(CompileError(lua));
+  state_->Start(host);
+  const bool is_good =
+      Compile(sha, body, kScriptChunk, "ERR Error compiling script (new function): ", error);
+  state_->host = nullptr;
+  if (!is_good) {
     lua_settop(lua, kStackBase);
     return false;
   }
@@ -292,10 +310,12 @@ std::string Interpreter::DescribedError(std::string_view name) const {
 
 bool Interpreter::LoadLibrary(std::string_view name, std::string_view body,
                               std::vector<FunctionInfo>* functions, std::string* error,
-                              uint64_t version) {
+                              uint64_t version, ScriptHost* host) {
   functions->clear();
   ScriptState* const state = state_.get();
-  const bool loaded = RunLibrary(body, functions, error);
+  state->Start(host);
+  const bool loaded = RunLibrary(name, body, functions, error);
+  state->host = nullptr;
   lua_settop(state->lua, kStackBase);
   const UnlimitedScope scope(state);
   if (!loaded) {
@@ -314,12 +334,11 @@ bool Interpreter::LoadLibrary(std::string_view name, std::string_view body,
 }
 
 // Leaves what it pushes.
-bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* functions,
-                             std::string* error) {
+bool Interpreter::RunLibrary(std::string_view name, std::string_view body,
+                             std::vector<FunctionInfo>* functions, std::string* error) {
   ScriptState* const state = state_.get();
   lua_State* const lua = state->lua;
   const StackScope stack(state, kLoadNestedStackBytes);
-  state->Start(nullptr);
   state->loading_references.clear();
   constexpr int kGlobals = kStackBase + 1;
   constexpr int kRedis = kStackBase + 2;
@@ -334,11 +353,7 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
     MakeReadOnly(lua);
     lua_insert(lua, kGlobals);
   }
-  if (LoadSource(lua, body, kFunctionChunk) != LUA_OK) {
-    *error = "ERR Error compiling function: ";
-    error->append(CompileError(lua));
-    return false;
-  }
+  if (!Compile(name, body, kFunctionChunk, "ERR Error compiling function: ", error)) return false;
   lua_pushvalue(lua, kGlobals);
   lua_setupvalue(lua, kCode, 1);  // of a chunk, that is its globals
 
@@ -351,7 +366,8 @@ bool Interpreter::RunLibrary(std::string_view body, std::vector<FunctionInfo>* f
   }
   state->loading = nullptr;
   if (status != LUA_OK) {
-    *error = "ERR Error registering functions: " + ErrorText(lua);
+    *error = IsEnding(lua) ? state->KilledText(name)
+                           : "ERR Error registering functions: " + ErrorText(lua);
     return false;
   }
   if (functions->empty()) {

@@ -62,7 +62,7 @@ struct ScriptState;
 // One Lua state with what it has compiled.
 //
 // Owner:    one thread. One script at a time; several interpreters on one thread.
-// Suspends: Run and CallFunction, as far as the host does. See kStackBytes.
+// Suspends: Run, CallFunction, Load and LoadLibrary, as far as the host does. See kStackBytes.
 class Interpreter {
  public:
   // A tick comes after so many jumps and calls, or as much work in functions of libraries: every 10
@@ -84,7 +84,10 @@ class Interpreter {
 
   // Compiles `body`, the source from ScriptHeader::body_begin on, unless that was done already.
   // False: `error` has the reply, "ERR Error compiling script (new function): user_script:1: ...".
-  [[nodiscard]] bool Load(std::string_view sha, std::string_view body, std::string* error);
+  // `host`, if there is one, has ticks meanwhile, as a source may be large; its verdict may be
+  // kKill. Suspends as those do.
+  [[nodiscard]] bool Load(std::string_view sha, std::string_view body, std::string* error,
+                          ScriptHost* host = nullptr);
   bool IsLoaded(std::string_view sha) const;
   void Forget(std::string_view sha);
 
@@ -104,9 +107,10 @@ class Interpreter {
   // `functions` gets what it registered. A library of that name is replaced, if this succeeds.
   // A function takes the place of one with its name, whatever library that is of: the server sees
   // to it that only what is outdated is lost so. `version` tells codes of one name apart.
+  // `host`: as for Load, also while the code runs.
   [[nodiscard]] bool LoadLibrary(std::string_view name, std::string_view body,
                                  std::vector<FunctionInfo>* functions, std::string* error,
-                                 uint64_t version = 0);
+                                 uint64_t version = 0, ScriptHost* host = nullptr);
   void DeleteLibrary(std::string_view name);
   bool HasFunction(std::string_view function, uint64_t version = 0) const;
   // Writes one reply if kDone. REQUIRES: HasFunction(function).
@@ -125,7 +129,10 @@ class Interpreter {
 
  private:
   Outcome Execute(int arguments, std::string_view name, ReplySink& reply);
-  bool RunLibrary(std::string_view body, std::vector<FunctionInfo>* functions, std::string* error);
+  bool RunLibrary(std::string_view name, std::string_view body,
+                  std::vector<FunctionInfo>* functions, std::string* error);
+  bool Compile(std::string_view name, std::string_view body, const char* chunk, const char* wrong,
+               std::string* error);
   std::string DescribedError(std::string_view name) const;
 
   std::unique_ptr<ScriptState> state_;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/lua51_source.h"
 
+#include <algorithm>
+
+#include "helio/base/clock.h"
 #include "scripting/lua_work.h"
 
 namespace dfly {
@@ -14,24 +17,38 @@ bool IsEscape(char c) {
 
 // A source, a piece at a time: a large one takes long to compile.
 struct Source {
-  // Compiling takes 20 to 100 ns for each byte.
-  static constexpr size_t kPiece = 2048;
-  static constexpr size_t kWorkOfPiece = kPiece * 2;
+  // Compiling takes 20 to 100 ns for each byte. There are sources that take a millisecond: Lua
+  // gives the same hash to numbers that differ little. Pieces become small then.
+  static constexpr size_t kPieceMin = 16;
+  static constexpr size_t kPieceMax = 2048;
+  static constexpr uint64_t kNanosMax = 500'000;
+  static constexpr size_t kWorkOfPiece = kPieceMax * 2;
+
+  // Between two pieces.
+  void Tick(lua_State* lua) {
+    const bool was_slow = helio::MonotonicNanos() - piece_begin_ns > kNanosMax;
+    piece_size =
+        was_slow ? std::max(piece_size / 2, kPieceMin) : std::min(piece_size * 2, kPieceMax);
+    DoWork(lua, kWorkOfPiece);
+    piece_begin_ns = helio::MonotonicNanos();
+  }
 
   std::string_view rest;
   SourceFilter filter;
   bool has_begun = false;
   bool has_ended = false;
-  char piece[kPiece + SourceFilter::kMore];
+  size_t piece_size = kPieceMax;
+  uint64_t piece_begin_ns = 0;
+  char piece[kPieceMax + SourceFilter::kMore];
 };
 
 const char* ReadPiece(lua_State* lua, void* its_source, size_t* size) {
   auto* const source = static_cast<Source*>(its_source);
   char* end = source->piece;
   while (end == source->piece && !source->has_ended) {
-    if (source->has_begun) DoWork(lua, Source::kWorkOfPiece);
+    if (source->has_begun) source->Tick(lua);
     source->has_begun = true;
-    const std::string_view next = source->rest.substr(0, Source::kPiece);
+    const std::string_view next = source->rest.substr(0, source->piece_size);
     source->rest.remove_prefix(next.size());
     end = source->filter.Take(next, end);
     if (source->rest.empty()) {
@@ -144,6 +161,7 @@ char* SourceFilter::End(char* out) {
 int LoadSource(lua_State* lua, std::string_view source, const char* name) {
   Source pieces;
   pieces.rest = source;
+  if (source.size() > Source::kPieceMax) pieces.piece_begin_ns = helio::MonotonicNanos();
   return lua_load(lua, ReadPiece, &pieces, name, "t");
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The beginnings of structures of Lua 5.4's compiler, and what its instructions are made of, for
-// lua_compiler.cc, lua_loops.cc and lua_integers.cc alone. lua_layout.h says which versions have
-// them.
+// lua_compiler.cc, lua_loops.cc, lua_integers.cc and lua_jumps.cc alone. lua_layout.h says which
+// versions have them.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,8 @@ struct LuaLexer {
   int last_line;
   LuaToken token;
   LuaToken ahead;  // kEnd: there is none
+  void* function;  // that is compiled
+  lua_State* lua;
 };
 
 struct LuaExpression {
@@ -240,5 +242,8 @@ struct LuaFunctionState {
   uint8_t free_register;
   uint8_t since_far_line;
 };
+
+// luaK_infix, in a time that does not depend on what stands before `left` (lua_jumps.cc).
+void InfixWithShortList(LuaFunctionState* state, int binary, LuaExpression* left);
 
 }  // namespace dfly

@@ -208,10 +208,9 @@ static bool IsComparison(int binary) {
   constexpr int kLast = 18;
   return binary >= kFirst && binary <= kLast;
 }
-void __real_luaK_infix(LuaFunctionState* state, int binary, LuaExpression* left);
 void __wrap_luaK_infix(LuaFunctionState* state, int binary, LuaExpression* left) {
   if (IsComparison(binary)) DropZero(state, left);
-  __real_luaK_infix(state, binary, left);
+  dfly::InfixWithShortList(state, binary, left);
 }
 void __real_luaK_posfix(LuaFunctionState* state, int binary, LuaExpression* left,
                         LuaExpression* right, int line);

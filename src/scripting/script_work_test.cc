@@ -173,8 +173,10 @@ TEST(ScriptWorkTest, TheLimitsOfTheCompilerAreCleanErrors) {
   };
   Interpreter interpreter(32 << 20);
   for (const auto& [source, expected] : cases) {
+    FakeHost host;
+    host.ticks_max = INT_MAX;
     std::string error;
-    EXPECT_FALSE(interpreter.Load("a", source, &error)) << expected;
+    EXPECT_FALSE(interpreter.Load("a", source, &error, &host)) << expected;
     EXPECT_THAT(error, StartsWith("ERR Error compiling script (new function): ")) << expected;
     EXPECT_THAT(error, HasSubstr(expected));
     EXPECT_TRUE(interpreter.Load("b", "return 1", &error)) << error;

@@ -3,10 +3,10 @@
 #include "scripting/string_library.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <string_view>
 
+#include "helio/base/ascii.h"
 #include "scripting/lua_patterns.h"
 #include "scripting/lua_work.h"
 
@@ -69,21 +69,12 @@ int ChangeBytes(lua_State* lua, Change change) {
 
 char ByteOf(Bytes text, size_t i) { return text.data[i]; }
 
-// Of the "C" locale, without a call for each byte.
-constexpr int kLowerCase = 'a' - 'A';
-
 int Lower(lua_State* lua) {
-  return ChangeBytes(lua, [](Bytes text, size_t i) {
-    const char byte = ByteOf(text, i);
-    return static_cast<char>(byte + (byte >= 'A' && byte <= 'Z' ? kLowerCase : 0));
-  });
+  return ChangeBytes(lua, [](Bytes text, size_t i) { return helio::ToLower(ByteOf(text, i)); });
 }
 
 int Upper(lua_State* lua) {
-  return ChangeBytes(lua, [](Bytes text, size_t i) {
-    const char byte = ByteOf(text, i);
-    return static_cast<char>(byte - (byte >= 'a' && byte <= 'z' ? kLowerCase : 0));
-  });
+  return ChangeBytes(lua, [](Bytes text, size_t i) { return helio::ToUpper(ByteOf(text, i)); });
 }
 
 int Reverse(lua_State* lua) {

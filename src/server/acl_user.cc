@@ -9,6 +9,8 @@
 #include <array>
 
 #include "core/glob.h"
+#include "helio/base/ascii.h"
+#include "helio/base/block_bytes.h"
 #include "server/command_facts.h"
 #include "server/words.h"
 
@@ -54,6 +56,12 @@ bool IsSubscribing(const Command& command) {
 void AppendWord(std::string* text, std::string_view word) {
   if (!text->empty()) text->push_back(' ');
   text->append(word);
+}
+
+size_t BytesOf(const std::vector<std::string>& texts) {
+  size_t bytes = helio::HeapBytes(texts);
+  for (const std::string& text : texts) bytes += helio::HeapBytes(text);
+  return bytes;
 }
 
 bool HasBlanks(std::string_view text) {
@@ -102,7 +110,7 @@ AclVerdict AclSelector::CheckKeys(const Command& command, Args args) const {
   if (!indexes) return {};  // the command itself says what is wrong with it
   const Access first = AccessOf(KeyFlagsOf(command, args));
   const Access second =
-      command.keys.second_flags.empty() ? first : AccessOf(WordsOf(command.keys.second_flags));
+      command.keys.second_flags.empty() ? first : AccessOf(SplitWords(command.keys.second_flags));
   bool is_first = true;
   for (size_t i : *indexes) {
     const Access& access = std::exchange(is_first, false) ? first : second;
@@ -192,7 +200,7 @@ std::string AclSelector::Apply(std::string_view rule) {
     bool writes = false;
     size_t at = 1;
     for (; at < rule.size() && rule[at] != '~'; ++at) {
-      const char letter = static_cast<char>(rule[at] | 0x20);
+      const char letter = helio::ToLower(rule[at]);
       bool& has = letter == 'r' ? reads : writes;
       if ((letter != 'r' && letter != 'w') || has) return std::string(kSyntax);
       has = true;
@@ -372,6 +380,16 @@ std::string AclSelector::Describe() const {
   return text;
 }
 
+size_t AclSelector::heap_bytes() const {
+  size_t bytes = allowed_.capacity() / 8 + helio::MapBytes(first_arguments_) +
+                 helio::HeapBytes(rules_) + helio::HeapBytes(rules_text_) +
+                 helio::HeapBytes(keys_) + BytesOf(channels_);
+  for (const auto& [id, arguments] : first_arguments_) bytes += BytesOf(arguments);
+  for (const CommandRule& rule : rules_) bytes += helio::HeapBytes(rule.name);
+  for (const KeyPattern& key : keys_) bytes += helio::HeapBytes(key.pattern);
+  return bytes;
+}
+
 // --- Users ---
 
 AclUser::AclUser(std::string name, const CommandTable* commands, bool all_channels)
@@ -388,6 +406,14 @@ void AclUser::SetPassword(std::string_view password) {
   passwords_.clear();
   has_nopass_ = false;
   AddHash(AclHash(password));
+}
+
+size_t AclUser::memory_used() const {
+  constexpr size_t kCounters = 16;  // of std::shared_ptr, in the same block
+  size_t bytes = kCounters + sizeof(*this) + helio::HeapBytes(name_) + BytesOf(passwords_) +
+                 helio::HeapBytes(selectors_);
+  for (const AclSelector& selector : selectors_) bytes += selector.heap_bytes();
+  return bytes;
 }
 
 bool AclUser::AcceptsHash(std::string_view hash) const {
@@ -483,7 +509,7 @@ std::string AclUser::RemoveHash(std::string_view hash) {
 std::string AclUser::AddSelector(std::string_view rules) {
   if (!rules.ends_with(')')) return std::string(kSyntax);
   AclSelector selector(commands_, all_channels_);
-  for (std::string_view rule : WordsOf(rules.substr(1, rules.size() - 2))) {
+  for (std::string_view rule : SplitWords(rules.substr(1, rules.size() - 2))) {
     if (rule.empty()) continue;
     if (std::string error = selector.Apply(rule); !error.empty()) return error;
   }

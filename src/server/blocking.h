@@ -108,7 +108,6 @@ class BlockedCommand final : public Waiter {
 
   std::string denial_;   // kDenied: the error
   helio::IoBuf served_;  // the reply, when a shard has served it
-  ShardId served_by_ = 0;
   Told told_;
   helio::Mutex mutex_;
   helio::CondVar has_ended_;

@@ -92,7 +92,6 @@ class ClientLimiter {
   // The client's input takes more memory than all clients may use. True: so it was closed, or is
   // closing; false: it may not be ended (CLIENT NO-EVICT).
   bool EndIfAloneTooLarge(Session& session);
-  bool limits_memory() const { return limits_memory_; }
   // What the session has besides its connection may have changed.
   void Recount(Session& session);
   // The buffers of some connections have changed.

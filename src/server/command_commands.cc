@@ -83,8 +83,8 @@ void ReplyKeySpecs(const Command& command, ReplySink& reply) {
     reply.Set(1);
     return ReplyKeySpec(keys, KeyFlagsOf(command), reply, keys.options);
   }
-  const std::vector<std::string_view> second_flags = WordsOf(keys.second_flags);
-  const std::vector<std::string_view> options = WordsOf(keys.options);
+  const std::vector<std::string_view> second_flags = SplitWords(keys.second_flags);
+  const std::vector<std::string_view> options = SplitWords(keys.options);
   reply.Set(options.empty() ? 2 : 1 + options.size());
   ReplyKeySpec(KeyAt(keys.first), KeyFlagsOf(command), reply);
   for (std::string_view option : options) {
@@ -111,7 +111,7 @@ void ReplyInfo(const Command& command, ReplySink& reply) {
   reply.Integer(fixed.last);
   reply.Integer(fixed.step);
   StatusSet(AclCategoriesOf(command), reply);
-  StatusSet(WordsOf(command.tips), reply);
+  StatusSet(SplitWords(command.tips), reply);
   ReplyKeySpecs(command, reply);
   if (command.subcommands.empty()) return reply.Set(0);  // a set when there are none, as in Redis
   reply.Array(command.subcommands.size());
@@ -303,7 +303,7 @@ void GetKeysAndFlags(Args args, ReplySink& reply) {
   for (size_t i = 0; i < found.keys.size(); ++i) {
     reply.Array(2);
     reply.Bulk(found.keys[i]);
-    StatusSet(i > 0 && !second_flags.empty() ? WordsOf(second_flags) : flags, reply);
+    StatusSet(i > 0 && !second_flags.empty() ? SplitWords(second_flags) : flags, reply);
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "helio/base/ascii.h"
+
 namespace dfly {
 
 namespace {
@@ -108,18 +110,8 @@ std::vector<std::string_view> AclCategories() {
   return names;
 }
 
-std::vector<std::string_view> WordsOf(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
 std::vector<std::string_view> KeyFlagsOf(const Command& command) {
-  if (!command.keys.flags.empty()) return WordsOf(command.keys.flags);
+  if (!command.keys.flags.empty()) return helio::SplitWords(command.keys.flags);
   if ((command.flags & kWrite) != 0) return {"RW", "update"};
   return {"RO", "access"};
 }

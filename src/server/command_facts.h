@@ -28,9 +28,6 @@ std::vector<std::string_view> KeyFlagsOf(const Command& command);
 // The same for these arguments, which the command accepts.
 std::vector<std::string_view> KeyFlagsOf(const Command& command, Args args);
 
-// What stands between single spaces.
-std::vector<std::string_view> WordsOf(std::string_view text);
-
 // COMMAND DOCS: the row's, or, where it names none, the one that follows from its categories.
 std::string_view GroupOf(const Command& command);
 

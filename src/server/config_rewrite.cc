@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "facade/quoted_words.h"
 #include "server/directives.h"
 #include "server/redis_conf.h"
 #include "server/words.h"
@@ -27,7 +28,7 @@ std::string LineOf(std::string_view directive, const RewrittenSetting& setting) 
 std::string DirectiveOf(std::string_view line) {
   const size_t begin = line.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos || line[begin] == '#') return "";
-  const auto words = SplitConfigWords(line);
+  const auto words = SplitQuoted(line);
   return !words || words->empty() ? "" : FlagName(words->front());
 }
 
@@ -54,7 +55,7 @@ std::string RewriteConfigText(std::string_view text, std::span<const RewrittenSe
     if (it == by_name.end()) {
       out.append(line).append("\n");
     } else if (written.insert(it->second).second) {
-      out += LineOf((*SplitConfigWords(line))[0], *it->second) + '\n';
+      out += LineOf((*SplitQuoted(line))[0], *it->second) + '\n';
     }
   }
   std::string added;

@@ -40,14 +40,8 @@ void FreeInterpreters(Server& server) {
   server.AwaitOnWorkers([](Worker& worker) { worker.RenewInterpreters(); });
 }
 
-// `holds_locks`: see InterpreterPool::Take. Suspends. Null: the error is there.
-LibraryRef Compile(Worker& worker, bool holds_locks, std::string_view source,
-                   const ScriptHeader& header, std::string* error) {
-  Interpreter* const interpreter = worker.interpreters().Take(holds_locks);
-  LibraryRef library = worker.server().functions().Compile(source, header, interpreter, error);
-  worker.interpreters().GiveBack(interpreter);
-  worker.OnInterpreterBack();
-  return library;
+std::string AlreadyExists(std::string_view library) {
+  return fmt::format("ERR Library '{}' already exists", library);
 }
 
 // FUNCTION LOAD [REPLACE] source
@@ -66,15 +60,20 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Error(*wrong);
   }
   if (!may_replace && store.table()->libraries.contains(header.name)) {
-    return reply.Error(fmt::format("ERR Library '{}' already exists", header.name));
+    return reply.Error(AlreadyExists(header.name));
   }
   std::string error;
-  LibraryRef library = Compile(cx.session().worker, cx.outer() != nullptr, source, header, &error);
+  const auto compile = [&] {
+    ScriptLoad load(&cx.session().worker, ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
+    return store.Compile(source, header, &load.interpreter(), &load, &error);
+  };
+  const LibraryRef library = compile();
   if (library == nullptr) return reply.Error(error);
   const auto policy =
       may_replace ? FunctionStore::Policy::kReplace : FunctionStore::Policy::kAppend;
-  if (const std::optional<std::string> wrong = store.Add({std::move(library)}, policy)) {
-    return reply.Error(*wrong);
+  if (const std::optional<std::string> wrong = store.Add({library}, policy)) {
+    const bool is_there = !may_replace && store.table()->libraries.contains(header.name);
+    return reply.Error(is_there ? AlreadyExists(header.name) : *wrong);  // it has come meanwhile
   }
   reply.Bulk(header.name);
 }
@@ -100,8 +99,8 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
           FunctionStore::SourcesIn(args[2], cx.shards().string_max(), &sources)) {
     return reply.Error(*wrong);
   }
-  if (const std::optional<std::string> wrong =
-          LoadLibraries(session.worker, cx.outer() != nullptr, sources, policy)) {
+  if (const std::optional<std::string> wrong = LoadLibraries(
+          session.worker, ScriptLoad::Of::kLibrary, cx.outer() != nullptr, sources, policy)) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
@@ -192,10 +191,14 @@ struct RunningFunction {
   std::vector<std::string> command;
   uint64_t begin_ns = UINT64_MAX;
 
-  void Note(const ScriptRun& run) {
-    if (!run.script().is_function() || !run.has_given_way() || run.begin_ns() >= begin_ns) return;
-    name = run.script().sha;
-    command.assign(run.command().begin(), run.command().end());
+  void Note(const LongRun& run) {
+    const ScriptRun* const script = run.script_run();
+    if (script == nullptr || !run.is_function() || !run.has_given_way() ||
+        run.begin_ns() >= begin_ns) {
+      return;
+    }
+    name = script->script().sha;
+    command.assign(script->command().begin(), script->command().end());
     begin_ns = run.begin_ns();
   }
 };
@@ -205,7 +208,7 @@ void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
   Server& server = cx.session().server;
   std::vector<RunningFunction> by_worker(server.pool().size());
   server.AwaitOnWorkers([&](Worker& worker) {
-    worker.ForEachScript([&](ScriptRun& run) { by_worker[worker.index()].Note(run); });
+    worker.ForEachScript([&](LongRun& run) { by_worker[worker.index()].Note(run); });
   });
   const RunningFunction& longest =
       *std::min_element(by_worker.begin(), by_worker.end(),
@@ -254,20 +257,24 @@ void Help(Session&, Args, ReplySink& reply) {
 
 }  // namespace
 
-std::optional<std::string> LoadLibraries(Worker& worker, bool holds_locks,
+std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
                                          const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy) {
+  FunctionStore& store = worker.server().functions();
   std::vector<LibraryRef> libraries;
   for (const std::string& source : sources) {
     ScriptHeader header;
     if (std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) return wrong;
     std::string error;
-    libraries.push_back(Compile(worker, holds_locks, source, header, &error));
+    {
+      ScriptLoad load(&worker, of, holds_locks);
+      libraries.push_back(store.Compile(source, header, &load.interpreter(), &load, &error));
+    }
     if (libraries.back() == nullptr) return error;
     const helio::BoundedWait wait(helio::kItsTurn);
     helio::this_fiber::Yield();  // each may take some milliseconds
   }
-  return worker.server().functions().Add(libraries, policy);
+  return store.Add(libraries, policy);
 }
 
 void RegisterFunctionCommands(CommandTable* table) {

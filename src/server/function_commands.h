@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "server/function_store.h"
+#include "server/long_run.h"
 
 namespace dfly {
 
-class Worker;
-
 // All of them or, if something stands against one, none: then that is told. From a fiber of the
 // worker's thread. Suspends.
-std::optional<std::string> LoadLibraries(Worker& worker, bool holds_locks,
+std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
                                          const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy);
 

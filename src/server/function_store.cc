@@ -9,6 +9,7 @@
 #include "commands/dump.h"
 #include "core/byte_stream.h"
 #include "core/rdb_encoding.h"
+#include "helio/base/ascii.h"
 #include "helio/base/clock.h"
 #include "scripting/auto_async.h"
 #include "scripting/script_header.h"
@@ -19,8 +20,6 @@ namespace {
 
 // In front of a library's source in a payload, and in RDB files since 7.0.
 constexpr uint8_t kOpcodeFunction = 0xF5;
-
-char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
 }  // namespace
 
@@ -35,17 +34,16 @@ size_t FunctionLibrary::memory_used() const {
 
 size_t FunctionTable::NameHash::operator()(std::string_view name) const {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (char c : name) hash = (hash ^ static_cast<uint8_t>(Lower(c))) * 0x100000001b3;
+  for (char c : name) hash = (hash ^ static_cast<uint8_t>(helio::ToLower(c))) * 0x100000001b3;
   return hash;
 }
 
 bool FunctionTable::NameEqual::operator()(std::string_view a, std::string_view b) const {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return Lower(x) == Lower(y); });
+  return helio::EqualsIgnoreCase(a, b);
 }
 
 LibraryRef FunctionStore::Compile(std::string_view source, const ScriptHeader& header,
-                                  Interpreter* interpreter, std::string* error) {
+                                  Interpreter* interpreter, ScriptHost* host, std::string* error) {
   auto code = std::make_shared<LibraryCode>();
   code->name = header.name;
   code->version = library_versions_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -56,7 +54,7 @@ LibraryRef FunctionStore::Compile(std::string_view source, const ScriptHeader& h
     }
   }
   std::vector<Interpreter::FunctionInfo> infos;
-  if (!interpreter->LoadLibrary(code->name, code->code, &infos, error, code->version)) {
+  if (!interpreter->LoadLibrary(code->name, code->code, &infos, error, code->version, host)) {
     return nullptr;
   }
   auto library = std::make_shared<FunctionLibrary>();

@@ -58,7 +58,7 @@ struct FunctionTable {
 using FunctionTableRef = std::shared_ptr<const FunctionTable>;
 
 // Owner:    the server. Thread: any.
-// Suspends: never. What returns an optional text returns an error, with its code, if it fails.
+// Suspends: Compile. What returns an optional text returns an error, with its code, if it fails.
 class FunctionStore {
  public:
   // What happens to libraries that are there.
@@ -75,9 +75,9 @@ class FunctionStore {
         table_(std::make_shared<FunctionTable>()) {}
 
   // The library of that source, which is not stored yet. It is loaded into `interpreter`, whose
-  // functions tell what it has.
+  // functions tell what it has. `host`: as for LoadLibrary, may be null. Suspends as that does.
   LibraryRef Compile(std::string_view source, const ScriptHeader& header, Interpreter* interpreter,
-                     std::string* error);
+                     ScriptHost* host, std::string* error);
   // All of them or, if something stands against one, none.
   std::optional<std::string> Add(const std::vector<LibraryRef>& libraries, Policy policy);
   // False if there is none.

@@ -30,7 +30,7 @@ class FunctionStoreTest : public testing::Test {
   LibraryRef Compile(const std::string& source) {
     ScriptHeader header;
     EXPECT_EQ(ParseLibraryHeader(source, &header), std::nullopt);
-    return store_.Compile(source, header, &interpreter_, &error_);
+    return store_.Compile(source, header, &interpreter_, nullptr, &error_);
   }
   LibraryRef Library(std::string_view library, std::vector<std::string> functions) {
     return Compile(Source(library, std::move(functions)));

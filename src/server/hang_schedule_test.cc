@@ -21,7 +21,13 @@ std::string AnyKey(Random& random) { return "k" + std::to_string(random.Uniform(
 Args AnyCommand(Random& random) {
   constexpr const char* kLibrary =
       "#!lua name=lib\nredis.register_function('f', function(keys) return #keys end)";
-  switch (random.Uniform(28)) {
+  // Takes some slices to compile.
+  static const std::string kPadding = [] {
+    std::string text = " local x";
+    for (int i = 0; i < 700; ++i) text += " if x then end";
+    return text;
+  }();
+  switch (random.Uniform(32)) {
     case 0:
     case 1:
       return {"FLUSHALL"};
@@ -77,6 +83,14 @@ Args AnyCommand(Random& random) {
     case 26:
       return {"EVAL", "redis.call('mset', KEYS[1], 1, 'k1', 2) return redis.call('flushall')", "1",
               AnyKey(random)};
+    case 27:
+      return {"FUNCTION", "LOAD", "REPLACE", kLibrary + kPadding};
+    case 28:
+      return {"SCRIPT", "LOAD", kPadding + " return " + std::to_string(random.Uniform(9))};
+    case 29:
+      return {"EVAL", kPadding + " return redis.call('set', KEYS[1], 1)", "1", AnyKey(random)};
+    case 30:
+      return {random.OneIn(2) ? "SCRIPT" : "FUNCTION", "KILL"};
     default:
       return {"MSET", AnyKey(random), "a", AnyKey(random), "b"};
   }

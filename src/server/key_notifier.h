@@ -23,8 +23,7 @@ class KeyNotifier final : public KeyEventListener {
   void set_classes(KeyEventClasses classes) { classes_ = classes; }
   const KeyEventClasses& classes() const { return classes_; }
 
-  void OnKeyEvent(uint32_t shard, int db_index, std::string_view key,
-                  std::string_view event) override;
+  void OnKeyEvent(uint32_t shard, int db_index, std::string_view key, KeyEvent event) override;
 
  private:
   PubSub& pubsub_;

@@ -48,6 +48,7 @@ void Multi::Add(const Command& command, uint32_t flags, Args args, const ShardSe
     is_one_shard_ = false;
     if (command.coordinate != nullptr) {
       item.kind = Kind::kWaiting;
+      has_scripts_ |= command.needs_script_stack;
       if ((command.flags & (kWrite | kReadonly)) != 0) wants_all_keys_ = true;
     } else if (command.runs_script) {
       // What it uses besides its KEYS is not known.

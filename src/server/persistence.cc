@@ -74,6 +74,7 @@ Persistence::Persistence(Server* server, PersistenceOptions options)
       cron_(Cron::Parse(options_.cron)) {
   facts_.last_save_s = helio::UnixMillis() / 1000;
   last_save_s_ = facts_.last_save_s;
+  saves_at_end_ = has_rules() && is_enabled();
 }
 
 // ------------------------------------------------------------------------------------- the start
@@ -129,7 +130,12 @@ void Persistence::Load(std::function<void(std::string error)> on_end) {
 
 void Persistence::CancelLoad() {
   if (loading_ != nullptr) loading_->is_cancelled = true;
-  while (loading_ != nullptr) helio::this_fiber::SleepForMillis(1);
+  while (loading_ != nullptr) {
+    Server::LocalWorker()->ForEachScript([](LongRun& run) {
+      if (run.script_run() == nullptr) run.Kill();  // its libraries are compiled on this thread
+    });
+    helio::this_fiber::SleepForMillis(1);
+  }
 }
 
 std::string Persistence::LoadFrom(const SnapshotPath& path) {
@@ -170,8 +176,10 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
       LOG(WARNING) << "a script of the snapshot is left out: " << helio::LogText(error);
     }
   }
-  const auto error = LoadLibraries(*Server::LocalWorker(), /*holds_locks=*/true, extras.functions,
-                                   FunctionStore::Policy::kFlush);
+  const auto error =
+      LoadLibraries(*Server::LocalWorker(), ScriptLoad::Of::kSnapshot,
+                    /*holds_locks=*/true, extras.functions, FunctionStore::Policy::kFlush);
+  if (error && loading_->is_cancelled) return "cancelled";
   return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
 }
 
@@ -274,8 +282,8 @@ void Persistence::AwaitNoLongScript(const Saving& saving) {
   while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
     std::atomic<bool> is_there{false};
     server_.AwaitOnWorkers([&is_there](Worker& worker) {
-      worker.ForEachScript([&is_there](ScriptRun& run) {
-        if (run.has_given_way()) is_there = true;
+      worker.ForEachScript([&is_there](LongRun& run) {
+        if (run.has_given_way() && run.script_run() != nullptr) is_there = true;
       });
     });
     if (!is_there) return;
@@ -404,6 +412,11 @@ void Persistence::StartRules() {
   }
 }
 
+void Persistence::OnSettingsChanged() {
+  saves_at_end_ = has_rules() && is_enabled();
+  StartRules();
+}
+
 void Persistence::StopRules() {
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
 }
@@ -457,7 +470,7 @@ std::string Persistence::SetDbFileName(const std::string& dbfilename) {
   std::string error = CheckDbFileName(dbfilename);
   if (!error.empty()) return error;
   dbfilename_ = dbfilename;
-  StartRules();
+  OnSettingsChanged();
   return "";
 }
 
@@ -465,7 +478,7 @@ std::string Persistence::SetRules(const std::string& text) {
   std::vector<SaveRule> rules;
   if (!ParseSaveRules(text, &rules)) return "Invalid save parameters";
   rules_ = std::move(rules);
-  StartRules();
+  OnSettingsChanged();
   UpdateGate();
   return "";
 }

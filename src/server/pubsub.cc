@@ -15,6 +15,9 @@ namespace dfly {
 
 namespace {
 
+// So many confirmations of a client may be under way; each message to it looks through them.
+constexpr size_t kPipelinedMax = 128;
+
 // What a thread may have open for another one before it is sent ahead of the stage's end.
 constexpr size_t kFanoutBytesMax = 256 * 1024;
 
@@ -69,22 +72,30 @@ struct PubSub::Fanout : helio::Message {
   }
 };
 
-// The change of one thread's subscriptions, for one owner; it comes back as the answer.
-struct PubSub::Change : helio::Message {
-  PubSub* home = nullptr;
+// What one owner is told of a change; it comes back as the answer.
+struct PubSub::Notice : helio::Message {
+  SubscriptionChange* change = nullptr;
   ShardId owner = 0;
+  std::vector<std::string> names;  // besides those that all owners are told
+};
+
+// What one command changes. Owner: the client's thread; owners only read it. In a pipeline it is
+// also the slot of its confirmation: what is sent before that is in `bytes`.
+struct SubscriptionChange : PendingReplies {
+  PubSub* home = nullptr;
   ChannelKind kind = ChannelKind::kChannel;
   bool adds = false;
   uint64_t number = 0;
-  std::vector<std::string> names;  // besides those of the group, which all owners are told
-  ChangeGroup* group = nullptr;
-};
-
-// The changes of one command. Owner: the client's thread; owners only read `names`.
-struct PubSub::ChangeGroup {
   std::vector<std::string> names;  // told to all owners
-  size_t left = 0;                 // owners that have not answered
-  Session* session = nullptr;      // that waits for it
+  std::vector<ShardId> owners;     // who are told
+  size_t left = 0;                 // of them, those who have not answered
+  Session* session = nullptr;      // that waits for it; null: none, or it has gone
+  bool is_pipelined = false;
+  helio::IoBuf confirmation;
+
+  bool IsFor(ShardId owner) const {
+    return std::find(owners.begin(), owners.end(), owner) != owners.end();
+  }
 };
 
 PubSub::PubSub(Server* server, Worker* worker)
@@ -244,6 +255,31 @@ void PubSub::UnsubscribeFromAll(Session& session) {
   }
 }
 
+bool PubSub::MayPipeline(const Session& session) {
+  return session.subscriptions == nullptr ||
+         session.subscriptions->pipelined.size() < kPipelinedMax;
+}
+
+void PubSub::ChangeInPipeline(Session& session, absl::FunctionRef<void(ReplySink&)> change) {
+  DCHECK(pipelined_ == nullptr);
+  pipelined_ = new SubscriptionChange;
+  RespWriter writer(&pipelined_->confirmation, session.resp3);
+  change(writer);
+  // Tell has taken it, or there was nothing to tell.
+  const std::unique_ptr<SubscriptionChange> untold(std::exchange(pipelined_, nullptr));
+  if (untold != nullptr) session.connection.PushMessage(untold->confirmation.view());
+}
+
+void PubSub::AddSlot(SubscriptionChange* change) {
+  Session& session = *change->session;
+  change->is_pipelined = true;
+  change->release = Delete;
+  Count(change);
+  session.subscriptions->pipelined.push_back(change);
+  session.subscriptions_told = change->number;  // messages of the new subscriptions come behind it
+  session.connection.replies().AddRemote(change);
+}
+
 void PubSub::AwaitChanges(Session& session) {
   Subscriptions* const own = session.subscriptions.get();
   if (own == nullptr || own->pending_changes == 0) return;
@@ -283,101 +319,138 @@ void PubSub::OnClosed(Session& session) {
 
 void PubSub::Tell(Session* session, ChannelKind kind, bool adds, std::vector<std::string> names) {
   if (names.empty()) return;
-  auto* const group = new ChangeGroup;
-  group->session = session;
+  SubscriptionChange* change = std::exchange(pipelined_, nullptr);
+  const bool is_pipelined = change != nullptr;
+  if (!is_pipelined) change = new SubscriptionChange;
+  change->home = this;
+  change->kind = kind;
+  change->adds = adds;
+  change->number = ++last_change_;
+  change->session = session;
   if (session != nullptr) ++session->subscriptions->pending_changes;
-  const uint64_t number = ++last_change_;
-  std::vector<Change*> changes;
+  std::vector<Notice*> notices;
   const auto add = [&](ShardId owner) {
-    auto* const change = new Change;
-    change->home = this;
-    change->owner = owner;
-    change->kind = kind;
-    change->adds = adds;
-    change->number = number;
-    change->group = group;
-    changes.push_back(change);
-    return change;
+    auto* const notice = new Notice;
+    notice->change = change;
+    notice->owner = owner;
+    notices.push_back(notice);
+    change->owners.push_back(owner);
+    return notice;
   };
-  std::vector<Change*> by_owner(shards_.size(), nullptr);
+  std::vector<Notice*> by_owner(shards_.size(), nullptr);
   for (std::string& name : names) {
     if (IsToldToAll(kind, name)) {
-      group->names.push_back(std::move(name));
+      change->names.push_back(std::move(name));
       continue;
     }
     const ShardId owner = shards_.ShardOfChannel(name, HashKey(name));
     if (by_owner[owner] == nullptr) by_owner[owner] = add(owner);
     by_owner[owner]->names.push_back(std::move(name));
   }
-  for (ShardId owner = 0; owner < shards_.size() && !group->names.empty(); ++owner) {
+  for (ShardId owner = 0; owner < shards_.size() && !change->names.empty(); ++owner) {
     if (by_owner[owner] == nullptr) add(owner);
   }
-  group->left = changes.size();
-  load_.messages.fetch_add(changes.size(), std::memory_order_relaxed);
-  for (Change* change : changes) PostToOwner(change);
+  change->left = notices.size();
+  load_.messages.fetch_add(notices.size(), std::memory_order_relaxed);
+  if (is_pipelined) AddSlot(change);
+  for (Notice* notice : notices) PostToOwner(notice);
 }
 
 uint64_t PubSub::StreamOf(ShardId shard, bool to_owner) {
   return (1ull << 63) | (uint64_t{shard} * 2 + (to_owner ? 1 : 0));
 }
 
-void PubSub::PostToOwner(Change* change) {
-  change->run = [](helio::Message* message) {
-    Server::LocalWorker()->pubsub().OnChange(static_cast<Change*>(message));
+void PubSub::PostToOwner(Notice* notice) {
+  notice->run = [](helio::Message* message) {
+    Server::LocalWorker()->pubsub().OnNotice(static_cast<Notice*>(message));
   };
   if (worker_.shuffle() != nullptr) [[unlikely]]
-    return worker_.shuffle()->Add(change, StreamOf(change->owner, true));
-  if (shards_.is_local(change->owner)) return OnChange(change);
-  shards_.owner(change->owner)->PostLazily(change);
+    return worker_.shuffle()->Add(notice, StreamOf(notice->owner, true));
+  if (shards_.is_local(notice->owner)) return OnNotice(notice);
+  shards_.owner(notice->owner)->PostLazily(notice);
 }
 
-void PubSub::OnChange(Change* change) {
+void PubSub::OnNotice(Notice* notice) {
+  const SubscriptionChange& change = *notice->change;
+  PubSub* const home = change.home;
   // What was published before is for those who were there before.
-  FlushTo(change->home->thread_);
-  ChannelDirectory& directory = directories_[change->owner];
+  FlushTo(home->thread_);
+  ChannelDirectory& directory = directories_[notice->owner];
   directory_bytes_ -= directory.memory_used();
-  for (const auto* names : {&change->names, &change->group->names}) {
+  for (const std::vector<std::string>* names : {&std::as_const(notice->names), &change.names}) {
     for (const std::string& name : *names) {
-      if (change->adds) {
-        directory.Add(change->kind, name, change->home->thread_);
+      if (change.adds) {
+        directory.Add(change.kind, name, home->thread_);
       } else {
-        directory.Remove(change->kind, name, change->home->thread_);
+        directory.Remove(change.kind, name, home->thread_);
       }
     }
   }
   directory_bytes_ += directory.memory_used();
-  change->run = [](helio::Message* message) {
-    auto* const back = static_cast<Change*>(message);
-    back->home->OnChangeBack(back);
+  notice->run = [](helio::Message* message) {
+    auto* const back = static_cast<Notice*>(message);
+    back->change->home->OnNoticeBack(back);
   };
   if (worker_.shuffle() != nullptr) [[unlikely]]
-    return worker_.shuffle()->Add(change, StreamOf(change->owner, false));
-  if (change->home == this) return OnChangeBack(change);
-  change->home->worker_.proactor().PostLazily(change);
+    return worker_.shuffle()->Add(notice, StreamOf(notice->owner, false));
+  if (home == this) return OnNoticeBack(notice);
+  home->worker_.proactor().PostLazily(notice);
 }
 
-void PubSub::OnChangeBack(Change* change) {
-  DCHECK_LT(acked_[change->owner], change->number);
-  acked_[change->owner] = change->number;
-  ChangeGroup* const group = change->group;
-  const bool is_last = --group->left == 0;
+void PubSub::OnNoticeBack(Notice* notice) {
+  SubscriptionChange* const change = notice->change;
+  DCHECK_LT(acked_[notice->owner], change->number);
+  acked_[notice->owner] = change->number;
+  if (!change->adds) {
+    for (const std::string& name : notice->names) EndLeave(change->kind, name, change->number);
+  }
+  delete notice;
+  if (--change->left == 0) EndChange(change);
+  load_.messages.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void PubSub::EndChange(SubscriptionChange* change) {
   if (!change->adds) {
     for (const std::string& name : change->names) EndLeave(change->kind, name, change->number);
-    if (is_last) {
-      for (const std::string& name : group->names) EndLeave(change->kind, name, change->number);
+  }
+  Session* const session = change->session;
+  if (session != nullptr) {
+    Subscriptions& own = *session->subscriptions;
+    if (change->is_pipelined) std::erase(own.pipelined, change);
+    if (--own.pending_changes == 0 && own.waiter != nullptr) {
+      std::exchange(own.waiter, nullptr)->Done();
     }
   }
-  if (is_last) {
-    if (Session* const session = group->session) {
-      Subscriptions& own = *session->subscriptions;
-      if (--own.pending_changes == 0 && own.waiter != nullptr) {
-        std::exchange(own.waiter, nullptr)->Done();
-      }
-    }
-    delete group;
+  if (!change->is_pipelined) {
+    delete change;
+  } else if (change->abandoned) {
+    Delete(change);
+    if (session->connection_closed) worker_.Forget(session);
+  } else {
+    LetLeave(*session, change);
   }
+}
+
+void PubSub::LetLeave(Session& session, SubscriptionChange* change) {
+  ReleaseIfEmpty(session);
+  change->bytes.Append(change->confirmation.view());
+  change->confirmation.Release();
+  change->EndReply();
+  Count(change);
+  session.connection.replies().Complete(change);
+  session.connection.OnRepliesReady();  // which may end `change`, and run what the client sent
+}
+
+void PubSub::Count(SubscriptionChange* change) {
+  const size_t bytes = sizeof(*change) + change->bytes.capacity() + change->confirmation.capacity();
+  worker_.buffers().CountClient(static_cast<int64_t>(bytes - change->counted));
+  change->counted = bytes;
+}
+
+void PubSub::Delete(PendingReplies* replies) {
+  auto* const change = static_cast<SubscriptionChange*>(replies);
+  change->home->worker_.buffers().CountClient(-static_cast<int64_t>(change->counted));
   delete change;
-  load_.messages.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void PubSub::EndLeave(ChannelKind kind, std::string_view name, uint64_t number) {
@@ -562,7 +635,7 @@ void PubSub::DeliverTo(const PubSubTopic& topic, ShardId owner, std::span<const 
       for (size_t each : begins) data[each] = is_push ? '>' : '*';
     }
     stats_.delivered += begins.size();
-    Send(session, since, message);
+    Send(session, owner, since, message);
   };
   for (const auto& [session, since] : topic.subscribers) {
     if (since <= acked) send(*session, since);
@@ -575,16 +648,29 @@ void PubSub::DeliverTo(const PubSubTopic& topic, ShardId owner, std::span<const 
   }
 }
 
-void PubSub::Send(Session& session, uint64_t since, std::string_view bytes) {
+SubscriptionChange* PubSub::FirstUnknownTo(ShardId owner, const Session& session) const {
+  for (SubscriptionChange* change : session.subscriptions->pipelined) {
+    if (change->number > acked_[owner] && change->IsFor(owner)) return change;
+  }
+  return nullptr;
+}
+
+void PubSub::Send(Session& session, ShardId owner, uint64_t since, std::string_view bytes) {
+  if (session.connection_closed || session.connection.closing()) return;
   Connection& connection = session.connection;
-  if (connection.closing()) return;
   size_t held = 0;
   // What it has published itself by an EXEC or a script comes behind the reply. What comes during
   // another command comes before, as that may be the one by which it leaves the channel.
   const bool waits_for_reply =
       session.resp3 && OwesReply(session) &&
       (session.last_command->runs_script || session.last_command->full_name == "exec");
-  if (since > session.subscriptions_told || waits_for_reply) [[unlikely]] {
+  if (SubscriptionChange* const change = FirstUnknownTo(owner, session)) [[unlikely]] {
+    change->bytes.Append(bytes);
+    Count(change);
+    for (const SubscriptionChange* each : session.subscriptions->pipelined) {
+      held += each->bytes.size();
+    }
+  } else if (since > session.subscriptions_told || waits_for_reply) [[unlikely]] {
     // It gets the reply to its SUBSCRIBE first.
     session.subscriptions->held.Append(bytes);
     held = session.subscriptions->held.size();

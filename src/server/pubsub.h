@@ -11,11 +11,17 @@
 //             told to all shards, as each of them has to match, and so are the channels of keyspace
 //             events, to which each of them publishes what happens to its own keys.
 //
+// A connection does not wait for that answer: the confirmation has a slot among its replies, and
+// meanwhile the owners are told of the next change. Celery sends SUBSCRIBE on one connection and
+// then, without having read the confirmation, the task on another; if twenty of them took turns,
+// some results would be published before anybody listens.
+//
 // All messages of a channel pass through its owner, so all subscribers see them in one order. Order
 // and exact numbers follow from one thing: what an owner sends to a thread, fanouts and answers to
 // changes, keeps its order. Each change of a thread has a number, and `acked_` is the last that an
 // owner has answered: a message of that owner is for those who had subscribed up to then and had
-// not unsubscribed, which is who the owner counted.
+// not unsubscribed, which is who the owner counted. In a client's stream it stands before the
+// confirmation of the client's first change that this owner has not answered.
 //
 //     client's thread            owner
 //     SUBSCRIBE c  (change 7)  ->
@@ -28,6 +34,7 @@
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/functional/function_ref.h>
 
 #include <array>
 #include <atomic>
@@ -51,6 +58,7 @@ namespace dfly {
 class Server;
 class Session;
 class Worker;
+struct PendingReplies;
 
 // What all threads know of the messages of publish/subscribe that are under way. Thread: any.
 struct PubSubLoad {
@@ -99,7 +107,15 @@ class PubSub {
 
   // --- Of a client of this thread ---
 
-  // Writes the replies at once; they must not be sent before AwaitChanges returned.
+  // Runs `change`, which calls Subscribe or Unsubscribe once, for a command of a pipeline: the
+  // replies that it writes leave when all owners know of the change, and nothing waits for that.
+  // REQUIRES: MayPipeline(), and that no shard has another command of the connection to run, as
+  // what the owners are told may overtake it.
+  void ChangeInPipeline(Session& session, absl::FunctionRef<void(ReplySink&)> change);
+  // False: too many of its changes are under way.
+  static bool MayPipeline(const Session& session);
+
+  // From a fiber. Writes the replies at once; they must not be sent before AwaitChanges returned.
   void Subscribe(Session& session, ChannelKind kind, std::span<const std::string_view> names,
                  ReplySink& reply);
   // No names: all of that kind.
@@ -141,8 +157,7 @@ class PubSub {
 
  private:
   struct Fanout;
-  struct Change;
-  struct ChangeGroup;
+  struct Notice;
   struct FlushHook : helio::LoopHook {
     using LoopHook::LoopHook;
     PubSub* pubsub = nullptr;
@@ -163,9 +178,16 @@ class PubSub {
 
   // Tells the owners of `names`. `session` waits for it, if it is not null.
   void Tell(Session* session, ChannelKind kind, bool adds, std::vector<std::string> names);
-  void PostToOwner(Change* change);
-  void OnChange(Change* change);      // on the owner's thread
-  void OnChangeBack(Change* change);  // on the client's
+  void PostToOwner(Notice* notice);
+  void OnNotice(Notice* notice);      // on the owner's thread
+  void OnNoticeBack(Notice* notice);  // on the client's
+  void AddSlot(SubscriptionChange* change);
+  // All owners know of it.
+  void EndChange(SubscriptionChange* change);
+  // The confirmation of a change in a pipeline may leave, behind the messages of before.
+  void LetLeave(Session& session, SubscriptionChange* change);
+  void Count(SubscriptionChange* change);
+  static void Delete(PendingReplies* change);
   void EndLeave(ChannelKind kind, std::string_view name, uint64_t number);
   static uint64_t StreamOf(ShardId shard, bool to_owner);
 
@@ -177,8 +199,9 @@ class PubSub {
   // Hands `message`, RESP2 bytes from `begin` to `end` of the fanout, to the topic's subscribers.
   void DeliverTo(const PubSubTopic& topic, ShardId owner, std::span<const size_t> begins,
                  helio::IoBuf* bytes, size_t begin, size_t end);
-  void Send(Session& session, uint64_t since, std::string_view bytes);
-  void Disconnect(Session& session, size_t bytes);
+  // The change of the session that a message of `owner` goes before; null: none.
+  SubscriptionChange* FirstUnknownTo(ShardId owner, const Session& session) const;
+  void Send(Session& session, ShardId owner, uint64_t since, std::string_view bytes);
 
   Server& server_;
   Worker& worker_;
@@ -189,7 +212,8 @@ class PubSub {
   // Subscribers of this thread.
   std::array<Topics, kChannelKinds> topics_;
   uint64_t last_change_ = 0;
-  std::vector<uint64_t> acked_;  // by shard: the last change that it has answered
+  SubscriptionChange* pipelined_ = nullptr;  // what ChangeInPipeline makes
+  std::vector<uint64_t> acked_;              // by shard: the last change that it has answered
   size_t topic_bytes_ = 0;
 
   // Channels of the shards that live here; those of other shards stay empty.

@@ -10,10 +10,6 @@
 
 namespace dfly {
 
-// The words of one line. "double quoted" ones know \n \r \t \b \a \xHH and \ before anything else,
-// 'single quoted' ones \' only. None: a quote is not closed, or not followed by a blank.
-std::optional<std::vector<std::string>> SplitConfigWords(std::string_view line);
-
 // As it has to be written in a line to be one word.
 std::string QuoteConfigWord(std::string_view word);
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "facade/quoted_words.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
 
@@ -13,22 +14,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(RedisConfTest, Words) {
-  EXPECT_THAT(*SplitConfigWords("a  b\tc"), ElementsAre("a", "b", "c"));
-  EXPECT_THAT(*SplitConfigWords("  "), ElementsAre());
-  EXPECT_THAT(*SplitConfigWords(R"(save "")"), ElementsAre("save", ""));
-  EXPECT_THAT(*SplitConfigWords(R"(a "b c" 'd "e')"), ElementsAre("a", "b c", "d \"e"));
-  EXPECT_THAT(*SplitConfigWords(R"("\n\r\t\a\b\x41\\\"\q")"), ElementsAre("\n\r\t\a\b\x41\\\"q"));
-  EXPECT_THAT(*SplitConfigWords(R"('it\'s \n')"), ElementsAre(R"(it's \n)"));
-  EXPECT_THAT(*SplitConfigWords(R"("\xzz")"), ElementsAre("xzz"));
-}
-
-TEST(RedisConfTest, QuotesHaveToBeClosed) {
-  for (const char* line : {R"(a "b)", R"(a 'b)", R"(a "b"c)", R"(a 'b'c)", R"(a "b\")"}) {
-    EXPECT_FALSE(SplitConfigWords(line)) << line;
-  }
-}
-
 TEST(RedisConfTest, WhatIsQuotedIsOneWordAgain) {
   helio::Random random(helio::TestSeed());
   for (int i = 0; i < 2000; ++i) {
@@ -36,7 +21,7 @@ TEST(RedisConfTest, WhatIsQuotedIsOneWordAgain) {
     for (uint64_t size = random.Uniform(12); size > 0; --size) {
       word.push_back(static_cast<char>(random.Uniform(256)));
     }
-    const auto words = SplitConfigWords("name " + QuoteConfigWord(word));
+    const auto words = SplitQuoted("name " + QuoteConfigWord(word));
     ASSERT_TRUE(words);
     EXPECT_THAT(*words, ElementsAre("name", word));
   }

@@ -59,11 +59,11 @@ Command AboutScripts(std::string_view name, CoordinatorHandler handler, int arit
 void KillRunning(CoordinatorContext& cx, bool of_functions, ReplySink& reply) {
   std::atomic<uint32_t> killed{0}, unkillable{0}, of_other_kind{0};
   cx.session().server.AwaitOnWorkers([&](Worker& worker) {
-    worker.ForEachScript([&](ScriptRun& run) {
+    worker.ForEachScript([&](LongRun& run) {
       if (!run.has_given_way()) return;
       if (run.has_written()) {
         ++unkillable;
-      } else if (run.script().is_function() != of_functions) {
+      } else if (run.is_function() != of_functions) {
         ++of_other_kind;
       } else {
         run.Kill();
@@ -93,12 +93,12 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (known != nullptr && !known->is_evaluated) return reply.Bulk(known->sha);
   const ScriptRef script = store.Prepare(args[2], &error);
   if (script == nullptr) return reply.Error(error);
-  Interpreter* const interpreter = worker.interpreters().Take(cx.outer() != nullptr);
   // What will run, which may not be what was sent (--lua_auto_async): it is compiled once.
-  const bool is_good = interpreter->Load(script->sha, script->code, &error);
-  worker.interpreters().GiveBack(interpreter);
-  worker.OnInterpreterBack();
-  if (!is_good) return reply.Error(error);
+  const auto compile = [&] {
+    ScriptLoad load(&worker, ScriptLoad::Of::kScript, cx.outer() != nullptr);
+    return load.interpreter().Load(script->sha, script->code, &error, &load);
+  };
+  if (!compile()) return reply.Error(error);
   reply.Bulk(store.Add(script, false)->sha);
 }
 

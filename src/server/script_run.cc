@@ -24,12 +24,6 @@ namespace {
 constexpr uint64_t kNanosPerMilli = 1'000'000;
 constexpr uint64_t kNanosPerMicro = 1'000;
 
-template <typename Container, typename Value>
-void InsertSorted(Container* sorted, const Value& value) {
-  const auto at = std::lower_bound(sorted->begin(), sorted->end(), value);
-  if (at == sorted->end() || *at != value) sorted->insert(at, value);
-}
-
 template <typename Locks>
 auto LowerBound(Locks& locks, uint64_t fingerprint) {
   return std::lower_bound(
@@ -43,7 +37,7 @@ auto LowerBound(Locks& locks, uint64_t fingerprint) {
 
 ScriptRun::ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db_index,
                      bool is_atomic, bool is_read_only, bool resp3)
-    : worker_(worker),
+    : LongRun(worker, script->is_function()),
       shards_(worker->server().shards()),
       script_(script),
       keeps_script_(script->shared_from_this()),
@@ -70,12 +64,11 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
     if (is_refused_) return false;
     interpreter = pool.Take(HoldsLocks());
   }
-  begin_ns_ = slice_begin_ns_ = helio::MonotonicNanos();
   call_ = &call;
-  worker_->OnScriptBegin(this);
+  Begin();
   const auto outcome =
       RunIn(interpreter, {.sha = script_->sha, .keys = call.keys, .args = call.args}, reply);
-  worker_->OnScriptEnd(this);
+  End();
   pool.GiveBack(interpreter);
   worker_->OnInterpreterBack();
   if (!late_locks_.empty()) [[unlikely]]
@@ -93,7 +86,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
     script.watched_runs.fetch_add(1, std::memory_order_relaxed);
   }
   script.runs.fetch_add(1, std::memory_order_relaxed);
-  script.total_us.fetch_add((helio::MonotonicNanos() - begin_ns_) / kNanosPerMicro,
+  script.total_us.fetch_add((helio::MonotonicNanos() - begin_ns()) / kNanosPerMicro,
                             std::memory_order_relaxed);
   const int64_t now_s = now_ms_ / 1000;
   if (script.used_at_s.load(std::memory_order_relaxed) != now_s) {
@@ -106,7 +99,7 @@ Interpreter::Outcome ScriptRun::RunIn(Interpreter* interpreter, const ScriptCall
                                       ReplySink& reply) {
   std::string error;
   if (!script_->is_function()) [[likely]] {
-    if (interpreter->Load(call.sha, script_->code, &error)) {
+    if (interpreter->Load(call.sha, script_->code, &error, this)) {
       return interpreter->Run(call, this, reply);
     }
   } else {
@@ -114,7 +107,7 @@ Interpreter::Outcome ScriptRun::RunIn(Interpreter* interpreter, const ScriptCall
     const auto is_there = [&] { return interpreter->HasFunction(call.sha, library.version); };
     std::vector<Interpreter::FunctionInfo> functions;
     if (is_there() || (interpreter->LoadLibrary(library.name, library.code, &functions, &error,
-                                                library.version) &&
+                                                library.version, this) &&
                        is_there())) {
       return interpreter->CallFunction(call.sha, call, this, reply);
     }
@@ -396,28 +389,13 @@ void ScriptRun::Interleave() {
   }
 }
 
-ScriptHost::Verdict ScriptRun::OnTick() {
-  if (is_killed_) [[unlikely]]
-    return Verdict::kKill;
-  const uint64_t now_ns = helio::MonotonicNanos();
-  if (now_ns - slice_begin_ns_ < worker_->script_slice_ns()) [[likely]] {
-    return Verdict::kGoOn;
-  }
-  if (!has_given_way_) {
-    has_given_way_ = true;
-    worker_->OnScriptLong();
-  }
-  const Server& server = worker_->server();
+void ScriptRun::OnSlice(uint64_t now_ns) {
   const uint64_t threshold_ms =
-      server.settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
-  if (!is_slow_ && threshold_ms != 0 && now_ns - begin_ns_ > threshold_ms * kNanosPerMilli) {
-    is_slow_ = true;
-    shards_.slow_scripts().Add(this, script_->is_function() ? Slow::kFunction : Slow::kScript);
-    worker_->server().RefuseBusyWaiters();
-  }
-  GiveWay();
-  slice_begin_ns_ = helio::MonotonicNanos();
-  return is_killed_ ? Verdict::kKill : Verdict::kGoOn;
+      worker_->server().settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
+  if (is_slow_ || threshold_ms == 0 || now_ns - begin_ns() <= threshold_ms * kNanosPerMilli) return;
+  is_slow_ = true;
+  shards_.slow_scripts().Add(this, is_function() ? Slow::kFunction : Slow::kScript);
+  worker_->server().RefuseBusyWaiters();
 }
 
 std::optional<bool> ScriptRun::IsAllowed(Args args) {

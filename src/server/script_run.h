@@ -33,15 +33,13 @@
 #include "engine/late_locks.h"
 #include "engine/shard_context.h"
 #include "engine/transaction.h"
-#include "helio/base/intrusive_list.h"
 #include "helio/base/io_buf.h"
 #include "scripting/interpreter.h"
 #include "server/acl_user.h"
+#include "server/long_run.h"
 #include "server/script_store.h"
 
 namespace dfly {
-
-class Worker;
 
 // The arguments of EVAL and its like, taken apart.
 struct ScriptArgs {
@@ -51,18 +49,16 @@ struct ScriptArgs {
 };
 
 // One run of a script.
-// Owner:    the fiber that runs it. Kill: anybody on its thread.
+// Owner:    the fiber that runs it.
 // Suspends: where ScriptHost does.
-class ScriptRun : public ScriptHost, public helio::ListHook<> {
+class ScriptRun : public LongRun {
  public:
   // `is_atomic`: it keeps its locks until its end. Not what its flags say, which may change
   // meanwhile, and which an EXEC overrules.
   // `caller`: null if it may do everything.
   ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db_index, bool is_atomic,
             bool is_read_only, bool resp3);
-  virtual ~ScriptRun();
-  ScriptRun(const ScriptRun&) = delete;
-  ScriptRun& operator=(const ScriptRun&) = delete;
+  ~ScriptRun() override;
 
   // Runs it; the reply goes to `reply`, which may be set to another target while this waits.
   // False: it was abandoned, and has to be started again (discovered()), or its command is refused.
@@ -71,10 +67,7 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   const Script& script() const { return *script_; }
   // REQUIRES: it runs.
   std::span<const std::string_view> command() const { return call_->command; }
-  bool has_written() const { return has_written_; }
-  bool has_given_way() const { return has_given_way_; }
-  uint64_t begin_ns() const { return begin_ns_; }
-  void Kill() { is_killed_ = true; }
+  const ScriptRun* script_run() const final { return this; }
   // It runs for a client that caches what it reads. Before Run.
   void set_client(const CachingClient& client, bool notes_reads) {
     client_ = client;
@@ -95,7 +88,6 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
 
   // ScriptHost
   Verdict Call(Args args, ReplySink& reply, bool may_defer) final;
-  Verdict OnTick() final;
   std::optional<bool> IsAllowed(Args args) final;
 
  protected:
@@ -114,8 +106,6 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
 
   // Runs what Call has checked. Writes exactly one reply, or returns another verdict.
   virtual Verdict Execute(const Command& command, Args args, ReplySink& reply, bool may_defer) = 0;
-  // Lets others run, with its locks held.
-  virtual void GiveWay() = 0;
   // Others are going to run, as it waits for something. May refuse it.
   virtual void BeforeWait() = 0;
   // Then.
@@ -159,7 +149,6 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   uint32_t hops() const { return hops_; }
   const TxOrigin& origin() const { return origin_; }
 
-  Worker* worker_;
   ShardSet& shards_;
   Script* const script_;
   const ScriptRef keeps_script_;
@@ -170,10 +159,8 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   int64_t now_ms_;  // stands still while it runs
   const bool is_atomic_;
   bool has_all_locks_ = false;
-  bool has_called_write_ = false;
-  bool has_written_ = false;  // what was deferred is not written yet
-  bool has_given_way_ = false;
-  bool is_refused_ = false;  // its transaction, and so it is abandoned
+  bool has_called_write_ = false;  // has_written_: what was deferred is not written yet
+  bool is_refused_ = false;        // its transaction, and so it is abandoned
   LateLocks late_locks_;
   // It locks by itself, and not by a transaction: so it is what has them.
   bool has_own_locks_ = false;
@@ -198,18 +185,16 @@ class ScriptRun : public ScriptHost, public helio::ListHook<> {
   void Refuse(std::string_view key, std::string_view why, ReplySink& reply);
   // On schedules from a seed: gives way, perhaps, as it might after a slice.
   void Interleave();
+  void OnSlice(uint64_t now_ns) final;
 
   uint32_t hops_ = 0;
   TxOrigin origin_;
   const ScriptArgs* call_ = nullptr;
-  bool is_killed_ = false;
   CachingClient client_;  // id 0: it caches nothing
   bool notes_reads_ = false;
   bool is_slow_ = false;
   bool wants_all_keys_ = false;
   Reach reach_ = Reach::kDeclared;
-  uint64_t begin_ns_ = 0;  // what it has waited for before does not make it slow
-  uint64_t slice_begin_ns_ = 0;
   absl::InlinedVector<TagLock, 16> locks_;
   StringCache<Use, 16, 64> known_keys_;              // of db_index_; it has their locks
   absl::InlinedVector<uint64_t, 16> declared_tags_;  // hashes, sorted

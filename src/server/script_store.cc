@@ -5,23 +5,12 @@
 #include <optional>
 #include <utility>
 
+#include "helio/base/ascii.h"
 #include "helio/base/clock.h"
 #include "scripting/auto_async.h"
 #include "scripting/script_header.h"
 
 namespace dfly {
-
-namespace {
-
-std::string LowerCaseOf(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return out;
-}
-
-}  // namespace
 
 std::string_view ReachName(Reach reach) {
   switch (reach) {
@@ -46,11 +35,12 @@ size_t Script::memory_used() const {
 void ScriptStore::Count() {
   // Each has its digest once more, as the key.
   constexpr size_t kDigest = 48;
-  bytes_ = text_bytes_ + scripts_.size() * kDigest + helio::MapBytes(scripts_);
+  bytes_ = text_bytes_ + (scripts_.size() + flags_override_.size()) * kDigest +
+           helio::MapBytes(scripts_) + helio::MapBytes(flags_override_);
 }
 
 ScriptRef ScriptStore::Find(std::string_view sha) {
-  const std::string key = LowerCaseOf(sha);
+  const std::string key = helio::LowerCase(sha);
   const std::lock_guard guard(mutex_);
   const auto it = scripts_.find(key);
   return it == scripts_.end() ? nullptr : it->second;
@@ -123,9 +113,9 @@ void ScriptStore::ForgetOldest(const Script& newest) {
 }
 
 void ScriptStore::SetFlags(std::string_view sha, uint32_t flags) {
-  const std::string key = LowerCaseOf(sha);
+  const std::string key = helio::LowerCase(sha);
   const std::lock_guard guard(mutex_);
-  flags_override_[key] = flags;
+  if (flags_override_.insert_or_assign(key, flags).second) Count();
   if (const auto it = scripts_.find(key); it != scripts_.end()) it->second->flags = flags;
 }
 

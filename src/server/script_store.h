@@ -56,8 +56,7 @@ struct Script : std::enable_shared_from_this<Script> {
 
   // For SCRIPT LIST.
   std::atomic<uint64_t> runs{0};
-  std::atomic<uint64_t> runs_in_place{0};  // on its shard, in one hop
-  std::atomic<uint64_t> runs_global{0};    // all shards were locked
+  std::atomic<uint64_t> runs_global{0};  // all shards were locked
   std::atomic<uint64_t> restarts{0};
   std::atomic<uint64_t> refused{0};  // keys
   // All calls of its last run over shards were deferred.

@@ -91,7 +91,8 @@ class Session {
     Session* session = nullptr;
   };
   Move move;
-  // Null: it is subscribed to nothing. PubSub's, as is the change up to which the client was told.
+  // Null: it is subscribed to nothing. PubSub's, as is the last change whose confirmation was sent
+  // or has its place among the replies.
   std::unique_ptr<Subscriptions> subscriptions;
   uint64_t subscriptions_told = 0;
   std::unique_ptr<TrackingState> tracking;  // null: it does not track what it reads

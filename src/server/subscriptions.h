@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "helio/base/io_buf.h"
 #include "helio/fibers/sync.h"
@@ -15,6 +16,7 @@
 namespace dfly {
 
 struct PubSubTopic;
+struct SubscriptionChange;
 
 // Owner: a Session, on its thread. PubSub fills it.
 struct Subscriptions {
@@ -23,6 +25,8 @@ struct Subscriptions {
   // Changes that not all shards know yet; and who waits for them.
   size_t pending_changes = 0;
   helio::BlockingCounter* waiter = nullptr;
+  // Those of them that have a slot among the connection's replies, in the order of the slots.
+  std::vector<SubscriptionChange*> pipelined;
   // Messages of subscriptions that the client has not been told of yet.
   helio::IoBuf held;
 

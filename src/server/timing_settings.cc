@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/numbers.h"
+#include "helio/base/ascii.h"
 #include "server/command_facts.h"
 #include "server/config.h"
 #include "server/server.h"
@@ -14,7 +15,7 @@ namespace dfly {
 
 std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles) {
   percentiles->clear();
-  for (std::string_view word : WordsOf(text)) {
+  for (std::string_view word : helio::SplitWords(text)) {
     const auto percent = ParseDouble(word);
     if (!percent || std::isnan(*percent)) {
       return "Invalid latency-tracking-info-percentiles parameters";

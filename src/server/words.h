@@ -2,39 +2,21 @@
 // Words: of commands' options, of lists in settings; and HELP replies.
 #pragma once
 
-#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "facade/reply_sink.h"
+#include "helio/base/ascii.h"
 
 namespace dfly {
 
-inline std::string LowerCase(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
-  }
-  return out;
-}
+using helio::LowerCase;
+using helio::SplitWords;
 
-// What stands between blanks, tabs and ends of lines: views into `text`.
-inline std::vector<std::string_view> SplitWords(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  std::vector<std::string_view> words;
-  while (true) {
-    text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
-    if (text.empty()) return words;
-    words.push_back(text.substr(0, text.find_first_of(kSpace)));
-    text.remove_prefix(words.back().size());
-  }
-}
-
-// True if `text` is `word`, whatever its case. REQUIRES: `word` is in lower case.
+// True if `text` is `word`, whatever its case.
 inline bool IsWord(std::string_view text, std::string_view word) {
-  return text.size() == word.size() && LowerCase(text) == word;
+  return helio::EqualsIgnoreCase(text, word);
 }
 
 // The reply to "<command> HELP". `lines` describe all subcommands but HELP.

@@ -177,7 +177,9 @@ void Worker::OnClosed(Connection* connection) {
 }
 
 void Worker::Forget(Session* session) {
-  if (session->connection_closed && session->coordinators == 0) delete session;
+  const bool is_listed =
+      session->subscriptions != nullptr && session->subscriptions->pending_changes > 0;
+  if (session->connection_closed && session->coordinators == 0 && !is_listed) delete session;
 }
 
 void Worker::CloseAllConnections() {
@@ -303,6 +305,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   if (command.runs_script) return DispatchScript(connection, session, command, args);
   if (command.channel_at != 0) return DispatchPublish(connection, command, args);
   if (may_wait) return DispatchBlocking(connection, session, command, args);
+  if ((command.flags & kPushes) != 0) return DispatchChange(connection, session, command, args);
   if (command.coordinate != nullptr) {
     if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
     if ((command.flags & kBlocking) != 0) {
@@ -368,43 +371,6 @@ CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& ses
 
 void Worker::AbortMulti(Session& session) {
   if (session.multi != nullptr) session.multi->is_aborted = true;
-}
-
-std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* connection,
-                                                               Session& session,
-                                                               const Command& command, Args args) {
-  if (session.is_subscribed() && !session.resp3 && (command.flags & kSubscribed) == 0) {
-    Note(connection, Action::kSubscribed, &command, args, 0, 0);
-    return Outcome::kTaken;
-  }
-  if (command.name != "reset") return {};
-  // The shards have to know that it has left before it is answered.
-  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
-  const auto leave_and_reset = [](CoordinatorContext& cx, Args its_args, ReplySink& reply) {
-    Worker& worker = cx.session().worker;
-    worker.pubsub_.UnsubscribeFromAll(cx.session());
-    worker.pubsub_.AwaitChanges(cx.session());  // what still comes is in the protocol of before
-    worker.commands_.FindByName("reset")->session(cx.session(), its_args, reply);
-  };
-  Coordinate(connection, session, command, leave_and_reset, args);
-  return Outcome::kBusy;
-}
-
-CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Command& command,
-                                             Args args) {
-  if (pubsub_.is_overloaded()) [[unlikely]] {
-    // As for a pause: it stays in the input until ReleaseHeld.
-    RunNoted();
-    pubsub_.CountHeld();
-    connection->set_held(true);
-    return Outcome::kBarrier;
-  }
-  const std::string_view channel = args[command.routed_by(args)];
-  const uint64_t hash = HashKey(channel);
-  const ShardId shard = shards_.ShardOfChannel(channel, hash);
-  const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
-  Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
-  return Outcome::kTaken;
 }
 
 void Worker::ReleaseHeld() {

@@ -111,6 +111,9 @@ class Worker final : public CommandSink {
     }
   }
   void CloseAllConnections();
+  // Frees the session if its connection, its coordinator and its changes of subscriptions have
+  // ended.
+  void Forget(Session* session);
   // Batches that are in the hands of other threads.
   size_t batches_in_flight() const { return batches_in_flight_; }
   // Fibers that run a command; they may outlive their connection for a moment.
@@ -140,6 +143,7 @@ class Worker final : public CommandSink {
   const WorkerStats& stats() const { return stats_; }
   WorkerStats& stats() { return stats_; }
   const BufferPool& buffers() const { return buffers_; }
+  BufferPool& buffers() { return buffers_; }
   void set_input_max(size_t bytes) { buffers_.bounds.input_max = bytes; }
   void set_input_watch(size_t bytes) { buffers_.bounds.input_watch = bytes; }
   void set_output_watch(size_t bytes) { buffers_.bounds.output_watch = bytes; }
@@ -274,8 +278,8 @@ class Worker final : public CommandSink {
   using ScriptCommands = StringCache<const Command*, 64, 24>;
   ScriptCommands& script_commands() { return script_commands_; }
   ScriptCache& scripts() { return scripts_; }
-  void OnScriptBegin(ScriptRun* run);
-  void OnScriptEnd(ScriptRun* run);
+  void OnScriptBegin(LongRun* run);
+  void OnScriptEnd(LongRun* run);
   // What the interpreters have may have changed.
   void CountInterpreters() {
     const InterpreterPool::Memory memory = interpreters_.memory();
@@ -298,10 +302,10 @@ class Worker final : public CommandSink {
   uint64_t script_slice_ns() const;
   // Commands that wait on its shards for a script that has become slow get BUSY.
   void RefuseBusyWaiters();
-  // fn(ScriptRun&), for those that run on this thread.
+  // fn(LongRun&), for those of this thread.
   template <typename Function>
   void ForEachScript(Function function) {
-    for (ScriptRun& run : running_scripts_) function(run);
+    for (LongRun& run : running_scripts_) function(run);
   }
   // A command that a script has called was refused, as `reply` knows. Null: there is no such.
   void CountRejected(const Command* row, const ReplySink& reply);
@@ -435,6 +439,9 @@ class Worker final : public CommandSink {
                                             const Command& command, Args args);
   // PUBLISH: as a command with a key, but that it may have to wait.
   Outcome DispatchPublish(Connection* connection, const Command& command, Args args);
+  // SUBSCRIBE, UNSUBSCRIBE and their like.
+  Outcome DispatchChange(Connection* connection, Session& session, const Command& command,
+                         Args args);
   void Note(Connection* connection, Action action, const Command* command, Args args, ShardId shard,
             uint64_t hash, Script* script = nullptr);
   // Lets the last noted command stay, with a copy of its arguments. False if it is too large for
@@ -527,9 +534,6 @@ class Worker final : public CommandSink {
   void Arrive(Session* from);
   // It goes on here.
   void Attach(Connection* connection);
-  // `session` may go once its connection and its coordinator have ended.
-  void Forget(Session* session);
-
   // Answers a command that is not carried out at all, and counts that.
   void Reject(const Command& row, std::string_view error, RespWriter& writer);
   void CountError(std::string_view code);
@@ -778,7 +782,7 @@ class Worker final : public CommandSink {
   helio::FiberPool script_fibers_;
   std::vector<std::unique_ptr<ScriptJob>> script_jobs_;  // all that there are
   std::vector<ScriptJob*> idle_script_jobs_;
-  helio::IntrusiveList<ScriptRun> running_scripts_;
+  helio::IntrusiveList<LongRun> running_scripts_;
   size_t running_scripts_count_ = 0;
 
   ClientLimiter client_limiter_;

@@ -88,13 +88,15 @@ bool Worker::AwaitsSnapshotLocked(ShardBatch* batch) {
 }
 
 void Worker::AskSnapshots(const Session& session, const Command& command, Args args) {
-  const auto ask = [this](std::string_view key, int db_index) {
+  struct Changed {
+    std::string_view key;
+    uint64_t hash;
+    int db_index;
+  };
+  std::vector<std::vector<Changed>> by_shard(shards_.size());
+  const auto ask = [&](std::string_view key, int db_index) {
     const uint64_t hash = HashKey(key);
-    const uint64_t lock = shards_.LockOfKey(key, hash, db_index);
-    shards_.Await(shards_.ShardOfKey(key, hash), [&](Shard& shard) {
-      CutGuard* const guard = shard.cut_guard();
-      if (guard != nullptr) guard->MustWait(db_index, key, hash, lock);
-    });
+    by_shard[shards_.ShardOfKey(key, hash)].push_back({key, hash, db_index});
   };
   const auto ask_for_all = [&ask](const Command& of, Args its_args, int db_index) {
     ForEachKeyChanged(of, its_args, [&](std::string_view key) { ask(key, db_index); });
@@ -110,6 +112,18 @@ void Worker::AskSnapshots(const Session& session, const Command& command, Args a
   } else {
     ask_for_all(command, args, session.db_index);
   }
+  std::vector<ShardId> ids;
+  for (ShardId id = 0; id < by_shard.size(); ++id) {
+    if (!by_shard[id].empty()) ids.push_back(id);
+  }
+  if (ids.empty()) return;
+  shards_.AwaitOn(ids, [&](Shard& shard) {
+    CutGuard* const guard = shard.cut_guard();
+    if (guard == nullptr) return;
+    for (const auto& [key, hash, db_index] : by_shard[shard.id()]) {
+      guard->MustWait(db_index, key, hash, shards_.LockOfKey(key, hash, db_index));
+    }
+  });
 }
 
 bool Worker::IsExcluded(Shard& shard, const Command& command, Args args, uint64_t hash,

@@ -42,12 +42,12 @@ std::optional<std::string> CheckScriptArgs(Args args) {
 
 // --- What runs now ---
 
-void Worker::OnScriptBegin(ScriptRun* run) {
+void Worker::OnScriptBegin(LongRun* run) {
   running_scripts_.PushBack(run);
   ++running_scripts_count_;
 }
 
-void Worker::OnScriptEnd(ScriptRun* run) {
+void Worker::OnScriptEnd(LongRun* run) {
   run->Unlink();
   --running_scripts_count_;
 }

@@ -207,12 +207,12 @@ class Scenario {
         cx.Delete(key);
         break;
       case 3:
-        if (auto detached = cx.Take(key, "rename_from")) {
-          cx.Put(AnyKey(), std::move(*detached), "rename_to");
+        if (auto detached = cx.Take(key, KeyEvent::kRenameFrom)) {
+          cx.Put(AnyKey(), std::move(*detached), KeyEvent::kRenameTo);
         }
         break;
       case 4:
-        if (auto copy = cx.Copy(key)) cx.Put(AnyKey(), std::move(*copy), "copy_to");
+        if (auto copy = cx.Copy(key)) cx.Put(AnyKey(), std::move(*copy), KeyEvent::kCopyTo);
         break;
       case 5:
         cx.SetDeadline(key, now_ms_ + static_cast<int64_t>(random_.Uniform(500)) - 10);
@@ -244,7 +244,7 @@ class Scenario {
       case 11: {
         ShardContext::Detached made;
         made.value = values_.MakeAny(&random_);
-        cx.Put(key, std::move(made), "restore");
+        cx.Put(key, std::move(made), KeyEvent::kRestore);
       } break;
       default:
         ChangeInPlace(cx, key);
@@ -325,7 +325,7 @@ class Scenario {
         static_cast<StreamValue*>(value->object())->Erase({1000, 9});
         break;
     }
-    cx.Changed(key, "change");
+    cx.Changed(key, KeyEvent::kNone);
   }
 
   void Compare(const Model& model, std::string_view bytes) {

@@ -34,7 +34,7 @@ class Store {
       const ShardId id = shards_.ShardOfKey(key, HashKey(key));
       shards_.Await(id, [&](Shard& shard) {
         ShardContext cx(shard, db, helio::UnixMillis());
-        cx.Put(key, std::move(detached), "test");
+        cx.Put(key, std::move(detached), KeyEvent::kRestore);
       });
     });
   }

@@ -4,7 +4,8 @@
 received, redis-server's and ours in turn, and their ratio (the median of the rounds' ratios).
 
 The publisher sends a pipeline, reads its replies, and waits until every subscriber has got all of
-it. Servers, cores and the way CPU time is measured are those of compare.py.
+it. And SUBSCRIBE and UNSUBSCRIBE in pipelines of 20, as a client of Celery sends them: CPU time for
+each change. Servers, cores and the way CPU time is measured are those of compare.py.
 """
 
 import os
@@ -26,6 +27,11 @@ LOADS = [
     ("publish-1000-p10", 1000, 10, 1_000, 1),
     ("4t-publish-100-p10", 100, 10, 10_000, 4),
     ("4t-publish-1000", 1000, 1, 200, 4),
+]
+# name, pipeline, changes, threads of ours
+CHANGES = [
+    ("subscribe-p20", 20, 100_000, 1),
+    ("4t-subscribe-p20", 20, 100_000, 4),
 ]
 
 
@@ -91,6 +97,39 @@ def measure(kind, load, options):
         server.stop()
 
 
+def measure_changes(kind, load, options):
+    """CPU nanoseconds of the server for each SUBSCRIBE or UNSUBSCRIBE."""
+    _, pipeline, changes, threads = load
+    server = Server(kind, threads, options)
+    try:
+        connection = Connection(server.port)
+
+        def change(rounds):
+            for n in range(rounds):
+                for word in ("SUBSCRIBE", "UNSUBSCRIBE"):
+                    names = [f"result-{n}-{i}" for i in range(pipeline)]
+                    connection.sock.sendall(b"".join(encode(word, name) for name in names))
+                    counts = range(1, pipeline + 1)
+                    if word == "UNSUBSCRIBE":
+                        counts = range(pipeline - 1, -1, -1)
+                    confirmations = b"".join(
+                        b"*3" + encode(word.lower(), name)[2:] + b":%d\r\n" % count
+                        for name, count in zip(names, counts)
+                    )
+                    if connection.file.read(len(confirmations)) != confirmations:
+                        raise BenchError(f"{word} was not confirmed")
+
+        rounds = max(1, changes // pipeline // 2)
+        change(max(1, rounds // 10))
+        begin = server.cpu_ns()
+        change(rounds)
+        spent = server.cpu_ns() - begin
+        connection.close()
+        return spent / (rounds * pipeline * 2)
+    finally:
+        server.stop()
+
+
 def main():
     parser = side_by_side.parser_of(__doc__)
     parser.add_argument("--server-flag", action="append", default=[])
@@ -104,6 +143,14 @@ def main():
             load = (*load[:3], max(load[2], load[3] // 20), load[4])
         side_by_side.print_row(
             [load[0]], lambda kind: measure(kind, load, options), ASKED, options
+        )
+    for load in CHANGES:
+        if options.only not in load[0]:
+            continue
+        if options.quick:
+            load = (*load[:2], load[2] // 20, load[3])
+        side_by_side.print_row(
+            [load[0]], lambda kind: measure_changes(kind, load, options), None, options
         )
 
 
