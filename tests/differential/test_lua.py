@@ -148,7 +148,8 @@ s = s .. i; s = s .. text(t[i])
 f(i); f(t[i]); x = f(i) * 2^62; i = i + 1; i = x; x = -i; t.y = i; t.y = t[i]; x = select(2, i, i)
 if i > x then x = i end; if i == #u then t[i] = 0 end; if x <= i then t[i] = nil end
 x = i % 7 + i / 2 - -i; local j = i t[j] = j; local g = function() return i end x = g()
-local g = function() i = 5 end g(); for j = i, i + 2 do t[j] = i if j * j > 1e12 then break end end
+local g = function() i = 5 end g()
+if i == i then for j = i, i + 2 do t[j] = i if j * j > 1e12 then break end end end
 for j = 1, #u do t[j] = u[j] end; for j = #u, 1, -1 do x = u[j] t[i] = j end
 for k, v in pairs(u) do t[k] = v end; for k, v in ipairs(u) do t[i] = k end
 x, u[1] = i, x or 1; t[i], x = x, t[i] or 1; x = ({i, i})[2]; x = (i and i) or 0
