@@ -73,6 +73,18 @@ TEST_F(Lua51Test, VariablesOfLoopsAreNumbersLikeOthers) {
   EXPECT_EQ(value_of("for i = 1, 3 do v = v + 1 end", "({v, -v, v / 2})[2]"), Bulk("-4"));
 }
 
+TEST_F(Lua51Test, FunctionsAreCompiledApart) {
+  const auto script = [](std::string_view begin, std::string_view step) {
+    return "local t, n = {}, 0 for i = " + std::string(begin) +
+           ", 1.5 do n = n + 1 if n > 3 then " + "break end " + std::string(step) +
+           " for j = i, i + 2 do t[j] = i " +
+           "if j * j > 1e12 then break end end end n = 0 for k in pairs(t) do n = n + 1 end return "
+           "n";
+  };
+  EXPECT_EQ(Run(script("1", "local g = {1, 2, 3}")), ":3\r\n");
+  EXPECT_EQ(Run(script("-2^50", "local g = function() return i end")), ":3\r\n");
+}
+
 TEST_F(Lua51Test, LengthsThatAreAssignedStayThere) {
   for (std::string_view next : {"b = a % 7", "b = a + 1", "b = a * 2.5", "local c = a - 1"}) {
     EXPECT_EQ(Run("local a, b = 5, 1 a = #'abc' " + std::string(next) + " return a"), ":3\r\n")

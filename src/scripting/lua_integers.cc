@@ -260,7 +260,8 @@ void LuaIntegers::FindLoops() {
     const uint8_t counter = code(end).a();
     const auto variable = static_cast<uint8_t>(counter + 3);
     if (UseOf(variable, begin, end).is_changed) continue;
-    loops_[loop_count_++] = {begin, end, variable, RangeOfLoop(i, counter)};
+    const Range range = RangeOfLoop(i, counter);  // of those before it
+    loops_[loop_count_++] = {begin, end, variable, range};
   }
 }
 
