@@ -220,9 +220,10 @@ def test_libraries_come_and_go_while_one_is_compiled(server, r):
         assert r.call("FUNCTION", "LOAD", library("new")) == b"new"
         assert r.call("SCRIPT", "FLUSH") == OK
         if r.call("FUNCTION", "LOAD", library("l")) == b"l":
-            assert c.read() == Error("ERR Library 'l' already exists")
+            # Or it was faster than the flush.
+            assert c.read() in (Error("ERR Library 'l' already exists"), b"l")
         else:
-            assert c.read() == b"l"  # it was faster
+            assert c.read() == b"l"  # faster than this one
     assert r.call("FCALL", "l", 0) == 1
     assert r.call("FCALL", "new", 0) == 1
 
