@@ -9,7 +9,7 @@ import pytest
 
 from harness.resp import OK, Status
 from harness.scripts import check_replies
-from harness.server import REFERENCE, ServerFailed, only_dragonfly, wait_until
+from harness.server import REFERENCE, ServerFailed, only_dragonfly, wait_blocked
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -386,7 +386,7 @@ def test_a_client_that_waits_obeys_a_change(server, lost, keys):
         ask(admin, "ACL", "SETUSER", "waits", "on", "nopass", "+@all", "~*")
         become(c, "waits")
         c.send_command("BLPOP", *keys, "0")
-        wait_until(lambda: admin.info("clients")["blocked_clients"] == "1")
+        wait_blocked(admin, 1)
         ask(admin, "ACL", "SETUSER", "waits", "+get")  # nothing that concerns it
         ask(admin, "ACL", "SETUSER", "waits", *lost)
         assert c.read().text == (
@@ -502,7 +502,7 @@ def test_a_blocked_client_of_a_deleted_user_takes_nothing(server):
         ask(admin, "ACL", "SETUSER", "waits", "on", "nopass", "+@all", "~*")
         become(c, "waits")
         c.send_command("BLPOP", "list", "0")
-        wait_until(lambda: admin.info("clients")["blocked_clients"] == "1")
+        wait_blocked(admin, 1)
         ask(admin, "ACL", "DELUSER", "waits")
         assert c.read_until_closed() == b""
         ask(admin, "RPUSH", "list", "v")

@@ -13,25 +13,18 @@ import pytest
 import redis
 
 from harness.resp import NOT_INT, OK, WRONGTYPE, Error, Status, arity, encode
-from harness.server import PATIENCE_S, REFERENCE, SANITIZED, only_dragonfly
+from harness.server import (
+    PATIENCE_S,
+    REFERENCE,
+    SANITIZED,
+    only_dragonfly,
+    wait_blocked,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
 UNBLOCKED = Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-
-
-def until(condition, what):
-    """Like wait_until, but at once: a cell of the table takes less than a millisecond."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"timeout: {what}"
-
-
-def blocked(r, count):
-    def is_so():
-        return int(r.info("clients")["blocked_clients"]) == count
-
-    until(is_so, f"{count} blocked clients")
 
 
 def nobody_is_forgotten(r):
@@ -263,14 +256,14 @@ def check_cells(server, kind, operation, executed, other, far):
             actor.call("SELECT", 0)
             if "SET {k} v" not in operation.before:
                 waiter.send(encode(*command.split()))
-                blocked(r, 1)
+                wait_blocked(r, 1)
             for line in operation.before:
                 actor.call(*words_of(line, other))
             if "SET {k} v" in operation.before:
                 # It cannot begin to wait for a string.
                 actor.call("RENAME", KEY, "kept")
                 waiter.send(encode(*command.split()))
-                blocked(r, 1)
+                wait_blocked(r, 1)
                 actor.call("RENAME", "kept", KEY)
             commands = [words_of(line, other) for line in operation.commands]
             if executed:
@@ -285,12 +278,12 @@ def check_cells(server, kind, operation, executed, other, far):
                     if is_push and "to another" in name and not REFERENCE:
                         # docs/differences.md: it is a moment later. It is not blocked any more
                         # when it begins to move, so that alone says too little.
-                        until(lambda: r.call("EXISTS", KEY) == 0, cell)
+                        wait_until(lambda: r.call("EXISTS", KEY) == 0, what=cell)
             expected = operation.executed if executed else operation.plain
             if expected is None:
-                blocked(r, 1)
+                wait_blocked(r, 1)
                 r.call("DEL", KEY)
-                blocked(r, 1)
+                wait_blocked(r, 1)
                 assert r.call(*kind.add, "late") == 1, cell
                 expected = "late"
             try:
@@ -302,7 +295,7 @@ def check_cells(server, kind, operation, executed, other, far):
                 target = command.split()[2]
                 assert r.call("LRANGE", target, 0, -1) == [expected.encode()], cell
             assert r.call("EXISTS", KEY) == (operation.left and not executed), cell
-            blocked(r, 0)
+            wait_blocked(r, 0)
             nobody_is_forgotten(r)
 
 
@@ -342,10 +335,10 @@ def test_the_general_way_gives_the_same_results(start_server):
 def test_an_expired_key_of_another_type_makes_room_for_a_list(server, r):
     with server.connect() as waiter:
         waiter.send(encode("BLPOP", "k", 0))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("SET k v PX 5")
-        until(lambda: r.do("EXISTS k") == 0, "expiry")
-        blocked(r, 1)
+        wait_until(lambda: r.do("EXISTS k") == 0, what="expiry")
+        wait_blocked(r, 1)
         assert r.do("RPUSH k e") == 1
         assert waiter.read() == [b"k", b"e"]
 
@@ -362,7 +355,7 @@ def waiting(server, r, commands):
             c = stack.enter_context(server.connect())
             c.send(encode(*command.split()))
             connections.append(c)
-            blocked(r, len(connections))
+            wait_blocked(r, len(connections))
         yield connections
 
 
@@ -396,7 +389,7 @@ def test_one_push_serves_as_many_as_it_has_elements(server, r):
         assert r.do("RPUSH k 1 2 3") == 3
         assert a.read() == [b"k", b"1"]
         assert b.read() == [b"k", [b"2", b"3"]]
-        blocked(r, 1)
+        wait_blocked(r, 1)
         assert r.do("LPUSH k 4 5") == 2
         assert c.read() == [b"k", b"4"]
         assert r.do("LRANGE k 0 -1") == [b"5"]
@@ -542,7 +535,7 @@ def test_a_timeout_ends_the_wait_in_time(r, line):
         begin = time.monotonic()
         assert r.do(line.format(seconds)) is None
         assert float(seconds) <= time.monotonic() - begin < PATIENCE_S
-    blocked(r, 0)
+    wait_blocked(r, 0)
     r.do("RPUSH k e")
     assert r.do("LLEN k") == 1
 
@@ -555,7 +548,7 @@ def test_client_unblock_ends_a_wait(server, r):
                 c_id = c.call("CLIENT", "ID")
                 assert r.call("CLIENT", "UNBLOCK", c_id, *how) == 0
                 c.send(encode(*line.split()) + encode("PING"))
-                blocked(r, 1)
+                wait_blocked(r, 1)
                 assert r.call("CLIENT", "UNBLOCK", c_id, *how) == 1
                 assert c.read() == reply
                 assert c.read() == Status("PONG")
@@ -575,7 +568,7 @@ def test_who_waits_is_seen(server, r):
         flags = [field for line in lines for field in line.split() if field.startswith("flags=")]
         assert sorted(flags) == ["flags=N", "flags=b"]
         assert any("cmd=blpop" in line for line in lines)
-    blocked(r, 0)
+    wait_blocked(r, 0)
 
 
 def end_by_close(c, r):
@@ -597,10 +590,10 @@ def end_by_kill(c, r):
 def test_what_was_answered_before_a_wait_reaches_a_client_that_shuts_down(server, r):
     with server.connect() as c:
         c.send(encode("SET", "k", "v") + encode("GET", "k") + encode("BLPOP", "none", 0))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         end_by_half_close(c, r)
         assert c.read_until_closed() == b"+OK\r\n$1\r\nv\r\n"
-        blocked(r, 0)
+        wait_blocked(r, 0)
 
 
 def test_so_it_does_if_the_end_comes_with_the_commands(server, r):
@@ -609,7 +602,7 @@ def test_so_it_does_if_the_end_comes_with_the_commands(server, r):
             c.send(encode("SET", "k", "v") + encode("GET", "k") + encode("BLPOP", "none", 0))
             end_by_half_close(c, r)
             assert c.read_until_closed() == b"+OK\r\n$1\r\nv\r\n"
-    blocked(r, 0)
+    wait_blocked(r, 0)
 
 
 def test_wait_waits_for_replicas_that_never_come(server, r):
@@ -629,15 +622,15 @@ def test_wait_waits_for_replicas_that_never_come(server, r):
             number = c.call("CLIENT", "ID")
             c.send(encode("SET", "k", "v") + encode("WAIT", 1, 0) + encode("GET", "k"))
             assert c.read() == Status("OK")  # does not wait for what comes behind
-            blocked(r, 1)
+            wait_blocked(r, 1)
             assert r.call("CLIENT", "UNBLOCK", number, *how) == 1
             assert c.read() == reply
             assert c.read() == b"v"
     with server.connect() as c:
         c.send_command("WAIT", 1, 0)
-        blocked(r, 1)
+        wait_blocked(r, 1)
         c.close()
-        blocked(r, 0)
+        wait_blocked(r, 0)
 
 
 @pytest.mark.parametrize("end", [end_by_close, end_by_reset, end_by_half_close, end_by_kill])
@@ -652,15 +645,15 @@ def test_nothing_is_taken_for_a_client_that_is_gone(server, r, end):
         with server.connect() as c, server.connect() as next_one:
             c.id = c.call("CLIENT", "ID")
             c.send(encode(*line.split()) + encode("RPUSH", "k", "from the dead"))
-            blocked(r, 1)
+            wait_blocked(r, 1)
             next_one.send(encode("BLPOP", "k", 0))
-            blocked(r, 2)
+            wait_blocked(r, 2)
             end(c, r)
-            blocked(r, 1)
+            wait_blocked(r, 1)
             assert r.do("RPUSH k e f") == 2
             assert next_one.read() == [b"k", b"e"], line
             assert r.do("LRANGE k 0 -1") == [b"f"], line
-        blocked(r, 0)
+        wait_blocked(r, 0)
         r.do("DEL k")
         nobody_is_forgotten(r)
 
@@ -672,13 +665,13 @@ def test_commands_around_a_wait_keep_their_order(server, r):
         )
         assert c.read() == OK
         assert c.read() == Status("PONG")
-        blocked(r, 1)
+        wait_blocked(r, 1)
         c.send(encode("INCR", "a") + encode("BLPOP", "k2", 0) + encode("INCR", "a"))
         assert r.do("GET a") == b"1"
         assert r.do("RPUSH k e") == 1
         assert c.read() == [b"k", b"e"]
         assert [c.read(), c.read()] == [2, 3]
-        blocked(r, 1)
+        wait_blocked(r, 1)
         assert r.do("GET a") == b"3"
         r.do("RPUSH k2 e")
         assert c.read() == [b"k2", b"e"]
@@ -698,13 +691,13 @@ def test_a_long_pipeline_of_waits(server, r):
 def test_replies_that_are_off_are_off(server, r):
     with server.connect() as c:
         c.send(encode("CLIENT", "REPLY", "OFF") + encode("BLPOP", "k", 0))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("RPUSH k e f")
-        blocked(r, 0)
+        wait_blocked(r, 0)
         c.send(encode("BLPOP", "k", 0) + encode("CLIENT", "REPLY", "ON"))
         assert c.read() == OK
         c.send(encode("CLIENT", "REPLY", "SKIP") + encode("BLPOP", "k", 0) + encode("PING"))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("RPUSH k e")
         assert c.read() == Status("PONG")
         assert r.do("EXISTS k") == 0
@@ -714,7 +707,7 @@ def test_a_pause_holds_up_the_push_and_nobody_is_lost(server, r):
     with server.connect() as actor, waiting(server, r, ["BLPOP k 0"]) as (c,):
         assert r.do("CLIENT PAUSE 60000 WRITE") == OK
         actor.send(encode("RPUSH", "k", "e"))
-        blocked(r, 2)  # who is paused counts as blocked
+        wait_blocked(r, 2)  # who is paused counts as blocked
         assert r.do("CLIENT UNPAUSE") == OK
         assert actor.read() == 1
         assert c.read() == [b"k", b"e"]
@@ -743,13 +736,13 @@ def test_an_idle_timeout_is_none_for_who_waits(start_server):
     server = start_server(timeout=1)
     with server.connect() as r, server.connect() as c:
         c.send(encode("BLPOP", "k", 0))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         for _ in range(2):  # others come later, and go for their silence
             with server.connect() as idle:
                 idle.call("PING")
                 assert idle.read_until_closed() == b""
         with server.connect() as again:
-            blocked(again, 1)
+            wait_blocked(again, 1)
             again.call("RPUSH", "k", "e")
         assert c.read() == [b"k", b"e"]
 
@@ -764,7 +757,7 @@ def test_a_thousand_clients_wait_and_all_are_served(server, r, line):
         clients = [stack.enter_context(server.connect()) for _ in range(count)]
         for i, c in enumerate(clients):
             c.send(encode(*line.format(i).split()))
-        blocked(r, count)
+        wait_blocked(r, count)
         if not REFERENCE:
             assert int(r.info("memory")["mem_clients_normal"]) < count * 20_000
         for i in range(count):
@@ -864,7 +857,7 @@ def test_fifty_threads_of_redis_py(server, r):
     for thread in producers:
         thread.join()
     per_producer = each + 2 * len(range(0, each, 3))
-    until(lambda: errors or len(got) >= 20 * per_producer, "all elements")
+    wait_until(lambda: errors or len(got) >= 20 * per_producer, what="all elements")
     assert not errors
     assert len(got) == len(set(got)) == 20 * per_producer
     for thread in consumers:
@@ -887,7 +880,7 @@ def test_more_clients_than_may_wait_get_an_error(server):
         r, *clients = [stack.enter_context(server.connect()) for _ in range(5)]
         for count, client in enumerate(clients[:3], 1):
             client.send_command("BLPOP", "k", "0")
-            blocked(r, count)
+            wait_blocked(r, count)
         refused = Error("ERR too many clients wait for keys (--blocked_clients_max)")
         for call in (("BLPOP", "k", "0"), ("BLMOVE", "k", "t", "LEFT", "LEFT", "1")):
             assert clients[3].call(*call) == refused
@@ -897,4 +890,4 @@ def test_more_clients_than_may_wait_get_an_error(server):
         r.call("RPUSH", "k", "x")
         assert clients[0].read() == [b"k", b"x"]
         clients[3].send_command("BLPOP", "k", "0")
-        blocked(r, 3)
+        wait_blocked(r, 3)

@@ -16,6 +16,7 @@ from harness.server import (
     configuration_flags,
     free_port,
     only_dragonfly,
+    wait_blocked,
     wait_until,
 )
 
@@ -50,10 +51,6 @@ def wait_gone(r, number):
     )
 
 
-def wait_blocked(r, count):
-    wait_until(lambda: int(r.info("clients")["blocked_clients"]) == count)
-
-
 def assert_kernel_told(r):
     """The sweep is a net below what the kernel tells: it had nothing to do."""
     if not REFERENCE:
@@ -78,6 +75,14 @@ def send_what_fits(c, data):
 # --- Who waits for others ---
 
 
+def assert_nobody_takes(r):
+    """What is pushed stays, and what was sent behind a wait was not executed."""
+    assert r.call("RPUSH", "q", "job") == 1
+    assert r.call("LLEN", "q") == 1
+    assert r.call("EXISTS", "behind") == 0
+    assert_kernel_told(r)
+
+
 def assert_no_element_is_lost(r, c, end, behind):
     """`c` waits in BLPOP, has sent so many commands behind it, and ends."""
     with c:
@@ -87,10 +92,7 @@ def assert_no_element_is_lost(r, c, end, behind):
         send_what_fits(c, BEHIND * behind)
         end(c)
         wait_gone(r, number)
-    assert r.call("RPUSH", "q", "job") == 1
-    assert r.call("LLEN", "q") == 1
-    assert r.call("EXISTS", "behind") == 0
-    assert_kernel_told(r)
+    assert_nobody_takes(r)
 
 
 @ENDS
@@ -248,10 +250,7 @@ def test_a_client_that_moves(server, r, end):
             c.send(moves + encode("BLPOP", "q", 0) + BEHIND * rand.choice([0, FEW, 2000]))
             end(c)
             wait_gone(r, number)
-    assert r.call("RPUSH", "q", "job") == 1
-    assert r.call("LLEN", "q") == 1
-    assert r.call("EXISTS", "behind") == 0
-    assert_kernel_told(r)
+    assert_nobody_takes(r)
 
 
 # --- Other protocols ---

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from harness.resp import OK, Error, Status, Verbatim, encode
-from harness.server import REFERENCE, SANITIZED, configuration_flags, wait_until
+from harness.server import REFERENCE, SANITIZED, configuration_flags, wait_blocked, wait_until
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -123,7 +123,7 @@ def test_a_pause_of_writes_holds_back_what_may_write(own, queued):
         assert a.pipeline([("MULTI",), queued]) == [OK, QUEUED]
         b.call("CLIENT", "PAUSE", 100_000, "WRITE")
         a.send_command("EXEC")
-        wait_until(lambda: b.info("clients")["blocked_clients"] == "1")
+        wait_blocked(b, 1)
         assert b.call("GET", "k") is None
         b.call("CLIENT", "UNPAUSE")
         assert len(a.read()) == 1

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whoever has locks waits for nothing that may need them; and a signal ends what hangs."""
 
+import select
 import signal
 
 import pytest
 
 from harness.resp import OK, Error, Status
-from harness.server import PATIENCE_S, Server, only_dragonfly, wait_until
+from harness.server import PATIENCE_S, SLOWNESS, Server, only_dragonfly, wait_until
 
 STARTED = Status("Background saving started")
 SCHEDULED = Status("Background saving scheduled")
@@ -275,3 +276,126 @@ def test_sigterm_ends_a_server_whose_thread_stops_while_the_snapshot_is_written(
         assert "thread 1 does not answer" in server.log()
     finally:
         server.kill()
+
+
+REFUSED = Error("ERR Errors trying to SHUTDOWN. Check logs.")
+
+
+class StalledServer:
+    """Two threads, of which one stands still, and clients of the other one."""
+
+    def __init__(self, thread, seconds=1000, **flags):
+        self.server = Server(
+            dbfilename="dump.rdb", shutdown_timeout=1, proactor_threads=2, **{"save": "", **flags}
+        )
+        self.clients = [self.server.connect() for _ in range(6)]
+        for client in self.clients:
+            assert client.call("SET", "saved", "v") == OK
+        assert self.clients[0].call("SAVE") == OK
+        assert self.clients[0].call("DEBUG", "STALL", thread, seconds) == OK
+        wait_until(lambda: f"thread {thread} stands still" in self.server.log(), what="it")
+        for client in self.clients:
+            client.send_command("PING")
+        wait_until(lambda: len(self.answered()) >= 2, what="those of the other thread")
+        self.alive = [c for c in self.clients if c.sock in self.answered()]
+        for client in self.alive:
+            assert client.read() == Status("PONG")
+
+    def answered(self):
+        return select.select([c.sock for c in self.clients], [], [], 0)[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        for client in self.clients:
+            client.close()
+        self.server.kill()
+
+
+@only_dragonfly("DEBUG STALL is ours")
+@pytest.mark.parametrize("save, words", [("", "SAVE"), ("3600 1", ""), ("3600 1", "NOW")])
+@pytest.mark.parametrize("thread", [0, 1])
+def test_shutdown_beside_a_thread_that_is_stuck_is_refused(thread, save, words):
+    with StalledServer(thread, save=save) as stalled:
+        server, r = stalled.server, stalled.alive[0]
+        assert r.call("SHUTDOWN", *words.split()) == REFUSED
+        assert f"can't exit: a thread has stopped: thread {thread} does not answer" in server.log()
+        assert r.call("PING") == Status("PONG")
+        # What the first has begun still waits for the thread.
+        assert r.call("SHUTDOWN", *words.split()) == REFUSED
+        assert "can't exit: another SHUTDOWN is not over yet" in server.log()
+        assert r.call("SHUTDOWN", "ABORT") == Error("ERR No shutdown in progress.")
+        r.send_command("SHUTDOWN", "NOSAVE")
+        assert server.process.wait(timeout=PATIENCE_S) == 1
+
+
+@only_dragonfly("DEBUG STALL is ours")
+@pytest.mark.parametrize(
+    "save, words",
+    [
+        ("3600 1", "NOSAVE"),
+        ("3600 1", "NOSAVE NOW"),
+        ("3600 1", "FORCE"),
+        ("", "SAVE FORCE"),
+        ("", ""),
+    ],
+)
+@pytest.mark.parametrize("thread", [0, 1])
+def test_shutdown_that_needs_no_save_does_not_wait_for_a_thread_that_is_stuck(thread, save, words):
+    with StalledServer(thread, save=save) as stalled:
+        server = stalled.server
+        stalled.alive[0].send_command("SHUTDOWN", *words.split())
+        assert server.process.wait(timeout=PATIENCE_S) == 1
+        assert f"ends without waiting for it: thread {thread} does not answer" in server.log() or (
+            f"the end does not come, ends now: thread {thread} does not answer" in server.log()
+        )
+        server.start_again()
+        with server.connect() as r:
+            assert r.call("KEYS", "*") == [b"saved"]
+
+
+@only_dragonfly("DEBUG STALL is ours")
+@pytest.mark.parametrize("thread", [0, 1])
+def test_shutdown_abort_beside_a_thread_that_is_stuck_is_answered(thread):
+    with StalledServer(thread) as stalled:
+        r, other = stalled.alive[:2]
+        r.send_command("SHUTDOWN", "SAVE")
+        assert other.call("SHUTDOWN", "ABORT") in (OK, Error("ERR No shutdown in progress."))
+        assert r.read() == REFUSED
+
+
+@only_dragonfly("DEBUG STALL is ours")
+@pytest.mark.sanitized
+@pytest.mark.parametrize("thread", [0, 1])
+def test_shutdown_that_was_refused_holds_nothing_once_its_thread_goes_on(thread):
+    seconds = 4 * SLOWNESS
+    while True:
+        with StalledServer(thread, seconds=seconds) as stalled:
+            server, r = stalled.server, stalled.alive[0]
+            r.send_command("SHUTDOWN", "SAVE")
+            try:
+                assert r.read() == REFUSED
+            except ConnectionError:  # too late: the thread goes on already
+                assert server.process.wait(timeout=PATIENCE_S) == 0
+                seconds *= 2
+                continue
+            for client in stalled.clients:
+                if client not in stalled.alive:
+                    assert client.read() == Status("PONG")
+                assert client.call("MSET", "a", 1, "b", 2, "c", 3, "d", 4) == OK
+            wait_until(lambda: is_saved_at_the_end(r), what="SHUTDOWN, once the first one is over")
+            assert server.process.wait(timeout=PATIENCE_S) == 0
+            server.start_again()
+            with server.connect() as r:
+                assert r.call("DBSIZE") == 5
+        return
+
+
+def is_saved_at_the_end(r):
+    r.send_command("SHUTDOWN", "SAVE")
+    try:
+        assert r.read() == REFUSED
+    except ConnectionError:
+        return True
+    return False

@@ -169,9 +169,6 @@ def test_a_failed_save_is_told(start_server):
 
 def test_a_server_that_loads_is_not_ready(start_server):
     server = start_server(dbfilename="dump", proactor_threads=2)
-    with server.connect() as r:
-        r.call("DEBUG", "POPULATE", 500_000, "key", 10)
-        assert r.call("SAVE") == OK
     seen = set()
 
     def look():

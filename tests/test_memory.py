@@ -55,6 +55,7 @@ def test_the_parts_are_the_same_in_info_and_stats(server, r):
         "mem_fiber_stacks": "fiber.stacks",
         "mem_receive_buffers": "receive.buffers",
         "mem_snapshot": "snapshot",
+        "mem_acl_users": "acl.users",
         "used_memory_startup": "startup.allocated",
         "used_memory_dataset": "dataset.bytes",
     }

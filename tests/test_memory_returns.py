@@ -9,7 +9,7 @@ import pytest
 
 from harness import memory_states
 from harness.resp import OK, Error
-from harness.server import only_dragonfly, wait_until
+from harness.server import only_dragonfly, wait_blocked, wait_until
 
 pytestmark = [only_dragonfly("redis-server counts no Lua, and none of the other parts")]
 
@@ -84,7 +84,7 @@ def test_stacks_and_buffers_are_given_back_under_pressure(start_server, policy):
         c.call("SET", "k", "v")
         with memory_states.blocked_clients(server, count=400):
             pass
-        wait_until(lambda: int(c.info("clients")["blocked_clients"]) == 0, what="all are gone")
+        wait_blocked(c, 0)
         memory_states.wait_until_steady(c, "mem_fiber_stacks")
         stacks = used(c, "mem_fiber_stacks")
         assert c.call("CONFIG", "SET", "maxmemory-policy", policy) == OK
@@ -240,6 +240,15 @@ def with_functions(server, c):
 
 
 @contextlib.contextmanager
+def with_users(server, c):
+    names = [f"user:{i}" for i in range(500)]
+    patterns = [f"~{'k' * 30}:{i}:*" for i in range(40)]
+    for name in names:
+        c.call("ACL", "SETUSER", name, "on", "nopass", "+get", *patterns)
+    yield lambda: c.call("ACL", "DELUSER", *names)
+
+
+@contextlib.contextmanager
 def with_keys_that_expire(server, c):
     memory_states.fill(server, 50_000, options=("EX", 1000))
     yield lambda: c.call("FLUSHALL")
@@ -252,6 +261,7 @@ WAYS_BACK = [
     with_short_slow_log,
     with_scripts,
     with_functions,
+    with_users,
     with_keys_that_expire,
 ]
 
@@ -265,6 +275,65 @@ def test_what_has_a_command_to_free_it_is_freed_by_it(start_server, state):
             assert used(c) > before + MB, "it is filled"
             free()
             wait_until(lambda: used(c) < before + MB // 4, what="it is freed")
+
+
+def test_users_with_their_rules_are_a_reason_to_refuse_until_they_are_deleted(start_server):
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c:
+        before = used(c, "mem_acl_users")
+        users = with_users(server, c)
+        with refused_for_this(c, users) as free:
+            assert used(c, "mem_acl_users") > before + MB
+            free()
+        assert used(c, "mem_acl_users") == before
+
+
+def test_rules_that_go_are_not_counted_any_more(start_server):
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c, with_users(server, c) as free:
+        assert c.call("ACL", "SETUSER", "one", "on", "nopass") == OK
+        one = used(c, "mem_acl_users")
+        rules = [f"~key:{i}:{'k' * 30}" for i in range(1000)]
+        assert c.call("ACL", "SETUSER", "one", *rules) == OK
+        assert used(c, "mem_acl_users") > one + 50_000
+        assert c.call("ACL", "SETUSER", "one", "resetkeys") == OK
+        assert c.call("ACL", "SETUSER", "one", "on") == OK  # its room goes with the next change
+        assert used(c, "mem_acl_users") < one + 1000
+        free()
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_users_of_a_file_count_once(start_server, threads, tmp_path):
+    """Also when the file is loaded again, and when it has less."""
+    patterns = " ".join(f"~{'k' * 30}:{i}:*" for i in range(40))
+    many = "".join(f"user u{i} on nopass {patterns} +@all\n" for i in range(500))
+    path = tmp_path / "users.acl"
+    path.write_text(many)
+    server = start_server(proactor_threads=threads, aclfile=path)
+    with server.connect(timeout=120) as c:
+        of_file = used(c, "mem_acl_users")
+        assert of_file > MB
+        assert c.call("ACL", "LOAD") == OK
+        assert used(c, "mem_acl_users") == of_file
+        path.write_text("")
+        assert c.call("ACL", "LOAD") == OK
+        assert used(c, "mem_acl_users") < of_file // 100
+
+
+def test_flags_of_scripts_that_are_to_come_are_counted(start_server):
+    """Each by its digest, once."""
+    server = start_server(proactor_threads=4)
+    with server.connect(timeout=120) as c:
+        before = used(c, "used_memory_scripts_eval")
+        all_before = used(c)
+        for begin in range(0, 20_000, 1000):
+            digests = range(begin, begin + 1000)
+            c.pipeline([("SCRIPT", "FLAGS", f"{i:040x}", "no-writes") for i in digests])
+        grown = used(c, "used_memory_scripts_eval") - before
+        assert grown > 20_000 * 88
+        assert used(c) > all_before + 20_000 * 88
+        c.pipeline([("SCRIPT", "FLAGS", f"{i:040X}", "allow-oom") for i in range(1000)])
+        assert used(c, "used_memory_scripts_eval") - before == grown
 
 
 def test_logs_and_statistics_are_bounded(start_server):
@@ -317,9 +386,7 @@ def all_pools(server):
         for i, c in enumerate(clients):
             c.send_command("BLPOP", f"queue:{i}", 0)
         with server.connect() as c:
-            wait_until(
-                lambda: c.info("clients")["blocked_clients"] == str(len(clients)), what="all wait"
-            )
+            wait_blocked(c, len(clients))
         readers = [stack.enter_context(server.connect(timeout=120)) for _ in range(100)]
         for c in readers:
             c.send_command("GET", b"key:%012d" % 0)

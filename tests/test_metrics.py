@@ -11,7 +11,14 @@ import pytest
 
 from harness.http import ask, basic
 from harness.resp import OK, Error
-from harness.server import ROOT, free_port, look_while_it_loads, only_dragonfly, wait_until
+from harness.server import (
+    ROOT,
+    free_port,
+    look_while_it_loads,
+    only_dragonfly,
+    wait_blocked,
+    wait_until,
+)
 
 pytestmark = [only_dragonfly("no HTTP"), pytest.mark.sanitized]
 
@@ -62,7 +69,7 @@ def test_it_says_what_info_says(server, r):
     with server.connect() as blocked, server.connect() as subscribed:
         blocked.send_command("BLPOP", "nothing", 0)
         subscribed.call("SUBSCRIBE", "channel")
-        wait_until(lambda: r.info("clients")["blocked_clients"] == "1", what="BLPOP to wait")
+        wait_blocked(r, 1)
         before = int(r.info("server")["uptime_in_seconds"])
         found = samples(server)
         info = r.info("everything")
@@ -218,9 +225,6 @@ def test_it_is_on_the_admin_port(start_server):
 
 def test_a_server_that_loads_has_metrics(start_server):
     server = start_server(dbfilename="dump", proactor_threads=2)
-    with server.connect() as r:
-        r.call("DEBUG", "POPULATE", 500_000, "key", 10)
-        assert r.call("SAVE") == OK
     seen = set()
 
     def look():

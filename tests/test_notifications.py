@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.resp import OK, Error, Push
-from harness.server import only_dragonfly, wait_until
+from harness.server import only_dragonfly, wait_blocked, wait_until
 
 pytestmark = [pytest.mark.sanitized]
 
@@ -487,11 +487,11 @@ def test_what_serves_a_waiter_is_an_event_behind_the_push(pair):
         events = Events(server, ALL)
         with server.connect() as waiter:
             waiter.send_command("BLPOP", "{t}l", "0")
-            wait_until(lambda: events.c.info("clients")["blocked_clients"] == "1")
+            wait_blocked(events.c, 1)
             events.play("RPUSH {t}l a b")
             waiter.read()
             waiter.send_command("BLMOVE", "{t}m", "{t}n", "LEFT", "LEFT", "0")
-            wait_until(lambda: events.c.info("clients")["blocked_clients"] == "1")
+            wait_blocked(events.c, 1)
             events.play("RPUSH {t}m a")
             waiter.read()
         got = events.take()

@@ -5,7 +5,7 @@ What the reference, 7.0, does not have yet is for ours only."""
 import pytest
 
 from harness.resp import OK, Error, Push, Status
-from harness.server import only_dragonfly, wait_until
+from harness.server import only_dragonfly, wait_blocked, wait_until
 
 pytestmark = [pytest.mark.threads]
 
@@ -40,7 +40,7 @@ def test_xread_plus_of_nothing_waits_for_the_next_entry(server, r, key):
     r.call("XDEL", "emptied", "5-0")
     with server.connect() as waiter:
         waiter.send_command("XREAD", "BLOCK", "0", "STREAMS", key, "+")
-        wait_until(lambda: r.info("clients")["blocked_clients"] == "1")
+        wait_blocked(r, 1)
         r.call("XADD", key, "6-0", "f", "1")
         assert waiter.read() == [[key.encode(), [[b"6-0", [b"f", b"1"]]]]]
 
@@ -118,7 +118,7 @@ def test_messages_of_others_come_while_a_client_waits(server, r):
     with server.connect(resp3=True) as client:
         client.call("SUBSCRIBE", "c")
         client.send_command("BLPOP", "none", "0")
-        wait_until(lambda: r.info("clients")["blocked_clients"] == "1")
+        wait_blocked(r, 1)
         r.call("PUBLISH", "c", "1")
         assert client.read() == Push((b"message", b"c", b"1"))
         r.call("RPUSH", "none", "x")

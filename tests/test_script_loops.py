@@ -160,7 +160,8 @@ def test_a_source_that_takes_long_gives_way_and_can_be_killed(server, r, name):
     other_kind = "FUNCTION" if kind == "SCRIPT" else "SCRIPT"
     code = f"{source_without_end()} -- {name}"
     commands = commands_of(code)
-    assert r.call("FUNCTION", "LOAD", "REPLACE", library("kept")) == b"kept"
+    assert r.call("FUNCTION", "FLUSH") == OK  # of what tests before have left
+    assert r.call("FUNCTION", "LOAD", library("kept")) == b"kept"
     for _ in range(2):
         with compiling(server, r, *commands) as c:
             for _ in range(3):
@@ -185,7 +186,8 @@ def test_a_source_that_takes_long_gives_way_and_can_be_killed(server, r, name):
 
 @only_dragonfly("it cannot be killed while it compiles")
 def test_function_restore_is_killed_whole(server, r):
-    assert r.call("FUNCTION", "LOAD", "REPLACE", library("kept")) == b"kept"
+    assert r.call("FUNCTION", "FLUSH") == OK  # of what tests before have left
+    assert r.call("FUNCTION", "LOAD", library("kept")) == b"kept"
     dump = r.call("FUNCTION", "DUMP")
     assert crc64(dump) == 0
     payload = in_rdb(library("a"), library("b", source_without_end()), library("c"))
@@ -218,9 +220,10 @@ def test_libraries_come_and_go_while_one_is_compiled(server, r):
         assert r.call("FUNCTION", "LOAD", library("new")) == b"new"
         assert r.call("SCRIPT", "FLUSH") == OK
         if r.call("FUNCTION", "LOAD", library("l")) == b"l":
-            assert c.read() == Error("ERR Library 'l' already exists")
+            # Or it was faster than the flush.
+            assert c.read() in (Error("ERR Library 'l' already exists"), b"l")
         else:
-            assert c.read() == b"l"  # it was faster
+            assert c.read() == b"l"  # faster than this one
     assert r.call("FCALL", "l", 0) == 1
     assert r.call("FCALL", "new", 0) == 1
 

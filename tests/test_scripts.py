@@ -8,12 +8,7 @@ import pytest
 
 from harness.resp import NOT_INT, OK, WRONGTYPE, Error, Map, Status, encode
 from harness.lua import SPREAD, assert_error, counted, counters, learned, sha1, threads_of
-from harness.server import (
-    SLOWNESS,
-    configuration_flags,
-    only_dragonfly,
-    wait_until,
-)
+from harness.server import SLOWNESS, configuration_flags, only_dragonfly, wait_blocked, wait_until
 
 pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
 
@@ -314,7 +309,7 @@ def test_a_blocked_client_is_served_once_when_the_script_is_over(server, r, keys
         with server.connect() as first, server.connect() as second:
             for i, c in enumerate((first, second)):
                 c.send_command("BLPOP", "list", 0)
-                wait_until(lambda: int(r.info("clients")["blocked_clients"]) == i + 1)
+                wait_blocked(r, i + 1)
             assert r.call("EVAL", script, len(keys), *keys) == 3
             assert first.read() == [b"list", b"b"]
             assert second.read() == [b"list", b"c"]
@@ -326,7 +321,7 @@ def test_a_blocked_client_is_served_once_when_the_script_is_over(server, r, keys
 def test_a_script_that_takes_back_what_it_pushed_wakes_nobody(server, r):
     with server.connect() as waiter:
         waiter.send_command("BLPOP", "list", 0)
-        wait_until(lambda: r.info("clients")["blocked_clients"] == "1")
+        wait_blocked(r, 1)
         script = "redis.call('rpush', KEYS[1], 'a') return redis.call('lpop', KEYS[1])"
         for _ in range(5):
             assert r.call("EVAL", script, 1, "list") == b"a"

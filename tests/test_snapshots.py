@@ -733,9 +733,6 @@ def test_replies_are_those_of_redis(start_server):
 
 def test_while_it_loads_clients_are_told(start_server):
     server = start_server(dbfilename="dump", proactor_threads=2)
-    with server.connect() as r:
-        r.call("DEBUG", "POPULATE", 1_000_000, "key", 10)
-        assert r.call("SAVE") == OK
     loading = Error("LOADING Redis is loading the dataset in memory")
     seen = set()
 
@@ -759,7 +756,7 @@ def test_while_it_loads_clients_are_told(start_server):
                     seen.add("INFO")
                     assert 0 <= float(info["loading_loaded_perc"]) <= 100
 
-    look_while_it_loads(server, look, lambda: len(seen) == 3)
+    look_while_it_loads(server, look, lambda: len(seen) == 3, keys=1_000_000)
     assert seen == {"GET", "MULTI", "INFO"}
     with server.connect() as r:
         assert r.call("DBSIZE") == 1_000_000

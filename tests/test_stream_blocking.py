@@ -2,12 +2,10 @@
 """XREAD and XREADGROUP that wait: what serves them, and how a wait ends otherwise. Every test also
 passes on redis-server, unless marked."""
 
-import time
-
 import pytest
 
 from harness.resp import OK, Error, Status, encode
-from harness.server import PATIENCE_S, REFERENCE, only_dragonfly
+from harness.server import REFERENCE, only_dragonfly, wait_blocked
 
 pytestmark = [pytest.mark.matrix, pytest.mark.sanitized]
 
@@ -19,16 +17,6 @@ NO_GROUP = Error(
 )
 WRONG_TYPE = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 UNBLOCKED = Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
-
-
-def until(condition, what):
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"timeout: {what}"
-
-
-def blocked(r, count):
-    until(lambda: r.info("clients")["blocked_clients"] == str(count), f"{count} blocked clients")
 
 
 def nobody_is_forgotten(r):
@@ -98,7 +86,7 @@ def test_what_ends_a_wait(server, r, name, form):
                 r.call("XGROUP", "CREATE", key, "g", "0" if takes_other and key == other else "$")
             waiter_id = waiter.call("CLIENT", "ID")
             waiter.send(encode(*line.split()))
-            blocked(r, 1)
+            wait_blocked(r, 1)
             if form == "EXEC":
                 assert actor.call("MULTI") == OK
                 for command in commands:
@@ -108,7 +96,7 @@ def test_what_ends_a_wait(server, r, name, form):
                 for command in commands:
                     actor.do(command)
             if expected is None:
-                blocked(r, 1)
+                wait_blocked(r, 1)
                 assert r.call("CLIENT", "UNBLOCK", waiter_id) == 1, cell
                 assert waiter.read() is None, cell
             elif expected in (NOGROUP, WRONGTYPE):
@@ -122,7 +110,7 @@ def test_what_ends_a_wait(server, r, name, form):
             else:
                 reply = waiter.read()
                 assert reply == [[KEY.encode(), [[expected.encode(), [b"a", b"b"]]]]], cell
-            blocked(r, 0)
+            wait_blocked(r, 0)
             nobody_is_forgotten(r)
 
 
@@ -132,13 +120,13 @@ def test_an_entry_serves_all_that_read_and_one_of_a_group(server, r):
     for i, reader in enumerate(readers):
         line = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >" if i % 2 else "XREAD BLOCK 0 STREAMS s $"
         reader.send(encode(*line.split()))
-        blocked(r, i + 1)
+        wait_blocked(r, i + 1)
     entry = lambda id_: [[b"s", [[id_, [b"a", b"b"]]]]]  # noqa: E731
     r.do("XADD s 1-1 a b")
     for reader in readers[0::2]:
         assert reader.read() == entry(b"1-1")
     assert readers[1].read() == entry(b"1-1")
-    blocked(r, 2)
+    wait_blocked(r, 2)
     assert r.call("XPENDING", "s", "g")[0] == 1
     r.do("XADD s 2-1 a b")
     assert readers[3].read() == entry(b"2-1")
@@ -153,12 +141,12 @@ def test_an_entry_serves_all_that_read_and_one_of_a_group(server, r):
 def test_waits_for_a_list_and_a_stream_at_one_key_do_not_hinder_each_other(server, r):
     with server.connect() as pops, server.connect() as reads:
         pops.send(encode("BLPOP", "k", "0"))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         reads.send(encode("XREAD", "BLOCK", "0", "STREAMS", "k", "0"))
-        blocked(r, 2)
+        wait_blocked(r, 2)
         r.do("XADD k 1-1 a b")
         assert reads.read() == [[b"k", [[b"1-1", [b"a", b"b"]]]]]
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("DEL k")
         r.do("RPUSH k e")
         assert pops.read() == [b"k", b"e"]
@@ -170,13 +158,13 @@ def test_a_consumer_of_an_absent_group_behind_a_pop_hears_that_the_key_goes(serv
         r.do("XGROUP CREATE k g $ MKSTREAM")
         r.do("RENAME k kept")
         pops.send(encode("BLPOP", "k", "0"))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("RENAME kept k")
         reads.send(encode("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "k", ">"))
-        blocked(r, 2)
+        wait_blocked(r, 2)
         r.do("DEL k")
         assert isinstance(reads.read(), Error)
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("RPUSH k e")
         assert pops.read() == [b"k", b"e"]
 
@@ -185,7 +173,7 @@ def test_a_consumer_of_an_absent_group_behind_a_pop_hears_that_the_key_goes(serv
 def test_a_wait_ends_with_its_time(server, r, r3, line):
     assert r.raw(*line.split()) == b"*-1\r\n"
     assert r3.raw(*line.split()) == b"_\r\n"
-    blocked(r, 0)
+    wait_blocked(r, 0)
 
 
 def test_client_unblock_ends_a_wait(server, r):
@@ -193,7 +181,7 @@ def test_client_unblock_ends_a_wait(server, r):
         waiter_id = waiter.call("CLIENT", "ID")
         for how, reply in (("TIMEOUT", None), ("ERROR", UNBLOCKED)):
             waiter.send(encode("XREAD", "BLOCK", "0", "STREAMS", "s", "t", "$", "$"))
-            blocked(r, 1)
+            wait_blocked(r, 1)
             assert r.call("CLIENT", "UNBLOCK", waiter_id, how) == 1
             assert waiter.read() == reply
 
@@ -236,7 +224,7 @@ def test_a_key_that_expires_tells_its_consumers(server, r):
     r.do("XGROUP CREATE s g $ MKSTREAM")
     with server.connect() as waiter:
         waiter.send(encode("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("PEXPIRE s 20")
         assert isinstance(waiter.read(), Error)
 
@@ -247,7 +235,7 @@ def test_a_group_that_is_set_back_serves_who_waits(server, r):
     r.do("XGROUP CREATE s g $")
     with server.connect() as waiter:
         waiter.send(encode("XREADGROUP", "GROUP", "g", "c", "BLOCK", "0", "STREAMS", "s", ">"))
-        blocked(r, 1)
+        wait_blocked(r, 1)
         r.do("XGROUP SETID s g 0")
         assert waiter.read() == [[b"s", [[b"1-1", [b"a", b"b"]]]]]
         nobody_is_forgotten(r)
@@ -267,7 +255,7 @@ def test_the_error_that_ends_a_wait_is_counted(server, r):
     r.do("XGROUP CREATE k g $ MKSTREAM")
     with server.connect() as c:
         c.send_command(*"XREADGROUP GROUP g me BLOCK 0 STREAMS k >".split())
-        blocked(r, 1)
+        wait_blocked(r, 1)
         assert r.do("XGROUP DESTROY k g") == 1
         assert "NOGROUP" in c.read().text
     assert r.info("errorstats")["errorstat_NOGROUP"] == "count=1"

@@ -20,6 +20,7 @@
 #include "commands/dump.h"
 #include "commands/key_moves.h"
 #include "commands/local_random.h"
+#include "commands/rows.h"
 #include "commands/scan_options.h"
 #include "commands/sort.h"
 #include "core/glob.h"
@@ -490,13 +491,7 @@ Command ObjectContainer() {
       {"Returns the seconds since a key was last accessed.", "2.2.3", "generic", "O(1)"});
   add("refcount", ObjectRefCount,
       {"Returns the number of references to the value of a key.", "2.2.3", "generic", "O(1)"});
-  object.subcommands.push_back({.name = "help",
-                                .session = ForClient<ObjectHelp>,
-                                .scripted = ObjectHelp,
-                                .arity = 2,
-                                .flags = kLoading | kStale,
-                                .categories = kAclKeyspace,
-                                .docs = {"Lists the subcommands.", "6.2.0", "generic", "O(1)"}});
+  object.subcommands.push_back(HelpRow<ObjectHelp>("6.2.0", "generic", kAclKeyspace));
   return object;
 }
 

@@ -18,6 +18,7 @@
 #include "commands/command_table.h"
 #include "commands/hash_deadlines.h"
 #include "commands/local_random.h"
+#include "commands/rows.h"
 #include "commands/scan_options.h"
 #include "core/hash_value.h"
 #include "core/numbers.h"
@@ -336,28 +337,16 @@ void HScan(ShardContext& cx, Args args, ReplySink& reply) {
 
 void RegisterHashCommands(CommandTable* table) {
   HashValue::RegisterType();
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           std::string_view key_flags, std::string_view summary,
-                           std::string_view since, std::string_view complexity,
-                           std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclHash,
-                .keys = KeyAt(1, key_flags),
-                .docs = {summary, since, "hash", complexity},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "hash", kAclHash);
   constexpr uint32_t kSet = kWrite | kDenyOom | kFast;
   constexpr uint32_t kGet = kReadonly | kFast;
   constexpr std::string_view kForFields = "O(N) where N is the number of fields given.";
   constexpr std::string_view kForAll = "O(N) where N is the number of fields of the hash.";
   constexpr std::string_view kAnyOrder = "nondeterministic_output_order";
-  add("hset", HSet, -4, kSet, {}, "Sets fields of a hash; makes the key if need be.", "2.0.0",
+  add("hset", HSet, -4, kSet, KeyAt(1), "Sets fields of a hash; makes the key if need be.", "2.0.0",
       kForFields);
-  add("hsetnx", HSetNx, 4, kSet, "RW insert", "Sets a field of a hash that does not exist.",
-      "2.0.0", "O(1)");
+  add("hsetnx", HSetNx, 4, kSet, KeyAt(1, "RW insert"),
+      "Sets a field of a hash that does not exist.", "2.0.0", "O(1)");
   table->Add({.name = "hmset",
               .run = HMSet,
               .arity = -4,
@@ -370,27 +359,29 @@ void RegisterHashCommands(CommandTable* table) {
                        .complexity = kForFields,
                        .deprecated_since = "4.0.0",
                        .replaced_by = "`HSET` with multiple field-value pairs"}});
-  add("hdel", HDel, -3, kWrite | kFast, "RW delete",
+  add("hdel", HDel, -3, kWrite | kFast, KeyAt(1, "RW delete"),
       "Removes fields of a hash, and the key with the last one.", "2.0.0", kForFields);
-  add("hincrby", HIncrBy, 4, kSet, "RW access update",
+  add("hincrby", HIncrBy, 4, kSet, KeyAt(1, "RW access update"),
       "Adds to the integer of a field; a missing one counts as 0.", "2.0.0", "O(1)");
-  add("hincrbyfloat", HIncrByFloat, 4, kSet, "RW access update",
+  add("hincrbyfloat", HIncrByFloat, 4, kSet, KeyAt(1, "RW access update"),
       "Adds to the decimal number of a field; a missing one counts as 0.", "2.6.0", "O(1)");
-  add("hget", HGet, 3, kGet, {}, "Returns the value of a field.", "2.0.0", "O(1)");
-  add("hmget", HMGet, -3, kGet, {}, "Returns the values of fields.", "2.0.0", kForFields);
-  add("hexists", HExists, 3, kGet, "RO", "Tells whether a field exists.", "2.0.0", "O(1)");
-  add("hlen", HLen, 2, kGet, "RO", "Returns the number of fields.", "2.0.0",
+  add("hget", HGet, 3, kGet, KeyAt(1), "Returns the value of a field.", "2.0.0", "O(1)");
+  add("hmget", HMGet, -3, kGet, KeyAt(1), "Returns the values of fields.", "2.0.0", kForFields);
+  add("hexists", HExists, 3, kGet, KeyAt(1, "RO"), "Tells whether a field exists.", "2.0.0",
+      "O(1)");
+  add("hlen", HLen, 2, kGet, KeyAt(1, "RO"), "Returns the number of fields.", "2.0.0",
       "O(1), O(log N) where N fields have deadlines.");
-  add("hstrlen", HStrLen, 3, kGet, "RO", "Returns the length of a field's value.", "3.2.0", "O(1)");
-  add("hgetall", HGetAll, 2, kReadonly, {}, "Returns all fields and their values.", "2.0.0",
+  add("hstrlen", HStrLen, 3, kGet, KeyAt(1, "RO"), "Returns the length of a field's value.",
+      "3.2.0", "O(1)");
+  add("hgetall", HGetAll, 2, kReadonly, KeyAt(1), "Returns all fields and their values.", "2.0.0",
       kForAll, kAnyOrder);
-  add("hkeys", HKeys, 2, kReadonly, {}, "Returns all fields.", "2.0.0", kForAll, kAnyOrder);
-  add("hvals", HVals, 2, kReadonly, {}, "Returns the values of all fields.", "2.0.0", kForAll,
+  add("hkeys", HKeys, 2, kReadonly, KeyAt(1), "Returns all fields.", "2.0.0", kForAll, kAnyOrder);
+  add("hvals", HVals, 2, kReadonly, KeyAt(1), "Returns the values of all fields.", "2.0.0", kForAll,
       kAnyOrder);
-  add("hrandfield", HRandField, -2, kReadonly, {}, "Returns random fields of a hash.", "6.2.0",
-      "O(N) where N is the number of fields returned, at most that of the hash's.",
+  add("hrandfield", HRandField, -2, kReadonly, KeyAt(1), "Returns random fields of a hash.",
+      "6.2.0", "O(N) where N is the number of fields returned, at most that of the hash's.",
       "nondeterministic_output");
-  add("hscan", HScan, -3, kReadonly, {}, "Walks over the fields of a hash, some at a time.",
+  add("hscan", HScan, -3, kReadonly, KeyAt(1), "Walks over the fields of a hash, some at a time.",
       "2.8.0", "O(1) for each call, O(N) for the whole walk where N is the number of fields.",
       "nondeterministic_output");
   RegisterHashDeadlineCommands(table);

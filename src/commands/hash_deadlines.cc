@@ -6,6 +6,7 @@
 // erases it, and the key with the last one, is told in engine/database.h. Here deadlines are only
 // set and told. One that has been reached already erases the field at once.
 #include "commands/hash_deadlines.h"
+#include "commands/rows.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -327,43 +328,34 @@ void HGetDel(ShardContext& cx, Args args, ReplySink& reply) {
 
 void RegisterHashDeadlineCommands(CommandTable* table) {
   static constexpr std::string_view kForFields = "O(N) where N is the number of fields given.";
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           std::string_view key_flags, std::string_view summary,
-                           std::string_view since, std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclHash,
-                .keys = KeyAt(1, key_flags),
-                .docs = {summary, since, "hash", kForFields},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "hash", kAclHash);
   constexpr uint32_t kExpire = kWrite | kDenyOom | kFast;
   constexpr uint32_t kTell = kReadonly | kFast;
   constexpr std::string_view kRandomOutput = "nondeterministic_output";
-  add("hexpire", HExpire, -6, kExpire, {}, "Sets deadlines of fields in seconds from now.",
-      "7.4.0");
-  add("hpexpire", HPExpire, -6, kExpire, {}, "Sets deadlines of fields in milliseconds from now.",
-      "7.4.0");
-  add("hexpireat", HExpireAt, -6, kExpire, {},
-      "Sets deadlines of fields as a Unix time in seconds.", "7.4.0");
-  add("hpexpireat", HPExpireAt, -6, kExpire, {},
-      "Sets deadlines of fields as a Unix time in milliseconds.", "7.4.0");
-  add("httl", HTtl, -5, kTell, "RO access", "Returns the seconds until fields' deadlines.", "7.4.0",
-      kRandomOutput);
-  add("hpttl", HPTtl, -5, kTell, "RO access", "Returns the milliseconds until fields' deadlines.",
-      "7.4.0", kRandomOutput);
-  add("hexpiretime", HExpireTime, -5, kTell, "RO access",
-      "Returns deadlines of fields as Unix times in seconds.", "7.4.0");
-  add("hpexpiretime", HPExpireTime, -5, kTell, "RO access",
-      "Returns deadlines of fields as Unix times in milliseconds.", "7.4.0");
-  add("hpersist", HPersist, -5, kWrite | kFast, {}, "Removes deadlines of fields.", "7.4.0");
-  add("hgetex", HGetEx, -5, kWrite | kFast, "RW access update",
-      "Returns the values of fields and changes their deadlines.", "8.0.0");
-  add("hsetex", HSetEx, -6, kExpire, {}, "Sets fields together with their deadlines.", "8.0.0");
-  add("hgetdel", HGetDel, -5, kWrite | kFast, "RW access delete",
-      "Returns the values of fields and removes these.", "8.0.0");
+  add("hexpire", HExpire, -6, kExpire, KeyAt(1), "Sets deadlines of fields in seconds from now.",
+      "7.4.0", kForFields);
+  add("hpexpire", HPExpire, -6, kExpire, KeyAt(1),
+      "Sets deadlines of fields in milliseconds from now.", "7.4.0", kForFields);
+  add("hexpireat", HExpireAt, -6, kExpire, KeyAt(1),
+      "Sets deadlines of fields as a Unix time in seconds.", "7.4.0", kForFields);
+  add("hpexpireat", HPExpireAt, -6, kExpire, KeyAt(1),
+      "Sets deadlines of fields as a Unix time in milliseconds.", "7.4.0", kForFields);
+  add("httl", HTtl, -5, kTell, KeyAt(1, "RO access"),
+      "Returns the seconds until fields' deadlines.", "7.4.0", kForFields, kRandomOutput);
+  add("hpttl", HPTtl, -5, kTell, KeyAt(1, "RO access"),
+      "Returns the milliseconds until fields' deadlines.", "7.4.0", kForFields, kRandomOutput);
+  add("hexpiretime", HExpireTime, -5, kTell, KeyAt(1, "RO access"),
+      "Returns deadlines of fields as Unix times in seconds.", "7.4.0", kForFields);
+  add("hpexpiretime", HPExpireTime, -5, kTell, KeyAt(1, "RO access"),
+      "Returns deadlines of fields as Unix times in milliseconds.", "7.4.0", kForFields);
+  add("hpersist", HPersist, -5, kWrite | kFast, KeyAt(1), "Removes deadlines of fields.", "7.4.0",
+      kForFields);
+  add("hgetex", HGetEx, -5, kWrite | kFast, KeyAt(1, "RW access update"),
+      "Returns the values of fields and changes their deadlines.", "8.0.0", kForFields);
+  add("hsetex", HSetEx, -6, kExpire, KeyAt(1), "Sets fields together with their deadlines.",
+      "8.0.0", kForFields);
+  add("hgetdel", HGetDel, -5, kWrite | kFast, KeyAt(1, "RW access delete"),
+      "Returns the values of fields and removes these.", "8.0.0", kForFields);
 }
 
 }  // namespace dfly

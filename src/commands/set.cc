@@ -16,6 +16,7 @@
 #include "commands/command_table.h"
 #include "commands/local_random.h"
 #include "commands/member_deadlines.h"
+#include "commands/rows.h"
 #include "commands/scan_options.h"
 #include "commands/set_commands.h"
 #include "core/numbers.h"
@@ -326,18 +327,7 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void RegisterSetCommands(CommandTable* table) {
   SetValue::RegisterType();
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclSet,
-                .keys = keys,
-                .docs = {summary, since, "set", complexity},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "set", kAclSet);
   add("sadd", SAdd, -3, kWrite | kDenyOom | kFast, KeyAt(1, "RW insert"),
       "Adds members to a set; makes the key if need be.", "1.0.0",
       "O(N) where N is the number of members that are named.");

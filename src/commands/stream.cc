@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/rows.h"
 #include "commands/stream_support.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -298,18 +299,7 @@ void XRange(ShardContext& cx, Args args, ReplySink& reply) {
 
 void RegisterStreamCommands(CommandTable* table) {
   StreamValue::RegisterType();
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclStream,
-                .keys = keys,
-                .docs = {summary, since, "stream", complexity},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "stream", kAclStream);
   constexpr std::string_view kForEachReturned =
       "O(log M + N) where M is the number of nodes and N is the number of entries returned.";
   add("xadd", XAdd, -5, kWrite | kDenyOom | kFast, KeyAt(1),

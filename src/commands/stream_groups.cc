@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/rows.h"
 #include "commands/stream_support.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -507,18 +508,7 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
 }  // namespace
 
 void RegisterStreamGroupCommands(CommandTable* table) {
-  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
-                           KeySpec keys, std::string_view summary, std::string_view since,
-                           std::string_view complexity, std::string_view tips = {}) {
-    table->Add({.name = name,
-                .run = run,
-                .arity = arity,
-                .flags = flags,
-                .categories = kAclStream,
-                .keys = keys,
-                .docs = {summary, since, "stream", complexity},
-                .tips = tips});
-  };
+  const FamilyRows add(table, "stream", kAclStream);
   constexpr std::string_view kForEachClaimed =
       "O(N log P) where N is the number of entries looked at and P that of pending ones.";
   add("xack", XAck, -4, kWrite | kFast, KeyAt(1),
@@ -561,16 +551,7 @@ void RegisterStreamGroupCommands(CommandTable* table) {
           "Makes a consumer in a group.", "6.2.0", "O(1)");
   add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
           "5.0.0", "O(N) where N is the number of its pending entries.");
-  group.subcommands.push_back({.name = "help",
-                               .session = ForClient<GroupHelp>,
-                               .scripted = GroupHelp,
-                               .arity = 2,
-                               .flags = kLoading | kStale,
-                               .categories = kAclStream,
-                               .docs = {.summary = "Lists the subcommands.",
-                                        .since = "5.0.0",
-                                        .group = "stream",
-                                        .complexity = "O(1)"}});
+  group.subcommands.push_back(HelpRow<GroupHelp>("5.0.0", "stream", kAclStream));
   table->Add(std::move(group));
 }
 

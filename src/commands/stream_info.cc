@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/rows.h"
 #include "commands/stream_support.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -219,16 +220,7 @@ void RegisterStreamInfoCommands(CommandTable* table) {
   add("stream", Stream, -3, "Tells what a stream is like.");
   add("groups", Groups, 3, "Lists the groups of a stream.");
   add("consumers", Consumers, 4, "Lists the consumers of a group.", "nondeterministic_output");
-  info.subcommands.push_back({.name = "help",
-                              .session = ForClient<InfoHelp>,
-                              .scripted = InfoHelp,
-                              .arity = 2,
-                              .flags = kLoading | kStale,
-                              .categories = kAclStream,
-                              .docs = {.summary = "Lists the subcommands.",
-                                       .since = "5.0.0",
-                                       .group = "stream",
-                                       .complexity = "O(1)"}});
+  info.subcommands.push_back(HelpRow<InfoHelp>("5.0.0", "stream", kAclStream));
   table->Add(std::move(info));
 }
 

@@ -79,6 +79,7 @@ TEST_F(MutationTest, WritesAndDeletesAreToldWithTheirEvents) {
 
 TEST_F(MutationTest, ACollectionThatLosesItsLastElementIsEmptied) {
   auto value = cx_.FindOrCreate("h", ValueType::kHash);
+  HashValue::Create(&*value);
   HashValue(&*value).Set("f", "v", shard_.hash_limit());
   cx_.Changed("h", KeyEvent::kHSet);
   HashValue(&*cx_.FindMutable("h")).Erase("f");
@@ -101,6 +102,7 @@ TEST_F(MutationTest, WhatIsMovedIsToldOnceForEachKeyAndTheKeyspaceWhenBothAreDon
 TEST_F(MutationTest, WhatGoesByItselfHasItsOwnKind) {
   cx_.SetString("k", "v", {.keep_deadline = false, .deadline_ms = now_ms_ + 10});
   auto value = cx_.FindOrCreate("h", ValueType::kHash);
+  HashValue::Create(&*value);
   HashValue hash(&*value);
   hash.Set("f", "v", shard_.hash_limit());
   hash.SetDeadline("f", now_ms_ + 10);

@@ -48,6 +48,70 @@ TEST_F(Lua51Test, WholeNumbersDoNotWrap) {
   }
 }
 
+// They may be integers inside: lua_integers.h.
+TEST_F(Lua51Test, VariablesOfLoopsAreNumbersLikeOthers) {
+  const auto value_of = [this](std::string_view steps, std::string_view value) {
+    return Run("local t, x, v, w = {}, 1, 1, 0 " + std::string(steps) + " return tostring(" +
+               std::string(value) + ")");
+  };
+  const std::string_view sum = "while v <= 10 do t[v] = v % 3 x = x + v * t[v] v = v + 1 end";
+  EXPECT_EQ(value_of(sum, "x"), Bulk("53"));
+  EXPECT_EQ(value_of(sum, "v"), Bulk("11"));
+  EXPECT_EQ(value_of("for i = 1, 70 do t[v] = i v = v * 2 end", "t[2^60]"), Bulk("61"));
+  EXPECT_EQ(value_of("for i = 1, 70 do t[v] = i v = v * 2 end", "v"), Bulk("1.1805916207174e+21"));
+  EXPECT_EQ(value_of("for i = 1, 70 do t[v] = i v = v + v end", "t[2^69]"), Bulk("70"));
+  EXPECT_EQ(value_of("for i = 1, 3 do t[w] = 1 x = 1 / (w * -1) end", "x"), Bulk("-inf"));
+  EXPECT_EQ(value_of("for i = 1, 9 do v = v * 31 % 1000003 x = x + v end", "x"), Bulk("3936789"));
+  EXPECT_EQ(value_of("for i = 1, 9 do t[i * i] = i end", "t[81]"), Bulk("9"));
+  EXPECT_EQ(value_of("for i = 2^50, 2^50 + 3 do local j = i * i t[j] = j end", "t[2^100]"),
+            Bulk("1.2676506002282e+30"));
+  EXPECT_EQ(value_of("for i = 1, 3 do local j = #'abc' - i + 1 t[j] = '<' .. j .. '>' end",
+                     "t[1] .. t[3]"),
+            Bulk("<1><3>"));
+  EXPECT_EQ(value_of("for i = 1, 3 do local j = i w = function() return j end end", "w()"),
+            Bulk("3"));
+  EXPECT_EQ(value_of("for i = 1, 3 do v = v + 1 end", "({v, -v, v / 2})[2]"), Bulk("-4"));
+}
+
+TEST_F(Lua51Test, FunctionsAreCompiledApart) {
+  const auto script = [](std::string_view begin, std::string_view step) {
+    return "local t, n = {}, 0 for i = " + std::string(begin) +
+           ", 1.5 do n = n + 1 if n > 3 then " + "break end " + std::string(step) +
+           " for j = i, i + 2 do t[j] = i " +
+           "if j * j > 1e12 then break end end end n = 0 for k in pairs(t) do n = n + 1 end return "
+           "n";
+  };
+  EXPECT_EQ(Run(script("1", "local g = {1, 2, 3}")), ":3\r\n");
+  EXPECT_EQ(Run(script("-2^50", "local g = function() return i end")), ":3\r\n");
+}
+
+TEST_F(Lua51Test, LengthsThatAreAssignedStayThere) {
+  for (std::string_view next : {"b = a % 7", "b = a + 1", "b = a * 2.5", "local c = a - 1"}) {
+    EXPECT_EQ(Run("local a, b = 5, 1 a = #'abc' " + std::string(next) + " return a"), ":3\r\n")
+        << next;
+  }
+}
+
+// Instructions are removed when a function has been compiled.
+TEST_F(Lua51Test, ErrorsNameTheirLinesBehindLoops) {
+  const std::string loop = "for i = 1, #t do if t[i] then x = t[i] end end\n";
+  for (const size_t gap : {1, 100, 126, 127, 128, 300}) {
+    std::string source = "local t, x = {1, 2} ";
+    size_t line = 1;
+    for (int i = 0; i < 20; ++i) {
+      source += loop + std::string(gap, '\n') + "while #t > 9 do t[#t] = nil end ";
+      line += 1 + gap;
+    }
+    source += "for j = 1, 2 do\n x = t.none.field end";
+    ++line;
+    const std::string reply = Run(source);
+    EXPECT_TRUE(reply.find("user_script:" + std::to_string(line) + ": attempt to index") !=
+                std::string::npos)
+        << reply << " for " << gap;
+    EXPECT_TRUE(reply.find("field 'none'") != std::string::npos) << reply;
+  }
+}
+
 TEST_F(Lua51Test, NextComesToTheEndFromAnyKey) {
   EXPECT_EQ(Run("local t, n = {1, 2, 3, nil, 5, x = 1, [1.5] = 2, [-1] = 3, [0] = 4, [2^53] = 5, "
                 "[-2^53] = 6, [2^64] = 7, [true] = 8} local n, sum = 0, 0 "

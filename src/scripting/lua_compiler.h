@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The beginnings of structures of Lua 5.4's compiler, and what its instructions are made of, for
-// lua_compiler.cc, lua_loops.cc and lua_jumps.cc alone. lua_layout.h says which versions have them.
+// lua_compiler.cc, lua_loops.cc, lua_integers.cc and lua_jumps.cc alone. lua_layout.h says which
+// versions have them.
 #pragma once
 
 #include <cstdint>
@@ -75,9 +76,16 @@ struct LuaInstruction {
     kMove = 0,
     kLoadInteger = 1,  // Bx - kLoadZero
     kLoadFloat = 2,    // the same, as a float
+    kLoadConstant = 3,
+    kLoadFalse = 5,
+    kLoadTrue = 7,
     kLoadNil = 8,
+    kGetUpvalue = 9,
     kSetUpvalue = 10,
+    kGetFieldOfUpvalue = 11,
     kGetTable = 12,
+    kGetIndex = 13,
+    kGetField = 14,
     kSetFieldOfUpvalue = 15,
     kSetTable = 16,
     kSetIndex = 17,
@@ -95,19 +103,37 @@ struct LuaInstruction {
     kSubtract = 35,
     kMultiply = 36,
     kRemainder = 37,
+    kPower = 38,
+    kDivide = 39,
     kFloorDivide = 40,
     kMetamethod = 46,  // what follows arithmetic, and is skipped if that was done
     kMetamethodConstant = 48,
     kMinus = 49,
+    kNot = 51,
     kLength = 52,
+    kJump = 56,
+    kEqual = 57,
+    kLess = 58,
+    kLessOrEqual = 59,
+    kEqualConstant = 60,
+    kLastComparison = 65,  // those from here on are with small numbers
+    kTest = 66,
     kTestAndSet = 67,
     kReturn = 70,
     kReturnOne = 72,
+    kForLoop = 73,
     kForPrepare = 74,
+    kForInPrepare = 75,
+    kForInLoop = 77,
     kClosure = 79,
   };
+  // The number of a metamethod (C of kMetamethod) that Lua does not have: lua_loops.cc.
+  static constexpr int kCountInIntegers = 0xF0;
+  // The size of what makes a float at the beginning of a turn.
+  static constexpr int kMakeFloatSize = 2;
   static constexpr int kSmallZero = 127;
   static constexpr int kLoadZero = 65535;
+  static constexpr int kJumpZero = 0xFFFFFF;
   static constexpr uint32_t kIsConstantC = 1U << 15;
 
   uint32_t bits;
@@ -123,6 +149,28 @@ struct LuaInstruction {
   void set_b(uint8_t b) { bits = (bits & ~(0xFFU << 16)) | static_cast<uint32_t>(b) << 16; }
   void set_c(uint8_t c) { bits = (bits & ~(0xFFU << 24)) | static_cast<uint32_t>(c) << 24; }
   void set_bx(uint32_t bx) { bits = (bits & 0x7FFF) | bx << 15; }
+
+  bool is_metamethod() const { return code() >= kMetamethod && code() <= kMetamethodConstant; }
+  // What a load of a small number loads.
+  int number() const { return static_cast<int>(bx()) - kLoadZero; }
+  bool is_jump() const {
+    return code() == kJump || (code() >= kForLoop && code() <= kForInLoop && code() != kForInCall);
+  }
+  // Where a jump leads, for one that is at `here`. REQUIRES: is_jump().
+  int target(int here) const;
+  // REQUIRES: it is in the same direction.
+  void set_target(int here, int target);
+  // Whether this begins a loop that can count in integers. REQUIRES: it is not the first one.
+  static bool CountsInIntegers(const LuaInstruction* instruction) {
+    const LuaInstruction before = instruction[-1];
+    return instruction->code() == kForPrepare && before.code() == kMetamethod &&
+           before.c() == kCountInIntegers;
+  }
+  // Whether A becomes the result.
+  bool sets_a() const;
+
+ private:
+  static constexpr uint8_t kForInCall = 76;
 };
 
 // A function while it is compiled, or afterwards (Proto).
@@ -152,8 +200,23 @@ struct LuaFunction {
   LuaValue* constants;
   LuaInstruction* code;
   LuaFunction** functions;
+  struct FarLine {
+    int instruction;
+    int line;
+  };
+  struct Local {
+    LuaText* name;
+    int begin;  // the first instruction where it is in force
+    int end;    // behind the last one
+  };
+
   Upvalue* upvalues;
   int8_t* lines;  // each relative to the one before
+  FarLine* far_lines;
+  Local* locals;
+
+  // A constant that arithmetic or a load has.
+  bool is_float(uint32_t constant) const { return constants[constant].type == LuaValue::kFloat; }
 };
 
 // FuncState.

@@ -7,12 +7,14 @@
 // registers: its own, and the variable of the script. What the script does with its variable is
 // changed when a function has been compiled:
 //
-// * Where it is a key, or a key but for a small number that is added, the counter is the key.
+// * Where it is a key, or a key but for a small number that is added, or in arithmetic that may
+//   have integers (lua_integers.h), the counter is used instead.
 // * Where nobody could tell an integer from a float (compared; in arithmetic whose other operand is
 //   a float; one side of a division), it stays.
-// * If it is used in any other way, it becomes a float at the beginning of each turn.
-// * A loop without keys, or one that assigns to its variable, or where a closure may do so, counts
-//   in floats as before.
+// * If it is used in any other way, it becomes a float at the beginning of each turn. If it is a
+//   key once or twice then, the loop counts in floats: that takes less.
+// * A loop that assigns to its variable, or where a closure may do so, counts in floats. So does
+//   one whose first number is not known before it runs, if no counter would be used.
 //
 // So no integer gets out of a loop, and none has more than 53 bits. For that there are two more
 // instructions for each loop, with the linker's help as in lua_numbers.cc: one before the loop that
@@ -23,10 +25,8 @@
 #include <lua.hpp>
 
 #include "scripting/lua_compiler.h"
+#include "scripting/lua_integers.h"
 #include "scripting/lua_work.h"
-
-// What an instruction of each code does.
-extern "C" const uint8_t luaP_opmodes[];
 
 namespace {
 
@@ -34,166 +34,59 @@ using dfly::LuaExpression;
 using dfly::LuaFunction;
 using dfly::LuaFunctionState;
 using dfly::LuaInstruction;
+using dfly::LuaIntegers;
 using dfly::LuaValue;
 
-// The number of a metamethod (C of kMetamethod) that Lua does not have.
-constexpr int kCountInIntegers = 0xF0;
-// The size of what makes a float at the beginning of a turn.
-constexpr int kMakeFloatSize = 2;
-// Larger loops are left as they are: a body is looked through once for each loop that it is in.
-constexpr uint32_t kBodyMax = 4096;
+// A float as a key costs a third of what makes a float of an integer.
+constexpr int kFloatKeysMax = 2;
 // An instruction has room for the index of so many constants.
 constexpr int kConstantsMax = 250;
 
 constexpr int kOperatorAdd = 0;  // from lcode.h
 
-// How a loop uses its variable.
-struct Use {
-  bool is_key = false;
-  bool is_float = false;    // somewhere it has to be a float
-  bool is_changed = false;  // or may be
-};
-
-bool SetsA(LuaInstruction instruction) {
-  constexpr uint8_t kSetsA = 1 << 3;
-  return (luaP_opmodes[instruction.code()] & kSetsA) != 0;
-}
-
-// Of arithmetic with a constant.
-bool HasFloatConstant(const LuaFunction& function, LuaInstruction instruction) {
-  return function.constants[instruction.c()].type == LuaValue::kFloat;
-}
-
-bool IsCaptured(const LuaFunction& inner, uint8_t variable) {
-  for (int i = 0; i < inner.upvalue_count; ++i) {
-    const LuaFunction::Upvalue& upvalue = inner.upvalues[i];
-    if (upvalue.is_local != 0 && upvalue.index == variable) return true;
-  }
-  return false;
-}
-
-// A sum that is nothing but a key: __wrap_luaK_indexed made it.
-bool IsKeySum(const LuaInstruction* instruction) {
-  return instruction->code() == LuaInstruction::kAddSmall &&
-         instruction[1].code() == LuaInstruction::kMetamethodConstant;
-}
-
-// Adds what this instruction does with the variable. Those that are not listed read only registers
-// above all variables, or do with any number the same.
-void AddUse(const LuaFunction& function, const LuaInstruction* at, uint8_t variable, Use* use) {
-  const LuaInstruction instruction = *at;
-  const bool in_a = instruction.a() == variable;
-  const bool in_b = instruction.b() == variable;
-  const bool in_c = instruction.c() == variable;
-  use->is_changed |= in_a && SetsA(instruction);
-  switch (instruction.code()) {
-    case LuaInstruction::kLoadNil:
-      use->is_changed |=
-          variable >= instruction.a() && variable <= instruction.a() + instruction.b();
-      break;
-    case LuaInstruction::kClosure:
-      // It may assign to it.
-      use->is_changed |= IsCaptured(*function.functions[instruction.bx()], variable);
-      break;
-    case LuaInstruction::kGetTable:
-      use->is_key |= in_c;
-      break;
-    case LuaInstruction::kSetTable:
-      use->is_key |= in_b;
-      [[fallthrough]];
-    case LuaInstruction::kSetFieldOfUpvalue:
-    case LuaInstruction::kSetIndex:
-    case LuaInstruction::kSetField:
-      use->is_float |= in_c && !instruction.is_constant_c();
-      break;
-    case LuaInstruction::kAddSmall:
-      (IsKeySum(at) ? use->is_key : use->is_float) |= in_b;
-      break;
-    case LuaInstruction::kAddConstant:
-    case LuaInstruction::kSubtractConstant:
-    case LuaInstruction::kMultiplyConstant:
-    case LuaInstruction::kRemainderConstant:
-    case LuaInstruction::kPowerConstant:
-    case LuaInstruction::kDivideConstant:
-    case LuaInstruction::kFloorDivideConstant:
-      use->is_float |= in_b && !HasFloatConstant(function, instruction);
-      break;
-    case LuaInstruction::kAdd:
-    case LuaInstruction::kSubtract:
-    case LuaInstruction::kMultiply:
-    case LuaInstruction::kRemainder:
-    case LuaInstruction::kFloorDivide:
-      use->is_float |= in_b || in_c;
-      break;
-    case LuaInstruction::kMove:
-    case LuaInstruction::kSelf:
-    case LuaInstruction::kMinus:
-    case LuaInstruction::kLength:
-    case LuaInstruction::kTestAndSet:
-      use->is_float |= in_b;
-      break;
-    case LuaInstruction::kSetUpvalue:
-    case LuaInstruction::kReturn:
-    case LuaInstruction::kReturnOne:
-      use->is_float |= in_a;
-      break;
-    default:
-      break;
-  }
-}
-
-void UseCounter(LuaInstruction* instruction, uint8_t variable, uint8_t counter) {
-  const uint8_t code = instruction->code();
-  if (code == LuaInstruction::kGetTable) {
-    if (instruction->c() == variable) instruction->set_c(counter);
-  } else if (code == LuaInstruction::kSetTable || IsKeySum(instruction)) {
-    if (instruction->b() == variable) instruction->set_b(counter);
-  }
-}
-
-// From register 0 to register 0.
-constexpr uint32_t kNothing = LuaInstruction::kMove;
-
-// Most loops begin with a small number of the source and have no step: those are made integers
-// here. True: then nothing is left to do when the script runs. With a limit out of range such a
-// loop takes years either way.
-bool CountsInIntegers(const LuaFunction& function, int prepare, uint8_t counter) {
+// Most loops begin with a small number of the source and have no step: where that is loaded; null:
+// another loop.
+LuaInstruction* FindBeginning(const LuaIntegers& integers, const LuaFunction& function, int prepare,
+                              uint8_t counter) {
   const LuaInstruction step = function.code[prepare - 2];
-  if (step.code() != LuaInstruction::kLoadInteger || step.a() != counter + 2) return false;
-  // What computes the limit has only registers above the counter. (If the beginning is one of
-  // several, as with `and`, the others stay floats, and Lua counts in floats then.)
+  if (step.code() != LuaInstruction::kLoadInteger || step.a() != counter + 2) return nullptr;
+  // What computes the limit has only registers above the counter.
   constexpr int kLimitSizeMax = 16;
   for (int i = prepare - 3; i >= 0 && i > prepare - 3 - kLimitSizeMax; --i) {
+    if (integers.is_target(i + 1)) return nullptr;  // it may be one of several
     LuaInstruction* const instruction = &function.code[i];
-    if (instruction->a() != counter || !SetsA(*instruction)) continue;
-    if (instruction->code() != LuaInstruction::kLoadFloat) return false;
-    instruction->set_code(LuaInstruction::kLoadInteger);
-    return true;
+    if (instruction->a() != counter || !instruction->sets_a()) continue;
+    return instruction->code() == LuaInstruction::kLoadFloat ? instruction : nullptr;
   }
-  return false;
+  return nullptr;
 }
 
 // REQUIRES: __wrap_luaK_codeABx made it, with its two instructions.
-void FinishLoop(const LuaFunction& function, int prepare) {
-  LuaInstruction* const begin = &function.code[prepare + 1];
-  const uint32_t size = begin[-1].bx();
-  LuaInstruction& jump_back = begin[size];
+void FinishLoop(LuaIntegers* integers, const LuaFunction& function, int prepare) {
+  const int begin = prepare + 1 + LuaInstruction::kMakeFloatSize;
+  const int end = function.code[prepare].target(prepare);
+  LuaInstruction& jump_back = function.code[end];
   const uint8_t counter = jump_back.a();
   const auto variable = static_cast<uint8_t>(counter + 3);
-  LuaInstruction& make_integers = begin[-2];
-  Use use;
-  if (size <= kBodyMax) {
-    dfly::CountWork(size / 16);
-    for (uint32_t i = kMakeFloatSize; i < size; ++i) AddUse(function, begin + i, variable, &use);
+  dfly::CountWork(static_cast<size_t>(end - begin) / 16);
+  const dfly::LuaLoopUse use = integers->UseOf(variable, begin, end);
+  LuaInstruction* const beginning = FindBeginning(*integers, function, prepare, counter);
+  // A float as a key takes less than what makes it of an integer. If the script needs no float,
+  // and nothing has to be made an integer when it runs, counting takes less.
+  const bool helps = use.is_float ? use.keys > kFloatKeysMax : use.keys > 0 || beginning != nullptr;
+  const bool is_counted = !use.is_changed && (use.is_integer || helps);
+  if (is_counted) {
+    integers->UseCounter(variable, counter, begin, end);
+    // With a limit out of range such a loop takes years either way.
+    if (beginning != nullptr) beginning->set_code(LuaInstruction::kLoadInteger);
   }
-  if (use.is_key && !use.is_changed) {
-    for (uint32_t i = kMakeFloatSize; i < size; ++i) UseCounter(begin + i, variable, counter);
-    if (CountsInIntegers(function, prepare, counter)) make_integers.bits = kNothing;
-    if (use.is_float) return;
+  if (!is_counted || beginning != nullptr) integers->Remove(prepare - 1);
+  if (is_counted && use.is_float) return;
+  if (is_counted || beginning != nullptr) {
+    for (int i = 0; i < LuaInstruction::kMakeFloatSize; ++i) integers->Remove(prepare + 1 + i);
   } else {
-    make_integers.bits = kNothing;
+    jump_back.set_target(end, begin);  // only the first one may be -0, which becomes 0
   }
-  jump_back.set_bx(jump_back.bx() - kMakeFloatSize);
 }
 
 // What a loop can count in.
@@ -213,6 +106,8 @@ bool MakeInteger(LuaValue* value) {
 
 // Begin, limit, step. If they are no such numbers Lua's own instruction, which is next, sees to it.
 void CountInIntegers(LuaValue* loop) {
+  // In 5.1 the step is subtracted first and added again, so -0 becomes 0.
+  if (loop[0].type == LuaValue::kFloat) loop[0].number += 0.0;
   const LuaValue& limit = loop[1];
   LuaValue& step = loop[2];
   if (limit.type == LuaValue::kFloat) {
@@ -233,7 +128,7 @@ void CountInIntegers(LuaValue* loop) {
 int SmallAddend(const LuaFunction& function, LuaInstruction instruction) {
   const bool is_sum = instruction.code() == LuaInstruction::kAddConstant;
   if (!is_sum && instruction.code() != LuaInstruction::kSubtractConstant) return 0;
-  if (!HasFloatConstant(function, instruction)) return 0;
+  if (!function.is_float(instruction.c())) return 0;
   const double number = function.constants[instruction.c()].number;
   if (!(std::fabs(number) <= LuaInstruction::kSmallZero)) return 0;
   const int addend = static_cast<int>(number);
@@ -263,7 +158,7 @@ bool IsLengthPlusZero(const LuaFunctionState& state, int sum) {
   const LuaInstruction length = function.code[sum - 1];
   return length.code() == LuaInstruction::kLength &&
          instruction.code() == LuaInstruction::kAddConstant && instruction.b() == length.a() &&
-         HasFloatConstant(function, instruction) && function.constants[instruction.c()].number == 0;
+         function.is_float(instruction.c()) && function.constants[instruction.c()].number == 0;
 }
 
 // Where it does not matter whether a length is an integer: it need not become a float then.
@@ -290,6 +185,14 @@ void DropZeroOfLimit(LuaFunctionState* state, int counter) {
   code[sum] = code[step];
   RemoveLast(state);
   RemoveLast(state);
+}
+
+bool HasLoops(const LuaFunctionState& state) {
+  for (int i = 0; i < state.size; ++i) {
+    const LuaInstruction instruction = state.function->code[i];
+    if (instruction.is_jump() && instruction.target(i) <= i) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -323,8 +226,8 @@ void __wrap_luaK_posfix(LuaFunctionState* state, int binary, LuaExpression* left
   const LuaInstruction last = code[left->place];
   if (last.code() < LuaInstruction::kAddConstant ||
       last.code() > LuaInstruction::kFloorDivideConstant || state->last_target > zero ||
-      !HasFloatConstant(*state->function, last) || !IsLengthPlusZero(*state, zero) ||
-      code[zero].a() != last.b()) {
+      !state->function->is_float(last.c()) || !IsLengthPlusZero(*state, zero) ||
+      code[zero].a() != last.b() || last.b() < state->free_register) {  // or a variable has it
     return;
   }
   const uint8_t length = code[zero].b();
@@ -343,7 +246,7 @@ int __wrap_luaK_codeABx(LuaFunctionState* state, int code, int a, unsigned bx) {
     return __real_luaK_codeABx(state, code, a, bx);
   }
   DropZeroOfLimit(state, a);
-  luaK_codeABCk(state, LuaInstruction::kMetamethod, a, a + 1, kCountInIntegers, 0);
+  luaK_codeABCk(state, LuaInstruction::kMetamethod, a, a + 1, LuaInstruction::kCountInIntegers, 0);
   const int prepare = __real_luaK_codeABx(state, code, a, bx);
   const uint8_t variable = static_cast<uint8_t>(a + 3);
   const uint8_t free_register = state->free_register;  // `variable`: it has yet to be reserved
@@ -364,13 +267,16 @@ int __wrap_luaK_codeABx(LuaFunctionState* state, int code, int a, unsigned bx) {
 
 void __real_luaK_finish(LuaFunctionState* state);
 void __wrap_luaK_finish(LuaFunctionState* state) {
-  const LuaFunction& function = *state->function;
-  for (int i = 1; i < state->size; ++i) {
-    if (function.code[i].code() != LuaInstruction::kForPrepare) continue;
-    const LuaInstruction before = function.code[i - 1];
-    if (before.code() == LuaInstruction::kMetamethod && before.c() == kCountInIntegers) {
-      FinishLoop(function, i);
+  if (state->size <= LuaIntegers::kCodeMax && HasLoops(*state)) {
+    // Nobody else has the thread meanwhile.
+    static thread_local LuaIntegers integers;
+    integers.Find(state);
+    const LuaFunction& function = *state->function;
+    for (int i = 1; i < state->size; ++i) {
+      if (LuaInstruction::CountsInIntegers(function.code + i)) FinishLoop(&integers, function, i);
     }
+    integers.Apply();
+    integers.RemoveInstructions();
   }
   __real_luaK_finish(state);
 }
@@ -405,7 +311,7 @@ void __real_luaT_trybinTM(lua_State* lua, const LuaValue* left, const LuaValue* 
                           LuaValue* result, int event);
 void __wrap_luaT_trybinTM(lua_State* lua, LuaValue* left, const LuaValue* right, LuaValue* result,
                           int event) {
-  if (event == kCountInIntegers) return CountInIntegers(left);
+  if (event == LuaInstruction::kCountInIntegers) return CountInIntegers(left);
   // Lua looks where the culprit of an error stands, but not where a number does.
   const LuaValue left_copy = dfly::AsFloat(*left);
   const LuaValue right_copy = dfly::AsFloat(*right);

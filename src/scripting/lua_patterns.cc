@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/lua_patterns.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <string_view>
@@ -63,14 +64,37 @@ struct ClassTable {
 };
 constexpr ClassTable kClassTable;
 
+// And not all others, as %A is.
+constexpr bool IsClassItself(int letter) {
+  constexpr int kLowerCase = 0x20;
+  return (letter & kLowerCase) != 0;
+}
+
 inline bool IsInClass(int byte, int letter) {
   const unsigned bit = kClassTable.of_letter[letter];
   if (bit == 0) return letter == byte;
-  constexpr int kLowerCase = 0x20;
-  return ((kClassTable.of_byte[byte] & bit) != 0) == ((letter & kLowerCase) != 0);
+  return ((kClassTable.of_byte[byte] & bit) != 0) == IsClassItself(letter);
 }
 
 int ByteAt(const char* at) { return static_cast<unsigned char>(*at); }
+
+bool IsListed(int byte, const char* set, const char* last) {
+  const char* at = set + 1;
+  const bool if_found = *at != '^';
+  if (!if_found) ++at;
+  for (; at < last; ++at) {
+    if (*at == kEscape) {
+      ++at;
+      if (IsInClass(byte, ByteAt(at))) return if_found;
+    } else if (at[1] == '-' && at + 2 < last) {
+      if (ByteAt(at) <= byte && byte <= ByteAt(at + 2)) return if_found;
+      at += 2;
+    } else if (ByteAt(at) == byte) {
+      return if_found;
+    }
+  }
+  return !if_found;
+}
 
 }  // namespace
 
@@ -105,25 +129,8 @@ const char* PatternMatcher::EndOfItem(const char* item) {
 }
 
 bool PatternMatcher::IsInSet(int byte, const char* set, const char* last) {
-  bool if_found = true;
-  const char* at = set + 1;
-  if (*at == '^') {
-    if_found = false;
-    ++at;
-  }
   Steps(last - set);
-  for (; at < last; ++at) {
-    if (*at == kEscape) {
-      ++at;
-      if (IsInClass(byte, ByteAt(at))) return if_found;
-    } else if (at[1] == '-' && at + 2 < last) {
-      if (ByteAt(at) <= byte && byte <= ByteAt(at + 2)) return if_found;
-      at += 2;
-    } else if (ByteAt(at) == byte) {
-      return if_found;
-    }
-  }
-  return !if_found;
+  return IsListed(byte, set, last);
 }
 
 inline bool PatternMatcher::MatchesOne(const char* at, const char* item, const char* after) {
@@ -158,23 +165,38 @@ const char* PatternMatcher::MatchBalance(const char* at, const char* item) {
 
 // How many bytes from there on the item matches.
 ptrdiff_t PatternMatcher::CountMatches(const char* at, const char* item, const char* after) {
-  const auto count = [this, at](auto matches) {
+  // `steps`: for each byte.
+  const auto count = [this, at](auto matches, ptrdiff_t steps = 1) {
+    const ptrdiff_t piece_max = std::max<ptrdiff_t>(1, kStepsOfPiece / steps);
     const char* next = at;
     for (;;) {
       const char* const begin = next;
-      const char* const piece = end_ - next > kStepsOfPiece ? next + kStepsOfPiece : end_;
+      const char* const piece = end_ - next > piece_max ? next + piece_max : end_;
       while (next < piece && matches(ByteAt(next))) ++next;
-      Steps(next - begin);
+      Steps((next - begin) * steps);
       if (next < piece || next == end_) return next - at;
     }
   };
   switch (*item) {
     case '.':
       return end_ - at;
-    case kEscape:
-      return count([letter = ByteAt(item + 1)](int byte) { return IsInClass(byte, letter); });
-    case '[':
-      return count([=, this](int byte) { return IsInSet(byte, item, after - 1); });
+    case kEscape: {
+      const int letter = ByteAt(item + 1);
+      const unsigned bit = kClassTable.of_letter[letter];
+      if (bit == 0) return count([letter](int byte) { return byte == letter; });
+      if (IsClassItself(letter)) {
+        return count([bit](int byte) { return (kClassTable.of_byte[byte] & bit) != 0; });
+      }
+      return count([bit](int byte) { return (kClassTable.of_byte[byte] & bit) == 0; });
+    }
+    case '[': {
+      const ptrdiff_t size = after - item;
+      if (size == 4 && item[1] == '^') {  // one byte, as in "[^,]"
+        return count([other = ByteAt(item + 2)](int byte) { return byte != other; });
+      }
+      Steps(size);  // of the byte that ends it
+      return count([=](int byte) { return IsListed(byte, item, after - 1); }, size);
+    }
     default:
       return count([only = ByteAt(item)](int byte) { return byte == only; });
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/rows.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
@@ -317,12 +318,7 @@ void RegisterAclCommands(CommandTable* table) {
       Look("users", Users, 2, kAdmin,
            Docs("Lists the names of all users.", "6.0.0", "O(N), N users")),
       Look("whoami", WhoAmI, 2, 0, Docs("Tells who the client is.", "6.0.0", "O(1)")),
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = Docs("Lists the subcommands.", "6.0.0", "O(1)")},
+      HelpRow<Help>("6.0.0", "server"),
   };
   table->Add(std::move(acl));
 }

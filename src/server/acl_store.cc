@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "helio/base/block_bytes.h"
 #include "server/file_text.h"
 #include "server/words.h"
 
@@ -14,6 +15,12 @@ namespace {
 
 constexpr std::string_view kDuplicate =
     "Duplicate user found. A user can only be defined once in config files";
+
+// With its place in the map.
+size_t BytesOf(const AclUser& user) {
+  constexpr size_t kNode = 32 + sizeof(std::pair<std::string, AclUserRef>);  // of std::map
+  return kNode + helio::HeapBytes(user.name()) + user.memory_used();
+}
 
 bool IsUserName(std::string_view name) {
   return name.find_first_of(std::string_view(" \t\n\v\f\r\0", 7)) == std::string_view::npos;
@@ -28,7 +35,7 @@ AclStore::AclStore(const CommandTable* commands, const AclOptions& options)
       option_password_(options.password),
       all_channels_(options.all_channels),
       log_(options.log_max) {
-  users_.emplace(kDefaultName, NewDefault());
+  Put(NewDefault());
 }
 
 AclUserRef AclStore::NewDefault() const {
@@ -62,7 +69,8 @@ std::string AclStore::LoadOptions() {
     const std::string error = is_second ? std::string(kDuplicate) : AddLine(line, &users);
     if (!error.empty()) return fmt::format("Error in user declaration '{}': {}", name, error);
   }
-  users_ = std::move(users);
+  const std::lock_guard lock(mutex_);
+  PutAll(std::move(users));
   return "";
 }
 
@@ -105,7 +113,7 @@ std::string AclStore::SetUser(std::string_view name, std::span<const std::string
   if (std::string error = user->Apply(merged, &at); !error.empty()) {
     return fmt::format("ERR Error in ACL SETUSER modifier '{}': {}", at, error);
   }
-  users_.insert_or_assign(std::string(name), std::move(user));
+  Put(std::move(user));
   return "";
 }
 
@@ -113,20 +121,34 @@ bool AclStore::Delete(std::string_view name) {
   const std::lock_guard lock(mutex_);
   const auto it = users_.find(name);
   if (it == users_.end()) return false;
+  bytes_ -= BytesOf(*it->second);
   users_.erase(it);
   return true;
 }
 
 void AclStore::SetDefaultPassword(std::string_view password) {
   const std::lock_guard lock(mutex_);
-  AclUserRef& known = users_.find(kDefaultName)->second;
-  auto user = std::make_shared<AclUser>(*known);
+  auto user = std::make_shared<AclUser>(*users_.find(kDefaultName)->second);
   if (password.empty()) {
     user->SetNoPassword();
   } else {
     user->SetPassword(password);
   }
+  Put(std::move(user));
+}
+
+void AclStore::Put(AclUserRef user) {
+  AclUserRef& known = users_[user->name()];
+  if (known != nullptr) bytes_ -= BytesOf(*known);
+  bytes_ += BytesOf(*user);
   known = std::move(user);
+}
+
+void AclStore::PutAll(Users users) {
+  users_ = std::move(users);
+  size_t bytes = 0;
+  for (const auto& [name, user] : users_) bytes += BytesOf(*user);
+  bytes_ = bytes;
 }
 
 // --- The file ---
@@ -191,7 +213,7 @@ std::string AclStore::LoadFile() {
   users.emplace(kDefaultName, NewDefault());
   if (std::string error = ReadUsers(text, &users); !error.empty()) return "ERR " + error;
   const std::lock_guard lock(mutex_);
-  users_ = std::move(users);
+  PutAll(std::move(users));
   return "";
 }
 

@@ -57,6 +57,8 @@ class AclStore {
   [[nodiscard]] std::string SaveFile() const;
 
   AclLog& log() { return log_; }
+  // Of the users.
+  size_t memory_used() const { return bytes_.load(std::memory_order_relaxed); }
 
   static constexpr std::string_view kDefaultName = "default";
 
@@ -67,6 +69,9 @@ class AclStore {
   // One line "user name rule ..."; `line` without the first word.
   std::string AddLine(std::string_view line, Users* users) const;
   std::string ReadUsers(std::string_view text, Users* users) const;
+  // The only ways to change users_. REQUIRES: mutex_ is held.
+  void Put(AclUserRef user);
+  void PutAll(Users users);
 
   const CommandTable* const commands_;
   const std::string file_;
@@ -74,7 +79,8 @@ class AclStore {
   const std::string option_password_;
   std::atomic<bool> all_channels_;
   mutable std::mutex mutex_;
-  Users users_;
+  Users users_;                   // guarded by mutex_
+  std::atomic<size_t> bytes_{0};  // of them; changed under mutex_
   AclLog log_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "core/glob.h"
 #include "helio/base/ascii.h"
+#include "helio/base/block_bytes.h"
 #include "server/command_facts.h"
 #include "server/words.h"
 
@@ -55,6 +56,12 @@ bool IsSubscribing(const Command& command) {
 void AppendWord(std::string* text, std::string_view word) {
   if (!text->empty()) text->push_back(' ');
   text->append(word);
+}
+
+size_t BytesOf(const std::vector<std::string>& texts) {
+  size_t bytes = helio::HeapBytes(texts);
+  for (const std::string& text : texts) bytes += helio::HeapBytes(text);
+  return bytes;
 }
 
 bool HasBlanks(std::string_view text) {
@@ -373,6 +380,16 @@ std::string AclSelector::Describe() const {
   return text;
 }
 
+size_t AclSelector::heap_bytes() const {
+  size_t bytes = allowed_.capacity() / 8 + helio::MapBytes(first_arguments_) +
+                 helio::HeapBytes(rules_) + helio::HeapBytes(rules_text_) +
+                 helio::HeapBytes(keys_) + BytesOf(channels_);
+  for (const auto& [id, arguments] : first_arguments_) bytes += BytesOf(arguments);
+  for (const CommandRule& rule : rules_) bytes += helio::HeapBytes(rule.name);
+  for (const KeyPattern& key : keys_) bytes += helio::HeapBytes(key.pattern);
+  return bytes;
+}
+
 // --- Users ---
 
 AclUser::AclUser(std::string name, const CommandTable* commands, bool all_channels)
@@ -389,6 +406,14 @@ void AclUser::SetPassword(std::string_view password) {
   passwords_.clear();
   has_nopass_ = false;
   AddHash(AclHash(password));
+}
+
+size_t AclUser::memory_used() const {
+  constexpr size_t kCounters = 16;  // of std::shared_ptr, in the same block
+  size_t bytes = kCounters + sizeof(*this) + helio::HeapBytes(name_) + BytesOf(passwords_) +
+                 helio::HeapBytes(selectors_);
+  for (const AclSelector& selector : selectors_) bytes += selector.heap_bytes();
+  return bytes;
 }
 
 bool AclUser::AcceptsHash(std::string_view hash) const {

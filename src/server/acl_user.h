@@ -59,6 +59,8 @@ class AclSelector {
   std::string channels() const;
   // As ACL LIST does: all of it, and it can be applied again.
   std::string Describe() const;
+  // Besides the object itself.
+  size_t heap_bytes() const;
 
  private:
   struct KeyPattern {
@@ -140,6 +142,8 @@ class AclUser {
   const std::vector<AclSelector>& selectors() const { return selectors_; }
   // As ACL LIST shows it: "user alice on ...".
   std::string Describe() const;
+  // All of it. REQUIRES: it was made by std::make_shared.
+  size_t memory_used() const;
 
  private:
   std::string ApplyOne(std::string_view rule);

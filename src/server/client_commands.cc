@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/rows.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
@@ -410,13 +411,7 @@ void RegisterClientCommands(CommandTable* table) {
       All("unblock", Unblock, -3,
           Docs("Ends the wait of a blocked client.", "5.0.0", "O(N), N connections")),
       All("unpause", Unpause, 2, Docs("Ends a pause.", "6.2.0", "O(N), N connections")),
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .categories = kAclConnection,
-       .docs = Docs("Lists the subcommands.", "5.0.0")},
+      HelpRow<Help>("5.0.0", "connection", kAclConnection),
   };
   for (Command& subcommand : TrackingSubcommands()) {
     client.subcommands.push_back(std::move(subcommand));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/rows.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
@@ -304,12 +305,7 @@ void RegisterClusterCommands(CommandTable* table) {
                           "`CLUSTER REPLICAS`"}),
       look("slots", IfEmulated<Slots>, 2,
            {"Lists the slots.", "3.0.0", "cluster", "O(1)", "7.0.0", "`CLUSTER SHARDS`"}, kChanges),
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = Docs("Lists the subcommands.", "5.0.0")},
+      HelpRow<Help>("5.0.0", "cluster"),
   };
   table->Add(std::move(cluster));
   const auto add_ok = [table](std::string_view name, std::string_view summary, uint32_t flags) {

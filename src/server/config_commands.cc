@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // CONFIG GET SET RESETSTAT REWRITE HELP.
+#include "commands/rows.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "server/config.h"
@@ -94,12 +95,7 @@ void RegisterConfigCommands(CommandTable* table) {
        .flags = kFlags,
        .categories = kAclDangerous,
        .docs = Docs("Writes what was set to the configuration file.", "2.8.0", "O(N), N settings")},
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = Docs("Lists the subcommands.", "5.0.0", "O(1)")},
+      HelpRow<Help>("5.0.0", "server"),
   };
   table->Add(std::move(config));
 }

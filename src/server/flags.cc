@@ -330,7 +330,8 @@ DEFINE_uint32(
     "Seconds that SIGTERM and SIGINT wait for locks that the last snapshot needs, and then for the "
     "end of all commands. After that the process ends without, and the log says who has the locks. "
     "A snapshot that is being written is waited for, unless a thread has stopped for so long. "
-    "SHUTDOWN waits as long for the locks; then it is an error, and the server goes on.");
+    "SHUTDOWN waits as long for the locks, and for a thread that has stopped; then it is an "
+    "error, and the server goes on, or with NOSAVE or FORCE it ends.");
 DEFINE_string(enable_protected_configs, "no",
               "Who may CONFIG SET dir and dbfilename, and so have files written anywhere: yes "
               "(whoever may use CONFIG), local (of these, clients on this machine), no.");

@@ -149,6 +149,7 @@ void MemorySection(const InfoFacts& facts, Lines& out) {
   out.Add("mem_fiber_stacks", facts.memory.fiber_stacks);
   out.Add("mem_receive_buffers", facts.memory.receive_buffers);
   out.Add("mem_snapshot", facts.memory.snapshot);
+  out.Add("mem_acl_users", facts.acl_memory);
   out.Add("mem_aof_buffer", 0);
   out.Add("mem_allocator", facts.allocator);
   out.Add("active_defrag_running", facts.defrag_running_percent);

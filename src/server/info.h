@@ -73,6 +73,7 @@ struct InfoFacts {
   uint64_t functions = 0;
   uint64_t libraries = 0;
   uint64_t function_memory = 0;  // of their texts
+  uint64_t acl_memory = 0;       // of the users of ACLs
   uint64_t interpreters = 0;
   uint64_t running_scripts = 0;
   uint64_t blocked_clients = 0;

@@ -388,6 +388,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
   facts.functions = functions->functions.size();
   facts.libraries = functions->libraries.size();
   facts.function_memory = functions->memory_used;
+  facts.acl_memory = server.acl().memory_used();
   for (const auto& [kind, bytes] : facts.MemoryByKind()) facts.used_memory += bytes;
   const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
   facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
@@ -411,6 +412,7 @@ std::vector<std::pair<std::string_view, uint64_t>> InfoFacts::MemoryByKind() con
           {"snapshot", memory.snapshot},
           {"scripts", script_memory},
           {"functions", function_memory},
+          {"acl_users", acl_memory},
           {"startup", base_memory}};
 }
 

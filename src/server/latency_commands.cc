@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "commands/rows.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
@@ -330,12 +331,7 @@ void RegisterLatencyCommands(CommandTable* table) {
       row("reset", Reset, -2, docs("Forgets the slow moments of events.", "2.8.13")),
       row("histogram", Histogram, -2,
           docs("Returns how long commands took.", "7.0.0", "O(N), N commands")),
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = docs("Lists the subcommands.", "2.8.13")},
+      HelpRow<Help>("2.8.13", "server"),
   };
   for (Command& subcommand : latency.subcommands) {
     if (subcommand.name == "reset") {

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "server/flags.h"
 #include "server/health_check.h"
 #include "server/process.h"
+#include "server/pulse.h"
 #include "server/server.h"
 #include "server/units.h"
 #include "server/version.h"
@@ -50,8 +52,10 @@ int WaitForSignal(const sigset_t& signals, const timespec* timeout) {
   return number < 0 ? 0 : number;
 }
 
+constexpr std::string_view kThreadHasStopped = "a thread has stopped, ends without waiting for it";
+
 // What hangs is given up: the process ends. The pid file goes as at any end.
-[[noreturn]] void GiveUp(dfly::Server* server, const std::string& what) {
+[[noreturn]] void GiveUp(dfly::Server* server, std::string_view what) {
   LOG(ERROR) << what << ": " << server->DescribeHang();
   if (!server->options().pid_file.empty()) unlink(server->options().pid_file.c_str());
   google::FlushLogFiles(google::GLOG_INFO);
@@ -152,43 +156,6 @@ void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_n
             << fmt::format(", after {:.3f} s of loading", static_cast<double>(load_ns) / 1e9);
 }
 
-// Do all threads run what they are sent?
-// Thread: the main one.
-class Pulse {
- public:
-  explicit Pulse(helio::ProactorPool* pool) : pool_(*pool) {
-    for (uint32_t i = 0; i < pool_.size(); ++i) beats_.push_back(std::make_shared<Beat>());
-  }
-
-  // Asks those that have answered, and returns for how long one has not, at most.
-  uint64_t LongestSilence(uint64_t now_ns) {
-    uint64_t longest_ns = 0;
-    for (uint32_t i = 0; i < pool_.size(); ++i) {
-      const std::shared_ptr<Beat>& beat = beats_[i];
-      if (!beat->is_asked.load(std::memory_order_acquire)) {
-        beat->asked_ns = now_ns;
-        beat->is_asked.store(true, std::memory_order_relaxed);
-        // It may answer when nobody is here any more.
-        pool_.at(i)->Dispatch([beat] { beat->is_asked.store(false, std::memory_order_release); });
-      }
-      longest_ns = std::max(longest_ns, now_ns - beat->asked_ns);
-    }
-    return longest_ns;
-  }
-  // Silence counts from now on.
-  void Forget() {
-    for (const std::shared_ptr<Beat>& beat : beats_) beat->asked_ns = helio::MonotonicNanos();
-  }
-
- private:
-  struct Beat {
-    uint64_t asked_ns = 0;
-    std::atomic<bool> is_asked{false};
-  };
-  helio::ProactorPool& pool_;
-  std::vector<std::shared_ptr<Beat>> beats_;
-};
-
 // What a signal has begun, in a thread of its own: signals are heard while it saves.
 // Thread: the main one.
 class Stopping {
@@ -204,8 +171,8 @@ class Stopping {
   void Begin(const dfly::StopRule& rule) {
     is_done_ = false;
     waited_ns_ = 0;
-    pulse_.Forget();
     last_look_ns_ = helio::MonotonicNanos();
+    pulse_.Forget(last_look_ns_);
     thread_.emplace([this, rule] {
       // SHUTDOWN may be at it.
       while (server_->is_preparing_stop()) {
@@ -228,7 +195,7 @@ class Stopping {
     const uint64_t since_ns = now_ns - std::exchange(last_look_ns_, now_ns);
     if (!server_->persistence().is_writing()) waited_ns_ += since_ns;
     if (pulse_.LongestSilence(now_ns) >= patience_ns) {
-      GiveUp(server_, "a thread has stopped, ends without waiting for it");
+      GiveUp(server_, kThreadHasStopped);
     }
     if (waited_ns_ < patience_ns) return;
     GiveUp(server_, "the last snapshot does not get its locks, ends without one");
@@ -245,7 +212,7 @@ class Stopping {
   static constexpr uint64_t kLookNanos = 10'000'000;
 
   dfly::Server* const server_;
-  Pulse pulse_;
+  dfly::Pulse pulse_;
   uint64_t waited_ns_ = 0;  // while nothing was written
   uint64_t last_look_ns_ = 0;
   std::optional<std::thread> thread_;
@@ -349,6 +316,7 @@ int main(int argc, char** argv) {
     is_asked_again = true;  // perhaps by SHUTDOWN, just behind a save that has failed
     if (signal_number == SIGINT) EndNow(&server);
   }
+  if (server.hangs()) GiveUp(&server, kThreadHasStopped);
   {
     const StopGuard guard(&server);
     server.Stop();

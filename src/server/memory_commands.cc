@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include "commands/rows.h"
 #include "core/allocator.h"
 #include "core/allocator_facts.h"
 #include "core/numbers.h"
@@ -60,8 +61,8 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   const ResidentMemory resident = ReadResidentMemory(server);
   const WorkerMemory& memory = resident.counted;
   const uint64_t data = resident.data;
-  const uint64_t used =
-      facts.base_memory + data + memory.Sum() + facts.script_memory + facts.function_memory;
+  const uint64_t of_process = facts.script_memory + facts.function_memory + facts.acl_memory;
+  const uint64_t used = facts.base_memory + data + memory.Sum() + of_process;
   const uint64_t since_start = used - std::min(used, facts.base_memory);
   const ResidentMemory& at_start = server.resident_at_start();
   const auto integer = [&reply](std::string_view name, int64_t value) {
@@ -75,7 +76,7 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
     reply.Bulk(name);
     reply.Double(value);
   };
-  reply.Map(40);
+  reply.Map(41);
   bytes("peak.allocated", std::max(facts.used_memory_peak, used));
   bytes("total.allocated", used);
   bytes("startup.allocated", facts.base_memory);
@@ -90,6 +91,7 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   bytes("fiber.stacks", memory.fiber_stacks);
   bytes("receive.buffers", memory.receive_buffers);
   bytes("snapshot", memory.snapshot);
+  bytes("acl.users", facts.acl_memory);
   bytes("overhead.total", used - data);
   bytes("keys.count", keys);
   bytes("keys.bytes-per-key", keys == 0 ? 0 : data / keys);
@@ -110,10 +112,9 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   integer("fragmentation.bytes", Difference(facts.rss, used));
 
   // RSS is: the parts above that are on the heap (data, clients, Lua, functions, coordinators, the
-  // snapshot), and these.
+  // snapshot, users), and these.
   const uint64_t on_heap = data + memory.clients + memory.queued_commands + memory.interpreters +
-                           facts.script_memory + facts.function_memory + memory.coordinators +
-                           memory.snapshot;
+                           memory.coordinators + memory.snapshot + of_process;
   bytes("rss.total", resident.rss);
   bytes("rss.files", resident.files);
   integer("rss.program", at_start.rest());
@@ -233,12 +234,7 @@ Command MemoryContainer() {
        .docs = {"Returns the allocator's statistics.", "4.0.0", "server",
                 "Depends on how much memory is allocated, could be slow"},
        .tips = kTips},
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = {"Lists the subcommands.", "4.0.0", "server", "O(1)"}},
+      HelpRow<Help>("4.0.0", "server"),
   };
   return memory;
 }

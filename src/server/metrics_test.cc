@@ -88,10 +88,11 @@ TEST(Metrics, KindsOfMemoryAddUp) {
                   .snapshot = 100'000'000};
   facts.script_memory = 2;
   facts.function_memory = 3;
+  facts.acl_memory = 4;
   uint64_t sum = 0;
   for (const auto& [kind, bytes] : facts.MemoryByKind()) sum += bytes;
   EXPECT_EQ(sum, facts.base_memory + facts.data_memory + facts.memory.Sum() + facts.script_memory +
-                     facts.function_memory);
+                     facts.function_memory + facts.acl_memory);
 }
 
 TEST(PrometheusText, NumbersMayBeInfinite) {

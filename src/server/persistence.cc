@@ -74,6 +74,7 @@ Persistence::Persistence(Server* server, PersistenceOptions options)
       cron_(Cron::Parse(options_.cron)) {
   facts_.last_save_s = helio::UnixMillis() / 1000;
   last_save_s_ = facts_.last_save_s;
+  saves_at_end_ = has_rules() && is_enabled();
 }
 
 // ------------------------------------------------------------------------------------- the start
@@ -411,6 +412,11 @@ void Persistence::StartRules() {
   }
 }
 
+void Persistence::OnSettingsChanged() {
+  saves_at_end_ = has_rules() && is_enabled();
+  StartRules();
+}
+
 void Persistence::StopRules() {
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
 }
@@ -464,7 +470,7 @@ std::string Persistence::SetDbFileName(const std::string& dbfilename) {
   std::string error = CheckDbFileName(dbfilename);
   if (!error.empty()) return error;
   dbfilename_ = dbfilename;
-  StartRules();
+  OnSettingsChanged();
   return "";
 }
 
@@ -472,7 +478,7 @@ std::string Persistence::SetRules(const std::string& text) {
   std::vector<SaveRule> rules;
   if (!ParseSaveRules(text, &rules)) return "Invalid save parameters";
   rules_ = std::move(rules);
-  StartRules();
+  OnSettingsChanged();
   UpdateGate();
   return "";
 }

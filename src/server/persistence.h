@@ -98,6 +98,8 @@ class Persistence {
   // The server ends: after SaveForStop no command is carried out any more.
   void RefuseAll();
 
+  // The end of the server makes a snapshot, if nothing else was said. Thread: any.
+  bool saves_at_end() const { return saves_at_end_; }
   bool has_rules() const { return !rules_.empty(); }
   bool is_enabled() const { return !dbfilename_.empty(); }
   bool is_saving() const { return saving_ != nullptr; }
@@ -145,6 +147,7 @@ class Persistence {
   SnapshotExtras CollectExtras();
   std::string TakeExtras(const SnapshotExtras& extras);
   void Tick();
+  void OnSettingsChanged();
   uint64_t Changes() const;
   SnapshotFormat FormatFor(std::optional<SnapshotFormat> format) const {
     return format.value_or(FormatOf(dbfilename_));
@@ -170,6 +173,7 @@ class Persistence {
   PersistenceFacts facts_;
   std::atomic<int64_t> last_save_s_;
   std::atomic<bool> is_writing_{false};
+  std::atomic<bool> saves_at_end_;
 };
 
 }  // namespace dfly

@@ -35,7 +35,8 @@ size_t Script::memory_used() const {
 void ScriptStore::Count() {
   // Each has its digest once more, as the key.
   constexpr size_t kDigest = 48;
-  bytes_ = text_bytes_ + scripts_.size() * kDigest + helio::MapBytes(scripts_);
+  bytes_ = text_bytes_ + (scripts_.size() + flags_override_.size()) * kDigest +
+           helio::MapBytes(scripts_) + helio::MapBytes(flags_override_);
 }
 
 ScriptRef ScriptStore::Find(std::string_view sha) {
@@ -114,7 +115,7 @@ void ScriptStore::ForgetOldest(const Script& newest) {
 void ScriptStore::SetFlags(std::string_view sha, uint32_t flags) {
   const std::string key = helio::LowerCase(sha);
   const std::lock_guard guard(mutex_);
-  flags_override_[key] = flags;
+  if (flags_override_.insert_or_assign(key, flags).second) Count();
   if (const auto it = scripts_.find(key); it != scripts_.end()) it->second->flags = flags;
 }
 

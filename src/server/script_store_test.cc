@@ -38,13 +38,14 @@ class ScriptStoreTest : public testing::Test {
     }
     return scripts;
   }
-  // All texts, and not much besides: a table's slots, and the digests in it.
-  void CheckBytes() {
+  // All texts, and not much besides: a table's slots, and the digests in it; also of those that
+  // flags were set for, which are so many at most.
+  void CheckBytes(size_t flags_max = 0) {
     size_t texts = 0;
     const std::vector<ScriptRef> scripts = store_.List();
     for (const ScriptRef& script : scripts) texts += script->memory_used();
     EXPECT_GT(store_.memory_used(), texts);
-    EXPECT_LE(store_.memory_used(), texts + 1000 + 200 * scripts.size());
+    EXPECT_LE(store_.memory_used(), texts + 1000 + 200 * (scripts.size() + flags_max));
   }
 
   ScriptStore store_{kAllowStale, false};
@@ -140,6 +141,18 @@ TEST_F(ScriptStoreTest, FlagsCanBeSetBeforeAndAfterwards) {
   EXPECT_EQ(loaded->flags, 0u);
   store_.Flush();
   EXPECT_EQ(Load(source)->flags, 0u) << "they outlive the script";
+}
+
+TEST_F(ScriptStoreTest, FlagsCountByTheirDigests) {
+  constexpr size_t kDigests = 1000;
+  for (size_t i = 0; i < kDigests; ++i) store_.SetFlags(Sha1Hex(SourceOf(i)), kAllowOom);
+  const size_t bytes = store_.memory_used();
+  EXPECT_GT(bytes, 80 * kDigests);
+  EXPECT_LE(bytes, 200 * kDigests);
+  for (size_t i = 0; i < kDigests; ++i) store_.SetFlags(Sha1Hex(SourceOf(i)), 0);
+  EXPECT_EQ(store_.memory_used(), bytes) << "others of the same digests";
+  store_.Flush();
+  EXPECT_EQ(store_.memory_used(), bytes) << "they outlive the scripts";
 }
 
 TEST_F(ScriptStoreTest, FlushForgetsAllAndChangesTheVersion) {
@@ -306,7 +319,7 @@ TEST_F(ScriptStoreTest, SeveralThreadsMayUseItAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
-  CheckBytes();
+  CheckBytes(kSources);
   size_t evaluated = 0;
   for (const ScriptRef& script : store_.List()) evaluated += script->is_evaluated;
   EXPECT_LE(evaluated, kMost);

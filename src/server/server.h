@@ -115,7 +115,7 @@ struct ServerOptions {
   bool is_daemon = false;  // for CONFIG GET
   StopRule on_sigint;
   StopRule on_sigterm;
-  uint64_t shutdown_timeout_s = 10;  // how long a signal waits for locks, and for what hangs
+  uint64_t shutdown_timeout_s = 10;  // how long the end waits for locks, and for what hangs
   int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
   uint64_t lock_warning_ms = 10'000;            // 0: nobody is told
   uint64_t slowlog_max_len = 128;               // entries, of all threads
@@ -162,20 +162,27 @@ class Server {
   // Loads what was saved, if there is something, while clients are told so. `on_end` gets an empty
   // text, or why the server must not go on; on proactor 0, or on this thread.
   void Load(std::function<void(std::string error)> on_end);
-  // SHUTDOWN ABORT: ends the save of a PrepareStop that is under way. False: there is none.
+  // SHUTDOWN ABORT: ends the save of a PrepareStop that is under way. False: there is none. From a
+  // fiber or a plain thread. Suspends, as long as PrepareStop with the patience of SHUTDOWN.
   bool AbortStop();
   // Saves for the last time, if --save says so or `saves` does; nothing changes any more after
-  // that. Empty, or why the server should go on. From a fiber of proactor 0, or a plain thread.
-  // Suspends.
-  // `locks_wait_ns`: if the save does not get its locks in that time it fails, and the error says
-  // who has them.
+  // that. Empty, or why the server should go on. From a fiber or a plain thread. Suspends.
+  // `patience_ns`: if the save does not get its locks in that time it fails, and the error says who
+  // has them; a thread that does not answer for so long is not waited for: that is an error, or, if
+  // there is nothing to save or the server `must_stop` anyway, it hangs() from then on.
   [[nodiscard]] std::string PrepareStop(std::optional<bool> saves, bool must_stop,
-                                        uint64_t locks_wait_ns = UINT64_MAX);
+                                        uint64_t patience_ns = UINT64_MAX);
   // The server goes on although PrepareStop has succeeded. For tests. From a fiber of proactor 0.
   // Suspends.
   void TakeBackStop();
-  // PrepareStop is under way. Thread: any.
-  bool is_preparing_stop() const { return is_preparing_stop_; }
+  // A PrepareStop is under way, or what one has given up is. Thread: any.
+  bool is_preparing_stop() const {
+    const StopState state = stop_state_;
+    return state == StopState::kPrepares || state == StopState::kGivenUp;
+  }
+  // PrepareStop has met a thread that does not answer: the process is to end without Stop(), which
+  // would wait for it. Thread: any.
+  bool hangs() const { return stop_state_ == StopState::kHangs; }
   // Who has locks, on which shards and since when, and which threads do not answer; for the log of
   // a server that does not come to its end. From a plain thread or a fiber. Takes a second at
   // most. Suspends.
@@ -324,7 +331,26 @@ class Server {
   void OnAccept(int fd, PortKind kind = {});
 
  private:
+  enum class StopState : uint8_t {
+    kServes,
+    kPrepares,
+    kGivenUp,   // serves, but what PrepareStop has begun is not over
+    kPrepared,  // nothing changes any more
+    kHangs
+  };
+  struct StopWork;
+
   std::string OpenListeners();
+  // The parts of PrepareStop. On proactor 0. Suspend.
+  void WatchStop(StopWork* work, uint64_t patience_ns);
+  void EndStopWork(StopWork* work, bool must_stop);
+  // Kills the scripts that have not written, and, if it `is_late`, the others. Thread: any
+  // proactor's, or a plain one. Suspends: never.
+  void EndScripts(bool is_late);
+  // False: a thread has not answered for so long, and the condition is not met. From a fiber or a
+  // plain thread. Suspends.
+  template <typename Condition>
+  bool AwaitUnlessHung(Condition is_met, uint64_t patience_ns);
 
   static inline thread_local Worker* local_worker_ = nullptr;
 
@@ -351,8 +377,7 @@ class Server {
   ResidentMemory resident_at_start_;
   uint64_t base_memory_bytes_ = 0;
   std::atomic<uint64_t> peak_memory_bytes_{0};
-  std::atomic<bool> is_preparing_stop_{false};
-  std::atomic<bool> is_prepared_to_stop_{false};
+  std::atomic<StopState> stop_state_{StopState::kServes};
   CommandTable commands_;
   std::atomic<uint64_t> tracking_clients_{0};
   const MemcachedRows memcached_rows_{&commands_};

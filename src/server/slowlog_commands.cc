@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/rows.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
@@ -166,12 +167,7 @@ void RegisterSlowLogCommands(CommandTable* table) {
           docs("Returns where the time of slow commands went.", "7.4.0", "O(N), N entries")),
       row("len", Len, 2, docs("Counts the slow commands that are kept.", "2.2.12", "O(1)")),
       row("reset", Reset, 2, docs("Forgets the slow commands.", "2.2.12", "O(N), N entries")),
-      {.name = "help",
-       .session = ForClient<Help>,
-       .scripted = Help,
-       .arity = 2,
-       .flags = kLoading | kStale,
-       .docs = docs("Lists the subcommands.", "6.2.0", "O(1)")},
+      HelpRow<Help>("6.2.0", "server"),
   };
   for (Command& subcommand : slowlog.subcommands) {
     if (subcommand.name == "get" || subcommand.name == "explain") {

@@ -77,8 +77,8 @@ const HeapFacts& Worker::RecentHeap() {
 void Worker::SettleMemory() {
   int64_t used = static_cast<int64_t>(memory().Sum());
   if (index() == 0) {
-    used +=
-        static_cast<int64_t>(server_.scripts().memory_used() + server_.functions().memory_used());
+    used += static_cast<int64_t>(server_.scripts().memory_used() +
+                                 server_.functions().memory_used() + server_.acl().memory_used());
   }
   int64_t pending = static_cast<int64_t>(interpreter_transient_);
   for (Shard* shard : own_shards_) {

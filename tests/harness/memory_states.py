@@ -11,7 +11,7 @@ import re
 import threading
 
 from .resp import OK, RespSocket, encode
-from .server import wait_until
+from .server import wait_blocked, wait_until
 
 KEY_BYTES = 16
 VALUE = b"v" * 32
@@ -24,6 +24,7 @@ HEAP_PARTS = [
     "functions.caches",
     "coordinators",
     "snapshot",
+    "acl.users",
 ]
 RSS_PARTS = [
     "rss.files",
@@ -154,9 +155,7 @@ def blocked_clients(server, count=1000):
             c = stack.enter_context(server.connect())
             c.send_command("BLPOP", f"queue:{i}", 0)
         with server.connect() as c:
-            wait_until(
-                lambda: int(c.info("clients")["blocked_clients"]) == count, what="all are blocked"
-            )
+            wait_blocked(c, count)
         yield
 
 

@@ -5,7 +5,7 @@ import math
 import re
 import time
 
-from .server import wait_until
+from .server import wait_blocked, wait_until
 
 
 class Late(Exception):
@@ -28,7 +28,7 @@ class Client:
             self.connection.send_command(*rest.split(" "))
             return b"sent"
         if word == "<blocked>":
-            wait_until(lambda: self.connection.info("clients")["blocked_clients"] == rest)
+            wait_blocked(self.connection, rest)
             return b"blocked"
         if word == "<close>":
             self.connection.close()

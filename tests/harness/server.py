@@ -9,7 +9,6 @@ DFLY_MATRIX=small   one configuration instead of four for the tests marked `matr
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import time
 
 import pytest
 
+from .ports import free_port
 from .resp import Error, OK, RespSocket, Status
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -70,30 +70,38 @@ def only_reference_7_0(reason):
     return pytest.mark.skipif(not REFERENCE, reason=f"7.0 only: {reason}")
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def wait_until(condition, timeout_s=PATIENCE_S, what="condition"):
-    """Polls `condition` until it is true; fails after the deadline."""
+    """Polls `condition` until it is true, at first without a pause to speak of; fails after the
+    deadline."""
     deadline = time.monotonic() + timeout_s
+    pause_s = 0.0001
     while True:
         value = condition()
         if value:
             return value
         assert time.monotonic() < deadline, f"timeout: {what}"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.01)
+
+
+def wait_blocked(c, count):
+    """Until so many clients wait for keys, or are paused."""
+    wait_until(
+        lambda: c.info("clients")["blocked_clients"] == str(count), what=f"{count} blocked clients"
+    )
 
 
 class ServerFailed(AssertionError):
     pass
 
 
-def look_while_it_loads(server, look, has_seen_all):
-    """Kills it and starts it again, and calls look() as soon as the port is there, until that has
-    seen all: a client may be slower than the load, and then looks once more."""
+def look_while_it_loads(server, look, has_seen_all, keys=500_000):
+    """Saves so many keys, key:0 and so on, kills the server and starts it again, and calls look()
+    as soon as the port is there, until that has seen all: a client may be slower than the load, and
+    then looks once more."""
+    with server.connect() as c:
+        assert c.call("DEBUG", "POPULATE", keys, "key", 10) == OK
+        assert c.call("SAVE") == OK
     for _ in range(20):
         server.kill()
         again = threading.Thread(target=server.start_again)
@@ -131,14 +139,8 @@ class Server:
         self.log_path = os.path.join(self.dir, "server.log")
         self._preexec_fn = preexec_fn
         self._wrapper = list(wrapper)
-        for attempt in range(3):
-            self.port = free_port()  # somebody else may take it before the server does
-            try:
-                self._start()
-                return
-            except ServerFailed:
-                if attempt == 2 or "in use" not in self.log():
-                    raise
+        self.port = free_port()
+        self._start()
 
     def command_line(self):
         ports = {"port": 0, "tls_port": self.port} if self.only_tls else {"port": self.port}

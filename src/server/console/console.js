@@ -357,6 +357,7 @@ const KINDS = [
   ['texts of functions', 'used_memory_functions'],
   ['commands under way', 'mem_coordinators'],
   ['snapshot', 'mem_snapshot'],
+  ['users', 'mem_acl_users'],
 ];
 function showMemory(info) {
   const kinds = KINDS.map(([title, name]) => [title, Number(info[name] ?? 0)]);
