@@ -70,9 +70,9 @@ def test_inside_a_transaction(r):
     deadlines = ("SADDEX {t}s 100000 a", "FIELDEXPIRE {t}s 50000 a")
     for line in (*deadlines, "FIELDTTL {t}s a", "SCARD {t}s"):
         assert r.do(line) == QUEUED
-    added, expired, seconds, count = r.do("EXEC")
+    added, expired, ttl, count = r.do("EXEC")
     assert (added, expired, count) == (1, [1], 1)
-    assert 0 < seconds <= 50_000, "the second deadline, not the first"
+    assert 0 < ttl <= 50_000, "the second deadline, not the first"
 
 
 def test_a_new_deadline_is_a_change_to_watch(server, r):

@@ -416,7 +416,10 @@ void PubSub::EndChange(SubscriptionChange* change) {
   Session* const session = change->session;
   if (session != nullptr) {
     Subscriptions& own = *session->subscriptions;
-    if (change->is_pipelined) std::erase(own.pipelined, change);
+    if (change->is_pipelined) {
+      std::erase(own.pipelined, change);
+      if (own.pipelined.empty()) own.pipelined = {};  // who only listens keeps no room for it
+    }
     if (--own.pending_changes == 0 && own.waiter != nullptr) {
       std::exchange(own.waiter, nullptr)->Done();
     }
