@@ -162,7 +162,6 @@ std::string Server::Start() {
     local_worker_->SetIdleTimeout(options_.idle_timeout_s);
     local_worker_->OnUsersChanged();
   });
-  shards_->set_after_work([](Shard& shard) { local_worker_->AfterShardWork(shard); });
   shards_->set_after_flush_all(
       [this] { pool_.at(0)->Dispatch([this] { persistence_.SaveAfterFlush(); }); });
   if (options_.schedule_seed != 0) {

@@ -255,7 +255,6 @@ void Server::Stop() {
                  << batches << " batches and " << in_flight - batches << " commands; " << waiting
                  << " entries in transaction queues";
   }
-  shards_->set_after_work(nullptr);
   shards_->set_after_flush_all(nullptr);
   AwaitOnWorkers([this](Worker& worker) {
     local_worker_ = nullptr;
