@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: a second set of shards that knows only the effects of what is done in the first one.
 //
-// Its clock stands at 0: nothing is ever due there, so nothing expires by itself, and a time that is
-// not absolute is seen at once. What the first set holds, and would still show to a client, has to
-// be the same in both, deadlines, members' deadlines and sticky flags included.
+// Its clock stands at 0: nothing is ever due there, so nothing expires by itself, and a time that
+// is not absolute is seen at once. What the first set holds, and would still show to a client, has
+// to be the same in both, deadlines, members' deadlines and sticky flags included.
 #pragma once
 
 #include <functional>

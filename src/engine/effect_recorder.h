@@ -19,7 +19,7 @@ class EffectRecorder final : public MutationListener {
 
   // --- Units of several commands ---
 
-  // What runs on the shard is part of `unit` until EndUnit; null: it is one unit of the shard alone.
+  // What runs on the shard is part of `unit` until EndUnit; null: it is a unit of the shard alone.
   // REQUIRES: no unit has begun.
   void BeginUnit(Unit* unit) {
     DCHECK(unit_ == nullptr && !own_.in_command());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was done to the data, as commands that do the same anywhere: without a clock, without chance,
-// without the order of a hash table. For a log and for replicas.
+// What was done to the data, as commands that do the same anywhere: without a clock, without
+// chance, without the order of a hash table. For a log and for replicas.
 //
 // A *unit* is what has to be seen as one: a command, an EXEC, a script, a waiter that is served, a
 // key that expires. A unit that has changed nothing has no effects, whatever was said of it. The
