@@ -8,13 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/numbers.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/server.h"
 #include "server/session.h"
-#include "server/units.h"
 
 namespace dfly {
 
@@ -62,26 +60,6 @@ uint64_t ClientMemory::Limit(uint64_t maxmemory) const {
   const uint64_t limit =
       percent == 0 ? limit_bytes.load(std::memory_order_relaxed) : maxmemory / 100 * percent;
   return limit == 0 ? 0 : std::max(limit, kLeastLimit);
-}
-
-std::string ClientMemorySetting::Parse(std::string_view text) {
-  constexpr const char* kNeither = "argument must be a memory or percent value";
-  *this = {};
-  if (text.ends_with('%')) {
-    const auto number = ParseInt64(text.substr(0, text.size() - 1));
-    if (!number || *number < 0) return kNeither;
-    if (*number > 100) return "percentage argument must be less or equal to 100";
-    percent = static_cast<uint32_t>(*number);
-    return "";
-  }
-  const auto number = ParseMemory(text);
-  if (!number || *number > INT64_MAX) return kNeither;
-  bytes = *number;
-  return "";
-}
-
-std::string ClientMemorySetting::ToString() const {
-  return percent != 0 ? fmt::format("{}%", percent) : fmt::format("{}", bytes);
 }
 
 size_t MemoryOf(const Session& session) {

@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "helio/fibers/timer_queue.h"
+#include "server/options.h"
 #include "server/output_limits.h"
 
 namespace dfly {
@@ -27,15 +28,6 @@ namespace dfly {
 class Server;
 class Session;
 class Worker;
-
-// maxmemory-clients: "0", bytes or "5%".
-struct ClientMemorySetting {
-  uint64_t bytes = 0;
-  uint32_t percent = 0;
-
-  [[nodiscard]] std::string Parse(std::string_view text);  // why it cannot, or nothing
-  std::string ToString() const;
-};
 
 // What limits the memory of all clients together. Thread: any.
 struct ClientMemory {

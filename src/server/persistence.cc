@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <utility>
 
@@ -18,7 +17,6 @@
 #include "server/function_commands.h"
 #include "server/server.h"
 #include "server/version.h"
-#include "server/words.h"
 
 namespace dfly {
 
@@ -38,32 +36,6 @@ double SecondsSince(uint64_t begin_ns) {
 }
 
 }  // namespace
-
-bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules) {
-  rules->clear();
-  std::vector<uint64_t> numbers;
-  for (std::string_view word : SplitWords(text)) {
-    uint64_t number = 0;
-    const char* const end = word.data() + word.size();
-    const auto parsed = std::from_chars(word.data(), end, number);
-    if (parsed.ec != std::errc() || parsed.ptr != end || number > INT32_MAX) return false;
-    numbers.push_back(number);
-  }
-  if (numbers.size() % 2 != 0) return false;
-  for (size_t i = 0; i < numbers.size(); i += 2) {
-    if (numbers[i] == 0) return false;
-    rules->push_back({.seconds = numbers[i], .changes = numbers[i + 1]});
-  }
-  return true;
-}
-
-std::string FormatSaveRules(const std::vector<SaveRule>& rules) {
-  std::string text;
-  for (const SaveRule& rule : rules) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : " ", rule.seconds, rule.changes);
-  }
-  return text;
-}
 
 Persistence::Persistence(Server* server, PersistenceOptions options)
     : server_(*server),

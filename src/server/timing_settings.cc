@@ -3,30 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "core/numbers.h"
-#include "helio/base/ascii.h"
 #include "server/command_facts.h"
 #include "server/config.h"
 #include "server/server.h"
 
 namespace dfly {
-
-std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles) {
-  percentiles->clear();
-  for (std::string_view word : helio::SplitWords(text)) {
-    const auto percent = ParseDouble(word);
-    if (!percent || std::isnan(*percent)) {
-      return "Invalid latency-tracking-info-percentiles parameters";
-    }
-    if (*percent < 0 || *percent > 100) {
-      return "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]";
-    }
-    percentiles->push_back(*percent);
-  }
-  return "";
-}
 
 void AddTimingSettings(Server* server, Config* config) {
   const ServerOptions& options = server->options();
