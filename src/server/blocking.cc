@@ -9,8 +9,9 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -27,7 +28,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
       args_(args),
       call_(*call),
       resp3_(session_.resp3),
-      is_direct_(!session_.server.options().all_remote),
+      is_direct_(!session_.server.options.all_remote),
       home_(helio::Proactor::Current()),
       since_ns_(helio::MonotonicNanos()),
       deadline_ns_(call_.timeout_ms == 0
@@ -66,7 +67,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
 
 void BlockedCommand::Run(ReplySink& reply) {
   const bool in_one_hop =
-      !is_across_ && ids_.size() == 1 && session_.server.options().singlehop_blocking;
+      !is_across_ && ids_.size() == 1 && session_.server.options.singlehop_blocking;
   WorkerStats& stats = session_.worker.stats();
   ++(in_one_hop ? stats.blocking_one_hop : stats.blocking_general);
   if (is_across_) return RunAcross(reply);
@@ -346,7 +347,7 @@ void BlockedCommand::Tell(End how) {
 }
 
 void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const BlockingForm& form = *cx.session().server.commands().Find(args.name())->blocking;
+  const BlockingForm& form = *cx.session().server.commands.Find(args.name())->blocking;
   BlockingCall call;
   if (!form.parse(args, reply, &call)) return;
   BlockedCommand(cx, form, args, &call).Run(reply);

@@ -11,8 +11,9 @@
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -55,13 +56,6 @@ size_t ExtraOf(const Session& session) {
 
 }  // namespace
 
-uint64_t ClientMemory::Limit(uint64_t maxmemory) const {
-  const uint32_t percent = limit_percent.load(std::memory_order_relaxed);
-  const uint64_t limit =
-      percent == 0 ? limit_bytes.load(std::memory_order_relaxed) : maxmemory / 100 * percent;
-  return limit == 0 ? 0 : std::max(limit, kLeastLimit);
-}
-
 size_t MemoryOf(const Session& session) {
   return session.connection.memory_used() + sizeof(Session) + ExtraOf(session);
 }
@@ -70,17 +64,17 @@ size_t MemoryOf(const Session& session) {
 
 namespace {
 
-void Evict(Server& server, Session& session) {
+void Evict(ServerState& server, Session& session) {
   LOG(WARNING) << "evicting client " << session.connection.id() << " of " << session.peer_address
                << ": it uses " << MemoryOf(session)
                << " bytes, and all clients more than maxmemory-clients";
-  server.client_memory().evicted.fetch_add(1, std::memory_order_relaxed);
+  server.client_memory.evicted.fetch_add(1, std::memory_order_relaxed);
   session.connection.CloseNow();
 }
 
 }  // namespace
 
-void EvictClients(Server& server) {
+void EvictClients(ServerState& server) {
   struct Client {
     size_t bytes;
     uint64_t id;
@@ -89,10 +83,10 @@ void EvictClients(Server& server) {
     uint64_t bytes = 0;
     std::vector<Client> clients;
   };
-  const uint64_t limit = server.client_memory().Limit(server.settings().maxmemory);
+  const uint64_t limit = server.client_memory.Limit(server.settings.maxmemory);
   if (limit == 0) return;
-  std::vector<Part> parts(server.pool().size());
-  server.AwaitOnSessions([&parts](Worker& worker) {
+  std::vector<Part> parts(server.pool.size());
+  AwaitOnAllSessions<Worker>(server, [&parts](Worker& worker) {
     Part& part = parts[worker.index()];
     worker.ForEachSession([&](Session& session) {
       // Who is to be closed anyway shall not cost another one its connection.
@@ -118,7 +112,7 @@ void EvictClients(Server& server) {
     chosen.insert(client.id);
   }
   if (chosen.empty()) return;
-  server.AwaitOnSessions([&](Worker& worker) {
+  AwaitOnAllSessions<Worker>(server, [&](Worker& worker) {
     worker.ForEachSession([&](Session& session) {
       const Connection& connection = session.connection;
       if (!connection.closing() && chosen.contains(connection.id())) Evict(server, session);
@@ -134,8 +128,8 @@ void ClientLimiter::OnMemoryLimit() {
 }
 
 void ClientLimiter::SetMemoryLimit() {
-  limits_memory_ = server_.client_memory().has_limit();
-  const uint64_t limit = server_.client_memory().Limit(server_.settings().maxmemory);
+  limits_memory_ = server_.client_memory.has_limit();
+  const uint64_t limit = server_.client_memory.Limit(server_.settings.maxmemory);
   worker_.set_input_watch(limit == 0 ? SIZE_MAX : limit);
 }
 
@@ -160,14 +154,10 @@ void ClientLimiter::OnMemoryChange() {
                    extra_bytes_;
   published_bytes_.store(static_cast<uint64_t>(std::max<int64_t>(own, 0)),
                          std::memory_order_relaxed);
-  ClientMemory& memory = server_.client_memory();
-  const uint64_t limit = memory.Limit(server_.settings().maxmemory);
+  ClientMemory& memory = server_.client_memory;
+  const uint64_t limit = memory.Limit(server_.settings.maxmemory);
   if (limit == 0) return;
-  uint64_t used = 0;
-  for (uint32_t i = 0; i < server_.pool().size(); ++i) {
-    used += server_.worker(i).client_limiter().published_bytes();
-  }
-  if (used <= limit) return;
+  if (memory.UsedBytes() <= limit) return;
   // What grows behind a pass is another pass's: the flag is set before its fiber is looked for, and
   // read after that has said it ends.
   memory.is_asked.store(true);
@@ -194,10 +184,11 @@ void ClientLimiter::OnLeft(Session& session) {
 
 // --- Output ---
 
-ClientLimiter::ClientLimiter(Server* server, Worker* worker)
+ClientLimiter::ClientLimiter(ServerState* server, Worker* worker)
     : server_(*server),
       worker_(*worker),
-      timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }) {
+      timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }),
+      published_bytes_(server->client_memory.used_by[worker->index()].bytes) {
   timer_.limiter = this;
   SetMemoryLimit();
 }

@@ -7,12 +7,15 @@
 
 #include "commands/command_table.h"
 #include "core/numbers.h"
+#include "engine/shard_set.h"
 #include "facade/error_texts.h"
+#include "server/acl_store.h"
 #include "server/client_info.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/version.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -45,7 +48,7 @@ void Select(Session& session, Args args, ReplySink& reply) {
     return reply.Error(
         fmt::format("ERR value is out of range, value must between {} and {}", kMin, kMax));
   }
-  if (*index < 0 || *index >= session.server.shards().db_count()) return reply.Error(kErrDbIndex);
+  if (*index < 0 || *index >= session.server.shards->db_count()) return reply.Error(kErrDbIndex);
   session.db_index = static_cast<int>(*index);
   reply.Ok();
 }
@@ -71,14 +74,14 @@ void Reset(Session& session, Args, ReplySink& reply) {
 
 // Null: it may not, which is logged.
 AclUserRef LogIn(Session& session, std::string_view user, std::string_view password) {
-  AclUserRef found = session.server.acl().LogIn(user, password);
+  AclUserRef found = session.server.acl->LogIn(user, password);
   if (found == nullptr) session.worker.LogFailedLogin(session, user);
   return found;
 }
 
 void Auth(Session& session, Args args, ReplySink& reply) {
   if (args.size() > 3) return reply.Error(kErrSyntax);
-  if (args.size() == 2 && session.server.acl().default_user()->has_nopass()) {
+  if (args.size() == 2 && session.server.acl->default_user()->has_nopass()) {
     return reply.Error(kErrAuthWithoutPassword);
   }
   const std::string_view name = args.size() == 2 ? AclStore::kDefaultName : args[1];
@@ -137,7 +140,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
   reply.Bulk("id");
   reply.Integer(static_cast<int64_t>(session.connection.id()));
   reply.Bulk("mode");
-  reply.Bulk(session.server.options().emulates_cluster ? "cluster" : "standalone");
+  reply.Bulk(session.server.options.emulates_cluster ? "cluster" : "standalone");
   reply.Bulk("role");
   reply.Bulk("master");
   reply.Bulk("modules");

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "facade/error_texts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -42,7 +43,7 @@ HttpQuery::HttpQuery(const HttpRequest& request)
       body(request.body) {}
 
 HttpAsker AskerOf(Session& session, const HttpQuery& query) {
-  AclStore& acl = session.server.acl();
+  AclStore& acl = *session.server.acl;
   std::string_view text = query.authorization;
   if (text.empty()) {
     return {.user = session.authenticated ? acl.Find(session.user) : nullptr, .has_said_so = false};
@@ -73,7 +74,7 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
     }
     return response;
   }
-  const Command* command = session.server.commands().FindByName(args.name());
+  const Command* command = session.server.commands.FindByName(args.name());
   if (!command->subcommands.empty() && args.size() > 1) {
     command = CommandTable::FindSubcommand(*command, args[1]);
   }

@@ -13,8 +13,8 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/sync.h"
 #include "helio/net/socket.h"
-#include "server/server.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 

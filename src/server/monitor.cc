@@ -11,8 +11,9 @@
 #include "helio/fibers/fiber.h"
 #include "helio/fibers/inbox.h"
 #include "server/logged_args.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -20,8 +21,8 @@ struct Monitors::Line : helio::Message {
   std::string text;
 };
 
-Monitors::Monitors(Server* server, Worker* worker)
-    : server_(*server), worker_(*worker), counts_(server->pool().size()) {}
+Monitors::Monitors(ServerState* server, Worker* worker)
+    : server_(*server), worker_(*worker), counts_(server->pool.size()) {}
 
 Monitors::~Monitors() { DCHECK(sessions_.empty()); }
 
@@ -48,7 +49,7 @@ void Monitors::EndCount(FrequentItems* keys) {
 void Monitors::Begin(Session& session) {
   session.monitor = Session::Monitor::kBegins;
   const uint32_t thread = worker_.index();
-  server_.AwaitOnWorkers([thread](Worker& worker) { worker.monitors().Change(thread, 1); });
+  AwaitOnAll<Worker>(server_, [thread](Worker& worker) { worker.monitors().Change(thread, 1); });
 }
 
 void Monitors::OnReplied(Session& session) {
@@ -63,7 +64,7 @@ void Monitors::End(Session& session) {
   session.monitor = Session::Monitor::kNo;
   std::erase(sessions_, &session);
   worker_.RunOnFiber("monitor end", [this, thread = worker_.index()] {
-    server_.AwaitOnWorkers([thread](Worker& worker) { worker.monitors().Change(thread, -1); });
+    AwaitOnAll<Worker>(server_, [thread](Worker& worker) { worker.monitors().Change(thread, -1); });
   });
 }
 
@@ -72,7 +73,7 @@ void Monitors::Feed(int db_index, std::string_view client, const Command& comman
   if (threads_.empty()) return;
   const std::string text = MonitorLine(helio::UnixMicros(), db_index, client, command, args);
   for (uint32_t thread : threads_) {
-    MonitorLoad& load = server_.monitor_load(thread);
+    MonitorLoad& load = server_.monitor_loads[thread];
     if (load.bytes.load(std::memory_order_relaxed) + text.size() > kBytesOnWayMax) {
       load.is_lost.store(true, std::memory_order_relaxed);
       continue;
@@ -82,10 +83,10 @@ void Monitors::Feed(int db_index, std::string_view client, const Command& comman
     line->text = text;
     line->run = [](helio::Message* message) {
       const std::unique_ptr<Line> arrived(static_cast<Line*>(message));
-      Server::LocalWorker()->monitors().Deliver(arrived->text);
+      Worker::Here().monitors().Deliver(arrived->text);
     };
     // Also to our own: a connection must not be written to inside of its command.
-    server_.pool().at(thread)->PostLazily(line.release());
+    server_.pool.at(thread)->PostLazily(line.release());
   }
 }
 
@@ -99,7 +100,7 @@ void Monitors::CountKeys(const Command& command, Args args) {
 }
 
 void Monitors::Deliver(std::string_view line) {
-  MonitorLoad& load = server_.monitor_load(worker_.index());
+  MonitorLoad& load = server_.monitor_loads[worker_.index()];
   load.bytes.fetch_sub(line.size(), std::memory_order_relaxed);
   if (load.is_lost.load(std::memory_order_relaxed)) [[unlikely]] {
     load.is_lost.store(false, std::memory_order_relaxed);

@@ -18,21 +18,15 @@
 namespace dfly {
 
 class FrequentItems;
-class Server;
+struct ServerState;
 class Session;
 class Worker;
-
-// What is on its way to one thread. Thread: any.
-struct MonitorLoad {
-  std::atomic<size_t> bytes{0};
-  std::atomic<bool> is_lost{false};  // lines were dropped: its monitors have to go
-};
 
 // Owner:    one Worker, on its thread.
 // Suspends: only Begin.
 class Monitors {
  public:
-  Monitors(Server* server, Worker* worker);
+  Monitors(ServerState* server, Worker* worker);
   ~Monitors();
   Monitors(const Monitors&) = delete;
   Monitors& operator=(const Monitors&) = delete;
@@ -68,7 +62,7 @@ class Monitors {
   void Deliver(std::string_view line);
   void DisconnectAll(std::string_view why);
 
-  Server& server_;
+  ServerState& server_;
   Worker& worker_;
   std::vector<uint32_t> counts_;   // by thread
   std::vector<uint32_t> threads_;  // that have some

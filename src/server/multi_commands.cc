@@ -8,8 +8,8 @@
 #include "commands/command_table.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 

@@ -22,13 +22,13 @@
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 
 // Owner:    the server. Its state belongs to proactor 0.
 // Suspends: what says so.
 class Persistence {
  public:
-  Persistence(Server* server, PersistenceOptions options);
+  Persistence(ServerState* server, PersistenceOptions options);
 
   // --- The start ---
 
@@ -120,6 +120,9 @@ class Persistence {
   void AwaitNoLongScript(const Saving& saving);
   SnapshotExtras CollectExtras();
   std::string TakeExtras(const SnapshotExtras& extras);
+  // A shard has more to write down for a snapshot than the disk takes, or has not any more:
+  // meanwhile clients that write have to wait. Thread: any proactor's. Suspends: never.
+  void OnSnapshotBehind(bool is_behind);
   void Tick();
   void OnSettingsChanged();
   uint64_t Changes() const;
@@ -127,7 +130,7 @@ class Persistence {
     return format.value_or(FormatOf(dbfilename_));
   }
 
-  Server& server_;
+  ServerState& server_;
   PersistenceOptions options_;
   std::string directory_;
   std::string dbfilename_;

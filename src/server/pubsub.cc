@@ -8,8 +8,9 @@
 #include "facade/resp_writer.h"
 #include "helio/base/block_bytes.h"
 #include "server/blocking.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -98,15 +99,15 @@ struct SubscriptionChange : PendingReplies {
   }
 };
 
-PubSub::PubSub(Server* server, Worker* worker)
+PubSub::PubSub(ServerState* server, Worker* worker)
     : server_(*server),
       worker_(*worker),
-      shards_(server->shards()),
-      load_(server->pubsub_load()),
+      shards_(*server->shards),
+      load_(server->pubsub_load),
       thread_(worker->index()),
       acked_(shards_.size(), 0),
       directories_(shards_.size()),
-      open_fanouts_(server->pool().size(), nullptr),
+      open_fanouts_(server->pool.size(), nullptr),
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->pubsub->FlushAll(); }) {
   flush_hook_.pubsub = this;
@@ -362,7 +363,7 @@ uint64_t PubSub::StreamOf(ShardId shard, bool to_owner) {
 
 void PubSub::PostToOwner(Notice* notice) {
   notice->run = [](helio::Message* message) {
-    Server::LocalWorker()->pubsub().OnNotice(static_cast<Notice*>(message));
+    Worker::Here().pubsub().OnNotice(static_cast<Notice*>(message));
   };
   if (worker_.shuffle() != nullptr) [[unlikely]]
     return worker_.shuffle()->Add(notice, StreamOf(notice->owner, true));
@@ -563,11 +564,11 @@ void PubSub::FlushTo(uint32_t thread) {
     load_.is_overloaded.store(true, std::memory_order_relaxed);
   }
   fanout->run = [](helio::Message* message) {
-    Server::LocalWorker()->pubsub().OnFanout(static_cast<Fanout*>(message));
+    Worker::Here().pubsub().OnFanout(static_cast<Fanout*>(message));
   };
   if (worker_.shuffle() != nullptr) [[unlikely]]
     return worker_.shuffle()->Add(fanout, StreamOf(fanout->items.front().owner, false));
-  server_.pool().at(thread)->PostLazily(fanout);
+  server_.pool.at(thread)->PostLazily(fanout);
 }
 
 void PubSub::OnFanout(Fanout* fanout) {
@@ -580,7 +581,7 @@ void PubSub::OnFanout(Fanout* fanout) {
   if (left <= load_.max_bytes.load(std::memory_order_relaxed) / 2 &&
       load_.is_overloaded.load(std::memory_order_relaxed) &&
       load_.is_overloaded.exchange(false, std::memory_order_relaxed)) {
-    server_.ReleaseHeld();
+    Worker::ReleaseHeldOnAll(server_);
   }
   load_.messages.fetch_sub(1, std::memory_order_relaxed);
 }

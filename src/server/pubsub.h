@@ -51,24 +51,15 @@
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor.h"
 #include "server/channel_directory.h"
+#include "server/server_state.h"
 #include "server/subscriptions.h"
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 class Session;
 class Worker;
 struct PendingReplies;
-
-// What all threads know of the messages of publish/subscribe that are under way. Thread: any.
-struct PubSubLoad {
-  // Past so many bytes of fanouts that their threads have not handed out yet, PUBLISH waits at its
-  // connection until a half is left. Tests change it, while nothing is published.
-  std::atomic<uint64_t> max_bytes{8 << 20};
-  std::atomic<uint64_t> fanout_bytes{0};
-  std::atomic<uint64_t> messages{0};  // fanouts and changes; 0 when all is settled
-  std::atomic<bool> is_overloaded{false};
-};
 
 struct PubSubStats {
   uint64_t clients = 0;          // with a subscription
@@ -100,7 +91,7 @@ struct PubSubTopic {
 // Suspends: only AwaitChanges.
 class PubSub {
  public:
-  PubSub(Server* server, Worker* worker);
+  PubSub(ServerState* server, Worker* worker);
   ~PubSub();
   PubSub(const PubSub&) = delete;
   PubSub& operator=(const PubSub&) = delete;
@@ -203,7 +194,7 @@ class PubSub {
   SubscriptionChange* FirstUnknownTo(ShardId owner, const Session& session) const;
   void Send(Session& session, ShardId owner, uint64_t since, std::string_view bytes);
 
-  Server& server_;
+  ServerState& server_;
   Worker& worker_;
   ShardSet& shards_;
   PubSubLoad& load_;

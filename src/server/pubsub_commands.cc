@@ -10,9 +10,10 @@
 #include "core/glob.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -36,14 +37,14 @@ void Unsubscribe(CoordinatorContext& cx, Args args, ReplySink& reply) {
 // Runs on the shard that owns the channel.
 template <ChannelKind kKind>
 void Publish(ShardContext& cx, Args args, ReplySink& reply) {
-  PubSub& pubsub = Server::LocalWorker()->pubsub();
+  PubSub& pubsub = Worker::Here().pubsub();
   reply.Integer(pubsub.Publish(cx.shard().id(), kKind, args[1], args[2]));
 }
 
 // --- PUBSUB ---
 
 const ChannelDirectory& DirectoryOf(ShardId shard) {
-  return Server::LocalWorker()->pubsub().directory(shard);
+  return Worker::Here().pubsub().directory(shard);
 }
 
 // PUBSUB CHANNELS [pattern]

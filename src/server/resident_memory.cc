@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "server/machine.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -15,9 +16,9 @@ constexpr size_t kStacksLookedAt = 1000;
 
 }  // namespace
 
-ResidentMemory ReadResidentMemory(Server& server) {
-  std::vector<ResidentMemory> parts(server.pool().size());
-  server.AwaitOnWorkers([&parts](Worker& worker) {
+ResidentMemory ReadResidentMemory(ServerState& server) {
+  std::vector<ResidentMemory> parts(server.pool.size());
+  AwaitOnAll<Worker>(server, [&parts](Worker& worker) {
     ResidentMemory& part = parts[worker.index()];
     part.counted = worker.memory();
     worker.ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });

@@ -23,7 +23,7 @@ namespace dfly {
 class BlockedCommand;
 class RunningInnerCall;
 class ShardBatch;
-class Server;
+struct ServerState;
 class Worker;
 
 enum class ReplyMode : uint8_t {
@@ -36,13 +36,13 @@ enum class ReplyMode : uint8_t {
 // Owner: the connection's thread.
 class Session {
  public:
-  Session(Server* server, Worker* worker, Connection* connection)
+  Session(ServerState* server, Worker* worker, Connection* connection)
       : server(*server), worker(*worker), connection(*connection) {}
   // `from`, whose connection goes on on another thread: what the client has set or shows. The rest
   // is as new, since only a session without it moves (Worker::MayMove).
   Session(Worker* worker, Session&& from);
 
-  Server& server;
+  ServerState& server;
   Worker& worker;
   Connection& connection;
 

@@ -112,7 +112,7 @@ class StarvationTest : public testing::Test {
   }
 
   StarvationTest() : server_(Options()) {
-    ShardSet& shards = server_.server().shards();
+    ShardSet& shards = *server_.server().state().shards;
     for (ShardId id = 0; id < kShards; ++id) {
       hot_.push_back(KeyOn(id, "hot", shards));
       own_.push_back(KeyOn(id, "own", shards));
@@ -124,13 +124,13 @@ class StarvationTest : public testing::Test {
       if (shards.ShardOfKey(key, HashKey(key)) == id) return key;
     }
   }
-  Worker& worker() { return *Server::LocalWorker(); }
+  Worker& worker() { return Worker::Here(); }
 
   // Its entry; null: it is not known.
   const TxEntry* Find(ShardId id, const Victim& victim) {
-    const uint64_t tag = server_.server().shards().LockOfKey(own_[id], HashKey(own_[id]), 0);
+    const uint64_t tag = server_.server().state().shards->LockOfKey(own_[id], HashKey(own_[id]), 0);
     const TxEntry* found = nullptr;
-    server_.server().shards().local(id).transactions().ForEach([&](const TxEntry& entry) {
+    server_.server().state().shards->local(id).transactions().ForEach([&](const TxEntry& entry) {
       if (victim.ids.size() > 1 && !entry.has_number) return;  // a place that it has reserved
       if (entry.locks_shard && victim.is_global) found = &entry;
       for (const TagLock& lock : entry.tags) {
@@ -204,7 +204,7 @@ class StarvationTest : public testing::Test {
     }
     close(fds[0]);
     hostile.clear();
-    while (server_.server().connections() > 0 || worker().coordinators() > 0 ||
+    while (server_.server().state().connections.all() > 0 || worker().coordinators() > 0 ||
            worker().batches_in_flight() > 0 || !worker().shuffle()->empty()) {
       helio::this_fiber::Yield();
     }

@@ -9,11 +9,13 @@
 #include "server/command_facts.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
 void AddTimingSettings(Server* server, Config* config) {
-  const ServerOptions& options = server->options();
+  const ServerOptions& options = server->state().options;
   config->Add({.name = "slowlog-log-slower-than",
                .kind = Setting::Kind::kInteger,
                .value = fmt::format("{}", options.slowlog_log_slower_than_us),
@@ -22,7 +24,7 @@ void AddTimingSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  const int64_t micros = ParseInt64(value).value_or(-1);
-                 server->AwaitOnWorkers([micros](Worker& worker) {
+                 AwaitOnAll<Worker>(server->state(), [micros](Worker& worker) {
                    worker.timer().SetSlowLog(micros);
                    worker.UpdateTiming();
                  });
@@ -35,7 +37,7 @@ void AddTimingSettings(Server* server, Config* config) {
                .min = 0,
                .max = UINT32_MAX,
                .apply = [server](const std::string& value) {
-                 server->settings().lock_warning_ms =
+                 server->state().settings.lock_warning_ms =
                      static_cast<uint64_t>(ParseInt64(value).value_or(0));
                  return std::string();
                }});
@@ -47,9 +49,10 @@ void AddTimingSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  const auto max = static_cast<uint64_t>(ParseInt64(value).value_or(0));
-                 server->settings().slowlog_max_len = max;
-                 server->AwaitOnWorkers(
-                     [max](Worker& worker) { worker.timer().slow_log().set_max(max); });
+                 server->state().settings.slowlog_max_len = max;
+                 AwaitOnAll<Worker>(server->state(), [max](Worker& worker) {
+                   worker.timer().slow_log().set_max(max);
+                 });
                  return std::string();
                }});
   config->Add({.name = "latency-monitor-threshold",
@@ -62,8 +65,8 @@ void AddTimingSettings(Server* server, Config* config) {
                  // 49 days are as good as never.
                  const auto ms = static_cast<uint32_t>(
                      std::min<int64_t>(ParseInt64(value).value_or(0), UINT32_MAX));
-                 server->settings().latency_monitor_ms = ms;
-                 server->AwaitOnWorkers([ms](Worker& worker) {
+                 server->state().settings.latency_monitor_ms = ms;
+                 AwaitOnAll<Worker>(server->state(), [ms](Worker& worker) {
                    worker.SetLatencyThreshold(ms);
                    worker.UpdateTiming();
                  });
@@ -75,8 +78,8 @@ void AddTimingSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply = [server](const std::string& value) {
                  const bool is_on = value == "yes";
-                 server->AwaitOnWorkers(
-                     [is_on](Worker& worker) { worker.timer().SetTracking(is_on); });
+                 AwaitOnAll<Worker>(server->state(),
+                                    [is_on](Worker& worker) { worker.timer().SetTracking(is_on); });
                  return std::string();
                }});
   config->Add({.name = "latency-tracking-info-percentiles",
@@ -88,7 +91,7 @@ void AddTimingSettings(Server* server, Config* config) {
                      std::vector<double> percentiles;
                      const std::string error = ParsePercentiles(value, &percentiles);
                      if (!error.empty()) return error;
-                     server->AwaitOnWorkers([&percentiles](Worker& worker) {
+                     AwaitOnAll<Worker>(server->state(), [&percentiles](Worker& worker) {
                        worker.timer().percentiles() = percentiles;
                      });
                      return std::string();

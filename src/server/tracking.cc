@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "engine/shard.h"
+#include "engine/shard_set.h"
 #include "facade/connection.h"
 #include "facade/resp_writer.h"
 #include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 #include "server/blocking.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -51,13 +53,13 @@ bool TrackingState::TakeReads(const Command& command, bool is_queued) {
   return notes;
 }
 
-Tracking::Tracking(Server* server, Worker* worker)
+Tracking::Tracking(ServerState* server, Worker* worker)
     : server_(*server),
       worker_(*worker),
       thread_(worker->index()),
-      tables_(server->shards().size()),
-      flushes_(server->shards().size(), 0),
-      open_(server->pool().size()),
+      tables_(server->shards->size()),
+      flushes_(server->shards->size(), 0),
+      open_(server->pool.size()),
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->tracking->FlushAll(); }),
       random_(helio::MonotonicNanos()) {
@@ -78,7 +80,7 @@ void Tracking::Enable() {
 }
 
 void Tracking::DisableIfUnused() {
-  if (!is_enabled_ || server_.tracking_clients().load() != 0) return;
+  if (!is_enabled_ || server_.tracking_clients.load() != 0) return;
   is_enabled_ = false;
   worker_.ForEachShard([](Shard& shard) { shard.set_tracker(nullptr); });
   for (Table& table : tables_) Clear(&table);
@@ -122,11 +124,9 @@ size_t Tracking::BytesOf(const Prefixes::value_type& prefix) const {
 void Tracking::RemovePrefixesEverywhere(std::vector<std::string> prefixes) {
   if (prefixes.empty()) return;
   const auto shared = std::make_shared<const std::vector<std::string>>(std::move(prefixes));
-  for (uint32_t thread = 0; thread < open_.size(); ++thread) {
-    Worker& worker = server_.worker(thread);
-    worker.proactor().Dispatch(
-        [&worker, shared, from = thread_] { worker.tracking().RemovePrefixes(*shared, from); });
-  }
+  DispatchOnAll<Worker>(server_, [shared, from = thread_](Worker& worker) {
+    worker.tracking().RemovePrefixes(*shared, from);
+  });
 }
 
 void Tracking::AddTarget(Session& session) {
@@ -145,11 +145,8 @@ void Tracking::End(Session& session) {
   sessions_.erase(session.connection.id());
   const std::unique_ptr<TrackingState> state = std::move(session.tracking);
   RemovePrefixesEverywhere(std::move(state->prefixes));
-  if (server_.tracking_clients().fetch_sub(1) != 1) return;
-  for (uint32_t thread = 0; thread < open_.size(); ++thread) {
-    Worker& worker = server_.worker(thread);
-    worker.proactor().Dispatch([&worker] { worker.tracking().DisableIfUnused(); });
-  }
+  if (server_.tracking_clients.fetch_sub(1) != 1) return;
+  DispatchOnAll<Worker>(server_, [](Worker& worker) { worker.tracking().DisableIfUnused(); });
 }
 
 void Tracking::OnReplied(Session& session) {
@@ -242,7 +239,7 @@ void Tracking::TrimAll() {
 }
 
 void Tracking::Trim(Table* table, size_t room) {
-  const uint64_t max = server_.settings().tracking_table_max_keys.load(std::memory_order_relaxed);
+  const uint64_t max = server_.settings.tracking_table_max_keys.load(std::memory_order_relaxed);
   const uint64_t share = std::max<uint64_t>(1, max / tables_.size());
   while (max != 0 && table->reads.size() + room > share) EvictOne(table);
 }
@@ -308,7 +305,7 @@ void Tracking::FlushTo(uint32_t thread) {
   }
   message->run = [](helio::Message* received) {
     const std::unique_ptr<Invalidations> owned(static_cast<Invalidations*>(received));
-    for (const Item& item : owned->items) Server::LocalWorker()->tracking().Deliver(item);
+    for (const Item& item : owned->items) Worker::Here().tracking().Deliver(item);
   };
   if (worker_.shuffle() != nullptr) [[unlikely]] {
     const Item& first = message->items.front();
@@ -316,7 +313,7 @@ void Tracking::FlushTo(uint32_t thread) {
         first.kind == Item::Kind::kKey ? Worker::StreamOfReplies(first.client, first.shard) : 0;
     return worker_.shuffle()->Add(message.release(), stream);
   }
-  server_.worker(thread).proactor().PostLazily(message.release());
+  server_.pool.at(thread)->PostLazily(message.release());
 }
 
 // --- On the client's thread ---

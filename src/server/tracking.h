@@ -42,7 +42,7 @@
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 class Session;
 class Worker;
 
@@ -50,7 +50,7 @@ class Worker;
 // Suspends: never.
 class Tracking final : public ReadTracker {
  public:
-  Tracking(Server* server, Worker* worker);
+  Tracking(ServerState* server, Worker* worker);
   ~Tracking();
   Tracking(const Tracking&) = delete;
   Tracking& operator=(const Tracking&) = delete;
@@ -59,7 +59,7 @@ class Tracking final : public ReadTracker {
 
   // The shards of this thread note reads and changes from now on.
   void Enable();
-  // Nobody tracks any more, unless Server::tracking_clients says otherwise: forgets all reads.
+  // Nobody tracks any more, unless ServerState::tracking_clients says otherwise: forgets all reads.
   void DisableIfUnused();
   // tracking-table-max-keys has changed.
   void TrimAll();
@@ -144,7 +144,7 @@ class Tracking final : public ReadTracker {
   void OnBroken(Session& session);
   void Push(Session& session, std::string_view bytes);
 
-  Server& server_;
+  ServerState& server_;
   Worker& worker_;
   const uint32_t thread_;
   bool is_enabled_ = false;

@@ -13,10 +13,11 @@
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/tracking.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -37,9 +38,9 @@ struct Options {
 };
 
 // On which thread the client is; it stays there, as it gets messages of others from now on.
-std::optional<uint32_t> PinTarget(Server& server, uint64_t id) {
+std::optional<uint32_t> PinTarget(ServerState& server, uint64_t id) {
   std::atomic<int> found{-1};
-  server.AwaitOnSessions([&](Worker& worker) {
+  AwaitOnAllSessions<Worker>(server, [&](Worker& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.id() != id) return;
       worker.tracking().AddTarget(session);
@@ -51,7 +52,7 @@ std::optional<uint32_t> PinTarget(Server& server, uint64_t id) {
 }
 
 // False: the error is replied. Suspends.
-bool ParseOptions(Server& server, Args args, Options* options, ReplySink& reply) {
+bool ParseOptions(ServerState& server, Args args, Options* options, ReplySink& reply) {
   const auto fail = [&reply](std::string_view error) {
     reply.Error(error);
     return false;
@@ -133,7 +134,7 @@ std::string Check(const Options& options, const TrackingState* state) {
   return CheckPrefixes(options.prefixes, known);
 }
 
-void Start(Server& server, Session& session, Options options) {
+void Start(ServerState& server, Session& session, Options options) {
   if (session.connection_closed) return;  // nobody is there any more to end it
   std::vector<std::string> added;
   const auto has = [&session](const std::string& prefix) {
@@ -146,9 +147,9 @@ void Start(Server& server, Session& session, Options options) {
     if (!has(prefix)) added.push_back(std::move(prefix));
   }
   const bool is_new = session.tracking == nullptr;
-  if (is_new) server.tracking_clients().fetch_add(1);
+  if (is_new) server.tracking_clients.fetch_add(1);
   const uint32_t thread = session.worker.index();
-  server.AwaitOnWorkers([&](Worker& worker) {
+  AwaitOnAll<Worker>(server, [&](Worker& worker) {
     worker.tracking().Enable();
     worker.tracking().AddPrefixes(added, thread);
   });

@@ -256,7 +256,7 @@ class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
 
   // Until all is answered, and nothing is on its way to anybody.
   std::string RunUntilQuiet(std::vector<std::unique_ptr<Client>>& clients) {
-    const Worker& worker = *Server::LocalWorker();
+    const Worker& worker = Worker::Here();
     for (int quiet = 0, idle = 0; quiet < 100;) {
       bool moved = false;
       for (uint64_t n = 1 + random_->Uniform(4); n > 0; --n) {
@@ -309,7 +309,7 @@ class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
     }
     clients.clear();
     server_.AwaitTheEnd();
-    const TrackingCounts counts = Server::LocalWorker()->tracking().counts();
+    const TrackingCounts counts = Worker::Here().tracking().counts();
     if (counts.keys + counts.items + counts.prefixes != 0) return "the table keeps what it noted";
     return server_.WhatIsLeft();
   }

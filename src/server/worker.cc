@@ -15,7 +15,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/blocking.h"
 #include "server/inner_client.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/words.h"
 
 namespace dfly {
@@ -50,14 +50,14 @@ class OwnArgs {
 
 }  // namespace
 
-Worker::Worker(Server* server, helio::Proactor* proactor)
+Worker::Worker(ServerState* server, helio::Proactor* proactor)
     : server_(*server),
       proactor_(*proactor),
-      shards_(server->shards()),
-      commands_(server->commands()),
+      shards_(*server->shards),
+      commands_(server->commands),
       exec_(commands_.FindByName("exec")),
-      all_remote_(server->options().all_remote),
-      migrates_(server->options().migrate_connections && server->pool().size() > 1),
+      all_remote_(server->options.all_remote),
+      migrates_(server->options.migrate_connections && server->pool.size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
       local_shards_(shards_.size(), nullptr),
@@ -72,8 +72,6 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       defrag_timer_([](helio::Timer* timer) {
         RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
       }),
-      evict_hint_(
-          [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
       auth_timer_([](helio::Timer* timer) {
@@ -86,37 +84,37 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
       lock_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
-      interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
-      scripts_(&server->scripts()),
-      functions_(&server->functions()),
+      interpreters_(server->options.interpreters_per_thread, server->options.lua_memory_max),
+      scripts_(&server->scripts),
+      functions_(&server->functions),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
       client_limiter_(server, this),
       pubsub_(server, this),
       tracking_(server, this),
       recent_commands_(RegisterThreadForCrashes(proactor->index())),
-      timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
+      timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids, server->options),
       monitors_(server, this) {
   lua_timer_.worker = this;
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
   pool_timer_.worker = this;
   sweep_timer_.worker = this;
-  evict_hint_.worker = stage_hook_.worker = this;
+  stage_hook_.worker = this;
   buffers_.on_change = [this] {
     SettleMemory();
     client_limiter_.OnMemoryChange();
     NotePools();
   };
-  buffers_.bounds.input_max = server->options().client_query_buffer_limit;
-  client_limiter_.SetOutputLimits(server->options().output_limits);
-  if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
+  buffers_.bounds.input_max = server->options.client_query_buffer_limit;
+  client_limiter_.SetOutputLimits(server->options.output_limits);
+  if (const uint64_t seed = server->options.schedule_seed; seed != 0) {
     shuffle_ = std::make_unique<MessageShuffle>(seed);
   }
   stats_.commands.resize(commands_.id_count());
   UpdateTiming();
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
-  SetLatencyThreshold(server->options().latency_monitor_threshold_ms);
+  SetLatencyThreshold(server->options.latency_monitor_threshold_ms);
   for (ShardId id = 0; id < shards_.size(); ++id) {
     if (!shards_.is_local(id)) continue;
     local_shards_[id] = &shards_.local(id);
@@ -124,7 +122,8 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
     defragmenter_.AddShard(local_shards_[id]);
     if (reaping_shard_ == nullptr) reaping_shard_ = local_shards_[id];
   }
-  SetKeyEvents(server->options().key_events);
+  SetKeyEvents(server->options.key_events);
+  server_.eviction_hints[index()].run = [](helio::Message*) { Worker::Here().OnEvictHint(); };
 }
 
 void Worker::SetKeyEvents(KeyEventClasses classes) {
@@ -168,7 +167,7 @@ void Worker::OnClosed(Connection* connection) {
   connection->Unlink();
   --connection_count_;
   NotePools();
-  server_.OnConnectionClosed(index(), session->is_admin);
+  server_.connections.OnClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
   if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
@@ -256,7 +255,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       return Outcome::kTaken;
     }
   }
-  if (const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed); gate != 0)
+  if (const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
       [[unlikely]] {
     if ((gate & Settings::kStoppingGate) != 0) {
       // It is not carried out any more, and its client will see the end of the connection.
@@ -275,7 +274,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     const auto outcome = DispatchSubscribed(connection, session, command, args);
     if (outcome) return *outcome;
   }
-  const bool holds_writes = server_.settings().shards_behind.load(std::memory_order_relaxed) != 0;
+  const bool holds_writes = server_.settings.shards_behind.load(std::memory_order_relaxed) != 0;
   const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, args, session);
   if (is_paused || (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
     // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
@@ -333,7 +332,7 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
                                               const Command& command, Args args) {
   // What it waits for may come after replies that are pending, and its own reply has to come first.
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
-  if (!server_.options().singlehop_blocking) {
+  if (!server_.options.singlehop_blocking) {
     return CoordinateWait(connection, session, command, RunBlocking, args);
   }
   const KeyPlace place = PlaceOf(command, args, shards_);
@@ -361,7 +360,7 @@ CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& ses
                                             Args args) {
   // Each has a fiber, whose stack takes two of the maps that the kernel gives a process.
   const uint32_t threads = shards_.pool().size();
-  if (blocked_clients_ >= std::max(1u, server_.options().blocked_clients_max / threads)) {
+  if (blocked_clients_ >= std::max(1u, server_.options.blocked_clients_max / threads)) {
     Note(connection, Action::kTooManyBlocked, &command, args, 0, 0);
     return Outcome::kTaken;
   }
@@ -375,6 +374,10 @@ void Worker::AbortMulti(Session& session) {
 
 void Worker::ReleaseHeld() {
   ForEachSession([](Session& session) { session.connection.set_held(false); });
+}
+
+void Worker::ReleaseHeldOnAll(ServerState& server) {
+  DispatchOnAll<Worker>(server, [](Worker& worker) { worker.ReleaseHeld(); });
 }
 
 bool Worker::BarrierIsOpen(Connection* connection) {
@@ -484,7 +487,7 @@ bool Worker::TakesBatch(const Noted& noted, const Session& session) {
   }
   // A batch stops when its replies are long; what was noted together with this one does not.
   const bool is_long =
-      noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
+      noted.connection->unsent_bytes() > server_.options.limits.reply_bytes_max / 2;
   const bool is_plain = noted.action == Action::kLocal && local_batches_ == 0 && !is_long;
   if (is_plain && local_shards_[noted.shard]->runs_freely()) [[likely]] {
     return false;
@@ -717,7 +720,7 @@ bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, Re
   const BlockingForm& form = *command.blocking;
   bool is_replied = true;
   const uint64_t errors_before = writer.error_count();
-  if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
+  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return false;  // Coordinate will say so
   }
   const int64_t begin = helio::CycleClock::Now();
@@ -752,7 +755,7 @@ bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, Bloc
 
 void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
-  if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
+  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
     if (!MakeRoomFor(cx.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
   }
   RunSampled(cx, command, args, hash, writer);
@@ -811,12 +814,12 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       cx.set_client(&client, session.tracking->TakeReads(command, false));
     }
     std::vector<uint64_t> spared;
-    if (server_.settings().is_saving.load(std::memory_order_relaxed) &&
+    if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
         MayWrite(command, Args(views), session))
       AskSnapshots(session, command, Args(views));
-    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory().is_over();
+    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
     if (needs_room) AddKeyHashes(command, Args(views), &spared);
-    if (needs_room && !server_.AwaitRoom({spared})) {
+    if (needs_room && !AwaitRoom({spared})) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
       RunOrRefuse(cx, command, Args(views), writer, [&] {

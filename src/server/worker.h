@@ -50,12 +50,14 @@
 #include "server/key_notifier.h"
 #include "server/message_shuffle.h"
 #include "server/monitor.h"
+#include "server/per_thread.h"
 #include "server/port_kind.h"
 #include "server/process.h"
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
 #include "server/script_job.h"
 #include "server/script_store.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
 #include "server/tracking.h"
@@ -66,18 +68,16 @@ namespace dfly {
 
 struct BlockingCall;
 struct BlockingForm;
-class Server;
+struct ServerState;
 class Transaction;
 
 // Owner: its proactor; every method is on that thread unless it says otherwise.
-class Worker final : public CommandSink {
+class Worker final : public CommandSink, public PerThread<Worker> {
  public:
-  Worker(Server* server, helio::Proactor* proactor);
+  Worker(ServerState* server, helio::Proactor* proactor);
   ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
 
-  Server& server() { return server_; }
+  ServerState& server() { return server_; }
   helio::Proactor& proactor() { return proactor_; }
   uint32_t index() const { return proactor_.index(); }
 
@@ -160,6 +160,8 @@ class Worker final : public CommandSink {
   void RunOnFiber(const char* name, std::function<void()> work);
   // Connections that are held go on, unless they still have to wait.
   void ReleaseHeld();
+  // The same on all threads. Thread: any proactor's.
+  static void ReleaseHeldOnAll(ServerState& server);
 
   // notify-keyspace-events.
   void SetKeyEvents(KeyEventClasses classes);
@@ -182,8 +184,11 @@ class Worker final : public CommandSink {
   // lets in.
   void BecomeUser(Session& session, const AclUserRef& user);
   void BecomeDefault(Session& session);
-  // Some users are others now: looks for those of the sessions in Server::acl().
+  // Some users are others now: looks for those of the sessions in ServerState::acl.
   void OnUsersChanged();
+  // Tells all threads so: sessions learn what they may do now, and those whose user is gone end.
+  // From a fiber. Suspends.
+  static void TellUsersChanged(ServerState& server);
   // For ACL LOG. `user`: empty if it is the session's.
   void LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
                  Args args, std::string_view user = {});
@@ -200,6 +205,8 @@ class Worker final : public CommandSink {
   // Room for a command that is about to run on a shard of ours, as the limit is passed. False:
   // there is none, and it must not run. Does a bounded amount of work.
   bool MakeRoom(Shard& shard, const SparedKeys& spared);
+  // Room for a command on any shards. False: there is none. From a fiber. Suspends.
+  [[nodiscard]] bool AwaitRoom(const SparedKeys& spared);
   static void AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes);
   // Lets all threads evict what is too much.
   void WakeEviction();
@@ -302,6 +309,9 @@ class Worker final : public CommandSink {
   uint64_t script_slice_ns() const;
   // Commands that wait on its shards for a script that has become slow get BUSY.
   void RefuseBusyWaiters();
+  // The same on all threads: a script has become slow, or has more locks than when it did.
+  // Thread: any proactor's. Suspends: never.
+  static void RefuseBusyWaitersOnAll(ServerState& server);
   // fn(LongRun&), for those of this thread.
   template <typename Function>
   void ForEachScript(Function function) {
@@ -661,10 +671,6 @@ class Worker final : public CommandSink {
     using LoopHook::LoopHook;
     Worker* worker = nullptr;
   };
-  struct EvictHint : helio::Message {
-    using Message::Message;
-    Worker* worker = nullptr;
-  };
   struct OwnedTimer : helio::Timer {
     using Timer::Timer;
     Worker* worker = nullptr;
@@ -681,7 +687,7 @@ class Worker final : public CommandSink {
     worker->timer_.NoteCycle(event, begin);
   }
 
-  Server& server_;
+  ServerState& server_;
   helio::Proactor& proactor_;
   ShardSet& shards_;
   const CommandTable& commands_;
@@ -744,8 +750,6 @@ class Worker final : public CommandSink {
   uint64_t stuck_bytes_ = 0;      // in pages that the last pass could not empty
   uint64_t returned_excess_ = 0;  // what was too much after memory was returned
   uint64_t look_rest_ns_ = 0;     // after the last look at the pages
-  EvictHint evict_hint_;
-  std::atomic<bool> is_hinted_{false};  // evict_hint_ is on its way; set by other threads
   uint64_t last_hint_ns_ = 0;
   bool is_barren_ = false;        // no shard of ours has anything to evict
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor

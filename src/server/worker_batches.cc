@@ -10,6 +10,8 @@
 #include "helio/fibers/no_suspend.h"
 #include "server/blocking.h"
 #include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -209,7 +211,7 @@ void Worker::Post(ShardBatch* batch) {
   batch->sent_at = helio::CycleClock::Now();
   batch->Message::run = [](helio::Message* message) {
     auto* arrived = static_cast<ShardBatch*>(message);
-    Server::LocalWorker()->OnBatch(arrived);
+    Worker::Here().OnBatch(arrived);
   };
   if (shuffle_ != nullptr) [[unlikely]] {
     shuffle_->Add(batch, StreamOf(*batch, true));
@@ -298,7 +300,7 @@ void Worker::Resume(ShardBatch* batch) {
 
 bool Worker::RunBatch(ShardBatch* batch) {
   Shard& shard = shards_.local(batch->shard);
-  const size_t reply_bytes_max = server_.connection_limits().batch_reply_bytes_max();
+  const size_t reply_bytes_max = server_.options.limits.batch_reply_bytes_max();
   {
     ShardContext cx(shard);
     cx.set_no_touch(batch->no_touch);
@@ -398,7 +400,7 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
   batch->origin = {batch->rest().front().command->full_name.c_str(), batch->connection_id};
   batch->done = [](TxEntry* entry) {
     auto* const waiting = static_cast<ShardBatch*>(entry);
-    Worker* const worker = Server::LocalWorker();
+    Worker* const worker = &Worker::Here();
     if (waiting->restarts) return worker->SendBack(waiting);
     if (!waiting->is_under_way) worker->Resume(waiting);
   };
@@ -408,7 +410,7 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
 
 bool Worker::RunQueued(TxEntry* entry) {
   auto* const waiting = static_cast<ShardBatch*>(entry);
-  Worker* const worker = Server::LocalWorker();
+  Worker* const worker = &Worker::Here();
   waiting->is_under_way = worker->AwaitsSnapshotLocked(waiting);
   return !waiting->is_under_way && worker->RunNext(waiting);
 }
@@ -467,6 +469,10 @@ void Worker::RefuseBusyWaiters() {
       Resume(batch);
     }
   });
+}
+
+void Worker::RefuseBusyWaitersOnAll(ServerState& server) {
+  DispatchOnAll<Worker>(server, [](Worker& worker) { worker.RefuseBusyWaiters(); });
 }
 
 void Worker::SendBack(ShardBatch* batch) {
@@ -562,7 +568,7 @@ void Worker::Recycle(ShardBatch* batch) {
   constexpr size_t kPooledBytesMax = 512 * 1024;  // what a burst of large commands leaves
   batch->Recycle();
   CountBatch(batch);
-  if (server_.memory().is_over()) [[unlikely]] {
+  if (server_.memory.is_over()) [[unlikely]] {
     DropPools();  // before keys go, or commands are refused
     return Delete(batch);
   }

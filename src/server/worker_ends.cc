@@ -4,7 +4,7 @@
 #include "helio/base/clock.h"
 #include "server/blocking.h"
 #include "server/inner_client.h"
-#include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 

@@ -9,7 +9,8 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -96,7 +97,7 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     return Outcome::kTaken;
   }
   // Whatever it is: queues take memory, too.
-  if (server_.is_out_of_memory()) {
+  if (server_.memory.is_exhausted()) {
     multi.is_aborted = true;
     Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
     return Outcome::kTaken;
@@ -121,7 +122,8 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
 CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, const Command& command,
                                   Args args) {
   Multi* const multi = session.multi.get();
-  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 && server_.is_out_of_memory()) {
+  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 &&
+      server_.memory.is_exhausted()) {
     EndMulti(session);
     Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
     return Outcome::kTaken;
@@ -145,7 +147,7 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
 }
 
 void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer) {
-  if ((multi.command_flags() & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
+  if ((multi.command_flags() & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
     if (!MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
       if (multi.watcher != 0) cx.shard().watches().Unwatch(multi.watcher);
       return Reject(row, kErrOutOfMemory, writer);
@@ -243,7 +245,7 @@ class Squashed {
     ShardContext cx(shard);
     RespWriter writer(&part.out, resp3);
     std::vector<std::string_view> args;
-    const CallerScope scope(Server::LocalWorker()->timer(), {.slow = &part.slow});
+    const CallerScope scope(Worker::Here().timer(), {.slow = &part.slow});
     Prefetch(shard, part.items.size(),
              [&](size_t i) -> const Multi::Item& { return multi_.items()[part.items[i]]; });
     for (uint32_t index : part.items) {
@@ -305,11 +307,11 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   const std::unique_ptr<Multi> multi = std::move(session.multi);
   const Watches watches = std::exchange(session.watches, {});
   ++session.worker.stats_.execs_across;
-  if (session.server.memory().is_over()) [[unlikely]] {
+  if (session.server.memory.is_over()) [[unlikely]] {
     // That it may run was decided before; what is there can make room.
     const std::span<const uint64_t> keys = session.worker.SpareKeysOf(*multi);
     const std::vector<uint64_t> spared(keys.begin(), keys.end());
-    (void)session.server.AwaitRoom({spared});
+    (void)Worker::Here().AwaitRoom({spared});
   }
   const Executing executing(session, *multi);
 
@@ -329,7 +331,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     squashed.RunOn(
         shard, cx.now_ms(), session.resp3,
         [&cx](ShardContext& shard_cx, const Multi::Item& item, Args args, RespWriter& writer) {
-          Worker& worker = *Server::LocalWorker();
+          Worker& worker = Worker::Here();
           const bool is_readonly = (item.command->flags & kReadonly) != 0;
           shard_cx.set_client(cx.client(), cx.notes_reads() && is_readonly);
           if (item.denial != AclDenial::kNone) [[unlikely]] {

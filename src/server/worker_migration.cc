@@ -8,12 +8,13 @@
 //   Arrive         it goes on with its input, and with a socket of the new thread
 //
 // While it travels it is in no worker's list, so who looks for all clients forbids moves meanwhile
-// (Server::AwaitOnSessions).
+// (AwaitOnAllSessions).
 #include <memory>
 #include <utility>
 
 #include "helio/base/logging.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -44,16 +45,16 @@ void Worker::OnRest(Connection* connection) {
 
 void Worker::OnDetached(Connection* connection) {
   Session& session = SessionOf(connection);
-  if (!server_.BeginMove()) return Attach(connection);
+  if (!server_.moves.Begin()) return Attach(connection);
   connection->Unlink();
   client_limiter_.OnLeft(session);
   --connection_count_;
-  server_.OnConnectionMoved(index(), session.move_to);
+  server_.connections.OnMoved(index(), session.move_to);
   session.move.session = &session;
   session.move.run = [](helio::Message* message) {
-    Server::LocalWorker()->Arrive(static_cast<Session::Move*>(message)->session);
+    Worker::Here().Arrive(static_cast<Session::Move*>(message)->session);
   };
-  server_.worker(session.move_to).proactor().PostLazily(&session.move);
+  server_.pool.at(session.move_to)->PostLazily(&session.move);
 }
 
 void Worker::Arrive(Session* from) {
@@ -63,7 +64,7 @@ void Worker::Arrive(Session* from) {
   connections_.PushBack(connection);
   ++connection_count_;
   ++stats_.migrations;
-  server_.EndMove();
+  server_.moves.End();
   Attach(connection);
 }
 

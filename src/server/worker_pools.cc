@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "helio/base/clock.h"
-#include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How commands of publish/subscribe are taken from a connection.
-#include "server/server.h"
 #include "server/session.h"
 #include "server/worker.h"
 

@@ -10,7 +10,8 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -109,7 +110,7 @@ Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
       *error = "ERR Can not execute a script with write flag using *_ro command.";
       return nullptr;
     }
-    if ((flags & (kNoWrites | kAllowOom)) == 0 && server_.is_out_of_memory()) {
+    if ((flags & (kNoWrites | kAllowOom)) == 0 && server_.memory.is_exhausted()) {
       *error = kErrOutOfMemory;
       return nullptr;
     }
@@ -120,7 +121,7 @@ Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
 Worker::ScriptPlan Worker::PlanScript(const Script& script,
                                       std::span<const std::string_view> keys) {
   using Way = ScriptPlan::Way;
-  const ServerOptions& options = server_.options();
+  const ServerOptions& options = server_.options;
   const uint32_t flags = script.flags.load(std::memory_order_relaxed);
   if ((flags & kDisableAtomicity) != 0) return {Way::kAlone};
 
@@ -247,7 +248,7 @@ void Worker::ScriptMain(void* arg) {
 
 bool Worker::RunScriptJob(ScriptJob* job) {
   ++stats_.scripts.in_place;
-  if (server_.memory().is_over() && !job->is_read_only) [[unlikely]] {
+  if (server_.memory.is_over() && !job->is_read_only) [[unlikely]] {
     // Whether it may write is decided when it does; here is where room can be made.
     spared_.clear();
     for (std::string_view key : job->call.keys) spared_.push_back(HashKey(key));
@@ -404,10 +405,10 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
   const ScriptRef keeps_script = script->shared_from_this();
   const bool is_read_only = IsReadOnly(command, *script);
   const LockMode mode = is_read_only ? LockMode::kShared : LockMode::kExclusive;
-  if (server_.memory().is_over() && !is_read_only && cx.outer() == nullptr) [[unlikely]] {
+  if (server_.memory.is_over() && !is_read_only && cx.outer() == nullptr) [[unlikely]] {
     std::vector<uint64_t> spared;
     for (std::string_view key : call.keys) spared.push_back(HashKey(key));
-    (void)server_.AwaitRoom({spared});
+    (void)AwaitRoom({spared});
   }
   for (size_t attempt = 1;; ++attempt) {
     Way way = PlanScript(*script, call.keys).way;

@@ -6,7 +6,7 @@
 #include "helio/fibers/fiber.h"
 #include "helio/net/tls.h"
 #include "server/error_names.h"
-#include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 
