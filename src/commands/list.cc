@@ -249,17 +249,17 @@ void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     tx.Lock(ids[i], {cx.shards().LockOfKey(keys[i], hash, cx.db_index()), LockMode::kExclusive});
   }
   if (!tx.Schedule()) return;
-  tx.Hop([&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.Hop([&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (ids[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.FindMutable(keys[i]));
+      if (ids[i] == turn.shard().id()) exists[i] = static_cast<bool>(shard_cx.FindMutable(keys[i]));
     }
   });
   bool is_answered = false;
   for (size_t i = 0; i < keys.size() && !is_answered; ++i) {
     if (exists[i] == 0) continue;
-    tx.HopOn({&ids[i], 1}, [&](Shard& shard) {
-      ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    tx.HopOn({&ids[i], 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
       is_answered = PopFirst(shard_cx, keys.subspan(i, 1), *options, reply);
     });
   }
@@ -487,9 +487,9 @@ bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::st
   for (size_t i : {0, 1}) ids[i] = cx.shards().ShardOfKey(keys[i], HashKey(keys[i]));
   bool is_wrong_type[2] = {};
   std::optional<std::string> text;
-  tx.HopOn(ids, [&](Shard& shard) {
-    const size_t i = shard.id() == ids[0] ? 0 : 1;
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.HopOn(ids, [&](ShardTurn& turn) {
+    const size_t i = turn.shard().id() == ids[0] ? 0 : 1;
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     const auto value = shard_cx.FindMutable(keys[i], ValueType::kList);
     is_wrong_type[i] = value.is_wrong_type();
     if (i == 1 || !value) return;
@@ -501,9 +501,9 @@ bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::st
     reply.Error(kErrWrongType);
     return true;
   }
-  tx.HopOn(ids, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-    if (shard.id() == ids[1]) {
+  tx.HopOn(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    if (turn.shard().id() == ids[1]) {
       auto target = shard_cx.FindOrCreate(keys[1], ValueType::kList);
       ListOrNew(target).Push(to, *text, LimitOf(shard_cx));
       shard_cx.Changed(keys[1], PushEvent(to), 0);  // with the pop it is one change

@@ -300,9 +300,9 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   bool exists = false;
   bool has_member = false;
   bool is_wrong_type[2] = {};
-  tx.HopOn(ids, [&](Shard& shard) {
-    const size_t i = shard.id() == ids[0] ? 0 : 1;
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.HopOn(ids, [&](ShardTurn& turn) {
+    const size_t i = turn.shard().id() == ids[0] ? 0 : 1;
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     const auto value = shard_cx.FindMutable(args[i + 1], ValueType::kSet);
     is_wrong_type[i] = value.is_wrong_type();
     if (i == 1) return;
@@ -312,9 +312,9 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!exists) return reply.Integer(0);
   if (is_wrong_type[0] || is_wrong_type[1]) return reply.Error(kErrWrongType);
   if (!has_member) return reply.Integer(0);
-  tx.HopAndConclude(ids, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-    if (shard.id() == ids[0]) {
+  tx.HopAndConclude(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    if (turn.shard().id() == ids[0]) {
       RemoveMoved(shard_cx, args[1], args[3]);
     } else {
       AddMoved(shard_cx, args[2], args[3]);

@@ -361,10 +361,10 @@ bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   const auto for_each_key = [&](auto&& function) {
-    tx.HopOn(ids, [&](Shard& shard) {
-      ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    tx.HopOn(ids, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
       for (size_t i = 0; i < count; ++i) {
-        if (shard_of[i] == shard.id()) function(shard_cx, i);
+        if (shard_of[i] == turn.shard().id()) function(shard_cx, i);
       }
     });
   };

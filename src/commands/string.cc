@@ -408,16 +408,16 @@ void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!tx.Schedule()) return;
 
   std::vector<uint8_t> found(cx.shards().size(), 0);  // bytes, since shards write at the same time
-  tx.Hop([&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-    for (size_t i : parts[shard.id()])
-      found[shard.id()] |= static_cast<bool>(shard_cx.FindMutable(args[i]));
+  tx.Hop([&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    for (size_t i : parts[turn.shard().id()])
+      found[turn.shard().id()] |= static_cast<bool>(shard_cx.FindMutable(args[i]));
   });
   if (std::find(found.begin(), found.end(), 1) != found.end()) return reply.Integer(0);
 
-  tx.HopAndConclude(ids, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-    for (size_t i : parts[shard.id()]) shard_cx.SetString(args[i], args[i + 1]);
+  tx.HopAndConclude(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    for (size_t i : parts[turn.shard().id()]) shard_cx.SetString(args[i], args[i + 1]);
   });
   reply.Integer(1);
 }

@@ -123,7 +123,8 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     }
     if (is_one_shard) {
       helio::NoSuspend no_suspend;
-      ShardContext cx(shards_->local(id), db_index_, now_ms_);
+      ShardTurn turn(shards_->local(id));
+      ShardContext& cx = turn.Begin(db_index_, now_ms_);
       cx.SetKeyHash(args[first], hash);
       command->run(cx, args, reply);
     } else if (command->across != nullptr) {

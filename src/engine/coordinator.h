@@ -73,20 +73,18 @@ class CoordinatorContext {
   template <typename Function>
   auto Hop(ShardId id, Function function) {
     CountHops(1);
-    return shards_.Await(id, [&](Shard& shard) {
-      ShardContext cx(shard, db_index_, now_ms_);
-      cx.set_client(client_, notes_reads_);
-      return function(cx);
+    return shards_.Await(id, [&](ShardTurn& turn) {
+      turn.cx().set_client(client_, notes_reads_);
+      return function(turn.Begin(db_index_, now_ms_));
     });
   }
   // One parallel hop to all shards. `function` runs on several threads at once. Suspends.
   template <typename Function>
   void HopToAll(Function function) {
     CountHops(1);
-    shards_.AwaitOnAll([&](Shard& shard) {
-      ShardContext cx(shard, db_index_, now_ms_);
-      cx.set_client(client_, notes_reads_);
-      function(cx);
+    shards_.AwaitOnAll([&](ShardTurn& turn) {
+      turn.cx().set_client(client_, notes_reads_);
+      function(turn.Begin(db_index_, now_ms_));
     });
   }
 

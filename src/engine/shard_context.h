@@ -83,15 +83,9 @@ class ShardContext {
   using ReadHandle = ValueHandle<const CompactValue>;
   using WriteHandle = ValueHandle<CompactValue>;
 
-  explicit ShardContext(Shard& shard)
-      : shard_(shard), client_(shard.client()), notes_reads_(shard.notes_reads()) {}
+  explicit ShardContext(Shard& shard) : shard_(shard) {}
   ShardContext(Shard& shard, int db_index, int64_t now_ms)
-      : shard_(shard),
-        client_(shard.client()),
-        notes_reads_(shard.notes_reads()),
-        database_(shard.FindDb(db_index)),
-        db_index_(db_index),
-        now_ms_(now_ms) {}
+      : shard_(shard), database_(shard.FindDb(db_index)), db_index_(db_index), now_ms_(now_ms) {}
   ~ShardContext() { Finish(); }
   ShardContext(const ShardContext&) = delete;
   ShardContext& operator=(const ShardContext&) = delete;
@@ -356,8 +350,8 @@ class ShardContext {
   }
 
   Shard& shard_;
-  const CachingClient* client_;  // null: none that caches
-  bool notes_reads_;
+  const CachingClient* client_ = nullptr;  // null: none that caches
+  bool notes_reads_ = false;
   Database* database_ = nullptr;  // null while nothing was ever in it
   int db_index_ = 0;
   int64_t now_ms_ = 0;

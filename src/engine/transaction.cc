@@ -154,10 +154,10 @@ void Transaction::NoteWait(int64_t begin_cycles) {
 void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
   DCHECK(is_scheduled_);
   if (is_locked_) {
-    return shards_.AwaitOn(ids, [this](Shard& shard) {
+    return shards_.AwaitOn(ids, [this](ShardTurn& turn) {
       helio::NoSuspend no_suspend;
-      const CachingClientScope scope(shard, client_, notes_reads_);
-      work_(work_arg_, shard);
+      turn.cx().set_client(client_, notes_reads_);
+      work_(work_arg_, turn);
     });
   }
   concludes_ = concludes;
@@ -411,10 +411,8 @@ bool Transaction::RunPart(TxEntry* entry) {
   }
   if (part->works) {
     helio::NoSuspend no_suspend;
-    tx->shards_.RunWork(part->shard, [tx](Shard& shard) {
-      const CachingClientScope scope(shard, tx->client_, tx->notes_reads_);
-      tx->work_(tx->work_arg_, shard);
-    });
+    ShardTurn turn(tx->shards_.local(part->shard), tx->client_, tx->notes_reads_);
+    tx->work_(tx->work_arg_, turn);
   }
   return tx->concludes_;
 }

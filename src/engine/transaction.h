@@ -89,13 +89,13 @@ class Transaction {
   // One of these three is the first call. False: its command is refused (CoordinatorContext), and
   // it is over.
 
-  // Calls function(Shard&) on all its shards at once, and concludes. Suspends.
+  // Calls function(ShardTurn&) on all its shards at once, and concludes. Suspends.
   template <typename Function>
   [[nodiscard]] bool Run(Function function) {
     SetWork(function);
     return StartRun(true);
   }
-  // Announces itself, and calls function(Shard&) on all its shards as soon as it has its locks,
+  // Announces itself, and calls function(ShardTurn&) on all its shards as soon as it has its locks,
   // which it keeps. Suspends.
   template <typename Function>
   [[nodiscard]] bool ScheduleAndHop(Function function) {
@@ -106,7 +106,7 @@ class Transaction {
   [[nodiscard]] bool Schedule();
 
   bool is_scheduled() const { return is_scheduled_; }
-  // Calls function(Shard&) on all its shards at once. Suspends.
+  // Calls function(ShardTurn&) on all its shards at once. Suspends.
   template <typename Function>
   void Hop(Function function) {
     SetWork(function);
@@ -158,12 +158,12 @@ class Transaction {
     bool waits = false;  // and is not granted yet
   };
   // An exception ends the process there: half a hop cannot be taken back.
-  using WorkFn = void (*)(void* function, Shard& shard) noexcept;
+  using WorkFn = void (*)(void* function, ShardTurn& turn) noexcept;
 
   template <typename Function>
   void SetWork(Function& function) {
     work_arg_ = &function;
-    work_ = [](void* arg, Shard& shard) noexcept { (*static_cast<Function*>(arg))(shard); };
+    work_ = [](void* arg, ShardTurn& turn) noexcept { (*static_cast<Function*>(arg))(turn); };
   }
 
   void Prepare();

@@ -87,18 +87,18 @@ void BlockedCommand::LockAll(Transaction* tx) {
 
 bool BlockedCommand::TryInOneHop(ReplySink& reply) {
   bool is_replied = false;
-  const auto hop = [&](Shard& shard) {
+  const auto hop = [&](ShardTurn& turn) {
     helio::NoSuspend no_suspend;
-    ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
     shard_cx.SetKeyHash(call_.keys.front(), nodes().front().hash);
     is_replied = TryBlockingForm(form_, shard_cx, args_, &call_, reply);
-    if (!is_replied) Register(shard);
+    if (!is_replied) Register(turn.shard());
   };
   ShardSet& shards = cx_.shards();
   const ShardId id = ids_.front();
   if (is_direct_ && shards.is_local(id) && !IsHindered(shards.local(id))) {
-    shards.RunWork(id, hop);
-    shards.local(id).ServeWaiters();
+    ShardTurn turn(shards.local(id));
+    hop(turn);
     return is_replied;
   }
   Transaction tx(cx_);
@@ -137,10 +137,10 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
   for (;;) {
     Transaction tx(cx_);
     LockAll(&tx);
-    const bool may_go_on = tx.ScheduleAndHop([&](Shard& shard) {
-      ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    const bool may_go_on = tx.ScheduleAndHop([&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       for (size_t i = 0; i < keys.size(); ++i) {
-        if (shard_of[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
+        if (shard_of[i] == turn.shard().id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
       }
     });
     if (!may_go_on) return true;
@@ -151,8 +151,8 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
       return false;
     }
     bool is_replied = false;
-    tx.HopAndConclude({&shard_of[first], 1}, [&](Shard& shard) {
-      ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    tx.HopAndConclude({&shard_of[first], 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       BlockingCall of_one = {.keys = keys.subspan(first, 1)};
       is_replied = TryBlockingForm(form_, shard_cx, args_, &of_one, reply);
     });
@@ -214,7 +214,6 @@ void BlockedCommand::Unregister() {
     for (WaiterNode& node : nodes()) {
       if (node.shard == shard.id()) shard.waiters().Remove(&node);
     }
-    shard.ServeWaiters();
   });
 }
 
@@ -296,7 +295,8 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
 }
 
 bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
-  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  ShardTurn turn(shard);
+  ShardContext& shard_cx = turn.Begin(node.name.db_index, helio::UnixMillis());
   shard_cx.SetKeyHash(node.name.key, node.hash);
   if (form_.is_ready != nullptr) return form_.is_ready(shard_cx, args_, call_, node.name.key);
   const auto value = shard_cx.Peek(node.name.key);
@@ -305,7 +305,8 @@ bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
 
 auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   helio::NoSuspend no_suspend;
-  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  ShardTurn turn(shard);
+  ShardContext& shard_cx = turn.Begin(node.name.db_index, helio::UnixMillis());
   shard_cx.SetKeyHash(node.name.key, node.hash);
   const auto value = shard_cx.Peek(node.name.key);
   if (form_.is_ready != nullptr) {
@@ -327,8 +328,7 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   } else {
     form_.take(shard_cx, args_, node.name.key, writer);
   }
-  shard_cx.Finish();
-  cx_.shards().PublishUsedBytes(shard);  // what this follows may have done so before
+  shard_cx.Finish();  // its key is a node's
   for (WaiterNode& other : nodes()) {
     if (other.shard == shard.id()) shard.waiters().Remove(&other);
   }

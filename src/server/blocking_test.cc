@@ -52,11 +52,10 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
     const ShardId id = ShardOf(args[1]);
     helio::IoBuf out;
     RespWriter writer(&out);
-    shards().RunWork(id, [&](Shard& shard) {
-      ShardContext cx(shard, 0, helio::UnixMillis());
-      command.run(cx, views, writer);
-    });
-    shards().local(id).ServeWaiters();
+    {
+      ShardTurn turn(shards().local(id));
+      command.run(turn.Begin(0, helio::UnixMillis()), views, writer);
+    }
     RespValue reply;
     CHECK_EQ(ReadRespValue(out.view(), &reply), out.size());
     return reply.ToString();

@@ -134,8 +134,8 @@ std::vector<std::string> KeysInSlot(CoordinatorContext& cx, uint16_t slot, size_
   for (ShardId id = 0; id < cx.shards().size(); ++id) {
     uint32_t position = 0;
     do {
-      cx.shards().Await(id, [&](Shard& shard) {
-        ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+      cx.shards().Await(id, [&](ShardTurn& turn) {
+        ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
         for (uint64_t buckets = 0; buckets < kBucketsPerHop && found.size() < count; ++buckets) {
           position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue&) {
             if (found.size() < count && ClusterSlotOf(key) == slot) found.emplace_back(key);
@@ -164,8 +164,8 @@ void CountKeysInSlot(CoordinatorContext& cx, Args args, ReplySink& reply) {
   for (ShardId id = 0; id < counts.size(); ++id) {
     uint32_t position = 0;
     do {
-      cx.shards().Await(id, [&](Shard& shard) {
-        ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+      cx.shards().Await(id, [&](ShardTurn& turn) {
+        ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
         for (uint64_t buckets = 0; buckets < kBucketsPerHop; ++buckets) {
           position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue&) {
             counts[id] += ClusterSlotOf(key) == *slot;

@@ -55,15 +55,15 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const size_t known = watches.keys.size();
   watches.keys.insert(watches.keys.end(), added.begin(), added.end());
   std::vector<uint8_t> is_new(added.size(), 0);  // bytes, since shards write at the same time
-  cx.shards().AwaitOn(ids, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  cx.shards().AwaitOn(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     for (const WatchedKey& watched : added) {
-      if (watched.shard == shard.id()) shard_cx.Peek(watched.key);
+      if (watched.shard == turn.shard().id()) shard_cx.Peek(watched.key);
     }
     shard_cx.Finish();
     for (size_t i = 0; i < added.size(); ++i) {
-      if (added[i].shard != shard.id()) continue;
-      is_new[i] = shard.watches().Watch(watcher, added[i].db_index, added[i].key);
+      if (added[i].shard != turn.shard().id()) continue;
+      is_new[i] = turn.shard().watches().Watch(watcher, added[i].db_index, added[i].key);
     }
   });
   reply.Ok();

@@ -419,7 +419,7 @@ void PubSub::EndChange(SubscriptionChange* change) {
     Subscriptions& own = *session->subscriptions;
     if (change->is_pipelined) {
       std::erase(own.pipelined, change);
-      if (own.pipelined.empty()) own.pipelined = {};  // who only listens keeps no room for it
+      if (own.pipelined.empty()) own.pipelined.shrink_to_fit();  // who only listens needs no room
     }
     if (--own.pending_changes == 0 && own.waiter != nullptr) {
       std::exchange(own.waiter, nullptr)->Done();

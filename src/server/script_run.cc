@@ -416,18 +416,18 @@ void ScriptRun::CountHop(size_t messages) {
 
 void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uint64_t hash,
                            ReplySink& reply) {
-  const auto run = [&](Shard& its_shard, ReplySink& sink) {
-    ShardContext cx(its_shard, db_index_, now_ms_);
+  const auto run = [&](ShardTurn& turn, ReplySink& sink) {
+    ShardContext& cx = turn.Begin(db_index_, now_ms_);
     BringClient(&cx);
     Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
   };
   if (shards_.is_local(shard)) {
-    return shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, reply); });
+    return shards_.Await(shard, [&](ShardTurn& turn) { run(turn, reply); });
   }
   CountHop();
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
-  shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, writer); });
+  shards_.Await(shard, [&](ShardTurn& turn) { run(turn, writer); });
   ReplayReply(bytes.view(), reply);
 }
 
@@ -587,7 +587,7 @@ void ScriptInPlace::GiveWay() {
   BeforeWait();
   worker_->WatchLocks();
   worker_->CountInterpreters();
-  worker_->AfterShardWork(shard_);
+  { const ShardTurn turn(shard_); }  // ends what it has done so far
   const helio::BoundedWait wait(helio::kItsTurn);
   helio::this_fiber::Yield();
 }
@@ -704,8 +704,8 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     ++worker_->stats().scripts.hops;
     helio::IoBuf bytes;
     RespWriter writer(&bytes, reply.resp3());
-    tx_->HopOn({&first.shard, 1}, [&](Shard& shard) {
-      ShardContext cx(shard, db_index_, now_ms_);
+    tx_->HopOn({&first.shard, 1}, [&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
       Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
     });
@@ -754,8 +754,8 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
   RespWriter writer(&bytes, reply.resp3());
   CountHop();
   const bool may_run = WaitForLocks([&] {
-    return tx.Run([&](Shard& shard) {
-      ShardContext cx(shard, db_index_, now_ms_);
+    return tx.Run([&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
       Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
     });
@@ -791,16 +791,15 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
   Deferred& deferred = *deferred_;
   has_written_ = true;
   worker_->stats().scripts.deferred_calls += deferred.count;
-  const auto run_part = [&](Shard& shard) {
-    Deferred::Part& part = deferred.parts[shard.id()];
+  const auto run_part = [&](ShardTurn& turn) {
+    Deferred::Part& part = deferred.parts[turn.shard().id()];
     helio::IoBuf bytes;
     RespWriter writer(&bytes, resp3_);
-    ShardContext cx(shard);
-    BringClient(&cx);
+    BringClient(&turn.cx());
     std::vector<std::string_view> args;
     for (const Deferred::Item& item : part.items) {
       Deferred::ViewArgs(part, item, &args);
-      cx.Begin(item.db_index, now_ms_);
+      ShardContext& cx = turn.Begin(item.db_index, now_ms_);
       const uint64_t errors_before = writer.error_count();
       Worker::Here().RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args), item.hash,
                                                         writer);

@@ -129,7 +129,6 @@ std::string Server::Start() {
     worker->SetIdleTimeout(state_.options.idle_timeout_s);
     worker->OnUsersChanged();
   });
-  state_.shards->set_after_work([](Shard& shard) { Worker::Here().AfterShardWork(shard); });
   state_.shards->set_after_flush_all(
       [this] { state_.pool.at(0)->Dispatch([this] { persistence_->SaveAfterFlush(); }); });
   if (state_.options.schedule_seed != 0) {

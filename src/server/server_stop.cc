@@ -259,7 +259,6 @@ void Server::Stop() {
                  << " connections, " << batches << " batches and " << in_flight - batches
                  << " commands; " << waiting << " entries in transaction queues";
   }
-  state_.shards->set_after_work(nullptr);
   state_.shards->set_after_flush_all(nullptr);
   AwaitOnAll<Worker>(state_, [this](Worker& worker) {
     workers_[worker.index()].reset();

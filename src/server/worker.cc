@@ -119,6 +119,7 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
     if (!shards_.is_local(id)) continue;
     local_shards_[id] = &shards_.local(id);
     own_shards_.push_back(local_shards_[id]);
+    local_shards_[id]->set_turn_end(this);
     defragmenter_.AddShard(local_shards_[id]);
     if (reaping_shard_ == nullptr) reaping_shard_ = local_shards_[id];
   }
@@ -135,6 +136,7 @@ void Worker::SetKeyEvents(KeyEventClasses classes) {
 }
 
 Worker::~Worker() {
+  for (Shard* shard : own_shards_) shard->set_turn_end(nullptr);
   DCHECK_EQ(connection_count_, 0u);
   DCHECK_EQ(batches_in_flight_, 0u);
   DCHECK(parked_.empty());
@@ -447,7 +449,7 @@ void Worker::RunNoted() {
   stats_.commands_processed += noted_.size();
   CountRate(now_ms_);
   if (noted_.size() > 1) PrefetchNoted();
-  std::optional<ShardContext> in_place;
+  std::optional<ShardTurn> in_place;
   untimed_from_ = helio::CycleClock::Now();
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) [[likely]]
@@ -455,7 +457,7 @@ void Worker::RunNoted() {
     if (noted.deferred) noted.connection->DeferredDone(1);
   }
   timer_.caller() = Caller();
-  Leave(&in_place);
+  in_place.reset();
   noted_.clear();
   noted_args_.clear();
   deferred_bytes_ = 0;
@@ -495,26 +497,15 @@ bool Worker::TakesBatch(const Noted& noted, const Session& session) {
   return MustQueue(noted, session, is_long);
 }
 
-ShardContext& Worker::Enter(Shard& shard, const Session& session,
-                            std::optional<ShardContext>* in_place) {
-  if (!*in_place || &(*in_place)->shard() != &shard) {
-    Leave(in_place);
-    in_place->emplace(shard);
-  }
-  (*in_place)->Begin(session.db_index, now_ms_);
-  (*in_place)->set_no_touch(session.no_touch);
-  (*in_place)->set_client(nullptr, false);
+ShardTurn& Worker::Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place) {
+  if (!*in_place || &(*in_place)->shard() != &shard) in_place->emplace(shard);
+  ShardContext& cx = (*in_place)->Begin(session.db_index, now_ms_);
+  cx.set_no_touch(session.no_touch);
+  cx.set_client(nullptr, false);
   return **in_place;
 }
 
-void Worker::Leave(std::optional<ShardContext>* in_place) {
-  if (!*in_place) return;
-  Shard& shard = (*in_place)->shard();
-  in_place->reset();
-  AfterShardWork(shard);
-}
-
-void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
+void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
   Connection* connection = noted.connection;
   Session& session = SessionOf(connection);
   const Args args = ArgsOf(noted);
@@ -566,17 +557,17 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     switch (noted.action) {
       case Action::kLocal: {
         ++stats_.local_commands;
-        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
+        ShardTurn& turn = Enter(*local_shards_[noted.shard], session, in_place);
         if (client != nullptr) [[unlikely]]
-          cx.set_client(client, notes_reads);
-        RunOnShard(cx, *noted.command, args, noted.hash, writer_);
+          turn.cx().set_client(client, notes_reads);
+        RunOnShard(turn, *noted.command, args, noted.hash, writer_);
         break;
       }
       case Action::kTry: {
-        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
-        cx.set_client(client, notes_reads);
-        cx.SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
-        must_wait_ = !TryBlocking(cx, *noted.command, args, writer_);
+        ShardTurn& turn = Enter(*local_shards_[noted.shard], session, in_place);
+        turn.cx().set_client(client, notes_reads);
+        turn.cx().SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
+        must_wait_ = !TryBlocking(turn, *noted.command, args, writer_);
         if (must_wait_) {
           // It comes again, by Coordinate, which does the rest.
           --session.commands;
@@ -589,16 +580,16 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       }
       case Action::kExec: {
-        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
-        cx.set_client(client, notes_reads);
+        ShardTurn& turn = Enter(*local_shards_[noted.shard], session, in_place);
+        turn.cx().set_client(client, notes_reads);
         std::unique_ptr<Multi> multi = std::move(session.multi);
         session.watches = {};  // RunExec ends them on their shard
-        RunExec(cx, *noted.command, *multi, writer_);
+        RunExec(turn, *noted.command, *multi, writer_);
         Recycle(std::move(multi));
         break;
       }
       case Action::kScript: {
-        Leave(in_place);
+        in_place->reset();
         ScriptJob* const job = NewScriptJob();
         job->command = noted.command;
         job->script = noted.script;
@@ -616,13 +607,11 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         const bool is_over = RunScriptJob(job);
         if (is_over) {
           Recycle(job);
-          AfterShardWork(*local_shards_[noted.shard]);
           untimed_from_ = helio::CycleClock::Now();
           break;
         }
         replies.EndLocal();  // nothing was written: its place is taken by the batch
         MakeBatch(noted, session, job, drop_reply);
-        AfterShardWork(*local_shards_[noted.shard]);
         session.AdvanceReplyMode();
         return;
       }
@@ -662,7 +651,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         Reject(*noted.command, kErrTooManyBlocked, writer_);
         break;
       case Action::kSession:
-        Leave(in_place);  // it may ask the shard
+        in_place->reset();  // it may ask the shard
         RunCounted<Timing::kSampled>(*noted.command, args, writer_,
                                      [&] { noted.command->session(session, args, writer_); });
         if (monitors_.any()) [[unlikely]]
@@ -716,24 +705,23 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   session.AdvanceReplyMode();
 }
 
-bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer) {
+bool Worker::TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer) {
   const BlockingForm& form = *command.blocking;
   bool is_replied = true;
   const uint64_t errors_before = writer.error_count();
   if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoomFor(cx.shard(), command, args)) return false;  // Coordinate will say so
+    if (!MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
   }
   const int64_t begin = helio::CycleClock::Now();
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
-    is_replied = TryForm(cx, form, args, &call, writer);
+    is_replied = TryForm(turn.cx(), form, args, &call, writer);
   }
   if (!is_replied) return false;
   ++stats_.blocking_tried;
   const Caller caller = timer_.caller();
   CountWaiting(command, args, writer, errors_before, begin, &caller);
-  cx.Finish();
-  cx.shard().ServeWaiters();
+  turn.EndUnit();
   return true;
 }
 
@@ -753,16 +741,14 @@ bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, Bloc
   return false;
 }
 
-void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+void Worker::RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
   if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoomFor(cx.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
+    if (!MakeRoomFor(turn.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
   }
-  RunSampled(cx, command, args, hash, writer);
-  if (cx.shard().waiters().has_ready()) [[unlikely]] {
-    cx.Finish();
-    cx.shard().ServeWaiters();
-  }
+  RunSampled(turn.cx(), command, args, hash, writer);
+  if (turn.shard().waiters().has_ready()) [[unlikely]]
+    turn.EndUnit();
 }
 
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {

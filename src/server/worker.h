@@ -72,7 +72,7 @@ struct ServerState;
 class Transaction;
 
 // Owner: its proactor; every method is on that thread unless it says otherwise.
-class Worker final : public CommandSink, public PerThread<Worker> {
+class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker> {
  public:
   Worker(ServerState* server, helio::Proactor* proactor);
   ~Worker();
@@ -213,6 +213,8 @@ class Worker final : public CommandSink, public PerThread<Worker> {
   void SetEvictionRules(const EvictionRules& rules);
   // Publishes what this thread uses.
   void SettleMemory();
+  // The same, when used bytes have changed without a turn.
+  void PublishMemory();
   WorkerMemory memory() const;
 
   // --- Moving memory (worker_defrag.cc) ---
@@ -236,8 +238,8 @@ class Worker final : public CommandSink, public PerThread<Worker> {
   // A command on a fiber has so many bytes more, or less, besides its arguments.
   void CountCoordinator(int64_t change) { coordinator_bytes_ += static_cast<size_t>(change); }
 
-  // What follows work on a local shard: its used bytes are published, its expiry is kept going.
-  void AfterShardWork(Shard& shard);
+  // Of a local shard: its used bytes are published, its expiry is kept going.
+  void OnTurnEnd(Shard& shard) override;
 
   // --- memcached (worker_memcached.cc) ---
 
@@ -460,17 +462,24 @@ class Worker final : public CommandSink, public PerThread<Worker> {
   void RunNoted();
   void PrefetchNoted();
   // `in_place`: the shard of ours whose commands were the last ones, and are not finished.
-  void RunOne(const Noted& noted, std::optional<ShardContext>* in_place);
-  ShardContext& Enter(Shard& shard, const Session& session, std::optional<ShardContext>* in_place);
-  void Leave(std::optional<ShardContext>* in_place);
+  void RunOne(const Noted& noted, std::optional<ShardTurn>* in_place);
+  ShardTurn& Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place);
   void RunArrived();
   // Runs a batch's commands until its replies are long, and sends it back. False: some are left.
   bool RunBatch(ShardBatch* batch);
+  enum class EntryEnd : uint8_t {
+    kNow,
+    kQueues,     // its locks are others'
+    kLater,      // EndScriptJob comes
+    kElsewhere,  // at home, where the batch has to be sent
+  };
+  // The part of it that is a turn. kNow: it has no more commands, or long replies.
+  EntryEnd RunEntries(ShardBatch* batch);
   // Runs `batch` unless an earlier one of its connection has commands left.
   void RunInOrder(ShardBatch* batch);
   // Goes on with a batch that had commands left, and then with what waited for it.
   void Resume(ShardBatch* batch);
-  void RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry);
+  void RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry);
   void SendBack(ShardBatch* batch);
   // Does a transaction, or a snapshot, exclude the command now? `tags` gets what it wants then: its
   // keys, but of a blocking command with keys in other shards only those before the first of these.
@@ -488,7 +497,7 @@ class Worker final : public CommandSink, public PerThread<Worker> {
   // The slow script that it would wait for. `tags`: what it wants.
   Slow SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
   void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what);
-  void WaitInQueue(ShardBatch* batch, Shard& shard);
+  void WaitInQueue(ShardBatch* batch);
   // TxEntry::run of those that wait.
   static bool RunQueued(TxEntry* entry);
   // Runs the next command, which has its locks. False: it is under way.
@@ -506,17 +515,17 @@ class Worker final : public CommandSink, public PerThread<Worker> {
   bool MustQueue(const Noted& noted, const Session& session, bool is_long);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
-  void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+  void RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
                   RespWriter& writer);
   // A blocking command takes from the first of its keys that is in this shard and has something,
   // as long as none before it is in another. False: there is none, and it has done nothing.
-  bool TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer);
+  bool TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer);
   bool TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
                RespWriter& writer);
   // A blocking command's try by a batch is back. False: now it waits.
   bool EndTry(ShardBatch* batch);
   // EXEC in one shard, on its thread.
-  void RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer);
+  void RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer);
   // What its commands use; valid until the next command is run.
   std::span<const uint64_t> SpareKeysOf(const Multi& multi);
   bool IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
@@ -600,11 +609,6 @@ class Worker final : public CommandSink, public PerThread<Worker> {
   void Recycle(ScriptJob* job);
   // What RunOne begins and cannot end at once becomes a batch that is under way.
   void MakeBatch(const Noted& noted, Session& session, ScriptJob* job, bool drop_reply);
-  enum class EntryEnd : uint8_t {
-    kNow,
-    kLater,      // EndScriptJob comes
-    kElsewhere,  // at home, where the batch has to be sent
-  };
   EntryEnd RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, TxEntry* queued);
   void NoteRestart(ShardBatch* batch, ScriptJob* job);
   // At home.

@@ -299,65 +299,72 @@ void Worker::Resume(ShardBatch* batch) {
 }
 
 bool Worker::RunBatch(ShardBatch* batch) {
-  Shard& shard = shards_.local(batch->shard);
-  const size_t reply_bytes_max = server_.options.limits.batch_reply_bytes_max();
-  {
-    ShardContext cx(shard);
-    cx.set_no_touch(batch->no_touch);
-    const CallerScope scope(
-        timer_, {.slow = &batch->slow, .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
-    untimed_from_ = helio::CycleClock::Now();
-    for (const ShardBatch::Entry& entry : batch->rest()) {
-      if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
-        break;
-      batch->ViewArgs(entry, &batch_args_);
-      const Multi* const multi = batch->MultiOf(entry);
-      Script* const script = batch->ScriptOf(entry);
-      const bool is_excluded = multi != nullptr ? IsExecExcluded(shard, *multi, &batch->wanted())
-                               : script != nullptr
-                                   ? IsScriptExcluded(shard, *script, *entry.command, batch_args_,
-                                                      batch->db_index, &batch->wanted())
-                                   : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
-                                                batch->db_index, &batch->wanted());
-      if (is_excluded) [[unlikely]] {
-        cx.Finish();
-        const Slow what = SlowBefore(shard, *entry.command, &batch->wanted());
-        if (what != Slow::kNone) {
-          RefuseBusy(batch, entry, what);
-          continue;
-        }
-        WaitInQueue(batch, shard);
-        return false;
-      }
-      if (script != nullptr) {
-        cx.Finish();
-        const EntryEnd end = RunScriptEntry(batch, entry, nullptr);
-        if (end == EntryEnd::kNow) continue;
-        AfterShardWork(shard);
-        if (end == EntryEnd::kElsewhere) SendBack(batch);
-        return false;
-      }
-      RunEntry(cx, batch, entry);
+  switch (RunEntries(batch)) {
+    case EntryEnd::kNow: {
+      const bool is_done = batch->is_done();
+      SendBack(batch);
+      return is_done;
     }
+    case EntryEnd::kQueues:
+      WaitInQueue(batch);
+      return false;
+    case EntryEnd::kElsewhere:
+      SendBack(batch);
+      return false;
+    case EntryEnd::kLater:
+      return false;
   }
-  AfterShardWork(shard);
-  const bool is_done = batch->is_done();
-  SendBack(batch);
-  return is_done;
+  return false;
 }
 
-void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry) {
+auto Worker::RunEntries(ShardBatch* batch) -> EntryEnd {
+  Shard& shard = shards_.local(batch->shard);
+  const size_t reply_bytes_max = server_.options.limits.batch_reply_bytes_max();
+  ShardTurn turn(shard);
+  turn.cx().set_no_touch(batch->no_touch);
+  const CallerScope scope(
+      timer_, {.slow = &batch->slow, .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
+  untimed_from_ = helio::CycleClock::Now();
+  for (const ShardBatch::Entry& entry : batch->rest()) {
+    if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
+      break;
+    batch->ViewArgs(entry, &batch_args_);
+    const Multi* const multi = batch->MultiOf(entry);
+    Script* const script = batch->ScriptOf(entry);
+    const bool is_excluded = multi != nullptr ? IsExecExcluded(shard, *multi, &batch->wanted())
+                             : script != nullptr
+                                 ? IsScriptExcluded(shard, *script, *entry.command, batch_args_,
+                                                    batch->db_index, &batch->wanted())
+                                 : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
+                                              batch->db_index, &batch->wanted());
+    if (is_excluded) [[unlikely]] {
+      turn.cx().Finish();
+      const Slow what = SlowBefore(shard, *entry.command, &batch->wanted());
+      if (what == Slow::kNone) return EntryEnd::kQueues;
+      RefuseBusy(batch, entry, what);
+    } else if (script != nullptr) {
+      turn.cx().Finish();
+      const EntryEnd end = RunScriptEntry(batch, entry, nullptr);
+      if (end != EntryEnd::kNow) return end;
+    } else {
+      RunEntry(turn, batch, entry);
+    }
+  }
+  return EntryEnd::kNow;
+}
+
+void Worker::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry) {
   batch_writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
-  cx.Begin(batch->db_index, now_ms_);
+  ShardContext& cx = turn.Begin(batch->db_index, now_ms_);
   cx.set_client(batch->client.id != 0 ? &batch->client : nullptr, entry.notes_reads);
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
-    RunExec(cx, *entry.command, *multi, batch_writer_);
+    RunExec(turn, *entry.command, *multi, batch_writer_);
   } else if (entry.is_try) {
     cx.SetKeyHash(batch_args_[entry.command->routed_by(batch_args_)], entry.hash);
-    batch->must_wait = !TryBlocking(cx, *entry.command, batch_args_, batch_writer_);
+    batch->must_wait = !TryBlocking(turn, *entry.command, batch_args_, batch_writer_);
   } else {
-    RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
+    RunOnShard(turn, *entry.command, batch_args_, entry.hash, batch_writer_);
   }
   EndEntry(batch, entry, size_before);
 }
@@ -391,7 +398,8 @@ void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow 
   EndEntry(batch, entry, size_before);
 }
 
-void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
+void Worker::WaitInQueue(ShardBatch* batch) {
+  Shard& shard = shards_.local(batch->shard);
   batch->queued_at = helio::CycleClock::Now();
   ++stats_.queued_commands;
   SortAndMerge(&batch->wanted());
@@ -424,17 +432,16 @@ bool Worker::RunNext(ShardBatch* batch) {
     batch->is_under_way = end == EntryEnd::kLater;
   } else {
     batch->ViewArgs(next, &batch_args_);
-    ShardContext cx(shard);
-    cx.set_no_touch(batch->no_touch);
+    ShardTurn turn(shard);
+    turn.cx().set_no_touch(batch->no_touch);
     const int64_t now = helio::CycleClock::Now();
     untimed_from_ = now;
     const CallerScope scope(timer_, {.slow = &batch->slow,
                                      .queue_cycles = batch->queued_at - batch->sent_at,
                                      .locks_cycles = now - batch->queued_at,
                                      .held_by = batch->held_by});
-    RunEntry(cx, batch, next);
+    RunEntry(turn, batch, next);
   }
-  AfterShardWork(shard);
   return !batch->is_under_way;
 }
 
@@ -442,9 +449,11 @@ void Worker::RunSaved(ShardBatch* batch) {
   Shard& shard = shards_.local(batch->shard);
   batch->is_under_way = false;
   if (!RunNext(batch)) return;  // EndScriptJob does the rest
-  shard.transactions().Release(batch);
+  {
+    const ShardTurn turn(shard);
+    shard.transactions().Release(batch);
+  }
   batch->done(batch);
-  AfterShardWork(shard);
 }
 
 ShardBatch* Worker::FindBusy(Shard& shard, Slow* what) {

@@ -103,8 +103,7 @@ uint64_t Worker::DefragSome() {
     is_done = defragmenter_.Step(kStepBlocks);
     took_ns = helio::MonotonicNanos() - begin_ns;
   } while (!is_done && took_ns < kSliceNanos);
-  for (Shard* shard : own_shards_) shards_.PublishUsedBytes(*shard);
-  SettleMemory();
+  PublishMemory();
   if (is_done) {
     const unsigned percent = settings.defrag_threshold_percent;
     stuck_bytes_ = SurveyHeap(percent / kWasteShare, defragmenter_.last_pages()).stuck_bytes;

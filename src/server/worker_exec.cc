@@ -146,7 +146,8 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
   return Outcome::kBusy;
 }
 
-void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer) {
+void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer) {
+  ShardContext& cx = turn.cx();
   if ((multi.command_flags() & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
     if (!MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
       if (multi.watcher != 0) cx.shard().watches().Unwatch(multi.watcher);
@@ -181,8 +182,7 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
     cx.Begin(item.db_index, now_ms_);
     RunSampled(cx, *item.command, exec_args_, item.hash, writer);
   }
-  cx.Finish();
-  cx.shard().ServeWaiters();
+  turn.EndUnit();
   count();
 }
 
@@ -240,19 +240,17 @@ class Squashed {
 
   // On the shard's thread. run(ShardContext&, const Multi::Item&, Args, RespWriter&).
   template <typename Function>
-  void RunOn(Shard& shard, int64_t now_ms, bool resp3, Function run) {
-    Part& part = parts_[shard.id()];
-    ShardContext cx(shard);
+  void RunOn(ShardTurn& turn, int64_t now_ms, bool resp3, Function run) {
+    Part& part = parts_[turn.shard().id()];
     RespWriter writer(&part.out, resp3);
     std::vector<std::string_view> args;
     const CallerScope scope(Worker::Here().timer(), {.slow = &part.slow});
-    Prefetch(shard, part.items.size(),
+    Prefetch(turn.shard(), part.items.size(),
              [&](size_t i) -> const Multi::Item& { return multi_.items()[part.items[i]]; });
     for (uint32_t index : part.items) {
       const Multi::Item& item = multi_.items()[index];
       multi_.ViewArgs(item, &args);
-      cx.Begin(item.db_index, now_ms);
-      run(cx, item, Args(args), writer);
+      run(turn.Begin(item.db_index, now_ms), item, Args(args), writer);
       part.ends.push_back(part.out.size());
     }
   }
@@ -327,9 +325,9 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   }
 
   Squashed squashed(*multi, cx.shards().size());
-  auto run_squashed = [&](Shard& shard) {
+  auto run_squashed = [&](ShardTurn& turn) {
     squashed.RunOn(
-        shard, cx.now_ms(), session.resp3,
+        turn, cx.now_ms(), session.resp3,
         [&cx](ShardContext& shard_cx, const Multi::Item& item, Args args, RespWriter& writer) {
           Worker& worker = Worker::Here();
           const bool is_readonly = (item.command->flags & kReadonly) != 0;

@@ -66,6 +66,11 @@ WorkerMemory Worker::memory() const {
   return memory;
 }
 
+void Worker::PublishMemory() {
+  for (Shard* shard : own_shards_) shards_.PublishUsedBytes(*shard);
+  SettleMemory();
+}
+
 const HeapFacts& Worker::RecentHeap() {
   const uint64_t begin_ns = helio::MonotonicNanos();
   if (begin_ns >= next_heap_read_ns_) {
@@ -271,13 +276,13 @@ void Worker::EvictTick() {
     const int64_t excess = meter.to_evict();
     if (excess <= 0) break;
     size_t share = ShareOf(*shard, excess);
+    const ShardTurn turn(*shard);
     while (helio::MonotonicNanos() - begin_ns < kEvictSliceNanos) {
       const Evictor::Progress progress = EvictFrom(*shard, share, kKeysPerStep, {});
       has_evicted |= progress.keys > 0;
       if (progress.end != Evictor::End::kMore) break;
       share -= std::min(share, progress.bytes);
     }
-    AfterShardWork(*shard);
   }
   SettleMemory();
   // If nothing was found it is for the next command to ask again.
@@ -289,8 +294,7 @@ void Worker::EvictTick() {
 
 // --- Shards ---
 
-void Worker::AfterShardWork(Shard& shard) {
-  shard.ServeWaiters();  // what is due has been removed only now
+void Worker::OnTurnEnd(Shard& shard) {
   shards_.PublishUsedBytes(shard);
   SettleMemory();
   if (server_.memory.is_tight() && !evict_timer_.armed()) [[unlikely]]
@@ -341,18 +345,16 @@ void Worker::ExpireTick() {
     // What a script or a transaction has seen stays while its time stands still.
     const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
     bool more = true;
+    const ShardTurn turn(*shard);
     while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
       const bool freed_all = shard->FreeStep(kExpireStep);
       more = !freed_all;
       if (expires_actively_) more |= shard->ExpireStep(due_ms, kExpireStep).is_more_due;
     }
-    shard->ServeWaiters();
     is_urgent |= more;
     frees |= shard->needs_to_free();
     next_deadline_ms = std::min(next_deadline_ms, shard->next_deadline_ms());
-    shards_.PublishUsedBytes(*shard);
   }
-  SettleMemory();
   NoteWorkForDefrag();
   stats_.expiry_ns += helio::MonotonicNanos() - begin_ns;
   stats_.expiry_cuts += is_urgent;

@@ -248,6 +248,7 @@ void Worker::ScriptMain(void* arg) {
 
 bool Worker::RunScriptJob(ScriptJob* job) {
   ++stats_.scripts.in_place;
+  const ShardTurn turn(*job->shard);  // up to where it gives way
   if (server_.memory.is_over() && !job->is_read_only) [[unlikely]] {
     // Whether it may write is decided when it does; here is where room can be made.
     spared_.clear();
@@ -326,19 +327,18 @@ auto Worker::RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, T
 
 void Worker::EndScriptJob(ScriptJob* job) {
   ShardBatch* const batch = job->batch;
-  Shard& shard = *job->shard;
-  job->run->Release();
+  {
+    const ShardTurn turn(*job->shard);
+    job->run->Release();
+  }
   if (job->is_abandoned) {
     NoteRestart(batch, job);
-    AfterShardWork(shard);
-    SendBack(batch);
-    return;
+    return SendBack(batch);
   }
   const ShardBatch::Entry& entry = batch->rest().front();
   const size_t size_before = batch->ends.empty() ? 0 : batch->ends.back();
   Recycle(job);
   EndEntry(batch, entry, size_before);
-  AfterShardWork(shard);
   Resume(batch);
 }
 
