@@ -98,7 +98,7 @@ void Cat(Args args, ReplySink& reply) {
     }
     for (const Command& subcommand : command.subcommands) self(self, subcommand);
   };
-  for (const Command& command : Worker::Here().server().commands.all()) {
+  for (const Command& command : WorkerState::Here().server.commands.all()) {
     visit(visit, command);
   }
   reply.Array(names.size());

@@ -168,7 +168,7 @@ void DebugMigrate(CoordinatorContext& cx, std::string_view text, ReplySink& repl
   if (!thread || *thread < 0 || *thread >= cx.shards().pool().size()) {
     return reply.Error("ERR no such thread");
   }
-  cx.session().worker.MoveSoon(cx.session(), static_cast<uint32_t>(*thread));
+  Worker::Here().MoveSoon(cx.session(), static_cast<uint32_t>(*thread));
   reply.Ok();
 }
 

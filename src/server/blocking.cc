@@ -68,7 +68,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
 void BlockedCommand::Run(ReplySink& reply) {
   const bool in_one_hop =
       !is_across_ && ids_.size() == 1 && session_.server.options.singlehop_blocking;
-  WorkerStats& stats = session_.worker.stats();
+  WorkerStats& stats = session_.worker.stats;
   ++(in_one_hop ? stats.blocking_one_hop : stats.blocking_general);
   if (is_across_) return RunAcross(reply);
   const bool has_keys = nodes_count_ != 0;
@@ -227,9 +227,9 @@ size_t BlockedCommand::NodeBytes() const {
 auto BlockedCommand::Wait() -> End {
   const int64_t begin = helio::CycleClock::Now();
   const auto node_bytes = static_cast<int64_t>(NodeBytes());
-  session_.worker.CountCoordinator(node_bytes);
+  Worker::Here().CountCoordinator(node_bytes);
   session_.blocked = this;
-  session_.worker.OnBlocked(1);
+  Worker::Here().OnBlocked(1);
   if (!session_.connection_closed && session_.connection.recv_ended()) {
     session_.connection.SendAndCloseNow();  // as Worker::OnPeerShutdown, if it ends during the wait
   }
@@ -245,8 +245,8 @@ auto BlockedCommand::Wait() -> End {
       }
     }
   }
-  session_.worker.OnBlocked(-1);
-  session_.worker.CountCoordinator(-node_bytes);
+  Worker::Here().OnBlocked(-1);
+  Worker::Here().CountCoordinator(-node_bytes);
   session_.blocked = nullptr;
   cx_.AddWaitedCycles(helio::CycleClock::Now() - begin);
   return end_;

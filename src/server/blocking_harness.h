@@ -169,8 +169,8 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
       }
       const bool all_sent = std::none_of(clients.begin(), clients.end(),
                                          [](const auto& client) { return client->has_unsent(); });
-      const bool at_rest =
-          worker.coordinators() == worker.blocked_clients() && worker.batches_in_flight() == 0;
+      const bool at_rest = worker.state().coordinators == worker.blocked_clients() &&
+                           worker.batches_in_flight() == 0;
       quiet = moved || !at_rest || (!all_sent && idle < 2000) ? 0 : quiet + 1;
       idle = moved ? 0 : idle + 1;
       if (idle > (timeouts_ ? 200'000 : 20'000))
@@ -207,7 +207,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
     const Worker& worker = Worker::Here();
     std::string error;
     while (error.empty() && (worker.blocked_clients() != waiting + 1 ||
-                             worker.coordinators() != worker.blocked_clients())) {
+                             worker.state().coordinators != worker.blocked_clients())) {
       bool moved = false;
       error = client.Step(*random_, &moved, log());
       helio::this_fiber::Yield();
@@ -231,7 +231,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
   void CheckWays() {
     if (logs()) return;
     WorkerStats stats;
-    server_.server().state().pool.at(0)->Await([&] { stats = Worker::Here().stats(); });
+    server_.server().state().pool.at(0)->Await([&] { stats = WorkerState::Here().stats; });
     EXPECT_EQ(stats.blocking_tried > 0, singlehop());
     EXPECT_EQ(stats.blocking_one_hop > 0, singlehop());
     EXPECT_GT(stats.blocking_general, 0u);

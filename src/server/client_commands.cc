@@ -75,7 +75,7 @@ void NoEvict(Session& session, Args args, ReplySink& reply) {
   const auto on = ParseOnOff(args[2]);
   if (!on) return reply.Error(kErrSyntax);
   session.no_evict = *on;
-  if (!*on) session.worker.client_limiter().OnMemoryChange();
+  if (!*on) ClientLimiter::Here().OnMemoryChange();
   reply.Ok();
 }
 
@@ -145,7 +145,7 @@ void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = cx.session().server;
   std::vector<std::vector<std::pair<uint64_t, std::string>>> found(server.pool.size());
   const uint64_t now_ns = helio::MonotonicNanos();
-  AwaitOnAllSessions<Worker>(server, [&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       const uint64_t id = session.connection.id();
       if (session.connection.closing()) return;
@@ -231,7 +231,7 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Session* const me = &cx.session();
   const uint64_t now_ns = helio::MonotonicNanos();
   std::atomic<int64_t> killed{0};
-  AwaitOnAllSessions<Worker>(me->server, [&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(me->server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.closing() || !filter.Matches(session, now_ns)) return;
       if (&session == me) {
@@ -258,7 +258,7 @@ void Unblock(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const auto id = ParseInt64(args[2]);
   if (!id) return reply.Error(kErrNotInteger);
   std::atomic<bool> is_unblocked{false};
-  AwaitOnAllSessions<Worker>(cx.session().server, [&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(cx.session().server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.id() != static_cast<uint64_t>(*id) || session.blocked == nullptr) {
         return;

@@ -57,15 +57,15 @@ void AddClientLimitSettings(Server* server, Config* config) {
                      OutputLimits limits;
                      std::string why = limits.Set(value);
                      if (!why.empty()) return why;
-                     AwaitOnAll<Worker>(server->state(), [&limits](Worker& worker) {
-                       worker.client_limiter().SetOutputLimits(limits);
+                     AwaitOnAll<ClientLimiter>(server->state(), [&limits](ClientLimiter& limiter) {
+                       limiter.SetOutputLimits(limits);
                      });
                      return std::string();
                    },
                // What is not named stays, so the value is of all classes.
                .canonical =
                    [](std::string_view text, std::string* error) {
-                     OutputLimits limits = Worker::Here().client_limiter().output_limits();
+                     OutputLimits limits = ClientLimiter::Here().output_limits();
                      *error = limits.Set(text);
                      return limits.ToString();
                    },
@@ -78,8 +78,9 @@ void AddClientLimitSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  const auto bytes = static_cast<size_t>(ParseInt64(value).value_or(kQueryMin));
-                 AwaitOnAll<Worker>(server->state(),
-                                    [bytes](Worker& worker) { worker.set_input_max(bytes); });
+                 AwaitOnAll<WorkerState>(server->state(), [bytes](WorkerState& worker) {
+                   worker.buffers.bounds.input_max = bytes;
+                 });
                  return std::string();
                }});
   config->Add({.name = "maxmemory-clients",
@@ -92,9 +93,8 @@ void AddClientLimitSettings(Server* server, Config* config) {
                      std::string why = setting.Parse(value);
                      if (!why.empty()) return why;
                      server->state().client_memory.Set(setting);
-                     AwaitOnAllSessions<Worker>(server->state(), [](Worker& worker) {
-                       worker.client_limiter().OnMemoryLimit();
-                     });
+                     AwaitOnAllSessions<ClientLimiter>(
+                         server->state(), [](ClientLimiter& limiter) { limiter.OnMemoryLimit(); });
                      EvictClients(server->state());
                      return std::string();
                    },

@@ -13,7 +13,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/server_state.h"
 #include "server/session.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
@@ -86,11 +86,11 @@ void EvictClients(ServerState& server) {
   const uint64_t limit = server.client_memory.Limit(server.settings.maxmemory);
   if (limit == 0) return;
   std::vector<Part> parts(server.pool.size());
-  AwaitOnAllSessions<Worker>(server, [&parts](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&parts](WorkerState& worker) {
     Part& part = parts[worker.index()];
     worker.ForEachSession([&](Session& session) {
       // Who is to be closed anyway shall not cost another one its connection.
-      if (worker.client_limiter().CheckOutput(session)) return;
+      if (ClientLimiter::Here().CheckOutput(session)) return;
       const size_t bytes = MemoryOf(session);
       part.bytes += bytes;
       if (!session.no_evict && !session.is_admin)
@@ -112,7 +112,7 @@ void EvictClients(ServerState& server) {
     chosen.insert(client.id);
   }
   if (chosen.empty()) return;
-  AwaitOnAllSessions<Worker>(server, [&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       const Connection& connection = session.connection;
       if (!connection.closing() && chosen.contains(connection.id())) Evict(server, session);
@@ -130,7 +130,7 @@ void ClientLimiter::OnMemoryLimit() {
 void ClientLimiter::SetMemoryLimit() {
   limits_memory_ = server_.client_memory.has_limit();
   const uint64_t limit = server_.client_memory.Limit(server_.settings.maxmemory);
-  worker_.set_input_watch(limit == 0 ? SIZE_MAX : limit);
+  worker_.buffers.bounds.input_watch = limit == 0 ? SIZE_MAX : limit;
 }
 
 bool ClientLimiter::EndIfAloneTooLarge(Session& session) {
@@ -149,7 +149,7 @@ void ClientLimiter::Recount(Session& session) {
 
 void ClientLimiter::OnMemoryChange() {
   if (!limits_memory_) return;
-  const auto own = static_cast<int64_t>(worker_.buffers().client_bytes() +
+  const auto own = static_cast<int64_t>(worker_.buffers.client_bytes() +
                                         worker_.connection_count() * sizeof(Session)) +
                    extra_bytes_;
   published_bytes_.store(static_cast<uint64_t>(std::max<int64_t>(own, 0)),
@@ -184,24 +184,24 @@ void ClientLimiter::OnLeft(Session& session) {
 
 // --- Output ---
 
-ClientLimiter::ClientLimiter(ServerState* server, Worker* worker)
-    : server_(*server),
+ClientLimiter::ClientLimiter(WorkerState* worker)
+    : server_(worker->server),
       worker_(*worker),
       timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }),
-      published_bytes_(server->client_memory.used_by[worker->index()].bytes) {
+      published_bytes_(worker->server.client_memory.used_by[worker->index()].bytes) {
   timer_.limiter = this;
   SetMemoryLimit();
 }
 
 ClientLimiter::~ClientLimiter() {
   DCHECK(above_soft_.empty());
-  worker_.proactor().timers().Disarm(&timer_);
+  worker_.proactor.timers().Disarm(&timer_);
 }
 
 void ClientLimiter::SetOutputLimits(const OutputLimits& limits) {
   output_limits_ = limits;
-  worker_.set_output_watch(std::min(limits.of(ClientClass::kNormal).least_bytes(),
-                                    limits.of(ClientClass::kPubSub).least_bytes()));
+  worker_.buffers.bounds.output_watch = std::min(limits.of(ClientClass::kNormal).least_bytes(),
+                                                 limits.of(ClientClass::kPubSub).least_bytes());
   above_soft_.clear();  // it begins anew
 }
 
@@ -234,7 +234,7 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
   const uint64_t now_ns = helio::MonotonicNanos();
   const auto [it, is_new] = above_soft_.try_emplace(&session, Above{now_ns, its});
   if (is_new) {
-    if (!timer_.armed()) worker_.proactor().timers().Arm(&timer_, now_ns + kTickNanos);
+    if (!timer_.armed()) worker_.proactor.timers().Arm(&timer_, now_ns + kTickNanos);
     return false;
   }
   if (now_ns - it->second.since_ns <= limit.soft_s * kNanosPerSecond) return false;
@@ -267,7 +267,7 @@ void ClientLimiter::OnTick() {
   for (const auto& [session, its] : late) {
     CloseFor(*session, session->connection.unsent_bytes(), kTexts[static_cast<size_t>(its)]);
   }
-  if (!above_soft_.empty()) worker_.proactor().timers().Arm(&timer_, now_ns + kTickNanos);
+  if (!above_soft_.empty()) worker_.proactor.timers().Arm(&timer_, now_ns + kTickNanos);
 }
 
 }  // namespace dfly

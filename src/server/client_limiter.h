@@ -21,12 +21,13 @@
 
 #include "helio/fibers/timer_queue.h"
 #include "server/output_limits.h"
+#include "server/per_thread.h"
 #include "server/server_state.h"
 
 namespace dfly {
 
 class Session;
-class Worker;
+class WorkerState;
 
 // What one client uses. On its thread.
 size_t MemoryOf(const Session& session);
@@ -36,12 +37,10 @@ size_t MemoryOf(const Session& session);
 void EvictClients(ServerState& server);
 
 // Owner: a worker; on its thread.
-class ClientLimiter {
+class ClientLimiter : public PerThread<ClientLimiter> {
  public:
-  ClientLimiter(ServerState* server, Worker* worker);
+  explicit ClientLimiter(WorkerState* worker);
   ~ClientLimiter();
-  ClientLimiter(const ClientLimiter&) = delete;
-  ClientLimiter& operator=(const ClientLimiter&) = delete;
 
   void SetOutputLimits(const OutputLimits& limits);
   const OutputLimits& output_limits() const { return output_limits_; }
@@ -79,7 +78,7 @@ class ClientLimiter {
   void OnTick();
 
   ServerState& server_;
-  Worker& worker_;
+  WorkerState& worker_;
   OutputLimits output_limits_;
   uint64_t output_disconnections_ = 0;
   struct Above {

@@ -40,8 +40,8 @@ void ClientHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   for (uint32_t i = 0; i < server.pool.size(); ++i) {
     counters.push_back(std::make_unique<FrequentItems>(kCounters));
   }
-  AwaitOnAll<Worker>(server, [&counters](Worker& worker) {
-    worker.monitors().BeginCount(counters[worker.index()].get());
+  AwaitOnAll<WorkerState>(server, [&counters](WorkerState& worker) {
+    Monitors::Here().BeginCount(counters[worker.index()].get());
   });
   // The client may leave meanwhile.
   const uint64_t end_ns = helio::MonotonicNanos() + static_cast<uint64_t>(*millis) * 1'000'000;
@@ -52,8 +52,8 @@ void ClientHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
       helio::this_fiber::SleepUntil(std::min(end_ns, now_ns + kSliceNanos));
     }
   }
-  AwaitOnAll<Worker>(server, [&counters](Worker& worker) {
-    worker.monitors().EndCount(counters[worker.index()].get());
+  AwaitOnAll<WorkerState>(server, [&counters](WorkerState& worker) {
+    Monitors::Here().EndCount(counters[worker.index()].get());
   });
   for (size_t i = 1; i < counters.size(); ++i) counters[0]->Merge(*counters[i]);
   const std::vector<FrequentItems::Item> top = counters[0]->Top(static_cast<size_t>(*count));
@@ -81,7 +81,7 @@ void ClientBlocked(CoordinatorContext& cx, Args, ReplySink& reply) {
   };
   ServerState& server = cx.session().server;
   std::vector<std::vector<Blocked>> parts(server.pool.size());
-  AwaitOnAllSessions<Worker>(server, [&parts](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&parts](WorkerState& worker) {
     worker.ForEachSession([&](const Session& session) {
       if (session.blocked == nullptr) return;
       parts[worker.index()].push_back({session.connection.id(), session.peer_address, session.name,

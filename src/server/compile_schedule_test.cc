@@ -245,7 +245,7 @@ TEST_P(CompileScheduleTest, LoadsAreWholeAndEverybodyIsAnswered) {
   });
   uint64_t gave_way = 0;
   server.server().state().pool.at(0)->Await(
-      [&] { gave_way = Worker::Here().stats().scripts.gave_way; });
+      [&] { gave_way = WorkerState::Here().stats.scripts.gave_way; });
   EXPECT_TRUE(gave_way > 100 || helio::IsReplay()) << gave_way;
 }
 

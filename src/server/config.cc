@@ -426,9 +426,8 @@ void AddSettings(Server* server, Config* config) {
                  server->state().memory.NoteCrossing();
                  server->EvictToLimit();
                  // The limit of clients may be a part of this one.
-                 AwaitOnAllSessions<Worker>(server->state(), [](Worker& worker) {
-                   worker.client_limiter().OnMemoryLimit();
-                 });
+                 AwaitOnAllSessions<ClientLimiter>(
+                     server->state(), [](ClientLimiter& limiter) { limiter.OnMemoryLimit(); });
                  EvictClients(server->state());
                  return std::string();
                }});

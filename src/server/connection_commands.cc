@@ -59,23 +59,23 @@ void Quit(Session& session, Args, ReplySink& reply) {
 }
 
 void Reset(Session& session, Args, ReplySink& reply) {
-  session.worker.EndMulti(session);
-  session.worker.monitors().End(session);
-  session.worker.tracking().End(session);
+  Worker::Here().EndMulti(session);
+  Monitors::Here().End(session);
+  Tracking::Here().End(session);
   session.name = {};
   session.CountTexts();
   session.db_index = 0;
   session.resp3 = false;
   session.no_touch = session.no_evict = false;
   session.reply_mode = ReplyMode::kOn;
-  session.worker.BecomeDefault(session);
+  Worker::Here().BecomeDefault(session);
   reply.Status("RESET");
 }
 
 // Null: it may not, which is logged.
 AclUserRef LogIn(Session& session, std::string_view user, std::string_view password) {
   AclUserRef found = session.server.acl->LogIn(user, password);
-  if (found == nullptr) session.worker.LogFailedLogin(session, user);
+  if (found == nullptr) Worker::Here().LogFailedLogin(session, user);
   return found;
 }
 
@@ -87,7 +87,7 @@ void Auth(Session& session, Args args, ReplySink& reply) {
   const std::string_view name = args.size() == 2 ? AclStore::kDefaultName : args[1];
   const AclUserRef user = LogIn(session, name, args[args.size() - 1]);
   if (user == nullptr) return reply.Error(kErrWrongPass);
-  session.worker.BecomeUser(session, user);
+  Worker::Here().BecomeUser(session, user);
   reply.Ok();
 }
 
@@ -121,7 +121,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
         "RESP protocol version at the same time");
   }
-  if (user != nullptr) session.worker.BecomeUser(session, user);
+  if (user != nullptr) Worker::Here().BecomeUser(session, user);
   if (name) {
     session.name = *name;
     session.CountTexts();

@@ -506,7 +506,7 @@ TEST_P(DispatchTest, LongRepliesOfAnyShardWaitForAClientThatDoesNotRead) {
         before = unsent;
         Pass(50);
         std::atomic<size_t> now{0};
-        AwaitOnAll<Worker>(server_->state(), [&](Worker& worker) {
+        AwaitOnAll<WorkerState>(server_->state(), [&](WorkerState& worker) {
           worker.ForEachSession([&](Session& s) { now += s.connection.unsent_bytes(); });
         });
         unsent = now;

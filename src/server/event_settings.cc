@@ -43,8 +43,8 @@ void AddEventSettings(Server* server, Config* config) {
                .apply = [server](const std::string& value) {
                  server->state().settings.tracking_table_max_keys =
                      static_cast<uint64_t>(ParseInt64(value).value_or(0));
-                 AwaitOnAll<Worker>(server->state(),
-                                    [](Worker& worker) { worker.tracking().TrimAll(); });
+                 AwaitOnAll<Tracking>(server->state(),
+                                      [](Tracking& tracking) { tracking.TrimAll(); });
                  return std::string();
                }});
 }

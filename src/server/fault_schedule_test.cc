@@ -329,8 +329,8 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
       const auto& client = clients_[random.Uniform(clients_.size())];
       if (client->Step(random)) quiet_ = 0;
     }
-    const bool at_rest =
-        worker().coordinators() == worker().blocked_clients() && worker().batches_in_flight() == 0;
+    const bool at_rest = worker().state().coordinators == worker().blocked_clients() &&
+                         worker().batches_in_flight() == 0;
     const bool all_sent = std::all_of(clients_.begin(), clients_.end(),
                                       [](const auto& client) { return client->unsent.empty(); });
     quiet_ = at_rest && all_sent ? quiet_ + 1 : 0;
@@ -353,10 +353,10 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
   std::string EndAll(Random& random) {
     clients_.clear();
     for (int turns = 0; server_.server().state().connections.all() > 0 ||
-                        worker().coordinators() > 0 || worker().batches_in_flight() > 0 ||
-                        !worker().shuffle()->empty();) {
+                        worker().state().coordinators > 0 || worker().batches_in_flight() > 0 ||
+                        !worker().state().shuffle->empty();) {
       if (++turns > 20'000) {
-        return "something is left: " + std::to_string(worker().coordinators()) + " fibers, " +
+        return "something is left: " + std::to_string(worker().state().coordinators) + " fibers, " +
                std::to_string(worker().batches_in_flight()) + " batches " + Queues();
       }
       Turn(random);
@@ -475,7 +475,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
         case Fault::kNone:
           break;
         case Fault::kKilled:
-          worker().ForEachSession([](Session& session) {
+          worker().state().ForEachSession([](Session& session) {
             if (session.name == "victim") session.connection.CloseNow();
           });
           break;
@@ -487,10 +487,10 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
       }
     };
     on_turn_ = on_step;
-    worker().shuffle()->SetStepHook(on_step);
+    worker().state().shuffle->SetStepHook(on_step);
     bool is_quiet = RunUntilQuiet(random);
     on_turn_ = nullptr;
-    worker().shuffle()->SetStepHook(nullptr);
+    worker().state().shuffle->SetStepHook(nullptr);
     if (is_quiet && helper != nullptr && scenario.helper_is_late) {
       helper->Ask(WithKeys(scenario.helper));
       is_quiet = RunUntilQuiet(random);
@@ -583,8 +583,8 @@ void FaultScheduleTest::RunAll(const std::vector<Scenario>& scenarios) {
           for (uint64_t at = 1 + runs % stride; has_happened; at += stride) {
             has_happened = false;
             Random random(seed);
-            worker().ReseedSchedule(random.Next());
-            worker().proactor().scheduler().UseRandomOrder(random.Next());
+            worker().state().shuffle->Reseed(random.Next());
+            worker().state().proactor.scheduler().UseRandomOrder(random.Next());
             error = Disturbed(scenario, fault, at, random, allowed, any, &has_happened);
             ++runs;
             if (error.empty()) continue;

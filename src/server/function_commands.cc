@@ -65,7 +65,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   std::string error;
   const auto compile = [&] {
-    ScriptLoad load(&cx.session().worker, ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
+    ScriptLoad load(&Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
     return store.Compile(source, header, &load.interpreter(), &load, &error);
   };
   const LibraryRef library = compile();
@@ -101,7 +101,7 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Error(*wrong);
   }
   if (const std::optional<std::string> wrong = LoadLibraries(
-          session.worker, ScriptLoad::Of::kLibrary, cx.outer() != nullptr, sources, policy)) {
+          Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr, sources, policy)) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
@@ -259,7 +259,7 @@ void Help(Session&, Args, ReplySink& reply) {
 std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
                                          const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy) {
-  FunctionStore& store = worker.server().functions;
+  FunctionStore& store = worker.state().server.functions;
   std::vector<LibraryRef> libraries;
   for (const std::string& source : sources) {
     ScriptHeader header;

@@ -86,7 +86,7 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
   }
   Session& session = SessionOf(connection);
   ++session.coordinators;
-  ++coordinators_;
+  ++state_.coordinators;
   helio::Fiber("http", [this, connection, &session, query = asked, has_body, keep_alive, is_api] {
     const HttpResponse response = is_api ? RunCommands(session, query) : PageOf(session, query);
     if (!connection->closing()) {
@@ -95,8 +95,8 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
       if (!keep_alive) connection->CloseWhenSent();
     }
     --session.coordinators;
-    --coordinators_;
-    if (session.connection_closed) Forget(&session);
+    --state_.coordinators;
+    if (session.connection_closed) state_.Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
   return is_api ? Outcome::kWaits : Outcome::kBusy;

@@ -506,7 +506,7 @@ void Info(CoordinatorContext&, Args args, ReplySink& reply) {
       std::any_of(sections.begin(), sections.end(), [](std::string_view name) {
         return IsWord(name, "latencystats") || IsWord(name, "all") || IsWord(name, "everything");
       });
-  const InfoFacts facts = GatherInfo(Worker::Here().server(), with_latencies);
+  const InfoFacts facts = GatherInfo(WorkerState::Here().server, with_latencies);
   reply.Verbatim("txt", FormatInfo(facts, args.from(1)));
 }
 

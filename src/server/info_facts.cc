@@ -74,26 +74,26 @@ double Seconds(const timeval& time) {
 
 // It must be called on that thread.
 InfoFacts::ThreadFacts FactsOfThread(Worker& worker) {
-  const helio::ProactorStats& loop = worker.proactor().stats();
+  const helio::ProactorStats& loop = worker.state().proactor.stats();
   rusage thread{};
   getrusage(RUSAGE_THREAD, &thread);
   return {.cpu_user_s = Seconds(thread.ru_utime),
           .cpu_sys_s = Seconds(thread.ru_stime),
-          .clients = worker.connection_count(),
-          .commands = worker.stats().commands_processed,
+          .clients = worker.state().connection_count(),
+          .commands = worker.state().stats.commands_processed,
           .iterations = loop.iterations,
           .wakeups = loop.sleeps,
           .messages = loop.messages,
-          .fibers = worker.proactor().scheduler().live_fibers()};
+          .fibers = worker.state().proactor.scheduler().live_fibers()};
 }
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
-  part->stats = worker.stats();
+  part->stats = worker.state().stats;
   part->thread = FactsOfThread(worker);
-  part->loop = worker.proactor().stats();
+  part->loop = worker.state().proactor.stats();
   part->rates = worker.rates();
   part->loop_totals = worker.loop_totals();
-  part->traffic = worker.buffers().traffic;
+  part->traffic = worker.state().buffers.traffic;
   part->memory = worker.memory();
   part->heap = worker.RecentHeap();
   part->interpreters = worker.interpreters().count();
@@ -102,7 +102,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->tls = helio::ThreadTlsStats();
   part->output_disconnections = worker.client_limiter().output_disconnections();
   part->tracking = worker.tracking().counts();
-  worker.ForEachSession([&](Session& session) {
+  worker.state().ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     if (connection.held()) ++part->held_clients;
     if (!session.watches.empty()) ++part->watching_clients;
@@ -118,7 +118,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   const TransactionStats& transactions = shards.transaction_stats(worker.index());
   part->transactions.global = transactions.global;
   part->transactions.widths = transactions.widths;
-  worker.ForEachShard([&](Shard& shard) {
+  worker.state().ForEachShard([&](Shard& shard) {
     const TxQueue& queue = shard.transactions();
     InfoFacts::TransactionFacts& facts = part->transactions;
     facts.retries += queue.stats().refused;
@@ -130,7 +130,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
       facts.oldest_us = std::max(facts.oldest_us, (helio::MonotonicNanos() - oldest_ns) / 1000);
     }
     const uint64_t warning_us =
-        worker.server().settings.lock_warning_ms.load(std::memory_order_relaxed) * 1000;
+        worker.state().server.settings.lock_warning_ms.load(std::memory_order_relaxed) * 1000;
     queue.ForEach([&](const TxEntry& entry) {
       if (!HoldsLocks(entry)) return;
       const uint64_t held_us = (helio::MonotonicNanos() - entry.scheduled_ns) / 1000;
@@ -205,7 +205,7 @@ void AddLatencies(ServerState& server, InfoFacts* facts) {
     all.push_back(&command);
     for (const Command& subcommand : command.subcommands) all.push_back(&subcommand);
   }
-  facts->percentiles = Worker::Here().timer().percentiles();
+  facts->percentiles = WorkerState::Here().timer.percentiles();
   for (const CommandLatency& latency : GatherHistograms(server, all)) {
     facts->latencies[latency.command->full_name] = latency.histogram;
   }

@@ -27,9 +27,9 @@ using AllSeries = std::array<LatencySeries, kLatencyEvents>;
 
 AllSeries Gather(ServerState& server) {
   std::vector<AllSeries> parts(server.pool.size());
-  AwaitOnAll<Worker>(server, [&](Worker& worker) {
+  AwaitOnAll<WorkerState>(server, [&](WorkerState& worker) {
     for (size_t i = 0; i < kLatencyEvents; ++i) {
-      parts[worker.index()][i] = worker.timer().events().series(i);
+      parts[worker.index()][i] = worker.timer.events().series(i);
     }
   });
   AllSeries all;
@@ -40,7 +40,7 @@ AllSeries Gather(ServerState& server) {
 }
 
 void Latest(CoordinatorContext&, Args, ReplySink& reply) {
-  const AllSeries all = Gather(Worker::Here().server());
+  const AllSeries all = Gather(WorkerState::Here().server);
   const auto seen = std::count_if(all.begin(), all.end(),
                                   [](const LatencySeries& one) { return !one.samples.empty(); });
   reply.Array(static_cast<size_t>(seen));
@@ -57,7 +57,7 @@ void Latest(CoordinatorContext&, Args, ReplySink& reply) {
 void History(CoordinatorContext&, Args args, ReplySink& reply) {
   const size_t event = LatencyEventOf(args[2]);
   if (event == kLatencyEvents) return reply.Array(0);
-  const LatencySeries series = Gather(Worker::Here().server())[event];
+  const LatencySeries series = Gather(WorkerState::Here().server)[event];
   reply.Array(series.samples.size());
   for (const LatencySample& sample : series.samples) {
     reply.Array(2);
@@ -68,14 +68,14 @@ void History(CoordinatorContext&, Args args, ReplySink& reply) {
 
 void Reset(CoordinatorContext&, Args args, ReplySink& reply) {
   std::array<std::atomic<bool>, kLatencyEvents> had{};
-  AwaitOnAll<Worker>(Worker::Here().server(), [&](Worker& worker) {
+  AwaitOnAll<WorkerState>(WorkerState::Here().server, [&](WorkerState& worker) {
     for (size_t i = 0; i < kLatencyEvents; ++i) {
       const auto names = args.from(2);
       const bool is_named = std::any_of(names.begin(), names.end(), [i](std::string_view name) {
         return LatencyEventOf(name) == i;
       });
       if (!names.empty() && !is_named) continue;
-      LatencySeries& series = worker.timer().events().series(i);
+      LatencySeries& series = worker.timer.events().series(i);
       if (!series.samples.empty()) had[i] = true;
       series.Clear();
     }
@@ -127,7 +127,7 @@ std::string Draw(std::string_view event, const LatencySeries& series, int64_t no
 void Graph(CoordinatorContext&, Args args, ReplySink& reply) {
   const size_t event = LatencyEventOf(args[2]);
   LatencySeries series;
-  if (event != kLatencyEvents) series = Gather(Worker::Here().server())[event];
+  if (event != kLatencyEvents) series = Gather(WorkerState::Here().server)[event];
   if (series.samples.empty()) {
     return reply.Error(fmt::format("ERR No samples available for event '{}'", Printed(args[2])));
   }
@@ -196,7 +196,7 @@ std::string Diagnose(const AllSeries& all, uint32_t threshold_ms) {
 }
 
 void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
-  ServerState& server = Worker::Here().server();
+  ServerState& server = WorkerState::Here().server;
   const AllSeries all = Gather(server);
   reply.Verbatim("txt",
                  Diagnose(all, server.settings.latency_monitor_ms.load(std::memory_order_relaxed)));
@@ -229,7 +229,7 @@ void ReplyHistogram(const CommandLatency& latency, ReplySink& reply) {
 }
 
 void Histogram(CoordinatorContext&, Args args, ReplySink& reply) {
-  ServerState& server = Worker::Here().server();
+  ServerState& server = WorkerState::Here().server;
   std::vector<const Command*> wanted;
   const auto add = [&wanted](const Command& command) {
     if (command.subcommands.empty()) wanted.push_back(&command);
@@ -276,14 +276,14 @@ void Help(Args, ReplySink& reply) {
 std::vector<CommandLatency> GatherHistograms(ServerState& server,
                                              const std::vector<const Command*>& wanted) {
   std::vector<std::vector<CommandLatency>> parts(server.pool.size());
-  AwaitOnAll<Worker>(server, [&](Worker& worker) {
+  AwaitOnAll<WorkerState>(server, [&](WorkerState& worker) {
     std::vector<CommandLatency>& part = parts[worker.index()];
     part.resize(wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) {
-      const LatencyHistogram* const histogram = worker.timer().histogram(wanted[i]->id);
+      const LatencyHistogram* const histogram = worker.timer.histogram(wanted[i]->id);
       if (histogram == nullptr) continue;
       part[i].histogram = *histogram;
-      part[i].calls = worker.stats().commands[wanted[i]->id].calls;
+      part[i].calls = worker.stats.commands[wanted[i]->id].calls;
     }
   });
   std::vector<CommandLatency> found;

@@ -59,10 +59,10 @@ void Authenticate(Session& session, Args args, ReplySink& reply) {
   const std::string_view name = args[1].substr(0, blank);
   const AclUserRef user = session.server.acl->LogIn(name, args[1].substr(blank + 1));
   if (user == nullptr) {
-    session.worker.LogFailedLogin(session, name);
+    Worker::Here().LogFailedLogin(session, name);
     return reply.Raw("CLIENT_ERROR authentication failure\r\n");
   }
-  session.worker.BecomeUser(session, user);
+  Worker::Here().BecomeUser(session, user);
   reply.Raw("STORED\r\n");
 }
 

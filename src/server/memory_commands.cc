@@ -56,7 +56,7 @@ uint64_t KeyCount(const InfoFacts& facts) {
 
 // Redis' names, as far as there is something behind them.
 void Stats(CoordinatorContext&, Args, ReplySink& reply) {
-  ServerState& server = Worker::Here().server();
+  ServerState& server = WorkerState::Here().server;
   const InfoFacts facts = GatherInfo(server);
   const uint64_t keys = KeyCount(facts);
   // Of the moment at which the heaps were looked at.
@@ -138,7 +138,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
   constexpr double kHighSnapshot = 0.1;         // of what is used
   constexpr uint64_t kWasteMin = 10 << 20;      // bytes; less is nobody's problem
   constexpr uint64_t kClientBytes = 200 << 10;  // of buffers, for each connection
-  ServerState& server = Worker::Here().server();
+  ServerState& server = WorkerState::Here().server;
   const InfoFacts facts = GatherInfo(server);
   const uint64_t used = facts.used_memory;
   if (used < kTooLittle) {
@@ -178,7 +178,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
 
 // Each thread gives back what its own heap holds free. May suspend.
 void Purge(CoordinatorContext&, Args, ReplySink& reply) {
-  AwaitOnAll<Worker>(Worker::Here().server(), [](Worker& worker) { worker.PurgeMemory(); });
+  AwaitOnAll<Worker>(WorkerState::Here().server, [](Worker& worker) { worker.PurgeMemory(); });
   reply.Ok();
 }
 

@@ -14,22 +14,22 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "server/per_thread.h"
 
 namespace dfly {
 
 class FrequentItems;
 struct ServerState;
 class Session;
-class Worker;
+class WorkerState;
+struct ServerState;
 
 // Owner:    one Worker, on its thread.
 // Suspends: only Begin.
-class Monitors {
+class Monitors : public PerThread<Monitors> {
  public:
-  Monitors(ServerState* server, Worker* worker);
+  explicit Monitors(WorkerState* worker);
   ~Monitors();
-  Monitors(const Monitors&) = delete;
-  Monitors& operator=(const Monitors&) = delete;
 
   // Somebody wants to know of commands, on whatever thread.
   bool any() const { return is_watched_; }
@@ -63,7 +63,7 @@ class Monitors {
   void DisconnectAll(std::string_view why);
 
   ServerState& server_;
-  Worker& worker_;
+  WorkerState& worker_;
   std::vector<uint32_t> counts_;   // by thread
   std::vector<uint32_t> threads_;  // that have some
   std::vector<Session*> sessions_;

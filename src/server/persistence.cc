@@ -399,7 +399,7 @@ void Persistence::OnSnapshotBehind(bool is_behind) {
   if (is_behind) {
     server_.settings.shards_behind.fetch_add(1);
   } else if (server_.settings.shards_behind.fetch_sub(1) == 1) {
-    Worker::ReleaseHeldOnAll(server_);
+    WorkerState::ReleaseHeldOnAll(server_);
   }
 }
 

@@ -51,6 +51,7 @@
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor.h"
 #include "server/channel_directory.h"
+#include "server/per_thread.h"
 #include "server/server_state.h"
 #include "server/subscriptions.h"
 
@@ -58,7 +59,7 @@ namespace dfly {
 
 struct ServerState;
 class Session;
-class Worker;
+class WorkerState;
 struct PendingReplies;
 
 struct PubSubStats {
@@ -89,12 +90,10 @@ struct PubSubTopic {
 
 // Owner:    one Worker, on its thread.
 // Suspends: only AwaitChanges.
-class PubSub {
+class PubSub : public PerThread<PubSub> {
  public:
-  PubSub(ServerState* server, Worker* worker);
+  explicit PubSub(WorkerState* worker);
   ~PubSub();
-  PubSub(const PubSub&) = delete;
-  PubSub& operator=(const PubSub&) = delete;
 
   // --- Of a client of this thread ---
 
@@ -137,7 +136,7 @@ class PubSub {
   }
 
   // True while too much is under way for another PUBLISH. Who holds a connection for that calls
-  // CountHeld; Worker::ReleaseHeld is called when it is over.
+  // CountHeld; WorkerState::ReleaseHeld is called when it is over.
   bool is_overloaded() const;
   void CountHeld() { ++stats_.publishers_held; }
 
@@ -195,7 +194,7 @@ class PubSub {
   void Send(Session& session, ShardId owner, uint64_t since, std::string_view bytes);
 
   ServerState& server_;
-  Worker& worker_;
+  WorkerState& worker_;
   ShardSet& shards_;
   PubSubLoad& load_;
   const uint32_t thread_;

@@ -21,9 +21,9 @@ ResidentMemory ReadResidentMemory(ServerState& server) {
   AwaitOnAll<Worker>(server, [&parts](Worker& worker) {
     ResidentMemory& part = parts[worker.index()];
     part.counted = worker.memory();
-    worker.ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
-    part.fiber_stacks = worker.proactor().scheduler().stacks().ResidentBytes(kStacksLookedAt);
-    part.receive_buffers = worker.proactor().ResidentReceiveBuffers();
+    worker.state().ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
+    part.fiber_stacks = worker.state().proactor.scheduler().stacks().ResidentBytes(kStacksLookedAt);
+    part.receive_buffers = worker.state().proactor.ResidentReceiveBuffers();
     part.heap = ReadThreadHeap();
   });
   ResidentMemory sum;

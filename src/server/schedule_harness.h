@@ -96,8 +96,8 @@ class ScheduledServer {
         Worker& worker = Worker::Here();
         helio::Random random(seed);
         seed_ = seed;
-        worker.ReseedSchedule(random.Next());
-        worker.proactor().scheduler().UseRandomOrder(random.Next());
+        worker.state().shuffle->Reseed(random.Next());
+        worker.state().proactor.scheduler().UseRandomOrder(random.Next());
         error = run(seed, random);
         if (!error.empty()) break;
       }
@@ -155,7 +155,7 @@ class ScheduledServer {
     const uint64_t begin_ns = helio::MonotonicNanos();
     const Worker& worker = Worker::Here();
     while (server_.state().connections.all() > 0 || worker.batches_in_flight() > 0 ||
-           worker.coordinators() > 0 || server_.persistence().is_saving()) {
+           worker.state().coordinators > 0 || server_.persistence().is_saving()) {
       CHECK(++turns < kTurnsMax || helio::MonotonicNanos() - begin_ns < kStarvedNanos)
           << "DFLY_SEED=" << seed_ << " never ends; " << error << "; left: " << WhatIsLeft();
       helio::this_fiber::Yield();

@@ -87,8 +87,8 @@ namespace {
 
 // SCRIPT LOAD. It is compiled now, so that who loads it hears of its mistakes.
 void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Worker& worker = cx.session().worker;
-  ScriptStore& store = worker.server().scripts;
+  Worker& worker = Worker::Here();
+  ScriptStore& store = worker.state().server.scripts;
   std::string error;
   const ScriptRef known = store.Find(Sha1Hex(args[2]));
   if (known != nullptr && !known->is_evaluated) return reply.Bulk(known->sha);

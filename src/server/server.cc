@@ -98,7 +98,7 @@ uint64_t Server::UpdatePeakMemory(uint64_t used_bytes) {
 
 void Server::SetMaxBulkLen(size_t bytes) {
   state_.shards->SetStringMax(bytes);
-  AwaitOnAllSessions<Worker>(state_, [bytes](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(state_, [bytes](WorkerState& worker) {
     worker.ForEachSession([bytes](Session& session) { session.connection.SetMaxBulkLen(bytes); });
   });
 }
@@ -134,7 +134,7 @@ std::string Server::Start() {
   if (state_.options.schedule_seed != 0) {
     CHECK_EQ(state_.options.threads, 1u);
     state_.shards->set_post_hook(
-        [](ShardId, helio::Message* message) { Worker::Here().shuffle()->Add(message, 0); });
+        [](ShardId, helio::Message* message) { WorkerState::Here().shuffle->Add(message, 0); });
   }
   ChangeEvictionRules([](EvictionRules&) {});
   std::string error;

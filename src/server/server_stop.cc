@@ -184,7 +184,7 @@ std::string Server::DescribeHang() {
     state_.pool.at(i)->Dispatch([parts, i] {
       Part& part = (*parts)[i];
       if (Worker::IsHere()) {
-        Worker::Here().ForEachShard([&part](Shard& shard) {
+        WorkerState::Here().ForEachShard([&part](Shard& shard) {
           shard.transactions().ForEach([&](const TxEntry& entry) {
             if (HoldsLocks(entry)) part.text += "; locks of " + DescribeHolder(entry, shard.id());
           });
@@ -241,7 +241,7 @@ void Server::Stop() {
     left = state_.connections.all();
     std::atomic<uint64_t> in_flight{0};
     AwaitOnAll<Worker>(state_, [&](Worker& worker) {
-      in_flight += worker.batches_in_flight() + worker.coordinators();
+      in_flight += worker.batches_in_flight() + worker.state().coordinators;
     });
     left += in_flight + state_.pubsub_load.messages.load(std::memory_order_relaxed);
     if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
@@ -249,7 +249,7 @@ void Server::Stop() {
     std::atomic<uint64_t> batches{0}, waiting{0};
     AwaitOnAll<Worker>(state_, [&](Worker& worker) {
       batches += worker.batches_in_flight();
-      worker.ForEachShard([&](Shard& shard) {
+      worker.state().ForEachShard([&](Shard& shard) {
         waiting += shard.transactions().length();
         LOG_IF(WARNING, shard.transactions().length() > 0)
             << "transactions on shard " << shard.id() << ": " << shard.transactions().Describe();
@@ -260,7 +260,7 @@ void Server::Stop() {
                  << " commands; " << waiting << " entries in transaction queues";
   }
   state_.shards->set_after_flush_all(nullptr);
-  AwaitOnAll<Worker>(state_, [this](Worker& worker) {
+  AwaitOnAll<WorkerState>(state_, [this](WorkerState& worker) {
     workers_[worker.index()].reset();
     here_ = nullptr;
   });

@@ -192,7 +192,7 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
   };
   const auto shards_cut = [&server] {
     std::atomic<int> count{0};
-    AwaitOnAll<Worker>(server.state(), [&count](Worker& worker) {
+    AwaitOnAll<WorkerState>(server.state(), [&count](WorkerState& worker) {
       worker.ForEachShard([&count](Shard& shard) { count += shard.is_being_cut(); });
     });
     return count.load();

@@ -25,8 +25,8 @@ std::vector<SlowEntry> Newest(ServerState& server, size_t count) {
   const uint64_t max = server.settings.slowlog_max_len.load(std::memory_order_relaxed);
   count = std::min(count, static_cast<size_t>(max));
   std::vector<std::vector<SlowEntry>> parts(server.pool.size());
-  AwaitOnAll<Worker>(server, [&](Worker& worker) {
-    const auto& entries = worker.timer().slow_log().entries();
+  AwaitOnAll<WorkerState>(server, [&](WorkerState& worker) {
+    const auto& entries = worker.timer.slow_log().entries();
     const size_t taken = std::min(count, entries.size());
     parts[worker.index()].assign(entries.end() - static_cast<ptrdiff_t>(taken), entries.end());
   });
@@ -59,7 +59,7 @@ void ReplyArgs(const SlowEntry& entry, ReplySink& reply) {
 void Get(CoordinatorContext&, Args args, ReplySink& reply) {
   size_t count = 0;
   if (!ParseCount(args, &count, reply)) return;
-  const std::vector<SlowEntry> entries = Newest(Worker::Here().server(), count);
+  const std::vector<SlowEntry> entries = Newest(WorkerState::Here().server, count);
   reply.Array(entries.size());
   for (const SlowEntry& entry : entries) {
     reply.Array(6);
@@ -88,7 +88,7 @@ std::string_view NameOf(SlowEntry::Way way) {
 void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
   size_t count = 0;
   if (!ParseCount(args, &count, reply)) return;
-  const std::vector<SlowEntry> entries = Newest(Worker::Here().server(), count);
+  const std::vector<SlowEntry> entries = Newest(WorkerState::Here().server, count);
   reply.Array(entries.size());
   for (const SlowEntry& entry : entries) {
     const auto number = [&reply](std::string_view name, int64_t value) {
@@ -121,12 +121,12 @@ void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
 }
 
 void Len(CoordinatorContext&, Args, ReplySink& reply) {
-  reply.Integer(static_cast<int64_t>(Newest(Worker::Here().server(), SIZE_MAX).size()));
+  reply.Integer(static_cast<int64_t>(Newest(WorkerState::Here().server, SIZE_MAX).size()));
 }
 
 void Reset(CoordinatorContext&, Args, ReplySink& reply) {
-  AwaitOnAll<Worker>(Worker::Here().server(),
-                     [](Worker& worker) { worker.timer().slow_log().Clear(); });
+  AwaitOnAll<WorkerState>(WorkerState::Here().server,
+                          [](WorkerState& worker) { worker.timer.slow_log().Clear(); });
   reply.Ok();
 }
 

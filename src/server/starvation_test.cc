@@ -179,7 +179,7 @@ class StarvationTest : public testing::Test {
     for (const Words& args : victim.requests) requests += Request(args);
     PCHECK(send(fds[0], requests.data(), requests.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(requests.size()));
-    worker().shuffle()->SetStepHook([&] { Look(victim); });
+    worker().state().shuffle->SetStepHook([&] { Look(victim); });
     std::string error, got;
     size_t missing = victim.requests.size();
     for (int turns = 0; missing > 0 && error.empty(); ++turns) {
@@ -196,7 +196,7 @@ class StarvationTest : public testing::Test {
         if (reply.kind == ReplyKind::kError) error = "it gets " + reply.ToString();
       }
     }
-    worker().shuffle()->SetStepHook(nullptr);
+    worker().state().shuffle->SetStepHook(nullptr);
     for (const Counts::OfShard& shard : counts.shards) {
       if (!shard.known || !shard.ran) continue;  // it did not have to wait
       *most = std::max(*most, *shard.ran - *shard.known);
@@ -204,8 +204,8 @@ class StarvationTest : public testing::Test {
     }
     close(fds[0]);
     hostile.clear();
-    while (server_.server().state().connections.all() > 0 || worker().coordinators() > 0 ||
-           worker().batches_in_flight() > 0 || !worker().shuffle()->empty()) {
+    while (server_.server().state().connections.all() > 0 || worker().state().coordinators > 0 ||
+           worker().batches_in_flight() > 0 || !worker().state().shuffle->empty()) {
       helio::this_fiber::Yield();
     }
     return error;

@@ -25,7 +25,7 @@ void AddTimingSettings(Server* server, Config* config) {
                .apply = [server](const std::string& value) {
                  const int64_t micros = ParseInt64(value).value_or(-1);
                  AwaitOnAll<Worker>(server->state(), [micros](Worker& worker) {
-                   worker.timer().SetSlowLog(micros);
+                   worker.state().timer.SetSlowLog(micros);
                    worker.UpdateTiming();
                  });
                  return std::string();
@@ -50,8 +50,8 @@ void AddTimingSettings(Server* server, Config* config) {
                .apply = [server](const std::string& value) {
                  const auto max = static_cast<uint64_t>(ParseInt64(value).value_or(0));
                  server->state().settings.slowlog_max_len = max;
-                 AwaitOnAll<Worker>(server->state(), [max](Worker& worker) {
-                   worker.timer().slow_log().set_max(max);
+                 AwaitOnAll<WorkerState>(server->state(), [max](WorkerState& worker) {
+                   worker.timer.slow_log().set_max(max);
                  });
                  return std::string();
                }});
@@ -78,8 +78,9 @@ void AddTimingSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply = [server](const std::string& value) {
                  const bool is_on = value == "yes";
-                 AwaitOnAll<Worker>(server->state(),
-                                    [is_on](Worker& worker) { worker.timer().SetTracking(is_on); });
+                 AwaitOnAll<WorkerState>(server->state(), [is_on](WorkerState& worker) {
+                   worker.timer.SetTracking(is_on);
+                 });
                  return std::string();
                }});
   config->Add({.name = "latency-tracking-info-percentiles",
@@ -91,8 +92,8 @@ void AddTimingSettings(Server* server, Config* config) {
                      std::vector<double> percentiles;
                      const std::string error = ParsePercentiles(value, &percentiles);
                      if (!error.empty()) return error;
-                     AwaitOnAll<Worker>(server->state(), [&percentiles](Worker& worker) {
-                       worker.timer().percentiles() = percentiles;
+                     AwaitOnAll<WorkerState>(server->state(), [&percentiles](WorkerState& worker) {
+                       worker.timer.percentiles() = percentiles;
                      });
                      return std::string();
                    },

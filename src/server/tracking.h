@@ -38,22 +38,22 @@
 #include "helio/base/random.h"
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor.h"
+#include "server/per_thread.h"
 #include "server/tracking_state.h"
 
 namespace dfly {
 
 struct ServerState;
 class Session;
-class Worker;
+class WorkerState;
+struct ServerState;
 
 // Owner:    one Worker, on its thread; used on it unless it says otherwise.
 // Suspends: never.
-class Tracking final : public ReadTracker {
+class Tracking final : public ReadTracker, public PerThread<Tracking> {
  public:
-  Tracking(ServerState* server, Worker* worker);
+  explicit Tracking(WorkerState* worker);
   ~Tracking();
-  Tracking(const Tracking&) = delete;
-  Tracking& operator=(const Tracking&) = delete;
 
   // --- For CLIENT TRACKING, which calls them on all threads before it replies ---
 
@@ -145,7 +145,7 @@ class Tracking final : public ReadTracker {
   void Push(Session& session, std::string_view bytes);
 
   ServerState& server_;
-  Worker& worker_;
+  WorkerState& worker_;
   const uint32_t thread_;
   bool is_enabled_ = false;
 

@@ -40,10 +40,10 @@ struct Options {
 // On which thread the client is; it stays there, as it gets messages of others from now on.
 std::optional<uint32_t> PinTarget(ServerState& server, uint64_t id) {
   std::atomic<int> found{-1};
-  AwaitOnAllSessions<Worker>(server, [&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.id() != id) return;
-      worker.tracking().AddTarget(session);
+      Tracking::Here().AddTarget(session);
       found = static_cast<int>(worker.index());
     });
   });
@@ -149,18 +149,18 @@ void Start(ServerState& server, Session& session, Options options) {
   const bool is_new = session.tracking == nullptr;
   if (is_new) server.tracking_clients.fetch_add(1);
   const uint32_t thread = session.worker.index();
-  AwaitOnAll<Worker>(server, [&](Worker& worker) {
-    worker.tracking().Enable();
-    worker.tracking().AddPrefixes(added, thread);
+  AwaitOnAll<Tracking>(server, [&](Tracking& tracking) {
+    tracking.Enable();
+    tracking.AddPrefixes(added, thread);
   });
   if (is_new) {
     auto made = std::make_unique<TrackingState>();
     made->client = {.id = session.connection.id(), .thread = thread, .no_loop = false};
-    session.worker.tracking().Begin(session, std::move(made));
+    Tracking::Here().Begin(session, std::move(made));
   }
   if (session.tracking == nullptr) {
     // It closed while the others were told, and what it had before has been forgotten.
-    return session.worker.tracking().RemovePrefixesEverywhere(std::move(added));
+    return Tracking::Here().RemovePrefixesEverywhere(std::move(added));
   }
   TrackingState& state = *session.tracking;
   state.client.no_loop = options.no_loop;
@@ -173,7 +173,7 @@ void Start(ServerState& server, Session& session, Options options) {
   state.prefixes.insert(state.prefixes.end(), added.begin(), added.end());
   std::sort(state.prefixes.begin(), state.prefixes.end());
   // The same for one that had nothing.
-  if (session.connection_closed) session.worker.tracking().OnClosed(session);
+  if (session.connection_closed) Tracking::Here().OnClosed(session);
 }
 
 // Suspends.
@@ -182,7 +182,7 @@ void ClientTracking(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Options options;
   if (!ParseOptions(session.server, args, &options, reply)) return;
   if (IsWord(args[2], "off")) {
-    session.worker.tracking().End(session);
+    Tracking::Here().End(session);
     return reply.Ok();
   }
   if (!IsWord(args[2], "on")) return reply.Error(kErrSyntax);

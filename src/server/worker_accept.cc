@@ -27,7 +27,7 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   if (kind.is_memcached) connection.SpeakMemcached();
   session.needs_no_password = kind.is_admin && server_.options.admin_nopass;
   BecomeDefault(session);
-  ++stats_.connections_received;
+  ++state_.stats.connections_received;
   connection.Start();
   if (IsRefusedByProtectedMode(session)) {
     server_.connections.CountRejected();
@@ -54,15 +54,14 @@ void Worker::AddInnerConnection(int fd, const Session& on_behalf, const AclUserR
 
 Session& Worker::NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls) {
   auto* connection = new Connection(
-      fd, id, this, &server_.options.limits, &buffers_,
+      fd, id, this, &server_.options.limits, &state_.buffers,
       [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); },
       std::move(tls));
   connection->SetMaxBulkLen(shards_.string_max());
-  auto* session = new Session(&server_, this, connection);
+  auto* session = new Session(&state_, connection);
   session_bytes_ = helio::BlockBytes(session);
   connection->set_user_data(session);
-  connections_.PushBack(connection);
-  ++connection_count_;
+  state_.Add(connection);
   return *session;
 }
 
@@ -93,14 +92,14 @@ void Worker::CloseUnauthenticated() {
   if (limit_s == 0) return;
   const uint64_t now_ns = helio::MonotonicNanos();
   uint64_t next_ns = UINT64_MAX;
-  ForEachSession([&](Session& session) {
+  state_.ForEachSession([&](Session& session) {
     if (session.authenticated || session.connection.closing()) return;
     const uint64_t deadline_ns = AuthDeadlineNs(session, limit_s * 1'000'000'000);
     if (deadline_ns > now_ns) {
       next_ns = std::min(next_ns, deadline_ns);
       return;
     }
-    ++stats_.auth_timeouts;
+    ++state_.stats.auth_timeouts;
     session.connection.CloseNow();
   });
   if (next_ns != UINT64_MAX) proactor_.timers().Arm(&auth_timer_, next_ns);
@@ -120,7 +119,7 @@ bool Worker::OnHeavyInput(Connection* connection) {
 }
 
 void Worker::OnLargeInput(Connection* connection) {
-  ++stats_.large_inputs;
+  ++state_.stats.large_inputs;
   LOG(WARNING) << "closing connection " << connection->id() << " of "
                << SessionOf(connection).peer_address << ": " << connection->input_bytes()
                << " bytes of its input wait, more than client-query-buffer-limit";
@@ -131,7 +130,7 @@ void Worker::SetIdleTimeout(uint64_t seconds) {
   if (seconds == 0) return;
   idle_task_ = proactor_.AddPeriodic(1000, [this, seconds] {
     const uint64_t now_ns = helio::MonotonicNanos();
-    ForEachSession([&](Session& session) {
+    state_.ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
       const bool waits =
           connection.busy() || !connection.replies().empty() || session.is_subscribed();

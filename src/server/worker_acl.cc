@@ -50,7 +50,7 @@ void Worker::BecomeDefault(Session& session) {
 
 void Worker::OnUsersChanged() {
   default_user_ = server_.acl->default_user();
-  ForEachSession([this](Session& session) { RefreshUser(session); });
+  state_.ForEachSession([this](Session& session) { RefreshUser(session); });
 }
 
 void Worker::TellUsersChanged(ServerState& server) {

@@ -60,7 +60,7 @@ void Worker::DefragTick() {
 uint64_t Worker::BeginDefragIfItPays() {
   const Settings& settings = server_.settings;
   const bool is_loading = (settings.gate & Settings::kLoadingGate) != 0;
-  if (!settings.active_defrag || own_shards_.empty() || is_loading) return 0;
+  if (!settings.active_defrag || state_.shards().empty() || is_loading) return 0;
   const unsigned percent = settings.defrag_threshold_percent;
   const uint64_t ignored = settings.defrag_ignore_bytes;
   const auto used = static_cast<uint64_t>(std::max<int64_t>(0, server_.memory.used()));
@@ -118,7 +118,7 @@ uint64_t Worker::DefragSome() {
 }
 
 void Worker::DefragmentAll() {
-  if (own_shards_.empty()) return;
+  if (state_.shards().empty()) return;
   if (defragmenter_.is_running()) defragmenter_.Stop();
   defragmenter_.Begin(std::nullopt);
   proactor_.timers().Disarm(&defrag_timer_);

@@ -77,10 +77,10 @@ void Worker::EndMulti(Session& session) {
 void Worker::Unwatch(Session& session) {
   if (session.watches.empty()) return;
   const Watches watches = std::exchange(session.watches, {});
-  ++coordinators_;
+  ++state_.coordinators;
   helio::Fiber("unwatch", [this, ids = watches.shards(), watcher = watches.watcher] {
     shards_.AwaitOn(ids, [&](Shard& shard) { shard.watches().Unwatch(watcher); });
-    --coordinators_;
+    --state_.coordinators;
   }).Detach();
 }
 
@@ -107,8 +107,8 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     SettleMemory();
     client_limiter_.Recount(session);
   }
-  if (multi.bytes() > buffers_.bounds.input_max) {
-    ++stats_.large_inputs;
+  if (multi.bytes() > state_.buffers.bounds.input_max) {
+    ++state_.stats.large_inputs;
     LOG(WARNING) << "closing connection " << connection->id() << " of " << session.peer_address
                  << ": its MULTI has " << multi.bytes()
                  << " bytes of commands, more than client-query-buffer-limit";
@@ -154,13 +154,13 @@ void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, Re
       return Reject(row, kErrOutOfMemory, writer);
     }
   }
-  ++stats_.execs_of_one_shard;
+  ++state_.stats.execs_of_one_shard;
   const int64_t begin = helio::CycleClock::Now();
   untimed_from_ = begin;
   const auto count = [&] {
     const int64_t cycles = helio::CycleClock::Now() - begin;
-    stats_.commands[row.id].AddTimed(cycles);
-    timer_.Track(row.id, cycles);
+    state_.stats.commands[row.id].AddTimed(cycles);
+    state_.timer.Track(row.id, cycles);
   };
   if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
     writer.NullArray();
@@ -244,7 +244,7 @@ class Squashed {
     Part& part = parts_[turn.shard().id()];
     RespWriter writer(&part.out, resp3);
     std::vector<std::string_view> args;
-    const CallerScope scope(Worker::Here().timer(), {.slow = &part.slow});
+    const CallerScope scope(WorkerState::Here().timer, {.slow = &part.slow});
     Prefetch(turn.shard(), part.items.size(),
              [&](size_t i) -> const Multi::Item& { return multi_.items()[part.items[i]]; });
     for (uint32_t index : part.items) {
@@ -263,7 +263,7 @@ class Squashed {
       ++part.taken;
     }
     for (ShardId id : ids_) {
-      session.worker.timer().TakeHome(&parts_[id].slow, &session);
+      session.worker.timer.TakeHome(&parts_[id].slow, &session);
       parts_[id] = Part();
     }
     ids_.clear();
@@ -304,10 +304,10 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   Session& session = cx.session();
   const std::unique_ptr<Multi> multi = std::move(session.multi);
   const Watches watches = std::exchange(session.watches, {});
-  ++session.worker.stats_.execs_across;
+  ++session.worker.stats.execs_across;
   if (session.server.memory.is_over()) [[unlikely]] {
     // That it may run was decided before; what is there can make room.
-    const std::span<const uint64_t> keys = session.worker.SpareKeysOf(*multi);
+    const std::span<const uint64_t> keys = Worker::Here().SpareKeysOf(*multi);
     const std::vector<uint64_t> spared(keys.begin(), keys.end());
     (void)Worker::Here().AwaitRoom({spared});
   }
@@ -386,7 +386,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     }
     settle();
     multi->ViewArgs(item, &args);
-    session.worker.RunInExec(cx, tx, item, args, reply.out());
+    Worker::Here().RunInExec(cx, tx, item, args, reply.out());
   }
   settle();
   tx.Conclude();
@@ -405,7 +405,7 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
     Reject(command, ExecDenialError({item.denial}), reply);
   } else if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
-    const CallerScope scope(timer_, {.session = &session});
+    const CallerScope scope(state_.timer, {.session = &session});
     RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);

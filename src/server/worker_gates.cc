@@ -75,7 +75,7 @@ void Worker::Pause(int64_t until_ms, bool writes_only) {
 void Worker::EndPause() {
   paused_until_ms_ = 0;
   proactor_.timers().Disarm(&pause_timer_);
-  ForEachSession([](Session& session) { session.connection.set_held(false); });
+  state_.ReleaseHeld();
 }
 
 }  // namespace dfly

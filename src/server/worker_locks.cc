@@ -24,14 +24,14 @@ void Worker::WatchLocks() {
 
 void Worker::OnLockTimer() {
   DispatchOnAll<Worker>(server_, [](Worker& worker) { worker.LookForOldLocks(); });
-  if (coordinators_ > 0 || running_scripts_count_ > 0) WatchLocks();
+  if (state_.coordinators > 0 || running_scripts_count_ > 0) WatchLocks();
 }
 
 void Worker::LookForOldLocks() {
   const uint64_t limit_ms = server_.settings.lock_warning_ms.load(std::memory_order_relaxed);
   if (limit_ms == 0) return;
   const uint64_t now_ns = helio::MonotonicNanos();
-  ForEachShard([&](Shard& shard) {
+  state_.ForEachShard([&](Shard& shard) {
     shard.transactions().ForEach([&](const TxEntry& entry) {
       if (!HoldsLocks(entry) || now_ns - entry.scheduled_ns < limit_ms * kNanosPerMilli) return;
       LOG_IF(WARNING, TellOnce(entry))

@@ -27,7 +27,7 @@ void Worker::ScheduleMemcachedFlush(int64_t after_ms) {
 }
 
 void Worker::OnMemcachedFlush() {
-  RunOnFiber("memcached_flush", [this] {
+  state_.RunOnFiber("memcached_flush", [this] {
     CoordinatorContext cx(&shards_, nullptr, 0, helio::UnixMillis());
     FlushMemcached(cx);
   });

@@ -50,16 +50,17 @@ constexpr size_t kFreedPerCommand = 512;
 }  // namespace
 
 WorkerMemory Worker::memory() const {
-  WorkerMemory memory = {
-      .clients = buffers_.bytes() + buffers_.client_bytes() + connection_count_ * session_bytes_ +
-                 pubsub_.memory_used() + tracking_.memory_used() +
-                 static_cast<uint64_t>(helio::ThreadTlsBytes()) + timer_.memory_used(),
-      .queued_commands = queued_bytes_,
-      .coordinators = coordinator_bytes_,
-      .fiber_stacks = proactor_.scheduler().stacks().bytes(),
-      .receive_buffers = proactor_.receive_buffer_bytes(),
-      .interpreters = interpreter_bytes_ + scripts_.memory_used()};
-  for (Shard* shard : own_shards_) {
+  WorkerMemory memory = {.clients = state_.buffers.bytes() + state_.buffers.client_bytes() +
+                                    state_.connection_count() * session_bytes_ +
+                                    pubsub_.memory_used() + tracking_.memory_used() +
+                                    static_cast<uint64_t>(helio::ThreadTlsBytes()) +
+                                    state_.timer.memory_used(),
+                         .queued_commands = queued_bytes_,
+                         .coordinators = coordinator_bytes_,
+                         .fiber_stacks = proactor_.scheduler().stacks().bytes(),
+                         .receive_buffers = proactor_.receive_buffer_bytes(),
+                         .interpreters = interpreter_bytes_ + scripts_.memory_used()};
+  for (Shard* shard : state_.shards()) {
     memory.snapshot += shard->snapshot_bytes();
     memory.coordinators += shard->waiters().memory_used() + shard->watches().memory_used();
   }
@@ -67,7 +68,7 @@ WorkerMemory Worker::memory() const {
 }
 
 void Worker::PublishMemory() {
-  for (Shard* shard : own_shards_) shards_.PublishUsedBytes(*shard);
+  for (Shard* shard : state_.shards()) shards_.PublishUsedBytes(*shard);
   SettleMemory();
 }
 
@@ -88,7 +89,7 @@ void Worker::SettleMemory() {
                                  server_.acl->memory_used());
   }
   int64_t pending = static_cast<int64_t>(interpreter_transient_);
-  for (Shard* shard : own_shards_) {
+  for (Shard* shard : state_.shards()) {
     used += static_cast<int64_t>(shards_.used_bytes(shard->id()));
     pending += static_cast<int64_t>(shards_.pending_bytes(shard->id()));
   }
@@ -108,7 +109,7 @@ void Worker::SettleMemory() {
 }
 
 void Worker::SetEvictionRules(const EvictionRules& rules) {
-  for (Shard* shard : own_shards_) {
+  for (Shard* shard : state_.shards()) {
     shard->access_clock().set_rules(rules);
     shard->evictor().Reset();
   }
@@ -144,7 +145,7 @@ Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
   if (progress.keys > 0) {
     SetBarren(false);
   } else if (progress.end == Evictor::End::kBarren) {
-    SetBarren(std::all_of(own_shards_.begin(), own_shards_.end(), [](Shard* own) {
+    SetBarren(std::all_of(state_.shards().begin(), state_.shards().end(), [](Shard* own) {
       return own->live_bytes() == 0 || own->evictor().found_nothing();
     }));
   }
@@ -272,7 +273,7 @@ void Worker::EvictTick() {
   if (!meter.evicts()) return;
   SettleMemory();
   bool has_evicted = false;
-  for (Shard* shard : own_shards_) {
+  for (Shard* shard : state_.shards()) {
     const int64_t excess = meter.to_evict();
     if (excess <= 0) break;
     size_t share = ShareOf(*shard, excess);
@@ -340,8 +341,8 @@ void Worker::ExpireTick() {
   bool frees = false;
   bool is_urgent = false;
   int64_t next_deadline_ms = INT64_MAX;
-  for (Shard* shard : local_shards_) {
-    if (shard == nullptr || !shard->needs_steps()) continue;
+  for (Shard* shard : state_.shards()) {
+    if (!shard->needs_steps()) continue;
     // What a script or a transaction has seen stays while its time stands still.
     const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
     bool more = true;
@@ -356,8 +357,8 @@ void Worker::ExpireTick() {
     next_deadline_ms = std::min(next_deadline_ms, shard->next_deadline_ms());
   }
   NoteWorkForDefrag();
-  stats_.expiry_ns += helio::MonotonicNanos() - begin_ns;
-  stats_.expiry_cuts += is_urgent;
+  state_.stats.expiry_ns += helio::MonotonicNanos() - begin_ns;
+  state_.stats.expiry_cuts += is_urgent;
   if (is_urgent) ExpireIn(kExpireRestNanos);
   if (frees) ExpireIn(kExpirePeriodNanos);
   if (!expires_actively_) return;

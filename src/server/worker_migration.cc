@@ -46,9 +46,8 @@ void Worker::OnRest(Connection* connection) {
 void Worker::OnDetached(Connection* connection) {
   Session& session = SessionOf(connection);
   if (!server_.moves.Begin()) return Attach(connection);
-  connection->Unlink();
+  state_.Remove(connection);
   client_limiter_.OnLeft(session);
-  --connection_count_;
   server_.connections.OnMoved(index(), session.move_to);
   session.move.session = &session;
   session.move.run = [](helio::Message* message) {
@@ -59,17 +58,16 @@ void Worker::OnDetached(Connection* connection) {
 
 void Worker::Arrive(Session* from) {
   Connection* const connection = &from->connection;
-  connection->set_user_data(new Session(this, std::move(*from)));
+  connection->set_user_data(new Session(&state_, std::move(*from)));
   delete from;
-  connections_.PushBack(connection);
-  ++connection_count_;
-  ++stats_.migrations;
+  state_.Add(connection);
+  ++state_.stats.migrations;
   server_.moves.End();
   Attach(connection);
 }
 
 void Worker::Attach(Connection* connection) {
-  connection->Attach(this, &buffers_, [this](PendingReplies* replies) {
+  connection->Attach(this, &state_.buffers, [this](PendingReplies* replies) {
     Recycle(static_cast<ShardBatch*>(replies));
   });
 }

@@ -21,7 +21,7 @@ TEST(WorkerPoolsTest, GoAtOnceWhenMemoryIsShort) {
   ASSERT_EQ(server.Start(), "");
   server.state().pool.at(0)->Await([&] {  // one brief: no timer comes in between
     Worker& worker = Worker::Here();
-    helio::StackPool& stacks = worker.proactor().scheduler().stacks();
+    helio::StackPool& stacks = worker.state().proactor.scheduler().stacks();
     std::vector<helio::Stack> in_use;
     for (int i = 0; i < 8; ++i) in_use.push_back(stacks.Get(64 << 10));
     for (helio::Stack stack : in_use) stacks.Put(stack);
@@ -35,7 +35,8 @@ TEST(WorkerPoolsTest, GoAtOnceWhenMemoryIsShort) {
     worker.SettleMemory();
 
     server.state().settings.maxmemory = 1;
-    worker.ForEachShard([&worker](Shard& shard) { EXPECT_FALSE(worker.MakeRoom(shard, {})); });
+    worker.state().ForEachShard(
+        [&worker](Shard& shard) { EXPECT_FALSE(worker.MakeRoom(shard, {})); });
     EXPECT_EQ(stacks.kept(), 0u);
     EXPECT_LT(worker.interpreters().count(), kStates);
     server.state().settings.maxmemory = 0;
