@@ -9,8 +9,9 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -27,7 +28,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
       args_(args),
       call_(*call),
       resp3_(session_.resp3),
-      is_direct_(!session_.server.options().all_remote),
+      is_direct_(!session_.server.options.all_remote),
       home_(helio::Proactor::Current()),
       since_ns_(helio::MonotonicNanos()),
       deadline_ns_(call_.timeout_ms == 0
@@ -66,8 +67,8 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
 
 void BlockedCommand::Run(ReplySink& reply) {
   const bool in_one_hop =
-      !is_across_ && ids_.size() == 1 && session_.server.options().singlehop_blocking;
-  WorkerStats& stats = session_.worker.stats();
+      !is_across_ && ids_.size() == 1 && session_.server.options.singlehop_blocking;
+  WorkerStats& stats = session_.worker.stats;
   ++(in_one_hop ? stats.blocking_one_hop : stats.blocking_general);
   if (is_across_) return RunAcross(reply);
   const bool has_keys = nodes_count_ != 0;
@@ -229,9 +230,9 @@ size_t BlockedCommand::NodeBytes() const {
 auto BlockedCommand::Wait() -> End {
   const int64_t begin = helio::CycleClock::Now();
   const auto node_bytes = static_cast<int64_t>(NodeBytes());
-  session_.worker.CountCoordinator(node_bytes);
+  Worker::Here().CountCoordinator(node_bytes);
   session_.blocked = this;
-  session_.worker.OnBlocked(1);
+  Worker::Here().OnBlocked(1);
   if (!session_.connection_closed && session_.connection.recv_ended()) {
     session_.connection.SendAndCloseNow();  // as Worker::OnPeerShutdown, if it ends during the wait
   }
@@ -247,8 +248,8 @@ auto BlockedCommand::Wait() -> End {
       }
     }
   }
-  session_.worker.OnBlocked(-1);
-  session_.worker.CountCoordinator(-node_bytes);
+  Worker::Here().OnBlocked(-1);
+  Worker::Here().CountCoordinator(-node_bytes);
   session_.blocked = nullptr;
   cx_.AddWaitedCycles(helio::CycleClock::Now() - begin);
   return end_;
@@ -352,7 +353,7 @@ void BlockedCommand::Tell(End how) {
 }
 
 void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const BlockingForm& form = *cx.session().server.commands().Find(args.name())->blocking;
+  const BlockingForm& form = *cx.session().server.commands.Find(args.name())->blocking;
   BlockingCall call;
   if (!form.parse(args, reply, &call)) return;
   BlockedCommand(cx, form, args, &call).Run(reply);

@@ -8,8 +8,8 @@
 #include "commands/command_table.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -17,20 +17,20 @@ namespace {
 
 void StartMulti(Session& session, Args, ReplySink& reply) {
   if (session.multi != nullptr) return reply.Error(kErrNestedMulti);
-  session.multi = session.worker.NewMulti(session.db_index);
+  session.multi = Worker::Here().NewMulti(session.db_index);
   reply.Ok();
 }
 
 void Discard(Session& session, Args, ReplySink& reply) {
   if (session.multi == nullptr) return reply.Error(kErrDiscardWithoutMulti);
-  session.worker.EndMulti(session);
+  Worker::Here().EndMulti(session);
   reply.Ok();
 }
 
 // Worker::Exec comes here with what it does not carry out.
 void RefuseExec(Session& session, Args, ReplySink& reply) {
   if (session.multi == nullptr) return reply.Error(kErrExecWithoutMulti);
-  session.worker.EndMulti(session);
+  Worker::Here().EndMulti(session);
   reply.Error(kErrExecAbort);
 }
 
@@ -40,7 +40,7 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (session.multi != nullptr) return reply.Error(kErrWatchInMulti);
   if (session.connection_closed) return reply.Ok();
   Watches& watches = session.watches;
-  if (watches.empty()) watches.watcher = session.worker.NextWatcher();
+  if (watches.empty()) watches.watcher = Worker::Here().NextWatcher();
   const uint64_t watcher = watches.watcher;
   // If the client goes meanwhile, `watches` is ended and empty. What ends it comes to the shards
   // after this.
@@ -77,7 +77,7 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }
 
 void Unwatch(Session& session, Args, ReplySink& reply) {
-  session.worker.Unwatch(session);
+  Worker::Here().Unwatch(session);
   reply.Ok();
 }
 
