@@ -64,8 +64,8 @@ class Shard final : private ChangeListener {
   static constexpr size_t kStringMax = 512u << 20;  // bytes; what --max_bulk_len is by default
 
   // No string becomes longer than `string_max` bytes. REQUIRES: string_max <= UINT32_MAX.
-  Shard(uint32_t id, int db_count, size_t string_max = kStringMax)
-      : id_(id), string_max_(string_max), databases_(static_cast<size_t>(db_count)) {}
+  Shard(uint32_t id, int db_count, size_t string_max = kStringMax);
+  ~Shard();
 
   // Large values that end on the calling thread, its own, are freed in steps from now on. For one
   // of the thread's shards, which answers for those of the others.
