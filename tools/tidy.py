@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the text of the source tree; the ctest `tidy`.  tools/tidy.py [--build DIR] [--self-test]
 
-Rules: includes only go down the ladder, no include is missing that precompiled headers would hide,
+Rules: includes only go down the ladder, what stands above the process does not include it, headers
+that must stay small pull in few others, no include is missing that precompiled headers would hide,
 banned names with their replacement, one SPDX line, lines (clang-format 14), and no file that no
 target builds. tools/tidy_allow.txt lists the exceptions,
 each with its reason. The self-test feeds bad snippets to every rule and sees every rule fire.
@@ -56,7 +57,7 @@ NAMES = {
     "charconv": r"std::(from|to)_chars\b",
     "chrono": r"std::chrono\b",
     "cmath": r"std::(is(nan|inf|finite)|signbit|floor|ceil|l?l?round|llrint|trunc|sqrt|pow|log|log2"
-    r"|log10|exp|abs|fabs|sin|cos|asin|hypot|nextafter|fmod|ldexp|modf)\(",
+    r"|log10|exp|fabs|sin|cos|asin|hypot|nextafter|fmod|ldexp|modf)\(",
     "cstdint": r"\bu?int(8|16|32|64|ptr)_t\b",
     "cstring": r"std::(mem(cpy|cmp|move|set|chr)|strlen|strerror|strcmp)\b",
     "deque": r"std::deque\b",
@@ -87,6 +88,16 @@ WITH = {
     "boost/context/fiber.hpp": {"boost/context/fiber_fcontext.hpp"},
     "gmock/gmock.h": {"gtest/gtest.h"},
 }
+# What stands above the process (Server) in src/server: the parts of one thread, what a client gets
+# without asking, what a client is. They know server_state.h and worker_state.h.
+ABOVE_SERVER = re.compile(
+    r"src/server/(worker\w*|shard_batch|blocking|script_run|script_job|inner_client|resident_memory"
+    r"|channel_directory|pubsub|key_notifier|tracking|monitor"
+    r"|memcached_rows|session|multi|subscriptions|tracking_state|affinity|client_info"
+    r"|client_limiter|command_timer|listeners|tls_settings|message_shuffle|server_state)\.(cc|h)"
+)
+# How many headers of src/ a header may be, with all that it includes: who includes it reads them.
+REACH = {"src/server/server.h": 59}
 
 # (rule, pattern, what to use instead, where it applies). `code` has comments and strings blanked.
 BANNED = [
@@ -122,6 +133,12 @@ BANNED = [
         "helio/base/ascii.h",
         "server",
     ),
+    (
+        "turn-end",
+        r"\b(ServeWaiters|OnTurnEnd|PublishUsedBytes)\s*\(",
+        "engine/shard_turn.h: the end of a ShardTurn does it",
+        "server",
+    ),
     ("iostream", r"#include <iostream>", "LOG, or fmt::print in tools", "all"),
     ("std-thread", r"\bstd::(jthread|async)\b", "ProactorPool", "server"),
     (
@@ -131,6 +148,17 @@ BANNED = [
         "all",
     ),
 ]
+# Files that may: where it is declared, and those whose work it is.
+EXCEPTIONS = {
+    "turn-end": (
+        "src/engine/shard.h",
+        "src/engine/shard_set.h",
+        "src/engine/shard_turn.h",
+        "src/server/worker.h",
+        "src/server/worker_memory.cc",
+        "src/storage/snapshot_load.cc",
+    ),
+}
 # Matched in the whole text, comments too; the letters are split so that this file passes.
 NOTES = ("note", re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b"), "do it, or write an issue")
 PATHS = re.compile(r"(?<![\w.<$}])/(work|tmp/wt|ro" r"ot|home/\w+)/")
@@ -217,11 +245,43 @@ def check_ladder(path, text):
             )
 
 
+def check_above_server(path, text):
+    if not ABOVE_SERVER.fullmatch(path) or path.endswith("_test.cc"):
+        return
+    for match in INCLUDE.finditer(text):
+        if match.group(1) == "server/server.h":
+            yield Problem(
+                path,
+                line_of(text, match.start()),
+                "above-server",
+                "what it needs is in server_state.h or worker_state.h; or the process tells it",
+            )
+
+
+def check_reach(headers, limits):
+    """`headers`: texts by path. No header of `limits` pulls in more of src/ than it says."""
+    for path, limit in limits.items():
+        reached, waiting = set(), [path]
+        while waiting:
+            at = waiting.pop()
+            if at in reached or at not in headers:
+                continue
+            reached.add(at)
+            waiting += [included_path(m.group(1)) for m in INCLUDE.finditer(headers[at])]
+        count = sum(r.startswith("src/") for r in reached)
+        if count > limit:
+            yield Problem(
+                path, 1, "reach", f"pulls in {count} headers of src/; {limit} at most"
+            )
+
+
 def check_banned(path, text):
     if path.endswith(CPP):
         code = blank_comments_and_strings(text)
         for rule, pattern, instead, where in BANNED:
             if where == "server" and (is_test(path) or path.startswith("tools/")):
+                continue
+            if path in EXCEPTIONS.get(rule, ()):
                 continue
             for match in re.finditer(pattern, code):
                 yield Problem(
@@ -424,6 +484,7 @@ def check_tree(build):
             for match in INCLUDE.finditer(text):
                 including.add(included_path(match.group(1)))
             problems += check_ladder(path, text)
+            problems += check_above_server(path, text)
         problems += check_banned(path, text)
         problems += check_text(path, text)
     sources = [f for f in files if f.endswith(CPP)]
@@ -433,6 +494,8 @@ def check_tree(build):
     )
     problems += check_includes({path: contents[path] for path in sources})
     problems += check_precompiled(contents[PRECOMPILED])
+    headers = {path: contents[path] for path in sources if path.endswith(".h")}
+    problems += check_reach(headers, REACH)
     problems += check_format(sources)
     allowed, allow_problems = read_allowed()
     used = set()
@@ -473,6 +536,9 @@ def self_test():
         ("src/server/a.cc", '#include "tools/x/a.h"\n', "ladder"),
         ("src/core/a.cc", '#include "b.h"\n', "ladder"),
         ("src/misc/a.cc", "int x;\n", "ladder"),
+        ("src/server/worker_memory.cc", '#include "server/server.h"\n', "above-server"),
+        ("src/server/pubsub.cc", '#include "server/server.h"\n', "above-server"),
+        ("src/server/info.cc", '#include "server/server.h"\n', None),
         ("src/core/a.cc", "std::mutex m;\n", "std-mutex"),
         ("src/core/a.cc", "// not a std::mutex\nint m;  /* std::mutex */\n", None),
         ("src/core/a_test.cc", "std::mutex m;\n", None),
@@ -486,6 +552,8 @@ def self_test():
         ("src/core/a.cc", "#include <iostream>\n", "iostream"),
         ("src/core/a.cc", "char f(char c) { return c | 0x20; }\n", "letter-case"),
         ("src/core/a.cc", "int f(int c) { return std::tolower(c); }\n", "letter-case"),
+        ("src/server/a.cc", "shard.ServeWaiters();\n", "turn-end"),
+        ("src/server/worker_memory.cc", "shards_.PublishUsedBytes(*shard);\n", None),
         ("src/core/a.cc", "std::jthread t;\n", "std-thread"),
         ("src/core/CMakeLists.txt", "add_compile_options(-march=native)\n", "march-native"),
         ("src/core/a.cc", "// TO" "DO: later\n", "note"),
@@ -504,7 +572,8 @@ def self_test():
         full = (head if path.endswith(CPP) else head.replace("//", "#")) + text
         fired = {
             p.rule
-            for p in [*check_ladder(path, full), *check_banned(path, full), *check_text(path, full)]
+            for check in (check_ladder, check_above_server, check_banned, check_text)
+            for p in check(path, full)
         }
         # An unknown include may also be in no known folder; that is the rule `ladder` again.
         if expected == "absl-log":
@@ -547,6 +616,16 @@ def self_test():
     got = [p.line for p in check_precompiled("# <x>\nset(a <map> <vector>\n  <y/z.h>)\n")]
     if got != [3]:
         failures.append(f"missing-include fired on the list's lines {got}")
+    headers = {
+        "src/server/server.h": '#include "server/a.h"\n#include "helio/base/c.h"\n',
+        "src/server/a.h": '#include "core/b.h"\n',
+        "src/core/b.h": "",
+        "helio/base/c.h": "",
+    }
+    for limit, expected in ((2, ["reach"]), (3, [])):
+        got = [p.rule for p in check_reach(headers, {"src/server/server.h": limit})]
+        if got != expected:
+            failures.append(f"reach of {limit} fired {got}")
     missing = {rule for rule, *_ in BANNED} - seen
     if missing:
         failures.append(f"no snippet makes these rules fire: {sorted(missing)}")

@@ -55,8 +55,8 @@ void RunBlockingAcross(CoordinatorContext& cx, Args args, const BlockingForm& fo
   // Key by key: the first that exists decides.
   bool is_replied = false;
   for (size_t i = 0; i < ids.size() && !is_replied; ++i) {
-    tx.HopOn({&ids[i], 1}, [&](Shard& shard) {
-      ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    tx.HopOn({&ids[i], 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
       BlockingCall of_one = {.keys = call.keys.subspan(i, 1)};
       is_replied = TryBlockingForm(form, shard_cx, args, &of_one, reply);
     });

@@ -361,9 +361,9 @@ void Keys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   std::vector<ShardId> ids(cx.shards().size());  // of the shards that are not done
   for (ShardId id = 0; id < ids.size(); ++id) ids[id] = id;
   while (!ids.empty()) {
-    cx.shards().AwaitOn(ids, [&](Shard& shard) {
-      ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-      Part& part = parts[shard.id()];
+    cx.shards().AwaitOn(ids, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+      Part& part = parts[turn.shard().id()];
       for (uint64_t buckets = 0; buckets < kBucketsPerHop && !part.is_done; ++buckets) {
         part.position =
             shard_cx.Scan(part.position, [&](std::string_view key, const CompactValue& value) {
@@ -432,10 +432,10 @@ bool FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& re
   }
   Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
-  const auto flush_shard = [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  const auto flush_shard = [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     flush(shard_cx);
-    shard.NoteFlushed();
+    turn.shard().NoteFlushed();
   };
   if (!tx.Run(flush_shard)) return false;
   constexpr size_t kKeysPerHop = 4096;

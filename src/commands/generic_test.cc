@@ -334,11 +334,17 @@ TEST_P(KeyCommandsTest, FlushesRemoveOneDatabaseOrAll) {
 }
 
 TEST_P(KeyCommandsTest, WorkOverShardsIsFollowedByTheirCare) {
-  std::set<uint32_t> cared;
-  shards_->set_after_work([&](Shard& shard) { cared.insert(shard.id()); });
+  struct Care : TurnEnd {
+    void OnTurnEnd(Shard& shard) override { ids.insert(shard.id()); }
+    std::set<uint32_t> ids;
+  } care;
+  const auto cares = [this](TurnEnd* end) {
+    shards_->AwaitOnAll([end](Shard& shard) { shard.set_turn_end(end); });
+  };
+  cares(&care);
   Run("flushall async");
-  EXPECT_EQ(cared.size(), GetParam());
-  shards_->set_after_work(nullptr);
+  cares(nullptr);
+  EXPECT_EQ(care.ids.size(), GetParam());
 }
 
 TEST_P(KeyCommandsTest, WrongNumbersOfArgumentsAreRefused) {

@@ -101,9 +101,9 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
   if (!what.may_replace) {
     bool has_source = false;
     bool has_target = false;
-    tx.Hop([&](Shard& shard) {
-      const bool is_source = shard.id() == source_id;
-      ShardContext shard_cx(shard, is_source ? what.source_db : what.target_db, cx.now_ms());
+    tx.Hop([&](ShardTurn& turn) {
+      const bool is_source = turn.shard().id() == source_id;
+      ShardContext& shard_cx = turn.Begin(is_source ? what.source_db : what.target_db, cx.now_ms());
       if (is_source) {
         has_source = HasSource(shard_cx, what);
       } else {
@@ -114,14 +114,14 @@ Outcome RelocateAcross(CoordinatorContext& cx, const Relocation& what) {
     if (has_target) return Outcome::kTargetExists;
   }
   std::optional<ShardContext::Detached> value;
-  tx.HopOn({&source_id, 1}, [&](Shard& shard) {
-    ShardContext shard_cx(shard, what.source_db, cx.now_ms());
+  tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(what.source_db, cx.now_ms());
     if (what.may_replace && !HasSource(shard_cx, what)) return;
     value = Fetch(shard_cx, what, Telling::kNow);
   });
   if (!value) return Outcome::kNoSource;
-  tx.HopAndConclude({&target_id, 1}, [&](Shard& shard) {
-    ShardContext shard_cx(shard, what.target_db, cx.now_ms());
+  tx.HopAndConclude({&target_id, 1}, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(what.target_db, cx.now_ms());
     if (shards.owner(source_id) != shards.owner(target_id)) BringHome(&value->value);
     Deliver(shard_cx, what, *std::move(value), Telling::kNow);
   });
@@ -265,16 +265,14 @@ void Move(ShardContext& cx, Args args, ReplySink& reply) {
 
 // Watched keys that are due go before they change places: who watches an absent key has not seen a
 // change when another one comes there that is due.
-void ExpireWatched(Shard& shard, std::span<const int, 2> databases, int64_t now_ms) {
-  if (shard.watches().empty()) return;
-  ShardContext cx(shard);
-  shard.watches().ForEachKey([&](const KeyName& name) {
+void ExpireWatched(ShardTurn& turn, std::span<const int, 2> databases, int64_t now_ms) {
+  const WatchTable& watches = turn.shard().watches();
+  if (watches.empty()) return;
+  watches.ForEachKey([&](const KeyName& name) {
     if (name.db_index != databases[0] && name.db_index != databases[1]) return;
-    for (int index : databases) {
-      cx.Begin(index, now_ms);
-      cx.Peek(name.key);
-    }
+    for (int index : databases) turn.Begin(index, now_ms).Peek(name.key);
   });
+  turn.cx().Finish();
 }
 
 // SWAPDB first second: on each shard two pointers change places. Whoever is in one of them (SELECT)
@@ -293,8 +291,9 @@ void SwapDb(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   Transaction tx(cx);
   tx.LockAllShards(LockMode::kExclusive);
-  const auto swap = [&](Shard& shard) {
-    ExpireWatched(shard, indexes, cx.now_ms());
+  const auto swap = [&](ShardTurn& turn) {
+    Shard& shard = turn.shard();
+    ExpireWatched(turn, indexes, cx.now_ms());
     shard.SwapDatabases(indexes[0], indexes[1]);
     shard.NoteFlushed();  // who caches knows keys without their database
     if (shard.id() == 0) ++shard.stats().changes;

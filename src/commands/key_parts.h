@@ -57,7 +57,7 @@ class KeyParts {
   // Transaction::Run.
   template <typename Function>
   [[nodiscard]] bool Hop(Function function, More more = More::kNo) {
-    const auto work = [&](Shard& shard) { Visit(shard, function); };
+    const auto work = [&](ShardTurn& turn) { Visit(turn, function); };
     if (IsLast(more)) return tx_.Run(work);
     if (!tx_.Schedule()) return false;
     tx_.HopOn(ids_, work);
@@ -70,14 +70,14 @@ class KeyParts {
     for (const Item& item : items_) {
       if (suit(item)) ids.push_back(item.shard);
     }
-    const auto work = [&](Shard& shard) { Visit(shard, function); };
+    const auto work = [&](ShardTurn& turn) { Visit(turn, function); };
     IsLast(more) ? tx_.HopAndConclude(ids, work) : tx_.HopOn(ids, work);
   }
   // function(ShardContext&) on the shard of the target.
   template <typename Function>
   void HopToTarget(Function function) {
-    tx_.HopAndConclude({&*target_, 1}, [&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
+    tx_.HopAndConclude({&*target_, 1}, [&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       function(cx);
     });
   }
@@ -94,9 +94,8 @@ class KeyParts {
                         [id](const Item& item) { return item.shard == id; });
   }
   template <typename Function>
-  void Visit(Shard& shard, Function& function) {
-    ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
-    function(cx, *Find(shard.id()));
+  void Visit(ShardTurn& turn, Function& function) {
+    function(turn.Begin(cx_.db_index(), cx_.now_ms()), *Find(turn.shard().id()));
   }
   bool IsLast(More more) const { return more == More::kNo && !target_; }
 

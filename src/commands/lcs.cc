@@ -118,10 +118,10 @@ void LcsAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     ids[i] = cx.shards().ShardOfKey(args[i + 1], hash);
     tx.Lock(ids[i], {cx.shards().LockOfKey(args[i + 1], hash, cx.db_index()), LockMode::kShared});
   }
-  const bool may_go_on = tx.Run([&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  const bool may_go_on = tx.Run([&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     for (size_t i : {0, 1}) {
-      if (ids[i] != shard.id()) continue;
+      if (ids[i] != turn.shard().id()) continue;
       const auto value = shard_cx.FindReadOnly(args[i + 1], ValueType::kString);
       is_wrong_type[i] = value.is_wrong_type();
       if (value) texts[i] = value->ToString();

@@ -116,6 +116,9 @@ void ReplyWithMany(QuickList::Cursor at, size_t count, End towards, ReplySink& r
 
 // --- Both ends ---
 
+std::string_view PopName(End end) { return end == End::kFront ? "LPOP" : "RPOP"; }
+std::string_view EndName(End end) { return end == End::kFront ? "LEFT" : "RIGHT"; }
+
 void Push(ShardContext& cx, Args args, End end, bool only_if_present, ReplySink& reply) {
   auto value =
       only_if_present ? cx.FindMutable(args.key(), ValueType::kList) : ShardContext::WriteHandle();
@@ -152,6 +155,7 @@ void PopMany(ShardContext& cx, std::string_view key, QuickList& list, End end, u
   ReplyWithMany(list.At(end), popped, Opposite(end), reply);
   list.Erase(end == End::kFront ? 0 : list.size() - popped, popped, LimitOf(cx));
   cx.Changed(key, PopEvent(end), popped);
+  if (cx.wants_effects()) cx.Tell(PopName(end), key, popped);
 }
 
 void Pop(ShardContext& cx, Args args, End end, ReplySink& reply) {
@@ -249,17 +253,17 @@ void LMPopAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
     tx.Lock(ids[i], {cx.shards().LockOfKey(keys[i], hash, cx.db_index()), LockMode::kExclusive});
   }
   if (!tx.Schedule()) return;
-  tx.Hop([&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.Hop([&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (ids[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.FindMutable(keys[i]));
+      if (ids[i] == turn.shard().id()) exists[i] = static_cast<bool>(shard_cx.FindMutable(keys[i]));
     }
   });
   bool is_answered = false;
   for (size_t i = 0; i < keys.size() && !is_answered; ++i) {
     if (exists[i] == 0) continue;
-    tx.HopOn({&ids[i], 1}, [&](Shard& shard) {
-      ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+    tx.HopOn({&ids[i], 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
       is_answered = PopFirst(shard_cx, keys.subspan(i, 1), *options, reply);
     });
   }
@@ -477,6 +481,7 @@ void Move(ShardContext& cx, std::span<const std::string_view> keys, End from, En
   }
   cx.Changed(target_key, PushEvent(to), 0);  // with the pop it is one change
   cx.Changed(source_key, PopEvent(from));
+  if (cx.wants_effects()) cx.Tell("LMOVE", source_key, target_key, EndName(from), EndName(to));
 }
 
 // The lists are in two shards: one hop of `tx` to look, one to change both. Either of them may
@@ -487,9 +492,9 @@ bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::st
   for (size_t i : {0, 1}) ids[i] = cx.shards().ShardOfKey(keys[i], HashKey(keys[i]));
   bool is_wrong_type[2] = {};
   std::optional<std::string> text;
-  tx.HopOn(ids, [&](Shard& shard) {
-    const size_t i = shard.id() == ids[0] ? 0 : 1;
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.HopOn(ids, [&](ShardTurn& turn) {
+    const size_t i = turn.shard().id() == ids[0] ? 0 : 1;
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     const auto value = shard_cx.FindMutable(keys[i], ValueType::kList);
     is_wrong_type[i] = value.is_wrong_type();
     if (i == 1 || !value) return;
@@ -501,9 +506,9 @@ bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::st
     reply.Error(kErrWrongType);
     return true;
   }
-  tx.HopOn(ids, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-    if (shard.id() == ids[1]) {
+  tx.HopOn(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    if (turn.shard().id() == ids[1]) {
       auto target = shard_cx.FindOrCreate(keys[1], ValueType::kList);
       ListOrNew(target).Push(to, *text, LimitOf(shard_cx));
       shard_cx.Changed(keys[1], PushEvent(to), 0);  // with the pop it is one change
@@ -512,6 +517,7 @@ bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::st
       shard_cx.Changed(keys[0], PopEvent(from));
     }
   });
+  if (tx.records()) tx.Tell(cx.db_index(), "LMOVE", keys[0], keys[1], EndName(from), EndName(to));
   reply.Bulk(*text);
   return true;
 }
@@ -572,6 +578,7 @@ void TakeOne(ShardContext& cx, Args, std::string_view key, ReplySink& reply) {
   ReplyWith(list.At(kEnd), reply);
   list.Pop(kEnd, LimitOf(cx));
   cx.Changed(key, PopEvent(kEnd));
+  if (cx.wants_effects()) cx.Tell(PopName(kEnd), key);
 }
 
 // BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]

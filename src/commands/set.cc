@@ -180,6 +180,7 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     const std::string member(set.Random(RandomBits, scratch));
     set.Erase(member);
     cx.Changed(args.key(), KeyEvent::kSPop);
+    if (cx.wants_effects()) cx.Tell("SREM", args.key(), member);
     return reply.Bulk(member);
   }
   if (count == 0) return reply.Set(0);
@@ -189,10 +190,16 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     ReplyWithAll(set, reply);
     SetValue::Create(&*value, "", 0, LimitOf(cx));
     cx.Changed(args.key(), KeyEvent::kSPop, size);
+    if (cx.wants_effects()) cx.Tell("DEL", args.key());
     return;
   }
   const MemberList taken = TakeRandom(cx, value, count, LimitOf(cx));
   cx.Changed(args.key(), KeyEvent::kSPop, taken.size());
+  if (cx.wants_effects()) {
+    std::vector<std::string_view> words = {"SREM", args.key()};
+    for (size_t i = 0; i < taken.size(); ++i) words.push_back(taken[i]);
+    cx.TellAll(words);
+  }
   reply.Set(taken.size());
   for (size_t i = 0; i < taken.size(); ++i) reply.Bulk(taken[i]);
 }
@@ -300,9 +307,9 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   bool exists = false;
   bool has_member = false;
   bool is_wrong_type[2] = {};
-  tx.HopOn(ids, [&](Shard& shard) {
-    const size_t i = shard.id() == ids[0] ? 0 : 1;
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.HopOn(ids, [&](ShardTurn& turn) {
+    const size_t i = turn.shard().id() == ids[0] ? 0 : 1;
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     const auto value = shard_cx.FindMutable(args[i + 1], ValueType::kSet);
     is_wrong_type[i] = value.is_wrong_type();
     if (i == 1) return;
@@ -312,9 +319,9 @@ void SMoveAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!exists) return reply.Integer(0);
   if (is_wrong_type[0] || is_wrong_type[1]) return reply.Error(kErrWrongType);
   if (!has_member) return reply.Integer(0);
-  tx.HopAndConclude(ids, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
-    if (shard.id() == ids[0]) {
+  tx.HopAndConclude(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    if (turn.shard().id() == ids[0]) {
       RemoveMoved(shard_cx, args[1], args[3]);
     } else {
       AddMoved(shard_cx, args[2], args[3]);

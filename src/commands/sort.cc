@@ -191,8 +191,8 @@ class Sorting {
   void Run(ReplySink& reply) {
     LockKeys();
     if (!tx_.Schedule()) return;
-    tx_.HopOn({&source_id_, 1}, [&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
+    tx_.HopOn({&source_id_, 1}, [&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       source_ = ReadSource(cx, key_);
     });
     if (source_.is_wrong_type) return reply.Error(kErrWrongType);
@@ -227,9 +227,9 @@ class Sorting {
       keys[i] = pattern.KeyFor(source_.elements[items_[i].index]);
       of_shard[cx_.shards().ShardOfKey(keys[i], HashKey(keys[i]))].push_back(i);
     }
-    tx_.Hop([&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
-      for (size_t i : of_shard[shard.id()]) {
+    tx_.Hop([&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+      for (size_t i : of_shard[turn.shard().id()]) {
         (*texts)[i * stride + offset] = ReadPattern(cx, pattern, keys[i]);
       }
     });
@@ -321,15 +321,16 @@ class Sorting {
   }
 
   void Store() {
-    tx_.HopAndConclude({&target_id_, 1}, [&](Shard& shard) {
-      ShardContext cx(shard, cx_.db_index(), cx_.now_ms());
+    tx_.HopAndConclude({&target_id_, 1}, [&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       if (results_.empty()) {
         cx.Delete(*options_.target);
         return;
       }
       auto list = std::make_unique<QuickList>();
       for (const Text& text : results_) {
-        list->Push(QuickList::End::kBack, text ? *text : std::string_view(), shard.list_limit());
+        list->Push(QuickList::End::kBack, text ? *text : std::string_view(),
+                   turn.shard().list_limit());
       }
       ShardContext::Detached made;
       made.value.SetObject(ValueType::kList, list.release(), 0);

@@ -168,9 +168,9 @@ void RunSpread(CoordinatorContext& cx, const Command& command, Args args, ReplyS
     const std::string_view key = args[first + i * step];
     tx.Lock(split.order()[i], {cx.shards().LockOfKey(key, split.hashes()[i], cx.db_index()), mode});
   }
-  const auto run_part = [&](Shard& shard) {
-    Part& part = split.part(shard.id());
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  const auto run_part = [&](ShardTurn& turn) {
+    Part& part = split.part(turn.shard().id());
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     shard_cx.SetKeyHashes(part.args.subspan(first), step, part.hashes);
     command.run(shard_cx, std::span<const std::string_view>(part.args), part.reply);
   };

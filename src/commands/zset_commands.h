@@ -76,13 +76,13 @@ bool FetchAndStore(CoordinatorContext& cx, std::string_view source, std::string_
   const ShardId target_id = lock(target, LockMode::kExclusive);
   if (!tx.Schedule()) return false;
   bool goes_on = false;
-  tx.HopOn({&source_id, 1}, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.HopOn({&source_id, 1}, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     goes_on = fetch(shard_cx);
   });
   if (!goes_on) return false;
-  tx.HopAndConclude({&target_id, 1}, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  tx.HopAndConclude({&target_id, 1}, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     store(shard_cx);
   });
   return true;

@@ -15,14 +15,9 @@
 
 #include "core/allocator.h"
 #include "core/packed_entry.h"
+#include "core/value_limits.h"
 
 namespace dfly {
-
-// Up to which size a collection is a packed block (hash-max-listpack-entries and -value).
-struct PackedLimit {
-  uint32_t entries;        // fields, members
-  uint32_t element_bytes;  // of each text
-};
 
 // Refers to a block as a pointer does: copies mean the same one, and nobody frees it but Free().
 //

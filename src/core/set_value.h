@@ -21,13 +21,9 @@
 #include "core/member_table.h"
 #include "core/numbers.h"
 #include "core/packed_block.h"
+#include "core/value_limits.h"
 
 namespace dfly {
-
-struct SetLimit {
-  uint32_t integers = 512;                                     // set-max-intset-entries
-  PackedLimit packed = {.entries = 128, .element_bytes = 64};  // set-max-listpack-entries, -value
-};
 
 // A way to use a CompactValue that is a set; refers to it as a pointer does.
 //

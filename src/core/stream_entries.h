@@ -31,14 +31,9 @@
 #include "core/block_mover.h"
 #include "core/packed_entry.h"
 #include "core/stream_id.h"
+#include "core/value_limits.h"
 
 namespace dfly {
-
-// How large nodes become (stream-node-max-bytes, stream-node-max-entries). 0: no limit.
-struct StreamLimit {
-  uint64_t node_bytes = 4096;
-  uint64_t node_entries = 100;
-};
 
 // An entry, in place: dies with the next change of the stream.
 class StreamEntry {

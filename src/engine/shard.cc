@@ -41,7 +41,8 @@ size_t Shard::used_bytes() const {
 }
 
 void Shard::OnMutation(const Mutation& mutation) {
-  const auto& [db_index, key, kind, event, is_told, is_watched, changes, other_db, by] = mutation;
+  const auto& [db_index, key, kind, event, is_told, is_watched, changes, other_db, members, by] =
+      mutation;
   if (is_watched) {
     if (!watches_.empty()) [[unlikely]]
       watches_.Touch(db_index, key);

@@ -18,6 +18,7 @@
 #include "core/value_reaper.h"
 #include "engine/access_clock.h"
 #include "engine/database.h"
+#include "engine/effect_recorder.h"
 #include "engine/eviction.h"
 #include "engine/key_events.h"
 #include "engine/memcached_items.h"
@@ -37,6 +38,8 @@ struct ShardStats {
   uint64_t changes = 0;        // of keys, since the shard exists
   uint64_t freed_objects = 0;  // keys and values, in steps
 };
+
+class TurnEnd;
 
 enum class FlushMode { kSync, kAsync };
 
@@ -101,11 +104,6 @@ class Shard final : private ChangeListener {
   MemcachedItems& memcached() { return memcached_; }
   const MemcachedItems& memcached() const { return memcached_; }
   WaiterTable& waiters() { return waiters_; }
-  // After a command, or an EXEC as a whole, has changed keys: serves those who wait for them.
-  void ServeWaiters() {
-    if (waiters_.has_ready()) [[unlikely]]
-      waiters_.Serve(*this);
-  }
   // TxQueue::Arm and Cancel, and what follows when locks end without a hop.
   void Arm(TxEntry* entry) {
     transactions_.Arm(entry);
@@ -156,6 +154,12 @@ class Shard final : private ChangeListener {
   void OnMutation(const Mutation& mutation) override;
   // Who hears of each besides. Null: nobody.
   void set_mutation_listener(MutationListener* listener) { mutation_listener_ = listener; }
+  // The same for who wants to know what units do. Null: nobody.
+  void set_recorder(EffectRecorder* recorder) {
+    recorder_ = recorder;
+    mutation_listener_ = recorder;
+  }
+  EffectRecorder* recorder() const { return recorder_; }
 
   // Who hears of reads of clients that cache, and of changes for them. Null: no client does.
   void set_tracker(ReadTracker* tracker) { tracker_ = tracker; }
@@ -167,13 +171,10 @@ class Shard final : private ChangeListener {
     ++flush_count_;
     if (tracker_ != nullptr) tracker_->OnFlushed(id_, flush_count_);
   }
-  // For whom the hop runs that is under way: what ShardContexts made in it know.
-  void set_client(const CachingClient* client, bool notes_reads) {
-    client_ = client;
-    notes_reads_ = notes_reads;
-  }
-  const CachingClient* client() const { return client_; }
-  bool notes_reads() const { return notes_reads_; }
+  // What follows each turn. Null: nothing. Its owner removes it, on the shard's thread, before it
+  // goes.
+  void set_turn_end(TurnEnd* end) { turn_end_ = end; }
+  TurnEnd* turn_end() const { return turn_end_; }
 
   ShardStats& stats() { return stats_; }
   const ShardStats& stats() const { return stats_; }
@@ -212,10 +213,18 @@ class Shard final : private ChangeListener {
   void CheckInvariants() const;
 
  private:
+  friend class ShardTurn;  // it serves those who wait
+
+  // After a command, or an EXEC as a whole, has changed keys: serves those who wait for them.
+  void ServeWaiters() {
+    if (waiters_.has_ready()) [[unlikely]]
+      waiters_.Serve(*this);
+  }
   void OnEarlierDeadline(int64_t at_ms) override {
     next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
   }
   void OnMembersExpired(size_t count) override { stats_.expired_members += count; }
+  bool WantsMembers() const override { return mutation_listener_ != nullptr; }
   void Tell(const Mutation& mutation) {
     if (mutation_listener_ != nullptr) [[unlikely]]
       mutation_listener_->OnMutation(id_, mutation);
@@ -239,9 +248,9 @@ class Shard final : private ChangeListener {
   WaiterTable waiters_;
   KeyEventListener* key_events_ = nullptr;
   MutationListener* mutation_listener_ = nullptr;
+  EffectRecorder* recorder_ = nullptr;
   ReadTracker* tracker_ = nullptr;
-  const CachingClient* client_ = nullptr;
-  bool notes_reads_ = false;
+  TurnEnd* turn_end_ = nullptr;
   uint64_t flush_count_ = 0;
   std::vector<std::unique_ptr<Database>> databases_;
   size_t made_end_ = 0;                            // all behind it are null
@@ -258,20 +267,6 @@ class Shard final : private ChangeListener {
   ShardStats stats_;
   AccessClock access_clock_;
   Evictor evictor_{this};
-};
-
-// While a hop runs for a client that caches. Null: it is for another one.
-class CachingClientScope {
- public:
-  CachingClientScope(Shard& shard, const CachingClient* client, bool notes_reads) : shard_(shard) {
-    shard_.set_client(client, notes_reads);
-  }
-  ~CachingClientScope() { shard_.set_client(nullptr, false); }
-  CachingClientScope(const CachingClientScope&) = delete;
-  CachingClientScope& operator=(const CachingClientScope&) = delete;
-
- private:
-  Shard& shard_;
 };
 
 }  // namespace dfly

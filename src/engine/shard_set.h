@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "engine/key_tag.h"
 #include "engine/shard.h"
+#include "engine/shard_turn.h"
 #include "engine/slow_scripts.h"
 #include "engine/tag_placement.h"
 #include "helio/proactor/proactor_pool.h"
@@ -95,22 +96,18 @@ class ShardSet {
     return *cells_[id].shard;
   }
 
-  // What follows work on a shard that was done through this class; called on the shard's thread.
-  // REQUIRES: set before the first use, and removed after the last, while nobody else runs.
-  void set_after_work(std::function<void(Shard&)> after_work) {
-    after_work_ = std::move(after_work);
-  }
+  // Who hears of the effects of all units; null: nobody. REQUIRES: no unit is under way. Suspends.
+  void SetEffectSink(EffectSink* sink);
+  EffectSink* effect_sink() const { return effect_sink_; }
 
-  // What follows FLUSHALL; called on the thread of who asked for it. REQUIRES: as set_after_work.
+  // What follows FLUSHALL; called on the thread of who asked for it. REQUIRES: set before the first
+  // use, and removed after the last, while nobody else runs.
   void set_after_flush_all(std::function<void()> after_flush_all) {
     after_flush_all_ = std::move(after_flush_all);
   }
   void OnFlushedAll() {
     if (after_flush_all_) after_flush_all_();
   }
-
-  // The same for work that was done there besides. On the shard's thread.
-  void NoteWork(ShardId id) { const AfterWork after(*this, id); }
 
   // Thread: any. The global order of transactions over several shards.
   uint64_t NextTransactionNumber() {
@@ -132,20 +129,13 @@ class ShardSet {
     post_hook_ = std::move(hook);
   }
 
-  // On the shard's thread: calls function(Shard&) as a piece of work.
-  template <typename Function>
-  void RunWork(ShardId id, Function function) {
-    AfterWork after(*this, id);
-    function(*cells_[id].shard);
-  }
-
-  // Calls function(Shard&) on the shard, as a brief, and returns what it returned. From a fiber or
-  // a plain thread. Suspends, unless the shard is on the caller's thread.
+  // Calls function(ShardTurn&) on the shard, as a brief, and returns what it returned. From a fiber
+  // or a plain thread. Suspends, unless the shard is on the caller's thread.
   template <typename Function>
   auto Await(ShardId id, Function function) {
     const auto call = [&] {
-      AfterWork after(*this, id);
-      return function(*cells_[id].shard);
+      ShardTurn turn(*cells_[id].shard);
+      return function(turn);
     };
     if (is_local(id)) {
       helio::NoSuspend no_suspend;
@@ -155,15 +145,15 @@ class ShardSet {
     return owner(id)->Await(call);
   }
 
-  // Calls function(Shard&) on each of `ids`, all at once, and waits for all. Suspends.
+  // Calls function(ShardTurn&) on each of `ids`, all at once, and waits for all. Suspends.
   template <typename Function>
   void AwaitOn(std::span<const ShardId> ids, Function function) {
     helio::BlockingCounter done(static_cast<uint32_t>(ids.size()));
     for (ShardId id : ids) {
       owner(id)->Dispatch([&, id] {
         {
-          AfterWork after(*this, id);
-          function(*cells_[id].shard);
+          ShardTurn turn(*cells_[id].shard);
+          function(turn);
         }
         done.Done();
       });
@@ -208,31 +198,17 @@ class ShardSet {
   // A line of its own for each: the owner writes the number all the time.
   struct alignas(64) Cell {
     std::unique_ptr<Shard> shard;
+    std::unique_ptr<EffectRecorder> recorder;
     std::atomic<uint64_t> used_bytes{0};
     std::atomic<uint64_t> pending_bytes{0};
     std::atomic<uint64_t> peak_bytes{0};
     std::atomic<uint64_t> changes{0};
   };
 
-  // Ends a piece of work on a shard, after all that it left on its stack.
-  class AfterWork {
-   public:
-    AfterWork(ShardSet& shards, ShardId id) : shards_(shards), id_(id) {}
-    ~AfterWork() {
-      if (shards_.after_work_) shards_.after_work_(*shards_.cells_[id_].shard);
-    }
-    AfterWork(const AfterWork&) = delete;
-    AfterWork& operator=(const AfterWork&) = delete;
-
-   private:
-    ShardSet& shards_;
-    const ShardId id_;
-  };
-
   alignas(64) std::atomic<uint64_t> last_number_{0};
   alignas(64) helio::ProactorPool& pool_;
   SlowScripts slow_scripts_;
-  std::function<void(Shard&)> after_work_;
+  EffectSink* effect_sink_ = nullptr;
   std::function<void()> after_flush_all_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;

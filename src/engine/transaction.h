@@ -56,13 +56,20 @@ class Transaction {
       : shards_(*shards), outer_(outer), clock_ms_(clock_ms) {}
   // For what it is the outer one of: somebody has all their locks by other means.
   struct IsLocked {};
-  Transaction(ShardSet* shards, IsLocked)
-      : shards_(*shards), outer_(nullptr), is_locked_(true), is_scheduled_(true) {}
+  // `unit`: its effects are a part of that; null: nobody wants to know them.
+  Transaction(ShardSet* shards, IsLocked, Unit* unit)
+      : shards_(*shards),
+        outer_(nullptr),
+        is_locked_(true),
+        locked_unit_(unit),
+        records_(unit != nullptr),
+        is_scheduled_(true) {}
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
   explicit Transaction(CoordinatorContext& cx)
       : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {
     if (cx.may_be_refused()) refusable_ = &cx;
+    command_ = &cx;
     timed_ = &cx;
     origin_ = cx.origin();
     client_ = cx.client();
@@ -89,13 +96,13 @@ class Transaction {
   // One of these three is the first call. False: its command is refused (CoordinatorContext), and
   // it is over.
 
-  // Calls function(Shard&) on all its shards at once, and concludes. Suspends.
+  // Calls function(ShardTurn&) on all its shards at once, and concludes. Suspends.
   template <typename Function>
   [[nodiscard]] bool Run(Function function) {
     SetWork(function);
     return StartRun(true);
   }
-  // Announces itself, and calls function(Shard&) on all its shards as soon as it has its locks,
+  // Announces itself, and calls function(ShardTurn&) on all its shards as soon as it has its locks,
   // which it keeps. Suspends.
   template <typename Function>
   [[nodiscard]] bool ScheduleAndHop(Function function) {
@@ -106,7 +113,20 @@ class Transaction {
   [[nodiscard]] bool Schedule();
 
   bool is_scheduled() const { return is_scheduled_; }
-  // Calls function(Shard&) on all its shards at once. Suspends.
+
+  // Somebody wants to know what it does, and it may change something. From the first call on.
+  bool records() const { return records_; }
+  // What the command does, see Unit::Tell. REQUIRES: records().
+  template <typename... Words>
+  void Tell(int db_index, const Words&... words) {
+    TellWords(db_index, {EffectWord(words).text()...});
+  }
+  // REQUIRES: no hop is under way.
+  Unit& unit() {
+    if (outer_ != nullptr) return outer_->unit();
+    return locked_unit_ != nullptr ? *locked_unit_ : unit_;
+  }
+  // Calls function(ShardTurn&) on all its shards at once. Suspends.
   template <typename Function>
   void Hop(Function function) {
     SetWork(function);
@@ -158,15 +178,25 @@ class Transaction {
     bool waits = false;  // and is not granted yet
   };
   // An exception ends the process there: half a hop cannot be taken back.
-  using WorkFn = void (*)(void* function, Shard& shard) noexcept;
+  using WorkFn = void (*)(void* function, ShardTurn& turn) noexcept;
 
   template <typename Function>
   void SetWork(Function& function) {
     work_arg_ = &function;
-    work_ = [](void* arg, Shard& shard) noexcept { (*static_cast<Function*>(arg))(shard); };
+    work_ = [](void* arg, ShardTurn& turn) noexcept { (*static_cast<Function*>(arg))(turn); };
   }
 
+  void TellWords(int db_index, std::initializer_list<std::string_view> words) {
+    unit().Tell(db_index, std::span(words.begin(), words.size()));
+  }
   void Prepare();
+  // The effects of its command begin, and end: then they are delivered before its intents go. If
+  // somebody wants to know them a hop that ends it is two, as they are not known before.
+  void BeginEffects();
+  void EndEffects();
+  bool Writes() const;
+  // What its shards did in a hop.
+  void MergeParts();
   bool StartRun(bool concludes);
   bool AwaitLocks();  // what the first call returns
   void NoteWait(int64_t begin_cycles);
@@ -208,10 +238,17 @@ class Transaction {
   // The shards of tags_, or all of them, into ids_.
   void CollectShards();
   void HopOfOuter(std::span<const ShardId> ids);
+  void HopLocked(std::span<const ShardId> ids);
 
   ShardSet& shards_;
   Transaction* const outer_;
   const bool is_locked_ = false;
+  Unit* const locked_unit_ = nullptr;
+  CoordinatorContext* command_ = nullptr;  // null: no single command
+  bool records_ = false;
+  bool in_command_ = false;  // its effects have begun, and are not at their end
+  Unit unit_;                // of the outermost
+  std::unique_ptr<Unit[]> part_units_;
   const int64_t clock_ms_ = INT64_MAX;
   const void* owner_ = nullptr;
   CoordinatorContext* refusable_ = nullptr;  // null: it waits for whatever there is

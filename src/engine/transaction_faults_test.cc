@@ -183,10 +183,8 @@ class World {
     if (!is_gone) helio::this_fiber::Yield();
     if (!waiter.Claim()) error_ = "somebody else has claimed it";
     for (ShardId id : shape_.ids) {
-      shards_.RunWork(id, [&](Shard& shard) {
-        shard.waiters().Remove(&nodes[id]);
-        shard.ServeWaiters();
-      });
+      ShardTurn turn(shards_.local(id));
+      turn.shard().waiters().Remove(&nodes[id]);
     }
   }
 
@@ -240,7 +238,7 @@ class World {
     Start([this, flag] {
       for (uint64_t n = random_.Uniform(8); n > 0; --n) helio::this_fiber::Yield();
       *flag = true;
-      for (ShardId id = 0; id < kShards; ++id) shards_.RunWork(id, &Transaction::CancelWaiters);
+      for (ShardId id = 0; id < kShards; ++id) Transaction::CancelWaiters(shards_.local(id));
     });
     Transaction tx(&shards_, nullptr);
     tx.set_cancelled(flag.get());

@@ -91,10 +91,11 @@ size_t MemcachedParser::memory_used() const {
 
 void MemcachedParser::Release() {
   if (fetches_) return;
-  args_ = {};
-  words_ = {};
-  decoded_ = {};
-  exptime_ = {};
+  // `= {}` would keep the room: it assigns an empty list.
+  args_ = decltype(args_)();
+  words_ = decltype(words_)();
+  decoded_ = std::string();
+  exptime_ = std::string();
 }
 
 auto MemcachedParser::NeedMore(size_t consumed, size_t needed) -> Status {

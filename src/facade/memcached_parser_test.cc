@@ -82,5 +82,17 @@ TEST_F(MemcachedParserTest, KnowsOnlyPasswordsBeforehand) {
       ElementsAre(Error("CLIENT_ERROR unauthenticated"), Of(MemcachedOp::kAuth, "auth|u p|")));
 }
 
+TEST_F(MemcachedParserTest, KeepsNothingWhenReleased) {
+  MemcachedParser parser(limits_);
+  std::string line = "mg " + std::string(200, 'k');
+  for (int i = 0; i < 100; ++i) line += " O" + std::to_string(i);
+  line += "\r\n";
+  ASSERT_EQ(parser.Parse(line), MemcachedParser::Status::kCommand);
+  parser.Take();
+  EXPECT_GT(parser.memory_used(), 1000u);
+  parser.Release();
+  EXPECT_EQ(parser.memory_used(), 0u);
+}
+
 }  // namespace
 }  // namespace dfly

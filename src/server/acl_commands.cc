@@ -13,10 +13,12 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/io/blocking_pool.h"
+#include "server/acl_store.h"
 #include "server/command_facts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -32,13 +34,13 @@ constexpr std::string_view kErrNoFile =
 void WhoAmI(Session& session, Args, ReplySink& reply) { reply.Bulk(session.user); }
 
 void Users(Session& session, Args, ReplySink& reply) {
-  const std::vector<AclUserRef> users = session.server.acl().All();
+  const std::vector<AclUserRef> users = session.server.acl->All();
   reply.Array(users.size());
   for (const AclUserRef& user : users) reply.Bulk(user->name());
 }
 
 void List(Session& session, Args, ReplySink& reply) {
-  const std::vector<AclUserRef> users = session.server.acl().All();
+  const std::vector<AclUserRef> users = session.server.acl->All();
   reply.Array(users.size());
   for (const AclUserRef& user : users) reply.Bulk(user->Describe());
 }
@@ -53,7 +55,7 @@ void ReplySelector(const AclSelector& selector, ReplySink& reply) {
 }
 
 void GetUser(Session& session, Args args, ReplySink& reply) {
-  const AclUserRef user = session.server.acl().Find(args[2]);
+  const AclUserRef user = session.server.acl->Find(args[2]);
   if (user == nullptr) return reply.Null();
   reply.Map(6);
   reply.Bulk("flags");
@@ -96,7 +98,7 @@ void Cat(Args args, ReplySink& reply) {
     }
     for (const Command& subcommand : command.subcommands) self(self, subcommand);
   };
-  for (const Command& command : Server::LocalWorker()->server().commands().all()) {
+  for (const Command& command : WorkerState::Here().server.commands.all()) {
     visit(visit, command);
   }
   reply.Array(names.size());
@@ -105,12 +107,12 @@ void Cat(Args args, ReplySink& reply) {
 
 // ACL DRYRUN user command [argument ...]
 void DryRun(Session& session, Args args, ReplySink& reply) {
-  const AclUserRef user = session.server.acl().Find(args[2]);
+  const AclUserRef user = session.server.acl->Find(args[2]);
   if (user == nullptr) {
     return reply.Error(fmt::format("ERR User '{}' not found", Printed(args[2])));
   }
   const Args inner(args.from(3));
-  const Command* command = session.server.commands().Find(inner.name());
+  const Command* command = session.server.commands.Find(inner.name());
   if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
     command = CommandTable::FindSubcommand(*command, inner[1]);
   }
@@ -155,7 +157,7 @@ void GenPass(Args args, ReplySink& reply) {
 
 // ACL LOG [count | RESET]
 void Log(Session& session, Args args, ReplySink& reply) {
-  AclLog& log = session.server.acl().log();
+  AclLog& log = session.server.acl->log();
   if (args.size() > 3) return reply.Error(SubcommandSyntaxError("acl", args[1]));
   size_t count = 10;
   if (args.size() == 3) {
@@ -200,41 +202,41 @@ void Log(Session& session, Args args, ReplySink& reply) {
 
 // ACL SETUSER user [rule ...]
 void SetUser(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Server& server = cx.session().server;
-  const std::string error = server.acl().SetUser(args[2], args.from(3));
+  ServerState& server = cx.session().server;
+  const std::string error = server.acl->SetUser(args[2], args.from(3));
   if (!error.empty()) return reply.Error(error);
-  server.OnUsersChanged();
+  Worker::TellUsersChanged(server);
   reply.Ok();
 }
 
 // ACL DELUSER user [user ...]
 void DelUser(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Server& server = cx.session().server;
+  ServerState& server = cx.session().server;
   for (std::string_view name : args.from(2)) {
     if (name == AclStore::kDefaultName) {
       return reply.Error("ERR The 'default' user cannot be removed");
     }
   }
   int64_t deleted = 0;
-  for (std::string_view name : args.from(2)) deleted += server.acl().Delete(name);
-  if (deleted > 0) server.OnUsersChanged();
+  for (std::string_view name : args.from(2)) deleted += server.acl->Delete(name);
+  if (deleted > 0) Worker::TellUsersChanged(server);
   reply.Integer(deleted);
 }
 
 void Load(CoordinatorContext& cx, Args, ReplySink& reply) {
-  Server& server = cx.session().server;
-  if (server.acl().file().empty()) return reply.Error(kErrNoFile);
+  ServerState& server = cx.session().server;
+  if (server.acl->file().empty()) return reply.Error(kErrNoFile);
   std::string error;
-  if (!helio::RunBlocking([&] { error = server.acl().LoadFile(); })) {
+  if (!helio::RunBlocking([&] { error = server.acl->LoadFile(); })) {
     error = "ERR too many files are being read";
   }
   if (!error.empty()) return reply.Error(error);
-  server.OnUsersChanged();
+  Worker::TellUsersChanged(server);
   reply.Ok();
 }
 
 void Save(CoordinatorContext& cx, Args, ReplySink& reply) {
-  AclStore& acl = cx.session().server.acl();
+  AclStore& acl = *cx.session().server.acl;
   if (acl.file().empty()) return reply.Error(kErrNoFile);
   std::string error;
   if (!helio::RunBlocking([&] { error = acl.SaveFile(); })) {

@@ -12,20 +12,13 @@
 
 #include "server/acl_log.h"
 #include "server/acl_user.h"
+#include "server/options.h"
 
 namespace dfly {
 
-struct AclOptions {
-  std::string file;           // --aclfile; empty: none
-  std::string users;          // --user: lines "name rule ..." of a configuration file
-  std::string password;       // --requirepass: the default user's
-  bool all_channels = false;  // --acl_pubsub_default=allchannels
-  size_t log_max = 128;       // --acllog_max_len
-};
-
 // Thread: any. Looking for a user happens when somebody logs in, so one mutex guards the map;
 // what it gives out never changes. Whoever changes a user tells the workers afterwards
-// (Server::OnUsersChanged), which look here for what their sessions have.
+// (Worker::TellUsersChanged), which look here for what their sessions have.
 class AclStore {
  public:
   // Only the default user is there, and may do everything without a password.

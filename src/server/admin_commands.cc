@@ -9,15 +9,19 @@
 
 #include "core/numbers.h"
 #include "engine/coordinator.h"
+#include "engine/shard_set.h"
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/memory_commands.h"
+#include "server/persistence.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/version.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -69,7 +73,7 @@ void DebugSleep(CoordinatorContext& cx, std::string_view seconds_text, ReplySink
 // what is told and done about it.
 void DebugStall(CoordinatorContext& cx, Args args, ReplySink& reply) {
   constexpr int64_t kSecondsMax = 1000;
-  helio::ProactorPool& pool = cx.session().server.pool();
+  helio::ProactorPool& pool = cx.session().server.pool;
   const auto thread = ParseInt64(args[2]);
   const auto seconds = ParseInt64(args[3]);
   if (!thread || *thread < 0 || *thread >= pool.size() || !seconds || *seconds < 0 ||
@@ -104,10 +108,11 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
   // Few enough that no shard is busy with them for long.
   const int64_t batch = size > 100'000 ? 1 : 512;
-  Server& server = cx.session().server;
+  ServerState& server = cx.session().server;
   for (int64_t begin = 0; begin < *count; begin += batch) {
     if (cx.session().connection.closing()) return reply.Ok();  // nobody waits for it
-    if (server.memory().is_over() && !server.AwaitRoom({})) return reply.Error(kErrOutOfMemory);
+    if (server.memory.is_over() && !Worker::Here().AwaitRoom({}))
+      return reply.Error(kErrOutOfMemory);
     std::vector<std::vector<int64_t>> numbers(cx.shards().size());
     for (int64_t i = begin; i < std::min(begin + batch, *count); ++i) {
       const std::string key = fmt::format("{}:{}", prefix, i);
@@ -163,20 +168,21 @@ void DebugMigrate(CoordinatorContext& cx, std::string_view text, ReplySink& repl
   if (!thread || *thread < 0 || *thread >= cx.shards().pool().size()) {
     return reply.Error("ERR no such thread");
   }
-  cx.session().worker.MoveSoon(cx.session(), static_cast<uint32_t>(*thread));
+  Worker::Here().MoveSoon(cx.session(), static_cast<uint32_t>(*thread));
   reply.Ok();
 }
 
 // DEBUG SET-ACTIVE-EXPIRE 0 | 1
 void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySink& reply) {
   const bool is_on = ParseInt64(text).value_or(0) != 0;  // what is no number counts as 0
-  cx.session().server.AwaitOnWorkers([is_on](Worker& worker) { worker.SetActiveExpiry(is_on); });
+  AwaitOnAll<Worker>(cx.session().server,
+                     [is_on](Worker& worker) { worker.SetActiveExpiry(is_on); });
   reply.Ok();
 }
 
 // Of all that scripts may not call, tests of the replies that they get need DEBUG alone.
 void DebugSetDisableDenyScripts(Session& session, std::string_view text, ReplySink& reply) {
-  session.server.settings().scripts_may_debug = ParseInt64(text).value_or(0) != 0;
+  session.server.settings.scripts_may_debug = ParseInt64(text).value_or(0) != 0;
   reply.Ok();
 }
 
@@ -236,7 +242,7 @@ void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
     }
     saves = false;
   }
-  Persistence& persistence = cx.session().server.persistence();
+  Persistence& persistence = Server::Here().persistence();
   std::string error;
   cx.shards().pool().at(0)->AwaitFiber("reload", [&] { error = persistence.Reload(saves); });
   if (!error.empty()) return reply.Error(fmt::format("ERR {}", error));
@@ -291,7 +297,7 @@ void DebugHelp(ReplySink& reply) {
 
 void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   // Allowed then in Redis; but what it does to keys would meet those that come.
-  const uint8_t gate = cx.session().server.settings().gate.load(std::memory_order_relaxed);
+  const uint8_t gate = cx.session().server.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kLoadingGate) != 0) return reply.Error(kErrLoading);
   const std::string name = LowerCase(args[1]);
   if (name == "help" && args.size() == 2) return DebugHelp(reply);
@@ -311,11 +317,11 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   if (name == "stall" && args.size() == 4) return DebugStall(cx, args, reply);
   if (name == "check" && args.size() == 2) {
-    cx.session().server.shards().AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
+    cx.session().server.shards->AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
     return reply.Ok();
   }
   if (name == "defrag" && args.size() == 2) {
-    cx.session().server.AwaitOnWorkers([](Worker& worker) { worker.DefragmentAll(); });
+    AwaitOnAll<Worker>(cx.session().server, [](Worker& worker) { worker.DefragmentAll(); });
     return reply.Ok();
   }
   if (name == "set-active-expire" && args.size() == 3) {

@@ -9,8 +9,9 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -27,7 +28,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
       args_(args),
       call_(*call),
       resp3_(session_.resp3),
-      is_direct_(!session_.server.options().all_remote),
+      is_direct_(!session_.server.options.all_remote),
       home_(helio::Proactor::Current()),
       since_ns_(helio::MonotonicNanos()),
       deadline_ns_(call_.timeout_ms == 0
@@ -66,8 +67,8 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
 
 void BlockedCommand::Run(ReplySink& reply) {
   const bool in_one_hop =
-      !is_across_ && ids_.size() == 1 && session_.server.options().singlehop_blocking;
-  WorkerStats& stats = session_.worker.stats();
+      !is_across_ && ids_.size() == 1 && session_.server.options.singlehop_blocking;
+  WorkerStats& stats = session_.worker.stats;
   ++(in_one_hop ? stats.blocking_one_hop : stats.blocking_general);
   if (is_across_) return RunAcross(reply);
   const bool has_keys = nodes_count_ != 0;
@@ -86,18 +87,21 @@ void BlockedCommand::LockAll(Transaction* tx) {
 
 bool BlockedCommand::TryInOneHop(ReplySink& reply) {
   bool is_replied = false;
-  const auto hop = [&](Shard& shard) {
+  const auto hop = [&](ShardTurn& turn) {
     helio::NoSuspend no_suspend;
-    ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
     shard_cx.SetKeyHash(call_.keys.front(), nodes().front().hash);
-    is_replied = TryBlockingForm(form_, shard_cx, args_, &call_, reply);
-    if (!is_replied) Register(shard);
+    {
+      const EffectScope effects(shard_cx, EffectRule::kTold, args_.all());
+      is_replied = TryBlockingForm(form_, shard_cx, args_, &call_, reply);
+    }
+    if (!is_replied) Register(turn.shard());
   };
   ShardSet& shards = cx_.shards();
   const ShardId id = ids_.front();
   if (is_direct_ && shards.is_local(id) && !IsHindered(shards.local(id))) {
-    shards.RunWork(id, hop);
-    shards.local(id).ServeWaiters();
+    ShardTurn turn(shards.local(id));
+    hop(turn);
     return is_replied;
   }
   Transaction tx(cx_);
@@ -136,10 +140,10 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
   for (;;) {
     Transaction tx(cx_);
     LockAll(&tx);
-    const bool may_go_on = tx.ScheduleAndHop([&](Shard& shard) {
-      ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    const bool may_go_on = tx.ScheduleAndHop([&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       for (size_t i = 0; i < keys.size(); ++i) {
-        if (shard_of[i] == shard.id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
+        if (shard_of[i] == turn.shard().id()) exists[i] = static_cast<bool>(shard_cx.Peek(keys[i]));
       }
     });
     if (!may_go_on) return true;
@@ -150,8 +154,8 @@ bool BlockedCommand::TryInHops(ReplySink& reply) {
       return false;
     }
     bool is_replied = false;
-    tx.HopAndConclude({&shard_of[first], 1}, [&](Shard& shard) {
-      ShardContext shard_cx(shard, cx_.db_index(), cx_.now_ms());
+    tx.HopAndConclude({&shard_of[first], 1}, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
       BlockingCall of_one = {.keys = keys.subspan(first, 1)};
       is_replied = TryBlockingForm(form_, shard_cx, args_, &of_one, reply);
     });
@@ -213,7 +217,6 @@ void BlockedCommand::Unregister() {
     for (WaiterNode& node : nodes()) {
       if (node.shard == shard.id()) shard.waiters().Remove(&node);
     }
-    shard.ServeWaiters();
   });
 }
 
@@ -227,9 +230,9 @@ size_t BlockedCommand::NodeBytes() const {
 auto BlockedCommand::Wait() -> End {
   const int64_t begin = helio::CycleClock::Now();
   const auto node_bytes = static_cast<int64_t>(NodeBytes());
-  session_.worker.CountCoordinator(node_bytes);
+  Worker::Here().CountCoordinator(node_bytes);
   session_.blocked = this;
-  session_.worker.OnBlocked(1);
+  Worker::Here().OnBlocked(1);
   if (!session_.connection_closed && session_.connection.recv_ended()) {
     session_.connection.SendAndCloseNow();  // as Worker::OnPeerShutdown, if it ends during the wait
   }
@@ -245,8 +248,8 @@ auto BlockedCommand::Wait() -> End {
       }
     }
   }
-  session_.worker.OnBlocked(-1);
-  session_.worker.CountCoordinator(-node_bytes);
+  Worker::Here().OnBlocked(-1);
+  Worker::Here().CountCoordinator(-node_bytes);
   session_.blocked = nullptr;
   cx_.AddWaitedCycles(helio::CycleClock::Now() - begin);
   return end_;
@@ -295,7 +298,8 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
 }
 
 bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
-  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  ShardTurn turn(shard);
+  ShardContext& shard_cx = turn.Begin(node.name.db_index, helio::UnixMillis());
   shard_cx.SetKeyHash(node.name.key, node.hash);
   if (form_.is_ready != nullptr) return form_.is_ready(shard_cx, args_, call_, node.name.key);
   const auto value = shard_cx.Peek(node.name.key);
@@ -304,7 +308,8 @@ bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
 
 auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   helio::NoSuspend no_suspend;
-  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
+  ShardTurn turn(shard);
+  ShardContext& shard_cx = turn.Begin(node.name.db_index, helio::UnixMillis());
   shard_cx.SetKeyHash(node.name.key, node.hash);
   const auto value = shard_cx.Peek(node.name.key);
   if (form_.is_ready != nullptr) {
@@ -321,13 +326,15 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
     return Outcome::kHolds;
   }
   RespWriter writer(&served_, resp3_);
-  if (form_.serve != nullptr) {
-    form_.serve(shard_cx, args_, call_, node.name.key, writer);
-  } else {
-    form_.take(shard_cx, args_, node.name.key, writer);
+  {
+    const EffectScope effects(shard_cx, EffectRule::kTold, args_.all());
+    if (form_.serve != nullptr) {
+      form_.serve(shard_cx, args_, call_, node.name.key, writer);
+    } else {
+      form_.take(shard_cx, args_, node.name.key, writer);
+    }
   }
-  shard_cx.Finish();
-  cx_.shards().PublishUsedBytes(shard);  // what this follows may have done so before
+  shard_cx.Finish();  // its key is a node's
   for (WaiterNode& other : nodes()) {
     if (other.shard == shard.id()) shard.waiters().Remove(&other);
   }
@@ -346,7 +353,7 @@ void BlockedCommand::Tell(End how) {
 }
 
 void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const BlockingForm& form = *cx.session().server.commands().Find(args.name())->blocking;
+  const BlockingForm& form = *cx.session().server.commands.Find(args.name())->blocking;
   BlockingCall call;
   if (!form.parse(args, reply, &call)) return;
   BlockedCommand(cx, form, args, &call).Run(reply);

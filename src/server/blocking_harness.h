@@ -147,7 +147,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
 
   // Until nothing happens any more: all that is left are clients that wait for keys.
   std::string RunUntilQuiet(Clients& clients) {
-    const Worker& worker = *Server::LocalWorker();
+    const Worker& worker = Worker::Here();
     for (int quiet = 0, idle = 0; quiet < 40;) {
       // Not last: a timeout between the look at who waits and the check would end a wait.
       for (uint64_t n = random_->Uniform(3); n > 0; --n) helio::this_fiber::Yield();
@@ -169,8 +169,8 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
       }
       const bool all_sent = std::none_of(clients.begin(), clients.end(),
                                          [](const auto& client) { return client->has_unsent(); });
-      const bool at_rest =
-          worker.coordinators() == worker.blocked_clients() && worker.batches_in_flight() == 0;
+      const bool at_rest = worker.state().coordinators == worker.blocked_clients() &&
+                           worker.batches_in_flight() == 0;
       quiet = moved || !at_rest || (!all_sent && idle < 2000) ? 0 : quiet + 1;
       idle = moved ? 0 : idle + 1;
       if (idle > (timeouts_ ? 200'000 : 20'000))
@@ -185,15 +185,15 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
   std::string Describe(const Clients& clients) {
     std::string text;
     for (const auto& client : clients) text += client->name + " " + client->asks() + "; ";
-    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
-      text += "[" + server_.server().shards().local(id).transactions().Describe() + "]";
+    for (ShardId id = 0; id < server_.server().state().shards->size(); ++id) {
+      text += "[" + server_.server().state().shards->local(id).transactions().Describe() + "]";
     }
     return text;
   }
 
   std::string CheckQuiet(const Clients& clients) {
-    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
-      Shard& shard = server_.server().shards().local(id);
+    for (ShardId id = 0; id < server_.server().state().shards->size(); ++id) {
+      Shard& shard = server_.server().state().shards->local(id);
       if (!shard.transactions().empty()) return "locks are left: " + Describe(clients);
       if (shard.waiters().CountReady(shard, 1000) > 0) {
         return "somebody waits for a key that is ready: " + Describe(clients);
@@ -204,10 +204,10 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
 
   // `client` alone, until its one request waits behind those of `waiting` others.
   std::string RunUntilItWaits(Client& client, size_t waiting) {
-    const Worker& worker = *Server::LocalWorker();
+    const Worker& worker = Worker::Here();
     std::string error;
     while (error.empty() && (worker.blocked_clients() != waiting + 1 ||
-                             worker.coordinators() != worker.blocked_clients())) {
+                             worker.state().coordinators != worker.blocked_clients())) {
       bool moved = false;
       error = client.Step(*random_, &moved, log());
       helio::this_fiber::Yield();
@@ -231,7 +231,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
   void CheckWays() {
     if (logs()) return;
     WorkerStats stats;
-    server_.server().pool().at(0)->Await([&] { stats = Server::LocalWorker()->stats(); });
+    server_.server().state().pool.at(0)->Await([&] { stats = WorkerState::Here().stats; });
     EXPECT_EQ(stats.blocking_tried > 0, singlehop());
     EXPECT_EQ(stats.blocking_one_hop > 0, singlehop());
     EXPECT_GT(stats.blocking_general, 0u);

@@ -357,7 +357,7 @@ TEST_P(BlockingScheduleTest, WhoWaitsFirstIsServedFirst) {
       (leaves ? leavers : waiters).push_back(std::move(client));
     }
     leavers.clear();
-    while (Server::LocalWorker()->blocked_clients() != waiters.size()) helio::this_fiber::Yield();
+    while (Worker::Here().blocked_clients() != waiters.size()) helio::this_fiber::Yield();
 
     size_t count = waiters.size();
     waiters.push_back(Connect("producer"));

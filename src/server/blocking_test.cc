@@ -33,7 +33,7 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
     });
   }
 
-  ShardSet& shards() { return server_.server().shards(); }
+  ShardSet& shards() { return *server_.server().state().shards; }
   ShardId ShardOf(const std::string& key) { return shards().ShardOfKey(key, HashKey(key)); }
 
   // Another one in its shard.
@@ -47,16 +47,15 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
 
   // The command, here and now, and who is served by it.
   std::string Run(const std::vector<std::string>& args) {
-    const Command& command = *server_.server().commands().Find(args[0]);
+    const Command& command = *server_.server().state().commands.Find(args[0]);
     const std::vector<std::string_view> views(args.begin(), args.end());
     const ShardId id = ShardOf(args[1]);
     helio::IoBuf out;
     RespWriter writer(&out);
-    shards().RunWork(id, [&](Shard& shard) {
-      ShardContext cx(shard, 0, helio::UnixMillis());
-      command.run(cx, views, writer);
-    });
-    shards().local(id).ServeWaiters();
+    {
+      ShardTurn turn(shards().local(id));
+      command.run(turn.Begin(0, helio::UnixMillis()), views, writer);
+    }
     RespValue reply;
     CHECK_EQ(ReadRespValue(out.view(), &reply), out.size());
     return reply.ToString();
@@ -67,16 +66,16 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
     clients_.push_back(std::make_unique<CheckedClient>(server_.server()));
     CheckedClient& client = *clients_.back();
     client.Add(args, std::move(check));
-    const Worker& worker = *Server::LocalWorker();
+    const Worker& worker = Worker::Here();
     const size_t wanted = worker.blocked_clients() + 1;
-    while (worker.blocked_clients() != wanted || worker.coordinators() != wanted) StepAll();
+    while (worker.blocked_clients() != wanted || worker.state().coordinators != wanted) StepAll();
     return client;
   }
   // The connection is closed, here and now.
   void Disconnect(const CheckedClient& client) {
     size_t number = 0;
     while (clients_[number].get() != &client) ++number;
-    Server::LocalWorker()->ForEachSession([&](Session& session) {
+    WorkerState::Here().ForEachSession([&](Session& session) {
       if (number-- == 0) session.connection.CloseNow();
     });
   }
@@ -94,10 +93,11 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
   }
   // Until nothing moves but those that wait. Returns what was wrong with any reply since.
   std::string Settle() {
-    const Worker& worker = *Server::LocalWorker();
+    const Worker& worker = Worker::Here();
     for (int quiet = 0; quiet < 20; ++quiet) {
       StepAll();
-      if (worker.coordinators() != worker.blocked_clients() || worker.batches_in_flight() > 0) {
+      if (worker.state().coordinators != worker.blocked_clients() ||
+          worker.batches_in_flight() > 0) {
         quiet = 0;
       }
     }
@@ -219,7 +219,7 @@ TEST_P(BlockingTest, AWokenMoveCannotBeUnblockedUntilItHasLooked) {
   RunSeeds([&] {
     CheckedClient& mover = Wait({"BLMOVE", source_, target_, "LEFT", "LEFT", "0"}, Is("(nil)"));
     Session* session = nullptr;
-    Server::LocalWorker()->ForEachSession([&](Session& each) { session = &each; });
+    WorkerState::Here().ForEachSession([&](Session& each) { session = &each; });
     Run({"RPUSH", source_, "e"});
     Run({"DEL", source_});
     std::string error;
@@ -324,7 +324,7 @@ TEST_P(BlockingTest, ABlockingCommandDoesNotOvertakeWhatItsClientHasSentBefore) 
 
 TEST_P(BlockingTest, TheFirstTryIsNotHinderedByLocksOfKeysThatItNeedNotLookAt) {
   RunSeeds([&] {
-    const uint64_t tried = Server::LocalWorker()->stats().blocking_tried;
+    const uint64_t tried = WorkerState::Here().stats.blocking_tried;
     Run({"RPUSH", source_, "e"});
     Transaction tx(&shards(), nullptr);
     Lock(&tx, target_);
@@ -336,7 +336,7 @@ TEST_P(BlockingTest, TheFirstTryIsNotHinderedByLocksOfKeysThatItNeedNotLookAt) {
     if (client.missing() > 0) error += "it waits for the lock of a key behind; ";
     tx.Conclude();
     error += Settle();
-    if (Server::LocalWorker()->stats().blocking_tried != tried + 1) error += "no first try; ";
+    if (WorkerState::Here().stats.blocking_tried != tried + 1) error += "no first try; ";
     return error;
   });
 }
@@ -414,12 +414,12 @@ TEST_P(BlockingTest, WhoseFirstTriesFindNothingWaitsAndTriesAgainOnceItHasFoundS
       error += Settle();
       if (client.missing() != 0) error += "it was not served; ";
     }
-    const uint64_t tried = Server::LocalWorker()->stats().blocking_tried;
+    const uint64_t tried = WorkerState::Here().stats.blocking_tried;
     Run({"RPUSH", source_, "e", "e"});
     for (int i = 0; i < 2; ++i) client.Add({"BLPOP", source_, target_, "0"}, AnyReply);
     error += Settle();
     if (client.missing() != 0) error += "it has not found what is there; ";
-    if (Server::LocalWorker()->stats().blocking_tried == tried) error += "it has not tried; ";
+    if (WorkerState::Here().stats.blocking_tried == tried) error += "it has not tried; ";
     return error;
   });
 }
@@ -435,7 +435,7 @@ TEST_P(BlockingTest, ManyKeysAndOneKeyManyTimesWaitOnceEach) {
     args.push_back("0");
     CheckedClient& client = Wait(args, Is("[\"k9999\", \"e\"]"));
     size_t waited = 0;
-    Server::LocalWorker()->ForEachShard([&](Shard& shard) { waited += shard.waiters().keys(); });
+    WorkerState::Here().ForEachShard([&](Shard& shard) { waited += shard.waiters().keys(); });
     std::string error = waited == kKeys ? "" : std::to_string(waited) + " keys are waited for; ";
     Run({"RPUSH", "k9999", "e"});
     error += Settle();

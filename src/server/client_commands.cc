@@ -17,10 +17,11 @@
 #include "server/blocking.h"
 #include "server/client_info.h"
 #include "server/client_watch.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/tracking_commands.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -74,7 +75,7 @@ void NoEvict(Session& session, Args args, ReplySink& reply) {
   const auto on = ParseOnOff(args[2]);
   if (!on) return reply.Error(kErrSyntax);
   session.no_evict = *on;
-  if (!*on) session.worker.client_limiter().OnMemoryChange();
+  if (!*on) ClientLimiter::Here().OnMemoryChange();
   reply.Ok();
 }
 
@@ -141,10 +142,10 @@ void List(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } else if (args.size() != 2) {
     return reply.Error(kErrSyntax);
   }
-  Server& server = cx.session().server;
-  std::vector<std::vector<std::pair<uint64_t, std::string>>> found(server.pool().size());
+  ServerState& server = cx.session().server;
+  std::vector<std::vector<std::pair<uint64_t, std::string>>> found(server.pool.size());
   const uint64_t now_ns = helio::MonotonicNanos();
-  server.AwaitOnSessions([&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       const uint64_t id = session.connection.id();
       if (session.connection.closing()) return;
@@ -222,7 +223,7 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
     if (args[2].empty()) return reply.Error(kErrNoSuchClient);
     filter.address = args[2];
     filter.skip_me = false;
-  } else if (const std::string error = ParseKill(cx.session().server.acl(), args, &filter);
+  } else if (const std::string error = ParseKill(*cx.session().server.acl, args, &filter);
              !error.empty()) {
     return reply.Error(error);
   }
@@ -230,7 +231,7 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Session* const me = &cx.session();
   const uint64_t now_ns = helio::MonotonicNanos();
   std::atomic<int64_t> killed{0};
-  me->server.AwaitOnSessions([&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(me->server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.closing() || !filter.Matches(session, now_ns)) return;
       if (&session == me) {
@@ -257,7 +258,7 @@ void Unblock(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const auto id = ParseInt64(args[2]);
   if (!id) return reply.Error(kErrNotInteger);
   std::atomic<bool> is_unblocked{false};
-  cx.session().server.AwaitOnSessions([&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(cx.session().server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.id() != static_cast<uint64_t>(*id) || session.blocked == nullptr) {
         return;
@@ -283,12 +284,13 @@ void Pause(CoordinatorContext& cx, Args args, ReplySink& reply) {
   constexpr int64_t kHundredYearsMs = 100ll * 365 * 86400 * 1000;
   if (*timeout_ms > kHundredYearsMs) return reply.Error(kErrTimeoutOutOfRange);
   const int64_t until_ms = helio::UnixMillis() + *timeout_ms;
-  cx.session().server.AwaitOnWorkers([&](Worker& worker) { worker.Pause(until_ms, writes_only); });
+  AwaitOnAll<Worker>(cx.session().server,
+                     [&](Worker& worker) { worker.Pause(until_ms, writes_only); });
   reply.Ok();
 }
 
 void Unpause(CoordinatorContext& cx, Args, ReplySink& reply) {
-  cx.session().server.AwaitOnWorkers([](Worker& worker) { worker.Pause(0, false); });
+  AwaitOnAll<Worker>(cx.session().server, [](Worker& worker) { worker.Pause(0, false); });
   reply.Ok();
 }
 

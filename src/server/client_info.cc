@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "server/client_limiter.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 
 namespace dfly {
@@ -18,7 +18,7 @@ bool IsValidClientText(std::string_view text) {
 namespace {
 
 bool IsUnix(const Session& session) {
-  const std::string& path = session.server.options().unix_socket;
+  const std::string& path = session.server.options.unix_socket;
   return !path.empty() && session.local_address.starts_with(path);
 }
 

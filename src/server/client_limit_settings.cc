@@ -7,7 +7,9 @@
 #include "core/numbers.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/units.h"
+#include "server/worker.h"
 
 DEFINE_string(
     client_output_buffer_limit, "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
@@ -45,7 +47,7 @@ std::pair<std::string, std::string> ClientLimitsFromFlags(ServerOptions* options
 }
 
 void AddClientLimitSettings(Server* server, Config* config) {
-  const ServerOptions& options = server->options();
+  const ServerOptions& options = server->state().options;
   config->Add({.name = "client-output-buffer-limit",
                .kind = Setting::Kind::kText,
                .value = options.output_limits.ToString(),
@@ -55,15 +57,15 @@ void AddClientLimitSettings(Server* server, Config* config) {
                      OutputLimits limits;
                      std::string why = limits.Set(value);
                      if (!why.empty()) return why;
-                     server->AwaitOnWorkers([&limits](Worker& worker) {
-                       worker.client_limiter().SetOutputLimits(limits);
+                     AwaitOnAll<ClientLimiter>(server->state(), [&limits](ClientLimiter& limiter) {
+                       limiter.SetOutputLimits(limits);
                      });
                      return std::string();
                    },
                // What is not named stays, so the value is of all classes.
                .canonical =
                    [](std::string_view text, std::string* error) {
-                     OutputLimits limits = Server::LocalWorker()->client_limiter().output_limits();
+                     OutputLimits limits = ClientLimiter::Here().output_limits();
                      *error = limits.Set(text);
                      return limits.ToString();
                    },
@@ -76,7 +78,9 @@ void AddClientLimitSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  const auto bytes = static_cast<size_t>(ParseInt64(value).value_or(kQueryMin));
-                 server->AwaitOnWorkers([bytes](Worker& worker) { worker.set_input_max(bytes); });
+                 AwaitOnAll<WorkerState>(server->state(), [bytes](WorkerState& worker) {
+                   worker.buffers.bounds.input_max = bytes;
+                 });
                  return std::string();
                }});
   config->Add({.name = "maxmemory-clients",
@@ -88,10 +92,10 @@ void AddClientLimitSettings(Server* server, Config* config) {
                      ClientMemorySetting setting;
                      std::string why = setting.Parse(value);
                      if (!why.empty()) return why;
-                     server->client_memory().Set(setting);
-                     server->AwaitOnSessions(
-                         [](Worker& worker) { worker.client_limiter().OnMemoryLimit(); });
-                     EvictClients(*server);
+                     server->state().client_memory.Set(setting);
+                     AwaitOnAllSessions<ClientLimiter>(
+                         server->state(), [](ClientLimiter& limiter) { limiter.OnMemoryLimit(); });
+                     EvictClients(server->state());
                      return std::string();
                    },
                .canonical =

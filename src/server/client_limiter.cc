@@ -8,13 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/numbers.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
-#include "server/units.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
@@ -57,33 +56,6 @@ size_t ExtraOf(const Session& session) {
 
 }  // namespace
 
-uint64_t ClientMemory::Limit(uint64_t maxmemory) const {
-  const uint32_t percent = limit_percent.load(std::memory_order_relaxed);
-  const uint64_t limit =
-      percent == 0 ? limit_bytes.load(std::memory_order_relaxed) : maxmemory / 100 * percent;
-  return limit == 0 ? 0 : std::max(limit, kLeastLimit);
-}
-
-std::string ClientMemorySetting::Parse(std::string_view text) {
-  constexpr const char* kNeither = "argument must be a memory or percent value";
-  *this = {};
-  if (text.ends_with('%')) {
-    const auto number = ParseInt64(text.substr(0, text.size() - 1));
-    if (!number || *number < 0) return kNeither;
-    if (*number > 100) return "percentage argument must be less or equal to 100";
-    percent = static_cast<uint32_t>(*number);
-    return "";
-  }
-  const auto number = ParseMemory(text);
-  if (!number || *number > INT64_MAX) return kNeither;
-  bytes = *number;
-  return "";
-}
-
-std::string ClientMemorySetting::ToString() const {
-  return percent != 0 ? fmt::format("{}%", percent) : fmt::format("{}", bytes);
-}
-
 size_t MemoryOf(const Session& session) {
   return session.connection.memory_used() + sizeof(Session) + ExtraOf(session);
 }
@@ -92,17 +64,17 @@ size_t MemoryOf(const Session& session) {
 
 namespace {
 
-void Evict(Server& server, Session& session) {
+void Evict(ServerState& server, Session& session) {
   LOG(WARNING) << "evicting client " << session.connection.id() << " of " << session.peer_address
                << ": it uses " << MemoryOf(session)
                << " bytes, and all clients more than maxmemory-clients";
-  server.client_memory().evicted.fetch_add(1, std::memory_order_relaxed);
+  server.client_memory.evicted.fetch_add(1, std::memory_order_relaxed);
   session.connection.CloseNow();
 }
 
 }  // namespace
 
-void EvictClients(Server& server) {
+void EvictClients(ServerState& server) {
   struct Client {
     size_t bytes;
     uint64_t id;
@@ -111,14 +83,14 @@ void EvictClients(Server& server) {
     uint64_t bytes = 0;
     std::vector<Client> clients;
   };
-  const uint64_t limit = server.client_memory().Limit(server.settings().maxmemory);
+  const uint64_t limit = server.client_memory.Limit(server.settings.maxmemory);
   if (limit == 0) return;
-  std::vector<Part> parts(server.pool().size());
-  server.AwaitOnSessions([&parts](Worker& worker) {
+  std::vector<Part> parts(server.pool.size());
+  AwaitOnAllSessions<WorkerState>(server, [&parts](WorkerState& worker) {
     Part& part = parts[worker.index()];
     worker.ForEachSession([&](Session& session) {
       // Who is to be closed anyway shall not cost another one its connection.
-      if (worker.client_limiter().CheckOutput(session)) return;
+      if (ClientLimiter::Here().CheckOutput(session)) return;
       const size_t bytes = MemoryOf(session);
       part.bytes += bytes;
       if (!session.no_evict && !session.is_admin)
@@ -140,7 +112,7 @@ void EvictClients(Server& server) {
     chosen.insert(client.id);
   }
   if (chosen.empty()) return;
-  server.AwaitOnSessions([&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       const Connection& connection = session.connection;
       if (!connection.closing() && chosen.contains(connection.id())) Evict(server, session);
@@ -156,9 +128,9 @@ void ClientLimiter::OnMemoryLimit() {
 }
 
 void ClientLimiter::SetMemoryLimit() {
-  limits_memory_ = server_.client_memory().has_limit();
-  const uint64_t limit = server_.client_memory().Limit(server_.settings().maxmemory);
-  worker_.set_input_watch(limit == 0 ? SIZE_MAX : limit);
+  limits_memory_ = server_.client_memory.has_limit();
+  const uint64_t limit = server_.client_memory.Limit(server_.settings.maxmemory);
+  worker_.buffers.bounds.input_watch = limit == 0 ? SIZE_MAX : limit;
 }
 
 bool ClientLimiter::EndIfAloneTooLarge(Session& session) {
@@ -177,19 +149,15 @@ void ClientLimiter::Recount(Session& session) {
 
 void ClientLimiter::OnMemoryChange() {
   if (!limits_memory_) return;
-  const auto own = static_cast<int64_t>(worker_.buffers().client_bytes() +
+  const auto own = static_cast<int64_t>(worker_.buffers.client_bytes() +
                                         worker_.connection_count() * sizeof(Session)) +
                    extra_bytes_;
   published_bytes_.store(static_cast<uint64_t>(std::max<int64_t>(own, 0)),
                          std::memory_order_relaxed);
-  ClientMemory& memory = server_.client_memory();
-  const uint64_t limit = memory.Limit(server_.settings().maxmemory);
+  ClientMemory& memory = server_.client_memory;
+  const uint64_t limit = memory.Limit(server_.settings.maxmemory);
   if (limit == 0) return;
-  uint64_t used = 0;
-  for (uint32_t i = 0; i < server_.pool().size(); ++i) {
-    used += server_.worker(i).client_limiter().published_bytes();
-  }
-  if (used <= limit) return;
+  if (memory.UsedBytes() <= limit) return;
   // What grows behind a pass is another pass's: the flag is set before its fiber is looked for, and
   // read after that has said it ends.
   memory.is_asked.store(true);
@@ -216,23 +184,24 @@ void ClientLimiter::OnLeft(Session& session) {
 
 // --- Output ---
 
-ClientLimiter::ClientLimiter(Server* server, Worker* worker)
-    : server_(*server),
+ClientLimiter::ClientLimiter(WorkerState* worker)
+    : server_(worker->server),
       worker_(*worker),
-      timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }) {
+      timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }),
+      published_bytes_(worker->server.client_memory.used_by[worker->index()].bytes) {
   timer_.limiter = this;
   SetMemoryLimit();
 }
 
 ClientLimiter::~ClientLimiter() {
   DCHECK(above_soft_.empty());
-  worker_.proactor().timers().Disarm(&timer_);
+  worker_.proactor.timers().Disarm(&timer_);
 }
 
 void ClientLimiter::SetOutputLimits(const OutputLimits& limits) {
   output_limits_ = limits;
-  worker_.set_output_watch(std::min(limits.of(ClientClass::kNormal).least_bytes(),
-                                    limits.of(ClientClass::kPubSub).least_bytes()));
+  worker_.buffers.bounds.output_watch = std::min(limits.of(ClientClass::kNormal).least_bytes(),
+                                                 limits.of(ClientClass::kPubSub).least_bytes());
   above_soft_.clear();  // it begins anew
 }
 
@@ -265,7 +234,7 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
   const uint64_t now_ns = helio::MonotonicNanos();
   const auto [it, is_new] = above_soft_.try_emplace(&session, Above{now_ns, its});
   if (is_new) {
-    if (!timer_.armed()) worker_.proactor().timers().Arm(&timer_, now_ns + kTickNanos);
+    if (!timer_.armed()) worker_.proactor.timers().Arm(&timer_, now_ns + kTickNanos);
     return false;
   }
   if (now_ns - it->second.since_ns <= limit.soft_s * kNanosPerSecond) return false;
@@ -298,7 +267,7 @@ void ClientLimiter::OnTick() {
   for (const auto& [session, its] : late) {
     CloseFor(*session, session->connection.unsent_bytes(), kTexts[static_cast<size_t>(its)]);
   }
-  if (!above_soft_.empty()) worker_.proactor().timers().Arm(&timer_, now_ns + kTickNanos);
+  if (!above_soft_.empty()) worker_.proactor.timers().Arm(&timer_, now_ns + kTickNanos);
 }
 
 }  // namespace dfly

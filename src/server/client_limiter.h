@@ -21,60 +21,26 @@
 
 #include "helio/fibers/timer_queue.h"
 #include "server/output_limits.h"
+#include "server/per_thread.h"
+#include "server/server_state.h"
 
 namespace dfly {
 
-class Server;
 class Session;
-class Worker;
-
-// maxmemory-clients: "0", bytes or "5%".
-struct ClientMemorySetting {
-  uint64_t bytes = 0;
-  uint32_t percent = 0;
-
-  [[nodiscard]] std::string Parse(std::string_view text);  // why it cannot, or nothing
-  std::string ToString() const;
-};
-
-// What limits the memory of all clients together. Thread: any.
-struct ClientMemory {
-  // Of maxmemory-clients, either: bytes, or percents of maxmemory. Both 0: no limit.
-  std::atomic<uint64_t> limit_bytes{0};
-  std::atomic<uint32_t> limit_percent{0};
-  std::atomic<bool> is_asked{false};     // there was too much since the last pass began
-  std::atomic<bool> is_evicting{false};  // a fiber does
-  std::atomic<uint64_t> evicted{0};
-
-  bool has_limit() const {
-    return limit_bytes.load(std::memory_order_relaxed) != 0 ||
-           limit_percent.load(std::memory_order_relaxed) != 0;
-  }
-  void Set(const ClientMemorySetting& setting) {
-    limit_bytes.store(setting.bytes, std::memory_order_relaxed);
-    limit_percent.store(setting.percent, std::memory_order_relaxed);
-  }
-  // Any lower limit means this: a client that only sends CONFIG SET must find room, or nobody could
-  // change the limit again.
-  static constexpr uint64_t kLeastLimit = 256 << 10;
-  // `maxmemory`: bytes; 0: there is none. 0: no limit.
-  uint64_t Limit(uint64_t maxmemory) const;
-};
+class WorkerState;
 
 // What one client uses. On its thread.
 size_t MemoryOf(const Session& session);
 
 // Ends the largest clients of all threads, until those that are left use no more than the limit, or
 // may not be ended (CLIENT NO-EVICT). From a fiber. Suspends.
-void EvictClients(Server& server);
+void EvictClients(ServerState& server);
 
 // Owner: a worker; on its thread.
-class ClientLimiter {
+class ClientLimiter : public PerThread<ClientLimiter> {
  public:
-  ClientLimiter(Server* server, Worker* worker);
+  explicit ClientLimiter(WorkerState* worker);
   ~ClientLimiter();
-  ClientLimiter(const ClientLimiter&) = delete;
-  ClientLimiter& operator=(const ClientLimiter&) = delete;
 
   void SetOutputLimits(const OutputLimits& limits);
   const OutputLimits& output_limits() const { return output_limits_; }
@@ -97,8 +63,6 @@ class ClientLimiter {
   void Recount(Session& session);
   // The buffers of some connections have changed.
   void OnMemoryChange();
-  // What the clients of this thread use. Thread: any.
-  uint64_t published_bytes() const { return published_bytes_.load(std::memory_order_relaxed); }
   // It is closed, or goes to another thread.
   void OnLeft(Session& session);
 
@@ -114,8 +78,8 @@ class ClientLimiter {
   void CloseFor(Session& session, size_t unsent, std::string_view limit);
   void OnTick();
 
-  Server& server_;
-  Worker& worker_;
+  ServerState& server_;
+  WorkerState& worker_;
   OutputLimits output_limits_;
   uint64_t output_disconnections_ = 0;
   struct Above {
@@ -126,8 +90,8 @@ class ClientLimiter {
   SoftTimer timer_;  // armed while there are some
 
   bool limits_memory_ = false;
-  int64_t extra_bytes_ = 0;  // the sum of Session::counted_extra
-  std::atomic<uint64_t> published_bytes_{0};
+  int64_t extra_bytes_ = 0;                 // the sum of Session::counted_extra
+  std::atomic<uint64_t>& published_bytes_;  // ClientMemory::used_by, of this thread
 };
 
 }  // namespace dfly

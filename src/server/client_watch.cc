@@ -14,8 +14,10 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/blocking.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/waits.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -33,13 +35,13 @@ void ClientHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!count || *count < 1 || *count > kCountMax) {
     return reply.Error("ERR the count must be between 1 and 1000");
   }
-  Server& server = cx.session().server;
+  ServerState& server = cx.session().server;
   std::vector<std::unique_ptr<FrequentItems>> counters;
-  for (uint32_t i = 0; i < server.pool().size(); ++i) {
+  for (uint32_t i = 0; i < server.pool.size(); ++i) {
     counters.push_back(std::make_unique<FrequentItems>(kCounters));
   }
-  server.AwaitOnWorkers([&counters](Worker& worker) {
-    worker.monitors().BeginCount(counters[worker.index()].get());
+  AwaitOnAll<WorkerState>(server, [&counters](WorkerState& worker) {
+    Monitors::Here().BeginCount(counters[worker.index()].get());
   });
   // The client may leave meanwhile.
   const uint64_t end_ns = helio::MonotonicNanos() + static_cast<uint64_t>(*millis) * 1'000'000;
@@ -50,8 +52,9 @@ void ClientHotKeys(CoordinatorContext& cx, Args args, ReplySink& reply) {
       helio::this_fiber::SleepUntil(std::min(end_ns, now_ns + kSliceNanos));
     }
   }
-  server.AwaitOnWorkers(
-      [&counters](Worker& worker) { worker.monitors().EndCount(counters[worker.index()].get()); });
+  AwaitOnAll<WorkerState>(server, [&counters](WorkerState& worker) {
+    Monitors::Here().EndCount(counters[worker.index()].get());
+  });
   for (size_t i = 1; i < counters.size(); ++i) counters[0]->Merge(*counters[i]);
   const std::vector<FrequentItems::Item> top = counters[0]->Top(static_cast<size_t>(*count));
   reply.Map(3);
@@ -76,9 +79,9 @@ void ClientBlocked(CoordinatorContext& cx, Args, ReplySink& reply) {
     std::vector<std::string> keys;
     uint64_t since_ns;
   };
-  Server& server = cx.session().server;
-  std::vector<std::vector<Blocked>> parts(server.pool().size());
-  server.AwaitOnSessions([&parts](Worker& worker) {
+  ServerState& server = cx.session().server;
+  std::vector<std::vector<Blocked>> parts(server.pool.size());
+  AwaitOnAllSessions<WorkerState>(server, [&parts](WorkerState& worker) {
     worker.ForEachSession([&](const Session& session) {
       if (session.blocked == nullptr) return;
       parts[worker.index()].push_back({session.connection.id(), session.peer_address, session.name,

@@ -13,7 +13,7 @@
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
 #include "server/cluster_slots.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
 
@@ -27,7 +27,7 @@ constexpr std::string_view kErrSlotOrCount = "ERR Invalid slot or number of keys
 // Work in one hop; a bucket has up to 15 keys.
 constexpr uint64_t kBucketsPerHop = 512;
 
-bool IsEmulated(Server& server) { return server.options().emulates_cluster; }
+bool IsEmulated(ServerState& server) { return server.options.emulates_cluster; }
 
 // --- The node ---
 
@@ -38,8 +38,8 @@ struct Endpoint {
 
 // Where the client reached us, so that it does again; or what --cluster_announce_* say.
 Endpoint EndpointOf(const Session& session) {
-  const ServerOptions& options = session.server.options();
-  Endpoint endpoint = {.host = "127.0.0.1", .port = session.server.port()};
+  const ServerOptions& options = session.server.options;
+  Endpoint endpoint = {.host = "127.0.0.1", .port = session.server.port};
   const std::string_view address = session.local_address;
   const size_t colon = address.rfind(':');
   const auto port =
@@ -63,7 +63,7 @@ void Slots(Session& session, Args, ReplySink& reply) {
   reply.Array(4);
   reply.Bulk(endpoint.host);
   reply.Integer(endpoint.port);
-  reply.Bulk(session.server.run_id());
+  reply.Bulk(session.server.run_id);
   reply.Array(0);
 }
 
@@ -79,7 +79,7 @@ void Shards(Session& session, Args, ReplySink& reply) {
   reply.Array(1);
   reply.Map(7);
   reply.Bulk("id");
-  reply.Bulk(session.server.run_id());
+  reply.Bulk(session.server.run_id);
   reply.Bulk("port");
   reply.Integer(endpoint.port);
   reply.Bulk("ip");
@@ -97,7 +97,7 @@ void Shards(Session& session, Args, ReplySink& reply) {
 void Nodes(Session& session, Args, ReplySink& reply) {
   const Endpoint endpoint = EndpointOf(session);
   reply.Verbatim("txt", fmt::format("{} {}:{}@{} myself,master - 0 0 1 connected 0-{}\n",
-                                    session.server.run_id(), endpoint.host, endpoint.port,
+                                    session.server.run_id, endpoint.host, endpoint.port,
                                     endpoint.port + 10000, kClusterSlots - 1));
 }
 
@@ -112,7 +112,7 @@ void Info(Session&, Args, ReplySink& reply) {
                   kClusterSlots));
 }
 
-void MyId(Session& session, Args, ReplySink& reply) { reply.Bulk(session.server.run_id()); }
+void MyId(Session& session, Args, ReplySink& reply) { reply.Bulk(session.server.run_id); }
 
 void Links(Session&, Args, ReplySink& reply) { reply.Array(0); }
 
@@ -120,7 +120,7 @@ void KeySlot(Session&, Args args, ReplySink& reply) { reply.Integer(ClusterSlotO
 
 // There are no other nodes.
 void Replicas(Session& session, Args args, ReplySink& reply) {
-  if (args[2] != session.server.run_id()) {
+  if (args[2] != session.server.run_id) {
     return reply.Error(fmt::format("ERR Unknown node {}", Printed(args[2])));
   }
   reply.Array(0);
@@ -134,8 +134,8 @@ std::vector<std::string> KeysInSlot(CoordinatorContext& cx, uint16_t slot, size_
   for (ShardId id = 0; id < cx.shards().size(); ++id) {
     uint32_t position = 0;
     do {
-      cx.shards().Await(id, [&](Shard& shard) {
-        ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+      cx.shards().Await(id, [&](ShardTurn& turn) {
+        ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
         for (uint64_t buckets = 0; buckets < kBucketsPerHop && found.size() < count; ++buckets) {
           position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue&) {
             if (found.size() < count && ClusterSlotOf(key) == slot) found.emplace_back(key);
@@ -164,8 +164,8 @@ void CountKeysInSlot(CoordinatorContext& cx, Args args, ReplySink& reply) {
   for (ShardId id = 0; id < counts.size(); ++id) {
     uint32_t position = 0;
     do {
-      cx.shards().Await(id, [&](Shard& shard) {
-        ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+      cx.shards().Await(id, [&](ShardTurn& turn) {
+        ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
         for (uint64_t buckets = 0; buckets < kBucketsPerHop; ++buckets) {
           position = shard_cx.Scan(position, [&](std::string_view key, const CompactValue&) {
             counts[id] += ClusterSlotOf(key) == *slot;

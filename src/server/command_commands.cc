@@ -11,9 +11,10 @@
 #include "core/glob.h"
 #include "facade/error_texts.h"
 #include "server/command_facts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -143,16 +144,14 @@ void ReplyAll(const CommandTable& table, ReplySink& reply) {
   for (const Command* command : all) ReplyInfo(*command, reply);
 }
 
-void CommandAlone(Args, ReplySink& reply) {
-  ReplyAll(Server::LocalWorker()->server().commands(), reply);
-}
+void CommandAlone(Args, ReplySink& reply) { ReplyAll(WorkerState::Here().server.commands, reply); }
 
 void Count(Args, ReplySink& reply) {
-  reply.Integer(static_cast<int64_t>(AllOf(Server::LocalWorker()->server().commands()).size()));
+  reply.Integer(static_cast<int64_t>(AllOf(WorkerState::Here().server.commands).size()));
 }
 
 void Info(Args args, ReplySink& reply) {
-  const CommandTable& table = Server::LocalWorker()->server().commands();
+  const CommandTable& table = WorkerState::Here().server.commands;
   if (args.size() == 2) return ReplyAll(table, reply);
   reply.Array(args.size() - 2);
   for (std::string_view name : args.from(2)) {
@@ -236,7 +235,7 @@ void ReplyDocs(const Command& command, ReplySink& reply) {
 }
 
 void Docs(Args args, ReplySink& reply) {
-  const CommandTable& table = Server::LocalWorker()->server().commands();
+  const CommandTable& table = WorkerState::Here().server.commands;
   std::vector<const Command*> wanted;
   if (args.size() == 2) {
     wanted = AllOf(table);
@@ -259,7 +258,7 @@ struct FoundKeys {
 
 bool FindKeys(Args args, ReplySink& reply, FoundKeys* found) {
   const Args inner(args.from(2));
-  const Command* command = Server::LocalWorker()->server().commands().Find(inner.name());
+  const Command* command = WorkerState::Here().server.commands.Find(inner.name());
   if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
     const Command* subcommand = CommandTable::FindSubcommand(*command, inner[1]);
     command = subcommand;
@@ -337,7 +336,7 @@ void List(Args args, ReplySink& reply) {
     }
     names.push_back(command.full_name);
   };
-  for (const Command* command : AllOf(Server::LocalWorker()->server().commands())) {
+  for (const Command* command : AllOf(WorkerState::Here().server.commands)) {
     consider(*command);
     for (const Command& subcommand : command->subcommands) consider(subcommand);
   }

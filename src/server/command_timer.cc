@@ -6,7 +6,6 @@
 #include "facade/connection.h"
 #include "helio/base/clock.h"
 #include "server/logged_args.h"
-#include "server/server.h"
 #include "server/session.h"
 
 namespace dfly {

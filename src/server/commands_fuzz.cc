@@ -190,7 +190,7 @@ class Fixture {
     options.debug_command = ProtectedAction::kYes;  // CHECK, at the end
     server_ = std::make_unique<Server>(options);
     CHECK_EQ(server_->Start(), "");
-    for (const Command& command : server_->commands().all()) {
+    for (const Command& command : server_->state().commands.all()) {
       if ((command.flags & kMemcached) != 0) continue;
       if (command.subcommands.empty()) Add(command, "");
       for (const Command& each : command.subcommands) Add(each, command.name);
@@ -226,7 +226,7 @@ class Client {
     PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()) == 0);
     fd_ = fds[0];
     Server& server = Fixture::Get().server();
-    server.pool().at(0)->Await([&] { server.OnAccept(fds[1]); });
+    server.state().pool.at(0)->Await([&] { server.OnAccept(fds[1]); });
   }
   ~Client() { close(fd_); }
   Client(const Client&) = delete;

@@ -228,7 +228,7 @@ TEST_P(CompileScheduleTest, LoadsAreWholeAndEverybodyIsAnswered) {
     for (uint64_t n = 2 + random.Uniform(4); n > 0; --n)
       clients.push_back(maker.Make(seed, random));
     std::string error = server.Drive(std::move(clients), random);
-    if (error.empty() && Server::LocalWorker()->interpreters().in_use() > 0) {
+    if (error.empty() && Worker::Here().interpreters().in_use() > 0) {
       error = "an interpreter is left";
     }
     // What is left over of kills is no half of anything.
@@ -244,8 +244,8 @@ TEST_P(CompileScheduleTest, LoadsAreWholeAndEverybodyIsAnswered) {
     return error.empty() ? server.Drive(std::move(lasts), random) : error;
   });
   uint64_t gave_way = 0;
-  server.server().pool().at(0)->Await(
-      [&] { gave_way = Server::LocalWorker()->stats().scripts.gave_way; });
+  server.server().state().pool.at(0)->Await(
+      [&] { gave_way = WorkerState::Here().stats.scripts.gave_way; });
   EXPECT_TRUE(gave_way > 100 || helio::IsReplay()) << gave_way;
 }
 

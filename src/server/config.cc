@@ -18,14 +18,18 @@
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/io/blocking_pool.h"
+#include "server/acl_store.h"
 #include "server/config_rewrite.h"
 #include "server/directives.h"
 #include "server/file_text.h"
 #include "server/ignored_settings.h"
+#include "server/persistence.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/units.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -312,7 +316,7 @@ void AddPackedLimit(Config* config, const PackedLimit& initial, const SettingNam
 }
 
 void AddEvictionSettings(Server* server, Config* config) {
-  const ServerOptions& options = server->options();
+  const ServerOptions& options = server->state().options;
   Setting policy{.name = "maxmemory-policy",
                  .kind = Setting::Kind::kChoice,
                  .value = std::string(PolicyName(options.eviction.policy)),
@@ -352,8 +356,8 @@ void AddEvictionSettings(Server* server, Config* config) {
 }
 
 void AddDefragSettings(Server* server, Config* config) {
-  const ServerOptions& options = server->options();
-  Settings& settings = server->settings();
+  const ServerOptions& options = server->state().options;
+  Settings& settings = server->state().settings;
   config->Add({.name = "activedefrag",
                .kind = Setting::Kind::kBool,
                .value = YesNo(options.active_defrag),
@@ -397,7 +401,7 @@ void AddDefragSettings(Server* server, Config* config) {
 }  // namespace
 
 void AddSettings(Server* server, Config* config) {
-  const ServerOptions& options = server->options();
+  const ServerOptions& options = server->state().options;
   const auto shown = [config](std::string_view name, auto value) {
     config->Add({.name = name, .value = fmt::format("{}", value)});
   };
@@ -418,13 +422,13 @@ void AddSettings(Server* server, Config* config) {
                .value = fmt::format("{}", options.maxmemory),
                .is_mutable = true,
                .apply = [server](const std::string& value) {
-                 server->settings().maxmemory = ParsedNumber<uint64_t>(value);
-                 server->memory().NoteCrossing();
+                 server->state().settings.maxmemory = ParsedNumber<uint64_t>(value);
+                 server->state().memory.NoteCrossing();
                  server->EvictToLimit();
                  // The limit of clients may be a part of this one.
-                 server->AwaitOnSessions(
-                     [](Worker& worker) { worker.client_limiter().OnMemoryLimit(); });
-                 EvictClients(*server);
+                 AwaitOnAllSessions<ClientLimiter>(
+                     server->state(), [](ClientLimiter& limiter) { limiter.OnMemoryLimit(); });
+                 EvictClients(server->state());
                  return std::string();
                }});
   AddEvictionSettings(server, config);
@@ -441,14 +445,14 @@ void AddSettings(Server* server, Config* config) {
                .max = std::numeric_limits<uint32_t>::max(),
                .apply = [server](const std::string& value) -> std::string {
                  const auto clients = ParsedNumber<uint64_t>(value);
-                 const uint64_t possible = server->options().clients_possible;
+                 const uint64_t possible = server->state().options.clients_possible;
                  if (clients > possible) {
                    return fmt::format(
                        "The operating system is not able to handle the specified number of "
                        "clients, try with {}",
                        possible);
                  }
-                 server->settings().maxclients = static_cast<uint32_t>(clients);
+                 server->state().settings.maxclients = static_cast<uint32_t>(clients);
                  return "";
                }});
   config->Add({.name = "timeout",
@@ -459,8 +463,8 @@ void AddSettings(Server* server, Config* config) {
                .max = INT_MAX,
                .apply = [server](const std::string& value) {
                  const auto seconds = ParsedNumber<uint64_t>(value);
-                 server->AwaitOnWorkers(
-                     [seconds](Worker& worker) { worker.SetIdleTimeout(seconds); });
+                 AwaitOnAll<Worker>(server->state(),
+                                    [seconds](Worker& worker) { worker.SetIdleTimeout(seconds); });
                  return std::string();
                }});
   config->Add({.name = "tcp-keepalive",
@@ -470,7 +474,7 @@ void AddSettings(Server* server, Config* config) {
                .min = 0,
                .max = INT_MAX,
                .apply = [server](const std::string& value) {
-                 server->settings().tcp_keepalive_s = ParsedNumber<uint32_t>(value);
+                 server->state().settings.tcp_keepalive_s = ParsedNumber<uint32_t>(value);
                  return std::string();
                }});
   config->Add({.name = "busy-reply-threshold",
@@ -481,7 +485,8 @@ void AddSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply =
                    [server](const std::string& value) {
-                     server->settings().busy_reply_threshold_ms = ParsedNumber<uint64_t>(value);
+                     server->state().settings.busy_reply_threshold_ms =
+                         ParsedNumber<uint64_t>(value);
                      return std::string();
                    },
                .old_name = "lua-time-limit"});
@@ -490,7 +495,7 @@ void AddSettings(Server* server, Config* config) {
                .value = fmt::format("{}", options.snapshot_buffer_limit),
                .is_mutable = true,
                .apply = [server](const std::string& value) {
-                 server->settings().snapshot_buffer_limit = ParsedNumber<uint64_t>(value);
+                 server->state().settings.snapshot_buffer_limit = ParsedNumber<uint64_t>(value);
                  return std::string();
                }});
   config->Add({.name = "protected-mode",
@@ -498,7 +503,7 @@ void AddSettings(Server* server, Config* config) {
                .value = YesNo(options.protected_mode),
                .is_mutable = true,
                .apply = [server](const std::string& value) {
-                 server->settings().protected_mode = value == "yes";
+                 server->state().settings.protected_mode = value == "yes";
                  return std::string();
                }});
   config->Add({.name = "auth_timeout",
@@ -508,8 +513,9 @@ void AddSettings(Server* server, Config* config) {
                .min = 0,
                .max = INT_MAX,
                .apply = [server](const std::string& value) {
-                 server->settings().auth_timeout_s = ParsedNumber<uint64_t>(value);
-                 server->AwaitOnWorkers([](Worker& worker) { worker.OnAuthTimeoutChanged(); });
+                 server->state().settings.auth_timeout_s = ParsedNumber<uint64_t>(value);
+                 AwaitOnAll<Worker>(server->state(),
+                                    [](Worker& worker) { worker.OnAuthTimeoutChanged(); });
                  return std::string();
                }});
   config->Add({.name = "requirepass",
@@ -517,8 +523,8 @@ void AddSettings(Server* server, Config* config) {
                .value = options.acl.password,
                .is_mutable = true,
                .apply = [server](const std::string& value) {
-                 server->acl().SetDefaultPassword(value);
-                 server->OnUsersChanged();
+                 server->state().acl->SetDefaultPassword(value);
+                 Worker::TellUsersChanged(server->state());
                  return std::string();
                }});
 
@@ -529,7 +535,7 @@ void AddSettings(Server* server, Config* config) {
                .min = 0,
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
-                 server->acl().log().SetMax(ParsedNumber<size_t>(value));
+                 server->state().acl->log().SetMax(ParsedNumber<size_t>(value));
                  return std::string();
                }});
   config->Add({.name = "acl-pubsub-default",
@@ -538,7 +544,7 @@ void AddSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply =
                    [server](const std::string& value) {
-                     server->acl().SetPubSubDefault(value == "allchannels");
+                     server->state().acl->SetPubSubDefault(value == "allchannels");
                      return std::string();
                    },
                .choices = {"allchannels", "resetchannels"}});
@@ -629,7 +635,7 @@ void AddSettings(Server* server, Config* config) {
                  .is_protected = name == "dir" || name == "dbfilename",
                  .apply =
                      [server, set](const std::string& text) {
-                       return server->pool().at(0)->Await(
+                       return server->state().pool.at(0)->Await(
                            [&] { return (server->persistence().*set)(text); });
                      },
                  .has_words = name == "save"});
@@ -688,7 +694,7 @@ void AddSettings(Server* server, Config* config) {
   stop_rule("shutdown-on-sigterm", &server->on_sigterm());
   config->Add({.name = "shutdown-timeout",
                .kind = Setting::Kind::kInteger,
-               .value = fmt::format("{}", server->options().shutdown_timeout_s),
+               .value = fmt::format("{}", server->state().options.shutdown_timeout_s),
                .is_mutable = true,
                .max = INT32_MAX,
                .apply = [server](const std::string& value) {

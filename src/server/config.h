@@ -90,9 +90,6 @@ void AddPortSettings(Server* server, Config* config);
 void AddTimingSettings(Server* server, Config* config);
 void AddEventSettings(Server* server, Config* config);
 void AddClientLimitSettings(Server* server, Config* config);
-// "50 99 99.9". Returns an empty string, or what is wrong.
-std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles);
-
 // The table of this server's settings, with the values that it was started with.
 void AddSettings(Server* server, Config* config);
 

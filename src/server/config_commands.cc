@@ -3,17 +3,20 @@
 #include "commands/rows.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
+#include "server/acl_store.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
 namespace {
 
-void Get(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const auto found = cx.session().server.config().Get(args.from(2));
+void Get(CoordinatorContext&, Args args, ReplySink& reply) {
+  const auto found = Server::Here().config().Get(args.from(2));
   reply.Map(found.size());
   for (const auto& [name, value] : found) {
     reply.Bulk(name);
@@ -23,26 +26,27 @@ void Get(CoordinatorContext& cx, Args args, ReplySink& reply) {
 
 void Set(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (args.size() % 2 != 0) return reply.Error(kErrSyntax);
-  Server& server = cx.session().server;
-  const bool may_set_protected = IsAllowed(server.options().protected_configs, cx.session());
-  const std::string error = server.config().Set(args.from(2), may_set_protected);
+  ServerState& server = cx.session().server;
+  const bool may_set_protected = IsAllowed(server.options.protected_configs, cx.session());
+  const std::string error = Server::Here().config().Set(args.from(2), may_set_protected);
   if (!error.empty()) return reply.Error(error);
   reply.Ok();
 }
 
 void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
-  Server& server = cx.session().server;
-  server.AwaitOnSessions([](Worker& worker) { worker.ResetStats(); });
-  server.scripts().ResetForgotten();
-  server.memory().ResetOver();
-  server.ResetRejectedConnections();
-  server.client_memory().evicted.store(0, std::memory_order_relaxed);
+  ServerState& server = cx.session().server;
+  AwaitOnAllSessions<Worker>(server, [](Worker& worker) { worker.ResetStats(); });
+  server.scripts.ResetForgotten();
+  server.memory.ResetOver();
+  server.connections.ResetRejected();
+  server.client_memory.evicted.store(0, std::memory_order_relaxed);
   reply.Ok();
 }
 
 void Rewrite(CoordinatorContext& cx, Args, ReplySink& reply) {
-  Server& server = cx.session().server;
-  const std::string error = server.config().Rewrite(server.options().config_file, server.acl());
+  ServerState& server = cx.session().server;
+  const std::string error =
+      Server::Here().config().Rewrite(server.options.config_file, *server.acl);
   if (!error.empty()) return reply.Error(error);
   reply.Ok();
 }

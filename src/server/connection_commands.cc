@@ -7,12 +7,15 @@
 
 #include "commands/command_table.h"
 #include "core/numbers.h"
+#include "engine/shard_set.h"
 #include "facade/error_texts.h"
+#include "server/acl_store.h"
 #include "server/client_info.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/version.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -45,7 +48,7 @@ void Select(Session& session, Args args, ReplySink& reply) {
     return reply.Error(
         fmt::format("ERR value is out of range, value must between {} and {}", kMin, kMax));
   }
-  if (*index < 0 || *index >= session.server.shards().db_count()) return reply.Error(kErrDbIndex);
+  if (*index < 0 || *index >= session.server.shards->db_count()) return reply.Error(kErrDbIndex);
   session.db_index = static_cast<int>(*index);
   reply.Ok();
 }
@@ -56,35 +59,35 @@ void Quit(Session& session, Args, ReplySink& reply) {
 }
 
 void Reset(Session& session, Args, ReplySink& reply) {
-  session.worker.EndMulti(session);
-  session.worker.monitors().End(session);
-  session.worker.tracking().End(session);
+  Worker::Here().EndMulti(session);
+  Monitors::Here().End(session);
+  Tracking::Here().End(session);
   session.name = {};
   session.CountTexts();
   session.db_index = 0;
   session.resp3 = false;
   session.no_touch = session.no_evict = false;
   session.reply_mode = ReplyMode::kOn;
-  session.worker.BecomeDefault(session);
+  Worker::Here().BecomeDefault(session);
   reply.Status("RESET");
 }
 
 // Null: it may not, which is logged.
 AclUserRef LogIn(Session& session, std::string_view user, std::string_view password) {
-  AclUserRef found = session.server.acl().LogIn(user, password);
-  if (found == nullptr) session.worker.LogFailedLogin(session, user);
+  AclUserRef found = session.server.acl->LogIn(user, password);
+  if (found == nullptr) Worker::Here().LogFailedLogin(session, user);
   return found;
 }
 
 void Auth(Session& session, Args args, ReplySink& reply) {
   if (args.size() > 3) return reply.Error(kErrSyntax);
-  if (args.size() == 2 && session.server.acl().default_user()->has_nopass()) {
+  if (args.size() == 2 && session.server.acl->default_user()->has_nopass()) {
     return reply.Error(kErrAuthWithoutPassword);
   }
   const std::string_view name = args.size() == 2 ? AclStore::kDefaultName : args[1];
   const AclUserRef user = LogIn(session, name, args[args.size() - 1]);
   if (user == nullptr) return reply.Error(kErrWrongPass);
-  session.worker.BecomeUser(session, user);
+  Worker::Here().BecomeUser(session, user);
   reply.Ok();
 }
 
@@ -118,7 +121,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
         "RESP protocol version at the same time");
   }
-  if (user != nullptr) session.worker.BecomeUser(session, user);
+  if (user != nullptr) Worker::Here().BecomeUser(session, user);
   if (name) {
     session.name = *name;
     session.CountTexts();
@@ -137,7 +140,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
   reply.Bulk("id");
   reply.Integer(static_cast<int64_t>(session.connection.id()));
   reply.Bulk("mode");
-  reply.Bulk(session.server.options().emulates_cluster ? "cluster" : "standalone");
+  reply.Bulk(session.server.options.emulates_cluster ? "cluster" : "standalone");
   reply.Bulk("role");
   reply.Bulk("master");
   reply.Bulk("modules");

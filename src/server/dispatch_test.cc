@@ -23,6 +23,8 @@
 #include "helio/fibers/fiber.h"
 #include "server/checked_client.h"
 #include "server/server.h"
+#include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 namespace {
@@ -398,7 +400,8 @@ class DispatchTest : public testing::TestWithParam<Param> {
 
   // Lets the server's own clock pass.
   void Pass(uint64_t millis) {
-    server_->pool().at(0)->AwaitFiber("pass", [=] { helio::this_fiber::SleepForMillis(millis); });
+    server_->state().pool.at(0)->AwaitFiber("pass",
+                                            [=] { helio::this_fiber::SleepForMillis(millis); });
   }
 
   char directory_[32] = "/tmp/dispatch_test_XXXXXX";
@@ -463,11 +466,11 @@ TEST_P(DispatchTest, AProtocolErrorComesAfterTheReplyOfASingleCommand) {
 TEST_P(DispatchTest, PausesDelayPipelinesAndLoseNothing) {
   WithClients(3, false, [&] {
     for (int i = 0; i < 20; ++i) {
-      server_->AwaitOnWorkers([&](Worker& worker) {
+      AwaitOnAll<Worker>(server_->state(), [&](Worker& worker) {
         worker.Pause(helio::UnixMillis() + (i % 4 == 0 ? 60'000 : 5), i % 2 == 0);
       });
       Pass(8);
-      server_->AwaitOnWorkers([](Worker& worker) { worker.Pause(0, false); });
+      AwaitOnAll<Worker>(server_->state(), [](Worker& worker) { worker.Pause(0, false); });
       Pass(4);
     }
   });
@@ -503,7 +506,7 @@ TEST_P(DispatchTest, LongRepliesOfAnyShardWaitForAClientThatDoesNotRead) {
         before = unsent;
         Pass(50);
         std::atomic<size_t> now{0};
-        server_->AwaitOnWorkers([&](Worker& worker) {
+        AwaitOnAll<WorkerState>(server_->state(), [&](WorkerState& worker) {
           worker.ForEachSession([&](Session& s) { now += s.connection.unsent_bytes(); });
         });
         unsent = now;

@@ -9,19 +9,22 @@
 #include "engine/key_events.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
 void AddEventSettings(Server* server, Config* config) {
   config->Add({.name = "notify-keyspace-events",
                .kind = Setting::Kind::kText,
-               .value = server->options().key_events.ToString(),
+               .value = server->state().options.key_events.ToString(),
                .is_mutable = true,
                .apply =
                    [server](const std::string& value) {
                      const KeyEventClasses classes = *KeyEventClasses::Parse(value);
-                     server->AwaitOnWorkers(
-                         [&classes](Worker& worker) { worker.SetKeyEvents(classes); });
+                     AwaitOnAll<Worker>(server->state(), [&classes](Worker& worker) {
+                       worker.SetKeyEvents(classes);
+                     });
                      return std::string();
                    },
                .canonical =
@@ -33,14 +36,15 @@ void AddEventSettings(Server* server, Config* config) {
                    }});
   config->Add({.name = "tracking-table-max-keys",
                .kind = Setting::Kind::kInteger,
-               .value = fmt::format("{}", server->options().tracking_table_max_keys),
+               .value = fmt::format("{}", server->state().options.tracking_table_max_keys),
                .is_mutable = true,
                .min = 0,
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
-                 server->settings().tracking_table_max_keys =
+                 server->state().settings.tracking_table_max_keys =
                      static_cast<uint64_t>(ParseInt64(value).value_or(0));
-                 server->AwaitOnWorkers([](Worker& worker) { worker.tracking().TrimAll(); });
+                 AwaitOnAll<Tracking>(server->state(),
+                                      [](Tracking& tracking) { tracking.TrimAll(); });
                  return std::string();
                }});
 }

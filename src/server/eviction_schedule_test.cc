@@ -59,8 +59,8 @@ struct Plan {
   // Keys that the policy may take.
   size_t Evictable() const {
     size_t keys = 0;
-    for (ShardId id = 0; id < server->shards().size(); ++id) {
-      Database& database = server->shards().local(id).db(0);
+    for (ShardId id = 0; id < server->state().shards->size(); ++id) {
+      Database& database = server->state().shards->local(id).db(0);
       uint32_t cursor = 0;
       do {
         cursor = database.Scan(cursor, [&](const Database::Table::Slot& slot) {
@@ -240,8 +240,8 @@ class EvictionScheduleTest : public testing::TestWithParam<ShardReach> {
 
   uint64_t Evicted() {
     uint64_t evicted = 0;
-    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
-      evicted += server_.server().shards().local(id).stats().evicted_keys;
+    for (ShardId id = 0; id < server_.server().state().shards->size(); ++id) {
+      evicted += server_.server().state().shards->local(id).stats().evicted_keys;
     }
     return evicted;
   }
@@ -263,13 +263,13 @@ class EvictionScheduleTest : public testing::TestWithParam<ShardReach> {
     server.ChangeEvictionRules([&plan](EvictionRules& rules) { rules.policy = plan.policy; });
     std::string error = Drive(random, SetUpClient(plan));
     if (!error.empty()) return error;
-    const auto used = static_cast<uint64_t>(server.memory().used());
-    server.settings().maxmemory = used + random.Uniform(10'000);
+    const auto used = static_cast<uint64_t>(server.state().memory.used());
+    server.state().settings.maxmemory = used + random.Uniform(10'000);
     const uint64_t evicted_before = Evicted();
     const auto client = [&](int number) { return Client(&plan, &random, number).Make(); };
     error = Drive(random, client(0), client(1), client(2), client(3));
     if (error.empty()) error = Drive(random, LastClient(plan));
-    server.settings().maxmemory = 0;
+    server.state().settings.maxmemory = 0;
     refused_ += plan.refused;
     refused_without_need_ += plan.is_refused_without_need;
     ++seeds_;
@@ -278,8 +278,8 @@ class EvictionScheduleTest : public testing::TestWithParam<ShardReach> {
     evicted_ += evicted;
     if (!error.empty()) return fmt::format("{}: {}", PolicyName(plan.policy), error);
     if (plan.policy == EvictionPolicy::kNone && evicted > 0) return "noeviction has evicted";
-    for (ShardId id = 0; id < server.shards().size(); ++id) {
-      server.shards().local(id).CheckInvariants();
+    for (ShardId id = 0; id < server.state().shards->size(); ++id) {
+      server.state().shards->local(id).CheckInvariants();
     }
     return "";
   }

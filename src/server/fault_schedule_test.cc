@@ -259,7 +259,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
 
   FaultScheduleTest() : server_(Options()) {
     // The scenarios' names stand for keys of known shards; k5 shares that of k0.
-    ShardSet& shards = server_.server().shards();
+    ShardSet& shards = *server_.server().state().shards;
     constexpr std::array kNames = {"k0", "k1", "k2", "k3", "k4", "k5",  "l0", "l1",
                                    "s0", "s1", "s2", "z0", "z1", "geo", "z2", "x0",
                                    "x1", "x2", "c0", "c1", "c2", "h0",  "h1"};
@@ -322,15 +322,15 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
     return requests;
   }
 
-  Worker& worker() { return *Server::LocalWorker(); }
+  Worker& worker() { return Worker::Here(); }
   void Turn(Random& random) {
     if (on_turn_) on_turn_();
     if (!clients_.empty()) {
       const auto& client = clients_[random.Uniform(clients_.size())];
       if (client->Step(random)) quiet_ = 0;
     }
-    const bool at_rest =
-        worker().coordinators() == worker().blocked_clients() && worker().batches_in_flight() == 0;
+    const bool at_rest = worker().state().coordinators == worker().blocked_clients() &&
+                         worker().batches_in_flight() == 0;
     const bool all_sent = std::all_of(clients_.begin(), clients_.end(),
                                       [](const auto& client) { return client->unsent.empty(); });
     quiet_ = at_rest && all_sent ? quiet_ + 1 : 0;
@@ -352,16 +352,17 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
   // Lets all clients go. Returns what is left then.
   std::string EndAll(Random& random) {
     clients_.clear();
-    for (int turns = 0; server_.server().connections() > 0 || worker().coordinators() > 0 ||
-                        worker().batches_in_flight() > 0 || !worker().shuffle()->empty();) {
+    for (int turns = 0; server_.server().state().connections.all() > 0 ||
+                        worker().state().coordinators > 0 || worker().batches_in_flight() > 0 ||
+                        !worker().state().shuffle->empty();) {
       if (++turns > 20'000) {
-        return "something is left: " + std::to_string(worker().coordinators()) + " fibers, " +
+        return "something is left: " + std::to_string(worker().state().coordinators) + " fibers, " +
                std::to_string(worker().batches_in_flight()) + " batches " + Queues();
       }
       Turn(random);
     }
-    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
-      Shard& shard = server_.server().shards().local(id);
+    for (ShardId id = 0; id < server_.server().state().shards->size(); ++id) {
+      Shard& shard = server_.server().state().shards->local(id);
       if (!shard.transactions().empty() || shard.transactions().length() > 0) {
         return "locks are left " + Queues();
       }
@@ -372,13 +373,13 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
       }
     }
     if (worker().blocked_clients() > 0) return "blocked clients are counted";
-    if (server_.server().pubsub_load().messages.load() > 0) return "messages are left";
+    if (server_.server().state().pubsub_load.messages.load() > 0) return "messages are left";
     return "";
   }
   std::string Queues() {
     std::string text;
-    for (ShardId id = 0; id < server_.server().shards().size(); ++id) {
-      text += "[" + server_.server().shards().local(id).transactions().Describe() + "]";
+    for (ShardId id = 0; id < server_.server().state().shards->size(); ++id) {
+      text += "[" + server_.server().state().shards->local(id).transactions().Describe() + "]";
     }
     return text;
   }
@@ -474,7 +475,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
         case Fault::kNone:
           break;
         case Fault::kKilled:
-          worker().ForEachSession([](Session& session) {
+          worker().state().ForEachSession([](Session& session) {
             if (session.name == "victim") session.connection.CloseNow();
           });
           break;
@@ -482,19 +483,19 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
           victim->Leave();
           break;
         case Fault::kOutOfMemory:
-          server_.server().settings().maxmemory = 1;
+          server_.server().state().settings.maxmemory = 1;
       }
     };
     on_turn_ = on_step;
-    worker().shuffle()->SetStepHook(on_step);
+    worker().state().shuffle->SetStepHook(on_step);
     bool is_quiet = RunUntilQuiet(random);
     on_turn_ = nullptr;
-    worker().shuffle()->SetStepHook(nullptr);
+    worker().state().shuffle->SetStepHook(nullptr);
     if (is_quiet && helper != nullptr && scenario.helper_is_late) {
       helper->Ask(WithKeys(scenario.helper));
       is_quiet = RunUntilQuiet(random);
     }
-    server_.server().settings().maxmemory = 0;
+    server_.server().state().settings.maxmemory = 0;
 
     std::string error;
     if (!is_quiet) error = "it never ends " + Queues();
@@ -552,7 +553,7 @@ void FaultScheduleTest::RunAll(const std::vector<Scenario>& scenarios) {
   if (helio::IsReplay() || getenv("DFLY_SEEDS") != nullptr) stride = 1;
   uint64_t runs = 0;
   std::string error;
-  server_.server().pool().at(0)->AwaitFiber("schedules", [&] {
+  server_.server().state().pool.at(0)->AwaitFiber("schedules", [&] {
     uint64_t number = 0;
     Random any_order(1);
     error = MakePayload(any_order);
@@ -582,8 +583,8 @@ void FaultScheduleTest::RunAll(const std::vector<Scenario>& scenarios) {
           for (uint64_t at = 1 + runs % stride; has_happened; at += stride) {
             has_happened = false;
             Random random(seed);
-            worker().ReseedSchedule(random.Next());
-            worker().proactor().scheduler().UseRandomOrder(random.Next());
+            worker().state().shuffle->Reseed(random.Next());
+            worker().state().proactor.scheduler().UseRandomOrder(random.Next());
             error = Disturbed(scenario, fault, at, random, allowed, any, &has_happened);
             ++runs;
             if (error.empty()) continue;

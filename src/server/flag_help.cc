@@ -16,6 +16,7 @@
 #include "server/flags.h"
 #include "server/ignored_settings.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/version.h"
 
 namespace dfly {

@@ -12,15 +12,18 @@
 #include <string_view>
 
 #include "helio/base/logging.h"
+#include "scripting/script_header.h"
 #include "server/client_limit_settings.h"
-#include "server/config.h"
+#include "server/cron.h"
 #include "server/directives.h"
 #include "server/machine.h"
 #include "server/memcached_flags.h"
+#include "server/settings.h"
 #include "server/units.h"
 #include "server/version.h"
 #include "server/web_flags.h"
 #include "server/words.h"
+#include "storage/snapshot_names.h"
 
 DEFINE_uint32(port, 6379, "TCP port to listen on; 0: none, then --unixsocket is needed.");
 DEFINE_string(bind, "127.0.0.1 -::1",

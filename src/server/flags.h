@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "server/arguments.h"
-#include "server/server.h"
+#include "server/options.h"
 
 namespace dfly {
 

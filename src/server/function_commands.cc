@@ -19,9 +19,10 @@
 #include "server/function_commands.h"
 #include "server/function_store.h"
 #include "server/script_commands.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -36,8 +37,8 @@ void ReplyTooManyArguments(Args args, ReplySink& reply) {
 }
 
 // What was deleted stays in interpreters otherwise, although nobody can call it.
-void FreeInterpreters(Server& server) {
-  server.AwaitOnWorkers([](Worker& worker) { worker.RenewInterpreters(); });
+void FreeInterpreters(ServerState& server) {
+  AwaitOnAll<Worker>(server, [](Worker& worker) { worker.RenewInterpreters(); });
 }
 
 std::string AlreadyExists(std::string_view library) {
@@ -53,7 +54,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
     }
     may_replace = true;
   }
-  FunctionStore& store = cx.session().server.functions();
+  FunctionStore& store = cx.session().server.functions;
   const std::string_view source = args[args.size() - 1];
   ScriptHeader header;
   if (const std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) {
@@ -64,7 +65,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   std::string error;
   const auto compile = [&] {
-    ScriptLoad load(&cx.session().worker, ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
+    ScriptLoad load(&Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
     return store.Compile(source, header, &load.interpreter(), &load, &error);
   };
   const LibraryRef library = compile();
@@ -100,7 +101,7 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Error(*wrong);
   }
   if (const std::optional<std::string> wrong = LoadLibraries(
-          session.worker, ScriptLoad::Of::kLibrary, cx.outer() != nullptr, sources, policy)) {
+          Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr, sources, policy)) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
@@ -108,8 +109,8 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }
 
 void Delete(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Server& server = cx.session().server;
-  if (!server.functions().Delete(args[2])) return reply.Error("ERR Library not found");
+  ServerState& server = cx.session().server;
+  if (!server.functions.Delete(args[2])) return reply.Error("ERR Library not found");
   FreeInterpreters(server);
   reply.Ok();
 }
@@ -120,17 +121,15 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (args.size() == 3 && !IsWord(args[2], "async") && !IsWord(args[2], "sync")) {
     return reply.Error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
   }
-  Server& server = cx.session().server;
-  server.functions().Flush();
+  ServerState& server = cx.session().server;
+  server.functions.Flush();
   FreeInterpreters(server);
   reply.Ok();
 }
 
 void Kill(CoordinatorContext& cx, Args, ReplySink& reply) { KillRunning(cx, true, reply); }
 
-void Dump(Session& session, Args, ReplySink& reply) {
-  reply.Bulk(session.server.functions().Dump());
-}
+void Dump(Session& session, Args, ReplySink& reply) { reply.Bulk(session.server.functions.Dump()); }
 
 void ReplyWithLibrary(const FunctionLibrary& library, bool with_code, ReplySink& reply) {
   reply.Map(with_code ? 4 : 3);
@@ -174,7 +173,7 @@ void List(Session& session, Args args, ReplySink& reply) {
       return reply.Error(fmt::format("ERR Unknown argument {}", Printed(args[i], 128)));
     }
   }
-  const FunctionTableRef table = session.server.functions().table();
+  const FunctionTableRef table = session.server.functions.table();
   std::vector<const FunctionLibrary*> libraries;
   for (const auto& [name, library] : table->libraries) {
     if (!pattern || GlobMatch(*pattern, name, GlobCase::kIgnore)) {
@@ -205,9 +204,9 @@ struct RunningFunction {
 
 // Several may run: it tells of the one that has run for longest.
 void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
-  Server& server = cx.session().server;
-  std::vector<RunningFunction> by_worker(server.pool().size());
-  server.AwaitOnWorkers([&](Worker& worker) {
+  ServerState& server = cx.session().server;
+  std::vector<RunningFunction> by_worker(server.pool.size());
+  AwaitOnAll<Worker>(server, [&](Worker& worker) {
     worker.ForEachScript([&](LongRun& run) { by_worker[worker.index()].Note(run); });
   });
   const RunningFunction& longest =
@@ -228,7 +227,7 @@ void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
     reply.Integer(
         static_cast<int64_t>((helio::MonotonicNanos() - longest.begin_ns) / kNanosPerMilli));
   }
-  const FunctionTableRef table = server.functions().table();
+  const FunctionTableRef table = server.functions.table();
   reply.Bulk("engines");
   reply.Map(1);
   reply.Bulk("LUA");
@@ -260,7 +259,7 @@ void Help(Session&, Args, ReplySink& reply) {
 std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
                                          const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy) {
-  FunctionStore& store = worker.server().functions();
+  FunctionStore& store = worker.state().server.functions;
   std::vector<LibraryRef> libraries;
   for (const std::string& source : sources) {
     ScriptHeader header;

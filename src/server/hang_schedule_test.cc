@@ -163,7 +163,7 @@ class HangScheduleTest : public ::testing::TestWithParam<ShardReach> {
     options.debug_command = ProtectedAction::kYes;
     options.config_file = testing::TempDir() + "hang_schedule_test.conf";
     // It does not end really: whoever waits for locks then goes on.
-    options.request_stop = [] { Server::LocalWorker()->server().TakeBackStop(); };
+    options.request_stop = [] { Server::Here().TakeBackStop(); };
     return options;
   }
 
@@ -190,10 +190,10 @@ INSTANTIATE_TEST_SUITE_P(Ways, HangScheduleTest,
 TEST_P(HangScheduleTest, EverybodyIsAnswered) {
   bool has_rules = false;
   server_.server().Load([](const std::string&) {});  // rules begin
-  server_.server().pool().at(0)->AwaitFiber(
+  server_.server().state().pool.at(0)->AwaitFiber(
       "begin", [&] { has_rules = server_.server().persistence().has_rules(); });
   ASSERT_TRUE(has_rules);
-  server_.server().settings().scripts_may_debug = true;
+  server_.server().state().settings.scripts_may_debug = true;
   server_.RunSeeds(ByBuild(500, 60), [&](uint64_t, Random& random) { return RunSeed(random); });
 }
 

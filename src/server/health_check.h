@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "server/server.h"
+#include "server/options.h"
 
 namespace dfly {
 

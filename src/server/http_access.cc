@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "facade/error_texts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -42,7 +43,7 @@ HttpQuery::HttpQuery(const HttpRequest& request)
       body(request.body) {}
 
 HttpAsker AskerOf(Session& session, const HttpQuery& query) {
-  AclStore& acl = session.server.acl();
+  AclStore& acl = *session.server.acl;
   std::string_view text = query.authorization;
   if (text.empty()) {
     return {.user = session.authenticated ? acl.Find(session.user) : nullptr, .has_said_so = false};
@@ -59,7 +60,7 @@ HttpAsker AskerOf(Session& session, const HttpQuery& query) {
   if (colon == std::string_view::npos) return asker;
   const std::string_view name = colon == 0 ? AclStore::kDefaultName : both.substr(0, colon);
   asker.user = acl.LogIn(name, both.substr(colon + 1));
-  if (asker.user == nullptr) session.worker.LogFailedLogin(session, name);
+  if (asker.user == nullptr) Worker::Here().LogFailedLogin(session, name);
   return asker;
 }
 
@@ -73,7 +74,7 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
     }
     return response;
   }
-  const Command* command = session.server.commands().FindByName(args.name());
+  const Command* command = session.server.commands.FindByName(args.name());
   if (!command->subcommands.empty() && args.size() > 1) {
     command = CommandTable::FindSubcommand(*command, args[1]);
   }
@@ -81,7 +82,7 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
   const bool is_admin_only = (command->flags & kAdminPort) != 0 && !session.is_admin;
   if (!verdict.is_denied() && !is_admin_only) return {};
   if (verdict.is_denied()) {
-    session.worker.LogDenial(verdict, session, *command, args, asker.user->name());
+    Worker::Here().LogDenial(verdict, session, *command, args, asker.user->name());
   }
   return HttpResponse{.status = 403,
                       .body = is_admin_only && !verdict.is_denied()

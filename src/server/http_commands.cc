@@ -12,7 +12,7 @@
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "server/inner_client.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
 
@@ -195,7 +195,7 @@ HttpResponse RunCommands(Session& session, const HttpQuery& query) {
   }
   session.is_known_http = true;
   session.connection.SetAuthenticated(true);
-  const ServerOptions& options = session.server.options();
+  const ServerOptions& options = session.server.options;
   const InnerReplies result = RunAsClient(
       session,
       {.user = asker.user,

@@ -22,7 +22,6 @@ namespace dfly {
 
 class Session;
 
-inline constexpr char kApiPath[] = "/api/commands";
 inline constexpr char kJsonType[] = "application/json";
 
 // Suspends.

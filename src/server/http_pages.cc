@@ -12,7 +12,10 @@
 #include "server/http_commands.h"
 #include "server/info.h"
 #include "server/metrics.h"
+#include "server/persistence.h"
 #include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -21,10 +24,10 @@ namespace {
 HttpResponse NotReady(std::string why) { return {.status = 503, .body = std::move(why)}; }
 
 // Suspends.
-HttpResponse Readiness(Server& server) {
+HttpResponse Readiness(ServerState& server) {
   const PersistenceFacts facts =
-      server.pool().at(0)->Await([&server] { return server.persistence().Facts(); });
-  const uint8_t gate = server.settings().gate.load(std::memory_order_relaxed);
+      server.pool.at(0)->Await([&server] { return Server::Here().persistence().Facts(); });
+  const uint8_t gate = server.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kStoppingGate) != 0) return NotReady("stopping\n");
   if ((gate & Settings::kLoadingGate) != 0 || facts.is_loading) {
     const double part =
@@ -42,8 +45,8 @@ HttpResponse Readiness(Server& server) {
 
 // Suspends.
 HttpResponse Metrics(Session& session, const HttpQuery& query) {
-  Server& server = session.server;
-  if (!server.options().metrics_nopass) {
+  ServerState& server = session.server;
+  if (!server.options.metrics_nopass) {
     const std::array<std::string_view, 2> args = {"info", "all"};
     auto refusal = RefusalOf(session, AskerOf(session, query), Args(args), true);
     if (refusal) return std::move(*refusal);
@@ -56,7 +59,7 @@ HttpResponse PageOf(Session& session, const HttpQuery& query) {
   if (query.path == "/livez") return {.body = "ok\n"};
   if (query.path == "/readyz") return Readiness(session.server);
   if (query.path == "/metrics") return Metrics(session, query);
-  const bool has_console = session.server.options().web_console;
+  const bool has_console = session.server.options.web_console;
   if (has_console) {
     if (const ConsoleFile* file = FindConsoleFile(query.path)) {
       return {.body = std::string(file->bytes), .type = file->type, .fields = kConsoleFields};
@@ -73,7 +76,7 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
   const bool has_body = request.method != "HEAD";
   const bool keep_alive = request.keep_alive;
   const HttpQuery asked(request);
-  const bool is_api = asked.path == kApiPath && server_.options().web_console;
+  const bool is_api = asked.path == kApiPath && server_.options.web_console;
   if (is_api ? request.method != "POST" : has_body && request.method != "GET") {
     const HttpResponse response{.status = 405,
                                 .fields = is_api ? "Allow: POST\r\n" : "Allow: GET, HEAD\r\n"};
@@ -83,7 +86,7 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
   }
   Session& session = SessionOf(connection);
   ++session.coordinators;
-  ++coordinators_;
+  ++state_.coordinators;
   helio::Fiber("http", [this, connection, &session, query = asked, has_body, keep_alive, is_api] {
     const HttpResponse response = is_api ? RunCommands(session, query) : PageOf(session, query);
     if (!connection->closing()) {
@@ -92,8 +95,8 @@ CommandSink::Outcome Worker::OnHttp(Connection* connection, const HttpRequest& r
       if (!keep_alive) connection->CloseWhenSent();
     }
     --session.coordinators;
-    --coordinators_;
-    if (session.connection_closed) Forget(&session);
+    --state_.coordinators;
+    if (session.connection_closed) state_.Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
   return is_api ? Outcome::kWaits : Outcome::kBusy;

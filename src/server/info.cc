@@ -10,10 +10,11 @@
 
 #include "engine/coordinator.h"
 #include "helio/base/cycle_clock.h"
-#include "server/server.h"
+#include "server/persistence.h"
 #include "server/units.h"
 #include "server/version.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -505,7 +506,7 @@ void Info(CoordinatorContext&, Args args, ReplySink& reply) {
       std::any_of(sections.begin(), sections.end(), [](std::string_view name) {
         return IsWord(name, "latencystats") || IsWord(name, "all") || IsWord(name, "everything");
       });
-  const InfoFacts facts = GatherInfo(Server::LocalWorker()->server(), with_latencies);
+  const InfoFacts facts = GatherInfo(WorkerState::Here().server, with_latencies);
   reply.Verbatim("txt", FormatInfo(facts, args.from(1)));
 }
 

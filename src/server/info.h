@@ -24,7 +24,7 @@
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 
 // All numbers of INFO at one moment (each thread's of its own moment).
 struct InfoFacts {
@@ -213,7 +213,7 @@ struct InfoFacts {
 };
 
 // One parallel hop over all threads. From a fiber. Suspends.
-InfoFacts GatherInfo(Server& server, bool with_latencies = false);
+InfoFacts GatherInfo(ServerState& server, bool with_latencies = false);
 
 // `sections` as the arguments of INFO: names in any case; none is "default". Unknown ones are
 // ignored.

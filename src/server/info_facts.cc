@@ -12,14 +12,19 @@
 
 #include "core/allocator.h"
 #include "engine/coordinator.h"
+#include "engine/shard_set.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "helio/base/random.h"
+#include "server/acl_store.h"
 #include "server/error_names.h"
 #include "server/latency_commands.h"
 #include "server/machine.h"
+#include "server/persistence.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -69,26 +74,26 @@ double Seconds(const timeval& time) {
 
 // It must be called on that thread.
 InfoFacts::ThreadFacts FactsOfThread(Worker& worker) {
-  const helio::ProactorStats& loop = worker.proactor().stats();
+  const helio::ProactorStats& loop = worker.state().proactor.stats();
   rusage thread{};
   getrusage(RUSAGE_THREAD, &thread);
   return {.cpu_user_s = Seconds(thread.ru_utime),
           .cpu_sys_s = Seconds(thread.ru_stime),
-          .clients = worker.connection_count(),
-          .commands = worker.stats().commands_processed,
+          .clients = worker.state().connection_count(),
+          .commands = worker.state().stats.commands_processed,
           .iterations = loop.iterations,
           .wakeups = loop.sleeps,
           .messages = loop.messages,
-          .fibers = worker.proactor().scheduler().live_fibers()};
+          .fibers = worker.state().proactor.scheduler().live_fibers()};
 }
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
-  part->stats = worker.stats();
+  part->stats = worker.state().stats;
   part->thread = FactsOfThread(worker);
-  part->loop = worker.proactor().stats();
+  part->loop = worker.state().proactor.stats();
   part->rates = worker.rates();
   part->loop_totals = worker.loop_totals();
-  part->traffic = worker.buffers().traffic;
+  part->traffic = worker.state().buffers.traffic;
   part->memory = worker.memory();
   part->heap = worker.RecentHeap();
   part->interpreters = worker.interpreters().count();
@@ -97,7 +102,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->tls = helio::ThreadTlsStats();
   part->output_disconnections = worker.client_limiter().output_disconnections();
   part->tracking = worker.tracking().counts();
-  worker.ForEachSession([&](Session& session) {
+  worker.state().ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     if (connection.held()) ++part->held_clients;
     if (!session.watches.empty()) ++part->watching_clients;
@@ -113,7 +118,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   const TransactionStats& transactions = shards.transaction_stats(worker.index());
   part->transactions.global = transactions.global;
   part->transactions.widths = transactions.widths;
-  worker.ForEachShard([&](Shard& shard) {
+  worker.state().ForEachShard([&](Shard& shard) {
     const TxQueue& queue = shard.transactions();
     InfoFacts::TransactionFacts& facts = part->transactions;
     facts.retries += queue.stats().refused;
@@ -125,7 +130,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
       facts.oldest_us = std::max(facts.oldest_us, (helio::MonotonicNanos() - oldest_ns) / 1000);
     }
     const uint64_t warning_us =
-        worker.server().settings().lock_warning_ms.load(std::memory_order_relaxed) * 1000;
+        worker.state().server.settings.lock_warning_ms.load(std::memory_order_relaxed) * 1000;
     queue.ForEach([&](const TxEntry& entry) {
       if (!HoldsLocks(entry)) return;
       const uint64_t held_us = (helio::MonotonicNanos() - entry.scheduled_ns) / 1000;
@@ -194,13 +199,13 @@ void AddCommand(const Command& command, const std::vector<Part>& parts, InfoFact
   }
 }
 
-void AddLatencies(Server& server, InfoFacts* facts) {
+void AddLatencies(ServerState& server, InfoFacts* facts) {
   std::vector<const Command*> all;
-  for (const Command& command : server.commands().all()) {
+  for (const Command& command : server.commands.all()) {
     all.push_back(&command);
     for (const Command& subcommand : command.subcommands) all.push_back(&subcommand);
   }
-  facts->percentiles = Server::LocalWorker()->timer().percentiles();
+  facts->percentiles = WorkerState::Here().timer.percentiles();
   for (const CommandLatency& latency : GatherHistograms(server, all)) {
     facts->latencies[latency.command->full_name] = latency.histogram;
   }
@@ -235,42 +240,42 @@ void AddProcess(InfoFacts* facts) {
 
 }  // namespace
 
-InfoFacts GatherInfo(Server& server, bool with_latencies) {
-  std::vector<Part> parts(server.pool().size());
-  server.AwaitOnSessions(
-      [&](Worker& worker) { Gather(worker, server.shards(), &parts[worker.index()]); });
+InfoFacts GatherInfo(ServerState& server, bool with_latencies) {
+  std::vector<Part> parts(server.pool.size());
+  AwaitOnAllSessions<Worker>(
+      server, [&](Worker& worker) { Gather(worker, *server.shards, &parts[worker.index()]); });
 
   InfoFacts facts;
-  facts.emulates_cluster = server.options().emulates_cluster;
+  facts.emulates_cluster = server.options.emulates_cluster;
   AddProcess(&facts);
   facts.multiplexing_api =
-      server.pool().at(0)->engine() == helio::Proactor::Engine::kIoUring ? "io_uring" : "epoll";
-  facts.run_id = server.run_id();
-  facts.config_file = server.options().config_file;
+      server.pool.at(0)->engine() == helio::Proactor::Engine::kIoUring ? "io_uring" : "epoll";
+  facts.run_id = server.run_id;
+  facts.config_file = server.options.config_file;
   facts.is_supervised = getenv("NOTIFY_SOCKET") != nullptr;
-  facts.listeners = server.DescribeListeners();
-  facts.acl_refusals = server.acl().log().refusals();
-  facts.forgotten_scripts = server.scripts().forgotten();
-  facts.tcp_port = server.port() != 0 ? server.port() : server.tls_port();
+  facts.listeners = Server::Here().DescribeListeners();
+  facts.acl_refusals = server.acl->log().refusals();
+  facts.forgotten_scripts = server.scripts.forgotten();
+  facts.tcp_port = server.port != 0 ? server.port : server.tls_port;
   facts.now_us = helio::UnixMicros();
-  facts.start_s = server.start_time_ms() / 1000;
-  const int64_t uptime_ms = facts.now_us / 1000 - server.start_time_ms();
+  facts.start_s = server.start_time_ms / 1000;
+  const int64_t uptime_ms = facts.now_us / 1000 - server.start_time_ms;
   facts.uptime_s = static_cast<uint64_t>(std::max<int64_t>(0, uptime_ms / 1000));
   facts.persistence =
-      server.pool().at(0)->Await([&server] { return server.persistence().Facts(); });
-  facts.threads = server.pool().size();
-  facts.shards = server.shards().size();
-  facts.clients = server.connections();
-  facts.maxclients = server.settings().maxclients.load(std::memory_order_relaxed);
-  facts.maxmemory = server.settings().maxmemory.load(std::memory_order_relaxed);
-  facts.maxmemory_policy = PolicyName(server.eviction_policy());
-  facts.shards_behind = server.settings().shards_behind.load(std::memory_order_relaxed);
-  facts.cache_mode = server.options().cache_mode;
-  facts.rejected_connections = server.rejected_connections();
-  facts.evicted_clients = server.client_memory().evicted.load(std::memory_order_relaxed);
+      server.pool.at(0)->Await([&server] { return Server::Here().persistence().Facts(); });
+  facts.threads = server.pool.size();
+  facts.shards = server.shards->size();
+  facts.clients = server.connections.all();
+  facts.maxclients = server.settings.maxclients.load(std::memory_order_relaxed);
+  facts.maxmemory = server.settings.maxmemory.load(std::memory_order_relaxed);
+  facts.maxmemory_policy = PolicyName(server.policy.load(std::memory_order_relaxed));
+  facts.shards_behind = server.settings.shards_behind.load(std::memory_order_relaxed);
+  facts.cache_mode = server.options.cache_mode;
+  facts.rejected_connections = server.connections.rejected();
+  facts.evicted_clients = server.client_memory.evicted.load(std::memory_order_relaxed);
 
-  facts.databases.resize(static_cast<size_t>(server.shards().db_count()));
-  facts.per_shard.resize(server.shards().size());
+  facts.databases.resize(static_cast<size_t>(server.shards->db_count()));
+  facts.per_shard.resize(server.shards->size());
   for (const Part& part : parts) {
     facts.per_thread.push_back(part.thread);
     for (const auto& [id, shard] : part.by_shard) facts.per_shard[id] = shard;
@@ -279,7 +284,7 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
       facts.defrag_running_ns =
           std::max(facts.defrag_running_ns, helio::MonotonicNanos() - part.defrag_since_ns);
       facts.defrag_running_percent =
-          server.settings().defrag_cycle_percent.load(std::memory_order_relaxed);
+          server.settings.defrag_cycle_percent.load(std::memory_order_relaxed);
     }
     facts.memory.Add(part.memory);
     facts.heap.Add(part.heap);
@@ -373,30 +378,30 @@ InfoFacts GatherInfo(Server& server, bool with_latencies) {
       facts.databases[i].member_expires += part.databases[i].member_expires;
     }
   }
-  for (const Command& command : server.commands().all()) {
+  for (const Command& command : server.commands.all()) {
     AddCommand(command, parts, &facts);
     for (const Command& subcommand : command.subcommands) AddCommand(subcommand, parts, &facts);
   }
 
   if (with_latencies) AddLatencies(server, &facts);
-  facts.placed_tags = server.shards().placed_tags();
-  facts.base_memory = server.base_memory_bytes();
-  facts.data_memory = server.shards().used_bytes();
-  facts.scripts_known = server.scripts().size();
-  facts.script_memory = server.scripts().memory_used();
-  const FunctionTableRef functions = server.functions().table();
+  facts.placed_tags = server.shards->placed_tags();
+  facts.base_memory = Server::Here().base_memory_bytes();
+  facts.data_memory = server.shards->used_bytes();
+  facts.scripts_known = server.scripts.size();
+  facts.script_memory = server.scripts.memory_used();
+  const FunctionTableRef functions = server.functions.table();
   facts.functions = functions->functions.size();
   facts.libraries = functions->libraries.size();
   facts.function_memory = functions->memory_used;
-  facts.acl_memory = server.acl().memory_used();
+  facts.acl_memory = server.acl->memory_used();
   for (const auto& [kind, bytes] : facts.MemoryByKind()) facts.used_memory += bytes;
-  const uint64_t seen_peak = server.UpdatePeakMemory(facts.used_memory);
-  facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards().peak_bytes());
+  const uint64_t seen_peak = Server::Here().UpdatePeakMemory(facts.used_memory);
+  facts.used_memory_peak = std::max(seen_peak, facts.base_memory + server.shards->peak_bytes());
   facts.rss = ReadProcessMemory().rss_bytes;
   const uint64_t now_ns = helio::MonotonicNanos();
-  facts.over_limit_ms = server.memory().OverNanos(now_ns) / 1'000'000;
-  facts.is_over_limit_ms = server.memory().IsOverNanos(now_ns) / 1'000'000;
-  facts.system_memory = server.options().system_memory_bytes;
+  facts.over_limit_ms = server.memory.OverNanos(now_ns) / 1'000'000;
+  facts.is_over_limit_ms = server.memory.IsOverNanos(now_ns) / 1'000'000;
+  facts.system_memory = server.options.system_memory_bytes;
   return facts;
 }
 

@@ -13,8 +13,8 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/sync.h"
 #include "helio/net/socket.h"
-#include "server/server.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -138,9 +138,9 @@ InnerReplies RunAsClient(Session& on_behalf, const InnerCall& call) {
     return {.replies = {},
             .error = fmt::format("ERR no connection inside of the server: {}", strerror(errno))};
   }
-  Worker& worker = on_behalf.worker;
+  Worker& worker = Worker::Here();
   worker.AddInnerConnection(fds[0], on_behalf, call.user);
-  OtherEnd other_end(&worker.proactor(), fds[1], call.commands.size(), call.reply_bytes_max);
+  OtherEnd other_end(&worker.state().proactor, fds[1], call.commands.size(), call.reply_bytes_max);
   const std::string text = InResp(call.commands);
   on_behalf.inner_call = &other_end;
   if (on_behalf.connection_closed || on_behalf.connection.closing() ||

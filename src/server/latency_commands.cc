@@ -14,9 +14,10 @@
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "server/latency_commands.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -24,11 +25,11 @@ namespace {
 
 using AllSeries = std::array<LatencySeries, kLatencyEvents>;
 
-AllSeries Gather(Server& server) {
-  std::vector<AllSeries> parts(server.pool().size());
-  server.AwaitOnWorkers([&](Worker& worker) {
+AllSeries Gather(ServerState& server) {
+  std::vector<AllSeries> parts(server.pool.size());
+  AwaitOnAll<WorkerState>(server, [&](WorkerState& worker) {
     for (size_t i = 0; i < kLatencyEvents; ++i) {
-      parts[worker.index()][i] = worker.timer().events().series(i);
+      parts[worker.index()][i] = worker.timer.events().series(i);
     }
   });
   AllSeries all;
@@ -39,7 +40,7 @@ AllSeries Gather(Server& server) {
 }
 
 void Latest(CoordinatorContext&, Args, ReplySink& reply) {
-  const AllSeries all = Gather(Server::LocalWorker()->server());
+  const AllSeries all = Gather(WorkerState::Here().server);
   const auto seen = std::count_if(all.begin(), all.end(),
                                   [](const LatencySeries& one) { return !one.samples.empty(); });
   reply.Array(static_cast<size_t>(seen));
@@ -56,7 +57,7 @@ void Latest(CoordinatorContext&, Args, ReplySink& reply) {
 void History(CoordinatorContext&, Args args, ReplySink& reply) {
   const size_t event = LatencyEventOf(args[2]);
   if (event == kLatencyEvents) return reply.Array(0);
-  const LatencySeries series = Gather(Server::LocalWorker()->server())[event];
+  const LatencySeries series = Gather(WorkerState::Here().server)[event];
   reply.Array(series.samples.size());
   for (const LatencySample& sample : series.samples) {
     reply.Array(2);
@@ -67,14 +68,14 @@ void History(CoordinatorContext&, Args args, ReplySink& reply) {
 
 void Reset(CoordinatorContext&, Args args, ReplySink& reply) {
   std::array<std::atomic<bool>, kLatencyEvents> had{};
-  Server::LocalWorker()->server().AwaitOnWorkers([&](Worker& worker) {
+  AwaitOnAll<WorkerState>(WorkerState::Here().server, [&](WorkerState& worker) {
     for (size_t i = 0; i < kLatencyEvents; ++i) {
       const auto names = args.from(2);
       const bool is_named = std::any_of(names.begin(), names.end(), [i](std::string_view name) {
         return LatencyEventOf(name) == i;
       });
       if (!names.empty() && !is_named) continue;
-      LatencySeries& series = worker.timer().events().series(i);
+      LatencySeries& series = worker.timer.events().series(i);
       if (!series.samples.empty()) had[i] = true;
       series.Clear();
     }
@@ -126,7 +127,7 @@ std::string Draw(std::string_view event, const LatencySeries& series, int64_t no
 void Graph(CoordinatorContext&, Args args, ReplySink& reply) {
   const size_t event = LatencyEventOf(args[2]);
   LatencySeries series;
-  if (event != kLatencyEvents) series = Gather(Server::LocalWorker()->server())[event];
+  if (event != kLatencyEvents) series = Gather(WorkerState::Here().server)[event];
   if (series.samples.empty()) {
     return reply.Error(fmt::format("ERR No samples available for event '{}'", Printed(args[2])));
   }
@@ -195,10 +196,10 @@ std::string Diagnose(const AllSeries& all, uint32_t threshold_ms) {
 }
 
 void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
-  Server& server = Server::LocalWorker()->server();
+  ServerState& server = WorkerState::Here().server;
   const AllSeries all = Gather(server);
-  reply.Verbatim(
-      "txt", Diagnose(all, server.settings().latency_monitor_ms.load(std::memory_order_relaxed)));
+  reply.Verbatim("txt",
+                 Diagnose(all, server.settings.latency_monitor_ms.load(std::memory_order_relaxed)));
 }
 
 // --- HISTOGRAM ---
@@ -228,7 +229,7 @@ void ReplyHistogram(const CommandLatency& latency, ReplySink& reply) {
 }
 
 void Histogram(CoordinatorContext&, Args args, ReplySink& reply) {
-  Server& server = Server::LocalWorker()->server();
+  ServerState& server = WorkerState::Here().server;
   std::vector<const Command*> wanted;
   const auto add = [&wanted](const Command& command) {
     if (command.subcommands.empty()) wanted.push_back(&command);
@@ -236,14 +237,14 @@ void Histogram(CoordinatorContext&, Args args, ReplySink& reply) {
   };
   for (std::string_view name : args.from(2)) {
     const size_t bar = name.find('|');
-    const Command* command = server.commands().Find(name.substr(0, bar));
+    const Command* command = server.commands.Find(name.substr(0, bar));
     if (command != nullptr && bar != std::string_view::npos) {
       command = CommandTable::FindSubcommand(*command, name.substr(bar + 1));
     }
     if (command != nullptr) add(*command);
   }
   if (args.size() == 2) {
-    for (const Command& command : server.commands().all()) add(command);
+    for (const Command& command : server.commands.all()) add(command);
   }
   std::map<std::string, CommandLatency> by_name;
   for (CommandLatency& latency : GatherHistograms(server, wanted)) {
@@ -272,17 +273,17 @@ void Help(Args, ReplySink& reply) {
 
 }  // namespace
 
-std::vector<CommandLatency> GatherHistograms(Server& server,
+std::vector<CommandLatency> GatherHistograms(ServerState& server,
                                              const std::vector<const Command*>& wanted) {
-  std::vector<std::vector<CommandLatency>> parts(server.pool().size());
-  server.AwaitOnWorkers([&](Worker& worker) {
+  std::vector<std::vector<CommandLatency>> parts(server.pool.size());
+  AwaitOnAll<WorkerState>(server, [&](WorkerState& worker) {
     std::vector<CommandLatency>& part = parts[worker.index()];
     part.resize(wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) {
-      const LatencyHistogram* const histogram = worker.timer().histogram(wanted[i]->id);
+      const LatencyHistogram* const histogram = worker.timer.histogram(wanted[i]->id);
       if (histogram == nullptr) continue;
       part[i].histogram = *histogram;
-      part[i].calls = worker.stats().commands[wanted[i]->id].calls;
+      part[i].calls = worker.stats.commands[wanted[i]->id].calls;
     }
   });
   std::vector<CommandLatency> found;

@@ -10,7 +10,7 @@
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 
 struct CommandLatency {
   const Command* command = nullptr;
@@ -19,7 +19,7 @@ struct CommandLatency {
 };
 
 // Of those that were called. From a fiber. Suspends.
-std::vector<CommandLatency> GatherHistograms(Server& server,
+std::vector<CommandLatency> GatherHistograms(ServerState& server,
                                              const std::vector<const Command*>& wanted);
 
 }  // namespace dfly

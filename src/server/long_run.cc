@@ -19,7 +19,8 @@ ScriptHost::Verdict LongRun::OnTick() {
   if (is_killed_) [[unlikely]]
     return Verdict::kKill;
   const uint64_t now_ns = helio::MonotonicNanos();
-  MessageShuffle* const shuffle = worker_->shuffle();  // on schedules from a seed: at any tick
+  // On schedules from a seed: at any tick.
+  MessageShuffle* const shuffle = worker_->state().shuffle.get();
   if (now_ns - slice_begin_ns_ < worker_->script_slice_ns() &&
       (shuffle == nullptr || !shuffle->OneIn(4))) [[likely]] {
     return Verdict::kGoOn;

@@ -25,9 +25,11 @@
 #include "helio/net/tls_memory.h"
 #include "server/flags.h"
 #include "server/health_check.h"
+#include "server/persistence.h"
 #include "server/process.h"
 #include "server/pulse.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/units.h"
 #include "server/version.h"
 
@@ -57,7 +59,7 @@ constexpr std::string_view kThreadHasStopped = "a thread has stopped, ends witho
 // What hangs is given up: the process ends. The pid file goes as at any end.
 [[noreturn]] void GiveUp(dfly::Server* server, std::string_view what) {
   LOG(ERROR) << what << ": " << server->DescribeHang();
-  if (!server->options().pid_file.empty()) unlink(server->options().pid_file.c_str());
+  if (!server->state().options.pid_file.empty()) unlink(server->state().options.pid_file.c_str());
   google::FlushLogFiles(google::GLOG_INFO);
   _exit(1);
 }
@@ -141,10 +143,10 @@ void LogArguments(const dfly::ServerOptions& options, const dfly::Arguments& arg
 }
 
 void LogEngine(const dfly::ServerOptions& options, dfly::Server* server) {
-  const bool is_uring = server->pool().at(0)->engine() == helio::Proactor::Engine::kIoUring;
+  const bool is_uring = server->state().pool.at(0)->engine() == helio::Proactor::Engine::kIoUring;
   LOG(INFO) << "event loops on " << (is_uring ? "io_uring" : "epoll") << ", "
-            << server->shards().size() << (server->shards().size() == 1 ? " shard" : " shards")
-            << ", memory limit: "
+            << server->state().shards->size()
+            << (server->state().shards->size() == 1 ? " shard" : " shards") << ", memory limit: "
             << (options.maxmemory == 0 ? "none" : dfly::HumanBytes(options.maxmemory)) << " of "
             << dfly::HumanBytes(options.system_memory_bytes);
 }
@@ -160,7 +162,7 @@ void LogReady(const dfly::ServerOptions& options, uint16_t port, uint64_t load_n
 // Thread: the main one.
 class Stopping {
  public:
-  explicit Stopping(dfly::Server* server) : server_(server), pulse_(&server->pool()) {}
+  explicit Stopping(dfly::Server* server) : server_(server), pulse_(&server->state().pool) {}
   ~Stopping() {
     if (thread_) thread_->join();
   }
@@ -290,7 +292,7 @@ int main(int argc, char** argv) {
         return Fail(
             fmt::format("cannot load the snapshot, and starts with nothing else: {}", load_error));
       }
-      LogReady(options, server.port(), helio::MonotonicNanos() - begin_ns);
+      LogReady(options, server.state().port, helio::MonotonicNanos() - begin_ns);
       dfly::NotifyServiceManager("READY=1\nSTATUS=serving");
     }
     if (signal_number == SIGCONT) {

@@ -11,10 +11,12 @@
 
 #include "commands/memcached.h"
 #include "helio/base/clock.h"
+#include "server/acl_store.h"
 #include "server/info.h"
 #include "server/memcached_rows.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/version.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -55,25 +57,24 @@ void Authenticate(Session& session, Args args, ReplySink& reply) {
     return reply.Raw("CLIENT_ERROR bad authentication token format\r\n");
   }
   const std::string_view name = args[1].substr(0, blank);
-  const AclUserRef user = session.server.acl().LogIn(name, args[1].substr(blank + 1));
+  const AclUserRef user = session.server.acl->LogIn(name, args[1].substr(blank + 1));
   if (user == nullptr) {
-    session.worker.LogFailedLogin(session, name);
+    Worker::Here().LogFailedLogin(session, name);
     return reply.Raw("CLIENT_ERROR authentication failure\r\n");
   }
-  session.worker.BecomeUser(session, user);
+  Worker::Here().BecomeUser(session, user);
   reply.Raw("STORED\r\n");
 }
 
 void FlushAll(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const bool has_delay = args.size() > (IsSilent(args) ? 2u : 1u);
   const int64_t delay_s = has_delay ? MemcachedNumberOf<int64_t>(args[1]) : 0;
-  Server& server = cx.session().server;
+  ServerState& server = cx.session().server;
   // One at a time is pending, on the first thread; a new one comes instead of it.
-  Worker& keeper = server.worker(0);
   const MemcachedEnd end = MemcachedEndOf(delay_s, cx.now_ms());
   const int64_t after_ms = end.at_ms ? *end.at_ms - cx.now_ms() : 0;
-  keeper.proactor().Await([&] { keeper.ScheduleMemcachedFlush(after_ms); });
-  if (after_ms == 0) keeper.FlushMemcached(cx);
+  server.pool.at(0)->Await([&] { Worker::Here().ScheduleMemcachedFlush(after_ms); });
+  if (after_ms == 0) Worker::Here().FlushMemcached(cx);
   if (!IsSilent(args)) reply.Raw("OK\r\n");
 }
 
@@ -105,12 +106,12 @@ class StatLines {
 std::string Seconds(double seconds) { return fmt::format("{:.6f}", seconds); }
 
 void GeneralStats(CoordinatorContext& cx, ReplySink& reply) {
-  Server& server = cx.session().server;
+  ServerState& server = cx.session().server;
   const MemcachedStats stats = SumStats(cx);
   const InfoFacts facts = GatherInfo(server);
   StatLines out;
   out.Add("pid", getpid());
-  out.Add("uptime", (helio::UnixMillis() - server.start_time_ms()) / 1000);
+  out.Add("uptime", (helio::UnixMillis() - server.start_time_ms) / 1000);
   out.Add("time", helio::UnixMillis() / 1000);
   out.Add("version", fmt::format("{} dragonfly-{}", kProtocolVersion, kVersion));
   out.Add("pointer_size", sizeof(void*) * 8);
@@ -142,7 +143,7 @@ void GeneralStats(CoordinatorContext& cx, ReplySink& reply) {
   out.Add("bytes_written", facts.sent_bytes);
   out.Add("limit_maxbytes", facts.maxmemory);
   out.Add("accepting_conns", 1);
-  out.Add("threads", server.pool().size());
+  out.Add("threads", server.pool.size());
   out.Add("bytes", facts.data_memory);
   out.Add("curr_items", facts.databases.empty() ? 0 : facts.databases[0].keys);
   out.Add("evictions", facts.evicted_keys);
@@ -151,19 +152,20 @@ void GeneralStats(CoordinatorContext& cx, ReplySink& reply) {
 }
 
 void SettingsStats(CoordinatorContext& cx, ReplySink& reply) {
-  const Server& server = cx.session().server;
-  const ServerOptions& options = server.options();
+  const ServerState& server = cx.session().server;
+  const ServerOptions& options = server.options;
   StatLines out;
-  out.Add("maxbytes", server.settings().maxmemory.load());
-  out.Add("maxconns", server.settings().maxclients.load());
+  out.Add("maxbytes", server.settings.maxmemory.load());
+  out.Add("maxconns", server.settings.maxclients.load());
   out.Add("tcpport", options.memcached_port);
   out.Add("udpport", 0);
-  out.Add("evictions", server.eviction_policy() == EvictionPolicy::kNone ? "off" : "on");
+  out.Add("evictions",
+          server.policy.load(std::memory_order_relaxed) == EvictionPolicy::kNone ? "off" : "on");
   out.Add("num_threads", options.threads);
   out.Add("cas_enabled", "yes");
   out.Add("tcp_backlog", options.backlog);
   out.Add("auth_enabled_ascii",
-          cx.session().server.acl().default_user()->has_nopass() ? "no" : "yes");
+          cx.session().server.acl->default_user()->has_nopass() ? "no" : "yes");
   out.Add("item_size_max", options.limits.memcached.value_bytes_max);
   out.Add("flush_enabled", "yes");
   out.Add("shutdown_command", "no");

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/server.h"
+#include "server/options.h"
 
 namespace dfly {
 

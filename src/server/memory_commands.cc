@@ -17,9 +17,11 @@
 #include "server/info.h"
 #include "server/resident_memory.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/units.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -54,7 +56,7 @@ uint64_t KeyCount(const InfoFacts& facts) {
 
 // Redis' names, as far as there is something behind them.
 void Stats(CoordinatorContext&, Args, ReplySink& reply) {
-  Server& server = Server::LocalWorker()->server();
+  ServerState& server = WorkerState::Here().server;
   const InfoFacts facts = GatherInfo(server);
   const uint64_t keys = KeyCount(facts);
   // Of the moment at which the heaps were looked at.
@@ -64,7 +66,7 @@ void Stats(CoordinatorContext&, Args, ReplySink& reply) {
   const uint64_t of_process = facts.script_memory + facts.function_memory + facts.acl_memory;
   const uint64_t used = facts.base_memory + data + memory.Sum() + of_process;
   const uint64_t since_start = used - std::min(used, facts.base_memory);
-  const ResidentMemory& at_start = server.resident_at_start();
+  const ResidentMemory& at_start = Server::Here().resident_at_start();
   const auto integer = [&reply](std::string_view name, int64_t value) {
     reply.Bulk(name);
     reply.Integer(value);
@@ -136,7 +138,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
   constexpr double kHighSnapshot = 0.1;         // of what is used
   constexpr uint64_t kWasteMin = 10 << 20;      // bytes; less is nobody's problem
   constexpr uint64_t kClientBytes = 200 << 10;  // of buffers, for each connection
-  Server& server = Server::LocalWorker()->server();
+  ServerState& server = WorkerState::Here().server;
   const InfoFacts facts = GatherInfo(server);
   const uint64_t used = facts.used_memory;
   if (used < kTooLittle) {
@@ -176,7 +178,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
 
 // Each thread gives back what its own heap holds free. May suspend.
 void Purge(CoordinatorContext&, Args, ReplySink& reply) {
-  Server::LocalWorker()->server().AwaitOnWorkers([](Worker& worker) { worker.PurgeMemory(); });
+  AwaitOnAll<Worker>(WorkerState::Here().server, [](Worker& worker) { worker.PurgeMemory(); });
   reply.Ok();
 }
 

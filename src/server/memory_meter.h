@@ -59,6 +59,9 @@ class MemoryMeter {
   bool can_make_room() const {
     return evicts() && barren_.load(std::memory_order_relaxed) < workers_;
   }
+  // The limit is passed, nothing comes back by itself, and nobody can evict anything. Whoever runs
+  // on a shard asks for room there (Worker::MakeRoom).
+  bool is_exhausted() const { return is_over() && excess() > 0 && !can_make_room(); }
 
   // How long the limit has been passed, as seen at changes: in all, and since it was the last time
   // (0: it is not).

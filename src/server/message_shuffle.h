@@ -33,6 +33,11 @@ class MessageShuffle {
   // Is it time for something that happens once in `n` times?
   bool OneIn(uint64_t n) { return random_.OneIn(n); }
 
+  // Of the replies of a shard to a connection.
+  static uint64_t StreamOfReplies(uint64_t connection_id, uint32_t shard) {
+    return (connection_id * 1024 + shard) * 2 + 1;
+  }
+
   // Nothing waits.
   bool empty() const { return waiting_.empty(); }
 

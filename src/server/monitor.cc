@@ -10,9 +10,11 @@
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "helio/fibers/inbox.h"
+#include "server/client_limiter.h"
 #include "server/logged_args.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
@@ -20,8 +22,8 @@ struct Monitors::Line : helio::Message {
   std::string text;
 };
 
-Monitors::Monitors(Server* server, Worker* worker)
-    : server_(*server), worker_(*worker), counts_(server->pool().size()) {}
+Monitors::Monitors(WorkerState* worker)
+    : server_(worker->server), worker_(*worker), counts_(worker->server.pool.size()) {}
 
 Monitors::~Monitors() { DCHECK(sessions_.empty()); }
 
@@ -48,7 +50,7 @@ void Monitors::EndCount(FrequentItems* keys) {
 void Monitors::Begin(Session& session) {
   session.monitor = Session::Monitor::kBegins;
   const uint32_t thread = worker_.index();
-  server_.AwaitOnWorkers([thread](Worker& worker) { worker.monitors().Change(thread, 1); });
+  AwaitOnAll<Monitors>(server_, [thread](Monitors& monitors) { monitors.Change(thread, 1); });
 }
 
 void Monitors::OnReplied(Session& session) {
@@ -63,7 +65,7 @@ void Monitors::End(Session& session) {
   session.monitor = Session::Monitor::kNo;
   std::erase(sessions_, &session);
   worker_.RunOnFiber("monitor end", [this, thread = worker_.index()] {
-    server_.AwaitOnWorkers([thread](Worker& worker) { worker.monitors().Change(thread, -1); });
+    AwaitOnAll<Monitors>(server_, [thread](Monitors& monitors) { monitors.Change(thread, -1); });
   });
 }
 
@@ -72,7 +74,7 @@ void Monitors::Feed(int db_index, std::string_view client, const Command& comman
   if (threads_.empty()) return;
   const std::string text = MonitorLine(helio::UnixMicros(), db_index, client, command, args);
   for (uint32_t thread : threads_) {
-    MonitorLoad& load = server_.monitor_load(thread);
+    MonitorLoad& load = server_.monitor_loads[thread];
     if (load.bytes.load(std::memory_order_relaxed) + text.size() > kBytesOnWayMax) {
       load.is_lost.store(true, std::memory_order_relaxed);
       continue;
@@ -82,10 +84,10 @@ void Monitors::Feed(int db_index, std::string_view client, const Command& comman
     line->text = text;
     line->run = [](helio::Message* message) {
       const std::unique_ptr<Line> arrived(static_cast<Line*>(message));
-      Server::LocalWorker()->monitors().Deliver(arrived->text);
+      Monitors::Here().Deliver(arrived->text);
     };
     // Also to our own: a connection must not be written to inside of its command.
-    server_.pool().at(thread)->PostLazily(line.release());
+    server_.pool.at(thread)->PostLazily(line.release());
   }
 }
 
@@ -99,7 +101,7 @@ void Monitors::CountKeys(const Command& command, Args args) {
 }
 
 void Monitors::Deliver(std::string_view line) {
-  MonitorLoad& load = server_.monitor_load(worker_.index());
+  MonitorLoad& load = server_.monitor_loads[worker_.index()];
   load.bytes.fetch_sub(line.size(), std::memory_order_relaxed);
   if (load.is_lost.load(std::memory_order_relaxed)) [[unlikely]] {
     load.is_lost.store(false, std::memory_order_relaxed);
@@ -110,8 +112,8 @@ void Monitors::Deliver(std::string_view line) {
     Connection& connection = session->connection;
     if (connection.closing()) continue;
     connection.PushMessage(line);
-    if (connection.unsent_bytes() > worker_.buffers().bounds.output_watch) [[unlikely]]
-      worker_.client_limiter().CheckMessages(*session);
+    if (connection.unsent_bytes() > worker_.buffers.bounds.output_watch) [[unlikely]]
+      ClientLimiter::Here().CheckMessages(*session);
   }
 }
 
@@ -119,7 +121,7 @@ void Monitors::DisconnectAll(std::string_view why) {
   const std::vector<Session*> sessions = sessions_;
   for (Session* session : sessions) {
     if (session->connection.closing()) continue;
-    worker_.client_limiter().CountOutputDisconnection();
+    ClientLimiter::Here().CountOutputDisconnection();
     LOG(WARNING) << "closing connection " << session->connection.id() << " of "
                  << session->peer_address << ", a monitor: " << why;
     session->connection.CloseNow();
@@ -133,7 +135,7 @@ void Monitor(CoordinatorContext& cx, Args, ReplySink& reply) {
     return reply.Error("ERR MONITOR isn't allowed for DENY BLOCKING client");
   }
   Session& session = cx.session();
-  if (session.monitor == Session::Monitor::kNo) session.worker.monitors().Begin(session);
+  if (session.monitor == Session::Monitor::kNo) Monitors::Here().Begin(session);
   reply.Ok();
 }
 

@@ -14,28 +14,22 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "server/per_thread.h"
 
 namespace dfly {
 
 class FrequentItems;
-class Server;
+struct ServerState;
 class Session;
-class Worker;
-
-// What is on its way to one thread. Thread: any.
-struct MonitorLoad {
-  std::atomic<size_t> bytes{0};
-  std::atomic<bool> is_lost{false};  // lines were dropped: its monitors have to go
-};
+class WorkerState;
+struct ServerState;
 
 // Owner:    one Worker, on its thread.
 // Suspends: only Begin.
-class Monitors {
+class Monitors : public PerThread<Monitors> {
  public:
-  Monitors(Server* server, Worker* worker);
+  explicit Monitors(WorkerState* worker);
   ~Monitors();
-  Monitors(const Monitors&) = delete;
-  Monitors& operator=(const Monitors&) = delete;
 
   // Somebody wants to know of commands, on whatever thread.
   bool any() const { return is_watched_; }
@@ -68,8 +62,8 @@ class Monitors {
   void Deliver(std::string_view line);
   void DisconnectAll(std::string_view why);
 
-  Server& server_;
-  Worker& worker_;
+  ServerState& server_;
+  WorkerState& worker_;
   std::vector<uint32_t> counts_;   // by thread
   std::vector<uint32_t> threads_;  // that have some
   std::vector<Session*> sessions_;

@@ -8,8 +8,8 @@
 #include "commands/command_table.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
 #include "server/session.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -17,20 +17,20 @@ namespace {
 
 void StartMulti(Session& session, Args, ReplySink& reply) {
   if (session.multi != nullptr) return reply.Error(kErrNestedMulti);
-  session.multi = session.worker.NewMulti(session.db_index);
+  session.multi = Worker::Here().NewMulti(session.db_index);
   reply.Ok();
 }
 
 void Discard(Session& session, Args, ReplySink& reply) {
   if (session.multi == nullptr) return reply.Error(kErrDiscardWithoutMulti);
-  session.worker.EndMulti(session);
+  Worker::Here().EndMulti(session);
   reply.Ok();
 }
 
 // Worker::Exec comes here with what it does not carry out.
 void RefuseExec(Session& session, Args, ReplySink& reply) {
   if (session.multi == nullptr) return reply.Error(kErrExecWithoutMulti);
-  session.worker.EndMulti(session);
+  Worker::Here().EndMulti(session);
   reply.Error(kErrExecAbort);
 }
 
@@ -40,7 +40,7 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (session.multi != nullptr) return reply.Error(kErrWatchInMulti);
   if (session.connection_closed) return reply.Ok();
   Watches& watches = session.watches;
-  if (watches.empty()) watches.watcher = session.worker.NextWatcher();
+  if (watches.empty()) watches.watcher = Worker::Here().NextWatcher();
   const uint64_t watcher = watches.watcher;
   // If the client goes meanwhile, `watches` is ended and empty. What ends it comes to the shards
   // after this.
@@ -55,15 +55,15 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const size_t known = watches.keys.size();
   watches.keys.insert(watches.keys.end(), added.begin(), added.end());
   std::vector<uint8_t> is_new(added.size(), 0);  // bytes, since shards write at the same time
-  cx.shards().AwaitOn(ids, [&](Shard& shard) {
-    ShardContext shard_cx(shard, cx.db_index(), cx.now_ms());
+  cx.shards().AwaitOn(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     for (const WatchedKey& watched : added) {
-      if (watched.shard == shard.id()) shard_cx.Peek(watched.key);
+      if (watched.shard == turn.shard().id()) shard_cx.Peek(watched.key);
     }
     shard_cx.Finish();
     for (size_t i = 0; i < added.size(); ++i) {
-      if (added[i].shard != shard.id()) continue;
-      is_new[i] = shard.watches().Watch(watcher, added[i].db_index, added[i].key);
+      if (added[i].shard != turn.shard().id()) continue;
+      is_new[i] = turn.shard().watches().Watch(watcher, added[i].db_index, added[i].key);
     }
   });
   reply.Ok();
@@ -77,7 +77,7 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }
 
 void Unwatch(Session& session, Args, ReplySink& reply) {
-  session.worker.Unwatch(session);
+  Worker::Here().Unwatch(session);
   reply.Ok();
 }
 
@@ -97,6 +97,7 @@ void RegisterMultiCommands(CommandTable* table) {
               .arity = 1,
               .flags = kNoScript | kLoading | kStale | kSkipSlowlog | kNotQueued,
               .categories = kAclTransaction,
+              .effect = EffectRule::kNone,
               .docs = {"Runs the queued commands as one.", "1.2.0", "transactions",
                        "Depends on the commands"}});
   table->Add({.name = "discard",

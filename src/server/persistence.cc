@@ -6,19 +6,19 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <utility>
 
 #include "core/hash.h"
+#include "engine/shard_set.h"
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/function_commands.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/version.h"
-#include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -39,33 +39,7 @@ double SecondsSince(uint64_t begin_ns) {
 
 }  // namespace
 
-bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules) {
-  rules->clear();
-  std::vector<uint64_t> numbers;
-  for (std::string_view word : SplitWords(text)) {
-    uint64_t number = 0;
-    const char* const end = word.data() + word.size();
-    const auto parsed = std::from_chars(word.data(), end, number);
-    if (parsed.ec != std::errc() || parsed.ptr != end || number > INT32_MAX) return false;
-    numbers.push_back(number);
-  }
-  if (numbers.size() % 2 != 0) return false;
-  for (size_t i = 0; i < numbers.size(); i += 2) {
-    if (numbers[i] == 0) return false;
-    rules->push_back({.seconds = numbers[i], .changes = numbers[i + 1]});
-  }
-  return true;
-}
-
-std::string FormatSaveRules(const std::vector<SaveRule>& rules) {
-  std::string text;
-  for (const SaveRule& rule : rules) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : " ", rule.seconds, rule.changes);
-  }
-  return text;
-}
-
-Persistence::Persistence(Server* server, PersistenceOptions options)
+Persistence::Persistence(ServerState* server, PersistenceOptions options)
     : server_(*server),
       options_(std::move(options)),
       directory_(options_.directory),
@@ -107,7 +81,7 @@ std::string Persistence::FindSnapshot() {
   to_load_ = FindNewest(&error);
   if (to_load_) {
     LoadProgress none;
-    SnapshotLoader loader(&server_.shards(), options_.files, &none);
+    SnapshotLoader loader(server_.shards.get(), options_.files, &none);
     if (const auto seed = loader.ReadHashSeed(*to_load_)) SetHashSeed(*seed);
   }
   return error;
@@ -131,7 +105,7 @@ void Persistence::Load(std::function<void(std::string error)> on_end) {
 void Persistence::CancelLoad() {
   if (loading_ != nullptr) loading_->is_cancelled = true;
   while (loading_ != nullptr) {
-    Server::LocalWorker()->ForEachScript([](LongRun& run) {
+    Worker::Here().ForEachScript([](LongRun& run) {
       if (run.script_run() == nullptr) run.Kill();  // its libraries are compiled on this thread
     });
     helio::this_fiber::SleepForMillis(1);
@@ -140,7 +114,7 @@ void Persistence::CancelLoad() {
 
 std::string Persistence::LoadFrom(const SnapshotPath& path) {
   const uint64_t begin_ns = helio::MonotonicNanos();
-  SnapshotLoader loader(&server_.shards(), options_.files, loading_.get());
+  SnapshotLoader loader(server_.shards.get(), options_.files, loading_.get());
   std::string error = loader.Load(path);
   if (error.empty()) error = TakeExtras(loader.extras());
   facts_.load_seconds = SecondsSince(begin_ns);
@@ -158,12 +132,12 @@ std::string Persistence::LoadFrom(const SnapshotPath& path) {
 
 SnapshotExtras Persistence::CollectExtras() {
   SnapshotExtras extras;
-  extras.placements = server_.shards().ExportPlacements();
+  extras.placements = server_.shards->ExportPlacements();
   // Those of EVAL come again by themselves.
-  for (const ScriptRef& script : server_.scripts().List()) {
+  for (const ScriptRef& script : server_.scripts.List()) {
     if (!script->is_evaluated) extras.scripts.push_back(script->source);
   }
-  for (const auto& [name, library] : server_.functions().table()->libraries) {
+  for (const auto& [name, library] : server_.functions.table()->libraries) {
     extras.functions.push_back(library->source);
   }
   return extras;
@@ -172,12 +146,12 @@ SnapshotExtras Persistence::CollectExtras() {
 std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
   for (const std::string& source : extras.scripts) {
     std::string error;
-    if (server_.scripts().Add(source, false, &error) == nullptr) {
+    if (server_.scripts.Add(source, false, &error) == nullptr) {
       LOG(WARNING) << "a script of the snapshot is left out: " << helio::LogText(error);
     }
   }
   const auto error =
-      LoadLibraries(*Server::LocalWorker(), ScriptLoad::Of::kSnapshot,
+      LoadLibraries(Worker::Here(), ScriptLoad::Of::kSnapshot,
                     /*holds_locks=*/true, extras.functions, FunctionStore::Policy::kFlush);
   if (error && loading_->is_cancelled) return "cancelled";
   return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
@@ -246,7 +220,7 @@ std::string Persistence::SaveForStop() {
   if (!is_enabled()) return std::string(kIsDisabled);
   while (is_saving()) CancelSave();
   saving_ = NewSaving();
-  lock_ = std::make_unique<Transaction>(&server_.shards(), nullptr);
+  lock_ = std::make_unique<Transaction>(server_.shards.get(), nullptr);
   lock_->set_origin({.name = "shutdown"});
   std::string error = RunSave(lock_.get());
   if (error.empty()) {
@@ -271,7 +245,7 @@ void Persistence::CancelSave() {
   if (saving == nullptr) return;
   saving->progress.is_cancelled = true;
   // It may wait for its locks.
-  server_.shards().AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
+  server_.shards->AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
   saving->done.Wait();
 }
 
@@ -281,7 +255,7 @@ void Persistence::AwaitNoLongScript(const Saving& saving) {
   const uint64_t end_ns = helio::MonotonicNanos() + options_.script_wait_ns;
   while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
     std::atomic<bool> is_there{false};
-    server_.AwaitOnWorkers([&is_there](Worker& worker) {
+    AwaitOnAll<Worker>(server_, [&is_there](Worker& worker) {
       worker.ForEachScript([&is_there](LongRun& run) {
         if (run.has_given_way() && run.script_run() != nullptr) is_there = true;
       });
@@ -305,18 +279,18 @@ std::string Persistence::RunSave(Transaction* lock) {
   save.redis_version = kRedisVersion;
   save.sizes = options_.sizes;
   const uint64_t buffer_limit =
-      server_.settings().snapshot_buffer_limit.load(std::memory_order_relaxed);
-  if (buffer_limit != 0) save.sizes.behind = buffer_limit / server_.shards().size();
-  save.on_behind = [this](bool is_behind) { server_.OnSnapshotBehind(is_behind); };
+      server_.settings.snapshot_buffer_limit.load(std::memory_order_relaxed);
+  if (buffer_limit != 0) save.sizes.behind = buffer_limit / server_.shards->size();
+  save.on_behind = [this](bool is_behind) { OnSnapshotBehind(is_behind); };
   uint64_t changes_at_cut = 0;
   if (lock == nullptr) {
     AwaitNoLongScript(*saving);
   } else {
     save.sizes.work_ns = 0;  // nobody is let go on
   }
-  server_.settings().is_saving = true;
+  server_.settings.is_saving = true;
   const SaveResult result = SaveSnapshot(
-      &server_.shards(), options_.files, save,
+      server_.shards.get(), options_.files, save,
       [&] {
         saving->has_cut = true;
         is_writing_ = true;
@@ -324,7 +298,7 @@ std::string Persistence::RunSave(Transaction* lock) {
         return CollectExtras();
       },
       &saving->progress, lock);
-  server_.settings().is_saving = false;
+  server_.settings.is_saving = false;
   is_writing_ = false;
   const double seconds = SecondsSince(saving->started_ns);
   facts_.last_duration_s = static_cast<int64_t>(seconds);
@@ -377,11 +351,11 @@ std::string Persistence::Reload(bool saves) {
   }
   if (saves) {
     saving_ = NewSaving();
-    Transaction lock(&server_.shards(), nullptr);
+    Transaction lock(server_.shards.get(), nullptr);
     std::string error = RunSave(&lock);
     return error.empty() ? ReloadLocked(&lock) : error;
   }
-  Transaction lock(&server_.shards(), nullptr);
+  Transaction lock(server_.shards.get(), nullptr);
   lock.LockAllShards(LockMode::kExclusive);
   CHECK(lock.Schedule());
   return ReloadLocked(&lock);
@@ -421,7 +395,15 @@ void Persistence::StopRules() {
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
 }
 
-uint64_t Persistence::Changes() const { return server_.shards().changes(); }
+void Persistence::OnSnapshotBehind(bool is_behind) {
+  if (is_behind) {
+    server_.settings.shards_behind.fetch_add(1);
+  } else if (server_.settings.shards_behind.fetch_sub(1) == 1) {
+    WorkerState::ReleaseHeldOnAll(server_);
+  }
+}
+
+uint64_t Persistence::Changes() const { return server_.shards->changes(); }
 
 void Persistence::Tick() {
   if (is_saving() || is_loading() || lock_ != nullptr) return;
@@ -453,7 +435,7 @@ void Persistence::UpdateGate() {
   if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
     gate |= Settings::kNoWritesGate;
   }
-  server_.settings().gate.store(gate, std::memory_order_relaxed);
+  server_.settings.gate.store(gate, std::memory_order_relaxed);
 }
 
 // -------------------------------------------------------------------------------------- settings

@@ -15,46 +15,20 @@
 #include "engine/transaction.h"
 #include "helio/fibers/sync.h"
 #include "server/cron.h"
+#include "server/options.h"
 #include "server/persistence_facts.h"
 #include "storage/snapshot_load.h"
 #include "storage/snapshot_save.h"
 
 namespace dfly {
 
-class Server;
-
-// --save: a snapshot is due when so many changes were made and the last one is so old.
-struct SaveRule {
-  uint64_t seconds = 0;
-  uint64_t changes = 0;
-};
-// "900 1 300 10"; empty: none. False: it is no list of rules.
-bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules);
-std::string FormatSaveRules(const std::vector<SaveRule>& rules);
-
-struct PersistenceOptions {
-  std::string directory;   // --dir; empty: the current one
-  std::string dbfilename;  // empty: nothing is loaded or saved
-  std::vector<SaveRule> rules;
-  std::string cron;  // --snapshot_cron; empty: none
-  FrameCodec codec = FrameCodec::kLz4;
-  int level = 2;                   // of kZstd
-  bool compresses_strings = true;  // rdbcompression
-  bool stops_writes_on_error = true;
-
-  // Tests have others of these.
-  FileLayer* files = &SystemFiles();
-  ShardSnapshot::Sizes sizes = {.work_ns = 100'000};
-  // The cut waits for locks, and whoever writes behind it; so it is made when no long script runs,
-  // or after so long.
-  uint64_t script_wait_ns = 60'000'000'000;
-};
+struct ServerState;
 
 // Owner:    the server. Its state belongs to proactor 0.
 // Suspends: what says so.
 class Persistence {
  public:
-  Persistence(Server* server, PersistenceOptions options);
+  Persistence(ServerState* server, PersistenceOptions options);
 
   // --- The start ---
 
@@ -146,6 +120,9 @@ class Persistence {
   void AwaitNoLongScript(const Saving& saving);
   SnapshotExtras CollectExtras();
   std::string TakeExtras(const SnapshotExtras& extras);
+  // A shard has more to write down for a snapshot than the disk takes, or has not any more:
+  // meanwhile clients that write have to wait. Thread: any proactor's. Suspends: never.
+  void OnSnapshotBehind(bool is_behind);
   void Tick();
   void OnSettingsChanged();
   uint64_t Changes() const;
@@ -153,7 +130,7 @@ class Persistence {
     return format.value_or(FormatOf(dbfilename_));
   }
 
-  Server& server_;
+  ServerState& server_;
   PersistenceOptions options_;
   std::string directory_;
   std::string dbfilename_;

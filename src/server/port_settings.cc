@@ -11,6 +11,7 @@
 #include "helio/base/logging.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/words.h"
 
 namespace dfly {
@@ -26,7 +27,7 @@ struct PortChange {
 
   // Empty, or what CONFIG SET answers. Suspends.
   std::string Apply(Server* server) {
-    const bool begins_tls = !server->has_tls() && wanted.tls_port != 0;
+    const bool begins_tls = !server->state().has_tls() && wanted.tls_port != 0;
     if (const std::string error = begins_tls ? server->tls().Load() : ""; !error.empty()) {
       LOG(WARNING) << "no port with TLS: " << helio::LogText(error);
       return "Unable to update TLS configuration. Check server logs.";
@@ -45,7 +46,7 @@ struct PortChange {
 }  // namespace
 
 void AddPortSettings(Server* server, Config* config) {
-  const ServerOptions& options = server->options();
+  const ServerOptions& options = server->state().options;
   const Ports initial = {options.binds, options.port, options.tls_port};
   const auto change = std::make_shared<PortChange>(PortChange{initial, initial});
   const auto commit = std::make_shared<const std::function<std::string()>>(

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 // By what CLIENT LIST shows of it: a command that came by HTTP is its own client's.
 bool IsLocal(const Session& session) {
-  const std::string& unix_socket = session.server.options().unix_socket;
+  const std::string& unix_socket = session.server.options.unix_socket;
   const std::string_view address = session.peer_address;
   return address.starts_with("127.0.0.1:") || address.starts_with("[::1]:") ||
          (!unix_socket.empty() && session.local_address.starts_with(unix_socket));

@@ -8,8 +8,10 @@
 #include "facade/resp_writer.h"
 #include "helio/base/block_bytes.h"
 #include "server/blocking.h"
-#include "server/server.h"
+#include "server/client_limiter.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
@@ -98,15 +100,15 @@ struct SubscriptionChange : PendingReplies {
   }
 };
 
-PubSub::PubSub(Server* server, Worker* worker)
-    : server_(*server),
+PubSub::PubSub(WorkerState* worker)
+    : server_(worker->server),
       worker_(*worker),
-      shards_(server->shards()),
-      load_(server->pubsub_load()),
+      shards_(*worker->server.shards),
+      load_(worker->server.pubsub_load),
       thread_(worker->index()),
       acked_(shards_.size(), 0),
       directories_(shards_.size()),
-      open_fanouts_(server->pool().size(), nullptr),
+      open_fanouts_(worker->server.pool.size(), nullptr),
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->pubsub->FlushAll(); }) {
   flush_hook_.pubsub = this;
@@ -116,7 +118,7 @@ PubSub::~PubSub() {
   DCHECK(open_threads_.empty());
   DCHECK_EQ(stats_.clients, 0u);
   for (const Topics& topics : topics_) DCHECK(topics.empty());
-  worker_.proactor().CancelHook(&flush_hook_);
+  worker_.proactor.CancelHook(&flush_hook_);
   for (Fanout* fanout : open_fanouts_) delete fanout;
 }
 
@@ -362,10 +364,10 @@ uint64_t PubSub::StreamOf(ShardId shard, bool to_owner) {
 
 void PubSub::PostToOwner(Notice* notice) {
   notice->run = [](helio::Message* message) {
-    Server::LocalWorker()->pubsub().OnNotice(static_cast<Notice*>(message));
+    PubSub::Here().OnNotice(static_cast<Notice*>(message));
   };
-  if (worker_.shuffle() != nullptr) [[unlikely]]
-    return worker_.shuffle()->Add(notice, StreamOf(notice->owner, true));
+  if (worker_.shuffle != nullptr) [[unlikely]]
+    return worker_.shuffle->Add(notice, StreamOf(notice->owner, true));
   if (shards_.is_local(notice->owner)) return OnNotice(notice);
   shards_.owner(notice->owner)->PostLazily(notice);
 }
@@ -391,10 +393,10 @@ void PubSub::OnNotice(Notice* notice) {
     auto* const back = static_cast<Notice*>(message);
     back->change->home->OnNoticeBack(back);
   };
-  if (worker_.shuffle() != nullptr) [[unlikely]]
-    return worker_.shuffle()->Add(notice, StreamOf(notice->owner, false));
+  if (worker_.shuffle != nullptr) [[unlikely]]
+    return worker_.shuffle->Add(notice, StreamOf(notice->owner, false));
   if (home == this) return OnNoticeBack(notice);
-  home->worker_.proactor().PostLazily(notice);
+  home->worker_.proactor.PostLazily(notice);
 }
 
 void PubSub::OnNoticeBack(Notice* notice) {
@@ -418,7 +420,7 @@ void PubSub::EndChange(SubscriptionChange* change) {
     Subscriptions& own = *session->subscriptions;
     if (change->is_pipelined) {
       std::erase(own.pipelined, change);
-      if (own.pipelined.empty()) own.pipelined = {};  // who only listens keeps no room for it
+      if (own.pipelined.empty()) own.pipelined.shrink_to_fit();  // who only listens needs no room
     }
     if (--own.pending_changes == 0 && own.waiter != nullptr) {
       std::exchange(own.waiter, nullptr)->Done();
@@ -446,13 +448,13 @@ void PubSub::LetLeave(Session& session, SubscriptionChange* change) {
 
 void PubSub::Count(SubscriptionChange* change) {
   const size_t bytes = sizeof(*change) + change->bytes.capacity() + change->confirmation.capacity();
-  worker_.buffers().CountClient(static_cast<int64_t>(bytes - change->counted));
+  worker_.buffers.CountClient(static_cast<int64_t>(bytes - change->counted));
   change->counted = bytes;
 }
 
 void PubSub::Delete(PendingReplies* replies) {
   auto* const change = static_cast<SubscriptionChange*>(replies);
-  change->home->worker_.buffers().CountClient(-static_cast<int64_t>(change->counted));
+  change->home->worker_.buffers.CountClient(-static_cast<int64_t>(change->counted));
   delete change;
 }
 
@@ -517,8 +519,8 @@ int64_t PubSub::Publish(ShardId shard, ChannelKind kind, std::string_view channe
                             .name = name,
                             .name_size = channel.size(),
                             .end = fanout.bytes.size()});
-    const bool is_other = target.thread != thread_ || worker_.shuffle() != nullptr;
-    if (is_other && (fanout.bytes.size() > kFanoutBytesMax || worker_.shuffle() != nullptr)) {
+    const bool is_other = target.thread != thread_ || worker_.shuffle != nullptr;
+    if (is_other && (fanout.bytes.size() > kFanoutBytesMax || worker_.shuffle != nullptr)) {
       FlushTo(target.thread);
     }
   }
@@ -534,7 +536,7 @@ PubSub::Fanout* PubSub::OpenFanout(uint32_t thread) {
   if (fanout->items.empty()) {
     load_.messages.fetch_add(1, std::memory_order_relaxed);
     open_threads_.push_back(thread);
-    worker_.proactor().AtIterationEnd(&flush_hook_);
+    worker_.proactor.AtIterationEnd(&flush_hook_);
   }
   return fanout;
 }
@@ -547,8 +549,8 @@ void PubSub::FlushTo(uint32_t thread) {
   Fanout* const fanout = open_fanouts_[thread];
   if (fanout == nullptr || fanout->items.empty()) return;
   std::erase(open_threads_, thread);
-  if (open_threads_.empty()) worker_.proactor().CancelHook(&flush_hook_);
-  if (thread == thread_ && worker_.shuffle() == nullptr) {
+  if (open_threads_.empty()) worker_.proactor.CancelHook(&flush_hook_);
+  if (thread == thread_ && worker_.shuffle == nullptr) {
     Deliver(fanout);
     fanout->items.clear();
     fanout->bytes.Clear();
@@ -563,11 +565,11 @@ void PubSub::FlushTo(uint32_t thread) {
     load_.is_overloaded.store(true, std::memory_order_relaxed);
   }
   fanout->run = [](helio::Message* message) {
-    Server::LocalWorker()->pubsub().OnFanout(static_cast<Fanout*>(message));
+    PubSub::Here().OnFanout(static_cast<Fanout*>(message));
   };
-  if (worker_.shuffle() != nullptr) [[unlikely]]
-    return worker_.shuffle()->Add(fanout, StreamOf(fanout->items.front().owner, false));
-  server_.pool().at(thread)->PostLazily(fanout);
+  if (worker_.shuffle != nullptr) [[unlikely]]
+    return worker_.shuffle->Add(fanout, StreamOf(fanout->items.front().owner, false));
+  server_.pool.at(thread)->PostLazily(fanout);
 }
 
 void PubSub::OnFanout(Fanout* fanout) {
@@ -580,7 +582,7 @@ void PubSub::OnFanout(Fanout* fanout) {
   if (left <= load_.max_bytes.load(std::memory_order_relaxed) / 2 &&
       load_.is_overloaded.load(std::memory_order_relaxed) &&
       load_.is_overloaded.exchange(false, std::memory_order_relaxed)) {
-    server_.ReleaseHeld();
+    WorkerState::ReleaseHeldOnAll(server_);
   }
   load_.messages.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -680,8 +682,8 @@ void PubSub::Send(Session& session, ShardId owner, uint64_t since, std::string_v
   } else {
     connection.PushMessage(bytes);
   }
-  if (connection.unsent_bytes() + held > worker_.buffers().bounds.output_watch) [[unlikely]]
-    worker_.client_limiter().CheckMessages(session, held);
+  if (connection.unsent_bytes() + held > worker_.buffers.bounds.output_watch) [[unlikely]]
+    ClientLimiter::Here().CheckMessages(session, held);
 }
 
 }  // namespace dfly

@@ -51,24 +51,16 @@
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor.h"
 #include "server/channel_directory.h"
+#include "server/per_thread.h"
+#include "server/server_state.h"
 #include "server/subscriptions.h"
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 class Session;
-class Worker;
+class WorkerState;
 struct PendingReplies;
-
-// What all threads know of the messages of publish/subscribe that are under way. Thread: any.
-struct PubSubLoad {
-  // Past so many bytes of fanouts that their threads have not handed out yet, PUBLISH waits at its
-  // connection until a half is left. Tests change it, while nothing is published.
-  std::atomic<uint64_t> max_bytes{8 << 20};
-  std::atomic<uint64_t> fanout_bytes{0};
-  std::atomic<uint64_t> messages{0};  // fanouts and changes; 0 when all is settled
-  std::atomic<bool> is_overloaded{false};
-};
 
 struct PubSubStats {
   uint64_t clients = 0;          // with a subscription
@@ -98,12 +90,10 @@ struct PubSubTopic {
 
 // Owner:    one Worker, on its thread.
 // Suspends: only AwaitChanges.
-class PubSub {
+class PubSub : public PerThread<PubSub> {
  public:
-  PubSub(Server* server, Worker* worker);
+  explicit PubSub(WorkerState* worker);
   ~PubSub();
-  PubSub(const PubSub&) = delete;
-  PubSub& operator=(const PubSub&) = delete;
 
   // --- Of a client of this thread ---
 
@@ -146,7 +136,7 @@ class PubSub {
   }
 
   // True while too much is under way for another PUBLISH. Who holds a connection for that calls
-  // CountHeld; Worker::ReleaseHeld is called when it is over.
+  // CountHeld; WorkerState::ReleaseHeld is called when it is over.
   bool is_overloaded() const;
   void CountHeld() { ++stats_.publishers_held; }
 
@@ -203,8 +193,8 @@ class PubSub {
   SubscriptionChange* FirstUnknownTo(ShardId owner, const Session& session) const;
   void Send(Session& session, ShardId owner, uint64_t since, std::string_view bytes);
 
-  Server& server_;
-  Worker& worker_;
+  ServerState& server_;
+  WorkerState& worker_;
   ShardSet& shards_;
   PubSubLoad& load_;
   const uint32_t thread_;

@@ -10,9 +10,10 @@
 #include "core/glob.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -25,26 +26,24 @@ void Subscribe(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (kKind == ChannelKind::kShard && cx.outer() != nullptr) {
     return reply.Error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
   }
-  cx.session().worker.pubsub().Subscribe(cx.session(), kKind, args.from(1), reply);
+  PubSub::Here().Subscribe(cx.session(), kKind, args.from(1), reply);
 }
 
 template <ChannelKind kKind>
 void Unsubscribe(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  cx.session().worker.pubsub().Unsubscribe(cx.session(), kKind, args.from(1), reply);
+  PubSub::Here().Unsubscribe(cx.session(), kKind, args.from(1), reply);
 }
 
 // Runs on the shard that owns the channel.
 template <ChannelKind kKind>
 void Publish(ShardContext& cx, Args args, ReplySink& reply) {
-  PubSub& pubsub = Server::LocalWorker()->pubsub();
+  PubSub& pubsub = PubSub::Here();
   reply.Integer(pubsub.Publish(cx.shard().id(), kKind, args[1], args[2]));
 }
 
 // --- PUBSUB ---
 
-const ChannelDirectory& DirectoryOf(ShardId shard) {
-  return Server::LocalWorker()->pubsub().directory(shard);
-}
+const ChannelDirectory& DirectoryOf(ShardId shard) { return PubSub::Here().directory(shard); }
 
 // PUBSUB CHANNELS [pattern]
 template <ChannelKind kKind>

@@ -261,9 +261,9 @@ class PubSubScheduleTest : public testing::Test {
   // Returns what went wrong, or nothing. On the proactor's fiber.
   static std::string Run(ScheduledServer* scheduled, Random& random) {
     Server* const server = &scheduled->server();
-    Worker& worker = *Server::LocalWorker();
+    Worker& worker = Worker::Here();
     // In some runs hardly a message may be under way: publishers wait.
-    server->pubsub_load().max_bytes = random.OneIn(3) ? 50 : 1 << 20;
+    server->state().pubsub_load.max_bytes = random.OneIn(3) ? 50 : 1 << 20;
     std::vector<std::unique_ptr<Client>> clients;
     const auto connect = [&](bool resp3, const std::string& name) {
       int fds[2];
@@ -308,8 +308,8 @@ class PubSubScheduleTest : public testing::Test {
     }
     for (const auto& client : clients) client->Close();
     scheduled->AwaitTheEnd();
-    while (server->pubsub_load().messages > 0) helio::this_fiber::Yield();
-    worker.ForEachShard([&](Shard& shard) {
+    while (server->state().pubsub_load.messages > 0) helio::this_fiber::Yield();
+    worker.state().ForEachShard([&](Shard& shard) {
       for (ChannelKind kind : {ChannelKind::kChannel, ChannelKind::kPattern, ChannelKind::kShard}) {
         if (!worker.pubsub().directory(shard.id()).names(kind).empty()) error += " (left behind)";
       }
@@ -337,7 +337,7 @@ class PubSubScheduleTest : public testing::Test {
         const std::string error = client->Step(random, certain);
         if (!error.empty()) return error;
       }
-      Server::LocalWorker()->ForEachSession([](Session& session) {
+      WorkerState::Here().ForEachSession([](Session& session) {
         if (session.subscriptions == nullptr) return;
         most_changes_ = std::max(most_changes_, session.subscriptions->pending_changes);
       });
@@ -364,8 +364,7 @@ TEST_F(PubSubScheduleTest, WhatIsCountedArrivesInOneOrderAndOnlyWhileSubscribed)
   constexpr uint64_t kSeeds = ByBuild(5000, 500);
   server.RunSeeds(kSeeds, [&](uint64_t, Random& random) { return Run(&server, random); });
   uint64_t held = 0;
-  server.server().pool().at(0)->Await(
-      [&] { held = Server::LocalWorker()->pubsub().stats().publishers_held; });
+  server.server().state().pool.at(0)->Await([&] { held = PubSub::Here().stats().publishers_held; });
   if (helio::TestSeeds(kSeeds).count < kSeeds) return;
   EXPECT_GT(held, 0u);
   EXPECT_GT(most_changes_, 3u);  // none waits for the one before

@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "server/machine.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -15,14 +16,14 @@ constexpr size_t kStacksLookedAt = 1000;
 
 }  // namespace
 
-ResidentMemory ReadResidentMemory(Server& server) {
-  std::vector<ResidentMemory> parts(server.pool().size());
-  server.AwaitOnWorkers([&parts](Worker& worker) {
+ResidentMemory ReadResidentMemory(ServerState& server) {
+  std::vector<ResidentMemory> parts(server.pool.size());
+  AwaitOnAll<Worker>(server, [&parts](Worker& worker) {
     ResidentMemory& part = parts[worker.index()];
     part.counted = worker.memory();
-    worker.ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
-    part.fiber_stacks = worker.proactor().scheduler().stacks().ResidentBytes(kStacksLookedAt);
-    part.receive_buffers = worker.proactor().ResidentReceiveBuffers();
+    worker.state().ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
+    part.fiber_stacks = worker.state().proactor.scheduler().stacks().ResidentBytes(kStacksLookedAt);
+    part.receive_buffers = worker.state().proactor.ResidentReceiveBuffers();
     part.heap = ReadThreadHeap();
   });
   ResidentMemory sum;

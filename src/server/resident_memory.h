@@ -10,7 +10,7 @@
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 
 // Bytes. All that is resident is in one of: files, fiber stacks, receive buffers, the heaps of the
 // workers (heap.resident), and the rest.
@@ -32,6 +32,6 @@ struct ResidentMemory {
 };
 
 // Stops each thread for about a millisecond for a gigabyte (ReadThreadHeap). Suspends.
-ResidentMemory ReadResidentMemory(Server& server);
+ResidentMemory ReadResidentMemory(ServerState& server);
 
 }  // namespace dfly

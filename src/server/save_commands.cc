@@ -5,7 +5,9 @@
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "helio/base/log_text.h"
+#include "server/persistence.h"
 #include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
 
@@ -31,7 +33,7 @@ void Save(CoordinatorContext& cx, Args args, ReplySink& reply) {
     format = FormatOfWord(args[1]);
     if (!format) return reply.Error(kErrSyntax);
   }
-  Persistence& persistence = cx.session().server.persistence();
+  Persistence& persistence = Server::Here().persistence();
   std::string error;
   bool is_saving = false;
   bool is_enabled = true;
@@ -61,7 +63,7 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
       return reply.Error(kErrSyntax);
     }
   }
-  Persistence& persistence = cx.session().server.persistence();
+  Persistence& persistence = Server::Here().persistence();
   auto started = Persistence::Start::kDisabled;
   cx.shards().pool().at(0)->AwaitFiber("bgsave",
                                        [&] { started = persistence.StartSaveOfClient(format); });
@@ -77,9 +79,7 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
 }
 
-void LastSave(Args, ReplySink& reply) {
-  reply.Integer(Server::LocalWorker()->server().persistence().last_save_s());
-}
+void LastSave(Args, ReplySink& reply) { reply.Integer(Server::Here().persistence().last_save_s()); }
 
 // SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
 void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
@@ -101,22 +101,23 @@ void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
     }
   }
   if ((save && no_save) || (abort && args.size() > 2)) return reply.Error(kErrSyntax);
-  Server& server = cx.session().server;
+  ServerState& server = cx.session().server;
   if (abort) {
-    if (server.AbortStop()) return reply.Ok();
+    if (Server::Here().AbortStop()) return reply.Ok();
     return reply.Error("ERR No shutdown in progress.");
   }
-  if (server.options().request_stop == nullptr) {
+  if (server.options.request_stop == nullptr) {
     return reply.Error("ERR this server cannot be stopped by a client");
   }
   std::optional<bool> saves;
   if (save || no_save) saves = save;
-  const std::string error = server.PrepareStop(saves, force, server.ShutdownPatienceNanos());
+  const std::string error =
+      Server::Here().PrepareStop(saves, force, Server::Here().ShutdownPatienceNanos());
   if (!error.empty() && !force) {
     LOG(ERROR) << "SHUTDOWN: Error trying to save the DB, can't exit: " << helio::LogText(error);
     return reply.Error("ERR Errors trying to SHUTDOWN. Check logs.");
   }
-  server.options().request_stop();
+  server.options.request_stop();
 }
 
 }  // namespace

@@ -15,11 +15,14 @@
 #include <vector>
 
 #include "core/hash.h"
+#include "engine/shard_set.h"
 #include "helio/base/clock.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
+#include "server/persistence.h"
 #include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -88,13 +91,13 @@ class ScheduledServer {
     const helio::SeedRange seeds = helio::TestSeeds(usual);
     std::string error;
     uint64_t seed = seeds.first;
-    server_.pool().at(0)->AwaitFiber("schedules", [&] {
+    server_.state().pool.at(0)->AwaitFiber("schedules", [&] {
       for (; seed < seeds.end(); ++seed) {
-        Worker& worker = *Server::LocalWorker();
+        Worker& worker = Worker::Here();
         helio::Random random(seed);
         seed_ = seed;
-        worker.ReseedSchedule(random.Next());
-        worker.proactor().scheduler().UseRandomOrder(random.Next());
+        worker.state().shuffle->Reseed(random.Next());
+        worker.state().proactor.scheduler().UseRandomOrder(random.Next());
         error = run(seed, random);
         if (!error.empty()) break;
       }
@@ -150,9 +153,9 @@ class ScheduledServer {
     constexpr int kTurnsMax = 3'000'000;
     int turns = 0;
     const uint64_t begin_ns = helio::MonotonicNanos();
-    const Worker& worker = *Server::LocalWorker();
-    while (server_.connections() > 0 || worker.batches_in_flight() > 0 ||
-           worker.coordinators() > 0 || server_.persistence().is_saving()) {
+    const Worker& worker = Worker::Here();
+    while (server_.state().connections.all() > 0 || worker.batches_in_flight() > 0 ||
+           worker.state().coordinators > 0 || server_.persistence().is_saving()) {
       CHECK(++turns < kTurnsMax || helio::MonotonicNanos() - begin_ns < kStarvedNanos)
           << "DFLY_SEED=" << seed_ << " never ends; " << error << "; left: " << WhatIsLeft();
       helio::this_fiber::Yield();
@@ -160,8 +163,8 @@ class ScheduledServer {
   }
   // After that: what should have gone with them, or nothing.
   std::string WhatIsLeft() {
-    for (ShardId id = 0; id < server_.shards().size(); ++id) {
-      Shard& shard = server_.shards().local(id);
+    for (ShardId id = 0; id < server_.state().shards->size(); ++id) {
+      Shard& shard = server_.state().shards->local(id);
       if (!shard.transactions().empty()) return "locks are left";
       if (!shard.watches().empty()) return "watches are left";
       if (!shard.waiters().empty()) return "waiters are left";
@@ -171,10 +174,10 @@ class ScheduledServer {
   // When nothing runs: do the shards use what they have told?
   std::string WrongBytes() {
     uint64_t bytes = 0;
-    for (ShardId id = 0; id < server_.shards().size(); ++id) {
-      bytes += server_.shards().local(id).used_bytes();
+    for (ShardId id = 0; id < server_.state().shards->size(); ++id) {
+      bytes += server_.state().shards->local(id).used_bytes();
     }
-    const uint64_t told = server_.shards().used_bytes();
+    const uint64_t told = server_.state().shards->used_bytes();
     if (bytes == told) return "";
     return "shards use " + std::to_string(bytes) + " bytes and have told " + std::to_string(told);
   }

@@ -8,9 +8,10 @@
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
 #include "server/script_commands.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -28,6 +29,7 @@ Command RunsScript(std::string_view name, uint32_t flags, CommandDocs docs) {
           .arity = -3,
           .flags = kNoScript | kSkipMonitor | kStale | kMovableKeys | flags,
           .categories = kAclScripting,
+          .effect = EffectRule::kNone,
           .keys = KeysCountedAt(2, (flags & kReadonly) != 0 ? "RO access" : "RW access update"),
           .docs = docs};
 }
@@ -58,7 +60,7 @@ Command AboutScripts(std::string_view name, CoordinatorHandler handler, int arit
 // Of all that have given way, as a shorter one is over before anybody could want to kill it.
 void KillRunning(CoordinatorContext& cx, bool of_functions, ReplySink& reply) {
   std::atomic<uint32_t> killed{0}, unkillable{0}, of_other_kind{0};
-  cx.session().server.AwaitOnWorkers([&](Worker& worker) {
+  AwaitOnAll<Worker>(cx.session().server, [&](Worker& worker) {
     worker.ForEachScript([&](LongRun& run) {
       if (!run.has_given_way()) return;
       if (run.has_written()) {
@@ -86,8 +88,8 @@ namespace {
 
 // SCRIPT LOAD. It is compiled now, so that who loads it hears of its mistakes.
 void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Worker& worker = cx.session().worker;
-  ScriptStore& store = worker.server().scripts();
+  Worker& worker = Worker::Here();
+  ScriptStore& store = worker.state().server.scripts;
   std::string error;
   const ScriptRef known = store.Find(Sha1Hex(args[2]));
   if (known != nullptr && !known->is_evaluated) return reply.Bulk(known->sha);
@@ -105,7 +107,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
 void Exists(Session& session, Args args, ReplySink& reply) {
   reply.Array(args.size() - 2);
   for (std::string_view sha : args.from(2)) {
-    reply.Integer(session.server.scripts().Find(sha) != nullptr);
+    reply.Integer(session.server.scripts.Find(sha) != nullptr);
   }
 }
 
@@ -115,9 +117,9 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
       (args.size() == 3 && !IsWord(args[2], "async") && !IsWord(args[2], "sync"))) {
     return reply.Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
   }
-  Server& server = cx.session().server;
-  server.scripts().Flush();
-  server.AwaitOnWorkers([](Worker& worker) { worker.RenewInterpreters(); });
+  ServerState& server = cx.session().server;
+  server.scripts.Flush();
+  AwaitOnAll<Worker>(server, [](Worker& worker) { worker.RenewInterpreters(); });
   reply.Ok();
 }
 
@@ -127,7 +129,7 @@ void Kill(CoordinatorContext& cx, Args, ReplySink& reply) { KillRunning(cx, fals
 void Flags(Session& session, Args args, ReplySink& reply) {
   if (args[2].size() != 40) return reply.Error("ERR Wrong script SHA1");
   if (args.size() == 3) {
-    const ScriptRef script = session.server.scripts().Find(args[2]);
+    const ScriptRef script = session.server.scripts.Find(args[2]);
     if (script == nullptr) return reply.Error(kErrNoScript);
     const std::vector<std::string_view> names = FlagNames(script->flags);
     reply.Array(names.size());
@@ -140,14 +142,14 @@ void Flags(Session& session, Args args, ReplySink& reply) {
     if (!flag) return reply.Error(fmt::format("ERR Unexpected flag in script: {}", Printed(name)));
     flags |= *flag;
   }
-  session.server.scripts().SetFlags(args[2], flags);
+  session.server.scripts.SetFlags(args[2], flags);
   reply.Ok();
 }
 
 // With the functions of libraries.
-std::vector<ScriptRef> AllOf(Server& server) {
-  std::vector<ScriptRef> all = server.scripts().List();
-  const FunctionTableRef table = server.functions().table();
+std::vector<ScriptRef> AllOf(ServerState& server) {
+  std::vector<ScriptRef> all = server.scripts.List();
+  const FunctionTableRef table = server.functions.table();
   for (const auto& [name, library] : table->libraries) {
     for (const FunctionLibrary::Function& function : library->functions) {
       all.push_back(function.script);

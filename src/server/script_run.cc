@@ -15,7 +15,8 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/multi.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -38,7 +39,7 @@ auto LowerBound(Locks& locks, uint64_t fingerprint) {
 ScriptRun::ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db_index,
                      bool is_atomic, bool is_read_only, bool resp3)
     : LongRun(worker, script->is_function()),
-      shards_(worker->server().shards()),
+      shards_(*worker->state().server.shards),
       script_(script),
       keeps_script_(script->shared_from_this()),
       caller_(std::move(caller)),
@@ -47,7 +48,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db
       resp3_(resp3),
       now_ms_(helio::UnixMillis()),
       is_atomic_(is_atomic),
-      late_locks_(&shards_, &worker->server().upgrade(), this, now_ms_) {}
+      late_locks_(&shards_, worker->state().server.upgrade.get(), this, now_ms_) {}
 
 ScriptRun::~ScriptRun() {
   if (is_slow_) shards_.slow_scripts().Remove(this);
@@ -200,7 +201,7 @@ auto ScriptRun::Admit(const Command& command, Args args, Place* first, bool* is_
 
 auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply) -> Access {
   NoteReach(key, use);
-  if (worker_->server().options().undeclared_keys == UndeclaredKeys::kRefuse &&
+  if (worker_->state().server.options.undeclared_keys == UndeclaredKeys::kRefuse &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowUndeclaredKeys) == 0) [[unlikely]] {
     Refuse(key, "is not one of its KEYS", reply);
     return Access::kRefused;
@@ -222,7 +223,7 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
              reply);
       return Access::kRefused;
     }
-    if (is_slow_) worker_->server().RefuseBusyWaiters();
+    if (is_slow_) Worker::RefuseBusyWaitersOnAll(worker_->state().server);
     Interleave();
   }
   AddLock(use.lock);
@@ -241,11 +242,11 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
   has_all_locks_ =
       late_locks_.TakeUpgrade() && WaitForLocks([this] { return late_locks_.LockAllShards(); });
   if (has_all_locks_) {
-    if (is_slow_) worker_->server().RefuseBusyWaiters();
+    if (is_slow_) Worker::RefuseBusyWaitersOnAll(worker_->state().server);
     return Access::kYes;
   }
   script_->refused.fetch_add(1, std::memory_order_relaxed);
-  ++worker_->stats().scripts.refused_keys;
+  ++worker_->state().stats.scripts.refused_keys;
   reply.Error(
       fmt::format("ERR Script called '{}', for which all shards cannot be locked now, as it has "
                   "written already. Run it with the flag allow-undeclared-keys",
@@ -255,7 +256,7 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
 
 void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& reply) {
   script_->refused.fetch_add(1, std::memory_order_relaxed);
-  ++worker_->stats().scripts.refused_keys;
+  ++worker_->state().stats.scripts.refused_keys;
   const std::string how =
       script_->is_function()
           ? "register it with the flag allow-undeclared-keys (or --default_lua_flags)"
@@ -274,7 +275,7 @@ const Command* ScriptRun::FindCommand(std::string_view name) const {
   if (const Command* const* const cached = known.Find(name); cached != nullptr) [[likely]] {
     return *cached;
   }
-  const Command* const command = worker_->server().commands().Find(name);
+  const Command* const command = worker_->state().server.commands.Find(name);
   known.Put(name, command);
   return command;
 }
@@ -283,9 +284,9 @@ bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
   if (!command.is_scriptable || !command.AcceptsArgs(args.size())) return false;
   if (caller_ != nullptr) return false;
   if ((command.flags & (kWrite | kDenyOom | kMayReplicate)) == 0) return true;
-  const Server& server = worker_->server();
-  return !is_read_only_ && server.settings().gate.load(std::memory_order_relaxed) == 0 &&
-         (has_called_write_ || !server.is_out_of_memory());
+  const ServerState& server = worker_->state().server;
+  return !is_read_only_ && server.settings.gate.load(std::memory_order_relaxed) == 0 &&
+         (has_called_write_ || !server.memory.is_exhausted());
 }
 
 bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) const {
@@ -306,7 +307,7 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     return false;
   }
   const auto is_for_test = [&] {
-    return command->full_name == "debug" && worker_->server().settings().scripts_may_debug;
+    return command->full_name == "debug" && worker_->state().server.settings.scripts_may_debug;
   };
   if (((command->flags & kNoScript) != 0 && !is_for_test()) || command->runs_script) {
     reply.Error("ERR This Redis command is not allowed from script");
@@ -317,13 +318,13 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
   }
-  const uint8_t gate = worker_->server().settings().gate.load(std::memory_order_relaxed);
+  const uint8_t gate = worker_->state().server.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kNoWritesGate) != 0 && (command->flags & kWrite) != 0) {
     reply.Error(kErrMisconf);
     return false;
   }
   if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
-      worker_->server().is_out_of_memory() &&
+      worker_->state().server.memory.is_exhausted() &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {
     reply.Error(kErrOutOfMemory);
     return false;
@@ -335,7 +336,7 @@ bool ScriptRun::CheckAcl(const Command& command, Args args, ReplySink& reply) co
   const AclVerdict verdict = caller_->user->Check(command, args);
   if (!verdict.is_denied()) return true;
   const bool is_for_command = verdict.denial == AclDenial::kCommand;
-  worker_->server().acl().log().Add(
+  worker_->state().server.acl->log().Add(
       {.reason = ReasonOf(verdict.denial),
        .context = AclContext::kLua,
        .object = std::string(is_for_command ? command.full_name : args[verdict.argument]),
@@ -384,22 +385,23 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
 }
 
 void ScriptRun::Interleave() {
-  if (MessageShuffle* const shuffle = worker_->shuffle(); shuffle != nullptr) [[unlikely]] {
+  if (MessageShuffle* const shuffle = worker_->state().shuffle.get(); shuffle != nullptr)
+      [[unlikely]] {
     if (shuffle->OneIn(2)) GiveWay();
   }
 }
 
 void ScriptRun::OnSlice(uint64_t now_ns) {
   const uint64_t threshold_ms =
-      worker_->server().settings().busy_reply_threshold_ms.load(std::memory_order_relaxed);
+      worker_->state().server.settings.busy_reply_threshold_ms.load(std::memory_order_relaxed);
   if (is_slow_ || threshold_ms == 0 || now_ns - begin_ns() <= threshold_ms * kNanosPerMilli) return;
   is_slow_ = true;
   shards_.slow_scripts().Add(this, is_function() ? Slow::kFunction : Slow::kScript);
-  worker_->server().RefuseBusyWaiters();
+  Worker::RefuseBusyWaitersOnAll(worker_->state().server);
 }
 
 std::optional<bool> ScriptRun::IsAllowed(Args args) {
-  const Command* command = worker_->server().commands().Find(args.name());
+  const Command* command = worker_->state().server.commands.Find(args.name());
   if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
     command = CommandTable::FindSubcommand(*command, args[1]);
   }
@@ -409,24 +411,25 @@ std::optional<bool> ScriptRun::IsAllowed(Args args) {
 }
 
 void ScriptRun::CountHop(size_t messages) {
-  worker_->stats().scripts.hops += messages;
+  worker_->state().stats.scripts.hops += messages;
   ++hops_;
 }
 
 void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uint64_t hash,
                            ReplySink& reply) {
-  const auto run = [&](Shard& its_shard, ReplySink& sink) {
-    ShardContext cx(its_shard, db_index_, now_ms_);
+  const auto run = [&](ShardTurn& turn, ReplySink& sink) {
+    ShardContext& cx = turn.Begin(db_index_, now_ms_);
     BringClient(&cx);
-    Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
+    const UnitScope scope(turn.shard(), unit());
+    Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
   };
   if (shards_.is_local(shard)) {
-    return shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, reply); });
+    return shards_.Await(shard, [&](ShardTurn& turn) { run(turn, reply); });
   }
   CountHop();
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
-  shards_.Await(shard, [&](Shard& its_shard) { run(its_shard, writer); });
+  shards_.Await(shard, [&](ShardTurn& turn) { run(turn, writer); });
   ReplayReply(bytes.view(), reply);
 }
 
@@ -435,8 +438,9 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   CountHop();
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
-  Transaction locked(&shards_, Transaction::IsLocked());
+  Transaction locked(&shards_, Transaction::IsLocked(), unit());
   CoordinatorContext cx(&shards_, session, db_index_, now_ms_, is_atomic_ ? &locked : nullptr);
+  cx.set_command(command.effect, args.all());
   cx.set_scripted();
   if (client_.id != 0) cx.set_client(&client_, notes_reads_);
   if (command.session != nullptr) {
@@ -478,6 +482,7 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
     if (use != nullptr && use->place.shard == shard_.id()) [[likely]] {
       OnWrite(command);
       cx_.Begin(db_index_, now_ms_);
+      const UnitScope scope(shard_, unit());
       worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, use->place.hash, reply,
                                                   &use->hint);
       return Verdict::kGoOn;
@@ -515,6 +520,7 @@ ScriptHost::Verdict ScriptInPlace::ExecuteOther(const Command& command, Args arg
   OnWrite(command);
   if (is_one_shard && first.shard == shard_.id()) [[likely]] {
     cx_.Begin(db_index_, now_ms_);
+    const UnitScope scope(shard_, unit());
     worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, first.hash, reply);
     return Verdict::kGoOn;
   }
@@ -558,8 +564,15 @@ void ScriptInPlace::RunAs(TxEntry* entry) {
   held_.assign(entry->tags.begin(), entry->tags.end());
 }
 
+void ScriptInPlace::DeliverEffects() {
+  if (unit_.effects().empty()) return;
+  shards_.effect_sink()->OnUnit(unit_.effects());
+  unit_.Clear();
+}
+
 void ScriptInPlace::LeaveEntry(std::vector<TagLock>* tags) {
   cx_.Finish();
+  DeliverEffects();
   *tags = std::move(held_);
   entry_->tags = *tags;
   entry_->owner = nullptr;
@@ -586,13 +599,14 @@ void ScriptInPlace::GiveWay() {
   BeforeWait();
   worker_->WatchLocks();
   worker_->CountInterpreters();
-  worker_->AfterShardWork(shard_);
+  { const ShardTurn turn(shard_); }  // ends what it has done so far
   const helio::BoundedWait wait(helio::kItsTurn);
   helio::this_fiber::Yield();
 }
 
 void ScriptInPlace::Release() {
   cx_.Finish();
+  DeliverEffects();
   if (TxEntry* const entry = std::exchange(entry_, nullptr)) {
     shard_.transactions().Release(entry);
     entry->owner = nullptr;
@@ -697,17 +711,16 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     RunOverShards(&cx_.session(), command, args, reply);
   } else if (tx_ == nullptr && !is_for_channel) {
     ExecuteAlone(command, args, first, reply);
-  } else if (worker_->server().options().singlehop_commands || is_for_channel) {
+  } else if (worker_->state().server.options.singlehop_commands || is_for_channel) {
     RunOnShard(first.shard, command, args, first.hash, reply);
   } else {
-    ++worker_->stats().scripts.hops;
+    ++worker_->state().stats.scripts.hops;
     helio::IoBuf bytes;
     RespWriter writer(&bytes, reply.resp3());
-    tx_->HopOn({&first.shard, 1}, [&](Shard& shard) {
-      ShardContext cx(shard, db_index_, now_ms_);
+    tx_->HopOn({&first.shard, 1}, [&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
-      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
-                                                                writer);
+      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
     });
     ReplayReply(bytes.view(), reply);
   }
@@ -717,7 +730,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
 bool ScriptAcross::Schedule() {
   if (tx_ == nullptr || tx_->is_scheduled()) return true;
   is_refused_ = !tx_->Schedule();
-  worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
+  worker_->state().stats.scripts.hops += 2 * tx_->shard_ids().size();
   return !is_refused_;
 }
 
@@ -754,11 +767,10 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
   RespWriter writer(&bytes, reply.resp3());
   CountHop();
   const bool may_run = WaitForLocks([&] {
-    return tx.Run([&](Shard& shard) {
-      ShardContext cx(shard, db_index_, now_ms_);
+    return tx.Run([&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
-      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash,
-                                                                writer);
+      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
     });
   });
   DCHECK(may_run);
@@ -791,20 +803,19 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
   }
   Deferred& deferred = *deferred_;
   has_written_ = true;
-  worker_->stats().scripts.deferred_calls += deferred.count;
-  const auto run_part = [&](Shard& shard) {
-    Deferred::Part& part = deferred.parts[shard.id()];
+  worker_->state().stats.scripts.deferred_calls += deferred.count;
+  const auto run_part = [&](ShardTurn& turn) {
+    Deferred::Part& part = deferred.parts[turn.shard().id()];
     helio::IoBuf bytes;
     RespWriter writer(&bytes, resp3_);
-    ShardContext cx(shard);
-    BringClient(&cx);
+    BringClient(&turn.cx());
     std::vector<std::string_view> args;
     for (const Deferred::Item& item : part.items) {
       Deferred::ViewArgs(part, item, &args);
-      cx.Begin(item.db_index, now_ms_);
+      ShardContext& cx = turn.Begin(item.db_index, now_ms_);
       const uint64_t errors_before = writer.error_count();
-      Server::LocalWorker()->RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args),
-                                                                item.hash, writer);
+      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args), item.hash,
+                                                        writer);
       if (writer.error_count() != errors_before && part.error_number == SIZE_MAX) {
         part.error_number = item.number;
         part.error = bytes.view().substr(1, bytes.size() - 3);
@@ -817,12 +828,13 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
     is_refused_ = !WaitForLocks(
         [&] { return concludes ? tx_->Run(run_part) : tx_->ScheduleAndHop(run_part); });
     if (is_refused_) return false;
-    worker_->stats().scripts.hops += 2 * tx_->shard_ids().size();
+    worker_->state().stats.scripts.hops += 2 * tx_->shard_ids().size();
   } else if (tx_ != nullptr && concludes) {
     tx_->HopAndConclude(deferred.ids, run_part);
   } else if (tx_ != nullptr) {
     CountHop(deferred.ids.size());
-    shards_.AwaitOn(deferred.ids, run_part);
+    // Not in the queues, as all its locks are there; but by it if it collects what is done.
+    tx_->records() ? tx_->HopOn(deferred.ids, run_part) : shards_.AwaitOn(deferred.ids, run_part);
   } else {
     Transaction tx(&shards_, nullptr);
     tx.set_origin(cx_.origin());

@@ -348,7 +348,7 @@ TEST_P(ScriptScheduleTest, ScriptsAreAtomicAndEndWhateverKeysTheyUse) {
   });
   // All the ways were gone.
   ScriptStats stats;
-  server.server().pool().at(0)->Await([&] { stats = Server::LocalWorker()->stats().scripts; });
+  server.server().state().pool.at(0)->Await([&] { stats = WorkerState::Here().stats.scripts; });
   EXPECT_GT(stats.restarts, 0u);
   EXPECT_GT(stats.global, 0u);
   EXPECT_GT(GetParam().singlehop_scripts ? stats.in_place : stats.across, 0u);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process: threads, shards, workers, listeners.
+// The process: its start and its end, and what is changed for all of it. What its threads share is
+// in ServerState.
 #pragma once
 
 #include <atomic>
@@ -9,137 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "commands/command_table.h"
-#include "engine/late_locks.h"
-#include "engine/shard_set.h"
-#include "facade/connection.h"
-#include "helio/base/clock.h"
-#include "helio/fibers/fiber.h"
-#include "helio/proactor/proactor_pool.h"
-#include "server/acl_store.h"
 #include "server/config.h"
-#include "server/function_store.h"
-#include "server/listeners.h"
-#include "server/memcached_rows.h"
-#include "server/memory_meter.h"
-#include "server/persistence.h"
-#include "server/protected_action.h"
-#include "server/pubsub.h"
+#include "server/options.h"
 #include "server/resident_memory.h"
-#include "server/script_store.h"
-#include "server/settings.h"
-#include "server/stop_rule.h"
+#include "server/server_state.h"
 #include "server/tls_settings.h"
-#include "server/waits.h"
-#include "server/worker.h"
 
 namespace dfly {
 
-// What happens to a script that uses keys which it has not declared (--undeclared_keys).
-enum class UndeclaredKeys : uint8_t {
-  kLearn,   // what each script needs is found out
-  kGlobal,  // all scripts lock all shards
-  kRefuse
-};
-
-struct ServerOptions {
-  std::vector<std::string> binds;  // addresses; one that cannot be used is an error, "-addr" is
-                                   // skipped then, as in Redis
-  uint16_t port = 6379;            // 0: no TCP
-  bool tls = false;                // on that port
-  uint16_t tls_port = 0;           // 0: none
-  helio::TlsOptions tls_options;
-  uint16_t memcached_port = 0;  // 0: none
-  uint16_t admin_port = 0;      // 0: none
-  std::vector<std::string> admin_binds;
-  bool admin_nopass = false;
-  bool no_tls_on_admin_port = true;  // although the main port has it
-  std::vector<std::string> restricted_commands;
-  std::vector<std::pair<std::string, std::string>> renamed_commands;  // the new name may be empty
-  bool protected_mode = true;
-  ProtectedAction protected_configs = ProtectedAction::kNo;  // CONFIG SET dir and dbfilename
-  ProtectedAction debug_command = ProtectedAction::kNo;
-  ProtectedAction module_command = ProtectedAction::kNo;  // MODULE LOAD and UNLOAD
-  uint64_t auth_timeout_s = 0;
-  bool metrics_nopass = false;         // GET /metrics is for everybody who reaches the port
-  bool web_console = true;             // "/" and "/api/commands" over HTTP
-  uint64_t http_reply_max = 64 << 20;  // bytes of all replies to one request
-  uint64_t http_timeout_ms = 10'000;   // of its commands
-  std::string unix_socket;             // empty: none
-  uint32_t unix_socket_mode = 0;
-  int backlog = 511;
-  uint32_t threads = 1;
-  uint32_t num_shards = 0;  // 0: as many as threads
-  int db_count = 16;
-  bool force_epoll = false;
-  AclOptions acl;
-  uint64_t idle_timeout_s = 0;
-  uint32_t tcp_keepalive_s = 300;
-  uint32_t maxclients = 10'000;
-  uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
-  bool active_defrag = false;
-  uint32_t defrag_threshold_percent = 10;
-  uint64_t defrag_ignore_bytes = 100 << 20;
-  uint32_t defrag_cycle_percent = 25;  // 1 to 99
-  uint64_t maxmemory = 0;              // bytes of all that is known; 0: no limit
-  bool cache_mode = false;
-  EvictionRules eviction;
-  OutputLimits output_limits;
-  uint64_t client_query_buffer_limit = 1 << 30;  // bytes
-  ClientMemorySetting maxmemory_clients;
-  uint64_t snapshot_buffer_limit = 256 << 20;  // bytes, of all shards; 0: no limit
-  int32_t list_max_listpack_size = -2;         // BlockLimit::FromSetting
-  PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
-  SetLimit set_limit;
-  PackedLimit zset_limit = {.entries = 128, .element_bytes = 64};
-  StreamLimit stream_limit;
-  size_t hll_sparse_max_bytes = 3000;
-  TagRules tag_rules;
-  PlacementRules placement_rules;
-  bool singlehop_blocking = true;
-  uint32_t blocked_clients_max = 30'000;
-  UndeclaredKeys undeclared_keys = UndeclaredKeys::kLearn;
-  uint32_t default_lua_flags = 0;  // ScriptFlags of scripts that say nothing themselves
-  bool lua_auto_async = false;
-  bool singlehop_scripts = true;
-  bool singlehop_commands = true;
-  bool migrate_connections = true;
-  uint32_t interpreters_per_thread = 16;
-  uint64_t busy_reply_threshold_ms = 5000;
-  size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
-  uint64_t system_memory_bytes = 0;   // of the machine or container; for INFO
-  std::string pid_file;               // for CONFIG GET; main writes it
-  std::string config_file;            // absolute; for CONFIG REWRITE. Empty: none
-  std::string log_file;               // for CONFIG GET
-  std::string log_level = "notice";
-  bool is_daemon = false;  // for CONFIG GET
-  StopRule on_sigint;
-  StopRule on_sigterm;
-  uint64_t shutdown_timeout_s = 10;  // how long the end waits for locks, and for what hangs
-  int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
-  uint64_t lock_warning_ms = 10'000;            // 0: nobody is told
-  uint64_t slowlog_max_len = 128;               // entries, of all threads
-  uint32_t latency_monitor_threshold_ms = 0;    // 0: off
-  KeyEventClasses key_events;
-  uint64_t tracking_table_max_keys = 1'000'000;
-  bool latency_tracking = true;
-  std::vector<double> latency_percentiles = {50, 99, 99.9};  // that INFO shows
-  // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
-  std::function<void()> request_stop;
-  PersistenceOptions persistence;
-  bool emulates_cluster = false;    // to clients it is a Redis Cluster of one node
-  std::string cluster_announce_ip;  // empty: where the client has reached us
-  uint16_t cluster_announce_port = 0;
-  ConnectionLimits limits;
-
-  // For tests. Commands for shards of the same thread are sent as to any other.
-  bool all_remote = false;
-  // Not 0: batches arrive and return in an order that this seed decides (MessageShuffle).
-  uint64_t schedule_seed = 0;
-  std::function<void(CommandTable*)> add_commands;
-
-  bool has_tls() const { return tls || tls_port != 0; }
-};
+class Listeners;
+class Persistence;
+class Worker;
+struct PortKind;
 
 // What CONFIG SET can change of where clients come in.
 struct Ports {
@@ -198,25 +80,18 @@ class Server {
   // kernel, which frees the memory of the process faster than anybody else.
   void Stop();
 
-  const ServerOptions& options() const { return options_; }
-  helio::ProactorPool& pool() { return pool_; }
-  ShardSet& shards() { return *shards_; }
-  const CommandTable& commands() const { return commands_; }
-  const MemcachedRows& memcached_rows() const { return memcached_rows_; }
-  Settings& settings() { return settings_; }
-  const Settings& settings() const { return settings_; }
+  ServerState& state() { return state_; }
+  const ServerState& state() const { return state_; }
+  // The server of the calling thread. REQUIRES: that is one of its proactors, after Start.
+  static Server& Here() { return *here_; }
   Config& config() { return config_; }
   TlsSettings& tls() { return tls_; }
-  const std::string& run_id() const { return run_id_; }
+  Persistence& persistence() { return *persistence_; }
   // What the process takes without any data or connection, as measured after the start.
   uint64_t base_memory_bytes() const { return base_memory_bytes_; }
   const ResidentMemory& resident_at_start() const { return resident_at_start_; }
   // The most that used_memory ever was when somebody asked. Thread: any.
   uint64_t UpdatePeakMemory(uint64_t used_bytes);
-  // 0: there is none. Thread: any.
-  uint16_t port() const { return port_; }
-  uint16_t tls_port() const { return tls_port_; }
-  bool has_tls() const { return options_.tls || tls_port_ != 0; }
   // Listens there, and not where it did. Empty, or why it cannot: then nothing changes. From a
   // fiber or a plain thread, one at a time. Suspends.
   [[nodiscard]] std::string ChangePorts(const Ports& ports);
@@ -225,84 +100,8 @@ class Server {
   void SetMaxBulkLen(size_t bytes);
   // As Listeners::Describe. Suspends.
   std::vector<std::string> DescribeListeners();
-  int64_t start_time_ms() const { return start_time_ms_; }
-
-  // The calling thread's worker.
-  static Worker* LocalWorker() { return local_worker_; }
-  Worker& worker(uint32_t index) { return *workers_[index]; }
-  // Calls function(Worker&) on every worker's thread, at once, and waits. From a fiber. Suspends.
-  template <typename Function>
-  void AwaitOnWorkers(Function function) {
-    pool_.AwaitOnAll([&](helio::Proactor* proactor) { function(*workers_[proactor->index()]); });
-  }
-
-  // The same, and no connection is on its way from one worker to another meanwhile: for what must
-  // not miss any client.
-  template <typename Function>
-  void AwaitOnSessions(Function function) {
-    move_bans_.fetch_add(1);
-    while (moves_.load() > 0) {
-      const helio::BoundedWait wait(kMoves);
-      helio::this_fiber::SleepUntil(helio::MonotonicNanos() + 50'000);
-    }
-    AwaitOnWorkers(std::move(function));
-    move_bans_.fetch_sub(1);
-  }
-  // A connection leaves its worker for another one. False: it must not now. Thread: any.
-  [[nodiscard]] bool BeginMove() {
-    moves_.fetch_add(1);
-    if (move_bans_.load() == 0) return true;
-    moves_.fetch_sub(1);
-    return false;
-  }
-  void EndMove() { moves_.fetch_sub(1); }
-  void OnConnectionMoved(uint32_t from, uint32_t to);
-
-  // How many clients track what they read. Thread: any.
-  std::atomic<uint64_t>& tracking_clients() { return tracking_clients_; }
-
-  AclStore& acl() { return *acl_; }
-  // Users have changed: sessions learn what they may do now, and those whose user is gone end. From
-  // a fiber. Suspends.
-  void OnUsersChanged();
-
-  PubSubLoad& pubsub_load() { return pubsub_load_; }
-  // Thread: any.
-  ClientMemory& client_memory() { return client_memory_; }
-  std::atomic<uint64_t>& slow_log_ids() { return slow_log_ids_; }
-  // Of a thread. Thread: any.
-  MonitorLoad& monitor_load(uint32_t thread) { return monitor_loads_[thread]; }
-  ScriptStore& scripts() { return scripts_; }
-  FunctionStore& functions() { return functions_; }
-  Upgrade& upgrade() { return upgrade_; }
-  Persistence& persistence() { return persistence_; }
-  // Connections that are held go on everywhere, unless they still have to wait. Thread: any
-  // proactor's.
-  void ReleaseHeld();
-  // A shard has more to write down for a snapshot than the disk takes, or has not any more:
-  // meanwhile clients that write have to wait. Thread: any proactor's. Suspends: never.
-  void OnSnapshotBehind(bool is_behind);
-  // A script has become slow, or has more locks than when it did: who waits for it is told so.
-  // Thread: any proactor's.
-  void RefuseBusyWaiters();
-
-  const ConnectionLimits& connection_limits() const { return options_.limits; }
-  uint32_t tcp_keepalive_s() const {
-    return settings_.tcp_keepalive_s.load(std::memory_order_relaxed);
-  }
-  MemoryMeter& memory() { return memory_; }
-  const MemoryMeter& memory() const { return memory_; }
-  // The limit is passed, nothing comes back by itself, and nobody can evict anything. Whoever runs
-  // on a shard asks for room there (Worker::MakeRoom).
-  bool is_out_of_memory() const {
-    return memory_.is_over() && memory_.excess() > 0 && !memory_.can_make_room();
-  }
-  // Room for a command on any shards. False: there is none. From a fiber. Suspends.
-  [[nodiscard]] bool AwaitRoom(const SparedKeys& spared);
   // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.
   void ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change);
-  // Thread: any.
-  EvictionPolicy eviction_policy() const { return policy_.load(std::memory_order_relaxed); }
   // maxmemory has changed: what is too much goes. From a fiber. Suspends.
   void EvictToLimit();
   // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread.
@@ -317,18 +116,9 @@ class Server {
   void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
   // And for the nodes of streams.
   void ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change);
-  void CountRejectedConnection() { rejected_connections_.fetch_add(1, std::memory_order_relaxed); }
-  void ResetRejectedConnections() { rejected_connections_.store(0, std::memory_order_relaxed); }
-  uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
-  uint64_t rejected_connections() const {
-    return rejected_connections_.load(std::memory_order_relaxed);
-  }
-  uint64_t NextClientId() { return next_client_id_.fetch_add(1, std::memory_order_relaxed); }
-  // A worker begins one that did not come to a port.
-  void OnInnerConnection(uint32_t worker, bool is_admin);
-  void OnConnectionClosed(uint32_t worker, bool is_admin);
   // Takes over a connected, non-blocking descriptor. On proactor 0's thread.
-  void OnAccept(int fd, PortKind kind = {});
+  void OnAccept(int fd, PortKind kind);
+  void OnAccept(int fd);  // of the main port
 
  private:
   enum class StopState : uint8_t {
@@ -352,51 +142,22 @@ class Server {
   template <typename Condition>
   bool AwaitUnlessHung(Condition is_met, uint64_t patience_ns);
 
-  static inline thread_local Worker* local_worker_ = nullptr;
+  static inline constinit thread_local Server* here_ = nullptr;
 
-  const ServerOptions options_;
-  const int64_t start_time_ms_;
-  Settings settings_;
-  MemoryMeter memory_;
+  ServerState state_;
   EvictionRules eviction_;  // guarded by the lock of Config
-  std::atomic<EvictionPolicy> policy_{EvictionPolicy::kNone};
-  PubSubLoad pubsub_load_;
-  ClientMemory client_memory_;
-  std::atomic<uint64_t> slow_log_ids_{0};  // the next one's
-  const std::unique_ptr<MonitorLoad[]> monitor_loads_;
-  ScriptStore scripts_;
-  FunctionStore functions_;
-  Upgrade upgrade_;
   TlsSettings tls_;
-  Persistence persistence_;
+  const std::unique_ptr<Persistence> persistence_;
   std::atomic<StopRule> on_sigint_;
   std::atomic<StopRule> on_sigterm_;
   std::atomic<uint64_t> shutdown_timeout_s_;
   Config config_;
-  const std::string run_id_;  // 40 hexadecimal digits
   ResidentMemory resident_at_start_;
   uint64_t base_memory_bytes_ = 0;
   std::atomic<uint64_t> peak_memory_bytes_{0};
   std::atomic<StopState> stop_state_{StopState::kServes};
-  CommandTable commands_;
-  std::atomic<uint64_t> tracking_clients_{0};
-  const MemcachedRows memcached_rows_{&commands_};
-  std::unique_ptr<AclStore> acl_;
-  helio::ProactorPool pool_;
-  std::unique_ptr<ShardSet> shards_;
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Listeners> listeners_;  // on proactor 0
-  std::atomic<uint16_t> port_{0};
-  std::atomic<uint16_t> tls_port_{0};
-  std::atomic<uint64_t> next_client_id_{1};
-  std::atomic<uint64_t> connections_{0};        // of all ports
-  std::atomic<uint64_t> admin_connections_{0};  // --maxclients is not for them
-  std::atomic<uint64_t> rejected_connections_{0};
-  // Whoever counts itself in first is seen by the other, as these are sequentially consistent.
-  std::atomic<uint32_t> moves_{0};
-  std::atomic<uint32_t> move_bans_{0};
-  std::vector<uint32_t>
-      connections_of_;  // proactor 0 only: how many each worker was given and has not told closed
+  std::vector<std::unique_ptr<Worker>> workers_;  // each on its thread
+  std::unique_ptr<Listeners> listeners_;          // on proactor 0
 };
 
 // The commands of this layer, each group in its own file.

@@ -5,16 +5,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "facade/error_texts.h"
 #include "server/listeners.h"
 #include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 
 std::string Server::OpenListeners() {
-  const std::string error = ChangePorts({options_.binds, options_.port, options_.tls_port});
+  const std::string error =
+      ChangePorts({state_.options.binds, state_.options.port, state_.options.tls_port});
   return error.empty() ? "" : fmt::format("Could not create server listening socket {}", error);
 }
 
@@ -24,41 +24,43 @@ std::string Server::ChangePorts(const Ports& ports) {
     if (port == 0) return;
     for (const std::string& bind : binds) places.push_back({bind, port, kind});
   };
-  add(ports.binds, ports.port, {.is_tls = options_.tls});
+  add(ports.binds, ports.port, {.is_tls = state_.options.tls});
   add(ports.binds, ports.tls_port, {.is_tls = true});
-  add(ports.binds, options_.memcached_port, {.is_tls = options_.tls, .is_memcached = true});
-  add(options_.admin_binds, options_.admin_port,
-      {.is_tls = options_.tls && !options_.no_tls_on_admin_port, .is_admin = true});
+  add(ports.binds, state_.options.memcached_port,
+      {.is_tls = state_.options.tls, .is_memcached = true});
+  add(state_.options.admin_binds, state_.options.admin_port,
+      {.is_tls = state_.options.tls && !state_.options.no_tls_on_admin_port, .is_admin = true});
   std::string error;
-  pool_.at(0)->AwaitFiber("open listeners", [&] {
+  state_.pool.at(0)->AwaitFiber("open listeners", [&] {
     const bool is_start = listeners_ == nullptr;
     if (is_start) {
-      listeners_ = std::make_unique<Listeners>(
-          pool_.at(0), options_.backlog, [this](int fd, PortKind kind) { OnAccept(fd, kind); });
+      listeners_ =
+          std::make_unique<Listeners>(state_.pool.at(0), state_.options.backlog,
+                                      [this](int fd, PortKind kind) { OnAccept(fd, kind); });
     }
     error = listeners_->Change(places);
-    if (error.empty() && is_start && !options_.unix_socket.empty()) {
-      error = listeners_->OpenUnix(options_.unix_socket, options_.unix_socket_mode);
+    if (error.empty() && is_start && !state_.options.unix_socket.empty()) {
+      error = listeners_->OpenUnix(state_.options.unix_socket, state_.options.unix_socket_mode);
     }
   });
   if (!error.empty()) return error;
-  port_ = ports.port;
-  tls_port_ = ports.tls_port;
+  state_.port = ports.port;
+  state_.tls_port = ports.tls_port;
   return "";
 }
 
 std::vector<std::string> Server::DescribeListeners() {
   std::vector<std::string> lines;
-  pool_.at(0)->Await([&] {
+  state_.pool.at(0)->Await([&] {
     if (listeners_ != nullptr) lines = listeners_->Describe();
   });
   return lines;
 }
 
 void Server::OnAccept(int fd, PortKind kind) {
-  const uint64_t counted = connections() - admin_connections_.load(std::memory_order_relaxed);
-  if (!kind.is_admin && counted >= settings_.maxclients.load(std::memory_order_relaxed)) {
-    CountRejectedConnection();
+  if (!kind.is_admin &&
+      state_.connections.limited() >= state_.settings.maxclients.load(std::memory_order_relaxed)) {
+    state_.connections.CountRejected();
     if (!kind.is_tls) {  // else it would be taken for a broken handshake
       const std::string text = kind.is_memcached ? "ERROR Too many open connections\r\n"
                                                  : fmt::format("-{}\r\n", kErrMaxClients);
@@ -68,33 +70,11 @@ void Server::OnAccept(int fd, PortKind kind) {
     close(fd);
     return;
   }
-  connections_.fetch_add(1, std::memory_order_relaxed);
-  if (kind.is_admin) admin_connections_.fetch_add(1, std::memory_order_relaxed);
-  // To the worker that has the fewest, so that closed connections do not leave the rest uneven.
-  const auto least = std::min_element(connections_of_.begin(), connections_of_.end());
-  ++*least;
-  Worker* worker = workers_[static_cast<size_t>(least - connections_of_.begin())].get();
-  worker->proactor().Dispatch(
-      [worker, fd, id = NextClientId(), kind] { worker->AddConnection(fd, id, kind); });
+  const uint32_t thread = state_.connections.Accept(kind.is_admin);
+  const uint64_t id = state_.next_client_id.fetch_add(1, std::memory_order_relaxed);
+  state_.pool.at(thread)->Dispatch([fd, id, kind] { Worker::Here().AddConnection(fd, id, kind); });
 }
 
-void Server::OnInnerConnection(uint32_t worker, bool is_admin) {
-  connections_.fetch_add(1, std::memory_order_relaxed);
-  if (is_admin) admin_connections_.fetch_add(1, std::memory_order_relaxed);
-  pool_.at(0)->Dispatch([this, worker] { ++connections_of_[worker]; });
-}
-
-void Server::OnConnectionClosed(uint32_t worker, bool is_admin) {
-  connections_.fetch_sub(1, std::memory_order_relaxed);
-  if (is_admin) admin_connections_.fetch_sub(1, std::memory_order_relaxed);
-  pool_.at(0)->Dispatch([this, worker] { --connections_of_[worker]; });
-}
-
-void Server::OnConnectionMoved(uint32_t from, uint32_t to) {
-  pool_.at(0)->Dispatch([this, from, to] {
-    --connections_of_[from];
-    ++connections_of_[to];
-  });
-}
+void Server::OnAccept(int fd) { OnAccept(fd, PortKind{}); }
 
 }  // namespace dfly

@@ -9,12 +9,17 @@
 #include <optional>
 #include <utility>
 
+#include "engine/shard_set.h"
 #include "helio/base/clock.h"
 #include "helio/base/spin_lock.h"
 #include "helio/fibers/fiber.h"
 #include "server/held_locks.h"
+#include "server/listeners.h"
+#include "server/persistence.h"
 #include "server/pulse.h"
 #include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -33,8 +38,8 @@ constexpr uint64_t kPauseMillis = 10;
 bool Server::AbortStop() {
   if (stop_state_ != StopState::kPrepares) return false;
   const auto is_done = std::make_shared<std::atomic<bool>>(false);
-  pool_.at(0)->DispatchFiber("abort stop", [this, is_done] {
-    persistence_.CancelSave();
+  state_.pool.at(0)->DispatchFiber("abort stop", [this, is_done] {
+    persistence_->CancelSave();
     *is_done = true;
   });
   AwaitUnlessHung([&] { return *is_done || stop_state_ != StopState::kPrepares; },
@@ -65,7 +70,7 @@ struct Server::StopWork {
 
 template <typename Condition>
 bool Server::AwaitUnlessHung(Condition is_met, uint64_t patience_ns) {
-  Pulse pulse(&pool_);
+  Pulse pulse(&state_.pool);
   for (uint64_t now_ns = helio::MonotonicNanos(); !is_met(); now_ns = helio::MonotonicNanos()) {
     if (pulse.LongestSilence(now_ns) >= patience_ns) return false;
     helio::Waiter().WaitUntil(now_ns + kLookNanos);
@@ -74,7 +79,7 @@ bool Server::AwaitUnlessHung(Condition is_met, uint64_t patience_ns) {
 }
 
 std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint64_t patience_ns) {
-  const bool has_to_save = saves.value_or(persistence_.saves_at_end());
+  const bool has_to_save = saves.value_or(persistence_->saves_at_end());
   const bool must_end = must_stop || !has_to_save;
   const auto begin = [this] {
     auto before = StopState::kServes;
@@ -83,19 +88,20 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint6
   while (!begin()) {
     if (stop_state_ == StopState::kPrepared || hangs()) return "";
     if (!must_end) return "another SHUTDOWN is not over yet";
-    if (!has_to_save) pool_.at(0)->DispatchFiber("no save", [this] { persistence_.CancelSave(); });
+    if (!has_to_save)
+      state_.pool.at(0)->DispatchFiber("no save", [this] { persistence_->CancelSave(); });
     if (!AwaitUnlessHung([this] { return !is_preparing_stop(); }, patience_ns)) {
       stop_state_ = StopState::kHangs;
       return "";
     }
   }
   const auto work = std::make_shared<StopWork>();
-  pool_.at(0)->DispatchFiber("watch stop", [=, this] { WatchStop(work.get(), patience_ns); });
-  pool_.at(0)->DispatchFiber("save at the end", [=, this] {
-    if (has_to_save && !persistence_.is_loading()) {
-      work->error = persistence_.SaveForStop();
-    } else if (!persistence_.is_loading()) {  // else what there is was not changed
-      persistence_.CancelSave();
+  state_.pool.at(0)->DispatchFiber("watch stop", [=, this] { WatchStop(work.get(), patience_ns); });
+  state_.pool.at(0)->DispatchFiber("save at the end", [=, this] {
+    if (has_to_save && !persistence_->is_loading()) {
+      work->error = persistence_->SaveForStop();
+    } else if (!persistence_->is_loading()) {  // else what there is was not changed
+      persistence_->CancelSave();
     }
     work->is_saved = true;
     work->watched.Wait();
@@ -118,31 +124,28 @@ void Server::WatchStop(StopWork* work, uint64_t patience_ns) {
   while (!work->is_saved) {
     helio::this_fiber::SleepForMillis(kPauseMillis);
     if (work->is_given_up) {  // what waits behind the locks of the save is to go on
-      persistence_.CancelSave();
+      persistence_->CancelSave();
       continue;
     }
     const uint64_t waited_ns = helio::MonotonicNanos() - begin_ns;
-    if (waited_ns < kScriptPatienceNanos || persistence_.has_cut()) continue;
+    if (waited_ns < kScriptPatienceNanos || persistence_->has_cut()) continue;
     // Scripts may hold what the cut waits for: those that have written get some time.
     EndScripts(waited_ns > kScriptPatienceNanos + kScriptGraceNanos);
     if (waited_ns < patience_ns) continue;
     std::string who = DescribeHang();
-    if (persistence_.has_cut()) continue;
+    if (persistence_->has_cut()) continue;
     work->late = std::move(who);
-    persistence_.CancelSave();
+    persistence_->CancelSave();
   }
   work->watched.Done();
 }
 
 void Server::EndScripts(bool is_late) {
-  for (uint32_t i = 0; i < pool_.size(); ++i) {
-    pool_.at(i)->Dispatch([is_late] {
-      if (local_worker_ == nullptr) return;
-      local_worker_->ForEachScript([is_late](LongRun& run) {
-        if (is_late || !run.has_written()) run.Kill();
-      });
+  DispatchOnAll<Worker>(state_, [is_late](Worker& worker) {
+    worker.ForEachScript([is_late](LongRun& run) {
+      if (is_late || !run.has_written()) run.Kill();
     });
-  }
+  });
 }
 
 void Server::EndStopWork(StopWork* work, bool must_stop) {
@@ -160,12 +163,12 @@ void Server::EndStopWork(StopWork* work, bool must_stop) {
       return end(StopState::kPrepares, ends ? StopState::kPrepared : StopState::kServes);
     }
   }
-  persistence_.EndStop();  // its client has been told that the server goes on
+  persistence_->EndStop();  // its client has been told that the server goes on
   end(StopState::kGivenUp, StopState::kServes);
 }
 
 void Server::TakeBackStop() {
-  persistence_.EndStop();
+  persistence_->EndStop();
   stop_state_ = StopState::kServes;
 }
 
@@ -176,12 +179,12 @@ std::string Server::DescribeHang() {
     std::atomic<bool> is_there{false};
   };
   // A thread that hangs may look at it when nobody is here any more.
-  const auto parts = std::make_shared<std::vector<Part>>(pool_.size());
-  for (uint32_t i = 0; i < pool_.size(); ++i) {
-    pool_.at(i)->Dispatch([parts, i] {
+  const auto parts = std::make_shared<std::vector<Part>>(state_.pool.size());
+  for (uint32_t i = 0; i < state_.pool.size(); ++i) {
+    state_.pool.at(i)->Dispatch([parts, i] {
       Part& part = (*parts)[i];
-      if (local_worker_ != nullptr) {
-        local_worker_->ForEachShard([&part](Shard& shard) {
+      if (Worker::IsHere()) {
+        WorkerState::Here().ForEachShard([&part](Shard& shard) {
           shard.transactions().ForEach([&](const TxEntry& entry) {
             if (HoldsLocks(entry)) part.text += "; locks of " + DescribeHolder(entry, shard.id());
           });
@@ -196,7 +199,7 @@ std::string Server::DescribeHang() {
     helio::Waiter().WaitUntil(helio::MonotonicNanos() + kLookNanos);
   }
   std::string all;
-  for (uint32_t i = 0; i < pool_.size(); ++i) {
+  for (uint32_t i = 0; i < state_.pool.size(); ++i) {
     const Part& part = (*parts)[i];
     all += part.is_there ? part.text : fmt::format("; thread {} does not answer", i);
   }
@@ -204,25 +207,25 @@ std::string Server::DescribeHang() {
 }
 
 void Server::Stop() {
-  if (shards_ == nullptr) return;
+  if (state_.shards == nullptr) return;
   // No thread hints others to evict any more, and the hints that were sent have arrived: workers
   // end one by one.
-  settings_.maxmemory = 0;
-  memory_.set_evicts(false);
+  state_.settings.maxmemory = 0;
+  state_.memory.set_evicts(false);
   if (!workers_.empty()) {
-    for (int round = 0; round < 2; ++round) AwaitOnWorkers([](Worker&) {});
+    for (int round = 0; round < 2; ++round) AwaitOnAll<Worker>(state_, [](Worker&) {});
   }
-  pool_.at(0)->AwaitFiber("close listeners", [this] {
+  state_.pool.at(0)->AwaitFiber("close listeners", [this] {
     if (listeners_ != nullptr) listeners_->Close();
-    persistence_.CancelLoad();  // its end would start the rules
-    persistence_.StopRules();
-    persistence_.CancelSave();
-    persistence_.RefuseAll();
+    persistence_->CancelLoad();  // its end would start the rules
+    persistence_->StopRules();
+    persistence_->CancelSave();
+    persistence_->RefuseAll();
   });
   // What waits for the locks of the last snapshot was never carried out, as far as clients know:
   // they are gone before it is.
-  AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
-  pool_.at(0)->AwaitFiber("end stop", [this] { persistence_.EndStop(); });
+  AwaitOnAll<Worker>(state_, [](Worker& worker) { worker.CloseAllConnections(); });
+  state_.pool.at(0)->AwaitFiber("end stop", [this] { persistence_->EndStop(); });
   // A connection that was accepted before may still be on its way to its worker: so until nothing
   // is left anywhere.
   uint64_t left = 1;
@@ -232,41 +235,41 @@ void Server::Stop() {
   while (left > 0) {
     const bool is_late = helio::MonotonicNanos() - begin_ns > kScriptGraceNanos;
     EndScripts(is_late);
-    AwaitOnWorkers([](Worker& worker) { worker.CloseAllConnections(); });
-    pool_.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
+    AwaitOnAll<Worker>(state_, [](Worker& worker) { worker.CloseAllConnections(); });
+    state_.pool.at(0)->AwaitFiber("settle", [] { helio::this_fiber::SleepForMillis(1); });
     // First the connections: while one lives it may still send batches.
-    left = connections();
+    left = state_.connections.all();
     std::atomic<uint64_t> in_flight{0};
-    AwaitOnWorkers(
-        [&](Worker& worker) { in_flight += worker.batches_in_flight() + worker.coordinators(); });
-    left += in_flight + pubsub_load_.messages.load(std::memory_order_relaxed);
+    AwaitOnAll<Worker>(state_, [&](Worker& worker) {
+      in_flight += worker.batches_in_flight() + worker.state().coordinators;
+    });
+    left += in_flight + state_.pubsub_load.messages.load(std::memory_order_relaxed);
     if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
     was_told = true;
     std::atomic<uint64_t> batches{0}, waiting{0};
-    AwaitOnWorkers([&](Worker& worker) {
+    AwaitOnAll<Worker>(state_, [&](Worker& worker) {
       batches += worker.batches_in_flight();
-      worker.ForEachShard([&](Shard& shard) {
+      worker.state().ForEachShard([&](Shard& shard) {
         waiting += shard.transactions().length();
         LOG_IF(WARNING, shard.transactions().length() > 0)
             << "transactions on shard " << shard.id() << ": " << shard.transactions().Describe();
       });
     });
-    LOG(WARNING) << "stopping: still waiting for the end of " << connections() << " connections, "
-                 << batches << " batches and " << in_flight - batches << " commands; " << waiting
-                 << " entries in transaction queues";
+    LOG(WARNING) << "stopping: still waiting for the end of " << state_.connections.all()
+                 << " connections, " << batches << " batches and " << in_flight - batches
+                 << " commands; " << waiting << " entries in transaction queues";
   }
-  shards_->set_after_work(nullptr);
-  shards_->set_after_flush_all(nullptr);
-  AwaitOnWorkers([this](Worker& worker) {
-    local_worker_ = nullptr;
+  state_.shards->set_after_flush_all(nullptr);
+  AwaitOnAll<WorkerState>(state_, [this](WorkerState& worker) {
     workers_[worker.index()].reset();
+    here_ = nullptr;
   });
 #ifdef DFLY_SANITIZED
-  shards_.reset();
+  state_.shards.reset();
 #else
-  (void)shards_.release();
+  (void)state_.shards.release();
 #endif
-  pool_.Stop();
+  state_.pool.Stop();
 }
 
 }  // namespace dfly

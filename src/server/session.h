@@ -23,8 +23,8 @@ namespace dfly {
 class BlockedCommand;
 class RunningInnerCall;
 class ShardBatch;
-class Server;
-class Worker;
+struct ServerState;
+class WorkerState;
 
 enum class ReplyMode : uint8_t {
   kOn,
@@ -36,14 +36,13 @@ enum class ReplyMode : uint8_t {
 // Owner: the connection's thread.
 class Session {
  public:
-  Session(Server* server, Worker* worker, Connection* connection)
-      : server(*server), worker(*worker), connection(*connection) {}
+  Session(WorkerState* worker, Connection* connection);
   // `from`, whose connection goes on on another thread: what the client has set or shows. The rest
   // is as new, since only a session without it moves (Worker::MayMove).
-  Session(Worker* worker, Session&& from);
+  Session(WorkerState* worker, Session&& from);
 
-  Server& server;
-  Worker& worker;
+  ServerState& server;
+  WorkerState& worker;
   Connection& connection;
 
   std::string name;
@@ -123,32 +122,5 @@ class Session {
   bool is_checked() const { return !authenticated || acl != nullptr; }
   bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
 };
-
-inline Session::Session(Worker* worker, Session&& from)
-    : Session(&from.server, worker, &from.connection) {
-  name = std::move(from.name);
-  lib_name = std::move(from.lib_name);
-  lib_version = std::move(from.lib_version);
-  counted_texts = from.counted_texts;  // their connection is the same
-  user = std::move(from.user);
-  acl = std::move(from.acl);
-  acl_caller = std::move(from.acl_caller);
-  peer_address = std::move(from.peer_address);
-  local_address = std::move(from.local_address);
-  db_index = from.db_index;
-  resp3 = from.resp3;
-  is_memcached = from.is_memcached;
-  authenticated = from.authenticated;
-  unauthenticated_since_ns = from.unauthenticated_since_ns;
-  is_admin = from.is_admin;
-  needs_no_password = from.needs_no_password;
-  no_touch = from.no_touch;
-  no_evict = from.no_evict;
-  missed_tries = from.missed_tries;
-  reply_mode = from.reply_mode;
-  commands = from.commands;
-  last_command = from.last_command;
-  affinity = from.affinity;
-}
 
 }  // namespace dfly

@@ -19,7 +19,7 @@ struct Settings {
   std::atomic<uint8_t> gate{0};
   // A snapshot is being made, so shards may have a CutGuard.
   std::atomic<bool> is_saving{false};
-  // Not 0: clients that write have to wait; see Server::OnSnapshotBehind.
+  // Not 0: clients that write have to wait; see Persistence::OnSnapshotBehind.
   std::atomic<uint32_t> shards_behind{0};
   std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{10'000};

@@ -12,8 +12,10 @@
 
 #include "facade/error_texts.h"
 #include "helio/fibers/fiber.h"
+#include "server/persistence.h"
 #include "server/schedule_harness.h"
 #include "server/server.h"
+#include "server/worker.h"
 #include "storage/memory_files.h"
 
 namespace dfly {
@@ -122,7 +124,7 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
     const std::string started = "+Background saving started\r\n";
     EXPECT_EQ(reader.Call({"BGSAVE"}, started.size()), started);
     std::thread second([&] { writer.Send(SetAll('b')); });
-    while (server.settings().shards_behind == 0) std::this_thread::yield();
+    while (server.state().settings.shards_behind == 0) std::this_thread::yield();
     EXPECT_EQ(reader.Call({"PING"}, 7), "+PONG\r\n");
     EXPECT_EQ(reader.Call({"EXISTS", "key:1"}, 4), ":1\r\n");
     EXPECT_LT(writer.Waiting(), kReplies);
@@ -132,13 +134,13 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
 
     PersistenceFacts facts;
     do {
-      server.pool().at(0)->Await([&] { facts = server.persistence().Facts(); });
+      server.state().pool.at(0)->Await([&] { facts = server.persistence().Facts(); });
     } while (facts.is_saving);
     EXPECT_EQ(facts.last_error, "");
     EXPECT_EQ(facts.last_keys, static_cast<uint64_t>(kKeys));
     // What was on its way when they were told to wait is in it, too: a connection reads so much.
     EXPECT_LT(facts.last_shards.buffered_bytes_max, kKeys * kValueBytes / 4);
-    EXPECT_EQ(server.settings().shards_behind, 0u);
+    EXPECT_EQ(server.state().settings.shards_behind, 0u);
   }
   server.Stop();
 }
@@ -182,7 +184,7 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
   ASSERT_EQ(server.Start(), "");
   const auto snapshot_bytes = [&server] {
     std::atomic<uint64_t> bytes{0};
-    server.AwaitOnWorkers([&bytes](Worker& worker) {
+    AwaitOnAll<Worker>(server.state(), [&bytes](Worker& worker) {
       worker.SettleMemory();
       bytes += worker.memory().snapshot;
     });
@@ -190,13 +192,13 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
   };
   const auto shards_cut = [&server] {
     std::atomic<int> count{0};
-    server.AwaitOnWorkers([&count](Worker& worker) {
+    AwaitOnAll<WorkerState>(server.state(), [&count](WorkerState& worker) {
       worker.ForEachShard([&count](Shard& shard) { count += shard.is_being_cut(); });
     });
     return count.load();
   };
   const auto facts = [&server] {
-    return server.pool().at(0)->Await([&server] { return server.persistence().Facts(); });
+    return server.state().pool.at(0)->Await([&server] { return server.persistence().Facts(); });
   };
   {
     Client writer(&server);
@@ -210,8 +212,8 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
     while (disk.calls_before_it_sticks > 0 || shards_cut() < 2) std::this_thread::yield();
     server.ChangeEvictionRules([](EvictionRules& rules) { rules.policy = GetParam(); });
     EXPECT_LT(snapshot_bytes(), kRoom);
-    const int64_t before = server.memory().used();
-    server.settings().maxmemory = static_cast<uint64_t>(before + kRoom);
+    const int64_t before = server.state().memory.used();
+    server.state().settings.maxmemory = static_cast<uint64_t>(before + kRoom);
 
     std::thread second([&] { writer.Send(SetAll('b', kLarge)); });
     const Replies replies = ReceiveAll(writer);
@@ -221,7 +223,7 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
     EXPECT_GT(replies.stored, 0);
     EXPECT_GT(replies.refused, 0);
     // Of 40 MB: the room, what batches on their way add, and room of buffers that grow by doubling.
-    EXPECT_LT(server.memory().used(), before + 4 * kRoom);
+    EXPECT_LT(server.state().memory.used(), before + 4 * kRoom);
     EXPECT_TRUE(facts().is_saving);
     // Eviction would only move keys to where the disk's bytes wait.
     EXPECT_EQ(other.Call({"DBSIZE"}, 8), fmt::format(":{}\r\n", kKeys));

@@ -9,9 +9,10 @@
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -20,12 +21,12 @@ namespace {
 constexpr size_t kCountByDefault = 10;
 
 // The newest entries of all threads, newest first.
-std::vector<SlowEntry> Newest(Server& server, size_t count) {
-  const uint64_t max = server.settings().slowlog_max_len.load(std::memory_order_relaxed);
+std::vector<SlowEntry> Newest(ServerState& server, size_t count) {
+  const uint64_t max = server.settings.slowlog_max_len.load(std::memory_order_relaxed);
   count = std::min(count, static_cast<size_t>(max));
-  std::vector<std::vector<SlowEntry>> parts(server.pool().size());
-  server.AwaitOnWorkers([&](Worker& worker) {
-    const auto& entries = worker.timer().slow_log().entries();
+  std::vector<std::vector<SlowEntry>> parts(server.pool.size());
+  AwaitOnAll<WorkerState>(server, [&](WorkerState& worker) {
+    const auto& entries = worker.timer.slow_log().entries();
     const size_t taken = std::min(count, entries.size());
     parts[worker.index()].assign(entries.end() - static_cast<ptrdiff_t>(taken), entries.end());
   });
@@ -58,7 +59,7 @@ void ReplyArgs(const SlowEntry& entry, ReplySink& reply) {
 void Get(CoordinatorContext&, Args args, ReplySink& reply) {
   size_t count = 0;
   if (!ParseCount(args, &count, reply)) return;
-  const std::vector<SlowEntry> entries = Newest(Server::LocalWorker()->server(), count);
+  const std::vector<SlowEntry> entries = Newest(WorkerState::Here().server, count);
   reply.Array(entries.size());
   for (const SlowEntry& entry : entries) {
     reply.Array(6);
@@ -87,7 +88,7 @@ std::string_view NameOf(SlowEntry::Way way) {
 void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
   size_t count = 0;
   if (!ParseCount(args, &count, reply)) return;
-  const std::vector<SlowEntry> entries = Newest(Server::LocalWorker()->server(), count);
+  const std::vector<SlowEntry> entries = Newest(WorkerState::Here().server, count);
   reply.Array(entries.size());
   for (const SlowEntry& entry : entries) {
     const auto number = [&reply](std::string_view name, int64_t value) {
@@ -120,12 +121,12 @@ void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
 }
 
 void Len(CoordinatorContext&, Args, ReplySink& reply) {
-  reply.Integer(static_cast<int64_t>(Newest(Server::LocalWorker()->server(), SIZE_MAX).size()));
+  reply.Integer(static_cast<int64_t>(Newest(WorkerState::Here().server, SIZE_MAX).size()));
 }
 
 void Reset(CoordinatorContext&, Args, ReplySink& reply) {
-  Server::LocalWorker()->server().AwaitOnWorkers(
-      [](Worker& worker) { worker.timer().slow_log().Clear(); });
+  AwaitOnAll<WorkerState>(WorkerState::Here().server,
+                          [](WorkerState& worker) { worker.timer.slow_log().Clear(); });
   reply.Ok();
 }
 

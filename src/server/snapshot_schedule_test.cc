@@ -258,7 +258,7 @@ class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
  protected:
   SnapshotScheduleTest()
       : server_(Options(&files_), GetParam()),
-        loaded_(&server_.server().pool(), 3, server_.server().options().db_count) {
+        loaded_(&server_.server().state().pool, 3, server_.server().state().options.db_count) {
     FLAGS_minloglevel = google::GLOG_FATAL;  // saves tell of themselves, and some shall fail
   }
 
@@ -505,11 +505,11 @@ class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
       for (uint64_t n = random.Uniform(6); n > 0; --n) helio::this_fiber::Yield();
     };
     if (plan.evicts) {
-      const auto used = static_cast<uint64_t>(server_.server().memory().used());
-      server_.server().settings().maxmemory = used + random.Uniform(20'000);
+      const auto used = static_cast<uint64_t>(server_.server().state().memory.used());
+      server_.server().state().settings.maxmemory = used + random.Uniform(20'000);
     }
     error = server_.Drive(std::move(clients), random);
-    server_.server().settings().maxmemory = 0;
+    server_.server().state().settings.maxmemory = 0;
     files_.pause = [] {};
     return error;
   }

@@ -112,7 +112,7 @@ class StarvationTest : public testing::Test {
   }
 
   StarvationTest() : server_(Options()) {
-    ShardSet& shards = server_.server().shards();
+    ShardSet& shards = *server_.server().state().shards;
     for (ShardId id = 0; id < kShards; ++id) {
       hot_.push_back(KeyOn(id, "hot", shards));
       own_.push_back(KeyOn(id, "own", shards));
@@ -124,13 +124,13 @@ class StarvationTest : public testing::Test {
       if (shards.ShardOfKey(key, HashKey(key)) == id) return key;
     }
   }
-  Worker& worker() { return *Server::LocalWorker(); }
+  Worker& worker() { return Worker::Here(); }
 
   // Its entry; null: it is not known.
   const TxEntry* Find(ShardId id, const Victim& victim) {
-    const uint64_t tag = server_.server().shards().LockOfKey(own_[id], HashKey(own_[id]), 0);
+    const uint64_t tag = server_.server().state().shards->LockOfKey(own_[id], HashKey(own_[id]), 0);
     const TxEntry* found = nullptr;
-    server_.server().shards().local(id).transactions().ForEach([&](const TxEntry& entry) {
+    server_.server().state().shards->local(id).transactions().ForEach([&](const TxEntry& entry) {
       if (victim.ids.size() > 1 && !entry.has_number) return;  // a place that it has reserved
       if (entry.locks_shard && victim.is_global) found = &entry;
       for (const TagLock& lock : entry.tags) {
@@ -179,7 +179,7 @@ class StarvationTest : public testing::Test {
     for (const Words& args : victim.requests) requests += Request(args);
     PCHECK(send(fds[0], requests.data(), requests.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(requests.size()));
-    worker().shuffle()->SetStepHook([&] { Look(victim); });
+    worker().state().shuffle->SetStepHook([&] { Look(victim); });
     std::string error, got;
     size_t missing = victim.requests.size();
     for (int turns = 0; missing > 0 && error.empty(); ++turns) {
@@ -196,7 +196,7 @@ class StarvationTest : public testing::Test {
         if (reply.kind == ReplyKind::kError) error = "it gets " + reply.ToString();
       }
     }
-    worker().shuffle()->SetStepHook(nullptr);
+    worker().state().shuffle->SetStepHook(nullptr);
     for (const Counts::OfShard& shard : counts.shards) {
       if (!shard.known || !shard.ran) continue;  // it did not have to wait
       *most = std::max(*most, *shard.ran - *shard.known);
@@ -204,8 +204,8 @@ class StarvationTest : public testing::Test {
     }
     close(fds[0]);
     hostile.clear();
-    while (server_.server().connections() > 0 || worker().coordinators() > 0 ||
-           worker().batches_in_flight() > 0 || !worker().shuffle()->empty()) {
+    while (server_.server().state().connections.all() > 0 || worker().state().coordinators > 0 ||
+           worker().batches_in_flight() > 0 || !worker().state().shuffle->empty()) {
       helio::this_fiber::Yield();
     }
     return error;

@@ -664,7 +664,7 @@ TEST_P(StreamScheduleTest, WhoWaitsFirstIsServedFirst) {
       (leaves ? leavers : waiters).push_back(std::move(client));
     }
     leavers.clear();
-    while (Server::LocalWorker()->blocked_clients() != waiters.size()) helio::this_fiber::Yield();
+    while (Worker::Here().blocked_clients() != waiters.size()) helio::this_fiber::Yield();
 
     waiters.push_back(Connect("producer"));
     Client& producer = *waiters.back();

@@ -3,33 +3,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "core/numbers.h"
-#include "helio/base/ascii.h"
 #include "server/command_facts.h"
 #include "server/config.h"
 #include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
-std::string ParsePercentiles(std::string_view text, std::vector<double>* percentiles) {
-  percentiles->clear();
-  for (std::string_view word : helio::SplitWords(text)) {
-    const auto percent = ParseDouble(word);
-    if (!percent || std::isnan(*percent)) {
-      return "Invalid latency-tracking-info-percentiles parameters";
-    }
-    if (*percent < 0 || *percent > 100) {
-      return "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]";
-    }
-    percentiles->push_back(*percent);
-  }
-  return "";
-}
-
 void AddTimingSettings(Server* server, Config* config) {
-  const ServerOptions& options = server->options();
+  const ServerOptions& options = server->state().options;
   config->Add({.name = "slowlog-log-slower-than",
                .kind = Setting::Kind::kInteger,
                .value = fmt::format("{}", options.slowlog_log_slower_than_us),
@@ -38,8 +24,8 @@ void AddTimingSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  const int64_t micros = ParseInt64(value).value_or(-1);
-                 server->AwaitOnWorkers([micros](Worker& worker) {
-                   worker.timer().SetSlowLog(micros);
+                 AwaitOnAll<Worker>(server->state(), [micros](Worker& worker) {
+                   worker.state().timer.SetSlowLog(micros);
                    worker.UpdateTiming();
                  });
                  return std::string();
@@ -51,7 +37,7 @@ void AddTimingSettings(Server* server, Config* config) {
                .min = 0,
                .max = UINT32_MAX,
                .apply = [server](const std::string& value) {
-                 server->settings().lock_warning_ms =
+                 server->state().settings.lock_warning_ms =
                      static_cast<uint64_t>(ParseInt64(value).value_or(0));
                  return std::string();
                }});
@@ -63,9 +49,10 @@ void AddTimingSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  const auto max = static_cast<uint64_t>(ParseInt64(value).value_or(0));
-                 server->settings().slowlog_max_len = max;
-                 server->AwaitOnWorkers(
-                     [max](Worker& worker) { worker.timer().slow_log().set_max(max); });
+                 server->state().settings.slowlog_max_len = max;
+                 AwaitOnAll<WorkerState>(server->state(), [max](WorkerState& worker) {
+                   worker.timer.slow_log().set_max(max);
+                 });
                  return std::string();
                }});
   config->Add({.name = "latency-monitor-threshold",
@@ -78,8 +65,8 @@ void AddTimingSettings(Server* server, Config* config) {
                  // 49 days are as good as never.
                  const auto ms = static_cast<uint32_t>(
                      std::min<int64_t>(ParseInt64(value).value_or(0), UINT32_MAX));
-                 server->settings().latency_monitor_ms = ms;
-                 server->AwaitOnWorkers([ms](Worker& worker) {
+                 server->state().settings.latency_monitor_ms = ms;
+                 AwaitOnAll<Worker>(server->state(), [ms](Worker& worker) {
                    worker.SetLatencyThreshold(ms);
                    worker.UpdateTiming();
                  });
@@ -91,8 +78,9 @@ void AddTimingSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply = [server](const std::string& value) {
                  const bool is_on = value == "yes";
-                 server->AwaitOnWorkers(
-                     [is_on](Worker& worker) { worker.timer().SetTracking(is_on); });
+                 AwaitOnAll<WorkerState>(server->state(), [is_on](WorkerState& worker) {
+                   worker.timer.SetTracking(is_on);
+                 });
                  return std::string();
                }});
   config->Add({.name = "latency-tracking-info-percentiles",
@@ -104,8 +92,8 @@ void AddTimingSettings(Server* server, Config* config) {
                      std::vector<double> percentiles;
                      const std::string error = ParsePercentiles(value, &percentiles);
                      if (!error.empty()) return error;
-                     server->AwaitOnWorkers([&percentiles](Worker& worker) {
-                       worker.timer().percentiles() = percentiles;
+                     AwaitOnAll<WorkerState>(server->state(), [&percentiles](WorkerState& worker) {
+                       worker.timer.percentiles() = percentiles;
                      });
                      return std::string();
                    },

@@ -8,7 +8,7 @@
 #include "core/numbers.h"
 #include "helio/base/log_text.h"
 #include "server/config.h"
-#include "server/server.h"
+#include "server/server_state.h"
 
 namespace dfly {
 
@@ -37,8 +37,8 @@ PeerCheck CheckOf(std::string_view name) {
 
 }  // namespace
 
-TlsSettings::TlsSettings(Server* server, TlsOptions options)
-    : server_(*server), options_(std::move(options)) {}
+TlsSettings::TlsSettings(const ServerState* server, TlsOptions options, TakeFn take)
+    : server_(*server), options_(std::move(options)), take_(std::move(take)) {}
 
 std::string TlsSettings::Load() {
   if (options_.cert_file.empty()) return "TLS needs a certificate: --tls_cert_file";
@@ -56,7 +56,7 @@ std::string TlsSettings::Apply() {
   std::string error;
   const auto context = helio::TlsContext::Make(helio::TlsContext::Side::kServer, options_, &error);
   if (context == nullptr) return error;
-  server_.AwaitOnWorkers([&context](Worker& worker) { worker.SetTlsContext(context); });
+  take_(context);
   return "";
 }
 
@@ -119,7 +119,7 @@ void TlsSettings::AddTo(Config* config) {
       [this](const std::string& value) {
         options_.handshake_timeout_ms = static_cast<uint32_t>(ParseInt64(value).value_or(0) * 1000);
       });
-  config->Add({.name = "tls", .kind = Kind::kBool, .value = server_.options().tls ? "yes" : "no"});
+  config->Add({.name = "tls", .kind = Kind::kBool, .value = server_.options.tls ? "yes" : "no"});
 }
 
 }  // namespace dfly

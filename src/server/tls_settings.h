@@ -2,6 +2,7 @@
 // The settings of TLS, and what new connections use.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,13 +11,16 @@
 namespace dfly {
 
 class Config;
-class Server;
+struct ServerState;
 
 // Thread: the first Load on the main thread; the rest by Config, under its lock.
 // Each worker has its own pointer to the context. Connections keep the one that they began with.
 class TlsSettings {
  public:
-  TlsSettings(Server* server, helio::TlsOptions options);
+  // `take` gives all workers a context. Suspends.
+  using Context = std::shared_ptr<const helio::TlsContext>;
+  using TakeFn = std::function<void(const Context& context)>;
+  TlsSettings(const ServerState* server, helio::TlsOptions options, TakeFn take);
 
   // Looks whether all is there, reads the files, and gives all workers what came of it. Empty, or
   // why TLS is not possible with these settings: then nothing changes. Suspends.
@@ -26,8 +30,9 @@ class TlsSettings {
  private:
   std::string Apply();
 
-  Server& server_;
+  const ServerState& server_;
   helio::TlsOptions options_;
+  const TakeFn take_;
 };
 
 }  // namespace dfly

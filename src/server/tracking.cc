@@ -4,13 +4,16 @@
 #include <algorithm>
 
 #include "engine/shard.h"
+#include "engine/shard_set.h"
 #include "facade/connection.h"
 #include "facade/resp_writer.h"
 #include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 #include "server/blocking.h"
-#include "server/server.h"
+#include "server/client_limiter.h"
+#include "server/server_state.h"
 #include "server/session.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
@@ -51,13 +54,13 @@ bool TrackingState::TakeReads(const Command& command, bool is_queued) {
   return notes;
 }
 
-Tracking::Tracking(Server* server, Worker* worker)
-    : server_(*server),
+Tracking::Tracking(WorkerState* worker)
+    : server_(worker->server),
       worker_(*worker),
       thread_(worker->index()),
-      tables_(server->shards().size()),
-      flushes_(server->shards().size(), 0),
-      open_(server->pool().size()),
+      tables_(worker->server.shards->size()),
+      flushes_(worker->server.shards->size(), 0),
+      open_(worker->server.pool.size()),
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->tracking->FlushAll(); }),
       random_(helio::MonotonicNanos()) {
@@ -66,7 +69,7 @@ Tracking::Tracking(Server* server, Worker* worker)
 
 Tracking::~Tracking() {
   DCHECK(sessions_.empty());
-  worker_.proactor().CancelHook(&flush_hook_);
+  worker_.proactor.CancelHook(&flush_hook_);
 }
 
 // --- Who tracks ---
@@ -78,7 +81,7 @@ void Tracking::Enable() {
 }
 
 void Tracking::DisableIfUnused() {
-  if (!is_enabled_ || server_.tracking_clients().load() != 0) return;
+  if (!is_enabled_ || server_.tracking_clients.load() != 0) return;
   is_enabled_ = false;
   worker_.ForEachShard([](Shard& shard) { shard.set_tracker(nullptr); });
   for (Table& table : tables_) Clear(&table);
@@ -122,11 +125,9 @@ size_t Tracking::BytesOf(const Prefixes::value_type& prefix) const {
 void Tracking::RemovePrefixesEverywhere(std::vector<std::string> prefixes) {
   if (prefixes.empty()) return;
   const auto shared = std::make_shared<const std::vector<std::string>>(std::move(prefixes));
-  for (uint32_t thread = 0; thread < open_.size(); ++thread) {
-    Worker& worker = server_.worker(thread);
-    worker.proactor().Dispatch(
-        [&worker, shared, from = thread_] { worker.tracking().RemovePrefixes(*shared, from); });
-  }
+  DispatchOnAll<Tracking>(server_, [shared, from = thread_](Tracking& tracking) {
+    tracking.RemovePrefixes(*shared, from);
+  });
 }
 
 void Tracking::AddTarget(Session& session) {
@@ -145,11 +146,8 @@ void Tracking::End(Session& session) {
   sessions_.erase(session.connection.id());
   const std::unique_ptr<TrackingState> state = std::move(session.tracking);
   RemovePrefixesEverywhere(std::move(state->prefixes));
-  if (server_.tracking_clients().fetch_sub(1) != 1) return;
-  for (uint32_t thread = 0; thread < open_.size(); ++thread) {
-    Worker& worker = server_.worker(thread);
-    worker.proactor().Dispatch([&worker] { worker.tracking().DisableIfUnused(); });
-  }
+  if (server_.tracking_clients.fetch_sub(1) != 1) return;
+  DispatchOnAll<Tracking>(server_, [](Tracking& tracking) { tracking.DisableIfUnused(); });
 }
 
 void Tracking::OnReplied(Session& session) {
@@ -205,7 +203,7 @@ void Tracking::OnKeyChanged(uint32_t shard, std::string_view key, const CachingC
     const uint64_t writer = by != nullptr && by->no_loop ? by->id : 0;
     const auto [it, is_new] = changed.try_emplace(std::string(key), writer);
     if (!is_new && it->second != writer) it->second = 0;
-    worker_.proactor().AtIterationEnd(&flush_hook_);
+    worker_.proactor.AtIterationEnd(&flush_hook_);
   }
 }
 
@@ -242,7 +240,7 @@ void Tracking::TrimAll() {
 }
 
 void Tracking::Trim(Table* table, size_t room) {
-  const uint64_t max = server_.settings().tracking_table_max_keys.load(std::memory_order_relaxed);
+  const uint64_t max = server_.settings.tracking_table_max_keys.load(std::memory_order_relaxed);
   const uint64_t share = std::max<uint64_t>(1, max / tables_.size());
   while (max != 0 && table->reads.size() + room > share) EvictOne(table);
 }
@@ -270,11 +268,11 @@ void Tracking::Add(uint32_t thread, Item item) {
   if (open == nullptr) {
     open = std::make_unique<Invalidations>();
     open_threads_.push_back(thread);
-    worker_.proactor().AtIterationEnd(&flush_hook_);
+    worker_.proactor.AtIterationEnd(&flush_hook_);
   }
   open->items.push_back(std::move(item));
   // Tests with a schedule of messages keep what is for one client behind the replies of its shard.
-  if (worker_.shuffle() != nullptr) [[unlikely]]
+  if (worker_.shuffle != nullptr) [[unlikely]]
     FlushTo(thread);
 }
 
@@ -296,27 +294,28 @@ void Tracking::FlushPrefixes() {
 void Tracking::FlushAll() {
   if (!changed_prefixes_.empty()) FlushPrefixes();
   while (!open_threads_.empty()) FlushTo(open_threads_.back());
-  worker_.proactor().CancelHook(&flush_hook_);
+  worker_.proactor.CancelHook(&flush_hook_);
 }
 
 void Tracking::FlushTo(uint32_t thread) {
   std::unique_ptr<Invalidations> message = std::move(open_[thread]);
   std::erase(open_threads_, thread);
-  if (thread == thread_ && worker_.shuffle() == nullptr) {
+  if (thread == thread_ && worker_.shuffle == nullptr) {
     for (const Item& item : message->items) Deliver(item);
     return;
   }
   message->run = [](helio::Message* received) {
     const std::unique_ptr<Invalidations> owned(static_cast<Invalidations*>(received));
-    for (const Item& item : owned->items) Server::LocalWorker()->tracking().Deliver(item);
+    for (const Item& item : owned->items) Tracking::Here().Deliver(item);
   };
-  if (worker_.shuffle() != nullptr) [[unlikely]] {
+  if (worker_.shuffle != nullptr) [[unlikely]] {
     const Item& first = message->items.front();
-    const uint64_t stream =
-        first.kind == Item::Kind::kKey ? Worker::StreamOfReplies(first.client, first.shard) : 0;
-    return worker_.shuffle()->Add(message.release(), stream);
+    const uint64_t stream = first.kind == Item::Kind::kKey
+                                ? MessageShuffle::StreamOfReplies(first.client, first.shard)
+                                : 0;
+    return worker_.shuffle->Add(message.release(), stream);
   }
-  server_.worker(thread).proactor().PostLazily(message.release());
+  server_.pool.at(thread)->PostLazily(message.release());
 }
 
 // --- On the client's thread ---
@@ -444,8 +443,8 @@ void Tracking::Push(Session& session, std::string_view bytes) {
   } else {
     connection.PushMessage(bytes);
   }
-  if (connection.unsent_bytes() + held > worker_.buffers().bounds.output_watch) [[unlikely]]
-    worker_.client_limiter().CheckMessages(session, held);
+  if (connection.unsent_bytes() + held > worker_.buffers.bounds.output_watch) [[unlikely]]
+    ClientLimiter::Here().CheckMessages(session, held);
 }
 
 }  // namespace dfly

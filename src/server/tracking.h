@@ -38,28 +38,28 @@
 #include "helio/base/random.h"
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor.h"
+#include "server/per_thread.h"
 #include "server/tracking_state.h"
 
 namespace dfly {
 
-class Server;
+struct ServerState;
 class Session;
-class Worker;
+class WorkerState;
+struct ServerState;
 
 // Owner:    one Worker, on its thread; used on it unless it says otherwise.
 // Suspends: never.
-class Tracking final : public ReadTracker {
+class Tracking final : public ReadTracker, public PerThread<Tracking> {
  public:
-  Tracking(Server* server, Worker* worker);
+  explicit Tracking(WorkerState* worker);
   ~Tracking();
-  Tracking(const Tracking&) = delete;
-  Tracking& operator=(const Tracking&) = delete;
 
   // --- For CLIENT TRACKING, which calls them on all threads before it replies ---
 
   // The shards of this thread note reads and changes from now on.
   void Enable();
-  // Nobody tracks any more, unless Server::tracking_clients says otherwise: forgets all reads.
+  // Nobody tracks any more, unless ServerState::tracking_clients says otherwise: forgets all reads.
   void DisableIfUnused();
   // tracking-table-max-keys has changed.
   void TrimAll();
@@ -144,8 +144,8 @@ class Tracking final : public ReadTracker {
   void OnBroken(Session& session);
   void Push(Session& session, std::string_view bytes);
 
-  Server& server_;
-  Worker& worker_;
+  ServerState& server_;
+  WorkerState& worker_;
   const uint32_t thread_;
   bool is_enabled_ = false;
 

@@ -13,10 +13,11 @@
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/session.h"
 #include "server/tracking.h"
 #include "server/words.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -37,12 +38,12 @@ struct Options {
 };
 
 // On which thread the client is; it stays there, as it gets messages of others from now on.
-std::optional<uint32_t> PinTarget(Server& server, uint64_t id) {
+std::optional<uint32_t> PinTarget(ServerState& server, uint64_t id) {
   std::atomic<int> found{-1};
-  server.AwaitOnSessions([&](Worker& worker) {
+  AwaitOnAllSessions<WorkerState>(server, [&](WorkerState& worker) {
     worker.ForEachSession([&](Session& session) {
       if (session.connection.id() != id) return;
-      worker.tracking().AddTarget(session);
+      Tracking::Here().AddTarget(session);
       found = static_cast<int>(worker.index());
     });
   });
@@ -51,7 +52,7 @@ std::optional<uint32_t> PinTarget(Server& server, uint64_t id) {
 }
 
 // False: the error is replied. Suspends.
-bool ParseOptions(Server& server, Args args, Options* options, ReplySink& reply) {
+bool ParseOptions(ServerState& server, Args args, Options* options, ReplySink& reply) {
   const auto fail = [&reply](std::string_view error) {
     reply.Error(error);
     return false;
@@ -133,7 +134,7 @@ std::string Check(const Options& options, const TrackingState* state) {
   return CheckPrefixes(options.prefixes, known);
 }
 
-void Start(Server& server, Session& session, Options options) {
+void Start(ServerState& server, Session& session, Options options) {
   if (session.connection_closed) return;  // nobody is there any more to end it
   std::vector<std::string> added;
   const auto has = [&session](const std::string& prefix) {
@@ -146,20 +147,20 @@ void Start(Server& server, Session& session, Options options) {
     if (!has(prefix)) added.push_back(std::move(prefix));
   }
   const bool is_new = session.tracking == nullptr;
-  if (is_new) server.tracking_clients().fetch_add(1);
+  if (is_new) server.tracking_clients.fetch_add(1);
   const uint32_t thread = session.worker.index();
-  server.AwaitOnWorkers([&](Worker& worker) {
-    worker.tracking().Enable();
-    worker.tracking().AddPrefixes(added, thread);
+  AwaitOnAll<Tracking>(server, [&](Tracking& tracking) {
+    tracking.Enable();
+    tracking.AddPrefixes(added, thread);
   });
   if (is_new) {
     auto made = std::make_unique<TrackingState>();
     made->client = {.id = session.connection.id(), .thread = thread, .no_loop = false};
-    session.worker.tracking().Begin(session, std::move(made));
+    Tracking::Here().Begin(session, std::move(made));
   }
   if (session.tracking == nullptr) {
     // It closed while the others were told, and what it had before has been forgotten.
-    return session.worker.tracking().RemovePrefixesEverywhere(std::move(added));
+    return Tracking::Here().RemovePrefixesEverywhere(std::move(added));
   }
   TrackingState& state = *session.tracking;
   state.client.no_loop = options.no_loop;
@@ -172,7 +173,7 @@ void Start(Server& server, Session& session, Options options) {
   state.prefixes.insert(state.prefixes.end(), added.begin(), added.end());
   std::sort(state.prefixes.begin(), state.prefixes.end());
   // The same for one that had nothing.
-  if (session.connection_closed) session.worker.tracking().OnClosed(session);
+  if (session.connection_closed) Tracking::Here().OnClosed(session);
 }
 
 // Suspends.
@@ -181,7 +182,7 @@ void ClientTracking(CoordinatorContext& cx, Args args, ReplySink& reply) {
   Options options;
   if (!ParseOptions(session.server, args, &options, reply)) return;
   if (IsWord(args[2], "off")) {
-    session.worker.tracking().End(session);
+    Tracking::Here().End(session);
     return reply.Ok();
   }
   if (!IsWord(args[2], "on")) return reply.Error(kErrSyntax);

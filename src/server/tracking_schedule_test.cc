@@ -256,7 +256,7 @@ class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
 
   // Until all is answered, and nothing is on its way to anybody.
   std::string RunUntilQuiet(std::vector<std::unique_ptr<Client>>& clients) {
-    const Worker& worker = *Server::LocalWorker();
+    const Worker& worker = Worker::Here();
     for (int quiet = 0, idle = 0; quiet < 100;) {
       bool moved = false;
       for (uint64_t n = 1 + random_->Uniform(4); n > 0; --n) {
@@ -267,7 +267,7 @@ class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
       for (uint64_t n = random_->Uniform(3); n > 0; --n) helio::this_fiber::Yield();
       const bool all_done = std::all_of(clients.begin(), clients.end(),
                                         [](const auto& client) { return client->is_done(); });
-      const bool at_rest = worker.coordinators() == 0 && worker.batches_in_flight() == 0;
+      const bool at_rest = worker.state().coordinators == 0 && worker.batches_in_flight() == 0;
       quiet = moved || !all_done || !at_rest ? 0 : quiet + 1;
       idle = moved ? 0 : idle + 1;
       if (idle > 200'000) return "something does not end";
@@ -309,7 +309,7 @@ class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
     }
     clients.clear();
     server_.AwaitTheEnd();
-    const TrackingCounts counts = Server::LocalWorker()->tracking().counts();
+    const TrackingCounts counts = Tracking::Here().counts();
     if (counts.keys + counts.items + counts.prefixes != 0) return "the table keeps what it noted";
     return server_.WhatIsLeft();
   }

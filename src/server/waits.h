@@ -18,7 +18,7 @@ inline constexpr helio::WaitReason kInterpreter = {
     "(InterpreterPool::BeginWait)"};
 inline constexpr helio::WaitReason kMoves = {
     "connections that move to another thread",
-    "each needs one message to arrive, and none begins meanwhile (Server::BeginMove)"};
+    "each needs one message to arrive, and none begins meanwhile (Moves::Begin)"};
 inline constexpr helio::WaitReason kItsTime = {"the time that it sleeps for",
                                                "it passes, and a client that leaves ends it"};
 

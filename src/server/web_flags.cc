@@ -3,7 +3,6 @@
 
 #include <gflags/gflags.h>
 
-#include "server/http_commands.h"
 #include "server/units.h"
 
 DEFINE_bool(metrics_nopass, false,

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "server/server.h"
+#include "server/options.h"
 
 namespace dfly {
 

@@ -15,7 +15,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/blocking.h"
 #include "server/inner_client.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/words.h"
 
 namespace dfly {
@@ -50,17 +50,17 @@ class OwnArgs {
 
 }  // namespace
 
-Worker::Worker(Server* server, helio::Proactor* proactor)
-    : server_(*server),
+Worker::Worker(ServerState* server, helio::Proactor* proactor)
+    : state_(server, proactor),
+      server_(*server),
       proactor_(*proactor),
-      shards_(server->shards()),
-      commands_(server->commands()),
+      shards_(*server->shards),
+      commands_(server->commands),
       exec_(commands_.FindByName("exec")),
-      all_remote_(server->options().all_remote),
-      migrates_(server->options().migrate_connections && server->pool().size() > 1),
+      all_remote_(server->options.all_remote),
+      migrates_(server->options.migrate_connections && server->pool.size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
-      local_shards_(shards_.size(), nullptr),
       expire_timer_([](helio::Timer* timer) {
         RunCycle(timer, LatencyEvent::kExpireCycle, &Worker::ExpireTick);
       }),
@@ -72,8 +72,6 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       defrag_timer_([](helio::Timer* timer) {
         RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
       }),
-      evict_hint_(
-          [](helio::Message* message) { static_cast<EvictHint*>(message)->worker->OnEvictHint(); }),
       pause_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
       auth_timer_([](helio::Timer* timer) {
@@ -86,57 +84,51 @@ Worker::Worker(Server* server, helio::Proactor* proactor)
       pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
       lock_timer_(
           [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
-      interpreters_(server->options().interpreters_per_thread, server->options().lua_memory_max),
-      scripts_(&server->scripts()),
-      functions_(&server->functions()),
+      interpreters_(server->options.interpreters_per_thread, server->options.lua_memory_max),
+      scripts_(&server->scripts),
+      functions_(&server->functions),
       script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
-      client_limiter_(server, this),
-      pubsub_(server, this),
-      tracking_(server, this),
+      client_limiter_(&state_),
+      pubsub_(&state_),
+      tracking_(&state_),
       recent_commands_(RegisterThreadForCrashes(proactor->index())),
-      timer_(proactor->index(), commands_.id_count(), &server->slow_log_ids(), server->options()),
-      monitors_(server, this) {
+      monitors_(&state_) {
   lua_timer_.worker = this;
   expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
   auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
   pool_timer_.worker = this;
   sweep_timer_.worker = this;
-  evict_hint_.worker = stage_hook_.worker = this;
-  buffers_.on_change = [this] {
+  stage_hook_.worker = this;
+  state_.buffers.on_change = [this] {
     SettleMemory();
     client_limiter_.OnMemoryChange();
     NotePools();
   };
-  buffers_.bounds.input_max = server->options().client_query_buffer_limit;
-  client_limiter_.SetOutputLimits(server->options().output_limits);
-  if (const uint64_t seed = server->options().schedule_seed; seed != 0) {
-    shuffle_ = std::make_unique<MessageShuffle>(seed);
-  }
-  stats_.commands.resize(commands_.id_count());
+  state_.on_fiber_end = [this] { NotePools(); };
+  client_limiter_.SetOutputLimits(server->options.output_limits);
   UpdateTiming();
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
-  SetLatencyThreshold(server->options().latency_monitor_threshold_ms);
-  for (ShardId id = 0; id < shards_.size(); ++id) {
-    if (!shards_.is_local(id)) continue;
-    local_shards_[id] = &shards_.local(id);
-    own_shards_.push_back(local_shards_[id]);
-    defragmenter_.AddShard(local_shards_[id]);
-    if (reaping_shard_ == nullptr) reaping_shard_ = local_shards_[id];
+  SetLatencyThreshold(server->options.latency_monitor_threshold_ms);
+  for (Shard* shard : state_.shards()) {
+    shard->set_turn_end(this);
+    defragmenter_.AddShard(shard);
+    if (reaping_shard_ == nullptr) reaping_shard_ = shard;
   }
-  SetKeyEvents(server->options().key_events);
+  SetKeyEvents(server->options.key_events);
+  server_.eviction_hints[index()].run = [](helio::Message*) { Worker::Here().OnEvictHint(); };
 }
 
 void Worker::SetKeyEvents(KeyEventClasses classes) {
   key_notifier_.set_classes(classes);
   expires_precisely_ = classes.is_on() && classes.has(KeyEventClasses::kExpired);
   armed_deadline_ms_ = INT64_MAX;  // the next command arms the timer anew
-  ForEachShard(
+  state_.ForEachShard(
       [&](Shard& shard) { shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr); });
 }
 
 Worker::~Worker() {
-  DCHECK_EQ(connection_count_, 0u);
+  for (Shard* shard : state_.shards()) shard->set_turn_end(nullptr);
   DCHECK_EQ(batches_in_flight_, 0u);
   DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
@@ -165,25 +157,18 @@ void Worker::OnClosed(Connection* connection) {
   tracking_.OnClosed(*session);
   monitors_.End(*session);
   client_limiter_.OnLeft(*session);
-  connection->Unlink();
-  --connection_count_;
+  state_.Remove(connection);
   NotePools();
-  server_.OnConnectionClosed(index(), session->is_admin);
+  server_.connections.OnClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
   if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
   Unwatch(*session);
-  Forget(session);
-}
-
-void Worker::Forget(Session* session) {
-  const bool is_listed =
-      session->subscriptions != nullptr && session->subscriptions->pending_changes > 0;
-  if (session->connection_closed && session->coordinators == 0 && !is_listed) delete session;
+  state_.Forget(session);
 }
 
 void Worker::CloseAllConnections() {
-  ForEachSession([](Session& session) { session.connection.CloseNow(); });
+  state_.ForEachSession([](Session& session) { session.connection.CloseNow(); });
 }
 
 // --- Dispatch ---
@@ -256,7 +241,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       return Outcome::kTaken;
     }
   }
-  if (const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed); gate != 0)
+  if (const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
       [[unlikely]] {
     if ((gate & Settings::kStoppingGate) != 0) {
       // It is not carried out any more, and its client will see the end of the connection.
@@ -275,7 +260,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     const auto outcome = DispatchSubscribed(connection, session, command, args);
     if (outcome) return *outcome;
   }
-  const bool holds_writes = server_.settings().shards_behind.load(std::memory_order_relaxed) != 0;
+  const bool holds_writes = server_.settings.shards_behind.load(std::memory_order_relaxed) != 0;
   const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, args, session);
   if (is_paused || (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
     // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
@@ -292,7 +277,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   if (command.is_plain || (command.blocking != nullptr && !may_wait)) [[likely]] {
     const KeyPlace place = PlaceOf(command, args, shards_);
     if (place.is_one_shard) [[likely]] {
-      const bool is_here = local_shards_[place.shard] != nullptr && !all_remote_;
+      const bool is_here = state_.local(place.shard) != nullptr && !all_remote_;
       Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, place.shard,
            place.hash);
       return Outcome::kTaken;
@@ -333,14 +318,14 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
                                               const Command& command, Args args) {
   // What it waits for may come after replies that are pending, and its own reply has to come first.
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
-  if (!server_.options().singlehop_blocking) {
+  if (!server_.options.singlehop_blocking) {
     return CoordinateWait(connection, session, command, RunBlocking, args);
   }
   const KeyPlace place = PlaceOf(command, args, shards_);
   if (place.is_one_shard) NoteAffinity(session, place.shard);
   const BlockingForm& form = *command.blocking;
   const bool may_try = place.is_one_shard || (form.try_here == nullptr && form.target_at == 0);
-  Shard* const shard = all_remote_ ? nullptr : local_shards_[place.shard];
+  Shard* const shard = all_remote_ ? nullptr : state_.local(place.shard);
   if (may_try && shard != nullptr &&
       !IsExcluded(*shard, command, args, place.hash, session.db_index, &tags_)) {
     must_wait_ = false;
@@ -361,7 +346,7 @@ CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& ses
                                             Args args) {
   // Each has a fiber, whose stack takes two of the maps that the kernel gives a process.
   const uint32_t threads = shards_.pool().size();
-  if (blocked_clients_ >= std::max(1u, server_.options().blocked_clients_max / threads)) {
+  if (blocked_clients_ >= std::max(1u, server_.options.blocked_clients_max / threads)) {
     Note(connection, Action::kTooManyBlocked, &command, args, 0, 0);
     return Outcome::kTaken;
   }
@@ -371,10 +356,6 @@ CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& ses
 
 void Worker::AbortMulti(Session& session) {
   if (session.multi != nullptr) session.multi->is_aborted = true;
-}
-
-void Worker::ReleaseHeld() {
-  ForEachSession([](Session& session) { session.connection.set_held(false); });
 }
 
 bool Worker::BarrierIsOpen(Connection* connection) {
@@ -441,18 +422,18 @@ void Worker::RunNoted() {
   if (noted_.empty()) return;
   proactor_.CancelHook(&stage_hook_);
   now_ms_ = helio::UnixMillis();
-  stats_.commands_processed += noted_.size();
+  state_.stats.commands_processed += noted_.size();
   CountRate(now_ms_);
   if (noted_.size() > 1) PrefetchNoted();
-  std::optional<ShardContext> in_place;
+  std::optional<ShardTurn> in_place;
   untimed_from_ = helio::CycleClock::Now();
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) [[likely]]
       RunOne(noted, &in_place);
     if (noted.deferred) noted.connection->DeferredDone(1);
   }
-  timer_.caller() = Caller();
-  Leave(&in_place);
+  state_.timer.caller() = Caller();
+  in_place.reset();
   noted_.clear();
   noted_args_.clear();
   deferred_bytes_ = 0;
@@ -467,7 +448,7 @@ void Worker::PrefetchNoted() {
     for (const Noted& noted : noted_) {
       if (noted.action != Action::kLocal) continue;
       const Database* database =
-          local_shards_[noted.shard]->FindDb(SessionOf(noted.connection).db_index);
+          state_.local(noted.shard)->FindDb(SessionOf(noted.connection).db_index);
       if (database != nullptr) prefetch(*database, noted.hash);
     }
   };
@@ -484,34 +465,23 @@ bool Worker::TakesBatch(const Noted& noted, const Session& session) {
   }
   // A batch stops when its replies are long; what was noted together with this one does not.
   const bool is_long =
-      noted.connection->unsent_bytes() > server_.connection_limits().reply_bytes_max / 2;
+      noted.connection->unsent_bytes() > server_.options.limits.reply_bytes_max / 2;
   const bool is_plain = noted.action == Action::kLocal && local_batches_ == 0 && !is_long;
-  if (is_plain && local_shards_[noted.shard]->runs_freely()) [[likely]] {
+  if (is_plain && state_.local(noted.shard)->runs_freely()) [[likely]] {
     return false;
   }
   return MustQueue(noted, session, is_long);
 }
 
-ShardContext& Worker::Enter(Shard& shard, const Session& session,
-                            std::optional<ShardContext>* in_place) {
-  if (!*in_place || &(*in_place)->shard() != &shard) {
-    Leave(in_place);
-    in_place->emplace(shard);
-  }
-  (*in_place)->Begin(session.db_index, now_ms_);
-  (*in_place)->set_no_touch(session.no_touch);
-  (*in_place)->set_client(nullptr, false);
+ShardTurn& Worker::Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place) {
+  if (!*in_place || &(*in_place)->shard() != &shard) in_place->emplace(shard);
+  ShardContext& cx = (*in_place)->Begin(session.db_index, now_ms_);
+  cx.set_no_touch(session.no_touch);
+  cx.set_client(nullptr, false);
   return **in_place;
 }
 
-void Worker::Leave(std::optional<ShardContext>* in_place) {
-  if (!*in_place) return;
-  Shard& shard = (*in_place)->shard();
-  in_place->reset();
-  AfterShardWork(shard);
-}
-
-void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
+void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
   Connection* connection = noted.connection;
   Session& session = SessionOf(connection);
   const Args args = ArgsOf(noted);
@@ -536,7 +506,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   }
 
   if (TakesBatch(noted, session)) {
-    ++stats_.remote_commands;
+    ++state_.stats.remote_commands;
     ShardBatch* batch = BatchFor(connection, session, noted.shard);
     if (client != nullptr) [[unlikely]]
       batch->client = *client;
@@ -559,25 +529,25 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
     helio::IoBuf* out = replies.BeginLocal();
     const size_t size_before = out->size();
     writer_.Reset(out, session.resp3, session.is_memcached);
-    timer_.caller().session = &session;
+    state_.timer.caller().session = &session;
     switch (noted.action) {
       case Action::kLocal: {
-        ++stats_.local_commands;
-        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
+        ++state_.stats.local_commands;
+        ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
         if (client != nullptr) [[unlikely]]
-          cx.set_client(client, notes_reads);
-        RunOnShard(cx, *noted.command, args, noted.hash, writer_);
+          turn.cx().set_client(client, notes_reads);
+        RunOnShard(turn, *noted.command, args, noted.hash, writer_);
         break;
       }
       case Action::kTry: {
-        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
-        cx.set_client(client, notes_reads);
-        cx.SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
-        must_wait_ = !TryBlocking(cx, *noted.command, args, writer_);
+        ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
+        turn.cx().set_client(client, notes_reads);
+        turn.cx().SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
+        must_wait_ = !TryBlocking(turn, *noted.command, args, writer_);
         if (must_wait_) {
           // It comes again, by Coordinate, which does the rest.
           --session.commands;
-          --stats_.commands_processed;
+          --state_.stats.commands_processed;
           replies.EndLocal();
           return;
         }
@@ -586,20 +556,20 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         break;
       }
       case Action::kExec: {
-        ShardContext& cx = Enter(*local_shards_[noted.shard], session, in_place);
-        cx.set_client(client, notes_reads);
+        ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
+        turn.cx().set_client(client, notes_reads);
         std::unique_ptr<Multi> multi = std::move(session.multi);
         session.watches = {};  // RunExec ends them on their shard
-        RunExec(cx, *noted.command, *multi, writer_);
+        RunExec(turn, *noted.command, *multi, writer_);
         Recycle(std::move(multi));
         break;
       }
       case Action::kScript: {
-        Leave(in_place);
+        in_place->reset();
         ScriptJob* const job = NewScriptJob();
         job->command = noted.command;
         job->script = noted.script;
-        job->shard = local_shards_[noted.shard];
+        job->shard = state_.local(noted.shard);
         job->db_index = session.db_index;
         job->no_touch = session.no_touch;
         job->caller = CallerOf(session);
@@ -613,13 +583,11 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         const bool is_over = RunScriptJob(job);
         if (is_over) {
           Recycle(job);
-          AfterShardWork(*local_shards_[noted.shard]);
           untimed_from_ = helio::CycleClock::Now();
           break;
         }
         replies.EndLocal();  // nothing was written: its place is taken by the batch
         MakeBatch(noted, session, job, drop_reply);
-        AfterShardWork(*local_shards_[noted.shard]);
         session.AdvanceReplyMode();
         return;
       }
@@ -659,7 +627,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
         Reject(*noted.command, kErrTooManyBlocked, writer_);
         break;
       case Action::kSession:
-        Leave(in_place);  // it may ask the shard
+        in_place->reset();  // it may ask the shard
         RunCounted<Timing::kSampled>(*noted.command, args, writer_,
                                      [&] { noted.command->session(session, args, writer_); });
         if (monitors_.any()) [[unlikely]]
@@ -713,24 +681,24 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardContext>* in_place) {
   session.AdvanceReplyMode();
 }
 
-bool Worker::TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer) {
+bool Worker::TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer) {
   const BlockingForm& form = *command.blocking;
   bool is_replied = true;
   const uint64_t errors_before = writer.error_count();
-  if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
-    if (!MakeRoomFor(cx.shard(), command, args)) return false;  // Coordinate will say so
+  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
+    if (!MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
   }
   const int64_t begin = helio::CycleClock::Now();
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
-    is_replied = TryForm(cx, form, args, &call, writer);
+    const EffectScope effects(turn.cx(), command.effect, args.all());
+    is_replied = TryForm(turn.cx(), form, args, &call, writer);
   }
   if (!is_replied) return false;
-  ++stats_.blocking_tried;
-  const Caller caller = timer_.caller();
+  ++state_.stats.blocking_tried;
+  const Caller caller = state_.timer.caller();
   CountWaiting(command, args, writer, errors_before, begin, &caller);
-  cx.Finish();
-  cx.shard().ServeWaiters();
+  turn.EndUnit();
   return true;
 }
 
@@ -750,16 +718,14 @@ bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, Bloc
   return false;
 }
 
-void Worker::RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+void Worker::RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
-  if ((command.flags & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
-    if (!MakeRoomFor(cx.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
+  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
+    if (!MakeRoomFor(turn.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
   }
-  RunSampled(cx, command, args, hash, writer);
-  if (cx.shard().waiters().has_ready()) [[unlikely]] {
-    cx.Finish();
-    cx.shard().ServeWaiters();
-  }
+  RunSampled(turn.cx(), command, args, hash, writer);
+  if (turn.shard().waiters().has_ready()) [[unlikely]]
+    turn.EndUnit();
 }
 
 void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
@@ -772,7 +738,7 @@ void Worker::Reject(const Command& row, std::string_view error, RespWriter& writ
 }
 
 void Worker::CountRejected(const Command* row, const ReplySink& reply) {
-  if (row != nullptr) ++stats_.commands[row->id].rejected;
+  if (row != nullptr) ++state_.stats.commands[row->id].rejected;
   CountError(reply.last_error_code());
 }
 
@@ -780,13 +746,13 @@ void Worker::CountRejected(const Command* row, const ReplySink& reply) {
 
 void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
                         CoordinatorHandler handler, Args args) {
-  ++stats_.commands_processed;
+  ++state_.stats.commands_processed;
   CountRate(helio::UnixMillis());
-  ++stats_.coordinated_commands;
+  ++state_.stats.coordinated_commands;
   ++session.commands;
   session.last_command = &command;
   ++session.coordinators;
-  ++coordinators_;
+  ++state_.coordinators;
   WatchLocks();
   if (monitors_.any()) [[unlikely]] {
     if (&command == exec_) FeedExec(session);
@@ -805,18 +771,19 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     RespWriter writer;
     writer.Reset(&out, session.resp3, session.is_memcached);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    cx.set_command(command.effect, views);
     CachingClient client;
     if (session.tracking != nullptr) {
       client = session.tracking->client;
       cx.set_client(&client, session.tracking->TakeReads(command, false));
     }
     std::vector<uint64_t> spared;
-    if (server_.settings().is_saving.load(std::memory_order_relaxed) &&
+    if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
         MayWrite(command, Args(views), session))
       AskSnapshots(session, command, Args(views));
-    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory().is_over();
+    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
     if (needs_room) AddKeyHashes(command, Args(views), &spared);
-    if (needs_room && !server_.AwaitRoom({spared})) {
+    if (needs_room && !AwaitRoom({spared})) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
       RunOrRefuse(cx, command, Args(views), writer, [&] {
@@ -844,20 +811,20 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     client_limiter_.Recount(session);
     coordinator_bytes_ -= own_args.memory_used();
     --session.coordinators;
-    --coordinators_;
+    --state_.coordinators;
     NotePools();
     // Whichever comes last, the end of the command or of the connection, deletes the session.
-    if (session.connection_closed) Forget(&session);
+    if (session.connection_closed) state_.Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
 }
 
 void Worker::OnWatchedSent(Connection* connection) {
-  timer_.slow_log().OnSent(connection->id(), helio::CycleClock::Now());
+  state_.timer.slow_log().OnSent(connection->id(), helio::CycleClock::Now());
 }
 
 void Worker::OnProtocolError(Connection*, std::string_view) {
-  ++stats_.protocol_errors;
+  ++state_.stats.protocol_errors;
   CountError("ERR");
   RunNoted();
   SendBatches();

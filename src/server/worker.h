@@ -44,11 +44,9 @@
 #include "helio/fibers/fiber_pool.h"
 #include "helio/fibers/timer_queue.h"
 #include "server/client_limiter.h"
-#include "server/command_timer.h"
 #include "server/function_store.h"
 #include "server/interpreter_pool.h"
 #include "server/key_notifier.h"
-#include "server/message_shuffle.h"
 #include "server/monitor.h"
 #include "server/port_kind.h"
 #include "server/process.h"
@@ -60,25 +58,23 @@
 #include "server/shard_batch.h"
 #include "server/tracking.h"
 #include "server/worker_memory.h"
-#include "server/worker_stats.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
 struct BlockingCall;
 struct BlockingForm;
-class Server;
+struct ServerState;
 class Transaction;
 
 // Owner: its proactor; every method is on that thread unless it says otherwise.
-class Worker final : public CommandSink {
+class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker> {
  public:
-  Worker(Server* server, helio::Proactor* proactor);
+  Worker(ServerState* server, helio::Proactor* proactor);
   ~Worker();
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
 
-  Server& server() { return server_; }
-  helio::Proactor& proactor() { return proactor_; }
+  WorkerState& state() { return state_; }
+  const WorkerState& state() const { return state_; }
   uint32_t index() const { return proactor_.index(); }
 
   // Takes over an accepted descriptor.
@@ -93,31 +89,9 @@ class Worker final : public CommandSink {
   // The client has --auth_timeout from now on.
   void WatchUnauthenticated(Session& session);
   void OnAuthTimeoutChanged();
-  size_t connection_count() const { return connection_count_; }
-  // fn(Session&). It may close connections; they leave the list later.
-  template <typename Function>
-  void ForEachSession(Function function) {
-    for (auto it = connections_.begin(); it != connections_.end();) {
-      Connection& connection = *it;
-      ++it;
-      function(*static_cast<Session*>(connection.user_data()));
-    }
-  }
-  // fn(Shard&), for each shard that lives here.
-  template <typename Function>
-  void ForEachShard(Function function) {
-    for (Shard* shard : local_shards_) {
-      if (shard != nullptr) function(*shard);
-    }
-  }
   void CloseAllConnections();
-  // Frees the session if its connection, its coordinator and its changes of subscriptions have
-  // ended.
-  void Forget(Session* session);
   // Batches that are in the hands of other threads.
   size_t batches_in_flight() const { return batches_in_flight_; }
-  // Fibers that run a command; they may outlive their connection for a moment.
-  size_t coordinators() const { return coordinators_; }
   // In the last complete second.
   struct Rates {
     uint64_t commands;
@@ -140,27 +114,14 @@ class Worker final : public CommandSink {
   // What its heap has. Reading that takes time that depends on the heap's size: what this returns
   // is as old as keeps it below a thousandth of the thread's time.
   const HeapFacts& RecentHeap();
-  const WorkerStats& stats() const { return stats_; }
-  WorkerStats& stats() { return stats_; }
-  const BufferPool& buffers() const { return buffers_; }
-  BufferPool& buffers() { return buffers_; }
-  void set_input_max(size_t bytes) { buffers_.bounds.input_max = bytes; }
-  void set_input_watch(size_t bytes) { buffers_.bounds.input_watch = bytes; }
-  void set_output_watch(size_t bytes) { buffers_.bounds.output_watch = bytes; }
   ClientLimiter& client_limiter() { return client_limiter_; }
   PubSub& pubsub() { return pubsub_; }
   Tracking& tracking() { return tracking_; }
-  CommandTimer& timer() { return timer_; }
   // After a change of what it is to notice: which commands are timed now and then only.
   void UpdateTiming();
   // Of LATENCY; 0: the monitor is off.
   void SetLatencyThreshold(uint32_t ms);
   Monitors& monitors() { return monitors_; }
-  // On a fiber of its own, which the worker outlives.
-  void RunOnFiber(const char* name, std::function<void()> work);
-  // Connections that are held go on, unless they still have to wait.
-  void ReleaseHeld();
-
   // notify-keyspace-events.
   void SetKeyEvents(KeyEventClasses classes);
 
@@ -182,8 +143,11 @@ class Worker final : public CommandSink {
   // lets in.
   void BecomeUser(Session& session, const AclUserRef& user);
   void BecomeDefault(Session& session);
-  // Some users are others now: looks for those of the sessions in Server::acl().
+  // Some users are others now: looks for those of the sessions in ServerState::acl.
   void OnUsersChanged();
+  // Tells all threads so: sessions learn what they may do now, and those whose user is gone end.
+  // From a fiber. Suspends.
+  static void TellUsersChanged(ServerState& server);
   // For ACL LOG. `user`: empty if it is the session's.
   void LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
                  Args args, std::string_view user = {});
@@ -200,12 +164,16 @@ class Worker final : public CommandSink {
   // Room for a command that is about to run on a shard of ours, as the limit is passed. False:
   // there is none, and it must not run. Does a bounded amount of work.
   bool MakeRoom(Shard& shard, const SparedKeys& spared);
+  // Room for a command on any shards. False: there is none. From a fiber. Suspends.
+  [[nodiscard]] bool AwaitRoom(const SparedKeys& spared);
   static void AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes);
   // Lets all threads evict what is too much.
   void WakeEviction();
   void SetEvictionRules(const EvictionRules& rules);
   // Publishes what this thread uses.
   void SettleMemory();
+  // The same, when used bytes have changed without a turn.
+  void PublishMemory();
   WorkerMemory memory() const;
 
   // --- Moving memory (worker_defrag.cc) ---
@@ -229,8 +197,8 @@ class Worker final : public CommandSink {
   // A command on a fiber has so many bytes more, or less, besides its arguments.
   void CountCoordinator(int64_t change) { coordinator_bytes_ += static_cast<size_t>(change); }
 
-  // What follows work on a local shard: its used bytes are published, its expiry is kept going.
-  void AfterShardWork(Shard& shard);
+  // Of a local shard: its used bytes are published, its expiry is kept going.
+  void OnTurnEnd(Shard& shard) override;
 
   // --- memcached (worker_memcached.cc) ---
 
@@ -264,13 +232,6 @@ class Worker final : public CommandSink {
   void OnBlocked(int change);
   size_t blocked_clients() const { return blocked_clients_; }
 
-  // For tests with ServerOptions::schedule_seed: of the replies of a shard to a connection.
-  static uint64_t StreamOfReplies(uint64_t connection_id, ShardId shard) {
-    return (connection_id * 1024 + shard) * 2 + 1;
-  }
-  void ReseedSchedule(uint64_t seed) { shuffle_->Reseed(seed); }
-  MessageShuffle* shuffle() { return shuffle_.get(); }
-
   // --- For scripts (worker_scripts.cc, script_run.h) ---
 
   InterpreterPool& interpreters() { return interpreters_; }
@@ -297,11 +258,14 @@ class Worker final : public CommandSink {
   // See worker_locks.cc: for long-held locks to be noticed while something runs that may have some.
   void WatchLocks();
   // It gives way for the first time.
-  void OnScriptLong() { ++stats_.scripts.gave_way; }
+  void OnScriptLong() { ++state_.stats.scripts.gave_way; }
   // How long a script runs before it lets others run: less if several do.
   uint64_t script_slice_ns() const;
   // Commands that wait on its shards for a script that has become slow get BUSY.
   void RefuseBusyWaiters();
+  // The same on all threads: a script has become slow, or has more locks than when it did.
+  // Thread: any proactor's. Suspends: never.
+  static void RefuseBusyWaitersOnAll(ServerState& server);
   // fn(LongRun&), for those of this thread.
   template <typename Function>
   void ForEachScript(Function function) {
@@ -393,10 +357,10 @@ class Worker final : public CommandSink {
 
   // Some commands have come.
   void CountRate(int64_t now_ms) {
-    const int64_t seconds = command_rate_.Update(now_ms, stats_.commands_processed);
+    const int64_t seconds = command_rate_.Update(now_ms, state_.stats.commands_processed);
     if (seconds != 0) [[unlikely]] {
-      received_rate_.Roll(seconds, buffers_.traffic.received_bytes);
-      sent_rate_.Roll(seconds, buffers_.traffic.sent_bytes);
+      received_rate_.Roll(seconds, state_.buffers.traffic.received_bytes);
+      sent_rate_.Roll(seconds, state_.buffers.traffic.sent_bytes);
       const LoopTotals loop = loop_totals();
       loop_rate_.Roll(seconds, loop.cycles);
       loop_us_rate_.Roll(seconds, loop.us);
@@ -450,17 +414,24 @@ class Worker final : public CommandSink {
   void RunNoted();
   void PrefetchNoted();
   // `in_place`: the shard of ours whose commands were the last ones, and are not finished.
-  void RunOne(const Noted& noted, std::optional<ShardContext>* in_place);
-  ShardContext& Enter(Shard& shard, const Session& session, std::optional<ShardContext>* in_place);
-  void Leave(std::optional<ShardContext>* in_place);
+  void RunOne(const Noted& noted, std::optional<ShardTurn>* in_place);
+  ShardTurn& Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place);
   void RunArrived();
   // Runs a batch's commands until its replies are long, and sends it back. False: some are left.
   bool RunBatch(ShardBatch* batch);
+  enum class EntryEnd : uint8_t {
+    kNow,
+    kQueues,     // its locks are others'
+    kLater,      // EndScriptJob comes
+    kElsewhere,  // at home, where the batch has to be sent
+  };
+  // The part of it that is a turn. kNow: it has no more commands, or long replies.
+  EntryEnd RunEntries(ShardBatch* batch);
   // Runs `batch` unless an earlier one of its connection has commands left.
   void RunInOrder(ShardBatch* batch);
   // Goes on with a batch that had commands left, and then with what waited for it.
   void Resume(ShardBatch* batch);
-  void RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry);
+  void RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry);
   void SendBack(ShardBatch* batch);
   // Does a transaction, or a snapshot, exclude the command now? `tags` gets what it wants then: its
   // keys, but of a blocking command with keys in other shards only those before the first of these.
@@ -478,7 +449,7 @@ class Worker final : public CommandSink {
   // The slow script that it would wait for. `tags`: what it wants.
   Slow SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
   void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what);
-  void WaitInQueue(ShardBatch* batch, Shard& shard);
+  void WaitInQueue(ShardBatch* batch);
   // TxEntry::run of those that wait.
   static bool RunQueued(TxEntry* entry);
   // Runs the next command, which has its locks. False: it is under way.
@@ -496,17 +467,17 @@ class Worker final : public CommandSink {
   bool MustQueue(const Noted& noted, const Session& session, bool is_long);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
-  void RunOnShard(ShardContext& cx, const Command& command, Args args, uint64_t hash,
+  void RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
                   RespWriter& writer);
   // A blocking command takes from the first of its keys that is in this shard and has something,
   // as long as none before it is in another. False: there is none, and it has done nothing.
-  bool TryBlocking(ShardContext& cx, const Command& command, Args args, RespWriter& writer);
+  bool TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer);
   bool TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
                RespWriter& writer);
   // A blocking command's try by a batch is back. False: now it waits.
   bool EndTry(ShardBatch* batch);
   // EXEC in one shard, on its thread.
-  void RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer);
+  void RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer);
   // What its commands use; valid until the next command is run.
   std::span<const uint64_t> SpareKeysOf(const Multi& multi);
   bool IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
@@ -590,11 +561,6 @@ class Worker final : public CommandSink {
   void Recycle(ScriptJob* job);
   // What RunOne begins and cannot end at once becomes a batch that is under way.
   void MakeBatch(const Noted& noted, Session& session, ScriptJob* job, bool drop_reply);
-  enum class EntryEnd : uint8_t {
-    kNow,
-    kLater,      // EndScriptJob comes
-    kElsewhere,  // at home, where the batch has to be sent
-  };
   EntryEnd RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, TxEntry* queued);
   void NoteRestart(ShardBatch* batch, ScriptJob* job);
   // At home.
@@ -661,10 +627,6 @@ class Worker final : public CommandSink {
     using LoopHook::LoopHook;
     Worker* worker = nullptr;
   };
-  struct EvictHint : helio::Message {
-    using Message::Message;
-    Worker* worker = nullptr;
-  };
   struct OwnedTimer : helio::Timer {
     using Timer::Timer;
     Worker* worker = nullptr;
@@ -678,21 +640,18 @@ class Worker final : public CommandSink {
     Worker* const worker = static_cast<OwnedTimer*>(timer)->worker;
     const int64_t begin = helio::CycleClock::Now();
     (worker->*tick)();
-    worker->timer_.NoteCycle(event, begin);
+    worker->state_.timer.NoteCycle(event, begin);
   }
 
-  Server& server_;
+  WorkerState state_;
+  ServerState& server_;
   helio::Proactor& proactor_;
   ShardSet& shards_;
   const CommandTable& commands_;
   const Command* const exec_;
   const bool all_remote_;
   const bool migrates_;
-  std::unique_ptr<MessageShuffle> shuffle_;  // tests only
-  helio::IntrusiveList<Connection> connections_;
-  size_t connection_count_ = 0;
   size_t session_bytes_ = sizeof(Session);  // of one
-  BufferPool buffers_;
 
   std::vector<Noted> noted_;
   std::vector<std::string_view> noted_args_;
@@ -726,16 +685,13 @@ class Worker final : public CommandSink {
   uint64_t looked_commands_ = 0;  // WorkerStats::commands_processed, at the last PoolTick
   size_t batches_in_flight_ = 0;
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
-  size_t coordinators_ = 0;
   uint64_t last_watcher_ = 0;
   size_t queued_bytes_ = 0;  // of commands between MULTI and EXEC, wherever they are
   std::vector<std::unique_ptr<Multi>> multi_pool_;
   size_t blocked_clients_ = 0;
   bool must_wait_ = false;  // what RunOne has just tried (kTry)
 
-  std::vector<Shard*> local_shards_;
   Shard* reaping_shard_ = nullptr;  // frees large values of them all
-  std::vector<Shard*> own_shards_;  // the same without gaps
   OwnedTimer expire_timer_;
   OwnedTimer evict_timer_;
   OwnedTimer lua_timer_;  // armed while scripts have left something that is worth a collection
@@ -744,8 +700,6 @@ class Worker final : public CommandSink {
   uint64_t stuck_bytes_ = 0;      // in pages that the last pass could not empty
   uint64_t returned_excess_ = 0;  // what was too much after memory was returned
   uint64_t look_rest_ns_ = 0;     // after the last look at the pages
-  EvictHint evict_hint_;
-  std::atomic<bool> is_hinted_{false};  // evict_hint_ is on its way; set by other threads
   uint64_t last_hint_ns_ = 0;
   bool is_barren_ = false;        // no shard of ours has anything to evict
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
@@ -790,8 +744,6 @@ class Worker final : public CommandSink {
   KeyNotifier key_notifier_{&pubsub_};
   Tracking tracking_;
   RecentCommands* const recent_commands_;
-  WorkerStats stats_;
-  CommandTimer timer_;
   // Since when what has run was not timed: about the begin of the next command that is.
   int64_t untimed_from_ = 0;
   Monitors monitors_;
@@ -802,7 +754,7 @@ inline bool Worker::RunCounted(const Command& row, Args args, ReplySink& reply, 
   recent_commands_->Note(row.full_name.c_str());
   const uint64_t errors_before = reply.error_count();
   if constexpr (kTiming != Timing::kOwn) {
-    CommandStats& counted = stats_.commands[row.id];
+    CommandStats& counted = state_.stats.commands[row.id];
     const bool is_small =
         args.size() <= kCheapArgsMax && args[args.size() - 1].size() <= kCheapBytesMax;
     if (counted.until_timed != 0 && is_small) [[likely]] {
@@ -823,7 +775,7 @@ inline bool Worker::RunCounted(const Command& row, Args args, ReplySink& reply, 
 
 template <Worker::Timing kTiming>
 void Worker::NoteTimed(const Command& row, Args args, int64_t begin, int64_t end) {
-  CommandStats& counted = stats_.commands[row.id];  // CONFIG RESETSTAT may have come
+  CommandStats& counted = state_.stats.commands[row.id];  // CONFIG RESETSTAT may have come
   uint32_t weight = 1;
   if constexpr (kTiming == Timing::kOwn) {
     counted.AddTimed(end - begin);
@@ -831,10 +783,10 @@ void Worker::NoteTimed(const Command& row, Args args, int64_t begin, int64_t end
     weight = counted.AddSample(end - begin);
   }
   if constexpr (kTiming == Timing::kSampled) untimed_from_ = end;
-  timer_.Track(row.id, end - begin, weight);
+  state_.timer.Track(row.id, end - begin, weight);
   if constexpr (kTiming != Timing::kInner) {
-    const int64_t cycles = end - begin + timer_.caller().locks_cycles;
-    if (timer_.IsSlow(cycles)) [[unlikely]]
+    const int64_t cycles = end - begin + state_.timer.caller().locks_cycles;
+    if (state_.timer.IsSlow(cycles)) [[unlikely]]
       OnSlow(row, args, cycles);
   }
 }
@@ -844,7 +796,10 @@ inline bool Worker::RunHandler(ShardContext& cx, const Command& command, Args ar
                                ReplySink& reply, KeyHint* hint) {
   helio::NoSuspend no_suspend;
   cx.SetKeyHash(args[command.routed_by(args)], hash, hint);
-  return RunCounted<kTiming>(command, args, reply, [&] { command.run(cx, args, reply); });
+  return RunCounted<kTiming>(command, args, reply, [&] {
+    const EffectScope effects(cx, command.effect, args.all());
+    command.run(cx, args, reply);
+  });
 }
 
 template <typename Call>

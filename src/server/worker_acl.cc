@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part of ACL: who its sessions are, and what becomes of them when users change.
 #include "helio/base/clock.h"
+#include "server/acl_store.h"
 #include "server/blocking.h"
 #include "server/client_info.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -48,13 +49,17 @@ void Worker::BecomeDefault(Session& session) {
 }
 
 void Worker::OnUsersChanged() {
-  default_user_ = server_.acl().default_user();
-  ForEachSession([this](Session& session) { RefreshUser(session); });
+  default_user_ = server_.acl->default_user();
+  state_.ForEachSession([this](Session& session) { RefreshUser(session); });
+}
+
+void Worker::TellUsersChanged(ServerState& server) {
+  AwaitOnAllSessions<Worker>(server, [](Worker& worker) { worker.OnUsersChanged(); });
 }
 
 void Worker::RefreshUser(Session& session) {
   if (!session.authenticated) return BecomeDefault(session);
-  const AclUserRef user = server_.acl().Find(session.user);
+  const AclUserRef user = server_.acl->Find(session.user);
   if (user == nullptr) return CloseDenied(session);
   BecomeUser(session, user);
   if (session.acl == nullptr) return;
@@ -81,7 +86,7 @@ void Worker::CloseDenied(Session& session) {
 void Worker::LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
                        Args args, std::string_view user) {
   const bool in_multi = session.multi != nullptr || session.executing != nullptr;
-  server_.acl().log().Add(
+  server_.acl->log().Add(
       {.reason = ReasonOf(verdict.denial),
        .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
        .object = std::string(verdict.denial == AclDenial::kCommand ? command.full_name
@@ -96,12 +101,12 @@ void Worker::LogFailedLogin(const Session& session, std::string_view user) {
   const std::string_view object = session.connection.is_http()            ? "HTTP"
                                   : session.last_command->name == "hello" ? "HELLO"
                                                                           : "AUTH";
-  server_.acl().log().Add({.reason = "auth",
-                           .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
-                           .object = std::string(object),
-                           .user = std::string(user),
-                           .client = ClientText(session)},
-                          helio::UnixMillis());
+  server_.acl->log().Add({.reason = "auth",
+                          .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
+                          .object = std::string(object),
+                          .user = std::string(user),
+                          .client = ClientText(session)},
+                         helio::UnixMillis());
 }
 
 AclCallerRef Worker::CallerOf(Session& session) {

@@ -9,7 +9,8 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/no_suspend.h"
 #include "server/blocking.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -152,9 +153,9 @@ bool Worker::IsExcluded(Shard& shard, const Command& command, Args args, uint64_
 }
 
 bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long) {
-  const bool is_here = local_shards_[noted.shard] != nullptr && !all_remote_;
+  const bool is_here = state_.local(noted.shard) != nullptr && !all_remote_;
   if (!is_here) return true;
-  Shard& shard = *local_shards_[noted.shard];
+  Shard& shard = *state_.local(noted.shard);
   if (local_batches_ == 0 && shard.runs_freely() && !is_long) return false;
   if (is_long || session.local_batches > 0) return true;
   if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
@@ -175,7 +176,7 @@ ShardBatch* Worker::NewBatch(Connection* connection, Session& session, ShardId s
     batch_pool_bytes_ -= batch->counted;
   }
   batch->Start(this, connection, shard, session);
-  if (local_shards_[shard] != nullptr) {
+  if (state_.local(shard) != nullptr) {
     ++local_batches_;
     ++session.local_batches;
   }
@@ -196,7 +197,7 @@ ShardBatch* Worker::BatchFor(Connection* connection, Session& session, ShardId s
 void Worker::SendBatches() {
   for (ShardId shard : open_shards_) {
     ShardBatch* batch = std::exchange(open_batches_[shard], nullptr);
-    ++stats_.batches;
+    ++state_.stats.batches;
     batch->connection->OnRemoteSent(batch->arg_bytes());
     ++batches_in_flight_;
     CountBatch(batch);
@@ -209,17 +210,17 @@ void Worker::Post(ShardBatch* batch) {
   batch->sent_at = helio::CycleClock::Now();
   batch->Message::run = [](helio::Message* message) {
     auto* arrived = static_cast<ShardBatch*>(message);
-    Server::LocalWorker()->OnBatch(arrived);
+    Worker::Here().OnBatch(arrived);
   };
-  if (shuffle_ != nullptr) [[unlikely]] {
-    shuffle_->Add(batch, StreamOf(*batch, true));
+  if (state_.shuffle != nullptr) [[unlikely]] {
+    state_.shuffle->Add(batch, StreamOf(*batch, true));
     return;
   }
   shards_.owner(batch->shard)->PostLazily(batch);
 }
 
 uint64_t Worker::StreamOf(const ShardBatch& batch, bool to_shard) {
-  return StreamOfReplies(batch.connection_id, batch.shard) + (to_shard ? 1 : 0);
+  return MessageShuffle::StreamOfReplies(batch.connection_id, batch.shard) + (to_shard ? 1 : 0);
 }
 
 void Worker::Continue(ShardBatch* batch) {
@@ -244,7 +245,7 @@ void Worker::OnRoom(Connection* connection) {
 
 void Worker::OnBatch(ShardBatch* batch) {
   arrived_.push_back(batch);
-  if (arrived_.size() == kArrivedMax || shuffle_ != nullptr) RunArrived();
+  if (arrived_.size() == kArrivedMax || state_.shuffle != nullptr) RunArrived();
 }
 
 void Worker::RunArrived() {
@@ -297,65 +298,73 @@ void Worker::Resume(ShardBatch* batch) {
 }
 
 bool Worker::RunBatch(ShardBatch* batch) {
-  Shard& shard = shards_.local(batch->shard);
-  const size_t reply_bytes_max = server_.connection_limits().batch_reply_bytes_max();
-  {
-    ShardContext cx(shard);
-    cx.set_no_touch(batch->no_touch);
-    const CallerScope scope(
-        timer_, {.slow = &batch->slow, .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
-    untimed_from_ = helio::CycleClock::Now();
-    for (const ShardBatch::Entry& entry : batch->rest()) {
-      if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
-        break;
-      batch->ViewArgs(entry, &batch_args_);
-      const Multi* const multi = batch->MultiOf(entry);
-      Script* const script = batch->ScriptOf(entry);
-      const bool is_excluded = multi != nullptr ? IsExecExcluded(shard, *multi, &batch->wanted())
-                               : script != nullptr
-                                   ? IsScriptExcluded(shard, *script, *entry.command, batch_args_,
-                                                      batch->db_index, &batch->wanted())
-                                   : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
-                                                batch->db_index, &batch->wanted());
-      if (is_excluded) [[unlikely]] {
-        cx.Finish();
-        const Slow what = SlowBefore(shard, *entry.command, &batch->wanted());
-        if (what != Slow::kNone) {
-          RefuseBusy(batch, entry, what);
-          continue;
-        }
-        WaitInQueue(batch, shard);
-        return false;
-      }
-      if (script != nullptr) {
-        cx.Finish();
-        const EntryEnd end = RunScriptEntry(batch, entry, nullptr);
-        if (end == EntryEnd::kNow) continue;
-        AfterShardWork(shard);
-        if (end == EntryEnd::kElsewhere) SendBack(batch);
-        return false;
-      }
-      RunEntry(cx, batch, entry);
+  switch (RunEntries(batch)) {
+    case EntryEnd::kNow: {
+      const bool is_done = batch->is_done();
+      SendBack(batch);
+      return is_done;
     }
+    case EntryEnd::kQueues:
+      WaitInQueue(batch);
+      return false;
+    case EntryEnd::kElsewhere:
+      SendBack(batch);
+      return false;
+    case EntryEnd::kLater:
+      return false;
   }
-  AfterShardWork(shard);
-  const bool is_done = batch->is_done();
-  SendBack(batch);
-  return is_done;
+  return false;
 }
 
-void Worker::RunEntry(ShardContext& cx, ShardBatch* batch, const ShardBatch::Entry& entry) {
+auto Worker::RunEntries(ShardBatch* batch) -> EntryEnd {
+  Shard& shard = shards_.local(batch->shard);
+  const size_t reply_bytes_max = server_.options.limits.batch_reply_bytes_max();
+  ShardTurn turn(shard);
+  turn.cx().set_no_touch(batch->no_touch);
+  const CallerScope scope(
+      state_.timer,
+      {.slow = &batch->slow, .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
+  untimed_from_ = helio::CycleClock::Now();
+  for (const ShardBatch::Entry& entry : batch->rest()) {
+    if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
+      break;
+    batch->ViewArgs(entry, &batch_args_);
+    const Multi* const multi = batch->MultiOf(entry);
+    Script* const script = batch->ScriptOf(entry);
+    const bool is_excluded = multi != nullptr ? IsExecExcluded(shard, *multi, &batch->wanted())
+                             : script != nullptr
+                                 ? IsScriptExcluded(shard, *script, *entry.command, batch_args_,
+                                                    batch->db_index, &batch->wanted())
+                                 : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
+                                              batch->db_index, &batch->wanted());
+    if (is_excluded) [[unlikely]] {
+      turn.cx().Finish();
+      const Slow what = SlowBefore(shard, *entry.command, &batch->wanted());
+      if (what == Slow::kNone) return EntryEnd::kQueues;
+      RefuseBusy(batch, entry, what);
+    } else if (script != nullptr) {
+      turn.cx().Finish();
+      const EntryEnd end = RunScriptEntry(batch, entry, nullptr);
+      if (end != EntryEnd::kNow) return end;
+    } else {
+      RunEntry(turn, batch, entry);
+    }
+  }
+  return EntryEnd::kNow;
+}
+
+void Worker::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry) {
   batch_writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
-  cx.Begin(batch->db_index, now_ms_);
+  ShardContext& cx = turn.Begin(batch->db_index, now_ms_);
   cx.set_client(batch->client.id != 0 ? &batch->client : nullptr, entry.notes_reads);
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
-    RunExec(cx, *entry.command, *multi, batch_writer_);
+    RunExec(turn, *entry.command, *multi, batch_writer_);
   } else if (entry.is_try) {
     cx.SetKeyHash(batch_args_[entry.command->routed_by(batch_args_)], entry.hash);
-    batch->must_wait = !TryBlocking(cx, *entry.command, batch_args_, batch_writer_);
+    batch->must_wait = !TryBlocking(turn, *entry.command, batch_args_, batch_writer_);
   } else {
-    RunOnShard(cx, *entry.command, batch_args_, entry.hash, batch_writer_);
+    RunOnShard(turn, *entry.command, batch_args_, entry.hash, batch_writer_);
   }
   EndEntry(batch, entry, size_before);
 }
@@ -389,16 +398,17 @@ void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow 
   EndEntry(batch, entry, size_before);
 }
 
-void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
+void Worker::WaitInQueue(ShardBatch* batch) {
+  Shard& shard = shards_.local(batch->shard);
   batch->queued_at = helio::CycleClock::Now();
-  ++stats_.queued_commands;
+  ++state_.stats.queued_commands;
   SortAndMerge(&batch->wanted());
   batch->tags = batch->wanted();
   batch->TxEntry::run = &RunQueued;
   batch->origin = {batch->rest().front().command->full_name.c_str(), batch->connection_id};
   batch->done = [](TxEntry* entry) {
     auto* const waiting = static_cast<ShardBatch*>(entry);
-    Worker* const worker = Server::LocalWorker();
+    Worker* const worker = &Worker::Here();
     if (waiting->restarts) return worker->SendBack(waiting);
     if (!waiting->is_under_way) worker->Resume(waiting);
   };
@@ -408,7 +418,7 @@ void Worker::WaitInQueue(ShardBatch* batch, Shard& shard) {
 
 bool Worker::RunQueued(TxEntry* entry) {
   auto* const waiting = static_cast<ShardBatch*>(entry);
-  Worker* const worker = Server::LocalWorker();
+  Worker* const worker = &Worker::Here();
   waiting->is_under_way = worker->AwaitsSnapshotLocked(waiting);
   return !waiting->is_under_way && worker->RunNext(waiting);
 }
@@ -422,17 +432,16 @@ bool Worker::RunNext(ShardBatch* batch) {
     batch->is_under_way = end == EntryEnd::kLater;
   } else {
     batch->ViewArgs(next, &batch_args_);
-    ShardContext cx(shard);
-    cx.set_no_touch(batch->no_touch);
+    ShardTurn turn(shard);
+    turn.cx().set_no_touch(batch->no_touch);
     const int64_t now = helio::CycleClock::Now();
     untimed_from_ = now;
-    const CallerScope scope(timer_, {.slow = &batch->slow,
-                                     .queue_cycles = batch->queued_at - batch->sent_at,
-                                     .locks_cycles = now - batch->queued_at,
-                                     .held_by = batch->held_by});
-    RunEntry(cx, batch, next);
+    const CallerScope scope(state_.timer, {.slow = &batch->slow,
+                                           .queue_cycles = batch->queued_at - batch->sent_at,
+                                           .locks_cycles = now - batch->queued_at,
+                                           .held_by = batch->held_by});
+    RunEntry(turn, batch, next);
   }
-  AfterShardWork(shard);
   return !batch->is_under_way;
 }
 
@@ -440,9 +449,11 @@ void Worker::RunSaved(ShardBatch* batch) {
   Shard& shard = shards_.local(batch->shard);
   batch->is_under_way = false;
   if (!RunNext(batch)) return;  // EndScriptJob does the rest
-  shard.transactions().Release(batch);
+  {
+    const ShardTurn turn(shard);
+    shard.transactions().Release(batch);
+  }
   batch->done(batch);
-  AfterShardWork(shard);
 }
 
 ShardBatch* Worker::FindBusy(Shard& shard, Slow* what) {
@@ -457,7 +468,7 @@ ShardBatch* Worker::FindBusy(Shard& shard, Slow* what) {
 }
 
 void Worker::RefuseBusyWaiters() {
-  ForEachShard([this](Shard& shard) {
+  state_.ForEachShard([this](Shard& shard) {
     Transaction::RefuseWaiters(shard, &shards_.slow_scripts());
     Slow what = Slow::kNone;
     // One after the other, as others may run when one leaves the queue.
@@ -469,28 +480,32 @@ void Worker::RefuseBusyWaiters() {
   });
 }
 
+void Worker::RefuseBusyWaitersOnAll(ServerState& server) {
+  DispatchOnAll<Worker>(server, [](Worker& worker) { worker.RefuseBusyWaiters(); });
+}
+
 void Worker::SendBack(ShardBatch* batch) {
   batch->Message::run = [](helio::Message* message) {
     auto* back = static_cast<ShardBatch*>(message);
     back->home->OnBatchBack(back);
   };
-  if (shuffle_ != nullptr) [[unlikely]] {
-    shuffle_->Add(batch, StreamOf(*batch, false));
+  if (state_.shuffle != nullptr) [[unlikely]] {
+    state_.shuffle->Add(batch, StreamOf(*batch, false));
     return;
   }
-  batch->home->proactor().PostLazily(batch);
+  batch->home->proactor_.PostLazily(batch);
 }
 
 void Worker::OnBatchBack(ShardBatch* batch) {
   if (batch->restarts) [[unlikely]]
     return RestartScript(batch);
   if (!batch->slow.empty()) [[unlikely]] {
-    timer_.TakeHome(&batch->slow, batch->abandoned ? nullptr : &SessionOf(batch->connection));
+    state_.timer.TakeHome(&batch->slow, batch->abandoned ? nullptr : &SessionOf(batch->connection));
   }
   const bool is_done = batch->is_done();
   if (is_done) --batches_in_flight_;
   CountBatch(batch);
-  const bool is_local = local_shards_[batch->shard] != nullptr;
+  const bool is_local = state_.local(batch->shard) != nullptr;
   if (is_done && is_local) --local_batches_;
   const bool is_try = batch->is_try();
   if (batch->abandoned) {
@@ -537,7 +552,7 @@ bool Worker::EndTry(ShardBatch* batch) {
   ++session.missed_tries;
   // It comes again.
   --session.commands;
-  --stats_.commands_processed;
+  --state_.stats.commands_processed;
   batch->ViewArgs(entry, &args);
   const Outcome outcome =
       CoordinateWait(batch->connection, session, *entry.command, RunBlocking, args);
@@ -548,12 +563,12 @@ bool Worker::EndTry(ShardBatch* batch) {
 
 void Worker::CountBatch(ShardBatch* batch) {
   const size_t bytes = batch->memory_used();
-  buffers_.CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(batch->counted));
+  state_.buffers.CountClient(static_cast<int64_t>(bytes) - static_cast<int64_t>(batch->counted));
   batch->counted = bytes;
 }
 
 void Worker::Delete(ShardBatch* batch) {
-  buffers_.CountClient(-static_cast<int64_t>(batch->counted));
+  state_.buffers.CountClient(-static_cast<int64_t>(batch->counted));
   delete batch;
 }
 
@@ -562,7 +577,7 @@ void Worker::Recycle(ShardBatch* batch) {
   constexpr size_t kPooledBytesMax = 512 * 1024;  // what a burst of large commands leaves
   batch->Recycle();
   CountBatch(batch);
-  if (server_.memory().is_over()) [[unlikely]] {
+  if (server_.memory.is_over()) [[unlikely]] {
     DropPools();  // before keys go, or commands are refused
     return Delete(batch);
   }

@@ -11,7 +11,8 @@
 
 #include "helio/base/clock.h"
 #include "server/machine.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -34,7 +35,7 @@ uint64_t OrZero(uint64_t bytes, uint64_t less) { return bytes - std::min(bytes, 
 
 // Beyond what is known to be used.
 uint64_t Worker::ExcessMemory() const {
-  const int64_t used = std::max<int64_t>(0, server_.memory().used());
+  const int64_t used = std::max<int64_t>(0, server_.memory.used());
   return OrZero(ReadProcessMemory().anonymous_bytes, static_cast<uint64_t>(used));
 }
 
@@ -45,7 +46,7 @@ void Worker::ArmDefrag(uint64_t after_ns) {
 }
 
 void Worker::NoteWorkForDefrag() {
-  const Settings& settings = server_.settings();
+  const Settings& settings = server_.settings;
   if (settings.active_defrag.load(std::memory_order_relaxed)) {
     ArmDefrag(std::max(kLookPeriodNanos, look_rest_ns_));
   }
@@ -57,12 +58,12 @@ void Worker::DefragTick() {
 }
 
 uint64_t Worker::BeginDefragIfItPays() {
-  const Settings& settings = server_.settings();
+  const Settings& settings = server_.settings;
   const bool is_loading = (settings.gate & Settings::kLoadingGate) != 0;
-  if (!settings.active_defrag || own_shards_.empty() || is_loading) return 0;
+  if (!settings.active_defrag || state_.shards().empty() || is_loading) return 0;
   const unsigned percent = settings.defrag_threshold_percent;
   const uint64_t ignored = settings.defrag_ignore_bytes;
-  const auto used = static_cast<uint64_t>(std::max<int64_t>(0, server_.memory().used()));
+  const auto used = static_cast<uint64_t>(std::max<int64_t>(0, server_.memory.used()));
   const uint64_t excess = ExcessMemory();
   const uint64_t tolerated = std::max(ignored, used / 100 * percent);
   look_rest_ns_ = 0;
@@ -73,7 +74,7 @@ uint64_t Worker::BeginDefragIfItPays() {
   // This thread's part of what may be ignored. What lies in pages that the last pass could not
   // empty is none of the shards', and stays.
   const uint64_t least =
-      std::max(ignored / server_.pool().size(), survey.used_bytes / 100 * (percent / kWasteShare));
+      std::max(ignored / server_.pool.size(), survey.used_bytes / 100 * (percent / kWasteShare));
   stuck_bytes_ = std::min<uint64_t>(stuck_bytes_, survey.gain_bytes);
   const bool pays = survey.gain_bytes - stuck_bytes_ >= least;
   if (pays) {
@@ -89,7 +90,7 @@ uint64_t Worker::BeginDefragIfItPays() {
 }
 
 uint64_t Worker::DefragSome() {
-  const Settings& settings = server_.settings();
+  const Settings& settings = server_.settings;
   if (!settings.active_defrag && !defragmenter_.moves_all()) {
     defragmenter_.Stop();
     return 0;
@@ -102,8 +103,7 @@ uint64_t Worker::DefragSome() {
     is_done = defragmenter_.Step(kStepBlocks);
     took_ns = helio::MonotonicNanos() - begin_ns;
   } while (!is_done && took_ns < kSliceNanos);
-  for (Shard* shard : own_shards_) shards_.PublishUsedBytes(*shard);
-  SettleMemory();
+  PublishMemory();
   if (is_done) {
     const unsigned percent = settings.defrag_threshold_percent;
     stuck_bytes_ = SurveyHeap(percent / kWasteShare, defragmenter_.last_pages()).stuck_bytes;
@@ -118,7 +118,7 @@ uint64_t Worker::DefragSome() {
 }
 
 void Worker::DefragmentAll() {
-  if (own_shards_.empty()) return;
+  if (state_.shards().empty()) return;
   if (defragmenter_.is_running()) defragmenter_.Stop();
   defragmenter_.Begin(std::nullopt);
   proactor_.timers().Disarm(&defrag_timer_);

@@ -4,7 +4,7 @@
 #include "helio/base/clock.h"
 #include "server/blocking.h"
 #include "server/inner_client.h"
-#include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -38,11 +38,11 @@ void Worker::SweepSoon() {
 
 void Worker::SweepEnds() {
   bool goes_on = false;
-  ForEachSession([&](Session& session) {
+  state_.ForEachSession([&](Session& session) {
     Connection& connection = session.connection;
     if (!connection.is_to_be_looked_at()) return;
     goes_on = true;
-    if (connection.LookForEnd()) ++stats_.ends_swept;
+    if (connection.LookForEnd()) ++state_.stats.ends_swept;
   });
   if (goes_on) SweepSoon();
 }

@@ -9,7 +9,8 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -76,10 +77,10 @@ void Worker::EndMulti(Session& session) {
 void Worker::Unwatch(Session& session) {
   if (session.watches.empty()) return;
   const Watches watches = std::exchange(session.watches, {});
-  ++coordinators_;
+  ++state_.coordinators;
   helio::Fiber("unwatch", [this, ids = watches.shards(), watcher = watches.watcher] {
     shards_.AwaitOn(ids, [&](Shard& shard) { shard.watches().Unwatch(watcher); });
-    --coordinators_;
+    --state_.coordinators;
   }).Detach();
 }
 
@@ -96,7 +97,7 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     return Outcome::kTaken;
   }
   // Whatever it is: queues take memory, too.
-  if (server_.is_out_of_memory()) {
+  if (server_.memory.is_exhausted()) {
     multi.is_aborted = true;
     Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
     return Outcome::kTaken;
@@ -106,8 +107,8 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     SettleMemory();
     client_limiter_.Recount(session);
   }
-  if (multi.bytes() > buffers_.bounds.input_max) {
-    ++stats_.large_inputs;
+  if (multi.bytes() > state_.buffers.bounds.input_max) {
+    ++state_.stats.large_inputs;
     LOG(WARNING) << "closing connection " << connection->id() << " of " << session.peer_address
                  << ": its MULTI has " << multi.bytes()
                  << " bytes of commands, more than client-query-buffer-limit";
@@ -121,7 +122,8 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
 CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, const Command& command,
                                   Args args) {
   Multi* const multi = session.multi.get();
-  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 && server_.is_out_of_memory()) {
+  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 &&
+      server_.memory.is_exhausted()) {
     EndMulti(session);
     Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
     return Outcome::kTaken;
@@ -144,26 +146,28 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
   return Outcome::kBusy;
 }
 
-void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, RespWriter& writer) {
-  if ((multi.command_flags() & kDenyOom) != 0 && server_.memory().is_over()) [[unlikely]] {
+void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer) {
+  ShardContext& cx = turn.cx();
+  if ((multi.command_flags() & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
     if (!MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
       if (multi.watcher != 0) cx.shard().watches().Unwatch(multi.watcher);
       return Reject(row, kErrOutOfMemory, writer);
     }
   }
-  ++stats_.execs_of_one_shard;
+  ++state_.stats.execs_of_one_shard;
   const int64_t begin = helio::CycleClock::Now();
   untimed_from_ = begin;
   const auto count = [&] {
     const int64_t cycles = helio::CycleClock::Now() - begin;
-    stats_.commands[row.id].AddTimed(cycles);
-    timer_.Track(row.id, cycles);
+    state_.stats.commands[row.id].AddTimed(cycles);
+    state_.timer.Track(row.id, cycles);
   };
   if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
     writer.NullArray();
     return count();
   }
   writer.Array(multi.items().size());
+  turn.BeginUnit(nullptr);
   Prefetch(cx.shard(), multi.items().size(),
            [&](size_t i) -> const Multi::Item& { return multi.items()[i]; });
   const CachingClient* const client = cx.client();
@@ -179,8 +183,7 @@ void Worker::RunExec(ShardContext& cx, const Command& row, const Multi& multi, R
     cx.Begin(item.db_index, now_ms_);
     RunSampled(cx, *item.command, exec_args_, item.hash, writer);
   }
-  cx.Finish();
-  cx.shard().ServeWaiters();
+  turn.EndUnit();
   count();
 }
 
@@ -238,19 +241,17 @@ class Squashed {
 
   // On the shard's thread. run(ShardContext&, const Multi::Item&, Args, RespWriter&).
   template <typename Function>
-  void RunOn(Shard& shard, int64_t now_ms, bool resp3, Function run) {
-    Part& part = parts_[shard.id()];
-    ShardContext cx(shard);
+  void RunOn(ShardTurn& turn, int64_t now_ms, bool resp3, Function run) {
+    Part& part = parts_[turn.shard().id()];
     RespWriter writer(&part.out, resp3);
     std::vector<std::string_view> args;
-    const CallerScope scope(Server::LocalWorker()->timer(), {.slow = &part.slow});
-    Prefetch(shard, part.items.size(),
+    const CallerScope scope(WorkerState::Here().timer, {.slow = &part.slow});
+    Prefetch(turn.shard(), part.items.size(),
              [&](size_t i) -> const Multi::Item& { return multi_.items()[part.items[i]]; });
     for (uint32_t index : part.items) {
       const Multi::Item& item = multi_.items()[index];
       multi_.ViewArgs(item, &args);
-      cx.Begin(item.db_index, now_ms);
-      run(cx, item, Args(args), writer);
+      run(turn.Begin(item.db_index, now_ms), item, Args(args), writer);
       part.ends.push_back(part.out.size());
     }
   }
@@ -263,7 +264,7 @@ class Squashed {
       ++part.taken;
     }
     for (ShardId id : ids_) {
-      session.worker.timer().TakeHome(&parts_[id].slow, &session);
+      session.worker.timer.TakeHome(&parts_[id].slow, &session);
       parts_[id] = Part();
     }
     ids_.clear();
@@ -304,12 +305,12 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   Session& session = cx.session();
   const std::unique_ptr<Multi> multi = std::move(session.multi);
   const Watches watches = std::exchange(session.watches, {});
-  ++session.worker.stats_.execs_across;
-  if (session.server.memory().is_over()) [[unlikely]] {
+  ++session.worker.stats.execs_across;
+  if (session.server.memory.is_over()) [[unlikely]] {
     // That it may run was decided before; what is there can make room.
-    const std::span<const uint64_t> keys = session.worker.SpareKeysOf(*multi);
+    const std::span<const uint64_t> keys = Worker::Here().SpareKeysOf(*multi);
     const std::vector<uint64_t> spared(keys.begin(), keys.end());
-    (void)session.server.AwaitRoom({spared});
+    (void)Worker::Here().AwaitRoom({spared});
   }
   const Executing executing(session, *multi);
 
@@ -325,11 +326,11 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   }
 
   Squashed squashed(*multi, cx.shards().size());
-  auto run_squashed = [&](Shard& shard) {
+  auto run_squashed = [&](ShardTurn& turn) {
     squashed.RunOn(
-        shard, cx.now_ms(), session.resp3,
+        turn, cx.now_ms(), session.resp3,
         [&cx](ShardContext& shard_cx, const Multi::Item& item, Args args, RespWriter& writer) {
-          Worker& worker = *Server::LocalWorker();
+          Worker& worker = Worker::Here();
           const bool is_readonly = (item.command->flags & kReadonly) != 0;
           shard_cx.set_client(cx.client(), cx.notes_reads() && is_readonly);
           if (item.denial != AclDenial::kNone) [[unlikely]] {
@@ -386,7 +387,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     }
     settle();
     multi->ViewArgs(item, &args);
-    session.worker.RunInExec(cx, tx, item, args, reply.out());
+    Worker::Here().RunInExec(cx, tx, item, args, reply.out());
   }
   settle();
   tx.Conclude();
@@ -405,11 +406,12 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
     Reject(command, ExecDenialError({item.denial}), reply);
   } else if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
-    const CallerScope scope(timer_, {.session = &session});
+    const CallerScope scope(state_.timer, {.session = &session});
     RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
     const bool may_read = (command.flags & kReadonly) != 0 || command.runs_script;
+    inner.set_command(command.effect, args.all());
     inner.set_client(cx.client(), cx.notes_reads() && may_read);
     const CoordinatorHandler handler = command.runs_script             ? &ScriptOverShards
                                        : command.coordinate != nullptr ? command.coordinate

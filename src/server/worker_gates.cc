@@ -5,7 +5,7 @@
 
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
-#include "server/server.h"
+#include "server/server_state.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -19,7 +19,7 @@ constexpr uint64_t kNanosPerMilli = 1'000'000;
 // --- Refusals that concern the server as a whole ---
 
 std::string_view Worker::GateError(const Command& command, Args args, const Session& session) {
-  const uint8_t gate = server_.settings().gate.load(std::memory_order_relaxed);
+  const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
   if ((gate & Settings::kNoWritesGate) != 0) {
     const bool writes = (FlagsOf(command, args, session) & kWrite) != 0;
@@ -36,7 +36,7 @@ uint32_t Worker::FlagsOf(const Command& command, Args args, const Session& sessi
 std::optional<Worker::Action> Worker::RefusalOf(const Command& command,
                                                 const Session& session) const {
   if ((command.flags & kProtected) != 0) {
-    const ServerOptions& options = server_.options();
+    const ServerOptions& options = server_.options;
     const bool is_debug = command.full_name == "debug";
     if (!IsAllowed(is_debug ? options.debug_command : options.module_command, session)) {
       return Action::kProtected;
@@ -75,7 +75,7 @@ void Worker::Pause(int64_t until_ms, bool writes_only) {
 void Worker::EndPause() {
   paused_until_ms_ = 0;
   proactor_.timers().Disarm(&pause_timer_);
-  ForEachSession([](Session& session) { session.connection.set_held(false); });
+  state_.ReleaseHeld();
 }
 
 }  // namespace dfly

@@ -5,7 +5,8 @@
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "server/held_locks.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -16,25 +17,21 @@ constexpr uint64_t kNanosPerMilli = 1'000'000;
 }  // namespace
 
 void Worker::WatchLocks() {
-  const uint64_t limit_ms = server_.settings().lock_warning_ms.load(std::memory_order_relaxed);
+  const uint64_t limit_ms = server_.settings.lock_warning_ms.load(std::memory_order_relaxed);
   if (limit_ms == 0 || lock_timer_.armed()) return;
   proactor_.timers().Arm(&lock_timer_, helio::MonotonicNanos() + limit_ms * kNanosPerMilli);
 }
 
 void Worker::OnLockTimer() {
-  for (uint32_t i = 0; i < shards_.pool().size(); ++i) {
-    shards_.pool().at(i)->Dispatch([] {
-      if (Server::LocalWorker() != nullptr) Server::LocalWorker()->LookForOldLocks();
-    });
-  }
-  if (coordinators_ > 0 || running_scripts_count_ > 0) WatchLocks();
+  DispatchOnAll<Worker>(server_, [](Worker& worker) { worker.LookForOldLocks(); });
+  if (state_.coordinators > 0 || running_scripts_count_ > 0) WatchLocks();
 }
 
 void Worker::LookForOldLocks() {
-  const uint64_t limit_ms = server_.settings().lock_warning_ms.load(std::memory_order_relaxed);
+  const uint64_t limit_ms = server_.settings.lock_warning_ms.load(std::memory_order_relaxed);
   if (limit_ms == 0) return;
   const uint64_t now_ns = helio::MonotonicNanos();
-  ForEachShard([&](Shard& shard) {
+  state_.ForEachShard([&](Shard& shard) {
     shard.transactions().ForEach([&](const TxEntry& entry) {
       if (!HoldsLocks(entry) || now_ns - entry.scheduled_ns < limit_ms * kNanosPerMilli) return;
       LOG_IF(WARNING, TellOnce(entry))

@@ -2,13 +2,14 @@
 // The worker's part of memcached's protocol.
 #include "engine/coordinator.h"
 #include "helio/base/clock.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
 CommandSink::Outcome Worker::OnMemcached(Connection* connection, MemcachedOp op,
                                          std::span<const std::string_view> args) {
-  return Dispatch(connection, SessionOf(connection), server_.memcached_rows().row(op), Args(args));
+  return Dispatch(connection, SessionOf(connection), server_.memcached_rows.row(op), Args(args));
 }
 
 void Worker::FlushMemcached(CoordinatorContext& cx) {
@@ -26,7 +27,7 @@ void Worker::ScheduleMemcachedFlush(int64_t after_ms) {
 }
 
 void Worker::OnMemcachedFlush() {
-  RunOnFiber("memcached_flush", [this] {
+  state_.RunOnFiber("memcached_flush", [this] {
     CoordinatorContext cx(&shards_, nullptr, 0, helio::UnixMillis());
     FlushMemcached(cx);
   });

@@ -13,7 +13,9 @@
 #include "core/hash.h"
 #include "helio/base/clock.h"
 #include "helio/net/tls_memory.h"
-#include "server/server.h"
+#include "server/acl_store.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -48,20 +50,26 @@ constexpr size_t kFreedPerCommand = 512;
 }  // namespace
 
 WorkerMemory Worker::memory() const {
-  WorkerMemory memory = {
-      .clients = buffers_.bytes() + buffers_.client_bytes() + connection_count_ * session_bytes_ +
-                 pubsub_.memory_used() + tracking_.memory_used() +
-                 static_cast<uint64_t>(helio::ThreadTlsBytes()) + timer_.memory_used(),
-      .queued_commands = queued_bytes_,
-      .coordinators = coordinator_bytes_,
-      .fiber_stacks = proactor_.scheduler().stacks().bytes(),
-      .receive_buffers = proactor_.receive_buffer_bytes(),
-      .interpreters = interpreter_bytes_ + scripts_.memory_used()};
-  for (Shard* shard : own_shards_) {
+  WorkerMemory memory = {.clients = state_.buffers.bytes() + state_.buffers.client_bytes() +
+                                    state_.connection_count() * session_bytes_ +
+                                    pubsub_.memory_used() + tracking_.memory_used() +
+                                    static_cast<uint64_t>(helio::ThreadTlsBytes()) +
+                                    state_.timer.memory_used(),
+                         .queued_commands = queued_bytes_,
+                         .coordinators = coordinator_bytes_,
+                         .fiber_stacks = proactor_.scheduler().stacks().bytes(),
+                         .receive_buffers = proactor_.receive_buffer_bytes(),
+                         .interpreters = interpreter_bytes_ + scripts_.memory_used()};
+  for (Shard* shard : state_.shards()) {
     memory.snapshot += shard->snapshot_bytes();
     memory.coordinators += shard->waiters().memory_used() + shard->watches().memory_used();
   }
   return memory;
+}
+
+void Worker::PublishMemory() {
+  for (Shard* shard : state_.shards()) shards_.PublishUsedBytes(*shard);
+  SettleMemory();
 }
 
 const HeapFacts& Worker::RecentHeap() {
@@ -77,15 +85,15 @@ const HeapFacts& Worker::RecentHeap() {
 void Worker::SettleMemory() {
   int64_t used = static_cast<int64_t>(memory().Sum());
   if (index() == 0) {
-    used += static_cast<int64_t>(server_.scripts().memory_used() +
-                                 server_.functions().memory_used() + server_.acl().memory_used());
+    used += static_cast<int64_t>(server_.scripts.memory_used() + server_.functions.memory_used() +
+                                 server_.acl->memory_used());
   }
   int64_t pending = static_cast<int64_t>(interpreter_transient_);
-  for (Shard* shard : own_shards_) {
+  for (Shard* shard : state_.shards()) {
     used += static_cast<int64_t>(shards_.used_bytes(shard->id()));
     pending += static_cast<int64_t>(shards_.pending_bytes(shard->id()));
   }
-  MemoryMeter& meter = server_.memory();
+  MemoryMeter& meter = server_.memory;
   const int64_t quantum = meter.quantum();
   const int64_t change = used - metered_bytes_;
   const int64_t pending_change = pending - metered_pending_;
@@ -101,7 +109,7 @@ void Worker::SettleMemory() {
 }
 
 void Worker::SetEvictionRules(const EvictionRules& rules) {
-  for (Shard* shard : own_shards_) {
+  for (Shard* shard : state_.shards()) {
     shard->access_clock().set_rules(rules);
     shard->evictor().Reset();
   }
@@ -112,7 +120,7 @@ void Worker::SetEvictionRules(const EvictionRules& rules) {
 void Worker::SetBarren(bool is_barren) {
   if (is_barren_ == is_barren) return;
   is_barren_ = is_barren;
-  server_.memory().CountBarren(is_barren ? 1 : -1);
+  server_.memory.CountBarren(is_barren ? 1 : -1);
 }
 
 // The part of `bytes` that the shard gives, if all give in proportion.
@@ -126,7 +134,7 @@ Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
                                     const SparedKeys& spared) {
   // What is evicted and was not saved yet goes on living there. Writers wait when that is too much,
   // or are refused if there is no limit; else all keys would go for no room.
-  const uint64_t limit = server_.settings().snapshot_buffer_limit.load(std::memory_order_relaxed);
+  const uint64_t limit = server_.settings.snapshot_buffer_limit.load(std::memory_order_relaxed);
   const uint64_t most = limit != 0 ? limit / shards_.size() : kSnapshotBehind;
   if (shard.snapshot_bytes() > most) return {.end = Evictor::End::kBarren};
   const int64_t now_ms = helio::UnixMillis();
@@ -137,7 +145,7 @@ Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
   if (progress.keys > 0) {
     SetBarren(false);
   } else if (progress.end == Evictor::End::kBarren) {
-    SetBarren(std::all_of(own_shards_.begin(), own_shards_.end(), [](Shard* own) {
+    SetBarren(std::all_of(state_.shards().begin(), state_.shards().end(), [](Shard* own) {
       return own->live_bytes() == 0 || own->evictor().found_nothing();
     }));
   }
@@ -145,7 +153,7 @@ Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
 }
 
 bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
-  MemoryMeter& meter = server_.memory();
+  MemoryMeter& meter = server_.memory;
   if (shard.needs_to_free() || ValueReaper::ThreadHasWork()) {
     // Who writes pays for what is freed, or it could be written faster than freed.
     shard.FreeStep(kFreedPerCommand);
@@ -171,6 +179,15 @@ bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
          meter.can_make_room();
 }
 
+bool Worker::AwaitRoom(const SparedKeys& spared) {
+  std::atomic<bool> has_room{false};
+  shards_.AwaitOnAll([&](Shard& shard) {
+    if (Worker::Here().MakeRoom(shard, spared)) has_room = true;
+  });
+  const MemoryMeter& meter = server_.memory;
+  return !meter.is_over() || (has_room && !meter.is_beyond());
+}
+
 bool Worker::MakeRoomFor(Shard& shard, const Command& command, Args args) {
   spared_.clear();
   AddKeyHashes(command, args, &spared_);
@@ -178,9 +195,9 @@ bool Worker::MakeRoomFor(Shard& shard, const Command& command, Args args) {
 }
 
 bool Worker::LacksRoom(const Command& command) {
-  if ((command.flags & kDenyOom) == 0 || !server_.is_out_of_memory()) return false;
+  if ((command.flags & kDenyOom) == 0 || !server_.memory.is_exhausted()) return false;
   GiveBack(kCollectForCommandNanos);
-  return server_.is_out_of_memory();
+  return server_.memory.is_exhausted();
 }
 
 void Worker::AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes) {
@@ -211,7 +228,7 @@ void Worker::ArmCollector() {
 
 void Worker::CollectTick() {
   const uint64_t begin_ns = helio::MonotonicNanos();
-  const bool is_short = server_.memory().is_over();
+  const bool is_short = server_.memory.is_over();
   const size_t worth = is_short ? InterpreterPool::kGarbageMinShort : InterpreterPool::kGarbageMin;
   const bool is_more = interpreters_.Collect(worth, begin_ns + kCollectSliceNanos);
   CountInterpreters();
@@ -227,45 +244,46 @@ void Worker::RenewInterpreters() {
 
 void Worker::WakeEviction() {
   const uint64_t now_ns = helio::MonotonicNanos();
-  const bool evicts = server_.memory().evicts();
+  const bool evicts = server_.memory.evicts();
   const bool is_hint_due =
       now_ns >= last_hint_ns_ + (evicts ? kHintPeriodNanos : kGiveBackPeriodNanos);
   if (!is_hint_due && !evicts) return;
   if (!evict_timer_.armed()) proactor_.timers().Arm(&evict_timer_, now_ns);
   if (!is_hint_due) return;
   last_hint_ns_ = now_ns;
-  for (uint32_t i = 0; i < server_.pool().size(); ++i) {
+  for (uint32_t i = 0; i < server_.pool.size(); ++i) {
     if (i == index()) continue;
-    Worker& other = server_.worker(i);
-    // Its message is one: it is sent again only when it has been run.
-    if (other.is_hinted_.exchange(true, std::memory_order_acq_rel)) continue;
-    other.proactor_.PostLazily(&other.evict_hint_);
+    // It is one for each thread, and sent again only when it has been run.
+    EvictionHint& hint = server_.eviction_hints[i];
+    if (hint.is_on_way.exchange(true, std::memory_order_acq_rel)) continue;
+    server_.pool.at(i)->PostLazily(&hint);
   }
 }
 
 void Worker::OnEvictHint() {
-  is_hinted_.store(false, std::memory_order_release);  // pairs with the exchange in WakeEviction
+  // Pairs with the exchange in WakeEviction.
+  server_.eviction_hints[index()].is_on_way.store(false, std::memory_order_release);
   if (!evict_timer_.armed()) proactor_.timers().Arm(&evict_timer_, helio::MonotonicNanos());
 }
 
 void Worker::EvictTick() {
-  MemoryMeter& meter = server_.memory();
+  MemoryMeter& meter = server_.memory;
   const uint64_t begin_ns = helio::MonotonicNanos();
   if (meter.is_tight() || meter.is_over()) GiveBack(kCollectSliceNanos);
   if (!meter.evicts()) return;
   SettleMemory();
   bool has_evicted = false;
-  for (Shard* shard : own_shards_) {
+  for (Shard* shard : state_.shards()) {
     const int64_t excess = meter.to_evict();
     if (excess <= 0) break;
     size_t share = ShareOf(*shard, excess);
+    const ShardTurn turn(*shard);
     while (helio::MonotonicNanos() - begin_ns < kEvictSliceNanos) {
       const Evictor::Progress progress = EvictFrom(*shard, share, kKeysPerStep, {});
       has_evicted |= progress.keys > 0;
       if (progress.end != Evictor::End::kMore) break;
       share -= std::min(share, progress.bytes);
     }
-    AfterShardWork(*shard);
   }
   SettleMemory();
   // If nothing was found it is for the next command to ask again.
@@ -277,11 +295,10 @@ void Worker::EvictTick() {
 
 // --- Shards ---
 
-void Worker::AfterShardWork(Shard& shard) {
-  shard.ServeWaiters();  // what is due has been removed only now
+void Worker::OnTurnEnd(Shard& shard) {
   shards_.PublishUsedBytes(shard);
   SettleMemory();
-  if (server_.memory().is_tight() && !evict_timer_.armed()) [[unlikely]]
+  if (server_.memory.is_tight() && !evict_timer_.armed()) [[unlikely]]
     WakeEviction();
   const bool reaps = ValueReaper::ThreadHasWork();
   if (reaps) [[unlikely]]
@@ -324,26 +341,24 @@ void Worker::ExpireTick() {
   bool frees = false;
   bool is_urgent = false;
   int64_t next_deadline_ms = INT64_MAX;
-  for (Shard* shard : local_shards_) {
-    if (shard == nullptr || !shard->needs_steps()) continue;
+  for (Shard* shard : state_.shards()) {
+    if (!shard->needs_steps()) continue;
     // What a script or a transaction has seen stays while its time stands still.
     const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
     bool more = true;
+    const ShardTurn turn(*shard);
     while (more && helio::MonotonicNanos() - begin_ns < kExpireSliceNanos) {
       const bool freed_all = shard->FreeStep(kExpireStep);
       more = !freed_all;
       if (expires_actively_) more |= shard->ExpireStep(due_ms, kExpireStep).is_more_due;
     }
-    shard->ServeWaiters();
     is_urgent |= more;
     frees |= shard->needs_to_free();
     next_deadline_ms = std::min(next_deadline_ms, shard->next_deadline_ms());
-    shards_.PublishUsedBytes(*shard);
   }
-  SettleMemory();
   NoteWorkForDefrag();
-  stats_.expiry_ns += helio::MonotonicNanos() - begin_ns;
-  stats_.expiry_cuts += is_urgent;
+  state_.stats.expiry_ns += helio::MonotonicNanos() - begin_ns;
+  state_.stats.expiry_cuts += is_urgent;
   if (is_urgent) ExpireIn(kExpireRestNanos);
   if (frees) ExpireIn(kExpirePeriodNanos);
   if (!expires_actively_) return;

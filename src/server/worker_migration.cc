@@ -8,12 +8,13 @@
 //   Arrive         it goes on with its input, and with a socket of the new thread
 //
 // While it travels it is in no worker's list, so who looks for all clients forbids moves meanwhile
-// (Server::AwaitOnSessions).
+// (AwaitOnAllSessions).
 #include <memory>
 #include <utility>
 
 #include "helio/base/logging.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -44,31 +45,29 @@ void Worker::OnRest(Connection* connection) {
 
 void Worker::OnDetached(Connection* connection) {
   Session& session = SessionOf(connection);
-  if (!server_.BeginMove()) return Attach(connection);
-  connection->Unlink();
+  if (!server_.moves.Begin()) return Attach(connection);
+  state_.Remove(connection);
   client_limiter_.OnLeft(session);
-  --connection_count_;
-  server_.OnConnectionMoved(index(), session.move_to);
+  server_.connections.OnMoved(index(), session.move_to);
   session.move.session = &session;
   session.move.run = [](helio::Message* message) {
-    Server::LocalWorker()->Arrive(static_cast<Session::Move*>(message)->session);
+    Worker::Here().Arrive(static_cast<Session::Move*>(message)->session);
   };
-  server_.worker(session.move_to).proactor().PostLazily(&session.move);
+  server_.pool.at(session.move_to)->PostLazily(&session.move);
 }
 
 void Worker::Arrive(Session* from) {
   Connection* const connection = &from->connection;
-  connection->set_user_data(new Session(this, std::move(*from)));
+  connection->set_user_data(new Session(&state_, std::move(*from)));
   delete from;
-  connections_.PushBack(connection);
-  ++connection_count_;
-  ++stats_.migrations;
-  server_.EndMove();
+  state_.Add(connection);
+  ++state_.stats.migrations;
+  server_.moves.End();
   Attach(connection);
 }
 
 void Worker::Attach(Connection* connection) {
-  connection->Attach(this, &buffers_, [this](PendingReplies* replies) {
+  connection->Attach(this, &state_.buffers, [this](PendingReplies* replies) {
     Recycle(static_cast<ShardBatch*>(replies));
   });
 }

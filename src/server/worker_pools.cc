@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "helio/base/clock.h"
-#include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -34,8 +34,8 @@ void Worker::PoolTick() {
   const bool is_more = ShrinkPools();
   SettleMemory();
   // What is under way will come back to the pools.
-  const bool has_worked =
-      std::exchange(looked_commands_, stats_.commands_processed) != stats_.commands_processed;
+  const bool has_worked = std::exchange(looked_commands_, state_.stats.commands_processed) !=
+                          state_.stats.commands_processed;
   if (is_more || has_worked || batches_in_flight_ > 0 || running_scripts_count_ > 0) ArmPoolTimer();
 }
 
@@ -43,13 +43,13 @@ bool Worker::ShrinkPools() {
   helio::StackPool& stacks = proactor_.scheduler().stacks();
   ShrinkBatches(batch_pool_.size() / 2);
   multi_pool_.resize(multi_pool_.size() / 2);
-  buffers_.Halve();
+  state_.buffers.Halve();
   script_fibers_.Shrink(script_fibers_.idle() / 2);
   stacks.Halve();
   const bool has_states = interpreters_.ShrinkUnused(helio::MonotonicNanos() + kShrinkSliceNanos);
   CountInterpreters();
   ReleaseScratch();
-  return has_states || !batch_pool_.empty() || !multi_pool_.empty() || buffers_.bytes() > 0 ||
+  return has_states || !batch_pool_.empty() || !multi_pool_.empty() || state_.buffers.bytes() > 0 ||
          script_fibers_.idle() > 0 || stacks.kept() > 0;
 }
 
@@ -66,7 +66,7 @@ void Worker::ShrinkBatches(size_t left) {
 void Worker::DropPools() {
   ShrinkBatches(0);
   multi_pool_.clear();
-  buffers_.Drop();
+  state_.buffers.Drop();
 }
 
 void Worker::ReleaseScratch() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 namespace {
@@ -18,9 +19,9 @@ TEST(WorkerPoolsTest, GoAtOnceWhenMemoryIsShort) {
   options.num_shards = 1;
   Server server(options);
   ASSERT_EQ(server.Start(), "");
-  server.pool().at(0)->Await([&] {  // one brief: no timer comes in between
-    Worker& worker = *Server::LocalWorker();
-    helio::StackPool& stacks = worker.proactor().scheduler().stacks();
+  server.state().pool.at(0)->Await([&] {  // one brief: no timer comes in between
+    Worker& worker = Worker::Here();
+    helio::StackPool& stacks = worker.state().proactor.scheduler().stacks();
     std::vector<helio::Stack> in_use;
     for (int i = 0; i < 8; ++i) in_use.push_back(stacks.Get(64 << 10));
     for (helio::Stack stack : in_use) stacks.Put(stack);
@@ -33,11 +34,12 @@ TEST(WorkerPoolsTest, GoAtOnceWhenMemoryIsShort) {
     worker.CountInterpreters();
     worker.SettleMemory();
 
-    server.settings().maxmemory = 1;
-    worker.ForEachShard([&worker](Shard& shard) { EXPECT_FALSE(worker.MakeRoom(shard, {})); });
+    server.state().settings.maxmemory = 1;
+    worker.state().ForEachShard(
+        [&worker](Shard& shard) { EXPECT_FALSE(worker.MakeRoom(shard, {})); });
     EXPECT_EQ(stacks.kept(), 0u);
     EXPECT_LT(worker.interpreters().count(), kStates);
-    server.settings().maxmemory = 0;
+    server.state().settings.maxmemory = 0;
   });
   server.Stop();
 }

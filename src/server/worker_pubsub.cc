@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How commands of publish/subscribe are taken from a connection.
-#include "server/server.h"
 #include "server/session.h"
 #include "server/worker.h"
 
@@ -17,7 +16,7 @@ std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* conne
   // The shards have to know that it has left before it is answered.
   if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
   const auto leave_and_reset = [](CoordinatorContext& cx, Args its_args, ReplySink& reply) {
-    Worker& worker = cx.session().worker;
+    Worker& worker = Worker::Here();
     worker.pubsub_.UnsubscribeFromAll(cx.session());
     worker.pubsub_.AwaitChanges(cx.session());  // what still comes is in the protocol of before
     worker.commands_.FindByName("reset")->session(cx.session(), its_args, reply);
@@ -38,7 +37,7 @@ CommandSink::Outcome Worker::DispatchPublish(Connection* connection, const Comma
   const std::string_view channel = args[command.routed_by(args)];
   const uint64_t hash = HashKey(channel);
   const ShardId shard = shards_.ShardOfChannel(channel, hash);
-  const bool is_here = local_shards_[shard] != nullptr && !all_remote_;
+  const bool is_here = state_.local(shard) != nullptr && !all_remote_;
   Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, shard, hash);
   return Outcome::kTaken;
 }
@@ -50,7 +49,7 @@ CommandSink::Outcome Worker::DispatchChange(Connection* connection, Session& ses
   RunNoted();
   SendBatches();
   if (connection->has_batches() || !PubSub::MayPipeline(session)) return Outcome::kBarrier;
-  ++stats_.commands_processed;
+  ++state_.stats.commands_processed;
   CountRate(helio::UnixMillis());
   ++session.commands;
   session.last_command = &command;
@@ -59,7 +58,7 @@ CommandSink::Outcome Worker::DispatchChange(Connection* connection, Session& ses
   if (session.tracking != nullptr) session.tracking->TakeReads(command, false);
   pubsub_.ChangeInPipeline(session, [&](ReplySink& reply) {
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
-    const CallerScope scope(timer_, {.session = &session});
+    const CallerScope scope(state_.timer, {.session = &session});
     RunCounted(command, args, reply, [&] { command.coordinate(cx, args, reply); });
   });
   session.AdvanceReplyMode();

@@ -10,7 +10,8 @@
 #include "facade/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
-#include "server/server.h"
+#include "server/server_state.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -109,7 +110,7 @@ Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
       *error = "ERR Can not execute a script with write flag using *_ro command.";
       return nullptr;
     }
-    if ((flags & (kNoWrites | kAllowOom)) == 0 && server_.is_out_of_memory()) {
+    if ((flags & (kNoWrites | kAllowOom)) == 0 && server_.memory.is_exhausted()) {
       *error = kErrOutOfMemory;
       return nullptr;
     }
@@ -120,7 +121,7 @@ Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
 Worker::ScriptPlan Worker::PlanScript(const Script& script,
                                       std::span<const std::string_view> keys) {
   using Way = ScriptPlan::Way;
-  const ServerOptions& options = server_.options();
+  const ServerOptions& options = server_.options;
   const uint32_t flags = script.flags.load(std::memory_order_relaxed);
   if ((flags & kDisableAtomicity) != 0) return {Way::kAlone};
 
@@ -226,7 +227,7 @@ void Worker::Recycle(ScriptJob* job) {
 void Worker::ScriptMain(void* arg) {
   auto* const job = static_cast<ScriptJob*>(arg);
   Worker& worker = *job->worker;
-  Caller caller = worker.timer_.caller();
+  Caller caller = worker.state_.timer.caller();
   const uint64_t errors_before = job->writer.error_count();
   const int64_t begin = helio::CycleClock::Now();
   job->is_abandoned = !job->run->Run(job->call, job->writer);
@@ -246,8 +247,9 @@ void Worker::ScriptMain(void* arg) {
 }
 
 bool Worker::RunScriptJob(ScriptJob* job) {
-  ++stats_.scripts.in_place;
-  if (server_.memory().is_over() && !job->is_read_only) [[unlikely]] {
+  ++state_.stats.scripts.in_place;
+  const ShardTurn turn(*job->shard);  // up to where it gives way
+  if (server_.memory.is_over() && !job->is_read_only) [[unlikely]] {
     // Whether it may write is decided when it does; here is where room can be made.
     spared_.clear();
     for (std::string_view key : job->call.keys) spared_.push_back(HashKey(key));
@@ -325,26 +327,25 @@ auto Worker::RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, T
 
 void Worker::EndScriptJob(ScriptJob* job) {
   ShardBatch* const batch = job->batch;
-  Shard& shard = *job->shard;
-  job->run->Release();
+  {
+    const ShardTurn turn(*job->shard);
+    job->run->Release();
+  }
   if (job->is_abandoned) {
     NoteRestart(batch, job);
-    AfterShardWork(shard);
-    SendBack(batch);
-    return;
+    return SendBack(batch);
   }
   const ShardBatch::Entry& entry = batch->rest().front();
   const size_t size_before = batch->ends.empty() ? 0 : batch->ends.back();
   Recycle(job);
   EndEntry(batch, entry, size_before);
-  AfterShardWork(shard);
   Resume(batch);
 }
 
 // --- Again, with what is known now ---
 
 void Worker::NoteRestart(ShardBatch* batch, ScriptJob* job) {
-  ++stats_.scripts.restarts;
+  ++state_.stats.scripts.restarts;
   batch->restarts = true;
   batch->discovered = std::move(job->run->discovered());
   batch->wants_all_keys = job->run->wants_all_keys();
@@ -362,7 +363,7 @@ void Worker::RestartScript(ShardBatch* batch) {
   }
   Session& session = SessionOf(batch->connection);
   ++session.coordinators;
-  ++coordinators_;
+  ++state_.coordinators;
   helio::Fiber({.name = "script", .stack_size = kScriptStackBytes}, [this, batch, &entry,
                                                                      &session] {
     std::vector<std::string_view> args;
@@ -377,10 +378,10 @@ void Worker::RestartScript(ShardBatch* batch) {
     });
     EndEntry(batch, entry, size_before);
     --session.coordinators;
-    --coordinators_;
+    --state_.coordinators;
     pubsub_.OnReplied(session);
     tracking_.OnReplied(session);
-    if (session.connection_closed) Forget(&session);
+    if (session.connection_closed) state_.Forget(&session);
     Post(batch);  // its other commands; and those that have waited for it can go on
   }).Detach();
 }
@@ -388,7 +389,7 @@ void Worker::RestartScript(ShardBatch* batch) {
 // --- Over shards ---
 
 void Worker::ScriptOverShards(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Worker& worker = cx.session().worker;
+  Worker& worker = Worker::Here();
   const Command& command = *worker.commands_.Find(args.name());
   ScriptArgs call;
   std::string error;
@@ -404,10 +405,10 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
   const ScriptRef keeps_script = script->shared_from_this();
   const bool is_read_only = IsReadOnly(command, *script);
   const LockMode mode = is_read_only ? LockMode::kShared : LockMode::kExclusive;
-  if (server_.memory().is_over() && !is_read_only && cx.outer() == nullptr) [[unlikely]] {
+  if (server_.memory.is_over() && !is_read_only && cx.outer() == nullptr) [[unlikely]] {
     std::vector<uint64_t> spared;
     for (std::string_view key : call.keys) spared.push_back(HashKey(key));
-    (void)server_.AwaitRoom({spared});
+    (void)AwaitRoom({spared});
   }
   for (size_t attempt = 1;; ++attempt) {
     Way way = PlanScript(*script, call.keys).way;
@@ -415,9 +416,9 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
     if (cx.outer() != nullptr || wants_all_keys || attempt > kAttemptsMax) {
       if (way != Way::kAlone || cx.outer() != nullptr) way = Way::kGlobal;
     }
-    ++(way == Way::kAlone    ? stats_.scripts.alone
-       : way == Way::kGlobal ? stats_.scripts.global
-                             : stats_.scripts.across);
+    ++(way == Way::kAlone    ? state_.stats.scripts.alone
+       : way == Way::kGlobal ? state_.stats.scripts.global
+                             : state_.stats.scripts.across);
     if (way == Way::kGlobal) script->runs_global.fetch_add(1, std::memory_order_relaxed);
     std::optional<Transaction> tx;
     if (way != Way::kAlone) tx.emplace(cx);
@@ -448,7 +449,7 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
       script->only_defers.store(run.only_defers(), std::memory_order_relaxed);
     }
     if (is_done) return;
-    ++stats_.scripts.restarts;
+    ++state_.stats.scripts.restarts;
     for (std::string& key : run.discovered()) discovered.push_back(std::move(key));
     wants_all_keys |= run.wants_all_keys();
   }

@@ -6,7 +6,7 @@
 #include "helio/fibers/fiber.h"
 #include "helio/net/tls.h"
 #include "server/error_names.h"
-#include "server/server.h"
+#include "server/worker.h"
 
 namespace dfly {
 
@@ -14,8 +14,8 @@ void Worker::UpdateTiming() {
   const auto update = [this](const auto& self, const Command& row) -> void {
     // SET is no "fast" command, as it may free a large value; here that is done later.
     const bool is_cheap = (row.flags & kFast) != 0 || row.name == "set";
-    CommandStats& counted = stats_.commands[row.id];
-    counted.timed_every = is_cheap && !timer_.times_all() ? CommandStats::kTimedEvery : 1;
+    CommandStats& counted = state_.stats.commands[row.id];
+    counted.timed_every = is_cheap && !state_.timer.times_all() ? CommandStats::kTimedEvery : 1;
     counted.until_timed = 0;
     for (const Command& subcommand : row.subcommands) self(self, subcommand);
   };
@@ -23,40 +23,40 @@ void Worker::UpdateTiming() {
 }
 
 void Worker::SetLatencyThreshold(uint32_t ms) {
-  timer_.SetLatencyThreshold(ms);
+  state_.timer.SetLatencyThreshold(ms);
   if (ms == 0) return proactor_.WatchStalls(0, nullptr);
-  proactor_.WatchStalls(uint64_t{ms} * 1'000'000, [this](uint64_t ns) { timer_.NoteStall(ns); });
+  proactor_.WatchStalls(uint64_t{ms} * 1'000'000,
+                        [this](uint64_t ns) { state_.timer.NoteStall(ns); });
 }
 
 void Worker::CountFailed(const ReplySink& reply, const Command& row) {
-  ++stats_.commands[row.id].failed;
+  ++state_.stats.commands[row.id].failed;
   if (!reply.last_error_code().empty()) CountError(reply.last_error_code());
 }
 
 void Worker::CountError(std::string_view code) {
-  ++stats_.error_replies;
-  AddErrors(ErrorNameOf(code), 1, WorkerStats::kErrorCodesMax, &stats_.errors);
+  ++state_.stats.error_replies;
+  AddErrors(ErrorNameOf(code), 1, WorkerStats::kErrorCodesMax, &state_.stats.errors);
 }
 
 void Worker::ResetStats() {
-  stats_ = WorkerStats();
-  timer_.ResetHistograms();
-  stats_.commands.resize(commands_.id_count());
+  state_.stats = WorkerStats();
+  state_.timer.ResetHistograms();
+  state_.stats.commands.resize(commands_.id_count());
   UpdateTiming();
   command_rate_.Reset();
   defragmenter_.ResetStats();
   pubsub_.ResetStats();
   client_limiter_.ResetStats();
   helio::ThreadTlsStats() = {};
-  buffers_.traffic = {};
+  state_.buffers.traffic = {};
   received_rate_.Reset();
   sent_rate_.Reset();
   loop_rate_.Reset();
   loop_us_rate_.Reset();
   loop_before_ = {};
   loop_before_ = loop_totals();
-  for (Shard* shard : local_shards_) {
-    if (shard == nullptr) continue;
+  for (Shard* shard : state_.shards()) {
     ShardStats& counted = shard->stats();
     counted.hits = counted.misses = counted.expired_keys = counted.evicted_keys = 0;
     counted.expired_members = counted.freed_objects = 0;
@@ -68,15 +68,15 @@ void Worker::CountWaiting(const Command& row, Args args, const ReplySink& reply,
                           int64_t waited_cycles) {
   // With the waits for other threads, which are part of what such a command takes. CONFIG
   // RESETSTAT may have reset the counters meanwhile, so they are looked up now.
-  CommandStats& counted = stats_.commands[row.id];
+  CommandStats& counted = state_.stats.commands[row.id];
   const int64_t cycles = helio::CycleClock::Now() - begin - waited_cycles;
   counted.AddTimed(cycles);
-  timer_.Track(row.id, cycles);
+  state_.timer.Track(row.id, cycles);
   if (caller != nullptr) {
     // A transaction's wait is within the time; what the shard's queue kept was before.
     const int64_t with_locks = cycles + (caller->slow != nullptr ? caller->locks_cycles : 0);
-    if (timer_.IsSlow(with_locks)) {
-      timer_.OnSlow(row, args, with_locks, *caller, SlowEntry::Way::kFiber, waited_cycles);
+    if (state_.timer.IsSlow(with_locks)) {
+      state_.timer.OnSlow(row, args, with_locks, *caller, SlowEntry::Way::kFiber, waited_cycles);
     }
   }
   CountErrorsSince(errors_before, reply, row);
@@ -95,7 +95,7 @@ Worker::LoopTotals Worker::loop_totals() const {
 Worker::Rates Worker::rates() const {
   const int64_t now_ms = helio::UnixMillis();
   const int64_t seconds = command_rate_.SecondsSince(now_ms);
-  const BufferPool::Traffic& traffic = buffers_.traffic;
+  const BufferPool::Traffic& traffic = state_.buffers.traffic;
   const LoopTotals loop = loop_totals();
   return {.commands = command_rate_.Rate(now_ms),
           .received_bytes = received_rate_.Rate(seconds, traffic.received_bytes),
@@ -109,13 +109,13 @@ void Worker::NoteLong(const Command& row, Args args) {
   const int64_t end = helio::CycleClock::Now();
   const int64_t cycles = end - untimed_from_;
   untimed_from_ = end;
-  if (timer_.IsSlow(cycles)) OnSlow(row, args, cycles);
+  if (state_.timer.IsSlow(cycles)) OnSlow(row, args, cycles);
 }
 
 void Worker::OnSlow(const Command& row, Args args, int64_t cycles) {
-  const Caller& caller = timer_.caller();
-  timer_.OnSlow(row, args, cycles, caller,
-                caller.slow != nullptr ? SlowEntry::Way::kBatch : SlowEntry::Way::kInPlace);
+  const Caller& caller = state_.timer.caller();
+  state_.timer.OnSlow(row, args, cycles, caller,
+                      caller.slow != nullptr ? SlowEntry::Way::kBatch : SlowEntry::Way::kInPlace);
 }
 
 void Worker::FeedMonitors(const Session& session, const Command& command, Args args) {
@@ -135,15 +135,6 @@ void Worker::FeedExec(const Session& session) {
     session.multi->ViewArgs(item, &args);
     monitors_.Feed(item.db_index, session.peer_address, *item.command, Args(args));
   }
-}
-
-void Worker::RunOnFiber(const char* name, std::function<void()> work) {
-  ++coordinators_;
-  helio::Fiber(name, [this, work = std::move(work)] {
-    work();
-    --coordinators_;
-    NotePools();
-  }).Detach();
 }
 
 }  // namespace dfly

@@ -29,6 +29,7 @@
 #include "helio/fibers/sync.h"
 #include "storage/entry_writer.h"
 #include "storage/snapshot_output.h"
+#include "storage/snapshot_sizes.h"
 
 namespace dfly {
 
@@ -53,20 +54,7 @@ struct ShardSnapshotStats {
 // Owner:    who saves; used on the shard's thread only. There is one at a time for each shard.
 class ShardSnapshot final : private CutKeeper, private CutGuard {
  public:
-  // All in bytes.
-  struct Sizes {
-    // Values from here on are written part by part. Two buckets of smaller ones are serialized at a
-    // time: that makes a megabyte at most.
-    size_t large = 32 * 1024;
-    size_t flush = 64 * 1024;    // what goes to the output at a time
-    size_t queued = 128 * 1024;  // the walk waits for the output when so much is serialized
-    size_t slice = 16 * 1024;    // what is serialized before others have their turn: some 10 us
-    // More than that, with what changes have added, is too much; see OnBehind.
-    size_t behind = SIZE_MAX;
-    // After so much work the fiber rests twice as long: where threads that are busy are more than
-    // the cores, the kernel lets others wait for milliseconds. 0: never.
-    uint64_t work_ns = 0;
-  };
+  using Sizes = SnapshotSizes;
   // Says that bytes() have passed Sizes::behind, or are half of that again. May be called by a
   // change of a key, so it must not suspend.
   using OnBehind = std::function<void(bool is_behind)>;

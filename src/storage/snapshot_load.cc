@@ -198,16 +198,17 @@ class SnapshotLoader::StreamLoader {
     Lane& lane = lanes_[id];
     const unsigned i = lane.current;
     if (lane.batches[i].empty()) return "";
-    const auto load = [this, &lane, i](Shard& shard) {
-      lane.errors[i] = lane.batches[i].LoadInto(shard, limits_);
+    const auto load = [this, &lane, i, id] {
+      ShardTurn turn(shards_.local(id));
+      lane.errors[i] = lane.batches[i].LoadInto(turn.shard(), limits_);
     };
     if (shards_.is_local(id)) {
-      shards_.RunWork(id, load);
+      load();
       return std::exchange(lane.errors[i], "");
     }
     lane.sent[i].emplace(1);
-    shards_.owner(id)->Dispatch([this, &lane, i, id, load] {
-      shards_.RunWork(id, load);
+    shards_.owner(id)->Dispatch([&lane, i, load] {
+      load();
       lane.sent[i]->Done();
     });
     lane.current = (i + 1) % kBatches;

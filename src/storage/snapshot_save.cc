@@ -195,7 +195,7 @@ class Saver {
           job.snapshot->Write();
           if (job.file != nullptr) job.error = job.file->Finish(job.snapshot->stats().keys);
           if (job.error || job.output->has_failed()) has_failed_ = true;
-          shards_.NoteWork(i);  // what it held is free
+          const ShardTurn turn(shards_.local(i));  // what it held is free
         }
         done.Done();
       });

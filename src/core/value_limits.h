@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a collection changes from a small form into a large one, and how large its parts become.
+#pragma once
+
+#include <cstdint>
+
+namespace dfly {
+
+// Up to which size a collection is a packed block (hash-max-listpack-entries and -value).
+struct PackedLimit {
+  uint32_t entries;        // fields, members
+  uint32_t element_bytes;  // of each text
+};
+
+struct SetLimit {
+  uint32_t integers = 512;                                     // set-max-intset-entries
+  PackedLimit packed = {.entries = 128, .element_bytes = 64};  // set-max-listpack-entries, -value
+};
+
+// How large nodes become (stream-node-max-bytes, stream-node-max-entries). 0: no limit.
+struct StreamLimit {
+  uint64_t node_bytes = 4096;
+  uint64_t node_entries = 100;
+};
+
+}  // namespace dfly
