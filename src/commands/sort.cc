@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/numbers.h"
 #include "commands/set_commands.h"
 #include "commands/zset_commands.h"
 #include "core/hash_value.h"
@@ -96,10 +97,7 @@ std::optional<SortOptions> ParseOptions(Args args, bool is_readonly, ReplySink& 
     } else if (IsOption(args[i], "LIMIT") && left >= 2) {
       const auto offset = ParseInt64(args[i + 1]);
       const auto limit = offset ? ParseInt64(args[i + 2]) : std::nullopt;
-      if (!limit) {
-        reply.Error(kErrNotInteger);
-        return std::nullopt;
-      }
+      if (!limit) return Refuse(reply, kErrNotInteger);
       options.offset = *offset;
       options.limit = *limit;
       i += 2;
@@ -110,8 +108,7 @@ std::optional<SortOptions> ParseOptions(Args args, bool is_readonly, ReplySink& 
     } else if (IsOption(args[i], "GET") && left >= 1) {
       options.get.push_back(Pattern::Parse(args[++i]));
     } else {
-      reply.Error(kErrSyntax);
-      return std::nullopt;
+      return Refuse(reply, kErrSyntax);
     }
   }
   return options;
