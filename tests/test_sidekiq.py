@@ -11,7 +11,7 @@ import pytest
 from harness.programs import run_cases
 from harness.server import PATIENCE_S, ROOT
 
-pytestmark = [pytest.mark.threads]
+pytestmark = [pytest.mark.threads, pytest.mark.timeout(25 * PATIENCE_S)]
 
 FOLDER = os.path.join(ROOT, "tests", "sidekiq")
 CASES = {
@@ -45,7 +45,7 @@ def test_sidekiq(sidekiq, server):
         cases = run_cases(
             ["ruby", "cases.rb"],
             FOLDER,
-            timeout_s=3 * PATIENCE_S,
+            timeout_s=20 * PATIENCE_S,
             REDIS_URL=f"redis://127.0.0.1:{server.port}/0",
             SIDEKIQ_LOG=log,
             SIDEKIQ_DEADLINE_S=str(PATIENCE_S),

@@ -31,9 +31,9 @@ Reading ReadBoth() {
   Reading best{0, 0};
   int64_t best_gap = INT64_MAX;
   for (int i = 0; i < 10; i++) {
-    const int64_t before = static_cast<int64_t>(__rdtsc());
+    const int64_t before = static_cast<int64_t>(__builtin_ia32_rdtsc());
     const int64_t nanos = CycleClock::MonotonicNanos();
-    const int64_t after = static_cast<int64_t>(__rdtsc());
+    const int64_t after = static_cast<int64_t>(__builtin_ia32_rdtsc());
     if (after - before < best_gap) {
       best_gap = after - before;
       best = {before + (after - before) / 2, nanos};

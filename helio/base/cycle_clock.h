@@ -8,10 +8,6 @@
 
 #include <cstdint>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace helio {
 
 // Thread: any. Suspends: never. Calibrates itself for about 5 ms before main(); code that runs
@@ -22,7 +18,7 @@ class CycleClock {
   static int64_t Now() {
 #if defined(__x86_64__)
     if (scale_.uses_counter) [[likely]]
-      return static_cast<int64_t>(__rdtsc());
+      return static_cast<int64_t>(__builtin_ia32_rdtsc());  // <x86intrin.h> takes 0.3 s to read
 #elif defined(__aarch64__)
     if (scale_.uses_counter) [[likely]] {
       int64_t value;

@@ -389,7 +389,11 @@ void WriteFields(ShardContext& cx, std::string_view key, std::span<const FieldOp
     changes += opened->is_new || *number != old;
     reply.Integer(static_cast<int64_t>(is_set ? old : *number));
   }
-  if (changes > 0) cx.Changed(key, KeyEvent::kSetBit, changes);
+  if (changes > 0) {
+    cx.Changed(key, KeyEvent::kSetBit, changes);
+  } else if (opened->is_new) {
+    cx.ChangedUnwatched(key, KeyEvent::kNone, 0);  // as in Redis: it is there, and nobody hears
+  }
 }
 
 enum class FieldAccess : uint8_t { kReadWrite, kReadOnly };

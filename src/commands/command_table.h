@@ -12,6 +12,7 @@
 
 #include "commands/args.h"
 #include "core/numbers.h"
+#include "engine/effects.h"
 #include "engine/lock_table.h"
 #include "facade/reply_sink.h"
 
@@ -235,6 +236,7 @@ struct Command {
   int arity = 0;                    // with the name; negative: at least
   uint32_t flags = 0;
   uint32_t categories = 0;
+  EffectRule effect = EffectRule::kOwn;
   KeySpec keys = {};
   // Not 0: `run` is for the shard that this argument hashes to, although it is no key (PUBLISH).
   // Nothing is locked for it.

@@ -82,6 +82,18 @@ bool ParseRestoreOptions(Args args, RestoreOptions* options, ReplySink& reply) {
 }
 
 // RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
+// At an absolute time, and whatever is there. `at_ms`: 0 is none.
+void TellRestored(ShardContext& cx, Args args, const RestoreOptions& options, int64_t at_ms) {
+  if (options.frequency) {
+    cx.Tell("RESTORE", args.key(), at_ms, args[3], "REPLACE", "ABSTTL", "FREQ", *options.frequency);
+  } else if (options.idle_seconds) {
+    cx.Tell("RESTORE", args.key(), at_ms, args[3], "REPLACE", "ABSTTL", "IDLETIME",
+            *options.idle_seconds);
+  } else {
+    cx.Tell("RESTORE", args.key(), at_ms, args[3], "REPLACE", "ABSTTL");
+  }
+}
+
 void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr std::string_view kErrTtl = "ERR Invalid TTL value, must be >= 0";
   constexpr std::string_view kErrBadFormat = "ERR Bad data format";
@@ -112,7 +124,7 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
       return reply.Error(kErrTtl);
     }
     if (deadline_ms <= cx.now_ms()) {  // it is over before it has begun
-      cx.Delete(args.key());
+      if (cx.Delete(args.key()) && cx.wants_effects()) cx.Tell("DEL", args.key());
       return reply.Ok();
     }
     made.deadline_ms = deadline_ms;
@@ -123,7 +135,9 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
     cx.access_clock().StartIdle(made.value, cx.now_ms(), options.idle_seconds.value_or(0));
   }
   if (cx.Peek(args.key())) cx.AlsoHappened(args.key(), KeyEvent::kNew);  // in place of the old one
+  const int64_t at_ms = made.deadline_ms.value_or(0);
   cx.Put(args.key(), std::move(made), KeyEvent::kRestore);
+  if (cx.wants_effects()) TellRestored(cx, args, options, at_ms);
   reply.Ok();
 }
 

@@ -18,6 +18,7 @@
 #include "commands/command_table.h"
 #include "commands/hash_deadlines.h"
 #include "commands/local_random.h"
+#include "commands/member_deadlines.h"
 #include "commands/rows.h"
 #include "commands/scan_options.h"
 #include "core/hash_value.h"
@@ -134,6 +135,12 @@ void HIncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
   if (std::isnan(sum) || std::isinf(sum)) return reply.Error(kErrIncrNanOrInf);
   const std::string text = FormatLongDouble(sum);
   SetNumber(cx, args, value, text, KeyEvent::kHIncrByFloat);
+  if (cx.wants_effects()) {
+    cx.Tell("HSET", args.key(), args[2], text);
+    const int64_t at_ms = HashOf(cx, cx.Peek(args.key())).Deadline(args[2]).value_or(kNoDeadline);
+    if (at_ms != kNoDeadline)
+      TellDeadlines(cx, args.key(), kFieldEvents, at_ms, args.all().subspan(2, 1));
+  }
   reply.Bulk(text);
 }
 

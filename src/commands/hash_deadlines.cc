@@ -100,10 +100,10 @@ void ExpireFields(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
       const bool is_met = IsMet(condition.value_or(Condition::kNone), *present_ms, *at_ms);
       answer = is_met ? SetMemberDeadline(cx, hash, field, *at_ms) : kNotMet;
     }
-    changes.Count(answer);
+    changes.Count(cx, field, answer);
     reply.Integer(answer);
   }
-  changes.Report(cx, args.key(), kFieldEvents);
+  changes.Report(cx, args.key(), kFieldEvents, *at_ms);
 }
 
 void HExpire(ShardContext& cx, Args args, ReplySink& reply) {
@@ -140,8 +140,8 @@ void HPersist(ShardContext& cx, Args args, ReplySink& reply) {
 // --- HTTL and its relatives ---
 
 // Milliseconds from `base_ms` to each deadline, in units of `unit_ms`, rounded up.
-void TellDeadlines(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
-                   ReplySink& reply) {
+void ReplyDeadlines(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
+                    ReplySink& reply) {
   const auto fields = ParseFields(args.from(2), 1, reply);
   if (!fields) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kHash);
@@ -162,16 +162,16 @@ void TellDeadlines(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms
 }
 
 void HTtl(ShardContext& cx, Args args, ReplySink& reply) {
-  TellDeadlines(cx, args, 1000, cx.now_ms(), reply);
+  ReplyDeadlines(cx, args, 1000, cx.now_ms(), reply);
 }
 void HPTtl(ShardContext& cx, Args args, ReplySink& reply) {
-  TellDeadlines(cx, args, 1, cx.now_ms(), reply);
+  ReplyDeadlines(cx, args, 1, cx.now_ms(), reply);
 }
 void HExpireTime(ShardContext& cx, Args args, ReplySink& reply) {
-  TellDeadlines(cx, args, 1000, 0, reply);
+  ReplyDeadlines(cx, args, 1000, 0, reply);
 }
 void HPExpireTime(ShardContext& cx, Args args, ReplySink& reply) {
-  TellDeadlines(cx, args, 1, 0, reply);
+  ReplyDeadlines(cx, args, 1, 0, reply);
 }
 
 // --- Fields with their deadlines ---
@@ -257,11 +257,19 @@ void HGetEx(ShardContext& cx, Args args, ReplySink& reply) {
     ReplyWithField(hash, field, reply);
     if (options->persist) persisted += hash.ClearDeadline(field);
     if (options->at_ms && hash.Has(field)) {
-      changes.Count(SetMemberDeadline(cx, hash, field, *options->at_ms));
+      changes.Count(cx, field, SetMemberDeadline(cx, hash, field, *options->at_ms));
     }
   }
-  if (persisted > 0) cx.Changed(args.key(), KeyEvent::kHPersist, persisted);
-  changes.Report(cx, args.key(), kFieldEvents);
+  if (persisted > 0) {
+    cx.Changed(args.key(), KeyEvent::kHPersist, persisted);
+    if (cx.wants_effects()) {
+      const EffectWord count(options->fields.size());
+      std::vector<std::string_view> words = {"HPERSIST", args.key(), "FIELDS", count.text()};
+      words.insert(words.end(), options->fields.begin(), options->fields.end());
+      cx.TellAll(words);
+    }
+  }
+  changes.Report(cx, args.key(), kFieldEvents, options->at_ms.value_or(0));
 }
 
 // Whether FNX or FXX lets HSETEX set its pairs; `hash` is null for an absent key.
@@ -272,6 +280,18 @@ bool IsMet(const FieldOptions& options, const HashValue* hash) {
     if (exists != options.if_present) return false;
   }
   return true;
+}
+
+// HSET, which lets deadlines go; those that are kept are set again.
+void TellSet(ShardContext& cx, std::string_view key, const FieldOptions& options,
+             const HashValue& hash) {
+  TellNamed(cx, "HSET", key, options.fields);
+  if (!options.keep_ttl) return;
+  for (size_t i = 0; i < options.fields.size(); i += 2) {
+    const std::string_view field = options.fields[i];
+    const int64_t at_ms = hash.Deadline(field).value_or(kNoDeadline);
+    if (at_ms != kNoDeadline) TellDeadlines(cx, key, kFieldEvents, at_ms, {&field, 1});
+  }
 }
 
 // HSETEX key [FNX | FXX] [EX seconds | PX milliseconds | EXAT unix-time | PXAT unix-time-ms |
@@ -296,14 +316,19 @@ void HSetEx(ShardContext& cx, Args args, ReplySink& reply) {
   for (size_t i = 0; i < options->fields.size(); i += 2) {
     const std::string_view field = options->fields[i];
     if (is_over) {
-      changes.erased += hash->Erase(field);
+      if (hash->Erase(field)) changes.Count(cx, field, kErased);
       continue;
     }
     hash->Set(field, options->fields[i + 1], cx.shard().hash_limit(), old_deadline);
-    if (options->at_ms) changes.Count(SetMemberDeadline(cx, *hash, field, *options->at_ms));
+    if (options->at_ms) {
+      changes.Count(cx, field, SetMemberDeadline(cx, *hash, field, *options->at_ms));
+    }
   }
-  if (!is_over) cx.Changed(args.key(), KeyEvent::kHSet, options->fields.size() / 2);
-  changes.Report(cx, args.key(), kFieldEvents);
+  if (!is_over) {
+    if (cx.wants_effects()) TellSet(cx, args.key(), *options, *hash);
+    cx.Changed(args.key(), KeyEvent::kHSet, options->fields.size() / 2);
+  }
+  changes.Report(cx, args.key(), kFieldEvents, options->at_ms.value_or(0));
   reply.Integer(1);
 }
 
@@ -321,7 +346,9 @@ void HGetDel(ShardContext& cx, Args args, ReplySink& reply) {
     ReplyWithField(hash, field, reply);
     erased += hash.Erase(field);
   }
-  if (erased > 0) cx.Changed(args.key(), KeyEvent::kHDel, erased);
+  if (erased == 0) return;
+  cx.Changed(args.key(), KeyEvent::kHDel, erased);
+  if (cx.wants_effects()) TellNamed(cx, "HDEL", args.key(), *fields);
 }
 
 }  // namespace

@@ -72,7 +72,9 @@ TEST_P(HyperLogLogCommandsTest, ItBecomesDenseAtTheLimit) {
   const auto count = std::stoi(Call({"pfcount", "h"}).text);
   EXPECT_NEAR(static_cast<double>(count), 3000, 100);
   EXPECT_EQ(Run("pfdebug decode h"), "-ERR HLL encoding is not sparse");
-  shards_->AwaitOnAll([](Shard& shard) { shard.set_hll_sparse_max_bytes(0); });
+  for (ShardSet* shards : {shards_.get(), &replica_->replica()}) {
+    shards->AwaitOnAll([](Shard& shard) { shard.set_hll_sparse_max_bytes(0); });
+  }
   EXPECT_EQ(Run("pfadd g"), ":1");
   EXPECT_EQ(Run("pfdebug encoding g"), "+sparse");
   EXPECT_EQ(Run("pfadd g a"), ":1");

@@ -116,6 +116,9 @@ void ReplyWithMany(QuickList::Cursor at, size_t count, End towards, ReplySink& r
 
 // --- Both ends ---
 
+std::string_view PopName(End end) { return end == End::kFront ? "LPOP" : "RPOP"; }
+std::string_view EndName(End end) { return end == End::kFront ? "LEFT" : "RIGHT"; }
+
 void Push(ShardContext& cx, Args args, End end, bool only_if_present, ReplySink& reply) {
   auto value =
       only_if_present ? cx.FindMutable(args.key(), ValueType::kList) : ShardContext::WriteHandle();
@@ -152,6 +155,7 @@ void PopMany(ShardContext& cx, std::string_view key, QuickList& list, End end, u
   ReplyWithMany(list.At(end), popped, Opposite(end), reply);
   list.Erase(end == End::kFront ? 0 : list.size() - popped, popped, LimitOf(cx));
   cx.Changed(key, PopEvent(end), popped);
+  if (cx.wants_effects()) cx.Tell(PopName(end), key, popped);
 }
 
 void Pop(ShardContext& cx, Args args, End end, ReplySink& reply) {
@@ -477,6 +481,7 @@ void Move(ShardContext& cx, std::span<const std::string_view> keys, End from, En
   }
   cx.Changed(target_key, PushEvent(to), 0);  // with the pop it is one change
   cx.Changed(source_key, PopEvent(from));
+  if (cx.wants_effects()) cx.Tell("LMOVE", source_key, target_key, EndName(from), EndName(to));
 }
 
 // The lists are in two shards: one hop of `tx` to look, one to change both. Either of them may
@@ -512,6 +517,7 @@ bool MoveInHops(CoordinatorContext& cx, Transaction& tx, std::span<const std::st
       shard_cx.Changed(keys[0], PopEvent(from));
     }
   });
+  if (tx.records()) tx.Tell(cx.db_index(), "LMOVE", keys[0], keys[1], EndName(from), EndName(to));
   reply.Bulk(*text);
   return true;
 }
@@ -572,6 +578,7 @@ void TakeOne(ShardContext& cx, Args, std::string_view key, ReplySink& reply) {
   ReplyWith(list.At(kEnd), reply);
   list.Pop(kEnd, LimitOf(cx));
   cx.Changed(key, PopEvent(kEnd));
+  if (cx.wants_effects()) cx.Tell(PopName(kEnd), key);
 }
 
 // BLMPOP timeout numkeys key [key ...] LEFT | RIGHT [COUNT count]

@@ -40,6 +40,27 @@ std::optional<int64_t> ParseDeadline(std::string_view text, int64_t unit_ms, int
   return at_ms;
 }
 
+void TellNamed(ShardContext& cx, std::string_view command, std::string_view key,
+               std::span<const std::string_view> names) {
+  std::vector<std::string_view> words = {command, key};
+  words.insert(words.end(), names.begin(), names.end());
+  cx.TellAll(words);
+}
+
+void TellDeadlines(ShardContext& cx, std::string_view key, const DeadlineEvents& events,
+                   int64_t at_ms, std::span<const std::string_view> names) {
+  const EffectWord at(at_ms);
+  const EffectWord count(names.size());
+  std::vector<std::string_view> words;
+  if (events.set == KeyEvent::kHExpire) {
+    words = {"HPEXPIREAT", key, at.text(), "FIELDS", count.text()};
+  } else {
+    words = {"FIELDPEXPIREAT", key, at.text()};
+  }
+  words.insert(words.end(), names.begin(), names.end());
+  cx.TellAll(words);
+}
+
 namespace {
 
 // SADDEX key [KEEPTTL] seconds member [member ...]. Errors are worded as SETEX does.
@@ -61,10 +82,11 @@ void SAddEx(ShardContext& cx, Args args, ReplySink& reply) {
   for (std::string_view member : members) {
     const bool is_new = set.Add(member, limit);
     added += is_new;
-    if (is_new || !keep_ttl) changes.Count(SetMemberDeadline(cx, set, member, *at_ms));
+    if (is_new || !keep_ttl) changes.Count(cx, member, SetMemberDeadline(cx, set, member, *at_ms));
   }
   if (added > 0) cx.Changed(args.key(), KeyEvent::kSAdd, added);
-  changes.Report(cx, args.key(), kMemberEvents);
+  if (cx.wants_effects()) TellNamed(cx, "SADD", args.key(), members);
+  changes.Report(cx, args.key(), kMemberEvents, *at_ms);
   reply.Integer(static_cast<int64_t>(added));
 }
 
@@ -78,15 +100,16 @@ void ExpireAll(ShardContext& cx, Args args, Value value, int64_t at_ms,
   for (std::string_view member : members) {
     const MemberAnswer answer =
         value.Has(member) ? SetMemberDeadline(cx, value, member, at_ms) : kAbsent;
-    changes.Count(answer);
+    changes.Count(cx, member, answer);
     reply.Integer(answer);
   }
-  changes.Report(cx, args.key(), events);
+  changes.Report(cx, args.key(), events, at_ms);
 }
 
 // FIELDEXPIRE key seconds member [member ...], of a hash or a set.
-void FieldExpire(ShardContext& cx, Args args, ReplySink& reply) {
-  const auto at_ms = ParseDeadline(args[2], 1000, cx.now_ms(), "fieldexpire", reply);
+void ExpireMembers(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
+                   std::string_view command, ReplySink& reply) {
+  const auto at_ms = ParseDeadline(args[2], unit_ms, base_ms, command, reply);
   if (!at_ms) return;
   auto value = cx.FindMutable(args.key());
   if (!value) return ReplyWithAll(kAbsent, args.size() - 3, reply);
@@ -98,6 +121,13 @@ void FieldExpire(ShardContext& cx, Args args, ReplySink& reply) {
     default:
       reply.Error(kErrWrongType);
   }
+}
+
+void FieldExpire(ShardContext& cx, Args args, ReplySink& reply) {
+  ExpireMembers(cx, args, 1000, cx.now_ms(), "fieldexpire", reply);
+}
+void FieldPExpireAt(ShardContext& cx, Args args, ReplySink& reply) {
+  ExpireMembers(cx, args, 1, 0, "fieldpexpireat", reply);
 }
 
 // FIELDTTL key member, of a hash or a set. It tells an absent key from an absent member.
@@ -141,6 +171,15 @@ void RegisterMemberDeadlineCommands(CommandTable* table) {
               .keys = KeyAt(1, "RW update"),
               .docs = {"Sets deadlines of a hash's fields or a set's members in seconds from now.",
                        "7.2.0", "generic", "O(N) where N is the number of those that are named."}});
+  table->Add(
+      {.name = "fieldpexpireat",
+       .run = FieldPExpireAt,
+       .arity = -4,
+       .flags = kWrite | kDenyOom | kFast,
+       .categories = kAclSet | kAclHash,
+       .keys = KeyAt(1, "RW update"),
+       .docs = {"Sets deadlines of a hash's fields or a set's members, in Unix milliseconds.",
+                "7.2.0", "generic", "O(N) where N is the number of those that are named."}});
   table->Add(
       {.name = "fieldttl",
        .run = FieldTtl,

@@ -44,30 +44,48 @@ MemberAnswer SetMemberDeadline(const ShardContext& cx, Value& value, std::string
   return kDone;
 }
 
-// What the keyspace hears.
+// What the keyspace hears, and the command that erases.
 struct DeadlineEvents {
   KeyEvent set;
   KeyEvent erased;
+  std::string_view erases;
 };
-inline constexpr DeadlineEvents kFieldEvents = {.set = KeyEvent::kHExpire,
-                                                .erased = KeyEvent::kHDel};
-inline constexpr DeadlineEvents kMemberEvents = {.set = KeyEvent::kSExpire,
-                                                 .erased = KeyEvent::kSRem};
+inline constexpr DeadlineEvents kFieldEvents = {
+    .set = KeyEvent::kHExpire, .erased = KeyEvent::kHDel, .erases = "HDEL"};
+inline constexpr DeadlineEvents kMemberEvents = {
+    .set = KeyEvent::kSExpire, .erased = KeyEvent::kSRem, .erases = "SREM"};
+
+// The effect of deadlines that these fields, or members, have got.
+void TellDeadlines(ShardContext& cx, std::string_view key, const DeadlineEvents& events,
+                   int64_t at_ms, std::span<const std::string_view> names);
+// The effect that is `command`, the key, and all of these.
+void TellNamed(ShardContext& cx, std::string_view command, std::string_view key,
+               std::span<const std::string_view> names);
 
 // What several deadlines have become, for one report of the change.
-struct DeadlineChanges {
-  size_t set = 0;
-  size_t erased = 0;
+class DeadlineChanges {
+ public:
+  void Count(const ShardContext& cx, std::string_view name, MemberAnswer answer) {
+    set_ += answer == kDone;
+    erased_ += answer == kErased;
+    if (!cx.wants_effects()) return;
+    if (answer == kDone) names_set_.push_back(name);
+    if (answer == kErased) names_erased_.push_back(name);
+  }
+  // The key may be gone afterwards. `at_ms`: the deadline of those that have got one.
+  void Report(ShardContext& cx, std::string_view key, const DeadlineEvents& events,
+              int64_t at_ms) const {
+    if (set_ > 0) cx.Changed(key, events.set, set_);
+    if (!names_set_.empty()) TellDeadlines(cx, key, events, at_ms, names_set_);
+    if (erased_ > 0) cx.Changed(key, events.erased, erased_);
+    if (!names_erased_.empty()) TellNamed(cx, events.erases, key, names_erased_);
+  }
 
-  void Count(MemberAnswer answer) {
-    set += answer == kDone;
-    erased += answer == kErased;
-  }
-  // The key may be gone afterwards.
-  void Report(ShardContext& cx, std::string_view key, const DeadlineEvents& events) const {
-    if (set > 0) cx.Changed(key, events.set, set);
-    if (erased > 0) cx.Changed(key, events.erased, erased);
-  }
+ private:
+  size_t set_ = 0;
+  size_t erased_ = 0;
+  std::vector<std::string_view> names_set_;  // empty if nobody wants effects
+  std::vector<std::string_view> names_erased_;
 };
 
 // For RegisterSetCommands.

@@ -180,6 +180,7 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     const std::string member(set.Random(RandomBits, scratch));
     set.Erase(member);
     cx.Changed(args.key(), KeyEvent::kSPop);
+    if (cx.wants_effects()) cx.Tell("SREM", args.key(), member);
     return reply.Bulk(member);
   }
   if (count == 0) return reply.Set(0);
@@ -189,10 +190,16 @@ void SPop(ShardContext& cx, Args args, ReplySink& reply) {
     ReplyWithAll(set, reply);
     SetValue::Create(&*value, "", 0, LimitOf(cx));
     cx.Changed(args.key(), KeyEvent::kSPop, size);
+    if (cx.wants_effects()) cx.Tell("DEL", args.key());
     return;
   }
   const MemberList taken = TakeRandom(cx, value, count, LimitOf(cx));
   cx.Changed(args.key(), KeyEvent::kSPop, taken.size());
+  if (cx.wants_effects()) {
+    std::vector<std::string_view> words = {"SREM", args.key()};
+    for (size_t i = 0; i < taken.size(); ++i) words.push_back(taken[i]);
+    cx.TellAll(words);
+  }
   reply.Set(taken.size());
   for (size_t i = 0; i < taken.size(); ++i) reply.Bulk(taken[i]);
 }

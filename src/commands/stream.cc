@@ -147,6 +147,11 @@ std::optional<StreamId> NextId(const AddOrTrim& parsed, StreamId last, int64_t n
   return id;
 }
 
+// So many are left of it. How many an approximate trim takes follows from how the nodes are cut.
+void TellTrimmed(ShardContext& cx, std::string_view key, uint64_t size) {
+  cx.Tell("XTRIM", key, "MAXLEN", "=", size);
+}
+
 // XADD key [NOMKSTREAM] [MAXLEN | MINID [= | ~] threshold [LIMIT count]] * | id
 //   field value [field value ...]
 void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
@@ -184,7 +189,15 @@ void XAdd(ShardContext& cx, Args args, ReplySink& reply) {
   stream.Append(*id, pairs, cx.shard().stream_limit());
   const bool has_trimmed = parsed.trim && stream.Trim(*parsed.trim) > 0;
   cx.Changed(args.key(), KeyEvent::kXAdd);
+  const uint64_t size = stream.size();
   if (has_trimmed) cx.Changed(args.key(), KeyEvent::kXTrim, 0);
+  if (cx.wants_effects()) {
+    char scratch[StreamId::kTextMax];
+    std::vector<std::string_view> words = {"XADD", args.key(), id->Format(scratch)};
+    words.insert(words.end(), pairs.begin(), pairs.end());
+    cx.TellAll(words);
+    if (has_trimmed) TellTrimmed(cx, args.key(), size);
+  }
   ReplyStreamId(*id, reply);
 }
 
@@ -195,8 +208,12 @@ void XTrim(ShardContext& cx, Args args, ReplySink& reply) {
   auto value = cx.FindMutable(args.key(), ValueType::kStream);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Integer(0);
-  const uint64_t erased = StreamOf(*value).Trim(*parsed.trim);
-  if (erased > 0) cx.Changed(args.key(), KeyEvent::kXTrim, erased);
+  StreamValue& stream = StreamOf(*value);
+  const uint64_t erased = stream.Trim(*parsed.trim);
+  if (erased > 0) {
+    if (cx.wants_effects()) TellTrimmed(cx, args.key(), stream.size());
+    cx.Changed(args.key(), KeyEvent::kXTrim, erased);
+  }
   reply.Integer(static_cast<int64_t>(erased));
 }
 

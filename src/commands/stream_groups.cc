@@ -414,7 +414,9 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
   for (StreamId id : ids) {
     const StreamPending* const before = group.FindPending(id);
     if (!entries.Has(id)) {
-      changes += group.Acknowledge(id);  // nobody can read it any more
+      if (!group.Acknowledge(id)) continue;  // nobody can read it any more
+      ++changes;
+      if (cx.wants_effects()) TellAcknowledged(cx, args.key(), group, id);
       continue;
     }
     if (before == nullptr && !options.force) continue;
@@ -434,9 +436,11 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
     consumer->active_ms = now_ms;
     claimed.push_back(id);
     ++changes;
+    if (cx.wants_effects()) TellPending(cx, args.key(), group, id);
   }
   ReplyClaimed(entries, claimed, options.just_ids, reply);
   if (changes == 0) changes = is_further;
+  if (is_further && cx.wants_effects()) TellDelivered(cx, args.key(), group);
   if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
 }
 
@@ -480,6 +484,7 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
     if (!entries.Has(id)) {
       gone.push_back(id);
       group.Acknowledge(id);
+      if (cx.wants_effects()) TellAcknowledged(cx, args.key(), group, id);
       it = group.pending().upper_bound(id);
       --count;
       continue;
@@ -493,6 +498,7 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
     if (!just_ids) ++pending.deliveries;
     consumer->active_ms = now_ms;
     claimed.push_back(id);
+    if (cx.wants_effects()) TellPending(cx, args.key(), group, id);
     --count;
     ++it;
   }

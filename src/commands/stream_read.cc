@@ -183,26 +183,30 @@ bool HasEntryBehind(const StreamValue& stream, StreamId after) {
   return last && *last > after;
 }
 
-// Entries that a consumer has got before and not acknowledged.
-void ReplyHistory(StreamValue& stream, StreamGroup& group, StreamConsumer& consumer, StreamId after,
-                  uint64_t count, int64_t now_ms, ReplySink& reply) {
+// Entries that a consumer has got before and not acknowledged. Returns those that are still there.
+std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
+                                   StreamConsumer& consumer, StreamId after, uint64_t count,
+                                   int64_t now_ms, ReplySink& reply) {
   std::vector<StreamId> ids;
   for (auto it = consumer.pending.upper_bound(after); it != consumer.pending.end(); ++it) {
     ids.push_back(*it);
     if (ids.size() == count) break;
   }
+  std::vector<StreamId> delivered;
   reply.Array(ids.size());
   for (StreamId id : ids) {
     if (ReplyEntryAt(stream.entries(), id, reply)) {
       StreamPending& pending = *group.FindPending(id);
       pending.delivered_ms = now_ms;
       ++pending.deliveries;
+      delivered.push_back(id);
     } else {
       reply.Array(2);
       ReplyStreamId(id, reply);
       reply.NullArray();
     }
   }
+  return delivered;
 }
 
 // Of XREADGROUP. `header` is called before something is replied. False: there is nothing.
@@ -218,8 +222,12 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
   consumer->seen_ms = cx.now_ms();
   if (after != kNewOnes) {
     header();
-    ReplyHistory(stream, *group, *consumer, after, call.count, cx.now_ms(), reply);
+    const std::vector<StreamId> delivered =
+        ReplyHistory(stream, *group, *consumer, after, call.count, cx.now_ms(), reply);
     cx.ChangedUnwatched(key, KeyEvent::kNone);
+    if (cx.wants_effects()) {
+      for (StreamId id : delivered) TellPending(cx, key, *group, id);
+    }
     return true;
   }
   if (!HasEntryBehind(stream, group->last_id)) return false;
@@ -235,6 +243,12 @@ bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, 
     pending.delivered_ms = cx.now_ms();
     pending.deliveries = 1;
     consumer->active_ms = cx.now_ms();
+  }
+  if (cx.wants_effects()) {
+    for (const StreamEntry& entry : entries) {
+      if (!call.no_ack) TellPending(cx, key, *group, entry.id);
+    }
+    TellDelivered(cx, key, *group);
   }
   cx.ChangedUnwatched(key, KeyEvent::kNone);
   return true;

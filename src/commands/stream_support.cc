@@ -167,8 +167,29 @@ StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGrou
   if (consumer == nullptr) {
     consumer = group.AddConsumer(name, cx.now_ms());
     cx.ChangedUnwatched(key, KeyEvent::kXGroupCreateConsumer);
+    if (cx.wants_effects()) cx.Tell("XGROUP", "CREATECONSUMER", key, group.name, name);
   }
   return consumer;
+}
+
+void TellPending(ShardContext& cx, std::string_view key, const StreamGroup& group, StreamId id) {
+  const StreamPending& pending = group.pending().find(id)->second;
+  char text[StreamId::kTextMax], last[StreamId::kTextMax];
+  cx.Tell("XCLAIM", key, group.name, pending.consumer->name, "0", id.Format(text), "TIME",
+          pending.delivered_ms, "RETRYCOUNT", pending.deliveries, "FORCE", "JUSTID", "LASTID",
+          group.last_id.Format(last));
+}
+
+void TellAcknowledged(ShardContext& cx, std::string_view key, const StreamGroup& group,
+                      StreamId id) {
+  char text[StreamId::kTextMax];
+  cx.Tell("XACK", key, group.name, id.Format(text));
+}
+
+void TellDelivered(ShardContext& cx, std::string_view key, const StreamGroup& group) {
+  char last[StreamId::kTextMax];
+  cx.Tell("XGROUP", "SETID", key, group.name, group.last_id.Format(last), "ENTRIESREAD",
+          group.entries_read);
 }
 
 }  // namespace dfly

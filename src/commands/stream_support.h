@@ -57,6 +57,13 @@ void ReplyEntries(const std::vector<StreamEntry>& entries, ReplySink& reply);
 StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGroup& group,
                               std::string_view name);
 
+// Effects of a group's: what a consumer has been given, as the group has it now; that one is not
+// pending any more; and what the group has delivered. REQUIRES: wants_effects.
+void TellPending(ShardContext& cx, std::string_view key, const StreamGroup& group, StreamId id);
+void TellAcknowledged(ShardContext& cx, std::string_view key, const StreamGroup& group,
+                      StreamId id);
+void TellDelivered(ShardContext& cx, std::string_view key, const StreamGroup& group);
+
 // The rest of the family, each in its file.
 void RegisterStreamGroupCommands(CommandTable* table);
 void RegisterStreamInfoCommands(CommandTable* table);

@@ -135,11 +135,13 @@ void StoreUntil(ShardContext& cx, std::string_view key, std::string_view text,
     cx.AlsoHappened(key, KeyEvent::kExpire);
     cx.Delete(key, KeyEvent::kNone);
     cx.AlsoHappened(key, KeyEvent::kExpired);
+    if (cx.wants_effects()) cx.Tell("DEL", key);
     return;
   }
   ShardContext::SetOptions how;
   how.deadline_ms = deadline_ms;
   cx.SetString(key, text, how);
+  if (cx.wants_effects()) cx.Tell("SET", key, text, "PXAT", deadline_ms);
 }
 
 void Get(ShardContext& cx, Args args, ReplySink& reply) { ReplyWithValue(cx, args.key(), reply); }
@@ -170,7 +172,10 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
     how.keep_deadline = options.keep_ttl;
     cx.SetString(args.key(), args[2], how);
   }
-  if (options.stick) cx.SetSticky(args.key(), true);
+  if (options.stick) {
+    cx.SetSticky(args.key(), true);
+    if (deadline_ms && cx.wants_effects()) cx.Tell("STICK", args.key());
+  }
   if (!options.get) reply.Ok();
 }
 
@@ -203,11 +208,14 @@ void PSetEx(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 void GetSet(ShardContext& cx, Args args, ReplySink& reply) {
-  if (ReplyWithValue(cx, args.key(), reply)) cx.SetString(args.key(), args[2]);
+  if (!ReplyWithValue(cx, args.key(), reply)) return;
+  cx.SetString(args.key(), args[2]);
+  if (cx.wants_effects()) cx.Tell("SET", args.key(), args[2]);
 }
 
 void GetDel(ShardContext& cx, Args args, ReplySink& reply) {
-  if (ReplyWithValue(cx, args.key(), reply)) cx.Delete(args.key());
+  if (!ReplyWithValue(cx, args.key(), reply)) return;
+  if (cx.Delete(args.key()) && cx.wants_effects()) cx.Tell("DEL", args.key());
 }
 
 // The key comes before the deadline's number: a missing key is null even if that is wrong.
@@ -232,6 +240,14 @@ void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
 
 // --- Parts of a value ---
 
+// The effect of who has changed a string otherwise than Redis does.
+void TellText(ShardContext& cx, std::string_view key) {
+  const auto value = cx.Peek(key);
+  if (!value || value->type() != ValueType::kString) return;  // nothing was changed
+  char scratch[CompactValue::kScratchSize];
+  cx.Tell("SET", key, value->View(scratch), "KEEPTTL");
+}
+
 // APPEND and PREPEND. What makes a new key encodes it as SET does.
 template <void (CompactValue::*kExtend)(std::string_view)>
 void Extend(ShardContext& cx, Args args, KeyEvent event, ReplySink& reply) {
@@ -252,8 +268,10 @@ void Append(ShardContext& cx, Args args, ReplySink& reply) {
   Extend<&CompactValue::Append>(cx, args, KeyEvent::kAppend, reply);
 }
 
+// Redis has no such command.
 void Prepend(ShardContext& cx, Args args, ReplySink& reply) {
   Extend<&CompactValue::Prepend>(cx, args, KeyEvent::kPrepend, reply);
+  if (cx.wants_effects()) TellText(cx, args.key());
 }
 
 void StrLen(ShardContext& cx, Args args, ReplySink& reply) {
@@ -353,6 +371,7 @@ void IncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
   if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
   value->SetText(text);
   cx.Changed(args.key(), KeyEvent::kIncrByFloat);
+  if (cx.wants_effects()) cx.Tell("SET", args.key(), text, "KEEPTTL");
   reply.Bulk(text);
 }
 

@@ -10,6 +10,7 @@
 //   INSTANTIATE_TEST_SUITE_P(Shards, SetCommandsTest, testing::Values(1, 4));
 #pragma once
 
+#include <absl/strings/str_join.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/replica_check.h"
 #include "commands/spread.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
@@ -53,9 +55,21 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterProbabilisticCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
+    replica_ = std::make_unique<ReplicaCheck>(&pool_, shards_.get(),
+                                              [this](ShardSet& shards, int db_index, int64_t now_ms,
+                                                     const std::vector<std::string>& words) {
+                                                helio::IoBuf out;
+                                                RespWriter writer(&out, false);
+                                                const std::vector<std::string_view> args(
+                                                    words.begin(), words.end());
+                                                Dispatch(shards, db_index, now_ms, args, writer);
+                                                return ReplyIn(out);
+                                              });
   }
+  void TearDown() override { CheckReplica(); }
   ~CommandsTest() override {
     shards_->AwaitOnAll([](Shard& shard) { shard.CheckInvariants(); });
+    replica_.reset();
     shards_.reset();
     pool_.Stop();
   }
@@ -77,11 +91,22 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     helio::IoBuf out;
     RespWriter writer(&out, resp3_);
     const std::vector<std::string_view> args(words.begin(), words.end());
-    pool_.at(0)->AwaitFiber("command", [&] { Dispatch(args, writer); });
-    RespValue reply;
-    EXPECT_EQ(ReadRespValue(out.view(), &reply), out.size()) << "not exactly one reply";
-    return reply;
+    pool_.at(0)->AwaitFiber("command", [&] {
+      Dispatch(*shards_, db_index_, now_ms_, args, writer);
+      replica_->CatchUp();
+    });
+    return ReplyIn(out);
   }
+
+  // Whoever knows only the effects of what was done has the same keys.
+  void CheckReplica() {
+    pool_.at(0)->AwaitFiber("check", [&] {
+      EXPECT_EQ(replica_->Compare(now_ms_), "") << "the units:\n"
+                                                << absl::StrJoin(replica_->units(), "\n");
+    });
+  }
+  // The effects of what was done since the last call.
+  std::vector<std::string> Effects() { return replica_->TakeUnits(); }
 
   // Makes a key of a type that is no string.
   void MakeHash(std::string_view key) {
@@ -94,9 +119,16 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
   CommandTable table_;
   helio::ProactorPool pool_{{.threads = 1, .force_epoll = true}};
   std::unique_ptr<ShardSet> shards_;
+  std::unique_ptr<ReplicaCheck> replica_;
 
  private:
-  void Dispatch(Args args, ReplySink& reply) {
+  static RespValue ReplyIn(const helio::IoBuf& out) {
+    RespValue reply;
+    EXPECT_EQ(ReadRespValue(out.view(), &reply), out.size()) << "not exactly one reply";
+    return reply;
+  }
+
+  void Dispatch(ShardSet& shards, int db_index, int64_t now_ms, Args args, ReplySink& reply) {
     const Command* command = table_.Find(args.name());
     if (command == nullptr) return reply.Error(UnknownCommandError(args.name(), args.from(1)));
     if (command->AcceptsArgs(args.size()) && !command->subcommands.empty()) {
@@ -109,23 +141,25 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     if (!command->AcceptsArgs(args.size())) {
       return reply.Error(WrongArityError(command->full_name));
     }
-    CoordinatorContext coordinator(shards_.get(), &session(), db_index_, now_ms_);
+    CoordinatorContext coordinator(&shards, &session(), db_index, now_ms);
+    coordinator.set_command(command->effect, args.all());
     if (command->session != nullptr) return command->session(session(), args, reply);
     if (command->coordinate != nullptr) return command->coordinate(coordinator, args, reply);
 
     const KeyIndexes keys = command->KeysOf(args);
     const size_t first = keys.first();
     const uint64_t hash = HashKey(args[first]);
-    const ShardId id = shards_->ShardOfKey(args[first], hash);
+    const ShardId id = shards.ShardOfKey(args[first], hash);
     bool is_one_shard = true;
     for (size_t i : keys) {
-      is_one_shard &= shards_->ShardOfKey(args[i], HashKey(args[i])) == id;
+      is_one_shard &= shards.ShardOfKey(args[i], HashKey(args[i])) == id;
     }
     if (is_one_shard) {
       helio::NoSuspend no_suspend;
-      ShardTurn turn(shards_->local(id));
-      ShardContext& cx = turn.Begin(db_index_, now_ms_);
+      ShardTurn turn(shards.local(id));
+      ShardContext& cx = turn.Begin(db_index, now_ms);
       cx.SetKeyHash(args[first], hash);
+      const EffectScope effects(cx, command->effect, args.all());
       command->run(cx, args, reply);
     } else if (command->across != nullptr) {
       command->across(coordinator, args, reply);

@@ -93,7 +93,9 @@ void Throttle(ShardContext& cx, Args args, ReplySink& reply) {
   if (!is_limited && rate->quantity > 0) {
     ShardContext::SetOptions options;
     options.deadline_ms = cx.now_ms() + RoundUp(busy, kNanosPerMilli);
-    cx.SetString(args.key(), std::to_string(arrival), options);
+    const std::string text = std::to_string(arrival);
+    cx.SetString(args.key(), text, options);
+    if (cx.wants_effects()) cx.Tell("SET", args.key(), text, "PXAT", *options.deadline_ms);
   }
   const bool may_ever = increment <= tolerance;
   reply.Array(5);

@@ -28,6 +28,7 @@ RankRange RangeAt(const ZsetValue& zset, Which which, size_t count) {
 void Remove(ShardContext& cx, std::string_view key, ZsetValue zset, Which which, size_t count) {
   zset.EraseRange(which == Which::kMax ? zset.size() - count : 0, count);
   cx.Changed(key, which == Which::kMax ? KeyEvent::kZPopMax : KeyEvent::kZPopMin, count);
+  if (cx.wants_effects()) cx.Tell(which == Which::kMax ? "ZPOPMAX" : "ZPOPMIN", key, count);
 }
 
 void ReplyWithFirst(const ZsetValue& zset, Which which, ReplySink& reply) {

@@ -223,10 +223,11 @@ bool CompactValue::AreAllMembersDue(int64_t now_ms) const {
   return deadlines != nullptr && deadlines->are_all_due(object(), object_encoding(), now_ms);
 }
 
-size_t CompactValue::EraseDueMembers(int64_t now_ms, size_t most) {
+size_t CompactValue::EraseDueMembers(int64_t now_ms, size_t most,
+                                     std::vector<std::string>* erased) {
   const MemberDeadlines* const deadlines = is_string() ? nullptr : ObjectTypeOf(type()).deadlines;
   if (deadlines == nullptr) return 0;
-  return deadlines->erase_due(object(), object_encoding(), now_ms, most);
+  return deadlines->erase_due(object(), object_encoding(), now_ms, most, erased);
 }
 
 size_t CompactValue::MembersWithDeadlines() const {

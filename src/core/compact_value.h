@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/allocator.h"
 #include "core/block_mover.h"
@@ -49,8 +50,9 @@ std::string_view TypeName(ValueType type);
 struct MemberDeadlines {
   int64_t (*next)(const void* object, uint8_t encoding);  // the earliest; INT64_MAX: there is none
   bool (*are_all_due)(const void* object, uint8_t encoding, int64_t now_ms);
-  // Erases up to `most` due members and returns how many.
-  size_t (*erase_due)(void* object, uint8_t encoding, int64_t now_ms, size_t most);
+  // Erases up to `most` due members and returns how many. `erased` gets them, unless it is null.
+  size_t (*erase_due)(void* object, uint8_t encoding, int64_t now_ms, size_t most,
+                      std::vector<std::string>* erased);
   size_t (*count)(const void* object, uint8_t encoding);  // of all, if some have deadlines
 };
 
@@ -149,7 +151,7 @@ class CompactValue {
   // --- Members with deadlines; false, INT64_MAX or 0 for what can have none ---
   int64_t NextMemberDeadline() const;
   bool AreAllMembersDue(int64_t now_ms) const;
-  size_t EraseDueMembers(int64_t now_ms, size_t most);
+  size_t EraseDueMembers(int64_t now_ms, size_t most, std::vector<std::string>* erased = nullptr);
   // REQUIRES: its type has MemberDeadlines.
   size_t MembersWithDeadlines() const;  // and those beside them, which have none
   // For a conversion: the old object was destroyed or taken over by the caller.

@@ -283,9 +283,14 @@ constexpr MemberDeadlines TableDeadlines() {
                 return table->size() != 0 && table->CountDue(now_ms) == table->size();
               },
           .erase_due =
-              [](void* object, uint8_t encoding, int64_t now_ms, size_t most) {
+              [](void* object, uint8_t encoding, int64_t now_ms, size_t most,
+                 std::vector<std::string>* erased) {
                 if (encoding != kTable) return size_t{0};
-                return static_cast<Table*>(object)->EraseDue(now_ms, most, [](std::string_view) {});
+                return static_cast<Table*>(object)->EraseDue(now_ms, most,
+                                                             [erased](std::string_view member) {
+                                                               if (erased != nullptr)
+                                                                 erased->emplace_back(member);
+                                                             });
               },
           .count =
               [](const void* object, uint8_t encoding) {

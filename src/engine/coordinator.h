@@ -48,6 +48,15 @@ class CoordinatorContext {
   Slow refused_for() const { return refused_for_; }
   void OnRefused(Slow what) { refused_for_ = what; }
 
+  // What runs here, for who wants to know its effects. `args` outlive this.
+  void set_command(EffectRule rule, std::span<const std::string_view> args) {
+    effect_rule_ = rule;
+    args_ = args;
+  }
+  EffectRule effect_rule() const { return effect_rule_; }
+  std::span<const std::string_view> args() const { return args_; }
+  bool wants_effects() const { return shards_.effect_sink() != nullptr; }
+
   // For the slow log: whose command it is; what it takes, in cycles, waiting for locks (and the
   // last holder of one that it has met) and for keys; and its rounds of messages to shards.
   void set_origin(const TxOrigin& origin) { origin_ = origin; }
@@ -94,6 +103,8 @@ class CoordinatorContext {
   const int db_index_;
   const int64_t now_ms_;
   Transaction* const outer_;
+  EffectRule effect_rule_ = EffectRule::kNone;
+  std::span<const std::string_view> args_;
   bool is_scripted_ = false;
   bool may_be_refused_ = false;
   Slow refused_for_ = Slow::kNone;

@@ -147,8 +147,21 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
     member_expiry_.NoteAgain(probe, now_ms + kAgainMs);
     return 0;
   }
+  return EraseDueMembers(it, probe, now_ms, most);
+}
+
+void Database::EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int64_t now_ms) {
+  if (it->value.NextMemberDeadline() >= now_ms) return;
+  BeforeChange(*it, CutKeeper::Change::kInPlace);
+  EraseDueMembers(it, probe, now_ms, SIZE_MAX);
+}
+
+size_t Database::EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int64_t now_ms,
+                                 size_t most) {
   const size_t bytes_before = it->value.HeapBytes();
-  const size_t erased = it->value.EraseDueMembers(now_ms, most);
+  std::vector<std::string> names;
+  const size_t erased =
+      it->value.EraseDueMembers(now_ms, most, listener_->WantsMembers() ? &names : nullptr);
   AccountValue(bytes_before, it->value.HeapBytes());
   SyncMembers(*it);
   if (erased != 0) {
@@ -156,7 +169,8 @@ size_t Database::ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t m
     listener_->OnMutation({.db_index = index_,
                            .key = probe.key(),
                            .kind = MutationKind::kMembersExpired,
-                           .event = MembersExpired(it->value.type())});
+                           .event = MembersExpired(it->value.type()),
+                           .members = names});
   }
   return erased;
 }

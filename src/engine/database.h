@@ -27,6 +27,8 @@ class ChangeListener {
   virtual void OnEarlierDeadline(int64_t at_ms) = 0;
   // So many members of a key were erased, as their deadlines have passed.
   virtual void OnMembersExpired(size_t count) = 0;
+  // Somebody has to know their names.
+  virtual bool WantsMembers() const = 0;
 
  protected:
   ~ChangeListener() = default;
@@ -107,6 +109,8 @@ class Database {
   // The one function that expires a key: removes it if it is due and tells the listener. `key` must
   // not be the table's own memory.
   bool ExpireIfDue(const KeyProbe& probe, int64_t now_ms);
+  // Erases the due members of a key that has others, which look-ups only hide.
+  void EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int64_t now_ms);
 
   Table::Iterator Insert(const KeyProbe& probe) {
     const Table::Iterator it = table_.Insert(probe);
@@ -251,6 +255,7 @@ class Database {
   ExpireProgress ExpireKeys(int64_t now_ms, size_t budget);
   ExpireProgress ExpireMembers(int64_t now_ms, size_t budget);
   size_t ExpireMembersOf(const KeyProbe& probe, int64_t now_ms, size_t most);
+  size_t EraseDueMembers(Table::Iterator it, const KeyProbe& probe, int64_t now_ms, size_t most);
 
   const uint64_t born_;
   int index_;

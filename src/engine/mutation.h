@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "engine/key_events.h"
@@ -31,10 +33,12 @@ struct Mutation {
   std::string_view key;  // until the call returns
   MutationKind kind;
   KeyEvent event = KeyEvent::kNone;
-  bool is_told = true;                // false: the keyspace hears of `event` later (AlsoHappened)
-  bool is_watched = true;             // false: nothing that WATCH or a cache would hear of
-  uint64_t changes = 1;               // as rdb_changes_since_last_save counts them
-  int other_db = -1;                  // of kSwapped
+  bool is_told = true;     // false: the keyspace hears of `event` later (AlsoHappened)
+  bool is_watched = true;  // false: nothing that WATCH or a cache would hear of
+  uint64_t changes = 1;    // as rdb_changes_since_last_save counts them
+  int other_db = -1;       // of kSwapped
+  // Of kMembersExpired; none: all of them, and kEmptied follows. Until the call returns.
+  std::span<const std::string> members = {};
   const CachingClient* by = nullptr;  // who has made it, if that client caches
 };
 

@@ -2,12 +2,17 @@
 #include "engine/shard.h"
 
 #include <algorithm>
-
 #include <utility>
 
 #include "helio/base/logging.h"
 
 namespace dfly {
+
+// Both are here, as they take long to compile where a header has them.
+Shard::Shard(uint32_t id, int db_count, size_t string_max)
+    : id_(id), string_max_(string_max), databases_(static_cast<size_t>(db_count)) {}
+
+Shard::~Shard() = default;
 
 Database& Shard::db(int index) {
   DCHECK_GE(index, 0);
@@ -36,7 +41,8 @@ size_t Shard::used_bytes() const {
 }
 
 void Shard::OnMutation(const Mutation& mutation) {
-  const auto& [db_index, key, kind, event, is_told, is_watched, changes, other_db, by] = mutation;
+  const auto& [db_index, key, kind, event, is_told, is_watched, changes, other_db, members, by] =
+      mutation;
   if (is_watched) {
     if (!watches_.empty()) [[unlikely]]
       watches_.Touch(db_index, key);

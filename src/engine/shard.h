@@ -18,6 +18,7 @@
 #include "core/value_reaper.h"
 #include "engine/access_clock.h"
 #include "engine/database.h"
+#include "engine/effect_recorder.h"
 #include "engine/eviction.h"
 #include "engine/key_events.h"
 #include "engine/memcached_items.h"
@@ -63,8 +64,8 @@ class Shard final : private ChangeListener {
   static constexpr size_t kStringMax = 512u << 20;  // bytes; what --max_bulk_len is by default
 
   // No string becomes longer than `string_max` bytes. REQUIRES: string_max <= UINT32_MAX.
-  Shard(uint32_t id, int db_count, size_t string_max = kStringMax)
-      : id_(id), string_max_(string_max), databases_(static_cast<size_t>(db_count)) {}
+  Shard(uint32_t id, int db_count, size_t string_max = kStringMax);
+  ~Shard();
 
   // Large values that end on the calling thread, its own, are freed in steps from now on. For one
   // of the thread's shards, which answers for those of the others.
@@ -153,6 +154,12 @@ class Shard final : private ChangeListener {
   void OnMutation(const Mutation& mutation) override;
   // Who hears of each besides. Null: nobody.
   void set_mutation_listener(MutationListener* listener) { mutation_listener_ = listener; }
+  // The same for who wants to know what units do. Null: nobody.
+  void set_recorder(EffectRecorder* recorder) {
+    recorder_ = recorder;
+    mutation_listener_ = recorder;
+  }
+  EffectRecorder* recorder() const { return recorder_; }
 
   // Who hears of reads of clients that cache, and of changes for them. Null: no client does.
   void set_tracker(ReadTracker* tracker) { tracker_ = tracker; }
@@ -217,6 +224,7 @@ class Shard final : private ChangeListener {
     next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
   }
   void OnMembersExpired(size_t count) override { stats_.expired_members += count; }
+  bool WantsMembers() const override { return mutation_listener_ != nullptr; }
   void Tell(const Mutation& mutation) {
     if (mutation_listener_ != nullptr) [[unlikely]]
       mutation_listener_->OnMutation(id_, mutation);
@@ -240,6 +248,7 @@ class Shard final : private ChangeListener {
   WaiterTable waiters_;
   KeyEventListener* key_events_ = nullptr;
   MutationListener* mutation_listener_ = nullptr;
+  EffectRecorder* recorder_ = nullptr;
   ReadTracker* tracker_ = nullptr;
   TurnEnd* turn_end_ = nullptr;
   uint64_t flush_count_ = 0;

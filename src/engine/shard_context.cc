@@ -78,6 +78,14 @@ void ShardContext::FetchExpected() const {
   for (uint64_t hash : hashes) database_->PrefetchValue(hash);
 }
 
+auto ShardContext::UnlessTimedDue(Iterator it, const KeyProbe& probe) const -> Iterator {
+  if (database_->IsDue(*it, probe, now_ms_)) return NoteDue(probe);
+  if (wants_effects() && it->key.has_flag(CompactKey::kHasMemberExpire)) {
+    database_->EraseDueMembers(it, probe, now_ms_);
+  }
+  return it;
+}
+
 auto ShardContext::NoteDue(const KeyProbe& probe) const -> Iterator {
   if (std::find(due_.begin(), due_.end(), probe.key()) == due_.end()) {
     due_.emplace_back(probe.key());
@@ -268,12 +276,14 @@ auto ShardContext::SetDeadline(std::string_view key, int64_t at_ms) -> DeadlineR
   if (!it) return DeadlineResult::kAbsent;
   if (at_ms <= now_ms_) {
     Delete(key);
+    if (wants_effects()) Tell("DEL", key);
     return DeadlineResult::kDeleted;
   }
   Touch(it->value);
   EndHandles();
   database_->SetDeadline(*it, probe, at_ms);
   Report(key, MutationKind::kWrite, KeyEvent::kExpire);
+  if (wants_effects()) Tell("PEXPIREAT", key, at_ms);
   return DeadlineResult::kSet;
 }
 
@@ -292,6 +302,7 @@ bool ShardContext::Persist(std::string_view key) {
   EndHandles();
   if (!database_->ClearDeadline(*it, probe)) return false;
   Report(key, MutationKind::kWrite, KeyEvent::kPersist);
+  if (wants_effects()) Tell("PERSIST", key);
   return true;
 }
 

@@ -123,6 +123,21 @@ class ShardContext {
   // Reads leave no trace in the access clocks (CLIENT NO-TOUCH).
   void set_no_touch(bool no_touch) { no_touch_ = no_touch; }
 
+  // --- Effects (engine/effects.h) ---
+
+  // Somebody wants to know what commands do.
+  bool wants_effects() const { return shard_.recorder() != nullptr; }
+  // For handlers whose command is not its own effect: what it does. REQUIRES: wants_effects.
+  //
+  //   if (cx.wants_effects()) cx.Tell("SET", key, text, "PXAT", at_ms);
+  template <typename... Words>
+  void Tell(const Words&... words) {
+    TellWords({EffectWord(words).text()...});
+  }
+  void TellAll(std::span<const std::string_view> words) {
+    shard_.recorder()->Tell(db_index_, words);
+  }
+
   // For whom it runs, if that is a client that caches, until this is called again. `notes_reads`:
   // it is to hear when what it reads changes.
   void set_client(const CachingClient* client, bool notes_reads) {
@@ -194,14 +209,15 @@ class ShardContext {
            Telling telling = Telling::kNow);
 
   enum class DeadlineResult { kAbsent, kSet, kDeleted };
-  // Touches the clock. A deadline that has been reached deletes the key at once, as in Redis.
+  // Touches the clock. A deadline that has been reached deletes the key at once, as in Redis. Tells
+  // its effect.
   DeadlineResult SetDeadline(std::string_view key, int64_t at_ms);
   struct KeyDeadline {
     bool exists = false;
     std::optional<int64_t> at_ms;
   };
   KeyDeadline GetDeadline(std::string_view key) const;
-  // Touches the clock. True if the key had a deadline.
+  // Touches the clock. True if the key had a deadline. Tells its effect.
   bool Persist(std::string_view key);
 
   // False if the key is absent. Sticky keys are never evicted.
@@ -250,6 +266,10 @@ class ShardContext {
  private:
   using Iterator = Database::Table::Iterator;
 
+  void TellWords(std::initializer_list<std::string_view> words) {
+    TellAll(std::span(words.begin(), words.size()));
+  }
+
   // A value that a handler may be changing, and its size when it was last accounted.
   struct Open {
     Database::Table::Slot* slot;
@@ -294,8 +314,11 @@ class ShardContext {
     return hint_->it;
   }
   Iterator UnlessDue(Iterator it, const KeyProbe& probe) const {
-    return database_->IsDue(*it, probe, now_ms_) ? NoteDue(probe) : it;
+    if (!it->key.has_flag(CompactKey::kTimed)) return it;
+    return UnlessTimedDue(it, probe);
   }
+  // Who hears of effects hears of due members before a command can see that they are absent.
+  Iterator UnlessTimedDue(Iterator it, const KeyProbe& probe) const;
   Iterator NoteDue(const KeyProbe& probe) const;  // none
   Database& database();                           // made if need be
   void Touch(CompactValue& value) {
@@ -365,6 +388,48 @@ class ShardContext {
   bool is_settled_ = false;  // nothing was opened or changed since Settle
   mutable absl::InlinedVector<std::string, 1> due_;
   uint64_t epoch_ = 0;  // counts table changes
+};
+
+// A command on a shard, for who wants to know what it does: a unit, or a part of the one that has
+// begun. Owner: a scope that runs it.
+class EffectScope {
+ public:
+  // `args` have to live until the end of the scope.
+  EffectScope(ShardContext& cx, EffectRule rule, std::span<const std::string_view> args)
+      : cx_(cx), recorder_(cx.shard().recorder()) {
+    if (recorder_ != nullptr) [[unlikely]]
+      recorder_->BeginCommand(rule, cx.db_index(), args);
+  }
+  ~EffectScope() {
+    if (recorder_ != nullptr) [[unlikely]] {
+      cx_.Finish();  // what was due goes first
+      recorder_->EndCommand();
+    }
+  }
+  EffectScope(const EffectScope&) = delete;
+  EffectScope& operator=(const EffectScope&) = delete;
+
+ private:
+  ShardContext& cx_;
+  EffectRecorder* const recorder_;
+};
+
+// What runs on the shard is part of a unit that goes on elsewhere, too. Null: there is none.
+class UnitScope {
+ public:
+  UnitScope(Shard& shard, Unit* unit) : recorder_(unit == nullptr ? nullptr : shard.recorder()) {
+    if (recorder_ != nullptr) [[unlikely]]
+      recorder_->BeginUnit(unit);
+  }
+  ~UnitScope() {
+    if (recorder_ != nullptr) [[unlikely]]
+      recorder_->EndUnit();
+  }
+  UnitScope(const UnitScope&) = delete;
+  UnitScope& operator=(const UnitScope&) = delete;
+
+ private:
+  EffectRecorder* const recorder_;
 };
 
 template <typename F>

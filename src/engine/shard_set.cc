@@ -32,6 +32,15 @@ void ShardSet::SetStringMax(size_t bytes) {
   AwaitOnAll([bytes](Shard& shard) { shard.set_string_max(bytes); });
 }
 
+void ShardSet::SetEffectSink(EffectSink* sink) {
+  effect_sink_ = sink;
+  AwaitOnAll([&](Shard& shard) {
+    std::unique_ptr<EffectRecorder>& recorder = cells_[shard.id()].recorder;
+    recorder = sink == nullptr ? nullptr : std::make_unique<EffectRecorder>(sink);
+    shard.set_recorder(recorder.get());
+  });
+}
+
 ShardSet::~ShardSet() {
   for (ShardId id = 0; id < size(); ++id) {
     owner(id)->Await([&] { cells_[id].shard.reset(); });

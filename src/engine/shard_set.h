@@ -96,6 +96,10 @@ class ShardSet {
     return *cells_[id].shard;
   }
 
+  // Who hears of the effects of all units; null: nobody. REQUIRES: no unit is under way. Suspends.
+  void SetEffectSink(EffectSink* sink);
+  EffectSink* effect_sink() const { return effect_sink_; }
+
   // What follows FLUSHALL; called on the thread of who asked for it. REQUIRES: set before the first
   // use, and removed after the last, while nobody else runs.
   void set_after_flush_all(std::function<void()> after_flush_all) {
@@ -194,6 +198,7 @@ class ShardSet {
   // A line of its own for each: the owner writes the number all the time.
   struct alignas(64) Cell {
     std::unique_ptr<Shard> shard;
+    std::unique_ptr<EffectRecorder> recorder;
     std::atomic<uint64_t> used_bytes{0};
     std::atomic<uint64_t> pending_bytes{0};
     std::atomic<uint64_t> peak_bytes{0};
@@ -203,6 +208,7 @@ class ShardSet {
   alignas(64) std::atomic<uint64_t> last_number_{0};
   alignas(64) helio::ProactorPool& pool_;
   SlowScripts slow_scripts_;
+  EffectSink* effect_sink_ = nullptr;
   std::function<void()> after_flush_all_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;

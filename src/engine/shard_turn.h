@@ -52,9 +52,17 @@ class ShardTurn {
     cx_.Begin(db_index, now_ms);
     return cx_;
   }
-  // Ends what others have to see as one, a command or an EXEC as a whole.
+  // Several commands, until EndUnit, are one for others: an EXEC. For who wants to know what it
+  // does: `unit`, of which it is a part; null: it is all of it.
+  void BeginUnit(Unit* unit) {
+    if (EffectRecorder* const recorder = shard().recorder()) [[unlikely]]
+      recorder->BeginUnit(unit);
+  }
+  // Ends what others have to see as one: that, or a command.
   void EndUnit() {
     cx_.Finish();
+    if (EffectRecorder* const recorder = shard().recorder()) [[unlikely]]
+      recorder->EndUnit();
     shard().ServeWaiters();
   }
 

@@ -32,6 +32,7 @@ void Transaction::Prepare() {
   tags_.reserve(wanted_.size());
   parts_count_ = ids_.size();
   parts_ = std::make_unique<Part[]>(parts_count_);
+  if (records_) part_units_ = std::make_unique<Unit[]>(parts_count_);
   size_t next = 0;
   for (size_t i = 0; i < parts_count_; ++i) {
     Part& part = parts_[i];
@@ -97,25 +98,63 @@ void Transaction::HopOfOuter(std::span<const ShardId> ids) {
   outer_->StartHop(ids, false);
 }
 
+bool Transaction::Writes() const {
+  if (all_shards_) return *all_shards_ == LockMode::kExclusive;
+  return std::any_of(wanted_.begin(), wanted_.end(),
+                     [](const Wanted& wanted) { return wanted.tag.mode == LockMode::kExclusive; });
+}
+
+void Transaction::BeginEffects() {
+  if (shards_.effect_sink() == nullptr) [[likely]]
+    return;
+  const EffectRule rule = command_ == nullptr ? EffectRule::kNone : command_->effect_rule();
+  // What has several commands takes more locks when it needs them.
+  records_ = outer_ != nullptr ? outer_->records_ : rule == EffectRule::kNone || Writes();
+  if (!records_ || rule == EffectRule::kNone) return;
+  in_command_ = true;
+  unit().BeginCommand(rule, command_->db_index(), command_->args());
+}
+
+void Transaction::EndEffects() {
+  if (std::exchange(in_command_, false)) unit().EndCommand();
+  if (!records_ || outer_ != nullptr || unit_.effects().empty()) return;
+  shards_.effect_sink()->OnUnit(unit_.effects());
+  unit_.Clear();
+}
+
+void Transaction::MergeParts() {
+  if (part_units_ == nullptr) return;
+  for (size_t i = 0; i < parts_count_; ++i) {
+    unit_.Merge(part_units_[i]);
+    part_units_[i].Clear();
+  }
+}
+
 bool Transaction::StartRun(bool concludes) {
   DCHECK(!is_scheduled_);
-  is_scheduled_ = !concludes;
+  BeginEffects();
+  is_scheduled_ = !concludes || records_;
   if (timed_ != nullptr) timed_->CountHops(1);
   if (outer_ != nullptr) {
     CollectShards();
     HopOfOuter(ids_);
+    if (concludes) Conclude();
     return true;
   }
   Prepare();
   if (parts_count_ == 0) return true;
   runs_at_once_ = true;
-  concludes_ = concludes;
+  concludes_ = !is_scheduled_;
   for (size_t i = 0; i < parts_count_; ++i) parts_[i].works = true;
-  return AwaitLocks();
+  if (!AwaitLocks()) return false;
+  MergeParts();
+  if (concludes) Conclude();
+  return true;
 }
 
 bool Transaction::Schedule() {
   DCHECK(!is_scheduled_);
+  BeginEffects();
   is_scheduled_ = true;
   if (outer_ != nullptr) {
     CollectShards();
@@ -153,12 +192,11 @@ void Transaction::NoteWait(int64_t begin_cycles) {
 
 void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
   DCHECK(is_scheduled_);
-  if (is_locked_) {
-    return shards_.AwaitOn(ids, [this](ShardTurn& turn) {
-      helio::NoSuspend no_suspend;
-      turn.cx().set_client(client_, notes_reads_);
-      work_(work_arg_, turn);
-    });
+  if (is_locked_) return HopLocked(ids);
+  if (concludes && records_) {
+    if (!ids.empty()) StartHop(ids, false);
+    EndEffects();
+    ids = {};
   }
   concludes_ = concludes;
   if (concludes) is_scheduled_ = false;
@@ -181,7 +219,19 @@ void Transaction::StartHop(std::span<const ShardId> ids, bool concludes) {
     SendHop();
     at_home_->Wait();
   }
+  MergeParts();
   if (concludes) holding_.End();
+}
+
+void Transaction::HopLocked(std::span<const ShardId> ids) {
+  std::vector<Unit> parts(records_ ? shards_.size() : 0);
+  shards_.AwaitOn(ids, [&](ShardTurn& turn) {
+    helio::NoSuspend no_suspend;
+    if (records_) turn.BeginUnit(&parts[turn.shard().id()]);
+    turn.cx().set_client(client_, notes_reads_);
+    work_(work_arg_, turn);
+  });
+  for (const Unit& part : parts) locked_unit_->Merge(part);
 }
 
 ShardId Transaction::OnlyShard() const {
@@ -412,6 +462,8 @@ bool Transaction::RunPart(TxEntry* entry) {
   if (part->works) {
     helio::NoSuspend no_suspend;
     ShardTurn turn(tx->shards_.local(part->shard), tx->client_, tx->notes_reads_);
+    if (tx->records_) [[unlikely]]
+      turn.BeginUnit(&tx->part_units_[static_cast<size_t>(part - tx->parts_.get())]);
     tx->work_(tx->work_arg_, turn);
   }
   return tx->concludes_;

@@ -56,13 +56,20 @@ class Transaction {
       : shards_(*shards), outer_(outer), clock_ms_(clock_ms) {}
   // For what it is the outer one of: somebody has all their locks by other means.
   struct IsLocked {};
-  Transaction(ShardSet* shards, IsLocked)
-      : shards_(*shards), outer_(nullptr), is_locked_(true), is_scheduled_(true) {}
+  // `unit`: its effects are a part of that; null: nobody wants to know them.
+  Transaction(ShardSet* shards, IsLocked, Unit* unit)
+      : shards_(*shards),
+        outer_(nullptr),
+        is_locked_(true),
+        locked_unit_(unit),
+        records_(unit != nullptr),
+        is_scheduled_(true) {}
   // Of one command. If that is a part of an EXEC, its hops are hops of that one, which has all the
   // locks: on its own it does nothing.
   explicit Transaction(CoordinatorContext& cx)
       : Transaction(&cx.shards(), cx.outer(), cx.now_ms()) {
     if (cx.may_be_refused()) refusable_ = &cx;
+    command_ = &cx;
     timed_ = &cx;
     origin_ = cx.origin();
     client_ = cx.client();
@@ -106,6 +113,19 @@ class Transaction {
   [[nodiscard]] bool Schedule();
 
   bool is_scheduled() const { return is_scheduled_; }
+
+  // Somebody wants to know what it does, and it may change something. From the first call on.
+  bool records() const { return records_; }
+  // What the command does, see Unit::Tell. REQUIRES: records().
+  template <typename... Words>
+  void Tell(int db_index, const Words&... words) {
+    TellWords(db_index, {EffectWord(words).text()...});
+  }
+  // REQUIRES: no hop is under way.
+  Unit& unit() {
+    if (outer_ != nullptr) return outer_->unit();
+    return locked_unit_ != nullptr ? *locked_unit_ : unit_;
+  }
   // Calls function(ShardTurn&) on all its shards at once. Suspends.
   template <typename Function>
   void Hop(Function function) {
@@ -166,7 +186,17 @@ class Transaction {
     work_ = [](void* arg, ShardTurn& turn) noexcept { (*static_cast<Function*>(arg))(turn); };
   }
 
+  void TellWords(int db_index, std::initializer_list<std::string_view> words) {
+    unit().Tell(db_index, std::span(words.begin(), words.size()));
+  }
   void Prepare();
+  // The effects of its command begin, and end: then they are delivered before its intents go. If
+  // somebody wants to know them a hop that ends it is two, as they are not known before.
+  void BeginEffects();
+  void EndEffects();
+  bool Writes() const;
+  // What its shards did in a hop.
+  void MergeParts();
   bool StartRun(bool concludes);
   bool AwaitLocks();  // what the first call returns
   void NoteWait(int64_t begin_cycles);
@@ -208,10 +238,17 @@ class Transaction {
   // The shards of tags_, or all of them, into ids_.
   void CollectShards();
   void HopOfOuter(std::span<const ShardId> ids);
+  void HopLocked(std::span<const ShardId> ids);
 
   ShardSet& shards_;
   Transaction* const outer_;
   const bool is_locked_ = false;
+  Unit* const locked_unit_ = nullptr;
+  CoordinatorContext* command_ = nullptr;  // null: no single command
+  bool records_ = false;
+  bool in_command_ = false;  // its effects have begun, and are not at their end
+  Unit unit_;                // of the outermost
+  std::unique_ptr<Unit[]> part_units_;
   const int64_t clock_ms_ = INT64_MAX;
   const void* owner_ = nullptr;
   CoordinatorContext* refusable_ = nullptr;  // null: it waits for whatever there is

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>

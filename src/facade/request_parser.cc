@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "facade/escapes.h"
 #include "helio/base/ascii.h"

@@ -2,6 +2,7 @@
 // `bit`: operations on 32 bits, as documented for Lua BitOp (bitop.luajit.org). Results are signed.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 

@@ -85,6 +85,16 @@ TEST_F(Lua51Test, FunctionsAreCompiledApart) {
   EXPECT_EQ(Run(script("-2^50", "local g = function() return i end")), ":3\r\n");
 }
 
+TEST_F(Lua51Test, VariablesMayBeMany) {
+  std::string others;
+  for (int i = 0; i < 40; ++i) others += "local v" + std::to_string(i) + " = 1 ";
+  for (const std::string& before : {std::string(), others}) {
+    EXPECT_EQ(Run(before + "local n = #'abcd' if n < 2 then return 0 end local m = n " +
+                  "for i = 1, 40 do m = m * n end return tostring(m)"),
+              Bulk("4.8357032784585e+24"));
+  }
+}
+
 TEST_F(Lua51Test, LengthsThatAreAssignedStayThere) {
   for (std::string_view next : {"b = a % 7", "b = a + 1", "b = a * 2.5", "local c = a - 1"}) {
     EXPECT_EQ(Run("local a, b = 5, 1 a = #'abc' " + std::string(next) + " return a"), ":3\r\n")

@@ -471,6 +471,7 @@ bool LuaIntegers::IsUserTolerant(int at) const {
   for (int i = at + 1; i < state_->size && i <= at + kDistanceMax; ++i) {
     const LuaInstruction user = code(i);
     if (is_target(i) || (!IsSimple(user) && !IsComparison(user.code()))) return false;
+    if (IsVariable(i, reg)) return false;  // it became one that there was no room for
     if (user.is_metamethod() && i == at + 1) continue;
     if (Reads(user, reg)) {
       const uint8_t made_by = code(at).code();

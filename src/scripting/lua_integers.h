@@ -29,6 +29,9 @@
 
 namespace dfly {
 
+// False only in tests: numbers stay floats, in what is compiled and in what runs from then on.
+inline constinit bool lua_has_integers = true;
+
 // How a loop uses its variable.
 struct LuaLoopUse {
   int keys = 0;             // so many times as a key, which a float may be, too

@@ -108,6 +108,7 @@ bool MakeInteger(LuaValue* value) {
 void CountInIntegers(LuaValue* loop) {
   // In 5.1 the step is subtracted first and added again, so -0 becomes 0.
   if (loop[0].type == LuaValue::kFloat) loop[0].number += 0.0;
+  if (!dfly::lua_has_integers) return;
   const LuaValue& limit = loop[1];
   LuaValue& step = loop[2];
   if (limit.type == LuaValue::kFloat) {
@@ -163,6 +164,7 @@ bool IsLengthPlusZero(const LuaFunctionState& state, int sum) {
 
 // Where it does not matter whether a length is an integer: it need not become a float then.
 void DropZero(LuaFunctionState* state, LuaExpression* length) {
+  if (!dfly::lua_has_integers) return;
   if (length->kind != LuaExpression::kInstruction || length->if_true != length->if_false ||
       length->place != state->size - 2 || !IsLengthPlusZero(*state, length->place)) {
     return;
@@ -218,6 +220,7 @@ void __wrap_luaK_posfix(LuaFunctionState* state, int binary, LuaExpression* left
                         LuaExpression* right, int line) {
   if (IsComparison(binary)) DropZero(state, right);
   __real_luaK_posfix(state, binary, left, right, line);
+  if (!dfly::lua_has_integers) return;
   // Now the length, that plus 0, and what is done with it: each of these two with what follows
   // arithmetic.
   if (left->kind != LuaExpression::kInstruction || left->place != state->size - 2) return;
@@ -245,7 +248,7 @@ int __wrap_luaK_codeABx(LuaFunctionState* state, int code, int a, unsigned bx) {
   if (code != LuaInstruction::kForPrepare || state->constants > kConstantsMax) {
     return __real_luaK_codeABx(state, code, a, bx);
   }
-  DropZeroOfLimit(state, a);
+  if (dfly::lua_has_integers) DropZeroOfLimit(state, a);
   luaK_codeABCk(state, LuaInstruction::kMetamethod, a, a + 1, LuaInstruction::kCountInIntegers, 0);
   const int prepare = __real_luaK_codeABx(state, code, a, bx);
   const uint8_t variable = static_cast<uint8_t>(a + 3);
@@ -267,7 +270,7 @@ int __wrap_luaK_codeABx(LuaFunctionState* state, int code, int a, unsigned bx) {
 
 void __real_luaK_finish(LuaFunctionState* state);
 void __wrap_luaK_finish(LuaFunctionState* state) {
-  if (state->size <= LuaIntegers::kCodeMax && HasLoops(*state)) {
+  if (dfly::lua_has_integers && state->size <= LuaIntegers::kCodeMax && HasLoops(*state)) {
     // Nobody else has the thread meanwhile.
     static thread_local LuaIntegers integers;
     integers.Find(state);
@@ -285,6 +288,7 @@ void __wrap_luaK_finish(LuaFunctionState* state) {
 // (lua_compiler.cc) and a small number that is added.
 void __real_luaK_indexed(LuaFunctionState* state, LuaExpression* table, LuaExpression* key);
 void __wrap_luaK_indexed(LuaFunctionState* state, LuaExpression* table, LuaExpression* key) {
+  if (!dfly::lua_has_integers) return __real_luaK_indexed(state, table, key);
   if (key->kind == LuaExpression::kFloatConstant) {
     constexpr double kKeyMax = 1 << 30;
     if (std::fabs(key->number) < kKeyMax) {

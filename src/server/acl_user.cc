@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/glob.h"
 #include "helio/base/ascii.h"

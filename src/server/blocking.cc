@@ -91,7 +91,10 @@ bool BlockedCommand::TryInOneHop(ReplySink& reply) {
     helio::NoSuspend no_suspend;
     ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
     shard_cx.SetKeyHash(call_.keys.front(), nodes().front().hash);
-    is_replied = TryBlockingForm(form_, shard_cx, args_, &call_, reply);
+    {
+      const EffectScope effects(shard_cx, EffectRule::kTold, args_.all());
+      is_replied = TryBlockingForm(form_, shard_cx, args_, &call_, reply);
+    }
     if (!is_replied) Register(turn.shard());
   };
   ShardSet& shards = cx_.shards();
@@ -323,10 +326,13 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
     return Outcome::kHolds;
   }
   RespWriter writer(&served_, resp3_);
-  if (form_.serve != nullptr) {
-    form_.serve(shard_cx, args_, call_, node.name.key, writer);
-  } else {
-    form_.take(shard_cx, args_, node.name.key, writer);
+  {
+    const EffectScope effects(shard_cx, EffectRule::kTold, args_.all());
+    if (form_.serve != nullptr) {
+      form_.serve(shard_cx, args_, call_, node.name.key, writer);
+    } else {
+      form_.take(shard_cx, args_, node.name.key, writer);
+    }
   }
   shard_cx.Finish();  // its key is a node's
   for (WaiterNode& other : nodes()) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <utility>
 
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"

@@ -3,9 +3,11 @@
 // nothing here are rows of ignored_settings.h.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace dfly {

@@ -95,7 +95,7 @@ std::string Draw(std::string_view event, const LatencySeries& series, int64_t no
       [](const LatencySample& a, const LatencySample& b) { return a.ms < b.ms; });
   std::string text = fmt::format("{} - high {} ms, low {} ms (all time high {} ms)\n", event,
                                  high->ms, low->ms, series.max_ms);
-  text += std::string(kColumnsMax, '-') + "\n";
+  text.append(kColumnsMax, '-') += '\n';
   for (uint32_t row = kRows; row > 0; --row) {
     for (const LatencySample& sample : shown) {
       const uint32_t range = std::max(1u, high->ms - low->ms);

@@ -97,6 +97,7 @@ void RegisterMultiCommands(CommandTable* table) {
               .arity = 1,
               .flags = kNoScript | kLoading | kStale | kSkipSlowlog | kNotQueued,
               .categories = kAclTransaction,
+              .effect = EffectRule::kNone,
               .docs = {"Runs the queued commands as one.", "1.2.0", "transactions",
                        "Depends on the commands"}});
   table->Add({.name = "discard",

@@ -29,6 +29,7 @@ Command RunsScript(std::string_view name, uint32_t flags, CommandDocs docs) {
           .arity = -3,
           .flags = kNoScript | kSkipMonitor | kStale | kMovableKeys | flags,
           .categories = kAclScripting,
+          .effect = EffectRule::kNone,
           .keys = KeysCountedAt(2, (flags & kReadonly) != 0 ? "RO access" : "RW access update"),
           .docs = docs};
 }

@@ -420,6 +420,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
   const auto run = [&](ShardTurn& turn, ReplySink& sink) {
     ShardContext& cx = turn.Begin(db_index_, now_ms_);
     BringClient(&cx);
+    const UnitScope scope(turn.shard(), unit());
     Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
   };
   if (shards_.is_local(shard)) {
@@ -437,8 +438,9 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   CountHop();
   helio::IoBuf bytes;
   RespWriter writer(&bytes, reply.resp3());
-  Transaction locked(&shards_, Transaction::IsLocked());
+  Transaction locked(&shards_, Transaction::IsLocked(), unit());
   CoordinatorContext cx(&shards_, session, db_index_, now_ms_, is_atomic_ ? &locked : nullptr);
+  cx.set_command(command.effect, args.all());
   cx.set_scripted();
   if (client_.id != 0) cx.set_client(&client_, notes_reads_);
   if (command.session != nullptr) {
@@ -480,6 +482,7 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
     if (use != nullptr && use->place.shard == shard_.id()) [[likely]] {
       OnWrite(command);
       cx_.Begin(db_index_, now_ms_);
+      const UnitScope scope(shard_, unit());
       worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, use->place.hash, reply,
                                                   &use->hint);
       return Verdict::kGoOn;
@@ -517,6 +520,7 @@ ScriptHost::Verdict ScriptInPlace::ExecuteOther(const Command& command, Args arg
   OnWrite(command);
   if (is_one_shard && first.shard == shard_.id()) [[likely]] {
     cx_.Begin(db_index_, now_ms_);
+    const UnitScope scope(shard_, unit());
     worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, first.hash, reply);
     return Verdict::kGoOn;
   }
@@ -560,8 +564,15 @@ void ScriptInPlace::RunAs(TxEntry* entry) {
   held_.assign(entry->tags.begin(), entry->tags.end());
 }
 
+void ScriptInPlace::DeliverEffects() {
+  if (unit_.effects().empty()) return;
+  shards_.effect_sink()->OnUnit(unit_.effects());
+  unit_.Clear();
+}
+
 void ScriptInPlace::LeaveEntry(std::vector<TagLock>* tags) {
   cx_.Finish();
+  DeliverEffects();
   *tags = std::move(held_);
   entry_->tags = *tags;
   entry_->owner = nullptr;
@@ -595,6 +606,7 @@ void ScriptInPlace::GiveWay() {
 
 void ScriptInPlace::Release() {
   cx_.Finish();
+  DeliverEffects();
   if (TxEntry* const entry = std::exchange(entry_, nullptr)) {
     shard_.transactions().Release(entry);
     entry->owner = nullptr;
@@ -821,7 +833,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
     tx_->HopAndConclude(deferred.ids, run_part);
   } else if (tx_ != nullptr) {
     CountHop(deferred.ids.size());
-    shards_.AwaitOn(deferred.ids, run_part);
+    // Not in the queues, as all its locks are there; but by it if it collects what is done.
+    tx_->records() ? tx_->HopOn(deferred.ids, run_part) : shards_.AwaitOn(deferred.ids, run_part);
   } else {
     Transaction tx(&shards_, nullptr);
     tx.set_origin(cx_.origin());

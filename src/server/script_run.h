@@ -116,6 +116,9 @@ class ScriptRun : public LongRun {
   // Locks a key if that costs nothing: in its own shard, or in those of its transaction.
   virtual bool LockNear(const Use& use) = 0;
 
+  // What it does is part of this, for who wants to know that; null: nobody, or each call is a unit.
+  virtual Unit* unit() = 0;
+
   // What `cx` does is done for its client.
   void BringClient(ShardContext* cx) const {
     if (client_.id != 0) [[unlikely]]
@@ -230,14 +233,18 @@ class ScriptInPlace final : public ScriptRun {
   void BeforeWait() override;
   bool HoldsLocks() const override { return true; }
   bool LockNear(const Use& use) override;
+  Unit* unit() override { return shards_.effect_sink() == nullptr ? nullptr : &unit_; }
 
  private:
+  // Before its intents go.
+  void DeliverEffects();
   Verdict Publish(const Command& command, Args args, ReplySink& reply);
   // All but a command with one key that it knows and that is here.
   Verdict ExecuteOther(const Command& command, Args args, ReplySink& reply);
 
   Shard& shard_;
   ShardContext cx_;
+  Unit unit_;
   std::vector<TagLock> held_;  // of its shard; sorted
   TxEntry hold_;
   TxEntry* entry_ = nullptr;  // where its intents are
@@ -267,6 +274,7 @@ class ScriptAcross final : public ScriptRun {
   void BeforeWait() override { Schedule(); }
   bool HoldsLocks() const override { return tx_ != nullptr; }
   bool LockNear(const Use& use) override;
+  Unit* unit() override { return tx_ != nullptr && tx_->records() ? &tx_->unit() : nullptr; }
 
  private:
   // The same when it runs already.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why the waits of this layer end that a fiber with locks may come by (helio/fibers/hold.h). Those
 // of the layers below stand there: kHop in engine/shard_set.h, engine/late_locks.cc, kSnapshotFile
-// in storage/snapshot_output.h. docs/architecture.md has the whole list.
+// in storage/snapshot_output.h. docs/internals/transactions.md has the whole list.
 #pragma once
 
 #include "helio/fibers/hold.h"

@@ -692,6 +692,7 @@ bool Worker::TryBlocking(ShardTurn& turn, const Command& command, Args args, Res
   const int64_t begin = helio::CycleClock::Now();
   BlockingCall call;
   if (form.parse(args, writer, &call)) {
+    const EffectScope effects(turn.cx(), command.effect, args.all());
     is_replied = TryForm(turn.cx(), form, args, &call, writer);
   }
   if (!is_replied) return false;
@@ -771,6 +772,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     RespWriter writer;
     writer.Reset(&out, session.resp3, session.is_memcached);
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    cx.set_command(command.effect, views);
     CachingClient client;
     if (session.tracking != nullptr) {
       client = session.tracking->client;

@@ -796,7 +796,10 @@ inline bool Worker::RunHandler(ShardContext& cx, const Command& command, Args ar
                                ReplySink& reply, KeyHint* hint) {
   helio::NoSuspend no_suspend;
   cx.SetKeyHash(args[command.routed_by(args)], hash, hint);
-  return RunCounted<kTiming>(command, args, reply, [&] { command.run(cx, args, reply); });
+  return RunCounted<kTiming>(command, args, reply, [&] {
+    const EffectScope effects(cx, command.effect, args.all());
+    command.run(cx, args, reply);
+  });
 }
 
 template <typename Call>

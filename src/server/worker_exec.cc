@@ -167,6 +167,7 @@ void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, Re
     return count();
   }
   writer.Array(multi.items().size());
+  turn.BeginUnit(nullptr);
   Prefetch(cx.shard(), multi.items().size(),
            [&](size_t i) -> const Multi::Item& { return multi.items()[i]; });
   const CachingClient* const client = cx.client();
@@ -410,6 +411,7 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
     const bool may_read = (command.flags & kReadonly) != 0 || command.runs_script;
+    inner.set_command(command.effect, args.all());
     inner.set_client(cx.client(), cx.notes_reads() && may_read);
     const CoordinatorHandler handler = command.runs_script             ? &ScriptOverShards
                                        : command.coordinate != nullptr ? command.coordinate

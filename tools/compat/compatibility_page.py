@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/compatibility.md: Redis' own tests, and every command with its options and its state.
+"""Makes docs/compatibility.md: what there is, Redis' own tests, and every command with its state.
 
     build/venv/bin/python tools/compat/compatibility_page.py > docs/compatibility.md
+
+What there is, in short: in_short.md beside this file, written by hand.
 
 The tests: what tools/compat/redis_tcl.sh --record wrote into tests/compat/redis_tcl.results, and
 the reasons in redis_tcl.skip beside it.
@@ -17,7 +19,8 @@ does not know come from our COMMAND DOCS.
 import os
 import sys
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests"))
 
 from harness.resp import Error  # noqa: E402
@@ -164,6 +167,11 @@ def read_lines(name):
         return [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
 
 
+def in_short():
+    with open(os.path.join(HERE, "in_short.md"), encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
 def suite():
     """Of Redis' own tests."""
     results = [line.split() for line in read_lines("redis_tcl.results")]
@@ -211,6 +219,8 @@ def page(rows, later):
         "This page is made by `tools/compat/compatibility_page.py` from `COMMAND DOCS` and from "
         "what Redis' own tests said; a test checks that it",
         "is current. Where replies differ on purpose is in [differences.md](differences.md).",
+        "",
+        *in_short(),
         "",
         *suite(),
         "",
