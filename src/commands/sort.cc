@@ -320,6 +320,7 @@ class Sorting {
   void Store() {
     tx_.HopAndConclude({&target_id_, 1}, [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+      if (cx.wants_effects()) TellStored(cx);
       if (results_.empty()) {
         cx.Delete(*options_.target);
         return;
@@ -333,6 +334,15 @@ class Sorting {
       made.value.SetObject(ValueType::kList, list.release(), 0);
       cx.Put(*options_.target, std::move(made), KeyEvent::kSortStore, results_.size());
     });
+  }
+
+  // The result: with BY a pattern that is no key the order is not told by the elements.
+  void TellStored(ShardContext& cx) {
+    cx.Tell("DEL", *options_.target);
+    if (results_.empty()) return;
+    std::vector<std::string_view> words = {"RPUSH", *options_.target};
+    for (const Text& text : results_) words.push_back(text ? *text : std::string_view());
+    cx.TellAll(words);
   }
 
   CoordinatorContext& cx_;

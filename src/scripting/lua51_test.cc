@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers and source text of Lua 5.1. tests/differential/test_lua.py compares with redis-server.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,6 +84,48 @@ TEST_F(Lua51Test, FunctionsAreCompiledApart) {
   };
   EXPECT_EQ(Run(script("1", "local g = {1, 2, 3}")), ":3\r\n");
   EXPECT_EQ(Run(script("-2^50", "local g = function() return i end")), ":3\r\n");
+}
+
+// Lua adds them by another instruction: LuaIntegers::Apply.
+TEST_F(Lua51Test, SmallNumbersThatAreAdded) {
+  const auto sum = [this](std::string_view value, std::string_view by) {
+    return Run("local function f(v) return v " + std::string(by) + " end return tostring(f(" +
+               std::string(value) + "))");
+  };
+  EXPECT_EQ(sum("1.5", "+ 1"), Bulk("2.5"));
+  EXPECT_EQ(sum("0.5", "- 127"), Bulk("-126.5"));
+  EXPECT_EQ(sum("'7'", "- 3"), Bulk("4"));
+  EXPECT_EQ(sum("2^53", "+ 1"), Bulk("9.007199254741e+15"));
+  EXPECT_EQ(sum("2^63", "- 1"), Bulk("9.2233720368548e+18"));
+  EXPECT_EQ(sum("-1/0", "+ 5"), Bulk("-inf"));
+  EXPECT_EQ(Run("local z = -tonumber('0') return tostring(z + 0) .. tostring(z - 0)"), Bulk("0-0"));
+  EXPECT_THAT(sum("{}", "+ 1"), ::testing::HasSubstr("arithmetic on local 'v' (a table value)"));
+  // A length is an integer inside, and such a sum would wrap.
+  EXPECT_EQ(ValueOf("(#'ab' - 1) * 2^62 * 4"), Bulk("1.844674407371e+19"));
+  EXPECT_EQ(Run("local n = #'ab' - 1 for i = 1, 70 do n = n + n end return tostring(n)"),
+            Bulk("1.1805916207174e+21"));
+  // What only 5.4 has.
+  EXPECT_EQ(sum("2^62 | 0", "+ 1"), Bulk("4611686018427387905"));
+}
+
+TEST_F(Lua51Test, ItemsOfPatternsAreRepeated) {
+  const auto match = [this](std::string_view text, std::string_view pattern) {
+    return Run("return {string.match('" + std::string(text) + "', '" + std::string(pattern) +
+               "')}");
+  };
+  const auto one = [](std::string_view text) { return "*1\r\n" + Bulk(text); };
+  for (const char* const pattern : {"^%s*(.-)%s*$", "^ *(.-) *$", "^ ?(.-) ?$", "[^x ]*[ab]"}) {
+    EXPECT_EQ(match(" a b ", pattern), one(pattern[0] == '[' ? "a" : "a b")) << pattern;
+  }
+  EXPECT_EQ(match("aaab", "a*ab"), one("aaab"));
+  EXPECT_EQ(match("aaab", "a+ab"), one("aaab"));
+  EXPECT_EQ(match("ab", "a+ab"), "*0\r\n");
+  EXPECT_EQ(match("ab", "a?ab"), one("ab"));
+  EXPECT_EQ(match("b", "a?a?a*b"), one("b"));
+  EXPECT_EQ(match("", "a*"), one(""));
+  EXPECT_EQ(match("", "a+"), "*0\r\n");
+  EXPECT_EQ(match("aab", "a-b"), one("aab"));
+  EXPECT_EQ(match("x=12,y", "(%w+)=(%d*),(%d*)"), "*3\r\n" + Bulk("x") + Bulk("12") + Bulk(""));
 }
 
 TEST_F(Lua51Test, VariablesMayBeMany) {

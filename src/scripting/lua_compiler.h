@@ -168,6 +168,11 @@ struct LuaInstruction {
   }
   // Whether A becomes the result.
   bool sets_a() const;
+  // Makes it a sum of B and a small number. REQUIRES: it has A and B already.
+  void AddSmall(int addend) {
+    set_code(kAddSmall);
+    set_c(static_cast<uint8_t>(kSmallZero + addend));
+  }
 
  private:
   static constexpr uint8_t kForInCall = 76;
@@ -217,6 +222,8 @@ struct LuaFunction {
 
   // A constant that arithmetic or a load has.
   bool is_float(uint32_t constant) const { return constants[constant].type == LuaValue::kFloat; }
+  // A small number that the instruction adds; 0 if it is another one, or another instruction.
+  int SmallAddend(LuaInstruction instruction) const;
 };
 
 // FuncState.

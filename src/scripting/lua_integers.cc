@@ -152,6 +152,17 @@ bool LuaInstruction::sets_a() const {
   return (luaP_opmodes[code()] & kSetsA) != 0;
 }
 
+int LuaFunction::SmallAddend(LuaInstruction instruction) const {
+  const bool is_sum = instruction.code() == Code::kAddConstant;
+  if (!is_sum && instruction.code() != Code::kSubtractConstant) return 0;
+  if (!is_float(instruction.c())) return 0;
+  const double number = constants[instruction.c()].number;
+  if (!(std::fabs(number) <= Code::kSmallZero)) return 0;
+  const int addend = static_cast<int>(number);
+  if (addend != number) return 0;
+  return is_sum ? addend : -addend;
+}
+
 // As Lua keeps lines: the difference to the one before, or kFarLine for one that is listed.
 void LuaIntegers::RemoveInstructions() {
   LuaFunction& function = *state_->function;
@@ -603,6 +614,17 @@ void LuaIntegers::UseCounter(uint8_t variable, uint8_t counter, int begin, int e
 
 // --- all together ---
 
+void LuaIntegers::FindNothing(LuaFunctionState* state) {
+  state_ = state;
+  has_room_ = state->constants <= kConstantsMax;
+  integers_.reset();
+  removed_.reset();
+  active_.fill(0);
+  variable_count_ = loop_count_ = 0;
+  FindTargets();
+  FindSmallSums();
+}
+
 void LuaIntegers::Find(LuaFunctionState* state) {
   state_ = state;
   has_room_ = state->constants <= kConstantsMax;
@@ -621,7 +643,7 @@ void LuaIntegers::Find(LuaFunctionState* state) {
     if (++passes > kPassesMax) {
       integers_.reset();
       variable_count_ = 0;
-      return;
+      break;
     }
     is_done = ReckonRanges();
     for (int i = 0; i < state->size; ++i) {
@@ -635,6 +657,17 @@ void LuaIntegers::Find(LuaFunctionState* state) {
       variable.is_integer = false;
       is_done = false;
     }
+  }
+  FindSmallSums();
+}
+
+// An integer stays one when a small one is added.
+void LuaIntegers::FindSmallSums() {
+  small_sums_.reset();
+  if (loop_count_ == kLoopsMax) return;  // what other loops count is not known
+  for (int i = 0; i < state_->size; ++i) {
+    if (state_->function->SmallAddend(code(i)) == 0 || is_integer(i)) continue;
+    if (!RangeOfOperand(i, code(i).b())) small_sums_.set(static_cast<size_t>(i));
   }
 }
 
@@ -658,6 +691,8 @@ void LuaIntegers::SetConstant(int at, double number) {
 
 void LuaIntegers::Apply() {
   for (int i = 0; i < state_->size; ++i) {
+    if (small_sums_[static_cast<size_t>(i)])
+      code(i).AddSmall(state_->function->SmallAddend(code(i)));
     if (!is_integer(i)) continue;
     LuaInstruction& instruction = code(i);
     switch (instruction.code()) {
@@ -675,8 +710,7 @@ void LuaIntegers::Apply() {
         const double number = *Constant(i);
         const double addend = instruction.code() == Code::kAddConstant ? number : -number;
         if (std::fabs(addend) <= Code::kSmallZero) {
-          instruction.set_code(Code::kAddSmall);
-          instruction.set_c(static_cast<uint8_t>(Code::kSmallZero + static_cast<int>(addend)));
+          instruction.AddSmall(static_cast<int>(addend));
           break;
         }
         SetConstant(i, number);

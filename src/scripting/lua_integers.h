@@ -48,7 +48,11 @@ class LuaIntegers {
 
   // REQUIRES: state->size <= kCodeMax.
   void Find(LuaFunctionState* state);
-  // Makes integers of what was found. May raise an error of memory.
+  // As if nothing but lengths could be an integer. REQUIRES: the same.
+  void FindNothing(LuaFunctionState* state);
+  // Makes integers of what was found. And where a small number is added to a float, the instruction
+  // has the number instead of the index of a constant, as Lua takes less for it. May raise an error
+  // of memory.
   void Apply();
 
   // What the body of a loop, from `begin` to `end`, does with its variable.
@@ -92,6 +96,7 @@ class LuaIntegers {
   void FindTargets();
   void FindVariables();
   void FindLoops();
+  void FindSmallSums();
   Range RangeOfLoop(int prepare, uint8_t counter) const;
   int FirstWrite(int begin, int end, uint8_t reg) const;
   // The instruction of the same straight piece of code whose result a register has; -1: unknown.
@@ -125,6 +130,8 @@ class LuaIntegers {
   std::bitset<kCodeMax> integers_;
   std::bitset<kCodeMax + 1> targets_;
   std::bitset<kCodeMax> removed_;
+  // Sums of a float and a small number.
+  std::bitset<kCodeMax> small_sums_;
   // How many registers are variables.
   std::array<uint8_t, kCodeMax> active_;
   // Where the instructions are when some are removed.

@@ -213,6 +213,7 @@ constexpr const char* kDivisors[] = {"7",  "1",    "2",       "3",          "10"
                                      "99", "1000", "1000003", "2147483647", "2147483648",
                                      "-7", "0",    "2.5",     "-1"};
 constexpr size_t kSmallCount = 12;    // of kWhole
+constexpr size_t kLargeFrom = 30;     // the same
 constexpr size_t kGoodDivisors = 10;  // of kDivisors
 constexpr const char* kComparisons[] = {"<", "<=", ">", ">=", "==", "~="};
 constexpr const char* kOperators[] = {"+", "-", "*", "/", "%", "^", "//"};
@@ -229,6 +230,8 @@ class Writer {
     const uint8_t kind = feed_.Byte();
     constexpr size_t kOdd[] = {1000, 40, 10, 3};
     odd_ = kOdd[kind % 4];
+    is_large_ = kind / 4 % 4 == 3;
+    has_closures_ = kind / 16 % 4 == 3;
     Add("local t, u, s, x, y, z = {}, {1, 2}, '', 1, 2, tonumber('0') ");
     if (kind >= 250) AddMany(kind);
     if (kind < 60) Add("local t, u = t, u ");
@@ -236,6 +239,7 @@ class Writer {
     Block(0, 2 + Pick(6));
     for (const Variable& variable : variables_) ShowAtEnd(variable.name);
     Add("see(t, u, s, x, y) ");
+    if (OneIn(4)) Add(std::string("return ") + Name());
     return std::move(out_);
   }
 
@@ -271,7 +275,10 @@ class Writer {
     }
   }
 
-  const char* Constant() { return Pick(3) == 0 ? Any(kWhole) : kWhole[Pick(kSmallCount)]; }
+  const char* Constant() {
+    if (is_large_ && OneIn(2)) return kWhole[kLargeFrom + Pick(std::size(kWhole) - kLargeFrom)];
+    return Pick(3) == 0 ? Any(kWhole) : kWhole[Pick(kSmallCount)];
+  }
   const char* Divisor() { return IsOdd() ? Any(kDivisors) : kDivisors[Pick(kGoodDivisors)]; }
 
   // A variable that is in scope. Those of functions around this one are rare: what a closure has
@@ -346,6 +353,7 @@ class Writer {
 
   // What may be an integer, or nearly.
   void Whole(int depth) {
+    if (is_large_ && depth > 0 && OneIn(5)) return Binary(depth, " * ");
     const size_t kind = depth > 0 && IsOdd() ? 20 + Pick(4) : Pick(depth == 0 ? 8 : 20);
     switch (kind) {
       case 0:
@@ -785,7 +793,7 @@ class Writer {
         Add("if ");
         Condition(1);
         Add(" then return ");
-        Expression(1);
+        Pick(2) == 0 ? Add(Name()) : Expression(1);
         return Add(" end ");
       case 24:
       case 25:
@@ -828,11 +836,11 @@ class Writer {
         Block(depth + 1, 1 + Pick(3));
         return Add("end ");
       case 37:
-        if (!IsOdd()) return If(depth);
-        Add("do local k = function() return 1, ");
+        if (!has_closures_) return If(depth);
+        Add("do local k = function() return ");
         Add(Name());
-        Add(" end x = k() ");
-        if (OneIn(3)) {
+        Add(" end see(k()) ");
+        if (OneIn(2)) {
           Add("k = function() ");
           Assign(Target(), 1);
           Add("end k() ");
@@ -849,6 +857,8 @@ class Writer {
   Feed feed_;
   std::string out_;
   size_t odd_ = 1;  // one in so many of what could be odd is
+  bool is_large_ = false;
+  bool has_closures_ = false;
   std::vector<Variable> variables_;
   size_t function_begin_ = 0;  // in variables_, of those of the function that is written
   int loops_ = 0;              // around the statement

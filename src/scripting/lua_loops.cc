@@ -125,18 +125,6 @@ void CountInIntegers(LuaValue* loop) {
   if (is_given && !MakeInteger(&step)) loop[0] = begin;
 }
 
-// A small number that the instruction adds; 0 if it is another one, or another instruction.
-int SmallAddend(const LuaFunction& function, LuaInstruction instruction) {
-  const bool is_sum = instruction.code() == LuaInstruction::kAddConstant;
-  if (!is_sum && instruction.code() != LuaInstruction::kSubtractConstant) return 0;
-  if (!function.is_float(instruction.c())) return 0;
-  const double number = function.constants[instruction.c()].number;
-  if (!(std::fabs(number) <= LuaInstruction::kSmallZero)) return 0;
-  const int addend = static_cast<int>(number);
-  if (addend != number) return 0;
-  return is_sum ? addend : -addend;
-}
-
 // As luaK_fixline does it.
 void RemoveLast(LuaFunctionState* state) {
   const int last = state->size - 1;
@@ -270,10 +258,10 @@ int __wrap_luaK_codeABx(LuaFunctionState* state, int code, int a, unsigned bx) {
 
 void __real_luaK_finish(LuaFunctionState* state);
 void __wrap_luaK_finish(LuaFunctionState* state) {
-  if (dfly::lua_has_integers && state->size <= LuaIntegers::kCodeMax && HasLoops(*state)) {
+  if (dfly::lua_has_integers && state->size <= LuaIntegers::kCodeMax) {
     // Nobody else has the thread meanwhile.
     static thread_local LuaIntegers integers;
-    integers.Find(state);
+    HasLoops(*state) ? integers.Find(state) : integers.FindNothing(state);
     const LuaFunction& function = *state->function;
     for (int i = 1; i < state->size; ++i) {
       if (LuaInstruction::CountsInIntegers(function.code + i)) FinishLoop(&integers, function, i);
@@ -302,10 +290,7 @@ void __wrap_luaK_indexed(LuaFunctionState* state, LuaExpression* table, LuaExpre
              key->if_true == key->if_false) {
     DropZero(state, key);
     LuaInstruction* const sum = &state->function->code[key->place];
-    if (const int addend = SmallAddend(*state->function, *sum); addend != 0) {
-      sum->set_code(LuaInstruction::kAddSmall);
-      sum->set_c(static_cast<uint8_t>(LuaInstruction::kSmallZero + addend));
-    }
+    if (const int addend = state->function->SmallAddend(*sum); addend != 0) sum->AddSmall(addend);
   }
   __real_luaK_indexed(state, table, key);
 }

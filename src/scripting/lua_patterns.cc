@@ -202,10 +202,11 @@ ptrdiff_t PatternMatcher::CountMatches(const char* at, const char* item, const c
   }
 }
 
-// `least`: at least so many.
+// Of the item that `at` matches, as many as there are, and then the rest of the pattern; `least`: at
+// least so many.
 const char* PatternMatcher::MatchMost(const char* at, const char* item, const char* after,
                                       ptrdiff_t least) {
-  for (ptrdiff_t count = CountMatches(at, item, after); count >= least; --count) {
+  for (ptrdiff_t count = 1 + CountMatches(at + 1, item, after); count >= least; --count) {
     Step();
     if (const char* const end = MatchHere(at + count, after + 1)) return end;
   }
@@ -248,24 +249,6 @@ const char* PatternMatcher::MatchCapture(const char* at, int digit) {
   if (static_cast<size_t>(end_ - at) < size) return nullptr;
   Steps(static_cast<ptrdiff_t>(size / 8));
   return std::memcmp(capture.begin, at, size) == 0 ? at + size : nullptr;
-}
-
-// One byte that the item matches, as often as what stands behind it says. Null: none; `after` is
-// where the rest of the pattern begins only if there is no such sign.
-const char* PatternMatcher::MatchItem(const char* at, const char* item, const char* after) {
-  switch (*after) {
-    case '?':
-      if (at < end_ && MatchesOne(at, item, after)) {
-        if (const char* const end = MatchHere(at + 1, after + 1)) return end;
-      }
-      return MatchHere(at, after + 1);
-    case '*':
-      return MatchMost(at, item, after, 0);
-    case '+':
-      return MatchMost(at, item, after, 1);
-    default:
-      return MatchFewest(at, item, after);
-  }
 }
 
 const char* PatternMatcher::MatchHere(const char* at, const char* pattern) {
@@ -319,11 +302,25 @@ const char* PatternMatcher::MatchHere(const char* at, const char* pattern) {
       item : {
         const char* const after = EndOfItem(pattern);
         const char sign = *after;
-        if (sign == '?' || sign == '*' || sign == '+' || sign == '-') {
-          result = MatchItem(at, pattern, after);
+        if (sign == '-') {
+          result = MatchFewest(at, pattern, after);
           break;
         }
-        if (at == end_ || !MatchesOne(at, pattern, after)) break;
+        if (at == end_ || !MatchesOne(at, pattern, after)) {
+          if (sign != '*' && sign != '?') break;
+          pattern = after + 1;
+          continue;
+        }
+        if (sign == '*' || sign == '+') {
+          result = MatchMost(at, pattern, after, sign == '+' ? 1 : 0);
+          break;
+        }
+        if (sign == '?') {
+          result = MatchHere(at + 1, after + 1);
+          if (result != nullptr) break;
+          pattern = after + 1;
+          continue;
+        }
         ++at;
         pattern = after;
         continue;

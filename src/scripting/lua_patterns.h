@@ -56,7 +56,6 @@ class PatternMatcher {
   void EndPiece();
 
   const char* MatchHere(const char* at, const char* pattern);
-  const char* MatchItem(const char* at, const char* item, const char* after);
   // Of the pattern: behind the item that begins there.
   const char* EndOfItem(const char* item);
   bool MatchesOne(const char* at, const char* item, const char* after);
