@@ -7,14 +7,16 @@
 // Scripts end after some hundred jumps, as most of what is written so would run for ever.
 #include <gtest/gtest.h>
 
-#include <bit>
-#include <cstring>
+#include <cstdio>
 #include <iterator>
+#include <lua.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "helio/base/fuzz_target.h"
+#include "helio/base/logging.h"
+#include "helio/base/random.h"
 #include "scripting/lua51_source.h"
 #include "scripting/lua_integers.h"
 #include "scripting/lua_memory.h"

@@ -202,8 +202,8 @@ ptrdiff_t PatternMatcher::CountMatches(const char* at, const char* item, const c
   }
 }
 
-// Of the item that `at` matches, as many as there are, and then the rest of the pattern; `least`: at
-// least so many.
+// Of the item that `at` matches, as many as there are, and then the rest of the pattern. `least`:
+// at least so many.
 const char* PatternMatcher::MatchMost(const char* at, const char* item, const char* after,
                                       ptrdiff_t least) {
   for (ptrdiff_t count = 1 + CountMatches(at + 1, item, after); count >= least; --count) {
