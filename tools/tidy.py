@@ -3,8 +3,9 @@
 """Checks the text of the source tree; the ctest `tidy`.  tools/tidy.py [--build DIR] [--self-test]
 
 Rules: includes only go down the ladder, what stands above the process does not include it, headers
-that must stay small pull in few others, banned names with their replacement, one SPDX line, lines
-(clang-format 14), and no file that no target builds. tools/tidy_allow.txt lists the exceptions,
+that must stay small pull in few others, no include is missing that precompiled headers would hide,
+banned names with their replacement, one SPDX line, lines (clang-format 14), and no file that no
+target builds. tools/tidy_allow.txt lists the exceptions,
 each with its reason. The self-test feeds bad snippets to every rule and sees every rule fire.
 """
 
@@ -41,6 +42,52 @@ LADDER = {
 }
 LAYERS = ("helio/", "src/", "tools/")  # what an #include may begin with; src/ is left out
 
+# What a file that uses one of these names has to include, itself or by a header of ours. The names
+# are those of the precompiled headers (cmake/precompiled.cmake), which would hide that it does not.
+PRECOMPILED = "cmake/precompiled.cmake"
+NAMES = {
+    "algorithm": r"std::(ranges::\w+|sort|stable_sort|min|max|clamp|find|find_if|any_of|all_of"
+    r"|none_of|count|count_if|copy|copy_n|copy_if|fill|fill_n|equal|reverse|unique|lower_bound"
+    r"|upper_bound|nth_element|shuffle|rotate|transform|binary_search|min_element|max_element"
+    r"|for_each|remove|remove_if|partition|mismatch|search|push_heap|pop_heap|make_heap|is_sorted"
+    r"|minmax)\(",
+    "array": r"std::array\b",
+    "atomic": r"std::(atomic|memory_order)",
+    "bit": r"std::(bit_\w+|count[lr]_\w+|popcount|has_single_bit|rot[lr]|endian)\b",
+    "charconv": r"std::(from|to)_chars\b",
+    "chrono": r"std::chrono\b",
+    "cmath": r"std::(is(nan|inf|finite)|signbit|floor|ceil|l?l?round|llrint|trunc|sqrt|pow|log|log2"
+    r"|log10|exp|fabs|sin|cos|asin|hypot|nextafter|fmod|ldexp|modf)\(",
+    "cstdint": r"\bu?int(8|16|32|64|ptr)_t\b",
+    "cstring": r"std::(mem(cpy|cmp|move|set|chr)|strlen|strerror|strcmp)\b",
+    "deque": r"std::deque\b",
+    "functional": r"std::(function|greater|hash|ref|reference_wrapper)\b",
+    "map": r"std::(multi)?map\b",
+    "memory": r"std::((unique|shared|weak)_ptr|make_(unique|shared))\b",
+    "mutex": r"std::(mutex|lock_guard|unique_lock|scoped_lock|once_flag|call_once)\b",
+    "optional": r"std::(optional|nullopt)\b",
+    "set": r"std::(multi)?set\b",
+    "span": r"std::(span|as_bytes)\b",
+    "sstream": r"std::[io]?stringstream\b",
+    "string": r"std::(string|to_string|sto\w+|getline)\b",
+    "string_view": r"std::string_view\b",
+    "utility": r"std::(move|exchange|pair|swap|forward)\b",
+    "vector": r"std::vector\b",
+    "absl/container/flat_hash_map.h": r"absl::flat_hash_map\b",
+    "absl/container/inlined_vector.h": r"absl::InlinedVector\b",
+    "absl/functional/any_invocable.h": r"absl::AnyInvocable\b",
+    "boost/context/fiber_fcontext.hpp": r"boost::context\b",
+    "fmt/format.h": r"fmt::\w+",
+    "gflags/gflags.h": r"\bDEFINE_(string|bool|u?int(32|64)|double)\b|gflags::",
+    "glog/logging.h": r"\b(D?CHECK(_[A-Z]{2})?|PCHECK|D?LOG|LOG_EVERY_N|VLOG)\(",
+    "gmock/gmock.h": r"\b(EXPECT|ASSERT)_THAT\(",
+    "gtest/gtest.h": r"\b(TEST(_[PF])?|(EXPECT|ASSERT)_\w+|ADD_FAILURE|GTEST_SKIP)\(",
+}
+# What one header gives with its own names, by its documentation.
+WITH = {
+    "boost/context/fiber.hpp": {"boost/context/fiber_fcontext.hpp"},
+    "gmock/gmock.h": {"gtest/gtest.h"},
+}
 # What stands above the process (Server) in src/server: the parts of one thread, what a client gets
 # without asking, what a client is. They know server_state.h and worker_state.h.
 ABOVE_SERVER = re.compile(
@@ -116,6 +163,7 @@ EXCEPTIONS = {
 NOTES = ("note", re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b"), "do it, or write an issue")
 PATHS = re.compile(r"(?<![\w.<$}])/(work|tmp/wt|ro" r"ot|home/\w+)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+ANGLED = re.compile(r"^\s*#\s*include\s+<([^>]+)>", re.M)
 
 Problem = collections.namedtuple("Problem", "path line rule text")
 
@@ -249,6 +297,48 @@ def check_banned(path, text):
         rule, pattern, instead = NOTES
         for match in pattern.finditer(text):
             yield Problem(path, line_of(text, match.start()), rule, f"{match.group(0)}: {instead}")
+
+
+def check_includes(sources):
+    """`sources`: {path: text} of all C++ files; the headers of ours that one includes count."""
+    angled = {path: set(ANGLED.findall(text)) for path, text in sources.items()}
+    for headers in angled.values():
+        headers.update(*(WITH[header] for header in headers & WITH.keys()))
+    quoted = {
+        path: {included_path(name) for name in INCLUDE.findall(text)}
+        for path, text in sources.items()
+    }
+    for path, text in sources.items():
+        reached, rest = set(), [path]
+        while rest:
+            file = rest.pop()
+            if file not in reached:
+                reached.add(file)
+                rest += quoted.get(file, ())
+        have = set().union(*(angled.get(file, set()) for file in reached))
+        code = blank_comments_and_strings(text)
+        for header, pattern in NAMES.items():
+            match = header not in have and re.search(pattern, code)
+            if match:
+                yield Problem(
+                    path,
+                    line_of(code, match.start()),
+                    "missing-include",
+                    f"{match.group(0)}: #include <{header}>, which is only precompiled here",
+                )
+
+
+def check_precompiled(text):
+    """`text`: the list. A header that is precompiled needs its names here."""
+    code = re.sub(r"#.*", "", text)
+    for match in re.finditer(r"<([\w./]+)>", code):
+        if match.group(1) not in NAMES:
+            yield Problem(
+                PRECOMPILED,
+                line_of(code, match.start()),
+                "missing-include",
+                f"<{match.group(1)}>: add its names to NAMES of tools/tidy.py",
+            )
 
 
 def check_text(path, text):
@@ -402,6 +492,8 @@ def check_tree(build):
     problems += check_built(
         sources, cmake_text, compiled_files(build) if build else None, including
     )
+    problems += check_includes({path: contents[path] for path in sources})
+    problems += check_precompiled(contents[PRECOMPILED])
     headers = {path: contents[path] for path in sources if path.endswith(".h")}
     problems += check_reach(headers, REACH)
     problems += check_format(sources)
@@ -509,6 +601,21 @@ def self_test():
     ]
     if got != [("src/core/lost.cc", "not-built"), ("src/core/lost.h", "not-built")]:
         failures.append(f"not-built fired on {got}")
+    got = [
+        (p.path, p.line)
+        for p in check_includes(
+            {
+                "src/core/a.h": "#include <vector>\n",
+                "src/core/a.cc": '#include "core/a.h"\nstd::vector<int> v;  // std::map\n',
+                "src/core/b.cc": '#include "core/a.h"\n\nstd::map<int, int> m;\n',
+            }
+        )
+    ]
+    if got != [("src/core/b.cc", 3)]:
+        failures.append(f"missing-include fired on {got}")
+    got = [p.line for p in check_precompiled("# <x>\nset(a <map> <vector>\n  <y/z.h>)\n")]
+    if got != [3]:
+        failures.append(f"missing-include fired on the list's lines {got}")
     headers = {
         "src/server/server.h": '#include "server/a.h"\n#include "helio/base/c.h"\n',
         "src/server/a.h": '#include "core/b.h"\n',

@@ -14,6 +14,7 @@
 
 #include "commands/command_table.h"
 #include "commands/key_parts.h"
+#include "commands/numbers.h"
 #include "core/bit_ops.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
@@ -198,13 +199,11 @@ std::optional<BitOperation> ParseOperation(Args args, ReplySink& reply) {
   for (const auto& [name, operation] : kNames) {
     if (!IsOption(args[1], name)) continue;
     if (operation == BitOperation::kNot && args.size() != 4) {
-      reply.Error("ERR BITOP NOT must be called with a single source key.");
-      return std::nullopt;
+      return Refuse(reply, "ERR BITOP NOT must be called with a single source key.");
     }
     return operation;
   }
-  reply.Error(kErrSyntax);
-  return std::nullopt;
+  return Refuse(reply, kErrSyntax);
 }
 
 // False: it is no string.
@@ -292,14 +291,11 @@ std::optional<BitFieldType> ParseFieldType(std::string_view text) {
   return BitFieldType{is_signed, static_cast<uint32_t>(*bits)};
 }
 
-// False: the error was replied.
-bool ParseFieldOperations(const ShardContext& cx, Args args, std::vector<FieldOperation>* to,
-                          ReplySink& reply) {
+// None: the error was replied.
+std::optional<std::vector<FieldOperation>> ParseFieldOperations(const ShardContext& cx, Args args,
+                                                                ReplySink& reply) {
   using Kind = FieldOperation::Kind;
-  const auto refuse = [&reply](std::string_view error) {
-    reply.Error(error);
-    return false;
-  };
+  std::vector<FieldOperation> operations;
   BitFieldOverflow overflow = BitFieldOverflow::kWrap;
   for (size_t i = 2; i < args.size(); ++i) {
     const size_t left = args.size() - i - 1;
@@ -319,31 +315,32 @@ bool ParseFieldOperations(const ShardContext& cx, Args args, std::vector<FieldOp
       } else if (IsOption(name, "FAIL")) {
         overflow = BitFieldOverflow::kFail;
       } else {
-        return refuse("ERR Invalid OVERFLOW type specified");
+        return Refuse(reply, "ERR Invalid OVERFLOW type specified");
       }
       continue;
     } else {
-      return refuse(kErrSyntax);
+      return Refuse(reply, kErrSyntax);
     }
     const std::optional<BitFieldType> type = ParseFieldType(args[i + 1]);
     if (!type) {
-      return refuse(
+      return Refuse(
+          reply,
           "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported "
           "but i64 is.");
     }
     const std::optional<uint64_t> offset = ParseOffset(cx, args[i + 2], type->bits);
-    if (!offset) return refuse(kErrBitOffset);
+    if (!offset) return Refuse(reply, kErrBitOffset);
     FieldOperation operation = {
         .kind = kind, .type = *type, .offset = *offset, .overflow = overflow};
     if (kind != Kind::kGet) {
       const std::optional<int64_t> number = ParseInt64(args[i + 3]);
-      if (!number) return refuse(kErrNotInteger);
+      if (!number) return Refuse(reply, kErrNotInteger);
       operation.number = *number;
     }
-    to->push_back(operation);
+    operations.push_back(operation);
     i += kind == Kind::kGet ? 2 : 3;
   }
-  return true;
+  return operations;
 }
 
 void ReadFields(ShardContext& cx, std::string_view key, std::span<const FieldOperation> operations,
@@ -400,8 +397,9 @@ enum class FieldAccess : uint8_t { kReadWrite, kReadOnly };
 
 template <FieldAccess kAccess>
 void BitField(ShardContext& cx, Args args, ReplySink& reply) {
-  std::vector<FieldOperation> operations;
-  if (!ParseFieldOperations(cx, args, &operations, reply)) return;
+  const auto parsed = ParseFieldOperations(cx, args, reply);
+  if (!parsed) return;
+  const std::vector<FieldOperation>& operations = *parsed;
   const bool writes = std::any_of(
       operations.begin(), operations.end(),
       [](const FieldOperation& operation) { return operation.kind != FieldOperation::Kind::kGet; });

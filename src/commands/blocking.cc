@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "commands/numbers.h"
 #include "core/numbers.h"
 #include "engine/transaction.h"
 #include "facade/error_texts.h"
@@ -70,25 +71,13 @@ std::optional<int64_t> ParseTimeout(std::string_view text, ReplySink& reply) {
     return *whole * 1000;  // nearly always, and much cheaper
   }
   const std::optional<double> seconds = ParseDouble(text);
-  if (!seconds || std::isnan(*seconds)) {
-    reply.Error(kErrTimeoutNotFloat);
-    return std::nullopt;
-  }
+  if (!seconds || std::isnan(*seconds)) return Refuse(reply, kErrTimeoutNotFloat);
   const double millis = std::ceil(*seconds * 1000);
-  if (millis > 9.2e18) {
-    reply.Error(kErrTimeoutOutOfRange);
-    return std::nullopt;
-  }
-  if (millis < 0) {
-    reply.Error(kErrTimeoutNegative);
-    return std::nullopt;
-  }
+  if (millis > 9.2e18) return Refuse(reply, kErrTimeoutOutOfRange);
+  if (millis < 0) return Refuse(reply, kErrTimeoutNegative);
   // The deadline has to be a time, too.
   const auto timeout_ms = static_cast<int64_t>(millis);
-  if (timeout_ms > INT64_MAX - helio::UnixMillis()) {
-    reply.Error(kErrTimeoutOutOfRange);
-    return std::nullopt;
-  }
+  if (timeout_ms > INT64_MAX - helio::UnixMillis()) return Refuse(reply, kErrTimeoutOutOfRange);
   return timeout_ms;
 }
 

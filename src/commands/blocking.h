@@ -25,14 +25,14 @@ class Transaction;
 struct BlockingCall {
   std::span<const std::string_view> keys;  // the first of them that is ready is taken from
   int64_t timeout_ms = 0;                  // 0: waits for ever
-  // For each key of XREAD, what it waits for something behind: found out by its first try.
+  // For each key of XREAD, the id behind which it waits for entries. The call's first try sets it.
   std::vector<StreamId> after = {};
 };
 
 struct BlockingForm {
   // False: it has replied an error. The call's keys are among `args`.
   bool (*parse)(Args args, ReplySink& reply, BlockingCall* call);
-  // What the keys have to be.
+  // The type that the keys have to have.
   ValueType type;
   // `key` exists and has that type: takes from it, and replies. Never suspends.
   void (*take)(ShardContext& cx, Args args, std::string_view key, ReplySink& reply);
@@ -42,10 +42,10 @@ struct BlockingForm {
   bool (*take_across)(CoordinatorContext& cx, Transaction& tx, Args args, ReplySink& reply);
   int target_at = 0;  // the argument that is the second key; 0: there is none
 
-  // What follows is for those that look at all of their keys, and for more than whether they exist
-  // (XREAD), instead of `take` and `take_across`.
+  // The rest is for XREAD and XREADGROUP, instead of `take` and `take_across`: a call looks at all
+  // of its keys, and a key that exists is not always enough.
 
-  // Null: any call waits if need be. Others are commands like any else.
+  // False: a call with these arguments never waits. Null: every call may wait.
   bool (*waits)(Args args) = nullptr;
   // Takes what there is, and replies; or replies an error. False: there is nothing. The first for
   // keys in one shard, which never suspends. The second in hops of `tx`, which is scheduled;
@@ -53,12 +53,13 @@ struct BlockingForm {
   bool (*try_here)(ShardContext& cx, Args args, BlockingCall* call, ReplySink& reply) = nullptr;
   bool (*try_across)(CoordinatorContext& cx, Transaction& tx, Args args, BlockingCall* call,
                      ReplySink& reply) = nullptr;
-  // Ends the state of a key, as it is, the wait of a call that has tried? And what it is answered.
+  // True: the call, which has tried in vain before, need not wait any more, since `key` is as it is
+  // now. `serve` then replies what the call gets.
   bool (*is_ready)(const ShardContext& cx, Args args, const BlockingCall& call,
                    std::string_view key) = nullptr;
   void (*serve)(ShardContext& cx, Args args, const BlockingCall& call, std::string_view key,
                 ReplySink& reply) = nullptr;
-  bool minds_absence = false;  // that a key is absent may end its wait
+  bool minds_absence = false;  // a key that disappears may end the wait
 
   bool MayWait(Args args) const { return waits == nullptr || waits(args); }
 };

@@ -2,6 +2,7 @@
 // Bloom filters: BF.RESERVE BF.ADD BF.MADD BF.INSERT BF.EXISTS BF.MEXISTS BF.CARD BF.INFO
 // BF.SCANDUMP BF.LOADCHUNK. Data: core/bloom_filter.h.
 #include "core/bloom_filter.h"
+#include "commands/numbers.h"
 
 #include <algorithm>
 #include <array>
@@ -252,8 +253,7 @@ void Info(ShardContext& cx, Args args, ReplySink& reply) {
 std::optional<uint64_t> ParseIterator(std::string_view text, ReplySink& reply) {
   const std::optional<int64_t> iterator = ParseInt64(text);
   if (iterator && *iterator >= 0) return static_cast<uint64_t>(*iterator);
-  reply.Error("ERR Second argument must be numeric");
-  return std::nullopt;
+  return Refuse(reply, "ERR Second argument must be numeric");
 }
 
 // BF.SCANDUMP key iterator

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "commands/dump.h"
+#include "commands/numbers.h"
 #include "core/crc64.h"
 #include "core/numbers.h"
 #include "core/packed_entry.h"
@@ -50,35 +51,32 @@ struct RestoreOptions {
   std::optional<uint8_t> frequency = {};
 };
 
-// False: the error was replied.
-bool ParseRestoreOptions(Args args, RestoreOptions* options, ReplySink& reply) {
-  const auto refuse = [&reply](std::string_view error) {
-    reply.Error(error);
-    return false;
-  };
+// None: the error was replied.
+std::optional<RestoreOptions> ParseRestoreOptions(Args args, ReplySink& reply) {
+  RestoreOptions options;
   for (size_t i = 4; i < args.size(); ++i) {
     const bool has_next = i + 1 < args.size();
     if (IsOption(args[i], "REPLACE")) {
-      options->may_replace = true;
+      options.may_replace = true;
     } else if (IsOption(args[i], "ABSTTL")) {
-      options->is_absolute = true;
-    } else if (IsOption(args[i], "IDLETIME") && has_next && !options->frequency) {
+      options.is_absolute = true;
+    } else if (IsOption(args[i], "IDLETIME") && has_next && !options.frequency) {
       const std::optional<int64_t> seconds = ParseInt64(args[++i]);
-      if (!seconds) return refuse(kErrNotInteger);
-      if (*seconds < 0) return refuse("ERR Invalid IDLETIME value, must be >= 0");
-      options->idle_seconds = seconds;
-    } else if (IsOption(args[i], "FREQ") && has_next && !options->idle_seconds) {
+      if (!seconds) return Refuse(reply, kErrNotInteger);
+      if (*seconds < 0) return Refuse(reply, "ERR Invalid IDLETIME value, must be >= 0");
+      options.idle_seconds = seconds;
+    } else if (IsOption(args[i], "FREQ") && has_next && !options.idle_seconds) {
       const std::optional<int64_t> frequency = ParseInt64(args[++i]);
-      if (!frequency) return refuse(kErrNotInteger);
+      if (!frequency) return Refuse(reply, kErrNotInteger);
       if (*frequency < 0 || *frequency > 255) {
-        return refuse("ERR Invalid FREQ value, must be >= 0 and <= 255");
+        return Refuse(reply, "ERR Invalid FREQ value, must be >= 0 and <= 255");
       }
-      options->frequency = static_cast<uint8_t>(*frequency);
+      options.frequency = static_cast<uint8_t>(*frequency);
     } else {
-      return refuse(kErrSyntax);
+      return Refuse(reply, kErrSyntax);
     }
   }
-  return true;
+  return options;
 }
 
 // RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
@@ -97,9 +95,9 @@ void TellRestored(ShardContext& cx, Args args, const RestoreOptions& options, in
 void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   constexpr std::string_view kErrTtl = "ERR Invalid TTL value, must be >= 0";
   constexpr std::string_view kErrBadFormat = "ERR Bad data format";
-  RestoreOptions options;
-  if (!ParseRestoreOptions(args, &options, reply)) return;
-  if (!options.may_replace && cx.FindMutable(args.key())) return reply.Error(kErrBusyKey);
+  const std::optional<RestoreOptions> options = ParseRestoreOptions(args, reply);
+  if (!options) return;
+  if (!options->may_replace && cx.FindMutable(args.key())) return reply.Error(kErrBusyKey);
   const std::optional<int64_t> ttl = ParseInt64(args[2]);
   if (!ttl) return reply.Error(kErrNotInteger);
   if (*ttl < 0) return reply.Error(kErrTtl);
@@ -120,7 +118,7 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   }
   if (*ttl != 0) {
     int64_t deadline_ms = *ttl;
-    if (!options.is_absolute && __builtin_add_overflow(*ttl, cx.now_ms(), &deadline_ms)) {
+    if (!options->is_absolute && __builtin_add_overflow(*ttl, cx.now_ms(), &deadline_ms)) {
       return reply.Error(kErrTtl);
     }
     if (deadline_ms <= cx.now_ms()) {  // it is over before it has begun
@@ -129,15 +127,15 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
     }
     made.deadline_ms = deadline_ms;
   }
-  if (options.frequency) {
-    cx.access_clock().StartUsed(made.value, cx.now_ms(), *options.frequency);
+  if (options->frequency) {
+    cx.access_clock().StartUsed(made.value, cx.now_ms(), *options->frequency);
   } else {
-    cx.access_clock().StartIdle(made.value, cx.now_ms(), options.idle_seconds.value_or(0));
+    cx.access_clock().StartIdle(made.value, cx.now_ms(), options->idle_seconds.value_or(0));
   }
   if (cx.Peek(args.key())) cx.AlsoHappened(args.key(), KeyEvent::kNew);  // in place of the old one
   const int64_t at_ms = made.deadline_ms.value_or(0);
   cx.Put(args.key(), std::move(made), KeyEvent::kRestore);
-  if (cx.wants_effects()) TellRestored(cx, args, options, at_ms);
+  if (cx.wants_effects()) TellRestored(cx, args, *options, at_ms);
   reply.Ok();
 }
 

@@ -20,6 +20,7 @@
 #include "commands/dump.h"
 #include "commands/key_moves.h"
 #include "commands/local_random.h"
+#include "commands/numbers.h"
 #include "commands/rows.h"
 #include "commands/scan_options.h"
 #include "commands/sort.h"
@@ -111,17 +112,14 @@ std::optional<ExpireConditions> ParseExpireConditions(std::span<const std::strin
       conditions.if_earlier = true;
     } else {
       const std::string_view shown = arg.substr(0, arg.find('\0'));
-      reply.Error(std::string("ERR Unsupported option ").append(shown));
-      return std::nullopt;
+      return Refuse(reply, std::string("ERR Unsupported option ").append(shown));
     }
   }
   if (conditions.if_none && (conditions.if_some || conditions.if_later || conditions.if_earlier)) {
-    reply.Error("ERR NX and XX, GT or LT options at the same time are not compatible");
-    return std::nullopt;
+    return Refuse(reply, "ERR NX and XX, GT or LT options at the same time are not compatible");
   }
   if (conditions.if_later && conditions.if_earlier) {
-    reply.Error("ERR GT and LT options at the same time are not compatible");
-    return std::nullopt;
+    return Refuse(reply, "ERR GT and LT options at the same time are not compatible");
   }
   return conditions;
 }
@@ -144,19 +142,14 @@ void ExpireAt(ShardContext& cx, Args args, std::string_view command, int64_t uni
     if (!parsed) return;
     conditions = *parsed;
   }
-  const std::optional<int64_t> number = ParseInt64(args[2]);
-  if (!number) return reply.Error(kErrNotInteger);
-  int64_t at_ms = 0;
-  if (__builtin_mul_overflow(*number, unit_ms, &at_ms) ||
-      __builtin_add_overflow(at_ms, base_ms, &at_ms)) {
-    return reply.Error(InvalidExpireError(command));
-  }
+  const auto at_ms = ParseDeadline(kAnyDeadline, args[2], unit_ms, base_ms, command, reply);
+  if (!at_ms) return;
   if (conditions.any()) {
     if (!cx.FindMutable(args.key())) return reply.Integer(0);  // found, it counts as accessed
     const ShardContext::KeyDeadline present = cx.GetDeadline(args.key());
-    if (!AreMet(conditions, present.at_ms, at_ms)) return reply.Integer(0);
+    if (!AreMet(conditions, present.at_ms, *at_ms)) return reply.Integer(0);
   }
-  const auto result = cx.SetDeadline(args.key(), at_ms);
+  const auto result = cx.SetDeadline(args.key(), *at_ms);
   reply.Integer(result == ShardContext::DeadlineResult::kAbsent ? 0 : 1);
 }
 

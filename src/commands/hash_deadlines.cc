@@ -6,6 +6,7 @@
 // erases it, and the key with the last one, is told in engine/database.h. Here deadlines are only
 // set and told. One that has been reached already erases the field at once.
 #include "commands/hash_deadlines.h"
+#include "commands/numbers.h"
 #include "commands/rows.h"
 
 #include <algorithm>
@@ -33,20 +34,13 @@ constexpr std::string_view kErrFieldCountMismatch =
 // the error and returns none if it is not valid.
 std::optional<std::span<const std::string_view>> ParseFields(std::span<const std::string_view> args,
                                                              size_t words_each, ReplySink& reply) {
-  if (args.size() < 2 || !IsOption(args[0], "FIELDS")) {
-    reply.Error(kErrNoFields);
-    return std::nullopt;
-  }
+  if (args.size() < 2 || !IsOption(args[0], "FIELDS")) return Refuse(reply, kErrNoFields);
   const std::optional<int64_t> count = ParseInt64(args[1]);
-  if (!count || *count < 1) {
-    reply.Error(kErrFieldCount);
-    return std::nullopt;
-  }
+  if (!count || *count < 1) return Refuse(reply, kErrFieldCount);
   const auto words = args.subspan(2);
   if (words.size() % words_each != 0 ||
       words.size() / words_each != static_cast<uint64_t>(*count)) {
-    reply.Error(kErrFieldCountMismatch);
-    return std::nullopt;
+    return Refuse(reply, kErrFieldCountMismatch);
   }
   return words;
 }
@@ -83,7 +77,7 @@ bool IsMet(Condition condition, int64_t present_ms, int64_t at_ms) {
 // than all.
 void ExpireFields(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
                   std::string_view command, ReplySink& reply) {
-  const auto at_ms = ParseDeadline(args[2], unit_ms, base_ms, command, reply);
+  const auto at_ms = ParseDeadline(kMemberDeadline, args[2], unit_ms, base_ms, command, reply);
   if (!at_ms) return;
   const std::optional<Condition> condition = ParseCondition(args[3]);
   const auto fields = ParseFields(args.from(condition ? 4 : 3), 1, reply);
@@ -189,17 +183,6 @@ struct FieldOptions {
 // Replies the error and returns none if they are not valid.
 std::optional<FieldOptions> ParseFieldOptions(const ShardContext& cx, Args args, bool of_set,
                                               ReplySink& reply) {
-  struct Unit {
-    std::string_view name;
-    int64_t unit_ms;
-    bool is_relative;
-  };
-  constexpr Unit kUnits[] = {
-      {"EX", 1000, true}, {"PX", 1, true}, {"EXAT", 1000, false}, {"PXAT", 1, false}};
-  const auto refuse = [&reply](std::string_view error) {
-    reply.Error(error);
-    return std::nullopt;
-  };
   const std::string_view only_one =
       of_set ? "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified"
              : "ERR Only one of EX, PX, EXAT, PXAT or PERSIST arguments can be specified";
@@ -207,27 +190,26 @@ std::optional<FieldOptions> ParseFieldOptions(const ShardContext& cx, Args args,
   size_t i = 2;
   for (; i < args.size() && !IsOption(args[i], "FIELDS"); ++i) {
     const bool has_other = options.at_ms || options.persist || options.keep_ttl;
-    const auto unit = std::find_if(std::begin(kUnits), std::end(kUnits),
-                                   [&](const Unit& each) { return IsOption(args[i], each.name); });
-    if (unit != std::end(kUnits)) {
-      if (has_other) return refuse(only_one);
-      if (i + 1 == args.size()) return refuse(kErrSyntax);
-      options.at_ms = ParseDeadline(args[++i], unit->unit_ms, unit->is_relative ? cx.now_ms() : 0,
-                                    of_set ? "hsetex" : "hgetex", reply);
+    if (const DeadlineUnit* const unit = FindDeadlineUnit(args[i])) {
+      if (has_other) return Refuse(reply, only_one);
+      if (i + 1 == args.size()) return Refuse(reply, kErrSyntax);
+      options.at_ms =
+          ParseDeadline(kMemberDeadline, args[++i], unit->unit_ms, unit->base_ms(cx.now_ms()),
+                        of_set ? "hsetex" : "hgetex", reply);
       if (!options.at_ms) return std::nullopt;
     } else if (!of_set && IsOption(args[i], "PERSIST")) {
-      if (has_other) return refuse(only_one);
+      if (has_other) return Refuse(reply, only_one);
       options.persist = true;
     } else if (of_set && IsOption(args[i], "KEEPTTL")) {
-      if (has_other) return refuse(only_one);
+      if (has_other) return Refuse(reply, only_one);
       options.keep_ttl = true;
     } else if (of_set && (IsOption(args[i], "FNX") || IsOption(args[i], "FXX"))) {
       if (options.if_absent || options.if_present) {
-        return refuse("ERR Only one of FXX or FNX arguments can be specified");
+        return Refuse(reply, "ERR Only one of FXX or FNX arguments can be specified");
       }
       (IsOption(args[i], "FNX") ? options.if_absent : options.if_present) = true;
     } else {
-      return refuse(kErrNoFields);
+      return Refuse(reply, kErrNoFields);
     }
   }
   const auto fields = ParseFields(args.from(i), of_set ? 2 : 1, reply);

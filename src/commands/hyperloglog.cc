@@ -16,6 +16,7 @@
 
 #include "commands/command_table.h"
 #include "commands/key_parts.h"
+#include "commands/numbers.h"
 #include "core/hyperloglog.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
@@ -234,10 +235,7 @@ std::optional<bool> ToDense(ShardContext& cx, Args args, ReplySink& reply) {
   const std::string_view bytes = value->View(scratch);
   if (HyperLogLog::IsDense(bytes)) return false;
   HyperLogLog log(bytes);
-  if (!log.MakeDense()) {
-    reply.Error(kErrCorrupt);
-    return std::nullopt;
-  }
+  if (!log.MakeDense()) return Refuse(reply, kErrCorrupt);
   value->SetRaw(log.bytes());
   cx.Reencoded(args[2], false);
   return true;

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "commands/numbers.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
 #include "engine/shard_context.h"
@@ -207,19 +208,14 @@ std::optional<Relocation> ParseCopy(Args args, int db_index, int db_count, Reply
       what.may_replace = true;
     } else if (IsOption(args[i], "DB") && i + 1 < args.size()) {
       const DbIndex db = ParseDbIndex(args[++i], db_count);
-      if (db.index < 0) {
-        reply.Error(db.error);
-        return std::nullopt;
-      }
+      if (db.index < 0) return Refuse(reply, db.error);
       what.target_db = db.index;
     } else {
-      reply.Error(kErrSyntax);
-      return std::nullopt;
+      return Refuse(reply, kErrSyntax);
     }
   }
   if (what.source == what.target && what.source_db == what.target_db) {
-    reply.Error(kErrSameObject);
-    return std::nullopt;
+    return Refuse(reply, kErrSameObject);
   }
   return what;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "commands/numbers.h"
 #include "core/common_subsequence.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
@@ -35,19 +36,14 @@ std::optional<LcsOptions> ParseLcsOptions(Args args, ReplySink& reply) {
       options.run_sizes = true;
     } else if (IsOption(args[i], "MINMATCHLEN") && i + 1 < args.size()) {
       const std::optional<int64_t> size = ParseInt64(args[++i]);
-      if (!size) {
-        reply.Error(kErrNotInteger);
-        return std::nullopt;
-      }
+      if (!size) return Refuse(reply, kErrNotInteger);
       options.run_min = *size;
     } else {
-      reply.Error(kErrSyntax);
-      return std::nullopt;
+      return Refuse(reply, kErrSyntax);
     }
   }
   if (options.runs && options.length) {
-    reply.Error("ERR If you want both the length and indexes, please just use IDX.");
-    return std::nullopt;
+    return Refuse(reply, "ERR If you want both the length and indexes, please just use IDX.");
   }
   return options;
 }

@@ -17,6 +17,7 @@
 
 #include "commands/blocking.h"
 #include "commands/command_table.h"
+#include "commands/numbers.h"
 #include "core/numbers.h"
 #include "core/quick_list.h"
 #include "engine/coordinator.h"
@@ -58,23 +59,14 @@ std::optional<End> ParseEnd(std::string_view text) {
   return std::nullopt;
 }
 
-// Within [min, INT64_MAX]; for anything else replies `error`.
-std::optional<int64_t> ParseAtLeast(int64_t min, std::string_view text, std::string_view error,
-                                    ReplySink& reply) {
-  const std::optional<int64_t> number = ParseInt64(text);
-  if (number && *number >= min) return number;
-  reply.Error(error);
-  return std::nullopt;
-}
-
 // A number whose sign is a direction; its opposite exists, too. Replies the error for others.
 std::optional<int64_t> ParseRank(std::string_view text, ReplySink& reply) {
   const std::optional<int64_t> number = ParseInt64(text);
   if (number && *number != INT64_MIN) return number;
-  reply.Error(number ? "ERR value is out of range, value must between -9223372036854775807 and "
-                       "9223372036854775807"
-                     : kErrNotInteger);
-  return std::nullopt;
+  return Refuse(reply,
+                number ? "ERR value is out of range, value must between -9223372036854775807 and "
+                         "9223372036854775807"
+                       : kErrNotInteger);
 }
 
 // The index from the front; none if it is outside. Below 0 it counts from the back.
@@ -195,17 +187,15 @@ struct LMPopOptions {
 std::optional<LMPopOptions> ParseLMPop(Args args, ReplySink& reply) {
   const auto key_count = ParseAtLeast(1, args[1], "ERR numkeys should be greater than 0", reply);
   if (!key_count) return std::nullopt;
-  const auto refuse = [&reply] {
-    reply.Error(kErrSyntax);
-    return std::nullopt;
-  };
-  if (static_cast<uint64_t>(*key_count) >= args.size() - 2) return refuse();
+  if (static_cast<uint64_t>(*key_count) >= args.size() - 2) return Refuse(reply, kErrSyntax);
   const size_t keys_end = 2 + static_cast<size_t>(*key_count);
   const std::optional<End> end = ParseEnd(args[keys_end]);
-  if (!end) return refuse();
+  if (!end) return Refuse(reply, kErrSyntax);
   std::optional<int64_t> count;
   for (size_t i = keys_end + 1; i < args.size(); i += 2) {
-    if (count || !IsOption(args[i], "COUNT") || i + 1 == args.size()) return refuse();
+    if (count || !IsOption(args[i], "COUNT") || i + 1 == args.size()) {
+      return Refuse(reply, kErrSyntax);
+    }
     count = ParseAtLeast(1, args[i + 1], "ERR count should be greater than 0", reply);
     if (!count) return std::nullopt;
   }
@@ -386,53 +376,53 @@ struct PositionOptions {
   int64_t max_len = 0;  // elements to look at; 0: all
 };
 
-// Replies the error and returns false if they are not valid.
-bool ParsePositionOptions(std::span<const std::string_view> args, PositionOptions* options,
-                          ReplySink& reply) {
+// Replies the error and returns none if they are not valid.
+std::optional<PositionOptions> ParsePositionOptions(std::span<const std::string_view> args,
+                                                    ReplySink& reply) {
+  PositionOptions options;
   for (size_t i = 0; i < args.size(); i += 2) {
     const bool has_value = i + 1 < args.size();
     std::optional<int64_t> number;
     if (has_value && IsOption(args[i], "RANK")) {
       number = ParseRank(args[i + 1], reply);
       if (number == 0) {
-        reply.Error(
+        return Refuse(
+            reply,
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or "
             "use negative to start from the end of the list");
-        return false;
       }
-      options->rank = number.value_or(0);
+      options.rank = number.value_or(0);
     } else if (has_value && IsOption(args[i], "COUNT")) {
       number = ParseAtLeast(0, args[i + 1], "ERR COUNT can't be negative", reply);
-      options->count = number;
+      options.count = number;
     } else if (has_value && IsOption(args[i], "MAXLEN")) {
       number = ParseAtLeast(0, args[i + 1], "ERR MAXLEN can't be negative", reply);
-      options->max_len = number.value_or(0);
+      options.max_len = number.value_or(0);
     } else {
-      reply.Error(kErrSyntax);
-      return false;
+      return Refuse(reply, kErrSyntax);
     }
-    if (!number) return false;
+    if (!number) return std::nullopt;
   }
-  return true;
+  return options;
 }
 
 // LPOS key element [RANK rank] [COUNT count] [MAXLEN len]
 void LPos(ShardContext& cx, Args args, ReplySink& reply) {
-  PositionOptions options;
-  if (!ParsePositionOptions(args.from(3), &options, reply)) return;
+  const std::optional<PositionOptions> options = ParsePositionOptions(args.from(3), reply);
+  if (!options) return;
   const auto value = cx.FindReadOnly(args.key(), ValueType::kList);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   absl::InlinedVector<int64_t, 16> found;
   if (value) {
     const QuickList& list = ListOf(*value);
     const PackedText wanted(args[2]);
-    const End from = options.rank < 0 ? End::kBack : End::kFront;
-    const int64_t first_rank = options.rank < 0 ? -options.rank : options.rank;
+    const End from = options->rank < 0 ? End::kBack : End::kFront;
+    const int64_t first_rank = options->rank < 0 ? -options->rank : options->rank;
     const auto size = static_cast<int64_t>(list.size());
-    const int64_t looks = options.max_len == 0 ? size : std::min(options.max_len, size);
+    const int64_t looks = options->max_len == 0 ? size : std::min(options->max_len, size);
     // COUNT 0 means all.
     const size_t found_max =
-        options.count == 0 ? SIZE_MAX : static_cast<size_t>(options.count.value_or(1));
+        options->count == 0 ? SIZE_MAX : static_cast<size_t>(options->count.value_or(1));
     int64_t matches = 0;
     QuickList::Cursor at = list.At(from);
     for (int64_t i = 0; i < looks && found.size() < found_max; ++i, at.Move(Opposite(from))) {
@@ -440,7 +430,7 @@ void LPos(ShardContext& cx, Args args, ReplySink& reply) {
       found.push_back(from == End::kFront ? i : size - 1 - i);
     }
   }
-  if (!options.count) return found.empty() ? reply.Null() : reply.Integer(found[0]);
+  if (!options->count) return found.empty() ? reply.Null() : reply.Integer(found[0]);
   reply.Array(found.size());
   for (int64_t index : found) reply.Integer(index);
 }

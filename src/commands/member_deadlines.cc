@@ -8,6 +8,7 @@
 #include "commands/member_deadlines.h"
 
 #include "commands/hash_deadlines.h"
+#include "commands/numbers.h"
 #include "commands/set_commands.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -17,27 +18,6 @@ namespace dfly {
 void ReplyWithAll(MemberAnswer answer, size_t count, ReplySink& reply) {
   reply.Array(count);
   for (; count > 0; --count) reply.Integer(answer);
-}
-
-std::optional<int64_t> ParseDeadline(std::string_view text, int64_t unit_ms, int64_t base_ms,
-                                     std::string_view command, ReplySink& reply) {
-  constexpr int64_t kDeadlineMax = int64_t{1} << 48;  // the year 10889; exact as a double
-  const std::optional<int64_t> number = ParseInt64(text);
-  if (!number) {
-    reply.Error(kErrNotInteger);
-    return std::nullopt;
-  }
-  if (*number < 0) {
-    reply.Error("ERR invalid expire time, must be >= 0");
-    return std::nullopt;
-  }
-  int64_t at_ms = 0;
-  if (__builtin_mul_overflow(*number, unit_ms, &at_ms) ||
-      __builtin_add_overflow(at_ms, base_ms, &at_ms) || at_ms > kDeadlineMax) {
-    reply.Error(InvalidExpireError(command));
-    return std::nullopt;
-  }
-  return at_ms;
 }
 
 void TellNamed(ShardContext& cx, std::string_view command, std::string_view key,
@@ -70,7 +50,7 @@ void SAddEx(ShardContext& cx, Args args, ReplySink& reply) {
   if (words.size() < 2) return reply.Error(WrongArityError("saddex"));
   const std::optional<int64_t> seconds = ParseInt64(words[0]);
   if (seconds && *seconds <= 0) return reply.Error(InvalidExpireError("saddex"));
-  const auto at_ms = ParseDeadline(words[0], 1000, cx.now_ms(), "saddex", reply);
+  const auto at_ms = ParseDeadline(kMemberDeadline, words[0], 1000, cx.now_ms(), "saddex", reply);
   if (!at_ms) return;
   auto value = cx.FindOrCreate(args.key(), ValueType::kSet);
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
@@ -109,7 +89,7 @@ void ExpireAll(ShardContext& cx, Args args, Value value, int64_t at_ms,
 // FIELDEXPIRE key seconds member [member ...], of a hash or a set.
 void ExpireMembers(ShardContext& cx, Args args, int64_t unit_ms, int64_t base_ms,
                    std::string_view command, ReplySink& reply) {
-  const auto at_ms = ParseDeadline(args[2], unit_ms, base_ms, command, reply);
+  const auto at_ms = ParseDeadline(kMemberDeadline, args[2], unit_ms, base_ms, command, reply);
   if (!at_ms) return;
   auto value = cx.FindMutable(args.key());
   if (!value) return ReplyWithAll(kAbsent, args.size() - 3, reply);

@@ -26,11 +26,6 @@ enum MemberAnswer : int64_t {
 
 void ReplyWithAll(MemberAnswer answer, size_t count, ReplySink& reply);
 
-// The deadline that is `text` units of `unit_ms` after `base_ms`, maybe in the past. Replies the
-// error if there is none.
-std::optional<int64_t> ParseDeadline(std::string_view text, int64_t unit_ms, int64_t base_ms,
-                                     std::string_view command, ReplySink& reply);
-
 // Gives one that exists a deadline, or erases it if that has been reached. `Value` is HashValue or
 // SetValue.
 template <typename Value>

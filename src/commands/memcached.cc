@@ -134,6 +134,13 @@ bool Extend(ShardContext& cx, std::string_view key, const MemcachedStore& store)
   }
   cx.Changed(key, is_append ? KeyEvent::kAppend : KeyEvent::kPrepend);
   cx.SetMemcachedItem(key, {.cas = store.new_cas, .client_flags = client_flags});
+  if (!cx.wants_effects()) return true;
+  if (is_append) {
+    cx.Tell("APPEND", key, store.data);
+  } else {  // Redis has none that prepends
+    char scratch[CompactValue::kScratchSize];
+    cx.Tell("SET", key, cx.Peek(key)->View(scratch), "KEEPTTL");
+  }
   return true;
 }
 
@@ -147,12 +154,12 @@ void Replace(ShardContext& cx, std::string_view key, const MemcachedStore& store
   } else {
     const MemcachedEnd end = MemcachedEndOf(store.exptime, cx.now_ms());
     if (end.is_past) {
-      cx.Delete(key);
+      DeleteMemcached(cx, key);
       return;
     }
     options.deadline_ms = end.at_ms;
   }
-  cx.SetString(key, store.data, options);
+  SetMemcached(cx, key, store.data, options);
   cx.SetMemcachedItem(key, item);
 }
 
@@ -178,9 +185,28 @@ MemcachedEnd MemcachedEndOf(int64_t exptime, int64_t now_ms) {
   return {.is_past = false, .at_ms = at_ms};
 }
 
+bool DeleteMemcached(ShardContext& cx, std::string_view key) {
+  if (!cx.Delete(key)) return false;
+  if (cx.wants_effects()) cx.Tell("DEL", key);
+  return true;
+}
+
+void SetMemcached(ShardContext& cx, std::string_view key, std::string_view data,
+                  const ShardContext::SetOptions& options) {
+  cx.SetString(key, data, options);
+  if (!cx.wants_effects()) return;
+  if (options.deadline_ms) {
+    cx.Tell("SET", key, data, "PXAT", *options.deadline_ms);
+  } else if (options.keep_deadline) {
+    cx.Tell("SET", key, data, "KEEPTTL");
+  } else {
+    cx.Tell("SET", key, data);
+  }
+}
+
 void SetMemcachedEnd(ShardContext& cx, std::string_view key, const MemcachedEnd& end) {
   if (end.is_past) {
-    cx.Delete(key);
+    DeleteMemcached(cx, key);
   } else if (end.at_ms) {
     cx.SetDeadline(key, *end.at_ms);
   } else {
@@ -252,8 +278,10 @@ MemcachedDelta AddMemcached(ShardContext& cx, std::string_view key, uint64_t del
   char text[helio::kMaxIntegerChars];
   char* const end = helio::FormatUnsigned(sum, text);
   const auto value = cx.FindMutable(key, ValueType::kString);
-  value->SetString({text, static_cast<size_t>(end - text)});
+  const std::string_view digits(text, static_cast<size_t>(end - text));
+  value->SetString(digits);
   cx.Changed(key, KeyEvent::kIncrBy);  // of both, as in Redis
+  if (cx.wants_effects()) cx.Tell("SET", key, digits, "KEEPTTL");
   cx.SetMemcachedItem(key, {.cas = new_cas, .client_flags = before.client_flags});
   ++(is_incr ? stats.incr_hits : stats.decr_hits);
   return {.result = MemcachedResult::kStored, .value = sum};
@@ -303,7 +331,7 @@ void MemcachedCas(ShardContext& cx, Args args, ReplySink& reply) {
 void MemcachedTooLarge(ShardContext& cx, Args args, ReplySink& reply) {
   ++cx.shard().memcached().stats().too_large;
   // The client believes that what was there is no more.
-  if (args[2] == "set" || args[2] == "ms") cx.Delete(args.key());
+  if (args[2] == "set" || args[2] == "ms") DeleteMemcached(cx, args.key());
   ReplyResult(MemcachedResult::kTooLong, IsSilent(args, 3), reply);
 }
 
@@ -314,7 +342,7 @@ void MemcachedDecr(ShardContext& cx, Args args, ReplySink& reply) { Delta(cx, ar
 void MemcachedDelete(ShardContext& cx, Args args, ReplySink& reply) {
   MemcachedStats& stats = cx.shard().memcached().stats();
   const bool is_silent = args.size() > 2 && args[args.size() - 1] == "noreply";
-  const bool was_there = cx.Delete(args.key());
+  const bool was_there = DeleteMemcached(cx, args.key());
   ++(was_there ? stats.delete_hits : stats.delete_misses);
   Say(reply, was_there ? "DELETED\r\n" : "NOT_FOUND\r\n", is_silent);
 }

@@ -60,6 +60,11 @@ struct MemcachedEnd {
   std::optional<int64_t> at_ms;
 };
 MemcachedEnd MemcachedEndOf(int64_t exptime, int64_t now_ms);
+// What changes a key for clients of this protocol; each tells its effect.
+void SetMemcached(ShardContext& cx, std::string_view key, std::string_view data,
+                  const ShardContext::SetOptions& options);
+// False if it was absent.
+bool DeleteMemcached(ShardContext& cx, std::string_view key);
 // The key, which is there, ends then. Handles die.
 void SetMemcachedEnd(ShardContext& cx, std::string_view key, const MemcachedEnd& end);
 

@@ -250,10 +250,10 @@ void ReplyMiss(ShardContext& cx, std::string_view key, const Flags& flags, bool 
   const MemcachedEnd end = MemcachedEndOf(flags.vivify_time, cx.now_ms());
   ShardContext::SetOptions options;
   options.deadline_ms = end.at_ms;
-  cx.SetString(key, "", options);
+  SetMemcached(cx, key, "", options);
   cx.SetMemcachedItem(key, {.cas = flags.new_cas, .is_claimed = true});
   ReplyHit(cx, key, flags, {.has_won = true}, 0, reply);
-  if (end.is_past) cx.Delete(key);
+  if (end.is_past) DeleteMemcached(cx, key);
 }
 
 }  // namespace
@@ -280,7 +280,7 @@ void MemcachedMetaGet(ShardContext& cx, Args args, ReplySink& reply) {
     if (!end.is_past) SetMemcachedEnd(cx, key, end);
   }
   ReplyHit(cx, key, flags, Claim(cx, key, flags), idle_seconds, reply);
-  if (flags.Has('T') && end.is_past) cx.Delete(key);
+  if (flags.Has('T') && end.is_past) DeleteMemcached(cx, key);
 }
 
 void MemcachedMetaSet(ShardContext& cx, Args args, ReplySink& reply) {
@@ -354,13 +354,13 @@ void MemcachedMetaDelete(ShardContext& cx, Args args, ReplySink& reply) {
   if (!is_string && (flags.Has('I') || flags.Has('x'))) return reply.Error(kErrWrongType);
   ++items.stats().delete_hits;
   if (!flags.Has('I') && !flags.Has('x')) {
-    cx.Delete(key);
+    DeleteMemcached(cx, key);
   } else {
     MemcachedItem after = {.cas = flags.new_cas, .client_flags = item.client_flags};
     if (flags.Has('x')) {
       ShardContext::SetOptions options;
       options.keep_deadline = true;
-      cx.SetString(key, "", options);
+      SetMemcached(cx, key, "", options);
       after.client_flags = 0;
     }
     after.is_stale = flags.Has('I');

@@ -6,8 +6,16 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 
-#include "engine/shard_context.h"
+#include "commands/hash_deadlines.h"
+#include "commands/member_deadlines.h"
+#include "commands/set_commands.h"
+#include "commands/spread.h"
+#include "engine/coordinator.h"
+#include "facade/error_texts.h"
+#include "facade/resp_writer.h"
+#include "helio/base/clock.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -15,6 +23,7 @@ namespace dfly {
 namespace {
 
 constexpr int64_t kLate = int64_t{1} << 45;  // the year 3084
+constexpr int kTries = 5;                    // while keys expire
 
 std::vector<std::string> WordsOf(std::string_view resp) {
   RespValue value;
@@ -41,12 +50,67 @@ std::string StreamText(const RespValue& value) {
   return text + "]";
 }
 
+std::optional<int64_t> MemberDeadline(ShardContext& cx, std::string_view key,
+                                      std::string_view member) {
+  const auto value = cx.Peek(key);
+  if (!value) return std::nullopt;
+  return value->type() == ValueType::kHash ? HashOf(cx, value).Deadline(member)
+                                           : SetOf(cx, value).Deadline(member);
+}
+
+// No command of these families looks at its session, which the layer above defines: only its
+// address is needed.
+Session& NoSession() {
+  alignas(16) static char stand_in[16] = {};
+  return reinterpret_cast<Session&>(stand_in);
+}
+
 }  // namespace
 
-ReplicaCheck::ReplicaCheck(helio::ProactorPool* pool, ShardSet* shards, RunFn run)
-    : primary_(*shards),
-      replica_(std::make_unique<ShardSet>(pool, 1, shards->db_count(), shards->string_max())),
-      run_(std::move(run)) {
+void DispatchForTest(const CommandTable& table, ShardSet& shards, int db_index, int64_t now_ms,
+                     Args args, ReplySink& reply) {
+  const Command* command = table.Find(args.name());
+  if (command == nullptr) return reply.Error(UnknownCommandError(args.name(), args.from(1)));
+  if (command->AcceptsArgs(args.size()) && !command->subcommands.empty()) {
+    const Command* container = command;
+    command = CommandTable::FindSubcommand(*container, args[1]);
+    if (command == nullptr) {
+      return reply.Error(UnknownSubcommandError(container->name, args[1]));
+    }
+  }
+  if (!command->AcceptsArgs(args.size())) return reply.Error(WrongArityError(command->full_name));
+  CoordinatorContext coordinator(&shards, &NoSession(), db_index, now_ms);
+  coordinator.set_command(command->effect, args.all());
+  if (command->session != nullptr) return command->session(NoSession(), args, reply);
+  if (command->coordinate != nullptr) return command->coordinate(coordinator, args, reply);
+
+  const KeyIndexes keys = command->KeysOf(args);
+  const size_t first = keys.first();
+  const uint64_t hash = HashKey(args[first]);
+  const ShardId id = shards.ShardOfKey(args[first], hash);
+  bool is_one_shard = true;
+  for (size_t i : keys) {
+    is_one_shard &= shards.ShardOfKey(args[i], HashKey(args[i])) == id;
+  }
+  if (is_one_shard) {
+    shards.Await(id, [&](ShardTurn& turn) {
+      ShardContext& cx = turn.Begin(db_index, now_ms);
+      cx.SetKeyHash(args[first], hash);
+      const EffectScope effects(cx, command->effect, args.all());
+      command->run(cx, args, reply);
+    });
+  } else if (command->across != nullptr) {
+    command->across(coordinator, args, reply);
+  } else {
+    RunSpread(coordinator, *command, args, reply);
+  }
+}
+
+ReplicaCheck::ReplicaCheck(const CommandTable* table, ShardSet* shards)
+    : table_(*table),
+      primary_(*shards),
+      replica_(std::make_unique<ShardSet>(&shards->pool(), 1, shards->db_count(),
+                                          shards->string_max())) {
   primary_.SetEffectSink(this);
 }
 
@@ -54,6 +118,7 @@ ReplicaCheck::~ReplicaCheck() { primary_.SetEffectSink(nullptr); }
 
 void ReplicaCheck::OnUnit(const Effects& effects) {
   std::string unit;
+  const std::lock_guard guard(mutex_);
   effects.ForEach([&](int db_index, std::string_view resp) {
     to_apply_.emplace_back(db_index, WordsOf(resp));
     absl::StrAppend(&unit, unit.empty() ? "" : "; ", db_index, " ",
@@ -62,43 +127,63 @@ void ReplicaCheck::OnUnit(const Effects& effects) {
   seen_.push_back(std::move(unit));
 }
 
+std::vector<std::string> ReplicaCheck::TakeUnits() {
+  const std::lock_guard guard(mutex_);
+  return std::exchange(seen_, {});
+}
+
+int64_t ReplicaCheck::ClockOf(const ShardSet& shards) const {
+  if (&shards == replica_.get()) return 0;
+  return now_ms_ != 0 ? now_ms_ : helio::UnixMillis();
+}
+
+RespValue ReplicaCheck::Ask(ShardSet& shards, int db_index, const Words& words) {
+  helio::IoBuf out;
+  RespWriter writer(&out, false);
+  const std::vector<std::string_view> args(words.begin(), words.end());
+  // XCLAIM takes no time that is still to come.
+  const int64_t now_ms = words[0] == "XCLAIM" ? kLate : ClockOf(shards);
+  DispatchForTest(table_, shards, db_index, now_ms, Args(args), writer);
+  RespValue reply;
+  CHECK_EQ(ReadRespValue(out.view(), &reply), out.size()) << "not exactly one reply";
+  return reply;
+}
+
 void ReplicaCheck::CatchUp() {
-  for (const auto& [db_index, words] : std::exchange(to_apply_, {})) {
-    // XCLAIM takes no time that is still to come.
-    const RespValue reply = Ask(*replica_, db_index, words[0] == "XCLAIM" ? kLate : 0, words);
+  std::vector<std::pair<int, Words>> arrived;
+  {
+    const std::lock_guard guard(mutex_);
+    arrived.swap(to_apply_);
+  }
+  for (const auto& [db_index, words] : arrived) {
+    const RespValue reply = Ask(*replica_, db_index, words);
     if (reply.kind != ReplyKind::kError) continue;
     absl::StrAppend(&failed_, "effect ", absl::StrJoin(words, " "), ": ", reply.text, "\n");
   }
 }
 
-std::string ReplicaCheck::DescribeMembers(ShardSet& shards, int db_index, int64_t now_ms,
-                                          const std::string& key, std::string_view read,
-                                          bool has_values) {
-  const RespValue all = Ask(shards, db_index, now_ms, {std::string(read), key});
+std::string ReplicaCheck::DescribeMembers(ShardSet& shards, int db_index, const std::string& key,
+                                          std::string_view read, bool has_values) {
+  const RespValue all = Ask(shards, db_index, {std::string(read), key});
   std::map<std::string, std::string> members;
   for (size_t i = 0; i < all.items.size(); i += has_values ? 2 : 1) {
-    const std::string& name = all.items[i].text;
-    std::string& text = members[name];
-    if (has_values) text = all.items[i + 1].text;
-    const RespValue at = Ask(shards, db_index, now_ms, {"fieldttl", key, name});
-    // Relative there: to the clock of the set.
-    const int64_t seconds = std::atoll(at.text.c_str());
-    if (has_values) {
-      absl::StrAppend(
-          &text, " at ",
-          Ask(shards, db_index, now_ms, {"hpexpiretime", key, "FIELDS", "1", name}).ToString());
-    } else if (seconds >= 0) {
-      absl::StrAppend(&text, " at about ", (now_ms + 999) / 1000 + seconds);
-    }
+    members[all.items[i].text] = has_values ? all.items[i + 1].text : "";
   }
+  const ShardId id = shards.ShardOfKey(key, HashKey(key));
+  shards.Await(id, [&](ShardTurn& turn) {
+    ShardContext& cx = turn.Begin(db_index, ClockOf(shards));
+    for (auto& [name, text] : members) {
+      const int64_t at_ms = MemberDeadline(cx, key, name).value_or(kNoDeadline);
+      if (at_ms != kNoDeadline) absl::StrAppend(&text, " until ", at_ms);
+    }
+  });
   std::string text;
   for (const auto& [name, value] : members) absl::StrAppend(&text, name, "=", value, ", ");
   return text;
 }
 
-std::string ReplicaCheck::Describe(ShardSet& shards, int db_index, int64_t now_ms,
-                                   const std::string& key) {
-  const auto ask = [&](const Words& words) { return Ask(shards, db_index, now_ms, words); };
+std::string ReplicaCheck::Describe(ShardSet& shards, int db_index, const std::string& key) {
+  const auto ask = [&](const Words& words) { return Ask(shards, db_index, words); };
   const std::string type = ask({"type", key}).text;
   std::string text = type + ": ";
   if (type == "string") {
@@ -106,9 +191,9 @@ std::string ReplicaCheck::Describe(ShardSet& shards, int db_index, int64_t now_m
   } else if (type == "list") {
     text += ask({"lrange", key, "0", "-1"}).ToString();
   } else if (type == "hash") {
-    text += DescribeMembers(shards, db_index, now_ms, key, "hgetall", true);
+    text += DescribeMembers(shards, db_index, key, "hgetall", true);
   } else if (type == "set") {
-    text += DescribeMembers(shards, db_index, now_ms, key, "smembers", false);
+    text += DescribeMembers(shards, db_index, key, "smembers", false);
   } else if (type == "zset") {
     text += ask({"zrange", key, "0", "-1", "WITHSCORES"}).ToString();
   } else if (type == "stream") {
@@ -117,35 +202,50 @@ std::string ReplicaCheck::Describe(ShardSet& shards, int db_index, int64_t now_m
     text += ask({"dump", key}).text;
   }
   const ShardId id = shards.ShardOfKey(key, HashKey(key));
-  const auto is_sticky = shards.Await(id, [&](ShardTurn& turn) {
-    return turn.Begin(db_index, now_ms).IsSticky(key).value_or(false);
+  const bool is_sticky = shards.Await(id, [&](ShardTurn& turn) {
+    return turn.Begin(db_index, ClockOf(shards)).IsSticky(key).value_or(false);
   });
   absl::StrAppend(&text, "; until ", ask({"pexpiretime", key}).text, is_sticky ? ", sticky" : "");
   return text;
 }
 
-std::string ReplicaCheck::Compare(int64_t now_ms) {
-  CatchUp();
-  std::string differences = std::exchange(failed_, {});
-  for (int db_index = 0; db_index < primary_.db_count(); ++db_index) {
-    std::vector<std::string> keys;
-    for (ShardSet* shards : {&primary_, replica_.get()}) {
-      const RespValue found =
-          Ask(*shards, db_index, shards == &primary_ ? now_ms : 0, {"keys", "*"});
-      for (const RespValue& key : found.items) keys.push_back(key.text);
+std::vector<std::string> ReplicaCheck::KeysOf(int db_index) {
+  std::vector<std::string> keys;
+  for (ShardSet* shards : {&primary_, replica_.get()}) {
+    std::atomic<size_t> size = 0;
+    shards->AwaitOnAll([&](Shard& shard) {
+      const Database* const database = shard.FindDb(db_index);
+      if (database != nullptr) size += database->size();
+    });
+    if (size == 0) continue;
+    for (const RespValue& key : Ask(*shards, db_index, {"keys", "*"}).items) {
+      keys.push_back(key.text);
     }
-    std::sort(keys.begin(), keys.end());
-    keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-    for (const std::string& key : keys) {
-      const std::string here = Describe(primary_, db_index, now_ms, key);
-      CatchUp();  // what is due has gone now
-      const std::string there = Describe(*replica_, db_index, 0, key);
+  }
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  return keys;
+}
+
+std::string ReplicaCheck::Compare(int64_t now_ms) {
+  now_ms_ = now_ms;
+  CatchUp();
+  std::string differences;
+  for (int db_index = 0; db_index < primary_.db_count(); ++db_index) {
+    for (const std::string& key : KeysOf(db_index)) {
+      std::string here, there;
+      for (int i = 0; i < kTries; ++i) {
+        here = Describe(primary_, db_index, key);
+        CatchUp();  // what is due has gone now
+        there = Describe(*replica_, db_index, key);
+        if (here == there) break;
+      }
       if (here == there) continue;
       absl::StrAppend(&differences, "key ", key, " of ", db_index, "\n  has     ", here,
                       "\n  replica ", there, "\n");
     }
   }
-  return differences;
+  return std::exchange(failed_, {}) + differences;
 }
 
 }  // namespace dfly

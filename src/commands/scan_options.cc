@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "commands/numbers.h"
 #include "core/glob.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -34,18 +35,14 @@ std::optional<MemberScanOptions> ParseMemberScanOptions(std::span<const std::str
     const bool has_value = i + 1 < args.size();
     if (has_value && IsOption(args[i], "COUNT")) {
       const std::optional<int64_t> count = ParseInt64(args[++i]);
-      if (!count || *count < 1) {
-        reply.Error(count ? kErrSyntax : kErrNotInteger);
-        return std::nullopt;
-      }
+      if (!count || *count < 1) return Refuse(reply, count ? kErrSyntax : kErrNotInteger);
       options.count = static_cast<uint64_t>(*count);
     } else if (has_value && IsOption(args[i], "MATCH")) {
       options.pattern = args[++i];
     } else if (may_leave_out_values && IsOption(args[i], "NOVALUES")) {
       options.has_values = false;
     } else {
-      reply.Error(kErrSyntax);
-      return std::nullopt;
+      return Refuse(reply, kErrSyntax);
     }
   }
   return options;

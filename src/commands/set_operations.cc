@@ -22,6 +22,7 @@
 
 #include "commands/command_table.h"
 #include "commands/key_parts.h"
+#include "commands/numbers.h"
 #include "commands/set_commands.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
@@ -495,20 +496,16 @@ struct CountOptions {
 // SINTERCARD numkeys key [key ...] [LIMIT limit]. Replies the error and returns none if they are
 // not valid.
 std::optional<CountOptions> ParseCount(Args args, ReplySink& reply) {
-  const auto refuse = [&reply](std::string_view error) {
-    reply.Error(error);
-    return std::nullopt;
-  };
-  const std::optional<int64_t> count = ParseInt64(args[1]);
-  if (!count || *count < 1) return refuse("ERR numkeys should be greater than 0");
+  const auto count = ParseAtLeast(1, args[1], "ERR numkeys should be greater than 0", reply);
+  if (!count) return std::nullopt;
   if (static_cast<uint64_t>(*count) > args.size() - 2) {
-    return refuse("ERR Number of keys can't be greater than number of args");
+    return Refuse(reply, "ERR Number of keys can't be greater than number of args");
   }
   CountOptions options = {.keys = args.from(2).first(static_cast<size_t>(*count))};
   for (size_t i = 2 + options.keys.size(); i < args.size(); i += 2) {
-    if (!IsOption(args[i], "LIMIT") || i + 1 == args.size()) return refuse(kErrSyntax);
-    const std::optional<int64_t> limit = ParseInt64(args[i + 1]);
-    if (!limit || *limit < 0) return refuse("ERR LIMIT can't be negative");
+    if (!IsOption(args[i], "LIMIT") || i + 1 == args.size()) return Refuse(reply, kErrSyntax);
+    const auto limit = ParseAtLeast(0, args[i + 1], "ERR LIMIT can't be negative", reply);
+    if (!limit) return std::nullopt;
     options.limit = *limit == 0 ? UINT64_MAX : static_cast<uint64_t>(*limit);
   }
   return options;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/numbers.h"
 #include "commands/set_commands.h"
 #include "commands/zset_commands.h"
 #include "core/hash_value.h"
@@ -96,10 +97,7 @@ std::optional<SortOptions> ParseOptions(Args args, bool is_readonly, ReplySink& 
     } else if (IsOption(args[i], "LIMIT") && left >= 2) {
       const auto offset = ParseInt64(args[i + 1]);
       const auto limit = offset ? ParseInt64(args[i + 2]) : std::nullopt;
-      if (!limit) {
-        reply.Error(kErrNotInteger);
-        return std::nullopt;
-      }
+      if (!limit) return Refuse(reply, kErrNotInteger);
       options.offset = *offset;
       options.limit = *limit;
       i += 2;
@@ -110,8 +108,7 @@ std::optional<SortOptions> ParseOptions(Args args, bool is_readonly, ReplySink& 
     } else if (IsOption(args[i], "GET") && left >= 1) {
       options.get.push_back(Pattern::Parse(args[++i]));
     } else {
-      reply.Error(kErrSyntax);
-      return std::nullopt;
+      return Refuse(reply, kErrSyntax);
     }
   }
   return options;
@@ -323,6 +320,7 @@ class Sorting {
   void Store() {
     tx_.HopAndConclude({&target_id_, 1}, [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(cx_.db_index(), cx_.now_ms());
+      if (cx.wants_effects()) TellStored(cx);
       if (results_.empty()) {
         cx.Delete(*options_.target);
         return;
@@ -336,6 +334,15 @@ class Sorting {
       made.value.SetObject(ValueType::kList, list.release(), 0);
       cx.Put(*options_.target, std::move(made), KeyEvent::kSortStore, results_.size());
     });
+  }
+
+  // The result: with BY a pattern that is no key the order is not told by the elements.
+  void TellStored(ShardContext& cx) {
+    cx.Tell("DEL", *options_.target);
+    if (results_.empty()) return;
+    std::vector<std::string_view> words = {"RPUSH", *options_.target};
+    for (const Text& text : results_) words.push_back(text ? *text : std::string_view());
+    cx.TellAll(words);
   }
 
   CoordinatorContext& cx_;

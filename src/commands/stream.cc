@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/numbers.h"
 #include "commands/rows.h"
 #include "commands/stream_support.h"
-#include "core/numbers.h"
 #include "facade/error_texts.h"
 
 namespace dfly {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/numbers.h"
 #include "commands/rows.h"
 #include "commands/stream_support.h"
 #include "core/numbers.h"

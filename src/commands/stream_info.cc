@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "commands/numbers.h"
 #include "commands/rows.h"
 #include "commands/stream_support.h"
-#include "core/numbers.h"
 #include "facade/error_texts.h"
 
 namespace dfly {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "commands/blocking.h"
+#include "commands/numbers.h"
 #include "commands/stream_support.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
@@ -73,57 +74,55 @@ std::optional<KeyRange> FindStreamKeys(Args args) {
   return std::nullopt;
 }
 
-// False: the error was replied.
-bool ParseRead(Args args, ReplySink& reply, ReadCall* call) {
-  *call = ReadCall();
-  call->of_group = IsReadGroup(args);
-  const auto fail = [&reply](std::string_view error) {
-    reply.Error(error);
-    return false;
-  };
+// None: the error was replied.
+std::optional<ReadCall> ParseRead(Args args, ReplySink& reply) {
+  ReadCall call;
+  call.of_group = IsReadGroup(args);
   bool has_group = false;
   for (size_t i = 1; i < args.size(); ++i) {
     const std::string_view option = args[i];
     const size_t more = args.size() - i - 1;
     if (IsOption(option, "BLOCK") && more > 0) {
-      const std::string_view error = ParseMillis(args[++i], &call->timeout_ms);
-      if (!error.empty()) return fail(error);
+      const std::string_view error = ParseMillis(args[++i], &call.timeout_ms);
+      if (!error.empty()) return Refuse(reply, error);
     } else if (IsOption(option, "COUNT") && more > 0) {
       const std::optional<int64_t> count = ParseInt64(args[++i]);
-      if (!count) return fail(kErrNotInteger);
-      call->count = static_cast<uint64_t>(std::max<int64_t>(*count, 0));
+      if (!count) return Refuse(reply, kErrNotInteger);
+      call.count = static_cast<uint64_t>(std::max<int64_t>(*count, 0));
     } else if (IsOption(option, "STREAMS") && more > 0) {
       if (more % 2 != 0) {
-        return fail(
-            fmt::format("ERR Unbalanced '{}' list of streams: for each stream key an ID or "
-                        "'{}' must be specified.",
-                        call->of_group ? "xreadgroup" : "xread", call->of_group ? '>' : '$'));
+        return Refuse(
+            reply, fmt::format("ERR Unbalanced '{}' list of streams: for each stream key an ID or "
+                               "'{}' must be specified.",
+                               call.of_group ? "xreadgroup" : "xread", call.of_group ? '>' : '$'));
       }
-      call->keys = args.from(i + 1).first(more / 2);
-      call->ids = args.from(i + 1 + more / 2);
+      call.keys = args.from(i + 1).first(more / 2);
+      call.ids = args.from(i + 1 + more / 2);
       break;
     } else if (IsOption(option, "GROUP") && more >= 2) {
-      if (!call->of_group) {
-        return fail(
+      if (!call.of_group) {
+        return Refuse(
+            reply,
             "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
       }
-      call->group = args[i + 1];
-      call->consumer = args[i + 2];
+      call.group = args[i + 1];
+      call.consumer = args[i + 2];
       has_group = true;
       i += 2;
     } else if (IsOption(option, "NOACK")) {
-      if (!call->of_group) {
-        return fail(
+      if (!call.of_group) {
+        return Refuse(
+            reply,
             "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
       }
-      call->no_ack = true;
+      call.no_ack = true;
     } else {
-      return fail(kErrSyntax);
+      return Refuse(reply, kErrSyntax);
     }
   }
-  if (call->keys.empty()) return fail(kErrSyntax);
-  if (call->of_group && !has_group) return fail("ERR Missing GROUP option for XREADGROUP");
-  return true;
+  if (call.keys.empty()) return Refuse(reply, kErrSyntax);
+  if (call.of_group && !has_group) return Refuse(reply, "ERR Missing GROUP option for XREADGROUP");
+  return call;
 }
 
 // --- One key ---
@@ -411,18 +410,16 @@ bool HasTimeout(Args args) {
 }
 
 bool ParseBlocking(Args args, ReplySink& reply, BlockingCall* blocking) {
-  ReadCall call;
-  if (!ParseRead(args, reply, &call)) return false;
-  *blocking = {.keys = call.keys, .timeout_ms = call.timeout_ms.value_or(0), .after = {}};
+  const std::optional<ReadCall> call = ParseRead(args, reply);
+  if (!call) return false;
+  *blocking = {.keys = call->keys, .timeout_ms = call->timeout_ms.value_or(0), .after = {}};
   return true;
 }
 
 // What has been parsed once already.
 ReadCall Reparse(Args args) {
   KeptReply none;
-  ReadCall call;
-  ParseRead(args, none, &call);
-  return call;
+  return ParseRead(args, none).value_or(ReadCall());
 }
 
 bool TryHere(ShardContext& cx, Args args, BlockingCall* blocking, ReplySink& reply) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "commands/numbers.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
 
@@ -69,26 +70,18 @@ std::optional<StreamId> ParseStreamId(std::string_view text, uint64_t missing_se
 
 std::optional<StreamId> ParseRangeStart(std::string_view text, ReplySink& reply) {
   std::optional<RangeEnd> end = ParseEnd(text, 0);
-  if (!end) {
-    reply.Error(kErrInvalidStreamId);
-    return std::nullopt;
-  }
+  if (!end) return Refuse(reply, kErrInvalidStreamId);
   if (end->is_excluded && !end->id.Increment()) {
-    reply.Error("ERR invalid start ID for the interval");
-    return std::nullopt;
+    return Refuse(reply, "ERR invalid start ID for the interval");
   }
   return end->id;
 }
 
 std::optional<StreamId> ParseRangeEnd(std::string_view text, ReplySink& reply) {
   std::optional<RangeEnd> end = ParseEnd(text, UINT64_MAX);
-  if (!end) {
-    reply.Error(kErrInvalidStreamId);
-    return std::nullopt;
-  }
+  if (!end) return Refuse(reply, kErrInvalidStreamId);
   if (end->is_excluded && !end->id.Decrement()) {
-    reply.Error("ERR invalid end ID for the interval");
-    return std::nullopt;
+    return Refuse(reply, "ERR invalid end ID for the interval");
   }
   return end->id;
 }
@@ -99,20 +92,10 @@ std::optional<std::vector<StreamId>> ParseStreamIds(std::span<const std::string_
   ids.reserve(texts.size());
   for (std::string_view text : texts) {
     const std::optional<StreamId> id = ParseStreamId(text, 0);
-    if (!id) {
-      reply.Error(kErrInvalidStreamId);
-      return std::nullopt;
-    }
+    if (!id) return Refuse(reply, kErrInvalidStreamId);
     ids.push_back(*id);
   }
   return ids;
-}
-
-std::optional<int64_t> ParseInteger(std::string_view text, std::string_view error,
-                                    ReplySink& reply) {
-  const std::optional<int64_t> number = ParseInt64(text);
-  if (!number) reply.Error(error);
-  return number;
 }
 
 void ReplyStreamId(StreamId id, ReplySink& reply) {

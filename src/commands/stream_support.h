@@ -38,10 +38,6 @@ std::optional<StreamId> ParseRangeEnd(std::string_view text, ReplySink& reply);
 std::optional<std::vector<StreamId>> ParseStreamIds(std::span<const std::string_view> texts,
                                                     ReplySink& reply);
 
-// Any integer; for others replies the error.
-std::optional<int64_t> ParseInteger(std::string_view text, std::string_view error,
-                                    ReplySink& reply);
-
 void ReplyStreamId(StreamId id, ReplySink& reply);
 // The id, and an array of names and values.
 void ReplyEntry(const StreamEntry& entry, ReplySink& reply);

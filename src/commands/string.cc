@@ -14,6 +14,7 @@
 
 #include "commands/command_table.h"
 #include "commands/lcs.h"
+#include "commands/numbers.h"
 #include "commands/throttle.h"
 #include "core/numbers.h"
 #include "engine/coordinator.h"
@@ -32,19 +33,8 @@ bool IsTooLong(const ShardContext& cx, uint64_t size, uint64_t more) {
 
 // --- Options of SET and GETEX ---
 
-// How the argument of EX, PX, EXAT or PXAT is meant.
-enum class ExpireUnit : uint8_t { kNone, kSeconds, kMillis, kSecondsAt, kMillisAt };
-
-ExpireUnit ParseExpireUnit(std::string_view option) {
-  if (IsOption(option, "EX")) return ExpireUnit::kSeconds;
-  if (IsOption(option, "PX")) return ExpireUnit::kMillis;
-  if (IsOption(option, "EXAT")) return ExpireUnit::kSecondsAt;
-  if (IsOption(option, "PXAT")) return ExpireUnit::kMillisAt;
-  return ExpireUnit::kNone;
-}
-
 struct StringOptions {
-  ExpireUnit unit = ExpireUnit::kNone;
+  const DeadlineUnit* unit = nullptr;
   std::string_view expire = {};  // as the client wrote it; the last one counts
   bool if_absent = false;        // NX
   bool if_present = false;       // XX
@@ -63,7 +53,7 @@ bool ParseStringOptions(std::span<const std::string_view> args, OptionSet set,
   const bool of_set = set == OptionSet::kOfSet;
   for (size_t i = 0; i < args.size(); ++i) {
     const std::string_view arg = args[i];
-    const bool has_unit = options->unit != ExpireUnit::kNone;
+    const bool has_unit = options->unit != nullptr;
     if (of_set && !options->if_present && IsOption(arg, "NX")) {
       options->if_absent = true;
     } else if (of_set && !options->if_absent && IsOption(arg, "XX")) {
@@ -77,36 +67,14 @@ bool ParseStringOptions(std::span<const std::string_view> args, OptionSet set,
     } else if (!of_set && !has_unit && IsOption(arg, "PERSIST")) {
       options->persist = true;
     } else {
-      const ExpireUnit unit = ParseExpireUnit(arg);
-      if (unit == ExpireUnit::kNone || (has_unit && unit != options->unit)) return false;
+      const DeadlineUnit* const unit = FindDeadlineUnit(arg);
+      if (unit == nullptr || (has_unit && unit != options->unit)) return false;
       if (options->keep_ttl || options->persist || i + 1 == args.size()) return false;
       options->unit = unit;
       options->expire = args[++i];
     }
   }
   return true;
-}
-
-// The deadline that `text` means, in Unix milliseconds, maybe in the past. Replies the error if it
-// is no number, not positive, or too large. `command` is for the error's text.
-std::optional<int64_t> ParseDeadline(const ShardContext& cx, ExpireUnit unit, std::string_view text,
-                                     std::string_view command, ReplySink& reply) {
-  const std::optional<int64_t> number = ParseInt64(text);
-  if (!number) {
-    reply.Error(kErrNotInteger);
-    return std::nullopt;
-  }
-  int64_t deadline_ms = *number;
-  bool is_valid = deadline_ms > 0;
-  if (unit == ExpireUnit::kSeconds || unit == ExpireUnit::kSecondsAt) {
-    is_valid &= !__builtin_mul_overflow(deadline_ms, 1000, &deadline_ms);
-  }
-  if (unit == ExpireUnit::kSeconds || unit == ExpireUnit::kMillis) {
-    is_valid &= !__builtin_add_overflow(deadline_ms, cx.now_ms(), &deadline_ms);
-  }
-  if (is_valid) return deadline_ms;
-  reply.Error(InvalidExpireError(command));
-  return std::nullopt;
 }
 
 // --- Whole values ---
@@ -153,8 +121,9 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
     return reply.Error(kErrSyntax);
   }
   std::optional<int64_t> deadline_ms;
-  if (options.unit != ExpireUnit::kNone) {
-    deadline_ms = ParseDeadline(cx, options.unit, options.expire, "set", reply);
+  if (options.unit != nullptr) {
+    deadline_ms = ParseDeadline(kNewDeadline, options.expire, options.unit->unit_ms,
+                                options.unit->base_ms(cx.now_ms()), "set", reply);
     if (!deadline_ms) return;
   }
   if (options.get && !ReplyWithValue(cx, args.key(), reply)) return;
@@ -194,14 +163,14 @@ void SetNx(ShardContext& cx, Args args, ReplySink& reply) {
 }
 
 void SetEx(ShardContext& cx, Args args, ReplySink& reply) {
-  const auto deadline_ms = ParseDeadline(cx, ExpireUnit::kSeconds, args[2], "setex", reply);
+  const auto deadline_ms = ParseDeadline(kNewDeadline, args[2], 1000, cx.now_ms(), "setex", reply);
   if (!deadline_ms) return;
   StoreUntil(cx, args.key(), args[3], *deadline_ms);
   reply.Ok();
 }
 
 void PSetEx(ShardContext& cx, Args args, ReplySink& reply) {
-  const auto deadline_ms = ParseDeadline(cx, ExpireUnit::kMillis, args[2], "psetex", reply);
+  const auto deadline_ms = ParseDeadline(kNewDeadline, args[2], 1, cx.now_ms(), "psetex", reply);
   if (!deadline_ms) return;
   StoreUntil(cx, args.key(), args[3], *deadline_ms);
   reply.Ok();
@@ -228,8 +197,9 @@ void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
   if (value.is_wrong_type()) return reply.Error(kErrWrongType);
   if (!value) return reply.Null();
   std::optional<int64_t> deadline_ms;
-  if (options.unit != ExpireUnit::kNone) {
-    deadline_ms = ParseDeadline(cx, options.unit, options.expire, "getex", reply);
+  if (options.unit != nullptr) {
+    deadline_ms = ParseDeadline(kNewDeadline, options.expire, options.unit->unit_ms,
+                                options.unit->base_ms(cx.now_ms()), "getex", reply);
     if (!deadline_ms) return;
   }
   char scratch[CompactValue::kScratchSize];

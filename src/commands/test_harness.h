@@ -55,16 +55,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RegisterProbabilisticCommands(&table_);
     pool_.Start();
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 16, string_max);
-    replica_ = std::make_unique<ReplicaCheck>(&pool_, shards_.get(),
-                                              [this](ShardSet& shards, int db_index, int64_t now_ms,
-                                                     const std::vector<std::string>& words) {
-                                                helio::IoBuf out;
-                                                RespWriter writer(&out, false);
-                                                const std::vector<std::string_view> args(
-                                                    words.begin(), words.end());
-                                                Dispatch(shards, db_index, now_ms, args, writer);
-                                                return ReplyIn(out);
-                                              });
+    replica_ = std::make_unique<ReplicaCheck>(&table_, shards_.get());
   }
   void TearDown() override { CheckReplica(); }
   ~CommandsTest() override {
@@ -92,7 +83,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     RespWriter writer(&out, resp3_);
     const std::vector<std::string_view> args(words.begin(), words.end());
     pool_.at(0)->AwaitFiber("command", [&] {
-      Dispatch(*shards_, db_index_, now_ms_, args, writer);
+      Dispatch(args, writer);
       replica_->CatchUp();
     });
     return ReplyIn(out);
@@ -102,7 +93,7 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
   void CheckReplica() {
     pool_.at(0)->AwaitFiber("check", [&] {
       EXPECT_EQ(replica_->Compare(now_ms_), "") << "the units:\n"
-                                                << absl::StrJoin(replica_->units(), "\n");
+                                                << absl::StrJoin(replica_->TakeUnits(), "\n");
     });
   }
   // The effects of what was done since the last call.
@@ -128,51 +119,9 @@ class CommandsTest : public testing::TestWithParam<uint32_t> {
     return reply;
   }
 
-  void Dispatch(ShardSet& shards, int db_index, int64_t now_ms, Args args, ReplySink& reply) {
-    const Command* command = table_.Find(args.name());
-    if (command == nullptr) return reply.Error(UnknownCommandError(args.name(), args.from(1)));
-    if (command->AcceptsArgs(args.size()) && !command->subcommands.empty()) {
-      const Command* container = command;
-      command = CommandTable::FindSubcommand(*container, args[1]);
-      if (command == nullptr) {
-        return reply.Error(UnknownSubcommandError(container->name, args[1]));
-      }
-    }
-    if (!command->AcceptsArgs(args.size())) {
-      return reply.Error(WrongArityError(command->full_name));
-    }
-    CoordinatorContext coordinator(&shards, &session(), db_index, now_ms);
-    coordinator.set_command(command->effect, args.all());
-    if (command->session != nullptr) return command->session(session(), args, reply);
-    if (command->coordinate != nullptr) return command->coordinate(coordinator, args, reply);
-
-    const KeyIndexes keys = command->KeysOf(args);
-    const size_t first = keys.first();
-    const uint64_t hash = HashKey(args[first]);
-    const ShardId id = shards.ShardOfKey(args[first], hash);
-    bool is_one_shard = true;
-    for (size_t i : keys) {
-      is_one_shard &= shards.ShardOfKey(args[i], HashKey(args[i])) == id;
-    }
-    if (is_one_shard) {
-      helio::NoSuspend no_suspend;
-      ShardTurn turn(shards.local(id));
-      ShardContext& cx = turn.Begin(db_index, now_ms);
-      cx.SetKeyHash(args[first], hash);
-      const EffectScope effects(cx, command->effect, args.all());
-      command->run(cx, args, reply);
-    } else if (command->across != nullptr) {
-      command->across(coordinator, args, reply);
-    } else {
-      RunSpread(coordinator, *command, args, reply);
-    }
+  void Dispatch(Args args, ReplySink& reply) {
+    DispatchForTest(table_, *shards_, db_index_, now_ms_, args, reply);
   }
-
-  // No command of these families looks at its session, which the layer above defines: only its
-  // address is needed.
-  Session& session() { return reinterpret_cast<Session&>(session_stand_in_); }
-
-  alignas(16) char session_stand_in_[16] = {};
 };
 
 }  // namespace dfly

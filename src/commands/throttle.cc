@@ -13,7 +13,7 @@
 #include <string>
 
 #include "commands/command_table.h"
-#include "core/numbers.h"
+#include "commands/numbers.h"
 #include "engine/shard_context.h"
 #include "facade/error_texts.h"
 
@@ -37,34 +37,24 @@ struct Rate {
 // CL.THROTTLE key max_burst count_per_period period [quantity]. Replies the error and returns none
 // if they are not valid.
 std::optional<Rate> ParseRate(Args args, ReplySink& reply) {
-  if (args.size() > 6) {
-    reply.Error(kErrSyntax);
-    return std::nullopt;
-  }
+  if (args.size() > 6) return Refuse(reply, kErrSyntax);
   int64_t numbers[4] = {0, 0, 0, 1};
   for (size_t i = 2; i < args.size(); ++i) {
-    const std::optional<int64_t> number = ParseInt64(args[i]);
-    if (!number) {
-      reply.Error(kErrNotInteger);
-      return std::nullopt;
-    }
+    const auto number = ParseInteger(args[i], kErrNotInteger, reply);
+    if (!number) return std::nullopt;
     numbers[i - 2] = *number;
   }
   const auto [burst, count, period_s, quantity] = numbers;
-  const auto refuse = [&reply](std::string_view error) {
-    reply.Error(error);
-    return std::nullopt;
-  };
-  if (count == 0 || period_s == 0) return refuse("ERR zero rates are not supported");
+  if (count == 0 || period_s == 0) return Refuse(reply, "ERR zero rates are not supported");
   if (burst < 0 || burst == INT64_MAX || count < 0 || period_s < 0 || quantity < 0) {
-    return refuse(kErrOutOfRange);
+    return Refuse(reply, kErrOutOfRange);
   }
   const Wide interval = Wide{period_s} * kNanosPerSecond / count;
-  if (interval == 0) return refuse("ERR zero rates are not supported");
-  if (interval > INT64_MAX) return refuse(kErrOutOfRange);
+  if (interval == 0) return Refuse(reply, "ERR zero rates are not supported");
+  if (interval > INT64_MAX) return Refuse(reply, kErrOutOfRange);
   // All times that follow fit in 64 bits, as Redis' clocks do.
   const Wide longest = interval * (Wide{std::max(burst + 1, quantity)} + 1);
-  if (longest > INT64_MAX / 4) return refuse(kErrOutOfRange);
+  if (longest > INT64_MAX / 4) return Refuse(reply, kErrOutOfRange);
   return Rate{.limit = burst + 1, .quantity = quantity, .interval = static_cast<int64_t>(interval)};
 }
 

@@ -15,6 +15,7 @@
 
 #include "commands/command_table.h"
 #include "commands/local_random.h"
+#include "commands/numbers.h"
 #include "commands/scan_options.h"
 #include "commands/zset_commands.h"
 #include "commands/zset_ranges.h"
@@ -54,21 +55,17 @@ std::optional<ZAddOptions> ParseAdd(Args args, ReplySink& reply) {
     }
   }
   options.end = i;
-  const auto refuse = [&reply](std::string_view error) -> std::optional<ZAddOptions> {
-    reply.Error(error);
-    return std::nullopt;
-  };
   const size_t rest = args.size() - i;
-  if (rest == 0 || rest % 2 != 0) return refuse(kErrSyntax);
+  if (rest == 0 || rest % 2 != 0) return Refuse(reply, kErrSyntax);
   if (options.only_new && options.only_present) {
-    return refuse("ERR XX and NX options at the same time are not compatible");
+    return Refuse(reply, "ERR XX and NX options at the same time are not compatible");
   }
   if ((options.only_greater && options.only_less) ||
       (options.only_new && (options.only_greater || options.only_less))) {
-    return refuse("ERR GT, LT, and/or NX options at the same time are not compatible");
+    return Refuse(reply, "ERR GT, LT, and/or NX options at the same time are not compatible");
   }
   if (options.increments && rest > 2) {
-    return refuse("ERR INCR option supports a single increment-element pair");
+    return Refuse(reply, "ERR INCR option supports a single increment-element pair");
   }
   return options;
 }

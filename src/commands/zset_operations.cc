@@ -29,6 +29,7 @@
 
 #include "commands/command_table.h"
 #include "commands/key_parts.h"
+#include "commands/numbers.h"
 #include "commands/set_commands.h"
 #include "commands/zset_commands.h"
 #include "core/numbers.h"
@@ -64,19 +65,12 @@ struct Options {
 std::optional<Options> Parse(Args args, size_t at, Operation operation, Form form,
                              ReplySink& reply) {
   const std::optional<int64_t> count = ParseInt64(args[at]);
-  if (!count) {
-    reply.Error(kErrNotInteger);
-    return std::nullopt;
-  }
+  if (!count) return Refuse(reply, kErrNotInteger);
   if (*count < 1) {
-    reply.Error("ERR at least 1 input key is needed for '" + helio::LowerCase(args.name()) +
-                "' command");
-    return std::nullopt;
+    return Refuse(reply, "ERR at least 1 input key is needed for '" +
+                             helio::LowerCase(args.name()) + "' command");
   }
-  if (static_cast<uint64_t>(*count) > args.size() - at - 1) {
-    reply.Error(kErrSyntax);
-    return std::nullopt;
-  }
+  if (static_cast<uint64_t>(*count) > args.size() - at - 1) return Refuse(reply, kErrSyntax);
   const auto key_count = static_cast<size_t>(*count);
   Options options = {.keys = args.from(at + 1).first(key_count),
                      .weights = std::vector<double>(key_count, 1)};
@@ -318,14 +312,8 @@ class AcrossShards {
   std::optional<ScoredMembers> Run(Operation operation, ReplySink& reply) {
     std::vector<ScoredMembers> copies(keys_.size());
     const bool copies_all = operation == Operation::kUnion && options_.error.empty();
-    if (!Survey(copies_all ? &copies : nullptr)) {
-      reply.Error(kErrWrongType);
-      return std::nullopt;
-    }
-    if (!options_.error.empty()) {
-      reply.Error(options_.error);
-      return std::nullopt;
-    }
+    if (!Survey(copies_all ? &copies : nullptr)) return Refuse(reply, kErrWrongType);
+    if (!options_.error.empty()) return Refuse(reply, options_.error);
     if (operation == Operation::kUnion) return UnionOf(copies, options_);
     const std::vector<size_t> by_size = BySize(sizes_);
     if (operation == Operation::kInter) return Intersect(by_size);

@@ -10,6 +10,7 @@
 
 #include "commands/blocking.h"
 #include "commands/command_table.h"
+#include "commands/numbers.h"
 #include "commands/zset_commands.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -74,25 +75,23 @@ struct ZMPopOptions {
 // ZMPOP numkeys key [key ...] MIN | MAX [COUNT count]. Replies the error and returns none if they
 // are not valid.
 std::optional<ZMPopOptions> ParseZMPop(Args args, ReplySink& reply) {
-  const auto refuse = [&reply](std::string_view error) {
-    reply.Error(error);
-    return std::nullopt;
-  };
-  const std::optional<int64_t> key_count = ParseInt64(args[1]);
-  if (!key_count || *key_count < 1) return refuse("ERR numkeys should be greater than 0");
-  if (static_cast<uint64_t>(*key_count) >= args.size() - 2) return refuse(kErrSyntax);
+  const auto key_count = ParseAtLeast(1, args[1], "ERR numkeys should be greater than 0", reply);
+  if (!key_count) return std::nullopt;
+  if (static_cast<uint64_t>(*key_count) >= args.size() - 2) return Refuse(reply, kErrSyntax);
   ZMPopOptions options = {.keys = args.from(2).first(static_cast<size_t>(*key_count))};
   const size_t keys_end = 2 + options.keys.size();
   if (IsOption(args[keys_end], "MAX")) {
     options.which = Which::kMax;
   } else if (!IsOption(args[keys_end], "MIN")) {
-    return refuse(kErrSyntax);
+    return Refuse(reply, kErrSyntax);
   }
   std::optional<int64_t> count;
   for (size_t i = keys_end + 1; i < args.size(); i += 2) {
-    if (count || !IsOption(args[i], "COUNT") || i + 1 == args.size()) return refuse(kErrSyntax);
-    count = ParseInt64(args[i + 1]);
-    if (!count || *count < 1) return refuse("ERR count should be greater than 0");
+    if (count || !IsOption(args[i], "COUNT") || i + 1 == args.size()) {
+      return Refuse(reply, kErrSyntax);
+    }
+    count = ParseAtLeast(1, args[i + 1], "ERR count should be greater than 0", reply);
+    if (!count) return std::nullopt;
   }
   options.count = static_cast<uint64_t>(count.value_or(1));
   return options;

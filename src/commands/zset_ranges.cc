@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "commands/numbers.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
 
@@ -75,10 +76,6 @@ RankRange RangeOf(size_t size, int64_t start, int64_t stop) {
 
 std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySink& reply) {
   RangeOptions options;
-  const auto refuse = [&reply](std::string_view error) -> std::optional<RangeOptions> {
-    reply.Error(error);
-    return std::nullopt;
-  };
   RangeBy by = form.by;
   std::optional<bool> is_reverse = form.is_reverse;
   for (size_t i = 4; i < args.size(); ++i) {
@@ -86,9 +83,9 @@ std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySi
       options.with_scores = true;
     } else if (IsOption(args[i], "LIMIT") && args.size() - i > 2) {
       const auto offset = ParseInt64(args[i + 1]);
-      if (!offset) return refuse(kErrNotInteger);
+      if (!offset) return Refuse(reply, kErrNotInteger);
       const auto limit = ParseInt64(args[i + 2]);
-      if (!limit) return refuse(kErrNotInteger);
+      if (!limit) return Refuse(reply, kErrNotInteger);
       options.offset = *offset;
       options.limit = *limit;
       i += 2;
@@ -99,17 +96,18 @@ std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySi
     } else if (by == RangeBy::kAny && IsOption(args[i], "BYSCORE")) {
       by = RangeBy::kScore;
     } else {
-      return refuse(kErrSyntax);
+      return Refuse(reply, kErrSyntax);
     }
   }
   options.by = by == RangeBy::kAny ? RangeBy::kRank : by;
   options.is_reverse = is_reverse.value_or(false);
   if (options.limit != -1 && options.by == RangeBy::kRank) {
-    return refuse(
+    return Refuse(
+        reply,
         "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
   }
   if (options.with_scores && options.by == RangeBy::kMember) {
-    return refuse("ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+    return Refuse(reply, "ERR syntax error, WITHSCORES not supported in combination with BYLEX");
   }
   const bool is_swapped = options.is_reverse && options.by != RangeBy::kRank;
   const std::string_view min = args[is_swapped ? 3 : 2];
@@ -118,21 +116,21 @@ std::optional<RangeOptions> ParseRange(Args args, const RangeForm& form, ReplySi
     case RangeBy::kAny:
     case RangeBy::kRank: {
       const auto start = ParseInt64(min), stop = ParseInt64(max);
-      if (!start || !stop) return refuse(kErrNotInteger);
+      if (!start || !stop) return Refuse(reply, kErrNotInteger);
       options.start = *start;
       options.stop = *stop;
       break;
     }
     case RangeBy::kScore: {
       const auto low = ScoreBound::Parse(min), high = ScoreBound::Parse(max);
-      if (!low || !high) return refuse(kErrMinMaxNotFloat);
+      if (!low || !high) return Refuse(reply, kErrMinMaxNotFloat);
       options.min_score = *low;
       options.max_score = *high;
       break;
     }
     case RangeBy::kMember: {
       const auto low = MemberBound::Parse(min), high = MemberBound::Parse(max);
-      if (!low || !high) return refuse(kErrMinMaxNotMember);
+      if (!low || !high) return Refuse(reply, kErrMinMaxNotMember);
       options.min_member = *low;
       options.max_member = *high;
       break;

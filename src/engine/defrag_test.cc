@@ -9,6 +9,7 @@
 #include <map>
 
 #include "core/rdb_value_testing.h"
+#include "engine/random_changes_testing.h"
 #include "engine/shard_context.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
@@ -83,47 +84,18 @@ class Scenario {
   void Change() {
     now_ms_ += static_cast<int64_t>(random_.Uniform(20));
     Shard& shard = shards_[random_.Uniform(std::size(shards_))];
+    if (random_.OneIn(10)) {
+      shard.ExpireStep(now_ms_, 1 + random_.Uniform(10));
+      if (random_.OneIn(50)) shard.SwapDatabases(0, 1);
+      if (random_.OneIn(200)) shard.Flush(0, FlushMode::kAsync);
+      shard.FreeStep(3);
+      return;
+    }
     ShardContext cx(shard, static_cast<int>(random_.Uniform(kDatabases)), now_ms_);
-    const auto any_key = [this] {
+    testing::ChangeAnyKey(cx, &random_, &values_, [this] {
       const size_t i = random_.Uniform(kKeys);
       return i % 2 == 0 ? fmt::format("{}", i) : fmt::format("key:{:030}", i);
-    };
-    const std::string key = any_key();
-    switch (random_.Uniform(10)) {
-      case 0:
-        cx.SetString(key, testing::RdbValues::RandomText(&random_));
-        break;
-      case 1:
-        cx.SetString(key, std::string(random_.Uniform(3000), 'x'),
-                     {.deadline_ms = now_ms_ + 1 + static_cast<int64_t>(random_.Uniform(500))});
-        break;
-      case 2:
-        cx.Delete(key);
-        break;
-      case 3:
-        if (auto detached = cx.Take(key, KeyEvent::kRenameFrom)) {
-          cx.Put(any_key(), std::move(*detached), KeyEvent::kRenameTo);
-        }
-        break;
-      case 4:
-        cx.SetDeadline(key, now_ms_ + static_cast<int64_t>(random_.Uniform(500)) - 10);
-        break;
-      case 5:
-        cx.SetSticky(key, random_.OneIn(2));
-        break;
-      case 6:
-        cx.Finish();
-        shard.ExpireStep(now_ms_, 1 + random_.Uniform(10));
-        if (random_.OneIn(50)) shard.SwapDatabases(0, 1);
-        if (random_.OneIn(200)) shard.Flush(0, FlushMode::kAsync);
-        shard.FreeStep(3);
-        break;
-      default: {
-        ShardContext::Detached made;
-        made.value = values_.MakeAny(&random_);
-        cx.Put(key, std::move(made), KeyEvent::kRestore);
-      }
-    }
+    });
   }
 
   helio::Random random_;

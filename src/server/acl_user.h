@@ -35,8 +35,8 @@ struct AclVerdict {
 
 enum class AclSubscription : uint8_t { kName, kPattern };
 
-// Commands, keys and channels that belong together: a command has to be let by one selector as a
-// whole.
+// A set of rules for commands, keys and channels. A command is allowed if one selector of the user
+// allows all of it: the command itself, its keys and its channels.
 class AclSelector {
  public:
   // Nothing is allowed, but all channels if `all_channels`.
@@ -73,7 +73,8 @@ class AclSelector {
     std::string name;  // "get", "config|set", "select|0", "@string"
   };
 
-  // How much of the arguments it lets: what is further on explains better why it does not.
+  // The first argument that the selector forbids. (Of several selectors, the verdict with the last
+  // such argument is replied: that selector comes closest to allowing the command.)
   AclVerdict CheckKeys(const Command& command, Args args) const;
   AclVerdict CheckChannels(const Command& command, Args args) const;
   AclVerdict CheckSort(const Command& command, Args args) const;
@@ -96,10 +97,10 @@ class AclSelector {
 
   const CommandTable* commands_;
   std::vector<bool> allowed_;  // by Command::id
-  size_t denied_count_ = 0;    // of them
-  // Of commands that are not allowed: with these first arguments they are.
+  size_t denied_count_ = 0;    // the commands that are false in allowed_
+  // By Command::id, for a command that is not allowed: the first arguments with which it is.
   absl::flat_hash_map<uint32_t, std::vector<std::string>> first_arguments_;
-  bool has_all_commands_ = false;  // commands that may come one day, too
+  bool has_all_commands_ = false;  // also those that a later version may add
   std::vector<CommandRule> rules_;
   std::string rules_text_;
   std::vector<KeyPattern> keys_;
@@ -108,19 +109,20 @@ class AclSelector {
   bool has_all_channels_;
 };
 
-// A user. What sessions have is immutable (AclUserRef); a changed one is another object.
+// A user. Sessions have an immutable one (AclUserRef): ACL SETUSER changes a copy, which then takes
+// its place.
 class AclUser {
  public:
   AclUser(std::string name, const CommandTable* commands, bool all_channels);
 
-  // As the rules say, in their order. Empty, or what is wrong: then it is in between.
-  // `error_at`: gets the rule that is.
+  // Applies the rules in their order. Returns an empty text, or the error of the first rule that is
+  // wrong, which `error_at` gets; the rules before that one are applied then.
   [[nodiscard]] std::string Apply(std::span<const std::string> rules, std::string* error_at);
   // --acl_pubsub_default, for what Apply makes new.
   void set_all_channels(bool all_channels) { all_channels_ = all_channels; }
-  // Every password is right, as none is needed.
+  // The rule "nopass": the user needs no password, and every password is right.
   void SetNoPassword();
-  // The only one.
+  // Replaces all passwords by this one.
   void SetPassword(std::string_view password);
 
   const std::string& name() const { return name_; }
@@ -128,9 +130,9 @@ class AclUser {
   bool has_nopass() const { return has_nopass_; }
   // "sanitize-payload", or "skip-sanitize-payload" if that was said.
   std::string_view sanitizing() const { return sanitizing_; }
-  // `hash`: of what was given, by AclHash. Takes the same time whatever it is.
+  // `hash`: AclHash of the password that a client sent. Takes the same time whatever the hash is.
   bool AcceptsHash(std::string_view hash) const;
-  // A client is this user without having said so. REQUIRES: it is the default one.
+  // A new client is this user without AUTH. REQUIRES: it is the default user.
   bool lets_in() const { return is_on_ && has_nopass_; }
 
   AclVerdict Check(const Command& command, Args args) const;
@@ -138,11 +140,11 @@ class AclUser {
   bool may_do_everything() const;
 
   const std::vector<std::string>& password_hashes() const { return passwords_; }
-  // The first one is that of the user itself.
+  // The first one has the rules that stand in no parentheses.
   const std::vector<AclSelector>& selectors() const { return selectors_; }
   // As ACL LIST shows it: "user alice on ...".
   std::string Describe() const;
-  // All of it. REQUIRES: it was made by std::make_shared.
+  // Bytes of the object with all that belongs to it. REQUIRES: std::make_shared has made it.
   size_t memory_used() const;
 
  private:

@@ -124,6 +124,8 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
         if (shard_cx.Peek(key)) continue;
         std::string value = fmt::format("value:{}", number);
         if (args.size() > 4) value.resize(size);
+        const std::string_view effect[] = {"SET", key, value};
+        const EffectScope scope(shard_cx, EffectRule::kOwn, effect);
         shard_cx.SetString(key, value);
       }
     });

@@ -185,7 +185,8 @@ void ClientLimiter::OnLeft(Session& session) {
 // --- Output ---
 
 ClientLimiter::ClientLimiter(WorkerState* worker)
-    : server_(worker->server),
+    : PerThread(this),
+      server_(worker->server),
       worker_(*worker),
       timer_([](helio::Timer* timer) { static_cast<SoftTimer*>(timer)->limiter->OnTick(); }),
       published_bytes_(worker->server.client_memory.used_by[worker->index()].bytes) {

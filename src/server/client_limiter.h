@@ -44,10 +44,11 @@ class ClientLimiter : public PerThread<ClientLimiter> {
 
   void SetOutputLimits(const OutputLimits& limits);
   const OutputLimits& output_limits() const { return output_limits_; }
-  // The client has so much unsent, with `held` bytes that are not with its connection. True: that
-  // is too much, and it was closed.
+  // Compares the replies that the client has not taken yet with the limits of its class. `held`:
+  // bytes of them that its connection does not know of. True: they are too many, and the client was
+  // closed.
   bool CheckOutput(Session& session, size_t held = 0);
-  // The same for messages that nobody has asked for, by the limits of subscribers.
+  // The same for messages of subscriptions and of MONITOR, with the limits of the class `pubsub`.
   bool CheckMessages(Session& session, size_t held = 0);
   uint64_t output_disconnections() const { return output_disconnections_; }
   void CountOutputDisconnection() { ++output_disconnections_; }
@@ -55,8 +56,8 @@ class ClientLimiter : public PerThread<ClientLimiter> {
 
   // maxmemory-clients has changed, or the maxmemory that it may be a part of.
   void OnMemoryLimit();
-  // The client's input takes more memory than all clients may use. True: so it was closed, or is
-  // closing; false: it may not be ended (CLIENT NO-EVICT).
+  // For a client whose input alone takes more memory than all clients may use. True: the client is
+  // closed, or closing. False: it may not be ended (CLIENT NO-EVICT).
   bool EndIfAloneTooLarge(Session& session);
   // What the session has besides its connection may have changed.
   void Recount(Session& session);

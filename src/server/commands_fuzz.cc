@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any commands with any arguments, from two clients, against a whole server in this process: it has
 // to answer each stream to its end with well-formed replies, and its shards have to be sound
-// afterwards (DEBUG CHECK).
+// afterwards (DEBUG CHECK). A second set of shards that knows only the effects of the commands has
+// to hold the same (commands/replica_check.h).
 //
 //   input   commands: which client (1 bit), whether in a MULTI or a script (2 bits), which (1 byte)
 //           and its arguments
 //
 // Left out: what ends the server or changes its files, what waits on purpose, and what is told
 // otherwise than by a reply. What may wait for a key is called from a MULTI, where it does not.
+#include <absl/strings/str_join.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -21,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/replica_check.h"
 #include "facade/resp_reader.h"
 #include "helio/base/fuzz_target.h"
 #include "server/server.h"
@@ -174,7 +177,19 @@ class Fixture {
   };
   const std::vector<Row>& rows() const { return rows_; }
   Server& server() { return *server_; }
-  void Stop() { server_.reset(); }
+  void Stop() {
+    replica_.reset();
+    server_.reset();
+  }
+  // What the keys would be for who knows only the effects of the commands.
+  void CheckReplica() {
+    server_->state().pool.at(0)->AwaitFiber("check", [&] {
+      const std::string differences = replica_->Compare(0);
+      CHECK(differences.empty()) << differences << "the units:\n"
+                                 << absl::StrJoin(replica_->TakeUnits(), "\n");
+    });
+    replica_->TakeUnits();
+  }
 
  private:
   Fixture() {
@@ -190,6 +205,8 @@ class Fixture {
     options.debug_command = ProtectedAction::kYes;  // CHECK, at the end
     server_ = std::make_unique<Server>(options);
     CHECK_EQ(server_->Start(), "");
+    ServerState& state = server_->state();
+    replica_ = std::make_unique<ReplicaCheck>(&state.commands, state.shards.get());
     for (const Command& command : server_->state().commands.all()) {
       if ((command.flags & kMemcached) != 0) continue;
       if (command.subcommands.empty()) Add(command, "");
@@ -209,6 +226,7 @@ class Fixture {
   }
 
   std::unique_ptr<Server> server_;
+  std::unique_ptr<ReplicaCheck> replica_;
   std::vector<Row> rows_;
 };
 
@@ -330,6 +348,7 @@ void CheckOneInput(std::string_view data) {
       clients[i].ReadToEnd();
     }
   }
+  fixture.CheckReplica();
   Client last;
   last.Send(Request({"DEBUG", "CHECK"}));
   last.Send(Request({"FUNCTION", "FLUSH"}) + Request({"FLUSHALL"}));

@@ -7,15 +7,16 @@
 namespace dfly {
 
 struct ConsoleFile {
-  std::string_view path;  // under which it is served
+  std::string_view path;  // of its URL
   std::string_view type;
   std::string_view bytes;
 };
 
-// Null: there is none.
+// Null: the console has no file with that path.
 const ConsoleFile* FindConsoleFile(std::string_view path);
 
-// What browsers shall forbid the console: anything that is not this server's.
+// Fields of the console's HTTP replies. With them a browser loads nothing for the page that comes
+// from another server, and shows the page in no frame.
 inline constexpr char kConsoleFields[] =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "

@@ -24,26 +24,27 @@ struct InnerCall {
 };
 
 struct InnerReplies {
-  std::vector<RespValue> replies;  // in RESP3
-  // Why there are fewer than commands: text of an error; empty: there are not.
+  std::vector<RespValue> replies;  // in RESP3, one for each command that has ended
+  // Empty: each command has its reply. Else the text of an error that says why some have none.
   std::string error;
 };
 
-// One that is under way. Thread: that of its client.
+// A call of RunAsClient that is under way. Thread: that of the client on whose behalf it runs.
 class RunningInnerCall {
  public:
-  // Its client has left, or will send no more: as if one of RESP had ended its side behind the
-  // commands. What waits for others ends, the rest is answered.
+  // The client has left, or will send no more. The inner client then ends its side of the
+  // connection behind its commands: a command that waits for other clients (BLPOP) ends, and all
+  // others are answered.
   virtual void EndSide() = 0;
 
  protected:
   ~RunningInnerCall() = default;
 };
 
-// Carries out commands, one behind the other, for a client that did not bring them in RESP:
-// `on_behalf`, which has to outlive the call. From a fiber of its thread. Suspends. When it
-// returns, what did not end within its time is as that of a client that has left. Meanwhile it is
-// Session::inner_call.
+// Carries out commands, one behind the other, for `on_behalf`: a client that did not send them in
+// RESP, and whose session outlives the call. Thread: that client's, on a fiber. Suspends. When the
+// deadline is over, the inner client leaves: its commands end as those of any client that
+// disconnects. During the call Session::inner_call is set.
 InnerReplies RunAsClient(Session& on_behalf, const InnerCall& call);
 
 }  // namespace dfly

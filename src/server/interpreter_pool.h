@@ -20,18 +20,21 @@ class InterpreterPool {
   InterpreterPool(size_t count_max, size_t memory_max)
       : count_max_(count_max), memory_max_(memory_max) {}
 
-  // Null: all are in use.
+  // An idle interpreter, or a new one. Null: `count_max` are in use.
   Interpreter* TryTake();
-  // Waits for one. Comes to an end even if the caller holds locks that others with an interpreter
-  // wait for, as those say so.
+  // Waits for an interpreter. `holds_locks`: of the caller. Its wait ends even if every interpreter
+  // belongs to a script that waits for these locks: such a script has called BeginWait.
   Interpreter* Take(bool holds_locks);
   void GiveBack(Interpreter* interpreter);
-  // Around waits for locks. Whoever holds those may wait for an interpreter, so there is one more
-  // meanwhile for callers of Take who hold locks. Not for others, who may wait for locks later: so
-  // there are no more than twice as many, and one for the one script that may take locks late.
+  // A script that has an interpreter calls BeginWait before it waits for locks, and EndWait after
+  // that. The owner of the locks may wait in Take. So between the two calls the pool may make one
+  // interpreter more, for a caller of Take who holds locks. A caller without locks does not get it,
+  // because it may wait for locks later. There are never more than 2 * count_max + 1: the last one
+  // is for the only script of the process that may take locks late.
   void BeginWait();
   void EndWait() { --waiting_; }
-  // What they have compiled is outdated: who is free goes now, the others when they are given back.
+  // The scripts that the interpreters have compiled are outdated: the idle interpreters end now,
+  // the others when they are given back.
   void Renew();
 
   // --- Memory that scripts have left ---

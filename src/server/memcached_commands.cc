@@ -258,7 +258,10 @@ MemcachedRows::MemcachedRows(CommandTable* table) {
   std::vector<std::pair<Op, Command>> rows = Rows();
   CHECK_EQ(rows.size(), rows_.size());
   Command memcached = {.name = "memcached", .arity = -2, .flags = kMemcached | kNoScript};
-  for (auto& [op, row] : rows) memcached.subcommands.push_back(row);
+  for (auto& [op, row] : rows) {
+    row.effect = EffectRule::kNone;  // nobody else knows these commands: they tell others
+    memcached.subcommands.push_back(row);
+  }
   table->Add(std::move(memcached));
   const Command* const parent = table->FindByName("memcached");
   for (size_t i = 0; i < rows.size(); ++i) {

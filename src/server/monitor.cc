@@ -23,7 +23,10 @@ struct Monitors::Line : helio::Message {
 };
 
 Monitors::Monitors(WorkerState* worker)
-    : server_(worker->server), worker_(*worker), counts_(worker->server.pool.size()) {}
+    : PerThread(this),
+      server_(worker->server),
+      worker_(*worker),
+      counts_(worker->server.pool.size()) {}
 
 Monitors::~Monitors() { DCHECK(sessions_.empty()); }
 

@@ -7,7 +7,8 @@
 namespace dfly {
 
 // Base of a class of which each thread of the server has one: `class PubSub : public
-// PerThread<PubSub>`. From its constructor to its destructor, both on that thread, it is Here().
+// PerThread<PubSub>`. An object is Here() from its constructor, which gives `this`, to the end of
+// its destructor; both are on its thread.
 template <typename Part>
 class PerThread {
  public:
@@ -23,9 +24,9 @@ class PerThread {
   }
 
  protected:
-  PerThread() {
+  explicit PerThread(Part* part) {
     DCHECK(!IsHere());
-    here_ = static_cast<Part*>(this);
+    here_ = part;
   }
   ~PerThread() { here_ = nullptr; }
 

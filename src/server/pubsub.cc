@@ -101,7 +101,8 @@ struct SubscriptionChange : PendingReplies {
 };
 
 PubSub::PubSub(WorkerState* worker)
-    : server_(worker->server),
+    : PerThread(this),
+      server_(worker->server),
       worker_(*worker),
       shards_(*worker->server.shards),
       load_(worker->server.pubsub_load),

@@ -260,8 +260,8 @@ class ScriptAcross final : public ScriptRun {
                Script* script, bool is_read_only, bool resp3);
   ~ScriptAcross() override;
 
-  // Returns when it has its locks; false: it is refused. What it waits for, others may wait for who
-  // hold locks.
+  // Waits for the script's locks. False: the script is refused. Other scripts may hold these locks
+  // and wait for an interpreter meanwhile (InterpreterPool::BeginWait).
   bool Schedule();
   // All of its calls were deferred.
   bool only_defers() const { return only_defers_ && deferred_ != nullptr; }
@@ -277,7 +277,7 @@ class ScriptAcross final : public ScriptRun {
   Unit* unit() override { return tx_ != nullptr && tx_->records() ? &tx_->unit() : nullptr; }
 
  private:
-  // The same when it runs already.
+  // Schedule for a script that runs already: it takes its locks late (engine/late_locks.h).
   bool ScheduleLate();
   // Calls that wait to be sent together.
   struct Deferred;

@@ -55,7 +55,8 @@ bool TrackingState::TakeReads(const Command& command, bool is_queued) {
 }
 
 Tracking::Tracking(WorkerState* worker)
-    : server_(worker->server),
+    : PerThread(this),
+      server_(worker->server),
       worker_(*worker),
       thread_(worker->index()),
       tables_(worker->server.shards->size()),

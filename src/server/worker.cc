@@ -51,7 +51,8 @@ class OwnArgs {
 }  // namespace
 
 Worker::Worker(ServerState* server, helio::Proactor* proactor)
-    : state_(server, proactor),
+    : PerThread(this),
+      state_(server, proactor),
       server_(*server),
       proactor_(*proactor),
       shards_(*server->shards),

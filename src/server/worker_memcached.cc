@@ -16,7 +16,9 @@ void Worker::FlushMemcached(CoordinatorContext& cx) {
   const std::string_view words[] = {"flushdb", "ASYNC"};
   helio::IoBuf out;
   RespWriter ignored(&out);  // with these words it has nothing to refuse
+  cx.set_command(EffectRule::kOwn, words);
   commands_.FindByName("flushdb")->coordinate(cx, Args(words), ignored);
+  cx.set_command(EffectRule::kNone, {});
 }
 
 void Worker::ScheduleMemcachedFlush(int64_t after_ms) {

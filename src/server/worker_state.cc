@@ -11,7 +11,8 @@
 namespace dfly {
 
 WorkerState::WorkerState(ServerState* its_server, helio::Proactor* its_proactor)
-    : server(*its_server),
+    : PerThread(this),
+      server(*its_server),
       proactor(*its_proactor),
       timer(proactor.index(), server.commands.id_count(), &server.slow_log_ids, server.options),
       shuffle(server.options.schedule_seed == 0

@@ -12,6 +12,7 @@
 #include "core/rdb_value.h"
 #include "core/rdb_value_testing.h"
 #include "engine/defrag.h"
+#include "engine/random_changes_testing.h"
 #include "engine/shard_context.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
@@ -194,40 +195,12 @@ class Scenario {
     Move();
     now_ms_ += static_cast<int64_t>(random_.Uniform(20));
     ShardContext cx(shard_, static_cast<int>(random_.Uniform(kDatabases)), now_ms_);
-    const std::string key = AnyKey();
     switch (random_.Uniform(16)) {
       case 0:
-        cx.SetString(key, testing::RdbValues::RandomText(&random_));
-        break;
-      case 1:
-        cx.SetString(key, std::string(random_.Uniform(3000), 'x'),
-                     {.deadline_ms = now_ms_ + 1 + static_cast<int64_t>(random_.Uniform(500))});
-        break;
-      case 2:
-        cx.Delete(key);
-        break;
-      case 3:
-        if (auto detached = cx.Take(key, KeyEvent::kRenameFrom)) {
-          cx.Put(AnyKey(), std::move(*detached), KeyEvent::kRenameTo);
-        }
-        break;
-      case 4:
-        if (auto copy = cx.Copy(key)) cx.Put(AnyKey(), std::move(*copy), KeyEvent::kCopyTo);
-        break;
-      case 5:
-        cx.SetDeadline(key, now_ms_ + static_cast<int64_t>(random_.Uniform(500)) - 10);
-        break;
-      case 6:
-        cx.Persist(key);
-        break;
-      case 7:
-        cx.SetSticky(key, random_.OneIn(2));
-        break;
-      case 8:
         cx.Finish();
         shard_.ExpireStep(now_ms_, 1 + random_.Uniform(10));
         break;
-      case 9:
+      case 1:
         if (!shard_.transactions().empty()) break;  // it would wait for these
         if (random_.OneIn(8)) {
           cx.Finish();
@@ -240,14 +213,14 @@ class Scenario {
         }
         shard_.FreeStep(3);
         break;
-      case 10:
-      case 11: {
-        ShardContext::Detached made;
-        made.value = values_.MakeAny(&random_);
-        cx.Put(key, std::move(made), KeyEvent::kRestore);
-      } break;
+      case 2:
+      case 3:
+      case 4:
+      case 5:
+        ChangeInPlace(cx, AnyKey());
+        break;
       default:
-        ChangeInPlace(cx, key);
+        testing::ChangeAnyKey(cx, &random_, &values_, [this] { return AnyKey(); });
     }
   }
 
