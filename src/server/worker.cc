@@ -153,6 +153,8 @@ Worker::~Worker() {
 
 void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
+  // First: who does not find it in CLIENT LIST any more may push, and that is not for it.
+  if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
   for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
   pubsub_.OnClosed(*session);
   tracking_.OnClosed(*session);
@@ -163,7 +165,6 @@ void Worker::OnClosed(Connection* connection) {
   server_.connections.OnClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
-  if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
   Unwatch(*session);
   state_.Forget(session);
 }
