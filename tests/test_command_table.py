@@ -36,6 +36,7 @@ ONLY_OURS = {
     },
     **{name: "came with 8.0" for name in ("hgetex", "hsetex", "hgetdel")},
     **{name: "a command of Dragonfly's" for name in ("saddex", "fieldexpire", "fieldttl")},
+    "fieldpexpireat": "FIELDEXPIRE at a time that is the same whenever it runs",
     **{
         f"script|{name}": "of this design: what is known of scripts"
         for name in ("flags", "latency", "list")

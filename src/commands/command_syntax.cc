@@ -118,6 +118,7 @@ constexpr Row kRows[] = {
     {"fcall", "function numkeys:i [key:k0...] [arg...]"},
     {"fcall_ro", "function numkeys:i [key:k0...] [arg...]"},
     {"fieldexpire", "key:k0 seconds:i field..."},
+    {"fieldpexpireat", "key:k0 unix-time-milliseconds:t field..."},
     {"fieldttl", "key:k0 field"},
     {"flushall", "[<async: ASYNC@4.0.0 | SYNC@6.2.0>]"},
     {"flushdb", "[<async: ASYNC@4.0.0 | SYNC@6.2.0>]"},
