@@ -298,8 +298,8 @@ void BlockedCommand::ReplyTo(End how, ReplySink& reply) {
 }
 
 bool BlockedCommand::IsReady(Shard& shard, const WaiterNode& node) const {
-  ShardTurn turn(shard);
-  ShardContext& shard_cx = turn.Begin(node.name.db_index, helio::UnixMillis());
+  // No turn, whose end would serve waiters: it is asked in the middle of one.
+  ShardContext shard_cx(shard, node.name.db_index, helio::UnixMillis());
   shard_cx.SetKeyHash(node.name.key, node.hash);
   if (form_.is_ready != nullptr) return form_.is_ready(shard_cx, args_, call_, node.name.key);
   const auto value = shard_cx.Peek(node.name.key);
