@@ -8,7 +8,14 @@ import pytest
 
 from harness.resp import NOT_INT, OK, WRONGTYPE, Error, Map, Status, encode
 from harness.lua import SPREAD, assert_error, counted, counters, learned, sha1, threads_of
-from harness.server import SLOWNESS, configuration_flags, only_dragonfly, wait_blocked, wait_until
+from harness.server import (
+    PATIENCE_S,
+    SLOWNESS,
+    configuration_flags,
+    only_dragonfly,
+    wait_blocked,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.threads, pytest.mark.sanitized]
 
@@ -749,6 +756,7 @@ def test_scripts_whose_clients_are_gone_end(server, r, running):
 
 
 @only_dragonfly("a script stops it")
+@pytest.mark.timeout(12 * PATIENCE_S)
 def test_a_client_is_killed_while_its_script_runs(server, r, running):
     script = "for i = 1, ARGV[1] do redis.call('incr', KEYS[1]) end return 'the end'"
     rounds = 200_000 // SLOWNESS  # so that it runs when it is killed
@@ -756,7 +764,8 @@ def test_a_client_is_killed_while_its_script_runs(server, r, running):
     address = "%s:%d" % c.sock.getsockname()
     assert r.call("CLIENT", "KILL", "ADDR", address) == 1
     assert c.read_until_closed() == b""
-    wait_until(lambda: counters(r)["running"] == 0, what="it ends")
+    # A script that is not known yet makes a hop to the key's thread for each call.
+    wait_until(lambda: counters(r)["running"] == 0, timeout_s=10 * PATIENCE_S, what="it ends")
     assert r.call("GET", "k") == b"%d" % rounds
 
 
