@@ -225,7 +225,7 @@ def test_names_of_files_are_meant_from_the_directory(run, tmp_path):
         assert c.call("ACL", "USERS") == [b"default", b"eve"]
         assert c.call("CONFIG", "GET", "dir")[1].decode() == str(tmp_path / "data")
         c.call("SET", "k", "v")
-    wait_until((tmp_path / "data" / "my.pid").exists)  # written once the port is open
+    assert (tmp_path / "data" / "my.pid").exists()
     assert server.stop() == 0
     assert (tmp_path / "data" / "dump-summary.dfs").exists()
     assert (tmp_path / "data" / "my.log").exists()

@@ -10,7 +10,6 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -256,11 +255,6 @@ int main(int argc, char** argv) {
   error = server.Start();
   if (!error.empty()) return Fail(error);
   LogEngine(options, &server);
-  if (!options.pid_file.empty()) {
-    std::ofstream file(options.pid_file);
-    file << getpid() << "\n";
-    if (!file.flush()) LOG(WARNING) << "cannot write the pid file " << options.pid_file;
-  }
   dfly::NotifyServiceManager("STATUS=loading");
   std::atomic<bool> is_loaded{false};
   std::string load_error;  // set before is_loaded

@@ -5,7 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "facade/error_texts.h"
+#include "helio/base/logging.h"
 #include "server/listeners.h"
 #include "server/server.h"
 #include "server/worker.h"
@@ -17,6 +20,17 @@ std::string Server::OpenListeners() {
       ChangePorts({state_.options.binds, state_.options.port, state_.options.tls_port});
   return error.empty() ? "" : fmt::format("Could not create server listening socket {}", error);
 }
+
+namespace {
+
+void WritePidFile(const std::string& path) {
+  if (path.empty()) return;
+  std::ofstream file(path);
+  file << getpid() << "\n";
+  if (!file.flush()) LOG(WARNING) << "cannot write the pid file " << path;
+}
+
+}  // namespace
 
 std::string Server::ChangePorts(const Ports& ports) {
   std::vector<Listeners::Place> places;
@@ -42,11 +56,14 @@ std::string Server::ChangePorts(const Ports& ports) {
     if (error.empty() && is_start && !state_.options.unix_socket.empty()) {
       error = listeners_->OpenUnix(state_.options.unix_socket, state_.options.unix_socket_mode);
     }
+    if (!error.empty()) return;
+    state_.port = ports.port;
+    state_.tls_port = ports.tls_port;
+    // Its ports are its own now, and nobody is accepted before this fiber ends: whoever gets a reply
+    // finds the file.
+    if (is_start) WritePidFile(state_.options.pid_file);
   });
-  if (!error.empty()) return error;
-  state_.port = ports.port;
-  state_.tls_port = ports.tls_port;
-  return "";
+  return error;
 }
 
 std::vector<std::string> Server::DescribeListeners() {
