@@ -59,8 +59,8 @@ std::string Server::ChangePorts(const Ports& ports) {
     if (!error.empty()) return;
     state_.port = ports.port;
     state_.tls_port = ports.tls_port;
-    // Its ports are its own now, and nobody is accepted before this fiber ends: whoever gets a reply
-    // finds the file.
+    // The ports are its own now, and nobody is accepted before this fiber ends: whoever gets a
+    // reply finds the file.
     if (is_start) WritePidFile(state_.options.pid_file);
   });
   return error;
