@@ -160,6 +160,9 @@ TEST_P(CommandEffectsTest, OfStreams) {
   EXPECT_EQ(EffectsOf("xtrim s maxlen 0"), "0 XTRIM s MAXLEN = 0");
   EXPECT_EQ(EffectsOf("xautoclaim s g c 0 0"), "0 XACK s g 1700000000000-1");
   EXPECT_EQ(EffectsOf("xread streams s 0"), "");
+  EXPECT_EQ(EffectsOf("xreadgroup group g nobody streams s 0"),
+            "0 XGROUP CREATECONSUMER s g nobody");
+  EXPECT_EQ(EffectsOf("xreadgroup group g nobody streams s 0"), "");
 }
 
 TEST_P(CommandEffectsTest, OfDumps) {

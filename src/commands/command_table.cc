@@ -120,6 +120,9 @@ void CommandTable::Add(Command command) {
   command.id = id_count_++;
   command.full_name = command.called = command.name;
   SetFacts(&command);
+  // Who loads a log, or is a replica, must not be told to wait.
+  const bool may_wait = command.blocking != nullptr && (command.flags & kWrite) != 0;
+  if (may_wait && command.effect == EffectRule::kOwn) command.effect = EffectRule::kTold;
   for (Command& subcommand : command.subcommands) {
     subcommand.id = id_count_++;
     subcommand.full_name = command.full_name + "|" + std::string(subcommand.name);

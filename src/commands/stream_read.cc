@@ -523,6 +523,8 @@ void RegisterStreamReadCommands(CommandTable* table) {
               .arity = -7,
               .flags = kWrite | kBlocking | kMovableKeys,
               .categories = kAclStream,
+              // What it has to say, it tells; with a history of nothing that is nothing.
+              .effect = EffectRule::kNone,
               .keys = KeysBehind("STREAMS", 4, FindStreamKeys, "RO access"),
               .docs = {"Returns entries that a group has not delivered yet, or those that a "
                        "consumer has not acknowledged; waits for some if asked to.",

@@ -55,7 +55,6 @@ class CoordinatorContext {
   }
   EffectRule effect_rule() const { return effect_rule_; }
   std::span<const std::string_view> args() const { return args_; }
-  bool wants_effects() const { return shards_.effect_sink() != nullptr; }
 
   // For the slow log: whose command it is; what it takes, in cycles, waiting for locks (and the
   // last holder of one that it has met) and for keys; and its rounds of messages to shards.

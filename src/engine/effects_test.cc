@@ -119,6 +119,16 @@ TEST_F(RecorderTest, AnExecIsOneUnit) {
   EXPECT_THAT(log_.Units(), ElementsAre("0 set a v; 0 set b v", "0 set c v"));
 }
 
+TEST_F(RecorderTest, ATurnEndsOnlyTheUnitThatItHasBegun) {
+  ShardTurn turn(shard_);
+  turn.BeginUnit(nullptr);
+  Set(turn, "a");
+  { const ShardTurn inner(shard_); }
+  Set(turn, "b");
+  turn.EndUnit();
+  EXPECT_THAT(log_.Units(), ElementsAre("0 set a v; 0 set b v"));
+}
+
 TEST_F(RecorderTest, WhatIsDueGoesFirst) {
   ShardTurn turn(shard_);
   Run(turn, {"set", "due", "v"},

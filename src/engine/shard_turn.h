@@ -55,19 +55,24 @@ class ShardTurn {
   // Several commands, until EndUnit, are one for others: an EXEC. For who wants to know what it
   // does: `unit`, of which it is a part; null: it is all of it.
   void BeginUnit(Unit* unit) {
-    if (EffectRecorder* const recorder = shard().recorder()) [[unlikely]]
+    if (EffectRecorder* const recorder = shard().recorder()) [[unlikely]] {
       recorder->BeginUnit(unit);
+      has_unit_ = true;
+    }
   }
   // Ends what others have to see as one: that, or a command.
   void EndUnit() {
     cx_.Finish();
-    if (EffectRecorder* const recorder = shard().recorder()) [[unlikely]]
-      recorder->EndUnit();
+    if (has_unit_) [[unlikely]] {
+      shard().recorder()->EndUnit();
+      has_unit_ = false;
+    }
     shard().ServeWaiters();
   }
 
  private:
   ShardContext cx_;
+  bool has_unit_ = false;  // of the recorder's, and this turn's to end
 };
 
 }  // namespace dfly

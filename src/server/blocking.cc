@@ -92,7 +92,7 @@ bool BlockedCommand::TryInOneHop(ReplySink& reply) {
     ShardContext& shard_cx = turn.Begin(cx_.db_index(), cx_.now_ms());
     shard_cx.SetKeyHash(call_.keys.front(), nodes().front().hash);
     {
-      const EffectScope effects(shard_cx, EffectRule::kTold, args_.all());
+      const EffectScope effects(shard_cx, cx_.effect_rule(), args_.all());
       is_replied = TryBlockingForm(form_, shard_cx, args_, &call_, reply);
     }
     if (!is_replied) Register(turn.shard());
@@ -327,7 +327,7 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   }
   RespWriter writer(&served_, resp3_);
   {
-    const EffectScope effects(shard_cx, EffectRule::kTold, args_.all());
+    const EffectScope effects(shard_cx, cx_.effect_rule(), args_.all());
     if (form_.serve != nullptr) {
       form_.serve(shard_cx, args_, call_, node.name.key, writer);
     } else {
