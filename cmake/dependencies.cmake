@@ -37,13 +37,13 @@ need_pkgconfig(LIBCRYPTO libcrypto libssl-dev)
 need_pkgconfig(SYSTEMD libsystemd libsystemd-dev)
 need_pkgconfig(LIBSSL libssl libssl-dev)
 
-# liblzf's sources, which Debian has beside the shared library: src/core/lzf.h says why.
+# liblzf's sources, which Debian has beside the shared library: src/core/text/lzf.h says why.
 find_path(LZF_SOURCES lzf_c.c HINTS /usr/src/liblzf)
 if(NOT LZF_SOURCES)
   message(FATAL_ERROR "liblzf's sources were not found. On Debian and Ubuntu: apt-get install liblzf-dev")
 endif()
 
-# Lua's archives, not its shared libraries: the linker changes calls inside of them (src/scripting/lua_numbers.cc).
+# Lua's archives, not its shared libraries: the linker changes calls inside of them (src/scripting/lua/lua_numbers.cc).
 need_pkgconfig(LUA lua5.4 liblua5.4-dev)
 need_pkgconfig(LUA_CJSON lua5.4-cjson lua-cjson-dev)
 find_library(LUA_ARCHIVE liblua5.4.a HINTS ${LUA_LIBRARY_DIRS})

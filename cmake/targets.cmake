@@ -53,6 +53,12 @@ function(dfly_library name)
   dfly_precompile(${name} dfly_precompiled)
 endfunction()
 
+# dfly_all(name library): a name for all libraries of a folder; `library` is the last of them.
+function(dfly_all name library)
+  add_library(${name} INTERFACE)
+  target_link_libraries(${name} INTERFACE ${library})
+endfunction()
+
 # dfly_binary(name SOURCES... DEPS targets...)
 function(dfly_binary name)
   cmake_parse_arguments(A "" "" "DEPS" ${ARGN})
@@ -66,11 +72,11 @@ function(dfly_test name)
   cmake_parse_arguments(A "ONE_THREAD" "" "DEPS;ARGS" ${ARGN})
   # The tests of values and of commands, and those whose server has one thread, have nothing that the thread sanitizer
   # could see; building and running them with it took twenty minutes.
-  if(DFLY_SANITIZE STREQUAL "thread" AND (A_ONE_THREAD OR CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(core|commands)$"))
+  if(DFLY_SANITIZE STREQUAL "thread" AND (A_ONE_THREAD OR CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/(core|commands)/"))
     return()
   endif()
   set(main GTest::gtest_main)
-  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/" AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/facade$")
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/" AND NOT CMAKE_CURRENT_SOURCE_DIR MATCHES "/src/facade(/|$)")
     set(main dfly_test_main)  # where keys are hashed
   endif()
   add_executable(${name} ${name}.cc)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """maxmemory and who goes when it is reached: the policies, sticky keys, EXEC and scripts on a full
-server, many writers. The policies themselves have unit tests (src/engine/eviction_test.cc)."""
+server, many writers. The policies themselves have unit tests
+(src/engine/keyspace/eviction_test.cc)."""
 
 import random
 import statistics

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publish and subscribe: exact replies in RESP2 and RESP3, who receives what in which order, and
-what happens to who does not read. The schedules of one thread are in src/server/pubsub_test.cc."""
+what happens to who does not read. The schedules of one thread are in
+src/server/schedules/pubsub_test.cc."""
 
 import random
 import select

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the text of the source tree; the ctest `tidy`.  tools/tidy.py [--build DIR] [--self-test]
 
-Rules: includes only go down the ladder, what stands above the process does not include it, headers
-that must stay small pull in few others, no include is missing that precompiled headers would hide,
-banned names with their replacement, one SPDX line, lines (clang-format 14), and no file that no
-target builds. tools/tidy_allow.txt lists the exceptions,
-each with its reason. The self-test feeds bad snippets to every rule and sees every rule fire.
+Rules: includes only go up the list of folders, nobody declares a class of a folder that he may not
+include or uses one of its functions, no folder has too many files, headers that must stay small
+pull in few others, no include is missing that precompiled headers would hide, banned names with
+their replacement, one SPDX line, lines (clang-format 14), and no file that no target builds.
+tools/tidy_allow.txt lists the exceptions, each with its reason. The self-test feeds bad snippets to
+every rule and sees every rule fire.
 """
 
 import argparse
@@ -33,13 +34,39 @@ LADDER = {
     "helio/io": ["helio/base", "helio/fibers", "helio/proactor"],
     "src/core": ["helio/base"],
     "src/facade": ["helio"],
-    "src/engine": ["src/core", "helio", "src/facade/reply_sink.h"],
+    "src/engine": ["src/core", "helio", "src/facade/replies/reply_sink.h"],
     "src/commands": ["src/engine", "src/facade", "src/core", "helio"],
     "src/scripting": ["src/commands", "src/engine", "src/facade", "src/core", "helio"],
     "src/storage": ["src/engine", "src/core", "helio"],
-    "src/server": ["src", "helio"],
+    "src/server": [
+        *("src/commands", "src/scripting", "src/storage"),
+        *("src/engine", "src/facade", "src/core", "helio"),
+    ],
     "tools": ["src", "helio"],  # dfly_bench
 }
+# The folders inside of one, in the order of docs/architecture.md: each may include those before it.
+# The files of the folder itself ("") may include all of them, and only what comes later may include
+# those. CMake has the same order: each is a library.
+ROOMS = {
+    "src/core": "memory text table types sketches rdb",
+    "src/facade": "parsers replies",
+    "src/engine": "queue keyspace hops",
+    "src/commands": "table strings collections zsets streams sketches keys memcached testing",
+    "src/scripting": "lua source",
+    "src/server": "base options acl meters scripts clients push dispatch persistence run info"
+    " commands settings http",
+}
+for _top, _rooms in ROOMS.items():
+    _before = []
+    for _room in _rooms.split():
+        LADDER[f"{_top}/{_room}"] = [*_before, *LADDER[_top]]
+        _before.append(f"{_top}/{_room}")
+LADDER["src/server/schedules"] = ["src", "helio"]
+# What only tests may include of a later folder.
+TESTING = ("src/commands/testing",)
+# Past this a folder has more than one idea.
+FOLDER_FILES_MAX = 40
+
 LAYERS = ("helio/", "src/", "tools/")  # what an #include may begin with; src/ is left out
 
 # What a file that uses one of these names has to include, itself or by a header of ours. The names
@@ -88,16 +115,8 @@ WITH = {
     "boost/context/fiber.hpp": {"boost/context/fiber_fcontext.hpp"},
     "gmock/gmock.h": {"gtest/gtest.h"},
 }
-# What stands above the process (Server) in src/server: the parts of one thread, what a client gets
-# without asking, what a client is. They know server_state.h and worker_state.h.
-ABOVE_SERVER = re.compile(
-    r"src/server/(worker\w*|shard_batch|blocking|script_run|script_job|inner_client|resident_memory"
-    r"|channel_directory|pubsub|key_notifier|tracking|monitor"
-    r"|memcached_rows|session|multi|subscriptions|tracking_state|affinity|client_info"
-    r"|client_limiter|command_timer|listeners|tls_settings|message_shuffle|server_state)\.(cc|h)"
-)
 # How many headers of src/ a header may be, with all that it includes: who includes it reads them.
-REACH = {"src/server/server.h": 59}
+REACH = {"src/server/run/server.h": 59}
 
 # (rule, pattern, what to use instead, where it applies). `code` has comments and strings blanked.
 BANNED = [
@@ -136,7 +155,7 @@ BANNED = [
     (
         "turn-end",
         r"\b(ServeWaiters|OnTurnEnd|PublishUsedBytes)\s*\(",
-        "engine/shard_turn.h: the end of a ShardTurn does it",
+        "engine/keyspace/shard_turn.h: the end of a ShardTurn does it",
         "server",
     ),
     ("iostream", r"#include <iostream>", "LOG, or fmt::print in tools", "all"),
@@ -151,11 +170,11 @@ BANNED = [
 # Files that may: where it is declared, and those whose work it is.
 EXCEPTIONS = {
     "turn-end": (
-        "src/engine/shard.h",
-        "src/engine/shard_set.h",
-        "src/engine/shard_turn.h",
-        "src/server/worker.h",
-        "src/server/worker_memory.cc",
+        "src/engine/keyspace/shard.h",
+        "src/engine/hops/shard_set.h",
+        "src/engine/keyspace/shard_turn.h",
+        "src/server/dispatch/worker.h",
+        "src/server/dispatch/worker_memory.cc",
         "src/storage/snapshot_load.cc",
     ),
 }
@@ -209,6 +228,18 @@ def included_path(include):
     return include if include.startswith(LAYERS) else "src/" + include
 
 
+def may_include(path, own, target):
+    into = folder_of(target, LADDER)
+    if into == own or (is_test(path) and into in TESTING):
+        return True
+    for allowed in LADDER[own]:
+        if target == allowed or target.startswith(allowed + "/"):
+            # Of a folder in which it stands itself: only what is named.
+            return True
+    # The files beside the rooms of their own folder.
+    return own in ROOMS and target.startswith(own + "/") and into != "src/server/schedules"
+
+
 def check_ladder(path, text):
     own = folder_of(path, LADDER)
     if own is None:
@@ -235,8 +266,7 @@ def check_ladder(path, text):
                     f'"{match.group(1)}" is in no known folder',
                 )
             continue
-        allowed = [own, *LADDER[own]]
-        if not any(target == a or target.startswith(a + "/") for a in allowed):
+        if not may_include(path, own, target):
             yield Problem(
                 path,
                 line_of(text, match.start()),
@@ -245,17 +275,74 @@ def check_ladder(path, text):
             )
 
 
-def check_above_server(path, text):
-    if not ABOVE_SERVER.fullmatch(path) or path.endswith("_test.cc"):
-        return
-    for match in INCLUDE.finditer(text):
-        if match.group(1) == "server/server.h":
+DECLARED = re.compile(r"^(?:class|struct|enum class) (\w+)(?: : \w+)?;", re.M)
+DEFINED = re.compile(r"^\s*(?:class|struct|enum class) (?:alignas\(\w+\) )?(\w+)[^;{()]*{", re.M)
+
+
+def check_declared(headers):
+    """`headers`: texts by path. A header declares no class that only a later folder defines."""
+    defined = collections.defaultdict(set)
+    for path, text in headers.items():
+        for match in DEFINED.finditer(blank_comments_and_strings(text)):
+            defined[match.group(1)].add(path)
+    for path, text in headers.items():
+        own = folder_of(path, LADDER)
+        if own is None:
+            continue
+        for match in DECLARED.finditer(text):
+            places = defined.get(match.group(1), ())
+            if places and not any(may_include(path, own, place) for place in places):
+                yield Problem(
+                    path,
+                    line_of(text, match.start()),
+                    "declared",
+                    f"{match.group(1)} is of {min(places)}, which {own} may not include",
+                )
+
+
+def check_folders(sources):
+    """`sources`: paths of C++ files."""
+    counts = collections.Counter(os.path.dirname(path) for path in sources)
+    for folder, count in counts.items():
+        if folder.startswith(("src", "helio")) and count > FOLDER_FILES_MAX:
             yield Problem(
-                path,
-                line_of(text, match.start()),
-                "above-server",
-                "what it needs is in server_state.h or worker_state.h; or the process tells it",
+                folder, 1, "folder-size", f"has {count} files; {FOLDER_FILES_MAX} at most: split it"
             )
+
+
+def symbols_of(archive):
+    """What it uses and does not have, and what it has; inline functions are in both files."""
+    out = subprocess.run(["nm", "-P", archive], capture_output=True, text=True, check=True).stdout
+    used, had = set(), set()
+    for line in out.splitlines():
+        words = line.split()
+        if len(words) >= 2 and len(words[1]) == 1:
+            (used if words[1] == "U" else had).add(words[0])
+    return used - had, had
+
+
+def check_links(libraries):
+    """`libraries`: [(folder, used, had)], in their order. None uses what only a later one has."""
+    home = {}
+    for folder, _, had in libraries:
+        for name in had:
+            home.setdefault(name, folder)
+    order = {folder: i for i, (folder, _, _) in enumerate(libraries)}
+    for folder, used, _ in libraries:
+        later = sorted(n for n in used if n in home and order[home[n]] > order[folder])
+        for name in later:
+            yield Problem(folder, 1, "links", f"uses {name}, which {home[name]} has")
+
+
+def built_libraries(build):
+    for top, rooms in ROOMS.items():
+        found = []
+        for room in rooms.split():
+            folder = f"{top}/{room}"
+            archive = os.path.join(build, folder, f"libdfly_{folder[4:].replace('/', '_')}.a")
+            if os.path.exists(archive):
+                found.append((folder, *symbols_of(archive)))
+        yield found
 
 
 def check_reach(headers, limits):
@@ -484,7 +571,6 @@ def check_tree(build):
             for match in INCLUDE.finditer(text):
                 including.add(included_path(match.group(1)))
             problems += check_ladder(path, text)
-            problems += check_above_server(path, text)
         problems += check_banned(path, text)
         problems += check_text(path, text)
     sources = [f for f in files if f.endswith(CPP)]
@@ -496,6 +582,10 @@ def check_tree(build):
     problems += check_precompiled(contents[PRECOMPILED])
     headers = {path: contents[path] for path in sources if path.endswith(".h")}
     problems += check_reach(headers, REACH)
+    problems += check_declared(headers)
+    for libraries in built_libraries(build) if build else ():
+        problems += check_links(libraries)
+    problems += check_folders(sources)
     problems += check_format(sources)
     allowed, allow_problems = read_allowed()
     used = set()
@@ -521,24 +611,29 @@ def self_test():
     """Each rule fires on its bad snippet and stays silent on the good one."""
     head = "// SPDX-License-Identifier: Apache-2.0\n"
     cases = [  # path, text, the rule that fires or None
-        ("src/core/a.cc", '#include "engine/shard.h"\n', "ladder"),
+        ("src/core/a.cc", '#include "engine/keyspace/shard.h"\n', "ladder"),
         ("src/core/a.cc", '#include "helio/fibers/fiber.h"\n', "ladder"),
         ("src/core/a.cc", '#include "core/b.h"\n#include "helio/base/logging.h"\n', None),
         ("helio/base/a.h", '#pragma once\n#include "helio/fibers/fiber.h"\n', "ladder"),
-        ("helio/net/a.cc", '#include "facade/reply_sink.h"\n', "ladder"),
+        ("helio/net/a.cc", '#include "facade/replies/reply_sink.h"\n', "ladder"),
         ("helio/net/a.cc", '#include "helio/proactor/proactor.h"\n', None),
-        ("src/engine/a.cc", '#include "facade/reply_sink.h"\n', None),
+        ("src/engine/a.cc", '#include "facade/replies/reply_sink.h"\n', None),
         ("src/engine/a.cc", '#include "facade/connection.h"\n', "ladder"),
-        ("src/facade/a.cc", '#include "core/dash_table.h"\n', "ladder"),
+        ("src/facade/a.cc", '#include "core/table/dash_table.h"\n', "ladder"),
         ("src/commands/a.cc", '#include "server/main.h"\n', "ladder"),
         ("src/server/a.cc", '#include "commands/a.h"\n#include "core/b.h"\n', None),
         ("tools/x/a.cc", '#include "tools/x/a.h"\n#include "facade/b.h"\n', None),
         ("src/server/a.cc", '#include "tools/x/a.h"\n', "ladder"),
         ("src/core/a.cc", '#include "b.h"\n', "ladder"),
         ("src/misc/a.cc", "int x;\n", "ladder"),
-        ("src/server/worker_memory.cc", '#include "server/server.h"\n', "above-server"),
-        ("src/server/pubsub.cc", '#include "server/server.h"\n', "above-server"),
-        ("src/server/info.cc", '#include "server/server.h"\n', None),
+        ("src/server/push/a.cc", '#include "server/run/server.h"\n', "ladder"),
+        ("src/server/push/a.cc", '#include "server/a.h"\n', "ladder"),
+        ("src/server/info/a.cc", '#include "server/run/server.h"\n', None),
+        ("src/server/a.cc", '#include "server/run/server.h"\n#include "server/b.h"\n', None),
+        ("src/core/text/a.cc", '#include "core/rdb/b.h"\n', "ladder"),
+        ("src/core/rdb/a.cc", '#include "core/text/b.h"\n#include "helio/base/c.h"\n', None),
+        ("src/commands/keys/a.cc", '#include "commands/testing/b.h"\n', "ladder"),
+        ("src/commands/keys/a_test.cc", '#include "commands/testing/b.h"\n', None),
         ("src/core/a.cc", "std::mutex m;\n", "std-mutex"),
         ("src/core/a.cc", "// not a std::mutex\nint m;  /* std::mutex */\n", None),
         ("src/core/a_test.cc", "std::mutex m;\n", None),
@@ -553,7 +648,7 @@ def self_test():
         ("src/core/a.cc", "char f(char c) { return c | 0x20; }\n", "letter-case"),
         ("src/core/a.cc", "int f(int c) { return std::tolower(c); }\n", "letter-case"),
         ("src/server/a.cc", "shard.ServeWaiters();\n", "turn-end"),
-        ("src/server/worker_memory.cc", "shards_.PublishUsedBytes(*shard);\n", None),
+        ("src/server/dispatch/worker_memory.cc", "shards_.PublishUsedBytes(*shard);\n", None),
         ("src/core/a.cc", "std::jthread t;\n", "std-thread"),
         ("src/core/CMakeLists.txt", "add_compile_options(-march=native)\n", "march-native"),
         ("src/core/a.cc", "// TO" "DO: later\n", "note"),
@@ -572,7 +667,7 @@ def self_test():
         full = (head if path.endswith(CPP) else head.replace("//", "#")) + text
         fired = {
             p.rule
-            for check in (check_ladder, check_above_server, check_banned, check_text)
+            for check in (check_ladder, check_banned, check_text)
             for p in check(path, full)
         }
         # An unknown include may also be in no known folder; that is the rule `ladder` again.
@@ -617,15 +712,30 @@ def self_test():
     if got != [3]:
         failures.append(f"missing-include fired on the list's lines {got}")
     headers = {
-        "src/server/server.h": '#include "server/a.h"\n#include "helio/base/c.h"\n',
+        "src/server/run/server.h": '#include "server/a.h"\n#include "helio/base/c.h"\n',
         "src/server/a.h": '#include "core/b.h"\n',
         "src/core/b.h": "",
         "helio/base/c.h": "",
     }
     for limit, expected in ((2, ["reach"]), (3, [])):
-        got = [p.rule for p in check_reach(headers, {"src/server/server.h": limit})]
+        got = [p.rule for p in check_reach(headers, {"src/server/run/server.h": limit})]
         if got != expected:
             failures.append(f"reach of {limit} fired {got}")
+    lower = {"src/server/http/a.h": "class A final {\n};\n", "src/core/text/b.h": "class A;\n"}
+    higher = {"src/core/text/a.h": "struct A {\n};\n", "src/server/http/b.h": "struct A;\n"}
+    for texts, expected in ((lower, ["src/core/text/b.h"]), (higher, [])):
+        got = [p.path for p in check_declared(texts)]
+        if got != expected:
+            failures.append(f"declared fired on {got}")
+    early, late = ("src/a", {"f", "g"}, {"a"}), ("src/b", {"a"}, {"f"})
+    for libraries, expected in (([early, late], ["src/a"]), ([late, early], ["src/b"])):
+        got = [p.path for p in check_links(libraries)]
+        if got != expected:
+            failures.append(f"links fired on {got}")
+    for count, expected in ((FOLDER_FILES_MAX + 1, ["src/core"]), (FOLDER_FILES_MAX, [])):
+        got = [p.path for p in check_folders([f"src/core/a{i}.cc" for i in range(count)])]
+        if got != expected:
+            failures.append(f"folder-size fired on {got}")
     missing = {rule for rule, *_ in BANNED} - seen
     if missing:
         failures.append(f"no snippet makes these rules fire: {sorted(missing)}")

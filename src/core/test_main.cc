@@ -3,7 +3,7 @@
 // is the place of a key. (Not DFLY_SEED: one of many schedules is replayed with the same places.)
 #include <gtest/gtest.h>
 
-#include "core/hash.h"
+#include "core/text/hash.h"
 #include "helio/base/random.h"
 
 int main(int argc, char** argv) {

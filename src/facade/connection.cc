@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "facade/resp_writer.h"
+#include "facade/replies/resp_writer.h"
 #include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 

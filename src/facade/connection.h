@@ -28,10 +28,10 @@
 #include <string>
 #include <string_view>
 
-#include "facade/http_parser.h"
-#include "facade/memcached_parser.h"
-#include "facade/reply_queue.h"
-#include "facade/request_parser.h"
+#include "facade/parsers/http_parser.h"
+#include "facade/parsers/memcached_parser.h"
+#include "facade/parsers/request_parser.h"
+#include "facade/replies/reply_queue.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/base/io_buf.h"
 #include "helio/net/socket.h"

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "facade/connection.h"
-#include "facade/resp_writer.h"
+#include "facade/replies/resp_writer.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scripting/auto_async.h"
+#include "scripting/source/auto_async.h"
 
 #include <gtest/gtest.h>
 

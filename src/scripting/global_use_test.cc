@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scripting/global_use.h"
+#include "scripting/source/global_use.h"
 
 #include <gtest/gtest.h>
 

@@ -4,14 +4,15 @@
 #include "helio/base/block_bytes.h"
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
-#include "scripting/global_use.h"
-#include "scripting/lua51_source.h"
-#include "scripting/lua_layout.h"
+#include "scripting/lua/lua_compiler.h"
+#include "scripting/lua/lua_layout.h"
 #include "scripting/lua_memory.h"
 #include "scripting/lua_reply.h"
 #include "scripting/lua_sink.h"
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
+#include "scripting/source/global_use.h"
+#include "scripting/source/lua51_source.h"
 
 namespace dfly {
 namespace {

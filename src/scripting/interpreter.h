@@ -13,9 +13,9 @@
 #include <string_view>
 #include <vector>
 
-#include "commands/args.h"
-#include "facade/reply_sink.h"
-#include "scripting/script_header.h"
+#include "commands/table/args.h"
+#include "facade/replies/reply_sink.h"
+#include "scripting/source/script_header.h"
 
 namespace dfly {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "facade/resp_writer.h"
+#include "facade/replies/resp_writer.h"
 #include "helio/base/logging.h"
 
 namespace dfly {

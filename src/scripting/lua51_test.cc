@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "scripting/lua51_source.h"
 #include "scripting/script_testing.h"
+#include "scripting/source/lua51_source.h"
 
 namespace dfly {
 namespace {

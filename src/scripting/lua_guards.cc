@@ -20,7 +20,7 @@
 #include <lua.hpp>
 
 #include "helio/base/logging.h"
-#include "scripting/lua_layout.h"
+#include "scripting/lua/lua_layout.h"
 #include "scripting/script_state.h"
 
 namespace {

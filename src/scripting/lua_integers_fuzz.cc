@@ -20,11 +20,12 @@
 #include "helio/base/fuzz_target.h"
 #include "helio/base/logging.h"
 #include "helio/base/random.h"
-#include "scripting/lua51_source.h"
-#include "scripting/lua_integers.h"
+#include "scripting/lua/lua_compiler.h"
+#include "scripting/lua/lua_integers.h"
 #include "scripting/lua_memory.h"
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
+#include "scripting/source/lua51_source.h"
 
 namespace dfly {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scripting/lua_memory.h"
 
-#include "core/allocator.h"
+#include "core/memory/allocator.h"
 #include "scripting/script_state.h"
 
 namespace dfly {

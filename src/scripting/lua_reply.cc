@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "helio/base/logging.h"
+#include "scripting/lua/truncate.h"
 #include "scripting/lua_sink.h"
-#include "scripting/truncate.h"
 
 namespace dfly {
 namespace {

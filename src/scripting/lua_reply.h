@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "facade/reply_sink.h"
+#include "facade/replies/reply_sink.h"
 
 struct lua_State;
 

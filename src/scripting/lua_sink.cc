@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <lua.hpp>
 
-#include "core/numbers.h"
+#include "core/text/numbers.h"
 #include "helio/base/logging.h"
 
 namespace dfly {

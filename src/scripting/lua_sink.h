@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "facade/reply_sink.h"
+#include "facade/replies/reply_sink.h"
 
 struct lua_State;
 

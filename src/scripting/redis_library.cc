@@ -9,11 +9,11 @@
 #include "helio/base/format_number.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
-#include "scripting/lua_layout.h"
+#include "scripting/lua/lua_layout.h"
+#include "scripting/lua/sha1.h"
 #include "scripting/lua_sink.h"
 #include "scripting/sandbox.h"
 #include "scripting/script_state.h"
-#include "scripting/sha1.h"
 
 namespace dfly {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "scripting/lua51_source.h"
-#include "scripting/lua_layout.h"
+#include "scripting/lua/lua_layout.h"
 #include "scripting/script_state.h"
+#include "scripting/source/lua51_source.h"
 
 // Replaces a key on the stack by the next one, with its value behind it. 0: there is none.
 extern "C" int luaH_next(lua_State* lua, const dfly::LuaTable* table, dfly::LuaValue* key);

@@ -35,9 +35,6 @@ void OpenLibraries(lua_State* lua);
 // lua_next gives for keys.
 void MakeFloat(lua_State* lua, int index);
 
-// Makes `goto` a name like others in what is compiled from now on. REQUIRES: a new state.
-void ForgetGoto(lua_State* lua);
-
 // What a cjson.decode left that was ended by an error.
 void FreeJsonScratch(struct ScriptState* state);
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "scripting/interpreter.h"
-#include "scripting/lua_random.h"
+#include "scripting/lua/lua_random.h"
+#include "scripting/lua/lua_work.h"
 #include "scripting/lua_sink.h"
-#include "scripting/lua_work.h"
 
 namespace dfly {
 
@@ -30,6 +30,13 @@ struct TextHash {
 };
 
 struct ScriptState;
+// Whose cjson.encode or decode runs on this thread, or ran last: what it allocates itself has to be
+// in the limit of the state, and counts as its memory.
+struct JsonCall {
+  lua_State* lua;  // it may be a coroutine that is no more
+  ScriptState* state;
+};
+inline constinit thread_local JsonCall json_call = {};
 // While no function of cjson runs (libraries.cc).
 void FreeLargeJson(ScriptState* state);
 

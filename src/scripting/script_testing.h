@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "commands/args.h"
-#include "facade/resp_writer.h"
+#include "commands/table/args.h"
+#include "facade/replies/resp_writer.h"
 #include "helio/base/logging.h"
 #include "scripting/interpreter.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scripts whose work is in one call of a library function, or between two jumps.
-#include "scripting/lua_work.h"
+#include "scripting/lua/lua_work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

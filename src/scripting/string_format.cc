@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "scripting/lua/truncate.h"
 #include "scripting/string_library.h"
-#include "scripting/truncate.h"
 
 namespace dfly {
 namespace {

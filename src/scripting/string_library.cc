@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "helio/base/ascii.h"
-#include "scripting/lua_patterns.h"
-#include "scripting/lua_work.h"
+#include "scripting/lua/lua_patterns.h"
+#include "scripting/lua/lua_work.h"
 
 namespace dfly {
 namespace {

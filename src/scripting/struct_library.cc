@@ -16,8 +16,8 @@
 #include <cstring>
 
 #include "scripting/libraries.h"
+#include "scripting/lua/truncate.h"
 #include "scripting/script_state.h"
-#include "scripting/truncate.h"
 
 namespace dfly {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "server/options.h"
+#include "server/options/options.h"
 
 namespace dfly {
 

@@ -22,15 +22,16 @@
 #include "helio/base/logging.h"
 #include "helio/fibers/sync.h"
 #include "helio/net/tls_memory.h"
-#include "server/flags.h"
+#include "server/all_parts.h"
+#include "server/base/process.h"
+#include "server/base/pulse.h"
+#include "server/base/units.h"
+#include "server/base/version.h"
+#include "server/clients/server_state.h"
 #include "server/health_check.h"
-#include "server/persistence.h"
-#include "server/process.h"
-#include "server/pulse.h"
-#include "server/server.h"
-#include "server/server_state.h"
-#include "server/units.h"
-#include "server/version.h"
+#include "server/options/flags.h"
+#include "server/persistence/persistence.h"
+#include "server/run/server.h"
 
 DECLARE_bool(daemonize);
 DECLARE_string(dir);
@@ -251,7 +252,7 @@ int main(int argc, char** argv) {
   options.request_stop = [] { kill(getpid(), SIGTERM); };
   LogArguments(options, arguments);
 
-  dfly::Server server(options);
+  dfly::Server server(options, dfly::AllParts());
   error = server.Start();
   if (!error.empty()) return Fail(error);
   LogEngine(options, &server);

@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "core/foreign_entries.h"
-#include "core/hash_value.h"
-#include "core/numbers.h"
-#include "core/set_value.h"
+#include "core/rdb/foreign_entries.h"
+#include "core/text/numbers.h"
+#include "core/types/hash_value.h"
+#include "core/types/set_value.h"
 
 namespace dfly {
 

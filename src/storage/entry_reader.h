@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/byte_stream.h"
-#include "core/rdb_encoding.h"
+#include "core/text/byte_stream.h"
+#include "core/text/rdb_encoding.h"
 #include "storage/entry_writer.h"
 
 namespace dfly {

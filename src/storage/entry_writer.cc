@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "core/hash_value.h"
-#include "core/rdb_value.h"
-#include "core/set_value.h"
+#include "core/rdb/rdb_value.h"
+#include "core/types/hash_value.h"
+#include "core/types/set_value.h"
 
 namespace dfly {
 

@@ -19,9 +19,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/byte_stream.h"
-#include "core/compact_value.h"
-#include "core/rdb_encoding.h"
+#include "core/table/compact_value.h"
+#include "core/text/byte_stream.h"
+#include "core/text/rdb_encoding.h"
 
 namespace dfly {
 

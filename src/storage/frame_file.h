@@ -24,7 +24,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/byte_stream.h"
+#include "core/text/byte_stream.h"
 #include "storage/file_layer.h"
 #include "storage/snapshot_output.h"
 

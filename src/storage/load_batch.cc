@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/byte_stream.h"
-#include "core/compact_key.h"
+#include "core/table/compact_key.h"
+#include "core/text/byte_stream.h"
 #include "storage/entry_reader.h"
 
 namespace dfly {

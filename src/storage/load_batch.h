@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/compact_value.h"
-#include "core/rdb_value.h"
-#include "engine/shard.h"
+#include "core/rdb/rdb_value.h"
+#include "core/table/compact_value.h"
+#include "engine/keyspace/shard.h"
 #include "storage/entry_writer.h"
 
 namespace dfly {

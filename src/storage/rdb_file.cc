@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/crc64.h"
-#include "core/rdb_encoding.h"
+#include "core/text/crc64.h"
+#include "core/text/rdb_encoding.h"
 #include "storage/entry_writer.h"
 
 namespace dfly {

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "core/byte_stream.h"
-#include "core/rdb_encoding.h"
+#include "core/text/byte_stream.h"
+#include "core/text/rdb_encoding.h"
 #include "helio/fibers/sync.h"
 #include "storage/file_layer.h"
 #include "storage/snapshot_output.h"

@@ -8,8 +8,8 @@
 #include <new>
 #include <utility>
 
-#include "core/hash.h"
-#include "core/prefetch.h"
+#include "core/memory/prefetch.h"
+#include "core/text/hash.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 

@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/shard.h"
+#include "engine/keyspace/shard.h"
 #include "helio/fibers/sync.h"
 #include "storage/entry_writer.h"
 #include "storage/snapshot_output.h"

@@ -9,11 +9,11 @@
 #include <map>
 #include <optional>
 
-#include "core/rdb_value.h"
-#include "core/rdb_value_testing.h"
-#include "engine/defrag.h"
-#include "engine/random_changes_testing.h"
-#include "engine/shard_context.h"
+#include "core/rdb/rdb_value.h"
+#include "core/rdb/rdb_value_testing.h"
+#include "engine/keyspace/defrag.h"
+#include "engine/keyspace/random_changes_testing.h"
+#include "engine/keyspace/shard_context.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"

@@ -10,10 +10,10 @@
 
 #include <memory>
 
-#include "core/crc64.h"
-#include "core/rdb_foreign_testing.h"
-#include "core/rdb_skip.h"
-#include "engine/transaction.h"
+#include "core/rdb/rdb_foreign_testing.h"
+#include "core/rdb/rdb_skip.h"
+#include "core/text/crc64.h"
+#include "engine/hops/transaction.h"
 #include "helio/base/clock.h"
 #include "helio/base/fuzz_target.h"
 #include "storage/entry_reader.h"

@@ -7,10 +7,10 @@
 #include <charconv>
 #include <utility>
 
-#include "core/hash.h"
-#include "core/numbers.h"
-#include "core/rdb_skip.h"
-#include "engine/rdb_limits.h"
+#include "core/rdb/rdb_skip.h"
+#include "core/text/hash.h"
+#include "core/text/numbers.h"
+#include "engine/keyspace/rdb_limits.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"

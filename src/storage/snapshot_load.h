@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "core/rdb_value.h"
-#include "engine/shard_set.h"
+#include "core/rdb/rdb_value.h"
+#include "engine/hops/shard_set.h"
 #include "storage/file_layer.h"
 #include "storage/frame_file.h"
 #include "storage/snapshot_extras.h"

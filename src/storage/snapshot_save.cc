@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/hash.h"
-#include "engine/transaction.h"
+#include "core/text/hash.h"
+#include "engine/hops/transaction.h"
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"

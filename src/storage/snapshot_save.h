@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-#include "engine/shard_set.h"
+#include "engine/hops/shard_set.h"
 #include "storage/file_layer.h"
 #include "storage/frame_file.h"
 #include "storage/shard_snapshot.h"

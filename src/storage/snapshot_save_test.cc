@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/rdb_value_testing.h"
-#include "engine/shard_context.h"
+#include "core/rdb/rdb_value_testing.h"
+#include "engine/keyspace/shard_context.h"
 #include "helio/base/clock.h"
 #include "helio/base/random.h"
 #include "storage/entry_reader.h"

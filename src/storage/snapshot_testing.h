@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "core/rdb_value_testing.h"
-#include "engine/shard_set.h"
+#include "core/rdb/rdb_value_testing.h"
+#include "engine/hops/shard_set.h"
 
 namespace dfly::testing {
 

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "core/numbers.h"
+#include "core/text/numbers.h"
 
 namespace dfly {
 

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "facade/resp_reader.h"
+#include "facade/replies/resp_reader.h"
 #include "helio/base/io_buf.h"
 #include "helio/net/socket.h"
 #include "tools/dfly_bench/load_options.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "facade/request_parser.h"
+#include "facade/parsers/request_parser.h"
 #include "helio/base/clock.h"
 #include "helio/base/io_buf.h"
 #include "helio/net/address.h"

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "facade/request_parser.h"
+#include "facade/parsers/request_parser.h"
 
 namespace dfly::bench {
 namespace {

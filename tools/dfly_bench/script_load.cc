@@ -12,7 +12,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "facade/resp_reader.h"
+#include "facade/replies/resp_reader.h"
 #include "helio/net/address.h"
 
 namespace dfly::bench {

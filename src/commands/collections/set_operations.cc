@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several sets have in common, together, or one has and others have not; to look at (SINTER),
+// to count (SINTERCARD) or to keep (SINTERSTORE).
+//
+// Over shards. Members travel as seldom as possible, and to look them up they need not:
+//
+//   SINTER   hop 1: the sizes. 2: the shard with the smallest set copies what its own sets have in
+//            common. 3: all others at once read that list where it is, and mark what they have
+//   SDIFF    the same with the shard of the first key, and marks for what goes
+//   SUNION   one hop: each shard copies what its sets have, each member once
+//
+// and one more hop writes the target. A locked key can still expire between two hops; each hop sees
+// what is there then, as if that had happened a moment before or after the command.
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "commands/collections/set_commands.h"
+#include "commands/table/command_table.h"
+#include "commands/table/key_parts.h"
+#include "commands/table/numbers.h"
+#include "core/text/numbers.h"
+#include "engine/hops/coordinator.h"
+#include "engine/keyspace/shard_context.h"
+#include "facade/replies/error_texts.h"
+
+namespace dfly {
+
+namespace {
+
+enum class Operation : uint8_t { kInter, kUnion, kDiff };
+
+using Keys = std::span<const std::string_view>;
+// None: its key is absent. To read only; good as long as the shard's table does not change.
+using MaybeSet = std::optional<SetValue>;
+using Sets = std::vector<MaybeSet>;  // in the order of the keys
+using SetSpan = std::span<const MaybeSet>;
+
+MaybeSet SetOrNone(const ShardContext& cx, const ShardContext::ReadHandle& value) {
+  return value ? MaybeSet(SetOf(cx, value)) : std::nullopt;
+}
+
+// None if one of the keys is something else.
+std::optional<Sets> FindSets(ShardContext& cx, Keys keys) {
+  cx.ExpectKeys(keys);
+  Sets sets;
+  for (std::string_view key : keys) {
+    const auto value = cx.FindReadOnly(key, ValueType::kSet);
+    if (value.is_wrong_type()) return std::nullopt;
+    sets.push_back(SetOrNone(cx, value));
+  }
+  return sets;
+}
+
+size_t SizeOf(const MaybeSet& set) { return set ? set->size() : 0; }
+bool HasAbsent(const Sets& sets) {
+  return std::any_of(sets.begin(), sets.end(), [](const MaybeSet& set) { return !set; });
+}
+
+// Which encoding a set with certain members gets.
+struct Shape {
+  size_t count = 0;
+  bool is_all_integers = true;
+  size_t longest = 0;
+
+  void Add(std::string_view member) {
+    ++count;
+    longest = std::max(longest, member.size());
+    is_all_integers = is_all_integers && ParseInt64(member).has_value();
+  }
+  // `starts_packed`: not as integers, which too many of them would make a table.
+  SetValue::Encoding Encoding(const SetLimit& limit, bool starts_packed) const {
+    if (is_all_integers && count <= limit.integers) return SetValue::kIntegers;
+    if (is_all_integers && !starts_packed) return SetValue::kTable;
+    return count <= limit.packed.entries && longest <= limit.packed.element_bytes
+               ? SetValue::kPacked
+               : SetValue::kTable;
+  }
+};
+
+// What an operation has found, and what decides on the encoding of the set that it becomes.
+struct Result {
+  MemberList members;
+  bool starts_packed = false;  // the smallest of the sets that were intersected is not integers
+  // Redis' SDIFF copies the first set and takes the others' members away if that is less work; a
+  // set that has become a block or a table for the first one's members stays it then.
+  bool has_first = false;
+  Shape first = {};
+};
+
+// --- Sets of one shard ---
+
+// A question to several sets: which of these members does any of you have?
+class AnyOf {
+ public:
+  // For about so many questions.
+  AnyOf(SetSpan sets, size_t questions) {
+    size_t members = 0;
+    for (const MaybeSet& set : sets) {
+      if (!set) continue;
+      sets_.push_back(set);
+      members += set->size();
+    }
+    const bool is_slow =
+        sets_.size() > 1 || (!sets_.empty() && sets_[0]->encoding() == SetValue::kPacked);
+    if (!is_slow || members >= questions) return;
+    table_ = std::make_unique<SetValue::Table>();
+    for (const MaybeSet& set : sets_) {
+      set->ForEach([this](std::string_view member) { table_->Add(member); });
+    }
+  }
+
+  bool Has(std::string_view member) const {
+    if (table_ != nullptr) return table_->Find(member) != nullptr;
+    return std::any_of(sets_.begin(), sets_.end(),
+                       [member](const MaybeSet& set) { return set->Has(member); });
+  }
+
+ private:
+  Sets sets_;                               // that exist
+  std::unique_ptr<SetValue::Table> table_;  // of all their members
+};
+
+bool AllHave(SetSpan sets, std::string_view member) {
+  return std::all_of(sets.begin(), sets.end(),
+                     [member](const MaybeSet& set) { return set->Has(member); });
+}
+
+// fn(member) for what all of them have, until it returns false.
+template <typename F>
+void ForEachOfAll(Sets sets, F&& fn) {
+  if (HasAbsent(sets)) return;
+  std::stable_sort(sets.begin(), sets.end(),
+                   [](const MaybeSet& a, const MaybeSet& b) { return a->size() < b->size(); });
+  sets[0]->ForEachUntil([&](std::string_view member) {
+    return !AllHave(SetSpan(sets).subspan(1), member) || fn(member);
+  });
+}
+
+void AddUnion(Sets sets, MemberList* members) {
+  constexpr size_t kAskedMax = 3;  // sets to ask one after another whether they have a member
+  std::erase_if(sets, [](const MaybeSet& set) { return !set; });
+  std::stable_sort(sets.begin(), sets.end(),
+                   [](const MaybeSet& a, const MaybeSet& b) { return a->size() > b->size(); });
+  std::optional<SetValue::Table> seen;
+  if (sets.size() > kAskedMax) seen.emplace();
+  for (size_t i = 0; i < sets.size(); ++i) {
+    sets[i]->ForEach([&](std::string_view member) {
+      const bool is_new =
+          seen ? seen->Add(member)
+               : std::none_of(sets.begin(), sets.begin() + static_cast<ptrdiff_t>(i),
+                              [member](const MaybeSet& set) { return set->Has(member); });
+      if (is_new) members->Add(member);
+    });
+  }
+}
+
+void AddDifference(const Sets& sets, MemberList* members) {
+  if (!sets[0]) return;
+  const AnyOf others(SetSpan(sets).subspan(1), SizeOf(sets[0]));
+  sets[0]->ForEach([&](std::string_view member) {
+    if (!others.Has(member)) members->Add(member);
+  });
+}
+
+// What decides between Redis' two ways to a difference.
+struct DifferenceCost {
+  size_t sets = 0;     // that exist
+  size_t members = 0;  // of them
+
+  void Add(const Sets& other) {
+    for (const MaybeSet& set : other) {
+      sets += set.has_value();
+      members += SizeOf(set);
+    }
+  }
+  bool CopiesFirst(size_t first_size) const { return sets * first_size / 2 > members; }
+};
+
+void NoteFirst(const SetValue& first, Result* result) {
+  result->has_first = true;
+  first.ForEach([result](std::string_view member) { result->first.Add(member); });
+}
+
+// None if one of the keys is no set.
+std::optional<Result> Compute(ShardContext& cx, Operation operation, Keys keys) {
+  const std::optional<Sets> sets = FindSets(cx, keys);
+  if (!sets) return std::nullopt;
+  Result result;
+  switch (operation) {
+    case Operation::kInter: {
+      size_t smallest = SIZE_MAX;
+      for (const MaybeSet& set : *sets) {
+        if (!set || set->size() >= smallest) continue;
+        smallest = set->size();
+        result.starts_packed = set->encoding() != SetValue::kIntegers;
+      }
+      ForEachOfAll(*sets, [&result](std::string_view member) {
+        result.members.Add(member);
+        return true;
+      });
+      break;
+    }
+    case Operation::kUnion:
+      AddUnion(*sets, &result.members);
+      break;
+    case Operation::kDiff: {
+      DifferenceCost cost;
+      cost.Add(*sets);
+      const MaybeSet& first = sets->front();
+      if (first && cost.CopiesFirst(first->size())) NoteFirst(*first, &result);
+      AddDifference(*sets, &result.members);
+      break;
+    }
+  }
+  return result;
+}
+
+// --- Results ---
+
+void ReplyWith(const Result& result, ReplySink& reply) {
+  reply.Set(result.members.size());
+  for (size_t i = 0; i < result.members.size(); ++i) reply.Bulk(result.members[i]);
+}
+
+CompactValue MakeSet(const Result& result, const SetLimit& limit) {
+  const MemberList& members = result.members;
+  Shape shape;
+  for (size_t i = 0; i < members.size(); ++i) shape.Add(members[i]);
+  SetValue::Encoding encoding = shape.Encoding(limit, result.starts_packed);
+  if (result.has_first) encoding = std::max(encoding, result.first.Encoding(limit, false));
+  CompactValue value;
+  SetValue::Create(&value, encoding == SetValue::kIntegers ? "0" : "", 0, limit);
+  SetValue set(&value);
+  if (encoding == SetValue::kTable) set.MakeTable();
+  for (size_t i = 0; i < members.size(); ++i) set.Add(members[i], limit);
+  return value;
+}
+
+KeyEvent StoreEvent(Operation operation) {
+  switch (operation) {
+    case Operation::kInter:
+      return KeyEvent::kSInterStore;
+    case Operation::kUnion:
+      return KeyEvent::kSUnionStore;
+    case Operation::kDiff:
+      break;
+  }
+  return KeyEvent::kSDiffStore;
+}
+
+// The key becomes the set, whatever it was; nothing for an empty one.
+void Store(ShardContext& cx, Operation operation, std::string_view key, const Result& result) {
+  if (result.members.empty()) {
+    cx.Delete(key);
+    return;
+  }
+  ShardContext::Detached made;
+  made.value = MakeSet(result, cx.shard().set_limit());
+  cx.access_clock().Start(made.value, cx.now_ms());
+  made.is_sticky = cx.IsSticky(key).value_or(false);
+  cx.Put(key, std::move(made), StoreEvent(operation));
+}
+
+// --- Sets of several shards ---
+
+class AcrossShards {
+ public:
+  AcrossShards(CoordinatorContext& cx, Keys keys) : parts_(cx, keys) {}
+
+  // Before Run.
+  void SetTarget(std::string_view key) { parts_.SetTarget(key); }
+
+  // Once. None if one of the keys is no set. Suspends, as Store does.
+  std::optional<Result> Run(Operation operation) {
+    if (parts_.items().size() == 1) return ComputeInOne(operation);
+    Result result;
+    bool is_right;
+    switch (operation) {
+      case Operation::kInter:
+        is_right = Intersect(&result);
+        break;
+      case Operation::kUnion:
+        is_right = Unite(&result);
+        break;
+      default:
+        is_right = Subtract(&result);
+        break;
+    }
+    return is_right ? std::optional(std::move(result)) : std::nullopt;
+  }
+
+  void Store(Operation operation, std::string_view key, const Result& result) {
+    parts_.HopToTarget([&](ShardContext& cx) { dfly::Store(cx, operation, key, result); });
+  }
+
+ private:
+  // What a shard says of its keys.
+  struct Part {
+    bool is_wrong_type = false;
+    bool has_absent = false;
+    bool starts_packed = false;       // the smallest set is not integers
+    size_t smallest = SIZE_MAX;       // size of the smallest set
+    size_t first = 0;                 // of the first one
+    DifferenceCost cost = {};         // of all
+    MemberList members = {};          // SUNION
+    std::vector<uint8_t> marks = {};  // for each member of another shard's list
+  };
+  using Parts = KeyParts<Part>;
+  using Item = Parts::Item;
+
+  // Only the target is elsewhere.
+  std::optional<Result> ComputeInOne(Operation operation) {
+    std::optional<Result> result;
+    const auto compute = [&](ShardContext& cx, Item& item) {
+      result = Compute(cx, operation, item.keys);
+    };
+    if (!parts_.Hop(compute)) return {};
+    return result;
+  }
+
+  bool IsWrongType() {
+    return std::any_of(parts_.items().begin(), parts_.items().end(),
+                       [](const Item& item) { return item.part.is_wrong_type; });
+  }
+
+  // What the shards have. False if one of the keys is no set, or it is refused.
+  bool Survey() {
+    const auto look = [](ShardContext& cx, Item& item) {
+      const std::optional<Sets> sets = FindSets(cx, item.keys);
+      Part& part = item.part;
+      part.is_wrong_type = !sets;
+      if (!sets) return;
+      part.has_absent = HasAbsent(*sets);
+      part.first = SizeOf((*sets)[0]);
+      part.cost.Add(*sets);
+      for (const MaybeSet& set : *sets) {
+        if (!set || set->size() >= part.smallest) continue;
+        part.smallest = set->size();
+        part.starts_packed = set->encoding() != SetValue::kIntegers;
+      }
+    };
+    return parts_.Hop(look, Parts::More::kYes) && !IsWrongType();
+  }
+
+  // Keeps of `list` what nobody has marked.
+  void KeepUnmarked(const MemberList& list, MemberList* kept) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      const bool is_marked = std::any_of(
+          parts_.items().begin(), parts_.items().end(),
+          [i](const Item& item) { return !item.part.marks.empty() && item.part.marks[i] != 0; });
+      if (!is_marked) kept->Add(list[i]);
+    }
+  }
+
+  // function(ShardContext&, Item&) on the shard of `base`, and on all others.
+  template <typename F>
+  void HopTo(const Item& base, F&& function) {
+    parts_.HopOn([&base](const Item& item) { return &item == &base; }, function, Parts::More::kYes);
+  }
+  template <typename F>
+  void HopToOthers(const Item& base, F&& function) {
+    parts_.HopOn([&base](const Item& item) { return &item != &base; }, function);
+  }
+
+  bool Intersect(Result* result) {
+    if (!Survey()) return false;
+    const std::vector<Item>& items = parts_.items();
+    for (const Item& item : items) {
+      if (item.part.has_absent) return true;
+    }
+    const Item& base = *std::min_element(
+        items.begin(), items.end(),
+        [](const Item& a, const Item& b) { return a.part.smallest < b.part.smallest; });
+    result->starts_packed = base.part.starts_packed;
+    MemberList list;
+    HopTo(base, [&list](ShardContext& cx, Item& item) {
+      ForEachOfAll(FindAgain(cx, item.keys), [&list](std::string_view member) {
+        list.Add(member);
+        return true;
+      });
+    });
+    if (list.empty()) return true;
+    HopToOthers(base, [&list](ShardContext& cx, Item& item) {
+      const Sets sets = FindAgain(cx, item.keys);
+      const bool is_empty = HasAbsent(sets);
+      std::vector<uint8_t>& marks = item.part.marks;
+      marks.resize(list.size());
+      for (size_t i = 0; i < list.size(); ++i) marks[i] = is_empty || !AllHave(sets, list[i]);
+    });
+    KeepUnmarked(list, &result->members);
+    return true;
+  }
+
+  bool Subtract(Result* result) {
+    if (!Survey()) return false;
+    const Item& base = parts_.items()[0];  // has the first key first
+    if (base.part.first == 0) return true;
+    DifferenceCost cost;
+    for (const Item& item : parts_.items()) {
+      cost.sets += item.part.cost.sets;
+      cost.members += item.part.cost.members;
+    }
+    const bool notes_first = parts_.has_target() && cost.CopiesFirst(base.part.first);
+    MemberList list;
+    HopTo(base, [&](ShardContext& cx, Item& item) {
+      const Sets sets = FindAgain(cx, item.keys);
+      if (notes_first && sets[0]) NoteFirst(*sets[0], result);
+      AddDifference(sets, &list);
+    });
+    if (list.empty()) return true;
+    HopToOthers(base, [&list](ShardContext& cx, Item& item) {
+      const AnyOf sets(FindAgain(cx, item.keys), list.size());
+      std::vector<uint8_t>& marks = item.part.marks;
+      marks.resize(list.size());
+      for (size_t i = 0; i < list.size(); ++i) marks[i] = sets.Has(list[i]);
+    });
+    KeepUnmarked(list, &result->members);
+    return true;
+  }
+
+  bool Unite(Result* result) {
+    const auto unite = [](ShardContext& cx, Item& item) {
+      const std::optional<Sets> sets = FindSets(cx, item.keys);
+      item.part.is_wrong_type = !sets;
+      if (sets) AddUnion(*sets, &item.part.members);
+    };
+    if (!parts_.Hop(unite) || IsWrongType()) return false;
+    SetValue::Table seen;
+    for (const Item& item : parts_.items()) {
+      const MemberList& members = item.part.members;
+      for (size_t i = 0; i < members.size(); ++i) {
+        if (seen.Add(members[i])) result->members.Add(members[i]);
+      }
+    }
+    return true;
+  }
+
+  // In a later hop: without a trace, as Redis looks once.
+  static Sets FindAgain(ShardContext& cx, Keys keys) {
+    Sets sets;
+    for (std::string_view key : keys) sets.push_back(SetOrNone(cx, cx.Peek(key)));
+    return sets;
+  }
+
+  Parts parts_;
+};
+
+// --- Handlers ---
+
+template <Operation kOperation>
+void Show(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<Result> result = Compute(cx, kOperation, args.from(1));
+  if (!result) return reply.Error(kErrWrongType);
+  ReplyWith(*result, reply);
+}
+
+// Suspends.
+template <Operation kOperation>
+void ShowAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  AcrossShards sets(cx, args.from(1));
+  const std::optional<Result> result = sets.Run(kOperation);
+  if (!result) return reply.Error(kErrWrongType);
+  ReplyWith(*result, reply);
+}
+
+template <Operation kOperation>
+void Keep(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<Result> result = Compute(cx, kOperation, args.from(2));
+  if (!result) return reply.Error(kErrWrongType);
+  Store(cx, kOperation, args.key(), *result);
+  reply.Integer(static_cast<int64_t>(result->members.size()));
+}
+
+// Suspends.
+template <Operation kOperation>
+void KeepAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  AcrossShards sets(cx, args.from(2));
+  sets.SetTarget(args.key());
+  const std::optional<Result> result = sets.Run(kOperation);
+  if (!result) return reply.Error(kErrWrongType);
+  sets.Store(kOperation, args.key(), *result);
+  reply.Integer(static_cast<int64_t>(result->members.size()));
+}
+
+struct CountOptions {
+  Keys keys;
+  uint64_t limit = UINT64_MAX;
+};
+
+// SINTERCARD numkeys key [key ...] [LIMIT limit]. Replies the error and returns none if they are
+// not valid.
+std::optional<CountOptions> ParseCount(Args args, ReplySink& reply) {
+  const auto count = ParseAtLeast(1, args[1], "ERR numkeys should be greater than 0", reply);
+  if (!count) return std::nullopt;
+  if (static_cast<uint64_t>(*count) > args.size() - 2) {
+    return Refuse(reply, "ERR Number of keys can't be greater than number of args");
+  }
+  CountOptions options = {.keys = args.from(2).first(static_cast<size_t>(*count))};
+  for (size_t i = 2 + options.keys.size(); i < args.size(); i += 2) {
+    if (!IsOption(args[i], "LIMIT") || i + 1 == args.size()) return Refuse(reply, kErrSyntax);
+    const auto limit = ParseAtLeast(0, args[i + 1], "ERR LIMIT can't be negative", reply);
+    if (!limit) return std::nullopt;
+    options.limit = *limit == 0 ? UINT64_MAX : static_cast<uint64_t>(*limit);
+  }
+  return options;
+}
+
+void SInterCard(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<CountOptions> options = ParseCount(args, reply);
+  if (!options) return;
+  const std::optional<Sets> sets = FindSets(cx, options->keys);
+  if (!sets) return reply.Error(kErrWrongType);
+  uint64_t count = 0;
+  ForEachOfAll(*sets, [&](std::string_view) { return ++count < options->limit; });
+  reply.Integer(static_cast<int64_t>(count));
+}
+
+// Suspends.
+void SInterCardAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<CountOptions> options = ParseCount(args, reply);
+  if (!options) return;
+  AcrossShards sets(cx, options->keys);
+  const std::optional<Result> result = sets.Run(Operation::kInter);
+  if (!result) return reply.Error(kErrWrongType);
+  reply.Integer(static_cast<int64_t>(std::min<uint64_t>(result->members.size(), options->limit)));
+}
+
+}  // namespace
+
+void RegisterSetOperations(CommandTable* table) {
+  const auto add = [table](std::string_view name, ShardHandler run, CoordinatorHandler across,
+                           int arity, uint32_t flags, KeySpec keys, std::string_view summary,
+                           std::string_view since, std::string_view complexity,
+                           std::string_view tips = {}) {
+    table->Add({.name = name,
+                .run = run,
+                .across = across,
+                .arity = arity,
+                .flags = flags,
+                .categories = kAclSet,
+                .keys = keys,
+                .docs = {summary, since, "set", complexity},
+                .tips = tips});
+  };
+  constexpr Operation kInter = Operation::kInter;
+  constexpr Operation kUnion = Operation::kUnion;
+  constexpr Operation kDiff = Operation::kDiff;
+  constexpr std::string_view kSmallestTimesSets =
+      "O(N*M) where N is the size of the smallest set and M is the number of sets.";
+  constexpr std::string_view kAllMembers = "O(N) where N is the number of members of all sets.";
+  constexpr std::string_view kAnyOrder = "nondeterministic_output_order";
+  add("sinter", Show<kInter>, ShowAcross<kInter>, -2, kReadonly, KeysFrom(1),
+      "Returns what sets have in common.", "1.0.0", kSmallestTimesSets, kAnyOrder);
+  add("sunion", Show<kUnion>, ShowAcross<kUnion>, -2, kReadonly, KeysFrom(1),
+      "Returns what sets have together.", "1.0.0", kAllMembers, kAnyOrder);
+  add("sdiff", Show<kDiff>, ShowAcross<kDiff>, -2, kReadonly, KeysFrom(1),
+      "Returns what the first set has and the others have not.", "1.0.0", kAllMembers, kAnyOrder);
+  constexpr uint32_t kKeeps = kWrite | kDenyOom;
+  add("sinterstore", Keep<kInter>, KeepAcross<kInter>, -3, kKeeps,
+      TargetAndKeys("RW update", "RO access"), "Makes a set of what sets have in common.", "1.0.0",
+      kSmallestTimesSets);
+  add("sunionstore", Keep<kUnion>, KeepAcross<kUnion>, -3, kKeeps,
+      TargetAndKeys("OW update", "RO access"), "Makes a set of what sets have together.", "1.0.0",
+      kAllMembers);
+  add("sdiffstore", Keep<kDiff>, KeepAcross<kDiff>, -3, kKeeps,
+      TargetAndKeys("OW update", "RO access"),
+      "Makes a set of what the first set has and the others have not.", "1.0.0", kAllMembers);
+  add("sintercard", SInterCard, SInterCardAcross, -3, kReadonly | kMovableKeys, KeysCountedAt(1),
+      "Returns how many members sets have in common.", "7.0.0", kSmallestTimesSets);
+}
+
+}  // namespace dfly

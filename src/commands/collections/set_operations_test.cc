@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "commands/testing/test_harness.h"
+#include "core/types/set_value.h"
+#include "helio/base/random.h"
+#include "helio/base/test_seed.h"
+
+namespace dfly {
+namespace {
+
+using Words = std::vector<std::string>;
+using Members = std::set<std::string>;
+
+class SetOperationsTest : public CommandsTest {
+ protected:
+  void SetLimits(const SetLimit& limit) {
+    shards_->AwaitOnAll([&](Shard& shard) { shard.set_set_limit(limit); });
+  }
+  // What a command replies, each member once.
+  Members Found(const std::string& line) {
+    Words words;
+    for (size_t begin = 0; begin <= line.size();) {
+      const size_t end = std::min(line.find(' ', begin), line.size());
+      words.push_back(line.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    const RespValue reply = Call(words);
+    Members found;
+    for (const RespValue& item : reply.items) {
+      EXPECT_TRUE(found.insert(item.text).second) << line << ": twice " << item.text;
+    }
+    return found;
+  }
+  std::string Encoding(const std::string& key) { return Call({"object", "encoding", key}).text; }
+  void AddNumbers(const std::string& key, int begin, int end, const std::string& prefix = "") {
+    Words words = {"sadd", key};
+    for (int i = begin; i < end; ++i) words.push_back(prefix + std::to_string(i));
+    RunWords(words);
+  }
+};
+
+TEST_P(SetOperationsTest, IntersectUniteAndSubtract) {
+  Run("sadd a 1 2 3 x");
+  Run("sadd b 2 3 4");
+  Run("sadd c 3 x y");
+  EXPECT_EQ(Found("sinter a b"), (Members{"2", "3"}));
+  EXPECT_EQ(Found("sinter a b c"), (Members{"3"}));
+  EXPECT_EQ(Found("sinter a"), (Members{"1", "2", "3", "x"}));
+  EXPECT_EQ(Found("sinter a a"), (Members{"1", "2", "3", "x"}));
+  EXPECT_EQ(Found("sunion a b c"), (Members{"1", "2", "3", "4", "x", "y"}));
+  EXPECT_EQ(Found("sunion b b"), (Members{"2", "3", "4"}));
+  EXPECT_EQ(Found("sdiff a b"), (Members{"1", "x"}));
+  EXPECT_EQ(Found("sdiff a b c"), (Members{"1"}));
+  EXPECT_EQ(Found("sdiff b a"), (Members{"4"}));
+  EXPECT_EQ(Found("sdiff a a"), Members());
+  EXPECT_EQ(Run("sintercard 2 a b"), ":2");
+  EXPECT_EQ(Run("sintercard 2 a b limit 1"), ":1");
+  EXPECT_EQ(Run("sintercard 2 a b limit 0"), ":2");
+  EXPECT_EQ(Run("sintercard 2 a b LIMIT 1 limit 5"), ":2");
+}
+
+TEST_P(SetOperationsTest, RepliesAreSetsInResp3) {
+  Run("sadd a 1");
+  Run("sadd b 1");
+  resp3_ = true;
+  for (const char* line : {"sinter a b", "sunion a b"}) EXPECT_EQ(Run(line), R"(~["1"])") << line;
+  EXPECT_EQ(Run("sdiff a b"), "~[]");
+  EXPECT_EQ(Run("sinter a missing"), "~[]");
+  EXPECT_EQ(Run("sunion missing missing2"), "~[]");
+}
+
+TEST_P(SetOperationsTest, AMissingKeyIsAnEmptySet) {
+  Run("sadd a 1 2");
+  for (const char* m : {"m", "n", "o", "p"}) {  // in some other shard
+    const std::string missing(m);
+    EXPECT_EQ(Found("sinter a " + missing), Members());
+    EXPECT_EQ(Found("sinter " + missing + " a"), Members());
+    EXPECT_EQ(Found("sunion " + missing + " a"), (Members{"1", "2"}));
+    EXPECT_EQ(Found("sdiff a " + missing), (Members{"1", "2"}));
+    EXPECT_EQ(Found("sdiff " + missing + " a"), Members());
+    EXPECT_EQ(Run("sintercard 2 a " + missing), ":0");
+    Run("set t old");
+    EXPECT_EQ(Run("sinterstore t a " + missing), ":0");
+    EXPECT_EQ(Run("exists t"), ":0") << "an empty result removes the target, whatever it was";
+    EXPECT_EQ(Run("sinterstore t a " + missing), ":0");
+    EXPECT_EQ(Run("sunionstore t a " + missing), ":2");
+    EXPECT_EQ(Run("sdiffstore t " + missing + " a"), ":0");
+    EXPECT_EQ(Run("exists t"), ":0");
+  }
+  EXPECT_EQ(Run("dbsize"), ":1");
+}
+
+TEST_P(SetOperationsTest, AnotherTypeIsRefusedWhereverItStandsAndNothingIsWritten) {
+  Run("sadd a 1 2");
+  Run("sadd t old");
+  for (const char* s : {"q", "r", "s", "u"}) {
+    const std::string text(s);
+    Run("set " + text + " v");
+    for (const char* name :
+         {"sinter", "sunion", "sdiff", "sinterstore t", "sunionstore t", "sdiffstore t"}) {
+      for (const std::string& keys :
+           {"a " + text, text + " a", "missing " + text, text + " missing", "a missing " + text}) {
+        EXPECT_EQ(Run(name + (" " + keys)), kWrongType) << name << " " << keys;
+      }
+    }
+    EXPECT_EQ(Run("sintercard 2 missing " + text), kWrongType);
+    EXPECT_EQ(Found("smembers t"), (Members{"old"}));
+    EXPECT_EQ(Run("sinterstore " + text + " a a"), ":2") << "the target may be anything";
+    EXPECT_EQ(Run("type " + text), "+set");
+  }
+}
+
+TEST_P(SetOperationsTest, CountChecksItsArguments) {
+  Run("sadd a 1");
+  Run("set s v");
+  constexpr std::string_view kNoKeys = "-ERR numkeys should be greater than 0";
+  EXPECT_EQ(Run("sintercard 0 a"), kNoKeys);
+  EXPECT_EQ(Run("sintercard x a"), kNoKeys);
+  EXPECT_EQ(Run("sintercard -1 a"), kNoKeys);
+  EXPECT_EQ(Run("sintercard 2 a"), "-ERR Number of keys can't be greater than number of args");
+  EXPECT_EQ(Run("sintercard 1 a limit -1"), "-ERR LIMIT can't be negative");
+  EXPECT_EQ(Run("sintercard 1 a limit x"), "-ERR LIMIT can't be negative");
+  EXPECT_EQ(Run("sintercard 1 a limit"), kSyntaxError);
+  EXPECT_EQ(Run("sintercard 1 a foo"), kSyntaxError);
+  EXPECT_EQ(Run("sintercard 1 s foo"), kSyntaxError);
+  EXPECT_EQ(Run("sintercard 1"), "-ERR wrong number of arguments for 'sintercard' command");
+}
+
+TEST_P(SetOperationsTest, TheTargetMayBeAmongTheSourcesAndLosesItsDeadline) {
+  for (const char* o : {"b", "c", "d", "e"}) {
+    const std::string other(o);
+    Run("flushall");
+    Run("sadd a 1 2 3");
+    Run("sadd " + other + " 3 4");
+    Run("expire a 100");
+    EXPECT_EQ(Run("sunionstore a a " + other), ":4");
+    EXPECT_EQ(Found("smembers a"), (Members{"1", "2", "3", "4"}));
+    EXPECT_EQ(Run("ttl a"), ":-1");
+    EXPECT_EQ(Run("sinterstore a " + other + " a"), ":2");
+    EXPECT_EQ(Found("smembers a"), (Members{"3", "4"}));
+    EXPECT_EQ(Run("sdiffstore a a " + other), ":0");
+    EXPECT_EQ(Run("exists a"), ":0");
+    EXPECT_EQ(Found("smembers " + other), (Members{"3", "4"}));
+  }
+}
+
+TEST_P(SetOperationsTest, TheResultIsEncodedAsRedisDoes) {
+  AddNumbers("small", 0, 10);
+  AddNumbers("numbers", 0, 600);  // a table
+  AddNumbers("texts", 0, 10, "m");
+  AddNumbers("table", 0, 200, "m");
+  Run("sadd mixed 1 2 a");
+  AddNumbers("mixedtable", 0, 200);
+  Run("sadd mixedtable a");
+  const std::vector<std::pair<std::string, std::string>> wanted = {
+      {"sinterstore t numbers small", "intset"},
+      {"sinterstore t numbers numbers", "hashtable"},
+      {"sinterstore t mixed numbers", "intset"},
+      {"sinterstore t mixedtable numbers", "intset"},
+      {"sinterstore t mixed mixedtable", "listpack"},
+      {"sinterstore t table texts", "listpack"},
+      {"sinterstore t table table", "hashtable"},
+      {"sunionstore t small small", "intset"},
+      {"sunionstore t small texts", "listpack"},
+      {"sunionstore t small table", "hashtable"},
+      {"sunionstore t numbers", "hashtable"},
+      {"sunionstore t mixed small", "listpack"},
+      // Few of the others, so Redis asks them for each member of the first.
+      {"sdiffstore t mixed texts", "listpack"},
+      {"sdiffstore t table texts small numbers mixedtable", "hashtable"},
+      {"sdiffstore t small texts", "intset"},
+      // It copies the first set and takes members away: what was a table stays one.
+      {"sdiffstore t mixedtable mixed small texts missing", "hashtable"},
+      {"sdiffstore t mixed missing missing2", "listpack"},
+  };
+  for (const auto& [line, encoding] : wanted) {
+    Run(line);
+    EXPECT_EQ(Encoding("t"), encoding) << line;
+  }
+  AddNumbers("first", 0, 200);
+  Run("sadd first a");
+  AddNumbers("most", 0, 199);
+  Run("sadd few a");
+  Run("sdiffstore t first most");
+  EXPECT_EQ(Encoding("t"), "listpack") << "two sets: looked up one by one";
+  Run("sadd f2 b");
+  Run("sadd f3 c");
+  Run("sdiffstore t first most few f2 f3");
+  EXPECT_EQ(Encoding("t"), "hashtable") << "copied, then taken away from";
+  EXPECT_EQ(Found("smembers t"), (Members{"199"}));
+}
+
+// Each operation on random sets of all encodings against std::set, and its STORE form into a
+// random target.
+TEST_P(SetOperationsTest, RandomOperationsDoWhatTheModelDoes) {
+  helio::Random random(helio::TestSeed());
+  SetLimits({.integers = 16, .packed = {.entries = 8, .element_bytes = 6}});
+  std::map<std::string, Members> model;
+  const auto key = [&] { return "k" + std::to_string(random.Uniform(8)); };
+  for (int step = 0; step < 2000; ++step) {
+    const std::string changed = key();
+    if (random.OneIn(3)) {
+      Run("del " + changed);
+      model[changed].clear();
+      const bool only_numbers = random.OneIn(2);
+      for (uint64_t i = random.Uniform(random.OneIn(2) ? 6 : 40); i > 0; --i) {
+        const std::string member =
+            (only_numbers || random.OneIn(2) ? "" : "m") + std::to_string(random.Uniform(30));
+        model[changed].insert(member);
+        Run("sadd " + changed + " " + member);
+      }
+    }
+    std::vector<std::string> keys;
+    for (uint64_t i = random.Uniform(5) + 1; i > 0; --i) keys.push_back(key());
+    Members expected = model[keys[0]];
+    const uint64_t operation = random.Uniform(3);
+    for (const std::string& other : std::span(keys).subspan(1)) {
+      const Members& right = model[other];
+      if (operation == 1) {
+        expected.insert(right.begin(), right.end());
+      } else {
+        std::erase_if(expected, [&](const std::string& member) {
+          return right.contains(member) == (operation == 2);
+        });
+      }
+    }
+    const std::string name = std::vector<std::string>{"sinter", "sunion", "sdiff"}[operation];
+    std::string list;
+    for (const std::string& one : keys) list += " " + one;
+    ASSERT_EQ(Found(name + list), expected) << name << list;
+    if (operation == 0) {
+      const std::string line = "sintercard " + std::to_string(keys.size()) + list;
+      ASSERT_EQ(Run(line), ":" + std::to_string(expected.size()));
+      ASSERT_EQ(Run(line + " limit 2"), ":" + std::to_string(std::min<size_t>(expected.size(), 2)));
+    }
+    if (random.OneIn(2)) {
+      const std::string target = key();
+      ASSERT_EQ(Run(name + "store " + target + list), ":" + std::to_string(expected.size()));
+      model[target] = expected;
+      ASSERT_EQ(Found("smembers " + target), expected) << name << list;
+      ASSERT_EQ(Run("exists " + target), expected.empty() ? ":0" : ":1");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, SetOperationsTest, testing::Values(1, 2, 4));
+
+}  // namespace
+}  // namespace dfly

@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+// Consumer groups: XGROUP, XACK, XPENDING, XCLAIM, XAUTOCLAIM.
+//
+// What changes nothing but groups is not heard by WATCH, as in Redis.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/streams/stream_support.h"
+#include "commands/table/numbers.h"
+#include "commands/table/rows.h"
+#include "core/text/numbers.h"
+#include "facade/replies/error_texts.h"
+
+namespace dfly {
+
+namespace {
+
+std::string NoGroupError(std::string_view key, std::string_view group) {
+  return fmt::format("NOGROUP No such key '{}' or consumer group '{}'", Printed(key),
+                     Printed(group));
+}
+
+// The stream of a key with its group of that name.
+struct Found {
+  StreamValue* stream = nullptr;
+  StreamGroup* group = nullptr;
+  bool is_wrong_type = false;  // so there is neither
+};
+
+// To change it. Counts a hit or a miss, as Redis does for the commands that use this.
+Found FindGroup(ShardContext& cx, std::string_view key, std::string_view name) {
+  const auto seen = cx.FindReadOnly(key, ValueType::kStream);
+  if (!seen) return {.is_wrong_type = seen.is_wrong_type()};
+  const auto value = cx.FindMutable(key, ValueType::kStream);
+  StreamValue& stream = StreamOf(*value);
+  return {.stream = &stream, .group = stream.FindGroup(name)};
+}
+
+// The error of XCLAIM and XAUTOCLAIM. REQUIRES: there is no group.
+std::string ErrorOf(const Found& found, std::string_view key, std::string_view name) {
+  return found.is_wrong_type ? std::string(kErrWrongType) : NoGroupError(key, name);
+}
+
+// --- XGROUP ---
+
+// The same for a subcommand, in its own words. A group that is absent is left to the caller if it
+// `may_lack_group`.
+bool FindOfSubcommand(ShardContext& cx, Args args, bool may_lack_group, ReplySink& reply,
+                      Found* found) {
+  auto value = cx.FindMutable(args[2], ValueType::kStream);
+  if (value.is_wrong_type()) {
+    reply.Error(kErrWrongType);
+    return false;
+  }
+  if (!value) {
+    reply.Error(
+        "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to "
+        "use the MKSTREAM option to create an empty stream automatically.");
+    return false;
+  }
+  found->stream = &StreamOf(*value);
+  found->group = found->stream->FindGroup(args[3]);
+  if (found->group != nullptr || may_lack_group) return true;
+  reply.Error(fmt::format("NOGROUP No such consumer group '{}' for key name '{}'", Printed(args[3]),
+                          Printed(args[2])));
+  return false;
+}
+
+struct GroupOptions {
+  bool make_stream = false;
+  int64_t entries_read = StreamGroup::kUnknownReads;
+};
+
+// From args[5] on. False: the error was replied.
+bool ParseGroupOptions(Args args, bool is_create, ReplySink& reply, GroupOptions* options) {
+  for (size_t i = 5; i < args.size(); ++i) {
+    if (is_create && IsOption(args[i], "MKSTREAM")) {
+      options->make_stream = true;
+    } else if (IsOption(args[i], "ENTRIESREAD") && i + 1 < args.size()) {
+      const auto number = ParseInteger(args[++i], kErrNotInteger, reply);
+      if (!number) return false;
+      if (*number < 0 && *number != StreamGroup::kUnknownReads) {
+        reply.Error("ERR value for ENTRIESREAD must be positive or -1");
+        return false;
+      }
+      options->entries_read = *number;
+    } else {
+      reply.Error(SubcommandSyntaxError("XGROUP", args[1]));
+      return false;
+    }
+  }
+  return true;
+}
+
+// XGROUP CREATE key group id | $ [MKSTREAM] [ENTRIESREAD entries-read]
+void Create(ShardContext& cx, Args args, ReplySink& reply) {
+  GroupOptions options;
+  if (!ParseGroupOptions(args, true, reply, &options)) return;
+  if (args.size() > 8) return reply.Error(SubcommandSyntaxError("XGROUP", args[1]));
+  const std::string_view key = args[2];
+  auto value = cx.FindMutable(key, ValueType::kStream);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value && !options.make_stream) {
+    Found none;
+    FindOfSubcommand(cx, args, true, reply, &none);
+    return;
+  }
+  StreamId id = value ? StreamOf(*value).counters().last_id : StreamId();
+  if (args[4] != "$") {
+    const std::optional<StreamId> given = ParseStreamId(args[4], 0);
+    if (!given) return reply.Error(kErrInvalidStreamId);
+    id = *given;
+  }
+  const bool is_new = !value;
+  if (is_new) value = cx.FindOrCreate(key, ValueType::kStream);
+  StreamValue& stream = StreamOrNew(value);
+  if (stream.FindGroup(args[3]) != nullptr) return reply.Error(kErrBusyGroup);
+  StreamGroup* const group = stream.AddGroup(args[3]);
+  group->last_id = id;
+  group->entries_read = options.entries_read;
+  if (is_new) {
+    cx.Changed(key, KeyEvent::kXGroupCreate);
+  } else {
+    cx.ChangedUnwatched(key, KeyEvent::kXGroupCreate);
+  }
+  reply.Ok();
+}
+
+// XGROUP SETID key group id | $ [ENTRIESREAD entries-read]
+void SetId(ShardContext& cx, Args args, ReplySink& reply) {
+  GroupOptions options;
+  if (!ParseGroupOptions(args, false, reply, &options)) return;
+  Found found;
+  if (!FindOfSubcommand(cx, args, false, reply, &found)) return;
+  if (args.size() > 7) return reply.Error(SubcommandSyntaxError("XGROUP", args[1]));
+  StreamId id = found.stream->counters().last_id;
+  if (args[4] == "-") {
+    id = StreamId::Min();
+  } else if (args[4] == "+") {
+    id = StreamId::Max();
+  } else if (args[4] != "$") {
+    const std::optional<StreamId> given = ParseStreamId(args[4], 0);
+    if (!given) return reply.Error(kErrInvalidStreamId);
+    id = *given;
+  }
+  found.group->last_id = id;
+  found.group->entries_read = options.entries_read;
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupSetId);
+  reply.Ok();
+}
+
+void Destroy(ShardContext& cx, Args args, ReplySink& reply) {
+  Found found;
+  if (!FindOfSubcommand(cx, args, true, reply, &found)) return;
+  if (found.group == nullptr) return reply.Integer(0);
+  found.stream->RemoveGroup(found.group);
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDestroy);
+  reply.Integer(1);
+}
+
+void CreateConsumer(ShardContext& cx, Args args, ReplySink& reply) {
+  Found found;
+  if (!FindOfSubcommand(cx, args, false, reply, &found)) return;
+  const bool is_new = found.group->FindConsumer(args[4]) == nullptr;
+  ConsumerOrNew(cx, args[2], *found.group, args[4]);
+  reply.Integer(is_new);
+}
+
+void DelConsumer(ShardContext& cx, Args args, ReplySink& reply) {
+  Found found;
+  if (!FindOfSubcommand(cx, args, false, reply, &found)) return;
+  StreamConsumer* const consumer = found.group->FindConsumer(args[4]);
+  if (consumer == nullptr) return reply.Integer(0);
+  const size_t pending = consumer->pending.size();
+  found.group->RemoveConsumer(consumer);
+  cx.ChangedUnwatched(args[2], KeyEvent::kXGroupDelConsumer);
+  reply.Integer(static_cast<int64_t>(pending));
+}
+
+void GroupHelp(Args, ReplySink& reply) {
+  static constexpr std::string_view kLines[] = {
+      "XGROUP <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+      "CREATE <key> <groupname> <id|$> [option]",
+      "    Create a new consumer group. Options are:",
+      "    * MKSTREAM",
+      "      Create the empty stream if it does not exist.",
+      "    * ENTRIESREAD entries_read",
+      "      Set the group's entries_read counter (internal use).",
+      "CREATECONSUMER <key> <groupname> <consumer>",
+      "    Create a new consumer in the specified group.",
+      "DELCONSUMER <key> <groupname> <consumer>",
+      "    Remove the specified consumer.",
+      "DESTROY <key> <groupname>",
+      "    Remove the specified group.",
+      "SETID <key> <groupname> <id|$> [ENTRIESREAD entries_read]",
+      "    Set the current group ID and entries_read counter.",
+      "HELP",
+      "    Prints this help.",
+  };
+  reply.Array(std::size(kLines));
+  for (std::string_view line : kLines) reply.Status(line);
+}
+
+// --- XACK and XPENDING ---
+
+// XACK key group id [id ...]
+void XAck(ShardContext& cx, Args args, ReplySink& reply) {
+  const Found found = FindGroup(cx, args.key(), args[2]);
+  if (found.is_wrong_type) return reply.Error(kErrWrongType);
+  if (found.group == nullptr) return reply.Integer(0);
+  const auto ids = ParseStreamIds(args.from(3), reply);
+  if (!ids) return;
+  size_t acknowledged = 0;
+  for (StreamId id : *ids) acknowledged += found.group->Acknowledge(id);
+  if (acknowledged > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, acknowledged);
+  reply.Integer(static_cast<int64_t>(acknowledged));
+}
+
+// XPENDING key group
+void ReplySummary(const StreamGroup& group, ReplySink& reply) {
+  const auto& pending = group.pending();
+  reply.Array(4);
+  reply.Integer(static_cast<int64_t>(pending.size()));
+  if (pending.empty()) {
+    reply.Null();
+    reply.Null();
+    return reply.NullArray();
+  }
+  ReplyStreamId(pending.begin()->first, reply);
+  ReplyStreamId(std::prev(pending.end())->first, reply);
+  size_t count = 0;
+  for (const auto& [name, consumer] : group.consumers()) count += !consumer->pending.empty();
+  reply.Array(count);
+  for (const auto& [name, consumer] : group.consumers()) {
+    if (consumer->pending.empty()) continue;
+    reply.Array(2);
+    reply.Bulk(name);
+    reply.Bulk(std::to_string(consumer->pending.size()));
+  }
+}
+
+// XPENDING key group [[IDLE min-idle-time] start end count [consumer]]
+void XPending(ShardContext& cx, Args args, ReplySink& reply) {
+  const bool is_summary = args.size() == 3;
+  if (!is_summary && (args.size() < 6 || args.size() > 9)) return reply.Error(kErrSyntax);
+  int64_t idle_min = 0;
+  uint64_t count = 0;
+  StreamId first, last;
+  std::optional<std::string_view> consumer_name;
+  if (!is_summary) {
+    size_t at = 3;
+    if (IsOption(args[3], "IDLE")) {
+      const auto idle = ParseInteger(args[4], kErrNotInteger, reply);
+      if (!idle) return;
+      if (args.size() < 8) return reply.Error(kErrSyntax);
+      idle_min = *idle;
+      at += 2;
+    }
+    const auto most = ParseInteger(args[at + 2], kErrNotInteger, reply);
+    if (!most) return;
+    count = static_cast<uint64_t>(std::max<int64_t>(*most, 0));
+    const std::optional<StreamId> start = ParseRangeStart(args[at], reply);
+    if (!start) return;
+    const std::optional<StreamId> end = ParseRangeEnd(args[at + 1], reply);
+    if (!end) return;
+    first = *start;
+    last = *end;
+    if (at + 3 < args.size()) consumer_name = args[at + 3];
+  }
+
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kStream);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  const StreamGroup* const group = value ? StreamOf(*value).FindGroup(args[2]) : nullptr;
+  if (group == nullptr) return reply.Error(NoGroupError(args.key(), args[2]));
+  if (is_summary) return ReplySummary(*group, reply);
+
+  struct Item {
+    StreamId id;
+    const StreamPending* pending;
+  };
+  std::vector<Item> items;
+  // False: that is enough.
+  const auto add = [&](StreamId id, const StreamPending& pending) {
+    if (items.size() == count) return false;
+    if (idle_min == 0 || cx.now_ms() - pending.delivered_ms >= idle_min) {
+      items.push_back({id, &pending});
+    }
+    return true;
+  };
+  const auto& all = group->pending();
+  if (consumer_name) {
+    const StreamConsumer* const consumer = group->FindConsumer(*consumer_name);
+    if (consumer == nullptr) return reply.Array(0);
+    const auto& ids = consumer->pending;
+    for (auto it = ids.lower_bound(first); it != ids.end() && *it <= last; ++it) {
+      if (!add(*it, all.find(*it)->second)) break;
+    }
+  } else {
+    for (auto it = all.lower_bound(first); it != all.end() && it->first <= last; ++it) {
+      if (!add(it->first, it->second)) break;
+    }
+  }
+  reply.Array(items.size());
+  for (const Item& item : items) {
+    reply.Array(4);
+    ReplyStreamId(item.id, reply);
+    reply.Bulk(item.pending->consumer->name);
+    reply.Integer(std::max<int64_t>(cx.now_ms() - item.pending->delivered_ms, 0));
+    reply.Integer(static_cast<int64_t>(item.pending->deliveries));
+  }
+}
+
+// --- XCLAIM and XAUTOCLAIM ---
+
+// XCLAIM's options, behind the ids.
+struct ClaimOptions {
+  int64_t idle_min = 0;
+  std::optional<int64_t> delivered_ms;
+  std::optional<int64_t> deliveries;
+  bool force = false;
+  bool just_ids = false;
+  StreamId last_id;
+};
+
+// From args[at] on. False: the error was replied.
+bool ParseClaimOptions(Args args, size_t at, int64_t now_ms, ReplySink& reply,
+                       ClaimOptions* options) {
+  for (size_t i = at; i < args.size(); ++i) {
+    const std::string_view option = args[i];
+    const bool has_argument = i + 1 < args.size();
+    if (IsOption(option, "FORCE")) {
+      options->force = true;
+    } else if (IsOption(option, "JUSTID")) {
+      options->just_ids = true;
+    } else if (IsOption(option, "IDLE") && has_argument) {
+      const auto idle =
+          ParseInteger(args[++i], "ERR Invalid IDLE option argument for XCLAIM", reply);
+      if (!idle) return false;
+      options->delivered_ms =
+          static_cast<int64_t>(static_cast<uint64_t>(now_ms) - static_cast<uint64_t>(*idle));
+    } else if (IsOption(option, "TIME") && has_argument) {
+      options->delivered_ms =
+          ParseInteger(args[++i], "ERR Invalid TIME option argument for XCLAIM", reply);
+      if (!options->delivered_ms) return false;
+    } else if (IsOption(option, "RETRYCOUNT") && has_argument) {
+      options->deliveries =
+          ParseInteger(args[++i], "ERR Invalid RETRYCOUNT option argument for XCLAIM", reply);
+      if (!options->deliveries) return false;
+    } else if (IsOption(option, "LASTID") && has_argument) {
+      const std::optional<StreamId> id = ParseStreamId(args[++i], 0);
+      if (!id) {
+        reply.Error(kErrInvalidStreamId);
+        return false;
+      }
+      options->last_id = *id;
+    } else {
+      reply.Error(fmt::format("ERR Unrecognized XCLAIM option '{}'", Printed(option)));
+      return false;
+    }
+  }
+  return true;
+}
+
+// With the entries that belong to them, or the ids alone.
+void ReplyClaimed(const StreamEntries& entries, const std::vector<StreamId>& ids, bool just_ids,
+                  ReplySink& reply) {
+  reply.Array(ids.size());
+  for (StreamId id : ids) {
+    if (just_ids) {
+      ReplyStreamId(id, reply);
+    } else {
+      ReplyEntryAt(entries, id, reply);
+    }
+  }
+}
+
+// XCLAIM key group consumer min-idle-time id [id ...] [IDLE ms] [TIME unix-time-ms]
+//   [RETRYCOUNT count] [FORCE] [JUSTID] [LASTID id]
+void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
+  const Found found = FindGroup(cx, args.key(), args[2]);
+  if (found.group == nullptr) return reply.Error(ErrorOf(found, args.key(), args[2]));
+  StreamGroup& group = *found.group;
+  const StreamEntries& entries = found.stream->entries();
+  ClaimOptions options;
+  const auto idle = ParseInteger(args[4], "ERR Invalid min-idle-time argument for XCLAIM", reply);
+  if (!idle) return;
+  options.idle_min = *idle;
+  // Options begin with what is no id.
+  std::vector<StreamId> ids;
+  size_t at = 5;
+  for (; at < args.size(); ++at) {
+    const std::optional<StreamId> id = ParseStreamId(args[at], 0);
+    if (!id) break;
+    ids.push_back(*id);
+  }
+  const int64_t now_ms = cx.now_ms();
+  if (!ParseClaimOptions(args, at, now_ms, reply, &options)) return;
+
+  const bool is_further = options.last_id > group.last_id;
+  if (is_further) group.last_id = options.last_id;
+  int64_t delivered_ms = options.delivered_ms.value_or(now_ms);
+  if (delivered_ms < 0 || delivered_ms > now_ms) delivered_ms = now_ms;
+  StreamConsumer* const consumer = ConsumerOrNew(cx, args.key(), group, args[3]);
+  consumer->seen_ms = now_ms;
+
+  std::vector<StreamId> claimed;
+  uint64_t changes = 0;
+  for (StreamId id : ids) {
+    const StreamPending* const before = group.FindPending(id);
+    if (!entries.Has(id)) {
+      if (!group.Acknowledge(id)) continue;  // nobody can read it any more
+      ++changes;
+      if (cx.wants_effects()) TellAcknowledged(cx, args.key(), group, id);
+      continue;
+    }
+    if (before == nullptr && !options.force) continue;
+    if (before != nullptr && options.idle_min > 0 &&
+        now_ms - before->delivered_ms < options.idle_min) {
+      continue;
+    }
+    const bool is_new = before == nullptr;
+    StreamPending& pending = group.Assign(id, consumer);
+    if (is_new) pending.deliveries = 1;
+    pending.delivered_ms = delivered_ms;
+    if (options.deliveries && *options.deliveries >= 0) {
+      pending.deliveries = static_cast<uint64_t>(*options.deliveries);
+    } else if (!options.just_ids) {
+      ++pending.deliveries;
+    }
+    consumer->active_ms = now_ms;
+    claimed.push_back(id);
+    ++changes;
+    if (cx.wants_effects()) TellPending(cx, args.key(), group, id);
+  }
+  ReplyClaimed(entries, claimed, options.just_ids, reply);
+  if (changes == 0) changes = is_further;
+  if (is_further && cx.wants_effects()) TellDelivered(cx, args.key(), group);
+  if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
+}
+
+// XAUTOCLAIM key group consumer min-idle-time start [COUNT count] [JUSTID]
+void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
+  constexpr int64_t kAttemptsForEach = 10;
+  constexpr int64_t kCountMax = INT64_MAX / 16;
+  const Found found = FindGroup(cx, args.key(), args[2]);
+  const auto idle =
+      ParseInteger(args[4], "ERR Invalid min-idle-time argument for XAUTOCLAIM", reply);
+  if (!idle) return;
+  const std::optional<StreamId> start = ParseRangeStart(args[5], reply);
+  if (!start) return;
+  int64_t count = 100;
+  bool just_ids = false;
+  for (size_t i = 6; i < args.size(); ++i) {
+    if (IsOption(args[i], "COUNT") && i + 1 < args.size()) {
+      const std::optional<int64_t> number = ParseInt64(args[++i]);
+      if (!number || *number < 1 || *number > kCountMax) {
+        return reply.Error("ERR COUNT must be > 0");
+      }
+      count = *number;
+    } else if (IsOption(args[i], "JUSTID")) {
+      just_ids = true;
+    } else {
+      return reply.Error(kErrSyntax);
+    }
+  }
+  if (found.group == nullptr) return reply.Error(ErrorOf(found, args.key(), args[2]));
+  StreamGroup& group = *found.group;
+  const StreamEntries& entries = found.stream->entries();
+  StreamConsumer* const consumer = ConsumerOrNew(cx, args.key(), group, args[3]);
+  const int64_t now_ms = cx.now_ms();
+  consumer->seen_ms = now_ms;
+
+  std::vector<StreamId> claimed, gone;
+  auto it = group.pending().lower_bound(*start);
+  for (int64_t attempts = count * kAttemptsForEach;
+       attempts > 0 && count > 0 && it != group.pending().end(); --attempts) {
+    const StreamId id = it->first;
+    if (!entries.Has(id)) {
+      gone.push_back(id);
+      group.Acknowledge(id);
+      if (cx.wants_effects()) TellAcknowledged(cx, args.key(), group, id);
+      it = group.pending().upper_bound(id);
+      --count;
+      continue;
+    }
+    if (*idle > 0 && now_ms - it->second.delivered_ms < *idle) {
+      ++it;
+      continue;
+    }
+    StreamPending& pending = group.Assign(id, consumer);
+    pending.delivered_ms = now_ms;
+    if (!just_ids) ++pending.deliveries;
+    consumer->active_ms = now_ms;
+    claimed.push_back(id);
+    if (cx.wants_effects()) TellPending(cx, args.key(), group, id);
+    --count;
+    ++it;
+  }
+  reply.Array(3);
+  ReplyStreamId(it == group.pending().end() ? StreamId() : it->first, reply);
+  ReplyClaimed(entries, claimed, just_ids, reply);
+  reply.Array(gone.size());
+  for (StreamId id : gone) ReplyStreamId(id, reply);
+  const size_t changes = claimed.size() + gone.size();
+  if (changes > 0) cx.ChangedUnwatched(args.key(), KeyEvent::kNone, changes);
+}
+
+}  // namespace
+
+void RegisterStreamGroupCommands(CommandTable* table) {
+  const FamilyRows add(table, "stream", kAclStream);
+  constexpr std::string_view kForEachClaimed =
+      "O(N log P) where N is the number of entries looked at and P that of pending ones.";
+  add("xack", XAck, -4, kWrite | kFast, KeyAt(1),
+      "Acknowledges entries that a group has delivered.", "5.0.0",
+      "O(log P) for each id, where P is the number of pending entries.");
+  add("xpending", XPending, -3, kReadonly, KeyAt(1),
+      "Returns what a group has delivered and nobody has acknowledged.", "5.0.0",
+      "O(N) where N is the number of entries returned or passed over; of consumers, for a summary.",
+      "nondeterministic_output");
+  add("xclaim", XClaim, -6, kWrite | kFast, KeyAt(1), "Gives pending entries to another consumer.",
+      "5.0.0", kForEachClaimed, "nondeterministic_output");
+  add("xautoclaim", XAutoClaim, -6, kWrite | kFast, KeyAt(1, "RW delete"),
+      "Gives entries that have been pending for long to another consumer.", "6.2.0",
+      kForEachClaimed, "nondeterministic_output");
+
+  Command group;
+  group.name = "xgroup";
+  group.arity = -2;
+  group.docs = {.summary = "A container for commands on consumer groups.",
+                .since = "5.0.0",
+                .group = "stream",
+                .complexity = "Depends on subcommand."};
+  const auto add_sub = [&group](std::string_view name, ShardHandler run, int arity, uint32_t flags,
+                                std::string_view key_flags, std::string_view summary,
+                                std::string_view since, std::string_view complexity) {
+    group.subcommands.push_back({.name = name,
+                                 .run = run,
+                                 .arity = arity,
+                                 .flags = flags,
+                                 .categories = kAclStream,
+                                 .keys = KeyAt(2, key_flags),
+                                 .docs = {summary, since, "stream", complexity}});
+  };
+  add_sub("create", Create, -5, kWrite | kDenyOom, "RW insert", "Makes a group.", "5.0.0", "O(1)");
+  add_sub("setid", SetId, -5, kWrite, "RW update", "Sets what a group has delivered last.", "5.0.0",
+          "O(1)");
+  add_sub("destroy", Destroy, 4, kWrite, "RW delete", "Removes a group.", "5.0.0",
+          "O(N) where N is the number of its pending entries.");
+  add_sub("createconsumer", CreateConsumer, 5, kWrite | kDenyOom, "RW insert",
+          "Makes a consumer in a group.", "6.2.0", "O(1)");
+  add_sub("delconsumer", DelConsumer, 5, kWrite, "RW delete", "Removes a consumer from a group.",
+          "5.0.0", "O(N) where N is the number of its pending entries.");
+  group.subcommands.push_back(HelpRow<GroupHelp>("5.0.0", "stream", kAclStream));
+  table->Add(std::move(group));
+}
+
+}  // namespace dfly

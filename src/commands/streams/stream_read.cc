@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: Apache-2.0
+// XREAD and XREADGROUP, which may wait (server/dispatch/blocking.h).
+//
+// What a call gets is decided key by key: first whether any of them is an error, then what each of
+// them has. XREAD takes nothing away, so a new entry serves all that wait for one. Who waits is
+// served with the entries of the one key that has woken it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands/streams/stream_support.h"
+#include "commands/table/blocking.h"
+#include "commands/table/numbers.h"
+#include "core/text/numbers.h"
+#include "engine/hops/coordinator.h"
+#include "engine/hops/transaction.h"
+#include "facade/replies/error_texts.h"
+#include "facade/replies/refusing_sink.h"
+#include "helio/base/clock.h"
+
+namespace dfly {
+
+namespace {
+
+// --- What a call asks for ---
+
+struct ReadCall {
+  bool of_group = false;  // XREADGROUP
+  std::string_view group;
+  std::string_view consumer;
+  bool no_ack = false;
+  uint64_t count = 0;                 // of entries of each key; 0: all of them
+  std::optional<int64_t> timeout_ms;  // none: does not wait
+  std::span<const std::string_view> keys;
+  std::span<const std::string_view> ids;
+};
+
+bool IsReadGroup(Args args) { return args.name().size() == std::string_view("xreadgroup").size(); }
+
+// A timeout in milliseconds. Empty: it is one; else why not.
+std::string_view ParseMillis(std::string_view text, std::optional<int64_t>* timeout_ms) {
+  const std::optional<int64_t> millis = ParseInt64(text);
+  if (!millis) return kErrTimeoutNotInteger;
+  if (*millis < 0) return kErrTimeoutNegative;
+  // The deadline has to be a time, too.
+  if (*millis > INT64_MAX - helio::UnixMillis()) return kErrTimeoutOutOfRange;
+  *timeout_ms = *millis;
+  return {};
+}
+
+// How many arguments an option of XREAD and XREADGROUP has besides its name.
+size_t ArgumentsOf(std::string_view option) {
+  if (IsOption(option, "BLOCK") || IsOption(option, "COUNT")) return 1;
+  return IsOption(option, "GROUP") ? 2 : 0;
+}
+
+// Dispatch goes by this before there is a handler, so it finds the same keys as ParseRead.
+std::optional<KeyRange> FindStreamKeys(Args args) {
+  for (size_t i = 1; i < args.size(); ++i) {
+    if (IsOption(args[i], "STREAMS")) {
+      const size_t keys = (args.size() - i - 1) / 2;
+      if (keys == 0) return std::nullopt;
+      return KeyRange{i + 1, i + 1 + keys};
+    }
+    i += ArgumentsOf(args[i]);
+  }
+  return std::nullopt;
+}
+
+// None: the error was replied.
+std::optional<ReadCall> ParseRead(Args args, ReplySink& reply) {
+  ReadCall call;
+  call.of_group = IsReadGroup(args);
+  bool has_group = false;
+  for (size_t i = 1; i < args.size(); ++i) {
+    const std::string_view option = args[i];
+    const size_t more = args.size() - i - 1;
+    if (IsOption(option, "BLOCK") && more > 0) {
+      const std::string_view error = ParseMillis(args[++i], &call.timeout_ms);
+      if (!error.empty()) return Refuse(reply, error);
+    } else if (IsOption(option, "COUNT") && more > 0) {
+      const std::optional<int64_t> count = ParseInt64(args[++i]);
+      if (!count) return Refuse(reply, kErrNotInteger);
+      call.count = static_cast<uint64_t>(std::max<int64_t>(*count, 0));
+    } else if (IsOption(option, "STREAMS") && more > 0) {
+      if (more % 2 != 0) {
+        return Refuse(
+            reply, fmt::format("ERR Unbalanced '{}' list of streams: for each stream key an ID or "
+                               "'{}' must be specified.",
+                               call.of_group ? "xreadgroup" : "xread", call.of_group ? '>' : '$'));
+      }
+      call.keys = args.from(i + 1).first(more / 2);
+      call.ids = args.from(i + 1 + more / 2);
+      break;
+    } else if (IsOption(option, "GROUP") && more >= 2) {
+      if (!call.of_group) {
+        return Refuse(
+            reply,
+            "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.");
+      }
+      call.group = args[i + 1];
+      call.consumer = args[i + 2];
+      has_group = true;
+      i += 2;
+    } else if (IsOption(option, "NOACK")) {
+      if (!call.of_group) {
+        return Refuse(
+            reply,
+            "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.");
+      }
+      call.no_ack = true;
+    } else {
+      return Refuse(reply, kErrSyntax);
+    }
+  }
+  if (call.keys.empty()) return Refuse(reply, kErrSyntax);
+  if (call.of_group && !has_group) return Refuse(reply, "ERR Missing GROUP option for XREADGROUP");
+  return call;
+}
+
+// --- One key ---
+
+constexpr StreamId kNewOnes = StreamId::Max();  // ">"
+
+// Behind it there is the last entry, or the next one to come if there is none.
+StreamId BeforeLastEntry(const StreamValue& stream) {
+  std::optional<StreamId> last = stream.entries().Last();
+  if (!last || !last->Decrement()) return stream.counters().last_id;
+  return *last;
+}
+
+// What stands in the way of reading a key; empty: nothing. `after`: behind what it is to be read.
+std::string CheckKey(ShardContext& cx, const ReadCall& call, size_t i, StreamId* after) {
+  const std::string_view key = call.keys[i];
+  const std::string_view id = call.ids[i];
+  const auto value = cx.FindReadOnly(key, ValueType::kStream);
+  if (value.is_wrong_type()) return std::string(kErrWrongType);
+  if (call.of_group && (!value || StreamOf(*value).FindGroup(call.group) == nullptr)) {
+    return fmt::format(
+        "NOGROUP No such key '{}' or consumer group '{}' in XREADGROUP with GROUP option",
+        Printed(key), Printed(call.group));
+  }
+  if (id == "$") {
+    if (call.of_group) {
+      return "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the "
+             "history of this consumer by specifying a proper ID, or use the > ID to get new "
+             "messages. The $ ID would just return an empty result set.";
+    }
+    *after = value ? StreamOf(*value).counters().last_id : StreamId();
+  } else if (id == "+") {
+    if (call.of_group) {
+      return "ERR The + ID is meaningless in the context of XREADGROUP: you want to read the "
+             "history of this consumer by specifying a proper ID, or use the > ID to get new "
+             "messages. The + ID would just return an empty result set.";
+    }
+    *after = value ? BeforeLastEntry(StreamOf(*value)) : StreamId();
+  } else if (id == ">") {
+    if (!call.of_group) {
+      return "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> "
+             "<consumer> option.";
+    }
+    *after = kNewOnes;
+  } else {
+    const std::optional<StreamId> given = ParseStreamId(id, 0);
+    if (!given) return std::string(kErrInvalidStreamId);
+    *after = *given;
+  }
+  return {};
+}
+
+bool HasEntryBehind(const StreamValue& stream, StreamId after) {
+  // Nearly always the last one has not been erased.
+  if (stream.counters().last_id <= after) return false;
+  const std::optional<StreamId> last = stream.entries().Last();
+  return last && *last > after;
+}
+
+// Entries that a consumer has got before and not acknowledged. Returns those that are still there.
+std::vector<StreamId> ReplyHistory(StreamValue& stream, StreamGroup& group,
+                                   StreamConsumer& consumer, StreamId after, uint64_t count,
+                                   int64_t now_ms, ReplySink& reply) {
+  std::vector<StreamId> ids;
+  for (auto it = consumer.pending.upper_bound(after); it != consumer.pending.end(); ++it) {
+    ids.push_back(*it);
+    if (ids.size() == count) break;
+  }
+  std::vector<StreamId> delivered;
+  reply.Array(ids.size());
+  for (StreamId id : ids) {
+    if (ReplyEntryAt(stream.entries(), id, reply)) {
+      StreamPending& pending = *group.FindPending(id);
+      pending.delivered_ms = now_ms;
+      ++pending.deliveries;
+      delivered.push_back(id);
+    } else {
+      reply.Array(2);
+      ReplyStreamId(id, reply);
+      reply.NullArray();
+    }
+  }
+  return delivered;
+}
+
+// Of XREADGROUP. `header` is called before something is replied. False: there is nothing.
+template <typename Header>
+bool ReadForGroup(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId after,
+                  Header header, ReplySink& reply) {
+  auto value = cx.FindMutable(key, ValueType::kStream);
+  if (!value) return false;  // expired meanwhile
+  StreamValue& stream = StreamOf(*value);
+  StreamGroup* const group = stream.FindGroup(call.group);
+  if (group == nullptr) return false;
+  StreamConsumer* const consumer = ConsumerOrNew(cx, key, *group, call.consumer);
+  consumer->seen_ms = cx.now_ms();
+  if (after != kNewOnes) {
+    header();
+    const std::vector<StreamId> delivered =
+        ReplyHistory(stream, *group, *consumer, after, call.count, cx.now_ms(), reply);
+    cx.ChangedUnwatched(key, KeyEvent::kNone);
+    if (cx.wants_effects()) {
+      for (StreamId id : delivered) TellPending(cx, key, *group, id);
+    }
+    return true;
+  }
+  if (!HasEntryBehind(stream, group->last_id)) return false;
+  StreamId first = group->last_id;
+  first.Increment();
+  const auto entries = EntriesOf(stream.entries(), first, StreamId::Max(), call.count);
+  header();
+  ReplyEntries(entries, reply);
+  for (const StreamEntry& entry : entries) {
+    stream.AdvanceGroup(group, entry.id);
+    if (call.no_ack) continue;
+    StreamPending& pending = group->Assign(entry.id, consumer);
+    pending.delivered_ms = cx.now_ms();
+    pending.deliveries = 1;
+    consumer->active_ms = cx.now_ms();
+  }
+  if (cx.wants_effects()) {
+    for (const StreamEntry& entry : entries) {
+      if (!call.no_ack) TellPending(cx, key, *group, entry.id);
+    }
+    TellDelivered(cx, key, *group);
+  }
+  cx.ChangedUnwatched(key, KeyEvent::kNone);
+  return true;
+}
+
+template <typename Header>
+bool ReadKey(ShardContext& cx, const ReadCall& call, std::string_view key, StreamId after,
+             Header header, ReplySink& reply) {
+  if (call.of_group) return ReadForGroup(cx, call, key, after, header, reply);
+  const auto value = cx.Peek(key);
+  if (!value || value->type() != ValueType::kStream) return false;
+  const StreamValue& stream = StreamOf(*value);
+  if (!HasEntryBehind(stream, after)) return false;
+  header();
+  after.Increment();
+  ReplyEntries(EntriesOf(stream.entries(), after, StreamId::Max(), call.count), reply);
+  return true;
+}
+
+// --- All keys ---
+
+void ReplyHeader(size_t keys, ReplySink& reply) {
+  if (reply.resp3()) {
+    reply.Map(keys);
+  } else {
+    reply.Array(keys);
+  }
+}
+
+void ReplyKey(std::string_view key, ReplySink& reply) {
+  if (!reply.resp3()) reply.Array(2);
+  reply.Bulk(key);
+}
+
+// What is replied for one key, to be given on when it is known how many have something.
+class KeptReply final : public RefusingSink {
+ public:
+  bool empty() const { return items_.empty(); }
+  void GiveTo(ReplySink& reply) const {
+    size_t begin = 0;
+    for (const Item& item : items_) {
+      switch (item.kind) {
+        case Kind::kBulk:
+          reply.Bulk(std::string_view(bytes_).substr(begin, item.number - begin));
+          begin = item.number;
+          break;
+        case Kind::kArray:
+          reply.Array(item.number);
+          break;
+        case Kind::kNullArray:
+          reply.NullArray();
+          break;
+      }
+    }
+  }
+
+  void Bulk(std::string_view text) override {
+    bytes_.append(text);
+    items_.push_back({Kind::kBulk, bytes_.size()});
+  }
+  void Array(size_t count) override { items_.push_back({Kind::kArray, count}); }
+  void NullArray() override { items_.push_back({Kind::kNullArray, 0}); }
+
+ private:
+  enum class Kind : uint8_t { kBulk, kArray, kNullArray };
+  struct Item {
+    Kind kind;
+    size_t number;  // where a bulk ends, or how long an array is
+  };
+  void Refuse() override { LOG(DFATAL) << "entries of streams have no such replies"; }
+
+  std::string bytes_;
+  std::vector<Item> items_;
+};
+
+// False: none of them has something, and nothing was replied.
+bool GiveAll(const ReadCall& call, const std::vector<KeptReply>& kept, ReplySink& reply) {
+  const auto has_some = [](const KeptReply& of_key) { return !of_key.empty(); };
+  const auto keys = static_cast<size_t>(std::count_if(kept.begin(), kept.end(), has_some));
+  if (keys == 0) return false;
+  ReplyHeader(keys, reply);
+  for (size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i].empty()) continue;
+    ReplyKey(call.keys[i], reply);
+    kept[i].GiveTo(reply);
+  }
+  return true;
+}
+
+// See BlockingForm::try_here.
+bool ReadHere(ShardContext& cx, const ReadCall& call, std::vector<StreamId>* after,
+              ReplySink& reply) {
+  after->resize(call.keys.size());
+  for (size_t i = 0; i < call.keys.size(); ++i) {
+    const std::string error = CheckKey(cx, call, i, &(*after)[i]);
+    if (error.empty()) continue;
+    reply.Error(error);
+    return true;
+  }
+  if (call.keys.size() == 1) {
+    const auto header = [&] {
+      ReplyHeader(1, reply);
+      ReplyKey(call.keys[0], reply);
+    };
+    return ReadKey(cx, call, call.keys[0], after->front(), header, reply);
+  }
+  std::vector<KeptReply> kept(call.keys.size());
+  for (size_t i = 0; i < kept.size(); ++i) {
+    ReadKey(
+        cx, call, call.keys[i], (*after)[i], [] {}, kept[i]);
+  }
+  return GiveAll(call, kept, reply);
+}
+
+// See BlockingForm::try_across: one hop to look for errors, one to read.
+bool ReadAcross(CoordinatorContext& cx, Transaction& tx, const ReadCall& call,
+                std::vector<StreamId>* after, ReplySink& reply) {
+  const size_t count = call.keys.size();
+  std::vector<ShardId> shard_of(count);
+  for (size_t i = 0; i < count; ++i) {
+    shard_of[i] = cx.shards().ShardOfKey(call.keys[i], HashKey(call.keys[i]));
+  }
+  std::vector<ShardId> ids = shard_of;
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  const auto for_each_key = [&](auto&& function) {
+    tx.HopOn(ids, [&](ShardTurn& turn) {
+      ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+      for (size_t i = 0; i < count; ++i) {
+        if (shard_of[i] == turn.shard().id()) function(shard_cx, i);
+      }
+    });
+  };
+  after->resize(count);
+  std::vector<std::string> errors(count);
+  for_each_key([&](ShardContext& shard_cx, size_t i) {
+    errors[i] = CheckKey(shard_cx, call, i, &(*after)[i]);
+  });
+  for (const std::string& error : errors) {
+    if (error.empty()) continue;
+    reply.Error(error);
+    return true;
+  }
+  std::vector<KeptReply> kept(count);
+  for_each_key([&](ShardContext& shard_cx, size_t i) {
+    ReadKey(
+        shard_cx, call, call.keys[i], (*after)[i], [] {}, kept[i]);
+  });
+  return GiveAll(call, kept, reply);
+}
+
+// --- Waiting ---
+
+bool HasTimeout(Args args) {
+  for (size_t i = 1; i < args.size() && !IsOption(args[i], "STREAMS"); ++i) {
+    if (IsOption(args[i], "BLOCK")) return true;
+    i += ArgumentsOf(args[i]);
+  }
+  return false;
+}
+
+bool ParseBlocking(Args args, ReplySink& reply, BlockingCall* blocking) {
+  const std::optional<ReadCall> call = ParseRead(args, reply);
+  if (!call) return false;
+  *blocking = {.keys = call->keys, .timeout_ms = call->timeout_ms.value_or(0), .after = {}};
+  return true;
+}
+
+// What has been parsed once already.
+ReadCall Reparse(Args args) {
+  KeptReply none;
+  return ParseRead(args, none).value_or(ReadCall());
+}
+
+bool TryHere(ShardContext& cx, Args args, BlockingCall* blocking, ReplySink& reply) {
+  return ReadHere(cx, Reparse(args), &blocking->after, reply);
+}
+
+bool TryAcross(CoordinatorContext& cx, Transaction& tx, Args args, BlockingCall* blocking,
+               ReplySink& reply) {
+  return ReadAcross(cx, tx, Reparse(args), &blocking->after, reply);
+}
+
+bool IsReadReady(const ShardContext& cx, Args, const BlockingCall& blocking, std::string_view key) {
+  const auto value = cx.Peek(key);
+  if (!value || value->type() != ValueType::kStream) return false;
+  for (size_t i = 0; i < blocking.keys.size(); ++i) {
+    if (blocking.keys[i] == key && HasEntryBehind(StreamOf(*value), blocking.after[i])) return true;
+  }
+  return false;
+}
+
+// Also when there can be nothing any more: that is an error then.
+bool IsGroupReady(const ShardContext& cx, Args args, const BlockingCall&, std::string_view key) {
+  const auto value = cx.Peek(key);
+  if (!value || value->type() != ValueType::kStream) return true;
+  const StreamValue& stream = StreamOf(*value);
+  const StreamGroup* const group = stream.FindGroup(Reparse(args).group);
+  return group == nullptr || HasEntryBehind(stream, group->last_id);
+}
+
+// As a call for this key alone.
+void Serve(ShardContext& cx, Args args, const BlockingCall& blocking, std::string_view key,
+           ReplySink& reply) {
+  const ReadCall call = Reparse(args);
+  const bool is_here = [&] {
+    for (size_t i = 0; i < call.keys.size(); ++i) {
+      if (call.keys[i] != key) continue;
+      StreamId unused;
+      if (call.of_group) {
+        const std::string error = CheckKey(cx, call, i, &unused);
+        if (!error.empty()) {
+          reply.Error(error);
+          return true;
+        }
+      }
+      const auto header = [&] {
+        ReplyHeader(1, reply);
+        ReplyKey(key, reply);
+      };
+      if (ReadKey(cx, call, key, blocking.after[i], header, reply)) return true;
+    }
+    return false;
+  }();
+  if (!is_here) {
+    LOG(DFATAL) << "a waiter was served with nothing";
+    reply.NullArray();
+  }
+}
+
+constexpr auto kReplyNothing = [](ReplySink& reply) { reply.NullArray(); };
+constexpr BlockingForm kXRead = {.parse = ParseBlocking,
+                                 .type = ValueType::kStream,
+                                 .take = nullptr,
+                                 .reply_nothing = kReplyNothing,
+                                 .take_across = nullptr,
+                                 .waits = HasTimeout,
+                                 .try_here = TryHere,
+                                 .try_across = TryAcross,
+                                 .is_ready = IsReadReady,
+                                 .serve = Serve};
+constexpr BlockingForm kXReadGroup = {.parse = ParseBlocking,
+                                      .type = ValueType::kStream,
+                                      .take = nullptr,
+                                      .reply_nothing = kReplyNothing,
+                                      .take_across = nullptr,
+                                      .waits = HasTimeout,
+                                      .try_here = TryHere,
+                                      .try_across = TryAcross,
+                                      .is_ready = IsGroupReady,
+                                      .serve = Serve,
+                                      .minds_absence = true};
+
+}  // namespace
+
+void RegisterStreamReadCommands(CommandTable* table) {
+  table->Add({.name = "xread",
+              .run = RunWithoutWaiting<kXRead>,
+              .across = RunAcrossWithoutWaiting<kXRead>,
+              .blocking = &kXRead,
+              .arity = -4,
+              .flags = kReadonly | kBlocking | kMovableKeys,
+              .categories = kAclStream,
+              .keys = KeysBehind("STREAMS", 1, FindStreamKeys),
+              .docs = {"Returns the entries of streams behind given ids; waits for some if asked "
+                       "to.",
+                       "5.0.0", "stream",
+                       "O(N) for each stream, where N is the number of entries returned."}});
+  table->Add({.name = "xreadgroup",
+              .run = RunWithoutWaiting<kXReadGroup>,
+              .across = RunAcrossWithoutWaiting<kXReadGroup>,
+              .blocking = &kXReadGroup,
+              .arity = -7,
+              .flags = kWrite | kBlocking | kMovableKeys,
+              .categories = kAclStream,
+              // What it has to say, it tells; with a history of nothing that is nothing.
+              .effect = EffectRule::kNone,
+              .keys = KeysBehind("STREAMS", 4, FindStreamKeys, "RO access"),
+              .docs = {"Returns entries that a group has not delivered yet, or those that a "
+                       "consumer has not acknowledged; waits for some if asked to.",
+                       "5.0.0", "stream",
+                       "O(N log P) for each stream, where N is the number of entries returned and "
+                       "P that of pending ones."}});
+}
+
+}  // namespace dfly

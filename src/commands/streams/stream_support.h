@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the stream family share: reading ids, writing entries.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/table/command_table.h"
+#include "core/types/stream_value.h"
+#include "engine/keyspace/shard_context.h"
+
+namespace dfly {
+
+inline constexpr std::string_view kErrInvalidStreamId =
+    "ERR Invalid stream ID specified as stream command argument";
+
+inline StreamValue& StreamOf(CompactValue& value) {
+  return *static_cast<StreamValue*>(value.object());
+}
+inline const StreamValue& StreamOf(const CompactValue& value) {
+  return *static_cast<const StreamValue*>(value.object());
+}
+// The stream of a key that FindOrCreate gave; a new one gets an empty stream.
+StreamValue& StreamOrNew(ShardContext::WriteHandle& value);
+
+// "ms-seq"; "ms" alone has the number `missing_seq`.
+std::optional<StreamId> ParseStreamId(std::string_view text, uint64_t missing_seq);
+
+// An end of a range: also "-", "+", and "(id" for one that does not belong to it. REQUIRES for the
+// start of a range: missing_seq == 0. None: the error was replied.
+std::optional<StreamId> ParseRangeStart(std::string_view text, ReplySink& reply);
+std::optional<StreamId> ParseRangeEnd(std::string_view text, ReplySink& reply);
+
+// None: one of them is no id, and the error was replied.
+std::optional<std::vector<StreamId>> ParseStreamIds(std::span<const std::string_view> texts,
+                                                    ReplySink& reply);
+
+void ReplyStreamId(StreamId id, ReplySink& reply);
+// The id, and an array of names and values.
+void ReplyEntry(const StreamEntry& entry, ReplySink& reply);
+// The entry with this id. False: there is none, and nothing was replied.
+bool ReplyEntryAt(const StreamEntries& entries, StreamId id, ReplySink& reply);
+
+// Those from `first` to `last`, not more than `most`; 0: all. They die with the next change.
+std::vector<StreamEntry> EntriesOf(const StreamEntries& entries, StreamId first, StreamId last,
+                                   uint64_t most, bool backwards = false);
+void ReplyEntries(const std::vector<StreamEntry>& entries, ReplySink& reply);
+
+// The consumer of that name, made and reported if need be.
+StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGroup& group,
+                              std::string_view name);
+
+// Effects of a group's: what a consumer has been given, as the group has it now; that one is not
+// pending any more; and what the group has delivered. REQUIRES: wants_effects.
+void TellPending(ShardContext& cx, std::string_view key, const StreamGroup& group, StreamId id);
+void TellAcknowledged(ShardContext& cx, std::string_view key, const StreamGroup& group,
+                      StreamId id);
+void TellDelivered(ShardContext& cx, std::string_view key, const StreamGroup& group);
+
+// The rest of the family, each in its file.
+void RegisterStreamGroupCommands(CommandTable* table);
+void RegisterStreamInfoCommands(CommandTable* table);
+void RegisterStreamReadCommands(CommandTable* table);
+
+}  // namespace dfly

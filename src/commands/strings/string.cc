@@ -1,0 +1,606 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strings: GET, SET and their relatives, ranges, counters, and the forms for many keys.
+//
+// Redis words and orders its errors in this way and clients match on them, so the order of the
+// checks inside a handler is part of its contract. A handler whose check fails has changed nothing.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/strings/lcs.h"
+#include "commands/strings/throttle.h"
+#include "commands/table/command_table.h"
+#include "commands/table/numbers.h"
+#include "core/text/numbers.h"
+#include "engine/hops/coordinator.h"
+#include "engine/hops/transaction.h"
+#include "engine/keyspace/shard_context.h"
+#include "facade/replies/error_texts.h"
+
+namespace dfly {
+
+namespace {
+
+bool IsTooLong(const ShardContext& cx, uint64_t size, uint64_t more) {
+  const uint64_t max = cx.string_max();
+  return size > max || more > max - size;
+}
+
+// --- Options of SET and GETEX ---
+
+struct StringOptions {
+  const DeadlineUnit* unit = nullptr;
+  std::string_view expire = {};  // as the client wrote it; the last one counts
+  bool if_absent = false;        // NX
+  bool if_present = false;       // XX
+  bool get = false;
+  bool keep_ttl = false;
+  bool persist = false;
+  bool stick = false;  // ours
+};
+
+enum class OptionSet : uint8_t { kOfSet, kOfGetEx };
+
+// False is a syntax error. What excludes what: NX and XX each other; KEEPTTL, PERSIST and each of
+// the four units all others of these. The same option twice is fine.
+bool ParseStringOptions(std::span<const std::string_view> args, OptionSet set,
+                        StringOptions* options) {
+  const bool of_set = set == OptionSet::kOfSet;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string_view arg = args[i];
+    const bool has_unit = options->unit != nullptr;
+    if (of_set && !options->if_present && IsOption(arg, "NX")) {
+      options->if_absent = true;
+    } else if (of_set && !options->if_absent && IsOption(arg, "XX")) {
+      options->if_present = true;
+    } else if (of_set && IsOption(arg, "GET")) {
+      options->get = true;
+    } else if (of_set && !has_unit && IsOption(arg, "KEEPTTL")) {
+      options->keep_ttl = true;
+    } else if (of_set && IsOption(arg, "STICK")) {
+      options->stick = true;
+    } else if (!of_set && !has_unit && IsOption(arg, "PERSIST")) {
+      options->persist = true;
+    } else {
+      const DeadlineUnit* const unit = FindDeadlineUnit(arg);
+      if (unit == nullptr || (has_unit && unit != options->unit)) return false;
+      if (options->keep_ttl || options->persist || i + 1 == args.size()) return false;
+      options->unit = unit;
+      options->expire = args[++i];
+    }
+  }
+  return true;
+}
+
+// --- Whole values ---
+
+// Replies the string, or null if there is none. False if it was a wrong type, and replied as that.
+bool ReplyWithValue(ShardContext& cx, std::string_view key, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(key, ValueType::kString);
+  if (value.is_wrong_type()) {
+    reply.Error(kErrWrongType);
+    return false;
+  }
+  if (!value) {
+    reply.Null();
+    return true;
+  }
+  char scratch[CompactValue::kScratchSize];
+  reply.Bulk(value->View(scratch));
+  return true;
+}
+
+// As if the key were set and expired at once when the deadline has passed: then none is left.
+void StoreUntil(ShardContext& cx, std::string_view key, std::string_view text,
+                int64_t deadline_ms) {
+  if (deadline_ms <= cx.now_ms()) {
+    cx.AlsoHappened(key, KeyEvent::kSet);
+    cx.AlsoHappened(key, KeyEvent::kExpire);
+    cx.Delete(key, KeyEvent::kNone);
+    cx.AlsoHappened(key, KeyEvent::kExpired);
+    if (cx.wants_effects()) cx.Tell("DEL", key);
+    return;
+  }
+  ShardContext::SetOptions how;
+  how.deadline_ms = deadline_ms;
+  cx.SetString(key, text, how);
+  if (cx.wants_effects()) cx.Tell("SET", key, text, "PXAT", deadline_ms);
+}
+
+void Get(ShardContext& cx, Args args, ReplySink& reply) { ReplyWithValue(cx, args.key(), reply); }
+
+// SET with options. NX and XX are asked after GET has replied, and change no reply then.
+void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
+  StringOptions options;
+  if (!ParseStringOptions(args.from(3), OptionSet::kOfSet, &options)) {
+    return reply.Error(kErrSyntax);
+  }
+  std::optional<int64_t> deadline_ms;
+  if (options.unit != nullptr) {
+    deadline_ms = ParseDeadline(kNewDeadline, options.expire, options.unit->unit_ms,
+                                options.unit->base_ms(cx.now_ms()), "set", reply);
+    if (!deadline_ms) return;
+  }
+  if (options.get && !ReplyWithValue(cx, args.key(), reply)) return;
+  if (options.if_absent || options.if_present) {
+    const bool exists = static_cast<bool>(cx.FindMutable(args.key()));
+    if (exists ? options.if_absent : options.if_present) {
+      if (!options.get) reply.Null();
+      return;
+    }
+  }
+  if (deadline_ms) {
+    StoreUntil(cx, args.key(), args[2], *deadline_ms);
+  } else {
+    ShardContext::SetOptions how;
+    how.keep_deadline = options.keep_ttl;
+    cx.SetString(args.key(), args[2], how);
+  }
+  if (options.stick) {
+    cx.SetSticky(args.key(), true);
+    if (deadline_ms && cx.wants_effects()) cx.Tell("STICK", args.key());
+  }
+  if (!options.get) reply.Ok();
+}
+
+void Set(ShardContext& cx, Args args, ReplySink& reply) {
+  if (args.size() > 3) [[unlikely]] {
+    return SetWithOptions(cx, args, reply);
+  }
+  cx.SetString(args.key(), args[2]);
+  reply.Ok();
+}
+
+void SetNx(ShardContext& cx, Args args, ReplySink& reply) {
+  const bool exists = static_cast<bool>(cx.FindMutable(args.key()));
+  if (!exists) cx.SetString(args.key(), args[2]);
+  reply.Integer(exists ? 0 : 1);
+}
+
+void SetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto deadline_ms = ParseDeadline(kNewDeadline, args[2], 1000, cx.now_ms(), "setex", reply);
+  if (!deadline_ms) return;
+  StoreUntil(cx, args.key(), args[3], *deadline_ms);
+  reply.Ok();
+}
+
+void PSetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto deadline_ms = ParseDeadline(kNewDeadline, args[2], 1, cx.now_ms(), "psetex", reply);
+  if (!deadline_ms) return;
+  StoreUntil(cx, args.key(), args[3], *deadline_ms);
+  reply.Ok();
+}
+
+void GetSet(ShardContext& cx, Args args, ReplySink& reply) {
+  if (!ReplyWithValue(cx, args.key(), reply)) return;
+  cx.SetString(args.key(), args[2]);
+  if (cx.wants_effects()) cx.Tell("SET", args.key(), args[2]);
+}
+
+void GetDel(ShardContext& cx, Args args, ReplySink& reply) {
+  if (!ReplyWithValue(cx, args.key(), reply)) return;
+  if (cx.Delete(args.key()) && cx.wants_effects()) cx.Tell("DEL", args.key());
+}
+
+// The key comes before the deadline's number: a missing key is null even if that is wrong.
+void GetEx(ShardContext& cx, Args args, ReplySink& reply) {
+  StringOptions options;
+  if (!ParseStringOptions(args.rest(), OptionSet::kOfGetEx, &options)) {
+    return reply.Error(kErrSyntax);
+  }
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return reply.Null();
+  std::optional<int64_t> deadline_ms;
+  if (options.unit != nullptr) {
+    deadline_ms = ParseDeadline(kNewDeadline, options.expire, options.unit->unit_ms,
+                                options.unit->base_ms(cx.now_ms()), "getex", reply);
+    if (!deadline_ms) return;
+  }
+  char scratch[CompactValue::kScratchSize];
+  reply.Bulk(value->View(scratch));
+  if (deadline_ms) cx.SetDeadline(args.key(), *deadline_ms);
+  if (options.persist) cx.Persist(args.key());
+}
+
+// --- Parts of a value ---
+
+// The effect of who has changed a string otherwise than Redis does.
+void TellText(ShardContext& cx, std::string_view key) {
+  const auto value = cx.Peek(key);
+  if (!value || value->type() != ValueType::kString) return;  // nothing was changed
+  char scratch[CompactValue::kScratchSize];
+  cx.Tell("SET", key, value->View(scratch), "KEEPTTL");
+}
+
+// APPEND and PREPEND. What makes a new key encodes it as SET does.
+template <void (CompactValue::*kExtend)(std::string_view)>
+void Extend(ShardContext& cx, Args args, KeyEvent event, ReplySink& reply) {
+  auto value = cx.FindOrCreate(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (value.was_created()) {
+    value->SetString(args[2]);
+  } else {
+    if (IsTooLong(cx, value->StringSize(), args[2].size())) return reply.Error(kErrStringTooLong);
+    ((*value).*kExtend)(args[2]);
+  }
+  const size_t size = value->StringSize();
+  cx.Changed(args.key(), event);
+  reply.Integer(static_cast<int64_t>(size));
+}
+
+void Append(ShardContext& cx, Args args, ReplySink& reply) {
+  Extend<&CompactValue::Append>(cx, args, KeyEvent::kAppend, reply);
+}
+
+// Redis has no such command.
+void Prepend(ShardContext& cx, Args args, ReplySink& reply) {
+  Extend<&CompactValue::Prepend>(cx, args, KeyEvent::kPrepend, reply);
+  if (cx.wants_effects()) TellText(cx, args.key());
+}
+
+void StrLen(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  reply.Integer(value ? static_cast<int64_t>(value->StringSize()) : 0);
+}
+
+void SetRange(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> offset = ParseInt64(args[2]);
+  const std::string_view text = args[3];
+  if (!offset) return reply.Error(kErrNotInteger);
+  if (*offset < 0) return reply.Error(kErrOffsetOutOfRange);
+  auto value = cx.FindMutable(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (text.empty()) return reply.Integer(value ? static_cast<int64_t>(value->StringSize()) : 0);
+  if (IsTooLong(cx, static_cast<uint64_t>(*offset), text.size())) {
+    return reply.Error(kErrStringTooLong);
+  }
+  if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
+  value->SetRange(static_cast<size_t>(*offset), text);
+  const size_t size = value->StringSize();
+  cx.Changed(args.key(), KeyEvent::kSetRange);
+  reply.Integer(static_cast<int64_t>(size));
+}
+
+// The bytes from `start` to `end`, both included; below 0 they count from the end.
+std::string_view Range(std::string_view text, int64_t start, int64_t end) {
+  const auto size = static_cast<int64_t>(text.size());
+  if (start < 0 && end < 0 && start > end) return {};
+  if (start < 0) start = std::max<int64_t>(size + start, 0);
+  if (end < 0) end = std::max<int64_t>(size + end, 0);
+  end = std::min(end, size - 1);
+  if (start > end) return {};
+  return text.substr(static_cast<size_t>(start), static_cast<size_t>(end - start + 1));
+}
+
+void GetRange(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> start = ParseInt64(args[2]);
+  const std::optional<int64_t> end = ParseInt64(args[3]);
+  if (!start || !end) return reply.Error(kErrNotInteger);
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  char scratch[CompactValue::kScratchSize];
+  reply.Bulk(Range(value ? value->View(scratch) : std::string_view(), *start, *end));
+}
+
+// --- Counters ---
+
+// One look-up, and no allocation for a key that exists.
+void Add(ShardContext& cx, std::string_view key, int64_t by, ReplySink& reply) {
+  auto value = cx.FindOrCreate(key, ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  int64_t number = 0;
+  if (!value.was_created()) {
+    const std::optional<int64_t> present = value->TryInt();
+    if (!present) return reply.Error(kErrNotInteger);
+    if (__builtin_add_overflow(*present, by, &number)) return reply.Error(kErrOverflow);
+  } else {
+    number = by;
+  }
+  value->SetInt(number);
+  cx.Changed(key, KeyEvent::kIncrBy);
+  reply.Integer(number);
+}
+
+void Incr(ShardContext& cx, Args args, ReplySink& reply) { Add(cx, args.key(), 1, reply); }
+
+void Decr(ShardContext& cx, Args args, ReplySink& reply) { Add(cx, args.key(), -1, reply); }
+
+void IncrBy(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> by = ParseInt64(args[2]);
+  if (!by) return reply.Error(kErrNotInteger);
+  Add(cx, args.key(), *by, reply);
+}
+
+void DecrBy(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> by = ParseInt64(args[2]);
+  if (!by) return reply.Error(kErrNotInteger);
+  if (*by == INT64_MIN) return reply.Error(kErrDecrementOverflow);
+  Add(cx, args.key(), -*by, reply);
+}
+
+void IncrByFloat(ShardContext& cx, Args args, ReplySink& reply) {
+  auto value = cx.FindMutable(args.key(), ValueType::kString);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  std::optional<long double> number = 0.0L;
+  if (value) {
+    char scratch[CompactValue::kScratchSize];
+    number = ParseLongDouble(value->View(scratch));
+  }
+  const std::optional<long double> by = ParseLongDouble(args[2]);
+  if (!number || !by) return reply.Error(kErrNotFloat);
+  const long double sum = *number + *by;
+  if (std::isnan(sum) || std::isinf(sum)) return reply.Error(kErrIncrNanOrInf);
+  const std::string text = FormatLongDouble(sum);
+  if (!value) value = cx.FindOrCreate(args.key(), ValueType::kString);
+  value->SetText(text);
+  cx.Changed(args.key(), KeyEvent::kIncrByFloat);
+  if (cx.wants_effects()) cx.Tell("SET", args.key(), text, "KEEPTTL");
+  reply.Bulk(text);
+}
+
+// --- Many keys ---
+
+// A key of another type is null.
+void MGet(ShardContext& cx, Args args, ReplySink& reply) {
+  reply.Array(args.size() - 1);
+  cx.ExpectKeys(args.from(1));
+  for (std::string_view key : args.from(1)) {
+    const auto value = cx.FindReadOnly(key, ValueType::kString);
+    if (!value) {
+      reply.Null();
+      continue;
+    }
+    char scratch[CompactValue::kScratchSize];
+    reply.Bulk(value->View(scratch));
+  }
+}
+
+bool HasWholePairs(Args args) { return args.size() % 2 == 1; }
+
+void MSet(ShardContext& cx, Args args, ReplySink& reply) {
+  if (!HasWholePairs(args)) return reply.Error(WrongArityError("mset"));
+  cx.ExpectKeys(args.from(1), 2);
+  for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
+  reply.Ok();
+}
+
+void MSetNx(ShardContext& cx, Args args, ReplySink& reply) {
+  if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
+  cx.ExpectKeys(args.from(1), 2);
+  for (size_t i = 1; i < args.size(); i += 2) {
+    if (cx.FindMutable(args[i])) return reply.Integer(0);
+  }
+  for (size_t i = 1; i < args.size(); i += 2) cx.SetString(args[i], args[i + 1]);
+  reply.Integer(1);
+}
+
+// Asks all shards, then sets on all. Suspends.
+void MSetNxAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  if (!HasWholePairs(args)) return reply.Error(WrongArityError("msetnx"));
+  std::vector<std::vector<size_t>> parts(cx.shards().size());  // of each shard, where its keys are
+  std::vector<ShardId> ids;
+  Transaction tx(cx);
+  for (size_t i = 1; i < args.size(); i += 2) {
+    const uint64_t hash = HashKey(args[i]);
+    const ShardId id = cx.shards().ShardOfKey(args[i], hash);
+    if (parts[id].empty()) ids.push_back(id);
+    parts[id].push_back(i);
+    tx.Lock(id, {cx.shards().LockOfKey(args[i], hash, cx.db_index()), LockMode::kExclusive});
+  }
+  if (!tx.Schedule()) return;
+
+  std::vector<uint8_t> found(cx.shards().size(), 0);  // bytes, since shards write at the same time
+  tx.Hop([&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    for (size_t i : parts[turn.shard().id()])
+      found[turn.shard().id()] |= static_cast<bool>(shard_cx.FindMutable(args[i]));
+  });
+  if (std::find(found.begin(), found.end(), 1) != found.end()) return reply.Integer(0);
+
+  tx.HopAndConclude(ids, [&](ShardTurn& turn) {
+    ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
+    for (size_t i : parts[turn.shard().id()]) shard_cx.SetString(args[i], args[i + 1]);
+  });
+  reply.Integer(1);
+}
+
+}  // namespace
+
+void RegisterStringCommands(CommandTable* table) {
+  table->Add({.name = "get",
+              .run = Get,
+              .arity = 2,
+              .flags = kReadonly | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Returns the string of a key.", "1.0.0", "string", "O(1)"}});
+  table->Add({.name = "set",
+              .run = Set,
+              .arity = -3,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update variable_flags"),
+              .docs = {"Sets the string of a key, whatever it held, with conditions and a deadline "
+                       "if asked for.",
+                       "1.0.0", "string", "O(1)"}});
+  table->Add(
+      {.name = "setnx",
+       .run = SetNx,
+       .arity = 3,
+       .flags = kWrite | kDenyOom | kFast,
+       .categories = kAclString,
+       .keys = KeyAt(1, "OW insert"),
+       .docs = {"Sets the string of a key that does not exist.", "1.0.0", "string", "O(1)"}});
+  table->Add({.name = "setex",
+              .run = SetEx,
+              .arity = 4,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeyAt(1, "OW update"),
+              .docs = {"Sets the string of a key and its time to live in seconds.", "2.0.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "psetex",
+              .run = PSetEx,
+              .arity = 4,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeyAt(1, "OW update"),
+              .docs = {"Sets the string of a key and its time to live in milliseconds.", "2.6.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "getset",
+              .run = GetSet,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update"),
+              .docs = {"Sets the string of a key and returns the one it had.", "1.0.0", "string",
+                       "O(1)", "6.2.0", "`SET` with the `!GET` argument"}});
+  table->Add(
+      {.name = "getdel",
+       .run = GetDel,
+       .arity = 2,
+       .flags = kWrite | kFast,
+       .categories = kAclString,
+       .keys = KeyAt(1, "RW access delete"),
+       .docs = {"Returns the string of a key and removes the key.", "6.2.0", "string", "O(1)"}});
+  table->Add({.name = "getex",
+              .run = GetEx,
+              .arity = -2,
+              .flags = kWrite | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update"),
+              .docs = {"Returns the string of a key and sets or removes the key's deadline.",
+                       "6.2.0", "string", "O(1)"}});
+  table->Add(
+      {.name = "append",
+       .run = Append,
+       .arity = 3,
+       .flags = kWrite | kDenyOom | kFast,
+       .categories = kAclString,
+       .keys = KeyAt(1, "RW insert"),
+       .docs = {
+           "Adds bytes at the end of a string; makes the key if need be.", "2.0.0", "string",
+           "O(M) where M is the number of bytes added; amortized, whatever is there already."}});
+  table->Add({.name = "prepend",
+              .run = Prepend,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW insert"),
+              .docs = {"Adds bytes in front of a string; makes the key if need be.", "7.2.0",
+                       "string", "O(N) where N is the number of bytes of the result."}});
+  table->Add({.name = "strlen",
+              .run = StrLen,
+              .arity = 2,
+              .flags = kReadonly | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RO"),
+              .docs = {"Returns the number of bytes of a string.", "2.2.0", "string", "O(1)"}});
+  table->Add(
+      {.name = "setrange",
+       .run = SetRange,
+       .arity = 4,
+       .flags = kWrite | kDenyOom,
+       .categories = kAclString,
+       .keys = KeyAt(1),
+       .docs = {
+           "Overwrites a string from an offset on, after padding it with zero bytes up to there.",
+           "2.2.0", "string", "O(M) where M is the number of bytes written, padding included."}});
+  table->Add({.name = "getrange",
+              .run = GetRange,
+              .arity = 4,
+              .flags = kReadonly,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"Returns the bytes of a string between two offsets.", "2.4.0", "string",
+                       "O(N) where N is the number of bytes returned."}});
+  table->Add({.name = "substr",
+              .run = GetRange,
+              .arity = 4,
+              .flags = kReadonly,
+              .categories = kAclString,
+              .keys = KeyAt(1),
+              .docs = {"The old name of GETRANGE.", "1.0.0", "string",
+                       "O(N) where N is the number of bytes returned.", "2.0.0", "`GETRANGE`"}});
+  table->Add({.name = "incr",
+              .run = Incr,
+              .arity = 2,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update"),
+              .docs = {"Adds one to the integer of a key; a missing key counts as 0.", "1.0.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "decr",
+              .run = Decr,
+              .arity = 2,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update"),
+              .docs = {"Subtracts one from the integer of a key; a missing key counts as 0.",
+                       "1.0.0", "string", "O(1)"}});
+  table->Add({.name = "incrby",
+              .run = IncrBy,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update"),
+              .docs = {"Adds a number to the integer of a key; a missing key counts as 0.", "1.0.0",
+                       "string", "O(1)"}});
+  table->Add({.name = "decrby",
+              .run = DecrBy,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update"),
+              .docs = {"Subtracts a number from the integer of a key; a missing key counts as 0.",
+                       "1.0.0", "string", "O(1)"}});
+  table->Add({.name = "incrbyfloat",
+              .run = IncrByFloat,
+              .arity = 3,
+              .flags = kWrite | kDenyOom | kFast,
+              .categories = kAclString,
+              .keys = KeyAt(1, "RW access update"),
+              .docs = {"Adds a number to the decimal number of a key; a missing key counts as 0.",
+                       "2.6.0", "string", "O(1)"}});
+  table->Add({.name = "mget",
+              .run = MGet,
+              .arity = -2,
+              .flags = kReadonly | kFast,
+              .categories = kAclString,
+              .keys = KeysFrom(1),
+              .spread = Spread::kKeepOrder,
+              .docs = {"Returns the strings of many keys.", "1.0.0", "string",
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard"});
+  table->Add({.name = "mset",
+              .run = MSet,
+              .arity = -3,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeysFrom(1, 2, "OW update"),
+              .spread = Spread::kAllOk,
+              .docs = {"Sets the strings of many keys.", "1.0.1", "string",
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:all_succeeded"});
+  table->Add({.name = "msetnx",
+              .run = MSetNx,
+              .across = MSetNxAcross,
+              .arity = -3,
+              .flags = kWrite | kDenyOom,
+              .categories = kAclString,
+              .keys = KeysFrom(1, 2, "OW insert"),
+              .docs = {"Sets the strings of many keys if none of them exists.", "1.0.1", "string",
+                       "O(N) where N is the number of keys."},
+              .tips = "request_policy:multi_shard response_policy:agg_min"});
+  RegisterLcs(table);
+  RegisterThrottle(table);
+}
+
+}  // namespace dfly

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: Apache-2.0
+// Places: members of a sorted set whose scores tell where they are. Data: core/types/geo_hash.h.
+//
+// Redis words and orders its errors in this way and clients match on them, so the order of the
+// checks inside a handler is part of its contract. A handler whose check fails has changed nothing.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "commands/table/command_table.h"
+#include "commands/zsets/zset_commands.h"
+#include "core/text/numbers.h"
+#include "core/types/geo_hash.h"
+#include "engine/hops/coordinator.h"
+#include "engine/keyspace/shard_context.h"
+#include "facade/replies/error_texts.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kErrUnit = "ERR unsupported unit provided. please use M, KM, FT, MI";
+constexpr std::string_view kErrNoSuchPlace = "ERR could not decode requested zset member";
+
+// In metres.
+std::optional<double> ParseUnit(std::string_view text) {
+  if (IsOption(text, "M")) return 1;
+  if (IsOption(text, "KM")) return 1000;
+  if (IsOption(text, "FT")) return 0.3048;
+  if (IsOption(text, "MI")) return 1609.34;
+  return std::nullopt;
+}
+
+// None: `error` says why.
+std::optional<GeoPoint> ParsePoint(std::string_view longitude, std::string_view latitude,
+                                   std::string* error) {
+  const std::optional<double> x = ParseDouble(longitude);
+  const std::optional<double> y = x ? ParseDouble(latitude) : std::nullopt;
+  if (!x || !y) {
+    *error = kErrNotFloat;
+    return std::nullopt;
+  }
+  const GeoPoint point = {*x, *y};
+  if (IsOnMap(point)) return point;
+  *error = fmt::format("ERR invalid longitude,latitude pair {:.6f},{:.6f}", *x, *y);
+  return std::nullopt;
+}
+
+// With four digits after the point. As in Redis it is the product that is rounded, half a digit to
+// the even one: in half a million distances a few have another last digit than fmt would give them.
+void ReplyDistance(double distance, ReplySink& reply) {
+  constexpr int64_t kPerUnit = 10'000;
+  if (!std::isfinite(distance)) return reply.Bulk(fmt::format("{}", distance));
+  const int64_t rounded = std::llrint(distance * kPerUnit);
+  reply.Bulk(fmt::format("{}.{:04}", rounded / kPerUnit, rounded % kPerUnit));
+}
+
+void ReplyPoint(GeoPoint point, ReplySink& reply) {
+  reply.Array(2);
+  reply.Decimal(FormatLongDouble(point.longitude));
+  reply.Decimal(FormatLongDouble(point.latitude));
+}
+
+// --- One place ---
+
+// GEOADD key [NX | XX] [CH] longitude latitude member [...]
+void GeoAdd(ShardContext& cx, Args args, ReplySink& reply) {
+  ZAddOptions options = {.end = 2};
+  for (; options.end < args.size(); ++options.end) {
+    if (IsOption(args[options.end], "NX")) {
+      options.only_new = true;
+    } else if (IsOption(args[options.end], "XX")) {
+      options.only_present = true;
+    } else if (IsOption(args[options.end], "CH")) {
+      options.counts_changes = true;
+    } else {
+      break;
+    }
+  }
+  const size_t rest = args.size() - options.end;
+  const bool is_exclusive = options.only_new && options.only_present;
+  if (rest == 0 || rest % 3 != 0 || is_exclusive) return reply.Error(kErrSyntax);
+  std::vector<double> scores;
+  for (size_t i = options.end; i < args.size(); i += 3) {
+    std::string error;
+    const std::optional<GeoPoint> point = ParsePoint(args[i], args[i + 1], &error);
+    if (!point) return reply.Error(error);
+    scores.push_back(static_cast<double>(GeoEncode(*point)));
+  }
+  AddToZset(cx, args, options, scores, options.end + 2, 3, reply);
+}
+
+// GEODIST key member member [unit]
+void GeoDist(ShardContext& cx, Args args, ReplySink& reply) {
+  std::optional<double> unit = 1;
+  if (args.size() == 5) {
+    unit = ParseUnit(args[4]);
+    if (!unit) return reply.Error(kErrUnit);
+  } else if (args.size() > 5) {
+    return reply.Error(kErrSyntax);
+  }
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  if (!value) return reply.Null();
+  const std::optional<double> from = ToRead(*value).Score(args[2]);
+  const std::optional<double> to = ToRead(*value).Score(args[3]);
+  if (!from || !to) return reply.Null();
+  ReplyDistance(GeoDistance(GeoDecode(*from), GeoDecode(*to)) / *unit, reply);
+}
+
+// What reply_one(score) says of each member's, or reply_none().
+template <typename One, typename None>
+void ForEachPlace(ShardContext& cx, Args args, ReplySink& reply, One reply_one, None reply_none) {
+  const auto value = cx.FindReadOnly(args.key(), ValueType::kZset);
+  if (value.is_wrong_type()) return reply.Error(kErrWrongType);
+  reply.Array(args.rest().size());
+  for (std::string_view member : args.rest()) {
+    const auto score = value ? ToRead(*value).Score(member) : std::nullopt;
+    score ? reply_one(*score) : reply_none();
+  }
+}
+
+void GeoHash(ShardContext& cx, Args args, ReplySink& reply) {
+  ForEachPlace(
+      cx, args, reply, [&](double score) { reply.Bulk(GeoText(score)); }, [&] { reply.Null(); });
+}
+
+void GeoPos(ShardContext& cx, Args args, ReplySink& reply) {
+  ForEachPlace(
+      cx, args, reply, [&](double score) { ReplyPoint(GeoDecode(score), reply); },
+      [&] { reply.NullArray(); });
+}
+
+// --- Searching ---
+
+enum class Origin : uint8_t { kPoint, kMember, kOption };  // where the centre stands
+
+// GEORADIUS, GEORADIUSBYMEMBER and GEOSEARCH; _RO and STORE.
+struct SearchForm {
+  Origin origin;
+  bool may_store = false;  // by options
+  bool stores = false;     // always: the target stands before the source
+
+  size_t source_at() const { return stores ? 2 : 1; }
+  size_t options_at() const {
+    if (origin == Origin::kOption) return source_at() + 1;
+    return origin == Origin::kPoint ? 6 : 5;
+  }
+};
+
+enum class Order : uint8_t { kNone, kNearestFirst, kFarthestFirst };
+
+struct Query {
+  GeoShape shape;
+  std::vector<std::string_view> members;  // all have to be there; the centre is where the last is
+  double unit = 1;                        // metres
+  std::optional<std::string_view> target;
+  bool stores_distances = false;
+  bool with_distance = false, with_hash = false, with_point = false;
+  Order order = Order::kNone;
+  uint64_t count = 0;  // 0: all
+  bool any = false;    // whichever are found first
+  // What is wrong with the arguments. That a member is not there goes before what is wrong behind
+  // it.
+  std::string error = {};
+  std::string radius_error = {};  // GEORADIUSBYMEMBER's, if the key is there
+};
+
+class QueryParser {
+ public:
+  QueryParser(Args args, const SearchForm& form) : args_(args), form_(form) {}
+
+  Query Parse() {
+    if (form_.stores) query_.target = args_.key();
+    if (ParseOrigin() && ParseOptions()) Check();
+    return std::move(query_);
+  }
+
+ private:
+  bool Fail(std::string_view error) {
+    query_.error = error;
+    return false;
+  }
+
+  bool ParseOrigin() {
+    if (form_.origin == Origin::kOption) return true;
+    if (form_.origin == Origin::kPoint) return ParseCenter(2) && ParseRadius(4);
+    query_.members.push_back(args_[2]);
+    if (!ParseRadius(3)) query_.radius_error = std::exchange(query_.error, {});
+    return true;
+  }
+
+  bool ParseCenter(size_t at) {
+    const auto point = ParsePoint(args_[at], args_[at + 1], &query_.error);
+    if (point) query_.shape.center = *point;
+    return point.has_value();
+  }
+
+  bool ParseUnitAt(size_t at) {
+    const std::optional<double> unit = ParseUnit(args_[at]);
+    if (!unit) return Fail(kErrUnit);
+    query_.unit = *unit;
+    return true;
+  }
+
+  bool ParseRadius(size_t at) {
+    const std::optional<double> radius = ParseDouble(args_[at]);
+    if (!radius) return Fail("ERR need numeric radius");
+    if (*radius < 0) return Fail("ERR radius cannot be negative");
+    if (!ParseUnitAt(at + 1)) return false;
+    query_.shape.radius = *radius * query_.unit;
+    return true;
+  }
+
+  bool ParseBox(size_t at) {
+    const std::optional<double> width = ParseDouble(args_[at]);
+    if (!width) return Fail("ERR need numeric width");
+    const std::optional<double> height = ParseDouble(args_[at + 1]);
+    if (!height) return Fail("ERR need numeric height");
+    if (*width < 0 || *height < 0) return Fail("ERR height or width cannot be negative");
+    if (!ParseUnitAt(at + 2)) return false;
+    query_.shape.is_box = true;
+    query_.shape.width = *width * query_.unit;
+    query_.shape.height = *height * query_.unit;
+    return true;
+  }
+
+  bool ParseCount(size_t at) {
+    const std::optional<int64_t> count = ParseInt64(args_[at]);
+    if (!count) return Fail(kErrNotInteger);
+    if (*count <= 0) return Fail("ERR COUNT must be > 0");
+    query_.count = static_cast<uint64_t>(*count);
+    return true;
+  }
+
+  bool ParseOptions() {
+    for (size_t i = form_.options_at(); i < args_.size(); ++i) {
+      const std::string_view option = args_[i];
+      const size_t behind = args_.size() - i - 1;
+      if (IsOption(option, "WITHDIST")) {
+        query_.with_distance = true;
+      } else if (IsOption(option, "WITHHASH")) {
+        query_.with_hash = true;
+      } else if (IsOption(option, "WITHCOORD")) {
+        query_.with_point = true;
+      } else if (IsOption(option, "ANY")) {
+        query_.any = true;
+      } else if (IsOption(option, "ASC")) {
+        query_.order = Order::kNearestFirst;
+      } else if (IsOption(option, "DESC")) {
+        query_.order = Order::kFarthestFirst;
+      } else if (IsOption(option, "COUNT") && behind >= 1) {
+        if (!ParseCount(++i)) return false;
+      } else if (form_.may_store && behind >= 1 &&
+                 (IsOption(option, "STORE") || IsOption(option, "STOREDIST"))) {
+        query_.stores_distances = option.size() > 5;
+        query_.target = args_[++i];
+      } else if (form_.origin != Origin::kOption || !ParseSearchOption(&i)) {
+        return query_.error.empty() ? Fail(kErrSyntax) : false;
+      }
+    }
+    return true;
+  }
+
+  // Of GEOSEARCH alone. False: it is none of them, or an error.
+  bool ParseSearchOption(size_t* at) {
+    const std::string_view option = args_[*at];
+    const size_t first = *at + 1;
+    const size_t behind = args_.size() - first;
+    if (IsOption(option, "FROMMEMBER") && behind >= 1 && !has_center_) {
+      query_.members.push_back(args_[first]);
+      *at += 1;
+      return true;
+    }
+    if (IsOption(option, "FROMLONLAT") && behind >= 2 && query_.members.empty()) {
+      *at += 2;
+      return has_center_ = ParseCenter(first);
+    }
+    if (IsOption(option, "BYRADIUS") && behind >= 2 && !has_box_) {
+      *at += 2;
+      return has_radius_ = ParseRadius(first);
+    }
+    if (IsOption(option, "BYBOX") && behind >= 3 && !has_radius_) {
+      *at += 3;
+      return has_box_ = ParseBox(first);
+    }
+    if (IsOption(option, "STOREDIST") && form_.stores) {
+      query_.stores_distances = true;
+      return true;
+    }
+    return false;
+  }
+
+  bool Check() {
+    const std::string_view name = Printed(args_.name());
+    if (query_.target && (query_.with_distance || query_.with_hash || query_.with_point)) {
+      return Fail(
+          fmt::format("ERR {} is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
+                      form_.stores ? "GEOSEARCHSTORE" : "STORE option in GEORADIUS"));
+    }
+    if (form_.origin == Origin::kOption && query_.members.empty() && !has_center_) {
+      return Fail(
+          fmt::format("ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {}", name));
+    }
+    if (form_.origin == Origin::kOption && !has_radius_ && !has_box_) {
+      return Fail(
+          fmt::format("ERR exactly one of BYRADIUS and BYBOX can be specified for {}", name));
+    }
+    if (query_.any && query_.count == 0)
+      return Fail("ERR the ANY argument requires COUNT argument");
+    // Of some the nearest ones are meant.
+    if (query_.count != 0 && query_.order == Order::kNone && !query_.any) {
+      query_.order = Order::kNearestFirst;
+    }
+    return true;
+  }
+
+  const Args args_;
+  const SearchForm form_;
+  Query query_;
+  bool has_center_ = false, has_radius_ = false, has_box_ = false;
+};
+
+// Copies, as they go to other shards.
+struct Found {
+  ScoredMembers members;
+  std::vector<double> distances = {};
+  std::vector<size_t> order = {};  // of those that are meant
+
+  size_t size() const { return order.size(); }
+};
+
+Found Search(const ZsetValue& zset, const Query& query) {
+  constexpr size_t kChunk = 64;
+  Found found;
+  const uint64_t enough = query.any ? query.count : UINT64_MAX;
+  for (const GeoScores& range : GeoCover(query.shape)) {
+    size_t at = zset.CountBelow(range.begin);
+    const size_t end = zset.CountBelow(range.end);
+    for (; at < end && found.members.size() < enough; at += kChunk) {
+      zset.ForRange(at, std::min(kChunk, end - at), false,
+                    [&](std::string_view member, double score) {
+                      if (found.members.size() >= enough) return;
+                      const auto distance = query.shape.DistanceWithin(GeoDecode(score));
+                      if (!distance) return;
+                      found.members.Add(member, score);
+                      found.distances.push_back(*distance);
+                    });
+    }
+  }
+  found.order.resize(found.members.size());
+  for (size_t i = 0; i < found.size(); ++i) found.order[i] = i;
+  if (query.order != Order::kNone) {
+    const bool is_reverse = query.order == Order::kFarthestFirst;
+    std::stable_sort(found.order.begin(), found.order.end(), [&](size_t a, size_t b) {
+      return is_reverse ? found.distances[a] > found.distances[b]
+                        : found.distances[a] < found.distances[b];
+    });
+  }
+  if (query.count != 0 && query.count < found.size()) found.order.resize(query.count);
+  return found;
+}
+
+// On the shard of the source: false if there is an error, which was replied.
+bool Run(ShardContext& cx, std::string_view source, Query* query, Found* found, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(source, ValueType::kZset);
+  if (value.is_wrong_type()) {
+    reply.Error(kErrWrongType);
+    return false;
+  }
+  for (std::string_view member : query->members) {
+    if (!value) break;
+    const std::optional<double> score = ToRead(*value).Score(member);
+    if (!score) {
+      reply.Error(kErrNoSuchPlace);
+      return false;
+    }
+    query->shape.center = GeoDecode(*score);
+  }
+  if (value && !query->radius_error.empty()) query->error = query->radius_error;
+  if (!query->error.empty()) {
+    reply.Error(query->error);
+    return false;
+  }
+  if (value) *found = Search(ToRead(*value), *query);
+  return true;
+}
+
+void ReplyWith(const Query& query, const Found& found, ReplySink& reply) {
+  const size_t extras = query.with_distance + query.with_hash + query.with_point;
+  reply.Array(found.size());
+  for (size_t i : found.order) {
+    const double score = found.members.scores[i];
+    if (extras > 0) reply.Array(1 + extras);
+    reply.Bulk(found.members.members[i]);
+    if (query.with_distance) ReplyDistance(found.distances[i] / query.unit, reply);
+    if (query.with_hash) reply.Integer(static_cast<int64_t>(score));
+    if (query.with_point) ReplyPoint(GeoDecode(score), reply);
+  }
+}
+
+// Its result, as other servers reckon distances otherwise, and choose others with ANY.
+void TellStored(ShardContext& cx, std::string_view target, const ScoredMembers& stored) {
+  cx.Tell("DEL", target);
+  if (stored.size() == 0) return;
+  std::vector<std::string> scores;
+  for (double score : stored.scores) {
+    char text[kDoubleTextMax];
+    scores.emplace_back(FormatDouble(score, text));
+  }
+  std::vector<std::string_view> words = {"ZADD", target};
+  for (size_t i = 0; i < scores.size(); ++i) {
+    words.push_back(scores[i]);
+    words.push_back(stored.members[i]);
+  }
+  cx.TellAll(words);
+}
+
+void Store(ShardContext& cx, const SearchForm& form, const Query& query, const Found& found) {
+  ScoredMembers stored;
+  for (size_t i : found.order) {
+    stored.Add(found.members.members[i],
+               query.stores_distances ? found.distances[i] / query.unit : found.members.scores[i]);
+  }
+  StoreZset(cx, *query.target, stored,
+            form.stores ? KeyEvent::kGeoSearchStore : KeyEvent::kGeoRadiusStore, stored.size());
+  if (cx.wants_effects()) TellStored(cx, *query.target, stored);
+}
+
+template <const SearchForm& kForm>
+void GeoSearch(ShardContext& cx, Args args, ReplySink& reply) {
+  Query query = QueryParser(args, kForm).Parse();
+  Found found;
+  if (!Run(cx, args[kForm.source_at()], &query, &found, reply)) return;
+  if (!query.target) return ReplyWith(query, found, reply);
+  Store(cx, kForm, query, found);
+  reply.Integer(static_cast<int64_t>(found.size()));
+}
+
+// The target is in another shard. Suspends.
+template <const SearchForm& kForm>
+void GeoSearchAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  Query query = QueryParser(args, kForm).Parse();
+  Found found;
+  const std::string_view source = args[kForm.source_at()];
+  const bool is_done = FetchAndStore(
+      // Without a target there is an error before it, and nothing to store.
+      cx, source, query.target.value_or(source),
+      [&](ShardContext& shard_cx) { return Run(shard_cx, source, &query, &found, reply); },
+      [&](ShardContext& shard_cx) { Store(shard_cx, kForm, query, found); });
+  if (is_done) reply.Integer(static_cast<int64_t>(found.size()));
+}
+
+constexpr SearchForm kRadius = {.origin = Origin::kPoint, .may_store = true};
+constexpr SearchForm kRadiusReadonly = {.origin = Origin::kPoint};
+constexpr SearchForm kRadiusByMember = {.origin = Origin::kMember, .may_store = true};
+constexpr SearchForm kRadiusByMemberReadonly = {.origin = Origin::kMember};
+constexpr SearchForm kSearch = {.origin = Origin::kOption};
+constexpr SearchForm kSearchStore = {.origin = Origin::kOption, .stores = true};
+
+template <const SearchForm& kForm>
+void AddSearch(CommandTable* table, std::string_view name, int arity, std::string_view summary,
+               std::string_view since, std::string_view replaced_by = {}) {
+  constexpr bool kMayWrite = kForm.may_store || kForm.stores;
+  KeySpec keys = KeyAt(1);
+  if (kForm.stores) keys = TwoKeys("OW update", "RO access");
+  if (kForm.may_store) {
+    keys = KeyAndOption("RO access", "STORE STOREDIST", static_cast<int>(kForm.options_at()),
+                        "OW update");
+  }
+  table->Add({.name = name,
+              .run = GeoSearch<kForm>,
+              .across = kMayWrite ? GeoSearchAcross<kForm> : nullptr,
+              .arity = arity,
+              .flags = (kMayWrite ? kWrite | kDenyOom : kReadonly) |
+                       (kForm.may_store ? kMovableKeys : uint32_t{0}),
+              .categories = kAclGeo,
+              .keys = keys,
+              .docs = {.summary = summary,
+                       .since = since,
+                       .group = "geo",
+                       .complexity = "O(N+log(M)) where N is the number of members in the cells "
+                                     "around the shape and M is the number of all.",
+                       .deprecated_since = replaced_by.empty() ? "" : "6.2.0",
+                       .replaced_by = replaced_by}});
+}
+
+}  // namespace
+
+void RegisterGeoCommands(CommandTable* table) {
+  const auto add = [table](std::string_view name, ShardHandler run, int arity, uint32_t flags,
+                           KeySpec keys, std::string_view summary, std::string_view complexity) {
+    table->Add({.name = name,
+                .run = run,
+                .arity = arity,
+                .flags = flags,
+                .categories = kAclGeo,
+                .keys = keys,
+                .docs = {summary, "3.2.0", "geo", complexity}});
+  };
+  add("geoadd", GeoAdd, -5, kWrite | kDenyOom, KeyAt(1, "RW update"),
+      "Adds members with their places, or moves them; makes the key if need be.",
+      "O(log(N)) for each member, where N is the number of members.");
+  add("geodist", GeoDist, -4, kReadonly, KeyAt(1), "Returns the distance between two members.",
+      "O(1)");
+  add("geohash", GeoHash, -2, kReadonly, KeyAt(1),
+      "Returns the places of members as geohash texts.",
+      "O(N) where N is the number of members asked for.");
+  add("geopos", GeoPos, -2, kReadonly, KeyAt(1), "Returns the longitudes and latitudes of members.",
+      "O(N) where N is the number of members asked for.");
+  AddSearch<kSearch>(table, "geosearch", -7, "Returns the members in a circle or a box.", "6.2.0");
+  AddSearch<kSearchStore>(table, "geosearchstore", -8,
+                          "Makes a sorted set of the members in a circle or a box.", "6.2.0");
+  AddSearch<kRadius>(table, "georadius", -6,
+                     "Returns, or makes a sorted set of, the members in a circle around a point.",
+                     "3.2.0", "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` argument");
+  AddSearch<kRadiusReadonly>(table, "georadius_ro", -6,
+                             "Returns the members in a circle around a point.", "3.2.10",
+                             "`GEOSEARCH` with the `BYRADIUS` argument");
+  AddSearch<kRadiusByMember>(
+      table, "georadiusbymember", -5,
+      "Returns, or makes a sorted set of, the members in a circle around one of them.", "3.2.0",
+      "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments");
+  AddSearch<kRadiusByMemberReadonly>(
+      table, "georadiusbymember_ro", -5, "Returns the members in a circle around one of them.",
+      "3.2.10", "`GEOSEARCH` with the `BYRADIUS` and `FROMMEMBER` arguments");
+}
+
+}  // namespace dfly

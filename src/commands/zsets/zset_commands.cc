@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "commands/zsets/zset_commands.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace dfly {
+
+void ReplyWithRange(const ZsetValue& zset, RankRange range, bool is_reverse, bool with_scores,
+                    ReplySink& reply) {
+  const bool is_nested = with_scores && reply.resp3();
+  reply.Array(with_scores && !is_nested ? 2 * range.count : range.count);
+  zset.ForRange(range.first, range.count, is_reverse, [&](std::string_view member, double score) {
+    if (is_nested) reply.Array(2);
+    reply.Bulk(member);
+    if (with_scores) reply.Double(score);
+  });
+}
+
+void StoreZset(ShardContext& cx, std::string_view key, const ScoredMembers& found, KeyEvent event,
+               uint64_t changes) {
+  if (found.size() == 0) {
+    cx.Delete(key);
+    return;
+  }
+  size_t longest = 0;
+  for (size_t i = 0; i < found.size(); ++i) longest = std::max(longest, found.members[i].size());
+  const PackedLimit& limit = cx.shard().zset_limit();
+  ShardContext::Detached made;
+  ZsetValue::Create(&made.value, longest, found.size(), limit);
+  ZsetValue zset(&made.value);
+  for (size_t i = 0; i < found.size(); ++i) zset.Set(found.members[i], found.scores[i], limit);
+  cx.access_clock().Start(made.value, cx.now_ms());
+  made.is_sticky = cx.IsSticky(key).value_or(false);
+  cx.Put(key, std::move(made), event, changes);
+}
+
+}  // namespace dfly

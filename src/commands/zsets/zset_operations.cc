@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several sorted sets, or plain sets with scores of 1, have together (ZUNION), in common
+// (ZINTER), or the first one alone (ZDIFF): to look at, to count or to keep.
+//
+// A score of the result is made of those of the inputs one after another, from the smallest input
+// to the largest: sums of doubles depend on the order, and this is Redis'.
+//
+// Over shards:
+//
+//   ZUNION   one hop: each shard copies what its inputs have
+//   ZINTER   hop 1: the sizes. 2: the smallest input is copied. 3: all others tell, at once, what
+//            scores they have for the members of that list
+//   ZDIFF    the same with the first input
+//
+// and one more hop writes the target. A locked key can still expire between two hops; each hop sees
+// what is there then, as if that had happened a moment before or after the command.
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "commands/collections/set_commands.h"
+#include "commands/table/command_table.h"
+#include "commands/table/key_parts.h"
+#include "commands/table/numbers.h"
+#include "commands/zsets/zset_commands.h"
+#include "core/text/numbers.h"
+#include "engine/hops/coordinator.h"
+#include "engine/keyspace/shard_context.h"
+#include "facade/replies/error_texts.h"
+#include "helio/base/ascii.h"
+
+namespace dfly {
+
+namespace {
+
+enum class Operation : uint8_t { kInter, kUnion, kDiff };
+enum class Aggregate : uint8_t { kSum, kMin, kMax };
+enum class Form : uint8_t { kShow, kStore, kCount };
+
+using Keys = std::span<const std::string_view>;
+
+// --- Arguments ---
+
+struct Options {
+  Keys keys;
+  std::vector<double> weights;  // of each key
+  Aggregate aggregate = Aggregate::kSum;
+  bool with_scores = false;
+  uint64_t limit = UINT64_MAX;
+  // Redis looks at the types of the keys first.
+  std::string_view error = {};
+};
+
+// "numkeys key [key ...] options" from args[at] on. Replies the error and returns none if the keys
+// cannot be told.
+std::optional<Options> Parse(Args args, size_t at, Operation operation, Form form,
+                             ReplySink& reply) {
+  const std::optional<int64_t> count = ParseInt64(args[at]);
+  if (!count) return Refuse(reply, kErrNotInteger);
+  if (*count < 1) {
+    return Refuse(reply, "ERR at least 1 input key is needed for '" +
+                             helio::LowerCase(args.name()) + "' command");
+  }
+  if (static_cast<uint64_t>(*count) > args.size() - at - 1) return Refuse(reply, kErrSyntax);
+  const auto key_count = static_cast<size_t>(*count);
+  Options options = {.keys = args.from(at + 1).first(key_count),
+                     .weights = std::vector<double>(key_count, 1)};
+  const bool has_scores = operation != Operation::kDiff && form != Form::kCount;
+  const auto fail = [&options](std::string_view error) {
+    options.error = error;
+    return options;
+  };
+  for (size_t i = at + 1 + key_count; i < args.size(); ++i) {
+    const size_t behind = args.size() - i - 1;
+    if (has_scores && behind >= key_count && IsOption(args[i], "WEIGHTS")) {
+      for (double& weight : options.weights) {
+        const std::optional<double> number = ParseDouble(args[++i]);
+        if (!number) return fail("ERR weight value is not a float");
+        weight = *number;
+      }
+    } else if (has_scores && behind >= 1 && IsOption(args[i], "AGGREGATE")) {
+      ++i;
+      if (IsOption(args[i], "SUM")) {
+        options.aggregate = Aggregate::kSum;
+      } else if (IsOption(args[i], "MIN")) {
+        options.aggregate = Aggregate::kMin;
+      } else if (IsOption(args[i], "MAX")) {
+        options.aggregate = Aggregate::kMax;
+      } else {
+        return fail(kErrSyntax);
+      }
+    } else if (form == Form::kShow && IsOption(args[i], "WITHSCORES")) {
+      options.with_scores = true;
+    } else if (form == Form::kCount && behind >= 1 && IsOption(args[i], "LIMIT")) {
+      const std::optional<int64_t> limit = ParseInt64(args[++i]);
+      if (!limit || *limit < 0) return fail("ERR LIMIT can't be negative");
+      options.limit = *limit == 0 ? UINT64_MAX : static_cast<uint64_t>(*limit);
+    } else {
+      return fail(kErrSyntax);
+    }
+  }
+  return options;
+}
+
+// --- Inputs and scores ---
+
+// A sorted set, a set, or nothing: an absent key. Stays where it is as long as the shard's table
+// does not change.
+class Input {
+ public:
+  Input() = default;
+  Input(const CompactValue* value, int64_t now_ms) : value_(value), now_ms_(now_ms) {}
+
+  size_t size() const {
+    if (value_ == nullptr) return 0;
+    return is_zset() ? ToRead(*value_).size() : set().size();
+  }
+  std::optional<double> Score(std::string_view member) const {
+    if (value_ == nullptr) return std::nullopt;
+    if (is_zset()) return ToRead(*value_).Score(member);
+    return set().Has(member) ? std::optional<double>(1) : std::nullopt;
+  }
+  // fn(member, score) until it returns false; a large set goes on then, without calling it.
+  template <typename F>
+  void ForEachUntil(F&& fn) const {
+    if (value_ == nullptr) return;
+    if (!is_zset()) {
+      return set().ForEachUntil([&fn](std::string_view member) { return fn(member, 1.0); });
+    }
+    bool goes_on = true;
+    ToRead(*value_).ForEach([&](std::string_view member, double score) {
+      if (goes_on) goes_on = fn(member, score);
+    });
+  }
+  void CopyTo(ScoredMembers* out) const {
+    ForEachUntil([out](std::string_view member, double score) {
+      out->Add(member, score);
+      return true;
+    });
+  }
+
+ private:
+  bool is_zset() const { return value_->type() == ValueType::kZset; }
+  const SetValue set() const { return SetValue(*value_, now_ms_); }
+
+  const CompactValue* value_ = nullptr;
+  int64_t now_ms_ = 0;
+};
+
+// None if the key is something else.
+std::optional<Input> FindInput(ShardContext& cx, std::string_view key) {
+  const auto value = cx.FindReadOnly(key);
+  if (!value) return Input();
+  if (value->type() != ValueType::kZset && value->type() != ValueType::kSet) return std::nullopt;
+  return Input(&*value, cx.now_ms());
+}
+
+// In a later hop: without a trace, as Redis looks once.
+Input FindAgain(ShardContext& cx, std::string_view key) {
+  const auto value = cx.Peek(key);
+  return value ? Input(&*value, cx.now_ms()) : Input();
+}
+
+double Weighted(double score, double weight) {
+  const double product = score * weight;
+  return std::isnan(product) ? 0 : product;  // infinity times 0
+}
+
+// `other` may be infinity times 0: that leaves a minimum or maximum alone and makes a sum 0, as in
+// Redis.
+double Combine(double score, double other, Aggregate aggregate) {
+  switch (aggregate) {
+    case Aggregate::kMin:
+      return std::min(score, other);
+    case Aggregate::kMax:
+      return std::max(score, other);
+    case Aggregate::kSum:
+      break;
+  }
+  const double sum = score + other;
+  return std::isnan(sum) ? 0 : sum;  // infinity and minus infinity, too
+}
+
+// The order in which inputs are gone through: the smallest first.
+std::vector<size_t> BySize(std::span<const size_t> sizes) {
+  std::vector<size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [sizes](size_t a, size_t b) { return sizes[a] < sizes[b]; });
+  return order;
+}
+
+// Makes a union of members that come with a score, in any order, input by input.
+class Union {
+ public:
+  explicit Union(Aggregate aggregate) : aggregate_(aggregate) {}
+  // `member` lives as long as this.
+  void Add(std::string_view member, double score) {
+    const auto [it, is_new] = scores_.try_emplace(member, score);
+    if (!is_new) it->second = Combine(it->second, score, aggregate_);
+  }
+  ScoredMembers result() const {
+    ScoredMembers result;
+    for (const auto& [member, score] : scores_) result.Add(member, score);
+    return result;
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(std::string_view member) const { return HashKey(member); }
+  };
+  const Aggregate aggregate_;
+  absl::flat_hash_map<std::string_view, double, Hash, std::equal_to<std::string_view>> scores_;
+};
+
+ScoredMembers UnionOf(std::span<const ScoredMembers> inputs, const Options& options) {
+  std::vector<size_t> sizes;
+  for (const ScoredMembers& input : inputs) sizes.push_back(input.size());
+  Union all(options.aggregate);
+  for (size_t index : BySize(sizes)) {
+    const ScoredMembers& input = inputs[index];
+    for (size_t i = 0; i < input.size(); ++i) {
+      all.Add(input.members[i], Weighted(input.scores[i], options.weights[index]));
+    }
+  }
+  return all.result();
+}
+
+// --- Inputs of one shard ---
+
+// fn(member, score) for what all have in common, until it returns false.
+template <typename F>
+void Intersect(std::span<const Input> inputs, const Options& options, F&& fn) {
+  std::vector<size_t> sizes;
+  for (const Input& input : inputs) sizes.push_back(input.size());
+  const std::vector<size_t> order = BySize(sizes);
+  inputs[order[0]].ForEachUntil([&](std::string_view member, double score) {
+    double combined = Weighted(score, options.weights[order[0]]);
+    for (size_t index : std::span(order).subspan(1)) {
+      const std::optional<double> other = inputs[index].Score(member);
+      if (!other) return true;
+      combined = Combine(combined, *other * options.weights[index], options.aggregate);
+    }
+    return fn(member, combined);
+  });
+}
+
+ScoredMembers Subtract(std::span<const Input> inputs) {
+  ScoredMembers result;
+  inputs[0].ForEachUntil([&](std::string_view member, double score) {
+    const bool is_elsewhere =
+        std::any_of(inputs.begin() + 1, inputs.end(),
+                    [member](const Input& input) { return input.Score(member).has_value(); });
+    if (!is_elsewhere) result.Add(member, score);
+    return true;
+  });
+  return result;
+}
+
+// None if one of the keys is of another type.
+std::optional<std::vector<Input>> FindInputs(ShardContext& cx, Keys keys) {
+  cx.ExpectKeys(keys);
+  std::vector<Input> inputs;
+  for (std::string_view key : keys) {
+    const std::optional<Input> input = FindInput(cx, key);
+    if (!input) return std::nullopt;
+    inputs.push_back(*input);
+  }
+  return inputs;
+}
+
+ScoredMembers Compute(std::span<const Input> inputs, Operation operation, const Options& options) {
+  ScoredMembers result;
+  switch (operation) {
+    case Operation::kInter:
+      Intersect(inputs, options, [&result](std::string_view member, double score) {
+        result.Add(member, score);
+        return true;
+      });
+      return result;
+    case Operation::kUnion: {
+      std::vector<ScoredMembers> copies(inputs.size());
+      for (size_t i = 0; i < inputs.size(); ++i) inputs[i].CopyTo(&copies[i]);
+      return UnionOf(copies, options);
+    }
+    case Operation::kDiff:
+      break;
+  }
+  return Subtract(inputs);
+}
+
+// --- Inputs of several shards ---
+
+class AcrossShards {
+ public:
+  AcrossShards(CoordinatorContext& cx, const Options& options)
+      : parts_(cx, options.keys), options_(options), keys_(options.keys) {}
+
+  // Before Run.
+  void SetTarget(std::string_view key) { parts_.SetTarget(key); }
+
+  // Once. None if an error was replied. Suspends, as Store does.
+  std::optional<ScoredMembers> Run(Operation operation, ReplySink& reply) {
+    std::vector<ScoredMembers> copies(keys_.size());
+    const bool copies_all = operation == Operation::kUnion && options_.error.empty();
+    if (!Survey(copies_all ? &copies : nullptr)) return Refuse(reply, kErrWrongType);
+    if (!options_.error.empty()) return Refuse(reply, options_.error);
+    if (operation == Operation::kUnion) return UnionOf(copies, options_);
+    const std::vector<size_t> by_size = BySize(sizes_);
+    if (operation == Operation::kInter) return Intersect(by_size);
+    return Subtract();
+  }
+
+  void Store(std::string_view key, const ScoredMembers& found, KeyEvent event) {
+    parts_.HopToTarget([&](ShardContext& cx) { StoreZset(cx, key, found, event); });
+  }
+
+ private:
+  struct Nothing {};
+  using Parts = KeyParts<Nothing>;
+  using Item = Parts::Item;
+
+  // The sizes of the inputs, and if asked for copies of them: then that was all that is read. False
+  // if one is of another type, or it is refused.
+  bool Survey(std::vector<ScoredMembers>* copies) {
+    sizes_.resize(keys_.size());
+    std::vector<uint8_t> is_wrong(keys_.size(), 0);  // bytes, since shards write at the same time
+    const auto look = [&](ShardContext& cx, const Item& item) {
+      for (size_t i : item.indexes) {
+        const std::optional<Input> input = FindInput(cx, keys_[i]);
+        is_wrong[i] = !input;
+        if (!input) continue;
+        sizes_[i] = input->size();
+        if (copies != nullptr) input->CopyTo(&(*copies)[i]);
+      }
+    };
+    if (!parts_.Hop(look, copies != nullptr ? Parts::More::kNo : Parts::More::kYes)) return false;
+    return std::count(is_wrong.begin(), is_wrong.end(), 1) == 0;
+  }
+
+  ScoredMembers CopyOf(size_t index) {
+    ScoredMembers copy;
+    const auto has_it = [index](const Item& item) {
+      return std::find(item.indexes.begin(), item.indexes.end(), index) != item.indexes.end();
+    };
+    parts_.HopOn(
+        has_it, [&](ShardContext& cx, const Item&) { FindAgain(cx, keys_[index]).CopyTo(&copy); },
+        Parts::More::kYes);
+    return copy;
+  }
+
+  // The scores that each input has for the members of `list`, NaN for none. The last that is read.
+  std::vector<std::vector<double>> AskAll(const ScoredMembers& list) {
+    std::vector<std::vector<double>> columns(keys_.size());
+    const auto ask = [&](ShardContext& cx, const Item& item) {
+      for (size_t i : item.indexes) {
+        const Input input = FindAgain(cx, keys_[i]);
+        columns[i].resize(list.size());
+        for (size_t row = 0; row < list.size(); ++row) {
+          columns[i][row] =
+              input.Score(list.members[row]).value_or(std::numeric_limits<double>::quiet_NaN());
+        }
+      }
+    };
+    parts_.HopOn([](const Item&) { return true; }, ask);
+    return columns;
+  }
+
+  ScoredMembers Intersect(std::span<const size_t> by_size) {
+    ScoredMembers result;
+    const size_t base = by_size[0];
+    if (sizes_[base] == 0) return result;
+    const ScoredMembers list = CopyOf(base);
+    const std::vector<std::vector<double>> columns = AskAll(list);
+    for (size_t row = 0; row < list.size(); ++row) {
+      double combined = Weighted(list.scores[row], options_.weights[base]);
+      bool is_everywhere = true;
+      for (size_t i : by_size.subspan(1)) {
+        is_everywhere = is_everywhere && !std::isnan(columns[i][row]);
+        combined = Combine(combined, columns[i][row] * options_.weights[i], options_.aggregate);
+      }
+      if (is_everywhere) result.Add(list.members[row], combined);
+    }
+    return result;
+  }
+
+  ScoredMembers Subtract() {
+    ScoredMembers result;
+    if (sizes_[0] == 0) return result;
+    const ScoredMembers list = CopyOf(0);
+    const std::vector<std::vector<double>> columns = AskAll(list);
+    for (size_t row = 0; row < list.size(); ++row) {
+      const bool is_elsewhere = std::any_of(
+          columns.begin() + 1, columns.end(),
+          [row](const std::vector<double>& column) { return !std::isnan(column[row]); });
+      if (!is_elsewhere) result.Add(list.members[row], list.scores[row]);
+    }
+    return result;
+  }
+
+  Parts parts_;
+  const Options& options_;
+  const Keys keys_;
+  std::vector<size_t> sizes_;  // of the inputs
+};
+
+// --- Handlers ---
+
+// In the order of a sorted set.
+void ReplyWith(const ScoredMembers& found, bool with_scores, ReplySink& reply) {
+  std::vector<size_t> order(found.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&found](size_t a, size_t b) {
+    if (found.scores[a] != found.scores[b]) return found.scores[a] < found.scores[b];
+    return found.members[a] < found.members[b];
+  });
+  const bool is_nested = with_scores && reply.resp3();
+  reply.Array(with_scores && !is_nested ? 2 * found.size() : found.size());
+  for (size_t index : order) {
+    if (is_nested) reply.Array(2);
+    reply.Bulk(found.members[index]);
+    if (with_scores) reply.Double(found.scores[index]);
+  }
+}
+
+KeyEvent StoreEvent(Operation operation) {
+  switch (operation) {
+    case Operation::kInter:
+      return KeyEvent::kZInterStore;
+    case Operation::kUnion:
+      return KeyEvent::kZUnionStore;
+    case Operation::kDiff:
+      break;
+  }
+  return KeyEvent::kZDiffStore;
+}
+
+constexpr size_t CountAt(Form form) { return form == Form::kStore ? 2 : 1; }
+
+template <Operation kOperation, Form kForm>
+void Run(ShardContext& cx, Args args, ReplySink& reply) {
+  const std::optional<Options> options = Parse(args, CountAt(kForm), kOperation, kForm, reply);
+  if (!options) return;
+  const auto inputs = FindInputs(cx, options->keys);
+  if (!inputs) return reply.Error(kErrWrongType);
+  if (!options->error.empty()) return reply.Error(options->error);
+  if constexpr (kForm == Form::kCount) {
+    uint64_t count = 0;
+    Intersect(*inputs, *options,
+              [&](std::string_view, double) { return ++count < options->limit; });
+    return reply.Integer(static_cast<int64_t>(count));
+  }
+  const ScoredMembers found = Compute(*inputs, kOperation, *options);
+  if (kForm == Form::kShow) return ReplyWith(found, options->with_scores, reply);
+  StoreZset(cx, args.key(), found, StoreEvent(kOperation));
+  reply.Integer(static_cast<int64_t>(found.size()));
+}
+
+// Suspends.
+template <Operation kOperation, Form kForm>
+void RunAcross(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<Options> options = Parse(args, CountAt(kForm), kOperation, kForm, reply);
+  if (!options) return;
+  AcrossShards inputs(cx, *options);
+  if (kForm == Form::kStore) inputs.SetTarget(args.key());
+  const std::optional<ScoredMembers> found = inputs.Run(kOperation, reply);
+  if (!found) return;
+  if (kForm == Form::kShow) return ReplyWith(*found, options->with_scores, reply);
+  if (kForm == Form::kStore) inputs.Store(args.key(), *found, StoreEvent(kOperation));
+  reply.Integer(static_cast<int64_t>(std::min<uint64_t>(found->size(), options->limit)));
+}
+
+template <Operation kOperation, Form kForm>
+void Register(CommandTable* table, std::string_view name, std::string_view summary,
+              std::string_view since, std::string_view complexity) {
+  constexpr bool kStores = kForm == Form::kStore;
+  table->Add({.name = name,
+              .run = Run<kOperation, kForm>,
+              .across = RunAcross<kOperation, kForm>,
+              .arity = kStores ? -4 : -3,
+              .flags = kMovableKeys | (kStores ? kWrite | kDenyOom : kReadonly),
+              .categories = kAclSortedSet,
+              .keys = kStores ? TargetAndKeysCounted("OW update", "RO access") : KeysCountedAt(1),
+              .docs = {summary, since, "sorted-set", complexity}});
+}
+
+}  // namespace
+
+void RegisterZsetOperations(CommandTable* table) {
+  constexpr std::string_view kAllMembers =
+      "O(N+M*log(M)) where N is the number of members of all inputs and M is that of the result.";
+  constexpr std::string_view kSmallestTimesInputs =
+      "O(N*K+M*log(M)) where N is the size of the smallest input, K is the number of inputs and M "
+      "is the size of the result.";
+  constexpr std::string_view kFirstTimesInputs =
+      "O(N*K+M*log(M)) where N is the size of the first input, K is the number of inputs and M is "
+      "the size of the result.";
+  Register<Operation::kUnion, Form::kShow>(
+      table, "zunion", "Returns what sorted sets have together.", "6.2.0", kAllMembers);
+  Register<Operation::kInter, Form::kShow>(
+      table, "zinter", "Returns what sorted sets have in common.", "6.2.0", kSmallestTimesInputs);
+  Register<Operation::kDiff, Form::kShow>(
+      table, "zdiff", "Returns what the first sorted set has and the others have not.", "6.2.0",
+      kFirstTimesInputs);
+  Register<Operation::kUnion, Form::kStore>(table, "zunionstore",
+                                            "Makes a sorted set of what sorted sets have together.",
+                                            "2.0.0", kAllMembers);
+  Register<Operation::kInter, Form::kStore>(
+      table, "zinterstore", "Makes a sorted set of what sorted sets have in common.", "2.0.0",
+      kSmallestTimesInputs);
+  Register<Operation::kDiff, Form::kStore>(
+      table, "zdiffstore",
+      "Makes a sorted set of what the first sorted set has and the others have not.", "6.2.0",
+      kFirstTimesInputs);
+  Register<Operation::kInter, Form::kCount>(
+      table, "zintercard", "Returns how many members sorted sets have in common.", "7.0.0",
+      "O(N*K) where N is the size of the smallest input and K is the number of inputs.");
+}
+
+}  // namespace dfly

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <string>
+
+#include "commands/testing/test_harness.h"
+
+namespace dfly {
+namespace {
+
+// Everything in both encodings: a set that is packed, and one that is a table from the start.
+class ZsetCommandsTest : public CommandsTest {
+ protected:
+  static constexpr std::string_view kNotFloat = "-ERR value is not a valid float";
+
+  void SetLimit(uint32_t entries) {
+    shards_->AwaitOnAll([entries](Shard& shard) {
+      shard.set_zset_limit({.entries = entries, .element_bytes = 64});
+    });
+  }
+  // fn() with a packed and with a large z of a 1, b 2, c 2, d 3.
+  template <typename F>
+  void InBothEncodings(F&& fn) {
+    for (uint32_t entries : {128u, 0u}) {
+      SCOPED_TRACE(entries == 0 ? "skiplist" : "listpack");
+      SetLimit(entries);
+      Run("flushall");
+      ASSERT_EQ(Run("zadd z 3 d 2 c 1 a 2 b"), ":4");
+      ASSERT_EQ(Run("object encoding z"), entries == 0 ? "\"skiplist\"" : "\"listpack\"");
+      fn();
+    }
+  }
+};
+
+TEST_P(ZsetCommandsTest, AddOptions) {
+  InBothEncodings([this] {
+    EXPECT_EQ(Run("zadd z nx 9 a 5 e"), ":1");
+    EXPECT_EQ(Run("zadd z xx 9 a 5 new"), ":0");
+    EXPECT_EQ(Run("zadd z xx ch 8 a 5 new"), ":1");
+    EXPECT_EQ(Run("zadd z gt ch 7 a 9 b"), ":1");
+    EXPECT_EQ(Run("zadd z lt ch 7 a 10 b 4 f"), ":2") << "LT adds what is new";
+    EXPECT_EQ(Run("zmscore z a b e f new"), R"(["7", "9", "5", "4", (nil)])");
+    EXPECT_EQ(Run("zadd z incr 0.5 a"), "\"7.5\"");
+    EXPECT_EQ(Run("zadd z nx incr 1 a"), "(nil)");
+    EXPECT_EQ(Run("zadd z xx incr 1 new"), "(nil)");
+    EXPECT_EQ(Run("zincrby z -8 a"), "\"-0.5\"");
+    EXPECT_EQ(Run("zincrby z 1 new"), "\"1\"");
+    EXPECT_EQ(Run("zadd z inf a"), ":0");
+    EXPECT_EQ(Run("zincrby z -inf a"), "-ERR resulting score is not a number (NaN)");
+    EXPECT_EQ(Run("zscore z a"), "\"inf\"");
+  });
+}
+
+TEST_P(ZsetCommandsTest, AddRefusesWhatItCannotDoAndChangesNothing) {
+  EXPECT_EQ(Run("zadd z xx 1 a"), ":0");
+  EXPECT_EQ(Run("zadd z xx incr 1 a"), "(nil)");
+  EXPECT_EQ(Run("zadd z 1 a 2"), kSyntaxError);
+  EXPECT_EQ(Run("zadd z nx"), "-ERR wrong number of arguments for 'zadd' command");
+  EXPECT_EQ(Run("zadd z nx ch"), kSyntaxError);
+  EXPECT_EQ(Run("zadd z nx xx 1 a"), "-ERR XX and NX options at the same time are not compatible");
+  for (const char* options : {"gt lt", "nx gt", "nx lt"}) {
+    EXPECT_EQ(Run("zadd z " + std::string(options) + " 1 a"),
+              "-ERR GT, LT, and/or NX options at the same time are not compatible");
+  }
+  EXPECT_EQ(Run("zadd z incr 1 a 2 b"),
+            "-ERR INCR option supports a single increment-element pair");
+  EXPECT_EQ(Run("zadd z 1 a x b"), kNotFloat);
+  EXPECT_EQ(Run("zadd z nan a"), kNotFloat);
+  EXPECT_EQ(Run("zincrby z x a"), kNotFloat);
+  EXPECT_EQ(Run("dbsize"), ":0");
+  Run("set s text");
+  for (const char* command :
+       {"zadd s 1 a", "zincrby s 1 a", "zcard s", "zscore s a", "zmscore s a", "zrank s a",
+        "zrem s a", "zcount s 0 1", "zlexcount s - +", "zrange s 0 1", "zremrangebyrank s 0 1",
+        "zpopmin s", "zrandmember s"}) {
+    EXPECT_EQ(Run(command), kWrongType) << command;
+  }
+}
+
+TEST_P(ZsetCommandsTest, RanksAndRanges) {
+  InBothEncodings([this] {
+    EXPECT_EQ(Run("zcard z"), ":4");
+    EXPECT_EQ(Run("zrank z c"), ":2");
+    EXPECT_EQ(Run("zrevrank z c"), ":1");
+    EXPECT_EQ(Run("zrank z c withscore"), R"([:2, "2"])");
+    EXPECT_EQ(Run("zrank z x"), "(nil)");
+    EXPECT_EQ(Run("zrank z c score"), kSyntaxError);
+    EXPECT_EQ(Run("zrank z c withscore x"), "-ERR wrong number of arguments for 'zrank' command");
+    EXPECT_EQ(Run("zrange z 0 -1"), R"(["a", "b", "c", "d"])");
+    EXPECT_EQ(Run("zrange z 1 2 rev withscores"), R"(["c", "2", "b", "2"])");
+    EXPECT_EQ(Run("zrevrange z -2 -1"), R"(["b", "a"])");
+    EXPECT_EQ(Run("zrange z 2 (3 byscore"), R"(["b", "c"])");
+    EXPECT_EQ(Run("zrange z +inf 2 byscore rev limit 1 2"), R"(["c", "b"])");
+    EXPECT_EQ(Run("zrangebyscore z -inf inf limit 1 -1"), R"(["b", "c", "d"])");
+    EXPECT_EQ(Run("zrangebyscore z -inf inf limit -1 2"), "[]");
+    EXPECT_EQ(Run("zrevrangebyscore z 3 (2 withscores"), R"(["d", "3"])");
+    EXPECT_EQ(Run("zcount z (1 3"), ":3");
+    EXPECT_EQ(Run("zcount z 3 1"), ":0");
+    EXPECT_EQ(Run("zrange z 0 1 limit 0 1"),
+              "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or "
+              "BYLEX");
+    EXPECT_EQ(Run("zrange z - + bylex withscores"),
+              "-ERR syntax error, WITHSCORES not supported in combination with BYLEX");
+    EXPECT_EQ(Run("zcount z x 1"), "-ERR min or max is not a float");
+    EXPECT_EQ(Run("zrange z a 1"), kNotInteger);
+  });
+}
+
+TEST_P(ZsetCommandsTest, RangesOfMembers) {
+  for (uint32_t entries : {128u, 0u}) {
+    SetLimit(entries);
+    Run("flushall");
+    Run("zadd z 0 a 0 b 0 ba 0 c");
+    EXPECT_EQ(Run("zrangebylex z [b (c"), R"(["b", "ba"])");
+    EXPECT_EQ(Run("zrange z + (b bylex rev limit 0 2"), R"(["c", "ba"])");
+    EXPECT_EQ(Run("zrevrangebylex z [ba -"), R"(["ba", "b", "a"])");
+    EXPECT_EQ(Run("zlexcount z - +"), ":4");
+    EXPECT_EQ(Run("zlexcount z + -"), ":0");
+    EXPECT_EQ(Run("zlexcount z b +"), "-ERR min or max not valid string range item");
+    EXPECT_EQ(Run("zremrangebylex z (a [ba"), ":2");
+    EXPECT_EQ(Run("zrange z 0 -1"), R"(["a", "c"])");
+  }
+}
+
+TEST_P(ZsetCommandsTest, TheKeyGoesWithItsLastMember) {
+  for (const char* command : {"zrem z a b c d", "zpopmin z 9", "zpopmax z 4",
+                              "zremrangebyrank z 0 -1", "zremrangebyscore z -inf +inf"}) {
+    InBothEncodings([&] {
+      Run(command);
+      EXPECT_EQ(Run("exists z"), ":0") << command;
+    });
+  }
+}
+
+TEST_P(ZsetCommandsTest, Pops) {
+  InBothEncodings([this] {
+    EXPECT_EQ(Run("zpopmin z"), R"(["a", "1"])");
+    EXPECT_EQ(Run("zpopmax z 2"), R"(["d", "3", "c", "2"])");
+    EXPECT_EQ(Run("zpopmin z 0"), "[]");
+    EXPECT_EQ(Run("zpopmin z -1"), "-ERR value is out of range, must be positive");
+    EXPECT_EQ(Run("zpopmin z 1 1"), kSyntaxError);
+    EXPECT_EQ(Run("zpopmin missing"), "[]");
+    EXPECT_EQ(Run("zrange z 0 -1"), R"(["b"])");
+  });
+}
+
+TEST_P(ZsetCommandsTest, MembersAtRandomAreNotTooMany) {
+  Run("zadd z 1 a");
+  EXPECT_EQ(Run("zrandmember z -3"), R"(["a", "a", "a"])");
+  EXPECT_EQ(Run("zrandmember z -16777217"), "-ERR value is out of range");
+  EXPECT_EQ(Run("zrandmember z 16777217"), R"(["a"])");
+}
+
+TEST_P(ZsetCommandsTest, AWalkMeetsEachMemberOnce) {
+  InBothEncodings([this] {
+    EXPECT_EQ(Run("zscan z 0 match [ab]"), Run("object encoding z") == "\"listpack\""
+                                               ? R"(["0", ["a", "1", "b", "2"]])"
+                                               : Run("zscan z 0 match [ab] count 9"));
+    EXPECT_EQ(Call({"zscan", "z", "0", "count", "100"}).items[1].items.size(), 8u);
+    EXPECT_EQ(Run("zscan missing 5 count x"), R"(["0", []])");
+    EXPECT_EQ(Run("zscan z x"), "-ERR invalid cursor");
+    EXPECT_EQ(Run("zscan z 0 count 0"), kSyntaxError);
+    EXPECT_EQ(Run("zscan z 0 novalues"), kSyntaxError);
+    for (int i = 0; i < 100; ++i) Run("zadd z 0.5 member" + std::to_string(i));
+    std::map<std::string, std::string> seen;
+    std::string cursor = "0";
+    size_t calls = 0;
+    do {
+      const RespValue reply = Call({"zscan", "z", cursor, "count", "10"});
+      cursor = reply.items[0].text;
+      const auto& items = reply.items[1].items;
+      for (size_t i = 0; i < items.size(); i += 2) {
+        EXPECT_TRUE(seen.emplace(items[i].text, items[i + 1].text).second) << items[i].text;
+      }
+      ++calls;
+    } while (cursor != "0");
+    EXPECT_EQ(seen.size(), 104u);
+    EXPECT_EQ(seen["member7"], "0.5");
+    if (Run("object encoding z") == "\"listpack\"") {
+      EXPECT_EQ(calls, 1u);
+    } else {
+      EXPECT_GT(calls, 3u);
+    }
+  });
+  Run("set s x");
+  EXPECT_EQ(Run("zscan s 0"), kWrongType);
+}
+
+// Pearson's chi-squared test; its value is above 4 n once in millions of runs.
+TEST_P(ZsetCommandsTest, EachMemberIsDrawnAsOftenAsAnother) {
+  constexpr int kMembers = 20, kDraws = 4000;
+  for (uint32_t entries : {128u, 0u}) {
+    SetLimit(entries);
+    Run("flushall");
+    for (int i = 0; i < kMembers; ++i) {
+      Run("zadd z " + std::to_string(i) + " m" + std::to_string(i));
+    }
+    // One, some of them without and with repetition; few and many.
+    for (const char* count : {"1", "3", "15", "-3"}) {
+      std::map<std::string, double> drawn;
+      double total = 0;
+      for (int i = 0; i < kDraws; ++i) {
+        const std::string reply = Run("zrandmember z " + std::string(count));
+        for (size_t at = 0; (at = reply.find('m', at)) != std::string::npos; ++at, ++total) {
+          ++drawn[reply.substr(at, reply.find('"', at) - at)];
+        }
+      }
+      double chi_squared = 0;
+      const double each = total / kMembers;
+      for (const auto& [member, times] : drawn) {
+        chi_squared += (times - each) * (times - each) / each;
+      }
+      EXPECT_EQ(drawn.size(), static_cast<size_t>(kMembers));
+      EXPECT_LT(chi_squared, 4.0 * kMembers) << count;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, ZsetCommandsTest, testing::Values(1, 4));
+
+}  // namespace
+}  // namespace dfly

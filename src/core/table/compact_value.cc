@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/table/compact_value.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "core/table/value_reaper.h"
+#include "core/text/numbers.h"
+#include "helio/base/logging.h"
+
+namespace dfly {
+namespace {
+
+// An append asks for as much slack as there is content, up to this.
+constexpr size_t kSlackMax = 1 << 20;
+
+std::array<ObjectType, kValueTypes> object_types{};  // written before the shards start
+
+}  // namespace
+
+const ObjectType& ObjectTypeOf(ValueType type) {
+  const ObjectType& functions = object_types[static_cast<size_t>(type)];
+  DCHECK(functions.destroy != nullptr) << "type not registered: " << TypeName(type);
+  return functions;
+}
+
+std::string_view TypeName(ValueType type) {
+  // The last three are those of RedisBloom.
+  static constexpr std::string_view kNames[kValueTypes] = {
+      "string", "list", "set", "zset", "hash", "stream", "MBbloom--", "CMSk-TYPE", "TopK-TYPE"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+void RegisterObjectType(ValueType type, const ObjectType& functions) {
+  object_types[static_cast<size_t>(type)] = functions;
+}
+
+void CompactValue::Release() {
+  if (is_heap_string()) {
+    Free(heap());
+  } else if (!is_string()) {
+    const ObjectType& functions = ObjectTypeOf(type());
+    ValueReaper* const reaper = ValueReaper::OfThread();
+    if (reaper != nullptr && functions.free_some != nullptr &&
+        ObjectBytes() > ValueReaper::kLarge) {
+      reaper->Take(type(), object(), object_encoding());
+    } else {
+      functions.destroy(object(), object_encoding());
+    }
+  }
+  std::memset(bytes_, 0, 13);
+  set_tag(0);
+}
+
+size_t CompactValue::ObjectBytes() const {
+  return ObjectTypeOf(type()).bytes(object(), object_encoding());
+}
+
+void CompactValue::SetHeap(char* block, size_t size) {
+  SetWord(0, block);
+  SetWord(8, static_cast<uint32_t>(size));
+}
+
+void CompactValue::SetInt(int64_t number) {
+  if (HeapAddress() != nullptr) Release();
+  std::memset(bytes_, 0, 13);
+  SetWord(0, number);
+  set_tag(kIntTag);
+}
+
+void CompactValue::SetString(std::string_view text) {
+  if (std::optional<int64_t> number = ParseInt64(text)) return SetInt(*number);
+  SetText(text);
+}
+
+void CompactValue::SetText(std::string_view text) {
+  DCHECK_LE(text.size(), UINT32_MAX);
+  if (text.size() <= kMaxInline) {
+    char copy[kMaxInline] = {};
+    if (!text.empty()) std::memcpy(copy, text.data(), text.size());
+    if (HeapAddress() != nullptr) Release();
+    std::memcpy(bytes_, copy, kMaxInline);
+    set_tag(static_cast<uint8_t>(text.size()));
+    return;
+  }
+  if (is_heap_string()) {
+    size_t capacity = UsableSize(heap());
+    if (text.size() <= capacity && capacity - text.size() <= text.size() / 8) {
+      std::memmove(heap(), text.data(), text.size());
+      SetWord(8, static_cast<uint32_t>(text.size()));
+      set_tag(kHeapTag);
+      return;
+    }
+  }
+  char* block = static_cast<char*>(Alloc(text.size()));
+  std::memcpy(block, text.data(), text.size());
+  if (HeapAddress() != nullptr) Release();
+  std::memset(bytes_, 0, 13);
+  SetHeap(block, text.size());
+  set_tag(kHeapTag);
+}
+
+void CompactValue::SetRaw(std::string_view text) {
+  SetText(text);
+  set_tag(tag() | kRawMark);
+}
+
+std::optional<int64_t> CompactValue::TryInt() const {
+  if (is_int()) return AsInt();
+  return ParseInt64(View(nullptr));
+}
+
+std::string_view CompactValue::View(char* scratch) const {
+  DCHECK(is_string());
+  if (is_heap_string()) return {heap(), heap_size()};
+  if (is_int()) {
+    char* end = std::to_chars(scratch, scratch + kScratchSize, AsInt()).ptr;
+    return {scratch, static_cast<size_t>(end - scratch)};
+  }
+  return {bytes_, static_cast<size_t>(tag() & 15)};
+}
+
+std::string CompactValue::ToString() const {
+  char scratch[kScratchSize];
+  return std::string(View(scratch));
+}
+
+size_t CompactValue::StringSize() const {
+  char scratch[kScratchSize];
+  return View(scratch).size();
+}
+
+std::string_view CompactValue::StringEncoding() const {
+  if (is_int()) return "int";
+  return (tag() & kRawMark) != 0 || StringSize() > kEmbstrMax ? "raw" : "embstr";
+}
+
+char* CompactValue::Extend(size_t size) {
+  DCHECK(is_string());
+  DCHECK_LE(size, UINT32_MAX);
+  if (is_heap_string()) {
+    if (size > UsableSize(heap())) {
+      char* block = static_cast<char*>(Alloc(size + std::min(size, kSlackMax)));
+      std::memcpy(block, heap(), heap_size());
+      Free(heap());
+      SetWord(0, block);
+    }
+    SetWord(8, static_cast<uint32_t>(size));
+    set_tag(kHeapTag | kRawMark);
+    return heap();
+  }
+  char scratch[kScratchSize];
+  std::string_view old = View(scratch);
+  if (size <= kMaxInline) {
+    char copy[kMaxInline] = {};
+    std::memcpy(copy, old.data(), old.size());
+    std::memcpy(bytes_, copy, kMaxInline);
+    set_tag(static_cast<uint8_t>(size | kRawMark));
+    return bytes_;
+  }
+  char* block = static_cast<char*>(Alloc(size));
+  std::memcpy(block, old.data(), old.size());
+  std::memset(bytes_, 0, 13);
+  SetHeap(block, size);
+  set_tag(kHeapTag | kRawMark);
+  return block;
+}
+
+void CompactValue::Append(std::string_view text) {
+  size_t old_size = StringSize();
+  char* bytes = Extend(old_size + text.size());
+  if (!text.empty()) std::memcpy(bytes + old_size, text.data(), text.size());
+}
+
+void CompactValue::Prepend(std::string_view text) {
+  size_t old_size = StringSize();
+  char* bytes = Extend(old_size + text.size());
+  std::memmove(bytes + text.size(), bytes, old_size);
+  if (!text.empty()) std::memcpy(bytes, text.data(), text.size());
+}
+
+void CompactValue::SetRange(size_t offset, std::string_view text) {
+  size_t old_size = StringSize();
+  char* bytes = Extend(std::max(old_size, offset + text.size()));
+  if (offset > old_size) std::memset(bytes + old_size, 0, offset - old_size);
+  if (!text.empty()) std::memcpy(bytes + offset, text.data(), text.size());
+}
+
+std::span<char> CompactValue::Widen(size_t size) {
+  const size_t old_size = StringSize();
+  const size_t new_size = std::max(old_size, size);
+  char* const bytes = Extend(new_size);
+  std::memset(bytes + old_size, 0, new_size - old_size);
+  return {bytes, new_size};
+}
+
+void CompactValue::SetObject(ValueType type, void* object, uint8_t encoding) {
+  DCHECK(type != ValueType::kString);
+  if (HeapAddress() != nullptr) Release();
+  std::memset(bytes_, 0, 13);
+  set_tag(static_cast<uint8_t>(kObjectTag + static_cast<uint8_t>(type)));
+  ReplaceObject(object, encoding);
+}
+
+bool CompactValue::IsEmptyObject() const {
+  return !is_string() && ObjectTypeOf(type()).is_empty(object(), object_encoding());
+}
+
+std::string_view CompactValue::ObjectEncodingName() const {
+  const auto encoding_name = ObjectTypeOf(type()).encoding_name;
+  DCHECK(encoding_name != nullptr) << TypeName(type());
+  return encoding_name(object(), object_encoding());
+}
+
+int64_t CompactValue::NextMemberDeadline() const {
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : ObjectTypeOf(type()).deadlines;
+  return deadlines == nullptr ? INT64_MAX : deadlines->next(object(), object_encoding());
+}
+
+bool CompactValue::AreAllMembersDue(int64_t now_ms) const {
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : ObjectTypeOf(type()).deadlines;
+  return deadlines != nullptr && deadlines->are_all_due(object(), object_encoding(), now_ms);
+}
+
+size_t CompactValue::EraseDueMembers(int64_t now_ms, size_t most,
+                                     std::vector<std::string>* erased) {
+  const MemberDeadlines* const deadlines = is_string() ? nullptr : ObjectTypeOf(type()).deadlines;
+  if (deadlines == nullptr) return 0;
+  return deadlines->erase_due(object(), object_encoding(), now_ms, most, erased);
+}
+
+size_t CompactValue::MembersWithDeadlines() const {
+  return ObjectTypeOf(type()).deadlines->count(object(), object_encoding());
+}
+
+CompactValue CompactValue::Clone() const {
+  CompactValue copy;
+  std::memcpy(copy.bytes_, bytes_, 13);
+  copy.set_access_clock(access_clock());
+  if (is_heap_string()) {
+    char* const block = static_cast<char*>(Alloc(heap_size()));
+    std::memcpy(block, heap(), heap_size());
+    copy.SetWord(0, block);
+  } else if (!is_string()) {
+    copy.SetWord(0, ObjectTypeOf(type()).clone(object(), object_encoding()));
+  }
+  copy.set_tag(tag());
+  return copy;
+}
+
+void CompactValue::Move(BlockMover& mover, uint64_t* cursor) {
+  if (is_heap_string()) SetWord(0, mover.Move(heap()));
+  const ObjectType* const functions = is_string() ? nullptr : &ObjectTypeOf(type());
+  if (functions != nullptr && functions->move != nullptr) {
+    SetWord(0, functions->move(object(), object_encoding(), mover, cursor));
+    return;
+  }
+  *cursor = 0;  // another value may have had other parts
+  if (functions == nullptr) return;
+  if (!mover.Wants(object()) || ObjectBytes() > BlockMover::kCopyMax) return mover.CountVisit();
+  void* const old = object();
+  SetWord(0, functions->clone(old, object_encoding()));
+  functions->destroy(old, object_encoding());
+  mover.CountCopied();
+}
+
+void CompactValue::ReplaceObject(void* object, uint8_t encoding) {
+  DCHECK(!is_string());
+  SetWord(0, object);
+  SetWord(8, encoding);
+}
+
+}  // namespace dfly

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/table/compact_value.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/text/numbers.h"
+#include "helio/base/test_seed.h"
+
+namespace dfly {
+namespace {
+
+std::string RandomBytes(std::mt19937_64& random, size_t size, bool digits) {
+  std::string bytes(size, '\0');
+  for (char& c : bytes) c = static_cast<char>(digits ? '0' + random() % 10 : random() % 256);
+  return bytes;
+}
+
+TEST(CompactValueTest, KeepsStringsOfAllLengths) {
+  std::mt19937_64 random(1);
+  CompactValue reused;
+  for (size_t size = 0; size <= 70; ++size) {
+    for (int round = 0; round < 100; ++round) {
+      std::string text = RandomBytes(random, size, round % 2 == 0);
+      CompactValue value(text);
+      reused.SetString(text);
+      EXPECT_EQ(value.ToString(), text);
+      EXPECT_EQ(reused.ToString(), text);
+      EXPECT_EQ(value.StringSize(), size);
+      EXPECT_EQ(value.is_int(), ParseInt64(text).has_value());
+      EXPECT_EQ(value.TryInt(), ParseInt64(text));
+      EXPECT_EQ(value.HeapBytes() == 0, value.is_int() || size <= CompactValue::kMaxInline);
+      if (value.HeapBytes() != 0) {
+        EXPECT_GE(value.HeapBytes(), size);
+      }
+    }
+  }
+}
+
+#ifndef DFLY_SANITIZED
+TEST(CompactValueTest, PaysForA32ByteStringExactly32Bytes) {
+  EXPECT_EQ(CompactValue(std::string(32, 'x')).HeapBytes(), 32u);
+  EXPECT_EQ(CompactValue(std::string(64, 'x')).HeapBytes(), 64u);
+  EXPECT_EQ(CompactValue(std::string(14, 'x')).HeapBytes(), 16u);
+}
+#endif
+
+TEST(CompactValueTest, EncodesOnlyCanonicalIntegersAsIntegers) {
+  for (const char* text : {"0", "-1", "9223372036854775807", "-9223372036854775808", "1234"}) {
+    CompactValue value{std::string_view(text)};
+    EXPECT_TRUE(value.is_int()) << text;
+    EXPECT_EQ(value.ToString(), text);
+    EXPECT_EQ(value.StringEncoding(), "int");
+  }
+  for (const char* text : {"", "-", "-0", "01", "+1", " 1", "1 ", "9223372036854775808", "1.0"}) {
+    CompactValue value{std::string_view(text)};
+    EXPECT_FALSE(value.is_int()) << text;
+    EXPECT_EQ(value.ToString(), text);
+    EXPECT_EQ(value.StringEncoding(), "embstr");
+  }
+  EXPECT_EQ(CompactValue(std::string(45, 'x')).StringEncoding(), "raw");
+}
+
+TEST(CompactValueTest, ReadsAnIntegerOutOfAStringThatWasChangedInPlace) {
+  CompactValue value("12");
+  value.Append("34");
+  EXPECT_FALSE(value.is_int());
+  EXPECT_EQ(value.StringEncoding(), "raw");
+  EXPECT_EQ(value.TryInt(), 1234);
+  value.Append("x");
+  EXPECT_EQ(value.TryInt(), std::nullopt);
+}
+
+TEST(CompactValueTest, EditsAgreeWithAModel) {
+  std::mt19937_64 random(helio::TestSeed());
+  CompactValue value;
+  std::string model;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = RandomBytes(random, random() % (random() % 50 + 1), random() % 2 == 0);
+    switch (random() % 8) {
+      case 0:
+        value.SetString(text);
+        model = text;
+        break;
+      case 1: {
+        auto number = static_cast<int64_t>(random());
+        value.SetInt(number);
+        model = std::to_string(number);
+        break;
+      }
+      case 2:
+        value.Prepend(text);
+        model.insert(0, text);
+        break;
+      case 3:
+      case 4: {
+        size_t offset = random() % 60;
+        if (model.size() < offset + text.size()) model.resize(offset + text.size());
+        model.replace(offset, text.size(), text);
+        value.SetRange(offset, text);
+        break;
+      }
+      default:
+        value.Append(text);
+        model += text;
+    }
+    value.set_access_clock(static_cast<uint16_t>(i));
+    if (random() % 4 == 0) {
+      CompactValue moved(std::move(value));
+      value = std::move(moved);
+    }
+    ASSERT_EQ(value.ToString(), model);
+    ASSERT_EQ(value.StringSize(), model.size());
+    ASSERT_EQ(value.access_clock(), static_cast<uint16_t>(i));
+    if (model.size() > 5000) {
+      value.SetString("");
+      model.clear();
+    }
+  }
+}
+
+TEST(CompactValueTest, AClonedStringIsAnotherOneWithTheSameEncoding) {
+  for (const char* text : {"", "short", "-12345", "thirteen byte", "fourteen bytes",
+                           "a string that is so long that it is raw in any case"}) {
+    for (const bool is_appended : {false, true}) {
+      CompactValue value(text);
+      if (is_appended) value.Append("x");
+      value.set_access_clock(7);
+      CompactValue copy = value.Clone();
+      EXPECT_EQ(copy.ToString(), value.ToString());
+      EXPECT_EQ(copy.StringEncoding(), value.StringEncoding());
+      EXPECT_EQ(copy.access_clock(), 7);
+      const std::string before = value.ToString();
+      copy.Append("y");
+      EXPECT_EQ(value.ToString(), before);
+    }
+  }
+}
+
+TEST(CompactValueTest, MayBeSetToAPartOfItself) {
+  CompactValue value("a string that does not fit inline at all");
+  char scratch[CompactValue::kScratchSize];
+  value.SetString(value.View(scratch).substr(2, 30));
+  EXPECT_EQ(value.ToString(), "string that does not fit inlin");
+  value.SetString(value.View(scratch).substr(0, 6));
+  EXPECT_EQ(value.ToString(), "string");
+}
+
+TEST(CompactValueTest, AppendsAreAmortised) {
+  CompactValue value("start of the string");
+  int moves = 0;
+  const void* block = value.HeapAddress();
+  for (int i = 0; i < 100000; ++i) {
+    value.Append("x");
+    if (value.HeapAddress() != block) ++moves;
+    block = value.HeapAddress();
+  }
+  EXPECT_EQ(value.StringSize(), 100019u);
+  EXPECT_LT(moves, 20);
+}
+
+int objects_alive = 0;
+
+TEST(CompactValueTest, OwnsObjectsOfOtherTypes) {
+  RegisterObjectType(ValueType::kHash, {.destroy =
+                                            [](void* object, uint8_t encoding) {
+                                              EXPECT_EQ(encoding, 3);
+                                              delete static_cast<int*>(object);
+                                              --objects_alive;
+                                            },
+                                        .bytes = [](const void*, uint8_t) -> size_t { return 77; },
+                                        .is_empty = [](const void*, uint8_t) { return true; },
+                                        .clone = [](const void* object, uint8_t) -> void* {
+                                          ++objects_alive;
+                                          return new int(*static_cast<const int*>(object));
+                                        }});
+  {
+    CompactValue value("text");
+    value.SetObject(ValueType::kHash, new int(5), 3);
+    ++objects_alive;
+    EXPECT_FALSE(value.is_string());
+    EXPECT_EQ(TypeName(value.type()), "hash");
+    EXPECT_EQ(value.HeapBytes(), 77u);
+    EXPECT_TRUE(value.IsEmptyObject());
+    EXPECT_EQ(*static_cast<int*>(value.object()), 5);
+    value.SetString("text again");
+    EXPECT_EQ(objects_alive, 0);
+    value.SetObject(ValueType::kHash, new int(6), 3);
+    ++objects_alive;
+    value.set_access_clock(99);
+    const CompactValue copy = value.Clone();
+    EXPECT_EQ(objects_alive, 2);
+    EXPECT_NE(copy.object(), value.object());
+    EXPECT_EQ(*static_cast<int*>(copy.object()), 6);
+    EXPECT_EQ(copy.object_encoding(), 3);
+    EXPECT_EQ(copy.type(), ValueType::kHash);
+    EXPECT_EQ(copy.access_clock(), 99);
+  }
+  EXPECT_EQ(objects_alive, 0);
+}
+
+}  // namespace
+}  // namespace dfly

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Consumer groups of a stream: how far each has read, and who has got which entry and not yet
+// acknowledged it (its pending entries).
+#pragma once
+
+#include <absl/container/btree_map.h>
+#include <absl/container/btree_set.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/memory/counting_allocator.h"
+#include "core/types/stream_id.h"
+
+namespace dfly {
+
+// A name with its bytes counted.
+using StreamName = std::basic_string<char, std::char_traits<char>, CountingAllocator<char>>;
+
+// By bytes, as Redis orders names.
+struct StreamNameLess {
+  using is_transparent = void;
+  bool operator()(std::string_view a, std::string_view b) const { return a < b; }
+};
+
+// Owner:    its group.
+// Suspends: never.
+struct StreamConsumer {
+  using Pending = absl::btree_set<StreamId, std::less<StreamId>, CountingAllocator<StreamId>>;
+
+  StreamConsumer(std::string_view its_name, size_t* bytes)
+      : name(its_name, CountingAllocator<char>(bytes)),
+        pending(CountingAllocator<StreamId>(bytes)) {}
+
+  const StreamName name;
+  int64_t seen_ms = 0;     // when it last tried anything, in Unix time
+  int64_t active_ms = -1;  // when it last got something; -1: never
+  Pending pending;         // what of the group's is its own; the group changes it
+};
+
+// An entry that was delivered and is not acknowledged.
+struct StreamPending {
+  int64_t delivered_ms = 0;  // the last time, in Unix time
+  uint64_t deliveries = 0;
+  StreamConsumer* consumer = nullptr;
+};
+
+// Owner:     a StreamValue.
+// Suspends:  never.
+// Invariant: the consumers' pending ids are those of the group, each at the consumer named there.
+class StreamGroup {
+ public:
+  static constexpr int64_t kUnknownReads = -1;
+
+  using Pending = absl::btree_map<StreamId, StreamPending, std::less<StreamId>,
+                                  CountingAllocator<std::pair<const StreamId, StreamPending>>>;
+  // By name. The key views the consumer's.
+  using Consumers =
+      absl::btree_map<std::string_view, StreamConsumer*, StreamNameLess,
+                      CountingAllocator<std::pair<const std::string_view, StreamConsumer*>>>;
+
+  StreamGroup(std::string_view name, size_t* bytes)
+      : name(name, CountingAllocator<char>(bytes)),
+        bytes_(bytes),
+        pending_(PendingAllocator()),
+        consumers_(ConsumersAllocator()) {}
+  ~StreamGroup();
+  StreamGroup(const StreamGroup&) = delete;
+  StreamGroup& operator=(const StreamGroup&) = delete;
+  void CopyFrom(const StreamGroup& other);  // REQUIRES: this is empty
+
+  const StreamName name;
+  StreamId last_id;  // of what was delivered
+  // How many of all that were ever added come up to last_id. Stays at INT64_MAX.
+  int64_t entries_read = kUnknownReads;
+
+  const Consumers& consumers() const { return consumers_; }
+  StreamConsumer* FindConsumer(std::string_view consumer_name) const;
+  // REQUIRES: there is none of that name.
+  StreamConsumer* AddConsumer(std::string_view consumer_name, int64_t now_ms);
+  // With all that it has pending.
+  void RemoveConsumer(StreamConsumer* consumer);
+
+  const Pending& pending() const { return pending_; }
+  // Null: there is none. May be changed in place, but for the consumer.
+  StreamPending* FindPending(StreamId id);
+  // Gives it to the consumer, whoever had it, if anybody. Returns what it is now.
+  StreamPending& Assign(StreamId id, StreamConsumer* consumer);
+  // False: there was none.
+  bool Acknowledge(StreamId id);
+
+  // Frees about so many of its elements and lowers the budget by them; true when it is empty.
+  // Between the first step and the last nothing else may be called.
+  bool FreeSome(size_t* budget);
+
+  void CheckInvariants() const;
+
+ private:
+  CountingAllocator<Pending::value_type> PendingAllocator() const {
+    return CountingAllocator<Pending::value_type>(bytes_);
+  }
+  CountingAllocator<Consumers::value_type> ConsumersAllocator() const {
+    return CountingAllocator<Consumers::value_type>(bytes_);
+  }
+
+  size_t* bytes_;
+  Pending pending_;
+  Consumers consumers_;
+};
+
+// An object whose bytes are counted there, with what it allocates itself.
+template <typename T>
+T* NewCounted(std::string_view name, size_t* bytes) {
+  T* const object = CountingAllocator<T>(bytes).allocate(1);
+  return new (object) T(name, bytes);
+}
+template <typename T>
+void DeleteCounted(T* object, size_t* bytes) {
+  object->~T();
+  CountingAllocator<T>(bytes).deallocate(object, 1);
+}
+
+}  // namespace dfly

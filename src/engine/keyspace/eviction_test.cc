@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/keyspace/eviction.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/text/hash.h"
+#include "engine/keyspace/shard.h"
+#include "engine/keyspace/shard_context.h"
+
+namespace dfly {
+namespace {
+
+constexpr int64_t kNow = 28'333'333 * int64_t{60'000};
+constexpr size_t kAll = 1 << 20;
+
+std::string KeyOf(int i) { return "a key that is on the heap:" + std::to_string(i); }
+
+class EvictionTest : public testing::Test {
+ protected:
+  EvictionTest() { SetHashSeed(1); }  // who is evicted depends on the layout
+
+  void Use(EvictionPolicy policy, uint32_t samples = 10) {
+    shard_.access_clock().set_rules({.policy = policy, .samples = samples});
+    shard_.evictor().Reset();
+  }
+  void Set(const std::string& key, int db = 0, std::optional<int64_t> deadline_ms = {},
+           int64_t now_ms = kNow) {
+    ShardContext cx(shard_, db, now_ms);
+    cx.SetString(key, std::string(50, 'x'), {.deadline_ms = deadline_ms});
+  }
+  void Fill(int begin, int end, int db = 0) {
+    for (int i = begin; i < end; ++i) Set(KeyOf(i), db);
+  }
+  void Get(const std::string& key, int times, int64_t now_ms = kNow) {
+    for (int i = 0; i < times; ++i) {
+      ShardContext cx(shard_, 0, now_ms);
+      ASSERT_TRUE(cx.FindReadOnly(key)) << key;
+    }
+  }
+  void Stick(const std::string& key) {
+    ShardContext cx(shard_, 0, kNow);
+    ASSERT_TRUE(cx.SetSticky(key, true));
+  }
+  bool Exists(const std::string& key, int db = 0) {
+    ShardContext cx(shard_, db, kNow);
+    return static_cast<bool>(cx.Peek(key));
+  }
+  int CountIn(int begin, int end) {
+    int count = 0;
+    for (int i = begin; i < end; ++i) count += Exists(KeyOf(i));
+    return count;
+  }
+  Evictor::Progress Evict(size_t keys, int64_t now_ms = kNow) {
+    const Evictor::Progress progress =
+        shard_.evictor().Evict(SIZE_MAX, keys, {spared_}, now_ms, now_ms);
+    shard_.CheckInvariants();
+    return progress;
+  }
+
+  Shard shard_{0, 16};
+  std::vector<uint64_t> spared_;
+};
+
+TEST_F(EvictionTest, WithoutAPolicyNothingGoes) {
+  Fill(0, 100);
+  EXPECT_EQ(Evict(10).keys, 0u);
+  EXPECT_EQ(Evict(10).end, Evictor::End::kBarren);
+  EXPECT_EQ(CountIn(0, 100), 100);
+}
+
+TEST_F(EvictionTest, AnEmptyShardHasNothingToGive) {
+  for (int policy = 1; policy <= static_cast<int>(EvictionPolicy::kCache); ++policy) {
+    Use(static_cast<EvictionPolicy>(policy));
+    EXPECT_EQ(Evict(10).end, Evictor::End::kBarren);
+  }
+  EXPECT_EQ(shard_.stats().evicted_keys, 0u);
+}
+
+TEST_F(EvictionTest, FreesAsManyBytesAsAreAskedForAndNoMore) {
+  Use(EvictionPolicy::kAllKeysLru);
+  Fill(0, 10'000);
+  const size_t before = shard_.used_bytes();
+  const Evictor::Progress progress = shard_.evictor().Evict(50'000, kAll, {}, kNow, kNow);
+  EXPECT_EQ(progress.end, Evictor::End::kDone);
+  EXPECT_GE(progress.bytes, 50'000u);
+  EXPECT_EQ(progress.bytes, before - shard_.used_bytes());
+  EXPECT_EQ(progress.keys, shard_.stats().evicted_keys);
+  EXPECT_EQ(shard_.db(0).size(), 10'000 - progress.keys);
+  EXPECT_LT(progress.keys, 700u);
+  EXPECT_EQ(shard_.evictor().Evict(0, kAll, {}, kNow, kNow).keys, 0u);
+}
+
+TEST_F(EvictionTest, EndsAtTheLimitOfKeys) {
+  Use(EvictionPolicy::kAllKeysRandom);
+  Fill(0, 1000);
+  EXPECT_EQ(Evict(100).end, Evictor::End::kMore);
+  EXPECT_EQ(shard_.db(0).size(), 900u);
+  EXPECT_EQ(Evict(kAll).keys, 900u);
+  EXPECT_EQ(shard_.db(0).size(), 0u);
+}
+
+TEST_F(EvictionTest, LruTakesWhatWasNotUsedForTheLongestTime) {
+  Use(EvictionPolicy::kAllKeysLru);
+  Fill(0, 4000);
+  const int64_t later = kNow + 1'000'000;
+  for (int i = 2000; i < 4000; ++i) Get(KeyOf(i), 1, later);
+  EXPECT_EQ(Evict(1000, later).keys, 1000u);
+  EXPECT_EQ(CountIn(2000, 4000), 2000) << "of some dozens of candidates one is old";
+  EXPECT_EQ(CountIn(0, 2000), 1000);
+}
+
+TEST_F(EvictionTest, LfuTakesWhatWasUsedTheLeast) {
+  Use(EvictionPolicy::kAllKeysLfu);
+  Fill(0, 4000);
+  for (int i = 0; i < 2000; ++i) Get(KeyOf(i), 200);                // fewer may count as one
+  for (int i = 2000; i < 4000; ++i) Get(KeyOf(i), 1, kNow + 1000);  // used later
+  EXPECT_EQ(Evict(1000).keys, 1000u);
+  EXPECT_EQ(CountIn(0, 2000), 2000);
+}
+
+TEST_F(EvictionTest, LfuForgetsWhatIsNotUsedAnyMore) {
+  Use(EvictionPolicy::kAllKeysLfu);
+  Fill(0, 4000);
+  for (int i = 0; i < 2000; ++i) Get(KeyOf(i), 100);
+  const int64_t later = kNow + 60 * 60'000;
+  for (int i = 2000; i < 4000; ++i) Get(KeyOf(i), 3, later);
+  EXPECT_EQ(Evict(1000, later).keys, 1000u);
+  EXPECT_EQ(CountIn(2000, 4000), 2000);
+}
+
+TEST_F(EvictionTest, CacheModeKeepsWhatIsUsedWhileOthersPassThrough) {
+  Use(EvictionPolicy::kCache);
+  Fill(0, 1000);
+  for (int i = 0; i < 1000; ++i) Get(KeyOf(i), 2);
+  // 20 times as many keys come, and each is used once.
+  for (int i = 1000; i < 21'000; ++i) {
+    if (const std::string used = KeyOf(i / 4 % 1000); i % 4 == 0 && Exists(used)) Get(used, 1);
+    Set(KeyOf(i));
+    if (shard_.db(0).size() > 2000) {
+      ASSERT_EQ(shard_.evictor().Evict(SIZE_MAX, 1, {}, kNow, kNow).keys, 1u);
+    }
+  }
+  EXPECT_GE(CountIn(0, 1000), 950);
+  shard_.CheckInvariants();
+}
+
+TEST_F(EvictionTest, CacheModeForgetsWhatWasPopularOnce) {
+  Use(EvictionPolicy::kCache);
+  Fill(0, 1000);
+  for (int i = 0; i < 1000; ++i) Get(KeyOf(i), 100);
+  // Others come that are used now and then; the first ones are not any more.
+  for (int round = 0; round < 100; ++round) {
+    for (int i = 0; i < 1000; ++i) {
+      const std::string key = KeyOf(1000 + round * 500 + i);
+      if (Exists(key)) {
+        Get(key, 1);
+        continue;
+      }
+      Set(key);
+      if (shard_.db(0).size() > 1000) shard_.evictor().Evict(SIZE_MAX, 1, {}, kNow, kNow);
+    }
+  }
+  EXPECT_LT(CountIn(0, 1000), 200);
+}
+
+TEST_F(EvictionTest, RandomTakesFromAll) {
+  Use(EvictionPolicy::kAllKeysRandom);
+  Fill(0, 4000);
+  for (int i = 0; i < 2000; ++i) Get(KeyOf(i), 30, kNow + 1000);
+  EXPECT_EQ(Evict(2000).keys, 2000u);
+  EXPECT_NEAR(CountIn(0, 2000), 1000, 120);
+}
+
+class VolatileTest : public EvictionTest, public testing::WithParamInterface<EvictionPolicy> {};
+
+TEST_P(VolatileTest, OnlyKeysWithADeadlineGo) {
+  Use(GetParam());
+  Fill(0, 3000);
+  for (int i = 3000; i < 3100; ++i) Set(KeyOf(i), 0, kNow + 100'000 + i);
+  EXPECT_EQ(Evict(60).keys, 60u);
+  EXPECT_EQ(CountIn(0, 3000), 3000);
+  EXPECT_EQ(CountIn(3000, 3100), 40);
+  const Evictor::Progress progress = Evict(kAll);
+  EXPECT_EQ(progress.keys, 40u);
+  EXPECT_EQ(progress.end, Evictor::End::kBarren);
+  EXPECT_EQ(CountIn(0, 3000), 3000);
+  EXPECT_EQ(shard_.db(0).expires(), 0u);
+  // And at once when there is one again.
+  Set("new", 0, kNow + 1);
+  EXPECT_EQ(Evict(1).keys, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, VolatileTest,
+                         testing::Values(EvictionPolicy::kVolatileLru, EvictionPolicy::kVolatileLfu,
+                                         EvictionPolicy::kVolatileRandom,
+                                         EvictionPolicy::kVolatileTtl));
+
+TEST_F(EvictionTest, TtlTakesWhatIsDueFirst) {
+  Use(EvictionPolicy::kVolatileTtl);
+  for (int i = 0; i < 4000; ++i) Set(KeyOf(i), 0, kNow + (i < 2000 ? 1000 : 1'000'000) + i);
+  EXPECT_EQ(Evict(1000).keys, 1000u);
+  EXPECT_EQ(CountIn(2000, 4000), 2000);
+}
+
+TEST_F(EvictionTest, VolatileLruAndLfuChooseAmongThoseWithADeadline) {
+  Use(EvictionPolicy::kVolatileLru);
+  for (int i = 0; i < 2000; ++i) Set(KeyOf(i), 0, kNow + 10'000'000);
+  const int64_t later = kNow + 100'000;
+  for (int i = 0; i < 1000; ++i) Get(KeyOf(i), 1, later);
+  EXPECT_EQ(Evict(300, later).keys, 300u);
+  EXPECT_GE(CountIn(0, 1000), 990);
+}
+
+TEST_F(EvictionTest, DueKeysAreExpiredNotEvicted) {
+  Use(EvictionPolicy::kVolatileTtl);
+  for (int i = 0; i < 10; ++i) Set(KeyOf(i), 0, kNow + 5);
+  EXPECT_EQ(Evict(3, kNow + 6).keys, 3u);
+  EXPECT_EQ(shard_.stats().expired_keys, 3u);
+  EXPECT_EQ(shard_.stats().evicted_keys, 0u);
+}
+
+TEST_F(EvictionTest, StickyKeysStay) {
+  for (int policy = 1; policy <= static_cast<int>(EvictionPolicy::kCache); ++policy) {
+    shard_.FlushAll(FlushMode::kSync);
+    Use(static_cast<EvictionPolicy>(policy));
+    for (int i = 0; i < 500; ++i) {
+      Set(KeyOf(i), 0, kNow + 1'000'000);
+      if (i % 5 != 0) Stick(KeyOf(i));
+    }
+    EXPECT_EQ(Evict(kAll).keys, 100u) << policy;
+    EXPECT_EQ(Evict(kAll).end, Evictor::End::kBarren);
+    EXPECT_TRUE(shard_.evictor().found_nothing());
+    EXPECT_EQ(CountIn(0, 500), 400);
+  }
+}
+
+TEST_F(EvictionTest, AShardOfStickyKeysIsSearchedInPartsAndThenLeftAlone) {
+  Use(EvictionPolicy::kAllKeysLru);
+  Fill(0, 20'000);
+  for (int i = 0; i < 20'000; ++i) Stick(KeyOf(i));
+  int searches = 0;
+  while (!shard_.evictor().is_barren(kNow)) {
+    EXPECT_EQ(shard_.evictor().Evict(1, 1, {}, kNow, kNow).keys, 0u);
+    ASSERT_LT(++searches, 100);
+  }
+  EXPECT_GT(searches, 5) << "each of them is bounded";
+  Set("free");
+  EXPECT_EQ(Evict(1).keys, 0u) << "it is looked at";
+  for (int i = 0; i < 1000; ++i) Set(KeyOf(i));
+  EXPECT_FALSE(shard_.evictor().is_barren(kNow));
+  int64_t later = kNow + 200;
+  for (int i = 0; i < 1000 && Exists("free"); ++i) Evict(1, later += 200);
+  EXPECT_FALSE(Exists("free"));
+}
+
+TEST_F(EvictionTest, KeysOfTheCommandStay) {
+  for (int policy = 1; policy <= static_cast<int>(EvictionPolicy::kCache); ++policy) {
+    shard_.FlushAll(FlushMode::kSync);
+    Use(static_cast<EvictionPolicy>(policy));
+    for (int i = 0; i < 8; ++i) Set(KeyOf(i), 0, kNow + 1'000'000);
+    spared_ = {HashKey(KeyOf(2)), HashKey(KeyOf(5))};
+    for (int i = 0; i < 200; ++i) Evict(1);
+    EXPECT_EQ(shard_.db(0).size(), 2u) << policy;
+    EXPECT_TRUE(Exists(KeyOf(2)) && Exists(KeyOf(5)));
+    EXPECT_EQ(Evict(1).end, Evictor::End::kBusy);
+  }
+}
+
+TEST_F(EvictionTest, LockedKeysStayInTheirDatabaseOnly) {
+  Use(EvictionPolicy::kAllKeysLru);
+  Set("locked", 0);
+  Set("locked", 1);
+  const std::vector<TagLock> tags = {{TagFingerprint(HashKey("locked"), 1), LockMode::kShared}};
+  TxEntry entry;
+  entry.tags = tags;
+  shard_.transactions().Hold(&entry);
+  for (int i = 0; i < 100; ++i) Evict(1);
+  EXPECT_FALSE(Exists("locked", 0));
+  EXPECT_TRUE(Exists("locked", 1));
+  shard_.transactions().Release(&entry);
+  EXPECT_EQ(Evict(1).keys, 1u);
+}
+
+TEST_F(EvictionTest, WhoLocksTagsProtectsAllKeysThatHaveThem) {
+  const TagRules rules = {.locks_tags = true};
+  shard_.evictor().set_tag_rules(&rules);
+  Use(EvictionPolicy::kAllKeysLru);
+  Set("{tag}:1");
+  Set("{tag}:2");
+  Set("other");
+  const std::vector<TagLock> tags = {{TagFingerprint(HashKey("tag"), 0), LockMode::kExclusive}};
+  TxEntry entry;
+  entry.tags = tags;
+  shard_.transactions().Hold(&entry);
+  for (int i = 0; i < 100; ++i) Evict(1);
+  EXPECT_TRUE(Exists("{tag}:1") && Exists("{tag}:2"));
+  EXPECT_FALSE(Exists("other"));
+  shard_.transactions().Release(&entry);
+}
+
+TEST_F(EvictionTest, AllDatabasesGiveInProportion) {
+  Use(EvictionPolicy::kAllKeysRandom);
+  Fill(0, 3000, 2);
+  Fill(0, 1000, 7);
+  EXPECT_EQ(Evict(2000).keys, 2000u);
+  EXPECT_NEAR(static_cast<double>(shard_.db(2).size()), 1500, 150);
+  EXPECT_NEAR(static_cast<double>(shard_.db(7).size()), 500, 150);
+}
+
+TEST_F(EvictionTest, WatchersHearOfIt) {
+  Use(EvictionPolicy::kAllKeysLru);
+  Set("k");
+  shard_.watches().Watch(1, 0, "k");
+  EXPECT_EQ(Evict(1).keys, 1u);
+  EXPECT_TRUE(shard_.watches().is_touched(1));
+  shard_.watches().Unwatch(1);
+}
+
+TEST_F(EvictionTest, AChangedPolicyReadsTheOldBitsAnew) {
+  Use(EvictionPolicy::kAllKeysLru);
+  Fill(0, 500);
+  Use(EvictionPolicy::kCache);
+  EXPECT_EQ(Evict(250).keys, 250u);
+  Use(EvictionPolicy::kAllKeysLru);
+  EXPECT_EQ(Evict(kAll).keys, 250u);
+}
+
+}  // namespace
+}  // namespace dfly

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// One slice of the key space.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/table/packed_block.h"
+#include "core/table/value_reaper.h"
+#include "core/types/hash_value.h"
+#include "core/types/quick_list.h"
+#include "core/types/set_value.h"
+#include "core/types/stream_entries.h"
+#include "engine/keyspace/access_clock.h"
+#include "engine/keyspace/database.h"
+#include "engine/keyspace/effect_recorder.h"
+#include "engine/keyspace/eviction.h"
+#include "engine/keyspace/key_events.h"
+#include "engine/keyspace/memcached_items.h"
+#include "engine/keyspace/read_tracker.h"
+#include "engine/keyspace/waiter_table.h"
+#include "engine/keyspace/watch_table.h"
+#include "engine/queue/tx_queue.h"
+
+namespace dfly {
+
+struct ShardStats {
+  uint64_t hits = 0;    // reads that found their key
+  uint64_t misses = 0;  // reads that did not
+  uint64_t expired_keys = 0;
+  uint64_t expired_members = 0;  // by their own deadlines
+  uint64_t evicted_keys = 0;
+  uint64_t changes = 0;        // of keys, since the shard exists
+  uint64_t freed_objects = 0;  // keys and values, in steps
+};
+
+class TurnEnd;
+
+enum class FlushMode { kSync, kAsync };
+
+// While a cut goes on (see Database): knows which values are too large to be saved on the spot.
+class CutGuard {
+ public:
+  // A command that has no locks is about to change the key's value in place, and could wait. True:
+  // it has to, and `lock`, the key's, is shared in the shard's queue until the value is saved.
+  virtual bool MustWait(int db_index, std::string_view key, uint64_t hash, uint64_t lock) = 0;
+  // The same for who has the key's lock. True: `on_saved` is called when it may go on.
+  virtual bool MustWaitLocked(int db_index, std::string_view key, uint64_t hash,
+                              std::function<void()> on_saved) = 0;
+
+ protected:
+  ~CutGuard() = default;
+};
+
+// Owner:    one proactor; made anywhere, used and destroyed on its thread. Takes no locks.
+// Suspends: never.
+class Shard final : private ChangeListener {
+ public:
+  static constexpr size_t kStringMax = 512u << 20;  // bytes; what --max_bulk_len is by default
+
+  // No string becomes longer than `string_max` bytes. REQUIRES: string_max <= UINT32_MAX.
+  Shard(uint32_t id, int db_count, size_t string_max = kStringMax);
+  ~Shard();
+
+  // Large values that end on the calling thread, its own, are freed in steps from now on. For one
+  // of the thread's shards, which answers for those of the others.
+  void ReapForThread() { reaper_.ServeThisThread(); }
+
+  uint32_t id() const { return id_; }
+  size_t string_max() const { return string_max_; }
+  void set_string_max(size_t bytes) { string_max_ = bytes; }
+  int db_count() const { return static_cast<int>(databases_.size()); }
+  // Made at its first use. REQUIRES: 0 <= index < db_count().
+  Database& db(int index);
+  // Null if nothing was ever in it. REQUIRES: as above.
+  const Database* FindDb(int index) const { return databases_[static_cast<size_t>(index)].get(); }
+  Database* FindDb(int index) { return databases_[static_cast<size_t>(index)].get(); }
+
+  // Exact: all databases, and what waits to be freed.
+  size_t used_bytes() const;
+  // The same without what waits to be freed.
+  size_t live_bytes() const;
+
+  // What a snapshot that is being written keeps of it: not in used_bytes().
+  size_t snapshot_bytes() const { return snapshot_bytes_; }
+  void set_snapshot_bytes(size_t bytes) { snapshot_bytes_ = bytes; }
+
+  // Who has locks here, and who waits for them.
+  TxQueue& transactions() { return transactions_; }
+  const TxQueue& transactions() const { return transactions_; }
+
+  // Nothing that a command wants can be in use: nobody has locks, no cut is going on.
+  bool runs_freely() const { return transactions_.empty() && cut_guard_ == nullptr; }
+  // Null: no cut is going on.
+  CutGuard* cut_guard() const { return cut_guard_; }
+  void set_cut_guard(CutGuard* guard) { cut_guard_ = guard; }
+
+  WatchTable& watches() { return watches_; }
+  MemcachedItems& memcached() { return memcached_; }
+  const MemcachedItems& memcached() const { return memcached_; }
+  WaiterTable& waiters() { return waiters_; }
+  // TxQueue::Arm and Cancel, and what follows when locks end without a hop.
+  void Arm(TxEntry* entry) {
+    transactions_.Arm(entry);
+    ServeWaiters();
+  }
+  void Cancel(TxEntry* entry) {
+    transactions_.Cancel(entry);
+    ServeWaiters();
+  }
+
+  // How large the blocks of lists become (list-max-listpack-size).
+  const BlockLimit& list_limit() const { return list_limit_; }
+  void set_list_limit(const BlockLimit& limit) { list_limit_ = limit; }
+  // Up to which size a sorted set is packed (zset-max-listpack-entries, -value).
+  const PackedLimit& zset_limit() const { return zset_limit_; }
+  void set_zset_limit(const PackedLimit& limit) { zset_limit_ = limit; }
+
+  // Up to which size hashes are packed (hash-max-listpack-entries and -value).
+  const PackedLimit& hash_limit() const { return hash_limit_; }
+  void set_hash_limit(const PackedLimit& limit) { hash_limit_ = limit; }
+
+  // Up to where sets are no tables (set-max-intset-entries and the like).
+  const SetLimit& set_limit() const { return set_limit_; }
+  void set_set_limit(const SetLimit& limit) { set_limit_ = limit; }
+
+  // How large the nodes of streams become (stream-node-max-bytes, -entries).
+  const StreamLimit& stream_limit() const { return stream_limit_; }
+  void set_stream_limit(const StreamLimit& limit) { stream_limit_ = limit; }
+
+  // Up to which size a HyperLogLog is sparse (hll-sparse-max-bytes).
+  size_t hll_sparse_max_bytes() const { return hll_sparse_max_bytes_; }
+  void set_hll_sparse_max_bytes(size_t bytes) { hll_sparse_max_bytes_ = bytes; }
+
+  // What eviction knows about keys, and what it does.
+  AccessClock& access_clock() { return access_clock_; }
+  const AccessClock& access_clock() const { return access_clock_; }
+  Evictor& evictor() { return evictor_; }
+
+  // Who hears of keyspace events. Null: nobody.
+  void set_key_events(KeyEventListener* listener) { key_events_ = listener; }
+  // What is an event, but no change by itself: "new", "keymiss", or the second one of a change.
+  void NotifyKeyEvent(int db_index, std::string_view key, KeyEvent event) {
+    if (key_events_ != nullptr) [[unlikely]]
+      key_events_->OnKeyEvent(id_, db_index, key, event);
+  }
+
+  // The one place where a change of data has its consequences.
+  void OnMutation(const Mutation& mutation) override;
+  // Who hears of each besides. Null: nobody.
+  void set_mutation_listener(MutationListener* listener) { mutation_listener_ = listener; }
+  // The same for who wants to know what units do. Null: nobody.
+  void set_recorder(EffectRecorder* recorder) {
+    recorder_ = recorder;
+    mutation_listener_ = recorder;
+  }
+  EffectRecorder* recorder() const { return recorder_; }
+
+  // Who hears of reads of clients that cache, and of changes for them. Null: no client does.
+  void set_tracker(ReadTracker* tracker) { tracker_ = tracker; }
+  void NoteRead(std::string_view key, const CachingClient& reader) {
+    if (tracker_ != nullptr) tracker_->OnRead(id_, key, reader);
+  }
+  // Any key may be another one now. For FLUSHALL and its like once, on each shard.
+  void NoteFlushed() {
+    ++flush_count_;
+    if (tracker_ != nullptr) tracker_->OnFlushed(id_, flush_count_);
+  }
+  // What follows each turn. Null: nothing. Its owner removes it, on the shard's thread, before it
+  // goes.
+  void set_turn_end(TurnEnd* end) { turn_end_ = end; }
+  TurnEnd* turn_end() const { return turn_end_; }
+
+  ShardStats& stats() { return stats_; }
+  const ShardStats& stats() const { return stats_; }
+
+  struct ExpireProgress {
+    size_t visited = 0;
+    size_t expired = 0;
+    bool is_more_due = false;
+  };
+  // No key or member becomes due before. INT64_MAX: none has a deadline. It may be too early, until
+  // the next ExpireStep.
+  int64_t next_deadline_ms() const { return next_deadline_ms_; }
+  // Active expiry: looks at about `budget` deadlines where some are due, all databases together.
+  ExpireProgress ExpireStep(int64_t now_ms, size_t budget);
+
+  // FLUSHDB. kAsync puts the keys aside, FreeStep frees them.
+  void Flush(int index, FlushMode mode);
+  void FlushAll(FlushMode mode);
+  // Frees about `budget` of the keys, or members, put aside. True when nothing is left to do.
+  bool FreeStep(size_t budget);
+
+  // FreeStep has something to do.
+  bool needs_to_free() const { return !reaper_.empty() || FindFreeable() != doomed_.end(); }
+  // used_bytes() are more than live_bytes().
+  bool has_pending() const { return !doomed_.empty() || !reaper_.empty(); }
+  // Keys, and large values, that wait to be freed.
+  size_t pending_objects() const;
+  // A cut of one of its databases is going on.
+  bool is_being_cut() const;
+  // True if ExpireStep or FreeStep have something to look at.
+  bool needs_steps() const;
+
+  void SwapDatabases(int first, int second);
+
+  // O(n): recomputes all counters and compares. For tests.
+  void CheckInvariants() const;
+
+ private:
+  friend class ShardTurn;  // it serves those who wait
+
+  // After a command, or an EXEC as a whole, has changed keys: serves those who wait for them.
+  void ServeWaiters() {
+    if (waiters_.has_ready()) [[unlikely]]
+      waiters_.Serve(*this);
+  }
+  void OnEarlierDeadline(int64_t at_ms) override {
+    next_deadline_ms_ = std::min(next_deadline_ms_, at_ms);
+  }
+  void OnMembersExpired(size_t count) override { stats_.expired_members += count; }
+  bool WantsMembers() const override { return mutation_listener_ != nullptr; }
+  void Tell(const Mutation& mutation) {
+    if (mutation_listener_ != nullptr) [[unlikely]]
+      mutation_listener_->OnMutation(id_, mutation);
+  }
+
+  // Those that there have ever been: most are never used, and they are looked at all the time.
+  std::span<const std::unique_ptr<Database>> made() const {
+    return std::span(databases_).first(made_end_);
+  }
+
+  // The first of doomed_ that no cut needs.
+  std::vector<std::unique_ptr<Database>>::const_iterator FindFreeable() const;
+
+  const uint32_t id_;
+  size_t string_max_;
+  ValueReaper reaper_;  // destroyed after the databases, whose values come here
+  TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
+  CutGuard* cut_guard_ = nullptr;
+  WatchTable watches_;
+  MemcachedItems memcached_;
+  WaiterTable waiters_;
+  KeyEventListener* key_events_ = nullptr;
+  MutationListener* mutation_listener_ = nullptr;
+  EffectRecorder* recorder_ = nullptr;
+  ReadTracker* tracker_ = nullptr;
+  TurnEnd* turn_end_ = nullptr;
+  uint64_t flush_count_ = 0;
+  std::vector<std::unique_ptr<Database>> databases_;
+  size_t made_end_ = 0;                            // all behind it are null
+  std::vector<std::unique_ptr<Database>> doomed_;  // flushed, to be freed in steps
+  size_t snapshot_bytes_ = 0;
+  size_t expire_next_ = 0;  // the database whose turn it is
+  int64_t next_deadline_ms_ = INT64_MAX;
+  BlockLimit list_limit_;
+  PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
+  PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
+  SetLimit set_limit_;
+  StreamLimit stream_limit_;
+  size_t hll_sparse_max_bytes_ = 3000;
+  ShardStats stats_;
+  AccessClock access_clock_;
+  Evictor evictor_{this};
+};
+
+}  // namespace dfly

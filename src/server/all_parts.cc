@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/all_parts.h"
+
+#include "server/commands/families.h"
+#include "server/http/http_pages.h"
+
+namespace dfly {
+
+ServerParts AllParts() { return {.add_commands = RegisterFamilies, .http = &HttpPages()}; }
+
+}  // namespace dfly

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long commands take on one thread: for SLOWLOG, LATENCY and the percentiles of INFO.
+//
+// What costs next to nothing is timed in one of 16 calls only, unless the slow log wants all that
+// take less than a millisecond (Worker::UpdateTiming): looking at the clock twice is a tenth of a
+// GET.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "commands/table/command_table.h"
+#include "engine/queue/tx_origin.h"
+#include "helio/base/cycle_clock.h"
+#include "server/meters/latency_events.h"
+#include "server/meters/latency_histogram.h"
+#include "server/meters/slow_log.h"
+
+namespace dfly {
+
+class Session;
+struct ServerOptions;
+
+// The client of this thread that has sent what is being run, or the list that will bring slow
+// commands home.
+struct Caller {
+  const Session* session = nullptr;
+  std::vector<SlowEntry>* slow = nullptr;
+  int64_t queue_cycles = 0;  // between its sending and its beginning
+  int64_t locks_cycles = 0;  // that it has waited for its locks; counts as its own time
+  TxOrigin held_by = {};
+  uint32_t hops = 0;
+};
+
+// Owner: one worker. Suspends: never.
+class CommandTimer {
+ public:
+  // `next_id` numbers the slow commands of all threads.
+  CommandTimer(uint32_t thread, size_t command_ids, std::atomic<uint64_t>* next_id,
+               const ServerOptions& options);
+
+  // Microseconds; 0: every command, -1: none.
+  void SetSlowLog(int64_t micros) {
+    slow_micros_ = micros;
+    SetThreshold();
+  }
+  // 0: the monitor is off.
+  void SetLatencyThreshold(uint32_t ms) {
+    latency_ms_ = ms;
+    SetThreshold();
+  }
+  void SetTracking(bool is_on);
+
+  void Track(uint32_t command_id, int64_t cycles, uint32_t weight = 1) {
+    if (!tracks_) return;
+    std::unique_ptr<LatencyHistogram>& histogram = histograms_[command_id];
+    if (histogram == nullptr) [[unlikely]] {
+      histogram = std::make_unique<LatencyHistogram>();
+      ++histogram_count_;
+    }
+    histogram->Add(cycles, weight);
+  }
+  // Each call has to be timed, however cheap.
+  bool times_all() const { return times_all_; }
+  bool IsSlow(int64_t cycles) const { return cycles >= threshold_cycles_; }
+  // A command for which IsSlow is true is over: it goes to the logs that want it.
+  // `waited_cycles`: for keys, which are no part of `cycles`.
+  void OnSlow(const Command& command, Args args, int64_t cycles, const Caller& caller,
+              SlowEntry::Way way, int64_t waited_cycles = 0);
+  // Commands of ours that ran elsewhere, or for which nobody knew the client then.
+  void TakeHome(std::vector<SlowEntry>* entries, const Session* session);
+
+  // Work of the thread's own that began at `begin_cycles` is over.
+  void NoteCycle(LatencyEvent event, int64_t begin_cycles) {
+    const int64_t cycles = helio::CycleClock::Now() - begin_cycles;
+    if (IsSlow(cycles)) [[unlikely]]
+      NoteLatency(event, helio::CycleClock::ToMicros(cycles));
+  }
+
+  // An iteration of the thread's event loop is over that took `ns`.
+  void NoteStall(uint64_t ns) {
+    NoteLatency(LatencyEvent::kEventLoop, static_cast<int64_t>(ns / 1000));
+  }
+
+  SlowLog& slow_log() { return slow_log_; }
+  LatencyEvents& events() { return events_; }
+  // Null: it was not called.
+  const LatencyHistogram* histogram(uint32_t command_id) const {
+    return histograms_[command_id].get();
+  }
+  void ResetHistograms();
+  size_t memory_used() const {
+    return histogram_count_ * sizeof(LatencyHistogram) + slow_log_.memory_used();
+  }
+
+  // That INFO shows.
+  std::vector<double>& percentiles() { return percentiles_; }
+
+  Caller& caller() { return caller_; }
+
+ private:
+  void SetThreshold();
+  void NoteLatency(LatencyEvent event, int64_t micros);
+  void Log(SlowEntry entry, const Session* session);
+
+  const uint32_t thread_;
+  std::atomic<uint64_t>& next_id_;
+  int64_t threshold_cycles_ = INT64_MAX;  // the least that anybody wants to know of
+  bool tracks_ = false;
+  bool times_all_ = false;
+  size_t histogram_count_ = 0;
+  std::vector<std::unique_ptr<LatencyHistogram>> histograms_;  // by Command::id
+  Caller caller_;
+  int64_t slow_micros_ = -1;
+  uint32_t latency_ms_ = 0;
+  std::vector<double> percentiles_;
+  SlowLog slow_log_;
+  LatencyEvents events_;
+};
+
+// While it lives, what runs is somebody else's.
+class CallerScope {
+ public:
+  CallerScope(CommandTimer& timer, Caller caller) : timer_(timer), before_(timer.caller()) {
+    timer.caller() = caller;
+  }
+  ~CallerScope() { timer_.caller() = before_; }
+  CallerScope(const CallerScope&) = delete;
+  CallerScope& operator=(const CallerScope&) = delete;
+
+ private:
+  CommandTimer& timer_;
+  const Caller before_;
+};
+
+}  // namespace dfly

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/clients/server_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "engine/hops/late_locks.h"
+#include "engine/hops/shard_set.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/acl/acl_store.h"
+#include "server/base/waits.h"
+
+namespace dfly {
+
+namespace {
+
+std::string MakeRunId() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 5; ++i) id += fmt::format("{:08x}", random());
+  return id;
+}
+
+}  // namespace
+
+// --- What all clients take ---
+
+uint64_t ClientMemory::Limit(uint64_t maxmemory) const {
+  const uint32_t percent = limit_percent.load(std::memory_order_relaxed);
+  const uint64_t limit =
+      percent == 0 ? limit_bytes.load(std::memory_order_relaxed) : maxmemory / 100 * percent;
+  return limit == 0 ? 0 : std::max(limit, kLeastLimit);
+}
+
+uint64_t ClientMemory::UsedBytes() const {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < threads; ++i) sum += used_by[i].bytes.load(std::memory_order_relaxed);
+  return sum;
+}
+
+// --- Connections ---
+
+Moves::Ban::Ban(Moves* moves) : moves_(*moves) {
+  moves_.bans_.fetch_add(1);
+  while (moves_.moves_.load() > 0) {
+    const helio::BoundedWait wait(kMoves);
+    helio::this_fiber::SleepUntil(helio::MonotonicNanos() + 50'000);
+  }
+}
+
+void ConnectionCounts::Count(int change, bool is_admin) {
+  const auto add = static_cast<uint64_t>(int64_t{change});
+  all_.fetch_add(add, std::memory_order_relaxed);
+  if (is_admin) admin_.fetch_add(add, std::memory_order_relaxed);
+}
+
+uint32_t ConnectionCounts::Accept(bool is_admin) {
+  Count(1, is_admin);
+  const auto least = std::min_element(by_thread_.begin(), by_thread_.end());
+  ++*least;
+  return static_cast<uint32_t>(least - by_thread_.begin());
+}
+
+void ConnectionCounts::OnInner(uint32_t thread, bool is_admin) {
+  Count(1, is_admin);
+  pool_.at(0)->Dispatch([this, thread] { ++by_thread_[thread]; });
+}
+
+void ConnectionCounts::OnClosed(uint32_t thread, bool is_admin) {
+  Count(-1, is_admin);
+  pool_.at(0)->Dispatch([this, thread] { --by_thread_[thread]; });
+}
+
+void ConnectionCounts::OnMoved(uint32_t from, uint32_t to) {
+  pool_.at(0)->Dispatch([this, from, to] {
+    --by_thread_[from];
+    ++by_thread_[to];
+  });
+}
+
+// --- ServerState ---
+
+ServerState::ServerState(ServerOptions its_options)
+    : options(std::move(its_options)),
+      start_time_ms(helio::UnixMillis()),
+      run_id(MakeRunId()),
+      memory(&settings.maxmemory, options.threads),
+      scripts(options.default_lua_flags, options.lua_auto_async),
+      functions(options.default_lua_flags, options.lua_auto_async),
+      upgrade(std::make_unique<Upgrade>()),
+      pool({.threads = options.threads, .force_epoll = options.force_epoll}),
+      client_memory(options.threads),
+      monitor_loads(std::make_unique<MonitorLoad[]>(options.threads)),
+      eviction_hints(std::make_unique<EvictionHint[]>(options.threads)) {
+  settings.maxmemory = options.maxmemory;
+  settings.active_defrag = options.active_defrag;
+  settings.defrag_threshold_percent = options.defrag_threshold_percent;
+  settings.defrag_ignore_bytes = options.defrag_ignore_bytes;
+  settings.defrag_cycle_percent = options.defrag_cycle_percent;
+  settings.maxclients = options.maxclients;
+  settings.protected_mode = options.protected_mode;
+  settings.auth_timeout_s = options.auth_timeout_s;
+  settings.busy_reply_threshold_ms = options.busy_reply_threshold_ms;
+  settings.tcp_keepalive_s = options.tcp_keepalive_s;
+  settings.slowlog_max_len = options.slowlog_max_len;
+  settings.lock_warning_ms = options.lock_warning_ms;
+  settings.latency_monitor_ms = options.latency_monitor_threshold_ms;
+  settings.tracking_table_max_keys = options.tracking_table_max_keys;
+  settings.snapshot_buffer_limit = options.snapshot_buffer_limit;
+  client_memory.Set(options.maxmemory_clients);
+}
+
+ServerState::~ServerState() = default;
+
+}  // namespace dfly

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server knows about one client besides its bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/table/command_table.h"
+#include "engine/hops/coordinator.h"
+#include "facade/connection.h"
+#include "helio/base/block_bytes.h"
+#include "helio/fibers/inbox.h"
+#include "server/acl/acl_store.h"
+#include "server/clients/affinity.h"
+#include "server/clients/client_wait.h"
+#include "server/clients/multi.h"
+#include "server/clients/subscriptions.h"
+#include "server/clients/tracking_state.h"
+#include "server/options/protected_action.h"
+
+namespace dfly {
+
+struct ServerState;
+class WorkerState;
+
+enum class ReplyMode : uint8_t {
+  kOn,
+  kOff,
+  kSkipNext,  // CLIENT REPLY SKIP was executed: the next command's reply is dropped
+  kSkipThis,  // it is the next command now
+};
+
+// Owner: the connection's thread.
+class Session final : public CommandClient {
+ public:
+  Session(WorkerState* worker, Connection* connection);
+  // `from`, whose connection goes on on another thread: what the client has set or shows. The rest
+  // is as new, since only a session without it moves (Worker::MayMove).
+  Session(WorkerState* worker, Session&& from);
+
+  ServerState& server;
+  WorkerState& worker;
+  Connection& connection;
+
+  std::string name;
+  std::string lib_name;
+  std::string lib_version;
+  std::string user{AclStore::kDefaultName};
+  // What it may do; null: everything. Changed by Worker::OnUsersChanged when the user is.
+  AclUserRef acl;
+  // Who it is for its scripts; null: not known yet. They run on other threads, too.
+  AclCallerRef acl_caller;
+  std::string peer_address;
+  std::string local_address;
+  int db_index = 0;
+  bool resp3 = false;
+  bool is_memcached = false;  // speaks its protocol; never RESP
+  bool authenticated = false;
+  bool is_known_http = false;  // some request of it was that of a user
+  uint64_t unauthenticated_since_ns = 0;
+  bool is_admin = false;           // came to the admin port
+  bool needs_no_password = false;  // as there is none on that
+  bool no_touch = false;
+  bool no_evict = false;
+  int64_t counted_extra = 0;       // ClientLimiter's
+  size_t counted_texts = 0;        // CountTexts
+  bool close_after_reply = false;  // a handler asks for it: QUIT
+  uint32_t coordinators = 0;       // fibers that run commands of this client, and may use all this
+  bool connection_closed = false;  // `connection` is for nothing but its busy() any more
+  // Batches for shards of its own thread that are not back yet: none may overtake them.
+  size_t local_batches = 0;
+  ClientWait* blocked = nullptr;           // what waits for a key
+  RunningInnerCall* inner_call = nullptr;  // what it asks for over HTTP
+  // Blocking commands in a row that found nothing where they looked first.
+  uint32_t missed_tries = 0;
+  std::unique_ptr<Multi> multi;      // between MULTI and EXEC
+  const Multi* executing = nullptr;  // what EXEC carries out, if that takes several shards
+  Watches watches;
+  ReplyMode reply_mode = ReplyMode::kOn;
+  // Came back before their end, because their replies are long; they go on when those are sent.
+  std::vector<PendingReplies*> cut_batches;
+  uint64_t commands = 0;
+  const Command* last_command = nullptr;
+  Affinity affinity;
+  uint32_t move_to = 0;  // the thread that it was told to move to
+  struct Move : helio::Message {
+    Session* session = nullptr;
+  };
+  Move move;
+  // Null: it is subscribed to nothing. PubSub's, as is the last change whose confirmation was sent
+  // or has its place among the replies.
+  std::unique_ptr<Subscriptions> subscriptions;
+  uint64_t subscriptions_told = 0;
+  std::unique_ptr<TrackingState> tracking;  // null: it does not track what it reads
+  bool is_redirect_target = false;          // of the messages of another one that does
+  enum class Monitor : uint8_t { kNo, kBegins, kYes };
+  Monitor monitor = Monitor::kNo;
+
+  // After a change of what the client has given itself as names: they count as its memory.
+  void CountTexts() {
+    const size_t bytes =
+        helio::HeapBytes(name) + helio::HeapBytes(lib_name) + helio::HeapBytes(lib_version);
+    connection.CountUserData(static_cast<int64_t>(bytes) - static_cast<int64_t>(counted_texts));
+    counted_texts = bytes;
+  }
+
+  bool drops_replies() const {
+    return reply_mode == ReplyMode::kOff || reply_mode == ReplyMode::kSkipThis;
+  }
+  // After each command.
+  void AdvanceReplyMode() {
+    if (reply_mode == ReplyMode::kSkipThis) {
+      reply_mode = ReplyMode::kOn;
+    } else if (reply_mode == ReplyMode::kSkipNext) {
+      reply_mode = ReplyMode::kSkipThis;
+    }
+  }
+  // Dispatch has to look whether it may run the next command.
+  bool is_checked() const { return !authenticated || acl != nullptr; }
+  bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
+  // By a setting of the start. A client that came by HTTP is where its browser is.
+  bool IsAllowed(ProtectedAction action) const;
+  // A fiber of it has not written its reply yet, and does not wait for a key: what is pushed now
+  // would come before that reply.
+  bool owes_reply() const;
+};
+
+inline Session& SessionOf(const Connection* connection) {
+  return *static_cast<Session*>(connection->user_data());
+}
+// Of the client whose command it is. REQUIRES: cx.has_client().
+inline Session& SessionOf(CoordinatorContext& cx) {
+  return static_cast<Session&>(cx.command_client());
+}
+
+// A handler that takes a Session, as a SessionHandler.
+template <void (*kHandler)(Session&, Args, ReplySink&)>
+void ForSession(CommandClient& client, Args args, ReplySink& reply) {
+  kHandler(static_cast<Session&>(client), args, reply);
+}
+
+}  // namespace dfly

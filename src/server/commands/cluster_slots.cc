@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/commands/cluster_slots.h"
+
+#include <boost/crc.hpp>
+
+namespace dfly {
+
+uint16_t ClusterSlotOf(std::string_view key) {
+  const size_t open = key.find('{');
+  if (open != std::string_view::npos) {
+    const size_t close = key.find('}', open + 1);
+    if (close != std::string_view::npos && close > open + 1) {
+      key = key.substr(open + 1, close - open - 1);
+    }
+  }
+  boost::crc_xmodem_t crc;  // CRC-16/XMODEM
+  crc.process_bytes(key.data(), key.size());
+  return static_cast<uint16_t>(crc.checksum() % kClusterSlots);
+}
+
+}  // namespace dfly

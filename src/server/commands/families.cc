@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/commands/families.h"
+
+#include "server/dispatch/blocking.h"
+#include "server/info/info.h"
+#include "server/push/monitor.h"
+
+namespace dfly {
+
+void RegisterFamilies(CommandTable* table, MemcachedRows* memcached) {
+  RegisterMemcachedCommands(table, memcached);
+  RegisterStringCommands(table);
+  RegisterStreamCommands(table);
+  RegisterKeyCommands(table);
+  RegisterListCommands(table);
+  RegisterZsetCommands(table);
+  RegisterHashCommands(table);
+  RegisterSetCommands(table);
+  RegisterBitmapCommands(table);
+  RegisterHyperLogLogCommands(table);
+  RegisterProbabilisticCommands(table);
+  RegisterConnectionCommands(table);
+  RegisterClientCommands(table);
+  RegisterAclCommands(table);
+  RegisterClusterCommands(table);
+  RegisterConfigCommands(table);
+  RegisterInfoCommands(table);
+  RegisterCommandCommands(table);
+  RegisterAdminCommands(table);
+  RegisterSlowLogCommands(table);
+  RegisterLatencyCommands(table);
+  RegisterMonitorCommand(table);
+  RegisterSaveCommands(table);
+  RegisterMultiCommands(table);
+  RegisterScriptCommands(table);
+  RegisterFunctionCommands(table);
+  RegisterWait(table);
+  RegisterPubSubCommands(table);
+}
+
+}  // namespace dfly

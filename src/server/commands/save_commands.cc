@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// SAVE BGSAVE LASTSAVE SHUTDOWN.
+#include <fmt/format.h>
+
+#include "engine/hops/coordinator.h"
+#include "facade/replies/error_texts.h"
+#include "helio/base/log_text.h"
+#include "server/base/words.h"
+#include "server/clients/server_state.h"
+#include "server/clients/session.h"
+#include "server/commands/families.h"
+#include "server/persistence/persistence.h"
+#include "server/run/server.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kErrIsSaving = "ERR Background save already in progress";
+constexpr std::string_view kErrDisabled =
+    "ERR Snapshots are disabled: --dbfilename is empty, so there is no file to save to";
+
+// The format that a word asks for: RDB, or DF for our own.
+std::optional<SnapshotFormat> FormatOfWord(std::string_view word) {
+  if (IsWord(word, "rdb")) return SnapshotFormat::kRdb;
+  if (IsWord(word, "df")) return SnapshotFormat::kOurs;
+  return std::nullopt;
+}
+
+// SAVE [RDB|DF]. Only this client waits.
+void Save(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  std::optional<SnapshotFormat> format;
+  if (args.size() == 2) {
+    format = FormatOfWord(args[1]);
+    if (!format) return reply.Error(kErrSyntax);
+  }
+  Persistence& persistence = Server::Here().persistence();
+  std::string error;
+  bool is_saving = false;
+  bool is_enabled = true;
+  cx.shards().pool().at(0)->AwaitFiber("save", [&] {
+    persistence.AwaitSaveAfterFlush();
+    is_saving = persistence.is_saving();
+    is_enabled = persistence.is_enabled();
+    if (!is_saving && is_enabled) error = persistence.Save(format);
+  });
+  if (!is_enabled) return reply.Error(kErrDisabled);
+  if (is_saving) return reply.Error(kErrIsSaving);
+  if (!error.empty()) return reply.Error(fmt::format("ERR {}", error));
+  reply.Ok();
+}
+
+// BGSAVE [SCHEDULE] [RDB|DF]. Nothing else hinders a save, so there is nothing to schedule it for.
+// It may be a part of an EXEC, so it waits for nothing.
+void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  std::optional<SnapshotFormat> format;
+  bool is_scheduled = false;
+  for (std::string_view word : args.from(1)) {
+    if (IsWord(word, "schedule") && !is_scheduled) {
+      is_scheduled = true;
+    } else if (!format && FormatOfWord(word)) {
+      format = FormatOfWord(word);
+    } else {
+      return reply.Error(kErrSyntax);
+    }
+  }
+  Persistence& persistence = Server::Here().persistence();
+  auto started = Persistence::Start::kDisabled;
+  cx.shards().pool().at(0)->AwaitFiber("bgsave",
+                                       [&] { started = persistence.StartSaveOfClient(format); });
+  switch (started) {
+    case Persistence::Start::kStarted:
+      // Inside EXEC it is called scheduled in redis-server.
+      return reply.Status(cx.outer() == nullptr ? "Background saving started"
+                                                : "Background saving scheduled");
+    case Persistence::Start::kIsSaving:
+      return reply.Error(kErrIsSaving);
+    case Persistence::Start::kDisabled:
+      return reply.Error(kErrDisabled);
+  }
+}
+
+void LastSave(Args, ReplySink& reply) { reply.Integer(Server::Here().persistence().last_save_s()); }
+
+// SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
+void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  bool save = false;
+  bool no_save = false;
+  bool abort = false;
+  bool force = false;
+  for (std::string_view word : args.from(1)) {
+    if (IsWord(word, "save")) {
+      save = true;
+    } else if (IsWord(word, "nosave")) {
+      no_save = true;
+    } else if (IsWord(word, "abort")) {
+      abort = true;
+    } else if (IsWord(word, "force")) {
+      force = true;
+    } else if (!IsWord(word, "now")) {  // we wait for no replicas
+      return reply.Error(kErrSyntax);
+    }
+  }
+  if ((save && no_save) || (abort && args.size() > 2)) return reply.Error(kErrSyntax);
+  ServerState& server = SessionOf(cx).server;
+  if (abort) {
+    if (Server::Here().AbortStop()) return reply.Ok();
+    return reply.Error("ERR No shutdown in progress.");
+  }
+  if (server.options.request_stop == nullptr) {
+    return reply.Error("ERR this server cannot be stopped by a client");
+  }
+  std::optional<bool> saves;
+  if (save || no_save) saves = save;
+  const std::string error =
+      Server::Here().PrepareStop(saves, force, Server::Here().ShutdownPatienceNanos());
+  if (!error.empty() && !force) {
+    LOG(ERROR) << "SHUTDOWN: Error trying to save the DB, can't exit: " << helio::LogText(error);
+    return reply.Error("ERR Errors trying to SHUTDOWN. Check logs.");
+  }
+  server.options.request_stop();
+}
+
+}  // namespace
+
+void RegisterSaveCommands(CommandTable* table) {
+  table->Add({.name = "save",
+              .coordinate = Save,
+              .arity = -1,
+              .flags = kAdmin | kNoScript | kNoAsyncLoading | kNoMulti,
+              .categories = kAclDangerous,
+              .docs = {"Saves all data to disk, and answers when it is there.", "1.0.0", "server",
+                       "O(N) where N is the total number of keys in all databases"}});
+  table->Add({.name = "bgsave",
+              .coordinate = BgSave,
+              .arity = -1,
+              .flags = kAdmin | kNoScript | kNoAsyncLoading,
+              .categories = kAclDangerous,
+              .docs = {"Saves all data to disk in the background.", "1.0.0", "server", "O(1)"}});
+  table->Add({.name = "lastsave",
+              .session = ForClient<LastSave>,
+              .scripted = LastSave,
+              .arity = 1,
+              .flags = kLoading | kStale | kFast,
+              .categories = kAclAdmin | kAclDangerous,
+              .docs = {"Returns when the data was last saved.", "1.0.0", "server", "O(1)"},
+              .tips = "nondeterministic_output"});
+  table->Add({.name = "shutdown",
+              .coordinate = Shutdown,
+              .arity = -1,
+              .flags = kAdmin | kNoScript | kLoading | kStale | kNoMulti | kAllowBusy | kBarrier,
+              .categories = kAclDangerous,
+              .docs = {"Ends the server.", "1.0.0", "server", "O(1)"}});
+}
+
+}  // namespace dfly

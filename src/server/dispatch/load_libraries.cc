@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/dispatch/load_libraries.h"
+
+#include "helio/fibers/fiber.h"
+#include "helio/fibers/hold.h"
+#include "scripting/source/script_header.h"
+#include "server/clients/server_state.h"
+#include "server/dispatch/worker.h"
+
+namespace dfly {
+
+std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
+                                         const std::vector<std::string>& sources,
+                                         FunctionStore::Policy policy) {
+  FunctionStore& store = worker.state().server.functions;
+  std::vector<LibraryRef> libraries;
+  for (const std::string& source : sources) {
+    ScriptHeader header;
+    if (std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) return wrong;
+    std::string error;
+    {
+      ScriptLoad load(&worker, of, holds_locks);
+      libraries.push_back(store.Compile(source, header, &load.interpreter(), &load, &error));
+    }
+    if (libraries.back() == nullptr) return error;
+    const helio::BoundedWait wait(helio::kItsTurn);
+    helio::this_fiber::Yield();  // each may take some milliseconds
+  }
+  return store.Add(libraries, policy);
+}
+
+}  // namespace dfly

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What loads function libraries besides FUNCTION LOAD: FUNCTION RESTORE, and snapshots.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/dispatch/long_run.h"
+#include "server/scripts/function_store.h"
+
+namespace dfly {
+
+// All of them or, if something stands against one, none: then that is told. From a fiber of the
+// worker's thread. Suspends.
+std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
+                                         const std::vector<std::string>& sources,
+                                         FunctionStore::Policy policy);
+
+}  // namespace dfly

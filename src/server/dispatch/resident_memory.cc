@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/dispatch/resident_memory.h"
+
+#include <vector>
+
+#include "server/base/machine.h"
+#include "server/clients/server_state.h"
+#include "server/dispatch/worker.h"
+
+namespace dfly {
+
+namespace {
+
+// Many fibers are much alike.
+constexpr size_t kStacksLookedAt = 1000;
+
+}  // namespace
+
+ResidentMemory ReadResidentMemory(ServerState& server) {
+  std::vector<ResidentMemory> parts(server.pool.size());
+  AwaitOnAll<Worker>(server, [&parts](Worker& worker) {
+    ResidentMemory& part = parts[worker.index()];
+    part.counted = worker.memory();
+    worker.state().ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
+    part.fiber_stacks = worker.state().proactor.scheduler().stacks().ResidentBytes(kStacksLookedAt);
+    part.receive_buffers = worker.state().proactor.ResidentReceiveBuffers();
+    part.heap = ReadThreadHeap();
+  });
+  ResidentMemory sum;
+  const ProcessMemory process = ReadProcessMemory();
+  sum.rss = process.rss_bytes;
+  sum.files = process.rss_bytes - process.anonymous_bytes;
+  for (const ResidentMemory& part : parts) {
+    sum.fiber_stacks += part.fiber_stacks;
+    sum.receive_buffers += part.receive_buffers;
+    sum.heap.Add(part.heap);
+    sum.counted.Add(part.counted);
+    sum.data += part.data;
+  }
+  return sum;
+}
+
+}  // namespace dfly

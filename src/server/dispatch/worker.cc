@@ -1,0 +1,837 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/dispatch/worker.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "commands/table/spread.h"
+#include "engine/hops/coordinator.h"
+#include "facade/replies/error_texts.h"
+#include "helio/base/block_bytes.h"
+#include "helio/base/clock.h"
+#include "helio/base/cycle_clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/base/words.h"
+#include "server/clients/server_state.h"
+#include "server/dispatch/blocking.h"
+#include "server/dispatch/inner_client.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+// Active expiry: how often it looks when little is due, and how long it may run at a time.
+
+// Arguments of a command that outlives the receive buffer.
+class OwnArgs {
+ public:
+  explicit OwnArgs(Args args) {
+    size_t size = 0;
+    for (std::string_view arg : args.all()) size += arg.size();
+    bytes_ = std::make_unique_for_overwrite<char[]>(size);
+    views_.reserve(args.size());
+    char* end = bytes_.get();
+    for (std::string_view arg : args.all()) {
+      if (!arg.empty()) memcpy(end, arg.data(), arg.size());
+      views_.emplace_back(end, arg.size());
+      end += arg.size();
+    }
+  }
+  std::span<const std::string_view> views() const { return views_; }
+  size_t memory_used() const { return helio::BlockBytes(bytes_.get()) + helio::HeapBytes(views_); }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  std::vector<std::string_view> views_;
+};
+
+}  // namespace
+
+Worker::Worker(ServerState* server, helio::Proactor* proactor)
+    : PerThread(this),
+      state_(server, proactor),
+      server_(*server),
+      proactor_(*proactor),
+      shards_(*server->shards),
+      commands_(server->commands),
+      exec_(commands_.FindByName("exec")),
+      all_remote_(server->options.all_remote),
+      migrates_(server->options.migrate_connections && server->pool.size() > 1),
+      stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
+      open_batches_(shards_.size(), nullptr),
+      expire_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kExpireCycle, &Worker::ExpireTick);
+      }),
+      evict_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kEvictionCycle, &Worker::EvictTick);
+      }),
+      lua_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->CollectTick(); }),
+      defrag_timer_([](helio::Timer* timer) {
+        RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
+      }),
+      pause_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
+      auth_timer_([](helio::Timer* timer) {
+        static_cast<OwnedTimer*>(timer)->worker->CloseUnauthenticated();
+      }),
+      sweep_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->SweepEnds(); }),
+      memcached_flush_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
+      pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
+      lock_timer_(
+          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
+      interpreters_(server->options.interpreters_per_thread, server->options.lua_memory_max),
+      scripts_(&server->scripts),
+      functions_(&server->functions),
+      script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
+      client_limiter_(&state_),
+      pubsub_(&state_),
+      tracking_(&state_),
+      recent_commands_(RegisterThreadForCrashes(proactor->index())),
+      monitors_(&state_) {
+  lua_timer_.worker = this;
+  expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
+  auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
+  pool_timer_.worker = this;
+  sweep_timer_.worker = this;
+  stage_hook_.worker = this;
+  state_.buffers.on_change = [this] {
+    SettleMemory();
+    client_limiter_.OnMemoryChange();
+    NotePools();
+  };
+  state_.on_fiber_end = [this] { NotePools(); };
+  client_limiter_.SetOutputLimits(server->options.output_limits);
+  UpdateTiming();
+  noted_.reserve(kNotedMax);
+  proactor_.SetStageTask([this] { RunStage(); });
+  SetLatencyThreshold(server->options.latency_monitor_threshold_ms);
+  for (Shard* shard : state_.shards()) {
+    shard->set_turn_end(this);
+    defragmenter_.AddShard(shard);
+    if (reaping_shard_ == nullptr) reaping_shard_ = shard;
+  }
+  SetKeyEvents(server->options.key_events);
+  server_.eviction_hints[index()].run = [](helio::Message*) { Worker::Here().OnEvictHint(); };
+}
+
+void Worker::SetKeyEvents(KeyEventClasses classes) {
+  key_notifier_.set_classes(classes);
+  expires_precisely_ = classes.is_on() && classes.has(KeyEventClasses::kExpired);
+  armed_deadline_ms_ = INT64_MAX;  // the next command arms the timer anew
+  state_.ForEachShard(
+      [&](Shard& shard) { shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr); });
+}
+
+Worker::~Worker() {
+  for (Shard* shard : state_.shards()) shard->set_turn_end(nullptr);
+  DCHECK_EQ(batches_in_flight_, 0u);
+  DCHECK(parked_.empty());
+  proactor_.SetStageTask(nullptr);
+  proactor_.WatchStalls(0, nullptr);
+  proactor_.timers().Disarm(&expire_timer_);
+  proactor_.timers().Disarm(&evict_timer_);
+  proactor_.timers().Disarm(&lua_timer_);
+  proactor_.timers().Disarm(&defrag_timer_);
+  proactor_.timers().Disarm(&pause_timer_);
+  proactor_.timers().Disarm(&auth_timer_);
+  proactor_.timers().Disarm(&lock_timer_);
+  proactor_.timers().Disarm(&pool_timer_);
+  proactor_.timers().Disarm(&sweep_timer_);
+  proactor_.timers().Disarm(&memcached_flush_timer_);
+  proactor_.CancelHook(&stage_hook_);
+  if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
+  for (ShardBatch* batch : batch_pool_) delete batch;
+}
+
+// --- Connections ---
+
+void Worker::OnClosed(Connection* connection) {
+  Session* session = &SessionOf(connection);
+  // First: who does not find it in CLIENT LIST any more may push, and that is not for it.
+  if (session->blocked != nullptr) session->blocked->EndWait(ClientWait::End::kGone);
+  for (PendingReplies* batch : std::exchange(session->cut_batches, {})) {
+    Continue(static_cast<ShardBatch*>(batch));
+  }
+  pubsub_.OnClosed(*session);
+  tracking_.OnClosed(*session);
+  monitors_.End(*session);
+  client_limiter_.OnLeft(*session);
+  state_.Remove(connection);
+  NotePools();
+  server_.connections.OnClosed(index(), session->is_admin);
+  session->connection_closed = true;
+  if (session->inner_call != nullptr) session->inner_call->EndSide();
+  Unwatch(*session);
+  state_.Forget(session);
+}
+
+void Worker::CloseAllConnections() {
+  state_.ForEachSession([](Session& session) { session.connection.CloseNow(); });
+}
+
+// --- Dispatch ---
+
+CommandSink::Outcome Worker::OnCommand(Connection* connection,
+                                       std::span<const std::string_view> raw_args) {
+  Session& session = SessionOf(connection);
+  const Args args(raw_args);
+  const Command* command = commands_.Find(args.name());
+  if (command == nullptr) [[unlikely]] {
+    if (IsWord(args.name(), "post") || IsWord(args.name(), "host:")) {
+      // A web page that makes its reader's browser talk to us, most likely.
+      LOG(WARNING) << "possible security attack: closing connection " << connection->id() << " of "
+                   << session.peer_address << ", which sent '" << args.name() << "' as a command";
+      RunNoted();
+      connection->CloseNow();
+      return Outcome::kClose;
+    }
+    return NoteUnknown(connection, session, args);
+  }
+  if (!command->AcceptsArgs(args.size())) [[unlikely]] {
+    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
+    if (command == exec_) {
+      EndMulti(session);  // what comes next is queued no more
+    } else {
+      AbortMulti(session);
+    }
+    Note(connection, Action::kWrongArity, command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (!command->subcommands.empty() && args.size() > 1) {
+    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
+    const Command* subcommand = CommandTable::FindSubcommand(*command, args[1]);
+    if (subcommand == nullptr) {
+      AbortMulti(session);
+      Note(connection, Action::kUnknownSubcommand, command, args, 0, 0);
+      return Outcome::kTaken;
+    }
+    if (!subcommand->AcceptsArgs(args.size())) {
+      AbortMulti(session);
+      Note(connection, Action::kWrongArity, subcommand, args, 0, 0);
+      return Outcome::kTaken;
+    }
+    return Dispatch(connection, session, *subcommand, args);
+  }
+  return Dispatch(connection, session, *command, args);
+}
+
+CommandSink::Outcome Worker::NoteUnknown(Connection* connection, Session& session, Args args) {
+  AbortMulti(session);
+  Note(connection, Action::kUnknown, nullptr, args, 0, 0);
+  return Outcome::kTaken;
+}
+
+CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
+                                      const Command& command, Args args) {
+  if ((command.flags & (kAdminPort | kProtected)) != 0) [[unlikely]] {
+    if (const auto refusal = RefusalOf(command, session)) {
+      AbortMulti(session);
+      Note(connection, *refusal, &command, args, 0, 0);
+      return Outcome::kTaken;
+    }
+  }
+  if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
+    const bool is_denied = session.acl != nullptr && session.acl->Check(command, args).is_denied();
+    if (!session.authenticated || is_denied) {
+      if (&command != exec_) AbortMulti(session);
+      Note(connection, session.authenticated ? Action::kDenied : Action::kNoAuth, &command, args, 0,
+           0);
+      return Outcome::kTaken;
+    }
+  }
+  if (const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
+      [[unlikely]] {
+    if ((gate & Settings::kStoppingGate) != 0) {
+      // It is not carried out any more, and its client will see the end of the connection.
+      RunNoted();
+      connection->set_held(true);
+      return Outcome::kBarrier;
+    }
+    if (!GateError(command, args, session).empty()) {
+      // RunOne looks again, for the text.
+      if (&command != exec_) AbortMulti(session);
+      Note(connection, Action::kGated, &command, args, 0, 0);
+      return Outcome::kTaken;
+    }
+  }
+  if (session.subscriptions != nullptr) [[unlikely]] {
+    const auto outcome = DispatchSubscribed(connection, session, command, args);
+    if (outcome) return *outcome;
+  }
+  const bool holds_writes = server_.settings.shards_behind.load(std::memory_order_relaxed) != 0;
+  const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, args, session);
+  if (is_paused || (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
+    // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
+    // as a message, so not between the look and this.
+    RunNoted();
+    connection->set_held(true, is_paused);
+    if (is_paused && connection->recv_ended()) connection->SendAndCloseNow();  // OnPeerShutdown
+    return Outcome::kBarrier;
+  }
+
+  if (session.multi != nullptr && (command.flags & kNotQueued) == 0) [[unlikely]]
+    return Queue(connection, session, command, args);
+  const bool may_wait = command.blocking != nullptr && command.blocking->MayWait(args);
+  if (command.is_plain || (command.blocking != nullptr && !may_wait)) [[likely]] {
+    const KeyPlace place = PlaceOf(command, args, shards_);
+    if (place.is_one_shard) [[likely]] {
+      const bool is_here = state_.local(place.shard) != nullptr && !all_remote_;
+      Note(connection, is_here ? Action::kLocal : Action::kRemote, &command, args, place.shard,
+           place.hash);
+      return Outcome::kTaken;
+    }
+    if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+    Coordinate(connection, session, command, command.across, args);
+    return Outcome::kBusy;
+  }
+
+  if (command.runs_script) return DispatchScript(connection, session, command, args);
+  if (command.channel_at != 0) return DispatchPublish(connection, command, args);
+  if (may_wait) return DispatchBlocking(connection, session, command, args);
+  if ((command.flags & kPushes) != 0) return DispatchChange(connection, session, command, args);
+  if (command.coordinate != nullptr) {
+    if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+    if ((command.flags & kBlocking) != 0) {
+      return CoordinateWait(connection, session, command, command.coordinate, args);
+    }
+    Coordinate(connection, session, command, command.coordinate, args);
+    return Outcome::kBusy;
+  }
+
+  if (&command == exec_) return Exec(connection, session, command, args);
+
+  if ((command.flags & kBarrier) == 0) {
+    Note(connection, Action::kSession, &command, args, 0, 0);
+    // Its reply may be long, and is counted before the next command is taken.
+    if ((command.flags & (kFast | kRunNow)) != kFast) RunNoted();
+    return Outcome::kTaken;
+  }
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  Note(connection, Action::kSession, &command, args, 0, 0);
+  RunNoted();
+  return session.close_after_reply ? Outcome::kClose : Outcome::kTaken;
+}
+
+CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& session,
+                                              const Command& command, Args args) {
+  // What it waits for may come after replies that are pending, and its own reply has to come first.
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  if (!server_.options.singlehop_blocking) {
+    return CoordinateWait(connection, session, command, RunBlocking, args);
+  }
+  const KeyPlace place = PlaceOf(command, args, shards_);
+  if (place.is_one_shard) NoteAffinity(session, place.shard);
+  const BlockingForm& form = *command.blocking;
+  const bool may_try = place.is_one_shard || (form.try_here == nullptr && form.target_at == 0);
+  Shard* const shard = all_remote_ ? nullptr : state_.local(place.shard);
+  if (may_try && shard != nullptr &&
+      !IsExcluded(*shard, command, args, place.hash, session.db_index, &tags_)) {
+    must_wait_ = false;
+    Note(connection, Action::kTry, &command, args, place.shard, place.hash);
+    RunNoted();
+    if (!must_wait_) return Outcome::kTaken;
+  } else if (may_try && session.missed_tries < kMissedTriesMax &&
+             session.reply_mode == ReplyMode::kOn) {
+    Note(connection, Action::kTryByBatch, &command, args, place.shard, place.hash);
+    RunNoted();
+    return Outcome::kWaits;  // EndTry ends that
+  }
+  return CoordinateWait(connection, session, command, RunBlocking, args);
+}
+
+CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& session,
+                                            const Command& command, CoordinatorHandler handler,
+                                            Args args) {
+  // Each has a fiber, whose stack takes two of the maps that the kernel gives a process.
+  const uint32_t threads = shards_.pool().size();
+  if (blocked_clients_ >= std::max(1u, server_.options.blocked_clients_max / threads)) {
+    Note(connection, Action::kTooManyBlocked, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  Coordinate(connection, session, command, handler, args);
+  return Outcome::kWaits;
+}
+
+void Worker::AbortMulti(Session& session) {
+  if (session.multi != nullptr) session.multi->is_aborted = true;
+}
+
+bool Worker::BarrierIsOpen(Connection* connection) {
+  RunNoted();
+  return connection->replies().empty();
+}
+
+void Worker::Note(Connection* connection, Action action, const Command* command, Args args,
+                  ShardId shard, uint64_t hash, Script* script) {
+  noted_.push_back({.command = command,
+                    .connection = connection,
+                    .hash = hash,
+                    .shard = shard,
+                    .first_arg = static_cast<uint32_t>(noted_args_.size()),
+                    .arg_count = static_cast<uint32_t>(args.size()),
+                    .action = action,
+                    .deferred = false,
+                    .script = script});
+  noted_args_.insert(noted_args_.end(), args.all().begin(), args.all().end());
+  ++noted_of_input_;
+  if (noted_.size() == kNotedMax) RunNoted();
+}
+
+void Worker::OnInputPause(Connection*) {
+  if (noted_of_input_ == 1 && Defer()) return;
+  RunNoted();
+  SendBatches();
+}
+
+bool Worker::Defer() {
+  Noted& noted = noted_.back();
+  size_t bytes = 0;
+  const Args args = ArgsOf(noted);  // named: g++ 13 takes a temporary view for a dangling one
+  for (std::string_view arg : args.all()) bytes += arg.size();
+  if (bytes > kDeferredArgsMax) return false;
+  for (uint32_t i = noted.first_arg; i < noted.first_arg + noted.arg_count; ++i) {
+    std::string_view& arg = noted_args_[i];
+    char* copy = deferred_args_ + deferred_bytes_;
+    memcpy(copy, arg.data(), arg.size());
+    deferred_bytes_ += arg.size();
+    arg = {copy, arg.size()};
+  }
+  noted.deferred = true;
+  noted.connection->AddDeferred(1);
+  noted_of_input_ = 0;
+  // Input is also executed by fibers, timers and hooks, after which no stage may come for long.
+  proactor_.AtIterationEnd(&stage_hook_);
+  return true;
+}
+
+void Worker::RunStage() {
+  if (!arrived_.empty()) RunArrived();
+  if (!noted_.empty()) {
+    RunNoted();
+    SendBatches();
+  }
+  pubsub_.Flush();
+  tracking_.Flush();
+  SettleMemory();
+}
+
+void Worker::RunNoted() {
+  noted_of_input_ = 0;
+  if (noted_.empty()) return;
+  proactor_.CancelHook(&stage_hook_);
+  now_ms_ = helio::UnixMillis();
+  state_.stats.commands_processed += noted_.size();
+  CountRate(now_ms_);
+  if (noted_.size() > 1) PrefetchNoted();
+  std::optional<ShardTurn> in_place;
+  untimed_from_ = helio::CycleClock::Now();
+  for (const Noted& noted : noted_) {
+    if (!noted.connection->closing()) [[likely]]
+      RunOne(noted, &in_place);
+    if (noted.deferred) noted.connection->DeferredDone(1);
+  }
+  state_.timer.caller() = Caller();
+  in_place.reset();
+  noted_.clear();
+  noted_args_.clear();
+  deferred_bytes_ = 0;
+  scripts_.Settle();
+  functions_.Settle();
+}
+
+// The look-ups of a pipeline, or of many connections, wait for memory together, not one after
+// another: each stage fetches for all of them what the next one needs.
+void Worker::PrefetchNoted() {
+  auto for_local = [&](auto&& prefetch) {
+    for (const Noted& noted : noted_) {
+      if (noted.action != Action::kLocal) continue;
+      const Database* database =
+          state_.local(noted.shard)->FindDb(SessionOf(noted.connection).db_index);
+      if (database != nullptr) prefetch(*database, noted.hash);
+    }
+  };
+  for_local([](const Database& database, uint64_t hash) { database.Prefetch(hash); });
+  for_local([](const Database& database, uint64_t hash) { database.PrefetchSlot(hash); });
+  for_local([](const Database& database, uint64_t hash) { database.PrefetchValue(hash); });
+}
+
+bool Worker::TakesBatch(const Noted& noted, const Session& session) {
+  if (noted.action == Action::kRemote || noted.action == Action::kTryByBatch) return true;
+  if (noted.action != Action::kLocal && noted.action != Action::kExec &&
+      noted.action != Action::kScript) {
+    return false;
+  }
+  // A batch stops when its replies are long; what was noted together with this one does not.
+  const bool is_long =
+      noted.connection->unsent_bytes() > server_.options.limits.reply_bytes_max / 2;
+  const bool is_plain = noted.action == Action::kLocal && local_batches_ == 0 && !is_long;
+  if (is_plain && state_.local(noted.shard)->runs_freely()) [[likely]] {
+    return false;
+  }
+  return MustQueue(noted, session, is_long);
+}
+
+ShardTurn& Worker::Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place) {
+  if (!*in_place || &(*in_place)->shard() != &shard) in_place->emplace(shard);
+  ShardContext& cx = (*in_place)->Begin(session.db_index, now_ms_);
+  cx.set_no_touch(session.no_touch);
+  cx.set_client(nullptr, false);
+  return **in_place;
+}
+
+void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
+  Connection* connection = noted.connection;
+  Session& session = SessionOf(connection);
+  const Args args = ArgsOf(noted);
+  ++session.commands;
+  if (noted.command != nullptr) session.last_command = noted.command;
+  const CachingClient* client = nullptr;
+  bool notes_reads = false;
+  if (session.tracking != nullptr && noted.command != nullptr) [[unlikely]] {
+    client = &session.tracking->client;
+    notes_reads = session.tracking->TakeReads(*noted.command, noted.action == Action::kQueued);
+  }
+  const ReplyMode mode_before = session.reply_mode;
+  bool drop_reply = session.drops_replies();
+  ReplyQueue& replies = connection->replies();
+  if (noted.action == Action::kLocal || noted.action == Action::kRemote ||
+      noted.action == Action::kExec || noted.action == Action::kScript) {
+    NoteAffinity(session, noted.shard);
+    if (monitors_.any()) [[unlikely]] {
+      if (noted.action == Action::kExec) FeedExec(session);
+      FeedMonitors(session, *noted.command, args);
+    }
+  }
+
+  if (TakesBatch(noted, session)) {
+    ++state_.stats.remote_commands;
+    ShardBatch* batch = BatchFor(connection, session, noted.shard);
+    if (client != nullptr) [[unlikely]]
+      batch->client = *client;
+    if (noted.action == Action::kExec) [[unlikely]] {
+      session.watches = {};  // EXEC ends them on their shard
+      batch->AddExec(noted.command, std::move(session.multi), noted.hash, drop_reply);
+    } else if (noted.action == Action::kTryByBatch) {
+      batch->AddTry(noted.command, args, noted.hash);
+    } else if (noted.action == Action::kScript) {
+      batch->AddScript(noted.command, args, noted.hash, drop_reply,
+                       noted.script->shared_from_this());
+      batch->caller = CallerOf(session);
+    } else {
+      batch->Add(noted.command, args, noted.hash, drop_reply);
+    }
+    if (notes_reads) [[unlikely]]
+      batch->NoteReads();
+    replies.AddRemote(batch);
+  } else {
+    helio::IoBuf* out = replies.BeginLocal();
+    const size_t size_before = out->size();
+    writer_.Reset(out, session.resp3, session.is_memcached);
+    state_.timer.caller().session = &session;
+    switch (noted.action) {
+      case Action::kLocal: {
+        ++state_.stats.local_commands;
+        ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
+        if (client != nullptr) [[unlikely]]
+          turn.cx().set_client(client, notes_reads);
+        RunOnShard(turn, *noted.command, args, noted.hash, writer_);
+        break;
+      }
+      case Action::kTry: {
+        ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
+        turn.cx().set_client(client, notes_reads);
+        turn.cx().SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
+        must_wait_ = !TryBlocking(turn, *noted.command, args, writer_);
+        if (must_wait_) {
+          // It comes again, by Coordinate, which does the rest.
+          --session.commands;
+          --state_.stats.commands_processed;
+          replies.EndLocal();
+          return;
+        }
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
+        break;
+      }
+      case Action::kExec: {
+        ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
+        turn.cx().set_client(client, notes_reads);
+        std::unique_ptr<Multi> multi = std::move(session.multi);
+        session.watches = {};  // RunExec ends them on their shard
+        RunExec(turn, *noted.command, *multi, writer_);
+        Recycle(std::move(multi));
+        break;
+      }
+      case Action::kScript: {
+        in_place->reset();
+        ScriptJob* const job = NewScriptJob();
+        job->command = noted.command;
+        job->script = noted.script;
+        job->shard = state_.local(noted.shard);
+        job->db_index = session.db_index;
+        job->no_touch = session.no_touch;
+        job->caller = CallerOf(session);
+        job->client_id = connection->id();
+        if (client != nullptr) job->client = *client;
+        job->notes_reads = notes_reads;
+        job->is_read_only = IsReadOnly(*noted.command, *noted.script);
+        job->args.assign(args.all().begin(), args.all().end());
+        job->call = ScriptArgsOf(Args(job->args));
+        job->writer.Reset(out, session.resp3);
+        const bool is_over = RunScriptJob(job);
+        if (is_over) {
+          Recycle(job);
+          untimed_from_ = helio::CycleClock::Now();
+          break;
+        }
+        replies.EndLocal();  // nothing was written: its place is taken by the batch
+        MakeBatch(noted, session, job, drop_reply);
+        session.AdvanceReplyMode();
+        return;
+      }
+      case Action::kScriptRefused: {
+        ScriptArgs call;
+        std::string error;
+        FindScript(*noted.command, args, &call, &error);
+        if (error == kErrOutOfMemory) {
+          Reject(*noted.command, error, writer_);
+        } else {
+          // As in Redis it has run: it is shown, timed, and a failed call.
+          if (monitors_.any()) [[unlikely]]
+            FeedMonitors(session, *noted.command, args);
+          RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });
+        }
+        break;
+      }
+      case Action::kQueued:
+        writer_.Status("QUEUED");
+        break;
+      case Action::kNotInMulti:
+        Reject(*noted.command, "ERR Command not allowed inside a transaction", writer_);
+        break;
+      case Action::kOutOfMemory:
+        Reject(*noted.command, kErrOutOfMemory, writer_);
+        break;
+      case Action::kGated:
+        // It may have been opened since.
+        if (std::string_view error = GateError(*noted.command, args, session); !error.empty()) {
+          Reject(*noted.command, error, writer_);
+        } else {
+          Reject(*noted.command, kErrLoading, writer_);
+        }
+        if (noted.command == exec_) EndMulti(session);
+        break;
+      case Action::kTooManyBlocked:
+        Reject(*noted.command, kErrTooManyBlocked, writer_);
+        break;
+      case Action::kSession:
+        in_place->reset();  // it may ask the shard
+        RunCounted<Timing::kSampled>(*noted.command, args, writer_,
+                                     [&] { noted.command->session(session, args, writer_); });
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
+        client_limiter_.Recount(session);
+        // CLIENT REPLY ON is answered itself.
+        if (session.reply_mode == ReplyMode::kOn && mode_before != ReplyMode::kOn) {
+          drop_reply = false;
+        }
+        break;
+      case Action::kUnknown:
+        writer_.Error(UnknownCommandError(args.name(), args.from(1)));
+        CountError("ERR");
+        break;
+      case Action::kUnknownSubcommand:
+        writer_.Error(UnknownSubcommandError(noted.command->called, args[1]));
+        CountError("ERR");
+        break;
+      case Action::kWrongArity:
+        Reject(*noted.command, WrongArityError(noted.command->full_name), writer_);
+        break;
+      case Action::kNoAuth:
+        Reject(*noted.command, kErrNoAuth, writer_);
+        break;
+      case Action::kAdminPortOnly:
+        Reject(*noted.command, kErrAdminPortOnly, writer_);
+        break;
+      case Action::kProtected:
+        Reject(*noted.command, ProtectedError(noted.command->full_name), writer_);
+        break;
+      case Action::kDenied: {
+        // Looked at again, for the text.
+        AclVerdict verdict;
+        if (session.acl != nullptr) verdict = session.acl->Check(*noted.command, args);
+        if (!verdict.is_denied()) verdict.denial = AclDenial::kCommand;
+        LogDenial(verdict, session, *noted.command, args);
+        Reject(*noted.command, DenialError(verdict, session.user, *noted.command), writer_);
+        break;
+      }
+      case Action::kSubscribed:
+        Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
+        break;
+      case Action::kRemote:
+      case Action::kTryByBatch:
+        break;
+    }
+    if (connection->closing()) return;  // by the command itself; all replies are gone
+    if (drop_reply) out->Truncate(size_before);
+    replies.EndLocal();
+  }
+  session.AdvanceReplyMode();
+}
+
+bool Worker::TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer) {
+  const BlockingForm& form = *command.blocking;
+  bool is_replied = true;
+  const uint64_t errors_before = writer.error_count();
+  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
+    if (!MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
+  }
+  const int64_t begin = helio::CycleClock::Now();
+  BlockingCall call;
+  if (form.parse(args, writer, &call)) {
+    const EffectScope effects(turn.cx(), command.effect, args.all());
+    is_replied = TryForm(turn.cx(), form, args, &call, writer);
+  }
+  if (!is_replied) return false;
+  ++state_.stats.blocking_tried;
+  const Caller caller = state_.timer.caller();
+  CountWaiting(command, args, writer, errors_before, begin, &caller);
+  turn.EndUnit();
+  return true;
+}
+
+bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
+                     RespWriter& writer) {
+  // These are not tried here unless all their keys are.
+  if (form.try_here != nullptr || form.target_at != 0) {
+    return TryBlockingForm(form, cx, args, call, writer);
+  }
+  const auto keys = call->keys;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    // What is in other shards may not be looked at for the same moment.
+    if (i > 0 && shards_.ShardOfKey(keys[i], HashKey(keys[i])) != cx.shard().id()) return false;
+    call->keys = keys.subspan(i, 1);
+    if (TryBlockingForm(form, cx, args, call, writer)) return true;
+  }
+  return false;
+}
+
+void Worker::RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
+                        RespWriter& writer) {
+  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
+    if (!MakeRoomFor(turn.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
+  }
+  RunSampled(turn.cx(), command, args, hash, writer);
+  if (turn.shard().waiters().has_ready()) [[unlikely]]
+    turn.EndUnit();
+}
+
+void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
+  if (&row == exec_) {
+    writer.Error(ExecAbortError(error));
+  } else {
+    writer.Error(error);
+  }
+  CountRejected(&row, writer);
+}
+
+void Worker::CountRejected(const Command* row, const ReplySink& reply) {
+  if (row != nullptr) ++state_.stats.commands[row->id].rejected;
+  CountError(reply.last_error_code());
+}
+
+// --- Commands that need a fiber ---
+
+void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
+                        CoordinatorHandler handler, Args args) {
+  ++state_.stats.commands_processed;
+  CountRate(helio::UnixMillis());
+  ++state_.stats.coordinated_commands;
+  ++session.commands;
+  session.last_command = &command;
+  ++session.coordinators;
+  ++state_.coordinators;
+  WatchLocks();
+  if (monitors_.any()) [[unlikely]] {
+    if (&command == exec_) FeedExec(session);
+    FeedMonitors(session, command, args);
+  }
+
+  const bool runs_scripts = command.runs_script || command.needs_script_stack ||
+                            (&command == exec_ && session.multi->has_scripts());
+  helio::FiberOptions options{.name = "coordinator",
+                              .stack_size = runs_scripts ? kScriptStackBytes : 0};
+  helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
+                                    own_args = OwnArgs(args)] {
+    const std::span<const std::string_view> views = own_args.views();
+    coordinator_bytes_ += own_args.memory_used();
+    helio::IoBuf out;
+    RespWriter writer;
+    writer.Reset(&out, session.resp3, session.is_memcached);
+    CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    cx.set_command(command.effect, views);
+    CachingClient client;
+    if (session.tracking != nullptr) {
+      client = session.tracking->client;
+      cx.set_client(&client, session.tracking->TakeReads(command, false));
+    }
+    std::vector<uint64_t> spared;
+    if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
+        MayWrite(command, Args(views), session))
+      AskSnapshots(session, command, Args(views));
+    const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
+    if (needs_room) AddKeyHashes(command, Args(views), &spared);
+    if (needs_room && !AwaitRoom({spared})) {
+      Reject(command, kErrOutOfMemory, writer);
+    } else {
+      RunOrRefuse(cx, command, Args(views), writer, [&] {
+        if (handler != nullptr) {
+          handler(cx, views, writer);
+        } else {
+          RunSpread(cx, command, views, writer);
+        }
+      });
+    }
+    // Who publishes after this reply finds the subscriptions changed.
+    pubsub_.AwaitChanges(session);
+    if (!connection->closing()) {
+      const bool drop_reply =
+          (command.flags & kPushes) == 0 && &command != exec_ && session.drops_replies();
+      session.AdvanceReplyMode();
+      helio::IoBuf* target = connection->replies().BeginLocal();
+      if (!drop_reply) target->Append(out.view());
+      connection->replies().EndLocal();
+      if (session.close_after_reply) connection->CloseWhenSent();
+    }
+    pubsub_.OnReplied(session);
+    monitors_.OnReplied(session);
+    tracking_.OnReplied(session);
+    client_limiter_.Recount(session);
+    coordinator_bytes_ -= own_args.memory_used();
+    --session.coordinators;
+    --state_.coordinators;
+    NotePools();
+    // Whichever comes last, the end of the command or of the connection, deletes the session.
+    if (session.connection_closed) state_.Forget(&session);
+    connection->EndBusy();  // the session may be gone after this
+  }).Detach();
+}
+
+void Worker::OnWatchedSent(Connection* connection) {
+  state_.timer.slow_log().OnSent(connection->id(), helio::CycleClock::Now());
+}
+
+void Worker::OnProtocolError(Connection*, std::string_view) {
+  ++state_.stats.protocol_errors;
+  CountError("ERR");
+  RunNoted();
+  SendBatches();
+}
+
+}  // namespace dfly

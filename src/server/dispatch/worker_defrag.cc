@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a worker moves what its shards have, so that memory can be returned:
+// core/memory/heap_pages.h says how, engine/keyspace/defrag.h what.
+//
+// Each second in which something was done it compares what the process has resident with what is
+// used. That is all as long as they are close. If they are not, it looks at the pages of its
+// thread: when moving gains enough a pass begins, which works in slices and rests in between; and
+// if the rest lies between the pages, that is returned.
+#include <algorithm>
+#include <utility>
+
+#include "helio/base/clock.h"
+#include "server/base/machine.h"
+#include "server/clients/server_state.h"
+#include "server/dispatch/worker.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+constexpr uint64_t kLookPeriodNanos = 1000 * kNanosPerMilli;
+// After a look at the pages so many times as long passes before the next one: a hundredth of the
+// time, where there are millions of them.
+constexpr uint64_t kLookRest = 100;
+// Of the threshold one half is what a pass leaves unused, the other what it has to gain at least.
+constexpr unsigned kWasteShare = 2;
+constexpr uint64_t kSliceNanos = 300'000;
+constexpr size_t kStepBlocks = 64;  // between looks at the clock; about 10 us
+constexpr uint64_t kCutRestNanos = 100 * kNanosPerMilli;
+
+uint64_t OrZero(uint64_t bytes, uint64_t less) { return bytes - std::min(bytes, less); }
+
+}  // namespace
+
+// Beyond what is known to be used.
+uint64_t Worker::ExcessMemory() const {
+  const int64_t used = std::max<int64_t>(0, server_.memory.used());
+  return OrZero(ReadProcessMemory().anonymous_bytes, static_cast<uint64_t>(used));
+}
+
+void Worker::ArmDefrag(uint64_t after_ns) {
+  if (!defrag_timer_.armed()) {
+    proactor_.timers().Arm(&defrag_timer_, helio::MonotonicNanos() + after_ns);
+  }
+}
+
+void Worker::NoteWorkForDefrag() {
+  const Settings& settings = server_.settings;
+  if (settings.active_defrag.load(std::memory_order_relaxed)) {
+    ArmDefrag(std::max(kLookPeriodNanos, look_rest_ns_));
+  }
+}
+
+void Worker::DefragTick() {
+  const uint64_t again_ns = defragmenter_.is_running() ? DefragSome() : BeginDefragIfItPays();
+  if (again_ns != 0) ArmDefrag(again_ns);
+}
+
+uint64_t Worker::BeginDefragIfItPays() {
+  const Settings& settings = server_.settings;
+  const bool is_loading = (settings.gate & Settings::kLoadingGate) != 0;
+  if (!settings.active_defrag || state_.shards().empty() || is_loading) return 0;
+  const unsigned percent = settings.defrag_threshold_percent;
+  const uint64_t ignored = settings.defrag_ignore_bytes;
+  const auto used = static_cast<uint64_t>(std::max<int64_t>(0, server_.memory.used()));
+  const uint64_t excess = ExcessMemory();
+  const uint64_t tolerated = std::max(ignored, used / 100 * percent);
+  look_rest_ns_ = 0;
+  returned_excess_ = std::min(returned_excess_, excess);
+  if (excess < tolerated) return 0;
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  HeapSurvey survey = SurveyHeap(percent / kWasteShare);
+  // This thread's part of what may be ignored. What lies in pages that the last pass could not
+  // empty is none of the shards', and stays.
+  const uint64_t least =
+      std::max(ignored / server_.pool.size(), survey.used_bytes / 100 * (percent / kWasteShare));
+  stuck_bytes_ = std::min<uint64_t>(stuck_bytes_, survey.gain_bytes);
+  const bool pays = survey.gain_bytes - stuck_bytes_ >= least;
+  if (pays) {
+    defragmenter_.Begin(std::move(survey));
+  } else if (excess >= returned_excess_ + tolerated / 2) {
+    ReturnMemory();
+    returned_excess_ = ExcessMemory();
+  }
+  const uint64_t took_ns = helio::MonotonicNanos() - begin_ns;
+  defragmenter_.mutable_stats().work_ns += took_ns;
+  look_rest_ns_ = took_ns * kLookRest;
+  return pays ? kNanosPerMilli : 0;
+}
+
+uint64_t Worker::DefragSome() {
+  const Settings& settings = server_.settings;
+  if (!settings.active_defrag && !defragmenter_.moves_all()) {
+    defragmenter_.Stop();
+    return 0;
+  }
+  if (defragmenter_.must_wait()) return kCutRestNanos;
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  uint64_t took_ns;
+  bool is_done;
+  do {
+    is_done = defragmenter_.Step(kStepBlocks);
+    took_ns = helio::MonotonicNanos() - begin_ns;
+  } while (!is_done && took_ns < kSliceNanos);
+  PublishMemory();
+  if (is_done) {
+    const unsigned percent = settings.defrag_threshold_percent;
+    stuck_bytes_ = SurveyHeap(percent / kWasteShare, defragmenter_.last_pages()).stuck_bytes;
+    ReturnMemory();
+    returned_excess_ = ExcessMemory();
+    took_ns = helio::MonotonicNanos() - begin_ns;
+  }
+  defragmenter_.mutable_stats().work_ns += took_ns;
+  if (is_done) return kLookPeriodNanos;  // more may have come together meanwhile
+  const uint64_t share = settings.defrag_cycle_percent;
+  return took_ns * (100 - share) / share;
+}
+
+void Worker::DefragmentAll() {
+  if (state_.shards().empty()) return;
+  if (defragmenter_.is_running()) defragmenter_.Stop();
+  defragmenter_.Begin(std::nullopt);
+  proactor_.timers().Disarm(&defrag_timer_);
+  ArmDefrag(0);
+}
+
+void Worker::PurgeMemory() {
+  interpreters_.Shrink();
+  CountInterpreters();
+  script_fibers_.Shrink(0);
+  proactor_.scheduler().stacks().Drop();
+  ReleaseScratch();
+  DropPools();
+  SettleMemory();
+  ReturnMemory();
+}
+
+void Worker::ReturnMemory() {
+  if (defragmenter_.is_running()) return;  // it will, at its end
+  DropPools();
+  ReturnFreeMemory();
+  ++defragmenter_.mutable_stats().returns;
+}
+
+}  // namespace dfly

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's part of memcached's protocol.
+#include "engine/hops/coordinator.h"
+#include "helio/base/clock.h"
+#include "server/clients/server_state.h"
+#include "server/dispatch/worker.h"
+
+namespace dfly {
+
+CommandSink::Outcome Worker::OnMemcached(Connection* connection, MemcachedOp op,
+                                         std::span<const std::string_view> args) {
+  return Dispatch(connection, SessionOf(connection), server_.memcached_rows.row(op), Args(args));
+}
+
+void Worker::FlushMemcached(CoordinatorContext& cx) {
+  const std::string_view words[] = {"flushdb", "ASYNC"};
+  helio::IoBuf out;
+  RespWriter ignored(&out);  // with these words it has nothing to refuse
+  cx.set_command(EffectRule::kOwn, words);
+  commands_.FindByName("flushdb")->coordinate(cx, Args(words), ignored);
+  cx.set_command(EffectRule::kNone, {});
+}
+
+void Worker::ScheduleMemcachedFlush(int64_t after_ms) {
+  proactor_.timers().Disarm(&memcached_flush_timer_);
+  if (after_ms <= 0) return;
+  const auto after_ns = static_cast<uint64_t>(after_ms) * 1'000'000;
+  proactor_.timers().Arm(&memcached_flush_timer_, helio::MonotonicNanos() + after_ns);
+}
+
+void Worker::OnMemcachedFlush() {
+  state_.RunOnFiber("memcached_flush", [this] {
+    CoordinatorContext cx(&shards_, nullptr, 0, helio::UnixMillis());
+    FlushMemcached(cx);
+  });
+}
+
+}  // namespace dfly

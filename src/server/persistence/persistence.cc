@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/persistence/persistence.h"
+
+#include <fmt/format.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include "core/text/hash.h"
+#include "engine/hops/shard_set.h"
+#include "helio/base/clock.h"
+#include "helio/base/log_text.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "server/base/version.h"
+#include "server/clients/server_state.h"
+#include "server/dispatch/load_libraries.h"
+#include "server/dispatch/worker.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kTickMillis = 1000;
+// After a failure no rule asks again for so long.
+constexpr uint64_t kRetryNanos = 5'000'000'000;
+
+constexpr uint64_t kScriptLookMillis = 5;
+
+constexpr std::string_view kIsSaving = "Background save already in progress";
+constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
+
+double SecondsSince(uint64_t begin_ns) {
+  return static_cast<double>(helio::MonotonicNanos() - begin_ns) / 1e9;
+}
+
+}  // namespace
+
+Persistence::Persistence(ServerState* server, PersistenceOptions options)
+    : server_(*server),
+      options_(std::move(options)),
+      directory_(options_.directory),
+      dbfilename_(options_.dbfilename),
+      rules_(options_.rules),
+      cron_(Cron::Parse(options_.cron)) {
+  facts_.last_save_s = helio::UnixMillis() / 1000;
+  last_save_s_ = facts_.last_save_s;
+  saves_at_end_ = has_rules() && is_enabled();
+}
+
+// ------------------------------------------------------------------------------------- the start
+
+// The newest one by the time of its main file, so that one that was copied here is taken.
+std::optional<SnapshotPath> Persistence::FindNewest(std::string* error) {
+  std::vector<std::string> names;
+  if (auto listed = options_.files->List(directory_.empty() ? "." : directory_, &names)) {
+    *error = fmt::format("--dir {}: {}", directory_, listed.message());
+    return std::nullopt;
+  }
+  std::optional<SnapshotPath> newest;
+  timespec newest_time{};
+  for (const std::string& name : names) {
+    const auto path = SnapshotOf(dbfilename_, directory_, name);
+    struct stat status {};
+    if (!path || stat(path->Main().c_str(), &status) != 0) continue;
+    const auto key = [](const timespec& time) { return std::pair(time.tv_sec, time.tv_nsec); };
+    if (!newest || key(newest_time) < key(status.st_mtim)) {
+      newest = path;
+      newest_time = status.st_mtim;
+    }
+  }
+  return newest;
+}
+
+std::string Persistence::FindSnapshot() {
+  if (!is_enabled()) return "";
+  std::string error;
+  to_load_ = FindNewest(&error);
+  if (to_load_) {
+    LoadProgress none;
+    SnapshotLoader loader(server_.shards.get(), options_.files, &none);
+    if (const auto seed = loader.ReadHashSeed(*to_load_)) SetHashSeed(*seed);
+  }
+  return error;
+}
+
+void Persistence::Load(std::function<void(std::string error)> on_end) {
+  loading_ = std::make_unique<LoadProgress>();
+  facts_.load_start_s = helio::UnixMillis() / 1000;
+  UpdateGate();
+  helio::Fiber("load", [this, on_end = std::move(on_end)] {
+    const std::string error = LoadFrom(*to_load_);
+    loading_ = nullptr;
+    if (error.empty()) {
+      was_loaded_ = true;
+      UpdateGate();
+    }
+    on_end(error);
+  }).Detach();
+}
+
+void Persistence::CancelLoad() {
+  if (loading_ != nullptr) loading_->is_cancelled = true;
+  while (loading_ != nullptr) {
+    Worker::Here().ForEachScript([](LongRun& run) {
+      if (run.script_run() == nullptr) run.Kill();  // its libraries are compiled on this thread
+    });
+    helio::this_fiber::SleepForMillis(1);
+  }
+}
+
+std::string Persistence::LoadFrom(const SnapshotPath& path) {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  SnapshotLoader loader(server_.shards.get(), options_.files, loading_.get());
+  std::string error = loader.Load(path);
+  if (error.empty()) error = TakeExtras(loader.extras());
+  facts_.load_seconds = SecondsSince(begin_ns);
+  facts_.loaded_keys = loading_->keys;
+  facts_.load_expired_keys = loading_->expired_keys;
+  facts_.last_file = path.Main();
+  if (error.empty()) {
+    LOG(INFO) << "loaded " << helio::LogText(path.Main()) << ": " << facts_.loaded_keys << " keys, "
+              << facts_.load_expired_keys << " expired ones left out, "
+              << fmt::format("{:.3f} s", facts_.load_seconds);
+    facts_.changes_at_last_save = Changes();
+  }
+  return error;
+}
+
+SnapshotExtras Persistence::CollectExtras() {
+  SnapshotExtras extras;
+  extras.placements = server_.shards->ExportPlacements();
+  // Those of EVAL come again by themselves.
+  for (const ScriptRef& script : server_.scripts.List()) {
+    if (!script->is_evaluated) extras.scripts.push_back(script->source);
+  }
+  for (const auto& [name, library] : server_.functions.table()->libraries) {
+    extras.functions.push_back(library->source);
+  }
+  return extras;
+}
+
+std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
+  for (const std::string& source : extras.scripts) {
+    std::string error;
+    if (server_.scripts.Add(source, false, &error) == nullptr) {
+      LOG(WARNING) << "a script of the snapshot is left out: " << helio::LogText(error);
+    }
+  }
+  const auto error =
+      LoadLibraries(Worker::Here(), ScriptLoad::Of::kSnapshot,
+                    /*holds_locks=*/true, extras.functions, FunctionStore::Policy::kFlush);
+  if (error && loading_->is_cancelled) return "cancelled";
+  return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
+}
+
+// ---------------------------------------------------------------------------------------- saving
+
+auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
+  if (!is_enabled()) return Start::kDisabled;
+  if (is_saving()) return Start::kIsSaving;
+  saving_ = NewSaving(format);
+  saving_->is_in_background = true;
+  helio::Fiber("bgsave", [this] { RunSave(nullptr); }).Detach();
+  return Start::kStarted;
+}
+
+std::shared_ptr<Persistence::Saving> Persistence::NewSaving(
+    std::optional<SnapshotFormat> format) const {
+  auto saving = std::make_shared<Saving>();
+  saving->format = FormatFor(format);
+  return saving;
+}
+
+auto Persistence::StartSaveOfClient(std::optional<SnapshotFormat> format) -> Start {
+  if (!is_enabled() || !is_saving() || !saving_->is_after_flush) return StartSave(format);
+  if (next_) return Start::kIsSaving;
+  if (saving_->has_cut || saving_->format != FormatFor(format)) {
+    next_ = FormatFor(format);
+  } else {
+    saving_->is_after_flush = false;  // it will have all that there is now
+  }
+  return Start::kStarted;
+}
+
+void Persistence::SaveAfterFlush() {
+  // Rules that have not begun yet, or have ended, save nothing: the server starts, or stops.
+  if (!has_rules() || tick_task_ == 0 || lock_ != nullptr) return;
+  if (!is_saving()) {
+    if (Changes() != facts_.changes_at_last_save && StartSave() == Start::kStarted) {
+      saving_->is_after_flush = true;
+    }
+    return;
+  }
+  // What it writes is of no use any more, unless a client waits for it. One FLUSHALL after another
+  // must not give up each one's.
+  was_flushed_ = true;
+  if (!saving_->is_awaited && !saving_->is_after_flush) saving_->progress.is_cancelled = true;
+}
+
+void Persistence::AwaitSaveAfterFlush() {
+  while (is_saving() && saving_->is_after_flush) {
+    const std::shared_ptr<Saving> saving = saving_;
+    saving->done.Wait();
+  }
+}
+
+std::string Persistence::Save(std::optional<SnapshotFormat> format) {
+  if (!is_enabled()) return std::string(kIsDisabled);
+  if (is_saving()) return std::string(kIsSaving);
+  saving_ = NewSaving(format);
+  saving_->is_awaited = true;
+  return RunSave(nullptr);
+}
+
+std::string Persistence::SaveForStop() {
+  if (!is_enabled()) return std::string(kIsDisabled);
+  while (is_saving()) CancelSave();
+  saving_ = NewSaving();
+  lock_ = std::make_unique<Transaction>(server_.shards.get(), nullptr);
+  lock_->set_origin({.name = "shutdown"});
+  std::string error = RunSave(lock_.get());
+  if (error.empty()) {
+    lock_->OutliveFiber();  // until EndStop: what the end of the server waits for needs no locks
+  } else {
+    EndStop();
+  }
+  return error;
+}
+
+void Persistence::EndStop() { lock_ = nullptr; }
+
+void Persistence::RefuseAll() {
+  if (lock_ == nullptr) return;
+  is_stopping_ = true;
+  UpdateGate();
+}
+
+void Persistence::CancelSave() {
+  next_.reset();
+  const std::shared_ptr<Saving> saving = saving_;
+  if (saving == nullptr) return;
+  saving->progress.is_cancelled = true;
+  // It may wait for its locks.
+  server_.shards->AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
+  saving->done.Wait();
+}
+
+// The cut waits for scripts that have locks, and whoever writes waits behind the cut. So it is made
+// when no long script runs, unless one runs all the time.
+void Persistence::AwaitNoLongScript(const Saving& saving) {
+  const uint64_t end_ns = helio::MonotonicNanos() + options_.script_wait_ns;
+  while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
+    std::atomic<bool> is_there{false};
+    AwaitOnAll<Worker>(server_, [&is_there](Worker& worker) {
+      worker.ForEachScript([&is_there](LongRun& run) {
+        if (run.has_given_way() && run.script_run() != nullptr) is_there = true;
+      });
+    });
+    if (!is_there) return;
+    helio::this_fiber::SleepForMillis(kScriptLookMillis);
+  }
+}
+
+// REQUIRES: saving_ was made by the caller, without a pause in between.
+std::string Persistence::RunSave(Transaction* lock) {
+  const std::shared_ptr<Saving> saving = saving_;
+  saving->started_ns = helio::MonotonicNanos();
+  SaveOptions save;
+  save.path.directory = directory_;
+  save.path.name = NameAt(dbfilename_, helio::UnixMillis());
+  save.path.format = saving->format;
+  save.codec = options_.codec;
+  save.level = options_.level;
+  save.compresses_strings = options_.compresses_strings;
+  save.redis_version = kRedisVersion;
+  save.sizes = options_.sizes;
+  const uint64_t buffer_limit =
+      server_.settings.snapshot_buffer_limit.load(std::memory_order_relaxed);
+  if (buffer_limit != 0) save.sizes.behind = buffer_limit / server_.shards->size();
+  save.on_behind = [this](bool is_behind) { OnSnapshotBehind(is_behind); };
+  uint64_t changes_at_cut = 0;
+  if (lock == nullptr) {
+    AwaitNoLongScript(*saving);
+  } else {
+    save.sizes.work_ns = 0;  // nobody is let go on
+  }
+  server_.settings.is_saving = true;
+  const SaveResult result = SaveSnapshot(
+      server_.shards.get(), options_.files, save,
+      [&] {
+        saving->has_cut = true;
+        is_writing_ = true;
+        changes_at_cut = Changes();
+        return CollectExtras();
+      },
+      &saving->progress, lock);
+  server_.settings.is_saving = false;
+  is_writing_ = false;
+  const double seconds = SecondsSince(saving->started_ns);
+  facts_.last_duration_s = static_cast<int64_t>(seconds);
+  facts_.last_error = result.error;
+  if (result.error.empty()) {
+    facts_.is_last_ok = true;
+    ++facts_.saves;
+    // A client that has been told that its save has begun waits for LASTSAVE to change.
+    if (!next_) last_save_s_ = facts_.last_save_s = helio::UnixMillis() / 1000;
+    facts_.changes_at_last_save = changes_at_cut;
+    facts_.last_keys = result.keys;
+    facts_.last_bytes = result.bytes;
+    facts_.last_shards = result.shards;
+    facts_.last_file = save.path.Main();
+    LOG(INFO) << "saved " << helio::LogText(facts_.last_file) << ": " << result.keys << " keys, "
+              << result.bytes << " bytes, " << fmt::format("{:.3f} s", seconds);
+  } else if (saving->progress.is_cancelled) {
+    LOG(INFO) << "the snapshot was given up";
+  } else {
+    LOG(ERROR) << "no snapshot: " << helio::LogText(result.error);
+    if (saving->is_in_background) {  // else somebody is told
+      facts_.is_last_ok = false;
+      last_failure_ns_ = helio::MonotonicNanos();
+    }
+  }
+  saving->error = result.error;
+  saving_ = nullptr;
+  UpdateGate();
+  saving->done.Done();
+  StartNext();
+  return result.error;
+}
+
+// What was asked for while there was a save under way. That of a client also forgets what was
+// flushed.
+void Persistence::StartNext() {
+  const bool was_flushed = std::exchange(was_flushed_, false);
+  if (const auto format = std::exchange(next_, std::nullopt)) {
+    StartSave(*format);
+  } else if (was_flushed) {
+    SaveAfterFlush();
+  }
+}
+
+std::string Persistence::Reload(bool saves) {
+  if (!is_enabled()) return std::string(kIsDisabled);
+  while (is_saving()) {
+    const std::shared_ptr<Saving> saving = saving_;
+    saving->done.Wait();
+  }
+  if (saves) {
+    saving_ = NewSaving();
+    Transaction lock(server_.shards.get(), nullptr);
+    std::string error = RunSave(&lock);
+    return error.empty() ? ReloadLocked(&lock) : error;
+  }
+  Transaction lock(server_.shards.get(), nullptr);
+  lock.LockAllShards(LockMode::kExclusive);
+  CHECK(lock.Schedule());
+  return ReloadLocked(&lock);
+}
+
+std::string Persistence::ReloadLocked(Transaction* lock) {
+  std::string error;
+  const auto path = FindNewest(&error);
+  if (!path) return error.empty() ? "there is no snapshot" : error;
+  lock->Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
+  loading_ = std::make_unique<LoadProgress>();
+  error = LoadFrom(*path);
+  loading_ = nullptr;
+  return error;
+}
+
+// ------------------------------------------------------------------------------------- the rules
+
+void Persistence::StartRules() {
+  const bool wanted = is_enabled() && (has_rules() || cron_);
+  if (wanted == (tick_task_ != 0)) return;
+  helio::Proactor* const proactor = helio::Proactor::Current();
+  if (wanted) {
+    last_tick_s_ = helio::UnixMillis() / 1000;
+    tick_task_ = proactor->AddPeriodic(kTickMillis, [this] { Tick(); });
+  } else {
+    proactor->RemovePeriodic(std::exchange(tick_task_, 0));
+  }
+}
+
+void Persistence::OnSettingsChanged() {
+  saves_at_end_ = has_rules() && is_enabled();
+  StartRules();
+}
+
+void Persistence::StopRules() {
+  if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
+}
+
+void Persistence::OnSnapshotBehind(bool is_behind) {
+  if (is_behind) {
+    server_.settings.shards_behind.fetch_add(1);
+  } else if (server_.settings.shards_behind.fetch_sub(1) == 1) {
+    WorkerState::ReleaseHeldOnAll(server_);
+  }
+}
+
+uint64_t Persistence::Changes() const { return server_.shards->changes(); }
+
+void Persistence::Tick() {
+  if (is_saving() || is_loading() || lock_ != nullptr) return;
+  const int64_t now_s = helio::UnixMillis() / 1000;
+  const int64_t before_s = std::exchange(last_tick_s_, now_s);
+  if (cron_ && now_s / 60 != before_s / 60) {
+    const std::time_t time = now_s;
+    std::tm local{};
+    localtime_r(&time, &local);
+    if (cron_->Matches(local)) {
+      StartSave();
+      return;
+    }
+  }
+  if (!facts_.is_last_ok && helio::MonotonicNanos() - last_failure_ns_ < kRetryNanos) return;
+  const uint64_t changes = Changes() - facts_.changes_at_last_save;
+  for (const SaveRule& rule : rules_) {
+    if (changes < std::max<uint64_t>(rule.changes, 1)) continue;
+    if (now_s - facts_.last_save_s < static_cast<int64_t>(rule.seconds)) continue;
+    LOG(INFO) << changes << " changes in " << rule.seconds << " seconds: saving";
+    StartSave();
+    return;
+  }
+}
+
+void Persistence::UpdateGate() {
+  uint8_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
+  if (is_loading()) gate |= Settings::kLoadingGate;
+  if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
+    gate |= Settings::kNoWritesGate;
+  }
+  server_.settings.gate.store(gate, std::memory_order_relaxed);
+}
+
+// -------------------------------------------------------------------------------------- settings
+
+std::string Persistence::SetDirectory(const std::string& directory) {
+  struct stat status {};
+  if (stat(directory.c_str(), &status) != 0) return strerror(errno);
+  if (!S_ISDIR(status.st_mode)) return strerror(ENOTDIR);
+  directory_ = directory;
+  return "";
+}
+
+std::string Persistence::SetDbFileName(const std::string& dbfilename) {
+  std::string error = CheckDbFileName(dbfilename);
+  if (!error.empty()) return error;
+  dbfilename_ = dbfilename;
+  OnSettingsChanged();
+  return "";
+}
+
+std::string Persistence::SetRules(const std::string& text) {
+  std::vector<SaveRule> rules;
+  if (!ParseSaveRules(text, &rules)) return "Invalid save parameters";
+  rules_ = std::move(rules);
+  OnSettingsChanged();
+  UpdateGate();
+  return "";
+}
+
+std::string Persistence::SetCron(const std::string& text) {
+  std::optional<Cron> cron = Cron::Parse(text);
+  if (!text.empty() && !cron) return "must be five fields as in cron(5), or empty";
+  cron_ = cron;
+  StartRules();
+  return "";
+}
+
+std::string Persistence::SetCompressesStrings(const std::string& yes_or_no) {
+  options_.compresses_strings = yes_or_no == "yes";
+  return "";
+}
+
+std::string Persistence::SetStopsWrites(const std::string& yes_or_no) {
+  options_.stops_writes_on_error = yes_or_no == "yes";
+  UpdateGate();
+  return "";
+}
+
+PersistenceFacts Persistence::Facts() {
+  PersistenceFacts facts = facts_;
+  facts.is_saving = is_saving();
+  if (is_saving()) {
+    facts.current_duration_s = static_cast<int64_t>(SecondsSince(saving_->started_ns));
+    facts.current_keys_total = saving_->progress.keys_total;
+    facts.current_keys = saving_->progress.keys;
+  }
+  facts.is_loading = is_loading();
+  if (loading_ != nullptr) {
+    facts.load_bytes_total = loading_->bytes_total;
+    facts.load_bytes = loading_->bytes_read;
+    facts.loaded_keys = loading_->keys;
+    facts.load_expired_keys = loading_->expired_keys;
+  }
+  return facts;
+}
+
+}  // namespace dfly

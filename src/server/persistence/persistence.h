@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// When snapshots are made and what of them is known: SAVE, BGSAVE, --save, --snapshot_cron, the
+// start and the end of the server.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/hops/transaction.h"
+#include "helio/fibers/sync.h"
+#include "server/base/cron.h"
+#include "server/meters/persistence_facts.h"
+#include "server/options/options.h"
+#include "storage/snapshot_load.h"
+#include "storage/snapshot_save.h"
+
+namespace dfly {
+
+struct ServerState;
+
+// Owner:    the server. Its state belongs to proactor 0.
+// Suspends: what says so.
+class Persistence {
+ public:
+  Persistence(ServerState* server, PersistenceOptions options);
+
+  // --- The start ---
+
+  // Looks for the newest snapshot; an error, or nothing. On proactor 0. Suspends.
+  std::string FindSnapshot();
+  bool has_snapshot() const { return to_load_.has_value(); }
+  // Loads it, in the background. `on_end` gets an empty text, or why the server cannot start.
+  // REQUIRES: has_snapshot(). On proactor 0.
+  void Load(std::function<void(std::string error)> on_end);
+  // Ends the load that is under way; it fails. Suspends until it has.
+  void CancelLoad();
+  // Refuses what has to be refused now; see Settings::gate.
+  void UpdateGate();
+  // From here on rules and the cron make snapshots. On proactor 0, as what follows.
+  void StartRules();
+  void StopRules();
+
+  // --- Saving ---
+
+  enum class Start : uint8_t { kStarted, kIsSaving, kDisabled };
+  // Makes one in the background.
+  Start StartSave(std::optional<SnapshotFormat> format = {});
+  // BGSAVE. As StartSave, but the save that a FLUSHALL has begun does not hinder it: if that has
+  // not cut yet it is this one from now on, else this one follows it. Never suspends: the caller
+  // may be an EXEC, and the save of a FLUSHALL may wait for its locks.
+  Start StartSaveOfClient(std::optional<SnapshotFormat> format);
+  // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
+  // as redis-server does; but in the background.
+  void SaveAfterFlush();
+  // SAVE comes behind the one that a FLUSHALL has begun: redis-server's is over when that is
+  // answered. REQUIRES: the caller has no locks, as that one may wait for them. Suspends.
+  void AwaitSaveAfterFlush();
+  // Makes one, and waits for it; empty, or the error. Suspends.
+  std::string Save(std::optional<SnapshotFormat> format = {});
+  // The last one: after its cut nothing changes any more, unless it fails. Suspends.
+  std::string SaveForStop();
+  // Ends the one that is under way; it fails. Suspends until it has.
+  void CancelSave();
+  // Lets go what SaveForStop holds. Suspends.
+  void EndStop();
+  // The server ends: after SaveForStop no command is carried out any more.
+  void RefuseAll();
+
+  // The end of the server makes a snapshot, if nothing else was said. Thread: any.
+  bool saves_at_end() const { return saves_at_end_; }
+  bool has_rules() const { return !rules_.empty(); }
+  bool is_enabled() const { return !dbfilename_.empty(); }
+  bool is_saving() const { return saving_ != nullptr; }
+  bool is_loading() const { return loading_ != nullptr || (to_load_ && !was_loaded_); }
+  // One is being written: it waits for no locks, but for the disk only. Thread: any.
+  bool is_writing() const { return is_writing_; }
+  // The save that is under way waits for no locks any more.
+  bool has_cut() const { return !is_saving() || saving_->has_cut; }
+  PersistenceFacts Facts();
+  int64_t last_save_s() const { return last_save_s_; }  // Unix time. Thread: any.
+
+  // --- Settings; an error, or nothing ---
+
+  std::string SetDirectory(const std::string& directory);
+  std::string SetDbFileName(const std::string& dbfilename);
+  std::string SetRules(const std::string& text);
+  std::string SetCron(const std::string& text);
+  std::string SetCompressesStrings(const std::string& yes_or_no);
+  std::string SetStopsWrites(const std::string& yes_or_no);
+
+  // DEBUG RELOAD: saves, unless NOSAVE was said, and loads that into emptied shards, while nobody
+  // else has them. Empty, or the error. Suspends.
+  std::string Reload(bool saves);
+
+ private:
+  struct Saving {
+    SaveProgress progress;
+    SnapshotFormat format = SnapshotFormat::kOurs;
+    uint64_t started_ns = 0;
+    bool has_cut = false;
+    bool is_in_background = false;
+    bool is_awaited = false;      // by a client
+    bool is_after_flush = false;  // SaveAfterFlush has begun it
+    helio::BlockingCounter done{1};
+    std::string error;
+  };
+
+  std::optional<SnapshotPath> FindNewest(std::string* error);
+  std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;
+  void StartNext();
+  std::string RunSave(Transaction* lock);
+  std::string LoadFrom(const SnapshotPath& path);
+  std::string ReloadLocked(Transaction* lock);
+  void AwaitNoLongScript(const Saving& saving);
+  SnapshotExtras CollectExtras();
+  std::string TakeExtras(const SnapshotExtras& extras);
+  // A shard has more to write down for a snapshot than the disk takes, or has not any more:
+  // meanwhile clients that write have to wait. Thread: any proactor's. Suspends: never.
+  void OnSnapshotBehind(bool is_behind);
+  void Tick();
+  void OnSettingsChanged();
+  uint64_t Changes() const;
+  SnapshotFormat FormatFor(std::optional<SnapshotFormat> format) const {
+    return format.value_or(FormatOf(dbfilename_));
+  }
+
+  ServerState& server_;
+  PersistenceOptions options_;
+  std::string directory_;
+  std::string dbfilename_;
+  std::vector<SaveRule> rules_;
+  std::optional<Cron> cron_;
+  std::optional<SnapshotPath> to_load_;
+  bool was_loaded_ = false;
+  std::unique_ptr<LoadProgress> loading_;
+  std::shared_ptr<Saving> saving_;
+  std::unique_ptr<Transaction> lock_;  // of SaveForStop
+  bool is_stopping_ = false;
+  bool was_flushed_ = false;            // while a save is under way, which may have what is gone
+  std::optional<SnapshotFormat> next_;  // of StartSaveOfClient, when the one under way is over
+  uint64_t tick_task_ = 0;
+  int64_t last_tick_s_ = 0;
+  uint64_t last_failure_ns_ = 0;
+  PersistenceFacts facts_;
+  std::atomic<int64_t> last_save_s_;
+  std::atomic<bool> is_writing_{false};
+  std::atomic<bool> saves_at_end_;
+};
+
+}  // namespace dfly

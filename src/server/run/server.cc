@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/run/server.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "engine/hops/late_locks.h"
+#include "engine/hops/shard_set.h"
+#include "facade/replies/error_texts.h"
+#include "helio/base/clock.h"
+#include "helio/fibers/fiber.h"
+#include "server/acl/acl_store.h"
+#include "server/base/machine.h"
+#include "server/clients/listeners.h"
+#include "server/clients/server_state.h"
+#include "server/clients/session.h"
+#include "server/dispatch/worker.h"
+#include "server/persistence/persistence.h"
+
+namespace dfly {
+
+Server::Server(ServerOptions options, const ServerParts& parts)
+    : state_(std::move(options)),
+      eviction_(state_.options.eviction),
+      tls_(&state_, state_.options.tls_options,
+           [this](const TlsSettings::Context& context) {
+             AwaitOnAll<Worker>(state_, [&](Worker& worker) { worker.SetTlsContext(context); });
+           }),
+      persistence_(std::make_unique<Persistence>(&state_, state_.options.persistence)),
+      on_sigint_(state_.options.on_sigint),
+      on_sigterm_(state_.options.on_sigterm),
+      shutdown_timeout_s_(state_.options.shutdown_timeout_s) {
+  state_.http = parts.http;
+  if (parts.add_commands != nullptr) {
+    parts.add_commands(&state_.commands, &state_.memcached_rows);
+  }
+  if (state_.options.add_commands) state_.options.add_commands(&state_.commands);
+  state_.acl = std::make_unique<AclStore>(&state_.commands, state_.options.acl);
+  AddSettings(this, &config_);
+  tls_.AddTo(&config_);
+}
+
+void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change) {
+  change(eviction_);
+  state_.policy = eviction_.policy;
+  state_.memory.set_evicts(eviction_.policy != EvictionPolicy::kNone);
+  AwaitOnAll<Worker>(state_, [this](Worker& worker) { worker.SetEvictionRules(eviction_); });
+}
+
+void Server::EvictToLimit() {
+  constexpr uint64_t kMostNanos = 2'000'000'000;  // the rest is done in the background
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  while (state_.memory.evicts() && state_.memory.is_over() &&
+         helio::MonotonicNanos() - begin_ns < kMostNanos) {
+    std::atomic<bool> has_room{false};
+    const int64_t before = state_.memory.used();
+    state_.shards->AwaitOnAll([&](Shard& shard) {
+      if (Worker::Here().MakeRoom(shard, {})) has_room = true;
+    });
+    if (state_.memory.used() >= before && !state_.memory.is_beyond()) break;
+    if (!has_room && state_.memory.used() >= before) break;
+  }
+}
+
+uint64_t Server::UpdatePeakMemory(uint64_t used_bytes) {
+  uint64_t peak = peak_memory_bytes_.load(std::memory_order_relaxed);
+  while (used_bytes > peak &&
+         !peak_memory_bytes_.compare_exchange_weak(peak, used_bytes, std::memory_order_relaxed)) {
+  }
+  return std::max(peak, used_bytes);
+}
+
+void Server::SetMaxBulkLen(size_t bytes) {
+  state_.shards->SetStringMax(bytes);
+  AwaitOnAllSessions<WorkerState>(state_, [bytes](WorkerState& worker) {
+    worker.ForEachSession([bytes](Session& session) { session.connection.SetMaxBulkLen(bytes); });
+  });
+}
+
+Server::~Server() { Stop(); }
+
+std::string Server::Start() {
+  if (std::string error = state_.acl->LoadOptions(); !error.empty()) {
+    return "Aborting startup because of ACL errors: " + error;
+  }
+  state_.pool.Start();
+  const uint32_t num_shards =
+      state_.options.num_shards != 0 ? state_.options.num_shards : state_.options.threads;
+  state_.shards = std::make_unique<ShardSet>(
+      &state_.pool, num_shards, state_.options.db_count, state_.options.limits.parser.max_bulk_len,
+      state_.options.tag_rules, state_.options.placement_rules);
+  SetListLimit(state_.options.list_max_listpack_size);
+  SetHashLimit(state_.options.hash_limit);
+  SetZsetLimit(state_.options.zset_limit);
+  ChangeSetLimit([this](SetLimit& limit) { limit = state_.options.set_limit; });
+  ChangeStreamLimit([this](StreamLimit& limit) { limit = state_.options.stream_limit; });
+  SetHllSparseMaxBytes(state_.options.hll_sparse_max_bytes);
+  workers_.resize(state_.pool.size());
+  state_.pool.AwaitOnAll([this](helio::Proactor* proactor) {
+    here_ = this;
+    auto& worker = workers_[proactor->index()];
+    worker = std::make_unique<Worker>(&state_, proactor);
+    worker->SetIdleTimeout(state_.options.idle_timeout_s);
+    worker->OnUsersChanged();
+  });
+  state_.shards->set_after_flush_all(
+      [this] { state_.pool.at(0)->Dispatch([this] { persistence_->SaveAfterFlush(); }); });
+  if (state_.options.schedule_seed != 0) {
+    CHECK_EQ(state_.options.threads, 1u);
+    state_.shards->set_post_hook(
+        [](ShardId, helio::Message* message) { WorkerState::Here().shuffle->Add(message, 0); });
+  }
+  ChangeEvictionRules([](EvictionRules&) {});
+  std::string error;
+  state_.pool.at(0)->AwaitFiber("find snapshot", [&] {
+    error = persistence_->FindSnapshot();
+    persistence_->UpdateGate();  // before there is a client
+  });
+  // With the threads that the files have needed, and before any client needs something.
+  resident_at_start_ = ReadResidentMemory(state_);
+  resident_at_start_.rss -= state_.acl->memory_used();  // they count for themselves
+  base_memory_bytes_ = resident_at_start_.rss - resident_at_start_.files;
+  state_.memory.Add(static_cast<int64_t>(base_memory_bytes_), 0);
+  for (const auto& [name, to] : state_.options.renamed_commands) {
+    if (!error.empty()) break;
+    const std::string why = state_.commands.Rename(name, to);
+    if (!why.empty()) error = fmt::format("rename-command {} \"{}\": {}", name, to, why);
+  }
+  for (const std::string& name : state_.options.restricted_commands) {
+    if (!error.empty() || state_.commands.Restrict(name)) continue;
+    error = fmt::format("--restricted_commands: there is no command '{}'", name);
+  }
+  if (error.empty() && state_.options.has_tls()) error = tls_.Load();
+  if (error.empty()) error = OpenListeners();
+  if (!error.empty()) Stop();
+  return error;
+}
+
+void Server::Load(std::function<void(std::string error)> on_end) {
+  const auto end = [this, on_end = std::move(on_end)](std::string error) {
+    if (error.empty()) persistence_->StartRules();
+    on_end(std::move(error));
+  };
+  state_.pool.at(0)->Dispatch([this, end] {
+    if (persistence_->has_snapshot()) {
+      persistence_->Load(end);
+    } else {
+      end("");
+    }
+  });
+}
+
+void Server::SetListLimit(int64_t setting) {
+  const BlockLimit limit = BlockLimit::FromSetting(setting);
+  state_.shards->AwaitOnAll([&limit](Shard& shard) { shard.set_list_limit(limit); });
+}
+
+void Server::SetHashLimit(const PackedLimit& limit) {
+  state_.shards->AwaitOnAll([&limit](Shard& shard) { shard.set_hash_limit(limit); });
+}
+
+void Server::SetZsetLimit(const PackedLimit& limit) {
+  state_.shards->AwaitOnAll([&limit](Shard& shard) { shard.set_zset_limit(limit); });
+}
+
+void Server::ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change) {
+  state_.shards->AwaitOnAll([&change](Shard& shard) {
+    StreamLimit limit = shard.stream_limit();
+    change(limit);
+    shard.set_stream_limit(limit);
+  });
+}
+
+void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) {
+  state_.shards->AwaitOnAll([&change](Shard& shard) {
+    SetLimit limit = shard.set_limit();
+    change(limit);
+    shard.set_set_limit(limit);
+  });
+}
+
+void Server::SetHllSparseMaxBytes(size_t bytes) {
+  state_.shards->AwaitOnAll([bytes](Shard& shard) { shard.set_hll_sparse_max_bytes(bytes); });
+}
+
+}  // namespace dfly

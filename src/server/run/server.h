@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process: its start and its end, and what is changed for all of it. What its threads share is
+// in ServerState.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/clients/server_state.h"
+#include "server/clients/tls_settings.h"
+#include "server/dispatch/resident_memory.h"
+#include "server/options/config.h"
+#include "server/options/options.h"
+#include "server/run/server_parts.h"
+
+namespace dfly {
+
+class Listeners;
+class Persistence;
+class Worker;
+struct PortKind;
+
+// What CONFIG SET can change of where clients come in.
+struct Ports {
+  std::vector<std::string> binds;
+  uint16_t port = 0;  // 0: none
+  uint16_t tls_port = 0;
+};
+
+// Owner: the main thread, which calls the constructor, Start and Stop. The rest is for the proactor
+// threads; they read what does not change after Start, and atomics.
+class Server {
+ public:
+  Server(ServerOptions options, const ServerParts& parts);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Listens and serves. Returns an empty string, or why it cannot.
+  [[nodiscard]] std::string Start();
+  // Loads what was saved, if there is something, while clients are told so. `on_end` gets an empty
+  // text, or why the server must not go on; on proactor 0, or on this thread.
+  void Load(std::function<void(std::string error)> on_end);
+  // SHUTDOWN ABORT: ends the save of a PrepareStop that is under way. False: there is none. From a
+  // fiber or a plain thread. Suspends, as long as PrepareStop with the patience of SHUTDOWN.
+  bool AbortStop();
+  // Saves for the last time, if --save says so or `saves` does; nothing changes any more after
+  // that. Empty, or why the server should go on. From a fiber or a plain thread. Suspends.
+  // `patience_ns`: if the save does not get its locks in that time it fails, and the error says who
+  // has them; a thread that does not answer for so long is not waited for: that is an error, or, if
+  // there is nothing to save or the server `must_stop` anyway, it hangs() from then on.
+  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves, bool must_stop,
+                                        uint64_t patience_ns = UINT64_MAX);
+  // The server goes on although PrepareStop has succeeded. For tests. From a fiber of proactor 0.
+  // Suspends.
+  void TakeBackStop();
+  // A PrepareStop is under way, or what one has given up is. Thread: any.
+  bool is_preparing_stop() const {
+    const StopState state = stop_state_;
+    return state == StopState::kPrepares || state == StopState::kGivenUp;
+  }
+  // PrepareStop has met a thread that does not answer: the process is to end without Stop(), which
+  // would wait for it. Thread: any.
+  bool hangs() const { return stop_state_ == StopState::kHangs; }
+  // Who has locks, on which shards and since when, and which threads do not answer; for the log of
+  // a server that does not come to its end. From a plain thread or a fiber. Takes a second at
+  // most. Suspends.
+  std::string DescribeHang();
+  // What SIGINT and SIGTERM do. Thread: any.
+  std::atomic<StopRule>& on_sigint() { return on_sigint_; }
+  std::atomic<StopRule>& on_sigterm() { return on_sigterm_; }
+  // See ServerOptions. Thread: any.
+  std::atomic<uint64_t>& shutdown_timeout_s() { return shutdown_timeout_s_; }
+  // The same in nanoseconds, and more in a build that is slow.
+  uint64_t ShutdownPatienceNanos() const;
+  // Stops accepting and closes all connections. Blocks. A release build leaves the data to the
+  // kernel, which frees the memory of the process faster than anybody else.
+  void Stop();
+
+  ServerState& state() { return state_; }
+  const ServerState& state() const { return state_; }
+  // The server of the calling thread. REQUIRES: that is one of its proactors, after Start.
+  static Server& Here() { return *here_; }
+  Config& config() { return config_; }
+  TlsSettings& tls() { return tls_; }
+  Persistence& persistence() { return *persistence_; }
+  // What the process takes without any data or connection, as measured after the start.
+  uint64_t base_memory_bytes() const { return base_memory_bytes_; }
+  const ResidentMemory& resident_at_start() const { return resident_at_start_; }
+  // The most that used_memory ever was when somebody asked. Thread: any.
+  uint64_t UpdatePeakMemory(uint64_t used_bytes);
+  // Listens there, and not where it did. Empty, or why it cannot: then nothing changes. From a
+  // fiber or a plain thread, one at a time. Suspends.
+  [[nodiscard]] std::string ChangePorts(const Ports& ports);
+  // --max_bulk_len, from now on; for values, too. REQUIRES: kMaxBulkLenMin <= bytes <= UINT32_MAX.
+  // Suspends.
+  void SetMaxBulkLen(size_t bytes);
+  // As Listeners::Describe. Suspends.
+  std::vector<std::string> DescribeListeners();
+  // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.
+  void ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change);
+  // maxmemory has changed: what is too much goes. From a fiber. Suspends.
+  void EvictToLimit();
+  // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread.
+  // Suspends.
+  void SetListLimit(int64_t setting);
+  // hash-max-listpack-*, as above.
+  void SetHashLimit(const PackedLimit& limit);
+  void SetZsetLimit(const PackedLimit& limit);
+  // hll-sparse-max-bytes, as above.
+  void SetHllSparseMaxBytes(size_t bytes);
+  // The same for the forms of sets.
+  void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
+  // And for the nodes of streams.
+  void ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change);
+  // Takes over a connected, non-blocking descriptor. On proactor 0's thread.
+  void OnAccept(int fd, PortKind kind);
+  void OnAccept(int fd);  // of the main port
+
+ private:
+  enum class StopState : uint8_t {
+    kServes,
+    kPrepares,
+    kGivenUp,   // serves, but what PrepareStop has begun is not over
+    kPrepared,  // nothing changes any more
+    kHangs
+  };
+  struct StopWork;
+
+  std::string OpenListeners();
+  // The parts of PrepareStop. On proactor 0. Suspend.
+  void WatchStop(StopWork* work, uint64_t patience_ns);
+  void EndStopWork(StopWork* work, bool must_stop);
+  // Kills the scripts that have not written, and, if it `is_late`, the others. Thread: any
+  // proactor's, or a plain one. Suspends: never.
+  void EndScripts(bool is_late);
+  // False: a thread has not answered for so long, and the condition is not met. From a fiber or a
+  // plain thread. Suspends.
+  template <typename Condition>
+  bool AwaitUnlessHung(Condition is_met, uint64_t patience_ns);
+
+  static inline constinit thread_local Server* here_ = nullptr;
+
+  ServerState state_;
+  EvictionRules eviction_;  // guarded by the lock of Config
+  TlsSettings tls_;
+  const std::unique_ptr<Persistence> persistence_;
+  std::atomic<StopRule> on_sigint_;
+  std::atomic<StopRule> on_sigterm_;
+  std::atomic<uint64_t> shutdown_timeout_s_;
+  Config config_;
+  ResidentMemory resident_at_start_;
+  uint64_t base_memory_bytes_ = 0;
+  std::atomic<uint64_t> peak_memory_bytes_{0};
+  std::atomic<StopState> stop_state_{StopState::kServes};
+  std::vector<std::unique_ptr<Worker>> workers_;  // each on its thread
+  std::unique_ptr<Listeners> listeners_;          // on proactor 0
+};
+
+}  // namespace dfly

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's ports, and what happens to those who come: all on proactor 0, which gives each
+// connection to the worker that has the fewest.
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "facade/replies/error_texts.h"
+#include "helio/base/logging.h"
+#include "server/clients/listeners.h"
+#include "server/dispatch/worker.h"
+#include "server/run/server.h"
+
+namespace dfly {
+
+std::string Server::OpenListeners() {
+  const std::string error =
+      ChangePorts({state_.options.binds, state_.options.port, state_.options.tls_port});
+  return error.empty() ? "" : fmt::format("Could not create server listening socket {}", error);
+}
+
+namespace {
+
+void WritePidFile(const std::string& path) {
+  if (path.empty()) return;
+  std::ofstream file(path);
+  file << getpid() << "\n";
+  if (!file.flush()) LOG(WARNING) << "cannot write the pid file " << path;
+}
+
+}  // namespace
+
+std::string Server::ChangePorts(const Ports& ports) {
+  std::vector<Listeners::Place> places;
+  const auto add = [&](const std::vector<std::string>& binds, uint16_t port, PortKind kind) {
+    if (port == 0) return;
+    for (const std::string& bind : binds) places.push_back({bind, port, kind});
+  };
+  add(ports.binds, ports.port, {.is_tls = state_.options.tls});
+  add(ports.binds, ports.tls_port, {.is_tls = true});
+  add(ports.binds, state_.options.memcached_port,
+      {.is_tls = state_.options.tls, .is_memcached = true});
+  add(state_.options.admin_binds, state_.options.admin_port,
+      {.is_tls = state_.options.tls && !state_.options.no_tls_on_admin_port, .is_admin = true});
+  std::string error;
+  state_.pool.at(0)->AwaitFiber("open listeners", [&] {
+    const bool is_start = listeners_ == nullptr;
+    if (is_start) {
+      listeners_ =
+          std::make_unique<Listeners>(state_.pool.at(0), state_.options.backlog,
+                                      [this](int fd, PortKind kind) { OnAccept(fd, kind); });
+    }
+    error = listeners_->Change(places);
+    if (error.empty() && is_start && !state_.options.unix_socket.empty()) {
+      error = listeners_->OpenUnix(state_.options.unix_socket, state_.options.unix_socket_mode);
+    }
+    if (!error.empty()) return;
+    state_.port = ports.port;
+    state_.tls_port = ports.tls_port;
+    // The ports are its own now, and nobody is accepted before this fiber ends: whoever gets a
+    // reply finds the file.
+    if (is_start) WritePidFile(state_.options.pid_file);
+  });
+  return error;
+}
+
+std::vector<std::string> Server::DescribeListeners() {
+  std::vector<std::string> lines;
+  state_.pool.at(0)->Await([&] {
+    if (listeners_ != nullptr) lines = listeners_->Describe();
+  });
+  return lines;
+}
+
+void Server::OnAccept(int fd, PortKind kind) {
+  if (!kind.is_admin &&
+      state_.connections.limited() >= state_.settings.maxclients.load(std::memory_order_relaxed)) {
+    state_.connections.CountRejected();
+    if (!kind.is_tls) {  // else it would be taken for a broken handshake
+      const std::string text = kind.is_memcached ? "ERROR Too many open connections\r\n"
+                                                 : fmt::format("-{}\r\n", kErrMaxClients);
+      [[maybe_unused]] const ssize_t sent =
+          send(fd, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    close(fd);
+    return;
+  }
+  const uint32_t thread = state_.connections.Accept(kind.is_admin);
+  const uint64_t id = state_.next_client_id.fetch_add(1, std::memory_order_relaxed);
+  state_.pool.at(thread)->Dispatch([fd, id, kind] { Worker::Here().AddConnection(fd, id, kind); });
+}
+
+void Server::OnAccept(int fd) { OnAccept(fd, PortKind{}); }
+
+}  // namespace dfly

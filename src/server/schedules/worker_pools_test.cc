@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a worker keeps for reuse goes before a key is evicted or a write refused. (That it goes by
+// itself when nobody uses it takes seconds: tests/test_memory_returns.py.)
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "server/all_parts.h"
+#include "server/dispatch/worker.h"
+#include "server/run/server.h"
+
+namespace dfly {
+namespace {
+
+TEST(WorkerPoolsTest, GoAtOnceWhenMemoryIsShort) {
+  constexpr size_t kStates = 4;
+  ServerOptions options;
+  options.port = 0;
+  options.threads = 1;
+  options.num_shards = 1;
+  Server server(options, AllParts());
+  ASSERT_EQ(server.Start(), "");
+  server.state().pool.at(0)->Await([&] {  // one brief: no timer comes in between
+    Worker& worker = Worker::Here();
+    helio::StackPool& stacks = worker.state().proactor.scheduler().stacks();
+    std::vector<helio::Stack> in_use;
+    for (int i = 0; i < 8; ++i) in_use.push_back(stacks.Get(64 << 10));
+    for (helio::Stack stack : in_use) stacks.Put(stack);
+    std::vector<Interpreter*> states;
+    for (size_t i = 0; i < kStates; ++i) states.push_back(worker.interpreters().TryTake());
+    for (Interpreter* state : states) worker.interpreters().GiveBack(state);
+    EXPECT_TRUE(worker.interpreters().ShrinkUnused(UINT64_MAX));
+    EXPECT_EQ(worker.interpreters().count(), kStates) << "they were in use until now";
+    EXPECT_GE(stacks.kept(), 8u);
+    worker.CountInterpreters();
+    worker.SettleMemory();
+
+    server.state().settings.maxmemory = 1;
+    worker.state().ForEachShard(
+        [&worker](Shard& shard) { EXPECT_FALSE(worker.MakeRoom(shard, {})); });
+    EXPECT_EQ(stacks.kept(), 0u);
+    EXPECT_LT(worker.interpreters().count(), kStates);
+    server.state().settings.maxmemory = 0;
+  });
+  server.Stop();
+}
+
+}  // namespace
+}  // namespace dfly
