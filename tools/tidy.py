@@ -92,6 +92,8 @@ WITH = {
 # without asking, what a client is. They know server_state.h and worker_state.h.
 ABOVE_SERVER = re.compile(
     r"src/server/(worker\w*|shard_batch|blocking|script_run|script_job|inner_client|resident_memory"
+    r"|gates|users|shard_care|memory_use|defrag_pacer|pools|running_scripts|lock_watch|long_run"
+    r"|script_args|script_finder|script_jobs|execs|batches|exclusion|command_runner|noted"
     r"|channel_directory|pubsub|key_notifier|tracking|monitor"
     r"|memcached_rows|session|multi|subscriptions|tracking_state|affinity|client_info"
     r"|client_limiter|command_timer|listeners|tls_settings|message_shuffle|server_state)\.(cc|h)"
@@ -154,8 +156,9 @@ EXCEPTIONS = {
         "src/engine/shard.h",
         "src/engine/shard_set.h",
         "src/engine/shard_turn.h",
-        "src/server/worker.h",
-        "src/server/worker_memory.cc",
+        "src/server/memory_use.cc",
+        "src/server/shard_care.cc",
+        "src/server/shard_care.h",
         "src/storage/snapshot_load.cc",
     ),
 }
@@ -536,7 +539,7 @@ def self_test():
         ("src/server/a.cc", '#include "tools/x/a.h"\n', "ladder"),
         ("src/core/a.cc", '#include "b.h"\n', "ladder"),
         ("src/misc/a.cc", "int x;\n", "ladder"),
-        ("src/server/worker_memory.cc", '#include "server/server.h"\n', "above-server"),
+        ("src/server/shard_care.cc", '#include "server/server.h"\n', "above-server"),
         ("src/server/pubsub.cc", '#include "server/server.h"\n', "above-server"),
         ("src/server/info.cc", '#include "server/server.h"\n', None),
         ("src/core/a.cc", "std::mutex m;\n", "std-mutex"),
@@ -553,7 +556,7 @@ def self_test():
         ("src/core/a.cc", "char f(char c) { return c | 0x20; }\n", "letter-case"),
         ("src/core/a.cc", "int f(int c) { return std::tolower(c); }\n", "letter-case"),
         ("src/server/a.cc", "shard.ServeWaiters();\n", "turn-end"),
-        ("src/server/worker_memory.cc", "shards_.PublishUsedBytes(*shard);\n", None),
+        ("src/server/shard_care.cc", "shards_.PublishUsedBytes(*shard);\n", None),
         ("src/core/a.cc", "std::jthread t;\n", "std-thread"),
         ("src/core/CMakeLists.txt", "add_compile_options(-march=native)\n", "march-native"),
         ("src/core/a.cc", "// TO" "DO: later\n", "note"),

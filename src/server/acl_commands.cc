@@ -17,6 +17,7 @@
 #include "server/command_facts.h"
 #include "server/server_state.h"
 #include "server/session.h"
+#include "server/users.h"
 #include "server/words.h"
 #include "server/worker.h"
 
@@ -33,7 +34,7 @@ constexpr std::string_view kErrNoFile =
 
 void WhoAmI(Session& session, Args, ReplySink& reply) { reply.Bulk(session.user); }
 
-void Users(Session& session, Args, ReplySink& reply) {
+void UserNames(Session& session, Args, ReplySink& reply) {
   const std::vector<AclUserRef> users = session.server.acl->All();
   reply.Array(users.size());
   for (const AclUserRef& user : users) reply.Bulk(user->name());
@@ -205,7 +206,7 @@ void SetUser(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = cx.session().server;
   const std::string error = server.acl->SetUser(args[2], args.from(3));
   if (!error.empty()) return reply.Error(error);
-  Worker::TellUsersChanged(server);
+  Users::TellChanged(server);
   reply.Ok();
 }
 
@@ -219,7 +220,7 @@ void DelUser(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   int64_t deleted = 0;
   for (std::string_view name : args.from(2)) deleted += server.acl->Delete(name);
-  if (deleted > 0) Worker::TellUsersChanged(server);
+  if (deleted > 0) Users::TellChanged(server);
   reply.Integer(deleted);
 }
 
@@ -231,7 +232,7 @@ void Load(CoordinatorContext& cx, Args, ReplySink& reply) {
     error = "ERR too many files are being read";
   }
   if (!error.empty()) return reply.Error(error);
-  Worker::TellUsersChanged(server);
+  Users::TellChanged(server);
   reply.Ok();
 }
 
@@ -317,7 +318,7 @@ void RegisterAclCommands(CommandTable* table) {
            Docs("Shows what was refused lately.", "6.0.0", "O(N), N entries")),
       Change("save", Save, 2, Docs("Writes the ACL file.", "6.0.0", "O(N), N users")),
       Change("setuser", SetUser, -3, Docs("Creates or changes a user.", "6.0.0", "O(N), N rules")),
-      Look("users", Users, 2, kAdmin,
+      Look("users", UserNames, 2, kAdmin,
            Docs("Lists the names of all users.", "6.0.0", "O(N), N users")),
       Look("whoami", WhoAmI, 2, 0, Docs("Tells who the client is.", "6.0.0", "O(1)")),
       HelpRow<Help>("6.0.0", "server"),

@@ -14,11 +14,13 @@
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
+#include "server/defrag_pacer.h"
 #include "server/memory_commands.h"
 #include "server/persistence.h"
 #include "server/server.h"
 #include "server/server_state.h"
 #include "server/session.h"
+#include "server/shard_care.h"
 #include "server/version.h"
 #include "server/words.h"
 #include "server/worker.h"
@@ -111,7 +113,7 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = cx.session().server;
   for (int64_t begin = 0; begin < *count; begin += batch) {
     if (cx.session().connection.closing()) return reply.Ok();  // nobody waits for it
-    if (server.memory.is_over() && !Worker::Here().AwaitRoom({}))
+    if (server.memory.is_over() && !ShardCare::Here().AwaitRoom({}))
       return reply.Error(kErrOutOfMemory);
     std::vector<std::vector<int64_t>> numbers(cx.shards().size());
     for (int64_t i = begin; i < std::min(begin + batch, *count); ++i) {
@@ -177,8 +179,8 @@ void DebugMigrate(CoordinatorContext& cx, std::string_view text, ReplySink& repl
 // DEBUG SET-ACTIVE-EXPIRE 0 | 1
 void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySink& reply) {
   const bool is_on = ParseInt64(text).value_or(0) != 0;  // what is no number counts as 0
-  AwaitOnAll<Worker>(cx.session().server,
-                     [is_on](Worker& worker) { worker.SetActiveExpiry(is_on); });
+  AwaitOnAll<ShardCare>(cx.session().server,
+                        [is_on](ShardCare& care) { care.SetActiveExpiry(is_on); });
   reply.Ok();
 }
 
@@ -323,7 +325,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Ok();
   }
   if (name == "defrag" && args.size() == 2) {
-    AwaitOnAll<Worker>(cx.session().server, [](Worker& worker) { worker.DefragmentAll(); });
+    AwaitOnAll<DefragPacer>(cx.session().server, [](DefragPacer& defrag) { defrag.MoveAll(); });
     return reply.Ok();
   }
   if (name == "set-active-expire" && args.size() == 3) {

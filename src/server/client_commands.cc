@@ -16,12 +16,13 @@
 #include "helio/base/clock.h"
 #include "server/blocking.h"
 #include "server/client_info.h"
+#include "server/client_limiter.h"
 #include "server/client_watch.h"
+#include "server/gates.h"
 #include "server/server_state.h"
 #include "server/session.h"
 #include "server/tracking_commands.h"
 #include "server/words.h"
-#include "server/worker.h"
 
 namespace dfly {
 
@@ -284,13 +285,12 @@ void Pause(CoordinatorContext& cx, Args args, ReplySink& reply) {
   constexpr int64_t kHundredYearsMs = 100ll * 365 * 86400 * 1000;
   if (*timeout_ms > kHundredYearsMs) return reply.Error(kErrTimeoutOutOfRange);
   const int64_t until_ms = helio::UnixMillis() + *timeout_ms;
-  AwaitOnAll<Worker>(cx.session().server,
-                     [&](Worker& worker) { worker.Pause(until_ms, writes_only); });
+  AwaitOnAll<Gates>(cx.session().server, [&](Gates& gates) { gates.Pause(until_ms, writes_only); });
   reply.Ok();
 }
 
 void Unpause(CoordinatorContext& cx, Args, ReplySink& reply) {
-  AwaitOnAll<Worker>(cx.session().server, [](Worker& worker) { worker.Pause(0, false); });
+  AwaitOnAll<Gates>(cx.session().server, [](Gates& gates) { gates.Pause(0, false); });
   reply.Ok();
 }
 

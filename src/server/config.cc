@@ -28,6 +28,7 @@
 #include "server/server.h"
 #include "server/server_state.h"
 #include "server/units.h"
+#include "server/users.h"
 #include "server/words.h"
 #include "server/worker.h"
 
@@ -463,8 +464,8 @@ void AddSettings(Server* server, Config* config) {
                .max = INT_MAX,
                .apply = [server](const std::string& value) {
                  const auto seconds = ParsedNumber<uint64_t>(value);
-                 AwaitOnAll<Worker>(server->state(),
-                                    [seconds](Worker& worker) { worker.SetIdleTimeout(seconds); });
+                 AwaitOnAll<Users>(server->state(),
+                                   [seconds](Users& users) { users.SetIdleTimeout(seconds); });
                  return std::string();
                }});
   config->Add({.name = "tcp-keepalive",
@@ -514,8 +515,8 @@ void AddSettings(Server* server, Config* config) {
                .max = INT_MAX,
                .apply = [server](const std::string& value) {
                  server->state().settings.auth_timeout_s = ParsedNumber<uint64_t>(value);
-                 AwaitOnAll<Worker>(server->state(),
-                                    [](Worker& worker) { worker.OnAuthTimeoutChanged(); });
+                 AwaitOnAll<Users>(server->state(),
+                                   [](Users& users) { users.OnAuthTimeoutChanged(); });
                  return std::string();
                }});
   config->Add({.name = "requirepass",
@@ -524,7 +525,7 @@ void AddSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply = [server](const std::string& value) {
                  server->state().acl->SetDefaultPassword(value);
-                 Worker::TellUsersChanged(server->state());
+                 Users::TellChanged(server->state());
                  return std::string();
                }});
 

@@ -22,6 +22,7 @@
 #include "helio/base/test_seed.h"
 #include "helio/fibers/fiber.h"
 #include "server/checked_client.h"
+#include "server/gates.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/worker.h"
@@ -466,11 +467,11 @@ TEST_P(DispatchTest, AProtocolErrorComesAfterTheReplyOfASingleCommand) {
 TEST_P(DispatchTest, PausesDelayPipelinesAndLoseNothing) {
   WithClients(3, false, [&] {
     for (int i = 0; i < 20; ++i) {
-      AwaitOnAll<Worker>(server_->state(), [&](Worker& worker) {
-        worker.Pause(helio::UnixMillis() + (i % 4 == 0 ? 60'000 : 5), i % 2 == 0);
+      AwaitOnAll<Gates>(server_->state(), [&](Gates& gates) {
+        gates.Pause(helio::UnixMillis() + (i % 4 == 0 ? 60'000 : 5), i % 2 == 0);
       });
       Pass(8);
-      AwaitOnAll<Worker>(server_->state(), [](Worker& worker) { worker.Pause(0, false); });
+      AwaitOnAll<Gates>(server_->state(), [](Gates& gates) { gates.Pause(0, false); });
       Pass(4);
     }
   });

@@ -18,11 +18,12 @@
 #include "scripting/script_header.h"
 #include "server/function_commands.h"
 #include "server/function_store.h"
+#include "server/running_scripts.h"
 #include "server/script_commands.h"
+#include "server/script_run.h"
 #include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
-#include "server/worker.h"
 
 namespace dfly {
 
@@ -38,7 +39,7 @@ void ReplyTooManyArguments(Args args, ReplySink& reply) {
 
 // What was deleted stays in interpreters otherwise, although nobody can call it.
 void FreeInterpreters(ServerState& server) {
-  AwaitOnAll<Worker>(server, [](Worker& worker) { worker.RenewInterpreters(); });
+  AwaitOnAll<RunningScripts>(server, [](RunningScripts& scripts) { scripts.RenewInterpreters(); });
 }
 
 std::string AlreadyExists(std::string_view library) {
@@ -65,7 +66,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   std::string error;
   const auto compile = [&] {
-    ScriptLoad load(&Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
+    ScriptLoad load(&RunningScripts::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
     return store.Compile(source, header, &load.interpreter(), &load, &error);
   };
   const LibraryRef library = compile();
@@ -100,8 +101,9 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
           FunctionStore::SourcesIn(args[2], cx.shards().string_max(), &sources)) {
     return reply.Error(*wrong);
   }
-  if (const std::optional<std::string> wrong = LoadLibraries(
-          Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr, sources, policy)) {
+  if (const std::optional<std::string> wrong =
+          LoadLibraries(RunningScripts::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr,
+                        sources, policy)) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
@@ -206,8 +208,8 @@ struct RunningFunction {
 void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
   ServerState& server = cx.session().server;
   std::vector<RunningFunction> by_worker(server.pool.size());
-  AwaitOnAll<Worker>(server, [&](Worker& worker) {
-    worker.ForEachScript([&](LongRun& run) { by_worker[worker.index()].Note(run); });
+  AwaitOnAll<RunningScripts>(server, [&](RunningScripts& scripts) {
+    scripts.ForEach([&](LongRun& run) { by_worker[scripts.worker().index()].Note(run); });
   });
   const RunningFunction& longest =
       *std::min_element(by_worker.begin(), by_worker.end(),
@@ -256,17 +258,17 @@ void Help(Session&, Args, ReplySink& reply) {
 
 }  // namespace
 
-std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
-                                         const std::vector<std::string>& sources,
+std::optional<std::string> LoadLibraries(RunningScripts& scripts, ScriptLoad::Of of,
+                                         bool holds_locks, const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy) {
-  FunctionStore& store = worker.state().server.functions;
+  FunctionStore& store = scripts.worker().server.functions;
   std::vector<LibraryRef> libraries;
   for (const std::string& source : sources) {
     ScriptHeader header;
     if (std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) return wrong;
     std::string error;
     {
-      ScriptLoad load(&worker, of, holds_locks);
+      ScriptLoad load(&scripts, of, holds_locks);
       libraries.push_back(store.Compile(source, header, &load.interpreter(), &load, &error));
     }
     if (libraries.back() == nullptr) return error;

@@ -8,6 +8,7 @@
 #include "facade/error_texts.h"
 #include "server/server_state.h"
 #include "server/session.h"
+#include "server/users.h"
 #include "server/words.h"
 #include "server/worker.h"
 
@@ -60,7 +61,7 @@ HttpAsker AskerOf(Session& session, const HttpQuery& query) {
   if (colon == std::string_view::npos) return asker;
   const std::string_view name = colon == 0 ? AclStore::kDefaultName : both.substr(0, colon);
   asker.user = acl.LogIn(name, both.substr(colon + 1));
-  if (asker.user == nullptr) Worker::Here().LogFailedLogin(session, name);
+  if (asker.user == nullptr) Users::Here().LogFailedLogin(session, name);
   return asker;
 }
 
@@ -82,7 +83,7 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
   const bool is_admin_only = (command->flags & kAdminPort) != 0 && !session.is_admin;
   if (!verdict.is_denied() && !is_admin_only) return {};
   if (verdict.is_denied()) {
-    Worker::Here().LogDenial(verdict, session, *command, args, asker.user->name());
+    Users::Here().LogDenial(verdict, session, *command, args, asker.user->name());
   }
   return HttpResponse{.status = 403,
                       .body = is_admin_only && !verdict.is_denied()

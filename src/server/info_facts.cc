@@ -88,16 +88,18 @@ InfoFacts::ThreadFacts FactsOfThread(Worker& worker) {
 }
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
+  RunningScripts& scripts = RunningScripts::Here();
+  const Defragmenter& defragmenter = DefragPacer::Here().defragmenter();
   part->stats = worker.state().stats;
   part->thread = FactsOfThread(worker);
   part->loop = worker.state().proactor.stats();
   part->rates = worker.rates();
   part->loop_totals = worker.loop_totals();
   part->traffic = worker.state().buffers.traffic;
-  part->memory = worker.memory();
-  part->heap = worker.RecentHeap();
-  part->interpreters = worker.interpreters().count();
-  worker.ForEachScript([part](const LongRun&) { ++part->running_scripts; });
+  part->memory = MemoryUse::Here().Sum();
+  part->heap = MemoryUse::Here().RecentHeap();
+  part->interpreters = scripts.interpreters().count();
+  part->running_scripts = scripts.count();
   part->pubsub = worker.pubsub().stats();
   part->tls = helio::ThreadTlsStats();
   part->output_disconnections = worker.client_limiter().output_disconnections();
@@ -110,8 +112,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->output_buffer_max =
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
   });
-  part->defrag = worker.defragmenter().stats();
-  part->defrag_since_ns = worker.defragmenter().running_since_ns();
+  part->defrag = defragmenter.stats();
+  part->defrag_since_ns = defragmenter.running_since_ns();
   part->blocked_clients = worker.blocked_clients() + part->held_clients;
   const int64_t now_ms = helio::UnixMillis();
   helio::Random random(helio::MonotonicNanos());

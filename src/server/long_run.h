@@ -12,7 +12,8 @@
 namespace dfly {
 
 class ScriptRun;
-class Worker;
+class RunningScripts;
+class WorkerState;
 
 // Gives way to others after each slice of time, and can be killed.
 //
@@ -36,7 +37,7 @@ class LongRun : public ScriptHost, public helio::ListHook<> {
   Verdict OnTick() final;
 
  protected:
-  LongRun(Worker* worker, bool is_function) : worker_(worker), is_function_(is_function) {}
+  LongRun(RunningScripts* scripts, bool is_function);
   virtual ~LongRun() = default;
 
   // It has an interpreter now, until End.
@@ -47,7 +48,8 @@ class LongRun : public ScriptHost, public helio::ListHook<> {
   // Lets others run.
   virtual void GiveWay() = 0;
 
-  Worker* const worker_;
+  RunningScripts& scripts_;  // of its thread
+  WorkerState& worker_;
   bool has_written_ = false;
   bool is_killed_ = false;
 
@@ -71,7 +73,7 @@ class ScriptLoad final : public LongRun {
     kSnapshot,  // a library; what was there before is lost, so no client may kill it
   };
   // `holds_locks`: see InterpreterPool::Take.
-  ScriptLoad(Worker* worker, Of of, bool holds_locks);
+  ScriptLoad(RunningScripts* scripts, Of of, bool holds_locks);
   ~ScriptLoad() override;
 
   Interpreter& interpreter() { return *interpreter_; }

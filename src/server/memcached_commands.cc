@@ -15,6 +15,7 @@
 #include "server/info.h"
 #include "server/memcached_rows.h"
 #include "server/server_state.h"
+#include "server/users.h"
 #include "server/version.h"
 #include "server/worker.h"
 
@@ -59,10 +60,10 @@ void Authenticate(Session& session, Args args, ReplySink& reply) {
   const std::string_view name = args[1].substr(0, blank);
   const AclUserRef user = session.server.acl->LogIn(name, args[1].substr(blank + 1));
   if (user == nullptr) {
-    Worker::Here().LogFailedLogin(session, name);
+    Users::Here().LogFailedLogin(session, name);
     return reply.Raw("CLIENT_ERROR authentication failure\r\n");
   }
-  Worker::Here().BecomeUser(session, user);
+  Users::Here().Become(session, user);
   reply.Raw("STORED\r\n");
 }
 

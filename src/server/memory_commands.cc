@@ -19,9 +19,9 @@
 #include "server/server.h"
 #include "server/server_state.h"
 #include "server/session.h"
+#include "server/shard_care.h"
 #include "server/units.h"
 #include "server/words.h"
-#include "server/worker.h"
 
 namespace dfly {
 
@@ -178,7 +178,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
 
 // Each thread gives back what its own heap holds free. May suspend.
 void Purge(CoordinatorContext&, Args, ReplySink& reply) {
-  AwaitOnAll<Worker>(WorkerState::Here().server, [](Worker& worker) { worker.PurgeMemory(); });
+  AwaitOnAll<ShardCare>(WorkerState::Here().server, [](ShardCare& care) { care.Purge(); });
   reply.Ok();
 }
 

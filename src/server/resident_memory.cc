@@ -3,9 +3,11 @@
 
 #include <vector>
 
+#include "engine/shard.h"
 #include "server/machine.h"
+#include "server/memory_use.h"
 #include "server/server_state.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
@@ -18,12 +20,12 @@ constexpr size_t kStacksLookedAt = 1000;
 
 ResidentMemory ReadResidentMemory(ServerState& server) {
   std::vector<ResidentMemory> parts(server.pool.size());
-  AwaitOnAll<Worker>(server, [&parts](Worker& worker) {
+  AwaitOnAll<WorkerState>(server, [&parts](WorkerState& worker) {
     ResidentMemory& part = parts[worker.index()];
-    part.counted = worker.memory();
-    worker.state().ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
-    part.fiber_stacks = worker.state().proactor.scheduler().stacks().ResidentBytes(kStacksLookedAt);
-    part.receive_buffers = worker.state().proactor.ResidentReceiveBuffers();
+    part.counted = MemoryUse::Here().Sum();
+    worker.ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
+    part.fiber_stacks = worker.proactor.scheduler().stacks().ResidentBytes(kStacksLookedAt);
+    part.receive_buffers = worker.proactor.ResidentReceiveBuffers();
     part.heap = ReadThreadHeap();
   });
   ResidentMemory sum;

@@ -8,6 +8,7 @@
 
 #include "commands/command_table.h"
 #include "facade/resp_writer.h"
+#include "server/script_args.h"
 #include "server/script_run.h"
 
 namespace dfly {
@@ -40,14 +41,5 @@ struct ScriptJob {
   bool has_given_way = false;
   bool is_abandoned = false;
 };
-
-inline bool IsReadOnly(const Command& command, const Script& script) {
-  return (command.flags & kReadonly) != 0 ||
-         (script.flags.load(std::memory_order_relaxed) & kNoWrites) != 0;
-}
-// Takes the arguments of EVAL and its like apart. REQUIRES: their number of keys makes sense.
-ScriptArgs ScriptArgsOf(Args args);
-// As it is written there, if it does. An error otherwise.
-std::optional<std::string> CheckScriptArgs(Args args);
 
 }  // namespace dfly

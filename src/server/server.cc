@@ -17,6 +17,8 @@
 #include "server/persistence.h"
 #include "server/server_state.h"
 #include "server/session.h"
+#include "server/shard_care.h"
+#include "server/users.h"
 #include "server/worker.h"
 
 namespace dfly {
@@ -70,7 +72,7 @@ void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>
   change(eviction_);
   state_.policy = eviction_.policy;
   state_.memory.set_evicts(eviction_.policy != EvictionPolicy::kNone);
-  AwaitOnAll<Worker>(state_, [this](Worker& worker) { worker.SetEvictionRules(eviction_); });
+  AwaitOnAll<ShardCare>(state_, [this](ShardCare& care) { care.SetEvictionRules(eviction_); });
 }
 
 void Server::EvictToLimit() {
@@ -81,7 +83,7 @@ void Server::EvictToLimit() {
     std::atomic<bool> has_room{false};
     const int64_t before = state_.memory.used();
     state_.shards->AwaitOnAll([&](Shard& shard) {
-      if (Worker::Here().MakeRoom(shard, {})) has_room = true;
+      if (ShardCare::Here().MakeRoom(shard, {})) has_room = true;
     });
     if (state_.memory.used() >= before && !state_.memory.is_beyond()) break;
     if (!has_room && state_.memory.used() >= before) break;
@@ -126,8 +128,8 @@ std::string Server::Start() {
     here_ = this;
     auto& worker = workers_[proactor->index()];
     worker = std::make_unique<Worker>(&state_, proactor);
-    worker->SetIdleTimeout(state_.options.idle_timeout_s);
-    worker->OnUsersChanged();
+    Users::Here().SetIdleTimeout(state_.options.idle_timeout_s);
+    Users::Here().OnChanged();
   });
   state_.shards->set_after_flush_all(
       [this] { state_.pool.at(0)->Dispatch([this] { persistence_->SaveAfterFlush(); }); });

@@ -141,8 +141,8 @@ void Server::WatchStop(StopWork* work, uint64_t patience_ns) {
 }
 
 void Server::EndScripts(bool is_late) {
-  DispatchOnAll<Worker>(state_, [is_late](Worker& worker) {
-    worker.ForEachScript([is_late](LongRun& run) {
+  DispatchOnAll<RunningScripts>(state_, [is_late](RunningScripts& scripts) {
+    scripts.ForEach([is_late](LongRun& run) {
       if (is_late || !run.has_written()) run.Kill();
     });
   });

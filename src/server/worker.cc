@@ -22,9 +22,6 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-// Active expiry: how often it looks when little is due, and how long it may run at a time.
-
 // Arguments of a command that outlives the receive buffer.
 class OwnArgs {
  public:
@@ -53,6 +50,15 @@ class OwnArgs {
 Worker::Worker(ServerState* server, helio::Proactor* proactor)
     : PerThread(this),
       state_(server, proactor),
+      script_finder_(server),
+      memory_(&state_, &pubsub_, &tracking_, &script_finder_),
+      running_scripts_(&state_, &memory_),
+      pools_(&state_, &memory_, &running_scripts_),
+      defrag_(&state_, &memory_, &pools_),
+      care_(&state_, &memory_, &pools_, &running_scripts_, &defrag_),
+      lock_watch_(&state_, &running_scripts_),
+      gates_(&state_, &script_finder_),
+      users_(&state_),
       server_(*server),
       proactor_(*proactor),
       shards_(*server->shards),
@@ -62,90 +68,41 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
       migrates_(server->options.migrate_connections && server->pool.size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
       open_batches_(shards_.size(), nullptr),
-      expire_timer_([](helio::Timer* timer) {
-        RunCycle(timer, LatencyEvent::kExpireCycle, &Worker::ExpireTick);
-      }),
-      evict_timer_([](helio::Timer* timer) {
-        RunCycle(timer, LatencyEvent::kEvictionCycle, &Worker::EvictTick);
-      }),
-      lua_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->CollectTick(); }),
-      defrag_timer_([](helio::Timer* timer) {
-        RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
-      }),
-      pause_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
-      auth_timer_([](helio::Timer* timer) {
-        static_cast<OwnedTimer*>(timer)->worker->CloseUnauthenticated();
-      }),
-      sweep_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->SweepEnds(); }),
-      memcached_flush_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
-      pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
-      lock_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
-      interpreters_(server->options.interpreters_per_thread, server->options.lua_memory_max),
-      scripts_(&server->scripts),
-      functions_(&server->functions),
-      script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
+      sweep_timer_(this, proactor),
+      memcached_flush_timer_(this, proactor),
       client_limiter_(&state_),
       pubsub_(&state_),
       tracking_(&state_),
       recent_commands_(RegisterThreadForCrashes(proactor->index())),
       monitors_(&state_) {
-  lua_timer_.worker = this;
-  expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
-  auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
-  pool_timer_.worker = this;
-  sweep_timer_.worker = this;
   stage_hook_.worker = this;
   state_.buffers.on_change = [this] {
-    SettleMemory();
+    memory_.Settle();
     client_limiter_.OnMemoryChange();
-    NotePools();
+    pools_.Note();
   };
-  state_.on_fiber_end = [this] { NotePools(); };
+  pools_.Add(this);
   client_limiter_.SetOutputLimits(server->options.output_limits);
   UpdateTiming();
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
   SetLatencyThreshold(server->options.latency_monitor_threshold_ms);
-  for (Shard* shard : state_.shards()) {
-    shard->set_turn_end(this);
-    defragmenter_.AddShard(shard);
-    if (reaping_shard_ == nullptr) reaping_shard_ = shard;
-  }
   SetKeyEvents(server->options.key_events);
-  server_.eviction_hints[index()].run = [](helio::Message*) { Worker::Here().OnEvictHint(); };
 }
 
 void Worker::SetKeyEvents(KeyEventClasses classes) {
   key_notifier_.set_classes(classes);
-  expires_precisely_ = classes.is_on() && classes.has(KeyEventClasses::kExpired);
-  armed_deadline_ms_ = INT64_MAX;  // the next command arms the timer anew
+  care_.SetPreciseExpiry(classes.is_on() && classes.has(KeyEventClasses::kExpired));
   state_.ForEachShard(
       [&](Shard& shard) { shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr); });
 }
 
 Worker::~Worker() {
-  for (Shard* shard : state_.shards()) shard->set_turn_end(nullptr);
   DCHECK_EQ(batches_in_flight_, 0u);
   DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
   proactor_.WatchStalls(0, nullptr);
-  proactor_.timers().Disarm(&expire_timer_);
-  proactor_.timers().Disarm(&evict_timer_);
-  proactor_.timers().Disarm(&lua_timer_);
-  proactor_.timers().Disarm(&defrag_timer_);
-  proactor_.timers().Disarm(&pause_timer_);
-  proactor_.timers().Disarm(&auth_timer_);
-  proactor_.timers().Disarm(&lock_timer_);
-  proactor_.timers().Disarm(&pool_timer_);
-  proactor_.timers().Disarm(&sweep_timer_);
-  proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
-  if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
   for (ShardBatch* batch : batch_pool_) delete batch;
 }
 
@@ -161,7 +118,7 @@ void Worker::OnClosed(Connection* connection) {
   monitors_.End(*session);
   client_limiter_.OnLeft(*session);
   state_.Remove(connection);
-  NotePools();
+  pools_.Note();
   server_.connections.OnClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
@@ -228,7 +185,7 @@ CommandSink::Outcome Worker::NoteUnknown(Connection* connection, Session& sessio
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
                                       const Command& command, Args args) {
   if ((command.flags & (kAdminPort | kProtected)) != 0) [[unlikely]] {
-    if (const auto refusal = RefusalOf(command, session)) {
+    if (const auto refusal = gates_.RefusalOf(command, session)) {
       AbortMulti(session);
       Note(connection, *refusal, &command, args, 0, 0);
       return Outcome::kTaken;
@@ -251,7 +208,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       connection->set_held(true);
       return Outcome::kBarrier;
     }
-    if (!GateError(command, args, session).empty()) {
+    if (!gates_.ErrorOf(command, args, session).empty()) {
       // RunOne looks again, for the text.
       if (&command != exec_) AbortMulti(session);
       Note(connection, Action::kGated, &command, args, 0, 0);
@@ -263,8 +220,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     if (outcome) return *outcome;
   }
   const bool holds_writes = server_.settings.shards_behind.load(std::memory_order_relaxed) != 0;
-  const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, args, session);
-  if (is_paused || (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
+  const bool is_paused = gates_.IsPaused(command, args, session);
+  if (is_paused || (holds_writes && gates_.MayWrite(command, args, session))) [[unlikely]] {
     // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
     // as a message, so not between the look and this.
     RunNoted();
@@ -416,7 +373,7 @@ void Worker::RunStage() {
   }
   pubsub_.Flush();
   tracking_.Flush();
-  SettleMemory();
+  memory_.Settle();
 }
 
 void Worker::RunNoted() {
@@ -439,8 +396,7 @@ void Worker::RunNoted() {
   noted_.clear();
   noted_args_.clear();
   deferred_bytes_ = 0;
-  scripts_.Settle();
-  functions_.Settle();
+  script_finder_.Settle();
 }
 
 // The look-ups of a pipeline, or of many connections, wait for memory together, not one after
@@ -520,7 +476,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
     } else if (noted.action == Action::kScript) {
       batch->AddScript(noted.command, args, noted.hash, drop_reply,
                        noted.script->shared_from_this());
-      batch->caller = CallerOf(session);
+      batch->caller = users_.CallerOf(session);
     } else {
       batch->Add(noted.command, args, noted.hash, drop_reply);
     }
@@ -574,7 +530,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         job->shard = state_.local(noted.shard);
         job->db_index = session.db_index;
         job->no_touch = session.no_touch;
-        job->caller = CallerOf(session);
+        job->caller = users_.CallerOf(session);
         job->client_id = connection->id();
         if (client != nullptr) job->client = *client;
         job->notes_reads = notes_reads;
@@ -596,7 +552,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
       case Action::kScriptRefused: {
         ScriptArgs call;
         std::string error;
-        FindScript(*noted.command, args, &call, &error);
+        script_finder_.Find(*noted.command, args, &call, &error);
         if (error == kErrOutOfMemory) {
           Reject(*noted.command, error, writer_);
         } else {
@@ -618,7 +574,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         break;
       case Action::kGated:
         // It may have been opened since.
-        if (std::string_view error = GateError(*noted.command, args, session); !error.empty()) {
+        if (std::string_view error = gates_.ErrorOf(*noted.command, args, session);
+            !error.empty()) {
           Reject(*noted.command, error, writer_);
         } else {
           Reject(*noted.command, kErrLoading, writer_);
@@ -665,7 +622,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         AclVerdict verdict;
         if (session.acl != nullptr) verdict = session.acl->Check(*noted.command, args);
         if (!verdict.is_denied()) verdict.denial = AclDenial::kCommand;
-        LogDenial(verdict, session, *noted.command, args);
+        users_.LogDenial(verdict, session, *noted.command, args);
         Reject(*noted.command, DenialError(verdict, session.user, *noted.command), writer_);
         break;
       }
@@ -688,7 +645,7 @@ bool Worker::TryBlocking(ShardTurn& turn, const Command& command, Args args, Res
   bool is_replied = true;
   const uint64_t errors_before = writer.error_count();
   if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
+    if (!care_.MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
   }
   const int64_t begin = helio::CycleClock::Now();
   BlockingCall call;
@@ -723,7 +680,8 @@ bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, Bloc
 void Worker::RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
                         RespWriter& writer) {
   if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoomFor(turn.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
+    if (!care_.MakeRoomFor(turn.shard(), command, args))
+      return Reject(command, kErrOutOfMemory, writer);
   }
   RunSampled(turn.cx(), command, args, hash, writer);
   if (turn.shard().waiters().has_ready()) [[unlikely]]
@@ -755,7 +713,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.last_command = &command;
   ++session.coordinators;
   ++state_.coordinators;
-  WatchLocks();
+  lock_watch_.Begin();
   if (monitors_.any()) [[unlikely]] {
     if (&command == exec_) FeedExec(session);
     FeedMonitors(session, command, args);
@@ -764,11 +722,11 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   const bool runs_scripts = command.runs_script || command.needs_script_stack ||
                             (&command == exec_ && session.multi->has_scripts());
   helio::FiberOptions options{.name = "coordinator",
-                              .stack_size = runs_scripts ? kScriptStackBytes : 0};
+                              .stack_size = runs_scripts ? RunningScripts::kStackBytes : 0};
   helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
                                     own_args = OwnArgs(args)] {
     const std::span<const std::string_view> views = own_args.views();
-    coordinator_bytes_ += own_args.memory_used();
+    memory_.counted.coordinators += own_args.memory_used();
     helio::IoBuf out;
     RespWriter writer;
     writer.Reset(&out, session.resp3, session.is_memcached);
@@ -781,11 +739,11 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     }
     std::vector<uint64_t> spared;
     if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
-        MayWrite(command, Args(views), session))
+        gates_.MayWrite(command, Args(views), session))
       AskSnapshots(session, command, Args(views));
     const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
-    if (needs_room) AddKeyHashes(command, Args(views), &spared);
-    if (needs_room && !AwaitRoom({spared})) {
+    if (needs_room) care_.AddKeyHashes(command, Args(views), &spared);
+    if (needs_room && !care_.AwaitRoom({spared})) {
       Reject(command, kErrOutOfMemory, writer);
     } else {
       RunOrRefuse(cx, command, Args(views), writer, [&] {
@@ -811,10 +769,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     monitors_.OnReplied(session);
     tracking_.OnReplied(session);
     client_limiter_.Recount(session);
-    coordinator_bytes_ -= own_args.memory_used();
+    memory_.counted.coordinators -= own_args.memory_used();
     --session.coordinators;
     --state_.coordinators;
-    NotePools();
+    pools_.Note();
     // Whichever comes last, the end of the command or of the connection, deletes the session.
     if (session.connection_closed) state_.Forget(&session);
     connection->EndBusy();  // the session may be gone after this

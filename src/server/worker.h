@@ -31,9 +31,6 @@
 #include <vector>
 
 #include "commands/command_table.h"
-#include "core/allocator_facts.h"
-#include "core/string_cache.h"
-#include "engine/defrag.h"
 #include "engine/shard_context.h"
 #include "engine/shard_set.h"
 #include "facade/connection.h"
@@ -41,23 +38,27 @@
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
 #include "helio/base/intrusive_list.h"
-#include "helio/fibers/fiber_pool.h"
-#include "helio/fibers/timer_queue.h"
 #include "server/client_limiter.h"
-#include "server/function_store.h"
-#include "server/interpreter_pool.h"
+#include "server/gates.h"
 #include "server/key_notifier.h"
+#include "server/lock_watch.h"
+#include "server/memory_use.h"
 #include "server/monitor.h"
+#include "server/noted.h"
+#include "server/owned_timer.h"
+#include "server/pools.h"
 #include "server/port_kind.h"
 #include "server/process.h"
 #include "server/pubsub.h"
 #include "server/rate_meter.h"
+#include "server/running_scripts.h"
+#include "server/script_finder.h"
 #include "server/script_job.h"
-#include "server/script_store.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
+#include "server/shard_care.h"
 #include "server/tracking.h"
-#include "server/worker_memory.h"
+#include "server/users.h"
 #include "server/worker_state.h"
 
 namespace dfly {
@@ -68,7 +69,7 @@ struct ServerState;
 class Transaction;
 
 // Owner: its proactor; every method is on that thread unless it says otherwise.
-class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker> {
+class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
  public:
   Worker(ServerState* server, helio::Proactor* proactor);
   ~Worker();
@@ -86,9 +87,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
     tls_context_ = std::move(context);
   }
-  // The client has --auth_timeout from now on.
-  void WatchUnauthenticated(Session& session);
-  void OnAuthTimeoutChanged();
   void CloseAllConnections();
   // Batches that are in the hands of other threads.
   size_t batches_in_flight() const { return batches_in_flight_; }
@@ -111,9 +109,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
 
-  // What its heap has. Reading that takes time that depends on the heap's size: what this returns
-  // is as old as keeps it below a thousandth of the thread's time.
-  const HeapFacts& RecentHeap();
   ClientLimiter& client_limiter() { return client_limiter_; }
   PubSub& pubsub() { return pubsub_; }
   Tracking& tracking() { return tracking_; }
@@ -125,9 +120,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // notify-keyspace-events.
   void SetKeyEvents(KeyEventClasses classes);
 
-  // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
-  // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
-  void Pause(int64_t until_ms, bool writes_only);
   // They are pooled.
   std::unique_ptr<Multi> NewMulti(int db_index);
   void Recycle(std::unique_ptr<Multi> multi);
@@ -136,69 +128,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // Takes effect soon: what is watched next is not concerned.
   void Unwatch(Session& session);
   uint64_t NextWatcher();
-
-  // --- Users (worker_acl.cc) ---
-
-  // The session becomes this user, who has logged in. Null: the default one, who need not if it
-  // lets in.
-  void BecomeUser(Session& session, const AclUserRef& user);
-  void BecomeDefault(Session& session);
-  // Some users are others now: looks for those of the sessions in ServerState::acl.
-  void OnUsersChanged();
-  // Tells all threads so: sessions learn what they may do now, and those whose user is gone end.
-  // From a fiber. Suspends.
-  static void TellUsersChanged(ServerState& server);
-  // For ACL LOG. `user`: empty if it is the session's.
-  void LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
-                 Args args, std::string_view user = {});
-  void LogFailedLogin(const Session& session, std::string_view user);
-  // For whom the session's scripts run; null: for somebody who may do everything.
-  AclCallerRef CallerOf(Session& session);
-  // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
-  void SetIdleTimeout(uint64_t seconds);
-  // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
-  void SetActiveExpiry(bool is_on);
-
-  // --- maxmemory (worker_memory.cc) ---
-
-  // Room for a command that is about to run on a shard of ours, as the limit is passed. False:
-  // there is none, and it must not run. Does a bounded amount of work.
-  bool MakeRoom(Shard& shard, const SparedKeys& spared);
-  // Room for a command on any shards. False: there is none. From a fiber. Suspends.
-  [[nodiscard]] bool AwaitRoom(const SparedKeys& spared);
-  static void AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes);
-  // Lets all threads evict what is too much.
-  void WakeEviction();
-  void SetEvictionRules(const EvictionRules& rules);
-  // Publishes what this thread uses.
-  void SettleMemory();
-  // The same, when used bytes have changed without a turn.
-  void PublishMemory();
-  WorkerMemory memory() const;
-
-  // --- Moving memory (worker_defrag.cc) ---
-
-  const Defragmenter& defragmenter() const { return defragmenter_; }
-  // DEBUG DEFRAG: a pass that moves everything begins soon, unless one is running.
-  void DefragmentAll();
-  // What is free goes to the system.
-  void ReturnMemory();
-  // MEMORY PURGE: all that is no data and not in use.
-  void PurgeMemory();
-
-  // --- What is kept for reuse (worker_pools.cc) ---
-
-  // Something may have come back there: from now on a half of it goes each kPoolPeriodNanos, until
-  // nothing is left.
-  void NotePools() {
-    if (!pool_timer_.armed()) [[unlikely]]
-      ArmPoolTimer();
-  }
-  // A command on a fiber has so many bytes more, or less, besides its arguments.
-  void CountCoordinator(int64_t change) { coordinator_bytes_ += static_cast<size_t>(change); }
-
-  // Of a local shard: its used bytes are published, its expiry is kept going.
-  void OnTurnEnd(Shard& shard) override;
 
   // --- memcached (worker_memcached.cc) ---
 
@@ -234,43 +163,11 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
 
   // --- For scripts (worker_scripts.cc, script_run.h) ---
 
-  InterpreterPool& interpreters() { return interpreters_; }
-  // By the names that scripts call them. Null: there is none.
-  using ScriptCommands = StringCache<const Command*, 64, 24>;
-  ScriptCommands& script_commands() { return script_commands_; }
-  ScriptCache& scripts() { return scripts_; }
-  void OnScriptBegin(LongRun* run);
-  void OnScriptEnd(LongRun* run);
-  // What the interpreters have may have changed.
-  void CountInterpreters() {
-    const InterpreterPool::Memory memory = interpreters_.memory();
-    interpreter_bytes_ = memory.used;
-    interpreter_transient_ = memory.transient;
-  }
-  // A script has ended or something was compiled, and its interpreter is free again.
-  void OnInterpreterBack() {
-    CountInterpreters();
-    if (interpreter_transient_ != 0 && !lua_timer_.armed()) [[unlikely]]
-      ArmCollector();
-  }
-  // What was compiled goes, and garbage with it: SCRIPT FLUSH, FUNCTION FLUSH.
-  void RenewInterpreters();
-  // See worker_locks.cc: for long-held locks to be noticed while something runs that may have some.
-  void WatchLocks();
-  // It gives way for the first time.
-  void OnScriptLong() { ++state_.stats.scripts.gave_way; }
-  // How long a script runs before it lets others run: less if several do.
-  uint64_t script_slice_ns() const;
   // Commands that wait on its shards for a script that has become slow get BUSY.
   void RefuseBusyWaiters();
   // The same on all threads: a script has become slow, or has more locks than when it did.
   // Thread: any proactor's. Suspends: never.
   static void RefuseBusyWaitersOnAll(ServerState& server);
-  // fn(LongRun&), for those of this thread.
-  template <typename Function>
-  void ForEachScript(Function function) {
-    for (LongRun& run : running_scripts_) function(run);
-  }
   // A command that a script has called was refused, as `reply` knows. Null: there is no such.
   void CountRejected(const Command* row, const ReplySink& reply);
   enum class Timing : uint8_t {
@@ -299,42 +196,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   void OnBatch(ShardBatch* batch);
 
  private:
-  enum class Action : uint8_t {
-    kLocal,
-    kRemote,
-    kSession,
-    kUnknown,
-    kUnknownSubcommand,
-    kWrongArity,
-    kNoAuth,
-    kDenied,  // by its user's ACL
-    kAdminPortOnly,
-    kProtected,   // DEBUG, by --enable_debug_command
-    kTry,         // a blocking command, on a shard of ours
-    kTryByBatch,  // the same, by a batch
-    kSubscribed,  // refused, as the client is subscribed
-    kQueued,      // by MULTI
-    kNotInMulti,  // refused by it
-    kOutOfMemory,
-    kGated,  // by Settings::gate
-    kTooManyBlocked,
-    kExec,    // session.multi, in one shard
-    kScript,  // in place
-    kScriptRefused
-  };
-
-  // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
-  struct Noted {
-    const Command* command;
-    Connection* connection;
-    uint64_t hash;
-    ShardId shard;
-    uint32_t first_arg;
-    uint32_t arg_count;
-    Action action;
-    bool deferred;   // its arguments are in deferred_args_
-    Script* script;  // lives until ScriptCache::Settle
-  };
   static constexpr size_t kNotedMax = 32;
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
@@ -343,11 +204,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // one or in the reply.
   static constexpr size_t kCheapArgsMax = 64;
   static constexpr size_t kCheapBytesMax = 4096;
-  // The interpreter's, and for what commands need below it; only touched pages cost memory.
-  static constexpr size_t kScriptStackBytes =
-      std::max<size_t>(1 << 20, 2 * Interpreter::kStackBytes);
-  static constexpr size_t kIdleScriptFibersMax = 8;
-
   Session& SessionOf(Connection* connection) {
     return *static_cast<Session*>(connection->user_data());
   }
@@ -364,7 +220,7 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
       const LoopTotals loop = loop_totals();
       loop_rate_.Roll(seconds, loop.cycles);
       loop_us_rate_.Roll(seconds, loop.us);
-      NotePools();
+      pools_.Note();
     }
   }
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
@@ -375,27 +231,11 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // Runs what may take long on a fiber, unless too many do so.
   Outcome CoordinateWait(Connection* connection, Session& session, const Command& command,
                          CoordinatorHandler handler, Args args);
-  bool IsRefusedByProtectedMode(const Session& session) const;
-  uint64_t AuthDeadlineNs(const Session& session, uint64_t limit_ns) const;
-  void CloseUnauthenticated();
   // Looks now and then for the ends of connections that wait or are not received from, while there
   // are any: a net below what the kernel reports.
   void SweepSoon();
   void SweepEnds();
   static void AbortMulti(Session& session);
-  // As for one of them that was changed.
-  void RefreshUser(Session& session);
-  void CloseDenied(Session& session);
-  // What of the MULTI its user may not do any more gets an error (Multi::Item::denial).
-  void CheckMulti(const Session& session);
-  // Whether the client may not call it: --restricted_commands, --enable_debug_command and the like.
-  std::optional<Action> RefusalOf(const Command& command, const Session& session) const;
-  // Why Settings::gate refuses a command; empty: it does not.
-  std::string_view GateError(const Command& command, Args args, const Session& session);
-  // The flags of this call, as Redis has them: a script that begins with flags of its own has
-  // those, and EXEC those of what is queued.
-  uint32_t FlagsOf(const Command& command, Args args);
-  uint32_t FlagsOf(const Command& command, Args args, const Session& session);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
   // What is different for a client that is subscribed; nothing: go on as for others.
@@ -491,9 +331,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);
-  // It may change keys.
-  bool MayWrite(const Command& command, Args args, const Session& session);
-  bool IsPaused(const Command& command, Args args, const Session& session);
   // A command of the session goes to `shard`, and nowhere else: perhaps its connection should, too.
   void NoteAffinity(Session& session, ShardId shard) {
     if (!migrates_) return;
@@ -538,10 +375,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
                          Args args);
-  // Null: there is none, or its first line makes no sense, as `error` says then.
-  Script* LookUpScript(const Command& command, Args args, std::string* error);
-  // Null: it is refused, and `error` says why.
-  Script* FindScript(const Command& command, Args args, ScriptArgs* call, std::string* error);
   struct ScriptPlan {
     enum class Way : uint8_t { kInPlace, kAcross, kGlobal, kAlone };
     Way way;
@@ -584,66 +417,29 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   void Delete(ShardBatch* batch);
   // What it takes counts for clients. It is at home, or about to leave.
   void CountBatch(ShardBatch* batch);
-  // Frees the batches and buffers that are kept for reuse: they would keep pages that are nearly
-  // empty.
-  void DropPools();
+  // Pool: of batches, and of MULTIs.
+  void Halve() override;
+  void Drop() override;
+  bool is_empty() const override { return batch_pool_.empty() && multi_pool_.empty(); }
+  bool has_more() const override { return batches_in_flight_ > 0; }
+  void ReleaseScratch() override;
   // Until so many are left; those first that were not used for longest.
   void ShrinkBatches(size_t left);
-  void ArmPoolTimer();
-  void PoolTick();
-  // True: there is more.
-  bool ShrinkPools();
-  // What the largest commands so far have made of what is used again and again.
-  void ReleaseScratch();
-
-  void EndPause();
   void OnMemcachedFlush();
-  void ExpireTick();
-  void ExpireIn(uint64_t wait_ns);  // at the latest
-  uint64_t UntilDeadline(int64_t at_ms, int64_t now_ms) const;
-  void EvictTick();
-  void ArmCollector();
-  void CollectTick();
-  // The command will be refused for lack of memory, unless another thread frees some meanwhile.
-  bool LacksRoom(const Command& command);
-  // What this thread can give back in `budget_ns` besides keys. From the loop or a fiber of ours.
-  void GiveBack(uint64_t budget_ns);
-  void DefragTick();
-  // Both return after how many nanoseconds to come again, or 0.
-  uint64_t BeginDefragIfItPays();
-  uint64_t DefragSome();
-  void ArmDefrag(uint64_t after_ns);
-  uint64_t ExcessMemory() const;
-  void NoteWorkForDefrag();
-  void OnEvictHint();
-  // Only this command's keys are spared.
-  bool MakeRoomFor(Shard& shard, const Command& command, Args args);
-  Evictor::Progress EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
-                              const SparedKeys& spared);
-  size_t ShareOf(const Shard& shard, int64_t bytes) const;
-  void SetBarren(bool is_barren);
-
   struct StageHook : helio::LoopHook {
     using LoopHook::LoopHook;
     Worker* worker = nullptr;
   };
-  struct OwnedTimer : helio::Timer {
-    using Timer::Timer;
-    Worker* worker = nullptr;
-  };
-
-  void OnLockTimer();
-  void LookForOldLocks();
-
-  // For LATENCY.
-  static void RunCycle(helio::Timer* timer, LatencyEvent event, void (Worker::*tick)()) {
-    Worker* const worker = static_cast<OwnedTimer*>(timer)->worker;
-    const int64_t begin = helio::CycleClock::Now();
-    (worker->*tick)();
-    worker->state_.timer.NoteCycle(event, begin);
-  }
-
   WorkerState state_;
+  ScriptFinder script_finder_;
+  MemoryUse memory_;
+  RunningScripts running_scripts_;
+  Pools pools_;
+  DefragPacer defrag_;
+  ShardCare care_;
+  LockWatch lock_watch_;
+  Gates gates_;
+  Users users_;
   ServerState& server_;
   helio::Proactor& proactor_;
   ShardSet& shards_;
@@ -651,7 +447,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   const Command* const exec_;
   const bool all_remote_;
   const bool migrates_;
-  size_t session_bytes_ = sizeof(Session);  // of one
 
   std::vector<Noted> noted_;
   std::vector<std::string_view> noted_args_;
@@ -669,6 +464,7 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   std::vector<std::string_view> exec_args_;   // scratch of RunExec
   std::vector<TagLock> tags_;                 // scratch of MustQueue
   RespWriter batch_writer_;
+  std::vector<uint64_t> spared_;  // scratch of SpareKeysOf
   RateMeter command_rate_;
   SideMeter received_rate_;
   SideMeter sent_rate_;
@@ -681,64 +477,21 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   std::vector<ShardId> open_shards_;
   Connection* batches_of_ = nullptr;  // whose they are
   std::vector<ShardBatch*> batch_pool_;
-  size_t batch_pool_bytes_ = 0;   // sum of what they count
-  uint64_t looked_commands_ = 0;  // WorkerStats::commands_processed, at the last PoolTick
+  size_t batch_pool_bytes_ = 0;  // sum of what they count
   size_t batches_in_flight_ = 0;
   size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
   uint64_t last_watcher_ = 0;
-  size_t queued_bytes_ = 0;  // of commands between MULTI and EXEC, wherever they are
   std::vector<std::unique_ptr<Multi>> multi_pool_;
   size_t blocked_clients_ = 0;
   bool must_wait_ = false;  // what RunOne has just tried (kTry)
 
-  Shard* reaping_shard_ = nullptr;  // frees large values of them all
-  OwnedTimer expire_timer_;
-  OwnedTimer evict_timer_;
-  OwnedTimer lua_timer_;  // armed while scripts have left something that is worth a collection
-  Defragmenter defragmenter_;
-  OwnedTimer defrag_timer_;
-  uint64_t stuck_bytes_ = 0;      // in pages that the last pass could not empty
-  uint64_t returned_excess_ = 0;  // what was too much after memory was returned
-  uint64_t look_rest_ns_ = 0;     // after the last look at the pages
-  uint64_t last_hint_ns_ = 0;
-  bool is_barren_ = false;        // no shard of ours has anything to evict
-  std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
-  // When the last script ended, or gave way; and of it what comes back by itself.
-  size_t interpreter_bytes_ = 0;
-  size_t interpreter_transient_ = 0;
-  uint64_t next_give_back_ns_ = 0;
-  size_t coordinator_bytes_ = 0;  // of the arguments of commands that run on fibers
-  HeapFacts recent_heap_;
-  uint64_t next_heap_read_ns_ = 0;
-  int64_t metered_bytes_ = 0;  // what MemoryMeter knows of us
-  int64_t metered_pending_ = 0;
-  bool expires_actively_ = true;
-  bool expires_precisely_ = false;         // somebody listens to "expired"
-  int64_t armed_deadline_ms_ = INT64_MAX;  // expire_timer_ serves all that are not earlier
-
-  AclUserRef default_user_;
   std::shared_ptr<const helio::TlsContext> tls_context_;  // null: no TLS
-  int64_t paused_until_ms_ = 0;
-  bool pause_writes_only_ = false;
-  OwnedTimer pause_timer_;
-  OwnedTimer auth_timer_;  // armed while a client is not authenticated
   static constexpr uint64_t kSweepMs = 5'000;
-  OwnedTimer sweep_timer_;
-  OwnedTimer memcached_flush_timer_;
-  OwnedTimer pool_timer_;  // armed while something is kept that may go
-  OwnedTimer lock_timer_;  // armed while something may have locks
-  uint64_t idle_task_ = 0;
+  OwnedTimer<&Worker::SweepEnds> sweep_timer_;
+  OwnedTimer<&Worker::OnMemcachedFlush> memcached_flush_timer_;
 
-  InterpreterPool interpreters_;
-  ScriptCommands script_commands_;
-  ScriptCache scripts_;
-  FunctionCache functions_;
-  helio::FiberPool script_fibers_;
   std::vector<std::unique_ptr<ScriptJob>> script_jobs_;  // all that there are
   std::vector<ScriptJob*> idle_script_jobs_;
-  helio::IntrusiveList<LongRun> running_scripts_;
-  size_t running_scripts_count_ = 0;
-
   ClientLimiter client_limiter_;
   PubSub pubsub_;
   KeyNotifier key_notifier_{&pubsub_};

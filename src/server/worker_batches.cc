@@ -572,13 +572,42 @@ void Worker::Delete(ShardBatch* batch) {
   delete batch;
 }
 
+void Worker::ShrinkBatches(size_t left) {
+  if (batch_pool_.size() <= left) return;
+  const auto end = batch_pool_.end() - static_cast<ptrdiff_t>(left);
+  for (auto it = batch_pool_.begin(); it != end; ++it) {
+    batch_pool_bytes_ -= (*it)->counted;
+    Delete(*it);
+  }
+  batch_pool_.erase(batch_pool_.begin(), end);
+}
+
+void Worker::Halve() {
+  ShrinkBatches(batch_pool_.size() / 2);
+  multi_pool_.resize(multi_pool_.size() / 2);
+}
+
+void Worker::Drop() {
+  ShrinkBatches(0);
+  multi_pool_.clear();
+}
+
+void Worker::ReleaseScratch() {
+  Release(&batch_args_);
+  Release(&exec_args_);
+  Release(&spared_);
+  if (!noted_.empty()) return;
+  Release(&noted_args_);
+  Release(&tags_);
+}
+
 void Worker::Recycle(ShardBatch* batch) {
   constexpr size_t kPooledMax = 256;
   constexpr size_t kPooledBytesMax = 512 * 1024;  // what a burst of large commands leaves
   batch->Recycle();
   CountBatch(batch);
   if (server_.memory.is_over()) [[unlikely]] {
-    DropPools();  // before keys go, or commands are refused
+    pools_.Drop();  // before keys go, or commands are refused
     return Delete(batch);
   }
   if (batch_pool_.size() == kPooledMax || batch_pool_bytes_ + batch->counted > kPooledBytesMax) {

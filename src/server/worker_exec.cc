@@ -54,7 +54,8 @@ bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
 }  // namespace
 
 std::unique_ptr<Multi> Worker::NewMulti(int db_index) {
-  if (multi_pool_.empty()) return std::make_unique<Multi>(db_index, &queued_bytes_);
+  if (multi_pool_.empty())
+    return std::make_unique<Multi>(db_index, &memory_.counted.queued_commands);
   std::unique_ptr<Multi> multi = std::move(multi_pool_.back());
   multi_pool_.pop_back();
   multi->Start(db_index);
@@ -103,8 +104,8 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     return Outcome::kTaken;
   }
   if (!multi.is_aborted) {  // else it will never run
-    multi.Add(command, FlagsOf(command, args), args, shards_);
-    SettleMemory();
+    multi.Add(command, script_finder_.FlagsOf(command, args), args, shards_);
+    memory_.Settle();
     client_limiter_.Recount(session);
   }
   if (multi.bytes() > state_.buffers.bounds.input_max) {
@@ -134,7 +135,7 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
     return Outcome::kTaken;
   }
   if (session.acl != nullptr) [[unlikely]]
-    CheckMulti(session);
+    users_.CheckMulti(session);
   if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
     multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;
     Note(connection, Action::kExec, &command, args, multi->shard(), multi->items().front().hash);
@@ -149,7 +150,7 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
 void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer) {
   ShardContext& cx = turn.cx();
   if ((multi.command_flags() & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
+    if (!care_.MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
       if (multi.watcher != 0) cx.shard().watches().Unwatch(multi.watcher);
       return Reject(row, kErrOutOfMemory, writer);
     }
@@ -191,7 +192,7 @@ std::span<const uint64_t> Worker::SpareKeysOf(const Multi& multi) {
   spared_.clear();
   for (const Multi::Item& item : multi.items()) {
     multi.ViewArgs(item, &exec_args_);
-    AddKeyHashes(*item.command, exec_args_, &spared_);
+    ShardCare::AddKeyHashes(*item.command, exec_args_, &spared_);
   }
   return spared_;
 }
@@ -310,7 +311,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     // That it may run was decided before; what is there can make room.
     const std::span<const uint64_t> keys = Worker::Here().SpareKeysOf(*multi);
     const std::vector<uint64_t> spared(keys.begin(), keys.end());
-    (void)Worker::Here().AwaitRoom({spared});
+    (void)ShardCare::Here().AwaitRoom({spared});
   }
   const Executing executing(session, *multi);
 

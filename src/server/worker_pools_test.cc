@@ -5,8 +5,10 @@
 
 #include <vector>
 
+#include "server/memory_use.h"
+#include "server/running_scripts.h"
 #include "server/server.h"
-#include "server/worker.h"
+#include "server/shard_care.h"
 
 namespace dfly {
 namespace {
@@ -20,25 +22,25 @@ TEST(WorkerPoolsTest, GoAtOnceWhenMemoryIsShort) {
   Server server(options);
   ASSERT_EQ(server.Start(), "");
   server.state().pool.at(0)->Await([&] {  // one brief: no timer comes in between
-    Worker& worker = Worker::Here();
-    helio::StackPool& stacks = worker.state().proactor.scheduler().stacks();
+    RunningScripts& scripts = RunningScripts::Here();
+    helio::StackPool& stacks = scripts.worker().proactor.scheduler().stacks();
     std::vector<helio::Stack> in_use;
     for (int i = 0; i < 8; ++i) in_use.push_back(stacks.Get(64 << 10));
     for (helio::Stack stack : in_use) stacks.Put(stack);
     std::vector<Interpreter*> states;
-    for (size_t i = 0; i < kStates; ++i) states.push_back(worker.interpreters().TryTake());
-    for (Interpreter* state : states) worker.interpreters().GiveBack(state);
-    EXPECT_TRUE(worker.interpreters().ShrinkUnused(UINT64_MAX));
-    EXPECT_EQ(worker.interpreters().count(), kStates) << "they were in use until now";
+    for (size_t i = 0; i < kStates; ++i) states.push_back(scripts.interpreters().TryTake());
+    for (Interpreter* state : states) scripts.interpreters().GiveBack(state);
+    EXPECT_TRUE(scripts.interpreters().ShrinkUnused(UINT64_MAX));
+    EXPECT_EQ(scripts.interpreters().count(), kStates) << "they were in use until now";
     EXPECT_GE(stacks.kept(), 8u);
-    worker.CountInterpreters();
-    worker.SettleMemory();
+    scripts.CountInterpreters();
+    MemoryUse::Here().Settle();
 
     server.state().settings.maxmemory = 1;
-    worker.state().ForEachShard(
-        [&worker](Shard& shard) { EXPECT_FALSE(worker.MakeRoom(shard, {})); });
+    scripts.worker().ForEachShard(
+        [](Shard& shard) { EXPECT_FALSE(ShardCare::Here().MakeRoom(shard, {})); });
     EXPECT_EQ(stacks.kept(), 0u);
-    EXPECT_LT(worker.interpreters().count(), kStates);
+    EXPECT_LT(scripts.interpreters().count(), kStates);
     server.state().settings.maxmemory = 0;
   });
   server.Stop();

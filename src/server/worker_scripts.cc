@@ -17,106 +17,12 @@ namespace dfly {
 
 namespace {
 
-constexpr uint64_t kSliceNanos = 1'000'000;
-constexpr uint64_t kSliceNanosMin = 100'000;
 // Runs that may be started again before one gets all shards.
 constexpr size_t kAttemptsMax = 3;
 
 }  // namespace
 
-ScriptArgs ScriptArgsOf(Args args) {
-  const auto count = static_cast<size_t>(*ParseInt64(args[2]));
-  return {.command = args.all(),
-          .keys = args.all().subspan(3, count),
-          .args = args.all().subspan(3 + count)};
-}
-
-std::optional<std::string> CheckScriptArgs(Args args) {
-  const std::optional<int64_t> count = ParseInt64(args[2]);
-  if (!count) return std::string(kErrNotInteger);
-  if (*count < 0) return "ERR Number of keys can't be negative";
-  if (static_cast<uint64_t>(*count) > args.size() - 3) {
-    return "ERR Number of keys can't be greater than number of args";
-  }
-  return {};
-}
-
-// --- What runs now ---
-
-void Worker::OnScriptBegin(LongRun* run) {
-  running_scripts_.PushBack(run);
-  ++running_scripts_count_;
-}
-
-void Worker::OnScriptEnd(LongRun* run) {
-  run->Unlink();
-  --running_scripts_count_;
-}
-
-uint64_t Worker::script_slice_ns() const {
-  return std::max(kSliceNanosMin, kSliceNanos / std::max<uint64_t>(1, running_scripts_count_));
-}
-
 // --- The way it goes ---
-
-Script* Worker::LookUpScript(const Command& command, Args args, std::string* error) {
-  if (command.name.starts_with("fcall")) return functions_.Find(args[1]);
-  if (command.name.starts_with("evalsha")) return scripts_.Find(args[1]);
-  return scripts_.Evaluated(args[1], error);
-}
-
-uint32_t Worker::FlagsOf(const Command& command, Args args) {
-  if (!command.runs_script) [[likely]] {
-    return command.flags;
-  }
-  std::string error;
-  const Script* const script = LookUpScript(command, args, &error);
-  if (script == nullptr) return command.flags;
-  uint32_t flags = command.flags;
-  const uint32_t own = script->flags.load(std::memory_order_relaxed);
-  const bool writes = (own & kNoWrites) == 0;
-  if (script->has_shebang || !writes) flags &= ~kMayReplicate;
-  if (script->has_shebang && writes) {
-    flags |= kWrite;
-    if ((own & kAllowOom) == 0) flags |= kDenyOom;
-  }
-  return flags;
-}
-
-Script* Worker::FindScript(const Command& command, Args args, ScriptArgs* call,
-                           std::string* error) {
-  Script* script = nullptr;
-  const bool by_name = command.name.starts_with("fcall");
-  if (by_name && (script = LookUpScript(command, args, error)) == nullptr) {
-    *error = kErrNoFunction;
-    return nullptr;
-  }
-  if (std::optional<std::string> wrong = CheckScriptArgs(args)) {
-    *error =
-        by_name && *wrong == kErrNotInteger ? "ERR Bad number of keys provided" : std::move(*wrong);
-    return nullptr;
-  }
-  *call = ScriptArgsOf(args);
-  if (!by_name) {
-    script = LookUpScript(command, args, error);
-    if (script == nullptr) {
-      if (error->empty()) *error = kErrNoScript;
-      return nullptr;
-    }
-  }
-  const uint32_t flags = script->flags.load(std::memory_order_relaxed);
-  if (script->has_shebang) {
-    if ((command.flags & kReadonly) != 0 && (flags & kNoWrites) == 0) {
-      *error = "ERR Can not execute a script with write flag using *_ro command.";
-      return nullptr;
-    }
-    if ((flags & (kNoWrites | kAllowOom)) == 0 && server_.memory.is_exhausted()) {
-      *error = kErrOutOfMemory;
-      return nullptr;
-    }
-  }
-  return script;
-}
 
 Worker::ScriptPlan Worker::PlanScript(const Script& script,
                                       std::span<const std::string_view> keys) {
@@ -161,7 +67,7 @@ CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& ses
                                             const Command& command, Args args) {
   ScriptArgs call;
   std::string error;
-  Script* const script = FindScript(command, args, &call, &error);
+  Script* const script = script_finder_.Find(command, args, &call, &error);
   if (script == nullptr) {
     Note(connection, Action::kScriptRefused, &command, args, 0, 0);
     RunNoted();  // what it is refused for is looked at again there
@@ -251,17 +157,15 @@ bool Worker::RunScriptJob(ScriptJob* job) {
   const ShardTurn turn(*job->shard);  // up to where it gives way
   if (server_.memory.is_over() && !job->is_read_only) [[unlikely]] {
     // Whether it may write is decided when it does; here is where room can be made.
-    spared_.clear();
-    for (std::string_view key : job->call.keys) spared_.push_back(HashKey(key));
-    MakeRoom(*job->shard, {spared_});
+    care_.MakeRoomFor(*job->shard, job->call.keys);
   }
-  job->run.emplace(this, job->shard, job->script, std::move(job->caller), job->db_index,
-                   job->is_read_only, job->writer.resp3(), job->no_touch);
+  job->run.emplace(&running_scripts_, job->shard, job->script, std::move(job->caller),
+                   job->db_index, job->is_read_only, job->writer.resp3(), job->no_touch);
   job->run->set_origin({job->command->full_name.c_str(), job->client_id});
   if (job->client.id != 0) [[unlikely]]
     job->run->SetClient(job->client, job->notes_reads);
   if (job->queued != nullptr) job->run->RunAs(job->queued);
-  if (!script_fibers_.Run(&ScriptMain, job)) {
+  if (!running_scripts_.fibers().Run(&ScriptMain, job)) {
     job->has_given_way = true;
     return false;
   }
@@ -278,7 +182,7 @@ void Worker::MakeBatch(const Noted& noted, Session& session, ScriptJob* job, boo
   ShardBatch* const batch = NewBatch(connection, session, noted.shard);
   batch->AddScript(noted.command, ArgsOf(noted), noted.hash, drop_reply,
                    noted.script->shared_from_this());
-  batch->caller = CallerOf(session);
+  batch->caller = users_.CallerOf(session);
   batch->client = job->client;
   if (job->notes_reads) batch->NoteReads();
   connection->replies().AddRemote(batch);
@@ -364,8 +268,8 @@ void Worker::RestartScript(ShardBatch* batch) {
   Session& session = SessionOf(batch->connection);
   ++session.coordinators;
   ++state_.coordinators;
-  helio::Fiber({.name = "script", .stack_size = kScriptStackBytes}, [this, batch, &entry,
-                                                                     &session] {
+  helio::Fiber({.name = "script", .stack_size = RunningScripts::kStackBytes}, [this, batch, &entry,
+                                                                               &session] {
     std::vector<std::string_view> args;
     batch->ViewArgs(entry, &args);
     CoordinatorContext cx(&shards_, &session, batch->db_index, helio::UnixMillis());
@@ -393,7 +297,7 @@ void Worker::ScriptOverShards(CoordinatorContext& cx, Args args, ReplySink& repl
   const Command& command = *worker.commands_.Find(args.name());
   ScriptArgs call;
   std::string error;
-  Script* const script = worker.FindScript(command, args, &call, &error);
+  Script* const script = worker.script_finder_.Find(command, args, &call, &error);
   if (script == nullptr) return reply.Error(error);
   worker.RunScriptOverShards(cx, command, script, call, {}, false, reply);
 }
@@ -408,7 +312,7 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
   if (server_.memory.is_over() && !is_read_only && cx.outer() == nullptr) [[unlikely]] {
     std::vector<uint64_t> spared;
     for (std::string_view key : call.keys) spared.push_back(HashKey(key));
-    (void)AwaitRoom({spared});
+    (void)care_.AwaitRoom({spared});
   }
   for (size_t attempt = 1;; ++attempt) {
     Way way = PlanScript(*script, call.keys).way;
@@ -422,8 +326,8 @@ void Worker::RunScriptOverShards(CoordinatorContext& cx, const Command& command,
     if (way == Way::kGlobal) script->runs_global.fetch_add(1, std::memory_order_relaxed);
     std::optional<Transaction> tx;
     if (way != Way::kAlone) tx.emplace(cx);
-    ScriptAcross run(&cx, tx ? &*tx : nullptr, way == Way::kGlobal, this, script, is_read_only,
-                     reply.resp3());
+    ScriptAcross run(&cx, tx ? &*tx : nullptr, way == Way::kGlobal, &running_scripts_, script,
+                     is_read_only, reply.resp3());
     if (tx) {
       tx->set_owner(static_cast<ScriptRun*>(&run));
       if (way == Way::kGlobal) {

@@ -45,7 +45,7 @@ void Worker::ResetStats() {
   state_.stats.commands.resize(commands_.id_count());
   UpdateTiming();
   command_rate_.Reset();
-  defragmenter_.ResetStats();
+  defrag_.ResetStats();
   pubsub_.ResetStats();
   client_limiter_.ResetStats();
   helio::ThreadTlsStats() = {};
@@ -123,7 +123,7 @@ void Worker::FeedMonitors(const Session& session, const Command& command, Args a
   const bool carries_others = command.runs_script || &command == exec_;
   if ((command.flags & kAdmin) != 0) return;
   if ((command.flags & kSkipMonitor) != 0 && !carries_others) return;
-  if (LacksRoom(command)) return;
+  if (care_.LacksRoom(command)) return;
   monitors_.Feed(session.db_index, session.peer_address, command, args);
 }
 
