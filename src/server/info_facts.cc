@@ -39,8 +39,8 @@ constexpr size_t kTtlsLookedAt = 16;
 struct Part {
   WorkerStats stats;
   helio::ProactorStats loop;
-  Worker::Rates rates = {};
-  Worker::LoopTotals loop_totals;
+  ThreadRates::Rates rates = {};
+  ThreadRates::LoopTotals loop_totals;
   BufferPool::Traffic traffic;
   WorkerMemory memory;
   uint64_t input_buffer_max = 0;
@@ -93,8 +93,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->stats = worker.state().stats;
   part->thread = FactsOfThread(worker);
   part->loop = worker.state().proactor.stats();
-  part->rates = worker.rates();
-  part->loop_totals = worker.loop_totals();
+  part->rates = ThreadRates::Here().rates();
+  part->loop_totals = ThreadRates::Here().loop_totals();
   part->traffic = worker.state().buffers.traffic;
   part->memory = MemoryUse::Here().Sum();
   part->heap = MemoryUse::Here().RecentHeap();

@@ -14,6 +14,7 @@
 #include "facade/resp_writer.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
+#include "server/command_runner.h"
 #include "server/lock_watch.h"
 #include "server/monitor.h"
 #include "server/multi.h"
@@ -44,6 +45,7 @@ ScriptRun::ScriptRun(RunningScripts* scripts, Script* script, AclCallerRef calle
                      bool is_atomic, bool is_read_only, bool resp3)
     : LongRun(scripts, script->is_function()),
       shards_(*worker_.server.shards),
+      runner_(CommandRunner::Here()),
       monitors_(Monitors::Here()),
       script_(script),
       keeps_script_(script->shared_from_this()),
@@ -363,7 +365,7 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
     return Execute(*command, args, reply, may_defer);
   }
   if (!Resolve(args, &command, reply)) [[unlikely]] {
-    Worker::Here().CountRejected(command, reply);
+    runner_.CountRejected(command, reply);
     return Verdict::kGoOn;
   }
   Interleave();
@@ -371,12 +373,12 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
     monitors_.Feed(db_index_, "lua", *command, args);
   if (command->run != nullptr) return Execute(*command, args, reply, may_defer);
   if (command->scripted != nullptr) {
-    Worker::Here().RunCounted<Worker::Timing::kInner>(*command, args, reply,
+    runner_.RunCounted<CommandRunner::Timing::kInner>(*command, args, reply,
                                                       [&] { command->scripted(args, reply); });
     return Verdict::kGoOn;
   }
   if (command->full_name == "select") {
-    Worker::Here().RunCounted<Worker::Timing::kInner>(*command, args, reply, [&] {
+    runner_.RunCounted<CommandRunner::Timing::kInner>(*command, args, reply, [&] {
       const auto index = ParseInt64(args[1]);
       if (!index) return reply.Error(kErrNotInteger);
       if (*index < 0 || *index >= shards_.db_count()) return reply.Error(kErrDbIndex);
@@ -425,7 +427,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
     ShardContext& cx = turn.Begin(db_index_, now_ms_);
     BringClient(&cx);
     const UnitScope scope(turn.shard(), unit());
-    Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
+    CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, command, args, hash, sink);
   };
   if (shards_.is_local(shard)) {
     return shards_.Await(shard, [&](ShardTurn& turn) { run(turn, reply); });
@@ -448,12 +450,12 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   cx.set_scripted();
   if (client_.id != 0) cx.set_client(&client_, notes_reads_);
   if (command.session != nullptr) {
-    Worker::Here().RunCounted<Worker::Timing::kInner>(
+    runner_.RunCounted<CommandRunner::Timing::kInner>(
         command, args, writer, [&] { command.session(*session, args, writer); });
   } else {
     const CoordinatorHandler handler =
         command.coordinate != nullptr ? command.coordinate : command.across;
-    Worker::Here().RunWaiting(command, args, writer, nullptr, [&] {
+    runner_.RunWaiting(command, args, writer, nullptr, [&] {
       if (handler != nullptr) {
         handler(cx, args, writer);
       } else {
@@ -488,8 +490,8 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
       OnWrite(command);
       cx_.Begin(db_index_, now_ms_);
       const UnitScope scope(shard_, unit());
-      Worker::Here().RunHandler<Worker::Timing::kInner>(cx_, command, args, use->place.hash, reply,
-                                                        &use->hint);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(
+          cx_, command, args, use->place.hash, reply, &use->hint);
       return Verdict::kGoOn;
     }
   }
@@ -513,20 +515,21 @@ ScriptHost::Verdict ScriptInPlace::ExecuteOther(const Command& command, Args arg
   } else if ((command.flags & (kWrite | kReadonly)) == 0 && has_written_) {
     // It needs its client, who is elsewhere.
     reply.Error("ERR This Redis command is not allowed from script after it has written");
-    Worker::Here().CountRejected(&command, reply);
+    runner_.CountRejected(&command, reply);
     return Verdict::kGoOn;
   } else {
     access = AdmitAll(command, reply);
   }
   if (access != Access::kYes) [[unlikely]] {
-    if (access == Access::kRefused) Worker::Here().CountRejected(&command, reply);
+    if (access == Access::kRefused) runner_.CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   OnWrite(command);
   if (is_one_shard && first.shard == shard_.id()) [[likely]] {
     cx_.Begin(db_index_, now_ms_);
     const UnitScope scope(shard_, unit());
-    Worker::Here().RunHandler<Worker::Timing::kInner>(cx_, command, args, first.hash, reply);
+    CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx_, command, args, first.hash,
+                                                                    reply);
     return Verdict::kGoOn;
   }
   cx_.Finish();
@@ -695,7 +698,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     }
   }
   if (access != Access::kYes) [[unlikely]] {
-    if (access == Access::kRefused) Worker::Here().CountRejected(&command, reply);
+    if (access == Access::kRefused) runner_.CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
@@ -725,7 +728,8 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     tx_->HopOn({&first.shard, 1}, [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
-      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, command, args, first.hash,
+                                                                      writer);
     });
     ReplayReply(bytes.view(), reply);
   }
@@ -775,7 +779,8 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
     return tx.Run([&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
-      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, command, args, first.hash,
+                                                                      writer);
     });
   });
   DCHECK(may_run);
@@ -819,8 +824,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       Deferred::ViewArgs(part, item, &args);
       ShardContext& cx = turn.Begin(item.db_index, now_ms_);
       const uint64_t errors_before = writer.error_count();
-      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args), item.hash,
-                                                        writer);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, *item.command, Args(args),
+                                                                      item.hash, writer);
       if (writer.error_count() != errors_before && part.error_number == SIZE_MAX) {
         part.error_number = item.number;
         part.error = bytes.view().substr(1, bytes.size() - 3);

@@ -42,6 +42,7 @@
 
 namespace dfly {
 
+class CommandRunner;
 class Monitors;
 
 // One run of a script.
@@ -149,6 +150,7 @@ class ScriptRun : public LongRun {
   const TxOrigin& origin() const { return origin_; }
 
   ShardSet& shards_;
+  CommandRunner& runner_;
   Monitors& monitors_;
   Script* const script_;
   const ScriptRef keeps_script_;

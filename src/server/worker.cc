@@ -57,6 +57,9 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
       defrag_(&state_, &memory_, &pools_),
       care_(&state_, &memory_, &pools_, &running_scripts_, &defrag_),
       lock_watch_(&state_, &running_scripts_),
+      rates_(&state_, &pools_),
+      runner_(&state_, &care_),
+      exclusion_(&state_),
       gates_(&state_, &script_finder_),
       users_(&state_),
       server_(*server),
@@ -73,7 +76,6 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
       client_limiter_(&state_),
       pubsub_(&state_),
       tracking_(&state_),
-      recent_commands_(RegisterThreadForCrashes(proactor->index())),
       monitors_(&state_) {
   stage_hook_.worker = this;
   state_.buffers.on_change = [this] {
@@ -83,10 +85,8 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
   };
   pools_.Add(this);
   client_limiter_.SetOutputLimits(server->options.output_limits);
-  UpdateTiming();
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
-  SetLatencyThreshold(server->options.latency_monitor_threshold_ms);
   SetKeyEvents(server->options.key_events);
 }
 
@@ -101,7 +101,6 @@ Worker::~Worker() {
   DCHECK_EQ(batches_in_flight_, 0u);
   DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
-  proactor_.WatchStalls(0, nullptr);
   proactor_.CancelHook(&stage_hook_);
   for (ShardBatch* batch : batch_pool_) delete batch;
 }
@@ -286,7 +285,7 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
   const bool may_try = place.is_one_shard || (form.try_here == nullptr && form.target_at == 0);
   Shard* const shard = all_remote_ ? nullptr : state_.local(place.shard);
   if (may_try && shard != nullptr &&
-      !IsExcluded(*shard, command, args, place.hash, session.db_index, &tags_)) {
+      !exclusion_.IsExcluded(*shard, command, args, place.hash, session.db_index, &tags_)) {
     must_wait_ = false;
     Note(connection, Action::kTry, &command, args, place.shard, place.hash);
     RunNoted();
@@ -382,10 +381,10 @@ void Worker::RunNoted() {
   proactor_.CancelHook(&stage_hook_);
   now_ms_ = helio::UnixMillis();
   state_.stats.commands_processed += noted_.size();
-  CountRate(now_ms_);
+  rates_.Count(now_ms_);
   if (noted_.size() > 1) PrefetchNoted();
   std::optional<ShardTurn> in_place;
-  untimed_from_ = helio::CycleClock::Now();
+  runner_.BeginUntimed(helio::CycleClock::Now());
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) [[likely]]
       RunOne(noted, &in_place);
@@ -494,14 +493,14 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
         if (client != nullptr) [[unlikely]]
           turn.cx().set_client(client, notes_reads);
-        RunOnShard(turn, *noted.command, args, noted.hash, writer_);
+        runner_.RunOnShard(turn, *noted.command, args, noted.hash, writer_);
         break;
       }
       case Action::kTry: {
         ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
         turn.cx().set_client(client, notes_reads);
         turn.cx().SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
-        must_wait_ = !TryBlocking(turn, *noted.command, args, writer_);
+        must_wait_ = !runner_.TryBlocking(turn, *noted.command, args, writer_);
         if (must_wait_) {
           // It comes again, by Coordinate, which does the rest.
           --session.commands;
@@ -541,7 +540,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         const bool is_over = RunScriptJob(job);
         if (is_over) {
           Recycle(job);
-          untimed_from_ = helio::CycleClock::Now();
+          runner_.BeginUntimed(helio::CycleClock::Now());
           break;
         }
         replies.EndLocal();  // nothing was written: its place is taken by the batch
@@ -554,12 +553,12 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         std::string error;
         script_finder_.Find(*noted.command, args, &call, &error);
         if (error == kErrOutOfMemory) {
-          Reject(*noted.command, error, writer_);
+          runner_.Reject(*noted.command, error, writer_);
         } else {
           // As in Redis it has run: it is shown, timed, and a failed call.
           if (monitors_.any()) [[unlikely]]
             FeedMonitors(session, *noted.command, args);
-          RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });
+          runner_.RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });
         }
         break;
       }
@@ -567,28 +566,28 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         writer_.Status("QUEUED");
         break;
       case Action::kNotInMulti:
-        Reject(*noted.command, "ERR Command not allowed inside a transaction", writer_);
+        runner_.Reject(*noted.command, "ERR Command not allowed inside a transaction", writer_);
         break;
       case Action::kOutOfMemory:
-        Reject(*noted.command, kErrOutOfMemory, writer_);
+        runner_.Reject(*noted.command, kErrOutOfMemory, writer_);
         break;
       case Action::kGated:
         // It may have been opened since.
         if (std::string_view error = gates_.ErrorOf(*noted.command, args, session);
             !error.empty()) {
-          Reject(*noted.command, error, writer_);
+          runner_.Reject(*noted.command, error, writer_);
         } else {
-          Reject(*noted.command, kErrLoading, writer_);
+          runner_.Reject(*noted.command, kErrLoading, writer_);
         }
         if (noted.command == exec_) EndMulti(session);
         break;
       case Action::kTooManyBlocked:
-        Reject(*noted.command, kErrTooManyBlocked, writer_);
+        runner_.Reject(*noted.command, kErrTooManyBlocked, writer_);
         break;
       case Action::kSession:
         in_place->reset();  // it may ask the shard
-        RunCounted<Timing::kSampled>(*noted.command, args, writer_,
-                                     [&] { noted.command->session(session, args, writer_); });
+        runner_.RunCounted<CommandRunner::Timing::kSampled>(
+            *noted.command, args, writer_, [&] { noted.command->session(session, args, writer_); });
         if (monitors_.any()) [[unlikely]]
           FeedMonitors(session, *noted.command, args);
         client_limiter_.Recount(session);
@@ -599,23 +598,23 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         break;
       case Action::kUnknown:
         writer_.Error(UnknownCommandError(args.name(), args.from(1)));
-        CountError("ERR");
+        runner_.CountError("ERR");
         break;
       case Action::kUnknownSubcommand:
         writer_.Error(UnknownSubcommandError(noted.command->called, args[1]));
-        CountError("ERR");
+        runner_.CountError("ERR");
         break;
       case Action::kWrongArity:
-        Reject(*noted.command, WrongArityError(noted.command->full_name), writer_);
+        runner_.Reject(*noted.command, WrongArityError(noted.command->full_name), writer_);
         break;
       case Action::kNoAuth:
-        Reject(*noted.command, kErrNoAuth, writer_);
+        runner_.Reject(*noted.command, kErrNoAuth, writer_);
         break;
       case Action::kAdminPortOnly:
-        Reject(*noted.command, kErrAdminPortOnly, writer_);
+        runner_.Reject(*noted.command, kErrAdminPortOnly, writer_);
         break;
       case Action::kProtected:
-        Reject(*noted.command, ProtectedError(noted.command->full_name), writer_);
+        runner_.Reject(*noted.command, ProtectedError(noted.command->full_name), writer_);
         break;
       case Action::kDenied: {
         // Looked at again, for the text.
@@ -623,11 +622,11 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         if (session.acl != nullptr) verdict = session.acl->Check(*noted.command, args);
         if (!verdict.is_denied()) verdict.denial = AclDenial::kCommand;
         users_.LogDenial(verdict, session, *noted.command, args);
-        Reject(*noted.command, DenialError(verdict, session.user, *noted.command), writer_);
+        runner_.Reject(*noted.command, DenialError(verdict, session.user, *noted.command), writer_);
         break;
       }
       case Action::kSubscribed:
-        Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
+        runner_.Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
         break;
       case Action::kRemote:
       case Action::kTryByBatch:
@@ -640,74 +639,12 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
   session.AdvanceReplyMode();
 }
 
-bool Worker::TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer) {
-  const BlockingForm& form = *command.blocking;
-  bool is_replied = true;
-  const uint64_t errors_before = writer.error_count();
-  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!care_.MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
-  }
-  const int64_t begin = helio::CycleClock::Now();
-  BlockingCall call;
-  if (form.parse(args, writer, &call)) {
-    const EffectScope effects(turn.cx(), command.effect, args.all());
-    is_replied = TryForm(turn.cx(), form, args, &call, writer);
-  }
-  if (!is_replied) return false;
-  ++state_.stats.blocking_tried;
-  const Caller caller = state_.timer.caller();
-  CountWaiting(command, args, writer, errors_before, begin, &caller);
-  turn.EndUnit();
-  return true;
-}
-
-bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
-                     RespWriter& writer) {
-  // These are not tried here unless all their keys are.
-  if (form.try_here != nullptr || form.target_at != 0) {
-    return TryBlockingForm(form, cx, args, call, writer);
-  }
-  const auto keys = call->keys;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    // What is in other shards may not be looked at for the same moment.
-    if (i > 0 && shards_.ShardOfKey(keys[i], HashKey(keys[i])) != cx.shard().id()) return false;
-    call->keys = keys.subspan(i, 1);
-    if (TryBlockingForm(form, cx, args, call, writer)) return true;
-  }
-  return false;
-}
-
-void Worker::RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
-                        RespWriter& writer) {
-  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!care_.MakeRoomFor(turn.shard(), command, args))
-      return Reject(command, kErrOutOfMemory, writer);
-  }
-  RunSampled(turn.cx(), command, args, hash, writer);
-  if (turn.shard().waiters().has_ready()) [[unlikely]]
-    turn.EndUnit();
-}
-
-void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
-  if (&row == exec_) {
-    writer.Error(ExecAbortError(error));
-  } else {
-    writer.Error(error);
-  }
-  CountRejected(&row, writer);
-}
-
-void Worker::CountRejected(const Command* row, const ReplySink& reply) {
-  if (row != nullptr) ++state_.stats.commands[row->id].rejected;
-  CountError(reply.last_error_code());
-}
-
 // --- Commands that need a fiber ---
 
 void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
                         CoordinatorHandler handler, Args args) {
   ++state_.stats.commands_processed;
-  CountRate(helio::UnixMillis());
+  rates_.Count(helio::UnixMillis());
   ++state_.stats.coordinated_commands;
   ++session.commands;
   session.last_command = &command;
@@ -740,13 +677,13 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     std::vector<uint64_t> spared;
     if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
         gates_.MayWrite(command, Args(views), session))
-      AskSnapshots(session, command, Args(views));
+      exclusion_.AskSnapshots(session, command, Args(views));
     const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
     if (needs_room) care_.AddKeyHashes(command, Args(views), &spared);
     if (needs_room && !care_.AwaitRoom({spared})) {
-      Reject(command, kErrOutOfMemory, writer);
+      runner_.Reject(command, kErrOutOfMemory, writer);
     } else {
-      RunOrRefuse(cx, command, Args(views), writer, [&] {
+      runner_.RunOrRefuse(cx, command, Args(views), writer, [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
         } else {
@@ -785,7 +722,7 @@ void Worker::OnWatchedSent(Connection* connection) {
 
 void Worker::OnProtocolError(Connection*, std::string_view) {
   ++state_.stats.protocol_errors;
-  CountError("ERR");
+  runner_.CountError("ERR");
   RunNoted();
   SendBatches();
 }

@@ -31,7 +31,6 @@
 #include <vector>
 
 #include "commands/command_table.h"
-#include "engine/shard_context.h"
 #include "engine/shard_set.h"
 #include "facade/connection.h"
 #include "facade/resp_writer.h"
@@ -39,6 +38,8 @@
 #include "helio/base/cycle_clock.h"
 #include "helio/base/intrusive_list.h"
 #include "server/client_limiter.h"
+#include "server/command_runner.h"
+#include "server/exclusion.h"
 #include "server/gates.h"
 #include "server/key_notifier.h"
 #include "server/lock_watch.h"
@@ -48,23 +49,20 @@
 #include "server/owned_timer.h"
 #include "server/pools.h"
 #include "server/port_kind.h"
-#include "server/process.h"
 #include "server/pubsub.h"
-#include "server/rate_meter.h"
 #include "server/running_scripts.h"
 #include "server/script_finder.h"
 #include "server/script_job.h"
 #include "server/session.h"
 #include "server/shard_batch.h"
 #include "server/shard_care.h"
+#include "server/thread_rates.h"
 #include "server/tracking.h"
 #include "server/users.h"
 #include "server/worker_state.h"
 
 namespace dfly {
 
-struct BlockingCall;
-struct BlockingForm;
 struct ServerState;
 class Transaction;
 
@@ -90,32 +88,12 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   void CloseAllConnections();
   // Batches that are in the hands of other threads.
   size_t batches_in_flight() const { return batches_in_flight_; }
-  // In the last complete second.
-  struct Rates {
-    uint64_t commands;
-    uint64_t received_bytes;
-    uint64_t sent_bytes;
-    uint64_t loop_cycles;
-    uint64_t loop_us;
-  };
-  // Of the event loop: its iterations, and the processor's time that it took.
-  struct LoopTotals {
-    uint64_t cycles = 0;
-    uint64_t us = 0;
-  };
-  // Since the start or ResetStats.
-  LoopTotals loop_totals() const;
-  Rates rates() const;
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
 
   ClientLimiter& client_limiter() { return client_limiter_; }
   PubSub& pubsub() { return pubsub_; }
   Tracking& tracking() { return tracking_; }
-  // After a change of what it is to notice: which commands are timed now and then only.
-  void UpdateTiming();
-  // Of LATENCY; 0: the monitor is off.
-  void SetLatencyThreshold(uint32_t ms);
   Monitors& monitors() { return monitors_; }
   // notify-keyspace-events.
   void SetKeyEvents(KeyEventClasses classes);
@@ -168,29 +146,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   // The same on all threads: a script has become slow, or has more locks than when it did.
   // Thread: any proactor's. Suspends: never.
   static void RefuseBusyWaitersOnAll(ServerState& server);
-  // A command that a script has called was refused, as `reply` knows. Null: there is no such.
-  void CountRejected(const Command* row, const ReplySink& reply);
-  enum class Timing : uint8_t {
-    kOwn,      // always
-    kSampled,  // cheap ones are timed now and then
-    kInner,    // the same, but a part of another command, which the slow log has
-  };
-  // A command that has passed all checks. `hint`: of the key that it is routed by; null: none.
-  template <Timing kTiming>
-  bool RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                  ReplySink& reply, KeyHint* hint = nullptr);
-  // Executes `call` as the command of `row`, with its statistics. True: it was timed.
-  template <Timing kTiming = Timing::kOwn, typename Call>
-  bool RunCounted(const Command& row, Args args, ReplySink& reply, Call call);
-  // The same if it may suspend, for `caller`; null: it is kInner.
-  template <typename Call>
-  void RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller, Call call);
-  // The same for a command of a client, which is refused if it would have to wait for a slow
-  // script: then that is the reply.
-  template <typename Call>
-  void RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
-                   Call call);
-
   // On this worker's thread: a batch of another worker's connection has come; it is run before the
   // iteration ends.
   void OnBatch(ShardBatch* batch);
@@ -200,10 +155,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
   static constexpr size_t kArrivedMax = 64;
   static constexpr uint32_t kMissedTriesMax = 3;
-  // A command of constant cost is not cheap with more arguments, or with more bytes in the last
-  // one or in the reply.
-  static constexpr size_t kCheapArgsMax = 64;
-  static constexpr size_t kCheapBytesMax = 4096;
   Session& SessionOf(Connection* connection) {
     return *static_cast<Session*>(connection->user_data());
   }
@@ -211,18 +162,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
     return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count);
   }
 
-  // Some commands have come.
-  void CountRate(int64_t now_ms) {
-    const int64_t seconds = command_rate_.Update(now_ms, state_.stats.commands_processed);
-    if (seconds != 0) [[unlikely]] {
-      received_rate_.Roll(seconds, state_.buffers.traffic.received_bytes);
-      sent_rate_.Roll(seconds, state_.buffers.traffic.sent_bytes);
-      const LoopTotals loop = loop_totals();
-      loop_rate_.Roll(seconds, loop.cycles);
-      loop_us_rate_.Roll(seconds, loop.us);
-      pools_.Note();
-    }
-  }
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
   Outcome NoteUnknown(Connection* connection, Session& session, Args args);
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
@@ -273,21 +212,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   void Resume(ShardBatch* batch);
   void RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry);
   void SendBack(ShardBatch* batch);
-  // Does a transaction, or a snapshot, exclude the command now? `tags` gets what it wants then: its
-  // keys, but of a blocking command with keys in other shards only those before the first of these.
-  bool IsExcluded(Shard& shard, const Command& command, Args args, uint64_t hash, int db_index,
-                  std::vector<TagLock>* tags) const;
-  // Calls fn(key, hash, db_index) for the keys in the shard whose values may be changed in place.
-  template <typename Function>
-  void ForEachChanged(const Shard& shard, const Command& command, Args args, int db_index,
-                      Function fn) const;
-  // A snapshot has to save what the command changes first, and does so now.
-  bool AwaitsSnapshot(Shard& shard, const Command& command, Args args, int db_index) const;
-  // The same for what will be a transaction, and waits by its locks. Suspends.
-  void AskSnapshots(const Session& session, const Command& command, Args args);
-  static std::string_view BusyError(Slow what);
-  // The slow script that it would wait for. `tags`: what it wants.
-  Slow SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
   void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what);
   void WaitInQueue(ShardBatch* batch);
   // TxEntry::run of those that wait.
@@ -296,8 +220,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   bool RunNext(ShardBatch* batch);
   // The same, when a snapshot has saved what it changes.
   void RunSaved(ShardBatch* batch);
-  // False: the next command may run, as far as snapshots are concerned. Else RunSaved follows.
-  bool AwaitsSnapshotLocked(ShardBatch* batch);
   // One that waits for a slow script; null: none.
   ShardBatch* FindBusy(Shard& shard, Slow* what);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
@@ -307,20 +229,12 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   bool MustQueue(const Noted& noted, const Session& session, bool is_long);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
-  void RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
-                  RespWriter& writer);
-  // A blocking command takes from the first of its keys that is in this shard and has something,
-  // as long as none before it is in another. False: there is none, and it has done nothing.
-  bool TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer);
-  bool TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
-               RespWriter& writer);
   // A blocking command's try by a batch is back. False: now it waits.
   bool EndTry(ShardBatch* batch);
   // EXEC in one shard, on its thread.
   void RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer);
   // What its commands use; valid until the next command is run.
   std::span<const uint64_t> SpareKeysOf(const Multi& multi);
-  bool IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
   // EXEC over shards, a CoordinatorHandler.
   static void ExecAcross(CoordinatorContext& cx, Args args, ReplySink& sink);
   void RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
@@ -342,32 +256,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   void Arrive(Session* from);
   // It goes on here.
   void Attach(Connection* connection);
-  // Answers a command that is not carried out at all, and counts that.
-  void Reject(const Command& row, std::string_view error, RespWriter& writer);
-  void CountError(std::string_view code);
-  void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, const Command& row) {
-    if (reply.error_count() != errors_before) [[unlikely]]
-      CountFailed(reply, row);
-  }
-  void CountFailed(const ReplySink& reply, const Command& row);
-  // `begin`: of the CycleClock; `waited_cycles` were spent for keys. `caller`: null if it is a part
-  // of another command.
-  void CountWaiting(const Command& row, Args args, const ReplySink& reply, uint64_t errors_before,
-                    int64_t begin, const Caller* caller, int64_t waited_cycles = 0);
-  template <Timing kTiming>
-  void NoteTimed(const Command& row, Args args, int64_t begin, int64_t end);
-  // RunHandler for a client. Its reply may be long although the command is cheap.
-  void RunSampled(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                  RespWriter& writer) {
-    const size_t size_before = writer.out()->size();
-    const bool was_timed = RunHandler<Timing::kSampled>(cx, command, args, hash, writer);
-    if (!was_timed && writer.out()->size() > size_before + kCheapBytesMax) [[unlikely]]
-      NoteLong(command, args);
-  }
-  // The reply of a command that was not timed is long: was it slow?
-  void NoteLong(const Command& row, Args args);
-  // One that ran in place.
-  void OnSlow(const Command& row, Args args, int64_t cycles);
   // What MONITOR shows.
   void FeedMonitors(const Session& session, const Command& command, Args args);
   void FeedExec(const Session& session);
@@ -382,8 +270,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
     uint64_t hash = 0;  // of its first key
   };
   ScriptPlan PlanScript(const Script& script, std::span<const std::string_view> keys);
-  bool IsScriptExcluded(Shard& shard, const Script& script, const Command& command, Args args,
-                        int db_index, std::vector<TagLock>* tags) const;
   ScriptJob* NewScriptJob();
   // Runs the job in its shard. False: it goes on later, or has to be run again (is_abandoned), and
   // needs a batch.
@@ -438,6 +324,9 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   DefragPacer defrag_;
   ShardCare care_;
   LockWatch lock_watch_;
+  ThreadRates rates_;
+  CommandRunner runner_;
+  Exclusion exclusion_;
   Gates gates_;
   Users users_;
   ServerState& server_;
@@ -465,13 +354,6 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   std::vector<TagLock> tags_;                 // scratch of MustQueue
   RespWriter batch_writer_;
   std::vector<uint64_t> spared_;  // scratch of SpareKeysOf
-  RateMeter command_rate_;
-  SideMeter received_rate_;
-  SideMeter sent_rate_;
-  SideMeter loop_rate_;
-  SideMeter loop_us_rate_;
-  LoopTotals loop_before_;  // when ResetStats was called
-
   std::vector<ShardBatch*>
       open_batches_;  // by shard: being filled for the connection that is read right now
   std::vector<ShardId> open_shards_;
@@ -496,94 +378,7 @@ class Worker final : public CommandSink, public Pool, public PerThread<Worker> {
   PubSub pubsub_;
   KeyNotifier key_notifier_{&pubsub_};
   Tracking tracking_;
-  RecentCommands* const recent_commands_;
-  // Since when what has run was not timed: about the begin of the next command that is.
-  int64_t untimed_from_ = 0;
   Monitors monitors_;
 };
-
-template <Worker::Timing kTiming, typename Call>
-inline bool Worker::RunCounted(const Command& row, Args args, ReplySink& reply, Call call) {
-  recent_commands_->Note(row.full_name.c_str());
-  const uint64_t errors_before = reply.error_count();
-  if constexpr (kTiming != Timing::kOwn) {
-    CommandStats& counted = state_.stats.commands[row.id];
-    const bool is_small =
-        args.size() <= kCheapArgsMax && args[args.size() - 1].size() <= kCheapBytesMax;
-    if (counted.until_timed != 0 && is_small) [[likely]] {
-      --counted.until_timed;
-      ++counted.calls;
-      call();
-      CountErrorsSince(errors_before, reply, row);
-      return false;
-    }
-  }
-  const int64_t begin = helio::CycleClock::Now();
-  call();
-  const int64_t end = helio::CycleClock::Now();
-  NoteTimed<kTiming>(row, args, begin, end);
-  CountErrorsSince(errors_before, reply, row);
-  return true;
-}
-
-template <Worker::Timing kTiming>
-void Worker::NoteTimed(const Command& row, Args args, int64_t begin, int64_t end) {
-  CommandStats& counted = state_.stats.commands[row.id];  // CONFIG RESETSTAT may have come
-  uint32_t weight = 1;
-  if constexpr (kTiming == Timing::kOwn) {
-    counted.AddTimed(end - begin);
-  } else {
-    weight = counted.AddSample(end - begin);
-  }
-  if constexpr (kTiming == Timing::kSampled) untimed_from_ = end;
-  state_.timer.Track(row.id, end - begin, weight);
-  if constexpr (kTiming != Timing::kInner) {
-    const int64_t cycles = end - begin + state_.timer.caller().locks_cycles;
-    if (state_.timer.IsSlow(cycles)) [[unlikely]]
-      OnSlow(row, args, cycles);
-  }
-}
-
-template <Worker::Timing kTiming>
-inline bool Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                               ReplySink& reply, KeyHint* hint) {
-  helio::NoSuspend no_suspend;
-  cx.SetKeyHash(args[command.routed_by(args)], hash, hint);
-  return RunCounted<kTiming>(command, args, reply, [&] {
-    const EffectScope effects(cx, command.effect, args.all());
-    command.run(cx, args, reply);
-  });
-}
-
-template <typename Call>
-void Worker::RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller,
-                        Call call) {
-  recent_commands_->Note(row.full_name.c_str());
-  const uint64_t errors_before = reply.error_count();
-  const int64_t begin = helio::CycleClock::Now();
-  call();
-  CountWaiting(row, args, reply, errors_before, begin, caller);
-}
-
-template <typename Call>
-void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
-                         Call call) {
-  recent_commands_->Note(row.full_name.c_str());
-  cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
-  cx.set_origin({row.full_name.c_str(), cx.session().connection.id()});
-  const uint64_t errors_before = reply.error_count();
-  const size_t size_before = reply.out()->size();
-  const int64_t begin = helio::CycleClock::Now();
-  call();
-  if (cx.refused_for() == Slow::kNone) [[likely]] {
-    const Caller caller = {.session = &cx.session(),
-                           .locks_cycles = cx.locks_cycles(),
-                           .held_by = cx.held_by(),
-                           .hops = cx.hops()};
-    return CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
-  }
-  reply.out()->Truncate(size_before);
-  Reject(row, BusyError(cx.refused_for()), reply);
-}
 
 }  // namespace dfly

@@ -14,156 +14,20 @@
 
 namespace dfly {
 
-namespace {
-
-// A key, the first one or another, may be changed where it is, and not only removed or replaced.
-bool ChangesInPlace(const Command& command, bool is_first) {
-  if ((command.flags & kWrite) == 0) return false;
-  const std::string_view flags = is_first || command.keys.second_flags.empty()
-                                     ? command.keys.flags
-                                     : command.keys.second_flags;
-  return flags.empty() || flags.starts_with("RW");
-}
-
-// fn(key) for the keys that it changes in place.
-template <typename Function>
-void ForEachKeyChanged(const Command& command, Args args, Function fn) {
-  if (!command.keys.has_keys()) return;
-  const KeyIndexes keys = command.KeysOf(args);
-  for (size_t i : keys) {
-    if (ChangesInPlace(command, i == keys.first())) fn(args[i]);
-  }
-}
-
-}  // namespace
-
-template <typename Function>
-void Worker::ForEachChanged(const Shard& shard, const Command& command, Args args, int db_index,
-                            Function fn) const {
-  ForEachKeyChanged(command, args, [&](std::string_view key) {
-    const uint64_t hash = HashKey(key);
-    if (shards_.ShardOfKey(key, hash) == shard.id()) fn(key, hash, db_index);
-  });
-}
-
-bool Worker::AwaitsSnapshot(Shard& shard, const Command& command, Args args, int db_index) const {
-  CutGuard* const guard = shard.cut_guard();
-  if (guard == nullptr) return false;
-  bool must_wait = false;
-  ForEachChanged(shard, command, args, db_index, [&](std::string_view key, uint64_t hash, int db) {
-    must_wait |= guard->MustWait(db, key, hash, shards_.LockOfKey(key, hash, db));
-  });
-  return must_wait;
-}
-
-bool Worker::AwaitsSnapshotLocked(ShardBatch* batch) {
-  Shard& shard = shards_.local(batch->shard);
-  CutGuard* const guard = shard.cut_guard();
-  if (guard == nullptr) return false;
-  const auto ask = [&](std::string_view key, uint64_t hash, int db) {
-    const auto on_saved = [this, batch] {
-      if (--batch->unsaved == 0) RunSaved(batch);
-    };
-    if (guard->MustWaitLocked(db, key, hash, on_saved)) ++batch->unsaved;
-  };
-  const ShardBatch::Entry& next = batch->rest().front();
-  std::vector<std::string_view> args;
-  if (const Multi* const multi = batch->MultiOf(next)) {
-    for (const Multi::Item& item : multi->items()) {
-      multi->ViewArgs(item, &args);
-      ForEachChanged(shard, *item.command, args, item.db_index, ask);
-    }
-    return batch->unsaved != 0;
-  }
-  batch->ViewArgs(next, &args);
-  const Script* const script = batch->ScriptOf(next);
-  if (script == nullptr) {
-    ForEachChanged(shard, *next.command, args, batch->db_index, ask);
-  } else if (!IsReadOnly(*next.command, *script)) {
-    for (std::string_view key : ScriptArgsOf(Args(args)).keys) {
-      const uint64_t hash = HashKey(key);
-      if (shards_.ShardOfKey(key, hash) == shard.id()) ask(key, hash, batch->db_index);
-    }
-  }
-  return batch->unsaved != 0;
-}
-
-void Worker::AskSnapshots(const Session& session, const Command& command, Args args) {
-  struct Changed {
-    std::string_view key;
-    uint64_t hash;
-    int db_index;
-  };
-  std::vector<std::vector<Changed>> by_shard(shards_.size());
-  const auto ask = [&](std::string_view key, int db_index) {
-    const uint64_t hash = HashKey(key);
-    by_shard[shards_.ShardOfKey(key, hash)].push_back({key, hash, db_index});
-  };
-  const auto ask_for_all = [&ask](const Command& of, Args its_args, int db_index) {
-    ForEachKeyChanged(of, its_args, [&](std::string_view key) { ask(key, db_index); });
-  };
-  if (&command == exec_) {
-    std::vector<std::string_view> its_args;
-    for (const Multi::Item& item : session.multi->items()) {
-      session.multi->ViewArgs(item, &its_args);
-      ask_for_all(*item.command, its_args, item.db_index);
-    }
-  } else if (command.runs_script) {
-    for (std::string_view key : ScriptArgsOf(args).keys) ask(key, session.db_index);
-  } else {
-    ask_for_all(command, args, session.db_index);
-  }
-  std::vector<ShardId> ids;
-  for (ShardId id = 0; id < by_shard.size(); ++id) {
-    if (!by_shard[id].empty()) ids.push_back(id);
-  }
-  if (ids.empty()) return;
-  shards_.AwaitOn(ids, [&](Shard& shard) {
-    CutGuard* const guard = shard.cut_guard();
-    if (guard == nullptr) return;
-    for (const auto& [key, hash, db_index] : by_shard[shard.id()]) {
-      guard->MustWait(db_index, key, hash, shards_.LockOfKey(key, hash, db_index));
-    }
-  });
-}
-
-bool Worker::IsExcluded(Shard& shard, const Command& command, Args args, uint64_t hash,
-                        int db_index, std::vector<TagLock>* tags) const {
-  if (shard.runs_freely() || command.channel_at != 0) [[likely]] {
-    return false;
-  }
-  const TxQueue& queue = shard.transactions();
-  if (queue.empty() && (command.flags & kWrite) == 0) return false;  // a cut is nothing to readers
-  tags->clear();
-  const KeyIndexes keys = command.KeysOf(args);
-  const int other_db = command.other_db != nullptr ? command.other_db(args) : -1;
-  bool is_excluded = false;
-  for (size_t i : keys) {
-    const bool is_first = i == keys.first();
-    const uint64_t key_hash = is_first ? hash : HashKey(args[i]);
-    if (command.blocking != nullptr && shards_.ShardOfKey(args[i], key_hash) != shard.id()) break;
-    tags->push_back({shards_.LockOfKey(args[i], key_hash, db_index), command.lock_mode()});
-    is_excluded |= queue.Conflicts(tags->back());
-    if (other_db < 0) [[likely]]
-      continue;
-    tags->push_back({shards_.LockOfKey(args[i], key_hash, other_db), command.lock_mode()});
-    is_excluded |= queue.Conflicts(tags->back());
-  }
-  return is_excluded || AwaitsSnapshot(shard, command, args, db_index);
-}
-
 bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long) {
   const bool is_here = state_.local(noted.shard) != nullptr && !all_remote_;
   if (!is_here) return true;
   Shard& shard = *state_.local(noted.shard);
   if (local_batches_ == 0 && shard.runs_freely() && !is_long) return false;
   if (is_long || session.local_batches > 0) return true;
-  if (noted.action == Action::kExec) return IsExecExcluded(shard, *session.multi, &tags_);
+  if (noted.action == Action::kExec)
+    return exclusion_.IsExecExcluded(shard, *session.multi, &tags_);
   if (noted.action == Action::kScript) {
-    return IsScriptExcluded(shard, *noted.script, *noted.command, ArgsOf(noted), session.db_index,
-                            &tags_);
+    return exclusion_.IsScriptExcluded(shard, *noted.script, *noted.command, ArgsOf(noted),
+                                       session.db_index, &tags_);
   }
-  return IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index, &tags_);
+  return exclusion_.IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index,
+                               &tags_);
 }
 
 ShardBatch* Worker::NewBatch(Connection* connection, Session& session, ShardId shard) {
@@ -324,22 +188,23 @@ auto Worker::RunEntries(ShardBatch* batch) -> EntryEnd {
   const CallerScope scope(
       state_.timer,
       {.slow = &batch->slow, .queue_cycles = helio::CycleClock::Now() - batch->sent_at});
-  untimed_from_ = helio::CycleClock::Now();
+  runner_.BeginUntimed(helio::CycleClock::Now());
   for (const ShardBatch::Entry& entry : batch->rest()) {
     if (batch->bytes.size() > reply_bytes_max) [[unlikely]]
       break;
     batch->ViewArgs(entry, &batch_args_);
     const Multi* const multi = batch->MultiOf(entry);
     Script* const script = batch->ScriptOf(entry);
-    const bool is_excluded = multi != nullptr ? IsExecExcluded(shard, *multi, &batch->wanted())
-                             : script != nullptr
-                                 ? IsScriptExcluded(shard, *script, *entry.command, batch_args_,
-                                                    batch->db_index, &batch->wanted())
-                                 : IsExcluded(shard, *entry.command, batch_args_, entry.hash,
-                                              batch->db_index, &batch->wanted());
+    const bool is_excluded =
+        multi != nullptr ? exclusion_.IsExecExcluded(shard, *multi, &batch->wanted())
+        : script != nullptr
+            ? exclusion_.IsScriptExcluded(shard, *script, *entry.command, batch_args_,
+                                          batch->db_index, &batch->wanted())
+            : exclusion_.IsExcluded(shard, *entry.command, batch_args_, entry.hash, batch->db_index,
+                                    &batch->wanted());
     if (is_excluded) [[unlikely]] {
       turn.cx().Finish();
-      const Slow what = SlowBefore(shard, *entry.command, &batch->wanted());
+      const Slow what = exclusion_.SlowBefore(shard, *entry.command, &batch->wanted());
       if (what == Slow::kNone) return EntryEnd::kQueues;
       RefuseBusy(batch, entry, what);
     } else if (script != nullptr) {
@@ -362,9 +227,9 @@ void Worker::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entr
     RunExec(turn, *entry.command, *multi, batch_writer_);
   } else if (entry.is_try) {
     cx.SetKeyHash(batch_args_[entry.command->routed_by(batch_args_)], entry.hash);
-    batch->must_wait = !TryBlocking(turn, *entry.command, batch_args_, batch_writer_);
+    batch->must_wait = !runner_.TryBlocking(turn, *entry.command, batch_args_, batch_writer_);
   } else {
-    RunOnShard(turn, *entry.command, batch_args_, entry.hash, batch_writer_);
+    runner_.RunOnShard(turn, *entry.command, batch_args_, entry.hash, batch_writer_);
   }
   EndEntry(batch, entry, size_before);
 }
@@ -375,26 +240,13 @@ void Worker::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t 
   batch->OnRun();
 }
 
-std::string_view Worker::BusyError(Slow what) {
-  return what == Slow::kFunction ? kErrBusyFunction : kErrBusyScript;
-}
-
-Slow Worker::SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags) {
-  SlowScripts& slow = shards_.slow_scripts();
-  if (slow.empty() || (command.flags & kAllowBusy) != 0) return Slow::kNone;
-  SortAndMerge(tags);
-  TxEntry wanted;
-  wanted.tags = *tags;
-  return shard.transactions().SlowBefore(wanted, &slow);
-}
-
 void Worker::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what) {
   batch_writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr && multi->watcher != 0) {
     shards_.local(batch->shard).watches().Unwatch(multi->watcher);
   }
-  Reject(*entry.command, BusyError(what), batch_writer_);
+  runner_.Reject(*entry.command, CommandRunner::BusyError(what), batch_writer_);
   EndEntry(batch, entry, size_before);
 }
 
@@ -419,7 +271,9 @@ void Worker::WaitInQueue(ShardBatch* batch) {
 bool Worker::RunQueued(TxEntry* entry) {
   auto* const waiting = static_cast<ShardBatch*>(entry);
   Worker* const worker = &Worker::Here();
-  waiting->is_under_way = worker->AwaitsSnapshotLocked(waiting);
+  waiting->is_under_way = worker->exclusion_.AwaitsSnapshotLocked(waiting, [worker, waiting] {
+    if (--waiting->unsaved == 0) worker->RunSaved(waiting);
+  });
   return !waiting->is_under_way && worker->RunNext(waiting);
 }
 
@@ -435,7 +289,7 @@ bool Worker::RunNext(ShardBatch* batch) {
     ShardTurn turn(shard);
     turn.cx().set_no_touch(batch->no_touch);
     const int64_t now = helio::CycleClock::Now();
-    untimed_from_ = now;
+    runner_.BeginUntimed(now);
     const CallerScope scope(state_.timer, {.slow = &batch->slow,
                                            .queue_cycles = batch->queued_at - batch->sent_at,
                                            .locks_cycles = now - batch->queued_at,
@@ -461,7 +315,7 @@ ShardBatch* Worker::FindBusy(Shard& shard, Slow* what) {
   shard.transactions().ForEach([&](const TxEntry& entry) {
     if (found != nullptr || entry.run != &RunQueued || !entry.is_armed) return;
     auto& batch = const_cast<ShardBatch&>(static_cast<const ShardBatch&>(entry));
-    *what = SlowBefore(shard, *batch.rest().front().command, &batch.wanted());
+    *what = exclusion_.SlowBefore(shard, *batch.rest().front().command, &batch.wanted());
     if (*what != Slow::kNone) found = &batch;
   });
   return found;

@@ -152,12 +152,12 @@ void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, Re
   if ((multi.command_flags() & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
     if (!care_.MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
       if (multi.watcher != 0) cx.shard().watches().Unwatch(multi.watcher);
-      return Reject(row, kErrOutOfMemory, writer);
+      return runner_.Reject(row, kErrOutOfMemory, writer);
     }
   }
   ++state_.stats.execs_of_one_shard;
   const int64_t begin = helio::CycleClock::Now();
-  untimed_from_ = begin;
+  runner_.BeginUntimed(begin);
   const auto count = [&] {
     const int64_t cycles = helio::CycleClock::Now() - begin;
     state_.stats.commands[row.id].AddTimed(cycles);
@@ -178,11 +178,11 @@ void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, Re
     if (client != nullptr) [[unlikely]]
       cx.set_client(client, notes_reads && (item.command->flags & kReadonly) != 0);
     if (item.denial != AclDenial::kNone) [[unlikely]] {
-      Reject(*item.command, ExecDenialError({item.denial}), writer);
+      runner_.Reject(*item.command, ExecDenialError({item.denial}), writer);
       continue;
     }
     cx.Begin(item.db_index, now_ms_);
-    RunSampled(cx, *item.command, exec_args_, item.hash, writer);
+    runner_.RunSampled(cx, *item.command, exec_args_, item.hash, writer);
   }
   turn.EndUnit();
   count();
@@ -195,32 +195,6 @@ std::span<const uint64_t> Worker::SpareKeysOf(const Multi& multi) {
     ShardCare::AddKeyHashes(*item.command, exec_args_, &spared_);
   }
   return spared_;
-}
-
-bool Worker::IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const {
-  if (shard.runs_freely()) [[likely]] {
-    return false;
-  }
-  const TxQueue& queue = shard.transactions();
-  tags->clear();
-  bool is_excluded = false;
-  auto want = [&](const TagLock& tag) {
-    tags->push_back(tag);
-    is_excluded |= queue.Conflicts(tag);
-  };
-  multi.ForEachTag(shards_, [&](ShardId, const TagLock& tag) { want(tag); });
-  if (multi.watcher != 0) {
-    shard.watches().ForEachKey(multi.watcher, [&](const KeyName& name) {
-      want({shards_.LockOfKey(name.key, HashKey(name.key), name.db_index), LockMode::kShared});
-    });
-  }
-  if (is_excluded || shard.cut_guard() == nullptr) return is_excluded;
-  std::vector<std::string_view> args;
-  for (const Multi::Item& item : multi.items()) {
-    multi.ViewArgs(item, &args);
-    is_excluded |= AwaitsSnapshot(shard, *item.command, args, item.db_index);
-  }
-  return is_excluded;
 }
 
 namespace {
@@ -335,9 +309,10 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
           const bool is_readonly = (item.command->flags & kReadonly) != 0;
           shard_cx.set_client(cx.client(), cx.notes_reads() && is_readonly);
           if (item.denial != AclDenial::kNone) [[unlikely]] {
-            return worker.Reject(*item.command, ExecDenialError({item.denial}), writer);
+            return worker.runner_.Reject(*item.command, ExecDenialError({item.denial}), writer);
           }
-          worker.RunHandler<Timing::kOwn>(shard_cx, *item.command, args, item.hash, writer);
+          worker.runner_.RunHandler<CommandRunner::Timing::kOwn>(shard_cx, *item.command, args,
+                                                                 item.hash, writer);
         });
   };
   const std::vector<Multi::Item>& items = multi->items();
@@ -404,11 +379,11 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
   const size_t size_before = out->size();
   const bool drops_reply = session.drops_replies() && (command.flags & kPushes) == 0;
   if (item.denial != AclDenial::kNone) {
-    Reject(command, ExecDenialError({item.denial}), reply);
+    runner_.Reject(command, ExecDenialError({item.denial}), reply);
   } else if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
     const CallerScope scope(state_.timer, {.session = &session});
-    RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
+    runner_.RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
     const bool may_read = (command.flags & kReadonly) != 0 || command.runs_script;
@@ -418,7 +393,7 @@ void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Ite
                                        : command.coordinate != nullptr ? command.coordinate
                                                                        : command.across;
     Caller caller = {.session = &session};
-    RunWaiting(command, args, reply, &caller, [&] {
+    runner_.RunWaiting(command, args, reply, &caller, [&] {
       if (handler != nullptr) {
         handler(inner, args, reply);
       } else {

@@ -50,7 +50,7 @@ CommandSink::Outcome Worker::DispatchChange(Connection* connection, Session& ses
   SendBatches();
   if (connection->has_batches() || !PubSub::MayPipeline(session)) return Outcome::kBarrier;
   ++state_.stats.commands_processed;
-  CountRate(helio::UnixMillis());
+  rates_.Count(helio::UnixMillis());
   ++session.commands;
   session.last_command = &command;
   if (monitors_.any()) [[unlikely]]
@@ -59,7 +59,7 @@ CommandSink::Outcome Worker::DispatchChange(Connection* connection, Session& ses
   pubsub_.ChangeInPipeline(session, [&](ReplySink& reply) {
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
     const CallerScope scope(state_.timer, {.session = &session});
-    RunCounted(command, args, reply, [&] { command.coordinate(cx, args, reply); });
+    runner_.RunCounted(command, args, reply, [&] { command.coordinate(cx, args, reply); });
   });
   session.AdvanceReplyMode();
   client_limiter_.Recount(session);

@@ -83,29 +83,6 @@ CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& ses
   return Outcome::kBusy;
 }
 
-bool Worker::IsScriptExcluded(Shard& shard, const Script& script, const Command& command, Args args,
-                              int db_index, std::vector<TagLock>* tags) const {
-  if (shard.runs_freely()) [[likely]] {
-    return false;
-  }
-  const TxQueue& queue = shard.transactions();
-  tags->clear();
-  bool is_excluded = false;
-  const LockMode mode = IsReadOnly(command, script) ? LockMode::kShared : LockMode::kExclusive;
-  for (std::string_view key : ScriptArgsOf(args).keys) {
-    tags->push_back({shards_.LockOfKey(key, HashKey(key), db_index), mode});
-    is_excluded |= queue.Conflicts(tags->back());
-  }
-  CutGuard* const guard = shard.cut_guard();
-  if (is_excluded || guard == nullptr || mode == LockMode::kShared) return is_excluded;
-  for (std::string_view key : ScriptArgsOf(args).keys) {
-    const uint64_t hash = HashKey(key);
-    if (shards_.ShardOfKey(key, hash) != shard.id()) continue;
-    is_excluded |= guard->MustWait(db_index, key, hash, shards_.LockOfKey(key, hash, db_index));
-  }
-  return is_excluded;
-}
-
 // --- In place ---
 
 ScriptJob* Worker::NewScriptJob() {
@@ -147,7 +124,8 @@ void Worker::ScriptMain(void* arg) {
     }
   }
   if (!job->is_abandoned) {  // else it is counted when it runs again
-    worker.CountWaiting(*job->command, Args(job->args), job->writer, errors_before, begin, &caller);
+    worker.runner_.CountWaiting(*job->command, Args(job->args), job->writer, errors_before, begin,
+                                &caller);
   }
   if (job->has_given_way) worker.EndScriptJob(job);
 }
@@ -276,7 +254,7 @@ void Worker::RestartScript(ShardBatch* batch) {
     if (batch->client.id != 0) cx.set_client(&batch->client, entry.notes_reads);
     const size_t size_before = batch->bytes.size();
     RespWriter writer(&batch->bytes, batch->resp3);
-    RunOrRefuse(cx, *entry.command, Args(args), writer, [&] {
+    runner_.RunOrRefuse(cx, *entry.command, Args(args), writer, [&] {
       RunScriptOverShards(cx, *entry.command, batch->ScriptOf(entry), ScriptArgsOf(Args(args)),
                           std::move(batch->discovered), batch->wants_all_keys, writer);
     });
