@@ -5,11 +5,12 @@
 #include <gflags/gflags.h>
 
 #include "core/numbers.h"
+#include "server/client_limiter.h"
 #include "server/config.h"
 #include "server/server.h"
 #include "server/server_state.h"
 #include "server/units.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 DEFINE_string(
     client_output_buffer_limit, "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",

@@ -14,10 +14,11 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/blocking.h"
+#include "server/monitor.h"
 #include "server/server_state.h"
 #include "server/session.h"
 #include "server/waits.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 

@@ -19,6 +19,7 @@
 #include "helio/base/logging.h"
 #include "helio/io/blocking_pool.h"
 #include "server/acl_store.h"
+#include "server/client_limiter.h"
 #include "server/config_rewrite.h"
 #include "server/directives.h"
 #include "server/file_text.h"
@@ -30,7 +31,7 @@
 #include "server/units.h"
 #include "server/users.h"
 #include "server/words.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 

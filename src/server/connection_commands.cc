@@ -11,12 +11,15 @@
 #include "facade/error_texts.h"
 #include "server/acl_store.h"
 #include "server/client_info.h"
+#include "server/execs.h"
+#include "server/monitor.h"
 #include "server/server_state.h"
 #include "server/session.h"
+#include "server/tracking.h"
 #include "server/users.h"
 #include "server/version.h"
 #include "server/words.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 
@@ -60,7 +63,7 @@ void Quit(Session& session, Args, ReplySink& reply) {
 }
 
 void Reset(Session& session, Args, ReplySink& reply) {
-  Worker::Here().EndMulti(session);
+  Execs::Here().EndMulti(session);
   Monitors::Here().End(session);
   Tracking::Here().End(session);
   session.name = {};

@@ -25,7 +25,6 @@
 #include "server/gates.h"
 #include "server/server.h"
 #include "server/session.h"
-#include "server/worker.h"
 
 namespace dfly {
 namespace {

@@ -10,7 +10,7 @@
 #include "server/session.h"
 #include "server/users.h"
 #include "server/words.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 

@@ -14,7 +14,7 @@
 #include "server/units.h"
 #include "server/version.h"
 #include "server/words.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 

@@ -100,10 +100,10 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
   part->heap = MemoryUse::Here().RecentHeap();
   part->interpreters = scripts.interpreters().count();
   part->running_scripts = scripts.count();
-  part->pubsub = worker.pubsub().stats();
+  part->pubsub = PubSub::Here().stats();
   part->tls = helio::ThreadTlsStats();
-  part->output_disconnections = worker.client_limiter().output_disconnections();
-  part->tracking = worker.tracking().counts();
+  part->output_disconnections = ClientLimiter::Here().output_disconnections();
+  part->tracking = Tracking::Here().counts();
   worker.state().ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     if (connection.held()) ++part->held_clients;
@@ -152,7 +152,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->shards.changes += stats.changes;
     part->shards.freed_objects += stats.freed_objects;
     part->pending_objects += shard.pending_objects();
-    const ChannelDirectory& directory = worker.pubsub().directory(shard.id());
+    const ChannelDirectory& directory = PubSub::Here().directory(shard.id());
     for (const auto& [name, counts] : directory.names(ChannelKind::kChannel)) {
       // Those of keyspace events are known to all shards.
       part->channels += shards.ShardOfChannel(name, HashKey(name)) == shard.id();

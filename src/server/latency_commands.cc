@@ -17,7 +17,7 @@
 #include "server/server_state.h"
 #include "server/session.h"
 #include "server/words.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 

@@ -16,11 +16,7 @@ constexpr uint64_t kShrinkSliceNanos = 500'000;
 }  // namespace
 
 Pools::Pools(WorkerState* worker, MemoryUse* memory, RunningScripts* scripts)
-    : PerThread(this),
-      worker_(*worker),
-      memory_(*memory),
-      scripts_(*scripts),
-      timer_(this, &worker->proactor) {
+    : worker_(*worker), memory_(*memory), scripts_(*scripts), timer_(this, &worker->proactor) {
   worker->on_fiber_end = [this] { Note(); };
 }
 

@@ -12,7 +12,6 @@
 
 #include "server/memory_use.h"
 #include "server/owned_timer.h"
-#include "server/per_thread.h"
 #include "server/running_scripts.h"
 #include "server/worker_state.h"
 
@@ -43,7 +42,7 @@ class Pool {
 
 // Owner:    a worker; on its thread.
 // Suspends: never.
-class Pools : public PerThread<Pools> {
+class Pools {
  public:
   Pools(WorkerState* worker, MemoryUse* memory, RunningScripts* scripts);
 

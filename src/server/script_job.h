@@ -14,14 +14,14 @@
 namespace dfly {
 
 class ShardBatch;
-class Worker;
+class ScriptJobs;
 
 // Nearly always it begins and ends within one call, and its reply goes where any command's would.
 // If it gives way it needs a batch, whose next command it is then: the reply goes there, and the
 // batch waits for it.
 // Owner: the worker of its shard, which pools it.
 struct ScriptJob {
-  Worker* worker = nullptr;
+  ScriptJobs* jobs = nullptr;
   const Command* command = nullptr;
   Script* script = nullptr;
   Shard* shard = nullptr;
@@ -38,6 +38,7 @@ struct ScriptJob {
   RespWriter writer;  // where its reply goes
   ShardBatch* batch = nullptr;
   std::optional<ScriptInPlace> run;
+  void (*on_end)(ScriptJob*) = nullptr;  // called when it has given way, and is over
   bool has_given_way = false;
   bool is_abandoned = false;
 };

@@ -14,6 +14,7 @@
 #include "facade/resp_writer.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
+#include "server/batches.h"
 #include "server/command_runner.h"
 #include "server/lock_watch.h"
 #include "server/monitor.h"
@@ -21,7 +22,6 @@
 #include "server/running_scripts.h"
 #include "server/server_state.h"
 #include "server/users.h"
-#include "server/worker.h"
 
 namespace dfly {
 
@@ -230,7 +230,7 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
              reply);
       return Access::kRefused;
     }
-    if (is_slow_) Worker::RefuseBusyWaitersOnAll(worker_.server);
+    if (is_slow_) Batches::RefuseBusyWaitersOnAll(worker_.server);
     Interleave();
   }
   AddLock(use.lock);
@@ -249,7 +249,7 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
   has_all_locks_ =
       late_locks_.TakeUpgrade() && WaitForLocks([this] { return late_locks_.LockAllShards(); });
   if (has_all_locks_) {
-    if (is_slow_) Worker::RefuseBusyWaitersOnAll(worker_.server);
+    if (is_slow_) Batches::RefuseBusyWaitersOnAll(worker_.server);
     return Access::kYes;
   }
   script_->refused.fetch_add(1, std::memory_order_relaxed);
@@ -403,7 +403,7 @@ void ScriptRun::OnSlice(uint64_t now_ns) {
   if (is_slow_ || threshold_ms == 0 || now_ns - begin_ns() <= threshold_ms * kNanosPerMilli) return;
   is_slow_ = true;
   shards_.slow_scripts().Add(this, is_function() ? Slow::kFunction : Slow::kScript);
-  Worker::RefuseBusyWaitersOnAll(worker_.server);
+  Batches::RefuseBusyWaitersOnAll(worker_.server);
 }
 
 std::optional<bool> ScriptRun::IsAllowed(Args args) {

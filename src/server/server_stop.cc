@@ -241,14 +241,14 @@ void Server::Stop() {
     left = state_.connections.all();
     std::atomic<uint64_t> in_flight{0};
     AwaitOnAll<Worker>(state_, [&](Worker& worker) {
-      in_flight += worker.batches_in_flight() + worker.state().coordinators;
+      in_flight += Batches::Here().in_flight() + worker.state().coordinators;
     });
     left += in_flight + state_.pubsub_load.messages.load(std::memory_order_relaxed);
     if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
     was_told = true;
     std::atomic<uint64_t> batches{0}, waiting{0};
     AwaitOnAll<Worker>(state_, [&](Worker& worker) {
-      batches += worker.batches_in_flight();
+      batches += Batches::Here().in_flight();
       worker.state().ForEachShard([&](Shard& shard) {
         waiting += shard.transactions().length();
         LOG_IF(WARNING, shard.transactions().length() > 0)

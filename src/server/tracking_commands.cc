@@ -17,7 +17,7 @@
 #include "server/session.h"
 #include "server/tracking.h"
 #include "server/words.h"
-#include "server/worker.h"
+#include "server/worker_state.h"
 
 namespace dfly {
 

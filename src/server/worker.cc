@@ -60,6 +60,9 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
       rates_(&state_, &pools_),
       runner_(&state_, &care_),
       exclusion_(&state_),
+      execs_(&state_, &memory_, &pools_, &care_, &runner_),
+      jobs_(&state_, &script_finder_, &running_scripts_, &care_, &runner_),
+      batches_(&state_, &pools_, &runner_, &exclusion_, &execs_, &jobs_, this),
       gates_(&state_, &script_finder_),
       users_(&state_),
       server_(*server),
@@ -70,7 +73,6 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
       all_remote_(server->options.all_remote),
       migrates_(server->options.migrate_connections && server->pool.size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
-      open_batches_(shards_.size(), nullptr),
       sweep_timer_(this, proactor),
       memcached_flush_timer_(this, proactor),
       client_limiter_(&state_),
@@ -98,11 +100,8 @@ void Worker::SetKeyEvents(KeyEventClasses classes) {
 }
 
 Worker::~Worker() {
-  DCHECK_EQ(batches_in_flight_, 0u);
-  DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
   proactor_.CancelHook(&stage_hook_);
-  for (ShardBatch* batch : batch_pool_) delete batch;
 }
 
 // --- Connections ---
@@ -111,7 +110,7 @@ void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
   // First: who does not find it in CLIENT LIST any more may push, and that is not for it.
   if (session->blocked != nullptr) session->blocked->EndWait(BlockedCommand::End::kGone);
-  for (ShardBatch* batch : std::exchange(session->cut_batches, {})) Continue(batch);
+  for (ShardBatch* batch : std::exchange(session->cut_batches, {})) batches_.Continue(batch);
   pubsub_.OnClosed(*session);
   tracking_.OnClosed(*session);
   monitors_.End(*session);
@@ -121,7 +120,7 @@ void Worker::OnClosed(Connection* connection) {
   server_.connections.OnClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
-  Unwatch(*session);
+  execs_.Unwatch(*session);
   state_.Forget(session);
 }
 
@@ -150,7 +149,7 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
   if (!command->AcceptsArgs(args.size())) [[unlikely]] {
     if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
     if (command == exec_) {
-      EndMulti(session);  // what comes next is queued no more
+      execs_.EndMulti(session);  // what comes next is queued no more
     } else {
       AbortMulti(session);
     }
@@ -340,7 +339,7 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
 void Worker::OnInputPause(Connection*) {
   if (noted_of_input_ == 1 && Defer()) return;
   RunNoted();
-  SendBatches();
+  batches_.Send();
 }
 
 bool Worker::Defer() {
@@ -365,10 +364,10 @@ bool Worker::Defer() {
 }
 
 void Worker::RunStage() {
-  if (!arrived_.empty()) RunArrived();
+  if (batches_.has_arrived()) batches_.RunArrived();
   if (!noted_.empty()) {
     RunNoted();
-    SendBatches();
+    batches_.Send();
   }
   pubsub_.Flush();
   tracking_.Flush();
@@ -423,11 +422,27 @@ bool Worker::TakesBatch(const Noted& noted, const Session& session) {
   // A batch stops when its replies are long; what was noted together with this one does not.
   const bool is_long =
       noted.connection->unsent_bytes() > server_.options.limits.reply_bytes_max / 2;
-  const bool is_plain = noted.action == Action::kLocal && local_batches_ == 0 && !is_long;
+  const bool is_plain = noted.action == Action::kLocal && batches_.local() == 0 && !is_long;
   if (is_plain && state_.local(noted.shard)->runs_freely()) [[likely]] {
     return false;
   }
   return MustQueue(noted, session, is_long);
+}
+
+bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long) {
+  const bool is_here = state_.local(noted.shard) != nullptr && !all_remote_;
+  if (!is_here) return true;
+  Shard& shard = *state_.local(noted.shard);
+  if (batches_.local() == 0 && shard.runs_freely() && !is_long) return false;
+  if (is_long || session.local_batches > 0) return true;
+  if (noted.action == Action::kExec)
+    return exclusion_.IsExecExcluded(shard, *session.multi, &tags_);
+  if (noted.action == Action::kScript) {
+    return exclusion_.IsScriptExcluded(shard, *noted.script, *noted.command, ArgsOf(noted),
+                                       session.db_index, &tags_);
+  }
+  return exclusion_.IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index,
+                               &tags_);
 }
 
 ShardTurn& Worker::Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place) {
@@ -464,7 +479,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
 
   if (TakesBatch(noted, session)) {
     ++state_.stats.remote_commands;
-    ShardBatch* batch = BatchFor(connection, session, noted.shard);
+    ShardBatch* batch = batches_.For(connection, session, noted.shard);
     if (client != nullptr) [[unlikely]]
       batch->client = *client;
     if (noted.action == Action::kExec) [[unlikely]] {
@@ -517,13 +532,13 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         turn.cx().set_client(client, notes_reads);
         std::unique_ptr<Multi> multi = std::move(session.multi);
         session.watches = {};  // RunExec ends them on their shard
-        RunExec(turn, *noted.command, *multi, writer_);
-        Recycle(std::move(multi));
+        execs_.Run(turn, *noted.command, *multi, now_ms_, writer_);
+        execs_.Recycle(std::move(multi));
         break;
       }
       case Action::kScript: {
         in_place->reset();
-        ScriptJob* const job = NewScriptJob();
+        ScriptJob* const job = jobs_.New();
         job->command = noted.command;
         job->script = noted.script;
         job->shard = state_.local(noted.shard);
@@ -537,14 +552,14 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         job->args.assign(args.all().begin(), args.all().end());
         job->call = ScriptArgsOf(Args(job->args));
         job->writer.Reset(out, session.resp3);
-        const bool is_over = RunScriptJob(job);
+        const bool is_over = jobs_.Run(job);
         if (is_over) {
-          Recycle(job);
+          jobs_.Recycle(job);
           runner_.BeginUntimed(helio::CycleClock::Now());
           break;
         }
         replies.EndLocal();  // nothing was written: its place is taken by the batch
-        MakeBatch(noted, session, job, drop_reply);
+        batches_.AddRunning(noted, args, session, users_.CallerOf(session), job, drop_reply);
         session.AdvanceReplyMode();
         return;
       }
@@ -579,7 +594,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         } else {
           runner_.Reject(*noted.command, kErrLoading, writer_);
         }
-        if (noted.command == exec_) EndMulti(session);
+        if (noted.command == exec_) execs_.EndMulti(session);
         break;
       case Action::kTooManyBlocked:
         runner_.Reject(*noted.command, kErrTooManyBlocked, writer_);
@@ -637,6 +652,110 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
     replies.EndLocal();
   }
   session.AdvanceReplyMode();
+}
+
+bool Worker::OnTryBack(ShardBatch* batch) {
+  Session& session = SessionOf(batch->connection);
+  const ShardBatch::Entry& entry = batch->first();
+  std::vector<std::string_view> args;
+  if (!batch->must_wait) {
+    session.missed_tries = 0;
+    if (monitors_.any()) [[unlikely]] {
+      batch->ViewArgs(entry, &args);
+      FeedMonitors(session, *entry.command, args);
+    }
+    return true;
+  }
+  ++session.missed_tries;
+  // It comes again.
+  --session.commands;
+  --state_.stats.commands_processed;
+  batch->ViewArgs(entry, &args);
+  const Outcome outcome =
+      CoordinateWait(batch->connection, session, *entry.command, RunBlocking, args);
+  if (outcome == Outcome::kWaits) return false;
+  RunNoted();  // it is refused
+  return true;
+}
+
+// --- MULTI, EVAL ---
+
+CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, const Command& command,
+                                   Args args) {
+  Multi& multi = *session.multi;
+  if ((command.flags & kNoMulti) != 0) {
+    multi.is_aborted = true;
+    Note(connection, Action::kNotInMulti, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  // Whatever it is: queues take memory, too.
+  if (server_.memory.is_exhausted()) {
+    multi.is_aborted = true;
+    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (!multi.is_aborted) {  // else it will never run
+    multi.Add(command, script_finder_.FlagsOf(command, args), args, shards_);
+    memory_.Settle();
+    client_limiter_.Recount(session);
+  }
+  if (multi.bytes() > state_.buffers.bounds.input_max) {
+    ++state_.stats.large_inputs;
+    LOG(WARNING) << "closing connection " << connection->id() << " of " << session.peer_address
+                 << ": its MULTI has " << multi.bytes()
+                 << " bytes of commands, more than client-query-buffer-limit";
+    connection->CloseNow();
+    return Outcome::kTaken;
+  }
+  Note(connection, Action::kQueued, &command, args, 0, 0);
+  return Outcome::kTaken;
+}
+
+CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, const Command& command,
+                                  Args args) {
+  Multi* const multi = session.multi.get();
+  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 &&
+      server_.memory.is_exhausted()) {
+    execs_.EndMulti(session);
+    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
+    return Outcome::kTaken;
+  }
+  if (multi == nullptr || multi->is_aborted) {
+    Note(connection, Action::kSession, &command, args, 0, 0);
+    RunNoted();
+    return Outcome::kTaken;
+  }
+  if (session.acl != nullptr) [[unlikely]]
+    users_.CheckMulti(session);
+  if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
+    multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;
+    Note(connection, Action::kExec, &command, args, multi->shard(), multi->items().front().hash);
+    RunNoted();
+    return Outcome::kTaken;
+  }
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  Coordinate(connection, session, command, &Execs::RunAcross, args);
+  return Outcome::kBusy;
+}
+
+CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& session,
+                                            const Command& command, Args args) {
+  ScriptArgs call;
+  std::string error;
+  Script* const script = script_finder_.Find(command, args, &call, &error);
+  if (script == nullptr) {
+    Note(connection, Action::kScriptRefused, &command, args, 0, 0);
+    RunNoted();  // what it is refused for is looked at again there
+    return Outcome::kTaken;
+  }
+  const ScriptJobs::Plan plan = jobs_.PlanOf(*script, call.keys);
+  if (plan.way == ScriptJobs::Plan::Way::kInPlace) {
+    Note(connection, Action::kScript, &command, args, plan.shard, plan.hash, script);
+    return Outcome::kTaken;
+  }
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  Coordinate(connection, session, command, &ScriptJobs::OverShards, args);
+  return Outcome::kBusy;
 }
 
 // --- Commands that need a fiber ---
@@ -716,6 +835,14 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   }).Detach();
 }
 
+void Worker::OnRoom(Connection* connection) { batches_.OnRoom(connection); }
+
+void Worker::ReleaseScratch() {
+  if (!noted_.empty()) return;
+  Release(&noted_args_);
+  Release(&tags_);
+}
+
 void Worker::OnWatchedSent(Connection* connection) {
   state_.timer.slow_log().OnSent(connection->id(), helio::CycleClock::Now());
 }
@@ -724,7 +851,7 @@ void Worker::OnProtocolError(Connection*, std::string_view) {
   ++state_.stats.protocol_errors;
   runner_.CountError("ERR");
   RunNoted();
-  SendBatches();
+  batches_.Send();
 }
 
 }  // namespace dfly

@@ -53,7 +53,7 @@ void Worker::AddInnerConnection(int fd, const Session& on_behalf, const AclUserR
 Session& Worker::NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls) {
   auto* connection = new Connection(
       fd, id, this, &server_.options.limits, &state_.buffers,
-      [this](PendingReplies* replies) { Recycle(static_cast<ShardBatch*>(replies)); },
+      [this](PendingReplies* replies) { batches_.Recycle(static_cast<ShardBatch*>(replies)); },
       std::move(tls));
   connection->SetMaxBulkLen(shards_.string_max());
   auto* session = new Session(&state_, connection);

@@ -68,7 +68,7 @@ void Worker::Arrive(Session* from) {
 
 void Worker::Attach(Connection* connection) {
   connection->Attach(this, &state_.buffers, [this](PendingReplies* replies) {
-    Recycle(static_cast<ShardBatch*>(replies));
+    batches_.Recycle(static_cast<ShardBatch*>(replies));
   });
 }
 

@@ -47,7 +47,7 @@ CommandSink::Outcome Worker::DispatchChange(Connection* connection, Session& ses
   // What it has sent to shards is carried out first: a message that it has published is none for
   // what it subscribes to afterwards. Changes of before may still be under way.
   RunNoted();
-  SendBatches();
+  batches_.Send();
   if (connection->has_batches() || !PubSub::MayPipeline(session)) return Outcome::kBarrier;
   ++state_.stats.commands_processed;
   rates_.Count(helio::UnixMillis());
