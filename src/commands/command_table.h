@@ -265,7 +265,7 @@ struct Command {
       return KeysOf(args).first();
     return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
   }
-  // `of_call`: Worker::FlagsOf.
+  // `of_call`: ScriptFinder::FlagsOf.
   bool MayWrite(uint32_t of_call) const {
     return (of_call & kWrite) != 0 || (runs_script && (of_call & kMayReplicate) != 0);
   }

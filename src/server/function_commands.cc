@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FCALL and FCALL_RO (which dispatch carries out: worker_scripts.cc) and FUNCTION.
+// FCALL and FCALL_RO (which dispatch carries out: script_jobs.h) and FUNCTION.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -93,7 +93,7 @@ struct InfoFacts {
   uint64_t data_memory = 0;
   WorkerMemory memory;  // of all threads, besides data
   uint64_t rss = 0;
-  HeapFacts heap;                 // of the threads, some moments ago (Worker::RecentHeap)
+  HeapFacts heap;                 // of the threads, some moments ago (MemoryUse::RecentHeap)
   uint64_t over_limit_ms = 0;     // that used_memory was above maxmemory, in all
   uint64_t is_over_limit_ms = 0;  // and is now
   uint64_t system_memory = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EVAL EVALSHA EVAL_RO EVALSHA_RO (which dispatch carries out: worker_scripts.cc) and SCRIPT.
+// EVAL EVALSHA EVAL_RO EVALSHA_RO (which dispatch carries out: script_jobs.h) and SCRIPT.
 #include <fmt/format.h>
 
 #include <atomic>

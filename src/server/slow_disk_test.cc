@@ -12,10 +12,10 @@
 
 #include "facade/error_texts.h"
 #include "helio/fibers/fiber.h"
+#include "server/memory_use.h"
 #include "server/persistence.h"
 #include "server/schedule_harness.h"
 #include "server/server.h"
-#include "server/worker.h"
 #include "storage/memory_files.h"
 
 namespace dfly {
@@ -184,9 +184,9 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
   ASSERT_EQ(server.Start(), "");
   const auto snapshot_bytes = [&server] {
     std::atomic<uint64_t> bytes{0};
-    AwaitOnAll<Worker>(server.state(), [&bytes](Worker& worker) {
-      worker.SettleMemory();
-      bytes += worker.memory().snapshot;
+    AwaitOnAll<MemoryUse>(server.state(), [&bytes](MemoryUse& memory) {
+      memory.Settle();
+      bytes += memory.Sum().snapshot;
     });
     return static_cast<int64_t>(bytes);
   };

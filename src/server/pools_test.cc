@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker keeps for reuse goes before a key is evicted or a write refused. (That it goes by
+// What a thread keeps for reuse goes before a key is evicted or a write refused. (That it goes by
 // itself when nobody uses it takes seconds: tests/test_memory_returns.py.)
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace dfly {
 namespace {
 
-TEST(WorkerPoolsTest, GoAtOnceWhenMemoryIsShort) {
+TEST(PoolsTest, GoAtOnceWhenMemoryIsShort) {
   constexpr size_t kStates = 4;
   ServerOptions options;
   options.port = 0;
