@@ -256,9 +256,6 @@ struct Command {
   bool is_scriptable = false;  // `run`, and scripts may call it by its name
   std::string full_name = {};  // "get", "client|id"
 
-  bool AcceptsArgs(size_t count) const {
-    return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
-  }
   // The argument whose hash decides on the shard. REQUIRES: `run`.
   size_t routed_by(Args args) const {
     if (keys.find != nullptr) [[unlikely]]

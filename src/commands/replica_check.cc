@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "commands/hash_deadlines.h"
+#include "commands/lookup.h"
 #include "commands/member_deadlines.h"
 #include "commands/set_commands.h"
 #include "commands/spread.h"
@@ -69,16 +70,9 @@ Session& NoSession() {
 
 void DispatchForTest(const CommandTable& table, ShardSet& shards, int db_index, int64_t now_ms,
                      Args args, ReplySink& reply) {
-  const Command* command = table.Find(args.name());
-  if (command == nullptr) return reply.Error(UnknownCommandError(args.name(), args.from(1)));
-  if (command->AcceptsArgs(args.size()) && !command->subcommands.empty()) {
-    const Command* container = command;
-    command = CommandTable::FindSubcommand(*container, args[1]);
-    if (command == nullptr) {
-      return reply.Error(UnknownSubcommandError(container->name, args[1]));
-    }
-  }
-  if (!command->AcceptsArgs(args.size())) return reply.Error(WrongArityError(command->full_name));
+  const Lookup found = Find(table, args);
+  if (!found.is_found()) return reply.Error(found.Error(args));
+  const Command* const command = found.row;
   CoordinatorContext coordinator(&shards, &NoSession(), db_index, now_ms);
   coordinator.set_command(command->effect, args.all());
   if (command->session != nullptr) return command->session(NoSession(), args, reply);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/lookup.h"
 #include "commands/rows.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
@@ -113,16 +114,12 @@ void DryRun(Session& session, Args args, ReplySink& reply) {
     return reply.Error(fmt::format("ERR User '{}' not found", Printed(args[2])));
   }
   const Args inner(args.from(3));
-  const Command* command = session.server.commands.Find(inner.name());
-  if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
-    command = CommandTable::FindSubcommand(*command, inner[1]);
-  }
-  if (command == nullptr) {
+  const Lookup found = Find(session.server.commands, inner);
+  if (found.end == Lookup::End::kUnknown || found.end == Lookup::End::kUnknownSubcommand) {
     return reply.Error(fmt::format("ERR Command '{}' not found", Printed(inner.name())));
   }
-  if (!command->AcceptsArgs(inner.size())) {
-    return reply.Error(WrongArityError(command->full_name));
-  }
+  if (!found.is_found()) return reply.Error(found.Error(inner));
+  const Command* const command = found.row;
   const AclVerdict verdict = user->Check(*command, inner);
   if (!verdict.is_denied()) return reply.Ok();
   reply.Bulk(DescribeDenial(verdict, user->name(), *command, inner));

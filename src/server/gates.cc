@@ -44,15 +44,17 @@ uint32_t Gates::FlagsOf(const Command& command, Args args, const Session& sessio
   return scripts_.FlagsOf(command, args);
 }
 
-std::optional<Action> Gates::RefusalOf(const Command& command, const Session& session) const {
+std::string Gates::RefusalOf(const Command& command, const Session& session) const {
   if ((command.flags & kProtected) != 0) {
     const ServerOptions& options = server_.options;
     const bool is_debug = command.full_name == "debug";
     if (!IsAllowed(is_debug ? options.debug_command : options.module_command, session)) {
-      return Action::kProtected;
+      return ProtectedError(command.full_name);
     }
   }
-  if ((command.flags & kAdminPort) != 0 && !session.is_admin) return Action::kAdminPortOnly;
+  if ((command.flags & kAdminPort) != 0 && !session.is_admin) {
+    return std::string(kErrAdminPortOnly);
+  }
   return {};
 }
 

@@ -4,11 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <string>
 #include <string_view>
 
 #include "commands/command_table.h"
-#include "server/noted.h"
 #include "server/owned_timer.h"
 #include "server/per_thread.h"
 #include "server/script_finder.h"
@@ -26,8 +25,9 @@ class Gates : public PerThread<Gates> {
 
   // --- Refusals ---
 
-  // Whether the client may not call it: --restricted_commands, --enable_debug_command and the like.
-  std::optional<Action> RefusalOf(const Command& command, const Session& session) const;
+  // Why the client may not call it (--restricted_commands, --enable_debug_command and the like);
+  // empty: it may.
+  std::string RefusalOf(const Command& command, const Session& session) const;
   // Why Settings::gate refuses a command; empty: it does not.
   std::string_view ErrorOf(const Command& command, Args args, const Session& session);
 

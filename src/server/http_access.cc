@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "commands/lookup.h"
 #include "facade/error_texts.h"
 #include "server/server_state.h"
 #include "server/session.h"
@@ -75,10 +76,8 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
     }
     return response;
   }
-  const Command* command = session.server.commands.FindByName(args.name());
-  if (!command->subcommands.empty() && args.size() > 1) {
-    command = CommandTable::FindSubcommand(*command, args[1]);
-  }
+  const Command* const command =
+      FindFrom(*session.server.commands.FindByName(args.name()), args).row;
   const AclVerdict verdict = asker.user->Check(*command, args);
   const bool is_admin_only = (command->flags & kAdminPort) != 0 && !session.is_admin;
   if (!verdict.is_denied() && !is_admin_only) return {};

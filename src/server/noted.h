@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "commands/command_table.h"
 #include "engine/shard_set.h"
+#include "server/acl_user.h"
 #include "server/script_store.h"
 
 namespace dfly {
@@ -17,24 +19,20 @@ enum class Action : uint8_t {
   kLocal,
   kRemote,
   kSession,
-  kUnknown,
-  kUnknownSubcommand,
-  kWrongArity,
-  kNoAuth,
-  kDenied,  // by its user's ACL
-  kAdminPortOnly,
-  kProtected,   // DEBUG, by --enable_debug_command
+  kRefused,     // by `refusal`
   kTry,         // a blocking command, on a shard of ours
   kTryByBatch,  // the same, by a batch
-  kSubscribed,  // refused, as the client is subscribed
   kQueued,      // by MULTI
-  kNotInMulti,  // refused by it
-  kOutOfMemory,
-  kGated,  // by Settings::gate
-  kTooManyBlocked,
-  kExec,    // session.multi, in one shard
-  kScript,  // in place
+  kExec,        // session.multi, in one shard
+  kScript,      // in place
   kScriptRefused
+};
+
+// Why a command is not carried out, as dispatch has decided. It is answered in order.
+struct Refusal {
+  std::string error;        // what the client gets
+  AclVerdict verdict = {};  // denied: by its user's ACL, whose log has it
+  bool is_of_row = true;    // it counts for the command; else there is no such
 };
 
 // Its arguments are views into the receive buffer.
@@ -46,8 +44,11 @@ struct Noted {
   uint32_t first_arg;
   uint32_t arg_count;
   Action action;
-  bool deferred;   // its arguments are in Worker's deferred_args_
-  Script* script;  // lives until ScriptFinder::Settle
+  bool deferred;  // its arguments are in Worker's deferred_args_
+  union {
+    Script* script;          // kScript: lives until ScriptFinder::Settle; else null
+    const Refusal* refusal;  // kRefused, kScriptRefused: one of Worker's refusals_
+  };
 };
 
 }  // namespace dfly

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "commands/lookup.h"
 #include "commands/spread.h"
 #include "core/numbers.h"
 #include "facade/error_texts.h"
@@ -288,7 +289,7 @@ const Command* ScriptRun::FindCommand(std::string_view name) const {
 }
 
 bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
-  if (!command.is_scriptable || !command.AcceptsArgs(args.size())) return false;
+  if (!command.is_scriptable || !FindFrom(command, args).is_found()) return false;
   if (caller_ != nullptr) return false;
   if ((command.flags & (kWrite | kDenyOom | kMayReplicate)) == 0) return true;
   const ServerState& server = worker_.server;
@@ -298,18 +299,14 @@ bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
 
 bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) const {
   const Command*& command = *found;
-  if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
-    if (!command->AcceptsArgs(args.size())) {
-      reply.Error("ERR Wrong number of args calling Redis command from script");
-      return false;
-    }
-    command = CommandTable::FindSubcommand(*command, args[1]);
-  }
+  const Lookup lookup =
+      command != nullptr ? FindFrom(*command, args) : Lookup{.end = Lookup::End::kUnknown};
+  command = lookup.end != Lookup::End::kUnknownSubcommand ? lookup.row : nullptr;
   if (command == nullptr) {
     reply.Error("ERR Unknown Redis command called from script");
     return false;
   }
-  if (!command->AcceptsArgs(args.size())) {
+  if (!lookup.is_found()) {
     reply.Error("ERR Wrong number of args calling Redis command from script");
     return false;
   }
@@ -407,13 +404,9 @@ void ScriptRun::OnSlice(uint64_t now_ns) {
 }
 
 std::optional<bool> ScriptRun::IsAllowed(Args args) {
-  const Command* command = worker_.server.commands.Find(args.name());
-  if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
-    command = CommandTable::FindSubcommand(*command, args[1]);
-  }
-  if (command == nullptr) return {};
-  if (!command->AcceptsArgs(args.size())) return {};
-  return caller_ == nullptr || !caller_->user->Check(*command, args).is_denied();
+  const Lookup found = Find(worker_.server.commands, args);
+  if (!found.is_found()) return {};
+  return caller_ == nullptr || !caller_->user->Check(*found.row, args).is_denied();
 }
 
 void ScriptRun::CountHop(size_t messages) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "commands/lookup.h"
 #include "commands/spread.h"
 #include "engine/coordinator.h"
 #include "facade/error_texts.h"
@@ -134,68 +135,60 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
                                        std::span<const std::string_view> raw_args) {
   Session& session = SessionOf(connection);
   const Args args(raw_args);
-  const Command* command = commands_.Find(args.name());
-  if (command == nullptr) [[unlikely]] {
-    if (IsWord(args.name(), "post") || IsWord(args.name(), "host:")) {
-      // A web page that makes its reader's browser talk to us, most likely.
-      LOG(WARNING) << "possible security attack: closing connection " << connection->id() << " of "
-                   << session.peer_address << ", which sent '" << args.name() << "' as a command";
-      RunNoted();
-      connection->CloseNow();
-      return Outcome::kClose;
-    }
-    return NoteUnknown(connection, session, args);
+  const Lookup found = Find(commands_, args);
+  if (!found.is_found() || (found.row->flags & kMemcached) != 0) [[unlikely]] {
+    return RefuseUnfound(connection, session, found, args);
   }
-  if (!command->AcceptsArgs(args.size())) [[unlikely]] {
-    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
-    if (command == exec_) {
-      execs_.EndMulti(session);  // what comes next is queued no more
-    } else {
-      AbortMulti(session);
-    }
-    Note(connection, Action::kWrongArity, command, args, 0, 0);
-    return Outcome::kTaken;
-  }
-  if (!command->subcommands.empty() && args.size() > 1) {
-    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
-    const Command* subcommand = CommandTable::FindSubcommand(*command, args[1]);
-    if (subcommand == nullptr) {
-      AbortMulti(session);
-      Note(connection, Action::kUnknownSubcommand, command, args, 0, 0);
-      return Outcome::kTaken;
-    }
-    if (!subcommand->AcceptsArgs(args.size())) {
-      AbortMulti(session);
-      Note(connection, Action::kWrongArity, subcommand, args, 0, 0);
-      return Outcome::kTaken;
-    }
-    return Dispatch(connection, session, *subcommand, args);
-  }
-  return Dispatch(connection, session, *command, args);
+  return Dispatch(connection, session, *found.row, args);
 }
 
-CommandSink::Outcome Worker::NoteUnknown(Connection* connection, Session& session, Args args) {
-  AbortMulti(session);
-  Note(connection, Action::kUnknown, nullptr, args, 0, 0);
+CommandSink::Outcome Worker::RefuseUnfound(Connection* connection, Session& session,
+                                           const Lookup& found, Args args) {
+  if (found.row == nullptr && (IsWord(args.name(), "post") || IsWord(args.name(), "host:"))) {
+    // A web page that makes its reader's browser talk to us, most likely.
+    LOG(WARNING) << "possible security attack: closing connection " << connection->id() << " of "
+                 << session.peer_address << ", which sent '" << args.name() << "' as a command";
+    RunNoted();
+    connection->CloseNow();
+    return Outcome::kClose;
+  }
+  const bool is_unknown = found.row == nullptr || (found.row->flags & kMemcached) != 0;
+  const Lookup lookup = is_unknown ? Lookup{.end = Lookup::End::kUnknown} : found;
+  if (lookup.row == exec_) {
+    execs_.EndMulti(session);  // what comes next is queued no more
+  } else {
+    AbortMulti(session);
+  }
+  const bool is_of_row = lookup.end == Lookup::End::kWrongArity;
+  return Refuse(connection, lookup.row, args,
+                {.error = lookup.Error(args), .is_of_row = is_of_row});
+}
+
+CommandSink::Outcome Worker::Refuse(Connection* connection, const Command* row, Args args,
+                                    Refusal refusal, Action action) {
+  refusals_.push_back(std::move(refusal));
+  Note(connection, action, row, args, 0, 0);
   return Outcome::kTaken;
 }
 
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
                                       const Command& command, Args args) {
   if ((command.flags & (kAdminPort | kProtected)) != 0) [[unlikely]] {
-    if (const auto refusal = gates_.RefusalOf(command, session)) {
+    if (std::string error = gates_.RefusalOf(command, session); !error.empty()) {
       AbortMulti(session);
-      Note(connection, *refusal, &command, args, 0, 0);
-      return Outcome::kTaken;
+      return Refuse(connection, &command, args, {.error = std::move(error)});
     }
   }
   if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
-    const bool is_denied = session.acl != nullptr && session.acl->Check(command, args).is_denied();
-    if (!session.authenticated || is_denied) {
+    AclVerdict verdict;
+    if (session.acl != nullptr) verdict = session.acl->Check(command, args);
+    if (!session.authenticated || verdict.is_denied()) {
       if (&command != exec_) AbortMulti(session);
-      Note(connection, session.authenticated ? Action::kDenied : Action::kNoAuth, &command, args, 0,
-           0);
-      return Outcome::kTaken;
+      if (!session.authenticated) {
+        return Refuse(connection, &command, args, {.error = std::string(kErrNoAuth)});
+      }
+      return Refuse(connection, &command, args,
+                    {.error = DenialError(verdict, session.user, command), .verdict = verdict});
     }
   }
   if (const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
@@ -206,11 +199,14 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       connection->set_held(true);
       return Outcome::kBarrier;
     }
-    if (!gates_.ErrorOf(command, args, session).empty()) {
-      // RunOne looks again, for the text.
-      if (&command != exec_) AbortMulti(session);
-      Note(connection, Action::kGated, &command, args, 0, 0);
-      return Outcome::kTaken;
+    const std::string_view error = gates_.ErrorOf(command, args, session);
+    if (!error.empty()) {
+      if (&command == exec_) {
+        execs_.EndMulti(session);
+      } else {
+        AbortMulti(session);
+      }
+      return Refuse(connection, &command, args, {.error = std::string(error)});
     }
   }
   if (session.subscriptions != nullptr) [[unlikely]] {
@@ -304,8 +300,7 @@ CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& ses
   // Each has a fiber, whose stack takes two of the maps that the kernel gives a process.
   const uint32_t threads = shards_.pool().size();
   if (blocked_clients_ >= std::max(1u, server_.options.blocked_clients_max / threads)) {
-    Note(connection, Action::kTooManyBlocked, &command, args, 0, 0);
-    return Outcome::kTaken;
+    return Refuse(connection, &command, args, {.error = std::string(kErrTooManyBlocked)});
   }
   Coordinate(connection, session, command, handler, args);
   return Outcome::kWaits;
@@ -331,6 +326,8 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
                     .action = action,
                     .deferred = false,
                     .script = script});
+  if (action == Action::kRefused || action == Action::kScriptRefused) [[unlikely]]
+    noted_.back().refusal = &refusals_.back();
   noted_args_.insert(noted_args_.end(), args.all().begin(), args.all().end());
   ++noted_of_input_;
   if (noted_.size() == kNotedMax) RunNoted();
@@ -393,6 +390,8 @@ void Worker::RunNoted() {
   in_place.reset();
   noted_.clear();
   noted_args_.clear();
+  if (!refusals_.empty()) [[unlikely]]
+    refusals_.clear();
   deferred_bytes_ = 0;
   script_finder_.Settle();
 }
@@ -563,41 +562,15 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         session.AdvanceReplyMode();
         return;
       }
-      case Action::kScriptRefused: {
-        ScriptArgs call;
-        std::string error;
-        script_finder_.Find(*noted.command, args, &call, &error);
-        if (error == kErrOutOfMemory) {
-          runner_.Reject(*noted.command, error, writer_);
-        } else {
-          // As in Redis it has run: it is shown, timed, and a failed call.
-          if (monitors_.any()) [[unlikely]]
-            FeedMonitors(session, *noted.command, args);
-          runner_.RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });
-        }
+      case Action::kScriptRefused:
+        // As in Redis it has run: it is shown, timed, and a failed call.
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
+        runner_.RunCounted(*noted.command, args, writer_,
+                           [&] { writer_.Error(noted.refusal->error); });
         break;
-      }
       case Action::kQueued:
         writer_.Status("QUEUED");
-        break;
-      case Action::kNotInMulti:
-        runner_.Reject(*noted.command, "ERR Command not allowed inside a transaction", writer_);
-        break;
-      case Action::kOutOfMemory:
-        runner_.Reject(*noted.command, kErrOutOfMemory, writer_);
-        break;
-      case Action::kGated:
-        // It may have been opened since.
-        if (std::string_view error = gates_.ErrorOf(*noted.command, args, session);
-            !error.empty()) {
-          runner_.Reject(*noted.command, error, writer_);
-        } else {
-          runner_.Reject(*noted.command, kErrLoading, writer_);
-        }
-        if (noted.command == exec_) execs_.EndMulti(session);
-        break;
-      case Action::kTooManyBlocked:
-        runner_.Reject(*noted.command, kErrTooManyBlocked, writer_);
         break;
       case Action::kSession:
         in_place->reset();  // it may ask the shard
@@ -611,37 +584,16 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
           drop_reply = false;
         }
         break;
-      case Action::kUnknown:
-        writer_.Error(UnknownCommandError(args.name(), args.from(1)));
-        runner_.CountError("ERR");
-        break;
-      case Action::kUnknownSubcommand:
-        writer_.Error(UnknownSubcommandError(noted.command->called, args[1]));
-        runner_.CountError("ERR");
-        break;
-      case Action::kWrongArity:
-        runner_.Reject(*noted.command, WrongArityError(noted.command->full_name), writer_);
-        break;
-      case Action::kNoAuth:
-        runner_.Reject(*noted.command, kErrNoAuth, writer_);
-        break;
-      case Action::kAdminPortOnly:
-        runner_.Reject(*noted.command, kErrAdminPortOnly, writer_);
-        break;
-      case Action::kProtected:
-        runner_.Reject(*noted.command, ProtectedError(noted.command->full_name), writer_);
-        break;
-      case Action::kDenied: {
-        // Looked at again, for the text.
-        AclVerdict verdict;
-        if (session.acl != nullptr) verdict = session.acl->Check(*noted.command, args);
-        if (!verdict.is_denied()) verdict.denial = AclDenial::kCommand;
-        users_.LogDenial(verdict, session, *noted.command, args);
-        runner_.Reject(*noted.command, DenialError(verdict, session.user, *noted.command), writer_);
-        break;
-      }
-      case Action::kSubscribed:
-        runner_.Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
+      case Action::kRefused:
+        if (noted.refusal->verdict.is_denied()) {
+          users_.LogDenial(noted.refusal->verdict, session, *noted.command, args);
+        }
+        if (noted.refusal->is_of_row) {
+          runner_.Reject(*noted.command, noted.refusal->error, writer_);
+        } else {
+          writer_.Error(noted.refusal->error);
+          runner_.CountRejected(nullptr, writer_);
+        }
         break;
       case Action::kRemote:
       case Action::kTryByBatch:
@@ -685,14 +637,13 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
   Multi& multi = *session.multi;
   if ((command.flags & kNoMulti) != 0) {
     multi.is_aborted = true;
-    Note(connection, Action::kNotInMulti, &command, args, 0, 0);
-    return Outcome::kTaken;
+    return Refuse(connection, &command, args,
+                  {.error = "ERR Command not allowed inside a transaction"});
   }
   // Whatever it is: queues take memory, too.
   if (server_.memory.is_exhausted()) {
     multi.is_aborted = true;
-    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
-    return Outcome::kTaken;
+    return Refuse(connection, &command, args, {.error = std::string(kErrOutOfMemory)});
   }
   if (!multi.is_aborted) {  // else it will never run
     multi.Add(command, script_finder_.FlagsOf(command, args), args, shards_);
@@ -717,8 +668,7 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
   if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 &&
       server_.memory.is_exhausted()) {
     execs_.EndMulti(session);
-    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
-    return Outcome::kTaken;
+    return Refuse(connection, &command, args, {.error = std::string(kErrOutOfMemory)});
   }
   if (multi == nullptr || multi->is_aborted) {
     Note(connection, Action::kSession, &command, args, 0, 0);
@@ -744,9 +694,8 @@ CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& ses
   std::string error;
   Script* const script = script_finder_.Find(command, args, &call, &error);
   if (script == nullptr) {
-    Note(connection, Action::kScriptRefused, &command, args, 0, 0);
-    RunNoted();  // what it is refused for is looked at again there
-    return Outcome::kTaken;
+    if (error == kErrOutOfMemory) return Refuse(connection, &command, args, {.error = error});
+    return Refuse(connection, &command, args, {.error = std::move(error)}, Action::kScriptRefused);
   }
   const ScriptJobs::Plan plan = jobs_.PlanOf(*script, call.keys);
   if (plan.way == ScriptJobs::Plan::Way::kInPlace) {

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "commands/command_table.h"
+#include "commands/lookup.h"
 #include "engine/shard_set.h"
 #include "engine/shard_turn.h"
 #include "facade/connection.h"
@@ -137,7 +139,10 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   }
 
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
-  Outcome NoteUnknown(Connection* connection, Session& session, Args args);
+  Outcome RefuseUnfound(Connection* connection, Session& session, const Lookup& found, Args args);
+  // Notes that the command (null: there is none) gets this answer.
+  Outcome Refuse(Connection* connection, const Command* row, Args args, Refusal refusal,
+                 Action action = Action::kRefused);
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
   Outcome DispatchBlocking(Connection* connection, Session& session, const Command& command,
                            Args args);
@@ -236,7 +241,8 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
 
   std::vector<Noted> noted_;
   std::vector<std::string_view> noted_args_;
-  size_t noted_of_input_ = 0;  // how many of them belong to the connection that is being read
+  std::deque<Refusal> refusals_;  // of what is noted
+  size_t noted_of_input_ = 0;     // how many of them belong to the connection that is being read
   char deferred_args_[kNotedMax * kDeferredArgsMax];
   size_t deferred_bytes_ = 0;
   StageHook stage_hook_;  // queued while a command stays noted

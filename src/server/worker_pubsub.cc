@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How commands of publish/subscribe are taken from a connection.
+#include "facade/error_texts.h"
 #include "server/session.h"
 #include "server/worker.h"
 
@@ -9,8 +10,7 @@ std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* conne
                                                                Session& session,
                                                                const Command& command, Args args) {
   if (session.is_subscribed() && !session.resp3 && (command.flags & kSubscribed) == 0) {
-    Note(connection, Action::kSubscribed, &command, args, 0, 0);
-    return Outcome::kTaken;
+    return Refuse(connection, &command, args, {.error = SubscribedContextError(command.full_name)});
   }
   if (command.name != "reset") return {};
   // The shards have to know that it has left before it is answered.
