@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/exclusion.h"
 
-#include "engine/slow_scripts.h"
 #include "engine/tx_queue.h"
 #include "server/script_finder.h"
 #include "server/session.h"

@@ -10,6 +10,7 @@
 
 #include "commands/command_table.h"
 #include "engine/shard_set.h"
+#include "engine/slow_scripts.h"
 #include "server/multi.h"
 #include "server/script_store.h"
 #include "server/worker_state.h"
