@@ -256,16 +256,13 @@ struct Command {
   bool is_scriptable = false;  // `run`, and scripts may call it by its name
   std::string full_name = {};  // "get", "client|id"
 
-  bool AcceptsArgs(size_t count) const {
-    return arity >= 0 ? count == static_cast<size_t>(arity) : count >= static_cast<size_t>(-arity);
-  }
   // The argument whose hash decides on the shard. REQUIRES: `run`.
   size_t routed_by(Args args) const {
     if (keys.find != nullptr) [[unlikely]]
       return KeysOf(args).first();
     return static_cast<size_t>(channel_at != 0 ? channel_at : keys.first);
   }
-  // `of_call`: Worker::FlagsOf.
+  // `of_call`: ScriptFinder::FlagsOf.
   bool MayWrite(uint32_t of_call) const {
     return (of_call & kWrite) != 0 || (runs_script && (of_call & kMayReplicate) != 0);
   }

@@ -11,6 +11,7 @@
 #include "commands/collections/hash_deadlines.h"
 #include "commands/collections/member_deadlines.h"
 #include "commands/collections/set_commands.h"
+#include "commands/table/lookup.h"
 #include "commands/table/spread.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
@@ -65,16 +66,9 @@ class NoClient final : public CommandClient {};
 
 void DispatchForTest(const CommandTable& table, ShardSet& shards, int db_index, int64_t now_ms,
                      Args args, ReplySink& reply) {
-  const Command* command = table.Find(args.name());
-  if (command == nullptr) return reply.Error(UnknownCommandError(args.name(), args.from(1)));
-  if (command->AcceptsArgs(args.size()) && !command->subcommands.empty()) {
-    const Command* container = command;
-    command = CommandTable::FindSubcommand(*container, args[1]);
-    if (command == nullptr) {
-      return reply.Error(UnknownSubcommandError(container->name, args[1]));
-    }
-  }
-  if (!command->AcceptsArgs(args.size())) return reply.Error(WrongArityError(command->full_name));
+  const Lookup found = Find(table, args);
+  if (!found.is_found()) return reply.Error(found.Error(args));
+  const Command* const command = found.row;
   NoClient client;
   CoordinatorContext coordinator(&shards, &client, db_index, now_ms);
   coordinator.set_command(command->effect, args.all());

@@ -18,7 +18,7 @@ namespace dfly {
 
 // Thread: any. Looking for a user happens when somebody logs in, so one mutex guards the map;
 // what it gives out never changes. Whoever changes a user tells the workers afterwards
-// (Worker::TellUsersChanged), which look here for what their sessions have.
+// (Users::TellChanged), which look here for what their sessions have.
 class AclStore {
  public:
   // Only the default user is there, and may do everything without a password.

@@ -2,8 +2,8 @@
 // How long commands take on one thread: for SLOWLOG, LATENCY and the percentiles of INFO.
 //
 // What costs next to nothing is timed in one of 16 calls only, unless the slow log wants all that
-// take less than a millisecond (Worker::UpdateTiming): looking at the clock twice is a tenth of a
-// GET.
+// take less than a millisecond (CommandRunner::UpdateTiming): looking at the clock twice is a tenth
+// of a GET.
 #pragma once
 
 #include <algorithm>

@@ -66,7 +66,7 @@ class Multi {
            items_.capacity() * sizeof(Item);
   }
 
-  // `flags`: of the call, Worker::FlagsOf.
+  // `flags`: of the call, ScriptFinder::FlagsOf.
   void Add(const Command& command, uint32_t flags, Args args, const ShardSet& shards);
 
   const std::vector<Item>& items() const { return items_; }

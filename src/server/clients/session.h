@@ -49,7 +49,7 @@ class Session final : public CommandClient {
   std::string lib_name;
   std::string lib_version;
   std::string user{AclStore::kDefaultName};
-  // What it may do; null: everything. Changed by Worker::OnUsersChanged when the user is.
+  // What it may do; null: everything. Changed by Users::OnChanged when the user is.
   AclUserRef acl;
   // Who it is for its scripts; null: not known yet. They run on other threads, too.
   AclCallerRef acl_caller;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "commands/table/command_table.h"
+#include "commands/table/lookup.h"
 #include "commands/table/rows.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
@@ -18,8 +19,9 @@
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/clients/worker_state.h"
 #include "server/commands/families.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/users.h"
 
 namespace dfly {
 
@@ -34,7 +36,7 @@ constexpr std::string_view kErrNoFile =
 
 void WhoAmI(Session& session, Args, ReplySink& reply) { reply.Bulk(session.user); }
 
-void Users(Session& session, Args, ReplySink& reply) {
+void UserNames(Session& session, Args, ReplySink& reply) {
   const std::vector<AclUserRef> users = session.server.acl->All();
   reply.Array(users.size());
   for (const AclUserRef& user : users) reply.Bulk(user->name());
@@ -113,16 +115,12 @@ void DryRun(Session& session, Args args, ReplySink& reply) {
     return reply.Error(fmt::format("ERR User '{}' not found", Printed(args[2])));
   }
   const Args inner(args.from(3));
-  const Command* command = session.server.commands.Find(inner.name());
-  if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
-    command = CommandTable::FindSubcommand(*command, inner[1]);
-  }
-  if (command == nullptr) {
+  const Lookup found = Find(session.server.commands, inner);
+  if (found.end == Lookup::End::kUnknown || found.end == Lookup::End::kUnknownSubcommand) {
     return reply.Error(fmt::format("ERR Command '{}' not found", Printed(inner.name())));
   }
-  if (!command->AcceptsArgs(inner.size())) {
-    return reply.Error(WrongArityError(command->full_name));
-  }
+  if (!found.is_found()) return reply.Error(found.Error(inner));
+  const Command* const command = found.row;
   const AclVerdict verdict = user->Check(*command, inner);
   if (!verdict.is_denied()) return reply.Ok();
   reply.Bulk(DescribeDenial(verdict, user->name(), *command, inner));
@@ -206,7 +204,7 @@ void SetUser(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   const std::string error = server.acl->SetUser(args[2], args.from(3));
   if (!error.empty()) return reply.Error(error);
-  Worker::TellUsersChanged(server);
+  Users::TellChanged(server);
   reply.Ok();
 }
 
@@ -220,7 +218,7 @@ void DelUser(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   int64_t deleted = 0;
   for (std::string_view name : args.from(2)) deleted += server.acl->Delete(name);
-  if (deleted > 0) Worker::TellUsersChanged(server);
+  if (deleted > 0) Users::TellChanged(server);
   reply.Integer(deleted);
 }
 
@@ -232,7 +230,7 @@ void Load(CoordinatorContext& cx, Args, ReplySink& reply) {
     error = "ERR too many files are being read";
   }
   if (!error.empty()) return reply.Error(error);
-  Worker::TellUsersChanged(server);
+  Users::TellChanged(server);
   reply.Ok();
 }
 
@@ -318,7 +316,7 @@ void RegisterAclCommands(CommandTable* table) {
            Docs("Shows what was refused lately.", "6.0.0", "O(N), N entries")),
       Change("save", Save, 2, Docs("Writes the ACL file.", "6.0.0", "O(N), N users")),
       Change("setuser", SetUser, -3, Docs("Creates or changes a user.", "6.0.0", "O(N), N rules")),
-      Look("users", ForSession<Users>, 2, kAdmin,
+      Look("users", ForSession<UserNames>, 2, kAdmin,
            Docs("Lists the names of all users.", "6.0.0", "O(N), N users")),
       Look("whoami", ForSession<WhoAmI>, 2, 0, Docs("Tells who the client is.", "6.0.0", "O(1)")),
       HelpRow<Help>("6.0.0", "server"),

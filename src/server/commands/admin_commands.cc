@@ -16,6 +16,8 @@
 #include "helio/fibers/fiber.h"
 #include "server/base/version.h"
 #include "server/base/words.h"
+#include "server/care/defrag_pacer.h"
+#include "server/care/shard_care.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
@@ -112,7 +114,7 @@ void DebugPopulate(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   for (int64_t begin = 0; begin < *count; begin += batch) {
     if (SessionOf(cx).connection.closing()) return reply.Ok();  // nobody waits for it
-    if (server.memory.is_over() && !Worker::Here().AwaitRoom({}))
+    if (server.memory.is_over() && !ShardCare::Here().AwaitRoom({}))
       return reply.Error(kErrOutOfMemory);
     std::vector<std::vector<int64_t>> numbers(cx.shards().size());
     for (int64_t i = begin; i < std::min(begin + batch, *count); ++i) {
@@ -178,8 +180,8 @@ void DebugMigrate(CoordinatorContext& cx, std::string_view text, ReplySink& repl
 // DEBUG SET-ACTIVE-EXPIRE 0 | 1
 void DebugSetActiveExpire(CoordinatorContext& cx, std::string_view text, ReplySink& reply) {
   const bool is_on = ParseInt64(text).value_or(0) != 0;  // what is no number counts as 0
-  AwaitOnAll<Worker>(SessionOf(cx).server,
-                     [is_on](Worker& worker) { worker.SetActiveExpiry(is_on); });
+  AwaitOnAll<ShardCare>(SessionOf(cx).server,
+                        [is_on](ShardCare& care) { care.SetActiveExpiry(is_on); });
   reply.Ok();
 }
 
@@ -324,7 +326,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Ok();
   }
   if (name == "defrag" && args.size() == 2) {
-    AwaitOnAll<Worker>(SessionOf(cx).server, [](Worker& worker) { worker.DefragmentAll(); });
+    AwaitOnAll<DefragPacer>(SessionOf(cx).server, [](DefragPacer& defrag) { defrag.MoveAll(); });
     return reply.Ok();
   }
   if (name == "set-active-expire" && args.size() == 3) {

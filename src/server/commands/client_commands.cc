@@ -16,13 +16,14 @@
 #include "helio/base/clock.h"
 #include "server/base/words.h"
 #include "server/clients/client_info.h"
+#include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/commands/client_watch.h"
 #include "server/commands/families.h"
 #include "server/commands/tracking_commands.h"
 #include "server/dispatch/blocking.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/gates.h"
 
 namespace dfly {
 
@@ -285,13 +286,13 @@ void Pause(CoordinatorContext& cx, Args args, ReplySink& reply) {
   constexpr int64_t kHundredYearsMs = 100ll * 365 * 86400 * 1000;
   if (*timeout_ms > kHundredYearsMs) return reply.Error(kErrTimeoutOutOfRange);
   const int64_t until_ms = helio::UnixMillis() + *timeout_ms;
-  AwaitOnAll<Worker>(SessionOf(cx).server,
-                     [&](Worker& worker) { worker.Pause(until_ms, writes_only); });
+  AwaitOnAll<Gates>(SessionOf(cx).server,
+                    [&](Gates& gates) { gates.Pause(until_ms, writes_only); });
   reply.Ok();
 }
 
 void Unpause(CoordinatorContext& cx, Args, ReplySink& reply) {
-  AwaitOnAll<Worker>(SessionOf(cx).server, [](Worker& worker) { worker.Pause(0, false); });
+  AwaitOnAll<Gates>(SessionOf(cx).server, [](Gates& gates) { gates.Pause(0, false); });
   reply.Ok();
 }
 

@@ -16,8 +16,9 @@
 #include "server/base/waits.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/clients/worker_state.h"
 #include "server/dispatch/blocking.h"
-#include "server/dispatch/worker.h"
+#include "server/push/monitor.h"
 
 namespace dfly {
 

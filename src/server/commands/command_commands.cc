@@ -8,14 +8,15 @@
 
 #include "commands/table/command_syntax.h"
 #include "commands/table/command_table.h"
+#include "commands/table/lookup.h"
 #include "core/text/glob.h"
 #include "facade/replies/error_texts.h"
 #include "server/acl/command_facts.h"
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/clients/worker_state.h"
 #include "server/commands/families.h"
-#include "server/dispatch/worker.h"
 
 namespace dfly {
 
@@ -259,17 +260,14 @@ struct FoundKeys {
 
 bool FindKeys(Args args, ReplySink& reply, FoundKeys* found) {
   const Args inner(args.from(2));
-  const Command* command = WorkerState::Here().server.commands.Find(inner.name());
-  if (command != nullptr && !command->subcommands.empty() && inner.size() > 1) {
-    const Command* subcommand = CommandTable::FindSubcommand(*command, inner[1]);
-    command = subcommand;
-  }
+  const Lookup lookup = Find(WorkerState::Here().server.commands, inner);
+  const Command* const command = lookup.row;
   std::string_view error;
-  if (command == nullptr) {
+  if (command == nullptr || lookup.end == Lookup::End::kUnknownSubcommand) {
     error = "ERR Invalid command specified";
   } else if (!command->keys.has_keys() || command->keys.flags == "not_key") {
     error = "ERR The command has no key arguments";
-  } else if (!command->AcceptsArgs(inner.size())) {
+  } else if (!lookup.is_found()) {
     error = "ERR Invalid number of arguments specified for command";
   }
   if (error.empty()) {

@@ -15,8 +15,12 @@
 #include "server/clients/client_info.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/clients/worker_state.h"
 #include "server/commands/families.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/execs.h"
+#include "server/dispatch/users.h"
+#include "server/push/monitor.h"
+#include "server/push/tracking.h"
 
 namespace dfly {
 
@@ -60,7 +64,7 @@ void Quit(Session& session, Args, ReplySink& reply) {
 }
 
 void Reset(Session& session, Args, ReplySink& reply) {
-  Worker::Here().EndMulti(session);
+  Execs::Here().EndMulti(session);
   Monitors::Here().End(session);
   Tracking::Here().End(session);
   session.name = {};
@@ -69,14 +73,14 @@ void Reset(Session& session, Args, ReplySink& reply) {
   session.resp3 = false;
   session.no_touch = session.no_evict = false;
   session.reply_mode = ReplyMode::kOn;
-  Worker::Here().BecomeDefault(session);
+  Users::Here().BecomeDefault(session);
   reply.Status("RESET");
 }
 
 // Null: it may not, which is logged.
 AclUserRef LogIn(Session& session, std::string_view user, std::string_view password) {
   AclUserRef found = session.server.acl->LogIn(user, password);
-  if (found == nullptr) Worker::Here().LogFailedLogin(session, user);
+  if (found == nullptr) Users::Here().LogFailedLogin(session, user);
   return found;
 }
 
@@ -88,7 +92,7 @@ void Auth(Session& session, Args args, ReplySink& reply) {
   const std::string_view name = args.size() == 2 ? AclStore::kDefaultName : args[1];
   const AclUserRef user = LogIn(session, name, args[args.size() - 1]);
   if (user == nullptr) return reply.Error(kErrWrongPass);
-  Worker::Here().BecomeUser(session, user);
+  Users::Here().Become(session, user);
   reply.Ok();
 }
 
@@ -122,7 +126,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "
         "RESP protocol version at the same time");
   }
-  if (user != nullptr) Worker::Here().BecomeUser(session, user);
+  if (user != nullptr) Users::Here().Become(session, user);
   if (name) {
     session.name = *name;
     session.CountTexts();

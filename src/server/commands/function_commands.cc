@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FCALL and FCALL_RO (which dispatch carries out: worker_scripts.cc) and FUNCTION.
+// FCALL and FCALL_RO (which dispatch carries out: script_jobs.h) and FUNCTION.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,12 +17,13 @@
 #include "helio/fibers/fiber.h"
 #include "scripting/source/script_header.h"
 #include "server/base/words.h"
+#include "server/care/load_libraries.h"
+#include "server/care/running_scripts.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
 #include "server/commands/script_commands.h"
-#include "server/dispatch/load_libraries.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/script_run.h"
 #include "server/scripts/function_store.h"
 
 namespace dfly {
@@ -39,7 +40,7 @@ void ReplyTooManyArguments(Args args, ReplySink& reply) {
 
 // What was deleted stays in interpreters otherwise, although nobody can call it.
 void FreeInterpreters(ServerState& server) {
-  AwaitOnAll<Worker>(server, [](Worker& worker) { worker.RenewInterpreters(); });
+  AwaitOnAll<RunningScripts>(server, [](RunningScripts& scripts) { scripts.RenewInterpreters(); });
 }
 
 std::string AlreadyExists(std::string_view library) {
@@ -66,7 +67,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   std::string error;
   const auto compile = [&] {
-    ScriptLoad load(&Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
+    ScriptLoad load(&RunningScripts::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr);
     return store.Compile(source, header, &load.interpreter(), &load, &error);
   };
   const LibraryRef library = compile();
@@ -101,8 +102,9 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
           FunctionStore::SourcesIn(args[2], cx.shards().string_max(), &sources)) {
     return reply.Error(*wrong);
   }
-  if (const std::optional<std::string> wrong = LoadLibraries(
-          Worker::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr, sources, policy)) {
+  if (const std::optional<std::string> wrong =
+          LoadLibraries(RunningScripts::Here(), ScriptLoad::Of::kLibrary, cx.outer() != nullptr,
+                        sources, policy)) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
@@ -192,7 +194,7 @@ struct RunningFunction {
   uint64_t begin_ns = UINT64_MAX;
 
   void Note(const LongRun& run) {
-    const ScriptRun* const script = run.script_run();
+    const auto* const script = run.is_script() ? static_cast<const ScriptRun*>(&run) : nullptr;
     if (script == nullptr || !run.is_function() || !run.has_given_way() ||
         run.begin_ns() >= begin_ns) {
       return;
@@ -207,8 +209,8 @@ struct RunningFunction {
 void Stats(CoordinatorContext& cx, Args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   std::vector<RunningFunction> by_worker(server.pool.size());
-  AwaitOnAll<Worker>(server, [&](Worker& worker) {
-    worker.ForEachScript([&](LongRun& run) { by_worker[worker.index()].Note(run); });
+  AwaitOnAll<RunningScripts>(server, [&](RunningScripts& scripts) {
+    scripts.ForEach([&](LongRun& run) { by_worker[scripts.worker().index()].Note(run); });
   });
   const RunningFunction& longest =
       *std::min_element(by_worker.begin(), by_worker.end(),

@@ -16,6 +16,7 @@
 #include "server/clients/memcached_rows.h"
 #include "server/clients/server_state.h"
 #include "server/commands/families.h"
+#include "server/dispatch/users.h"
 #include "server/dispatch/worker.h"
 #include "server/info/info.h"
 
@@ -60,10 +61,10 @@ void Authenticate(Session& session, Args args, ReplySink& reply) {
   const std::string_view name = args[1].substr(0, blank);
   const AclUserRef user = session.server.acl->LogIn(name, args[1].substr(blank + 1));
   if (user == nullptr) {
-    Worker::Here().LogFailedLogin(session, name);
+    Users::Here().LogFailedLogin(session, name);
     return reply.Raw("CLIENT_ERROR authentication failure\r\n");
   }
-  Worker::Here().BecomeUser(session, user);
+  Users::Here().Become(session, user);
   reply.Raw("STORED\r\n");
 }
 

@@ -16,10 +16,10 @@
 #include "facade/replies/error_texts.h"
 #include "server/base/units.h"
 #include "server/base/words.h"
+#include "server/care/resident_memory.h"
+#include "server/care/shard_care.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
-#include "server/dispatch/resident_memory.h"
-#include "server/dispatch/worker.h"
 #include "server/info/info.h"
 #include "server/run/server.h"
 
@@ -178,7 +178,7 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
 
 // Each thread gives back what its own heap holds free. May suspend.
 void Purge(CoordinatorContext&, Args, ReplySink& reply) {
-  AwaitOnAll<Worker>(WorkerState::Here().server, [](Worker& worker) { worker.PurgeMemory(); });
+  AwaitOnAll<ShardCare>(WorkerState::Here().server, [](ShardCare& care) { care.Purge(); });
   reply.Ok();
 }
 

@@ -2,7 +2,7 @@
 // MULTI EXEC DISCARD WATCH UNWATCH.
 //
 // Worker::Dispatch queues what comes between MULTI and EXEC, and carries EXEC out: in one hop if
-// all is in one shard (Worker::RunExec), else as a transaction (Worker::ExecAcross).
+// all is in one shard (Execs::Run), else as a transaction (Execs::RunAcross).
 #include <algorithm>
 
 #include "commands/table/command_table.h"
@@ -10,7 +10,7 @@
 #include "facade/replies/error_texts.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/execs.h"
 
 namespace dfly {
 
@@ -18,20 +18,20 @@ namespace {
 
 void StartMulti(Session& session, Args, ReplySink& reply) {
   if (session.multi != nullptr) return reply.Error(kErrNestedMulti);
-  session.multi = Worker::Here().NewMulti(session.db_index);
+  session.multi = Execs::Here().NewMulti(session.db_index);
   reply.Ok();
 }
 
 void Discard(Session& session, Args, ReplySink& reply) {
   if (session.multi == nullptr) return reply.Error(kErrDiscardWithoutMulti);
-  Worker::Here().EndMulti(session);
+  Execs::Here().EndMulti(session);
   reply.Ok();
 }
 
 // Worker::Exec comes here with what it does not carry out.
 void RefuseExec(Session& session, Args, ReplySink& reply) {
   if (session.multi == nullptr) return reply.Error(kErrExecWithoutMulti);
-  Worker::Here().EndMulti(session);
+  Execs::Here().EndMulti(session);
   reply.Error(kErrExecAbort);
 }
 
@@ -41,7 +41,7 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (session.multi != nullptr) return reply.Error(kErrWatchInMulti);
   if (session.connection_closed) return reply.Ok();
   Watches& watches = session.watches;
-  if (watches.empty()) watches.watcher = Worker::Here().NextWatcher();
+  if (watches.empty()) watches.watcher = Execs::Here().NextWatcher();
   const uint64_t watcher = watches.watcher;
   // If the client goes meanwhile, `watches` is ended and empty. What ends it comes to the shards
   // after this.
@@ -78,7 +78,7 @@ void Watch(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }
 
 void Unwatch(Session& session, Args, ReplySink& reply) {
-  Worker::Here().Unwatch(session);
+  Execs::Here().Unwatch(session);
   reply.Ok();
 }
 

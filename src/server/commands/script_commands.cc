@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EVAL EVALSHA EVAL_RO EVALSHA_RO (which dispatch carries out: worker_scripts.cc) and SCRIPT.
+// EVAL EVALSHA EVAL_RO EVALSHA_RO (which dispatch carries out: script_jobs.h) and SCRIPT.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -8,11 +8,11 @@
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
 #include "server/base/words.h"
+#include "server/care/running_scripts.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
 #include "server/commands/script_commands.h"
-#include "server/dispatch/worker.h"
 
 namespace dfly {
 
@@ -61,8 +61,8 @@ Command AboutScripts(std::string_view name, CoordinatorHandler handler, int arit
 // Of all that have given way, as a shorter one is over before anybody could want to kill it.
 void KillRunning(CoordinatorContext& cx, bool of_functions, ReplySink& reply) {
   std::atomic<uint32_t> killed{0}, unkillable{0}, of_other_kind{0};
-  AwaitOnAll<Worker>(SessionOf(cx).server, [&](Worker& worker) {
-    worker.ForEachScript([&](LongRun& run) {
+  AwaitOnAll<RunningScripts>(SessionOf(cx).server, [&](RunningScripts& scripts) {
+    scripts.ForEach([&](LongRun& run) {
       if (!run.has_given_way()) return;
       if (run.has_written()) {
         ++unkillable;
@@ -89,8 +89,8 @@ namespace {
 
 // SCRIPT LOAD. It is compiled now, so that who loads it hears of its mistakes.
 void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  Worker& worker = Worker::Here();
-  ScriptStore& store = worker.state().server.scripts;
+  RunningScripts& scripts = RunningScripts::Here();
+  ScriptStore& store = scripts.worker().server.scripts;
   std::string error;
   const ScriptRef known = store.Find(Sha1Hex(args[2]));
   if (known != nullptr && !known->is_evaluated) return reply.Bulk(known->sha);
@@ -98,7 +98,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (script == nullptr) return reply.Error(error);
   // What will run, which may not be what was sent (--lua_auto_async): it is compiled once.
   const auto compile = [&] {
-    ScriptLoad load(&worker, ScriptLoad::Of::kScript, cx.outer() != nullptr);
+    ScriptLoad load(&scripts, ScriptLoad::Of::kScript, cx.outer() != nullptr);
     return load.interpreter().Load(script->sha, script->code, &error, &load);
   };
   if (!compile()) return reply.Error(error);
@@ -120,7 +120,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   ServerState& server = SessionOf(cx).server;
   server.scripts.Flush();
-  AwaitOnAll<Worker>(server, [](Worker& worker) { worker.RenewInterpreters(); });
+  AwaitOnAll<RunningScripts>(server, [](RunningScripts& scripts) { scripts.RenewInterpreters(); });
   reply.Ok();
 }
 

@@ -12,8 +12,8 @@
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/clients/worker_state.h"
 #include "server/commands/families.h"
-#include "server/dispatch/worker.h"
 
 namespace dfly {
 

@@ -16,7 +16,7 @@
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/worker_state.h"
 #include "server/push/tracking.h"
 
 namespace dfly {

@@ -224,8 +224,8 @@ size_t BlockedCommand::NodeBytes() const {
 
 auto BlockedCommand::Wait() -> End {
   const int64_t begin = helio::CycleClock::Now();
-  const auto node_bytes = static_cast<int64_t>(NodeBytes());
-  Worker::Here().CountCoordinator(node_bytes);
+  const size_t node_bytes = NodeBytes();
+  MemoryUse::Here().counted.coordinators += node_bytes;
   session_.blocked = this;
   Worker::Here().OnBlocked(1);
   if (!session_.connection_closed && session_.connection.recv_ended()) {
@@ -244,7 +244,7 @@ auto BlockedCommand::Wait() -> End {
     }
   }
   Worker::Here().OnBlocked(-1);
-  Worker::Here().CountCoordinator(-node_bytes);
+  MemoryUse::Here().counted.coordinators -= node_bytes;
   session_.blocked = nullptr;
   cx_.AddWaitedCycles(helio::CycleClock::Now() - begin);
   return end_;

@@ -8,19 +8,20 @@
 
 #include "commands/table/command_table.h"
 #include "facade/replies/resp_writer.h"
+#include "server/care/script_args.h"
 #include "server/dispatch/script_run.h"
 
 namespace dfly {
 
 class ShardBatch;
-class Worker;
+class ScriptJobs;
 
 // Nearly always it begins and ends within one call, and its reply goes where any command's would.
 // If it gives way it needs a batch, whose next command it is then: the reply goes there, and the
 // batch waits for it.
 // Owner: the worker of its shard, which pools it.
 struct ScriptJob {
-  Worker* worker = nullptr;
+  ScriptJobs* jobs = nullptr;
   const Command* command = nullptr;
   Script* script = nullptr;
   Shard* shard = nullptr;
@@ -37,17 +38,9 @@ struct ScriptJob {
   RespWriter writer;  // where its reply goes
   ShardBatch* batch = nullptr;
   std::optional<ScriptInPlace> run;
+  void (*on_end)(ScriptJob*) = nullptr;  // called when it has given way, and is over
   bool has_given_way = false;
   bool is_abandoned = false;
 };
-
-inline bool IsReadOnly(const Command& command, const Script& script) {
-  return (command.flags & kReadonly) != 0 ||
-         (script.flags.load(std::memory_order_relaxed) & kNoWrites) != 0;
-}
-// Takes the arguments of EVAL and its like apart. REQUIRES: their number of keys makes sense.
-ScriptArgs ScriptArgsOf(Args args);
-// As it is written there, if it does. An error otherwise.
-std::optional<std::string> CheckScriptArgs(Args args);
 
 }  // namespace dfly

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "commands/table/lookup.h"
 #include "commands/table/spread.h"
 #include "core/text/numbers.h"
 #include "facade/replies/error_texts.h"
@@ -14,9 +15,14 @@
 #include "facade/replies/resp_writer.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
+#include "server/care/lock_watch.h"
+#include "server/care/running_scripts.h"
 #include "server/clients/multi.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/batches.h"
+#include "server/dispatch/command_runner.h"
+#include "server/dispatch/users.h"
+#include "server/push/monitor.h"
 
 namespace dfly {
 
@@ -36,10 +42,12 @@ auto LowerBound(Locks& locks, uint64_t fingerprint) {
 
 // --- What all have in common ---
 
-ScriptRun::ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db_index,
+ScriptRun::ScriptRun(RunningScripts* scripts, Script* script, AclCallerRef caller, int db_index,
                      bool is_atomic, bool is_read_only, bool resp3)
-    : LongRun(worker, script->is_function()),
-      shards_(*worker->state().server.shards),
+    : LongRun(scripts, script->is_function()),
+      shards_(*worker_.server.shards),
+      runner_(CommandRunner::Here()),
+      monitors_(Monitors::Here()),
       script_(script),
       keeps_script_(script->shared_from_this()),
       caller_(std::move(caller)),
@@ -48,7 +56,7 @@ ScriptRun::ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db
       resp3_(resp3),
       now_ms_(helio::UnixMillis()),
       is_atomic_(is_atomic),
-      late_locks_(&shards_, worker->state().server.upgrade.get(), this, now_ms_) {}
+      late_locks_(&shards_, worker_.server.upgrade.get(), this, now_ms_) {}
 
 ScriptRun::~ScriptRun() {
   if (is_slow_) shards_.slow_scripts().Remove(this);
@@ -58,7 +66,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
   if (has_own_locks_) holding_.Begin();
   const absl::Cleanup end = [this] { holding_.End(); };
   Declare(call.keys);
-  InterpreterPool& pool = worker_->interpreters();
+  InterpreterPool& pool = scripts_.interpreters();
   Interpreter* interpreter = pool.TryTake();
   if (interpreter == nullptr) {
     BeforeWait();
@@ -71,7 +79,7 @@ bool ScriptRun::Run(const ScriptArgs& call, ReplySink& reply) {
       RunIn(interpreter, {.sha = script_->sha, .keys = call.keys, .args = call.args}, reply);
   End();
   pool.GiveBack(interpreter);
-  worker_->OnInterpreterBack();
+  scripts_.OnInterpreterBack();
   if (!late_locks_.empty()) [[unlikely]]
     late_locks_.Release();
   Script& script = *script_;
@@ -160,8 +168,8 @@ void ScriptRun::NoteReach(std::string_view key, const Use& use) {
 
 template <typename Wait>
 auto ScriptRun::WaitForLocks(Wait wait) {
-  worker_->interpreters().BeginWait();
-  const absl::Cleanup end = [this] { worker_->interpreters().EndWait(); };
+  scripts_.interpreters().BeginWait();
+  const absl::Cleanup end = [this] { scripts_.interpreters().EndWait(); };
   return wait();
 }
 
@@ -201,7 +209,7 @@ auto ScriptRun::Admit(const Command& command, Args args, Place* first, bool* is_
 
 auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply) -> Access {
   NoteReach(key, use);
-  if (worker_->state().server.options.undeclared_keys == UndeclaredKeys::kRefuse &&
+  if (worker_.server.options.undeclared_keys == UndeclaredKeys::kRefuse &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowUndeclaredKeys) == 0) [[unlikely]] {
     Refuse(key, "is not one of its KEYS", reply);
     return Access::kRefused;
@@ -223,7 +231,7 @@ auto ScriptRun::AdmitKey(std::string_view key, const Use& use, ReplySink& reply)
              reply);
       return Access::kRefused;
     }
-    if (is_slow_) Worker::RefuseBusyWaitersOnAll(worker_->state().server);
+    if (is_slow_) Batches::RefuseBusyWaitersOnAll(worker_.server);
     Interleave();
   }
   AddLock(use.lock);
@@ -242,11 +250,11 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
   has_all_locks_ =
       late_locks_.TakeUpgrade() && WaitForLocks([this] { return late_locks_.LockAllShards(); });
   if (has_all_locks_) {
-    if (is_slow_) Worker::RefuseBusyWaitersOnAll(worker_->state().server);
+    if (is_slow_) Batches::RefuseBusyWaitersOnAll(worker_.server);
     return Access::kYes;
   }
   script_->refused.fetch_add(1, std::memory_order_relaxed);
-  ++worker_->state().stats.scripts.refused_keys;
+  ++worker_.stats.scripts.refused_keys;
   reply.Error(
       fmt::format("ERR Script called '{}', for which all shards cannot be locked now, as it has "
                   "written already. Run it with the flag allow-undeclared-keys",
@@ -256,7 +264,7 @@ auto ScriptRun::AdmitAll(const Command& command, ReplySink& reply) -> Access {
 
 void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& reply) {
   script_->refused.fetch_add(1, std::memory_order_relaxed);
-  ++worker_->state().stats.scripts.refused_keys;
+  ++worker_.stats.scripts.refused_keys;
   const std::string how =
       script_->is_function()
           ? "register it with the flag allow-undeclared-keys (or --default_lua_flags)"
@@ -271,43 +279,39 @@ void ScriptRun::Refuse(std::string_view key, std::string_view why, ReplySink& re
 }
 
 const Command* ScriptRun::FindCommand(std::string_view name) const {
-  Worker::ScriptCommands& known = worker_->script_commands();
+  RunningScripts::Commands& known = scripts_.commands();
   if (const Command* const* const cached = known.Find(name); cached != nullptr) [[likely]] {
     return *cached;
   }
-  const Command* const command = worker_->state().server.commands.Find(name);
+  const Command* const command = worker_.server.commands.Find(name);
   known.Put(name, command);
   return command;
 }
 
 bool ScriptRun::IsPlainCall(const Command& command, Args args) const {
-  if (!command.is_scriptable || !command.AcceptsArgs(args.size())) return false;
+  if (!command.is_scriptable || !FindFrom(command, args).is_found()) return false;
   if (caller_ != nullptr) return false;
   if ((command.flags & (kWrite | kDenyOom | kMayReplicate)) == 0) return true;
-  const ServerState& server = worker_->state().server;
+  const ServerState& server = worker_.server;
   return !is_read_only_ && server.settings.gate.load(std::memory_order_relaxed) == 0 &&
          (has_called_write_ || !server.memory.is_exhausted());
 }
 
 bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) const {
   const Command*& command = *found;
-  if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
-    if (!command->AcceptsArgs(args.size())) {
-      reply.Error("ERR Wrong number of args calling Redis command from script");
-      return false;
-    }
-    command = CommandTable::FindSubcommand(*command, args[1]);
-  }
+  const Lookup lookup =
+      command != nullptr ? FindFrom(*command, args) : Lookup{.end = Lookup::End::kUnknown};
+  command = lookup.end != Lookup::End::kUnknownSubcommand ? lookup.row : nullptr;
   if (command == nullptr) {
     reply.Error("ERR Unknown Redis command called from script");
     return false;
   }
-  if (!command->AcceptsArgs(args.size())) {
+  if (!lookup.is_found()) {
     reply.Error("ERR Wrong number of args calling Redis command from script");
     return false;
   }
   const auto is_for_test = [&] {
-    return command->full_name == "debug" && worker_->state().server.settings.scripts_may_debug;
+    return command->full_name == "debug" && worker_.server.settings.scripts_may_debug;
   };
   if (((command->flags & kNoScript) != 0 && !is_for_test()) || command->runs_script) {
     reply.Error("ERR This Redis command is not allowed from script");
@@ -318,13 +322,13 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
   }
-  const uint8_t gate = worker_->state().server.settings.gate.load(std::memory_order_relaxed);
+  const uint8_t gate = worker_.server.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kNoWritesGate) != 0 && (command->flags & kWrite) != 0) {
     reply.Error(kErrMisconf);
     return false;
   }
   if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
-      worker_->state().server.memory.is_exhausted() &&
+      worker_.server.memory.is_exhausted() &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {
     reply.Error(kErrOutOfMemory);
     return false;
@@ -336,7 +340,7 @@ bool ScriptRun::CheckAcl(const Command& command, Args args, ReplySink& reply) co
   const AclVerdict verdict = caller_->user->Check(command, args);
   if (!verdict.is_denied()) return true;
   const bool is_for_command = verdict.denial == AclDenial::kCommand;
-  worker_->state().server.acl->log().Add(
+  worker_.server.acl->log().Add(
       {.reason = ReasonOf(verdict.denial),
        .context = AclContext::kLua,
        .object = std::string(is_for_command ? command.full_name : args[verdict.argument]),
@@ -353,25 +357,25 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
   const Command* command = FindCommand(args.name());
   if (command != nullptr && IsPlainCall(*command, args)) [[likely]] {
     Interleave();
-    if (worker_->monitors().any()) [[unlikely]]
-      worker_->monitors().Feed(db_index_, "lua", *command, args);
+    if (monitors_.any()) [[unlikely]]
+      monitors_.Feed(db_index_, "lua", *command, args);
     return Execute(*command, args, reply, may_defer);
   }
   if (!Resolve(args, &command, reply)) [[unlikely]] {
-    worker_->CountRejected(command, reply);
+    runner_.CountRejected(command, reply);
     return Verdict::kGoOn;
   }
   Interleave();
-  if (worker_->monitors().any() && (command->flags & (kAdmin | kSkipMonitor)) == 0) [[unlikely]]
-    worker_->monitors().Feed(db_index_, "lua", *command, args);
+  if (monitors_.any() && (command->flags & (kAdmin | kSkipMonitor)) == 0) [[unlikely]]
+    monitors_.Feed(db_index_, "lua", *command, args);
   if (command->run != nullptr) return Execute(*command, args, reply, may_defer);
   if (command->scripted != nullptr) {
-    worker_->RunCounted<Worker::Timing::kInner>(*command, args, reply,
-                                                [&] { command->scripted(args, reply); });
+    runner_.RunCounted<CommandRunner::Timing::kInner>(*command, args, reply,
+                                                      [&] { command->scripted(args, reply); });
     return Verdict::kGoOn;
   }
   if (command->full_name == "select") {
-    worker_->RunCounted<Worker::Timing::kInner>(*command, args, reply, [&] {
+    runner_.RunCounted<CommandRunner::Timing::kInner>(*command, args, reply, [&] {
       const auto index = ParseInt64(args[1]);
       if (!index) return reply.Error(kErrNotInteger);
       if (*index < 0 || *index >= shards_.db_count()) return reply.Error(kErrDbIndex);
@@ -385,33 +389,28 @@ ScriptHost::Verdict ScriptRun::Call(Args args, ReplySink& reply, bool may_defer)
 }
 
 void ScriptRun::Interleave() {
-  if (MessageShuffle* const shuffle = worker_->state().shuffle.get(); shuffle != nullptr)
-      [[unlikely]] {
+  if (MessageShuffle* const shuffle = worker_.shuffle.get(); shuffle != nullptr) [[unlikely]] {
     if (shuffle->OneIn(2)) GiveWay();
   }
 }
 
 void ScriptRun::OnSlice(uint64_t now_ns) {
   const uint64_t threshold_ms =
-      worker_->state().server.settings.busy_reply_threshold_ms.load(std::memory_order_relaxed);
+      worker_.server.settings.busy_reply_threshold_ms.load(std::memory_order_relaxed);
   if (is_slow_ || threshold_ms == 0 || now_ns - begin_ns() <= threshold_ms * kNanosPerMilli) return;
   is_slow_ = true;
   shards_.slow_scripts().Add(this, is_function() ? Slow::kFunction : Slow::kScript);
-  Worker::RefuseBusyWaitersOnAll(worker_->state().server);
+  Batches::RefuseBusyWaitersOnAll(worker_.server);
 }
 
 std::optional<bool> ScriptRun::IsAllowed(Args args) {
-  const Command* command = worker_->state().server.commands.Find(args.name());
-  if (command != nullptr && !command->subcommands.empty() && args.size() > 1) {
-    command = CommandTable::FindSubcommand(*command, args[1]);
-  }
-  if (command == nullptr) return {};
-  if (!command->AcceptsArgs(args.size())) return {};
-  return caller_ == nullptr || !caller_->user->Check(*command, args).is_denied();
+  const Lookup found = Find(worker_.server.commands, args);
+  if (!found.is_found()) return {};
+  return caller_ == nullptr || !caller_->user->Check(*found.row, args).is_denied();
 }
 
 void ScriptRun::CountHop(size_t messages) {
-  worker_->state().stats.scripts.hops += messages;
+  worker_.stats.scripts.hops += messages;
   ++hops_;
 }
 
@@ -421,7 +420,7 @@ void ScriptRun::RunOnShard(ShardId shard, const Command& command, Args args, uin
     ShardContext& cx = turn.Begin(db_index_, now_ms_);
     BringClient(&cx);
     const UnitScope scope(turn.shard(), unit());
-    Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, hash, sink);
+    CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, command, args, hash, sink);
   };
   if (shards_.is_local(shard)) {
     return shards_.Await(shard, [&](ShardTurn& turn) { run(turn, reply); });
@@ -444,12 +443,12 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
   cx.set_scripted();
   if (client_.id != 0) cx.set_client(&client_, notes_reads_);
   if (command.session != nullptr) {
-    worker_->RunCounted<Worker::Timing::kInner>(command, args, writer,
-                                                [&] { command.session(*session, args, writer); });
+    runner_.RunCounted<CommandRunner::Timing::kInner>(
+        command, args, writer, [&] { command.session(*session, args, writer); });
   } else {
     const CoordinatorHandler handler =
         command.coordinate != nullptr ? command.coordinate : command.across;
-    worker_->RunWaiting(command, args, writer, nullptr, [&] {
+    runner_.RunWaiting(command, args, writer, nullptr, [&] {
       if (handler != nullptr) {
         handler(cx, args, writer);
       } else {
@@ -462,9 +461,10 @@ void ScriptRun::RunOverShards(Session* session, const Command& command, Args arg
 
 // --- In place ---
 
-ScriptInPlace::ScriptInPlace(Worker* worker, Shard* shard, Script* script, AclCallerRef caller,
-                             int db_index, bool is_read_only, bool resp3, bool no_touch)
-    : ScriptRun(worker, script, std::move(caller), db_index, /*is_atomic=*/true, is_read_only,
+ScriptInPlace::ScriptInPlace(RunningScripts* scripts, Shard* shard, Script* script,
+                             AclCallerRef caller, int db_index, bool is_read_only, bool resp3,
+                             bool no_touch)
+    : ScriptRun(scripts, script, std::move(caller), db_index, /*is_atomic=*/true, is_read_only,
                 resp3),
       shard_(*shard),
       cx_(*shard) {
@@ -483,8 +483,8 @@ ScriptHost::Verdict ScriptInPlace::Execute(const Command& command, Args args, Re
       OnWrite(command);
       cx_.Begin(db_index_, now_ms_);
       const UnitScope scope(shard_, unit());
-      worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, use->place.hash, reply,
-                                                  &use->hint);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(
+          cx_, command, args, use->place.hash, reply, &use->hint);
       return Verdict::kGoOn;
     }
   }
@@ -508,20 +508,21 @@ ScriptHost::Verdict ScriptInPlace::ExecuteOther(const Command& command, Args arg
   } else if ((command.flags & (kWrite | kReadonly)) == 0 && has_written_) {
     // It needs its client, who is elsewhere.
     reply.Error("ERR This Redis command is not allowed from script after it has written");
-    worker_->CountRejected(&command, reply);
+    runner_.CountRejected(&command, reply);
     return Verdict::kGoOn;
   } else {
     access = AdmitAll(command, reply);
   }
   if (access != Access::kYes) [[unlikely]] {
-    if (access == Access::kRefused) worker_->CountRejected(&command, reply);
+    if (access == Access::kRefused) runner_.CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   OnWrite(command);
   if (is_one_shard && first.shard == shard_.id()) [[likely]] {
     cx_.Begin(db_index_, now_ms_);
     const UnitScope scope(shard_, unit());
-    worker_->RunHandler<Worker::Timing::kInner>(cx_, command, args, first.hash, reply);
+    CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx_, command, args, first.hash,
+                                                                    reply);
     return Verdict::kGoOn;
   }
   cx_.Finish();
@@ -597,8 +598,8 @@ void ScriptInPlace::BeforeWait() {
 
 void ScriptInPlace::GiveWay() {
   BeforeWait();
-  worker_->WatchLocks();
-  worker_->CountInterpreters();
+  LockWatch::Here().Begin();
+  scripts_.CountInterpreters();
   { const ShardTurn turn(shard_); }  // ends what it has done so far
   const helio::BoundedWait wait(helio::kItsTurn);
   helio::this_fiber::Yield();
@@ -654,10 +655,10 @@ struct ScriptAcross::Deferred {
   size_t bytes = 0;
 };
 
-ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
-                           Script* script, bool is_read_only, bool resp3)
-    : ScriptRun(worker, script, worker->CallerOf(SessionOf(*cx)), cx->db_index(), tx != nullptr,
-                is_read_only, resp3),
+ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global,
+                           RunningScripts* scripts, Script* script, bool is_read_only, bool resp3)
+    : ScriptRun(scripts, script, Users::Here().CallerOf(SessionOf(*cx)), cx->db_index(),
+                tx != nullptr, is_read_only, resp3),
       cx_(*cx),
       tx_(tx) {
   has_all_locks_ = is_global;
@@ -690,7 +691,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     }
   }
   if (access != Access::kYes) [[unlikely]] {
-    if (access == Access::kRefused) worker_->CountRejected(&command, reply);
+    if (access == Access::kRefused) runner_.CountRejected(&command, reply);
     return access == Access::kAbandon ? Verdict::kAbandon : Verdict::kGoOn;
   }
   if (may_defer && is_one_shard && (command.flags & kWrite) != 0) {
@@ -711,16 +712,17 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     RunOverShards(&SessionOf(cx_), command, args, reply);
   } else if (tx_ == nullptr && !is_for_channel) {
     ExecuteAlone(command, args, first, reply);
-  } else if (worker_->state().server.options.singlehop_commands || is_for_channel) {
+  } else if (worker_.server.options.singlehop_commands || is_for_channel) {
     RunOnShard(first.shard, command, args, first.hash, reply);
   } else {
-    ++worker_->state().stats.scripts.hops;
+    ++worker_.stats.scripts.hops;
     helio::IoBuf bytes;
     RespWriter writer(&bytes, reply.resp3());
     tx_->HopOn({&first.shard, 1}, [&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
-      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, command, args, first.hash,
+                                                                      writer);
     });
     ReplayReply(bytes.view(), reply);
   }
@@ -730,7 +732,7 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
 bool ScriptAcross::Schedule() {
   if (tx_ == nullptr || tx_->is_scheduled()) return true;
   is_refused_ = !tx_->Schedule();
-  worker_->state().stats.scripts.hops += 2 * tx_->shard_ids().size();
+  worker_.stats.scripts.hops += 2 * tx_->shard_ids().size();
   return !is_refused_;
 }
 
@@ -770,7 +772,8 @@ void ScriptAcross::ExecuteAlone(const Command& command, Args args, const Place& 
     return tx.Run([&](ShardTurn& turn) {
       ShardContext& cx = turn.Begin(db_index_, now_ms_);
       BringClient(&cx);
-      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, command, args, first.hash, writer);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, command, args, first.hash,
+                                                                      writer);
     });
   });
   DCHECK(may_run);
@@ -803,7 +806,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
   }
   Deferred& deferred = *deferred_;
   has_written_ = true;
-  worker_->state().stats.scripts.deferred_calls += deferred.count;
+  worker_.stats.scripts.deferred_calls += deferred.count;
   const auto run_part = [&](ShardTurn& turn) {
     Deferred::Part& part = deferred.parts[turn.shard().id()];
     helio::IoBuf bytes;
@@ -814,8 +817,8 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
       Deferred::ViewArgs(part, item, &args);
       ShardContext& cx = turn.Begin(item.db_index, now_ms_);
       const uint64_t errors_before = writer.error_count();
-      Worker::Here().RunHandler<Worker::Timing::kInner>(cx, *item.command, Args(args), item.hash,
-                                                        writer);
+      CommandRunner::Here().RunHandler<CommandRunner::Timing::kInner>(cx, *item.command, Args(args),
+                                                                      item.hash, writer);
       if (writer.error_count() != errors_before && part.error_number == SIZE_MAX) {
         part.error_number = item.number;
         part.error = bytes.view().substr(1, bytes.size() - 3);
@@ -828,7 +831,7 @@ bool ScriptAcross::SendDeferred(ReplySink& reply, bool is_last) {
     is_refused_ = !WaitForLocks(
         [&] { return concludes ? tx_->Run(run_part) : tx_->ScheduleAndHop(run_part); });
     if (is_refused_) return false;
-    worker_->state().stats.scripts.hops += 2 * tx_->shard_ids().size();
+    worker_.stats.scripts.hops += 2 * tx_->shard_ids().size();
   } else if (tx_ != nullptr && concludes) {
     tx_->HopAndConclude(deferred.ids, run_part);
   } else if (tx_ != nullptr) {
@@ -871,7 +874,7 @@ ScriptHost::Verdict ScriptAcross::Finish(ReplySink& reply) {
 }
 
 void ScriptAcross::GiveWay() {
-  worker_->CountInterpreters();
+  scripts_.CountInterpreters();
   const helio::BoundedWait wait(helio::kItsTurn);
   helio::this_fiber::Yield();
 }

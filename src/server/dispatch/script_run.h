@@ -37,18 +37,15 @@
 #include "helio/base/io_buf.h"
 #include "scripting/interpreter.h"
 #include "server/acl/acl_user.h"
-#include "server/dispatch/long_run.h"
+#include "server/care/long_run.h"
+#include "server/care/script_args.h"
 #include "server/scripts/script_store.h"
 
 namespace dfly {
 class Session;
 
-// The arguments of EVAL and its like, taken apart.
-struct ScriptArgs {
-  std::span<const std::string_view> command;  // all of them
-  std::span<const std::string_view> keys;
-  std::span<const std::string_view> args;
-};
+class CommandRunner;
+class Monitors;
 
 // One run of a script.
 // Owner:    the fiber that runs it.
@@ -58,8 +55,8 @@ class ScriptRun : public LongRun {
   // `is_atomic`: it keeps its locks until its end. Not what its flags say, which may change
   // meanwhile, and which an EXEC overrules.
   // `caller`: null if it may do everything.
-  ScriptRun(Worker* worker, Script* script, AclCallerRef caller, int db_index, bool is_atomic,
-            bool is_read_only, bool resp3);
+  ScriptRun(RunningScripts* scripts, Script* script, AclCallerRef caller, int db_index,
+            bool is_atomic, bool is_read_only, bool resp3);
   ~ScriptRun() override;
 
   // Runs it; the reply goes to `reply`, which may be set to another target while this waits.
@@ -69,7 +66,7 @@ class ScriptRun : public LongRun {
   const Script& script() const { return *script_; }
   // REQUIRES: it runs.
   std::span<const std::string_view> command() const { return call_->command; }
-  const ScriptRun* script_run() const final { return this; }
+  bool is_script() const final { return true; }
   // It runs for a client that caches what it reads. Before Run.
   void set_client(const CachingClient& client, bool notes_reads) {
     client_ = client;
@@ -155,6 +152,8 @@ class ScriptRun : public LongRun {
   const TxOrigin& origin() const { return origin_; }
 
   ShardSet& shards_;
+  CommandRunner& runner_;
+  Monitors& monitors_;
   Script* const script_;
   const ScriptRef keeps_script_;
   const AclCallerRef caller_;
@@ -210,8 +209,8 @@ class ScriptRun : public LongRun {
 // On the thread of the shard that has all its keys.
 class ScriptInPlace final : public ScriptRun {
  public:
-  ScriptInPlace(Worker* worker, Shard* shard, Script* script, AclCallerRef caller, int db_index,
-                bool is_read_only, bool resp3, bool no_touch);
+  ScriptInPlace(RunningScripts* scripts, Shard* shard, Script* script, AclCallerRef caller,
+                int db_index, bool is_read_only, bool resp3, bool no_touch);
   ~ScriptInPlace() override;
 
   // It was waiting in the shard's queue, and runs as that entry, which has these tags.
@@ -258,7 +257,7 @@ class ScriptAcross final : public ScriptRun {
   // `tx` knows which locks it is to get. Null: each call is on its own. If it is not scheduled when
   // this runs it will be for the first call that has to be sent, with the locks that are known by
   // then; if all are deferred, that is one round of messages for all.
-  ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, Worker* worker,
+  ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global, RunningScripts* scripts,
                Script* script, bool is_read_only, bool resp3);
   ~ScriptAcross() override;
 

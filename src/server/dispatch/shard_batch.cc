@@ -3,13 +3,13 @@
 
 #include "helio/base/block_bytes.h"
 #include "server/clients/session.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/execs.h"
 
 namespace dfly {
 
-void ShardBatch::Start(Worker* home_worker, Connection* of_connection, ShardId to_shard,
+void ShardBatch::Start(Batches* home_batches, Connection* of_connection, ShardId to_shard,
                        const Session& session) {
-  home = home_worker;
+  home = home_batches;
   connection = of_connection;
   connection_id = of_connection->id();
   shard = to_shard;
@@ -74,7 +74,7 @@ size_t ShardBatch::memory_used() const {
          helio::HeapBytes(arg_bytes_);
 }
 
-void ShardBatch::Recycle() {
+void ShardBatch::Recycle(Execs* execs) {
   PendingReplies::Recycle();
   discard_replies = false;
   next_ = 0;
@@ -82,7 +82,7 @@ void ShardBatch::Recycle() {
   if (entries_.capacity() > kEntriesKept) entries_.shrink_to_fit();
   arg_ends_.clear();
   if (arg_ends_.capacity() > kEntriesKept) arg_ends_.shrink_to_fit();
-  for (std::unique_ptr<Multi>& multi : multis_) home->Recycle(std::move(multi));
+  for (std::unique_ptr<Multi>& multi : multis_) execs->Recycle(std::move(multi));
   multis_.clear();
   multi_bytes_ = 0;
   scripts_.clear();

@@ -21,9 +21,10 @@
 
 namespace dfly {
 
+class Batches;
 class Connection;
+class Execs;
 class Session;
-class Worker;
 
 // Owner: the connection's worker, which pools it; the shard's thread between Send and the return of
 // the message. Commands are copied in, because they outlive the receive buffer.
@@ -42,7 +43,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
     bool notes_reads = false;  // for `client`
   };
 
-  void Start(Worker* home, Connection* connection, ShardId shard, const Session& session);
+  void Start(Batches* home, Connection* connection, ShardId shard, const Session& session);
   void Add(const Command* command, Args args, uint64_t hash, bool drop_reply);
   // An EXEC whose keys are all in this shard.
   void AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
@@ -57,7 +58,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   size_t arg_bytes() const { return arg_bytes_.size() + multi_bytes_; }
   // What it takes, without EXECs' commands, which count for themselves.
   size_t memory_used() const;
-  void Recycle();
+  // As new. Its MULTIs go to `execs`.
+  void Recycle(Execs* execs);
   // All of its commands have run; otherwise it came back because its replies are long.
   bool is_done() const { return next_ == entries_.size(); }
 
@@ -100,7 +102,7 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   // Large values that a snapshot has to save before its next command runs.
   uint32_t unsaved = 0;
 
-  Worker* home = nullptr;
+  Batches* home = nullptr;
   Connection* connection = nullptr;  // for the home worker only, and not if abandoned
   uint64_t connection_id = 0;
   ShardId shard = 0;

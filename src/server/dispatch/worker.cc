@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "commands/table/lookup.h"
 #include "commands/table/spread.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
@@ -21,9 +22,6 @@
 namespace dfly {
 
 namespace {
-
-constexpr uint64_t kNanosPerMilli = 1'000'000;
-// Active expiry: how often it looks when little is due, and how long it may run at a time.
 
 // Arguments of a command that outlives the receive buffer.
 class OwnArgs {
@@ -53,6 +51,21 @@ class OwnArgs {
 Worker::Worker(ServerState* server, helio::Proactor* proactor)
     : PerThread(this),
       state_(server, proactor),
+      script_finder_(server),
+      memory_(&state_, &pubsub_, &tracking_, &script_finder_),
+      running_scripts_(&state_, &memory_),
+      pools_(&state_, &memory_, &running_scripts_),
+      defrag_(&state_, &memory_, &pools_),
+      care_(&state_, &memory_, &pools_, &running_scripts_, &defrag_),
+      lock_watch_(&state_, &running_scripts_),
+      rates_(&state_, &pools_),
+      runner_(&state_, &care_),
+      exclusion_(&state_),
+      execs_(&state_, &memory_, &pools_, &care_, &runner_),
+      jobs_(&state_, &script_finder_, &running_scripts_, &care_, &runner_),
+      batches_(&state_, &pools_, &runner_, &exclusion_, &execs_, &jobs_, this),
+      gates_(&state_, &script_finder_),
+      users_(&state_),
       server_(*server),
       proactor_(*proactor),
       shards_(*server->shards),
@@ -61,92 +74,35 @@ Worker::Worker(ServerState* server, helio::Proactor* proactor)
       all_remote_(server->options.all_remote),
       migrates_(server->options.migrate_connections && server->pool.size() > 1),
       stage_hook_([](helio::LoopHook* hook) { static_cast<StageHook*>(hook)->worker->RunStage(); }),
-      open_batches_(shards_.size(), nullptr),
-      expire_timer_([](helio::Timer* timer) {
-        RunCycle(timer, LatencyEvent::kExpireCycle, &Worker::ExpireTick);
-      }),
-      evict_timer_([](helio::Timer* timer) {
-        RunCycle(timer, LatencyEvent::kEvictionCycle, &Worker::EvictTick);
-      }),
-      lua_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->CollectTick(); }),
-      defrag_timer_([](helio::Timer* timer) {
-        RunCycle(timer, LatencyEvent::kDefragCycle, &Worker::DefragTick);
-      }),
-      pause_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->EndPause(); }),
-      auth_timer_([](helio::Timer* timer) {
-        static_cast<OwnedTimer*>(timer)->worker->CloseUnauthenticated();
-      }),
-      sweep_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->SweepEnds(); }),
-      memcached_flush_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnMemcachedFlush(); }),
-      pool_timer_([](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->PoolTick(); }),
-      lock_timer_(
-          [](helio::Timer* timer) { static_cast<OwnedTimer*>(timer)->worker->OnLockTimer(); }),
-      interpreters_(server->options.interpreters_per_thread, server->options.lua_memory_max),
-      scripts_(&server->scripts),
-      functions_(&server->functions),
-      script_fibers_({.name = "script", .stack_size = kScriptStackBytes}, kIdleScriptFibersMax),
+      sweep_timer_(this, proactor),
+      memcached_flush_timer_(this, proactor),
       client_limiter_(&state_),
       pubsub_(&state_),
       tracking_(&state_),
-      recent_commands_(RegisterThreadForCrashes(proactor->index())),
       monitors_(&state_) {
-  lua_timer_.worker = this;
-  expire_timer_.worker = evict_timer_.worker = defrag_timer_.worker = pause_timer_.worker = this;
-  auth_timer_.worker = memcached_flush_timer_.worker = lock_timer_.worker = this;
-  pool_timer_.worker = this;
-  sweep_timer_.worker = this;
   stage_hook_.worker = this;
   state_.buffers.on_change = [this] {
-    SettleMemory();
+    memory_.Settle();
     client_limiter_.OnMemoryChange();
-    NotePools();
+    pools_.Note();
   };
-  state_.on_fiber_end = [this] { NotePools(); };
+  pools_.Add(this);
   client_limiter_.SetOutputLimits(server->options.output_limits);
-  UpdateTiming();
   noted_.reserve(kNotedMax);
   proactor_.SetStageTask([this] { RunStage(); });
-  SetLatencyThreshold(server->options.latency_monitor_threshold_ms);
-  for (Shard* shard : state_.shards()) {
-    shard->set_turn_end(this);
-    defragmenter_.AddShard(shard);
-    if (reaping_shard_ == nullptr) reaping_shard_ = shard;
-  }
   SetKeyEvents(server->options.key_events);
-  server_.eviction_hints[index()].run = [](helio::Message*) { Worker::Here().OnEvictHint(); };
 }
 
 void Worker::SetKeyEvents(KeyEventClasses classes) {
   key_notifier_.set_classes(classes);
-  expires_precisely_ = classes.is_on() && classes.has(KeyEventClasses::kExpired);
-  armed_deadline_ms_ = INT64_MAX;  // the next command arms the timer anew
+  care_.SetPreciseExpiry(classes.is_on() && classes.has(KeyEventClasses::kExpired));
   state_.ForEachShard(
       [&](Shard& shard) { shard.set_key_events(classes.is_on() ? &key_notifier_ : nullptr); });
 }
 
 Worker::~Worker() {
-  for (Shard* shard : state_.shards()) shard->set_turn_end(nullptr);
-  DCHECK_EQ(batches_in_flight_, 0u);
-  DCHECK(parked_.empty());
   proactor_.SetStageTask(nullptr);
-  proactor_.WatchStalls(0, nullptr);
-  proactor_.timers().Disarm(&expire_timer_);
-  proactor_.timers().Disarm(&evict_timer_);
-  proactor_.timers().Disarm(&lua_timer_);
-  proactor_.timers().Disarm(&defrag_timer_);
-  proactor_.timers().Disarm(&pause_timer_);
-  proactor_.timers().Disarm(&auth_timer_);
-  proactor_.timers().Disarm(&lock_timer_);
-  proactor_.timers().Disarm(&pool_timer_);
-  proactor_.timers().Disarm(&sweep_timer_);
-  proactor_.timers().Disarm(&memcached_flush_timer_);
   proactor_.CancelHook(&stage_hook_);
-  if (idle_task_ != 0) proactor_.RemovePeriodic(idle_task_);
-  for (ShardBatch* batch : batch_pool_) delete batch;
 }
 
 // --- Connections ---
@@ -156,18 +112,18 @@ void Worker::OnClosed(Connection* connection) {
   // First: who does not find it in CLIENT LIST any more may push, and that is not for it.
   if (session->blocked != nullptr) session->blocked->EndWait(ClientWait::End::kGone);
   for (PendingReplies* batch : std::exchange(session->cut_batches, {})) {
-    Continue(static_cast<ShardBatch*>(batch));
+    batches_.Continue(static_cast<ShardBatch*>(batch));
   }
   pubsub_.OnClosed(*session);
   tracking_.OnClosed(*session);
   monitors_.End(*session);
   client_limiter_.OnLeft(*session);
   state_.Remove(connection);
-  NotePools();
+  pools_.Note();
   server_.connections.OnClosed(index(), session->is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
-  Unwatch(*session);
+  execs_.Unwatch(*session);
   state_.Forget(session);
 }
 
@@ -181,68 +137,60 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
                                        std::span<const std::string_view> raw_args) {
   Session& session = SessionOf(connection);
   const Args args(raw_args);
-  const Command* command = commands_.Find(args.name());
-  if (command == nullptr) [[unlikely]] {
-    if (IsWord(args.name(), "post") || IsWord(args.name(), "host:")) {
-      // A web page that makes its reader's browser talk to us, most likely.
-      LOG(WARNING) << "possible security attack: closing connection " << connection->id() << " of "
-                   << session.peer_address << ", which sent '" << args.name() << "' as a command";
-      RunNoted();
-      connection->CloseNow();
-      return Outcome::kClose;
-    }
-    return NoteUnknown(connection, session, args);
+  const Lookup found = Find(commands_, args);
+  if (!found.is_found() || (found.row->flags & kMemcached) != 0) [[unlikely]] {
+    return RefuseUnfound(connection, session, found, args);
   }
-  if (!command->AcceptsArgs(args.size())) [[unlikely]] {
-    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
-    if (command == exec_) {
-      EndMulti(session);  // what comes next is queued no more
-    } else {
-      AbortMulti(session);
-    }
-    Note(connection, Action::kWrongArity, command, args, 0, 0);
-    return Outcome::kTaken;
-  }
-  if (!command->subcommands.empty() && args.size() > 1) {
-    if ((command->flags & kMemcached) != 0) return NoteUnknown(connection, session, args);
-    const Command* subcommand = CommandTable::FindSubcommand(*command, args[1]);
-    if (subcommand == nullptr) {
-      AbortMulti(session);
-      Note(connection, Action::kUnknownSubcommand, command, args, 0, 0);
-      return Outcome::kTaken;
-    }
-    if (!subcommand->AcceptsArgs(args.size())) {
-      AbortMulti(session);
-      Note(connection, Action::kWrongArity, subcommand, args, 0, 0);
-      return Outcome::kTaken;
-    }
-    return Dispatch(connection, session, *subcommand, args);
-  }
-  return Dispatch(connection, session, *command, args);
+  return Dispatch(connection, session, *found.row, args);
 }
 
-CommandSink::Outcome Worker::NoteUnknown(Connection* connection, Session& session, Args args) {
-  AbortMulti(session);
-  Note(connection, Action::kUnknown, nullptr, args, 0, 0);
+CommandSink::Outcome Worker::RefuseUnfound(Connection* connection, Session& session,
+                                           const Lookup& found, Args args) {
+  if (found.row == nullptr && (IsWord(args.name(), "post") || IsWord(args.name(), "host:"))) {
+    // A web page that makes its reader's browser talk to us, most likely.
+    LOG(WARNING) << "possible security attack: closing connection " << connection->id() << " of "
+                 << session.peer_address << ", which sent '" << args.name() << "' as a command";
+    RunNoted();
+    connection->CloseNow();
+    return Outcome::kClose;
+  }
+  const bool is_unknown = found.row == nullptr || (found.row->flags & kMemcached) != 0;
+  const Lookup lookup = is_unknown ? Lookup{.end = Lookup::End::kUnknown} : found;
+  if (lookup.row == exec_) {
+    execs_.EndMulti(session);  // what comes next is queued no more
+  } else {
+    AbortMulti(session);
+  }
+  const bool is_of_row = lookup.end == Lookup::End::kWrongArity;
+  return Refuse(connection, lookup.row, args,
+                {.error = lookup.Error(args), .is_of_row = is_of_row});
+}
+
+CommandSink::Outcome Worker::Refuse(Connection* connection, const Command* row, Args args,
+                                    Refusal refusal, Action action) {
+  refusals_.push_back(std::move(refusal));
+  Note(connection, action, row, args, 0, 0);
   return Outcome::kTaken;
 }
 
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
                                       const Command& command, Args args) {
   if ((command.flags & (kAdminPort | kProtected)) != 0) [[unlikely]] {
-    if (const auto refusal = RefusalOf(command, session)) {
+    if (std::string error = gates_.RefusalOf(command, session); !error.empty()) {
       AbortMulti(session);
-      Note(connection, *refusal, &command, args, 0, 0);
-      return Outcome::kTaken;
+      return Refuse(connection, &command, args, {.error = std::move(error)});
     }
   }
   if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
-    const bool is_denied = session.acl != nullptr && session.acl->Check(command, args).is_denied();
-    if (!session.authenticated || is_denied) {
+    AclVerdict verdict;
+    if (session.acl != nullptr) verdict = session.acl->Check(command, args);
+    if (!session.authenticated || verdict.is_denied()) {
       if (&command != exec_) AbortMulti(session);
-      Note(connection, session.authenticated ? Action::kDenied : Action::kNoAuth, &command, args, 0,
-           0);
-      return Outcome::kTaken;
+      if (!session.authenticated) {
+        return Refuse(connection, &command, args, {.error = std::string(kErrNoAuth)});
+      }
+      return Refuse(connection, &command, args,
+                    {.error = DenialError(verdict, session.user, command), .verdict = verdict});
     }
   }
   if (const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
@@ -253,11 +201,14 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       connection->set_held(true);
       return Outcome::kBarrier;
     }
-    if (!GateError(command, args, session).empty()) {
-      // RunOne looks again, for the text.
-      if (&command != exec_) AbortMulti(session);
-      Note(connection, Action::kGated, &command, args, 0, 0);
-      return Outcome::kTaken;
+    const std::string_view error = gates_.ErrorOf(command, args, session);
+    if (!error.empty()) {
+      if (&command == exec_) {
+        execs_.EndMulti(session);
+      } else {
+        AbortMulti(session);
+      }
+      return Refuse(connection, &command, args, {.error = std::string(error)});
     }
   }
   if (session.subscriptions != nullptr) [[unlikely]] {
@@ -265,8 +216,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     if (outcome) return *outcome;
   }
   const bool holds_writes = server_.settings.shards_behind.load(std::memory_order_relaxed) != 0;
-  const bool is_paused = paused_until_ms_ != 0 && IsPaused(command, args, session);
-  if (is_paused || (holds_writes && MayWrite(command, args, session))) [[unlikely]] {
+  const bool is_paused = gates_.IsPaused(command, args, session);
+  if (is_paused || (holds_writes && gates_.MayWrite(command, args, session))) [[unlikely]] {
     // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
     // as a message, so not between the look and this.
     RunNoted();
@@ -331,7 +282,7 @@ CommandSink::Outcome Worker::DispatchBlocking(Connection* connection, Session& s
   const bool may_try = place.is_one_shard || (form.try_here == nullptr && form.target_at == 0);
   Shard* const shard = all_remote_ ? nullptr : state_.local(place.shard);
   if (may_try && shard != nullptr &&
-      !IsExcluded(*shard, command, args, place.hash, session.db_index, &tags_)) {
+      !exclusion_.IsExcluded(*shard, command, args, place.hash, session.db_index, &tags_)) {
     must_wait_ = false;
     Note(connection, Action::kTry, &command, args, place.shard, place.hash);
     RunNoted();
@@ -351,8 +302,7 @@ CommandSink::Outcome Worker::CoordinateWait(Connection* connection, Session& ses
   // Each has a fiber, whose stack takes two of the maps that the kernel gives a process.
   const uint32_t threads = shards_.pool().size();
   if (blocked_clients_ >= std::max(1u, server_.options.blocked_clients_max / threads)) {
-    Note(connection, Action::kTooManyBlocked, &command, args, 0, 0);
-    return Outcome::kTaken;
+    return Refuse(connection, &command, args, {.error = std::string(kErrTooManyBlocked)});
   }
   Coordinate(connection, session, command, handler, args);
   return Outcome::kWaits;
@@ -378,6 +328,8 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
                     .action = action,
                     .deferred = false,
                     .script = script});
+  if (action == Action::kRefused || action == Action::kScriptRefused) [[unlikely]]
+    noted_.back().refusal = &refusals_.back();
   noted_args_.insert(noted_args_.end(), args.all().begin(), args.all().end());
   ++noted_of_input_;
   if (noted_.size() == kNotedMax) RunNoted();
@@ -386,7 +338,7 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
 void Worker::OnInputPause(Connection*) {
   if (noted_of_input_ == 1 && Defer()) return;
   RunNoted();
-  SendBatches();
+  batches_.Send();
 }
 
 bool Worker::Defer() {
@@ -411,14 +363,14 @@ bool Worker::Defer() {
 }
 
 void Worker::RunStage() {
-  if (!arrived_.empty()) RunArrived();
+  if (batches_.has_arrived()) batches_.RunArrived();
   if (!noted_.empty()) {
     RunNoted();
-    SendBatches();
+    batches_.Send();
   }
   pubsub_.Flush();
   tracking_.Flush();
-  SettleMemory();
+  memory_.Settle();
 }
 
 void Worker::RunNoted() {
@@ -427,10 +379,10 @@ void Worker::RunNoted() {
   proactor_.CancelHook(&stage_hook_);
   now_ms_ = helio::UnixMillis();
   state_.stats.commands_processed += noted_.size();
-  CountRate(now_ms_);
+  rates_.Count(now_ms_);
   if (noted_.size() > 1) PrefetchNoted();
   std::optional<ShardTurn> in_place;
-  untimed_from_ = helio::CycleClock::Now();
+  runner_.BeginUntimed(helio::CycleClock::Now());
   for (const Noted& noted : noted_) {
     if (!noted.connection->closing()) [[likely]]
       RunOne(noted, &in_place);
@@ -440,9 +392,10 @@ void Worker::RunNoted() {
   in_place.reset();
   noted_.clear();
   noted_args_.clear();
+  if (!refusals_.empty()) [[unlikely]]
+    refusals_.clear();
   deferred_bytes_ = 0;
-  scripts_.Settle();
-  functions_.Settle();
+  script_finder_.Settle();
 }
 
 // The look-ups of a pipeline, or of many connections, wait for memory together, not one after
@@ -470,11 +423,27 @@ bool Worker::TakesBatch(const Noted& noted, const Session& session) {
   // A batch stops when its replies are long; what was noted together with this one does not.
   const bool is_long =
       noted.connection->unsent_bytes() > server_.options.limits.reply_bytes_max / 2;
-  const bool is_plain = noted.action == Action::kLocal && local_batches_ == 0 && !is_long;
+  const bool is_plain = noted.action == Action::kLocal && batches_.local() == 0 && !is_long;
   if (is_plain && state_.local(noted.shard)->runs_freely()) [[likely]] {
     return false;
   }
   return MustQueue(noted, session, is_long);
+}
+
+bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long) {
+  const bool is_here = state_.local(noted.shard) != nullptr && !all_remote_;
+  if (!is_here) return true;
+  Shard& shard = *state_.local(noted.shard);
+  if (batches_.local() == 0 && shard.runs_freely() && !is_long) return false;
+  if (is_long || session.local_batches > 0) return true;
+  if (noted.action == Action::kExec)
+    return exclusion_.IsExecExcluded(shard, *session.multi, &tags_);
+  if (noted.action == Action::kScript) {
+    return exclusion_.IsScriptExcluded(shard, *noted.script, *noted.command, ArgsOf(noted),
+                                       session.db_index, &tags_);
+  }
+  return exclusion_.IsExcluded(shard, *noted.command, ArgsOf(noted), noted.hash, session.db_index,
+                               &tags_);
 }
 
 ShardTurn& Worker::Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place) {
@@ -511,7 +480,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
 
   if (TakesBatch(noted, session)) {
     ++state_.stats.remote_commands;
-    ShardBatch* batch = BatchFor(connection, session, noted.shard);
+    ShardBatch* batch = batches_.For(connection, session, noted.shard);
     if (client != nullptr) [[unlikely]]
       batch->client = *client;
     if (noted.action == Action::kExec) [[unlikely]] {
@@ -522,7 +491,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
     } else if (noted.action == Action::kScript) {
       batch->AddScript(noted.command, args, noted.hash, drop_reply,
                        noted.script->shared_from_this());
-      batch->caller = CallerOf(session);
+      batch->caller = users_.CallerOf(session);
     } else {
       batch->Add(noted.command, args, noted.hash, drop_reply);
     }
@@ -540,14 +509,14 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
         if (client != nullptr) [[unlikely]]
           turn.cx().set_client(client, notes_reads);
-        RunOnShard(turn, *noted.command, args, noted.hash, writer_);
+        runner_.RunOnShard(turn, *noted.command, args, noted.hash, writer_);
         break;
       }
       case Action::kTry: {
         ShardTurn& turn = Enter(*state_.local(noted.shard), session, in_place);
         turn.cx().set_client(client, notes_reads);
         turn.cx().SetKeyHash(args[noted.command->routed_by(args)], noted.hash);
-        must_wait_ = !TryBlocking(turn, *noted.command, args, writer_);
+        must_wait_ = !runner_.TryBlocking(turn, *noted.command, args, writer_);
         if (must_wait_) {
           // It comes again, by Coordinate, which does the rest.
           --session.commands;
@@ -564,19 +533,19 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         turn.cx().set_client(client, notes_reads);
         std::unique_ptr<Multi> multi = std::move(session.multi);
         session.watches = {};  // RunExec ends them on their shard
-        RunExec(turn, *noted.command, *multi, writer_);
-        Recycle(std::move(multi));
+        execs_.Run(turn, *noted.command, *multi, now_ms_, writer_);
+        execs_.Recycle(std::move(multi));
         break;
       }
       case Action::kScript: {
         in_place->reset();
-        ScriptJob* const job = NewScriptJob();
+        ScriptJob* const job = jobs_.New();
         job->command = noted.command;
         job->script = noted.script;
         job->shard = state_.local(noted.shard);
         job->db_index = session.db_index;
         job->no_touch = session.no_touch;
-        job->caller = CallerOf(session);
+        job->caller = users_.CallerOf(session);
         job->client_id = connection->id();
         if (client != nullptr) job->client = *client;
         job->notes_reads = notes_reads;
@@ -584,56 +553,31 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         job->args.assign(args.all().begin(), args.all().end());
         job->call = ScriptArgsOf(Args(job->args));
         job->writer.Reset(out, session.resp3);
-        const bool is_over = RunScriptJob(job);
+        const bool is_over = jobs_.Run(job);
         if (is_over) {
-          Recycle(job);
-          untimed_from_ = helio::CycleClock::Now();
+          jobs_.Recycle(job);
+          runner_.BeginUntimed(helio::CycleClock::Now());
           break;
         }
         replies.EndLocal();  // nothing was written: its place is taken by the batch
-        MakeBatch(noted, session, job, drop_reply);
+        batches_.AddRunning(noted, args, session, users_.CallerOf(session), job, drop_reply);
         session.AdvanceReplyMode();
         return;
       }
-      case Action::kScriptRefused: {
-        ScriptArgs call;
-        std::string error;
-        FindScript(*noted.command, args, &call, &error);
-        if (error == kErrOutOfMemory) {
-          Reject(*noted.command, error, writer_);
-        } else {
-          // As in Redis it has run: it is shown, timed, and a failed call.
-          if (monitors_.any()) [[unlikely]]
-            FeedMonitors(session, *noted.command, args);
-          RunCounted(*noted.command, args, writer_, [&] { writer_.Error(error); });
-        }
+      case Action::kScriptRefused:
+        // As in Redis it has run: it is shown, timed, and a failed call.
+        if (monitors_.any()) [[unlikely]]
+          FeedMonitors(session, *noted.command, args);
+        runner_.RunCounted(*noted.command, args, writer_,
+                           [&] { writer_.Error(noted.refusal->error); });
         break;
-      }
       case Action::kQueued:
         writer_.Status("QUEUED");
         break;
-      case Action::kNotInMulti:
-        Reject(*noted.command, "ERR Command not allowed inside a transaction", writer_);
-        break;
-      case Action::kOutOfMemory:
-        Reject(*noted.command, kErrOutOfMemory, writer_);
-        break;
-      case Action::kGated:
-        // It may have been opened since.
-        if (std::string_view error = GateError(*noted.command, args, session); !error.empty()) {
-          Reject(*noted.command, error, writer_);
-        } else {
-          Reject(*noted.command, kErrLoading, writer_);
-        }
-        if (noted.command == exec_) EndMulti(session);
-        break;
-      case Action::kTooManyBlocked:
-        Reject(*noted.command, kErrTooManyBlocked, writer_);
-        break;
       case Action::kSession:
         in_place->reset();  // it may ask the shard
-        RunCounted<Timing::kSampled>(*noted.command, args, writer_,
-                                     [&] { noted.command->session(session, args, writer_); });
+        runner_.RunCounted<CommandRunner::Timing::kSampled>(
+            *noted.command, args, writer_, [&] { noted.command->session(session, args, writer_); });
         if (monitors_.any()) [[unlikely]]
           FeedMonitors(session, *noted.command, args);
         client_limiter_.Recount(session);
@@ -642,37 +586,16 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
           drop_reply = false;
         }
         break;
-      case Action::kUnknown:
-        writer_.Error(UnknownCommandError(args.name(), args.from(1)));
-        CountError("ERR");
-        break;
-      case Action::kUnknownSubcommand:
-        writer_.Error(UnknownSubcommandError(noted.command->called, args[1]));
-        CountError("ERR");
-        break;
-      case Action::kWrongArity:
-        Reject(*noted.command, WrongArityError(noted.command->full_name), writer_);
-        break;
-      case Action::kNoAuth:
-        Reject(*noted.command, kErrNoAuth, writer_);
-        break;
-      case Action::kAdminPortOnly:
-        Reject(*noted.command, kErrAdminPortOnly, writer_);
-        break;
-      case Action::kProtected:
-        Reject(*noted.command, ProtectedError(noted.command->full_name), writer_);
-        break;
-      case Action::kDenied: {
-        // Looked at again, for the text.
-        AclVerdict verdict;
-        if (session.acl != nullptr) verdict = session.acl->Check(*noted.command, args);
-        if (!verdict.is_denied()) verdict.denial = AclDenial::kCommand;
-        LogDenial(verdict, session, *noted.command, args);
-        Reject(*noted.command, DenialError(verdict, session.user, *noted.command), writer_);
-        break;
-      }
-      case Action::kSubscribed:
-        Reject(*noted.command, SubscribedContextError(noted.command->full_name), writer_);
+      case Action::kRefused:
+        if (noted.refusal->verdict.is_denied()) {
+          users_.LogDenial(noted.refusal->verdict, session, *noted.command, args);
+        }
+        if (noted.refusal->is_of_row) {
+          runner_.Reject(*noted.command, noted.refusal->error, writer_);
+        } else {
+          writer_.Error(noted.refusal->error);
+          runner_.CountRejected(nullptr, writer_);
+        }
         break;
       case Action::kRemote:
       case Action::kTryByBatch:
@@ -685,65 +608,105 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
   session.AdvanceReplyMode();
 }
 
-bool Worker::TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer) {
-  const BlockingForm& form = *command.blocking;
-  bool is_replied = true;
-  const uint64_t errors_before = writer.error_count();
-  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoomFor(turn.shard(), command, args)) return false;  // Coordinate will say so
+bool Worker::OnTryBack(ShardBatch* batch) {
+  Session& session = SessionOf(batch->connection);
+  const ShardBatch::Entry& entry = batch->first();
+  std::vector<std::string_view> args;
+  if (!batch->must_wait) {
+    session.missed_tries = 0;
+    if (monitors_.any()) [[unlikely]] {
+      batch->ViewArgs(entry, &args);
+      FeedMonitors(session, *entry.command, args);
+    }
+    return true;
   }
-  const int64_t begin = helio::CycleClock::Now();
-  BlockingCall call;
-  if (form.parse(args, writer, &call)) {
-    const EffectScope effects(turn.cx(), command.effect, args.all());
-    is_replied = TryForm(turn.cx(), form, args, &call, writer);
-  }
-  if (!is_replied) return false;
-  ++state_.stats.blocking_tried;
-  const Caller caller = state_.timer.caller();
-  CountWaiting(command, args, writer, errors_before, begin, &caller);
-  turn.EndUnit();
+  ++session.missed_tries;
+  // It comes again.
+  --session.commands;
+  --state_.stats.commands_processed;
+  batch->ViewArgs(entry, &args);
+  const Outcome outcome =
+      CoordinateWait(batch->connection, session, *entry.command, RunBlocking, args);
+  if (outcome == Outcome::kWaits) return false;
+  RunNoted();  // it is refused
   return true;
 }
 
-bool Worker::TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
-                     RespWriter& writer) {
-  // These are not tried here unless all their keys are.
-  if (form.try_here != nullptr || form.target_at != 0) {
-    return TryBlockingForm(form, cx, args, call, writer);
+// --- MULTI, EVAL ---
+
+CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, const Command& command,
+                                   Args args) {
+  Multi& multi = *session.multi;
+  if ((command.flags & kNoMulti) != 0) {
+    multi.is_aborted = true;
+    return Refuse(connection, &command, args,
+                  {.error = "ERR Command not allowed inside a transaction"});
   }
-  const auto keys = call->keys;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    // What is in other shards may not be looked at for the same moment.
-    if (i > 0 && shards_.ShardOfKey(keys[i], HashKey(keys[i])) != cx.shard().id()) return false;
-    call->keys = keys.subspan(i, 1);
-    if (TryBlockingForm(form, cx, args, call, writer)) return true;
+  // Whatever it is: queues take memory, too.
+  if (server_.memory.is_exhausted()) {
+    multi.is_aborted = true;
+    return Refuse(connection, &command, args, {.error = std::string(kErrOutOfMemory)});
   }
-  return false;
+  if (!multi.is_aborted) {  // else it will never run
+    multi.Add(command, script_finder_.FlagsOf(command, args), args, shards_);
+    memory_.Settle();
+    client_limiter_.Recount(session);
+  }
+  if (multi.bytes() > state_.buffers.bounds.input_max) {
+    ++state_.stats.large_inputs;
+    LOG(WARNING) << "closing connection " << connection->id() << " of " << session.peer_address
+                 << ": its MULTI has " << multi.bytes()
+                 << " bytes of commands, more than client-query-buffer-limit";
+    connection->CloseNow();
+    return Outcome::kTaken;
+  }
+  Note(connection, Action::kQueued, &command, args, 0, 0);
+  return Outcome::kTaken;
 }
 
-void Worker::RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
-                        RespWriter& writer) {
-  if ((command.flags & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoomFor(turn.shard(), command, args)) return Reject(command, kErrOutOfMemory, writer);
+CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, const Command& command,
+                                  Args args) {
+  Multi* const multi = session.multi.get();
+  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 &&
+      server_.memory.is_exhausted()) {
+    execs_.EndMulti(session);
+    return Refuse(connection, &command, args, {.error = std::string(kErrOutOfMemory)});
   }
-  RunSampled(turn.cx(), command, args, hash, writer);
-  if (turn.shard().waiters().has_ready()) [[unlikely]]
-    turn.EndUnit();
+  if (multi == nullptr || multi->is_aborted) {
+    Note(connection, Action::kSession, &command, args, 0, 0);
+    RunNoted();
+    return Outcome::kTaken;
+  }
+  if (session.acl != nullptr) [[unlikely]]
+    users_.CheckMulti(session);
+  if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
+    multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;
+    Note(connection, Action::kExec, &command, args, multi->shard(), multi->items().front().hash);
+    RunNoted();
+    return Outcome::kTaken;
+  }
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  Coordinate(connection, session, command, &Execs::RunAcross, args);
+  return Outcome::kBusy;
 }
 
-void Worker::Reject(const Command& row, std::string_view error, RespWriter& writer) {
-  if (&row == exec_) {
-    writer.Error(ExecAbortError(error));
-  } else {
-    writer.Error(error);
+CommandSink::Outcome Worker::DispatchScript(Connection* connection, Session& session,
+                                            const Command& command, Args args) {
+  ScriptArgs call;
+  std::string error;
+  Script* const script = script_finder_.Find(command, args, &call, &error);
+  if (script == nullptr) {
+    if (error == kErrOutOfMemory) return Refuse(connection, &command, args, {.error = error});
+    return Refuse(connection, &command, args, {.error = std::move(error)}, Action::kScriptRefused);
   }
-  CountRejected(&row, writer);
-}
-
-void Worker::CountRejected(const Command* row, const ReplySink& reply) {
-  if (row != nullptr) ++state_.stats.commands[row->id].rejected;
-  CountError(reply.last_error_code());
+  const ScriptJobs::Plan plan = jobs_.PlanOf(*script, call.keys);
+  if (plan.way == ScriptJobs::Plan::Way::kInPlace) {
+    Note(connection, Action::kScript, &command, args, plan.shard, plan.hash, script);
+    return Outcome::kTaken;
+  }
+  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
+  Coordinate(connection, session, command, &ScriptJobs::OverShards, args);
+  return Outcome::kBusy;
 }
 
 // --- Commands that need a fiber ---
@@ -751,13 +714,13 @@ void Worker::CountRejected(const Command* row, const ReplySink& reply) {
 void Worker::Coordinate(Connection* connection, Session& session, const Command& command,
                         CoordinatorHandler handler, Args args) {
   ++state_.stats.commands_processed;
-  CountRate(helio::UnixMillis());
+  rates_.Count(helio::UnixMillis());
   ++state_.stats.coordinated_commands;
   ++session.commands;
   session.last_command = &command;
   ++session.coordinators;
   ++state_.coordinators;
-  WatchLocks();
+  lock_watch_.Begin();
   if (monitors_.any()) [[unlikely]] {
     if (&command == exec_) FeedExec(session);
     FeedMonitors(session, command, args);
@@ -766,11 +729,11 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   const bool runs_scripts = command.runs_script || command.needs_script_stack ||
                             (&command == exec_ && session.multi->has_scripts());
   helio::FiberOptions options{.name = "coordinator",
-                              .stack_size = runs_scripts ? kScriptStackBytes : 0};
+                              .stack_size = runs_scripts ? RunningScripts::kStackBytes : 0};
   helio::Fiber(std::move(options), [this, connection, &session, &command, handler,
                                     own_args = OwnArgs(args)] {
     const std::span<const std::string_view> views = own_args.views();
-    coordinator_bytes_ += own_args.memory_used();
+    memory_.counted.coordinators += own_args.memory_used();
     helio::IoBuf out;
     RespWriter writer;
     writer.Reset(&out, session.resp3, session.is_memcached);
@@ -783,14 +746,14 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     }
     std::vector<uint64_t> spared;
     if (server_.settings.is_saving.load(std::memory_order_relaxed) &&
-        MayWrite(command, Args(views), session))
-      AskSnapshots(session, command, Args(views));
+        gates_.MayWrite(command, Args(views), session))
+      exclusion_.AskSnapshots(session, command, Args(views));
     const bool needs_room = (command.flags & kDenyOom) != 0 && server_.memory.is_over();
-    if (needs_room) AddKeyHashes(command, Args(views), &spared);
-    if (needs_room && !AwaitRoom({spared})) {
-      Reject(command, kErrOutOfMemory, writer);
+    if (needs_room) care_.AddKeyHashes(command, Args(views), &spared);
+    if (needs_room && !care_.AwaitRoom({spared})) {
+      runner_.Reject(command, kErrOutOfMemory, writer);
     } else {
-      RunOrRefuse(cx, command, Args(views), writer, [&] {
+      runner_.RunOrRefuse(cx, command, Args(views), writer, [&] {
         if (handler != nullptr) {
           handler(cx, views, writer);
         } else {
@@ -813,14 +776,22 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     monitors_.OnReplied(session);
     tracking_.OnReplied(session);
     client_limiter_.Recount(session);
-    coordinator_bytes_ -= own_args.memory_used();
+    memory_.counted.coordinators -= own_args.memory_used();
     --session.coordinators;
     --state_.coordinators;
-    NotePools();
+    pools_.Note();
     // Whichever comes last, the end of the command or of the connection, deletes the session.
     if (session.connection_closed) state_.Forget(&session);
     connection->EndBusy();  // the session may be gone after this
   }).Detach();
+}
+
+void Worker::OnRoom(Connection* connection) { batches_.OnRoom(connection); }
+
+void Worker::ReleaseScratch() {
+  if (!noted_.empty()) return;
+  Release(&noted_args_);
+  Release(&tags_);
 }
 
 void Worker::OnWatchedSent(Connection* connection) {
@@ -829,9 +800,9 @@ void Worker::OnWatchedSent(Connection* connection) {
 
 void Worker::OnProtocolError(Connection*, std::string_view) {
   ++state_.stats.protocol_errors;
-  CountError("ERR");
+  runner_.CountError("ERR");
   RunNoted();
-  SendBatches();
+  batches_.Send();
 }
 
 }  // namespace dfly

@@ -10,65 +10,61 @@
 //   OnInputPause   sends the batches, one message for each shard. A connection's only command stays
 //                  noted, so that the look-ups of many connections wait for memory together; it is
 //                  run before the iteration ends
-//   RunArrived     on the shard's thread: runs the commands of the batches that have come, and
-//                  sends them back
-//   OnBatchBack    on the connection's thread: its replies are complete
+//   Batches::RunArrived  on the shard's thread: runs the commands of the batches that have come,
+//                        and sends them back
+//   Batches::OnBack      on the connection's thread: its replies are complete
 #pragma once
 
-#include <absl/container/flat_hash_map.h>
-
-#include <algorithm>
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "commands/table/command_table.h"
-#include "core/memory/allocator_facts.h"
-#include "core/text/string_cache.h"
+#include "commands/table/lookup.h"
 #include "engine/hops/shard_set.h"
-#include "engine/keyspace/defrag.h"
-#include "engine/keyspace/shard_context.h"
+#include "engine/keyspace/shard_turn.h"
 #include "facade/connection.h"
 #include "facade/replies/resp_writer.h"
-#include "helio/base/clock.h"
-#include "helio/base/cycle_clock.h"
-#include "helio/base/intrusive_list.h"
-#include "helio/fibers/fiber_pool.h"
-#include "helio/fibers/timer_queue.h"
+#include "server/base/per_thread.h"
 #include "server/base/port_kind.h"
-#include "server/base/process.h"
-#include "server/base/rate_meter.h"
+#include "server/care/defrag_pacer.h"
+#include "server/care/lock_watch.h"
+#include "server/care/memory_use.h"
+#include "server/care/owned_timer.h"
+#include "server/care/pools.h"
+#include "server/care/running_scripts.h"
+#include "server/care/script_finder.h"
+#include "server/care/shard_care.h"
+#include "server/care/thread_rates.h"
 #include "server/clients/client_limiter.h"
 #include "server/clients/session.h"
 #include "server/clients/worker_state.h"
-#include "server/dispatch/script_job.h"
-#include "server/dispatch/shard_batch.h"
-#include "server/meters/worker_memory.h"
+#include "server/dispatch/batches.h"
+#include "server/dispatch/command_runner.h"
+#include "server/dispatch/exclusion.h"
+#include "server/dispatch/execs.h"
+#include "server/dispatch/gates.h"
+#include "server/dispatch/noted.h"
+#include "server/dispatch/script_jobs.h"
+#include "server/dispatch/users.h"
 #include "server/push/key_notifier.h"
 #include "server/push/monitor.h"
 #include "server/push/pubsub.h"
 #include "server/push/tracking.h"
-#include "server/scripts/function_store.h"
-#include "server/scripts/interpreter_pool.h"
-#include "server/scripts/script_store.h"
 
 namespace dfly {
 
-struct BlockingCall;
-struct BlockingForm;
-struct ServerState;
-class Transaction;
-
-// Owner: its proactor; every method is on that thread unless it says otherwise.
-class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker> {
+// Its parts have headers of their own. A part knows the parts that it uses, and none of them knows
+// the Worker: what has to call back does so by a small interface (TryEnd, Pool, TurnEnd).
+//
+// Owner:    its proactor; on that thread.
+// Suspends: what says so.
+class Worker final : public CommandSink, public TryEnd, public Pool, public PerThread<Worker> {
  public:
   Worker(ServerState* server, helio::Proactor* proactor);
   ~Worker();
@@ -86,119 +82,12 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
     tls_context_ = std::move(context);
   }
-  // The client has --auth_timeout from now on.
-  void WatchUnauthenticated(Session& session);
-  void OnAuthTimeoutChanged();
   void CloseAllConnections();
-  // Batches that are in the hands of other threads.
-  size_t batches_in_flight() const { return batches_in_flight_; }
-  // In the last complete second.
-  struct Rates {
-    uint64_t commands;
-    uint64_t received_bytes;
-    uint64_t sent_bytes;
-    uint64_t loop_cycles;
-    uint64_t loop_us;
-  };
-  // Of the event loop: its iterations, and the processor's time that it took.
-  struct LoopTotals {
-    uint64_t cycles = 0;
-    uint64_t us = 0;
-  };
-  // Since the start or ResetStats.
-  LoopTotals loop_totals() const;
-  Rates rates() const;
   // CONFIG RESETSTAT, for this thread's part: also the counters of its shards.
   void ResetStats();
 
-  // What its heap has. Reading that takes time that depends on the heap's size: what this returns
-  // is as old as keeps it below a thousandth of the thread's time.
-  const HeapFacts& RecentHeap();
-  ClientLimiter& client_limiter() { return client_limiter_; }
-  PubSub& pubsub() { return pubsub_; }
-  Tracking& tracking() { return tracking_; }
-  // After a change of what it is to notice: which commands are timed now and then only.
-  void UpdateTiming();
-  // Of LATENCY; 0: the monitor is off.
-  void SetLatencyThreshold(uint32_t ms);
-  Monitors& monitors() { return monitors_; }
   // notify-keyspace-events.
   void SetKeyEvents(KeyEventClasses classes);
-
-  // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
-  // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
-  void Pause(int64_t until_ms, bool writes_only);
-  // They are pooled.
-  std::unique_ptr<Multi> NewMulti(int db_index);
-  void Recycle(std::unique_ptr<Multi> multi);
-  // DISCARD, and an EXEC that was refused.
-  void EndMulti(Session& session);
-  // Takes effect soon: what is watched next is not concerned.
-  void Unwatch(Session& session);
-  uint64_t NextWatcher();
-
-  // --- Users (worker_acl.cc) ---
-
-  // The session becomes this user, who has logged in. Null: the default one, who need not if it
-  // lets in.
-  void BecomeUser(Session& session, const AclUserRef& user);
-  void BecomeDefault(Session& session);
-  // Some users are others now: looks for those of the sessions in ServerState::acl.
-  void OnUsersChanged();
-  // Tells all threads so: sessions learn what they may do now, and those whose user is gone end.
-  // From a fiber. Suspends.
-  static void TellUsersChanged(ServerState& server);
-  // For ACL LOG. `user`: empty if it is the session's.
-  void LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
-                 Args args, std::string_view user = {});
-  void LogFailedLogin(const Session& session, std::string_view user);
-  // For whom the session's scripts run; null: for somebody who may do everything.
-  AclCallerRef CallerOf(Session& session);
-  // --timeout in seconds, 0: never. Closes connections that have been silent for longer.
-  void SetIdleTimeout(uint64_t seconds);
-  // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
-  void SetActiveExpiry(bool is_on);
-
-  // --- maxmemory (worker_memory.cc) ---
-
-  // Room for a command that is about to run on a shard of ours, as the limit is passed. False:
-  // there is none, and it must not run. Does a bounded amount of work.
-  bool MakeRoom(Shard& shard, const SparedKeys& spared);
-  // Room for a command on any shards. False: there is none. From a fiber. Suspends.
-  [[nodiscard]] bool AwaitRoom(const SparedKeys& spared);
-  static void AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes);
-  // Lets all threads evict what is too much.
-  void WakeEviction();
-  void SetEvictionRules(const EvictionRules& rules);
-  // Publishes what this thread uses.
-  void SettleMemory();
-  // The same, when used bytes have changed without a turn.
-  void PublishMemory();
-  WorkerMemory memory() const;
-
-  // --- Moving memory (worker_defrag.cc) ---
-
-  const Defragmenter& defragmenter() const { return defragmenter_; }
-  // DEBUG DEFRAG: a pass that moves everything begins soon, unless one is running.
-  void DefragmentAll();
-  // What is free goes to the system.
-  void ReturnMemory();
-  // MEMORY PURGE: all that is no data and not in use.
-  void PurgeMemory();
-
-  // --- What is kept for reuse (worker_pools.cc) ---
-
-  // Something may have come back there: from now on a half of it goes each kPoolPeriodNanos, until
-  // nothing is left.
-  void NotePools() {
-    if (!pool_timer_.armed()) [[unlikely]]
-      ArmPoolTimer();
-  }
-  // A command on a fiber has so many bytes more, or less, besides its arguments.
-  void CountCoordinator(int64_t change) { coordinator_bytes_ += static_cast<size_t>(change); }
-
-  // Of a local shard: its used bytes are published, its expiry is kept going.
-  void OnTurnEnd(Shard& shard) override;
 
   // --- memcached (worker_memcached.cc) ---
 
@@ -235,167 +124,36 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   void OnBlocked(int change);
   size_t blocked_clients() const { return blocked_clients_; }
 
-  // --- For scripts (worker_scripts.cc, script_run.h) ---
-
-  InterpreterPool& interpreters() { return interpreters_; }
-  // By the names that scripts call them. Null: there is none.
-  using ScriptCommands = StringCache<const Command*, 64, 24>;
-  ScriptCommands& script_commands() { return script_commands_; }
-  ScriptCache& scripts() { return scripts_; }
-  void OnScriptBegin(LongRun* run);
-  void OnScriptEnd(LongRun* run);
-  // What the interpreters have may have changed.
-  void CountInterpreters() {
-    const InterpreterPool::Memory memory = interpreters_.memory();
-    interpreter_bytes_ = memory.used;
-    interpreter_transient_ = memory.transient;
-  }
-  // A script has ended or something was compiled, and its interpreter is free again.
-  void OnInterpreterBack() {
-    CountInterpreters();
-    if (interpreter_transient_ != 0 && !lua_timer_.armed()) [[unlikely]]
-      ArmCollector();
-  }
-  // What was compiled goes, and garbage with it: SCRIPT FLUSH, FUNCTION FLUSH.
-  void RenewInterpreters();
-  // See worker_locks.cc: for long-held locks to be noticed while something runs that may have some.
-  void WatchLocks();
-  // It gives way for the first time.
-  void OnScriptLong() { ++state_.stats.scripts.gave_way; }
-  // How long a script runs before it lets others run: less if several do.
-  uint64_t script_slice_ns() const;
-  // Commands that wait on its shards for a script that has become slow get BUSY.
-  void RefuseBusyWaiters();
-  // The same on all threads: a script has become slow, or has more locks than when it did.
-  // Thread: any proactor's. Suspends: never.
-  static void RefuseBusyWaitersOnAll(ServerState& server);
-  // fn(LongRun&), for those of this thread.
-  template <typename Function>
-  void ForEachScript(Function function) {
-    for (LongRun& run : running_scripts_) function(run);
-  }
-  // A command that a script has called was refused, as `reply` knows. Null: there is no such.
-  void CountRejected(const Command* row, const ReplySink& reply);
-  enum class Timing : uint8_t {
-    kOwn,      // always
-    kSampled,  // cheap ones are timed now and then
-    kInner,    // the same, but a part of another command, which the slow log has
-  };
-  // A command that has passed all checks. `hint`: of the key that it is routed by; null: none.
-  template <Timing kTiming>
-  bool RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                  ReplySink& reply, KeyHint* hint = nullptr);
-  // Executes `call` as the command of `row`, with its statistics. True: it was timed.
-  template <Timing kTiming = Timing::kOwn, typename Call>
-  bool RunCounted(const Command& row, Args args, ReplySink& reply, Call call);
-  // The same if it may suspend, for `caller`; null: it is kInner.
-  template <typename Call>
-  void RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller, Call call);
-  // The same for a command of a client, which is refused if it would have to wait for a slow
-  // script: then that is the reply.
-  template <typename Call>
-  void RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
-                   Call call);
-
-  // On this worker's thread: a batch of another worker's connection has come; it is run before the
-  // iteration ends.
-  void OnBatch(ShardBatch* batch);
-
  private:
-  enum class Action : uint8_t {
-    kLocal,
-    kRemote,
-    kSession,
-    kUnknown,
-    kUnknownSubcommand,
-    kWrongArity,
-    kNoAuth,
-    kDenied,  // by its user's ACL
-    kAdminPortOnly,
-    kProtected,   // DEBUG, by --enable_debug_command
-    kTry,         // a blocking command, on a shard of ours
-    kTryByBatch,  // the same, by a batch
-    kSubscribed,  // refused, as the client is subscribed
-    kQueued,      // by MULTI
-    kNotInMulti,  // refused by it
-    kOutOfMemory,
-    kGated,  // by Settings::gate
-    kTooManyBlocked,
-    kExec,    // session.multi, in one shard
-    kScript,  // in place
-    kScriptRefused
-  };
-
-  // A command that was looked up but not yet run. Its arguments are views into the receive buffer.
-  struct Noted {
-    const Command* command;
-    Connection* connection;
-    uint64_t hash;
-    ShardId shard;
-    uint32_t first_arg;
-    uint32_t arg_count;
-    Action action;
-    bool deferred;   // its arguments are in deferred_args_
-    Script* script;  // lives until ScriptCache::Settle
-  };
   static constexpr size_t kNotedMax = 32;
   static constexpr size_t kDeferredArgsMax = 512;  // bytes of a command that may stay noted
-  static constexpr size_t kArrivedMax = 64;
   static constexpr uint32_t kMissedTriesMax = 3;
-  // A command of constant cost is not cheap with more arguments, or with more bytes in the last
-  // one or in the reply.
-  static constexpr size_t kCheapArgsMax = 64;
-  static constexpr size_t kCheapBytesMax = 4096;
-  // The interpreter's, and for what commands need below it; only touched pages cost memory.
-  static constexpr size_t kScriptStackBytes =
-      std::max<size_t>(1 << 20, 2 * Interpreter::kStackBytes);
-  static constexpr size_t kIdleScriptFibersMax = 8;
+  static constexpr uint64_t kSweepMs = 5'000;
+  struct StageHook : helio::LoopHook {
+    using LoopHook::LoopHook;
+    Worker* worker = nullptr;
+  };
 
   Args ArgsOf(const Noted& noted) const {
     return std::span(noted_args_).subspan(noted.first_arg, noted.arg_count);
   }
 
-  // Some commands have come.
-  void CountRate(int64_t now_ms) {
-    const int64_t seconds = command_rate_.Update(now_ms, state_.stats.commands_processed);
-    if (seconds != 0) [[unlikely]] {
-      received_rate_.Roll(seconds, state_.buffers.traffic.received_bytes);
-      sent_rate_.Roll(seconds, state_.buffers.traffic.sent_bytes);
-      const LoopTotals loop = loop_totals();
-      loop_rate_.Roll(seconds, loop.cycles);
-      loop_us_rate_.Roll(seconds, loop.us);
-      NotePools();
-    }
-  }
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
-  Outcome NoteUnknown(Connection* connection, Session& session, Args args);
+  Outcome RefuseUnfound(Connection* connection, Session& session, const Lookup& found, Args args);
+  // Notes that the command (null: there is none) gets this answer.
+  Outcome Refuse(Connection* connection, const Command* row, Args args, Refusal refusal,
+                 Action action = Action::kRefused);
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
   Outcome DispatchBlocking(Connection* connection, Session& session, const Command& command,
                            Args args);
   // Runs what may take long on a fiber, unless too many do so.
   Outcome CoordinateWait(Connection* connection, Session& session, const Command& command,
                          CoordinatorHandler handler, Args args);
-  bool IsRefusedByProtectedMode(const Session& session) const;
-  uint64_t AuthDeadlineNs(const Session& session, uint64_t limit_ns) const;
-  void CloseUnauthenticated();
   // Looks now and then for the ends of connections that wait or are not received from, while there
   // are any: a net below what the kernel reports.
   void SweepSoon();
   void SweepEnds();
   static void AbortMulti(Session& session);
-  // As for one of them that was changed.
-  void RefreshUser(Session& session);
-  void CloseDenied(Session& session);
-  // What of the MULTI its user may not do any more gets an error (Multi::Item::denial).
-  void CheckMulti(const Session& session);
-  // Whether the client may not call it: --restricted_commands, --enable_debug_command and the like.
-  std::optional<Action> RefusalOf(const Command& command, const Session& session) const;
-  // Why Settings::gate refuses a command; empty: it does not.
-  std::string_view GateError(const Command& command, Args args, const Session& session);
-  // The flags of this call, as Redis has them: a script that begins with flags of its own has
-  // those, and EXEC those of what is queued.
-  uint32_t FlagsOf(const Command& command, Args args);
-  uint32_t FlagsOf(const Command& command, Args args, const Session& session);
   Outcome Queue(Connection* connection, Session& session, const Command& command, Args args);
   Outcome Exec(Connection* connection, Session& session, const Command& command, Args args);
   // What is different for a client that is subscribed; nothing: go on as for others.
@@ -416,50 +174,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // `in_place`: the shard of ours whose commands were the last ones, and are not finished.
   void RunOne(const Noted& noted, std::optional<ShardTurn>* in_place);
   ShardTurn& Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place);
-  void RunArrived();
-  // Runs a batch's commands until its replies are long, and sends it back. False: some are left.
-  bool RunBatch(ShardBatch* batch);
-  enum class EntryEnd : uint8_t {
-    kNow,
-    kQueues,     // its locks are others'
-    kLater,      // EndScriptJob comes
-    kElsewhere,  // at home, where the batch has to be sent
-  };
-  // The part of it that is a turn. kNow: it has no more commands, or long replies.
-  EntryEnd RunEntries(ShardBatch* batch);
-  // Runs `batch` unless an earlier one of its connection has commands left.
-  void RunInOrder(ShardBatch* batch);
-  // Goes on with a batch that had commands left, and then with what waited for it.
-  void Resume(ShardBatch* batch);
-  void RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry);
-  void SendBack(ShardBatch* batch);
-  // Does a transaction, or a snapshot, exclude the command now? `tags` gets what it wants then: its
-  // keys, but of a blocking command with keys in other shards only those before the first of these.
-  bool IsExcluded(Shard& shard, const Command& command, Args args, uint64_t hash, int db_index,
-                  std::vector<TagLock>* tags) const;
-  // Calls fn(key, hash, db_index) for the keys in the shard whose values may be changed in place.
-  template <typename Function>
-  void ForEachChanged(const Shard& shard, const Command& command, Args args, int db_index,
-                      Function fn) const;
-  // A snapshot has to save what the command changes first, and does so now.
-  bool AwaitsSnapshot(Shard& shard, const Command& command, Args args, int db_index) const;
-  // The same for what will be a transaction, and waits by its locks. Suspends.
-  void AskSnapshots(const Session& session, const Command& command, Args args);
-  static std::string_view BusyError(Slow what);
-  // The slow script that it would wait for. `tags`: what it wants.
-  Slow SlowBefore(const Shard& shard, const Command& command, std::vector<TagLock>* tags);
-  void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what);
-  void WaitInQueue(ShardBatch* batch);
-  // TxEntry::run of those that wait.
-  static bool RunQueued(TxEntry* entry);
-  // Runs the next command, which has its locks. False: it is under way.
-  bool RunNext(ShardBatch* batch);
-  // The same, when a snapshot has saved what it changes.
-  void RunSaved(ShardBatch* batch);
-  // False: the next command may run, as far as snapshots are concerned. Else RunSaved follows.
-  bool AwaitsSnapshotLocked(ShardBatch* batch);
-  // One that waits for a slow script; null: none.
-  ShardBatch* FindBusy(Shard& shard, Slow* what);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
   bool TakesBatch(const Noted& noted, const Session& session);
   // A transaction excludes it, or one before it, or much was written that the client has yet to
@@ -467,33 +181,12 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   bool MustQueue(const Noted& noted, const Session& session, bool is_long);
   // After each of the loop's stages: runs what its messages and completions have noted.
   void RunStage();
-  void RunOnShard(ShardTurn& turn, const Command& command, Args args, uint64_t hash,
-                  RespWriter& writer);
-  // A blocking command takes from the first of its keys that is in this shard and has something,
-  // as long as none before it is in another. False: there is none, and it has done nothing.
-  bool TryBlocking(ShardTurn& turn, const Command& command, Args args, RespWriter& writer);
-  bool TryForm(ShardContext& cx, const BlockingForm& form, Args args, BlockingCall* call,
-               RespWriter& writer);
-  // A blocking command's try by a batch is back. False: now it waits.
-  bool EndTry(ShardBatch* batch);
-  // EXEC in one shard, on its thread.
-  void RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer);
-  // What its commands use; valid until the next command is run.
-  std::span<const uint64_t> SpareKeysOf(const Multi& multi);
-  bool IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const;
-  // EXEC over shards, a CoordinatorHandler.
-  static void ExecAcross(CoordinatorContext& cx, Args args, ReplySink& sink);
-  void RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
-                 helio::IoBuf* out);
   // Runs `command` on a fiber of its own.
   void Coordinate(Connection* connection, Session& session, const Command& command,
                   CoordinatorHandler handler, Args args);
   // A barrier is open when no reply of the connection is pending. Otherwise the command has to come
   // again.
   bool BarrierIsOpen(Connection* connection);
-  // It may change keys.
-  bool MayWrite(const Command& command, Args args, const Session& session);
-  bool IsPaused(const Command& command, Args args, const Session& session);
   // A command of the session goes to `shard`, and nowhere else: perhaps its connection should, too.
   void NoteAffinity(Session& session, ShardId shard) {
     if (!migrates_) return;
@@ -505,32 +198,6 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   void Arrive(Session* from);
   // It goes on here.
   void Attach(Connection* connection);
-  // Answers a command that is not carried out at all, and counts that.
-  void Reject(const Command& row, std::string_view error, RespWriter& writer);
-  void CountError(std::string_view code);
-  void CountErrorsSince(uint64_t errors_before, const ReplySink& reply, const Command& row) {
-    if (reply.error_count() != errors_before) [[unlikely]]
-      CountFailed(reply, row);
-  }
-  void CountFailed(const ReplySink& reply, const Command& row);
-  // `begin`: of the CycleClock; `waited_cycles` were spent for keys. `caller`: null if it is a part
-  // of another command.
-  void CountWaiting(const Command& row, Args args, const ReplySink& reply, uint64_t errors_before,
-                    int64_t begin, const Caller* caller, int64_t waited_cycles = 0);
-  template <Timing kTiming>
-  void NoteTimed(const Command& row, Args args, int64_t begin, int64_t end);
-  // RunHandler for a client. Its reply may be long although the command is cheap.
-  void RunSampled(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                  RespWriter& writer) {
-    const size_t size_before = writer.out()->size();
-    const bool was_timed = RunHandler<Timing::kSampled>(cx, command, args, hash, writer);
-    if (!was_timed && writer.out()->size() > size_before + kCheapBytesMax) [[unlikely]]
-      NoteLong(command, args);
-  }
-  // The reply of a command that was not timed is long: was it slow?
-  void NoteLong(const Command& row, Args args);
-  // One that ran in place.
-  void OnSlow(const Command& row, Args args, int64_t cycles);
   // What MONITOR shows.
   void FeedMonitors(const Session& session, const Command& command, Args args);
   void FeedExec(const Session& session);
@@ -538,112 +205,32 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   // EVAL and its like.
   Outcome DispatchScript(Connection* connection, Session& session, const Command& command,
                          Args args);
-  // Null: there is none, or its first line makes no sense, as `error` says then.
-  Script* LookUpScript(const Command& command, Args args, std::string* error);
-  // Null: it is refused, and `error` says why.
-  Script* FindScript(const Command& command, Args args, ScriptArgs* call, std::string* error);
-  struct ScriptPlan {
-    enum class Way : uint8_t { kInPlace, kAcross, kGlobal, kAlone };
-    Way way;
-    ShardId shard = 0;  // kInPlace
-    uint64_t hash = 0;  // of its first key
-  };
-  ScriptPlan PlanScript(const Script& script, std::span<const std::string_view> keys);
-  bool IsScriptExcluded(Shard& shard, const Script& script, const Command& command, Args args,
-                        int db_index, std::vector<TagLock>* tags) const;
-  ScriptJob* NewScriptJob();
-  // Runs the job in its shard. False: it goes on later, or has to be run again (is_abandoned), and
-  // needs a batch.
-  bool RunScriptJob(ScriptJob* job);
-  static void ScriptMain(void* job);
-  // It did not end at once, but has now.
-  void EndScriptJob(ScriptJob* job);
-  void Recycle(ScriptJob* job);
-  // What RunOne begins and cannot end at once becomes a batch that is under way.
-  void MakeBatch(const Noted& noted, Session& session, ScriptJob* job, bool drop_reply);
-  EntryEnd RunScriptEntry(ShardBatch* batch, const ShardBatch::Entry& entry, TxEntry* queued);
-  void NoteRestart(ShardBatch* batch, ScriptJob* job);
-  // At home.
-  void RestartScript(ShardBatch* batch);
-  // A CoordinatorHandler.
-  static void ScriptOverShards(CoordinatorContext& cx, Args args, ReplySink& reply);
-  void RunScriptOverShards(CoordinatorContext& cx, const Command& command, Script* script,
-                           const ScriptArgs& call, std::vector<std::string> discovered,
-                           bool wants_all_keys, ReplySink& reply);
+  // TryEnd
+  bool OnTryBack(ShardBatch* batch) override;
+  // Pool, of which it has scratch memory only.
+  void Halve() override {}
+  void Drop() override {}
+  bool is_empty() const override { return true; }
+  void ReleaseScratch() override;
 
-  ShardBatch* NewBatch(Connection* connection, Session& session, ShardId shard);
-  ShardBatch* BatchFor(Connection* connection, Session& session, ShardId shard);
-  void EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before);
-  void SendBatches();
-  void Post(ShardBatch* batch);
-  // Sends a batch that came back before its end to its shard again.
-  void Continue(ShardBatch* batch);
-  void OnBatchBack(ShardBatch* batch);
-  static uint64_t StreamOf(const ShardBatch& batch, bool to_shard);
-  void Recycle(ShardBatch* batch);
-  void Delete(ShardBatch* batch);
-  // What it takes counts for clients. It is at home, or about to leave.
-  void CountBatch(ShardBatch* batch);
-  // Frees the batches and buffers that are kept for reuse: they would keep pages that are nearly
-  // empty.
-  void DropPools();
-  // Until so many are left; those first that were not used for longest.
-  void ShrinkBatches(size_t left);
-  void ArmPoolTimer();
-  void PoolTick();
-  // True: there is more.
-  bool ShrinkPools();
-  // What the largest commands so far have made of what is used again and again.
-  void ReleaseScratch();
-
-  void EndPause();
   void OnMemcachedFlush();
-  void ExpireTick();
-  void ExpireIn(uint64_t wait_ns);  // at the latest
-  uint64_t UntilDeadline(int64_t at_ms, int64_t now_ms) const;
-  void EvictTick();
-  void ArmCollector();
-  void CollectTick();
-  // The command will be refused for lack of memory, unless another thread frees some meanwhile.
-  bool LacksRoom(const Command& command);
-  // What this thread can give back in `budget_ns` besides keys. From the loop or a fiber of ours.
-  void GiveBack(uint64_t budget_ns);
-  void DefragTick();
-  // Both return after how many nanoseconds to come again, or 0.
-  uint64_t BeginDefragIfItPays();
-  uint64_t DefragSome();
-  void ArmDefrag(uint64_t after_ns);
-  uint64_t ExcessMemory() const;
-  void NoteWorkForDefrag();
-  void OnEvictHint();
-  // Only this command's keys are spared.
-  bool MakeRoomFor(Shard& shard, const Command& command, Args args);
-  Evictor::Progress EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
-                              const SparedKeys& spared);
-  size_t ShareOf(const Shard& shard, int64_t bytes) const;
-  void SetBarren(bool is_barren);
-
-  struct StageHook : helio::LoopHook {
-    using LoopHook::LoopHook;
-    Worker* worker = nullptr;
-  };
-  struct OwnedTimer : helio::Timer {
-    using Timer::Timer;
-    Worker* worker = nullptr;
-  };
-
-  void OnLockTimer();
-  void LookForOldLocks();
-
-  // For LATENCY.
-  static void RunCycle(helio::Timer* timer, LatencyEvent event, void (Worker::*tick)()) {
-    Worker* const worker = static_cast<OwnedTimer*>(timer)->worker;
-    const int64_t begin = helio::CycleClock::Now();
-    (worker->*tick)();
-    worker->state_.timer.NoteCycle(event, begin);
-  }
 
   WorkerState state_;
+  ScriptFinder script_finder_;
+  MemoryUse memory_;
+  RunningScripts running_scripts_;
+  Pools pools_;
+  DefragPacer defrag_;
+  ShardCare care_;
+  LockWatch lock_watch_;
+  ThreadRates rates_;
+  CommandRunner runner_;
+  Exclusion exclusion_;
+  Execs execs_;
+  ScriptJobs jobs_;
+  Batches batches_;
+  Gates gates_;
+  Users users_;
   ServerState& server_;
   helio::Proactor& proactor_;
   ShardSet& shards_;
@@ -651,186 +238,29 @@ class Worker final : public CommandSink, public TurnEnd, public PerThread<Worker
   const Command* const exec_;
   const bool all_remote_;
   const bool migrates_;
-  size_t session_bytes_ = sizeof(Session);  // of one
 
   std::vector<Noted> noted_;
   std::vector<std::string_view> noted_args_;
-  size_t noted_of_input_ = 0;  // how many of them belong to the connection that is being read
+  std::deque<Refusal> refusals_;  // of what is noted
+  size_t noted_of_input_ = 0;     // how many of them belong to the connection that is being read
   char deferred_args_[kNotedMax * kDeferredArgsMax];
   size_t deferred_bytes_ = 0;
   StageHook stage_hook_;  // queued while a command stays noted
   RespWriter writer_;
-  int64_t now_ms_ = 0;  // Unix time, fixed for what is run together
-  std::vector<ShardBatch*> arrived_;
-  // Batches that wait for an earlier one of their connection and shard that has commands left: its
-  // replies are long, or a transaction excludes its next one.
-  absl::flat_hash_map<std::pair<uint64_t, ShardId>, std::deque<ShardBatch*>> parked_;
-  std::vector<std::string_view> batch_args_;  // scratch of RunArrived
-  std::vector<std::string_view> exec_args_;   // scratch of RunExec
-  std::vector<TagLock> tags_;                 // scratch of MustQueue
-  RespWriter batch_writer_;
-  RateMeter command_rate_;
-  SideMeter received_rate_;
-  SideMeter sent_rate_;
-  SideMeter loop_rate_;
-  SideMeter loop_us_rate_;
-  LoopTotals loop_before_;  // when ResetStats was called
-
-  std::vector<ShardBatch*>
-      open_batches_;  // by shard: being filled for the connection that is read right now
-  std::vector<ShardId> open_shards_;
-  Connection* batches_of_ = nullptr;  // whose they are
-  std::vector<ShardBatch*> batch_pool_;
-  size_t batch_pool_bytes_ = 0;   // sum of what they count
-  uint64_t looked_commands_ = 0;  // WorkerStats::commands_processed, at the last PoolTick
-  size_t batches_in_flight_ = 0;
-  size_t local_batches_ = 0;  // of them and of the open ones, those for shards of ours
-  uint64_t last_watcher_ = 0;
-  size_t queued_bytes_ = 0;  // of commands between MULTI and EXEC, wherever they are
-  std::vector<std::unique_ptr<Multi>> multi_pool_;
+  int64_t now_ms_ = 0;         // Unix time, fixed for what is run together
+  std::vector<TagLock> tags_;  // scratch of MustQueue
   size_t blocked_clients_ = 0;
   bool must_wait_ = false;  // what RunOne has just tried (kTry)
 
-  Shard* reaping_shard_ = nullptr;  // frees large values of them all
-  OwnedTimer expire_timer_;
-  OwnedTimer evict_timer_;
-  OwnedTimer lua_timer_;  // armed while scripts have left something that is worth a collection
-  Defragmenter defragmenter_;
-  OwnedTimer defrag_timer_;
-  uint64_t stuck_bytes_ = 0;      // in pages that the last pass could not empty
-  uint64_t returned_excess_ = 0;  // what was too much after memory was returned
-  uint64_t look_rest_ns_ = 0;     // after the last look at the pages
-  uint64_t last_hint_ns_ = 0;
-  bool is_barren_ = false;        // no shard of ours has anything to evict
-  std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
-  // When the last script ended, or gave way; and of it what comes back by itself.
-  size_t interpreter_bytes_ = 0;
-  size_t interpreter_transient_ = 0;
-  uint64_t next_give_back_ns_ = 0;
-  size_t coordinator_bytes_ = 0;  // of the arguments of commands that run on fibers
-  HeapFacts recent_heap_;
-  uint64_t next_heap_read_ns_ = 0;
-  int64_t metered_bytes_ = 0;  // what MemoryMeter knows of us
-  int64_t metered_pending_ = 0;
-  bool expires_actively_ = true;
-  bool expires_precisely_ = false;         // somebody listens to "expired"
-  int64_t armed_deadline_ms_ = INT64_MAX;  // expire_timer_ serves all that are not earlier
-
-  AclUserRef default_user_;
   std::shared_ptr<const helio::TlsContext> tls_context_;  // null: no TLS
-  int64_t paused_until_ms_ = 0;
-  bool pause_writes_only_ = false;
-  OwnedTimer pause_timer_;
-  OwnedTimer auth_timer_;  // armed while a client is not authenticated
-  static constexpr uint64_t kSweepMs = 5'000;
-  OwnedTimer sweep_timer_;
-  OwnedTimer memcached_flush_timer_;
-  OwnedTimer pool_timer_;  // armed while something is kept that may go
-  OwnedTimer lock_timer_;  // armed while something may have locks
-  uint64_t idle_task_ = 0;
-
-  InterpreterPool interpreters_;
-  ScriptCommands script_commands_;
-  ScriptCache scripts_;
-  FunctionCache functions_;
-  helio::FiberPool script_fibers_;
-  std::vector<std::unique_ptr<ScriptJob>> script_jobs_;  // all that there are
-  std::vector<ScriptJob*> idle_script_jobs_;
-  helio::IntrusiveList<LongRun> running_scripts_;
-  size_t running_scripts_count_ = 0;
+  OwnedTimer<&Worker::SweepEnds> sweep_timer_;
+  OwnedTimer<&Worker::OnMemcachedFlush> memcached_flush_timer_;
 
   ClientLimiter client_limiter_;
   PubSub pubsub_;
   KeyNotifier key_notifier_{&pubsub_};
   Tracking tracking_;
-  RecentCommands* const recent_commands_;
-  // Since when what has run was not timed: about the begin of the next command that is.
-  int64_t untimed_from_ = 0;
   Monitors monitors_;
 };
-
-template <Worker::Timing kTiming, typename Call>
-inline bool Worker::RunCounted(const Command& row, Args args, ReplySink& reply, Call call) {
-  recent_commands_->Note(row.full_name.c_str());
-  const uint64_t errors_before = reply.error_count();
-  if constexpr (kTiming != Timing::kOwn) {
-    CommandStats& counted = state_.stats.commands[row.id];
-    const bool is_small =
-        args.size() <= kCheapArgsMax && args[args.size() - 1].size() <= kCheapBytesMax;
-    if (counted.until_timed != 0 && is_small) [[likely]] {
-      --counted.until_timed;
-      ++counted.calls;
-      call();
-      CountErrorsSince(errors_before, reply, row);
-      return false;
-    }
-  }
-  const int64_t begin = helio::CycleClock::Now();
-  call();
-  const int64_t end = helio::CycleClock::Now();
-  NoteTimed<kTiming>(row, args, begin, end);
-  CountErrorsSince(errors_before, reply, row);
-  return true;
-}
-
-template <Worker::Timing kTiming>
-void Worker::NoteTimed(const Command& row, Args args, int64_t begin, int64_t end) {
-  CommandStats& counted = state_.stats.commands[row.id];  // CONFIG RESETSTAT may have come
-  uint32_t weight = 1;
-  if constexpr (kTiming == Timing::kOwn) {
-    counted.AddTimed(end - begin);
-  } else {
-    weight = counted.AddSample(end - begin);
-  }
-  if constexpr (kTiming == Timing::kSampled) untimed_from_ = end;
-  state_.timer.Track(row.id, end - begin, weight);
-  if constexpr (kTiming != Timing::kInner) {
-    const int64_t cycles = end - begin + state_.timer.caller().locks_cycles;
-    if (state_.timer.IsSlow(cycles)) [[unlikely]]
-      OnSlow(row, args, cycles);
-  }
-}
-
-template <Worker::Timing kTiming>
-inline bool Worker::RunHandler(ShardContext& cx, const Command& command, Args args, uint64_t hash,
-                               ReplySink& reply, KeyHint* hint) {
-  helio::NoSuspend no_suspend;
-  cx.SetKeyHash(args[command.routed_by(args)], hash, hint);
-  return RunCounted<kTiming>(command, args, reply, [&] {
-    const EffectScope effects(cx, command.effect, args.all());
-    command.run(cx, args, reply);
-  });
-}
-
-template <typename Call>
-void Worker::RunWaiting(const Command& row, Args args, ReplySink& reply, const Caller* caller,
-                        Call call) {
-  recent_commands_->Note(row.full_name.c_str());
-  const uint64_t errors_before = reply.error_count();
-  const int64_t begin = helio::CycleClock::Now();
-  call();
-  CountWaiting(row, args, reply, errors_before, begin, caller);
-}
-
-template <typename Call>
-void Worker::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args, RespWriter& reply,
-                         Call call) {
-  recent_commands_->Note(row.full_name.c_str());
-  cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
-  cx.set_origin({row.full_name.c_str(), SessionOf(cx).connection.id()});
-  const uint64_t errors_before = reply.error_count();
-  const size_t size_before = reply.out()->size();
-  const int64_t begin = helio::CycleClock::Now();
-  call();
-  if (cx.refused_for() == Slow::kNone) [[likely]] {
-    const Caller caller = {.session = &SessionOf(cx),
-                           .locks_cycles = cx.locks_cycles(),
-                           .held_by = cx.held_by(),
-                           .hops = cx.hops()};
-    return CountWaiting(row, args, reply, errors_before, begin, &caller, cx.waited_cycles());
-  }
-  reply.out()->Truncate(size_before);
-  Reject(row, BusyError(cx.refused_for()), reply);
-}
 
 }  // namespace dfly

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worker's part of noticing that clients have left while their connections wait or are not
 // received from.
-#include "helio/base/clock.h"
 #include "server/dispatch/blocking.h"
 #include "server/dispatch/inner_client.h"
 #include "server/dispatch/worker.h"
@@ -33,7 +32,7 @@ void Worker::OnBlocked(int change) {
 
 void Worker::SweepSoon() {
   if (sweep_timer_.armed()) return;
-  proactor_.timers().Arm(&sweep_timer_, helio::MonotonicNanos() + kSweepMs * kNanosPerMilli);
+  sweep_timer_.ArmIn(kSweepMs * kNanosPerMilli);
 }
 
 void Worker::SweepEnds() {

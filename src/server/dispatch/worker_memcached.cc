@@ -22,10 +22,9 @@ void Worker::FlushMemcached(CoordinatorContext& cx) {
 }
 
 void Worker::ScheduleMemcachedFlush(int64_t after_ms) {
-  proactor_.timers().Disarm(&memcached_flush_timer_);
+  memcached_flush_timer_.Disarm();
   if (after_ms <= 0) return;
-  const auto after_ns = static_cast<uint64_t>(after_ms) * 1'000'000;
-  proactor_.timers().Arm(&memcached_flush_timer_, helio::MonotonicNanos() + after_ns);
+  memcached_flush_timer_.ArmIn(static_cast<uint64_t>(after_ms) * 1'000'000);
 }
 
 void Worker::OnMemcachedFlush() {

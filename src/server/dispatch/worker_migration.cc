@@ -28,7 +28,7 @@ bool Worker::MayMove(const Session& session) const {
   const Connection& connection = session.connection;
   // A connection at rest has no replies pending, no batches and no fiber; this is what else ties it
   // to its thread, or is about to end it.
-  return paused_until_ms_ == 0 && !connection.held() && !connection.recv_ended() &&
+  return !gates_.is_paused() && !connection.held() && !connection.recv_ended() &&
          session.coordinators == 0 && session.blocked == nullptr && session.local_batches == 0 &&
          session.cut_batches.empty() && session.multi == nullptr && session.executing == nullptr &&
          session.watches.empty() && session.monitor == Session::Monitor::kNo &&
@@ -68,7 +68,7 @@ void Worker::Arrive(Session* from) {
 
 void Worker::Attach(Connection* connection) {
   connection->Attach(this, &state_.buffers, [this](PendingReplies* replies) {
-    Recycle(static_cast<ShardBatch*>(replies));
+    batches_.Recycle(static_cast<ShardBatch*>(replies));
   });
 }
 

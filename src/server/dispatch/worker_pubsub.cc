@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How commands of publish/subscribe are taken from a connection.
+#include "facade/replies/error_texts.h"
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
 
@@ -9,8 +10,7 @@ std::optional<CommandSink::Outcome> Worker::DispatchSubscribed(Connection* conne
                                                                Session& session,
                                                                const Command& command, Args args) {
   if (session.is_subscribed() && !session.resp3 && (command.flags & kSubscribed) == 0) {
-    Note(connection, Action::kSubscribed, &command, args, 0, 0);
-    return Outcome::kTaken;
+    return Refuse(connection, &command, args, {.error = SubscribedContextError(command.full_name)});
   }
   if (command.name != "reset") return {};
   // The shards have to know that it has left before it is answered.
@@ -47,10 +47,10 @@ CommandSink::Outcome Worker::DispatchChange(Connection* connection, Session& ses
   // What it has sent to shards is carried out first: a message that it has published is none for
   // what it subscribes to afterwards. Changes of before may still be under way.
   RunNoted();
-  SendBatches();
+  batches_.Send();
   if (connection->has_batches() || !PubSub::MayPipeline(session)) return Outcome::kBarrier;
   ++state_.stats.commands_processed;
-  CountRate(helio::UnixMillis());
+  rates_.Count(helio::UnixMillis());
   ++session.commands;
   session.last_command = &command;
   if (monitors_.any()) [[unlikely]]
@@ -59,7 +59,7 @@ CommandSink::Outcome Worker::DispatchChange(Connection* connection, Session& ses
   pubsub_.ChangeInPipeline(session, [&](ReplySink& reply) {
     CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
     const CallerScope scope(state_.timer, {.session = &session});
-    RunCounted(command, args, reply, [&] { command.coordinate(cx, args, reply); });
+    runner_.RunCounted(command, args, reply, [&] { command.coordinate(cx, args, reply); });
   });
   session.AdvanceReplyMode();
   client_limiter_.Recount(session);

@@ -5,11 +5,13 @@
 
 #include <vector>
 
+#include "commands/table/lookup.h"
 #include "facade/replies/error_texts.h"
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/worker_state.h"
+#include "server/dispatch/users.h"
 
 namespace dfly {
 
@@ -60,7 +62,7 @@ HttpAsker AskerOf(Session& session, const HttpQuery& query) {
   if (colon == std::string_view::npos) return asker;
   const std::string_view name = colon == 0 ? AclStore::kDefaultName : both.substr(0, colon);
   asker.user = acl.LogIn(name, both.substr(colon + 1));
-  if (asker.user == nullptr) Worker::Here().LogFailedLogin(session, name);
+  if (asker.user == nullptr) Users::Here().LogFailedLogin(session, name);
   return asker;
 }
 
@@ -74,15 +76,13 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
     }
     return response;
   }
-  const Command* command = session.server.commands.FindByName(args.name());
-  if (!command->subcommands.empty() && args.size() > 1) {
-    command = CommandTable::FindSubcommand(*command, args[1]);
-  }
+  const Command* const command =
+      FindFrom(*session.server.commands.FindByName(args.name()), args).row;
   const AclVerdict verdict = asker.user->Check(*command, args);
   const bool is_admin_only = (command->flags & kAdminPort) != 0 && !session.is_admin;
   if (!verdict.is_denied() && !is_admin_only) return {};
   if (verdict.is_denied()) {
-    Worker::Here().LogDenial(verdict, session, *command, args, asker.user->name());
+    Users::Here().LogDenial(verdict, session, *command, args, asker.user->name());
   }
   return HttpResponse{.status = 403,
                       .body = is_admin_only && !verdict.is_denied()

@@ -13,7 +13,7 @@
 #include "server/base/units.h"
 #include "server/base/version.h"
 #include "server/base/words.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/worker_state.h"
 #include "server/persistence/persistence.h"
 
 namespace dfly {

@@ -16,8 +16,8 @@
 #include "engine/keyspace/defrag.h"
 #include "helio/net/tls.h"
 #include "server/acl/acl_log.h"
+#include "server/care/held_locks.h"
 #include "server/clients/tracking_state.h"
-#include "server/dispatch/held_locks.h"
 #include "server/meters/latency_histogram.h"
 #include "server/meters/persistence_facts.h"
 #include "server/meters/script_stats.h"
@@ -94,7 +94,7 @@ struct InfoFacts {
   uint64_t data_memory = 0;
   WorkerMemory memory;  // of all threads, besides data
   uint64_t rss = 0;
-  HeapFacts heap;                 // of the threads, some moments ago (Worker::RecentHeap)
+  HeapFacts heap;                 // of the threads, some moments ago (MemoryUse::RecentHeap)
   uint64_t over_limit_ms = 0;     // that used_memory was above maxmemory, in all
   uint64_t is_over_limit_ms = 0;  // and is now
   uint64_t system_memory = 0;

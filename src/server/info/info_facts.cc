@@ -39,8 +39,8 @@ constexpr size_t kTtlsLookedAt = 16;
 struct Part {
   WorkerStats stats;
   helio::ProactorStats loop;
-  Worker::Rates rates = {};
-  Worker::LoopTotals loop_totals;
+  ThreadRates::Rates rates = {};
+  ThreadRates::LoopTotals loop_totals;
   BufferPool::Traffic traffic;
   WorkerMemory memory;
   uint64_t input_buffer_max = 0;
@@ -88,20 +88,22 @@ InfoFacts::ThreadFacts FactsOfThread(Worker& worker) {
 }
 
 void Gather(Worker& worker, ShardSet& shards, Part* part) {
+  RunningScripts& scripts = RunningScripts::Here();
+  const Defragmenter& defragmenter = DefragPacer::Here().defragmenter();
   part->stats = worker.state().stats;
   part->thread = FactsOfThread(worker);
   part->loop = worker.state().proactor.stats();
-  part->rates = worker.rates();
-  part->loop_totals = worker.loop_totals();
+  part->rates = ThreadRates::Here().rates();
+  part->loop_totals = ThreadRates::Here().loop_totals();
   part->traffic = worker.state().buffers.traffic;
-  part->memory = worker.memory();
-  part->heap = worker.RecentHeap();
-  part->interpreters = worker.interpreters().count();
-  worker.ForEachScript([part](const LongRun&) { ++part->running_scripts; });
-  part->pubsub = worker.pubsub().stats();
+  part->memory = MemoryUse::Here().Sum();
+  part->heap = MemoryUse::Here().RecentHeap();
+  part->interpreters = scripts.interpreters().count();
+  part->running_scripts = scripts.count();
+  part->pubsub = PubSub::Here().stats();
   part->tls = helio::ThreadTlsStats();
-  part->output_disconnections = worker.client_limiter().output_disconnections();
-  part->tracking = worker.tracking().counts();
+  part->output_disconnections = ClientLimiter::Here().output_disconnections();
+  part->tracking = Tracking::Here().counts();
   worker.state().ForEachSession([&](Session& session) {
     const Connection& connection = session.connection;
     if (connection.held()) ++part->held_clients;
@@ -110,8 +112,8 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->output_buffer_max =
         std::max<uint64_t>(part->output_buffer_max, connection.unsent_bytes());
   });
-  part->defrag = worker.defragmenter().stats();
-  part->defrag_since_ns = worker.defragmenter().running_since_ns();
+  part->defrag = defragmenter.stats();
+  part->defrag_since_ns = defragmenter.running_since_ns();
   part->blocked_clients = worker.blocked_clients() + part->held_clients;
   const int64_t now_ms = helio::UnixMillis();
   helio::Random random(helio::MonotonicNanos());
@@ -150,7 +152,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     part->shards.changes += stats.changes;
     part->shards.freed_objects += stats.freed_objects;
     part->pending_objects += shard.pending_objects();
-    const ChannelDirectory& directory = worker.pubsub().directory(shard.id());
+    const ChannelDirectory& directory = PubSub::Here().directory(shard.id());
     for (const auto& [name, counts] : directory.names(ChannelKind::kChannel)) {
       // Those of keyspace events are known to all shards.
       part->channels += shards.ShardOfChannel(name, HashKey(name)) == shard.id();

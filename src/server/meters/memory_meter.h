@@ -60,7 +60,7 @@ class MemoryMeter {
     return evicts() && barren_.load(std::memory_order_relaxed) < workers_;
   }
   // The limit is passed, nothing comes back by itself, and nobody can evict anything. Whoever runs
-  // on a shard asks for room there (Worker::MakeRoom).
+  // on a shard asks for room there (ShardCare::MakeRoom).
   bool is_exhausted() const { return is_over() && excess() > 0 && !can_make_room(); }
 
   // How long the limit has been passed, as seen at changes: in all, and since it was the last time

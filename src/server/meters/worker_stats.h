@@ -23,7 +23,7 @@ struct CommandStats {
   int64_t cycles = 0;
   uint64_t timed_calls = 0;
   uint32_t until_timed = 0;  // calls that are not timed before the next one that is
-  uint32_t timed_every = 1;  // Worker::UpdateTiming
+  uint32_t timed_every = 1;  // CommandRunner::UpdateTiming
 
   static constexpr uint32_t kTimedEvery = 16;
 

@@ -23,8 +23,10 @@
 #include "server/base/process.h"
 #include "server/base/units.h"
 #include "server/base/words.h"
+#include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/worker_state.h"
+#include "server/dispatch/users.h"
 #include "server/options/config_rewrite.h"
 #include "server/options/directives.h"
 #include "server/options/ignored_settings.h"
@@ -463,8 +465,8 @@ void AddSettings(Server* server, Config* config) {
                .max = INT_MAX,
                .apply = [server](const std::string& value) {
                  const auto seconds = ParsedNumber<uint64_t>(value);
-                 AwaitOnAll<Worker>(server->state(),
-                                    [seconds](Worker& worker) { worker.SetIdleTimeout(seconds); });
+                 AwaitOnAll<Users>(server->state(),
+                                   [seconds](Users& users) { users.SetIdleTimeout(seconds); });
                  return std::string();
                }});
   config->Add({.name = "tcp-keepalive",
@@ -514,8 +516,8 @@ void AddSettings(Server* server, Config* config) {
                .max = INT_MAX,
                .apply = [server](const std::string& value) {
                  server->state().settings.auth_timeout_s = ParsedNumber<uint64_t>(value);
-                 AwaitOnAll<Worker>(server->state(),
-                                    [](Worker& worker) { worker.OnAuthTimeoutChanged(); });
+                 AwaitOnAll<Users>(server->state(),
+                                   [](Users& users) { users.OnAuthTimeoutChanged(); });
                  return std::string();
                }});
   config->Add({.name = "requirepass",
@@ -524,7 +526,7 @@ void AddSettings(Server* server, Config* config) {
                .is_mutable = true,
                .apply = [server](const std::string& value) {
                  server->state().acl->SetDefaultPassword(value);
-                 Worker::TellUsersChanged(server->state());
+                 Users::TellChanged(server->state());
                  return std::string();
                }});
 

@@ -16,9 +16,9 @@
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/base/version.h"
+#include "server/care/load_libraries.h"
+#include "server/care/running_scripts.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/load_libraries.h"
-#include "server/dispatch/worker.h"
 
 namespace dfly {
 
@@ -105,8 +105,8 @@ void Persistence::Load(std::function<void(std::string error)> on_end) {
 void Persistence::CancelLoad() {
   if (loading_ != nullptr) loading_->is_cancelled = true;
   while (loading_ != nullptr) {
-    Worker::Here().ForEachScript([](LongRun& run) {
-      if (run.script_run() == nullptr) run.Kill();  // its libraries are compiled on this thread
+    RunningScripts::Here().ForEach([](LongRun& run) {
+      if (!run.is_script()) run.Kill();  // its libraries are compiled on this thread
     });
     helio::this_fiber::SleepForMillis(1);
   }
@@ -151,7 +151,7 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
     }
   }
   const auto error =
-      LoadLibraries(Worker::Here(), ScriptLoad::Of::kSnapshot,
+      LoadLibraries(RunningScripts::Here(), ScriptLoad::Of::kSnapshot,
                     /*holds_locks=*/true, extras.functions, FunctionStore::Policy::kFlush);
   if (error && loading_->is_cancelled) return "cancelled";
   return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
@@ -255,9 +255,9 @@ void Persistence::AwaitNoLongScript(const Saving& saving) {
   const uint64_t end_ns = helio::MonotonicNanos() + options_.script_wait_ns;
   while (!saving.progress.is_cancelled && helio::MonotonicNanos() < end_ns) {
     std::atomic<bool> is_there{false};
-    AwaitOnAll<Worker>(server_, [&is_there](Worker& worker) {
-      worker.ForEachScript([&is_there](LongRun& run) {
-        if (run.has_given_way() && run.script_run() != nullptr) is_there = true;
+    AwaitOnAll<RunningScripts>(server_, [&is_there](RunningScripts& scripts) {
+      scripts.ForEach([&is_there](LongRun& run) {
+        if (run.has_given_way() && run.is_script()) is_there = true;
       });
     });
     if (!is_there) return;

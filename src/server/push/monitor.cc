@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "commands/table/lookup.h"
 #include "core/sketches/frequent_items.h"
 #include "engine/hops/coordinator.h"
 #include "helio/base/clock.h"
@@ -95,7 +96,8 @@ void Monitors::Feed(int db_index, std::string_view client, const Command& comman
 }
 
 void Monitors::CountKeys(const Command& command, Args args) {
-  if (!command.keys.has_keys() || command.runs_script || !command.AcceptsArgs(args.size())) return;
+  if (!command.keys.has_keys() || command.runs_script || !FindFrom(command, args).is_found())
+    return;
   const std::optional<KeyIndexes> keys = command.FindKeys(args);
   if (!keys) return;
   for (size_t i : *keys) {

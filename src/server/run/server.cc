@@ -13,9 +13,11 @@
 #include "helio/fibers/fiber.h"
 #include "server/acl/acl_store.h"
 #include "server/base/machine.h"
+#include "server/care/shard_care.h"
 #include "server/clients/listeners.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/dispatch/users.h"
 #include "server/dispatch/worker.h"
 #include "server/persistence/persistence.h"
 
@@ -46,7 +48,7 @@ void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>
   change(eviction_);
   state_.policy = eviction_.policy;
   state_.memory.set_evicts(eviction_.policy != EvictionPolicy::kNone);
-  AwaitOnAll<Worker>(state_, [this](Worker& worker) { worker.SetEvictionRules(eviction_); });
+  AwaitOnAll<ShardCare>(state_, [this](ShardCare& care) { care.SetEvictionRules(eviction_); });
 }
 
 void Server::EvictToLimit() {
@@ -57,7 +59,7 @@ void Server::EvictToLimit() {
     std::atomic<bool> has_room{false};
     const int64_t before = state_.memory.used();
     state_.shards->AwaitOnAll([&](Shard& shard) {
-      if (Worker::Here().MakeRoom(shard, {})) has_room = true;
+      if (ShardCare::Here().MakeRoom(shard, {})) has_room = true;
     });
     if (state_.memory.used() >= before && !state_.memory.is_beyond()) break;
     if (!has_room && state_.memory.used() >= before) break;
@@ -102,8 +104,8 @@ std::string Server::Start() {
     here_ = this;
     auto& worker = workers_[proactor->index()];
     worker = std::make_unique<Worker>(&state_, proactor);
-    worker->SetIdleTimeout(state_.options.idle_timeout_s);
-    worker->OnUsersChanged();
+    Users::Here().SetIdleTimeout(state_.options.idle_timeout_s);
+    Users::Here().OnChanged();
   });
   state_.shards->set_after_flush_all(
       [this] { state_.pool.at(0)->Dispatch([this] { persistence_->SaveAfterFlush(); }); });

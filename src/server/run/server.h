@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "server/care/resident_memory.h"
 #include "server/clients/server_state.h"
 #include "server/clients/tls_settings.h"
-#include "server/dispatch/resident_memory.h"
 #include "server/options/config.h"
 #include "server/options/options.h"
 #include "server/run/server_parts.h"

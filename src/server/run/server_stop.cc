@@ -14,9 +14,9 @@
 #include "helio/base/spin_lock.h"
 #include "helio/fibers/fiber.h"
 #include "server/base/pulse.h"
+#include "server/care/held_locks.h"
 #include "server/clients/listeners.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/held_locks.h"
 #include "server/dispatch/worker.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
@@ -141,8 +141,8 @@ void Server::WatchStop(StopWork* work, uint64_t patience_ns) {
 }
 
 void Server::EndScripts(bool is_late) {
-  DispatchOnAll<Worker>(state_, [is_late](Worker& worker) {
-    worker.ForEachScript([is_late](LongRun& run) {
+  DispatchOnAll<RunningScripts>(state_, [is_late](RunningScripts& scripts) {
+    scripts.ForEach([is_late](LongRun& run) {
       if (is_late || !run.has_written()) run.Kill();
     });
   });
@@ -241,14 +241,14 @@ void Server::Stop() {
     left = state_.connections.all();
     std::atomic<uint64_t> in_flight{0};
     AwaitOnAll<Worker>(state_, [&](Worker& worker) {
-      in_flight += worker.batches_in_flight() + worker.state().coordinators;
+      in_flight += Batches::Here().in_flight() + worker.state().coordinators;
     });
     left += in_flight + state_.pubsub_load.messages.load(std::memory_order_relaxed);
     if (left == 0 || was_told || helio::MonotonicNanos() - begin_ns < kLongNanos) continue;
     was_told = true;
     std::atomic<uint64_t> batches{0}, waiting{0};
     AwaitOnAll<Worker>(state_, [&](Worker& worker) {
-      batches += worker.batches_in_flight();
+      batches += Batches::Here().in_flight();
       worker.state().ForEachShard([&](Shard& shard) {
         waiting += shard.transactions().length();
         LOG_IF(WARNING, shard.transactions().length() > 0)

@@ -170,7 +170,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
       const bool all_sent = std::none_of(clients.begin(), clients.end(),
                                          [](const auto& client) { return client->has_unsent(); });
       const bool at_rest = worker.state().coordinators == worker.blocked_clients() &&
-                           worker.batches_in_flight() == 0;
+                           Batches::Here().in_flight() == 0;
       quiet = moved || !at_rest || (!all_sent && idle < 2000) ? 0 : quiet + 1;
       idle = moved ? 0 : idle + 1;
       if (idle > (timeouts_ ? 200'000 : 20'000))

@@ -97,7 +97,7 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
     for (int quiet = 0; quiet < 20; ++quiet) {
       StepAll();
       if (worker.state().coordinators != worker.blocked_clients() ||
-          worker.batches_in_flight() > 0) {
+          Batches::Here().in_flight() > 0) {
         quiet = 0;
       }
     }

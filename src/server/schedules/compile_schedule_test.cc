@@ -228,7 +228,7 @@ TEST_P(CompileScheduleTest, LoadsAreWholeAndEverybodyIsAnswered) {
     for (uint64_t n = 2 + random.Uniform(4); n > 0; --n)
       clients.push_back(maker.Make(seed, random));
     std::string error = server.Drive(std::move(clients), random);
-    if (error.empty() && Worker::Here().interpreters().in_use() > 0) {
+    if (error.empty() && RunningScripts::Here().interpreters().in_use() > 0) {
       error = "an interpreter is left";
     }
     // What is left over of kills is no half of anything.

@@ -23,7 +23,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/all_parts.h"
 #include "server/clients/session.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/gates.h"
 #include "server/run/server.h"
 #include "server/schedules/checked_client.h"
 
@@ -468,11 +468,11 @@ TEST_P(DispatchTest, AProtocolErrorComesAfterTheReplyOfASingleCommand) {
 TEST_P(DispatchTest, PausesDelayPipelinesAndLoseNothing) {
   WithClients(3, false, [&] {
     for (int i = 0; i < 20; ++i) {
-      AwaitOnAll<Worker>(server_->state(), [&](Worker& worker) {
-        worker.Pause(helio::UnixMillis() + (i % 4 == 0 ? 60'000 : 5), i % 2 == 0);
+      AwaitOnAll<Gates>(server_->state(), [&](Gates& gates) {
+        gates.Pause(helio::UnixMillis() + (i % 4 == 0 ? 60'000 : 5), i % 2 == 0);
       });
       Pass(8);
-      AwaitOnAll<Worker>(server_->state(), [](Worker& worker) { worker.Pause(0, false); });
+      AwaitOnAll<Gates>(server_->state(), [](Gates& gates) { gates.Pause(0, false); });
       Pass(4);
     }
   });

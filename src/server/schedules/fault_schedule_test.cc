@@ -330,7 +330,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
       if (client->Step(random)) quiet_ = 0;
     }
     const bool at_rest = worker().state().coordinators == worker().blocked_clients() &&
-                         worker().batches_in_flight() == 0;
+                         Batches::Here().in_flight() == 0;
     const bool all_sent = std::all_of(clients_.begin(), clients_.end(),
                                       [](const auto& client) { return client->unsent.empty(); });
     quiet_ = at_rest && all_sent ? quiet_ + 1 : 0;
@@ -353,11 +353,11 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
   std::string EndAll(Random& random) {
     clients_.clear();
     for (int turns = 0; server_.server().state().connections.all() > 0 ||
-                        worker().state().coordinators > 0 || worker().batches_in_flight() > 0 ||
+                        worker().state().coordinators > 0 || Batches::Here().in_flight() > 0 ||
                         !worker().state().shuffle->empty();) {
       if (++turns > 20'000) {
         return "something is left: " + std::to_string(worker().state().coordinators) + " fibers, " +
-               std::to_string(worker().batches_in_flight()) + " batches " + Queues();
+               std::to_string(Batches::Here().in_flight()) + " batches " + Queues();
       }
       Turn(random);
     }
@@ -369,7 +369,7 @@ class FaultScheduleTest : public testing::TestWithParam<bool> {
       if (shard.waiters().keys() > 0) return "waiters are left";
       if (shard.watches().keys() > 0 || shard.watches().watchers() > 0) return "watches are left";
       for (ChannelKind kind : {ChannelKind::kChannel, ChannelKind::kPattern, ChannelKind::kShard}) {
-        if (!worker().pubsub().directory(id).names(kind).empty()) return "subscriptions are left";
+        if (!PubSub::Here().directory(id).names(kind).empty()) return "subscriptions are left";
       }
     }
     if (worker().blocked_clients() > 0) return "blocked clients are counted";

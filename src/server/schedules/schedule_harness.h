@@ -155,7 +155,7 @@ class ScheduledServer {
     int turns = 0;
     const uint64_t begin_ns = helio::MonotonicNanos();
     const Worker& worker = Worker::Here();
-    while (server_.state().connections.all() > 0 || worker.batches_in_flight() > 0 ||
+    while (server_.state().connections.all() > 0 || Batches::Here().in_flight() > 0 ||
            worker.state().coordinators > 0 || server_.persistence().is_saving()) {
       CHECK(++turns < kTurnsMax || helio::MonotonicNanos() - begin_ns < kStarvedNanos)
           << "DFLY_SEED=" << seed_ << " never ends; " << error << "; left: " << WhatIsLeft();

@@ -12,8 +12,7 @@
 
 #include "facade/replies/error_texts.h"
 #include "helio/fibers/fiber.h"
-#include "server/all_parts.h"
-#include "server/dispatch/worker.h"
+#include "server/care/memory_use.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
 #include "server/schedules/schedule_harness.h"
@@ -185,9 +184,9 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
   ASSERT_EQ(server.Start(), "");
   const auto snapshot_bytes = [&server] {
     std::atomic<uint64_t> bytes{0};
-    AwaitOnAll<Worker>(server.state(), [&bytes](Worker& worker) {
-      worker.SettleMemory();
-      bytes += worker.memory().snapshot;
+    AwaitOnAll<MemoryUse>(server.state(), [&bytes](MemoryUse& memory) {
+      memory.Settle();
+      bytes += memory.Sum().snapshot;
     });
     return static_cast<int64_t>(bytes);
   };

@@ -205,7 +205,7 @@ class StarvationTest : public testing::Test {
     close(fds[0]);
     hostile.clear();
     while (server_.server().state().connections.all() > 0 || worker().state().coordinators > 0 ||
-           worker().batches_in_flight() > 0 || !worker().state().shuffle->empty()) {
+           Batches::Here().in_flight() > 0 || !worker().state().shuffle->empty()) {
       helio::this_fiber::Yield();
     }
     return error;

@@ -267,7 +267,7 @@ class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
       for (uint64_t n = random_->Uniform(3); n > 0; --n) helio::this_fiber::Yield();
       const bool all_done = std::all_of(clients.begin(), clients.end(),
                                         [](const auto& client) { return client->is_done(); });
-      const bool at_rest = worker.state().coordinators == 0 && worker.batches_in_flight() == 0;
+      const bool at_rest = worker.state().coordinators == 0 && Batches::Here().in_flight() == 0;
       quiet = moved || !all_done || !at_rest ? 0 : quiet + 1;
       idle = moved ? 0 : idle + 1;
       if (idle > 200'000) return "something does not end";

@@ -6,8 +6,9 @@
 
 #include "core/text/numbers.h"
 #include "server/base/units.h"
+#include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/worker_state.h"
 #include "server/options/config.h"
 #include "server/run/server.h"
 

@@ -8,7 +8,7 @@
 #include "core/text/numbers.h"
 #include "server/acl/command_facts.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
+#include "server/dispatch/command_runner.h"
 #include "server/options/config.h"
 #include "server/run/server.h"
 
@@ -24,9 +24,9 @@ void AddTimingSettings(Server* server, Config* config) {
                .max = INT64_MAX,
                .apply = [server](const std::string& value) {
                  const int64_t micros = ParseInt64(value).value_or(-1);
-                 AwaitOnAll<Worker>(server->state(), [micros](Worker& worker) {
-                   worker.state().timer.SetSlowLog(micros);
-                   worker.UpdateTiming();
+                 AwaitOnAll<CommandRunner>(server->state(), [micros](CommandRunner& runner) {
+                   WorkerState::Here().timer.SetSlowLog(micros);
+                   runner.UpdateTiming();
                  });
                  return std::string();
                }});
@@ -66,9 +66,9 @@ void AddTimingSettings(Server* server, Config* config) {
                  const auto ms = static_cast<uint32_t>(
                      std::min<int64_t>(ParseInt64(value).value_or(0), UINT32_MAX));
                  server->state().settings.latency_monitor_ms = ms;
-                 AwaitOnAll<Worker>(server->state(), [ms](Worker& worker) {
-                   worker.SetLatencyThreshold(ms);
-                   worker.UpdateTiming();
+                 AwaitOnAll<CommandRunner>(server->state(), [ms](CommandRunner& runner) {
+                   runner.SetLatencyThreshold(ms);
+                   runner.UpdateTiming();
                  });
                  return std::string();
                }});

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/dispatch/resident_memory.h"
+#include "server/care/resident_memory.h"
 
 #include <vector>
 
+#include "engine/keyspace/shard.h"
 #include "server/base/machine.h"
+#include "server/care/memory_use.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/worker_state.h"
 
 namespace dfly {
 
@@ -18,12 +20,12 @@ constexpr size_t kStacksLookedAt = 1000;
 
 ResidentMemory ReadResidentMemory(ServerState& server) {
   std::vector<ResidentMemory> parts(server.pool.size());
-  AwaitOnAll<Worker>(server, [&parts](Worker& worker) {
+  AwaitOnAll<WorkerState>(server, [&parts](WorkerState& worker) {
     ResidentMemory& part = parts[worker.index()];
-    part.counted = worker.memory();
-    worker.state().ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
-    part.fiber_stacks = worker.state().proactor.scheduler().stacks().ResidentBytes(kStacksLookedAt);
-    part.receive_buffers = worker.state().proactor.ResidentReceiveBuffers();
+    part.counted = MemoryUse::Here().Sum();
+    worker.ForEachShard([&part](Shard& shard) { part.data += shard.used_bytes(); });
+    part.fiber_stacks = worker.proactor.scheduler().stacks().ResidentBytes(kStacksLookedAt);
+    part.receive_buffers = worker.proactor.ResidentReceiveBuffers();
     part.heap = ReadThreadHeap();
   });
   ResidentMemory sum;

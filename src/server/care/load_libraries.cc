@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/dispatch/load_libraries.h"
+#include "server/care/load_libraries.h"
 
 #include "helio/fibers/fiber.h"
 #include "helio/fibers/hold.h"
 #include "scripting/source/script_header.h"
+#include "server/care/running_scripts.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
 
 namespace dfly {
 
-std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
-                                         const std::vector<std::string>& sources,
+std::optional<std::string> LoadLibraries(RunningScripts& scripts, ScriptLoad::Of of,
+                                         bool holds_locks, const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy) {
-  FunctionStore& store = worker.state().server.functions;
+  FunctionStore& store = scripts.worker().server.functions;
   std::vector<LibraryRef> libraries;
   for (const std::string& source : sources) {
     ScriptHeader header;
     if (std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) return wrong;
     std::string error;
     {
-      ScriptLoad load(&worker, of, holds_locks);
+      ScriptLoad load(&scripts, of, holds_locks);
       libraries.push_back(store.Compile(source, header, &load.interpreter(), &load, &error));
     }
     if (libraries.back() == nullptr) return error;

@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a worker does for its shards besides running commands: expiry, and its part of maxmemory:
-// what its thread uses, room for a command, eviction ahead of need.
-//
-// All shards give in proportion to what they have. A shard with little data must not lose it only
-// because it gets the writes, so a command makes its own shard give no more than its share, and
-// tells the other threads to let theirs do the same, while the limit is passed by less than
-// MemoryMeter's slack. Mostly no command gets there: from a little below the limit on (is_tight)
-// each thread evicts between its other work.
+#include "server/care/shard_care.h"
+
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "core/text/hash.h"
 #include "helio/base/clock.h"
-#include "helio/net/tls_memory.h"
-#include "server/acl/acl_store.h"
+#include "helio/base/cycle_clock.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
 
 namespace dfly {
 
@@ -40,7 +33,6 @@ constexpr size_t kKeysPerCommandMax = 1024;
 constexpr size_t kSnapshotBehind = 1 << 20;
 // Of what scripts have left.
 constexpr uint64_t kCollectSliceNanos = kNanosPerMilli / 2;
-constexpr uint64_t kCollectRestNanos = kNanosPerMilli;
 constexpr uint64_t kCollectForCommandNanos = kNanosPerMilli / 2;
 // Pools that go each time are no pools.
 constexpr uint64_t kGiveBackPeriodNanos = 10 * kNanosPerMilli;
@@ -49,67 +41,30 @@ constexpr size_t kFreedPerCommand = 512;
 
 }  // namespace
 
-WorkerMemory Worker::memory() const {
-  WorkerMemory memory = {.clients = state_.buffers.bytes() + state_.buffers.client_bytes() +
-                                    state_.connection_count() * session_bytes_ +
-                                    pubsub_.memory_used() + tracking_.memory_used() +
-                                    static_cast<uint64_t>(helio::ThreadTlsBytes()) +
-                                    state_.timer.memory_used(),
-                         .queued_commands = queued_bytes_,
-                         .coordinators = coordinator_bytes_,
-                         .fiber_stacks = proactor_.scheduler().stacks().bytes(),
-                         .receive_buffers = proactor_.receive_buffer_bytes(),
-                         .interpreters = interpreter_bytes_ + scripts_.memory_used()};
-  for (Shard* shard : state_.shards()) {
-    memory.snapshot += shard->snapshot_bytes();
-    memory.coordinators += shard->waiters().memory_used() + shard->watches().memory_used();
-  }
-  return memory;
+ShardCare::ShardCare(WorkerState* worker, MemoryUse* memory, Pools* pools, RunningScripts* scripts,
+                     DefragPacer* defrag)
+    : PerThread(this),
+      worker_(*worker),
+      server_(worker->server),
+      shards_(*worker->server.shards),
+      memory_(*memory),
+      pools_(*pools),
+      scripts_(*scripts),
+      defrag_(*defrag),
+      reaping_shard_(worker->shards().empty() ? nullptr : worker->shards().front()),
+      expire_timer_(this, &worker->proactor),
+      evict_timer_(this, &worker->proactor) {
+  pools_.Add(this);
+  worker_.ForEachShard([this](Shard& shard) { shard.set_turn_end(this); });
+  server_.eviction_hints[worker_.index()].run = [](helio::Message*) { Here().OnEvictHint(); };
 }
 
-void Worker::PublishMemory() {
-  for (Shard* shard : state_.shards()) shards_.PublishUsedBytes(*shard);
-  SettleMemory();
+ShardCare::~ShardCare() {
+  worker_.ForEachShard([](Shard& shard) { shard.set_turn_end(nullptr); });
 }
 
-const HeapFacts& Worker::RecentHeap() {
-  const uint64_t begin_ns = helio::MonotonicNanos();
-  if (begin_ns >= next_heap_read_ns_) {
-    recent_heap_ = ReadThreadHeap();
-    const uint64_t end_ns = helio::MonotonicNanos();
-    next_heap_read_ns_ = end_ns + 1000 * (end_ns - begin_ns);
-  }
-  return recent_heap_;
-}
-
-void Worker::SettleMemory() {
-  int64_t used = static_cast<int64_t>(memory().Sum());
-  if (index() == 0) {
-    used += static_cast<int64_t>(server_.scripts.memory_used() + server_.functions.memory_used() +
-                                 server_.acl->memory_used());
-  }
-  int64_t pending = static_cast<int64_t>(interpreter_transient_);
-  for (Shard* shard : state_.shards()) {
-    used += static_cast<int64_t>(shards_.used_bytes(shard->id()));
-    pending += static_cast<int64_t>(shards_.pending_bytes(shard->id()));
-  }
-  MemoryMeter& meter = server_.memory;
-  const int64_t quantum = meter.quantum();
-  const int64_t change = used - metered_bytes_;
-  const int64_t pending_change = pending - metered_pending_;
-  if (change < quantum && -change < quantum && pending_change < quantum &&
-      -pending_change < quantum) {
-    return;
-  }
-  // Also what no command of a shard did, such as FLUSHALL.
-  if (change < 0 && !defrag_timer_.armed()) NoteWorkForDefrag();
-  metered_bytes_ = used;
-  metered_pending_ = pending;
-  meter.Add(change, pending_change);
-}
-
-void Worker::SetEvictionRules(const EvictionRules& rules) {
-  for (Shard* shard : state_.shards()) {
+void ShardCare::SetEvictionRules(const EvictionRules& rules) {
+  for (Shard* shard : worker_.shards()) {
     shard->access_clock().set_rules(rules);
     shard->evictor().Reset();
   }
@@ -117,21 +72,21 @@ void Worker::SetEvictionRules(const EvictionRules& rules) {
   WakeEviction();
 }
 
-void Worker::SetBarren(bool is_barren) {
+void ShardCare::SetBarren(bool is_barren) {
   if (is_barren_ == is_barren) return;
   is_barren_ = is_barren;
   server_.memory.CountBarren(is_barren ? 1 : -1);
 }
 
 // The part of `bytes` that the shard gives, if all give in proportion.
-size_t Worker::ShareOf(const Shard& shard, int64_t bytes) const {
+size_t ShardCare::ShareOf(const Shard& shard, int64_t bytes) const {
   const auto all = static_cast<double>(shards_.used_bytes() + 1);
   const auto own = static_cast<double>(shards_.used_bytes(shard.id()));
   return static_cast<size_t>(static_cast<double>(bytes) * std::min(own / all, 1.0)) + 1;
 }
 
-Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
-                                    const SparedKeys& spared) {
+Evictor::Progress ShardCare::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
+                                       const SparedKeys& spared) {
   // What is evicted and was not saved yet goes on living there. Writers wait when that is too much,
   // or are refused if there is no limit; else all keys would go for no room.
   const uint64_t limit = server_.settings.snapshot_buffer_limit.load(std::memory_order_relaxed);
@@ -145,14 +100,14 @@ Evictor::Progress Worker::EvictFrom(Shard& shard, size_t bytes, size_t keys_max,
   if (progress.keys > 0) {
     SetBarren(false);
   } else if (progress.end == Evictor::End::kBarren) {
-    SetBarren(std::all_of(state_.shards().begin(), state_.shards().end(), [](Shard* own) {
+    SetBarren(std::all_of(worker_.shards().begin(), worker_.shards().end(), [](Shard* own) {
       return own->live_bytes() == 0 || own->evictor().found_nothing();
     }));
   }
   return progress;
 }
 
-bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
+bool ShardCare::MakeRoom(Shard& shard, const SparedKeys& spared) {
   MemoryMeter& meter = server_.memory;
   if (shard.needs_to_free() || ValueReaper::ThreadHasWork()) {
     // Who writes pays for what is freed, or it could be written faster than freed.
@@ -160,7 +115,7 @@ bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
     if (reaping_shard_ != &shard) reaping_shard_->FreeStep(kFreedPerCommand);
     shards_.PublishUsedBytes(shard);
     shards_.PublishUsedBytes(*reaping_shard_);
-    SettleMemory();
+    memory_.Settle();
     if (!meter.is_over()) return true;
   }
   GiveBack(kCollectForCommandNanos);
@@ -172,87 +127,78 @@ bool Worker::MakeRoom(Shard& shard, const SparedKeys& spared) {
   const size_t bytes = is_beyond ? static_cast<size_t>(excess) : ShareOf(shard, excess);
   const Evictor::Progress progress =
       EvictFrom(shard, bytes, is_beyond ? kKeysPerCommandMax : kKeysPerCommand, spared);
-  SettleMemory();
+  memory_.Settle();
   if (meter.is_beyond()) return false;
   // What was found but is in use, or what others have, will make room.
   return progress.end != Evictor::End::kBarren || progress.keys > 0 || !meter.is_over() ||
          meter.can_make_room();
 }
 
-bool Worker::AwaitRoom(const SparedKeys& spared) {
+bool ShardCare::AwaitRoom(const SparedKeys& spared) {
   std::atomic<bool> has_room{false};
   shards_.AwaitOnAll([&](Shard& shard) {
-    if (Worker::Here().MakeRoom(shard, spared)) has_room = true;
+    if (Here().MakeRoom(shard, spared)) has_room = true;
   });
   const MemoryMeter& meter = server_.memory;
   return !meter.is_over() || (has_room && !meter.is_beyond());
 }
 
-bool Worker::MakeRoomFor(Shard& shard, const Command& command, Args args) {
+bool ShardCare::MakeRoomFor(Shard& shard, const Command& command, Args args) {
   spared_.clear();
   AddKeyHashes(command, args, &spared_);
   return MakeRoom(shard, {spared_});
 }
 
-bool Worker::LacksRoom(const Command& command) {
+bool ShardCare::MakeRoomFor(Shard& shard, std::span<const std::string_view> keys) {
+  spared_.clear();
+  for (std::string_view key : keys) spared_.push_back(HashKey(key));
+  return MakeRoom(shard, {spared_});
+}
+
+bool ShardCare::LacksRoom(const Command& command) {
   if ((command.flags & kDenyOom) == 0 || !server_.memory.is_exhausted()) return false;
   GiveBack(kCollectForCommandNanos);
   return server_.memory.is_exhausted();
 }
 
-void Worker::AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes) {
+void ShardCare::AddKeyHashes(const Command& command, Args args, std::vector<uint64_t>* hashes) {
   if (!command.keys.has_keys()) return;
   for (size_t i : command.KeysOf(args)) hashes->push_back(HashKey(args[i]));
 }
 
-void Worker::GiveBack(uint64_t budget_ns) {
+void ShardCare::GiveBack(uint64_t budget_ns) {
   const uint64_t now_ns = helio::MonotonicNanos();
-  if (interpreter_transient_ != 0) {
-    interpreters_.Collect(InterpreterPool::kGarbageMinShort, now_ns + budget_ns);
-    CountInterpreters();
-  }
+  scripts_.CollectNow(now_ns + budget_ns);
   if (now_ns >= next_give_back_ns_) {
     next_give_back_ns_ = now_ns + kGiveBackPeriodNanos;
-    DropPools();
-    script_fibers_.Shrink(0);
-    proactor_.scheduler().stacks().Drop();
-    if (interpreters_.ShrinkUnused(now_ns + budget_ns)) CountInterpreters();
+    pools_.Drop();
+    scripts_.fibers().Shrink(0);
+    worker_.proactor.scheduler().stacks().Drop();
+    scripts_.ShrinkUnused(now_ns + budget_ns);
   }
-  SettleMemory();
+  memory_.Settle();
 }
 
-// Soon, but not between two scripts of one pipeline.
-void Worker::ArmCollector() {
-  proactor_.timers().Arm(&lua_timer_, helio::MonotonicNanos() + kCollectRestNanos);
+void ShardCare::Purge() {
+  scripts_.Shrink();
+  worker_.proactor.scheduler().stacks().Drop();
+  pools_.ReleaseScratch();
+  pools_.Drop();
+  memory_.Settle();
+  defrag_.ReturnMemory();
 }
 
-void Worker::CollectTick() {
-  const uint64_t begin_ns = helio::MonotonicNanos();
-  const bool is_short = server_.memory.is_over();
-  const size_t worth = is_short ? InterpreterPool::kGarbageMinShort : InterpreterPool::kGarbageMin;
-  const bool is_more = interpreters_.Collect(worth, begin_ns + kCollectSliceNanos);
-  CountInterpreters();
-  SettleMemory();
-  if (is_more) ArmCollector();
-}
-
-void Worker::RenewInterpreters() {
-  interpreters_.Renew();
-  CountInterpreters();
-  SettleMemory();
-}
-
-void Worker::WakeEviction() {
+void ShardCare::WakeEviction() {
   const uint64_t now_ns = helio::MonotonicNanos();
   const bool evicts = server_.memory.evicts();
   const bool is_hint_due =
       now_ns >= last_hint_ns_ + (evicts ? kHintPeriodNanos : kGiveBackPeriodNanos);
   if (!is_hint_due && !evicts) return;
-  if (!evict_timer_.armed()) proactor_.timers().Arm(&evict_timer_, now_ns);
+  if (!evict_timer_.armed()) evict_timer_.ArmAt(now_ns);
   if (!is_hint_due) return;
   last_hint_ns_ = now_ns;
   for (uint32_t i = 0; i < server_.pool.size(); ++i) {
-    if (i == index()) continue;
+    if (i == worker_.index()) continue;
     // It is one for each thread, and sent again only when it has been run.
     EvictionHint& hint = server_.eviction_hints[i];
     if (hint.is_on_way.exchange(true, std::memory_order_acq_rel)) continue;
@@ -260,20 +206,26 @@ void Worker::WakeEviction() {
   }
 }
 
-void Worker::OnEvictHint() {
+void ShardCare::OnEvictHint() {
   // Pairs with the exchange in WakeEviction.
-  server_.eviction_hints[index()].is_on_way.store(false, std::memory_order_release);
-  if (!evict_timer_.armed()) proactor_.timers().Arm(&evict_timer_, helio::MonotonicNanos());
+  server_.eviction_hints[worker_.index()].is_on_way.store(false, std::memory_order_release);
+  if (!evict_timer_.armed()) evict_timer_.ArmIn(0);
 }
 
-void Worker::EvictTick() {
+void ShardCare::OnEvictTimer() {
+  const int64_t begin = helio::CycleClock::Now();
+  EvictTick();
+  worker_.timer.NoteCycle(LatencyEvent::kEvictionCycle, begin);
+}
+
+void ShardCare::EvictTick() {
   MemoryMeter& meter = server_.memory;
   const uint64_t begin_ns = helio::MonotonicNanos();
   if (meter.is_tight() || meter.is_over()) GiveBack(kCollectSliceNanos);
   if (!meter.evicts()) return;
-  SettleMemory();
+  memory_.Settle();
   bool has_evicted = false;
-  for (Shard* shard : state_.shards()) {
+  for (Shard* shard : worker_.shards()) {
     const int64_t excess = meter.to_evict();
     if (excess <= 0) break;
     size_t share = ShareOf(*shard, excess);
@@ -285,26 +237,23 @@ void Worker::EvictTick() {
       share -= std::min(share, progress.bytes);
     }
   }
-  SettleMemory();
+  memory_.Settle();
   // If nothing was found it is for the next command to ask again.
   if (!has_evicted || meter.to_evict() <= 0) return;
-  if (!evict_timer_.armed()) {
-    proactor_.timers().Arm(&evict_timer_, helio::MonotonicNanos() + kEvictRestNanos);
-  }
+  if (!evict_timer_.armed()) evict_timer_.ArmIn(kEvictRestNanos);
 }
 
 // --- Shards ---
 
-void Worker::OnTurnEnd(Shard& shard) {
+void ShardCare::OnTurnEnd(Shard& shard) {
   shards_.PublishUsedBytes(shard);
-  SettleMemory();
+  memory_.Settle();
   if (server_.memory.is_tight() && !evict_timer_.armed()) [[unlikely]]
     WakeEviction();
   const bool reaps = ValueReaper::ThreadHasWork();
   if (reaps) [[unlikely]]
     shards_.PublishUsedBytes(*reaping_shard_);
-  if (!defrag_timer_.armed()) [[unlikely]]
-    NoteWorkForDefrag();
+  defrag_.NoteWork();
   if (shard.next_deadline_ms() < armed_deadline_ms_) [[unlikely]] {
     armed_deadline_ms_ = shard.next_deadline_ms();
     ExpireIn(UntilDeadline(armed_deadline_ms_, helio::UnixMillis()));
@@ -315,33 +264,44 @@ void Worker::OnTurnEnd(Shard& shard) {
 
 // So that what becomes due together goes together, and nobody waits for a timer in vain. The clock
 // may be set, so no sleep is long.
-uint64_t Worker::UntilDeadline(int64_t at_ms, int64_t now_ms) const {
+uint64_t ShardCare::UntilDeadline(int64_t at_ms, int64_t now_ms) const {
   const auto period_ms = static_cast<int64_t>(expires_precisely_ ? 1 : kExpirePeriodMillis);
   if (at_ms >= now_ms + kExpireSleepMillis) return kExpireSleepMillis * kNanosPerMilli;
   // A key is due when its time is over.
   return static_cast<uint64_t>(std::max(at_ms + 1 - now_ms, period_ms)) * kNanosPerMilli;
 }
 
-void Worker::ExpireIn(uint64_t wait_ns) {
+void ShardCare::ExpireIn(uint64_t wait_ns) {
   const uint64_t at_ns = helio::MonotonicNanos() + wait_ns;
   if (expire_timer_.armed() && expire_timer_.deadline_ns <= at_ns) return;
-  proactor_.timers().Arm(&expire_timer_, at_ns);
+  expire_timer_.ArmAt(at_ns);
 }
 
-void Worker::SetActiveExpiry(bool is_on) {
+void ShardCare::SetActiveExpiry(bool is_on) {
   expires_actively_ = is_on;
   armed_deadline_ms_ = is_on ? INT64_MAX : INT64_MIN;
   // What became due meanwhile: a timer that fired while it was off was not armed again.
   if (is_on) ExpireIn(kExpirePeriodNanos);
 }
 
-void Worker::ExpireTick() {
+void ShardCare::SetPreciseExpiry(bool is_on) {
+  expires_precisely_ = is_on;
+  armed_deadline_ms_ = INT64_MAX;  // the next command arms the timer anew
+}
+
+void ShardCare::OnExpireTimer() {
+  const int64_t begin = helio::CycleClock::Now();
+  ExpireTick();
+  worker_.timer.NoteCycle(LatencyEvent::kExpireCycle, begin);
+}
+
+void ShardCare::ExpireTick() {
   const uint64_t begin_ns = helio::MonotonicNanos();
   const int64_t now_ms = helio::UnixMillis();
   bool frees = false;
   bool is_urgent = false;
   int64_t next_deadline_ms = INT64_MAX;
-  for (Shard* shard : state_.shards()) {
+  for (Shard* shard : worker_.shards()) {
     if (!shard->needs_steps()) continue;
     // What a script or a transaction has seen stays while its time stands still.
     const int64_t due_ms = std::min(now_ms, shard->transactions().oldest_clock_ms());
@@ -356,9 +316,9 @@ void Worker::ExpireTick() {
     frees |= shard->needs_to_free();
     next_deadline_ms = std::min(next_deadline_ms, shard->next_deadline_ms());
   }
-  NoteWorkForDefrag();
-  state_.stats.expiry_ns += helio::MonotonicNanos() - begin_ns;
-  state_.stats.expiry_cuts += is_urgent;
+  defrag_.NoteWork();
+  worker_.stats.expiry_ns += helio::MonotonicNanos() - begin_ns;
+  worker_.stats.expiry_cuts += is_urgent;
   if (is_urgent) ExpireIn(kExpireRestNanos);
   if (frees) ExpireIn(kExpirePeriodNanos);
   if (!expires_actively_) return;

@@ -11,8 +11,8 @@
 
 namespace dfly {
 
-class ScriptRun;
-class Worker;
+class RunningScripts;
+class WorkerState;
 
 // Gives way to others after each slice of time, and can be killed.
 //
@@ -30,13 +30,13 @@ class LongRun : public ScriptHost, public helio::ListHook<> {
   bool has_written() const { return has_written_; }
   uint64_t begin_ns() const { return begin_ns_; }
   void Kill() { is_killed_ = true; }
-  // Null: it compiles.
-  virtual const ScriptRun* script_run() const { return nullptr; }
+  // It is a ScriptRun; else it compiles.
+  virtual bool is_script() const { return false; }
 
   Verdict OnTick() final;
 
  protected:
-  LongRun(Worker* worker, bool is_function) : worker_(worker), is_function_(is_function) {}
+  LongRun(RunningScripts* scripts, bool is_function);
   virtual ~LongRun() = default;
 
   // It has an interpreter now, until End.
@@ -47,7 +47,8 @@ class LongRun : public ScriptHost, public helio::ListHook<> {
   // Lets others run.
   virtual void GiveWay() = 0;
 
-  Worker* const worker_;
+  RunningScripts& scripts_;  // of its thread
+  WorkerState& worker_;
   bool has_written_ = false;
   bool is_killed_ = false;
 
@@ -71,7 +72,7 @@ class ScriptLoad final : public LongRun {
     kSnapshot,  // a library; what was there before is lost, so no client may kill it
   };
   // `holds_locks`: see InterpreterPool::Take.
-  ScriptLoad(Worker* worker, Of of, bool holds_locks);
+  ScriptLoad(RunningScripts* scripts, Of of, bool holds_locks);
   ~ScriptLoad() override;
 
   Interpreter& interpreter() { return *interpreter_; }

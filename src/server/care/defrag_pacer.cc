@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a worker moves what its shards have, so that memory can be returned:
-// core/memory/heap_pages.h says how, engine/keyspace/defrag.h what.
-//
-// Each second in which something was done it compares what the process has resident with what is
-// used. That is all as long as they are close. If they are not, it looks at the pages of its
-// thread: when moving gains enough a pass begins, which works in slices and rests in between; and
-// if the rest lies between the pages, that is returned.
+#include "server/care/defrag_pacer.h"
+
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "helio/base/clock.h"
+#include "helio/base/cycle_clock.h"
 #include "server/base/machine.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
 
 namespace dfly {
 
@@ -33,34 +29,45 @@ uint64_t OrZero(uint64_t bytes, uint64_t less) { return bytes - std::min(bytes, 
 
 }  // namespace
 
+DefragPacer::DefragPacer(WorkerState* worker, MemoryUse* memory, Pools* pools)
+    : PerThread(this),
+      worker_(*worker),
+      server_(worker->server),
+      memory_(*memory),
+      pools_(*pools),
+      timer_(this, &worker->proactor) {
+  worker_.ForEachShard([this](Shard& shard) { defragmenter_.AddShard(&shard); });
+  memory_.set_listener(this);
+}
+
 // Beyond what is known to be used.
-uint64_t Worker::ExcessMemory() const {
+uint64_t DefragPacer::ExcessMemory() const {
   const int64_t used = std::max<int64_t>(0, server_.memory.used());
   return OrZero(ReadProcessMemory().anonymous_bytes, static_cast<uint64_t>(used));
 }
 
-void Worker::ArmDefrag(uint64_t after_ns) {
-  if (!defrag_timer_.armed()) {
-    proactor_.timers().Arm(&defrag_timer_, helio::MonotonicNanos() + after_ns);
-  }
+void DefragPacer::ArmIn(uint64_t after_ns) {
+  if (!timer_.armed()) timer_.ArmIn(after_ns);
 }
 
-void Worker::NoteWorkForDefrag() {
+void DefragPacer::LookLater() {
   const Settings& settings = server_.settings;
   if (settings.active_defrag.load(std::memory_order_relaxed)) {
-    ArmDefrag(std::max(kLookPeriodNanos, look_rest_ns_));
+    ArmIn(std::max(kLookPeriodNanos, look_rest_ns_));
   }
 }
 
-void Worker::DefragTick() {
-  const uint64_t again_ns = defragmenter_.is_running() ? DefragSome() : BeginDefragIfItPays();
-  if (again_ns != 0) ArmDefrag(again_ns);
+void DefragPacer::OnTimer() {
+  const int64_t begin = helio::CycleClock::Now();
+  const uint64_t again_ns = defragmenter_.is_running() ? MoveSome() : BeginIfItPays();
+  if (again_ns != 0) ArmIn(again_ns);
+  worker_.timer.NoteCycle(LatencyEvent::kDefragCycle, begin);
 }
 
-uint64_t Worker::BeginDefragIfItPays() {
+uint64_t DefragPacer::BeginIfItPays() {
   const Settings& settings = server_.settings;
   const bool is_loading = (settings.gate & Settings::kLoadingGate) != 0;
-  if (!settings.active_defrag || state_.shards().empty() || is_loading) return 0;
+  if (!settings.active_defrag || worker_.shards().empty() || is_loading) return 0;
   const unsigned percent = settings.defrag_threshold_percent;
   const uint64_t ignored = settings.defrag_ignore_bytes;
   const auto used = static_cast<uint64_t>(std::max<int64_t>(0, server_.memory.used()));
@@ -89,7 +96,7 @@ uint64_t Worker::BeginDefragIfItPays() {
   return pays ? kNanosPerMilli : 0;
 }
 
-uint64_t Worker::DefragSome() {
+uint64_t DefragPacer::MoveSome() {
   const Settings& settings = server_.settings;
   if (!settings.active_defrag && !defragmenter_.moves_all()) {
     defragmenter_.Stop();
@@ -103,7 +110,7 @@ uint64_t Worker::DefragSome() {
     is_done = defragmenter_.Step(kStepBlocks);
     took_ns = helio::MonotonicNanos() - begin_ns;
   } while (!is_done && took_ns < kSliceNanos);
-  PublishMemory();
+  memory_.Publish();
   if (is_done) {
     const unsigned percent = settings.defrag_threshold_percent;
     stuck_bytes_ = SurveyHeap(percent / kWasteShare, defragmenter_.last_pages()).stuck_bytes;
@@ -117,28 +124,17 @@ uint64_t Worker::DefragSome() {
   return took_ns * (100 - share) / share;
 }
 
-void Worker::DefragmentAll() {
-  if (state_.shards().empty()) return;
+void DefragPacer::MoveAll() {
+  if (worker_.shards().empty()) return;
   if (defragmenter_.is_running()) defragmenter_.Stop();
   defragmenter_.Begin(std::nullopt);
-  proactor_.timers().Disarm(&defrag_timer_);
-  ArmDefrag(0);
+  timer_.Disarm();
+  ArmIn(0);
 }
 
-void Worker::PurgeMemory() {
-  interpreters_.Shrink();
-  CountInterpreters();
-  script_fibers_.Shrink(0);
-  proactor_.scheduler().stacks().Drop();
-  ReleaseScratch();
-  DropPools();
-  SettleMemory();
-  ReturnMemory();
-}
-
-void Worker::ReturnMemory() {
+void DefragPacer::ReturnMemory() {
   if (defragmenter_.is_running()) return;  // it will, at its end
-  DropPools();
+  pools_.Drop();
   ReturnFreeMemory();
   ++defragmenter_.mutable_stats().returns;
 }

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "server/dispatch/long_run.h"
+#include "server/care/long_run.h"
 #include "server/scripts/function_store.h"
 
 namespace dfly {
 
 // All of them or, if something stands against one, none: then that is told. From a fiber of the
 // worker's thread. Suspends.
-std::optional<std::string> LoadLibraries(Worker& worker, ScriptLoad::Of of, bool holds_locks,
-                                         const std::vector<std::string>& sources,
+std::optional<std::string> LoadLibraries(RunningScripts& scripts, ScriptLoad::Of of,
+                                         bool holds_locks, const std::vector<std::string>& sources,
                                          FunctionStore::Policy policy);
 
 }  // namespace dfly

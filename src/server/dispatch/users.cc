@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's part of ACL: who its sessions are, and what becomes of them when users change.
+#include "server/dispatch/users.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/net/address.h"
 #include "server/acl/acl_store.h"
 #include "server/clients/client_info.h"
 #include "server/clients/server_state.h"
+#include "server/clients/session.h"
 #include "server/dispatch/blocking.h"
-#include "server/dispatch/worker.h"
+#include "server/push/pubsub.h"
 
 namespace dfly {
 
@@ -31,7 +42,17 @@ bool MayListen(const AclUser& user, const Session& session) {
 
 }  // namespace
 
-void Worker::BecomeUser(Session& session, const AclUserRef& user) {
+Users::Users(WorkerState* worker)
+    : PerThread(this),
+      worker_(*worker),
+      server_(worker->server),
+      auth_timer_(this, &worker->proactor) {}
+
+Users::~Users() {
+  if (idle_task_ != 0) worker_.proactor.RemovePeriodic(idle_task_);
+}
+
+void Users::Become(Session& session, const AclUserRef& user) {
   session.user = user->name();
   session.acl = user->may_do_everything() ? nullptr : user;
   session.acl_caller = nullptr;
@@ -39,29 +60,29 @@ void Worker::BecomeUser(Session& session, const AclUserRef& user) {
   session.connection.SetAuthenticated(true);
 }
 
-void Worker::BecomeDefault(Session& session) {
+void Users::BecomeDefault(Session& session) {
   const bool is_watched = !session.authenticated && session.unauthenticated_since_ns != 0;
-  BecomeUser(session, default_user_);
+  Become(session, default_user_);
   session.authenticated =
       default_user_->lets_in() || (session.needs_no_password && default_user_->is_on());
   session.connection.SetAuthenticated(session.authenticated);
   if (!session.authenticated && !is_watched) WatchUnauthenticated(session);
 }
 
-void Worker::OnUsersChanged() {
+void Users::OnChanged() {
   default_user_ = server_.acl->default_user();
-  state_.ForEachSession([this](Session& session) { RefreshUser(session); });
+  worker_.ForEachSession([this](Session& session) { Refresh(session); });
 }
 
-void Worker::TellUsersChanged(ServerState& server) {
-  AwaitOnAllSessions<Worker>(server, [](Worker& worker) { worker.OnUsersChanged(); });
+void Users::TellChanged(ServerState& server) {
+  AwaitOnAllSessions<Users>(server, [](Users& users) { users.OnChanged(); });
 }
 
-void Worker::RefreshUser(Session& session) {
+void Users::Refresh(Session& session) {
   if (!session.authenticated) return BecomeDefault(session);
   const AclUserRef user = server_.acl->Find(session.user);
   if (user == nullptr) return CloseDenied(session);
-  BecomeUser(session, user);
+  Become(session, user);
   if (session.acl == nullptr) return;
   if (!MayListen(*session.acl, session)) return CloseDenied(session);
   // Who waits for a key gets nothing of it that its user may not have any more.
@@ -74,7 +95,7 @@ void Worker::RefreshUser(Session& session) {
   blocked->Deny(DenialError(verdict, session.user, command));
 }
 
-void Worker::CloseDenied(Session& session) {
+void Users::CloseDenied(Session& session) {
   // It may be the one whose command this is, and gets its reply.
   if (session.coordinators > 0 && session.blocked == nullptr) {
     session.close_after_reply = true;
@@ -83,8 +104,8 @@ void Worker::CloseDenied(Session& session) {
   }
 }
 
-void Worker::LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
-                       Args args, std::string_view user) {
+void Users::LogDenial(const AclVerdict& verdict, const Session& session, const Command& command,
+                      Args args, std::string_view user) {
   const bool in_multi = session.multi != nullptr || session.executing != nullptr;
   server_.acl->log().Add(
       {.reason = ReasonOf(verdict.denial),
@@ -96,7 +117,7 @@ void Worker::LogDenial(const AclVerdict& verdict, const Session& session, const 
       helio::UnixMillis());
 }
 
-void Worker::LogFailedLogin(const Session& session, std::string_view user) {
+void Users::LogFailedLogin(const Session& session, std::string_view user) {
   const bool in_multi = session.multi != nullptr || session.executing != nullptr;
   const std::string_view object = session.connection.is_http()            ? "HTTP"
                                   : session.last_command->name == "hello" ? "HELLO"
@@ -109,7 +130,7 @@ void Worker::LogFailedLogin(const Session& session, std::string_view user) {
                          helio::UnixMillis());
 }
 
-AclCallerRef Worker::CallerOf(Session& session) {
+AclCallerRef Users::CallerOf(Session& session) {
   if (session.acl == nullptr) return nullptr;
   if (session.acl_caller == nullptr) {
     session.acl_caller = std::make_shared<AclCaller>(AclCaller{session.acl, ClientText(session)});
@@ -117,7 +138,7 @@ AclCallerRef Worker::CallerOf(Session& session) {
   return session.acl_caller;
 }
 
-void Worker::CheckMulti(const Session& session) {
+void Users::CheckMulti(const Session& session) {
   std::vector<std::string_view> args;
   Multi& multi = *session.multi;
   for (size_t i = 0; i < multi.items().size(); ++i) {
@@ -129,6 +150,66 @@ void Worker::CheckMulti(const Session& session) {
     multi.Deny(i, verdict.denial);
     LogDenial(verdict, session, *item.command, args);
   }
+}
+
+bool Users::IsRefusedByProtectedMode(const Session& session) const {
+  return server_.settings.protected_mode.load(std::memory_order_relaxed) &&
+         default_user_->has_nopass() && !session.needs_no_password &&
+         !helio::IsLoopbackPeer(session.connection.socket().fd());
+}
+
+// --- Clients that do not authenticate ---
+
+uint64_t Users::AuthDeadlineNs(const Session& session, uint64_t limit_ns) const {
+  // Who asks over HTTP never does, and may go on as long as it asks.
+  const uint64_t since_ns = session.connection.is_http() ? session.connection.last_active_ns()
+                                                         : session.unauthenticated_since_ns;
+  return since_ns + limit_ns;
+}
+
+void Users::WatchUnauthenticated(Session& session) {
+  session.unauthenticated_since_ns = helio::MonotonicNanos();
+  const uint64_t limit_s = server_.settings.auth_timeout_s.load(std::memory_order_relaxed);
+  if (limit_s == 0 || auth_timer_.armed()) return;
+  auth_timer_.ArmAt(session.unauthenticated_since_ns + limit_s * 1'000'000'000);
+}
+
+void Users::CloseUnauthenticated() {
+  const uint64_t limit_s = server_.settings.auth_timeout_s.load(std::memory_order_relaxed);
+  if (limit_s == 0) return;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  uint64_t next_ns = UINT64_MAX;
+  worker_.ForEachSession([&](Session& session) {
+    if (session.authenticated || session.connection.closing()) return;
+    const uint64_t deadline_ns = AuthDeadlineNs(session, limit_s * 1'000'000'000);
+    if (deadline_ns > now_ns) {
+      next_ns = std::min(next_ns, deadline_ns);
+      return;
+    }
+    ++worker_.stats.auth_timeouts;
+    session.connection.CloseNow();
+  });
+  if (next_ns != UINT64_MAX) auth_timer_.ArmAt(next_ns);
+}
+
+void Users::OnAuthTimeoutChanged() {
+  auth_timer_.Disarm();
+  CloseUnauthenticated();
+}
+
+void Users::SetIdleTimeout(uint64_t seconds) {
+  if (idle_task_ != 0) worker_.proactor.RemovePeriodic(std::exchange(idle_task_, 0));
+  if (seconds == 0) return;
+  idle_task_ = worker_.proactor.AddPeriodic(1000, [this, seconds] {
+    const uint64_t now_ns = helio::MonotonicNanos();
+    worker_.ForEachSession([&](Session& session) {
+      Connection& connection = session.connection;
+      const bool waits =
+          connection.busy() || !connection.replies().empty() || session.is_subscribed();
+      if (!waits && now_ns > connection.last_active_ns() + seconds * 1'000'000'000)
+        connection.CloseNow();
+    });
+  });
 }
 
 }  // namespace dfly

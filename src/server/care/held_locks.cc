@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/dispatch/held_locks.h"
+#include "server/care/held_locks.h"
 
 #include <fmt/format.h>
 

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's part of what keeps commands from being carried out: for whom they are, gates, and
-// CLIENT PAUSE.
+#include "server/dispatch/gates.h"
+
 #include <algorithm>
+#include <atomic>
 
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
+#include "server/clients/multi.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/session.h"
+#include "server/options/protected_action.h"
 
 namespace dfly {
 
@@ -16,9 +19,17 @@ constexpr uint64_t kNanosPerMilli = 1'000'000;
 
 }  // namespace
 
+Gates::Gates(WorkerState* worker, ScriptFinder* scripts)
+    : PerThread(this),
+      worker_(*worker),
+      server_(worker->server),
+      scripts_(*scripts),
+      exec_(server_.commands.FindByName("exec")),
+      pause_timer_(this, &worker->proactor) {}
+
 // --- Refusals that concern the server as a whole ---
 
-std::string_view Worker::GateError(const Command& command, Args args, const Session& session) {
+std::string_view Gates::ErrorOf(const Command& command, Args args, const Session& session) {
   const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed);
   if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
   if ((gate & Settings::kNoWritesGate) != 0) {
@@ -28,54 +39,54 @@ std::string_view Worker::GateError(const Command& command, Args args, const Sess
   return "";
 }
 
-uint32_t Worker::FlagsOf(const Command& command, Args args, const Session& session) {
+uint32_t Gates::FlagsOf(const Command& command, Args args, const Session& session) {
   if (&command == exec_ && session.multi != nullptr) return session.multi->command_flags();
-  return FlagsOf(command, args);
+  return scripts_.FlagsOf(command, args);
 }
 
-std::optional<Worker::Action> Worker::RefusalOf(const Command& command,
-                                                const Session& session) const {
+std::string Gates::RefusalOf(const Command& command, const Session& session) const {
   if ((command.flags & kProtected) != 0) {
     const ServerOptions& options = server_.options;
     const bool is_debug = command.full_name == "debug";
     if (!session.IsAllowed(is_debug ? options.debug_command : options.module_command)) {
-      return Action::kProtected;
+      return ProtectedError(command.full_name);
     }
   }
-  if ((command.flags & kAdminPort) != 0 && !session.is_admin) return Action::kAdminPortOnly;
+  if ((command.flags & kAdminPort) != 0 && !session.is_admin) {
+    return std::string(kErrAdminPortOnly);
+  }
   return {};
 }
 
 // --- Pause ---
 
-bool Worker::MayWrite(const Command& command, Args args, const Session& session) {
+bool Gates::MayWrite(const Command& command, Args args, const Session& session) {
   if (&command == exec_) return session.multi != nullptr && session.multi->may_write();
-  return command.MayWrite(FlagsOf(command, args));
+  return command.MayWrite(scripts_.FlagsOf(command, args));
 }
 
-bool Worker::IsPaused(const Command& command, Args args, const Session& session) {
+bool Gates::ConcernsPause(const Command& command, Args args, const Session& session) {
   return !pause_writes_only_ || (FlagsOf(command, args, session) & (kWrite | kMayReplicate)) != 0;
 }
 
-void Worker::Pause(int64_t until_ms, bool writes_only) {
+void Gates::Pause(int64_t until_ms, bool writes_only) {
   if (until_ms == 0) {
     if (paused_until_ms_ == 0) return;
     // The connections go on in the next iteration: this one may be in the middle of a command.
     paused_until_ms_ = 0;
-    proactor_.timers().Arm(&pause_timer_, helio::MonotonicNanos());
+    pause_timer_.ArmIn(0);
     return;
   }
   pause_writes_only_ = writes_only && (paused_until_ms_ == 0 || pause_writes_only_);
   paused_until_ms_ = std::max(paused_until_ms_, until_ms);
   const int64_t left_ms = std::max<int64_t>(0, paused_until_ms_ - helio::UnixMillis());
-  proactor_.timers().Arm(&pause_timer_,
-                         helio::MonotonicNanos() + static_cast<uint64_t>(left_ms) * kNanosPerMilli);
+  pause_timer_.ArmIn(static_cast<uint64_t>(left_ms) * kNanosPerMilli);
 }
 
-void Worker::EndPause() {
+void Gates::EndPause() {
   paused_until_ms_ = 0;
-  proactor_.timers().Disarm(&pause_timer_);
-  state_.ReleaseHeld();
+  pause_timer_.Disarm();
+  worker_.ReleaseHeld();
 }
 
 }  // namespace dfly

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker's part of MULTI and EXEC: queueing, EXEC in one hop, EXEC over shards.
+#include "server/dispatch/execs.h"
+
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "commands/table/spread.h"
 #include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/base/cycle_clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/clients/server_state.h"
-#include "server/dispatch/worker.h"
+#include "server/clients/session.h"
+#include "server/dispatch/script_jobs.h"
 
 namespace dfly {
 
@@ -53,116 +57,74 @@ bool TakeWatches(Shard& shard, uint64_t watcher, int64_t now_ms) {
 
 }  // namespace
 
-std::unique_ptr<Multi> Worker::NewMulti(int db_index) {
-  if (multi_pool_.empty()) return std::make_unique<Multi>(db_index, &queued_bytes_);
-  std::unique_ptr<Multi> multi = std::move(multi_pool_.back());
-  multi_pool_.pop_back();
+Execs::Execs(WorkerState* worker, MemoryUse* memory, Pools* pools, ShardCare* care,
+             CommandRunner* runner)
+    : PerThread(this),
+      worker_(*worker),
+      server_(worker->server),
+      shards_(*worker->server.shards),
+      memory_(*memory),
+      care_(*care),
+      runner_(*runner) {
+  pools->Add(this);
+}
+
+void Execs::ReleaseScratch() {
+  Release(&args_);
+  Release(&spared_);
+}
+
+std::unique_ptr<Multi> Execs::NewMulti(int db_index) {
+  if (pool_.empty()) return std::make_unique<Multi>(db_index, &memory_.counted.queued_commands);
+  std::unique_ptr<Multi> multi = std::move(pool_.back());
+  pool_.pop_back();
   multi->Start(db_index);
   return multi;
 }
 
-void Worker::Recycle(std::unique_ptr<Multi> multi) {
+void Execs::Recycle(std::unique_ptr<Multi> multi) {
   constexpr size_t kPooledMax = 64;
   constexpr size_t kMemoryKept = 16 * 1024;
-  if (multi_pool_.size() < kPooledMax && multi->memory_used() < kMemoryKept) {
-    multi_pool_.push_back(std::move(multi));
+  if (pool_.size() < kPooledMax && multi->memory_used() < kMemoryKept) {
+    pool_.push_back(std::move(multi));
   }
 }
 
-void Worker::EndMulti(Session& session) {
+void Execs::EndMulti(Session& session) {
   if (session.multi != nullptr) Recycle(std::move(session.multi));
   Unwatch(session);
 }
 
-void Worker::Unwatch(Session& session) {
+void Execs::Unwatch(Session& session) {
   if (session.watches.empty()) return;
   const Watches watches = std::exchange(session.watches, {});
-  ++state_.coordinators;
+  ++worker_.coordinators;
   helio::Fiber("unwatch", [this, ids = watches.shards(), watcher = watches.watcher] {
     shards_.AwaitOn(ids, [&](Shard& shard) { shard.watches().Unwatch(watcher); });
-    --state_.coordinators;
+    --worker_.coordinators;
   }).Detach();
 }
 
-uint64_t Worker::NextWatcher() {
-  return ++last_watcher_ * shards_.pool().size() + proactor_.index();
-}
+uint64_t Execs::NextWatcher() { return ++last_watcher_ * shards_.pool().size() + worker_.index(); }
 
-CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, const Command& command,
-                                   Args args) {
-  Multi& multi = *session.multi;
-  if ((command.flags & kNoMulti) != 0) {
-    multi.is_aborted = true;
-    Note(connection, Action::kNotInMulti, &command, args, 0, 0);
-    return Outcome::kTaken;
-  }
-  // Whatever it is: queues take memory, too.
-  if (server_.memory.is_exhausted()) {
-    multi.is_aborted = true;
-    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
-    return Outcome::kTaken;
-  }
-  if (!multi.is_aborted) {  // else it will never run
-    multi.Add(command, FlagsOf(command, args), args, shards_);
-    SettleMemory();
-    client_limiter_.Recount(session);
-  }
-  if (multi.bytes() > state_.buffers.bounds.input_max) {
-    ++state_.stats.large_inputs;
-    LOG(WARNING) << "closing connection " << connection->id() << " of " << session.peer_address
-                 << ": its MULTI has " << multi.bytes()
-                 << " bytes of commands, more than client-query-buffer-limit";
-    connection->CloseNow();
-    return Outcome::kTaken;
-  }
-  Note(connection, Action::kQueued, &command, args, 0, 0);
-  return Outcome::kTaken;
-}
-
-CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, const Command& command,
-                                  Args args) {
-  Multi* const multi = session.multi.get();
-  if (multi != nullptr && (multi->command_flags() & kDenyOom) != 0 &&
-      server_.memory.is_exhausted()) {
-    EndMulti(session);
-    Note(connection, Action::kOutOfMemory, &command, args, 0, 0);
-    return Outcome::kTaken;
-  }
-  if (multi == nullptr || multi->is_aborted) {
-    Note(connection, Action::kSession, &command, args, 0, 0);
-    RunNoted();
-    return Outcome::kTaken;
-  }
-  if (session.acl != nullptr) [[unlikely]]
-    CheckMulti(session);
-  if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
-    multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;
-    Note(connection, Action::kExec, &command, args, multi->shard(), multi->items().front().hash);
-    RunNoted();
-    return Outcome::kTaken;
-  }
-  if (!BarrierIsOpen(connection)) return Outcome::kBarrier;
-  Coordinate(connection, session, command, &ExecAcross, args);
-  return Outcome::kBusy;
-}
-
-void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, RespWriter& writer) {
+void Execs::Run(ShardTurn& turn, const Command& row, const Multi& multi, int64_t now_ms,
+                RespWriter& writer) {
   ShardContext& cx = turn.cx();
   if ((multi.command_flags() & kDenyOom) != 0 && server_.memory.is_over()) [[unlikely]] {
-    if (!MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
+    if (!care_.MakeRoom(cx.shard(), {SpareKeysOf(multi)})) {
       if (multi.watcher != 0) cx.shard().watches().Unwatch(multi.watcher);
-      return Reject(row, kErrOutOfMemory, writer);
+      return runner_.Reject(row, kErrOutOfMemory, writer);
     }
   }
-  ++state_.stats.execs_of_one_shard;
+  ++worker_.stats.execs_of_one_shard;
   const int64_t begin = helio::CycleClock::Now();
-  untimed_from_ = begin;
+  runner_.BeginUntimed(begin);
   const auto count = [&] {
     const int64_t cycles = helio::CycleClock::Now() - begin;
-    state_.stats.commands[row.id].AddTimed(cycles);
-    state_.timer.Track(row.id, cycles);
+    worker_.stats.commands[row.id].AddTimed(cycles);
+    worker_.timer.Track(row.id, cycles);
   };
-  if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms_)) {
+  if (multi.watcher != 0 && !TakeWatches(cx.shard(), multi.watcher, now_ms)) {
     writer.NullArray();
     return count();
   }
@@ -173,53 +135,27 @@ void Worker::RunExec(ShardTurn& turn, const Command& row, const Multi& multi, Re
   const CachingClient* const client = cx.client();
   const bool notes_reads = cx.notes_reads();
   for (const Multi::Item& item : multi.items()) {
-    multi.ViewArgs(item, &exec_args_);
+    multi.ViewArgs(item, &args_);
     if (client != nullptr) [[unlikely]]
       cx.set_client(client, notes_reads && (item.command->flags & kReadonly) != 0);
     if (item.denial != AclDenial::kNone) [[unlikely]] {
-      Reject(*item.command, ExecDenialError({item.denial}), writer);
+      runner_.Reject(*item.command, ExecDenialError({item.denial}), writer);
       continue;
     }
-    cx.Begin(item.db_index, now_ms_);
-    RunSampled(cx, *item.command, exec_args_, item.hash, writer);
+    cx.Begin(item.db_index, now_ms);
+    runner_.RunSampled(cx, *item.command, args_, item.hash, writer);
   }
   turn.EndUnit();
   count();
 }
 
-std::span<const uint64_t> Worker::SpareKeysOf(const Multi& multi) {
+std::span<const uint64_t> Execs::SpareKeysOf(const Multi& multi) {
   spared_.clear();
   for (const Multi::Item& item : multi.items()) {
-    multi.ViewArgs(item, &exec_args_);
-    AddKeyHashes(*item.command, exec_args_, &spared_);
+    multi.ViewArgs(item, &args_);
+    ShardCare::AddKeyHashes(*item.command, args_, &spared_);
   }
   return spared_;
-}
-
-bool Worker::IsExecExcluded(Shard& shard, const Multi& multi, std::vector<TagLock>* tags) const {
-  if (shard.runs_freely()) [[likely]] {
-    return false;
-  }
-  const TxQueue& queue = shard.transactions();
-  tags->clear();
-  bool is_excluded = false;
-  auto want = [&](const TagLock& tag) {
-    tags->push_back(tag);
-    is_excluded |= queue.Conflicts(tag);
-  };
-  multi.ForEachTag(shards_, [&](ShardId, const TagLock& tag) { want(tag); });
-  if (multi.watcher != 0) {
-    shard.watches().ForEachKey(multi.watcher, [&](const KeyName& name) {
-      want({shards_.LockOfKey(name.key, HashKey(name.key), name.db_index), LockMode::kShared});
-    });
-  }
-  if (is_excluded || shard.cut_guard() == nullptr) return is_excluded;
-  std::vector<std::string_view> args;
-  for (const Multi::Item& item : multi.items()) {
-    multi.ViewArgs(item, &args);
-    is_excluded |= AwaitsSnapshot(shard, *item.command, args, item.db_index);
-  }
-  return is_excluded;
 }
 
 namespace {
@@ -300,7 +236,7 @@ class Executing {
 }  // namespace
 
 // Drops replies itself: commands in it may change that.
-void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
+void Execs::RunAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   auto& reply = static_cast<RespWriter&>(sink);  // EXEC is no part of anything else
   Session& session = SessionOf(cx);
   const std::unique_ptr<Multi> multi = std::move(session.multi);
@@ -308,9 +244,9 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
   ++session.worker.stats.execs_across;
   if (session.server.memory.is_over()) [[unlikely]] {
     // That it may run was decided before; what is there can make room.
-    const std::span<const uint64_t> keys = Worker::Here().SpareKeysOf(*multi);
+    const std::span<const uint64_t> keys = Here().SpareKeysOf(*multi);
     const std::vector<uint64_t> spared(keys.begin(), keys.end());
-    (void)Worker::Here().AwaitRoom({spared});
+    (void)ShardCare::Here().AwaitRoom({spared});
   }
   const Executing executing(session, *multi);
 
@@ -330,13 +266,14 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     squashed.RunOn(
         turn, cx.now_ms(), session.resp3,
         [&cx](ShardContext& shard_cx, const Multi::Item& item, Args args, RespWriter& writer) {
-          Worker& worker = Worker::Here();
+          CommandRunner& runner = CommandRunner::Here();
           const bool is_readonly = (item.command->flags & kReadonly) != 0;
           shard_cx.set_client(cx.client(), cx.notes_reads() && is_readonly);
           if (item.denial != AclDenial::kNone) [[unlikely]] {
-            return worker.Reject(*item.command, ExecDenialError({item.denial}), writer);
+            return runner.Reject(*item.command, ExecDenialError({item.denial}), writer);
           }
-          worker.RunHandler<Timing::kOwn>(shard_cx, *item.command, args, item.hash, writer);
+          runner.RunHandler<CommandRunner::Timing::kOwn>(shard_cx, *item.command, args, item.hash,
+                                                         writer);
         });
   };
   const std::vector<Multi::Item>& items = multi->items();
@@ -387,7 +324,7 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
     }
     settle();
     multi->ViewArgs(item, &args);
-    Worker::Here().RunInExec(cx, tx, item, args, reply.out());
+    Here().RunInExec(cx, tx, item, args, reply.out());
   }
   settle();
   tx.Conclude();
@@ -395,29 +332,29 @@ void Worker::ExecAcross(CoordinatorContext& cx, Args, ReplySink& sink) {
 
 // Such a command may change the protocol (HELLO) or what is answered at all (CLIENT REPLY) for
 // those behind it, so it has a writer of its own. And its errors are its own, not EXEC's.
-void Worker::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
-                       helio::IoBuf* out) {
+void Execs::RunInExec(CoordinatorContext& cx, Transaction& tx, const Multi::Item& item, Args args,
+                      helio::IoBuf* out) {
   const Command& command = *item.command;
   Session& session = SessionOf(cx);
   RespWriter reply(out, session.resp3);
   const size_t size_before = out->size();
   const bool drops_reply = session.drops_replies() && (command.flags & kPushes) == 0;
   if (item.denial != AclDenial::kNone) {
-    Reject(command, ExecDenialError({item.denial}), reply);
+    runner_.Reject(command, ExecDenialError({item.denial}), reply);
   } else if (command.session != nullptr) {
     if (session.connection_closed) return reply.Null();  // nobody reads it
-    const CallerScope scope(state_.timer, {.session = &session});
-    RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
+    const CallerScope scope(worker_.timer, {.session = &session});
+    runner_.RunCounted(command, args, reply, [&] { command.session(session, args, reply); });
   } else {
     CoordinatorContext inner(&cx.shards(), &session, item.db_index, cx.now_ms(), &tx);
     const bool may_read = (command.flags & kReadonly) != 0 || command.runs_script;
     inner.set_command(command.effect, args.all());
     inner.set_client(cx.client(), cx.notes_reads() && may_read);
-    const CoordinatorHandler handler = command.runs_script             ? &ScriptOverShards
+    const CoordinatorHandler handler = command.runs_script             ? &ScriptJobs::OverShards
                                        : command.coordinate != nullptr ? command.coordinate
                                                                        : command.across;
     Caller caller = {.session = &session};
-    RunWaiting(command, args, reply, &caller, [&] {
+    runner_.RunWaiting(command, args, reply, &caller, [&] {
       if (handler != nullptr) {
         handler(inner, args, reply);
       } else {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// What keeps commands from being carried out: for whom they are, gates of the server, and CLIENT
+// PAUSE.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "commands/table/command_table.h"
+#include "server/base/per_thread.h"
+#include "server/care/owned_timer.h"
+#include "server/care/script_finder.h"
+#include "server/clients/worker_state.h"
+
+namespace dfly {
+
+class Session;
+
+// Owner:    a worker; on its thread.
+// Suspends: never.
+class Gates : public PerThread<Gates> {
+ public:
+  Gates(WorkerState* worker, ScriptFinder* scripts);
+
+  // --- Refusals ---
+
+  // Why the client may not call it (--restricted_commands, --enable_debug_command and the like);
+  // empty: it may.
+  std::string RefusalOf(const Command& command, const Session& session) const;
+  // Why Settings::gate refuses a command; empty: it does not.
+  std::string_view ErrorOf(const Command& command, Args args, const Session& session);
+
+  // --- What has to wait ---
+
+  // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
+  // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
+  void Pause(int64_t until_ms, bool writes_only);
+  bool is_paused() const { return paused_until_ms_ != 0; }
+  // For this command.
+  bool IsPaused(const Command& command, Args args, const Session& session) {
+    return is_paused() && ConcernsPause(command, args, session);
+  }
+  // It may change keys.
+  bool MayWrite(const Command& command, Args args, const Session& session);
+
+ private:
+  // ScriptFinder's; EXEC has those of what is queued.
+  uint32_t FlagsOf(const Command& command, Args args, const Session& session);
+  bool ConcernsPause(const Command& command, Args args, const Session& session);
+  void EndPause();
+
+  WorkerState& worker_;
+  ServerState& server_;
+  ScriptFinder& scripts_;
+  const Command* const exec_;
+  int64_t paused_until_ms_ = 0;
+  bool pause_writes_only_ = false;
+  OwnedTimer<&Gates::EndPause> pause_timer_;
+};
+
+}  // namespace dfly
