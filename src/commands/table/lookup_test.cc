@@ -13,7 +13,7 @@
 namespace dfly {
 namespace {
 
-void Nothing(Session&, Args, ReplySink&) {}
+void Nothing(CommandClient&, Args, ReplySink&) {}
 
 class LookupTest : public ::testing::Test {
  protected:

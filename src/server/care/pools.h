@@ -36,7 +36,7 @@ class Pool {
   template <typename T>
   static void Release(std::vector<T>* scratch) {
     constexpr size_t kKept = 4096;  // a vector of fewer elements stays
-    if (scratch->capacity() > kKept) *scratch = {};
+    if (scratch->capacity() > kKept) *scratch = std::vector<T>();  // {} would keep its room
   }
 };
 

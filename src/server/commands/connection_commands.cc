@@ -67,7 +67,7 @@ void Reset(Session& session, Args, ReplySink& reply) {
   Execs::Here().EndMulti(session);
   Monitors::Here().End(session);
   Tracking::Here().End(session);
-  session.name = {};
+  session.name = std::string();  // {} would keep its room
   session.CountTexts();
   session.db_index = 0;
   session.resp3 = false;

@@ -5,7 +5,9 @@
 
 #include <vector>
 
+#include "server/all_parts.h"
 #include "server/care/memory_use.h"
+#include "server/care/pools.h"
 #include "server/care/running_scripts.h"
 #include "server/care/shard_care.h"
 #include "server/run/server.h"
@@ -44,6 +46,26 @@ TEST(PoolsTest, GoAtOnceWhenMemoryIsShort) {
     server.state().settings.maxmemory = 0;
   });
   server.Stop();
+}
+
+class Scratch final : public Pool {
+ public:
+  void Halve() override {}
+  void Drop() override {}
+  bool is_empty() const override { return true; }
+  void ReleaseScratch() override { Release(&elements); }
+
+  std::vector<int> elements;
+};
+
+TEST(PoolsTest, OnlyLargeScratchMemoryIsFreed) {
+  Scratch scratch;
+  scratch.elements.resize(100);
+  scratch.ReleaseScratch();
+  EXPECT_EQ(scratch.elements.size(), 100u);
+  scratch.elements.resize(100'000);
+  scratch.ReleaseScratch();
+  EXPECT_EQ(scratch.elements.capacity(), 0u);
 }
 
 }  // namespace
