@@ -12,8 +12,8 @@
 
 #include "facade/replies/error_texts.h"
 #include "helio/fibers/fiber.h"
-#include "server/care/memory_use.h"
 #include "server/all_parts.h"
+#include "server/care/memory_use.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
 #include "server/schedules/schedule_harness.h"
