@@ -52,7 +52,7 @@ class ServerEffectsTest : public testing::TestWithParam<uint32_t> {
  protected:
   ServerEffectsTest() {
     EXPECT_EQ(server_.Start(), "");
-    state_.pool.at(0)->Await([this] { state_.shards->SetEffectSink(&units_); });
+    state_.shards->SetEffectSink(&units_);
     int fds[2];
     PCHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
     fd_ = fds[0];
@@ -60,7 +60,7 @@ class ServerEffectsTest : public testing::TestWithParam<uint32_t> {
   }
   ~ServerEffectsTest() override {
     close(fd_);
-    state_.pool.at(0)->Await([this] { state_.shards->SetEffectSink(nullptr); });
+    state_.shards->SetEffectSink(nullptr);
     server_.Stop();
   }
 
