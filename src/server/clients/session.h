@@ -107,10 +107,11 @@ class Session final : public CommandClient, public MovedSession {
   // --- Its connection ---
 
   bool close_after_reply = false;  // a handler asks for it: QUIT
-  bool connection_closed = false;  // `connection` is for nothing but its busy() any more
-  bool is_known_http = false;      // some request of it was that of a user
-  int64_t counted_extra = 0;       // ClientLimiter's
-  uint32_t move_to = 0;            // the thread that it was told to move to
+  // `connection` has ended, and lives only while one of `coordinators` runs.
+  bool connection_closed = false;
+  bool is_known_http = false;  // some request of it was that of a user
+  int64_t counted_extra = 0;   // ClientLimiter's
+  uint32_t move_to = 0;        // the thread that it was told to move to
   struct Move : helio::Message {
     Session* session = nullptr;
   };
