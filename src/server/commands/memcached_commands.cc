@@ -86,7 +86,7 @@ MemcachedStats SumStats(CoordinatorContext& cx) {
     parts[shard_cx.shard().id()] = shard_cx.shard().memcached().stats();
   });
   MemcachedStats sum;
-  for (const MemcachedStats& part : parts) sum.Add(part);
+  for (const MemcachedStats& part : parts) helio::AddCounters(&sum, part);
   return sum;
 }
 

@@ -144,13 +144,7 @@ void Gather(Worker& worker, ShardSet& shards, Part* part) {
     facts.ready_keys += shard.waiters().CountReady(shard, kWaitedKeysLookedAt);
     facts.watched_keys += shard.watches().keys();
     const ShardStats& stats = shard.stats();
-    part->shards.hits += stats.hits;
-    part->shards.misses += stats.misses;
-    part->shards.expired_keys += stats.expired_keys;
-    part->shards.expired_members += stats.expired_members;
-    part->shards.evicted_keys += stats.evicted_keys;
-    part->shards.changes += stats.changes;
-    part->shards.freed_objects += stats.freed_objects;
+    helio::AddCounters(&part->shards, stats);
     part->pending_objects += shard.pending_objects();
     const ChannelDirectory& directory = PubSub::Here().directory(shard.id());
     for (const auto& [name, counts] : directory.names(ChannelKind::kChannel)) {
@@ -281,15 +275,15 @@ InfoFacts GatherInfo(ServerState& server, bool with_latencies) {
   for (const Part& part : parts) {
     facts.per_thread.push_back(part.thread);
     for (const auto& [id, shard] : part.by_shard) facts.per_shard[id] = shard;
-    facts.defrag.Add(part.defrag);
+    helio::AddCounters(&facts.defrag, part.defrag);
     if (part.defrag_since_ns != 0) {
       facts.defrag_running_ns =
           std::max(facts.defrag_running_ns, helio::MonotonicNanos() - part.defrag_since_ns);
       facts.defrag_running_percent =
           server.settings.defrag_cycle_percent.load(std::memory_order_relaxed);
     }
-    facts.memory.Add(part.memory);
-    facts.heap.Add(part.heap);
+    helio::AddCounters(&facts.memory, part.memory);
+    helio::AddCounters(&facts.heap, part.heap);
     facts.input_buffer_max = std::max(facts.input_buffer_max, part.input_buffer_max);
     facts.output_buffer_max = std::max(facts.output_buffer_max, part.output_buffer_max);
     facts.connections_received += part.stats.connections_received;
@@ -311,13 +305,11 @@ InfoFacts GatherInfo(ServerState& server, bool with_latencies) {
     facts.protocol_errors += part.stats.protocol_errors;
     facts.auth_timeouts += part.stats.auth_timeouts;
     facts.ends_swept += part.stats.ends_swept;
-    facts.tls.handshakes += part.tls.handshakes;
-    facts.tls.handshake_failures += part.tls.handshake_failures;
-    facts.tls.handshake_timeouts += part.tls.handshake_timeouts;
+    helio::AddCounters(&facts.tls, part.tls);
     facts.local_commands += part.stats.local_commands;
     facts.remote_commands += part.stats.remote_commands;
     facts.blocked_clients += part.blocked_clients;
-    facts.scripts.Add(part.stats.scripts);
+    helio::AddCounters(&facts.scripts, part.stats.scripts);
     facts.interpreters += part.interpreters;
     facts.running_scripts += part.running_scripts;
     InfoFacts::TransactionFacts& tx = facts.transactions;
@@ -351,10 +343,7 @@ InfoFacts GatherInfo(ServerState& server, bool with_latencies) {
     facts.loop_wakeups += part.loop.sleeps;
     facts.messages += part.loop.messages;
     facts.pending_objects += part.pending_objects;
-    facts.tracking.clients += part.tracking.clients;
-    facts.tracking.keys += part.tracking.keys;
-    facts.tracking.items += part.tracking.items;
-    facts.tracking.prefixes = part.tracking.prefixes;  // the same on all threads
+    helio::AddCounters(&facts.tracking, part.tracking);
     facts.pubsub_clients += part.pubsub.clients;
     facts.pubsub_channels += part.channels;
     facts.pubsub_patterns = std::max(facts.pubsub_patterns, part.patterns);
