@@ -54,8 +54,9 @@ constexpr void MergeNumber(Merge merge, Number* sum, Number part) {
   }
 }
 
+// Not inlined: there, g++ 12 believes that the pointer which a counter does not have is used.
 template <typename T>
-constexpr void AddCounters(T* sum, const T& part) {
+[[gnu::noinline]] void AddCounters(T* sum, const T& part) {
   for (const CounterOf<T>& counter : T::kCounters) {
     if (counter.whole != nullptr) {
       MergeNumber(counter.merge, &(sum->*counter.whole), part.*counter.whole);

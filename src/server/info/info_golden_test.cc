@@ -58,7 +58,7 @@ void FillProcess(InfoFacts* facts) {
   facts->shards_behind = 1023;
   facts->cache_mode = true;
   facts->defrag_running_percent = 24;
-  facts->defrag_running_ns = 25'000'000'025;
+  facts->counts.now.defrag_running_ns = 25'000'000'025;
   facts->allocator = "mimalloc-212";
   facts->rejected_connections = 1026;
   facts->forgotten_scripts = 1027;
@@ -101,8 +101,8 @@ void FillProcess(InfoFacts* facts) {
 }
 
 // What threads count, summed.
-void FillThreads(InfoFacts* facts) {
-  facts->scripts = {.in_place = 1201,
+void FillThreads(Counts& counts) {
+  counts.scripts = {.in_place = 1201,
                     .across = 1202,
                     .global = 1203,
                     .alone = 1204,
@@ -111,102 +111,100 @@ void FillThreads(InfoFacts* facts) {
                     .hops = 1207,
                     .deferred_calls = 1208,
                     .gave_way = 1209};
-  facts->interpreters = 1210;
-  facts->running_scripts = 1211;
-  facts->blocked_clients = 1212;
-  facts->input_buffer_max = 1213;
-  facts->output_buffer_max = 1214;
-  facts->tracking = {.clients = 1215, .keys = 1216, .items = 1217, .prefixes = 1218};
-  facts->pubsub_clients = 1219;
-  facts->watching_clients = 1220;
-  facts->memory = {.clients = 1'221'000,
+  counts.now.interpreters = 1210;
+  counts.now.running_scripts = 1211;
+  counts.now.blocked_clients = 1212;
+  counts.now.input_buffer_max = 1213;
+  counts.now.output_buffer_max = 1214;
+  counts.tracking = {.clients = 1215, .keys = 1216, .items = 1217, .prefixes = 1218};
+  counts.pubsub.clients = 1219;
+  counts.now.watching_clients = 1220;
+  counts.memory = {.clients = 1'221'000,
                    .queued_commands = 1'222'000,
                    .coordinators = 1'223'000,
                    .fiber_stacks = 1'224'000,
                    .receive_buffers = 1'225'000,
                    .interpreters = 1'226'000,
                    .snapshot = 1'227'000};
-  facts->heap = {
+  counts.heap = {
       .allocated = 71'228'000, .touched = 71'229'000, .active = 81'230'000, .resident = 91'231'000};
-  facts->connections_received = 1232;
-  facts->commands_processed = 1233;
-  facts->commands_per_second = 1234;
-  facts->received_bytes = 1235;
-  facts->sent_bytes = 1236;
-  facts->received_per_second = 1237;
-  facts->sent_per_second = 2238;
-  facts->reads = 1239;
-  facts->writes = 1240;
-  facts->expiry_ns = 1'241'000'000;
-  facts->expiry_cuts = 1242;
-  facts->loop_cycles = 1243;
-  facts->loop_us = 1244;
-  facts->loop_cycles_per_second = 1245;
-  facts->loop_us_per_second = 124'600;
-  facts->error_replies = 1247;
-  facts->protocol_errors = 1248;
-  facts->auth_timeouts = 1249;
-  facts->ends_swept = 1250;
-  facts->tls = {.handshakes = 1251, .handshake_failures = 1252, .handshake_timeouts = 1253};
-  facts->pubsub_channels = 1254;
-  facts->pubsub_patterns = 1255;
-  facts->pubsub_shard_channels = 1256;
-  facts->pubsub_delivered = 1257;
-  facts->pubsub_publishers_held = 1258;
-  facts->output_disconnections = 1259;
-  facts->large_inputs = 1260;
-  facts->local_commands = 1261;
-  facts->remote_commands = 1262;
-  facts->batches = 1263;
-  facts->coordinated_commands = 1264;
-  facts->migrations = 1265;
-  facts->loop_iterations = 1266;
-  facts->loop_wakeups = 1267;
-  facts->messages = 1268;
-  InfoFacts::TransactionFacts& tx = facts->transactions;
-  tx.queued = 1301;
-  tx.execs_of_one_shard = 1302;
-  tx.execs_across = 1303;
-  tx.blocking_tried = 1304;
-  tx.blocking_one_hop = 1305;
-  tx.blocking_general = 1306;
-  tx.global = 1307;
-  tx.widths = {0, 1308, 0, 1309};
+  counts.worker.connections_received = 1232;
+  counts.worker.commands_processed = 1233;
+  counts.rates.commands = 1234;
+  counts.traffic.received_bytes = 1235;
+  counts.traffic.sent_bytes = 1236;
+  counts.rates.received_bytes = 1237;
+  counts.rates.sent_bytes = 2238;
+  counts.traffic.reads = 1239;
+  counts.traffic.writes = 1240;
+  counts.worker.expiry_ns = 1'241'000'000;
+  counts.worker.expiry_cuts = 1242;
+  counts.loop_totals.cycles = 1243;
+  counts.loop_totals.us = 1244;
+  counts.rates.loop_cycles = 1245;
+  counts.rates.loop_us = 124'600;
+  counts.worker.error_replies = 1247;
+  counts.worker.protocol_errors = 1248;
+  counts.worker.auth_timeouts = 1249;
+  counts.worker.ends_swept = 1250;
+  counts.tls = {.handshakes = 1251, .handshake_failures = 1252, .handshake_timeouts = 1253};
+  counts.now.channels = 1254;
+  counts.now.patterns = 1255;
+  counts.now.shard_channels = 1256;
+  counts.pubsub.delivered = 1257;
+  counts.pubsub.publishers_held = 1258;
+  counts.now.output_disconnections = 1259;
+  counts.worker.large_inputs = 1260;
+  counts.worker.local_commands = 1261;
+  counts.worker.remote_commands = 1262;
+  counts.worker.batches = 1263;
+  counts.worker.coordinated_commands = 1264;
+  counts.worker.migrations = 1265;
+  counts.loop.iterations = 1266;
+  counts.loop.sleeps = 1267;
+  counts.loop.messages = 1268;
+  counts.worker.queued_commands = 1301;
+  counts.worker.execs_of_one_shard = 1302;
+  counts.worker.execs_across = 1303;
+  counts.worker.blocking_tried = 1304;
+  counts.worker.blocking_one_hop = 1305;
+  counts.worker.blocking_general = 1306;
+  counts.transactions.global = 1307;
+  counts.transactions.widths = {0, 1308, 0, 1309};
 }
 
 // What shards count, summed.
-void FillShards(InfoFacts* facts) {
-  facts->pending_objects = 1401;
-  facts->freed_objects = 1402;
-  facts->defrag = {.passes = 1403,
+void FillShards(Counts& counts) {
+  counts.now.pending_objects = 1401;
+  counts.shards.freed_objects = 1402;
+  counts.defrag = {.passes = 1403,
                    .hits = 1404,
                    .misses = 1405,
                    .key_hits = 1406,
                    .key_misses = 1407,
                    .work_ns = 1'408'000'000,
                    .returns = 1409};
-  facts->changes = 1'410'000;
-  facts->expired_keys = 1411;
-  facts->expired_members = 1412;
-  facts->evicted_keys = 1413;
-  facts->hits = 1414;
-  facts->misses = 1415;
-  InfoFacts::TransactionFacts& tx = facts->transactions;
-  tx.retries = 1416;
-  tx.runs_at_head = 1417;
-  tx.runs_ahead = 1418;
-  tx.queue_length = 1419;
-  tx.queue_longest = 1420;
-  tx.oldest_us = 1421;
-  tx.longest_held_us = 1422;
-  tx.waited_keys = 1423;
-  tx.waited_absences = 1424;
-  tx.ready_keys = 1425;
-  tx.watched_keys = 1426;
+  counts.shards.changes = 1'410'000;
+  counts.shards.expired_keys = 1411;
+  counts.shards.expired_members = 1412;
+  counts.shards.evicted_keys = 1413;
+  counts.shards.hits = 1414;
+  counts.shards.misses = 1415;
+  counts.queues.retries = 1416;
+  counts.queues.runs_at_head = 1417;
+  counts.queues.runs_ahead = 1418;
+  counts.queues.length = 1419;
+  counts.queues.longest = 1420;
+  counts.queues.oldest_us = 1421;
+  counts.queues.longest_held_us = 1422;
+  counts.queues.waited_keys = 1423;
+  counts.queues.waited_absences = 1424;
+  counts.queues.ready_keys = 1425;
+  counts.queues.watched_keys = 1426;
   TxEntry holder;
   holder.origin = {.name = "exec", .client_id = 1427};
-  tx.long_held.Add(holder, 2);
-  facts->databases = {{.keys = 1501, .expires = 1502, .ttl_ms = 150'300, .due = 15},
+  counts.long_held.Add(holder, 2);
+  counts.databases = {{.keys = 1501, .expires = 1502, .ttl_ms = 150'300, .due = 15},
                       {},
                       {.keys = 1505, .expires = 0, .ttl_ms = 0, .due = 0, .member_expires = 1506}};
 }
@@ -244,8 +242,8 @@ void FillLists(InfoFacts* facts) {
 InfoFacts Filled() {
   InfoFacts facts;
   FillProcess(&facts);
-  FillThreads(&facts);
-  FillShards(&facts);
+  FillThreads(facts.counts);
+  FillShards(facts.counts);
   FillLists(&facts);
   return facts;
 }
