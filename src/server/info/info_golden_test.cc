@@ -7,12 +7,12 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "commands/testing/doc_examples.h"
 #include "engine/queue/tx_queue.h"
 #include "server/base/version.h"
 #include "server/info/info.h"
@@ -264,11 +264,9 @@ std::string Stable(std::string text) {
 }
 
 void ExpectGolden(const std::string& name, const std::string& text) {
-  const std::string path = std::string(DFLY_SOURCE "/src/server/info/golden/") + name;
-  if (getenv("DFLY_WRITE_GOLDEN") != nullptr) std::ofstream(path) << Stable(text);
-  std::ifstream file(path);
-  const std::string golden{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_EQ(Stable(text), golden) << name;
+  const std::string path = "src/server/info/golden/" + name;
+  if (getenv("DFLY_WRITE_GOLDEN") != nullptr) std::ofstream(PathInSource(path)) << Stable(text);
+  EXPECT_EQ(Stable(text), ReadSource(path)) << name;
 }
 
 std::string Everything(const InfoFacts& facts) {

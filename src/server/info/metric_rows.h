@@ -54,7 +54,8 @@ struct MetricRow {
   bool has_human = false;  // INFO has a second line of these bytes, for people
   Place place = kLastPlace;
   std::string_view help = {};
-  std::string_view family = {};  // help of a family of several rows, in its first one
+  // The help in /metrics if it is another one: that of a family of several rows, in the first one.
+  std::string_view prom_help = {};
 
   // What it is now. Of<> makes one of a member or of a lambda.
   MetricValue (*value)(const InfoFacts& facts) = nullptr;
@@ -122,7 +123,11 @@ MetricValue Of(const InfoFacts& facts) {
   }
 }
 
-// What Redis has and this server does not: a number that stays.
+// --- What Redis has and this server does not ---
+
+inline constexpr std::string_view kNoReplicas = "Always 0: there is no replication.";
+inline constexpr std::string_view kNoForks = "Always 0: nothing forks.";
+
 template <int64_t kNumber>
 MetricValue Always(const InfoFacts&) {
   return kNumber;

@@ -10,8 +10,6 @@ namespace dfly {
 
 namespace {
 
-constexpr std::string_view kNoReplicas = "Always 0: there is no replication.";
-
 double Share(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -31,7 +29,8 @@ constexpr MetricRow kMemory[] = {
      .unit = MetricUnit::kBytes,
      .has_human = true,
      .place = 300,
-     .help = "What the server knows to use; the sum of memory_kind_bytes.",
+     .help = "What the server knows to use.",
+     .prom_help = "What the server knows to use; the sum of memory_kind_bytes.",
      .value = Of<&InfoFacts::used_memory>},
     {.info = "used_memory_rss",
      .prom = "memory_rss_bytes",
@@ -71,7 +70,7 @@ constexpr MetricRow kMemory[] = {
      .unit = MetricUnit::kBytes,
      .place = 311,
      .help = "Keys and values, and their tables.",
-     .family = "Memory by what it is used for.",
+     .prom_help = "Memory by what it is used for.",
      .value = Of<&InfoFacts::data_memory>},
     {.info = "used_memory_dataset_perc",
      .unit = MetricUnit::kPercent,
@@ -105,12 +104,14 @@ constexpr MetricRow kMemory[] = {
     {.info = "number_of_cached_scripts",
      .prom = "scripts_cached",
      .place = 709,
-     .help = "Scripts that EVALSHA knows.",
+     .help = "Scripts that `EVALSHA` knows.",
+     .prom_help = "Scripts that EVALSHA knows.",
      .value = Of<&InfoFacts::scripts_known>},
     {.info = "number_of_functions",
      .prom = "functions",
      .place = 711,
-     .help = "Functions of FUNCTION LOAD.",
+     .help = "Functions of `FUNCTION LOAD`.",
+     .prom_help = "Functions of FUNCTION LOAD.",
      .value = Of<&InfoFacts::functions>},
     {.info = "number_of_libraries",
      .prom = "function_libraries",
@@ -131,7 +132,8 @@ constexpr MetricRow kMemory[] = {
      .unit = MetricUnit::kBytes,
      .has_human = true,
      .place = 332,
-     .help = "maxmemory; 0: no limit.",
+     .help = "The limit; 0: there is none.",
+     .prom_help = "maxmemory; 0: no limit.",
      .value = Of<&InfoFacts::maxmemory>},
     {.info = "used_memory_vm_eval",
      .unit = MetricUnit::kBytes,
@@ -313,7 +315,7 @@ constexpr MetricRow kCpu[] = {
      .unit = MetricUnit::kSeconds,
      .place = 105,
      .help = "Of the process, in its own code.",
-     .family = "CPU time of the process.",
+     .prom_help = "CPU time of the process.",
      .value = Of<&InfoFacts::cpu_user_s>},
     {.info = "used_cpu_sys_children",
      .type = MetricType::kCounter,

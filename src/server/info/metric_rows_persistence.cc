@@ -10,7 +10,6 @@ namespace dfly {
 namespace {
 
 constexpr std::string_view kNoAof = "Always 0: there is no AOF.";
-constexpr std::string_view kNoForks = "Always 0: nothing forks.";
 
 uint64_t LoadTotal(const PersistenceFacts& saved) {
   return std::max(saved.load_bytes_total, saved.load_bytes);
@@ -58,7 +57,8 @@ constexpr MetricRow kPersistence[] = {
     {.info = "rdb_changes_since_last_save",
      .prom = "snapshot_unsaved_changes",
      .place = 907,
-     .help = "Changes of keys since the last one.",
+     .help = "Changes of keys since the last snapshot.",
+     .prom_help = "Changes of keys since the last one.",
      .value = Of<[](const InfoFacts& f) {
        const uint64_t changes = f.counts.shards.changes;
        return changes - std::min(changes, f.persistence.changes_at_last_save);
@@ -66,7 +66,8 @@ constexpr MetricRow kPersistence[] = {
     {.info = "rdb_bgsave_in_progress",
      .prom = "snapshot_in_progress",
      .place = 905,
-     .help = "1: one is being made.",
+     .help = "1: a snapshot is being made.",
+     .prom_help = "1: one is being made.",
      .value = Of<&PersistenceFacts::is_saving>},
     {.info = "rdb_last_save_time",
      .prom = "snapshot_last_save_timestamp_seconds",
@@ -78,13 +79,15 @@ constexpr MetricRow kPersistence[] = {
      .prom = "snapshot_last_success",
      .unit = MetricUnit::kOk,
      .place = 900,
-     .help = "1: the last snapshot succeeded, or there was none.",
+     .help = "`ok`, or `err` if the last snapshot failed.",
+     .prom_help = "1: the last snapshot succeeded, or there was none.",
      .value = Of<&PersistenceFacts::is_last_ok>},
     {.info = "rdb_last_bgsave_time_sec",
      .prom = "snapshot_last_duration_seconds",
      .unit = MetricUnit::kSeconds,
      .place = 902,
-     .help = "How long the last one took; -1: there was none.",
+     .help = "How long the last snapshot took; -1: there was none.",
+     .prom_help = "How long the last one took; -1: there was none.",
      .value = Of<&PersistenceFacts::last_duration_s>},
     {.info = "rdb_current_bgsave_time_sec",
      .unit = MetricUnit::kSeconds,
@@ -137,13 +140,15 @@ constexpr MetricRow kPersistence[] = {
     {.info = "snapshot_last_keys",
      .prom = "snapshot_last_keys",
      .place = 904,
-     .help = "Its keys.",
+     .help = "Keys of the last good one.",
+     .prom_help = "Its keys.",
      .value = Of<&PersistenceFacts::last_keys>},
     {.info = "snapshot_last_bytes",
      .prom = "snapshot_last_size_bytes",
      .unit = MetricUnit::kBytes,
      .place = 903,
-     .help = "How large it is.",
+     .help = "Its size.",
+     .prom_help = "How large it is.",
      .value = Of<&PersistenceFacts::last_bytes>},
     {.info = "snapshot_last_keys_by_changes",
      .help = "Of its keys, those that were written as they were about to change.",

@@ -11,8 +11,6 @@ namespace dfly {
 
 namespace {
 
-constexpr std::string_view kNoReplicas = "Always 0: there is no replication.";
-constexpr std::string_view kNoForks = "Always 0: nothing forks.";
 constexpr std::string_view kRedisOnly = "Always 0.";
 
 double Kib(uint64_t bytes) { return static_cast<double>(bytes) / 1024; }
@@ -70,7 +68,7 @@ constexpr MetricRow kStats[] = {
      .unit = MetricUnit::kBytes,
      .place = 220,
      .help = "From clients.",
-     .family = "Bytes from and to clients.",
+     .prom_help = "Bytes from and to clients.",
      .value = Of<&BufferPool::Traffic::received_bytes>},
     {.info = "total_net_output_bytes",
      .prom = "net_bytes_total",
@@ -130,7 +128,7 @@ constexpr MetricRow kStats[] = {
      .type = MetricType::kCounter,
      .place = 209,
      .help = "TLS handshakes that failed, or took too long.",
-     .family = "TLS handshakes that did not.",
+     .prom_help = "TLS handshakes that did not.",
      .value = Of<&helio::TlsStats::handshake_failures>},
     {.info = "tls_handshake_timeouts",
      .prom = "tls_handshake_failures_total",
@@ -212,7 +210,7 @@ constexpr MetricRow kStats[] = {
      .label_value = "channel",
      .place = 600,
      .help = "Channels that somebody is subscribed to.",
-     .family = "What clients are subscribed to.",
+     .prom_help = "What clients are subscribed to.",
      .value = Of<&ThreadNow::channels>},
     {.info = "pubsub_patterns",
      .prom = "pubsub_topics",
@@ -235,7 +233,8 @@ constexpr MetricRow kStats[] = {
      .type = MetricType::kCounter,
      .unit = MetricUnit::kNanos,
      .place = 335,
-     .help = "Time spent on that.",
+     .help = "Time spent on moving memory, so that it can be returned.",
+     .prom_help = "Time spent on that.",
      .value = Of<&DefragStats::work_ns>},
     {.info = "current_active_defrag_time",
      .unit = MetricUnit::kNanos,
@@ -245,7 +244,8 @@ constexpr MetricRow kStats[] = {
      .prom = "defrag_passes_total",
      .type = MetricType::kCounter,
      .place = 336,
-     .help = "Passes over all keys.",
+     .help = "Passes over all keys to move their memory.",
+     .prom_help = "Passes over all keys.",
      .value = Of<&DefragStats::passes>},
     {.info = "active_defrag_returns",
      .type = MetricType::kCounter,
@@ -274,7 +274,8 @@ constexpr MetricRow kStats[] = {
     {.info = "tracking_total_keys",
      .prom = "tracking_keys",
      .place = 651,
-     .help = "Keys that they are told about.",
+     .help = "Keys that clients which cache are told about.",
+     .prom_help = "Keys that they are told about.",
      .value = Of<&TrackingCounts::keys>},
     {.info = "tracking_total_items",
      .help = "The same, for each client.",
@@ -282,7 +283,8 @@ constexpr MetricRow kStats[] = {
     {.info = "tracking_total_prefixes",
      .prom = "tracking_prefixes",
      .place = 652,
-     .help = "Prefixes that they are told about.",
+     .help = "Prefixes that clients which cache are told about.",
+     .prom_help = "Prefixes that they are told about.",
      .value = Of<&TrackingCounts::prefixes>},
     {.info = "unexpected_error_replies", .help = kRedisOnly, .value = Always<0>},
     {.info = "total_error_replies",
@@ -373,7 +375,7 @@ constexpr MetricRow kStats[] = {
      .type = MetricType::kCounter,
      .place = 213,
      .help = "Clients that were ended because they read too little.",
-     .family = "Clients that were ended for a limit.",
+     .prom_help = "Clients that were ended for a limit.",
      .value = Of<&ThreadNow::output_disconnections>},
 };
 static_assert(kAclRefusals == 4);

@@ -55,7 +55,7 @@ std::string FormatMetrics(const InfoFacts& facts, std::span<const MetricRow* con
   std::string_view family;
   for (const MetricRow* row : rows) {
     if (row->prom != family) {
-      out.Begin(row->prom, NameOf(row->type), row->family.empty() ? row->help : row->family);
+      out.Begin(row->prom, NameOf(row->type), row->prom_help.empty() ? row->help : row->prom_help);
       family = row->prom;
     }
     if (row->samples != nullptr) {
