@@ -63,7 +63,7 @@ struct QueueFacts {
 };
 static_assert(helio::ListsAll<QueueFacts>());
 
-// What a thread has now, and is counted when somebody asks.
+// What is looked up on a thread when somebody asks.
 struct ThreadNow {
   uint64_t input_buffer_max = 0;
   uint64_t output_buffer_max = 0;
@@ -129,13 +129,13 @@ struct Counts {
   Holders long_held;  // that have locks for longer than lock-warning-ms
   std::vector<DatabaseFacts> databases;
 
-  // The structs of numbers. Rows of metrics find them by their types.
+  // The structs of numbers: Merge adds each by its kCounters. Rows of metrics find them by type.
   static constexpr std::tuple kStructs{
       &Counts::worker, &Counts::scripts, &Counts::now,    &Counts::loop,   &Counts::loop_totals,
       &Counts::rates,  &Counts::traffic, &Counts::tls,    &Counts::memory, &Counts::heap,
       &Counts::shards, &Counts::queues,  &Counts::defrag, &Counts::pubsub, &Counts::tracking};
   template <typename T>
-  const T& Of() const {
+  const T& Get() const {
     return this->*std::get<T Counts::*>(kStructs);
   }
 

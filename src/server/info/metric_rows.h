@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of metrics. A row is a number under its name in INFO, its name in /metrics, or both;
 // docs/metrics.md is made of the rows, too. docs/contributing.md has an example ("Add a metric").
+//
+// A row does not say how the numbers of threads are put together: the kCounters of the struct do
+// (helio/base/counters.h), also for numbers that rows compute something from.
 #pragma once
 
 #include <cstdint>
@@ -103,7 +106,7 @@ const T& StructOf(const InfoFacts& facts) {
   } else if constexpr (std::is_same_v<T, TransactionStats>) {
     return facts.counts.transactions;
   } else {
-    return facts.counts.Of<T>();
+    return facts.counts.Get<T>();
   }
 }
 
