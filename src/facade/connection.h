@@ -32,6 +32,7 @@
 #include "facade/parsers/memcached_parser.h"
 #include "facade/parsers/request_parser.h"
 #include "facade/replies/reply_queue.h"
+#include "helio/base/counters.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/base/io_buf.h"
 #include "helio/net/socket.h"
@@ -107,6 +108,9 @@ class BufferPool {
     uint64_t sent_bytes = 0;
     uint64_t reads = 0;   // pieces that arrived
     uint64_t writes = 0;  // pieces that were sent
+
+    static constexpr helio::CounterOf<Traffic> kCounters[] = {
+        &Traffic::received_bytes, &Traffic::sent_bytes, &Traffic::reads, &Traffic::writes};
   };
   Traffic traffic;
 
@@ -149,6 +153,7 @@ class BufferPool {
   int64_t client_bytes_ = 0;
   int64_t untold_ = 0;
 };
+static_assert(helio::ListsAll<BufferPool::Traffic>());
 
 struct ConnectionLimits {
   RequestParser::Limits parser;
