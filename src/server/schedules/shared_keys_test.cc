@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "server/schedules/shared_client.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
@@ -208,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, SharedKeysTest,
                          });
 
 TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
-  ServerOptions options;
+  ServerOptions options = TestOptions();
   const auto [has_tags, reach] = GetParam();
   options.tag_rules.locks_tags = has_tags;
   ScheduledServer server(options, reach);
