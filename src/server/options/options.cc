@@ -42,18 +42,15 @@ PackedLimit UpTo(uint64_t max, uint64_t entries, uint64_t element_bytes) {
 
 }  // namespace
 
-PackedLimit ValueSizes::HashLimit() const {
-  return UpTo(UINT32_MAX, hash_entries, hash_element_bytes);
-}
-
-PackedLimit ValueSizes::ZsetLimit() const {
-  return UpTo(UINT32_MAX, zset_entries, zset_element_bytes);
-}
-
-SetLimit ValueSizes::SetsLimit() const {
-  constexpr uint64_t kMembersMax = 1u << 30;  // they are counted in 32 bits
-  return {.integers = static_cast<uint32_t>(std::min(set_integers, kMembersMax)),
-          .packed = UpTo(kMembersMax, set_entries, set_element_bytes)};
+ShardLimits ValueSizes::Limits() const {
+  constexpr uint64_t kMembersMax = 1u << 30;  // of a set; they are counted in 32 bits
+  return {.list = BlockLimit::FromSetting(list_max_listpack_size),
+          .hash = UpTo(UINT32_MAX, hash_entries, hash_element_bytes),
+          .set = {.integers = static_cast<uint32_t>(std::min(set_integers, kMembersMax)),
+                  .packed = UpTo(kMembersMax, set_entries, set_element_bytes)},
+          .zset = UpTo(UINT32_MAX, zset_entries, zset_element_bytes),
+          .stream = stream,
+          .hll_sparse_bytes = hll_sparse_bytes};
 }
 
 bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules) {

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/table/value_limits.h"
 #include "engine/hops/tag_placement.h"
 #include "engine/keyspace/access_clock.h"
 #include "engine/keyspace/key_events.h"
 #include "engine/keyspace/key_tag.h"
+#include "engine/keyspace/shard_limits.h"
 #include "facade/connection.h"
 #include "helio/net/tls.h"
 #include "server/base/stop_rule.h"
@@ -86,7 +86,7 @@ enum class UndeclaredKeys : uint8_t {
   kRefuse
 };
 
-// Up to which size a value has its small form, as it was told. What a form can hold may be less.
+// Up to which size values have their small forms, as it was told.
 struct ValueSizes {
   int64_t list_max_listpack_size = 0;  // BlockLimit::FromSetting
   uint64_t hash_entries = 0;
@@ -99,13 +99,14 @@ struct ValueSizes {
   StreamLimit stream;
   size_t hll_sparse_bytes = 0;
 
-  PackedLimit HashLimit() const;
-  PackedLimit ZsetLimit() const;
-  SetLimit SetsLimit() const;
+  // For shards: what is more than a form can hold is the most that it can.
+  ShardLimits Limits() const;
 };
 
-// Zeros: the initial values are in the rows of server/settings.
+// Zeros: the initial values are in the rows of server/settings (DefaultOptions there).
 struct ServerOptions {
+  explicit ServerOptions() = default;  // so that {} is none
+
   std::vector<std::string> binds;  // addresses; one that cannot be used is an error, "-addr" is
                                    // skipped then, as in Redis
   uint16_t port = 0;               // 0: no TCP

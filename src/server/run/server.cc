@@ -10,6 +10,7 @@
 #include "engine/hops/shard_set.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/acl/acl_store.h"
 #include "server/base/machine.h"
@@ -34,6 +35,7 @@ Server::Server(ServerOptions options, const ServerParts& parts)
       on_sigterm_(state_.options.on_sigterm),
       shutdown_timeout_s_(state_.options.shutdown_timeout_s),
       config_(parts.settings, state_.options, &state_.settings, this) {
+  CHECK_GT(state_.options.db_count, 0) << "ServerOptions without values; see DefaultOptions";
   state_.http = parts.http;
   if (parts.add_commands != nullptr) {
     parts.add_commands(&state_.commands, &state_.memcached_rows);
@@ -147,14 +149,8 @@ void Server::Load(std::function<void(std::string error)> on_end) {
 }
 
 void Server::SetValueSizes(const ValueSizes& sizes) {
-  state_.shards->AwaitOnAll([&sizes](Shard& shard) {
-    shard.set_list_limit(BlockLimit::FromSetting(sizes.list_max_listpack_size));
-    shard.set_hash_limit(sizes.HashLimit());
-    shard.set_set_limit(sizes.SetsLimit());
-    shard.set_zset_limit(sizes.ZsetLimit());
-    shard.set_stream_limit(sizes.stream);
-    shard.set_hll_sparse_max_bytes(sizes.hll_sparse_bytes);
-  });
+  const ShardLimits limits = sizes.Limits();
+  state_.shards->AwaitOnAll([&limits](Shard& shard) { shard.limits() = limits; });
 }
 
 }  // namespace dfly

@@ -242,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ScheduledServerTest,
 TEST_P(ScheduledServerTest, TheSeedDecidesEachReplyAndWhenItComes) {
   std::string logs[2];
   for (std::string& log : logs) {
-    ScheduledServer server({}, GetParam());
+    ScheduledServer server(TestOptions(), GetParam());
     server.RunSeeds(30, [&](uint64_t seed, Random& random) {
       const Keys keys(seed, false);
       std::vector<std::unique_ptr<ScheduledClient>> clients;

@@ -61,19 +61,31 @@ TEST(RowsTest, InitialValuesAreValues) {
   }
 }
 
-// Folders below have values of their own, for their tests.
+// Other folders have values of their own, for their tests.
 TEST(RowsTest, WhatOtherFoldersBeginWithIsTheSame) {
   const ServerOptions options = DefaultOptions();
   EXPECT_EQ(options.eviction.samples, EvictionRules().samples);
   EXPECT_EQ(options.eviction.lfu_log_factor, EvictionRules().lfu_log_factor);
   EXPECT_EQ(options.eviction.lfu_decay_minutes, EvictionRules().lfu_decay_minutes);
-  EXPECT_EQ(options.output_limits.ToString(), OutputLimits().ToString());
-  EXPECT_EQ(options.value_sizes.stream.node_bytes, StreamLimit().node_bytes);
-  EXPECT_EQ(options.value_sizes.stream.node_entries, StreamLimit().node_entries);
-  EXPECT_EQ(options.value_sizes.SetsLimit().integers, SetLimit().integers);
-  EXPECT_EQ(options.value_sizes.SetsLimit().packed.entries, SetLimit().packed.entries);
-  EXPECT_EQ(options.value_sizes.SetsLimit().packed.element_bytes, SetLimit().packed.element_bytes);
+  const ShardLimits sizes = options.value_sizes.Limits();
+  const ShardLimits shards;
+  EXPECT_EQ(sizes.list.bytes, shards.list.bytes);
+  EXPECT_EQ(sizes.list.entries, shards.list.entries);
+  EXPECT_EQ(sizes.hash.entries, shards.hash.entries);
+  EXPECT_EQ(sizes.hash.element_bytes, shards.hash.element_bytes);
+  EXPECT_EQ(sizes.set.integers, shards.set.integers);
+  EXPECT_EQ(sizes.set.packed.entries, shards.set.packed.entries);
+  EXPECT_EQ(sizes.set.packed.element_bytes, shards.set.packed.element_bytes);
+  EXPECT_EQ(sizes.zset.entries, shards.zset.entries);
+  EXPECT_EQ(sizes.zset.element_bytes, shards.zset.element_bytes);
+  EXPECT_EQ(sizes.stream.node_bytes, shards.stream.node_bytes);
+  EXPECT_EQ(sizes.stream.node_entries, shards.stream.node_entries);
+  EXPECT_EQ(sizes.hll_sparse_bytes, shards.hll_sparse_bytes);
   EXPECT_EQ(options.placement_rules.tags_max, PlacementRules().tags_max);
+  const helio::TlsOptions tls;
+  EXPECT_EQ(options.tls_options.caches_sessions, tls.caches_sessions);
+  EXPECT_EQ(options.tls_options.sessions_max, tls.sessions_max);
+  EXPECT_EQ(options.tls_options.session_timeout_s, tls.session_timeout_s);
   const ConnectionLimits limits;
   EXPECT_EQ(options.limits.slots_max, limits.slots_max);
   EXPECT_EQ(options.limits.reply_bytes_max, limits.reply_bytes_max);
