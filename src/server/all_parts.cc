@@ -3,9 +3,12 @@
 
 #include "server/commands/families.h"
 #include "server/http/http_pages.h"
+#include "server/settings/rows.h"
 
 namespace dfly {
 
-ServerParts AllParts() { return {.add_commands = RegisterFamilies, .http = &HttpPages()}; }
+ServerParts AllParts() {
+  return {.add_commands = RegisterFamilies, .http = &HttpPages(), .settings = AllSettings()};
+}
 
 }  // namespace dfly

@@ -29,15 +29,12 @@
 #include "server/base/version.h"
 #include "server/clients/server_state.h"
 #include "server/health_check.h"
+#include "server/options/directives.h"
 #include "server/options/flags.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
-
-DECLARE_bool(daemonize);
-DECLARE_string(dir);
-DECLARE_string(healthcheck);
-DECLARE_string(logfile);
-DECLARE_string(loglevel);
+#include "server/settings/flag_help.h"
+#include "server/settings/rows.h"
 
 namespace {
 
@@ -104,12 +101,13 @@ sigset_t BlockSignals() {
 // --healthcheck: the exit status.
 int CheckHealth() {
   FLAGS_minloglevel = google::GLOG_ERROR;
-  if (FLAGS_healthcheck != "live" && FLAGS_healthcheck != "ready") {
+  const std::string asked = dfly::FlagText("healthcheck");
+  if (asked != "live" && asked != "ready") {
     return Fail("--healthcheck: is either live or ready");
   }
   dfly::ServerOptions options;
   std::string error = dfly::OptionsFromFlags(&options);
-  if (error.empty()) error = dfly::CheckHealth(options, FLAGS_healthcheck == "ready");
+  if (error.empty()) error = dfly::CheckHealth(options, asked == "ready");
   return error.empty() ? 0 : Fail(error);
 }
 
@@ -117,17 +115,18 @@ int CheckHealth() {
 // wants to write says so.
 void EnterDirectory() {
   char path[PATH_MAX];
-  if (FLAGS_dir.empty() || realpath(FLAGS_dir.c_str(), path) == nullptr) return;
-  if (chdir(path) == 0) FLAGS_dir = path;
+  const std::string folder = dfly::FlagText("dir");
+  if (folder.empty() || realpath(folder.c_str(), path) == nullptr) return;
+  if (chdir(path) == 0) gflags::SetCommandLineOption("dir", path);
 }
 
 std::string BeginLog(const char* program) {
-  if (!dfly::SetLogLevel(FLAGS_loglevel)) {
-    return fmt::format("--loglevel: '{}' is not debug, verbose, notice, warning or nothing",
-                       FLAGS_loglevel);
+  const std::string level = dfly::FlagText("loglevel");
+  if (!dfly::SetLogLevel(level)) {
+    return fmt::format("--loglevel: '{}' is not debug, verbose, notice, warning or nothing", level);
   }
-  if (!FLAGS_logfile.empty()) {
-    if (std::string error = dfly::OpenLogFile(FLAGS_logfile); !error.empty()) return error;
+  if (const std::string file = dfly::FlagText("logfile"); !file.empty()) {
+    if (std::string error = dfly::OpenLogFile(file); !error.empty()) return error;
   }
   google::InitGoogleLogging(program);
   dfly::InstallCrashReport(program);
@@ -234,12 +233,18 @@ class Stopping {
 
 int main(int argc, char** argv) {
   const bool counts_tls = helio::CountTlsMemory();
+  dfly::RegisterSettings(dfly::AllSettings());
+  const std::string help = dfly::HelpFor({argv + 1, argv + argc});
+  if (!help.empty()) {
+    fputs(help.c_str(), stdout);
+    return 0;
+  }
   dfly::Arguments arguments;
   std::string error = dfly::ParseFlags(argc, argv, &arguments);
   if (!error.empty()) return Fail(error);
-  if (!FLAGS_healthcheck.empty()) return CheckHealth();
+  if (!dfly::FlagText("healthcheck").empty()) return CheckHealth();
   EnterDirectory();
-  if (FLAGS_daemonize) error = dfly::Daemonize();
+  if (dfly::FlagText("daemonize") == "true") error = dfly::Daemonize();
   if (error.empty()) error = BeginLog(argv[0]);
   if (!error.empty()) return Fail(error);
   const sigset_t signals = BlockSignals();
@@ -302,7 +307,7 @@ int main(int argc, char** argv) {
       continue;
     }
     if (signal_number == SIGHUP) {
-      error = FLAGS_logfile.empty() ? "" : dfly::OpenLogFile(FLAGS_logfile);
+      error = options.log_file.empty() ? "" : dfly::OpenLogFile(options.log_file);
       if (!error.empty()) LOG(ERROR) << error;
       continue;
     }

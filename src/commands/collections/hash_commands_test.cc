@@ -16,7 +16,7 @@ class HashCommandsTest : public CommandsTest {
  protected:
   // hash-max-listpack-entries and -value for all shards.
   void SetLimit(const PackedLimit& limit) {
-    shards_->AwaitOnAll([&](Shard& shard) { shard.set_hash_limit(limit); });
+    shards_->AwaitOnAll([&](Shard& shard) { shard.limits().hash = limit; });
   }
   void SetOld() { ASSERT_EQ(Run("hset h a 1 b 2 c x"), ":3"); }
   void ExpectOld() {

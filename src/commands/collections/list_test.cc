@@ -16,7 +16,7 @@ class ListCommandsTest : public CommandsTest {
   // list_max_listpack_size for all shards.
   void SetLimit(int setting) {
     shards_->AwaitOnAll(
-        [&](Shard& shard) { shard.set_list_limit(BlockLimit::FromSetting(setting)); });
+        [&](Shard& shard) { shard.limits().list = BlockLimit::FromSetting(setting); });
   }
   void SetOld() { ASSERT_EQ(Run("rpush l a b c"), ":3"); }
   void ExpectOld() {

@@ -19,7 +19,7 @@ using Members = std::set<std::string>;
 class SetOperationsTest : public CommandsTest {
  protected:
   void SetLimits(const SetLimit& limit) {
-    shards_->AwaitOnAll([&](Shard& shard) { shard.set_set_limit(limit); });
+    shards_->AwaitOnAll([&](Shard& shard) { shard.limits().set = limit; });
   }
   // What a command replies, each member once.
   Members Found(const std::string& line) {

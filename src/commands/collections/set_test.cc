@@ -18,7 +18,7 @@ class SetCommandsTest : public CommandsTest {
   static constexpr std::string_view kNotPositive = "-ERR value is out of range, must be positive";
 
   void SetLimits(const SetLimit& limit) {
-    shards_->AwaitOnAll([&](Shard& shard) { shard.set_set_limit(limit); });
+    shards_->AwaitOnAll([&](Shard& shard) { shard.limits().set = limit; });
   }
   // The texts of an array or a set, sorted.
   std::vector<std::string> Sorted(const std::vector<std::string>& words) {

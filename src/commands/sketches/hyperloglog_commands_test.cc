@@ -73,7 +73,7 @@ TEST_P(HyperLogLogCommandsTest, ItBecomesDenseAtTheLimit) {
   EXPECT_NEAR(static_cast<double>(count), 3000, 100);
   EXPECT_EQ(Run("pfdebug decode h"), "-ERR HLL encoding is not sparse");
   for (ShardSet* shards : {shards_.get(), &replica_->replica()}) {
-    shards->AwaitOnAll([](Shard& shard) { shard.set_hll_sparse_max_bytes(0); });
+    shards->AwaitOnAll([](Shard& shard) { shard.limits().hll_sparse_bytes = 0; });
   }
   EXPECT_EQ(Run("pfadd g"), ":1");
   EXPECT_EQ(Run("pfdebug encoding g"), "+sparse");

@@ -18,7 +18,7 @@ class ZsetOperationsTest : public CommandsTest {
  protected:
   void SetLimit(uint32_t entries, uint32_t element_bytes = 64) {
     shards_->AwaitOnAll([=](Shard& shard) {
-      shard.set_zset_limit({.entries = entries, .element_bytes = element_bytes});
+      shard.limits().zset = {.entries = entries, .element_bytes = element_bytes};
     });
   }
   // fn(prefix): with keys that have one tag, so one shard, and with keys anywhere; small and large.

@@ -15,7 +15,7 @@ class ZsetPopsTest : public CommandsTest {
     for (uint32_t entries : {128u, 0u}) {
       SCOPED_TRACE(entries == 0 ? "skiplist" : "listpack");
       shards_->AwaitOnAll([entries](Shard& shard) {
-        shard.set_zset_limit({.entries = entries, .element_bytes = 64});
+        shard.limits().zset = {.entries = entries, .element_bytes = 64};
       });
       Run("flushall");
       ASSERT_EQ(Run("zadd b 1 w 2 x 3 y 4 z"), ":4");

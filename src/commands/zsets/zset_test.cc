@@ -14,7 +14,7 @@ class ZsetCommandsTest : public CommandsTest {
 
   void SetLimit(uint32_t entries) {
     shards_->AwaitOnAll([entries](Shard& shard) {
-      shard.set_zset_limit({.entries = entries, .element_bytes = 64});
+      shard.limits().zset = {.entries = entries, .element_bytes = 64};
     });
   }
   // fn() with a packed and with a large z of a 1, b 2, c 2, d 3.

@@ -23,6 +23,7 @@
 #include "engine/keyspace/key_events.h"
 #include "engine/keyspace/memcached_items.h"
 #include "engine/keyspace/read_tracker.h"
+#include "engine/keyspace/shard_limits.h"
 #include "engine/keyspace/waiter_table.h"
 #include "engine/keyspace/watch_table.h"
 #include "engine/queue/tx_queue.h"
@@ -122,28 +123,14 @@ class Shard final : private ChangeListener {
     ServeWaiters();
   }
 
-  // How large the blocks of lists become (list-max-listpack-size).
-  const BlockLimit& list_limit() const { return list_limit_; }
-  void set_list_limit(const BlockLimit& limit) { list_limit_ = limit; }
-  // Up to which size a sorted set is packed (zset-max-listpack-entries, -value).
-  const PackedLimit& zset_limit() const { return zset_limit_; }
-  void set_zset_limit(const PackedLimit& limit) { zset_limit_ = limit; }
-
-  // Up to which size hashes are packed (hash-max-listpack-entries and -value).
-  const PackedLimit& hash_limit() const { return hash_limit_; }
-  void set_hash_limit(const PackedLimit& limit) { hash_limit_ = limit; }
-
-  // Up to where sets are no tables (set-max-intset-entries and the like).
-  const SetLimit& set_limit() const { return set_limit_; }
-  void set_set_limit(const SetLimit& limit) { set_limit_ = limit; }
-
-  // How large the nodes of streams become (stream-node-max-bytes, -entries).
-  const StreamLimit& stream_limit() const { return stream_limit_; }
-  void set_stream_limit(const StreamLimit& limit) { stream_limit_ = limit; }
-
-  // Up to which size a HyperLogLog is sparse (hll-sparse-max-bytes).
-  size_t hll_sparse_max_bytes() const { return hll_sparse_max_bytes_; }
-  void set_hll_sparse_max_bytes(size_t bytes) { hll_sparse_max_bytes_ = bytes; }
+  // Up to which size values have their small forms.
+  ShardLimits& limits() { return limits_; }
+  const BlockLimit& list_limit() const { return limits_.list; }
+  const PackedLimit& zset_limit() const { return limits_.zset; }
+  const PackedLimit& hash_limit() const { return limits_.hash; }
+  const SetLimit& set_limit() const { return limits_.set; }
+  const StreamLimit& stream_limit() const { return limits_.stream; }
+  size_t hll_sparse_max_bytes() const { return limits_.hll_sparse_bytes; }
 
   // What eviction knows about keys, and what it does.
   AccessClock& access_clock() { return access_clock_; }
@@ -266,12 +253,7 @@ class Shard final : private ChangeListener {
   size_t snapshot_bytes_ = 0;
   size_t expire_next_ = 0;  // the database whose turn it is
   int64_t next_deadline_ms_ = INT64_MAX;
-  BlockLimit list_limit_;
-  PackedLimit zset_limit_ = {.entries = 128, .element_bytes = 64};
-  PackedLimit hash_limit_ = {.entries = 512, .element_bytes = 64};
-  SetLimit set_limit_;
-  StreamLimit stream_limit_;
-  size_t hll_sparse_max_bytes_ = 3000;
+  ShardLimits limits_;
   ShardStats stats_;
   AccessClock access_clock_;
   Evictor evictor_{this};

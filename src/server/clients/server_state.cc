@@ -96,21 +96,6 @@ ServerState::ServerState(ServerOptions its_options)
       client_memory(options.threads),
       monitor_loads(std::make_unique<MonitorLoad[]>(options.threads)),
       eviction_hints(std::make_unique<EvictionHint[]>(options.threads)) {
-  settings.maxmemory = options.maxmemory;
-  settings.active_defrag = options.active_defrag;
-  settings.defrag_threshold_percent = options.defrag_threshold_percent;
-  settings.defrag_ignore_bytes = options.defrag_ignore_bytes;
-  settings.defrag_cycle_percent = options.defrag_cycle_percent;
-  settings.maxclients = options.maxclients;
-  settings.protected_mode = options.protected_mode;
-  settings.auth_timeout_s = options.auth_timeout_s;
-  settings.busy_reply_threshold_ms = options.busy_reply_threshold_ms;
-  settings.tcp_keepalive_s = options.tcp_keepalive_s;
-  settings.slowlog_max_len = options.slowlog_max_len;
-  settings.lock_warning_ms = options.lock_warning_ms;
-  settings.latency_monitor_ms = options.latency_monitor_threshold_ms;
-  settings.tracking_table_max_keys = options.tracking_table_max_keys;
-  settings.snapshot_buffer_limit = options.snapshot_buffer_limit;
   client_memory.Set(options.maxmemory_clients);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of TLS, and what new connections use.
+// What new connections of TLS use.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,6 @@
 
 namespace dfly {
 
-class Config;
 struct ServerState;
 
 // Thread: the first Load on the main thread; the rest by Config, under its lock.
@@ -20,18 +19,19 @@ class TlsSettings {
   // `take` gives all workers a context. Suspends.
   using Context = std::shared_ptr<const helio::TlsContext>;
   using TakeFn = std::function<void(const Context& context)>;
-  TlsSettings(const ServerState* server, helio::TlsOptions options, TakeFn take);
+  TlsSettings(const ServerState* server, TakeFn take);
 
   // Looks whether all is there, reads the files, and gives all workers what came of it. Empty, or
-  // why TLS is not possible with these settings: then nothing changes. Suspends.
-  [[nodiscard]] std::string Load();
-  void AddTo(Config* config);
+  // why TLS is not possible with these options: then nothing changes. Suspends.
+  [[nodiscard]] std::string Load(const helio::TlsOptions& options);
+  // The same for options that have changed, if there is a port that uses them: else they may be
+  // incomplete, as in Redis. Suspends.
+  [[nodiscard]] std::string Change(const helio::TlsOptions& options);
 
  private:
-  std::string Apply();
+  std::string Use(const helio::TlsOptions& options);
 
   const ServerState& server_;
-  helio::TlsOptions options_;
   const TakeFn take_;
 };
 

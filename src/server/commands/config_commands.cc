@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // CONFIG GET SET RESETSTAT REWRITE HELP.
+#include <string>
+#include <vector>
+
 #include "commands/table/rows.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
@@ -44,10 +47,24 @@ void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
   reply.Ok();
 }
 
+// The lines of users that a configuration file has, without "user ".
+std::vector<std::string> UserLines(const AclStore& acl) {
+  std::vector<std::string> lines;
+  for (const AclUserRef& user : acl.All()) {
+    // requirepass says it all, if nothing else was said.
+    const bool is_as_new = user->name() == AclStore::kDefaultName && user->may_do_everything() &&
+                           user->is_on() && user->password_hashes().size() <= 1;
+    if (!is_as_new) lines.push_back(user->Describe());
+  }
+  return lines;
+}
+
 void Rewrite(CoordinatorContext& cx, Args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
+  const std::vector<std::string> users = UserLines(*server.acl);
+  const bool has_acl_file = !server.acl->file().empty();
   const std::string error =
-      Server::Here().config().Rewrite(server.options.config_file, *server.acl);
+      Server::Here().config().Rewrite(server.options.config_file, has_acl_file ? nullptr : &users);
   if (!error.empty()) return reply.Error(error);
   reply.Ok();
 }

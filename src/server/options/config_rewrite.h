@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "server/options/config.h"
-
 namespace dfly {
 
 struct RewrittenSetting {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/options/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "server/options/setting_slots.h"
 
 namespace dfly {
 namespace {
@@ -14,44 +17,84 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-// Three settings that note what was applied; "fragile" refuses the value 13.
+// Notes what was applied. Refuses 13 as "fragile", and a "lock" that is not the "key".
+class NotingHost : public SettingHost {
+ public:
+  std::vector<std::string> applied;
+};
+
+std::vector<std::string>& AppliedOf(SettingHost& host) {
+  return static_cast<NotingHost&>(host).applied;
+}
+
+std::string NoteMemory(SettingHost& host, const SettingChange& change) {
+  AppliedOf(host).push_back(fmt::format("memory={}", change.now.maxmemory));
+  return "";
+}
+
+std::string NoteClients(SettingHost& host, const SettingChange& change) {
+  AppliedOf(host).push_back(fmt::format("fragile={}", change.now.maxclients));
+  return change.now.maxclients == 13 ? "bad luck" : "";
+}
+
+std::string NoteLock(SettingHost& host, const SettingChange& change) {
+  AppliedOf(host).push_back(fmt::format("lock={} key={}", change.now.tls_port, change.now.backlog));
+  return change.now.tls_port == change.now.backlog ? "" : "it does not turn";
+}
+
+using enum SettingKind;
+using enum SettingHow;
+
+constexpr SettingRow kRows[] = {
+    {.name = "memory",
+     .kind = kMemory,
+     .slot = kSlot<&ServerOptions::maxmemory>,
+     .live = kStoreLive<&Settings::maxmemory, &ServerOptions::maxmemory>,
+     .apply = NoteMemory},
+    {.name = "fragile",
+     .kind = kInteger,
+     .max = 100,
+     .slot = kSlot<&ServerOptions::maxclients>,
+     .apply = NoteClients},
+    {.name = "switch", .kind = kBool, .slot = kSlot<&ServerOptions::tls>},
+    {.name = "figure", .slot = kSlot<&ServerOptions::log_file>},
+    {.name = "port", .kind = kInteger, .how = kAtStart, .slot = kSlot<&ServerOptions::port>},
+    {.name = "dir", .how = kProtected, .slot = kSlot<&ServerOptions::pid_file>},
+    {.name = "new-name",
+     .old_name = "old-name",
+     .kind = kInteger,
+     .max = 100,
+     .slot = kSlot<&ServerOptions::threads>},
+    {.name = "lock",
+     .kind = kInteger,
+     .max = 100,
+     .slot = kSlot<&ServerOptions::tls_port>,
+     .apply = NoteLock},
+    {.name = "key",
+     .kind = kInteger,
+     .max = 100,
+     .slot = kSlot<&ServerOptions::backlog>,
+     .apply = NoteLock},
+    {.name = "ignored",
+     .kind = kChoice,
+     .initial = "no",
+     .choices = "no yes maybe",
+     .no_effect = "there is none",
+     .harmless = "no|maybe"},
+    {.name = "secret", .how = kFlagOnly, .slot = kSlot<&ServerOptions::log_level>},
+};
+
+ServerOptions Told() {
+  ServerOptions options;
+  options.maxclients = 1;
+  options.port = 6379;
+  options.pid_file = "/a";
+  options.threads = 1;
+  return options;
+}
+
 class ConfigTest : public testing::Test {
  protected:
-  ConfigTest() {
-    config_.Add({.name = "memory",
-                 .kind = Setting::Kind::kMemory,
-                 .value = "0",
-                 .is_mutable = true,
-                 .apply = Note("memory")});
-    config_.Add({.name = "fragile",
-                 .kind = Setting::Kind::kInteger,
-                 .value = "1",
-                 .is_mutable = true,
-                 .min = 0,
-                 .max = 100,
-                 .apply = [note = Note("fragile")](const std::string& value) {
-                   note(value);
-                   return value == "13" ? std::string("bad luck") : std::string();
-                 }});
-    config_.Add(
-        {.name = "switch", .kind = Setting::Kind::kBool, .value = "no", .is_mutable = true});
-    config_.Add({.name = "figure", .value = "", .is_mutable = true});
-    config_.Add({.name = "port", .value = "6379"});
-    config_.Add({.name = "dir", .value = "/a", .is_mutable = true, .is_protected = true});
-    config_.Add({.name = "new-name",
-                 .kind = Setting::Kind::kInteger,
-                 .value = "1",
-                 .is_mutable = true,
-                 .max = 100,
-                 .old_name = "old-name"});
-  }
-
-  std::function<std::string(const std::string&)> Note(std::string name) {
-    return [this, name](const std::string& value) {
-      applied_.push_back(name + "=" + value);
-      return std::string();
-    };
-  }
   std::string Set(std::vector<std::string_view> pairs, bool may_set_protected = false) {
     return config_.Set(pairs, may_set_protected);
   }
@@ -63,8 +106,10 @@ class ConfigTest : public testing::Test {
     return "ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + why;
   }
 
-  Config config_;
-  std::vector<std::string> applied_;
+  NotingHost host_;
+  std::vector<std::string>& applied_ = host_.applied;
+  Settings live_;
+  Config config_{kRows, Told(), &live_, &host_};
 };
 
 TEST_F(ConfigTest, GetMatchesPatternsInAnyCaseEachSettingOnce) {
@@ -139,62 +184,45 @@ TEST_F(ConfigTest, WhatCannotBeAppliedIsUndone) {
 }
 
 TEST_F(ConfigTest, SettingsThatBelongTogetherTakeEffectTogether) {
-  std::string lock = "brass";
-  std::string key = "brass";
-  int commits = 0;
-  const auto commit = std::make_shared<const std::function<std::string()>>([&]() -> std::string {
-    if (lock != key) return "it does not turn";
-    ++commits;
-    return "";
-  });
-  const auto add = [&](std::string_view name, std::string* part) {
-    config_.Add({.name = name,
-                 .value = *part,
-                 .is_mutable = true,
-                 .apply =
-                     [part](const std::string& value) {
-                       *part = value;
-                       return std::string();
-                     },
-                 .commit = commit});
-  };
-  add("lock", &lock);
-  add("key", &key);
-  EXPECT_EQ(Set({"lock", "steel"}), Failed("lock", "it does not turn"));
-  EXPECT_EQ(Set({"memory", "5", "key", "steel"}), Failed("key", "it does not turn"));
-  EXPECT_EQ(lock + key + Get("lock") + Get("key") + Get("memory"), "brassbrassbrassbrass0");
-  EXPECT_EQ(commits, 0);
-  EXPECT_EQ(Set({"lock", "steel", "memory", "5", "key", "steel"}), "");
-  EXPECT_EQ(Get("lock") + Get("key") + Get("memory"), "steelsteel5");
-  EXPECT_EQ(commits, 1);
-  EXPECT_EQ(Set({"key", "steel"}), "") << "the same value takes effect again";
-  EXPECT_EQ(commits, 2);
+  EXPECT_EQ(Set({"lock", "7"}), Failed("lock", "it does not turn"));
+  EXPECT_EQ(Get("lock") + Get("key"), "00");
+  applied_.clear();
+  EXPECT_EQ(Set({"lock", "7", "memory", "5", "key", "7"}), "");
+  EXPECT_EQ(Get("lock") + Get("key") + Get("memory"), "775");
+  EXPECT_THAT(applied_, ElementsAre("lock=7 key=7", "memory=5"));
+  applied_.clear();
+  EXPECT_EQ(Set({"key", "7"}), "") << "the same value takes effect again";
+  EXPECT_THAT(applied_, ElementsAre("lock=7 key=7"));
 }
 
 TEST_F(ConfigTest, WhatTookEffectIsTakenBackWhenSomethingElseCannot) {
-  std::string wanted = "shut";
-  std::string door = wanted;
-  const auto turn = [&]() -> std::string {
-    door = wanted;
-    return "";
-  };
-  const auto fail = []() -> std::string { return "no bell"; };
-  using Commit = std::function<std::string()>;
-  config_.Add({.name = "door",
-               .value = wanted,
-               .is_mutable = true,
-               .apply =
-                   [&](const std::string& value) {
-                     wanted = value;
-                     return std::string();
-                   },
-               .commit = std::make_shared<const Commit>(turn)});
-  config_.Add({.name = "bell",
-               .value = "off",
-               .is_mutable = true,
-               .commit = std::make_shared<const Commit>(fail)});
-  EXPECT_EQ(Set({"door", "open", "bell", "on"}), Failed("bell", "no bell"));
-  EXPECT_EQ(door + Get("door") + Get("bell"), "shutshutoff");
+  EXPECT_EQ(Set({"lock", "7", "fragile", "13", "key", "7"}), Failed("fragile", "bad luck"));
+  EXPECT_THAT(applied_, ElementsAre("lock=7 key=7", "fragile=13", "lock=0 key=0"));
+  EXPECT_EQ(Get("lock") + Get("fragile") + Get("key"), "010");
+}
+
+TEST_F(ConfigTest, AllThreadsReadALiveValueAtOnce) {
+  EXPECT_EQ(Set({"memory", "9gb"}), "");
+  EXPECT_EQ(live_.maxmemory, 9ull << 30);
+  EXPECT_EQ(Set({"memory", "5", "fragile", "13"}), Failed("fragile", "bad luck"));
+  EXPECT_EQ(live_.maxmemory, 9ull << 30);
+}
+
+TEST_F(ConfigTest, WhatHasNoEffectIsKeptIfItPromisesNothing) {
+  EXPECT_EQ(Get("ignored"), "no");
+  EXPECT_EQ(Set({"ignored", "Maybe"}), "");
+  EXPECT_EQ(Get("ignored"), "maybe");
+  EXPECT_EQ(Set({"ignored", "yes"}),
+            Failed("ignored", "'yes' would promise what is not there: there is none"));
+  EXPECT_EQ(Set({"ignored", "x"}),
+            Failed("ignored", "argument(s) must be one of the following: no, yes, maybe"));
+  EXPECT_EQ(Get("ignored"), "maybe");
+}
+
+TEST_F(ConfigTest, WhatIsAFlagOnlyIsUnknown) {
+  EXPECT_EQ(Get("secret"), "(not one)");
+  EXPECT_EQ(Set({"secret", "1"}),
+            "ERR Unknown option or number of arguments for CONFIG SET - 'secret'");
 }
 
 }  // namespace

@@ -7,67 +7,99 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <deque>
+#include <utility>
 
+#include "core/text/numbers.h"
+#include "helio/base/logging.h"
 #include "server/base/units.h"
 #include "server/base/words.h"
-#include "server/options/ignored_settings.h"
 
 namespace dfly {
 
 namespace {
 
-using Kind = Directive::Kind;
-
-constexpr Directive kDirectives[] = {
-    {"databases", Kind::kFlag, "dbnum"},
-    {"proto-max-bulk-len", Kind::kFlag, "max_bulk_len"},
-    {"lua-time-limit", Kind::kFlag, "busy_reply_threshold"},
-    {"hash-max-ziplist-entries", Kind::kFlag, "hash_max_listpack_entries"},
-    {"hash-max-ziplist-value", Kind::kFlag, "hash_max_listpack_value"},
-    {"zset-max-ziplist-entries", Kind::kFlag, "zset_max_listpack_entries"},
-    {"zset-max-ziplist-value", Kind::kFlag, "zset_max_listpack_value"},
-    {"list-max-ziplist-size", Kind::kFlag, "list_max_listpack_size"},
-
-    {"cluster-enabled", Kind::kRefused,
+constexpr RefusedDirective kRefused[] = {
+    {"cluster-enabled",
      "there is no cluster of several servers; --cluster_mode=emulated is for clients of one", "no"},
-    {"loadmodule", Kind::kRefused, "there are no modules"},
+    {"loadmodule", "there are no modules"},
 };
 
-// Directives that may be repeated; each line adds to what is there.
-constexpr std::string_view kLists[] = {"save", "user", "rename_command",
-                                       "client_output_buffer_limit"};
-// Of those, whose lines go into one line of the flag.
-constexpr std::string_view kOneLineLists[] = {"save", "client_output_buffer_limit"};
-
-bool IsOneOf(std::span<const std::string_view> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+// What this process was told. Before there are threads.
+struct Told {
+  std::span<const SettingRow> rows;
+  absl::flat_hash_map<std::string, std::string> origins;            // by flag
+  absl::flat_hash_map<const SettingRow*, std::string> kept_values;  // of settings without effect
+};
+Told& ToldHere() {
+  static Told told;
+  return told;
 }
 
-absl::flat_hash_map<std::string, std::string>& Origins() {
-  static absl::flat_hash_map<std::string, std::string> origins;
-  return origins;
+// What gflags keeps pointers to.
+template <typename Value>
+void RegisterFlag(const SettingRow& row, Value initial) {
+  struct Storage {
+    std::string name;
+    Value value;
+    Value initial;
+  };
+  static std::deque<Storage> all;
+  Storage& its = all.emplace_back(Storage{FlagOf(row), initial, initial});
+  const gflags::FlagRegisterer made(its.name.c_str(), row.help.data(), "server/settings",
+                                    &its.value, &its.initial);
+}
+
+const RefusedDirective* FindRefused(std::string_view name) {
+  const auto it = std::ranges::find_if(
+      kRefused, [&](const auto& it) { return FlagName(it.name) == FlagName(name); });
+  return it == std::end(kRefused) ? nullptr : &*it;
+}
+
+// Keeps what is said of a setting without effect. Returns an error, or nothing.
+std::string KeepValue(const SettingRow& row, std::span<const std::string> words) {
+  if (words.empty() || (words.size() > 1 && !row.has_words)) return "wrong number of arguments";
+  std::string error;
+  std::string value = CanonicalValue(row, fmt::format("{}", fmt::join(words, " ")), &error);
+  if (error.empty()) ToldHere().kept_values[&row] = std::move(value);
+  return error;
 }
 
 }  // namespace
 
-std::span<const Directive> Directives() { return kDirectives; }
-
-const Directive* FindDirective(std::string_view name) {
-  const std::string wanted = FlagName(name);
-  const auto it =
-      std::find_if(std::begin(kDirectives), std::end(kDirectives),
-                   [&wanted](const Directive& it) { return FlagName(it.name) == wanted; });
-  return it == std::end(kDirectives) ? nullptr : &*it;
+void RegisterSettings(std::span<const SettingRow> rows) {
+  CHECK(ToldHere().rows.empty());
+  ToldHere().rows = rows;
+  for (const SettingRow& row : rows) {
+    if (!row.has_flag()) continue;
+    const auto number = ParseInt64(row.initial);
+    const bool is_number = row.kind == SettingKind::kInteger || row.kind == SettingKind::kMemory;
+    if (row.kind == SettingKind::kBool) {
+      RegisterFlag(row, row.initial == "yes");
+    } else if (!is_number || !number) {  // "1gb" is a text as well
+      RegisterFlag(row, std::string(row.initial));
+    } else if (row.min < 0) {
+      RegisterFlag<gflags::int64>(row, *number);
+    } else {
+      RegisterFlag<gflags::uint64>(row, static_cast<gflags::uint64>(*number));
+    }
+  }
 }
+
+std::span<const SettingRow> RegisteredSettings() { return ToldHere().rows; }
+
+const SettingRow* FindSetting(std::string_view name) {
+  const std::string flag = FlagName(name);
+  const auto it = std::ranges::find_if(ToldHere().rows, [&](const SettingRow& row) {
+    return HasName(row, name) || (row.has_flag() && FlagOf(row) == flag);
+  });
+  return it == ToldHere().rows.end() ? nullptr : &*it;
+}
+
+std::span<const RefusedDirective> RefusedDirectives() { return kRefused; }
 
 bool IsDirective(std::string_view name) {
-  return FindDirective(name) != nullptr || FindIgnoredSetting(name) != nullptr;
-}
-
-std::string FlagName(std::string_view name) {
-  std::string flag = LowerCase(name);
-  std::replace(flag.begin(), flag.end(), '-', '_');
-  return flag;
+  return FindSetting(name) != nullptr || FindRefused(name) != nullptr;
 }
 
 bool IsServerFlag(const std::string& name) {
@@ -76,48 +108,64 @@ bool IsServerFlag(const std::string& name) {
          info.filename.find("gflags") == std::string::npos;
 }
 
+std::string FlagText(std::string_view flag) {
+  return gflags::GetCommandLineFlagInfoOrDie(std::string(flag).c_str()).current_value;
+}
+
+bool IsFlagSet(const SettingRow& row) {
+  gflags::CommandLineFlagInfo info;
+  return gflags::GetCommandLineFlagInfo(FlagOf(row).c_str(), &info) && !info.is_default;
+}
+
 std::string FlagOrigin(std::string_view flag) {
-  const auto it = Origins().find(std::string(flag));
-  return it == Origins().end() ? "" : fmt::format(" ({})", it->second);
+  const auto it = ToldHere().origins.find(std::string(flag));
+  return it == ToldHere().origins.end() ? "" : fmt::format(" ({})", it->second);
+}
+
+const std::string* KeptValue(const SettingRow& row) {
+  const auto it = ToldHere().kept_values.find(&row);
+  return it == ToldHere().kept_values.end() ? nullptr : &it->second;
 }
 
 std::string FlagSetter::Set(std::string_view name, std::span<const std::string> values,
                             std::string_view where, bool is_file) {
+  const SettingRow* const row = FindSetting(name);
+  if (row != nullptr && row->has_flag()) return SetFlag(FlagOf(*row), row, name, values, where);
   const std::string flag = FlagName(name);
-  if (IsServerFlag(flag)) return SetFlag(flag, name, values, where);
-  if (const IgnoredSetting* const row = FindIgnoredSetting(name)) {
-    bool is_initial = false;
-    const std::string error = KeepIgnoredSetting(*row, values, &is_initial);
+  if (IsServerFlag(flag)) return SetFlag(flag, nullptr, name, values, where);
+  if (row != nullptr && !row->no_effect.empty()) {
+    const std::string error = KeepValue(*row, values);
     if (!error.empty()) return fmt::format("'{}': {}", name, error);
-    if (!is_initial) Warn(fmt::format("{}: '{}' has no effect: {}", where, name, row->why));
+    if (*KeptValue(*row) != row->initial) {
+      Warn(fmt::format("{}: '{}' has no effect: {}", where, name, row->no_effect));
+    }
     return "";
   }
-  const Directive* const directive = FindDirective(name);
-  if (directive == nullptr) {
+  const RefusedDirective* const refused = FindRefused(name);
+  if (refused == nullptr) {
     if (!is_file) return fmt::format("there is no flag --{}; --help lists the usual ones", name);
     Warn(fmt::format("{}: '{}' is unknown, and ignored", where, name));
     return "";
   }
-  if (directive->kind == Kind::kFlag)
-    return SetFlag(std::string(directive->target), name, values, where);
   const std::string value = fmt::format("{}", fmt::join(values, " "));
-  if (!directive->harmless.empty() && LowerCase(value) == directive->harmless) return "";
-  return fmt::format("'{}' cannot be ignored, and {}", name, directive->target);
+  if (!refused->harmless.empty() && LowerCase(value) == refused->harmless) return "";
+  return fmt::format("'{}' cannot be ignored, and {}", name, refused->why);
 }
 
-std::string FlagSetter::SetFlag(const std::string& flag, std::string_view name,
-                                std::span<const std::string> values, std::string_view where) {
+std::string FlagSetter::SetFlag(const std::string& flag, const SettingRow* row,
+                                std::string_view name, std::span<const std::string> values,
+                                std::string_view where) {
   const auto info = gflags::GetCommandLineFlagInfoOrDie(flag.c_str());
   const bool is_text = info.type == "string";
-  const bool may_be_empty = flag == "save";  // no points
+  const bool may_be_empty = row != nullptr && row->may_lack_value;
   if (values.empty() && !may_be_empty) return fmt::format("'{}' needs a value", name);
   if (values.size() > 1 && !is_text) return fmt::format("'{}' takes one value", name);
   std::string value = fmt::format("{}", fmt::join(values, " "));
-  if (IsOneOf(kLists, flag)) {
-    const bool has_begun = std::find(begun_.begin(), begun_.end(), flag) != begun_.end();
-    const char* const between = IsOneOf(kOneLineLists, flag) ? " " : "\n";
+  if (row != nullptr && row->repeat != SettingRepeat::kReplaces) {
+    const bool has_begun = std::ranges::find(begun_, row) != begun_.end();
+    const char* const between = row->repeat == SettingRepeat::kAddsWords ? " " : "\n";
     if (!has_begun) {
-      begun_.push_back(flag);
+      begun_.push_back(row);
     } else if (!value.empty() && !info.current_value.empty()) {
       value = info.current_value + between + value;
     }
@@ -133,7 +181,7 @@ std::string FlagSetter::SetFlag(const std::string& flag, std::string_view name,
                          info.type == "bool" ? ", which is yes or no" : "");
     }
   }
-  Origins()[flag] = where;
+  ToldHere().origins[flag] = where;
   return "";
 }
 

@@ -1,33 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the directives of a redis.conf: which of our flags each one sets. Those that mean
-// nothing here are rows of ignored_settings.h.
+// The settings of this program, as flags and as directives of a redis.conf.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "server/options/setting_row.h"
+
 namespace dfly {
 
-// A directive for which there is no flag of the same name (with _ for -).
-struct Directive {
-  enum class Kind : uint8_t {
-    kFlag,     // sets the flag `target`
-    kRefused,  // must not be ignored: `target` says why
-  };
+// Makes a flag of each row that has one. `rows` outlive the process. Once, before any flag is read.
+void RegisterSettings(std::span<const SettingRow> rows);
+std::span<const SettingRow> RegisteredSettings();
+// By its flag or by a name that CONFIG knows. Null: there is none.
+const SettingRow* FindSetting(std::string_view name);
+
+// A directive of Redis that must not be ignored, and is no setting here.
+struct RefusedDirective {
   std::string_view name;
-  Kind kind;
-  std::string_view target;
-  // kRefused: but for this value.
-  std::string_view harmless = {};
+  std::string_view why;
+  std::string_view harmless = {};  // but for this value
 };
-std::span<const Directive> Directives();
-// Null: there is none; perhaps a flag has its name.
-const Directive* FindDirective(std::string_view name);
-// Of Redis, whether it means something here or not.
+std::span<const RefusedDirective> RefusedDirectives();
+// Of Redis or of ours, whether it means something here or not; there need be no flag.
 bool IsDirective(std::string_view name);
 
 // Sets flags from directives, in the order in which it gets them.
@@ -45,18 +43,23 @@ class FlagSetter {
   void Warn(std::string warning) { warnings_.push_back(std::move(warning)); }
 
  private:
-  std::string SetFlag(const std::string& flag, std::string_view name,
+  // `row`: null for glog's own flags.
+  std::string SetFlag(const std::string& flag, const SettingRow* row, std::string_view name,
                       std::span<const std::string> values, std::string_view where);
 
-  std::vector<std::string> begun_;  // lists that this source has begun
+  std::vector<const SettingRow*> begun_;  // lists that this source has begun
   std::vector<std::string> warnings_;
 };
 
-// "proto-max-bulk-len" and "proto_max_bulk_len" to "proto_max_bulk_len".
-std::string FlagName(std::string_view name);
 // Of one of our flags (or of glog's), not of gflags itself.
 bool IsServerFlag(const std::string& name);
+// What the flag is now.
+std::string FlagText(std::string_view flag);
+// Something else than its default was asked for.
+bool IsFlagSet(const SettingRow& row);
 // Where a flag's value was given: " (redis.conf:12)"; empty: on no line of a file.
 std::string FlagOrigin(std::string_view flag);
+// What was said of a setting without effect; null: nothing.
+const std::string* KeptValue(const SettingRow& row);
 
 }  // namespace dfly

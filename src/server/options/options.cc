@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -30,6 +31,26 @@ std::string ClientMemorySetting::Parse(std::string_view text) {
 
 std::string ClientMemorySetting::ToString() const {
   return percent != 0 ? fmt::format("{}%", percent) : fmt::format("{}", bytes);
+}
+
+namespace {
+
+PackedLimit UpTo(uint64_t max, uint64_t entries, uint64_t element_bytes) {
+  return {.entries = static_cast<uint32_t>(std::min(entries, max)),
+          .element_bytes = static_cast<uint32_t>(std::min(element_bytes, max))};
+}
+
+}  // namespace
+
+ShardLimits ValueSizes::Limits() const {
+  constexpr uint64_t kMembersMax = 1u << 30;  // of a set; they are counted in 32 bits
+  return {.list = BlockLimit::FromSetting(list_max_listpack_size),
+          .hash = UpTo(UINT32_MAX, hash_entries, hash_element_bytes),
+          .set = {.integers = static_cast<uint32_t>(std::min(set_integers, kMembersMax)),
+                  .packed = UpTo(kMembersMax, set_entries, set_element_bytes)},
+          .zset = UpTo(UINT32_MAX, zset_entries, zset_element_bytes),
+          .stream = stream,
+          .hll_sparse_bytes = hll_sparse_bytes};
 }
 
 bool ParseSaveRules(std::string_view text, std::vector<SaveRule>* rules) {

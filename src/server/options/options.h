@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server is told at its start. Filled from flags and redis.conf (flags.h), or by a test;
-// nothing changes it afterwards. What CONFIG SET may change has its first value from here, and
-// lives elsewhere (settings.h, and who uses it).
+// What the server is told at its start. Filled by the rows of its settings from flags and
+// redis.conf (flags.h), or by a test; nothing changes it afterwards. What CONFIG SET may change has
+// its first value from here, and lives elsewhere (settings.h, Config, and who uses it).
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/table/value_limits.h"
 #include "engine/hops/tag_placement.h"
 #include "engine/keyspace/access_clock.h"
 #include "engine/keyspace/key_events.h"
 #include "engine/keyspace/key_tag.h"
+#include "engine/keyspace/shard_limits.h"
 #include "facade/connection.h"
 #include "helio/net/tls.h"
 #include "server/base/stop_rule.h"
@@ -39,7 +39,7 @@ struct AclOptions {
   std::string users;          // --user: lines "name rule ..." of a configuration file
   std::string password;       // --requirepass: the default user's
   bool all_channels = false;  // --acl_pubsub_default=allchannels
-  size_t log_max = 128;       // --acllog_max_len
+  size_t log_max = 0;         // --acllog_max_len
 };
 
 // maxmemory-clients: "0", bytes or "5%".
@@ -66,10 +66,10 @@ struct PersistenceOptions {
   std::string dbfilename;  // empty: nothing is loaded or saved
   std::vector<SaveRule> rules;
   std::string cron;  // --snapshot_cron; empty: none
-  FrameCodec codec = FrameCodec::kLz4;
-  int level = 2;                   // of kZstd
-  bool compresses_strings = true;  // rdbcompression
-  bool stops_writes_on_error = true;
+  FrameCodec codec = {};
+  int level = 0;                    // of kZstd
+  bool compresses_strings = false;  // rdbcompression
+  bool stops_writes_on_error = false;
 
   // Tests have others of these.
   FileLayer* files = &SystemFiles();
@@ -86,10 +86,30 @@ enum class UndeclaredKeys : uint8_t {
   kRefuse
 };
 
+// Up to which size values have their small forms, as it was told.
+struct ValueSizes {
+  int64_t list_max_listpack_size = 0;  // BlockLimit::FromSetting
+  uint64_t hash_entries = 0;
+  uint64_t hash_element_bytes = 0;
+  uint64_t set_integers = 0;
+  uint64_t set_entries = 0;
+  uint64_t set_element_bytes = 0;
+  uint64_t zset_entries = 0;
+  uint64_t zset_element_bytes = 0;
+  StreamLimit stream;
+  size_t hll_sparse_bytes = 0;
+
+  // For shards: what is more than a form can hold is the most that it can.
+  ShardLimits Limits() const;
+};
+
+// Zeros: the initial values are in the rows of server/settings (DefaultOptions there).
 struct ServerOptions {
+  explicit ServerOptions() = default;  // so that {} is none
+
   std::vector<std::string> binds;  // addresses; one that cannot be used is an error, "-addr" is
                                    // skipped then, as in Redis
-  uint16_t port = 6379;            // 0: no TCP
+  uint16_t port = 0;               // 0: no TCP
   bool tls = false;                // on that port
   uint16_t tls_port = 0;           // 0: none
   helio::TlsOptions tls_options;
@@ -97,77 +117,72 @@ struct ServerOptions {
   uint16_t admin_port = 0;      // 0: none
   std::vector<std::string> admin_binds;
   bool admin_nopass = false;
-  bool no_tls_on_admin_port = true;  // although the main port has it
+  bool no_tls_on_admin_port = false;  // although the main port has it
   std::vector<std::string> restricted_commands;
   std::vector<std::pair<std::string, std::string>> renamed_commands;  // the new name may be empty
-  bool protected_mode = true;
-  ProtectedAction protected_configs = ProtectedAction::kNo;  // CONFIG SET dir and dbfilename
-  ProtectedAction debug_command = ProtectedAction::kNo;
-  ProtectedAction module_command = ProtectedAction::kNo;  // MODULE LOAD and UNLOAD
+  bool protected_mode = false;
+  ProtectedAction protected_configs = {};  // CONFIG SET dir and dbfilename
+  ProtectedAction debug_command = {};
+  ProtectedAction module_command = {};  // MODULE LOAD and UNLOAD
   uint64_t auth_timeout_s = 0;
-  bool metrics_nopass = false;         // GET /metrics is for everybody who reaches the port
-  bool web_console = true;             // "/" and "/api/commands" over HTTP
-  uint64_t http_reply_max = 64 << 20;  // bytes of all replies to one request
-  uint64_t http_timeout_ms = 10'000;   // of its commands
-  std::string unix_socket;             // empty: none
+  bool metrics_nopass = false;   // GET /metrics is for everybody who reaches the port
+  bool web_console = false;      // "/" and "/api/commands" over HTTP
+  uint64_t http_reply_max = 0;   // bytes of all replies to one request
+  uint64_t http_timeout_ms = 0;  // of its commands
+  std::string unix_socket;       // empty: none
   uint32_t unix_socket_mode = 0;
-  int backlog = 511;
-  uint32_t threads = 1;
+  int backlog = 0;
+  uint32_t threads = 0;
   uint32_t num_shards = 0;  // 0: as many as threads
-  int db_count = 16;
+  int db_count = 0;
   bool force_epoll = false;
   AclOptions acl;
   uint64_t idle_timeout_s = 0;
-  uint32_t tcp_keepalive_s = 300;
-  uint32_t maxclients = 10'000;
+  uint32_t tcp_keepalive_s = 0;
+  uint32_t maxclients = 0;
   uint64_t clients_possible = UINT32_MAX;  // as the limit of open files allows
   bool active_defrag = false;
-  uint32_t defrag_threshold_percent = 10;
-  uint64_t defrag_ignore_bytes = 100 << 20;
-  uint32_t defrag_cycle_percent = 25;  // 1 to 99
-  uint64_t maxmemory = 0;              // bytes of all that is known; 0: no limit
+  uint32_t defrag_threshold_percent = 0;
+  uint64_t defrag_ignore_bytes = 0;
+  uint32_t defrag_cycle_percent = 0;  // 1 to 99
+  uint64_t maxmemory = 0;             // bytes of all that is known; 0: no limit
   bool cache_mode = false;
   EvictionRules eviction;
   OutputLimits output_limits;
-  uint64_t client_query_buffer_limit = 1 << 30;  // bytes
+  uint64_t client_query_buffer_limit = 0;  // bytes
   ClientMemorySetting maxmemory_clients;
-  uint64_t snapshot_buffer_limit = 256 << 20;  // bytes, of all shards; 0: no limit
-  int32_t list_max_listpack_size = -2;         // BlockLimit::FromSetting
-  PackedLimit hash_limit = {.entries = 512, .element_bytes = 64};
-  SetLimit set_limit;
-  PackedLimit zset_limit = {.entries = 128, .element_bytes = 64};
-  StreamLimit stream_limit;
-  size_t hll_sparse_max_bytes = 3000;
+  uint64_t snapshot_buffer_limit = 0;  // bytes, of all shards; 0: no limit
+  ValueSizes value_sizes;
   TagRules tag_rules;
   PlacementRules placement_rules;
-  bool singlehop_blocking = true;
-  uint32_t blocked_clients_max = 30'000;
-  UndeclaredKeys undeclared_keys = UndeclaredKeys::kLearn;
+  bool singlehop_blocking = false;
+  uint32_t blocked_clients_max = 0;
+  UndeclaredKeys undeclared_keys = {};
   uint32_t default_lua_flags = 0;  // ScriptFlags of scripts that say nothing themselves
   bool lua_auto_async = false;
-  bool singlehop_scripts = true;
-  bool singlehop_commands = true;
-  bool migrate_connections = true;
-  uint32_t interpreters_per_thread = 16;
-  uint64_t busy_reply_threshold_ms = 5000;
-  size_t lua_memory_max = 256 << 20;  // bytes of one interpreter
-  uint64_t system_memory_bytes = 0;   // of the machine or container; for INFO
-  std::string pid_file;               // for CONFIG GET; main writes it
-  std::string config_file;            // absolute; for CONFIG REWRITE. Empty: none
-  std::string log_file;               // for CONFIG GET
-  std::string log_level = "notice";
+  bool singlehop_scripts = false;
+  bool singlehop_commands = false;
+  bool migrate_connections = false;
+  uint32_t interpreters_per_thread = 0;
+  uint64_t busy_reply_threshold_ms = 0;
+  size_t lua_memory_max = 0;         // bytes of one interpreter
+  uint64_t system_memory_bytes = 0;  // of the machine or container; for INFO
+  std::string pid_file;              // for CONFIG GET; main writes it
+  std::string config_file;           // absolute; for CONFIG REWRITE. Empty: none
+  std::string log_file;              // for CONFIG GET
+  std::string log_level;
   bool is_daemon = false;  // for CONFIG GET
   StopRule on_sigint;
   StopRule on_sigterm;
-  uint64_t shutdown_timeout_s = 10;  // how long the end waits for locks, and for what hangs
-  int64_t slowlog_log_slower_than_us = 10'000;  // -1: no command, 0: all
-  uint64_t lock_warning_ms = 10'000;            // 0: nobody is told
-  uint64_t slowlog_max_len = 128;               // entries, of all threads
-  uint32_t latency_monitor_threshold_ms = 0;    // 0: off
+  uint64_t shutdown_timeout_s = 0;         // how long the end waits for locks, and for what hangs
+  int64_t slowlog_log_slower_than_us = 0;  // -1: no command, 0: all
+  uint64_t lock_warning_ms = 0;            // 0: nobody is told
+  uint64_t slowlog_max_len = 0;            // entries, of all threads
+  uint64_t latency_monitor_threshold_ms = 0;  // 0: off
   KeyEventClasses key_events;
-  uint64_t tracking_table_max_keys = 1'000'000;
-  bool latency_tracking = true;
-  std::vector<double> latency_percentiles = {50, 99, 99.9};  // that INFO shows
+  uint64_t tracking_table_max_keys = 0;
+  bool latency_tracking = false;
+  std::vector<double> latency_percentiles;  // that INFO shows
   // SHUTDOWN: makes the main thread call Stop(). Thread: any. None: SHUTDOWN is refused.
   std::function<void()> request_stop;
   PersistenceOptions persistence;

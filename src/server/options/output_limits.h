@@ -37,10 +37,7 @@ struct OutputLimit {
 };
 
 struct OutputLimits {
-  std::array<OutputLimit, kClientClasses> by_class = {
-      OutputLimit{},
-      {.hard_bytes = 256 << 20, .soft_bytes = 64 << 20, .soft_s = 60},
-      {.hard_bytes = 32 << 20, .soft_bytes = 8 << 20, .soft_s = 60}};
+  std::array<OutputLimit, kClientClasses> by_class = {};
 
   const OutputLimit& of(ClientClass its) const { return by_class[static_cast<size_t>(its)]; }
 

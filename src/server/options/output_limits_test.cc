@@ -6,11 +6,6 @@
 namespace dfly {
 namespace {
 
-TEST(OutputLimitsTest, TheDefaultsAreThoseOfRedis) {
-  EXPECT_EQ(OutputLimits().ToString(),
-            "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60");
-}
-
 TEST(OutputLimitsTest, SetsTheClassesThatAreNamed) {
   OutputLimits limits;
   EXPECT_EQ(limits.Set("NORMAL 1mb 2kb 3"), "");

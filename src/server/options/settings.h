@@ -7,10 +7,8 @@
 
 namespace dfly {
 
-// --max_bulk_len is at least so many bytes.
-constexpr int64_t kMaxBulkLenMin = 1024;
-
 // Thread: any reads; changed by CONFIG SET. Numbers that stand alone, so relaxed order is enough.
+// The rows of the settings give the first values (SettingRow::live).
 struct Settings {
   // Why commands are refused; 0 nearly always.
   static constexpr uint8_t kLoadingGate = 1;   // all that have not kLoading
@@ -22,23 +20,23 @@ struct Settings {
   // Not 0: clients that write have to wait; see Persistence::OnSnapshotBehind.
   std::atomic<uint32_t> shards_behind{0};
   std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
-  std::atomic<uint32_t> maxclients{10'000};
-  std::atomic<uint32_t> tcp_keepalive_s{300};
+  std::atomic<uint32_t> maxclients{0};
+  std::atomic<uint32_t> tcp_keepalive_s{0};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
-  std::atomic<uint64_t> busy_reply_threshold_ms{5000};
-  std::atomic<uint64_t> snapshot_buffer_limit{256 << 20};  // bytes; 0: no limit
+  std::atomic<uint64_t> busy_reply_threshold_ms{0};
+  std::atomic<uint64_t> snapshot_buffer_limit{0};  // bytes; 0: no limit
   // Memory is moved when what is resident is more than what is used by so many percent, and bytes.
   std::atomic<bool> active_defrag{false};
-  std::atomic<uint32_t> defrag_threshold_percent{10};
-  std::atomic<uint64_t> defrag_ignore_bytes{100 << 20};
-  std::atomic<uint32_t> defrag_cycle_percent{25};  // of a thread's time, at most
-  std::atomic<bool> protected_mode{true};
-  std::atomic<uint64_t> auth_timeout_s{0};                   // 0: no limit
-  std::atomic<uint64_t> tracking_table_max_keys{1'000'000};  // of all shards together; 0: no limit
-  std::atomic<uint64_t> slowlog_max_len{128};
-  std::atomic<uint64_t> lock_warning_ms{10'000};  // 0: nobody is told
-  std::atomic<uint32_t> latency_monitor_ms{0};    // 0: off
-  std::atomic<bool> scripts_may_debug{false};     // DEBUG SET-DISABLE-DENY-SCRIPTS
+  std::atomic<uint32_t> defrag_threshold_percent{0};
+  std::atomic<uint64_t> defrag_ignore_bytes{0};
+  std::atomic<uint32_t> defrag_cycle_percent{0};  // of a thread's time, at most
+  std::atomic<bool> protected_mode{false};
+  std::atomic<uint64_t> auth_timeout_s{0};           // 0: no limit
+  std::atomic<uint64_t> tracking_table_max_keys{0};  // of all shards together; 0: no limit
+  std::atomic<uint64_t> slowlog_max_len{0};
+  std::atomic<uint64_t> lock_warning_ms{0};     // 0: nobody is told
+  std::atomic<uint32_t> latency_monitor_ms{0};  // 0: off
+  std::atomic<bool> scripts_may_debug{false};   // DEBUG SET-DISABLE-DENY-SCRIPTS
 };
 
 }  // namespace dfly

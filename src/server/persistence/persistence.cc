@@ -448,40 +448,27 @@ std::string Persistence::SetDirectory(const std::string& directory) {
   return "";
 }
 
-std::string Persistence::SetDbFileName(const std::string& dbfilename) {
-  std::string error = CheckDbFileName(dbfilename);
-  if (!error.empty()) return error;
+void Persistence::SetDbFileName(const std::string& dbfilename) {
   dbfilename_ = dbfilename;
   OnSettingsChanged();
-  return "";
 }
 
-std::string Persistence::SetRules(const std::string& text) {
-  std::vector<SaveRule> rules;
-  if (!ParseSaveRules(text, &rules)) return "Invalid save parameters";
-  rules_ = std::move(rules);
+void Persistence::SetRules(const std::vector<SaveRule>& rules) {
+  rules_ = rules;
   OnSettingsChanged();
   UpdateGate();
-  return "";
 }
 
-std::string Persistence::SetCron(const std::string& text) {
-  std::optional<Cron> cron = Cron::Parse(text);
-  if (!text.empty() && !cron) return "must be five fields as in cron(5), or empty";
-  cron_ = cron;
+void Persistence::SetCron(const std::string& text) {
+  cron_ = Cron::Parse(text);
   StartRules();
-  return "";
 }
 
-std::string Persistence::SetCompressesStrings(const std::string& yes_or_no) {
-  options_.compresses_strings = yes_or_no == "yes";
-  return "";
-}
+void Persistence::SetCompressesStrings(bool does) { options_.compresses_strings = does; }
 
-std::string Persistence::SetStopsWrites(const std::string& yes_or_no) {
-  options_.stops_writes_on_error = yes_or_no == "yes";
+void Persistence::SetStopsWrites(bool does) {
+  options_.stops_writes_on_error = does;
   UpdateGate();
-  return "";
 }
 
 PersistenceFacts Persistence::Facts() {

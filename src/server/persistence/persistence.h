@@ -85,14 +85,14 @@ class Persistence {
   PersistenceFacts Facts();
   int64_t last_save_s() const { return last_save_s_; }  // Unix time. Thread: any.
 
-  // --- Settings; an error, or nothing ---
+  // --- Settings ---
 
-  std::string SetDirectory(const std::string& directory);
-  std::string SetDbFileName(const std::string& dbfilename);
-  std::string SetRules(const std::string& text);
-  std::string SetCron(const std::string& text);
-  std::string SetCompressesStrings(const std::string& yes_or_no);
-  std::string SetStopsWrites(const std::string& yes_or_no);
+  [[nodiscard]] std::string SetDirectory(const std::string& directory);  // an error, or nothing
+  void SetDbFileName(const std::string& dbfilename);
+  void SetRules(const std::vector<SaveRule>& rules);
+  void SetCron(const std::string& text);
+  void SetCompressesStrings(bool does);
+  void SetStopsWrites(bool does);
 
   // DEBUG RELOAD: saves, unless NOSAVE was said, and loads that into emptied shards, while nobody
   // else has them. Empty, or the error. Suspends.

@@ -10,6 +10,7 @@
 #include "engine/hops/shard_set.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
+#include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/acl/acl_store.h"
 #include "server/base/machine.h"
@@ -25,30 +26,28 @@ namespace dfly {
 
 Server::Server(ServerOptions options, const ServerParts& parts)
     : state_(std::move(options)),
-      eviction_(state_.options.eviction),
-      tls_(&state_, state_.options.tls_options,
+      tls_(&state_,
            [this](const TlsSettings::Context& context) {
              AwaitOnAll<Worker>(state_, [&](Worker& worker) { worker.SetTlsContext(context); });
            }),
       persistence_(std::make_unique<Persistence>(&state_, state_.options.persistence)),
       on_sigint_(state_.options.on_sigint),
       on_sigterm_(state_.options.on_sigterm),
-      shutdown_timeout_s_(state_.options.shutdown_timeout_s) {
+      shutdown_timeout_s_(state_.options.shutdown_timeout_s),
+      config_(parts.settings, state_.options, &state_.settings, this) {
+  CHECK_GT(state_.options.db_count, 0) << "ServerOptions without values; see DefaultOptions";
   state_.http = parts.http;
   if (parts.add_commands != nullptr) {
     parts.add_commands(&state_.commands, &state_.memcached_rows);
   }
   if (state_.options.add_commands) state_.options.add_commands(&state_.commands);
   state_.acl = std::make_unique<AclStore>(&state_.commands, state_.options.acl);
-  AddSettings(this, &config_);
-  tls_.AddTo(&config_);
 }
 
-void Server::ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change) {
-  change(eviction_);
-  state_.policy = eviction_.policy;
-  state_.memory.set_evicts(eviction_.policy != EvictionPolicy::kNone);
-  AwaitOnAll<ShardCare>(state_, [this](ShardCare& care) { care.SetEvictionRules(eviction_); });
+void Server::SetEvictionRules(const EvictionRules& rules) {
+  state_.policy = rules.policy;
+  state_.memory.set_evicts(rules.policy != EvictionPolicy::kNone);
+  AwaitOnAll<ShardCare>(state_, [&rules](ShardCare& care) { care.SetEvictionRules(rules); });
 }
 
 void Server::EvictToLimit() {
@@ -93,12 +92,7 @@ std::string Server::Start() {
   state_.shards = std::make_unique<ShardSet>(
       &state_.pool, num_shards, state_.options.db_count, state_.options.limits.parser.max_bulk_len,
       state_.options.tag_rules, state_.options.placement_rules);
-  SetListLimit(state_.options.list_max_listpack_size);
-  SetHashLimit(state_.options.hash_limit);
-  SetZsetLimit(state_.options.zset_limit);
-  ChangeSetLimit([this](SetLimit& limit) { limit = state_.options.set_limit; });
-  ChangeStreamLimit([this](StreamLimit& limit) { limit = state_.options.stream_limit; });
-  SetHllSparseMaxBytes(state_.options.hll_sparse_max_bytes);
+  SetValueSizes(state_.options.value_sizes);
   workers_.resize(state_.pool.size());
   state_.pool.AwaitOnAll([this](helio::Proactor* proactor) {
     here_ = this;
@@ -114,7 +108,7 @@ std::string Server::Start() {
     state_.shards->set_post_hook(
         [](ShardId, helio::Message* message) { WorkerState::Here().shuffle->Add(message, 0); });
   }
-  ChangeEvictionRules([](EvictionRules&) {});
+  SetEvictionRules(state_.options.eviction);
   std::string error;
   state_.pool.at(0)->AwaitFiber("find snapshot", [&] {
     error = persistence_->FindSnapshot();
@@ -134,7 +128,7 @@ std::string Server::Start() {
     if (!error.empty() || state_.commands.Restrict(name)) continue;
     error = fmt::format("--restricted_commands: there is no command '{}'", name);
   }
-  if (error.empty() && state_.options.has_tls()) error = tls_.Load();
+  if (error.empty() && state_.options.has_tls()) error = tls_.Load(state_.options.tls_options);
   if (error.empty()) error = OpenListeners();
   if (!error.empty()) Stop();
   return error;
@@ -154,37 +148,9 @@ void Server::Load(std::function<void(std::string error)> on_end) {
   });
 }
 
-void Server::SetListLimit(int64_t setting) {
-  const BlockLimit limit = BlockLimit::FromSetting(setting);
-  state_.shards->AwaitOnAll([&limit](Shard& shard) { shard.set_list_limit(limit); });
-}
-
-void Server::SetHashLimit(const PackedLimit& limit) {
-  state_.shards->AwaitOnAll([&limit](Shard& shard) { shard.set_hash_limit(limit); });
-}
-
-void Server::SetZsetLimit(const PackedLimit& limit) {
-  state_.shards->AwaitOnAll([&limit](Shard& shard) { shard.set_zset_limit(limit); });
-}
-
-void Server::ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change) {
-  state_.shards->AwaitOnAll([&change](Shard& shard) {
-    StreamLimit limit = shard.stream_limit();
-    change(limit);
-    shard.set_stream_limit(limit);
-  });
-}
-
-void Server::ChangeSetLimit(const std::function<void(SetLimit& limit)>& change) {
-  state_.shards->AwaitOnAll([&change](Shard& shard) {
-    SetLimit limit = shard.set_limit();
-    change(limit);
-    shard.set_set_limit(limit);
-  });
-}
-
-void Server::SetHllSparseMaxBytes(size_t bytes) {
-  state_.shards->AwaitOnAll([bytes](Shard& shard) { shard.set_hll_sparse_max_bytes(bytes); });
+void Server::SetValueSizes(const ValueSizes& sizes) {
+  const ShardLimits limits = sizes.Limits();
+  state_.shards->AwaitOnAll([&limits](Shard& shard) { shard.limits() = limits; });
 }
 
 }  // namespace dfly

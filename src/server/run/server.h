@@ -33,7 +33,7 @@ struct Ports {
 
 // Owner: the main thread, which calls the constructor, Start and Stop. The rest is for the proactor
 // threads; they read what does not change after Start, and atomics.
-class Server {
+class Server final : public SettingHost {
  public:
   Server(ServerOptions options, const ServerParts& parts);
   ~Server();
@@ -96,27 +96,16 @@ class Server {
   // Listens there, and not where it did. Empty, or why it cannot: then nothing changes. From a
   // fiber or a plain thread, one at a time. Suspends.
   [[nodiscard]] std::string ChangePorts(const Ports& ports);
-  // --max_bulk_len, from now on; for values, too. REQUIRES: kMaxBulkLenMin <= bytes <= UINT32_MAX.
-  // Suspends.
+  // --max_bulk_len, from now on; for values, too. Suspends.
   void SetMaxBulkLen(size_t bytes);
   // As Listeners::Describe. Suspends.
   std::vector<std::string> DescribeListeners();
   // maxmemory-policy and what belongs to it. From a fiber or a plain thread. Suspends.
-  void ChangeEvictionRules(const std::function<void(EvictionRules& rules)>& change);
+  void SetEvictionRules(const EvictionRules& rules);
   // maxmemory has changed: what is too much goes. From a fiber. Suspends.
   void EvictToLimit();
-  // list-max-listpack-size, for what is pushed from now on. From a fiber or a plain thread.
-  // Suspends.
-  void SetListLimit(int64_t setting);
-  // hash-max-listpack-*, as above.
-  void SetHashLimit(const PackedLimit& limit);
-  void SetZsetLimit(const PackedLimit& limit);
-  // hll-sparse-max-bytes, as above.
-  void SetHllSparseMaxBytes(size_t bytes);
-  // The same for the forms of sets.
-  void ChangeSetLimit(const std::function<void(SetLimit& limit)>& change);
-  // And for the nodes of streams.
-  void ChangeStreamLimit(const std::function<void(StreamLimit& limit)>& change);
+  // The forms of what is written from now on. From a fiber or a plain thread. Suspends.
+  void SetValueSizes(const ValueSizes& sizes);
   // Takes over a connected, non-blocking descriptor. On proactor 0's thread.
   void OnAccept(int fd, PortKind kind);
   void OnAccept(int fd);  // of the main port
@@ -146,7 +135,6 @@ class Server {
   static inline constinit thread_local Server* here_ = nullptr;
 
   ServerState state_;
-  EvictionRules eviction_;  // guarded by the lock of Config
   TlsSettings tls_;
   const std::unique_ptr<Persistence> persistence_;
   std::atomic<StopRule> on_sigint_;

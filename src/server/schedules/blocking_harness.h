@@ -12,6 +12,7 @@
 
 #include "helio/base/test_seed.h"
 #include "server/schedules/checked_client.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 
@@ -252,7 +253,7 @@ class BlockingSchedules : public testing::TestWithParam<BlockingWays> {
 
  private:
   static ServerOptions Options() {
-    ServerOptions options;
+    ServerOptions options = TestOptions();
     options.tag_rules.locks_tags = has_tags();
     options.singlehop_blocking = singlehop();
     return options;

@@ -108,7 +108,7 @@ class BlockingTest : public testing::TestWithParam<ShardReach> {
     return std::exchange(error_, {});
   }
 
-  ScheduledServer server_{{}, GetParam()};
+  ScheduledServer server_{TestOptions(), GetParam()};
   Random* random_ = nullptr;
   std::string source_;  // a key, and one in another shard
   std::string target_;

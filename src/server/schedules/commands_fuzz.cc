@@ -28,6 +28,7 @@
 #include "helio/base/fuzz_target.h"
 #include "server/all_parts.h"
 #include "server/run/server.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
@@ -194,8 +195,7 @@ class Fixture {
 
  private:
   Fixture() {
-    ServerOptions options;
-    options.port = 0;
+    ServerOptions options = TestOptions();
     options.unix_socket = "";
     options.threads = 2;
     options.num_shards = 3;

@@ -12,6 +12,7 @@
 
 #include "scripting/source/script_header.h"
 #include "server/schedules/shared_client.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
@@ -219,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, CompileScheduleTest,
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(CompileScheduleTest, LoadsAreWholeAndEverybodyIsAnswered) {
-  ServerOptions options;
+  ServerOptions options = TestOptions();
   options.interpreters_per_thread = GetParam().interpreters;
   ScheduledServer server(options, GetParam().reach);
   CompilingClients maker;

@@ -26,6 +26,7 @@
 #include "server/dispatch/gates.h"
 #include "server/run/server.h"
 #include "server/schedules/checked_client.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
@@ -279,8 +280,7 @@ class DispatchTest : public testing::TestWithParam<Param> {
     rmdir(directory_);
   }
   void StartServer() {
-    ServerOptions options;
-    options.port = 0;
+    ServerOptions options = TestOptions();
     path_ = std::string(directory_) + "/s.sock";
     options.unix_socket = path_;
     options.threads = GetParam().threads;
@@ -620,7 +620,7 @@ INSTANTIATE_TEST_SUITE_P(Limits, ScheduleTest,
 
 // With `true` batches come back after a few replies, and go on later.
 TEST_P(ScheduleTest, EverySchedulesRepliesAreTheModels) {
-  ServerOptions options;
+  ServerOptions options = TestOptions();
   const auto [has_limit, reach] = GetParam();
   if (has_limit) options.limits.reply_bytes_max = 30'000;
   ScheduledServer server(options, reach);
@@ -643,7 +643,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, WatchScheduleTest,
 
 // Between EXEC and what it does there is time for the end of its connection.
 TEST_P(WatchScheduleTest, WatchesEndWithAConnectionWhoseExecNeverRuns) {
-  ServerOptions options;
+  ServerOptions options = TestOptions();
   options.add_commands = [](CommandTable* table) {
     table->Add({.name = "test.close",
                 .session = [](CommandClient& client, Args,

@@ -16,6 +16,7 @@
 
 #include "helio/base/test_seed.h"
 #include "server/schedules/shared_client.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
@@ -232,7 +233,7 @@ class EvictionScheduleTest : public testing::TestWithParam<ShardReach> {
   EvictionScheduleTest() : server_(Options(), GetParam()) {}
 
   static ServerOptions Options() {
-    ServerOptions options;
+    ServerOptions options = TestOptions();
     // One is as large as all the data, so it is made before there is a limit.
     options.interpreters_per_thread = 1;
     return options;
@@ -260,7 +261,9 @@ class EvictionScheduleTest : public testing::TestWithParam<ShardReach> {
     plan.server = &server;
     plan.policy = static_cast<EvictionPolicy>(random.Uniform(kPolicies));
     plan.is_all_sticky = random.OneIn(6);
-    server.ChangeEvictionRules([&plan](EvictionRules& rules) { rules.policy = plan.policy; });
+    EvictionRules rules = server.state().options.eviction;
+    rules.policy = plan.policy;
+    server.SetEvictionRules(rules);
     std::string error = Drive(random, SetUpClient(plan));
     if (!error.empty()) return error;
     const auto used = static_cast<uint64_t>(server.state().memory.used());

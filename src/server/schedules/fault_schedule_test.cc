@@ -251,7 +251,7 @@ struct Client {
 class FaultScheduleTest : public testing::TestWithParam<bool> {
  protected:
   static ServerOptions Options() {
-    ServerOptions options;
+    ServerOptions options = TestOptions();
     options.db_count = 2;
     options.singlehop_blocking = GetParam();
     return options;

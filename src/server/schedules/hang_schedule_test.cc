@@ -7,6 +7,7 @@
 #include "helio/base/logging.h"
 #include "helio/base/test_seed.h"
 #include "server/schedules/shared_client.h"
+#include "server/schedules/test_options.h"
 #include "storage/memory_files.h"
 
 namespace dfly {
@@ -153,7 +154,7 @@ class HangScheduleTest : public ::testing::TestWithParam<ShardReach> {
   }
 
   static ServerOptions Options(MemoryFiles* files) {
-    ServerOptions options;
+    ServerOptions options = TestOptions();
     options.persistence.files = files;
     options.persistence.dbfilename = "dump";
     options.persistence.rules = {{.seconds = 3600, .changes = 1}};  // so FLUSHALL saves

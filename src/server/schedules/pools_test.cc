@@ -11,14 +11,14 @@
 #include "server/care/running_scripts.h"
 #include "server/care/shard_care.h"
 #include "server/run/server.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
 
 TEST(PoolsTest, GoAtOnceWhenMemoryIsShort) {
   constexpr size_t kStates = 4;
-  ServerOptions options;
-  options.port = 0;
+  ServerOptions options = TestOptions();
   options.threads = 1;
   options.num_shards = 1;
   Server server(options, AllParts());

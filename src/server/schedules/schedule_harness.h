@@ -24,6 +24,7 @@
 #include "server/dispatch/worker.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 
@@ -79,7 +80,8 @@ class ScheduledServer {
   static constexpr uint64_t kStarvedNanos = 10'000'000'000;
 
  public:
-  explicit ScheduledServer(ServerOptions options = {}, ShardReach reach = ShardReach::kByMessage)
+  explicit ScheduledServer(ServerOptions options = TestOptions(),
+                           ShardReach reach = ShardReach::kByMessage)
       : server_(Complete(std::move(options), reach), AllParts()) {
     const std::string error = server_.Start();
     CHECK_EQ(error, "");
@@ -186,7 +188,6 @@ class ScheduledServer {
  private:
   static ServerOptions Complete(ServerOptions options, ShardReach reach) {
     SetHashSeed(1);  // so that a key is in the same shard each time
-    options.port = 0;
     options.threads = 1;
     options.num_shards = 5;
     options.force_epoll = true;  // tells of ready sockets in an order that depends on nothing else

@@ -13,6 +13,7 @@
 #include <array>
 
 #include "server/schedules/shared_client.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
@@ -325,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ScriptScheduleTest,
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(ScriptScheduleTest, ScriptsAreAtomicAndEndWhateverKeysTheyUse) {
-  ServerOptions options;
+  ServerOptions options = TestOptions();
   options.singlehop_scripts = GetParam().singlehop_scripts;
   options.interpreters_per_thread = GetParam().interpreters;
   ScheduledServer server(options, GetParam().reach);

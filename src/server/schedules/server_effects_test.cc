@@ -65,8 +65,7 @@ class ServerEffectsTest : public testing::TestWithParam<uint32_t> {
   }
 
   static ServerOptions Options() {
-    ServerOptions options;
-    options.port = 0;
+    ServerOptions options = TestOptions();
     options.threads = GetParam();
     options.num_shards = GetParam();
     return options;

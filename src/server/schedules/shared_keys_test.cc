@@ -15,6 +15,7 @@
 #include <numeric>
 
 #include "server/schedules/shared_client.h"
+#include "server/schedules/test_options.h"
 
 namespace dfly {
 namespace {
@@ -208,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, SharedKeysTest,
                          });
 
 TEST_P(SharedKeysTest, EverySchedulesRepliesKeepWhatNobodyChanges) {
-  ServerOptions options;
+  ServerOptions options = TestOptions();
   const auto [has_tags, reach] = GetParam();
   options.tag_rules.locks_tags = has_tags;
   ScheduledServer server(options, reach);
@@ -241,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, ScheduledServerTest,
 TEST_P(ScheduledServerTest, TheSeedDecidesEachReplyAndWhenItComes) {
   std::string logs[2];
   for (std::string& log : logs) {
-    ScheduledServer server({}, GetParam());
+    ScheduledServer server(TestOptions(), GetParam());
     server.RunSeeds(30, [&](uint64_t seed, Random& random) {
       const Keys keys(seed, false);
       std::vector<std::unique_ptr<ScheduledClient>> clients;

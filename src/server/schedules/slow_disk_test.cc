@@ -91,8 +91,7 @@ struct StuckDisk {
 };
 
 ServerOptions OptionsFor(StuckDisk& disk, const std::string& dbfilename, uint64_t buffer_limit) {
-  ServerOptions options;
-  options.port = 0;
+  ServerOptions options = TestOptions();
   options.threads = 2;
   options.num_shards = 2;
   options.snapshot_buffer_limit = buffer_limit;
@@ -211,7 +210,9 @@ TEST_P(SnapshotNearLimitTest, WhatIsKeptForTheDiskCounts) {
     const std::string started = "+Background saving started\r\n";
     EXPECT_EQ(other.Call({"BGSAVE"}, started.size()), started);
     while (disk.calls_before_it_sticks > 0 || shards_cut() < 2) std::this_thread::yield();
-    server.ChangeEvictionRules([](EvictionRules& rules) { rules.policy = GetParam(); });
+    EvictionRules rules = server.state().options.eviction;
+    rules.policy = GetParam();
+    server.SetEvictionRules(rules);
     EXPECT_LT(snapshot_bytes(), kRoom);
     const int64_t before = server.state().memory.used();
     server.state().settings.maxmemory = static_cast<uint64_t>(before + kRoom);

@@ -24,6 +24,7 @@
 #include "helio/base/logging.h"
 #include "helio/base/test_seed.h"
 #include "server/schedules/shared_client.h"
+#include "server/schedules/test_options.h"
 #include "storage/memory_files.h"
 #include "storage/snapshot_load.h"
 #include "storage/snapshot_testing.h"
@@ -263,7 +264,7 @@ class SnapshotScheduleTest : public ::testing::TestWithParam<ShardReach> {
   }
 
   static ServerOptions Options(MemoryFiles* files) {
-    ServerOptions options;
+    ServerOptions options = TestOptions();
     options.persistence.files = files;
     options.persistence.dbfilename = "dump";
     options.persistence.rules = {};

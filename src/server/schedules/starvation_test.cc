@@ -93,7 +93,7 @@ void Probe(ShardContext& cx, Args, ReplySink& reply) {
 class StarvationTest : public testing::Test {
  protected:
   static ServerOptions Options() {
-    ServerOptions options;
+    ServerOptions options = TestOptions();
     options.add_commands = [](CommandTable* table) {
       const auto add = [table](const char* name, ShardHandler run, uint32_t flags) {
         table->Add({.name = name,

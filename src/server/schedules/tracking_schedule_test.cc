@@ -174,7 +174,7 @@ class Client {
 
 class TrackingScheduleTest : public testing::TestWithParam<ShardReach> {
  protected:
-  TrackingScheduleTest() : server_({}, GetParam()) {}
+  TrackingScheduleTest() : server_(TestOptions(), GetParam()) {}
 
   std::string AnyKey() { return fmt::format("k{}", random_->Uniform(kKeys)); }
   std::string NextValue() { return fmt::format("v{}", ++value_); }

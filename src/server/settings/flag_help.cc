@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --help, --helpfull and docs/configuration.md say about the flags.
+#include "server/settings/flag_help.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gflags/gflags.h>
@@ -8,95 +9,71 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "helio/base/ascii.h"
 #include "helio/base/logging.h"
 #include "server/base/version.h"
-#include "server/clients/server_state.h"
-#include "server/options/config.h"
 #include "server/options/directives.h"
-#include "server/options/flags.h"
-#include "server/options/ignored_settings.h"
-#include "server/run/server.h"
+#include "server/options/setting_row.h"
 
 namespace dfly {
 
 namespace {
 
 struct Topic {
+  SettingTopic topic;
   std::string_view title;
-  std::vector<std::string_view> flags;
 };
 
-const std::vector<Topic>& Topics() {
-  static const std::vector<Topic> topics = {
-      {"Network",
-       {"port", "bind", "unixsocket", "unixsocketperm", "requirepass", "aclfile", "user",
-        "acl_pubsub_default", "acllog_max_len", "maxclients", "timeout", "tcp_keepalive",
-        "tcp_backlog"}},
-      {"Security",
-       {"protected_mode", "auth_timeout", "admin_port", "admin_bind", "admin_nopass",
-        "no_tls_on_admin_port", "restricted_commands", "rename_command", "enable_protected_configs",
-        "enable_debug_command", "enable_module_command"}},
-      {"memcached", {"memcached_port", "memcached_max_value_bytes", "memcached_max_line_bytes"}},
-      {"TLS",
-       {"tls", "tls_port", "tls_cert_file", "tls_key_file", "tls_key_file_pass", "tls_ca_cert_file",
-        "tls_ca_cert_dir", "tls_auth_clients", "tls_protocols", "tls_ciphers", "tls_ciphersuites",
-        "tls_prefer_server_ciphers", "tls_dh_params_file", "tls_session_caching",
-        "tls_session_cache_size", "tls_session_cache_timeout", "tls_handshake_timeout"}},
-      {"Threads",
-       {"proactor_threads", "num_shards", "force_epoll", "singlehop_blocking",
-        "migrate_connections"}},
-      {"Data",
-       {"maxmemory",
-        "maxmemory_policy",
-        "maxmemory_samples",
-        "lfu_log_factor",
-        "lfu_decay_time",
-        "cache_mode",
-        "activedefrag",
-        "active_defrag_ignore_bytes",
-        "active_defrag_threshold_lower",
-        "active_defrag_cycle_max",
-        "dbnum",
-        "list_max_listpack_size",
-        "hash_max_listpack_entries",
-        "hash_max_listpack_value",
-        "set_max_intset_entries",
-        "set_max_listpack_entries",
-        "set_max_listpack_value",
-        "stream_node_max_bytes",
-        "stream_node_max_entries",
-        "zset_max_listpack_entries",
-        "zset_max_listpack_value",
-        "hll_sparse_max_bytes"}},
-      {"Snapshots",
-       {"dir", "dbfilename", "save", "snapshot_cron", "compression_mode", "compression_level",
-        "rdbcompression", "stop_writes_on_bgsave_error", "snapshot_buffer_limit"}},
-      {"Cluster", {"cluster_mode", "cluster_announce_ip", "cluster_announce_port"}},
-      {"Tags of keys",
-       {"lock_on_hashtags", "locktag_prefix", "locktag_delimiter", "locktag_skip_n_end_delimiters",
-        "shard_round_robin_prefix", "shard_round_robin_max"}},
-      {"Scripts",
-       {"undeclared_keys", "default_lua_flags", "lua_auto_async", "singlehop_scripts",
-        "singlehop_commands", "interpreters_per_thread", "lua_memory_max", "busy_reply_threshold"}},
-      {"Limits",
-       {"max_bulk_len", "max_multi_bulk_len", "max_inline_len", "http_head_max", "http_body_max",
-        "http_reply_max", "http_timeout_ms", "pipeline_commands_max", "pipeline_reply_bytes_max",
-        "pipeline_input_bytes_max", "client_output_buffer_limit", "client_query_buffer_limit",
-        "maxmemory_clients", "blocked_clients_max"}},
-      {"Keyspace events, caching clients", {"notify_keyspace_events", "tracking_table_max_keys"}},
-      {"Slow commands",
-       {"slowlog_log_slower_than", "slowlog_max_len", "lock_warning_ms",
-        "latency_monitor_threshold", "latency_tracking", "latency_tracking_info_percentiles"}},
-      {"Console and metrics", {"web_console", "metrics_nopass"}},
-      {"Process",
-       {"daemonize", "pidfile", "logfile", "loglevel", "shutdown_on_sigint", "shutdown_on_sigterm",
-        "shutdown_timeout", "healthcheck"}},
-      {"Logging of glog; in place of --logfile and --loglevel",
-       {"logtostderr", "log_dir", "minloglevel", "v"}},
-  };
-  return topics;
+constexpr Topic kTopics[] = {
+    {SettingTopic::kNetwork, "Network"},
+    {SettingTopic::kSecurity, "Security"},
+    {SettingTopic::kMemcached, "memcached"},
+    {SettingTopic::kTls, "TLS"},
+    {SettingTopic::kThreads, "Threads"},
+    {SettingTopic::kData, "Data"},
+    {SettingTopic::kSnapshots, "Snapshots"},
+    {SettingTopic::kCluster, "Cluster"},
+    {SettingTopic::kTags, "Tags of keys"},
+    {SettingTopic::kScripts, "Scripts"},
+    {SettingTopic::kLimits, "Limits"},
+    {SettingTopic::kEvents, "Keyspace events, caching clients"},
+    {SettingTopic::kSlowCommands, "Slow commands"},
+    {SettingTopic::kConsole, "Console and metrics"},
+    {SettingTopic::kProcess, "Process"},
+};
+
+// One flag as help has it.
+struct Flag {
+  std::string name;
+  std::string_view who_may_set;  // "yes", "protected" or nothing
+};
+struct Section {
+  std::string_view title;
+  std::vector<Flag> flags;
+};
+
+std::string_view WhoMaySet(const SettingRow& row) {
+  if (row.how == SettingHow::kProtected) return "protected";
+  return row.is_live() ? "yes" : "";
+}
+
+std::vector<Section> Sections() {
+  std::vector<Section> sections;
+  for (const Topic& topic : kTopics) {
+    Section& section = sections.emplace_back(Section{topic.title, {}});
+    for (const SettingRow& row : RegisteredSettings()) {
+      if (row.topic == topic.topic) section.flags.push_back({FlagOf(row), WhoMaySet(row)});
+    }
+  }
+  Section& glog =
+      sections.emplace_back(Section{"Logging of glog; in place of --logfile and --loglevel", {}});
+  for (const char* name : {"logtostderr", "log_dir", "minloglevel", "v"}) {
+    glog.flags.push_back({name, ""});
+  }
+  return sections;
 }
 
 // `text` in lines of at most kWidth columns, each after `indent` blanks.
@@ -116,51 +93,20 @@ std::string Wrapped(std::string_view text, size_t indent) {
   return out + std::string(indent, ' ') + line + "\n";
 }
 
-}  // namespace
-
-namespace {
-
-struct Essential {
-  std::string_view flag;
-  std::string_view text;
-};
+// What --help shows, in this order; each has a brief text in its row.
 struct Group {
   std::string_view title;
-  std::vector<Essential> flags;
+  std::string_view flags;
 };
-
-const std::vector<Group>& Essentials() {
-  static const std::vector<Group> groups = {
-      {"Where it listens",
-       {{"port", "TCP port; 0: none"},
-        {"bind", "addresses, or * for all"},
-        {"unixsocket", "path of a unix socket"},
-        {"maxclients", "connections at most"}}},
-      {"Who may do what",
-       {{"requirepass", "password of the default user"}, {"aclfile", "file of users"}}},
-      {"Resources",
-       {{"proactor_threads", "threads; 0: one for each core"},
-        {"maxmemory", "bytes at most (2gb); empty: 80 % of the machine"},
-        {"maxmemory_policy", "what goes when memory is full"},
-        {"cache_mode", "be a cache: evict what is used the least"}}},
-      {"What is kept",
-       {{"dir", "folder of snapshots"},
-        {"dbfilename", "their name; name.rdb: for redis-server, too"},
-        {"save", "when one is made: seconds changes ..."},
-        {"snapshot_cron", "or when, as in cron(5)"}}},
-      {"Queues (BullMQ, Sidekiq)",
-       {{"lock_on_hashtags", "lock {tags}, not keys"},
-        {"shard_round_robin_prefix", "place tags that begin so one shard after another"},
-        {"default_lua_flags", "flags of all scripts"},
-        {"lua_auto_async", "send calls of scripts together"}}},
-      {"Process",
-       {{"logfile", "file of the log; empty: stderr"},
-        {"loglevel", "debug, verbose, notice, warning or nothing"},
-        {"pidfile", "file of the process id"},
-        {"daemonize", "go on in the background"}}},
-  };
-  return groups;
-}
+constexpr Group kEssentials[] = {
+    {"Where it listens", "port bind unixsocket maxclients"},
+    {"Who may do what", "requirepass aclfile"},
+    {"Resources", "proactor_threads maxmemory maxmemory_policy cache_mode"},
+    {"What is kept", "dir dbfilename save snapshot_cron"},
+    {"Queues (BullMQ, Sidekiq)",
+     "lock_on_hashtags shard_round_robin_prefix default_lua_flags lua_auto_async"},
+    {"Process", "logfile loglevel pidfile daemonize"},
+};
 
 std::string DefaultOf(std::string_view name) {
   gflags::CommandLineFlagInfo info;
@@ -188,7 +134,7 @@ std::string Cell(std::string_view text) {
 }
 
 // "; it must be `a` or `b`", if other values are refused.
-std::string HarmlessOf(const IgnoredSetting& row) {
+std::string HarmlessOf(const SettingRow& row) {
   if (row.harmless.empty()) return "";
   std::vector<std::string> values;
   std::string_view rest = row.harmless;
@@ -208,10 +154,12 @@ std::string ShortHelpText() {
   std::string out = fmt::format(
       "dragonfly {}: a multi-threaded in-memory store that speaks the Redis protocol.\n", kVersion);
   out += kUsage;
-  for (const Group& group : Essentials()) {
+  for (const Group& group : kEssentials) {
     out += fmt::format("\n  {}\n", group.title);
-    for (const Essential& flag : group.flags) {
-      out += fmt::format("    --{:<26} {} [{}]\n", flag.flag, flag.text, DefaultOf(flag.flag));
+    for (std::string_view flag : helio::SplitWords(group.flags)) {
+      const SettingRow* const row = FindSetting(flag);
+      CHECK(row != nullptr && !row->brief.empty()) << flag;
+      out += fmt::format("    --{:<26} {} [{}]\n", flag, row->brief, DefaultOf(flag));
     }
   }
   return out +
@@ -222,18 +170,17 @@ std::string ShortHelpText() {
 
 std::string HelpText() {
   std::string out = fmt::format("dragonfly {}\n{}", kVersion, kUsage);
-  for (const Topic& topic : Topics()) {
-    out += fmt::format("\n  {}\n", topic.title);
-    for (std::string_view name : topic.flags) {
-      out += fmt::format("    --{} (default: {})\n", name, DefaultOf(name));
-      out += Wrapped(DescriptionOf(name), 8);
+  for (const Section& section : Sections()) {
+    out += fmt::format("\n  {}\n", section.title);
+    for (const Flag& flag : section.flags) {
+      out += fmt::format("    --{} (default: {})\n", flag.name, DefaultOf(flag.name));
+      out += Wrapped(DescriptionOf(flag.name), 8);
     }
   }
   return out;
 }
 
 std::string ConfigurationPage() {
-  Server server{ServerOptions{}, ServerParts{}};  // for its settings: it never starts
   std::string out =
       "# Configuration\n\n"
       "This page is made by `dragonfly --helpmarkdown`; a test checks that it is current.\n\n"
@@ -250,27 +197,30 @@ std::string ConfigurationPage() {
       "A wrong value keeps the server from starting; the error names the file and the line. "
       "What a file has and this server does not know is named in one warning each.\n\n"
       "## Flags\n";
-  for (const Topic& topic : Topics()) {
+  for (const Section& section : Sections()) {
     out +=
         fmt::format("\n### {}\n\n| flag | default | `CONFIG SET` | |\n| --- | --- | --- | --- |\n",
-                    topic.title);
-    for (std::string_view name : topic.flags) {
-      out += fmt::format("| `--{}` | `{}` | {} | {} |\n", name, DefaultOf(name),
-                         server.config().WhoMaySet(name), Cell(DescriptionOf(name)));
+                    section.title);
+    for (const Flag& flag : section.flags) {
+      out += fmt::format("| `--{}` | `{}` | {} | {} |\n", flag.name, DefaultOf(flag.name),
+                         flag.who_may_set, Cell(DescriptionOf(flag.name)));
     }
   }
   out +=
       "\n## Directives of redis.conf\n\nA directive sets the flag of the same name (with `_` "
       "for `-`), if there is one. The others:\n\n| directive | here |\n| --- | --- |\n";
-  for (const Directive& directive : Directives()) {
-    if (directive.kind == Directive::Kind::kFlag) {
-      out += fmt::format("| `{}` | sets `--{}` |\n", directive.name, directive.target);
-      continue;
+  for (const SettingRow& row : RegisteredSettings()) {
+    if (!row.has_flag()) continue;
+    for (std::string_view name : {row.name, row.old_name}) {
+      if (name.empty() || FlagName(name) == FlagOf(row)) continue;
+      out += fmt::format("| `{}` | sets `--{}` |\n", name, FlagOf(row));
     }
+  }
+  for (const RefusedDirective& directive : RefusedDirectives()) {
     const std::string unless =
         directive.harmless.empty() ? "" : fmt::format(" (unless it is `{}`)", directive.harmless);
     out += fmt::format("| `{}` | the server does not start: {}{} |\n", directive.name,
-                       directive.target, unless);
+                       directive.why, unless);
   }
   out +=
       "| `include` | reads another file there; patterns such as `*.conf` may match none |\n"
@@ -281,21 +231,26 @@ std::string ConfigurationPage() {
       "A value that would promise what is not there is an error: the server does not start with "
       "it.\n\n"
       "| setting | default | `CONFIG SET` | no effect, as |\n| --- | --- | --- | --- |\n";
-  for (const IgnoredSetting& row : IgnoredSettings()) {
+  for (const SettingRow& row : RegisteredSettings()) {
+    if (row.no_effect.empty()) continue;
     const std::string old = row.old_name.empty() ? "" : fmt::format(", `{}`", row.old_name);
-    out +=
-        fmt::format("| `{}`{} | `{}` | {} | {}{} |\n", row.name, old,
-                    row.initial.empty() ? "\"\"" : row.initial,
-                    row.how == IgnoredSetting::How::kLive ? "yes" : "", row.why, HarmlessOf(row));
+    out += fmt::format("| `{}`{} | `{}` | {} | {}{} |\n", row.name, old,
+                       row.initial.empty() ? "\"\"" : row.initial, WhoMaySet(row), row.no_effect,
+                       HarmlessOf(row));
   }
   return out;
 }
 
-std::vector<std::string> FlagsInHelp() {
-  std::vector<std::string> names;
-  for (const Topic& topic : Topics())
-    names.insert(names.end(), topic.flags.begin(), topic.flags.end());
-  return names;
+std::string HelpFor(std::span<const char* const> arguments) {
+  for (const std::string_view word : arguments) {
+    if (word == "--help" || word == "-h") return ShortHelpText();
+    if (word == "--helpfull") return HelpText();
+    if (word == "--helpmarkdown") return ConfigurationPage();
+    if (word == "--version" || word == "-v") {
+      return fmt::format("dragonfly v={} redis={} bits=64\n", kVersion, kRedisVersion);
+    }
+  }
+  return "";
 }
 
 }  // namespace dfly

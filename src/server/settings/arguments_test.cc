@@ -7,13 +7,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "helio/base/logging.h"
 #include "server/options/directives.h"
-#include "server/options/flags.h"
-#include "server/options/ignored_settings.h"
-
-DECLARE_string(save);
+#include "server/settings/rows.h"
 
 namespace dfly {
 namespace {
@@ -25,11 +23,8 @@ using testing::IsEmpty;
 class ArgumentsTest : public testing::Test {
  protected:
   ArgumentsTest() : folder_(testing::TempDir() + "/arguments_test") {
-    int argc = 1;
-    char name[] = "dragonfly";
-    char* argv[] = {name, nullptr};
-    Arguments arguments;
-    CHECK_EQ(ParseFlags(argc, argv, &arguments), "");  // so that the flags are linked in
+    if (RegisteredSettings().empty()) RegisterSettings(AllSettings());
+    saver_.emplace();  // of all of them
     std::filesystem::create_directories(folder_);
   }
   ~ArgumentsTest() override { std::filesystem::remove_all(folder_); }
@@ -48,7 +43,7 @@ class ArgumentsTest : public testing::Test {
     return gflags::GetCommandLineFlagInfoOrDie(name).current_value;
   }
 
-  gflags::FlagSaver saver_;
+  std::optional<gflags::FlagSaver> saver_;
   const std::string folder_;
   Arguments read_;
 };
@@ -106,7 +101,7 @@ TEST_F(ArgumentsTest, ValuesThatBeginWithDashes) {
 TEST_F(ArgumentsTest, SaveWithoutPointsMeansNone) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--save", "--port", "7"}, {"--port", "7", "--save"}}) {
-    FLAGS_save = "1 1";
+    EXPECT_EQ(Read({"--save", "1 1"}), "");
     EXPECT_EQ(Read(arguments), "");
     EXPECT_EQ(Flag("save"), "");
     EXPECT_EQ(Flag("port"), "7");
@@ -217,28 +212,6 @@ TEST_F(ArgumentsTest, FlagFiles) {
   EXPECT_EQ(Read({"--flagfile=" + file, "--timeout=22"}), "");
   EXPECT_EQ(Flag("port"), "21");
   EXPECT_EQ(Flag("timeout"), "22");
-}
-
-// A directive has a flag or a line of its own, and one of our flags cannot be hidden by one.
-TEST_F(ArgumentsTest, DirectivesHideNoFlag) {
-  for (const Directive& directive : Directives()) {
-    EXPECT_FALSE(IsServerFlag(FlagName(directive.name))) << directive.name;
-    EXPECT_EQ(FindDirective(directive.name), &directive) << directive.name;
-    if (directive.kind == Directive::Kind::kFlag) {
-      EXPECT_TRUE(IsServerFlag(std::string(directive.target))) << directive.name;
-    }
-  }
-  for (const IgnoredSetting& row : IgnoredSettings()) {
-    for (std::string_view name : {row.name, row.old_name}) {
-      if (name.empty()) continue;
-      EXPECT_FALSE(IsServerFlag(FlagName(name))) << name;
-      EXPECT_EQ(FindDirective(name), nullptr) << name;
-      EXPECT_EQ(FindIgnoredSetting(name), &row) << name;
-    }
-    std::string error;
-    EXPECT_EQ(CanonicalValue(row, row.initial, &error), row.initial) << row.name;
-    EXPECT_EQ(error, "") << row.name;
-  }
 }
 
 }  // namespace
