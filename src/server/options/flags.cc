@@ -136,6 +136,7 @@ void Finish(ServerOptions* options) {
 }  // namespace
 
 std::string OptionsFromFlags(ServerOptions* options) {
+  *options = InitialOptions(RegisteredSettings());  // of which a flag may change a part
   for (const SettingRow& row : RegisteredSettings()) {
     if (!row.has_flag() || row.slot.store == nullptr) continue;
     if (std::string error = StoreFlag(row, options); !error.empty()) return error;

@@ -28,7 +28,6 @@ class FlagsTest : public testing::Test {
   // Sets a flag for this test and returns what OptionsFromFlags says.
   std::string With(const char* name, const std::string& value) {
     CHECK(!gflags::SetCommandLineOption(name, value.c_str()).empty()) << name;
-    options_ = ServerOptions();
     return OptionsFromFlags(&options_);
   }
 
@@ -90,6 +89,12 @@ TEST_F(FlagsTest, DefragmentingTakesAPartOfAThreadAtMost) {
   EXPECT_EQ(With("active_defrag_threshold_lower", "10"), "");
   EXPECT_EQ(With("activedefrag", "false"), "");
   EXPECT_FALSE(options_.active_defrag);
+}
+
+TEST_F(FlagsTest, ClassesOfClientsThatAreNotNamedKeepTheirLimits) {
+  EXPECT_EQ(With("client_output_buffer_limit", "pubsub 1mb 1mb 10"), "");
+  EXPECT_EQ(options_.output_limits.ToString(),
+            "normal 0 0 0 slave 268435456 67108864 60 pubsub 1048576 1048576 10");
 }
 
 TEST_F(FlagsTest, AValueFitsInThirtyTwoBits) {
