@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compiler flags for the whole tree and the four ways to declare a target.
+# Compiler flags for the whole tree and the ways to declare a target.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -85,6 +85,13 @@ function(dfly_test name)
   dfly_precompile(${name} dfly_precompiled_tests)
   add_test(NAME ${name} COMMAND ${name} ${A_ARGS})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endfunction()
+
+# dfly_reads_source(name): the test `name` reads files of the checkout, which is DFLY_SOURCE.
+function(dfly_reads_source name)
+  if(TARGET ${name})
+    target_compile_definitions(${name} PRIVATE DFLY_SOURCE="${CMAKE_SOURCE_DIR}")
+  endif()
 endfunction()
 
 # dfly_fuzz(name DEPS targets...): name.cc has a FUZZ_TARGET (helio/base/fuzz_target.h). It is a test like the others, or,

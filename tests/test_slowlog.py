@@ -203,10 +203,11 @@ def test_explain_names_an_exec_as_holder(log, connect):
 
 @only_dragonfly("SLOWLOG EXPLAIN is ours")
 def test_explain_counts_hops_and_says_whose_it_was(log):
-    log.call("MGET", "a", "b", "c", "d", "e")
+    keys = [f"key{i}" for i in range(40)]  # never all in one shard
+    log.call("MGET", *keys)
     log.call("PING")
     log.call("MULTI")
-    log.call("MGET", "a", "b", "c", "d", "e")
+    log.call("MGET", *keys)
     log.call("EXEC")
     mget, ping, _, in_exec = explained(log)
     has_one_shard = log.info("threads").keys() == {"thread0"}

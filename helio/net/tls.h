@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "helio/base/counters.h"
 #include "helio/base/io_buf.h"
 
 struct ssl_ctx_st;
@@ -131,7 +132,11 @@ struct TlsStats {
   uint64_t handshakes = 0;  // that succeeded
   uint64_t handshake_failures = 0;
   uint64_t handshake_timeouts = 0;  // part of the failures
+
+  static constexpr CounterOf<TlsStats> kCounters[] = {
+      &TlsStats::handshakes, &TlsStats::handshake_failures, &TlsStats::handshake_timeouts};
 };
+static_assert(ListsAll<TlsStats>());
 TlsStats& ThreadTlsStats();
 
 }  // namespace helio

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "helio/base/counters.h"
 #include "helio/fibers/fiber.h"
 #include "helio/fibers/scheduler.h"
 #include "helio/fibers/sync.h"
@@ -36,7 +37,12 @@ struct ProactorStats {
   uint64_t messages = 0;     // from other threads
   uint64_t wakes_sent = 0;   // to other, sleeping threads
   uint64_t completions = 0;  // io_uring completions or epoll events
+
+  static constexpr CounterOf<ProactorStats> kCounters[] = {
+      &ProactorStats::iterations, &ProactorStats::sleeps, &ProactorStats::messages,
+      &ProactorStats::wakes_sent, &ProactorStats::completions};
 };
+static_assert(ListsAll<ProactorStats>());
 
 // Something that wants to be called once at the end of the current iteration.
 struct LoopHook {

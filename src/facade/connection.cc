@@ -287,6 +287,12 @@ void Connection::EndBusy() {
   ExecuteInput();
 }
 
+void Connection::LetGo() {
+  DCHECK_GT(keepers_, 0u);
+  --keepers_;
+  DeleteIfDone();
+}
+
 void Connection::set_held(bool held, bool waits) {
   held_ = held;
   if (!busy_) waits_ = waits;
@@ -506,7 +512,7 @@ void Connection::OnClosed() {
 }
 
 void Connection::DeleteIfDone() {
-  if (!closed_ || busy_) return;
+  if (!closed_ || busy_ || keepers_ != 0) return;
   CountAs(0);
   delete this;
 }

@@ -32,6 +32,7 @@
 #include "facade/parsers/memcached_parser.h"
 #include "facade/parsers/request_parser.h"
 #include "facade/replies/reply_queue.h"
+#include "helio/base/counters.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/base/io_buf.h"
 #include "helio/net/socket.h"
@@ -107,6 +108,9 @@ class BufferPool {
     uint64_t sent_bytes = 0;
     uint64_t reads = 0;   // pieces that arrived
     uint64_t writes = 0;  // pieces that were sent
+
+    static constexpr helio::CounterOf<Traffic> kCounters[] = {
+        &Traffic::received_bytes, &Traffic::sent_bytes, &Traffic::reads, &Traffic::writes};
   };
   Traffic traffic;
 
@@ -149,6 +153,7 @@ class BufferPool {
   int64_t client_bytes_ = 0;
   int64_t untold_ = 0;
 };
+static_assert(helio::ListsAll<BufferPool::Traffic>());
 
 struct ConnectionLimits {
   RequestParser::Limits parser;
@@ -228,6 +233,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // The command that was answered with kBusy is over, its reply is written.
   void EndBusy();
   bool busy() const { return busy_; }
+  // Between these it is not deleted, even if it is closed: for a command that runs and is no reason
+  // not to execute the next ones. After LetGo it may be gone.
+  void Keep() { ++keepers_; }
+  void LetGo();
   bool closing() const { return closing_; }
   // The same, or it will be when what it has to send is sent (QUIT).
   bool is_leaving() const { return closing_ || close_when_sent_; }
@@ -393,8 +402,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t watched_bytes_ = 0;  // that are to be sent until the sink is told; kNotCounted: not known
   size_t in_flight_batches_ = 0;
   size_t in_flight_arg_bytes_ = 0;
-  size_t deferred_ = 0;  // commands that the sink has noted but not run
-  bool is_new_ = true;   // no command of it was seen
+  size_t deferred_ = 0;   // commands that the sink has noted but not run
+  uint32_t keepers_ = 0;  // Keep
+  bool is_new_ = true;    // no command of it was seen
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;

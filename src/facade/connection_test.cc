@@ -267,6 +267,16 @@ TEST_P(ConnectionTest, AClientThatDoesNotReadIsNotReadFromAndGoesOnWhenItReads) 
   ExpectExchange(fd, Request({"echo", "on"}), Bulk("on"));
 }
 
+TEST_P(ConnectionTest, IsDeletedOnceItIsClosedAndNobodyKeepsIt) {
+  const int fd = Connect();
+  ExpectExchange(fd, Request({"echo", "a"}), Bulk("a"));
+  OnLoop([&] { connection_->Keep(), connection_->CloseNow(); });
+  ASSERT_TRUE(WaitUntil([&] { return sink_->alive == 0; }));
+  EXPECT_GT(OnLoop([&] { return buffers_.client_bytes(); }), 0u);
+  OnLoop([&] { connection_->WatchSend(), connection_->LetGo(); });
+  EXPECT_EQ(OnLoop([&] { return buffers_.client_bytes(); }), 0u);
+}
+
 // A pipeline of commands that take a fiber each is not sent reply by reply, unless they wait for
 // what others do, or the replies are long.
 TEST_P(ConnectionTest, RepliesAreHeldBackForACommandThatRunsButNotForOneThatWaits) {

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "engine/keyspace/shard.h"
+#include "helio/base/counters.h"
 #include "helio/fibers/sync.h"
 #include "storage/entry_writer.h"
 #include "storage/snapshot_output.h"
@@ -41,15 +42,12 @@ struct ShardSnapshotStats {
   uint64_t values_copied = 0;    // large ones that were changed by who could not wait
   uint64_t buffered_bytes_max = 0;
 
-  void Add(const ShardSnapshotStats& other) {
-    keys += other.keys;
-    keys_by_changes += other.keys_by_changes;
-    values_taken += other.values_taken;
-    values_hurried += other.values_hurried;
-    values_copied += other.values_copied;
-    buffered_bytes_max += other.buffered_bytes_max;
-  }
+  static constexpr helio::CounterOf<ShardSnapshotStats> kCounters[] = {
+      &ShardSnapshotStats::keys,          &ShardSnapshotStats::keys_by_changes,
+      &ShardSnapshotStats::values_taken,  &ShardSnapshotStats::values_hurried,
+      &ShardSnapshotStats::values_copied, &ShardSnapshotStats::buffered_bytes_max};
 };
+static_assert(helio::ListsAll<ShardSnapshotStats>());
 
 // Owner:    who saves; used on the shard's thread only. There is one at a time for each shard.
 class ShardSnapshot final : private CutKeeper, private CutGuard {

@@ -165,7 +165,7 @@ class Scenario {
       if (::testing::Test::HasFailure()) return;
       shard_.CheckInvariants();
       parts_ += output.parts();
-      stats_.Add(snapshot.stats());
+      helio::AddCounters(&stats_, snapshot.stats());
       for (int i = 0; i < 5; ++i) Change();
     }
   }
@@ -349,7 +349,7 @@ TEST(ShardSnapshotTest, HasWhatThereWasAtTheCut) {
     pool.at(0)->AwaitFiber("run", [&] {
       Scenario run(seed);
       run.Go();
-      stats.Add(run.stats());
+      helio::AddCounters(&stats, run.stats());
       parts += run.parts();
       times_behind += run.times_behind();
     });

@@ -208,7 +208,7 @@ class Saver {
       const ShardSnapshotStats& stats = job.snapshot->stats();
       result_.keys += stats.keys;
       if (job.file != nullptr) result_.bytes += job.file->bytes_written();
-      result_.shards.Add(stats);
+      helio::AddCounters(&result_.shards, stats);
     }
   }
 

@@ -16,6 +16,7 @@
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
 #include "facade/replies/resp_writer.h"
+#include "helio/base/ascii.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 
@@ -57,6 +58,11 @@ std::optional<int64_t> MemberDeadline(ShardContext& cx, std::string_view key,
   if (!value) return std::nullopt;
   return value->type() == ValueType::kHash ? HashOf(cx, value).Deadline(member)
                                            : SetOf(cx, value).Deadline(member);
+}
+
+// What belongs to no shard, which a client alone can run.
+bool IsOfServer(std::string_view command) {
+  return helio::EqualsIgnoreCase(command, "function") || helio::EqualsIgnoreCase(command, "script");
 }
 
 // No command of these families looks at its client.
@@ -111,9 +117,9 @@ void ReplicaCheck::OnUnit(const Effects& effects) {
   std::string unit;
   const std::lock_guard guard(mutex_);
   effects.ForEach([&](int db_index, std::string_view resp) {
-    to_apply_.emplace_back(db_index, WordsOf(resp));
-    absl::StrAppend(&unit, unit.empty() ? "" : "; ", db_index, " ",
-                    absl::StrJoin(to_apply_.back().second, " "));
+    Words words = WordsOf(resp);
+    absl::StrAppend(&unit, unit.empty() ? "" : "; ", db_index, " ", absl::StrJoin(words, " "));
+    if (!IsOfServer(words[0])) to_apply_.emplace_back(db_index, std::move(words));
   });
   seen_.push_back(std::move(unit));
 }

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <string>
 
+#include "helio/base/counters.h"
+
 namespace dfly {
 
 // One thread's heap, in bytes. All zeros with a sanitizer, whose allocator has no such view.
@@ -15,13 +17,10 @@ struct HeapFacts {
   size_t active = 0;     // what blocks were cut from so far: those, and free ones between them
   size_t resident = 0;   // of the segments that these are in: free pages and its tables, too
 
-  void Add(const HeapFacts& other) {
-    allocated += other.allocated;
-    touched += other.touched;
-    active += other.active;
-    resident += other.resident;
-  }
+  static constexpr helio::CounterOf<HeapFacts> kCounters[] = {
+      &HeapFacts::allocated, &HeapFacts::touched, &HeapFacts::active, &HeapFacts::resident};
 };
+static_assert(helio::ListsAll<HeapFacts>());
 
 // The calling thread's. Looks at each of the allocator's pages (64 KB) and asks the kernel for each
 // segment (32 MB), so it takes about a millisecond for a gigabyte.

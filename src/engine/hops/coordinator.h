@@ -59,6 +59,9 @@ class CoordinatorContext {
   }
   EffectRule effect_rule() const { return effect_rule_; }
   std::span<const std::string_view> args() const { return args_; }
+  // The command has changed what belongs to no shard (a library of functions): it is its own
+  // effect. Its row says kNone. Suspends: never.
+  void TellOwn();
 
   // For the slow log: whose command it is; what it takes, in cycles, waiting for locks (and the
   // last holder of one that it has met) and for keys; and its rounds of messages to shards.

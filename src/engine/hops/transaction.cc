@@ -17,6 +17,8 @@ constexpr helio::WaitReason kLocksAndHop = {"its first hop to {} shards", "of ho
 
 Transaction::~Transaction() {
   if (is_scheduled_ && !is_locked_) Conclude();
+  CHECK_EQ(left_.load(std::memory_order_relaxed), 0u)
+      << "a transaction ends, and some of its shards have not answered yet";
   for (size_t i = 0; i < parts_count_; ++i) {
     CHECK(!parts_[i].linked()) << "a transaction ends, and shard " << parts_[i].shard
                                << " has it in its queue";
@@ -394,6 +396,7 @@ bool Transaction::GiveUp(Part* part, Slow what) {
   given_up_for_ = what;
   if (parts_count_ == 1) {
     shards_.local(part->shard).Cancel(part);
+    left_.store(0, std::memory_order_relaxed);
     CallHome();
   } else if ((count & kAnnounces) == 0) {
     TakeBackAll();

@@ -19,6 +19,7 @@
 #include "core/memory/heap_pages.h"
 #include "engine/keyspace/shard.h"
 #include "helio/base/clock.h"
+#include "helio/base/counters.h"
 
 namespace dfly {
 
@@ -31,16 +32,11 @@ struct DefragStats {
   uint64_t work_ns = 0;     // what Step has taken, and the surveys
   uint64_t returns = 0;     // how often the memory between pages was returned
 
-  void Add(const DefragStats& other) {
-    passes += other.passes;
-    hits += other.hits;
-    misses += other.misses;
-    key_hits += other.key_hits;
-    key_misses += other.key_misses;
-    work_ns += other.work_ns;
-    returns += other.returns;
-  }
+  static constexpr helio::CounterOf<DefragStats> kCounters[] = {
+      &DefragStats::passes,     &DefragStats::hits,    &DefragStats::misses, &DefragStats::key_hits,
+      &DefragStats::key_misses, &DefragStats::work_ns, &DefragStats::returns};
 };
+static_assert(helio::ListsAll<DefragStats>());
 
 // Owner:    a thread whose shards these are; made anywhere, used and destroyed there.
 // Suspends: never.

@@ -114,7 +114,7 @@ TEST(DefragTest, NothingChangesWhileEverythingMoves) {
     Scenario scenario(seed);
     scenario.Go();
     if (HasFatalFailure()) return;
-    stats.Add(scenario.defragmenter().stats());
+    helio::AddCounters(&stats, scenario.defragmenter().stats());
   }
   EXPECT_EQ(stats.passes, 2 * seeds.count);
   EXPECT_GT(stats.hits, 200 * seeds.count);

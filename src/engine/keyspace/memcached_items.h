@@ -18,6 +18,7 @@
 #include "core/text/hash.h"
 #include "engine/keyspace/key_events.h"
 #include "helio/base/block_bytes.h"
+#include "helio/base/counters.h"
 
 namespace dfly {
 
@@ -40,25 +41,15 @@ struct MemcachedStats {
   uint64_t metas = 0;
   uint64_t too_large = 0;
 
-  void Add(const MemcachedStats& other) {
-    get_hits += other.get_hits;
-    get_misses += other.get_misses;
-    sets += other.sets;
-    touch_hits += other.touch_hits;
-    touch_misses += other.touch_misses;
-    delete_hits += other.delete_hits;
-    delete_misses += other.delete_misses;
-    incr_hits += other.incr_hits;
-    incr_misses += other.incr_misses;
-    decr_hits += other.decr_hits;
-    decr_misses += other.decr_misses;
-    cas_hits += other.cas_hits;
-    cas_misses += other.cas_misses;
-    cas_badval += other.cas_badval;
-    metas += other.metas;
-    too_large += other.too_large;
-  }
+  static constexpr helio::CounterOf<MemcachedStats> kCounters[] = {
+      &MemcachedStats::get_hits,      &MemcachedStats::get_misses,   &MemcachedStats::sets,
+      &MemcachedStats::touch_hits,    &MemcachedStats::touch_misses, &MemcachedStats::delete_hits,
+      &MemcachedStats::delete_misses, &MemcachedStats::incr_hits,    &MemcachedStats::incr_misses,
+      &MemcachedStats::decr_hits,     &MemcachedStats::decr_misses,  &MemcachedStats::cas_hits,
+      &MemcachedStats::cas_misses,    &MemcachedStats::cas_badval,   &MemcachedStats::metas,
+      &MemcachedStats::too_large};
 };
+static_assert(helio::ListsAll<MemcachedStats>());
 
 struct MemcachedItem {
   uint64_t cas = 0;  // 0: nobody has asked since the last change

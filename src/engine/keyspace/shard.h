@@ -27,6 +27,7 @@
 #include "engine/keyspace/waiter_table.h"
 #include "engine/keyspace/watch_table.h"
 #include "engine/queue/tx_queue.h"
+#include "helio/base/counters.h"
 
 namespace dfly {
 
@@ -38,7 +39,14 @@ struct ShardStats {
   uint64_t evicted_keys = 0;
   uint64_t changes = 0;        // of keys, since the shard exists
   uint64_t freed_objects = 0;  // keys and values, in steps
+
+  static constexpr helio::CounterOf<ShardStats> kCounters[] = {
+      &ShardStats::hits,         &ShardStats::misses,
+      &ShardStats::expired_keys, &ShardStats::expired_members,
+      &ShardStats::evicted_keys, &ShardStats::changes,
+      &ShardStats::freed_objects};
 };
+static_assert(helio::ListsAll<ShardStats>());
 
 class TurnEnd;
 

@@ -120,7 +120,7 @@ void TxQueue::NoteHolder(TxEntry* entry) {
 }
 
 bool TxQueue::Schedule(TxEntry* entry) {
-  DCHECK(!entry->linked());
+  CHECK(!entry->linked());
   entry->has_number = true;
   entry->is_armed = false;
   entry->has_run = false;
@@ -168,7 +168,7 @@ bool TxQueue::ScheduleReserved(TxEntry* entry) {
 }
 
 void TxQueue::ScheduleLast(TxEntry* entry) {
-  DCHECK(!entry->linked());
+  CHECK(!entry->linked());
   const TxEntry* const last = entries_.Back();
   entry->number = last == nullptr ? 0 : last->number;
   entry->has_number = false;
@@ -232,7 +232,8 @@ bool TxQueue::IsBlocked(const TxEntry& entry) const {
 }
 
 void TxQueue::Overtake(TxEntry* entry) {
-  DCHECK(!entry->linked() && overtaking_ == nullptr);
+  CHECK(!entry->linked());
+  DCHECK(overtaking_ == nullptr);
   entry->number = 0;
   entry->has_number = entry->is_armed = entry->has_run = entry->is_granted = false;
   Acquire(entry);

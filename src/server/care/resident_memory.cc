@@ -35,8 +35,8 @@ ResidentMemory ReadResidentMemory(ServerState& server) {
   for (const ResidentMemory& part : parts) {
     sum.fiber_stacks += part.fiber_stacks;
     sum.receive_buffers += part.receive_buffers;
-    sum.heap.Add(part.heap);
-    sum.counted.Add(part.counted);
+    helio::AddCounters(&sum.heap, part.heap);
+    helio::AddCounters(&sum.counted, part.counted);
     sum.data += part.data;
   }
   return sum;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "helio/base/counters.h"
 #include "server/base/rate_meter.h"
 #include "server/care/pools.h"
 #include "server/clients/worker_state.h"
@@ -18,16 +19,23 @@ class ThreadRates : public PerThread<ThreadRates> {
       : PerThread(this), worker_(*worker), pools_(*pools) {}
 
   struct Rates {
-    uint64_t commands;
-    uint64_t received_bytes;
-    uint64_t sent_bytes;
-    uint64_t loop_cycles;
-    uint64_t loop_us;
+    uint64_t commands = 0;
+    uint64_t received_bytes = 0;
+    uint64_t sent_bytes = 0;
+    uint64_t loop_cycles = 0;
+    uint64_t loop_us = 0;
+
+    static constexpr helio::CounterOf<Rates> kCounters[] = {
+        &Rates::commands, &Rates::received_bytes, &Rates::sent_bytes, &Rates::loop_cycles,
+        &Rates::loop_us};
   };
   // Of the event loop: its iterations, and the processor's time that it took.
   struct LoopTotals {
     uint64_t cycles = 0;
     uint64_t us = 0;
+
+    static constexpr helio::CounterOf<LoopTotals> kCounters[] = {&LoopTotals::cycles,
+                                                                 &LoopTotals::us};
   };
 
   // Some commands have come.
@@ -53,5 +61,8 @@ class ThreadRates : public PerThread<ThreadRates> {
   SideMeter loop_us_;
   LoopTotals loop_before_;  // when Reset was called
 };
+
+static_assert(helio::ListsAll<ThreadRates::Rates>());
+static_assert(helio::ListsAll<ThreadRates::LoopTotals>());
 
 }  // namespace dfly

@@ -68,7 +68,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .unsent_bytes = connection.unsent_bytes(),
       .memory_bytes = MemoryOf(session),
       .command = session.last_command == nullptr ? "" : session.last_command->full_name,
-      .user = session.user,
+      .user = session.user.name,
       .resp3 = session.resp3,
       .lib_name = session.lib_name,
       .lib_version = session.lib_version,

@@ -93,7 +93,7 @@ void EvictClients(ServerState& server) {
       if (ClientLimiter::Here().CheckOutput(session)) return;
       const size_t bytes = MemoryOf(session);
       part.bytes += bytes;
-      if (!session.no_evict && !session.is_admin)
+      if (!session.no_evict && !session.user.is_admin)
         part.clients.push_back({bytes, session.connection.id()});
     });
   });
@@ -134,7 +134,7 @@ void ClientLimiter::SetMemoryLimit() {
 }
 
 bool ClientLimiter::EndIfAloneTooLarge(Session& session) {
-  if (session.no_evict || session.is_admin) return false;
+  if (session.no_evict || session.user.is_admin) return false;
   if (!session.connection.closing()) Evict(server_, session);
   return true;
 }
@@ -219,12 +219,12 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
   if (session.connection.closing()) return true;
   const size_t stranger_max =
       session.connection.is_http() ? kHttpStrangerMax : Connection::kUnauthenticatedOutputMax;
-  const bool is_stranger = !session.authenticated && !session.is_known_http;
+  const bool is_stranger = !session.user.is_authenticated && !session.is_known_http;
   if (is_stranger && session.connection.unsent_bytes() > stranger_max) {
     CloseFor(session, session.connection.unsent_bytes(), "it may leave without a password");
     return true;
   }
-  if (session.is_admin) return false;
+  if (session.user.is_admin) return false;
   const OutputLimit& limit = output_limits_.of(its);
   const size_t unsent = session.connection.unsent_bytes() + held;
   if (limit.is_above_hard(unsent)) {

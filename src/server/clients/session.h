@@ -33,63 +33,68 @@ enum class ReplyMode : uint8_t {
   kSkipThis,  // it is the next command now
 };
 
+// Who the client is.
+struct SessionUser {
+  std::string name{AclStore::kDefaultName};
+  // What it may do; null: everything. Changed by Users::OnChanged when the user is.
+  AclUserRef acl;
+  // Who it is for its scripts; null: not known yet. They run on other threads, too.
+  AclCallerRef caller;
+  bool is_authenticated = false;
+  uint64_t unauthenticated_since_ns = 0;
+  bool is_admin = false;           // came to the admin port
+  bool needs_no_password = false;  // as there is none on that
+};
+
+// What goes along when the connection goes on on another thread: what the client has set or shows.
+struct MovedSession {
+  std::string name;
+  std::string lib_name;
+  std::string lib_version;
+  size_t counted_texts = 0;  // of these, as memory of the connection: CountTexts
+  SessionUser user;
+  std::string peer_address;
+  std::string local_address;
+  int db_index = 0;
+  bool resp3 = false;
+  bool is_memcached = false;  // speaks its protocol; never RESP
+  bool no_touch = false;
+  bool no_evict = false;
+  ReplyMode reply_mode = ReplyMode::kOn;
+  // Blocking commands in a row that found nothing where they looked first.
+  uint32_t missed_tries = 0;
+  uint64_t commands = 0;
+  const Command* last_command = nullptr;
+  Affinity affinity;
+};
+
 // Owner: the connection's thread.
-class Session final : public CommandClient {
+class Session final : public CommandClient, public MovedSession {
  public:
   Session(WorkerState* worker, Connection* connection);
-  // `from`, whose connection goes on on another thread: what the client has set or shows. The rest
-  // is as new, since only a session without it moves (Worker::MayMove).
+  // `from`, whose connection goes on on another thread. What is not in MovedSession is as new:
+  // only a session without it moves (Worker::MayMove).
   Session(WorkerState* worker, Session&& from);
 
   ServerState& server;
   WorkerState& worker;
   Connection& connection;
 
-  std::string name;
-  std::string lib_name;
-  std::string lib_version;
-  std::string user{AclStore::kDefaultName};
-  // What it may do; null: everything. Changed by Users::OnChanged when the user is.
-  AclUserRef acl;
-  // Who it is for its scripts; null: not known yet. They run on other threads, too.
-  AclCallerRef acl_caller;
-  std::string peer_address;
-  std::string local_address;
-  int db_index = 0;
-  bool resp3 = false;
-  bool is_memcached = false;  // speaks its protocol; never RESP
-  bool authenticated = false;
-  bool is_known_http = false;  // some request of it was that of a user
-  uint64_t unauthenticated_since_ns = 0;
-  bool is_admin = false;           // came to the admin port
-  bool needs_no_password = false;  // as there is none on that
-  bool no_touch = false;
-  bool no_evict = false;
-  int64_t counted_extra = 0;       // ClientLimiter's
-  size_t counted_texts = 0;        // CountTexts
-  bool close_after_reply = false;  // a handler asks for it: QUIT
-  uint32_t coordinators = 0;       // fibers that run commands of this client, and may use all this
-  bool connection_closed = false;  // `connection` is for nothing but its busy() any more
+  // --- Its commands ---
+
+  uint32_t coordinators = 0;  // fibers that run commands of this client, and may use all this
   // Batches for shards of its own thread that are not back yet: none may overtake them.
   size_t local_batches = 0;
-  ClientWait* blocked = nullptr;           // what waits for a key
-  RunningInnerCall* inner_call = nullptr;  // what it asks for over HTTP
-  // Blocking commands in a row that found nothing where they looked first.
-  uint32_t missed_tries = 0;
-  std::unique_ptr<Multi> multi;      // between MULTI and EXEC
-  const Multi* executing = nullptr;  // what EXEC carries out, if that takes several shards
-  Watches watches;
-  ReplyMode reply_mode = ReplyMode::kOn;
   // Came back before their end, because their replies are long; they go on when those are sent.
   std::vector<PendingReplies*> cut_batches;
-  uint64_t commands = 0;
-  const Command* last_command = nullptr;
-  Affinity affinity;
-  uint32_t move_to = 0;  // the thread that it was told to move to
-  struct Move : helio::Message {
-    Session* session = nullptr;
-  };
-  Move move;
+  ClientWait* blocked = nullptr;           // what waits for a key
+  RunningInnerCall* inner_call = nullptr;  // what it asks for over HTTP
+  std::unique_ptr<Multi> multi;            // between MULTI and EXEC
+  const Multi* executing = nullptr;        // what EXEC carries out, if that takes several shards
+  Watches watches;
+
+  // --- What it is sent without asking ---
+
   // Null: it is subscribed to nothing. PubSub's, as is the last change whose confirmation was sent
   // or has its place among the replies.
   std::unique_ptr<Subscriptions> subscriptions;
@@ -98,6 +103,19 @@ class Session final : public CommandClient {
   bool is_redirect_target = false;          // of the messages of another one that does
   enum class Monitor : uint8_t { kNo, kBegins, kYes };
   Monitor monitor = Monitor::kNo;
+
+  // --- Its connection ---
+
+  bool close_after_reply = false;  // a handler asks for it: QUIT
+  // `connection` has ended, and lives only while one of `coordinators` runs.
+  bool connection_closed = false;
+  bool is_known_http = false;  // some request of it was that of a user
+  int64_t counted_extra = 0;   // ClientLimiter's
+  uint32_t move_to = 0;        // the thread that it was told to move to
+  struct Move : helio::Message {
+    Session* session = nullptr;
+  };
+  Move move;
 
   // After a change of what the client has given itself as names: they count as its memory.
   void CountTexts() {
@@ -119,7 +137,7 @@ class Session final : public CommandClient {
     }
   }
   // Dispatch has to look whether it may run the next command.
-  bool is_checked() const { return !authenticated || acl != nullptr; }
+  bool is_checked() const { return !user.is_authenticated || user.acl != nullptr; }
   bool is_subscribed() const { return subscriptions != nullptr && !subscriptions->empty(); }
   // By a setting of the start. A client that came by HTTP is where its browser is.
   bool IsAllowed(ProtectedAction action) const;

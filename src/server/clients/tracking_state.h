@@ -8,6 +8,7 @@
 
 #include "commands/table/command_table.h"
 #include "engine/keyspace/read_tracker.h"
+#include "helio/base/counters.h"
 #include "helio/base/io_buf.h"
 
 namespace dfly {
@@ -35,6 +36,13 @@ struct TrackingCounts {
   uint64_t keys = 0;      // that somebody has read
   uint64_t items = 0;     // the same, for each client
   uint64_t prefixes = 0;  // the same on all threads
+
+  static constexpr helio::CounterOf<TrackingCounts> kCounters[] = {
+      &TrackingCounts::clients,
+      &TrackingCounts::keys,
+      &TrackingCounts::items,
+      {&TrackingCounts::prefixes, helio::Merge::kSame}};
 };
+static_assert(helio::ListsAll<TrackingCounts>());
 
 }  // namespace dfly

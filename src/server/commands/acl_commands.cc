@@ -34,7 +34,7 @@ constexpr std::string_view kErrNoFile =
 
 // --- Looking ---
 
-void WhoAmI(Session& session, Args, ReplySink& reply) { reply.Bulk(session.user); }
+void WhoAmI(Session& session, Args, ReplySink& reply) { reply.Bulk(session.user.name); }
 
 void UserNames(Session& session, Args, ReplySink& reply) {
   const std::vector<AclUserRef> users = session.server.acl->All();

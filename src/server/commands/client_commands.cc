@@ -178,7 +178,7 @@ struct KillFilter {
     if (id && connection.id() != *id) return false;
     if (!address.empty() && session.peer_address != address) return false;
     if (!local_address.empty() && session.local_address != local_address) return false;
-    if (!user.empty() && session.user != user) return false;
+    if (!user.empty() && session.user.name != user) return false;
     if (type && *type != TypeOf(session)) return false;
     const uint64_t age_s = (now_ns - std::min(now_ns, connection.created_ns())) / 1'000'000'000;
     return age_s >= age_min_s;

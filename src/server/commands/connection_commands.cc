@@ -120,7 +120,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
       return reply.Error(fmt::format("ERR Syntax error in HELLO option '{}'", Printed(args[i])));
     }
   }
-  if (!session.authenticated && user == nullptr) {
+  if (!session.user.is_authenticated && user == nullptr) {
     return reply.Error(
         "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO "
         "<proto> AUTH <user> <pass> option can be used to authenticate the client and select the "

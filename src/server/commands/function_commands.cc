@@ -78,6 +78,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
     const bool is_there = !may_replace && store.table()->libraries.contains(header.name);
     return reply.Error(is_there ? AlreadyExists(header.name) : *wrong);  // it has come meanwhile
   }
+  cx.TellOwn();
   reply.Bulk(header.name);
 }
 
@@ -108,6 +109,7 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
     return reply.Error(*wrong);
   }
   if (policy == Policy::kFlush) FreeInterpreters(session.server);
+  cx.TellOwn();
   reply.Ok();
 }
 
@@ -115,6 +117,7 @@ void Delete(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   if (!server.functions.Delete(args[2])) return reply.Error("ERR Library not found");
   FreeInterpreters(server);
+  cx.TellOwn();
   reply.Ok();
 }
 
@@ -127,6 +130,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   server.functions.Flush();
   FreeInterpreters(server);
+  cx.TellOwn();
   reply.Ok();
 }
 

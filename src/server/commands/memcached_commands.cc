@@ -18,7 +18,7 @@
 #include "server/commands/families.h"
 #include "server/dispatch/users.h"
 #include "server/dispatch/worker.h"
-#include "server/info/info.h"
+#include "server/info/info_facts.h"
 
 namespace dfly {
 
@@ -86,7 +86,7 @@ MemcachedStats SumStats(CoordinatorContext& cx) {
     parts[shard_cx.shard().id()] = shard_cx.shard().memcached().stats();
   });
   MemcachedStats sum;
-  for (const MemcachedStats& part : parts) sum.Add(part);
+  for (const MemcachedStats& part : parts) helio::AddCounters(&sum, part);
   return sum;
 }
 
@@ -111,6 +111,7 @@ void GeneralStats(CoordinatorContext& cx, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   const MemcachedStats stats = SumStats(cx);
   const InfoFacts facts = GatherInfo(server);
+  const std::vector<DatabaseFacts>& databases = facts.counts.databases;
   StatLines out;
   out.Add("pid", getpid());
   out.Add("uptime", (helio::UnixMillis() - server.start_time_ms) / 1000);
@@ -121,7 +122,7 @@ void GeneralStats(CoordinatorContext& cx, ReplySink& reply) {
   out.Add("rusage_system", Seconds(facts.cpu_sys_s));
   out.Add("max_connections", facts.maxclients);
   out.Add("curr_connections", facts.clients);
-  out.Add("total_connections", facts.connections_received);
+  out.Add("total_connections", facts.counts.worker.connections_received);
   out.Add("rejected_connections", facts.rejected_connections);
   out.Add("cmd_get", stats.get_hits + stats.get_misses);
   out.Add("cmd_set", stats.sets);
@@ -141,15 +142,15 @@ void GeneralStats(CoordinatorContext& cx, ReplySink& reply) {
   out.Add("touch_hits", stats.touch_hits);
   out.Add("touch_misses", stats.touch_misses);
   out.Add("store_too_large", stats.too_large);
-  out.Add("bytes_read", facts.received_bytes);
-  out.Add("bytes_written", facts.sent_bytes);
+  out.Add("bytes_read", facts.counts.traffic.received_bytes);
+  out.Add("bytes_written", facts.counts.traffic.sent_bytes);
   out.Add("limit_maxbytes", facts.maxmemory);
   out.Add("accepting_conns", 1);
   out.Add("threads", server.pool.size());
   out.Add("bytes", facts.data_memory);
-  out.Add("curr_items", facts.databases.empty() ? 0 : facts.databases[0].keys);
-  out.Add("evictions", facts.evicted_keys);
-  out.Add("reclaimed", facts.expired_keys);
+  out.Add("curr_items", databases.empty() ? 0 : databases[0].keys);
+  out.Add("evictions", facts.counts.shards.evicted_keys);
+  out.Add("reclaimed", facts.counts.shards.expired_keys);
   out.Send(reply);
 }
 

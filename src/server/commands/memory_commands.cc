@@ -20,7 +20,7 @@
 #include "server/care/shard_care.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
-#include "server/info/info.h"
+#include "server/info/info_facts.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -50,7 +50,7 @@ int64_t Difference(uint64_t whole, uint64_t part) {
 
 uint64_t KeyCount(const InfoFacts& facts) {
   uint64_t keys = 0;
-  for (const auto& database : facts.databases) keys += database.keys;
+  for (const auto& database : facts.counts.databases) keys += database.keys;
   return keys;
 }
 
@@ -162,12 +162,13 @@ void Doctor(CoordinatorContext&, Args, ReplySink& reply) {
         "what of it is whole pages.\n",
         HumanBytes(heap.resident), HumanBytes(heap.touched));
   }
-  if (facts.memory.snapshot > kWasteMin && Ratio(facts.memory.snapshot, used) > kHighSnapshot) {
+  if (facts.counts.memory.snapshot > kWasteMin &&
+      Ratio(facts.counts.memory.snapshot, used) > kHighSnapshot) {
     report +=
         fmt::format(" * Snapshot: {} wait to be written. The disk is slower than the changes.\n",
-                    HumanBytes(facts.memory.snapshot));
+                    HumanBytes(facts.counts.memory.snapshot));
   }
-  const uint64_t of_clients = facts.memory.clients + facts.memory.queued_commands;
+  const uint64_t of_clients = facts.counts.memory.clients + facts.counts.memory.queued_commands;
   if (facts.clients > 0 && of_clients > kWasteMin && of_clients / facts.clients > kClientBytes) {
     report += fmt::format(
         " * Clients: {} connections have {} of buffers. Some send more than they read.\n",

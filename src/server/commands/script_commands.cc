@@ -54,6 +54,7 @@ Command AboutScripts(std::string_view name, CoordinatorHandler handler, int arit
           .arity = arity,
           .flags = flags,
           .categories = kAclScripting,
+          .effect = EffectRule::kNone,  // CoordinatorContext::TellOwn
           .docs = docs,
           .tips = tips};
 }
@@ -103,6 +104,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
   };
   if (!compile()) return reply.Error(error);
   reply.Bulk(store.Add(script, false)->sha);
+  cx.TellOwn();
 }
 
 void Exists(Session& session, Args args, ReplySink& reply) {
@@ -121,6 +123,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   server.scripts.Flush();
   AwaitOnAll<RunningScripts>(server, [](RunningScripts& scripts) { scripts.RenewInterpreters(); });
+  cx.TellOwn();
   reply.Ok();
 }
 

@@ -532,6 +532,7 @@ void Batches::Restart(ShardBatch* batch) {
     return Post(batch);
   }
   Session& session = SessionOf(batch->connection);
+  session.connection.Keep();
   ++session.coordinators;
   ++worker_.coordinators;
   helio::Fiber({.name = "script", .stack_size = RunningScripts::kStackBytes}, [this, batch, &entry,
@@ -551,8 +552,10 @@ void Batches::Restart(ShardBatch* batch) {
     --worker_.coordinators;
     PubSub::Here().OnReplied(session);
     Tracking::Here().OnReplied(session);
+    Connection& connection = session.connection;
     if (session.connection_closed) worker_.Forget(&session);
     Post(batch);  // its other commands; and those that have waited for it can go on
+    connection.LetGo();
   }).Detach();
 }
 

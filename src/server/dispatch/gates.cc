@@ -52,7 +52,7 @@ std::string Gates::RefusalOf(const Command& command, const Session& session) con
       return ProtectedError(command.full_name);
     }
   }
-  if ((command.flags & kAdminPort) != 0 && !session.is_admin) {
+  if ((command.flags & kAdminPort) != 0 && !session.user.is_admin) {
     return std::string(kErrAdminPortOnly);
   }
   return {};

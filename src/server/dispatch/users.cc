@@ -53,20 +53,21 @@ Users::~Users() {
 }
 
 void Users::Become(Session& session, const AclUserRef& user) {
-  session.user = user->name();
-  session.acl = user->may_do_everything() ? nullptr : user;
-  session.acl_caller = nullptr;
-  session.authenticated = true;
+  session.user.name = user->name();
+  session.user.acl = user->may_do_everything() ? nullptr : user;
+  session.user.caller = nullptr;
+  session.user.is_authenticated = true;
   session.connection.SetAuthenticated(true);
 }
 
 void Users::BecomeDefault(Session& session) {
-  const bool is_watched = !session.authenticated && session.unauthenticated_since_ns != 0;
+  const bool is_watched =
+      !session.user.is_authenticated && session.user.unauthenticated_since_ns != 0;
   Become(session, default_user_);
-  session.authenticated =
-      default_user_->lets_in() || (session.needs_no_password && default_user_->is_on());
-  session.connection.SetAuthenticated(session.authenticated);
-  if (!session.authenticated && !is_watched) WatchUnauthenticated(session);
+  session.user.is_authenticated =
+      default_user_->lets_in() || (session.user.needs_no_password && default_user_->is_on());
+  session.connection.SetAuthenticated(session.user.is_authenticated);
+  if (!session.user.is_authenticated && !is_watched) WatchUnauthenticated(session);
 }
 
 void Users::OnChanged() {
@@ -79,20 +80,20 @@ void Users::TellChanged(ServerState& server) {
 }
 
 void Users::Refresh(Session& session) {
-  if (!session.authenticated) return BecomeDefault(session);
-  const AclUserRef user = server_.acl->Find(session.user);
+  if (!session.user.is_authenticated) return BecomeDefault(session);
+  const AclUserRef user = server_.acl->Find(session.user.name);
   if (user == nullptr) return CloseDenied(session);
   Become(session, user);
-  if (session.acl == nullptr) return;
-  if (!MayListen(*session.acl, session)) return CloseDenied(session);
+  if (session.user.acl == nullptr) return;
+  if (!MayListen(*session.user.acl, session)) return CloseDenied(session);
   // Who waits for a key gets nothing of it that its user may not have any more.
   ClientWait* const blocked = session.blocked;
   if (blocked == nullptr || !blocked->waits()) return;
   const Command& command = *session.last_command;
-  const AclVerdict verdict = session.acl->Check(command, blocked->args());
+  const AclVerdict verdict = session.user.acl->Check(command, blocked->args());
   if (!verdict.is_denied()) return;
   LogDenial(verdict, session, command, blocked->args());
-  blocked->Deny(DenialError(verdict, session.user, command));
+  blocked->Deny(DenialError(verdict, session.user.name, command));
 }
 
 void Users::CloseDenied(Session& session) {
@@ -112,7 +113,7 @@ void Users::LogDenial(const AclVerdict& verdict, const Session& session, const C
        .context = in_multi ? AclContext::kMulti : AclContext::kToplevel,
        .object = std::string(verdict.denial == AclDenial::kCommand ? command.full_name
                                                                    : args[verdict.argument]),
-       .user = user.empty() ? session.user : std::string(user),
+       .user = user.empty() ? session.user.name : std::string(user),
        .client = ClientText(session)},
       helio::UnixMillis());
 }
@@ -131,11 +132,12 @@ void Users::LogFailedLogin(const Session& session, std::string_view user) {
 }
 
 AclCallerRef Users::CallerOf(Session& session) {
-  if (session.acl == nullptr) return nullptr;
-  if (session.acl_caller == nullptr) {
-    session.acl_caller = std::make_shared<AclCaller>(AclCaller{session.acl, ClientText(session)});
+  if (session.user.acl == nullptr) return nullptr;
+  if (session.user.caller == nullptr) {
+    session.user.caller =
+        std::make_shared<AclCaller>(AclCaller{session.user.acl, ClientText(session)});
   }
-  return session.acl_caller;
+  return session.user.caller;
 }
 
 void Users::CheckMulti(const Session& session) {
@@ -145,7 +147,7 @@ void Users::CheckMulti(const Session& session) {
     const Multi::Item& item = multi.items()[i];
     multi.ViewArgs(item, &args);
     if ((item.command->flags & kNoAuth) != 0) continue;
-    const AclVerdict verdict = session.acl->Check(*item.command, args);
+    const AclVerdict verdict = session.user.acl->Check(*item.command, args);
     if (!verdict.is_denied()) continue;
     multi.Deny(i, verdict.denial);
     LogDenial(verdict, session, *item.command, args);
@@ -154,7 +156,7 @@ void Users::CheckMulti(const Session& session) {
 
 bool Users::IsRefusedByProtectedMode(const Session& session) const {
   return server_.settings.protected_mode.load(std::memory_order_relaxed) &&
-         default_user_->has_nopass() && !session.needs_no_password &&
+         default_user_->has_nopass() && !session.user.needs_no_password &&
          !helio::IsLoopbackPeer(session.connection.socket().fd());
 }
 
@@ -163,15 +165,15 @@ bool Users::IsRefusedByProtectedMode(const Session& session) const {
 uint64_t Users::AuthDeadlineNs(const Session& session, uint64_t limit_ns) const {
   // Who asks over HTTP never does, and may go on as long as it asks.
   const uint64_t since_ns = session.connection.is_http() ? session.connection.last_active_ns()
-                                                         : session.unauthenticated_since_ns;
+                                                         : session.user.unauthenticated_since_ns;
   return since_ns + limit_ns;
 }
 
 void Users::WatchUnauthenticated(Session& session) {
-  session.unauthenticated_since_ns = helio::MonotonicNanos();
+  session.user.unauthenticated_since_ns = helio::MonotonicNanos();
   const uint64_t limit_s = server_.settings.auth_timeout_s.load(std::memory_order_relaxed);
   if (limit_s == 0 || auth_timer_.armed()) return;
-  auth_timer_.ArmAt(session.unauthenticated_since_ns + limit_s * 1'000'000'000);
+  auth_timer_.ArmAt(session.user.unauthenticated_since_ns + limit_s * 1'000'000'000);
 }
 
 void Users::CloseUnauthenticated() {
@@ -180,7 +182,7 @@ void Users::CloseUnauthenticated() {
   const uint64_t now_ns = helio::MonotonicNanos();
   uint64_t next_ns = UINT64_MAX;
   worker_.ForEachSession([&](Session& session) {
-    if (session.authenticated || session.connection.closing()) return;
+    if (session.user.is_authenticated || session.connection.closing()) return;
     const uint64_t deadline_ns = AuthDeadlineNs(session, limit_s * 1'000'000'000);
     if (deadline_ns > now_ns) {
       next_ns = std::min(next_ns, deadline_ns);

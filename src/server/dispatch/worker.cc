@@ -120,7 +120,7 @@ void Worker::OnClosed(Connection* connection) {
   client_limiter_.OnLeft(*session);
   state_.Remove(connection);
   pools_.Note();
-  server_.connections.OnClosed(index(), session->is_admin);
+  server_.connections.OnClosed(index(), session->user.is_admin);
   session->connection_closed = true;
   if (session->inner_call != nullptr) session->inner_call->EndSide();
   execs_.Unwatch(*session);
@@ -183,14 +183,15 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   }
   if (session.is_checked() && (command.flags & kNoAuth) == 0) [[unlikely]] {
     AclVerdict verdict;
-    if (session.acl != nullptr) verdict = session.acl->Check(command, args);
-    if (!session.authenticated || verdict.is_denied()) {
+    if (session.user.acl != nullptr) verdict = session.user.acl->Check(command, args);
+    if (!session.user.is_authenticated || verdict.is_denied()) {
       if (&command != exec_) AbortMulti(session);
-      if (!session.authenticated) {
+      if (!session.user.is_authenticated) {
         return Refuse(connection, &command, args, {.error = std::string(kErrNoAuth)});
       }
-      return Refuse(connection, &command, args,
-                    {.error = DenialError(verdict, session.user, command), .verdict = verdict});
+      return Refuse(
+          connection, &command, args,
+          {.error = DenialError(verdict, session.user.name, command), .verdict = verdict});
     }
   }
   if (const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed); gate != 0)
@@ -677,7 +678,7 @@ CommandSink::Outcome Worker::Exec(Connection* connection, Session& session, cons
     RunNoted();
     return Outcome::kTaken;
   }
-  if (session.acl != nullptr) [[unlikely]]
+  if (session.user.acl != nullptr) [[unlikely]]
     users_.CheckMulti(session);
   if (multi->is_one_shard() && session.watches.are_in(multi->shard())) {
     multi->watcher = session.watches.empty() ? 0 : session.watches.watcher;

@@ -20,10 +20,10 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
   Connection& connection = session.connection;
   session.peer_address = helio::PeerAddress(fd);
   session.local_address = helio::LocalAddress(fd);
-  session.is_admin = kind.is_admin;
+  session.user.is_admin = kind.is_admin;
   session.is_memcached = kind.is_memcached;
   if (kind.is_memcached) connection.SpeakMemcached();
-  session.needs_no_password = kind.is_admin && server_.options.admin_nopass;
+  session.user.needs_no_password = kind.is_admin && server_.options.admin_nopass;
   users_.BecomeDefault(session);
   ++state_.stats.connections_received;
   connection.Start();
@@ -37,13 +37,13 @@ void Worker::AddConnection(int fd, uint64_t id, PortKind kind) {
 }
 
 void Worker::AddInnerConnection(int fd, const Session& on_behalf, const AclUserRef& user) {
-  server_.connections.OnInner(index(), on_behalf.is_admin);
+  server_.connections.OnInner(index(), on_behalf.user.is_admin);
   Session& session =
       NewSession(fd, server_.next_client_id.fetch_add(1, std::memory_order_relaxed), nullptr);
   session.peer_address = on_behalf.peer_address;
   session.local_address = on_behalf.local_address;
-  session.is_admin = on_behalf.is_admin;
-  session.needs_no_password = on_behalf.needs_no_password;
+  session.user.is_admin = on_behalf.user.is_admin;
+  session.user.needs_no_password = on_behalf.user.needs_no_password;
   session.lib_name = "http";
   session.resp3 = true;
   users_.Become(session, user);

@@ -48,7 +48,8 @@ HttpAsker AskerOf(Session& session, const HttpQuery& query) {
   AclStore& acl = *session.server.acl;
   std::string_view text = query.authorization;
   if (text.empty()) {
-    return {.user = session.authenticated ? acl.Find(session.user) : nullptr, .has_said_so = false};
+    return {.user = session.user.is_authenticated ? acl.Find(session.user.name) : nullptr,
+            .has_said_so = false};
   }
   HttpAsker asker{.user = nullptr, .has_said_so = true};
   const size_t blank = text.find(' ');
@@ -79,7 +80,7 @@ std::optional<HttpResponse> RefusalOf(Session& session, const HttpAsker& asker, 
   const Command* const command =
       FindFrom(*session.server.commands.FindByName(args.name()), args).row;
   const AclVerdict verdict = asker.user->Check(*command, args);
-  const bool is_admin_only = (command->flags & kAdminPort) != 0 && !session.is_admin;
+  const bool is_admin_only = (command->flags & kAdminPort) != 0 && !session.user.is_admin;
   if (!verdict.is_denied() && !is_admin_only) return {};
   if (verdict.is_denied()) {
     Users::Here().LogDenial(verdict, session, *command, args, asker.user->name());

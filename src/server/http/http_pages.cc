@@ -15,7 +15,7 @@
 #include "server/http/console.h"
 #include "server/http/http_access.h"
 #include "server/http/http_commands.h"
-#include "server/info/info.h"
+#include "server/info/info_facts.h"
 #include "server/info/metrics.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"

@@ -17,11 +17,11 @@ InfoFacts Example() {
   facts.used_memory = 3000;
   facts.base_memory = 1000;
   facts.data_memory = 1500;
-  facts.memory.clients = 500;
+  facts.counts.memory.clients = 500;
   facts.used_memory_peak = 4000;
   facts.rss = 6000;
   facts.maxmemory = 1 << 20;
-  facts.databases = {{.keys = 3, .expires = 1}, {}, {.keys = 1, .expires = 0}};
+  facts.counts.databases = {{.keys = 3, .expires = 1}, {}, {.keys = 1, .expires = 0}};
   facts.commands["get"] = {.calls = 4, .rejected = 1, .failed = 2, .usec = 5};
   facts.commands["config|set"] = {.calls = 1, .rejected = 0, .failed = 0, .usec = 9};
   facts.errors = {{"ERR", 2}, {"WRONGTYPE", 1}};

@@ -20,7 +20,7 @@ using testing::Not;
 InfoFacts Example() {
   InfoFacts facts;
   facts.start_s = 1'700'000'000;
-  facts.databases = {{.keys = 0, .expires = 0}, {}, {.keys = 7, .expires = 2}};
+  facts.counts.databases = {{.keys = 0, .expires = 0}, {}, {.keys = 7, .expires = 2}};
   facts.commands["get"] = {.calls = 4, .rejected = 1, .failed = 2, .usec = 8};
   facts.commands["config|set"] = {.calls = 1, .rejected = 0, .failed = 0, .usec = 9};
   facts.errors = {{"ERR", 2}, {"\"\\\n\xff", 1}};
@@ -28,7 +28,7 @@ InfoFacts Example() {
   facts.latencies["get"].Add(helio::CycleClock::FromNanos(30'000'000'000), 1);
   facts.per_thread = {{.cpu_user_s = 1.5, .clients = 3}, {}};
   facts.per_shard = {{.thread = 1, .keys = 5}};
-  facts.transactions.widths = {0, 3, 0, 1};
+  facts.counts.transactions.widths = {0, 3, 0, 1};
   return facts;
 }
 
@@ -75,24 +75,27 @@ TEST(Metrics, AFamilyIsThereOnceAndEachSampleOnce) {
   EXPECT_GT(count, 200u);
 }
 
+// The samples of memory_kind_bytes, each of which is another power of ten here, are used_memory.
 TEST(Metrics, KindsOfMemoryAddUp) {
   InfoFacts facts;
   facts.base_memory = 1;
   facts.data_memory = 10;
-  facts.memory = {.clients = 100,
-                  .queued_commands = 1'000,
-                  .coordinators = 10'000,
-                  .fiber_stacks = 100'000,
-                  .receive_buffers = 1'000'000,
-                  .interpreters = 10'000'000,
-                  .snapshot = 100'000'000};
-  facts.script_memory = 2;
-  facts.function_memory = 3;
-  facts.acl_memory = 4;
+  facts.counts.memory = {.clients = 100,
+                         .queued_commands = 1'000,
+                         .coordinators = 10'000,
+                         .fiber_stacks = 100'000,
+                         .receive_buffers = 1'000'000,
+                         .interpreters = 10'000'000,
+                         .snapshot = 100'000'000};
+  facts.script_memory = 1'000'000'000;
+  facts.function_memory = 10'000'000'000;
+  facts.acl_memory = 100'000'000'000;
   uint64_t sum = 0;
-  for (const auto& [kind, bytes] : facts.MemoryByKind()) sum += bytes;
-  EXPECT_EQ(sum, facts.base_memory + facts.data_memory + facts.memory.Sum() + facts.script_memory +
-                     facts.function_memory + facts.acl_memory);
+  for (const MetricRow* row : RowsOfMetrics()) {
+    if (row->prom == "memory_kind_bytes") sum += std::get<uint64_t>(row->value(facts));
+  }
+  EXPECT_EQ(sum, 111'111'111'111u);
+  EXPECT_EQ(facts.CountedMemory(), sum);
 }
 
 TEST(PrometheusText, NumbersMayBeInfinite) {

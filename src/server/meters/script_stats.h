@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "helio/base/counters.h"
+
 namespace dfly {
 
 // Of scripts, by the way that they went.
@@ -18,17 +20,12 @@ struct ScriptStats {
   uint64_t gave_way = 0;        // as they took longer than a slice of time
 
   uint64_t runs() const { return in_place + across + global + alone - restarts; }
-  void Add(const ScriptStats& other) {
-    in_place += other.in_place;
-    across += other.across;
-    global += other.global;
-    alone += other.alone;
-    restarts += other.restarts;
-    refused_keys += other.refused_keys;
-    hops += other.hops;
-    deferred_calls += other.deferred_calls;
-    gave_way += other.gave_way;
-  }
+
+  static constexpr helio::CounterOf<ScriptStats> kCounters[] = {
+      &ScriptStats::in_place, &ScriptStats::across,         &ScriptStats::global,
+      &ScriptStats::alone,    &ScriptStats::restarts,       &ScriptStats::refused_keys,
+      &ScriptStats::hops,     &ScriptStats::deferred_calls, &ScriptStats::gave_way};
 };
+static_assert(helio::ListsAll<ScriptStats>());
 
 }  // namespace dfly

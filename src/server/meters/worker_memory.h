@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "helio/base/counters.h"
+
 namespace dfly {
 
 // Bytes. All are numbers that are kept anyway: reading them is cheap.
@@ -20,15 +22,12 @@ struct WorkerMemory {
     return clients + queued_commands + coordinators + fiber_stacks + receive_buffers +
            interpreters + snapshot;
   }
-  void Add(const WorkerMemory& other) {
-    clients += other.clients;
-    queued_commands += other.queued_commands;
-    coordinators += other.coordinators;
-    fiber_stacks += other.fiber_stacks;
-    receive_buffers += other.receive_buffers;
-    interpreters += other.interpreters;
-    snapshot += other.snapshot;
-  }
+
+  static constexpr helio::CounterOf<WorkerMemory> kCounters[] = {
+      &WorkerMemory::clients,      &WorkerMemory::queued_commands, &WorkerMemory::coordinators,
+      &WorkerMemory::fiber_stacks, &WorkerMemory::receive_buffers, &WorkerMemory::interpreters,
+      &WorkerMemory::snapshot};
 };
+static_assert(helio::ListsAll<WorkerMemory>());
 
 }  // namespace dfly

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "helio/base/counters.h"
 #include "server/meters/script_stats.h"
 
 namespace dfly {
@@ -42,10 +43,8 @@ struct CommandStats {
   }
 };
 
-// Counters of one worker, for INFO; written by its thread only.
-struct WorkerStats {
-  static constexpr size_t kErrorCodesMax = 128;
-
+// What one worker has done; written by its thread only.
+struct WorkerCounts {
   uint64_t connections_received = 0;
   uint64_t commands_processed = 0;
   uint64_t local_commands = 0;   // executed in place, their shard is ours
@@ -58,8 +57,7 @@ struct WorkerStats {
   uint64_t blocking_tried = 0;      // blocking commands that found something at once
   uint64_t blocking_one_hop = 0;    // that went to one shard, and may have waited
   uint64_t blocking_general = 0;    // with keys in several
-  ScriptStats scripts;
-  uint64_t migrations = 0;  // connections that came from other threads
+  uint64_t migrations = 0;          // connections that came from other threads
   uint64_t protocol_errors = 0;
   uint64_t auth_timeouts = 0;
   uint64_t ends_swept = 0;  // of connections, that the kernel had not told
@@ -67,6 +65,36 @@ struct WorkerStats {
   uint64_t expiry_cuts = 0;
   uint64_t large_inputs = 0;  // clients that were closed for them
   uint64_t error_replies = 0;
+
+  static constexpr helio::CounterOf<WorkerCounts> kCounters[] = {
+      &WorkerCounts::connections_received,
+      &WorkerCounts::commands_processed,
+      &WorkerCounts::local_commands,
+      &WorkerCounts::remote_commands,
+      &WorkerCounts::batches,
+      &WorkerCounts::queued_commands,
+      &WorkerCounts::coordinated_commands,
+      &WorkerCounts::execs_of_one_shard,
+      &WorkerCounts::execs_across,
+      &WorkerCounts::blocking_tried,
+      &WorkerCounts::blocking_one_hop,
+      &WorkerCounts::blocking_general,
+      &WorkerCounts::migrations,
+      &WorkerCounts::protocol_errors,
+      &WorkerCounts::auth_timeouts,
+      &WorkerCounts::ends_swept,
+      &WorkerCounts::expiry_ns,
+      &WorkerCounts::expiry_cuts,
+      &WorkerCounts::large_inputs,
+      &WorkerCounts::error_replies};
+};
+static_assert(helio::ListsAll<WorkerCounts>());
+
+// With what has no fixed number of members.
+struct WorkerStats : WorkerCounts {
+  static constexpr size_t kErrorCodesMax = 128;
+
+  ScriptStats scripts;
   std::vector<CommandStats> commands;  // by Command::id
   // Error replies by their first word, see error_names.h. At most kErrorCodesMax, one for others.
   absl::flat_hash_map<std::string, uint64_t> errors;

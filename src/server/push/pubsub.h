@@ -47,6 +47,7 @@
 
 #include "engine/hops/shard_set.h"
 #include "facade/replies/reply_sink.h"
+#include "helio/base/counters.h"
 #include "helio/base/io_buf.h"
 #include "helio/fibers/inbox.h"
 #include "helio/proactor/proactor.h"
@@ -66,7 +67,11 @@ struct PubSubStats {
   uint64_t clients = 0;          // with a subscription
   uint64_t delivered = 0;        // messages, to each client
   uint64_t publishers_held = 0;  // times that PUBLISH had to wait
+
+  static constexpr helio::CounterOf<PubSubStats> kCounters[] = {
+      &PubSubStats::clients, &PubSubStats::delivered, &PubSubStats::publishers_held};
 };
+static_assert(helio::ListsAll<PubSubStats>());
 
 // Owner:    one Worker, on its thread.
 // Suspends: only AwaitChanges.

@@ -193,6 +193,7 @@ class ScheduledServer {
     options.force_epoll = true;  // tells of ready sockets in an order that depends on nothing else
     options.all_remote = reach == ShardReach::kByMessage;
     options.schedule_seed = 1;
+    options.slowlog_log_slower_than_us = 0;  // what logs a command knows its client for longer
     return options;
   }
 
