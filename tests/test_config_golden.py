@@ -7,12 +7,11 @@ The failed test leaves what the server said beside the golden file's name, in py
 """
 
 import os
-import re
 
 import pytest
 
 from harness.resp import OK
-from harness.server import REFERENCE, ROOT
+from harness.server import REFERENCE
 from test_config_file import run  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it is about our settings")
@@ -60,21 +59,6 @@ def test_all_settings(run, tmp_path):  # noqa: F811
     values |= {"dir": "DIR", "port": "PORT"}
     text = "".join(f"{name} {values[name]}".rstrip() + "\n" for name in sorted(values))
     compare("config_get.txt", text, tmp_path)
-
-
-def test_the_toy_of_the_page_is_the_one_that_is_tested():
-    def plain(text):
-        return [line.strip() for line in text.splitlines() if line.strip()]
-
-    page = open(os.path.join(ROOT, "docs", "contributing.md")).read()
-    section = page.split("## Add a setting")[1].split("\n## ")[0]
-    blocks = re.findall(r"(?:^ {4}.*\n|^\n)+", section, re.M)
-    code = [plain(block) for block in blocks if "dragonfly" not in block and block.strip()]
-    tested = plain(open(os.path.join(ROOT, "src/server/settings/rows_test.cc")).read())
-    assert len(code) == 3
-    for block in code:
-        begin = tested.index(block[0])
-        assert tested[begin : begin + len(block)] == block
 
 
 def test_what_rewrite_writes(run, tmp_path):  # noqa: F811

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "commands/testing/doc_examples.h"
 #include "server/options/config.h"
 #include "server/options/setting_slots.h"
 
@@ -98,19 +99,22 @@ TEST(RowsTest, WhatOtherFoldersBeginWithIsTheSame) {
   EXPECT_EQ(options.limits.http.head_max, limits.http.head_max);
 }
 
-// --- The toy of docs/contributing.md: it says this, and tests/test_config_golden.py compares ---
+// --- The toy of docs/contributing.md ---
 
 struct Kennel : SettingHost {
   uint32_t nap_s = 0;
 };
 
+// doc-example: begin apply
 std::string ApplyNap(SettingHost& host, const SettingChange& change) {
   if (change.now.tcp_keepalive_s == 13) return "The dog is superstitious.";
   static_cast<Kennel&>(host).nap_s = change.now.tcp_keepalive_s;
   return "";
 }
+// doc-example: end
 
 constexpr SettingRow kToys[] = {
+    // doc-example: begin row
     {.name = "nap-seconds",
      .topic = SettingTopic::kThreads,
      .kind = SettingKind::kInteger,
@@ -121,8 +125,10 @@ constexpr SettingRow kToys[] = {
      .live = kStoreLive<&Settings::tcp_keepalive_s, &ServerOptions::tcp_keepalive_s>,
      .apply = ApplyNap,
      .help = "Seconds that the dog sleeps between two meals. Longer naps save food."},
+    // doc-example: end
 };
 
+// doc-example: begin test
 TEST(ToySettingTest, NapsAreAsLongAsSomebodySays) {
   Kennel kennel;
   Settings live;
@@ -130,6 +136,7 @@ TEST(ToySettingTest, NapsAreAsLongAsSomebodySays) {
   const std::string_view name = "nap-seconds";
   EXPECT_THAT(config.Get({&name, 1}), ElementsAre(Pair("nap-seconds", "5")));
   EXPECT_EQ(live.tcp_keepalive_s, 5u);
+  // doc-example: end
   EXPECT_EQ(config.Set(std::vector<std::string_view>{name, "7"}, false), "");
   EXPECT_EQ(live.tcp_keepalive_s, 7u);
   EXPECT_EQ(kennel.nap_s, 7u);
@@ -140,6 +147,12 @@ TEST(ToySettingTest, NapsAreAsLongAsSomebodySays) {
   EXPECT_EQ(config.Set(std::vector<std::string_view>{name, "13"}, false),
             failed + "The dog is superstitious.");
   EXPECT_EQ(live.tcp_keepalive_s, 7u);
+}
+
+TEST(ToySettingTest, ThePageHasIt) {
+  for (const char* name : {"row", "apply", "test"}) {
+    ExpectInDocs("docs/contributing.md", "src/server/settings/rows_test.cc", name);
+  }
 }
 
 }  // namespace
