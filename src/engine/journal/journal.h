@@ -55,6 +55,8 @@ class Journal final : public EffectSink {
   // The newest epoch that has a unit; before the first unit, the one before Options::first_epoch.
   // Thread: any.
   uint64_t newest() const;
+  // The same of one thread. 0: it has appended nothing.
+  uint64_t newest(uint32_t thread) const { return sections_.of(thread).newest(); }
   // All epochs up to this one are written. Thread: any.
   uint64_t durable() const { return durable_.load(std::memory_order_acquire); }
   // The log was stopped before it had written all.

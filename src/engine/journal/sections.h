@@ -126,6 +126,7 @@ class Sections {
     return sections_[thread].Append(effects, origin, epoch_, &clock_);
   }
   Section& of(uint32_t thread) { return sections_[thread]; }
+  const Section& of(uint32_t thread) const { return sections_[thread]; }
 
   // The newest epoch that has a unit; 0: none has. Thread: any.
   uint64_t newest() const;
