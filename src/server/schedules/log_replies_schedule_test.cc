@@ -53,7 +53,6 @@ class SlowLog final : public DurableLog {
     if (is("rpush")) counts_["push " + words[1]] += static_cast<int64_t>(words.size()) - 2;
     if (is("lpop")) ++counts_["pop " + words[1]];
     if (is("del")) ++counts_["del " + words[1]];
-    if (is("flushall")) ++counts_["flush"];
   }
 
   Random& random_;
@@ -66,7 +65,6 @@ enum class Tells : uint8_t {
   kCount,   // the key's counter, or those of several keys
   kPop,     // an element was popped from the key
   kDelete,  // 1: the key was deleted
-  kFlush,   // all was deleted
 };
 struct Step {
   Tells tells;
@@ -160,8 +158,6 @@ class Client final : public ScheduledClient {
         return CheckNumber("pop " + (value.items.empty() ? step.keys[0] : value.items[0].text));
       case Tells::kDelete:
         return value.text == "1" ? CheckNumber("del " + step.keys[0]) : "";
-      case Tells::kFlush:
-        return CheckNumber("flush");
     }
     return "";
   }
