@@ -202,6 +202,7 @@ TEST_F(RecorderTest, NotesTheEpochOfAFlush) {
   Unit unit;
   {
     ShardTurn turn(shard_);
+    Set(turn, "a");
     turn.BeginUnit(&unit);
     Run(turn, {"FLUSHDB"}, [](ShardContext& cx) { cx.shard().Flush(0, FlushMode::kSync); });
     turn.EndUnit();
@@ -212,7 +213,7 @@ TEST_F(RecorderTest, NotesTheEpochOfAFlush) {
     ShardTurn turn(shard_);
     Set(turn, "a");
   }
-  EXPECT_EQ(fresh.EpochOf(hash), 3u);
+  EXPECT_EQ(fresh.EpochOf(hash), 4u);
 }
 
 TEST_F(RecorderTest, NobodyListens) {
