@@ -82,10 +82,11 @@ void Journal::SetListener(uint32_t thread, ListenFn listener) {
   lanes_[thread].listener = std::move(listener);
 }
 
-bool Journal::Awaits(uint64_t epoch) {
-  if (durable() >= epoch) return false;
+uint64_t Journal::Watch(uint64_t epoch) {
+  const uint64_t now = durable();
+  if (now >= epoch) return now;
   lanes_[helio::Proactor::Current()->index()].waits.store(true, std::memory_order_seq_cst);
-  return durable_.load(std::memory_order_seq_cst) < epoch;
+  return durable_.load(std::memory_order_seq_cst);
 }
 
 bool Journal::Flush() {

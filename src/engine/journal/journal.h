@@ -64,12 +64,12 @@ class Journal final : public EffectSink {
   uint64_t waiting_bytes() const { return sections_.waiting_bytes(); }
 
   // Called on the thread, as a brief, when durable() has grown and the thread has asked for it
-  // (Awaits). Returns whether it waits for more. Thread: the one with that index, before it asks.
+  // (Watch). Returns whether it waits for more. Thread: the one with that index, before it asks.
   using ListenFn = absl::AnyInvocable<bool(uint64_t durable)>;
   void SetListener(uint32_t thread, ListenFn listener);
-  // True: `epoch` is not durable yet, and the listener will be called when it is, perhaps also
-  // before. Thread: a proactor's.
-  [[nodiscard]] bool Awaits(uint64_t epoch);
+  // Returns durable(). If `epoch` is not durable yet the listener will be called when it is, perhaps
+  // also before. Thread: a proactor's.
+  [[nodiscard]] uint64_t Watch(uint64_t epoch);
 
   // Returns when all that was appended before is durable. False: the log has failed. From a fiber
   // or a plain thread. Suspends.

@@ -69,9 +69,7 @@ void WorkerState::SetAwaitedJournal(Journal* journal) {
     buffers.gate.Open(durable);
     return buffers.gate.has_waiters();
   });
-  buffers.gate.Start([journal](uint64_t epoch) {
-    return journal->Awaits(epoch) ? epoch - 1 : journal->durable();
-  });
+  buffers.gate.Start([journal](uint64_t epoch) { return journal->Watch(epoch); });
 }
 
 uint64_t WorkerState::NotDurable(uint64_t epoch) const {
