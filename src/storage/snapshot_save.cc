@@ -58,8 +58,10 @@ class Saver {
     WriteShards();
     if (error_.empty() && progress_.is_cancelled) Fail("cancelled");
     if (!error_.empty() || !(rdb_ != nullptr ? FinishRdb() : WriteSummary(extras))) return Undo();
-    if (!Publish()) return Undo();
-    RemoveOlder();
+    if (!is_log_base()) {
+      if (!Publish()) return Undo();
+      RemoveOlder();
+    }
     return std::move(result_);
   }
 
@@ -81,6 +83,7 @@ class Saver {
     return Fail(fmt::format("{}: {}", path, error.message()));
   }
   uint32_t count() const { return shards_.size(); }
+  bool is_log_base() const { return !options_.log_base.empty(); }
   FrameFileId IdOf(uint32_t number) const {
     return {.generation = generation_, .number = number, .count = count()};
   }
@@ -89,7 +92,8 @@ class Saver {
     jobs_.resize(count());
     const bool is_rdb = options_.path.format == SnapshotFormat::kRdb;
     if (is_rdb) {
-      const std::string path = options_.path.Temporary(generation_);
+      const std::string path =
+          is_log_base() ? options_.log_base : options_.path.Temporary(generation_);
       std::unique_ptr<OutputFile> file;
       if (auto error = files_.Create(path, &file)) return Fail(path, error);
       created_.push_back(path);
@@ -147,8 +151,14 @@ class Saver {
       tx.set_origin({.name = "snapshot"});
       tx.set_cancelled(&progress_.is_cancelled);
       // Shared: who changes several shards step by step is waited for, who only reads is not.
-      tx.LockAllShards(LockMode::kShared);
-      ran = tx.Run(cut);
+      tx.LockAllShards(options_.cut_lock);
+      if (!options_.before_cut) {
+        ran = tx.Run(cut);
+      } else if (tx.Schedule()) {
+        ran = options_.before_cut();
+        if (ran) tx.Hop(cut);
+        tx.Conclude();
+      }
     }
     return ran || Fail("cancelled");
   }
@@ -177,7 +187,7 @@ class Saver {
     writer.Aux("redis-bits", "64");
     writer.Aux("ctime", fmt::format("{}", helio::UnixMillis() / 1000));
     writer.Aux("used-mem", fmt::format("{}", shards_.used_bytes()));
-    writer.Aux("aof-base", "0");
+    writer.Aux("aof-base", is_log_base() ? "1" : "0");
     writer.Aux(kAuxShards, fmt::format("{}", count()));
     WriteExtras(extras, &writer);
     WriteSizes(&writer);
