@@ -251,10 +251,12 @@ TEST(LogBaseTest, IsCutWhereItsLogBegins) {
   MemoryFiles files;
   Store store(3);
   store.PutText(0, "a", "1");
-  SaveOptions options{.log_base = "temp-base", .cut_lock = LockMode::kExclusive};
+  SaveOptions options;
+  options.log_base = "temp-base";
+  options.cut_lock = LockMode::kExclusive;
   options.before_cut = [&] {
     for (ShardId id = 0; id < 3; ++id) {
-      EXPECT_FALSE(store.shards().local(id).runs_freely());
+      store.shards().Await(id, [](Shard& shard) { EXPECT_FALSE(shard.runs_freely()); });
     }
     return false;
   };
