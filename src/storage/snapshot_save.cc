@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -52,8 +53,8 @@ class Saver {
   SaveResult Save(const std::function<SnapshotExtras()>& on_cut) {
     generation_ = static_cast<uint64_t>(helio::UnixMicros());
     if (!CreateFiles()) return Undo();
-    if (!Cut()) return Undo();
-    const SnapshotExtras extras = on_cut();
+    if (!Cut(on_cut)) return Undo();
+    const SnapshotExtras& extras = *extras_;
     if (rdb_ != nullptr) WriteRdbHead(extras);
     WriteShards();
     if (error_.empty() && progress_.is_cancelled) Fail("cancelled");
@@ -120,7 +121,7 @@ class Saver {
   }
 
   // False: it was cancelled while it waited for its locks.
-  bool Cut() {
+  bool Cut(const std::function<SnapshotExtras()>& on_cut) {
     SnapshotForm form;
     if (rdb_ != nullptr) form.dialect = SnapshotDialect::kRedis;
     if (rdb_ != nullptr && options_.compresses_strings) {
@@ -156,11 +157,16 @@ class Saver {
         ran = tx.Run(cut);
       } else if (tx.Schedule()) {
         ran = options_.before_cut();
-        if (ran) tx.Hop(cut);
+        if (ran) {
+          tx.Hop(cut);
+          extras_ = on_cut();
+        }
         tx.Conclude();
       }
     }
-    return ran || Fail("cancelled");
+    if (!ran) return Fail("cancelled");
+    if (!extras_) extras_ = on_cut();
+    return true;
   }
 
   // Of all databases that have keys.
@@ -303,8 +309,9 @@ class Saver {
   SaveProgress& progress_;
   Transaction* const lock_;
   uint64_t generation_ = 0;
-  std::unique_ptr<RdbFileWriter> rdb_;  // null: our own format
-  std::vector<Job> jobs_;               // by shard
+  std::unique_ptr<RdbFileWriter> rdb_;    // null: our own format
+  std::vector<Job> jobs_;                 // by shard
+  std::optional<SnapshotExtras> extras_;  // from the cut on
   std::atomic<bool> has_failed_{false};
   std::vector<std::string> created_;
   std::string error_;
