@@ -66,8 +66,8 @@ class Persistence {
   // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
   // as redis-server does; but in the background.
   void SaveAfterFlush();
-  // SAVE comes behind the base of a log, and behind the one that a FLUSHALL has begun: redis-server's is over when that is
-  // answered. REQUIRES: the caller has no locks, as that one may wait for them. Suspends.
+  // SAVE comes behind the base of a log, and behind the save that a FLUSHALL has begun, as
+  // redis-server's is over when FLUSHALL is answered. REQUIRES: the caller has no locks, as that one may wait for them. Suspends.
   void AwaitSaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
   std::string Save(std::optional<SnapshotFormat> format = {});
