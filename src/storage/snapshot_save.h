@@ -34,8 +34,8 @@ struct SaveOptions {
   // has asked for it gives it its name. `path` is only used in messages.
   std::string log_base = {};
   // Called with all shards locked (by SaveSnapshot itself), before anything is cut. Units that are
-  // not waited for (a key that expires, or is evicted) may come until the cut. False: the save is given up. Suspends, for as
-  // long as writes to a disk take.
+  // not waited for (a key that expires, or is evicted) may come until the cut. False: the save is
+  // given up. Suspends, for as long as writes to a disk take.
   std::function<bool()> before_cut = {};
   // Whom the cut waits for, and who waits for it.
   LockMode cut_lock = LockMode::kShared;

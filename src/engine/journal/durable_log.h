@@ -12,7 +12,7 @@ namespace dfly {
 // that touched the same keys the one that came first stands first, or in an earlier epoch.
 struct Epoch {
   uint64_t number = 0;  // 1, 2, 3 ..., in the order of Write
-  // The database that has to be selected before its first byte, and the one that is behind its last.
+  // The database that has to be selected before its first byte, and the one behind its last.
   int first_db = 0;
   int last_db = 0;
   // Commands in RESP, with SELECT where the database changes inside. Cut anywhere, even in a word.

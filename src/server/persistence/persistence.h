@@ -67,7 +67,8 @@ class Persistence {
   // as redis-server does; but in the background.
   void SaveAfterFlush();
   // SAVE comes behind the base of a log, and behind the save that a FLUSHALL has begun, as
-  // redis-server's is over when FLUSHALL is answered. REQUIRES: the caller has no locks, as that one may wait for them. Suspends.
+  // redis-server's is over when FLUSHALL is answered. REQUIRES: the caller has no locks, as that
+  // one may wait for them. Suspends.
   void AwaitSaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
   std::string Save(std::optional<SnapshotFormat> format = {});
