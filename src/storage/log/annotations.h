@@ -2,9 +2,9 @@
 // Lines of the append-only log that are no commands. Redis 7 and Valkey skip lines that begin with
 // '#' where a command could begin (shared/journal.md, section 4), so logs of ours load there.
 //
-//   #EPOCH:<number> <stream offset> <bytes> <checksum>\r\n    in front of each epoch
-//   #TS:<seconds>\r\n                                         Redis' own; in front of an epoch
-//   #......\r\n                                               filler: written ahead, or up to a block
+//   #EPOCH:<number> <stream offset> <bytes> <checksum>\r\n   in front of each epoch
+//   #TS:<seconds>\r\n                                   Redis' own; in front of an epoch
+//   #......\r\n                                      filler: written ahead, or up to a block
 //
 // An epoch is `bytes` bytes of commands behind its line. The stream is the log without its '#'
 // lines, and the stream offset says how many bytes of it are before the epoch. The checksum is the

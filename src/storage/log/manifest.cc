@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "facade/parsers/quoted_words.h"
 #include "helio/base/ascii.h"
