@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 
 #include "core/text/crc32c.h"
-#include "helio/base/logging.h"
 
 namespace dfly {
 
@@ -16,6 +14,7 @@ constexpr std::string_view kEpochPrefix = "#EPOCH:";
 constexpr std::string_view kTimestampPrefix = "#TS:";
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr size_t kCrcDigits = 8;
+constexpr size_t kFillerMin = 3;  // bytes
 
 char* Append(std::string_view text, char* to) { return std::copy(text.begin(), text.end(), to); }
 template <typename Number>
@@ -87,14 +86,6 @@ std::optional<int64_t> ParseTimestamp(std::string_view line) {
   const auto [ptr, error] = std::from_chars(line.data(), line.data() + line.size(), seconds);
   if (error != std::errc() || ptr != line.data() + line.size()) return std::nullopt;
   return seconds;
-}
-
-void WriteFiller(char* out, size_t size) {
-  DCHECK_GE(size, kFillerMin);
-  DCHECK_LE(size, kAnnotationMax);
-  *out = '#';
-  std::memset(out + 1, '.', size - kFillerMin);
-  Append(kLineEnd, out + size - kLineEnd.size());
 }
 
 bool IsFiller(std::string_view line) {

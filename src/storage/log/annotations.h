@@ -49,12 +49,7 @@ std::string_view WriteTimestamp(int64_t seconds, char* buffer);
 // `line` with its end, which may be without '\r'.
 std::optional<int64_t> ParseTimestamp(std::string_view line);
 
-// What is written ahead of the log consists of lines of so many bytes.
-inline constexpr size_t kFillerBytes = 64;
-inline constexpr size_t kFillerMin = 3;
-// Fills [out, out + size) with a line. REQUIRES: kFillerMin <= size <= kAnnotationMax.
-void WriteFiller(char* out, size_t size);
-// `line` with its end, of any length.
+// WriteFiller (storage/append_file.h) makes filler. `line` with its end, of any length.
 bool IsFiller(std::string_view line);
 
 }  // namespace dfly
