@@ -19,6 +19,7 @@ namespace dfly {
 namespace {
 
 constexpr size_t kFillerLine = 64;
+constexpr size_t kFillerLineMin = 3;  // "#\r\n"
 // One write of filler. Appends wait for it, for it lengthens the file, which locks that.
 constexpr size_t kFillStep = 128 * 1024;
 // Longer appends with a reserve are several writes.
@@ -34,7 +35,8 @@ uint64_t BlockEnd(uint64_t offset) { return BlockBegin(offset + kAppendBlockSize
 // Where the block of the write ends whose content ends at `end`: with room for lines of filler.
 uint64_t FillEnd(uint64_t end) {
   const uint64_t block_end = BlockEnd(end);
-  return block_end - end == 1 ? block_end + kAppendBlockSize : block_end;
+  const bool is_short = block_end > end && block_end - end < kFillerLineMin;
+  return is_short ? block_end + kAppendBlockSize : block_end;
 }
 
 // Filler for kFillStep bytes.
@@ -194,7 +196,7 @@ BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view
   };
 
   file_end_ = std::max<uint64_t>(file_end_, write_end);
-  char filler[kAppendBlockSize + 1];
+  char filler[kAppendBlockSize + kFillerLineMin];
   WriteFiller(filler, write_end - end);
   const bool is_added = add({last_block_.bytes, size() - begin}) &&
                         std::ranges::all_of(pieces, add) && add({filler, write_end - end});
@@ -339,14 +341,14 @@ std::error_code MakeAppendFile(std::unique_ptr<BlockFile> file, uint64_t file_si
 }
 
 void WriteFiller(char* out, size_t size) {
-  DCHECK_NE(size, 1u);
+  DCHECK(size == 0 || size >= kFillerLineMin);
   while (size > 0) {
     // Lines end at multiples of kFillerLine before the end.
     size_t line = size % kFillerLine == 0 ? kFillerLine : size % kFillerLine;
-    if (line == 1) line += kFillerLine;
+    if (line < kFillerLineMin) line += kFillerLine;
     std::memset(out, '.', line);
     out[0] = '#';
-    if (line > 2) out[line - 2] = '\r';
+    out[line - 2] = '\r';
     out[line - 1] = '\n';
     out += line;
     size -= line;
