@@ -57,11 +57,10 @@ class GrowingFile final : public AppendFile {
 
   // The first `size` bytes are content. Called once, before all others.
   std::error_code Open(uint64_t size) {
-    size_ = size;
     if (reserve_bytes_ > 0) {
-      if (auto error = ReadLastBlock(size)) return error;
+      if (auto error = ReadBlock(size, &last_block_)) return error;
     }
-    return CutAndSync(size);
+    return CutAndSync(size, nullptr);
   }
 
   std::error_code Append(std::span<const std::string_view> pieces, bool sync) override;
@@ -87,9 +86,9 @@ class GrowingFile final : public AppendFile {
 
   // Resizes the file to `size` if it may be longer.
   std::error_code Cut(uint64_t size);
-  std::error_code CutAndSync(uint64_t size);
-  // Takes what block of `size` has before that into last_block_.
-  std::error_code ReadLastBlock(uint64_t size);
+  std::error_code CutAndSync(uint64_t size, const Block* last_block);
+  // The block that `size` is in, up to there.
+  std::error_code ReadBlock(uint64_t size, Block* block);
 
   BlockFile::WriteResult WriteGathered(std::span<const std::string_view> pieces, bool sync);
   BlockFile::WriteResult WriteBlocks(std::span<const std::string_view> pieces, uint64_t end,
@@ -228,15 +227,13 @@ void GrowingFile::KeepLastBlock(std::span<const std::string_view> pieces, uint64
   }
 }
 
-std::error_code GrowingFile::ReadLastBlock(uint64_t size) {
+std::error_code GrowingFile::ReadBlock(uint64_t size, Block* block) {
   const uint64_t begin = BlockBegin(size);
   if (size == begin) return {};
-  Block block;
   size_t read = 0;
-  if (auto error = file_->Read(begin, block.bytes, kAppendBlockSize, &read)) return error;
+  if (auto error = file_->Read(begin, block->bytes, kAppendBlockSize, &read)) return error;
   if (read < size - begin)
     return std::make_error_code(std::errc::io_error);  // it was cut by others
-  last_block_ = block;
   return {};
 }
 
@@ -298,9 +295,10 @@ std::error_code GrowingFile::Cut(uint64_t size) {
   return {};
 }
 
-std::error_code GrowingFile::CutAndSync(uint64_t size) {
+std::error_code GrowingFile::CutAndSync(uint64_t size, const Block* last_block) {
   const std::lock_guard lock(sync_mutex_);
   if (auto error = Cut(size)) return error;
+  if (last_block != nullptr) last_block_ = *last_block;
   size_ = size;
   synced_size_ = std::min(size, synced_size());
   if (auto error = file_->Sync(false)) {
@@ -314,17 +312,17 @@ std::error_code GrowingFile::CutAndSync(uint64_t size) {
 std::error_code GrowingFile::Truncate(uint64_t size) {
   const helio::BoundedWait wait(helio::kSystemCall);
   DCHECK_LE(size, is_broken() ? synced_size() : this->size());
-  if (reserve_bytes_ > 0 && size < this->size()) {
-    if (auto error = ReadLastBlock(size)) return error;
-  }
-  return CutAndSync(size);
+  if (reserve_bytes_ == 0 || size == this->size()) return CutAndSync(size, nullptr);
+  Block last_block;
+  if (auto error = ReadBlock(size, &last_block)) return error;
+  return CutAndSync(size, &last_block);
 }
 
 std::error_code GrowingFile::Close() {
   const helio::BoundedWait wait(helio::kSystemCall);
   // What a broken file has lost is not synced by another try.
   std::error_code error =
-      is_broken() && size() != synced_size() ? broken_error() : CutAndSync(size());
+      is_broken() && size() != synced_size() ? broken_error() : CutAndSync(size(), nullptr);
   const std::error_code close_error = file_->Close();
   return error ? error : close_error;
 }

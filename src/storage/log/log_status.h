@@ -23,6 +23,10 @@ struct LogStatus {
   std::atomic<uint64_t> kept_bytes{0};      // in memory, as they are not on the device
   std::atomic<uint64_t> file_bytes{0};      // of the file that grows
 
+  // With kNo a file has lost what nobody has kept. Only a new base mends the log; until then a
+  // start may find it torn.
+  std::atomic<bool> needs_base{false};
+
   bool is_ok() const { return write_errno.load(std::memory_order_relaxed) == 0; }
 };
 

@@ -177,6 +177,8 @@ std::error_code LogWriter::GiveUpFile() {
   DropSynced();
   if (options_.policy != Policy::kNo) {
     if (auto error = file->Truncate(file->synced_size())) return error;
+  } else if (file->size() != file->synced_size()) {
+    status_.needs_base.store(true, std::memory_order_relaxed);
   }
   if (auto error = file->Close()) LOG(WARNING) << "a file of the log: " << error.message();
   Add(&status_.files_given_up);
@@ -337,7 +339,9 @@ std::error_code LogWriter::FinishNewFile(uint64_t* seq) {
 
 std::error_code LogWriter::FinishBase(uint64_t first_seq) {
   const std::lock_guard lock(directory_mutex_);
-  return directory_.FinishBase(first_seq);
+  if (auto error = directory_.FinishBase(first_seq)) return error;
+  status_.needs_base.store(false, std::memory_order_relaxed);
+  return {};
 }
 
 void LogWriter::Stop() {

@@ -10,7 +10,8 @@
 //   It is cut to what was synced before, and what was not is written to a new incremental. First
 //   the cut: a file that is torn and not the last one ends the start of any server, and one that
 //   has an epoch twice is worse.
-//   With kNo nobody was promised that, and nothing is kept in memory for it: the file stays.
+//   With kNo nobody was promised that, and nothing is kept in memory for it: the file stays as it
+//   is, and the log needs a new base (LogStatus::needs_base).
 #pragma once
 
 #include <atomic>
