@@ -115,6 +115,7 @@ class GrowingFile final : public AppendFile {
   // Only with a reserve.
   Block last_block_;             // what the content has in its last, incomplete block
   std::vector<Block> buffer_;    // of one write
+  uint64_t write_end_ = 0;       // of the last write; 0: the file was cut
   uint64_t fill_from_size_ = 0;  // nothing is filled before the content is so long
   helio::Fiber filling_fiber_;
   std::atomic<bool> is_filling_{false};
@@ -163,7 +164,10 @@ BlockFile::WriteResult GrowingFile::WriteGathered(std::span<const std::string_vi
 BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view> pieces,
                                                 uint64_t end, bool sync) {
   const uint64_t begin = BlockBegin(size());
-  const uint64_t write_end = FillEnd(end);
+  // Not less than the last one: that may have begun a line of filler in this block which ends in the
+  // next.
+  const uint64_t write_end = std::max(FillEnd(end), write_end_);
+  write_end_ = write_end;
   // What is filled meanwhile would go over this.
   if (write_end > file_end_) StopFilling();
   const size_t count = std::min<uint64_t>(write_end - begin, kBufferMax) / kAppendBlockSize;
@@ -290,6 +294,7 @@ std::error_code GrowingFile::Cut(uint64_t size) {
   if (file_end_ > size || reserve_bytes_ > 0) {
     if (auto error = file_->Resize(size)) return error;
     file_end_ = size;
+    write_end_ = 0;
   }
   has_rest_ = false;
   return {};

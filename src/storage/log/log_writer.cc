@@ -60,18 +60,28 @@ bool LogWriter::stops() {
 std::error_code LogWriter::Open(const Start& start) {
   const std::lock_guard lock(write_mutex_);
   stream_offset_ = start.stream_offset;
-  const Manifest& manifest = directory_.manifest();
-  if (!manifest.incrementals.empty()) {
+  const std::vector<ManifestFile>& listed = directory_.manifest().incrementals;
+  if (!listed.empty()) {
+    const ManifestFile& last = listed.back();
+    bool continues = start.continues_file;
+    uint64_t size = start.file_size;
+    last_db_ = start.last_db;
+    if (start.file_seq != 0 && start.file_seq != last.seq) {
+      if (auto error = CutFile(start)) return error;
+      continues = true;
+      size = 0;
+      last_db_ = -1;
+    }
     // Torn bytes at its end have to go, whether it goes on or is the last one no more.
-    const std::string path = directory_.Path(manifest.incrementals.back().name);
     const size_t reserve =
-        options_.policy == Policy::kAlways && start.continues_file ? options_.reserve_bytes : 0;
-    std::unique_ptr<AppendFile> last;
-    if (auto error = files_.OpenAppend(path, start.file_size, reserve, &last)) return error;
-    if (start.continues_file) {
-      SetFile(std::move(last));
-      last_db_ = start.last_db;
-    } else if (auto error = last->Close()) {
+        options_.policy == Policy::kAlways && continues ? options_.reserve_bytes : 0;
+    std::unique_ptr<AppendFile> file;
+    if (auto error = files_.OpenAppend(directory_.Path(last.name), size, reserve, &file)) {
+      return error;
+    }
+    if (continues) {
+      SetFile(std::move(file));
+    } else if (auto error = file->Close()) {
       return error;
     }
   }
@@ -80,6 +90,17 @@ std::error_code LogWriter::Open(const Start& start) {
     sync_fiber_ = helio::Fiber("log_sync", [this] { RunSyncs(); });
   }
   return {};
+}
+
+std::error_code LogWriter::CutFile(const Start& start) {
+  for (const ManifestFile& listed : directory_.manifest().incrementals) {
+    if (listed.seq != start.file_seq) continue;
+    std::unique_ptr<AppendFile> file;
+    const std::string path = directory_.Path(listed.name);
+    if (auto error = files_.OpenAppend(path, start.file_size, 0, &file)) return error;
+    return file->Close();
+  }
+  return std::make_error_code(std::errc::invalid_argument);
 }
 
 bool LogWriter::Write(const Epoch& epoch) {

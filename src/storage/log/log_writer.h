@@ -56,10 +56,13 @@ class LogWriter final : public DurableLog {
   // Where the log goes on that was loaded.
   struct Start {
     uint64_t stream_offset = 0;  // bytes of all epochs so far
-    // False: in a new incremental, since the last one has none of our epochs at its end.
+    // False: in a new incremental, as the last one has no epochs at its end.
     bool continues_file = false;
-    uint64_t file_size = 0;  // of the last incremental, if there is one; what is behind is cut
-    int last_db = -1;        // what its last command had selected. -1: unknown
+    // The incremental at whose end the log ends, and where; what is behind is cut. 0: the last one.
+    // If it is another one those behind it are empty, and the log goes on in the last.
+    uint64_t file_seq = 0;
+    uint64_t file_size = 0;
+    int last_db = -1;  // what its last command had selected. -1: unknown
   };
 
   // All outlive it.
@@ -104,6 +107,7 @@ class LogWriter final : public DurableLog {
   void SetFile(FilePtr file);
 
   // What follows, to the next heading, is done with write_mutex_ held.
+  std::error_code CutFile(const Start& start);
   // One try. What it needs first: a file that is not broken, with all that was kept.
   std::error_code TryWrite(const Epoch& epoch);
   std::error_code Append(const Epoch& epoch, bool sync);

@@ -119,9 +119,10 @@ std::vector<std::string> ReadCommands(std::string_view text, int* db) {
 }
 
 // Reads a file up to its end, or to what was torn. Returns whether it is whole.
-bool ReadFile(std::string_view text, Found* found) {
+bool ReadFile(uint64_t seq, std::string_view text, Found* found) {
   const size_t size = text.size();
   int db = 0;
+  found->start.file_seq = seq;
   found->start.file_size = 0;
   found->start.last_db = -1;
   while (!text.empty()) {
@@ -161,9 +162,12 @@ Found ReadLog(MemoryFiles* files, const LogDirectory& directory) {
   bool is_whole = true;
   for (const ManifestFile& file : listed) {
     const std::string& text = files->files[directory.Path(file.name)];
-    // Behind one that is torn there is nothing, but for files that were made and never used.
-    if (!is_whole && !text.empty()) found.error = file.name + " is behind one that is torn";
-    if (!ReadFile(text, &found)) is_whole = false;
+    if (!is_whole) {
+      // There is nothing then, but for files that were made and never used.
+      if (!text.empty()) found.error = file.name + " is behind one that is torn";
+      continue;
+    }
+    is_whole = ReadFile(file.seq, text, &found);
   }
   found.start.continues_file = !listed.empty();
   return found;
