@@ -41,6 +41,9 @@ LADDER = {
     "src/commands": ["src/engine", "src/facade", "src/core", "helio"],
     "src/scripting": ["src/commands", "src/engine", "src/facade", "src/core", "helio"],
     "src/storage": ["src/engine", "src/core", "helio"],
+    "src/storage/log": [
+        *("src/storage", "src/facade/parsers", "src/engine", "src/core", "helio"),
+    ],
     "src/server": [
         *("src/commands", "src/scripting", "src/storage"),
         *("src/engine", "src/facade", "src/core", "helio"),

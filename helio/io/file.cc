@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <utility>
 
 #include "helio/base/logging.h"
@@ -59,6 +60,96 @@ int64_t PerformOnce(Prepare prepare, Call call) {
     if (result < 0) result = -errno;
   });
   return ran ? result : -EAGAIN;
+}
+
+// Results of a write and of the sync behind it: as of the system calls, or minus an errno.
+struct PairResult {
+  int64_t written = 0;
+  int64_t synced = -ECANCELED;  // so it is, too, if the write did less than all
+};
+
+struct LinkedOps {
+  struct Op : UringOp {
+    explicit Op(LinkedOps* pair)
+        : UringOp([](UringOp* op, int completed, uint32_t) {
+            auto* self = static_cast<Op*>(op);
+            self->result = completed;
+            self->ops->done.Done();
+          }),
+          ops(pair) {}
+    LinkedOps* const ops;
+    int result = 0;
+  };
+  Op write{this};
+  Op sync{this};
+  BlockingCounter done{2};
+};
+
+PairResult WriteLinkedSync(UringProactor* proactor, int fd, uint64_t offset,
+                           std::span<const iovec> pieces) {
+  LinkedOps ops;
+  const auto [write, sync] = proactor->GetSqePair();
+  io_uring_prep_writev(write, fd, pieces.data(), static_cast<unsigned>(pieces.size()), offset);
+  write->flags |= IOSQE_IO_LINK;
+  io_uring_sqe_set_data(write, static_cast<UringOp*>(&ops.write));
+  io_uring_prep_fsync(sync, fd, IORING_FSYNC_DATASYNC);
+  io_uring_sqe_set_data(sync, static_cast<UringOp*>(&ops.sync));
+  const bool is_linked = proactor->SubmitNow();
+  const BoundedWait wait(kSystemCall);
+  ops.done.Wait();
+  // A sync that was not linked may have begun before the write: it counts only if it failed.
+  const int synced = !is_linked && ops.sync.result >= 0 ? -ECANCELED : ops.sync.result;
+  return {.written = ops.write.result, .synced = synced};
+}
+
+PairResult WriteOnly(UringProactor* proactor, int fd, uint64_t offset,
+                     std::span<const iovec> pieces) {
+  AwaitedOp op;
+  io_uring_sqe* const sqe = proactor->GetSqe();
+  io_uring_prep_writev(sqe, fd, pieces.data(), static_cast<unsigned>(pieces.size()), offset);
+  io_uring_sqe_set_data(sqe, static_cast<UringOp*>(&op));
+  proactor->SubmitNow();
+  const BoundedWait wait(kSystemCall);
+  op.done.Wait();
+  return {.written = op.result};
+}
+
+PairResult WriteOnHelper(int fd, uint64_t offset, std::span<const iovec> pieces, bool sync) {
+  size_t size = 0;
+  for (const iovec& piece : pieces) size += piece.iov_len;
+  PairResult result;
+  const bool ran = RunBlocking([&] {
+    result.written =
+        pwritev(fd, pieces.data(), static_cast<int>(pieces.size()), static_cast<off_t>(offset));
+    if (result.written < 0) result.written = -errno;
+    if (!sync || result.written != static_cast<int64_t>(size)) return;
+    result.synced = fdatasync(fd) == 0 ? 0 : -errno;
+  });
+  return ran ? result : PairResult{.written = -EAGAIN};
+}
+
+// One try, which may do less than all.
+PairResult WritePieces(int fd, uint64_t offset, std::span<const iovec> pieces, bool sync) {
+  DCHECK(Scheduler::CurrentFiber() != nullptr) << "files are for fibers";
+  Proactor* const proactor = Proactor::Current();
+  if (proactor == nullptr || proactor->engine() != Proactor::Engine::kIoUring) {
+    return WriteOnHelper(fd, offset, pieces, sync);
+  }
+  auto* const uring = static_cast<UringProactor*>(proactor);
+  return sync ? WriteLinkedSync(uring, fd, offset, pieces) : WriteOnly(uring, fd, offset, pieces);
+}
+
+// `pieces` without their first `count` bytes, and without empty ones in front.
+std::span<iovec> Behind(std::span<iovec> pieces, size_t count) {
+  while (!pieces.empty() && pieces.front().iov_len <= count) {
+    count -= pieces.front().iov_len;
+    pieces = pieces.subspan(1);
+  }
+  if (count > 0) {
+    pieces.front().iov_base = static_cast<char*>(pieces.front().iov_base) + count;
+    pieces.front().iov_len -= count;
+  }
+  return pieces;
 }
 
 template <typename Prepare, typename Call>
@@ -124,6 +215,35 @@ std::error_code File::WriteAt(uint64_t offset, std::string_view bytes) const {
     offset += static_cast<uint64_t>(result);
   }
   return {};
+}
+
+File::WriteResult File::WriteAndSync(uint64_t offset, std::span<iovec> pieces, bool sync) const {
+  pieces = Behind(pieces, 0);
+  bool is_synced = false;
+  while (!pieces.empty()) {
+    const std::span<iovec> part = pieces.first(std::min<size_t>(pieces.size(), IOV_MAX));
+    const PairResult result = WritePieces(fd_, offset, part, sync && part.size() == pieces.size());
+    // A sync that failed is told first: a write can be done again, but it can not.
+    if (result.synced < 0 && result.synced != -ECANCELED && result.synced != -EINTR) {
+      return {.error = ErrorOf(result.synced), .sync_failed = true};
+    }
+    if (result.written == -EINTR) continue;
+    if (result.written < 0) return {.error = ErrorOf(result.written)};
+    if (result.written == 0) return {.error = ErrorOf(-EIO)};  // as in WriteAt
+    pieces = Behind(pieces, static_cast<size_t>(result.written));
+    offset += static_cast<uint64_t>(result.written);
+    is_synced = result.synced >= 0;
+  }
+  if (!sync || is_synced) return {};
+  const std::error_code error = Sync(true);
+  return {.error = error, .sync_failed = static_cast<bool>(error)};
+}
+
+std::error_code File::Truncate(uint64_t size) const {
+  int error = 0;
+  const bool ran =
+      RunBlocking([&] { error = ftruncate(fd_, static_cast<off_t>(size)) == 0 ? 0 : -errno; });
+  return ErrorOf(ran ? error : -EAGAIN);
 }
 
 std::error_code File::Sync(bool data_only) const {

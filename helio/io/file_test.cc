@@ -134,6 +134,77 @@ TEST_P(FileTest, AFileSizeLimitEndsAWriteHalfway) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 
+std::vector<iovec> PiecesOf(std::vector<std::string>* texts) {
+  std::vector<iovec> pieces;
+  for (std::string& text : *texts) pieces.push_back({text.data(), text.size()});
+  return pieces;
+}
+
+TEST_P(FileTest, PiecesAreWrittenOneBehindTheOther) {
+  InFiber([&] {
+    File file = MustOpen(Path(), O_RDWR | O_CREAT);
+    for (const bool sync : {false, true}) {
+      for (const size_t count : {0, 1, 2, 1023, 1024, 1025, 5000}) {
+        std::vector<std::string> texts(count);
+        std::string model;
+        for (size_t i = 0; i < count; ++i) {
+          texts[i] = std::string(i % 5, static_cast<char>('a' + i % 26));
+          model += texts[i];
+        }
+        EXPECT_FALSE(file.Truncate(0));
+        std::vector<iovec> pieces = PiecesOf(&texts);
+        const File::WriteResult result = file.WriteAndSync(0, pieces, sync);
+        EXPECT_FALSE(result.error) << result.error.message();
+        EXPECT_TRUE(MustRead(file, 0, model.size() + 1) == model) << count;
+      }
+    }
+    EXPECT_FALSE(file.Truncate(3));
+    EXPECT_EQ(MustRead(file, 0, 10), "bcc");
+    EXPECT_FALSE(file.Close());
+  });
+}
+
+TEST_P(FileTest, AFailedWriteIsNotAFailedSync) {
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit low{100'000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+  InFiber([&] {
+    File file = MustOpen(Path(), O_RDWR | O_CREAT);
+    std::vector<std::string> texts(2, std::string(40'000, 'x'));
+    std::vector<iovec> pieces = PiecesOf(&texts);
+    const File::WriteResult halfway = file.WriteAndSync(50'000, pieces, true);
+    EXPECT_EQ(halfway.error, std::errc::file_too_large);
+    EXPECT_FALSE(halfway.sync_failed);
+    EXPECT_EQ(MustRead(file, 99'999, 10), "x") << "what fits was written";
+    EXPECT_FALSE(file.Close());
+    // A pipe takes bytes at no offset and cannot be synced.
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    file = MustOpen("/proc/self/fd/" + std::to_string(ends[1]), O_WRONLY);
+    const File::WriteResult refused = file.WriteAndSync(0, {}, true);
+    EXPECT_EQ(refused.error, std::errc::invalid_argument);
+    EXPECT_TRUE(refused.sync_failed);
+    EXPECT_FALSE(file.Close());
+    close(ends[0]);
+    close(ends[1]);
+  });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+
+TEST_P(FileTest, AFullDeviceFailsTheWriteOfALink) {
+  InFiber([&] {
+    File file = MustOpen("/dev/full", O_WRONLY);
+    std::vector<std::string> texts(1, "x");
+    std::vector<iovec> pieces = PiecesOf(&texts);
+    const File::WriteResult result = file.WriteAndSync(0, pieces, true);
+    EXPECT_EQ(result.error, std::errc::no_space_on_device);
+    EXPECT_FALSE(result.sync_failed);
+    EXPECT_FALSE(file.Close());
+  });
+}
+
 TEST_P(FileTest, OffsetsBeyondFourGigabytesWork) {
   InFiber([&] {
     constexpr uint64_t kFar = (uint64_t{5} << 30) + 123;

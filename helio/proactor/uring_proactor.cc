@@ -116,14 +116,29 @@ UringProactor::~UringProactor() {
 io_uring_sqe* UringProactor::GetSqe() {
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
   while (sqe == nullptr) {
-    const int submitted = io_uring_submit(&ring_);
-    // EBUSY and EAGAIN: completions have to be taken from the kernel first.
-    CHECK(submitted >= 0 || submitted == -EBUSY || submitted == -EAGAIN || submitted == -EINTR)
-        << strerror(-submitted);
-    if (submitted == -EBUSY) io_uring_get_events(&ring_);
+    TrySubmit();
     sqe = io_uring_get_sqe(&ring_);
   }
   return sqe;
+}
+
+std::pair<io_uring_sqe*, io_uring_sqe*> UringProactor::GetSqePair() {
+  while (io_uring_sq_space_left(&ring_) < 2) TrySubmit();
+  io_uring_sqe* const first = io_uring_get_sqe(&ring_);
+  return {first, io_uring_get_sqe(&ring_)};
+}
+
+bool UringProactor::SubmitNow() {
+  TrySubmit();
+  return io_uring_sq_ready(&ring_) == 0;
+}
+
+void UringProactor::TrySubmit() {
+  const int submitted = io_uring_submit(&ring_);
+  // EBUSY and EAGAIN: completions have to be taken from the kernel first.
+  CHECK(submitted >= 0 || submitted == -EBUSY || submitted == -EAGAIN || submitted == -EINTR)
+      << strerror(-submitted);
+  if (submitted == -EBUSY) io_uring_get_events(&ring_);
 }
 
 void UringProactor::ReturnBuffer(uint32_t id) {

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "helio/proactor/proactor.h"
 
@@ -37,6 +38,12 @@ class UringProactor final : public Proactor {
   // An entry to prepare and to give its UringOp (io_uring_sqe_set_data), which is submitted with
   // the iteration's others. Never null: a full queue is submitted at once.
   io_uring_sqe* GetSqe();
+  // Two entries that are submitted by the same call, which is what a link between them needs.
+  std::pair<io_uring_sqe*, io_uring_sqe*> GetSqePair();
+  // Submits what is queued right away. For what others wait for: the iteration's sends, of which
+  // each takes microseconds, would go before it. False: the kernel did not take all; the rest goes
+  // with the iteration's others, and a link may be cut in two.
+  bool SubmitNow();
 
   // The group of provided buffers that receives take theirs from.
   static constexpr uint16_t kBufferGroup = 0;
@@ -59,6 +66,8 @@ class UringProactor final : public Proactor {
   std::string Init();
   void ProbeMultishotRecv();
   void ArmWakePoll();
+  // The kernel may say that it wants its completions taken first; then some entries stay queued.
+  void TrySubmit();
   void RunCompletions();
 
   struct WakeOp : UringOp {

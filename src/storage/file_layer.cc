@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 
 #include "helio/io/blocking_pool.h"
 #include "helio/io/file.h"
+#include "storage/append_file.h"
 
 namespace dfly {
 
@@ -49,6 +51,25 @@ class SystemInput final : public InputFile {
   const uint64_t size_;
 };
 
+class SystemBlocks final : public BlockFile {
+ public:
+  explicit SystemBlocks(helio::File file) : file_(std::move(file)) {}
+
+  WriteResult Write(uint64_t offset, std::span<iovec> pieces, bool sync) override {
+    const helio::File::WriteResult result = file_.WriteAndSync(offset, pieces, sync);
+    return {.error = result.error, .sync_failed = result.sync_failed};
+  }
+  std::error_code Read(uint64_t offset, char* out, size_t size, size_t* read) override {
+    return file_.ReadAt(offset, out, size, read);
+  }
+  std::error_code Sync(bool data_only) override { return file_.Sync(data_only); }
+  std::error_code Resize(uint64_t size) override { return file_.Truncate(size); }
+  std::error_code Close() override { return file_.Close(); }
+
+ private:
+  helio::File file_;
+};
+
 // A system call that io_uring has not, or not everywhere: on a helper thread.
 template <typename Call>
 std::error_code Blocking(Call call) {
@@ -72,6 +93,21 @@ class System final : public FileLayer {
     if (auto error = opened.Size(&size)) return error;
     *file = std::make_unique<SystemInput>(std::move(opened), size);
     return {};
+  }
+  std::error_code OpenAppend(const std::string& path, uint64_t size, size_t reserve_bytes,
+                             std::unique_ptr<AppendFile>* file) override {
+    helio::File opened;
+    constexpr int kFlags = O_RDWR | O_CREAT;
+    std::error_code error = opened.Open(path, kFlags | (reserve_bytes > 0 ? O_DIRECT : 0), 0644);
+    if (error == std::errc::invalid_argument) error = opened.Open(path, kFlags, 0644);
+    if (error) return error;
+    uint64_t file_size = 0;
+    if ((error = opened.Size(&file_size))) return error;
+    return MakeAppendFile(std::make_unique<SystemBlocks>(std::move(opened)), file_size, size,
+                          reserve_bytes, file);
+  }
+  std::error_code MakeDirectory(const std::string& path) override {
+    return Blocking([&] { return mkdir(path.c_str(), 0755) == 0 || errno == EEXIST ? 0 : -1; });
   }
   std::error_code Rename(const std::string& from, const std::string& to) override {
     return Blocking([&] { return rename(from.c_str(), to.c_str()); });

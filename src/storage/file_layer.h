@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of snapshots: an interface, so that tests can let disks fail.
+// The files of snapshots and of the log: an interface, so that tests can let disks fail.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -34,6 +35,36 @@ class InputFile {
                                                size_t* read) = 0;
 };
 
+// Grows at its end. Its content is what was appended; behind that there may be filler: lines that
+// begin with '#', which all readers of an append-only file skip.
+//
+// Owner:    who appends. Calls come one after another, from fibers of any thread; but Sync may run
+//           while another fiber is in Append.
+// Suspends: all but the accessors, the destructor too.
+// Errors:   A write that failed leaves the content as it was, and can be tried again. A sync that
+//           failed cannot: the kernel may have dropped the bytes and would not tell again. Such a
+//           file is broken: Append and Sync return that error for ever. What was not synced has
+//           to be written to another file, after Truncate(synced_size()), which still works.
+class AppendFile {
+ public:
+  virtual ~AppendFile() = default;
+  // Writes `pieces`, one behind the other, at the end of the content. With `sync` they and all
+  // before them are on the device when it returns.
+  [[nodiscard]] virtual std::error_code Append(std::span<const std::string_view> pieces,
+                                               bool sync) = 0;
+  // All that was appended before the call is on the device when it returns.
+  [[nodiscard]] virtual std::error_code Sync() = 0;
+  // The content ends at `size`, and so does the file; both are on the device when it returns.
+  // REQUIRES: size <= size(); of a broken file, size <= synced_size().
+  [[nodiscard]] virtual std::error_code Truncate(uint64_t size) = 0;
+  // Truncate(size()), and the file is closed, also on an error.
+  [[nodiscard]] virtual std::error_code Close() = 0;
+
+  virtual uint64_t size() const = 0;         // bytes of content. Thread: any
+  virtual uint64_t synced_size() const = 0;  // those that are on the device. Thread: any
+  virtual bool is_broken() const = 0;        // a sync has failed. Thread: any
+};
+
 // Thread:   any; from fibers.
 // Suspends: all.
 class FileLayer {
@@ -44,6 +75,16 @@ class FileLayer {
                                                std::unique_ptr<OutputFile>* file) = 0;
   [[nodiscard]] virtual std::error_code Open(const std::string& path,
                                              std::unique_ptr<InputFile>* file) = 0;
+  // Makes the file if it is not there. Its content is the first `size` bytes, which are on the device
+  // afterwards; what is behind them is dropped. An error if it is shorter.
+  // With `reserve_bytes` > 0 about so much filler is written before its place is needed, past the
+  // page cache if the file system can do that: a sync then finds the file's size and blocks as they
+  // were, and has to write the data alone. For who syncs each append.
+  [[nodiscard]] virtual std::error_code OpenAppend(const std::string& path, uint64_t size,
+                                                   size_t reserve_bytes,
+                                                   std::unique_ptr<AppendFile>* file) = 0;
+  // No error if it is there.
+  [[nodiscard]] virtual std::error_code MakeDirectory(const std::string& path) = 0;
   // `to` is the one or the other at every moment, also if the machine stops; after SyncDirectory it
   // is `from`.
   [[nodiscard]] virtual std::error_code Rename(const std::string& from, const std::string& to) = 0;

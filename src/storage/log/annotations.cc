@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/log/annotations.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/text/crc32c.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kEpochPrefix = "#EPOCH:";
+constexpr std::string_view kTimestampPrefix = "#TS:";
+constexpr std::string_view kLineEnd = "\r\n";
+constexpr size_t kCrcDigits = 8;
+constexpr size_t kFillerMin = 3;  // bytes
+
+char* Append(std::string_view text, char* to) { return std::copy(text.begin(), text.end(), to); }
+template <typename Number>
+char* AppendNumber(Number number, char* to) {
+  return std::to_chars(to, to + 20, number).ptr;
+}
+
+// Takes a decimal number and the blank behind it.
+bool TakeNumber(std::string_view* text, uint64_t* number) {
+  const char* const end = text->data() + text->size();
+  if (text->empty() || (text->front() == '0' && text->size() > 1 && (*text)[1] != ' ')) {
+    return false;
+  }
+  const auto [ptr, error] = std::from_chars(text->data(), end, *number);
+  if (error != std::errc() || ptr == end || *ptr != ' ') return false;
+  text->remove_prefix(static_cast<size_t>(ptr + 1 - text->data()));
+  return true;
+}
+
+bool IsUpperHex(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); }
+
+}  // namespace
+
+std::string_view WriteEpochHeader(uint64_t number, uint64_t stream_offset,
+                                  std::span<const std::string_view> pieces, char* buffer) {
+  uint64_t bytes = 0;
+  for (const std::string_view piece : pieces) bytes += piece.size();
+  char* at = Append(kEpochPrefix, buffer);
+  for (const uint64_t value : {number, stream_offset, bytes}) {
+    at = AppendNumber(value, at);
+    *at++ = ' ';
+  }
+  uint32_t crc = Crc32c(0, {buffer, static_cast<size_t>(at - buffer)});
+  for (const std::string_view piece : pieces) crc = Crc32c(crc, piece);
+  for (size_t i = kCrcDigits; i > 0; --i) *at++ = "0123456789ABCDEF"[crc >> (4 * (i - 1)) & 15];
+  at = Append(kLineEnd, at);
+  return {buffer, static_cast<size_t>(at - buffer)};
+}
+
+std::optional<EpochHeader> ParseEpochHeader(std::string_view line) {
+  if (!line.starts_with(kEpochPrefix) || !line.ends_with(kLineEnd)) return std::nullopt;
+  std::string_view left = line.substr(kEpochPrefix.size());
+  EpochHeader header;
+  if (!TakeNumber(&left, &header.number) || !TakeNumber(&left, &header.stream_offset) ||
+      !TakeNumber(&left, &header.bytes)) {
+    return std::nullopt;
+  }
+  header.line_crc = Crc32c(0, line.substr(0, line.size() - left.size()));
+  left.remove_suffix(kLineEnd.size());
+  if (left.size() != kCrcDigits || !std::all_of(left.begin(), left.end(), IsUpperHex)) {
+    return std::nullopt;
+  }
+  std::from_chars(left.data(), left.data() + left.size(), header.crc, 16);
+  return header;
+}
+
+std::string_view WriteTimestamp(int64_t seconds, char* buffer) {
+  char* at = Append(kTimestampPrefix, buffer);
+  at = AppendNumber(seconds, at);
+  at = Append(kLineEnd, at);
+  return {buffer, static_cast<size_t>(at - buffer)};
+}
+
+std::optional<int64_t> ParseTimestamp(std::string_view line) {
+  if (!line.starts_with(kTimestampPrefix) || !line.ends_with('\n')) return std::nullopt;
+  line.remove_prefix(kTimestampPrefix.size());
+  line.remove_suffix(line.ends_with(kLineEnd) ? 2 : 1);
+  int64_t seconds = 0;
+  const auto [ptr, error] = std::from_chars(line.data(), line.data() + line.size(), seconds);
+  if (error != std::errc() || ptr != line.data() + line.size()) return std::nullopt;
+  return seconds;
+}
+
+bool IsFiller(std::string_view line) {
+  if (line.size() < kFillerMin || line[0] != '#' || !line.ends_with(kLineEnd)) return false;
+  const std::string_view dots = line.substr(1, line.size() - kFillerMin);
+  return dots.find_first_not_of('.') == std::string_view::npos;
+}
+
+}  // namespace dfly

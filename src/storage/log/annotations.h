@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of the append-only log that are no commands. Redis 7 and Valkey skip lines that begin with
+// '#' where a command could begin (shared/journal.md, section 4), so logs of ours load there.
+//
+//   #EPOCH:<number> <stream offset> <bytes> <checksum>\r\n   in front of each epoch
+//   #TS:<seconds>\r\n                                   Redis' own; in front of an epoch
+//   #......\r\n                                      filler: written ahead, or up to a block
+//
+// An epoch is `bytes` bytes of commands behind its line. The stream is the log without its '#'
+// lines, and the stream offset says how many bytes of it are before the epoch. The checksum is the
+// CRC-32C of the line up to and with the blank before the checksum, and of the commands; it has 8
+// hex digits. Other numbers are decimal, without leading zeros.
+//
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace dfly {
+
+// Redis reads a line into so many bytes; one that has no end by then is no annotation.
+inline constexpr size_t kAnnotationMax = 1024;
+
+struct EpochHeader {
+  uint64_t number = 0;
+  uint64_t stream_offset = 0;  // bytes
+  uint64_t bytes = 0;          // of commands behind the line
+  uint32_t crc = 0;            // as the line has it
+  uint32_t line_crc = 0;       // of the part of the line that it covers; the commands are to follow
+
+  bool operator==(const EpochHeader&) const = default;
+};
+
+inline constexpr size_t kEpochHeaderMax = 7 + 3 * (20 + 1) + 8 + 2;
+// The line of an epoch whose commands are `pieces`, one after the other. `buffer` has room for
+// kEpochHeaderMax bytes; the text is in it.
+std::string_view WriteEpochHeader(uint64_t number, uint64_t stream_offset,
+                                  std::span<const std::string_view> pieces, char* buffer);
+// `line` with its end. None: it is not exactly as above. Says nothing about the commands.
+std::optional<EpochHeader> ParseEpochHeader(std::string_view line);
+
+inline constexpr size_t kTimestampMax = 4 + 20 + 2;
+// Unix time in seconds. `buffer` has room for kTimestampMax bytes.
+std::string_view WriteTimestamp(int64_t seconds, char* buffer);
+// `line` with its end, which may be without '\r'.
+std::optional<int64_t> ParseTimestamp(std::string_view line);
+
+// WriteFiller (storage/append_file.h) makes filler. `line` with its end, of any length.
+bool IsFiller(std::string_view line);
+
+}  // namespace dfly

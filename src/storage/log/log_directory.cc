@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/log/log_directory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "helio/base/logging.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kManifestMax = 64 << 20;  // bytes
+
+std::string Join(const std::string& directory, std::string_view name) {
+  return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
+}
+
+bool IsMissing(std::error_code error) { return error == std::errc::no_such_file_or_directory; }
+
+// The whole file, if it is not too large.
+std::error_code ReadAll(FileLayer* files, const std::string& path, std::string* text) {
+  std::unique_ptr<InputFile> file;
+  if (auto error = files->Open(path, &file)) return error;
+  if (file->size() > kManifestMax) return std::make_error_code(std::errc::file_too_large);
+  text->resize(file->size());
+  size_t read = 0;
+  if (auto error = file->ReadAt(0, text->data(), text->size(), &read)) return error;
+  text->resize(read);
+  return {};
+}
+
+std::error_code WriteAll(FileLayer* files, const std::string& path, std::string_view text) {
+  std::unique_ptr<OutputFile> file;
+  if (auto error = files->Create(path, &file)) return error;
+  const std::error_code error = text.empty() ? std::error_code() : file->Write(text);
+  const std::error_code sync_error = file->SyncAndClose();
+  return error ? error : sync_error;
+}
+
+bool Has(const std::vector<ManifestFile>& files, std::string_view name) {
+  return std::any_of(files.begin(), files.end(),
+                     [name](const ManifestFile& file) { return file.name == name; });
+}
+
+// Raises `*next` above all numbers of `files`.
+void CountSeqs(const std::vector<ManifestFile>& files, uint64_t* next) {
+  for (const ManifestFile& file : files) *next = std::max(*next, file.seq + 1);
+}
+
+}  // namespace
+
+LogDirectory::LogDirectory(FileLayer* files, Names names)
+    : files_(*files), names_(std::move(names)), path_(Join(names_.dir, names_.directory_name)) {}
+
+std::string LogDirectory::Path(std::string_view name) const { return Join(path_, name); }
+
+std::string LogDirectory::TemporaryBase() const {
+  return Path(fmt::format("temp-{}.base.rdb", names_.file_name));
+}
+
+std::string LogDirectory::Open() {
+  std::error_code error = files_.List(path_, &found_);
+  if (IsMissing(error)) {
+    error = files_.MakeDirectory(path_);
+    if (!error) error = files_.SyncDirectory(names_.dir.empty() ? "." : names_.dir);
+    if (!error) error = files_.List(path_, &found_);
+  }
+  if (error) return fmt::format("{}: {}", path_, error.message());
+  std::string why = ReadManifest();
+  if (why.empty()) why = Adopt();
+  if (why.empty()) why = CheckFiles();
+  if (!why.empty()) return why;
+
+  if (manifest_.base) next_base_seq_ = manifest_.base->seq + 1;
+  CountSeqs(manifest_.history, &next_base_seq_);
+  CountSeqs(manifest_.history, &next_incremental_seq_);
+  CountSeqs(manifest_.incrementals, &next_incremental_seq_);
+  RemoveLeftovers();
+  if (!keeps_history_) RemoveHistory();
+  return "";
+}
+
+std::string LogDirectory::ReadManifest() {
+  const std::string path = Path(ManifestName());
+  std::string text;
+  if (auto error = ReadAll(&files_, path, &text)) {
+    return IsMissing(error) ? "" : fmt::format("{}: {}", path, error.message());
+  }
+  const std::string error = ParseManifest(text, &manifest_);
+  return error.empty() ? "" : fmt::format("{}: {}", path, error);
+}
+
+std::string LogDirectory::Adopt() {
+  const auto is_found = [this](std::string_view name) {
+    return std::find(found_.begin(), found_.end(), name) != found_.end();
+  };
+  const std::string& name = names_.file_name;
+  const std::string old_path = Join(names_.dir, name);
+  std::unique_ptr<InputFile> old_file;
+  if (!is_found(ManifestName())) {
+    const auto lost = std::find_if(found_.begin(), found_.end(), [this](const auto& found) {
+      std::unique_ptr<InputFile> file;
+      return IsOfScheme(found) && (files_.Open(Path(found), &file) || file->size() > 0);
+    });
+    if (lost != found_.end()) {
+      return fmt::format("{}: it is missing, and there is {}", Path(ManifestName()), *lost);
+    }
+    const std::error_code error = files_.Open(old_path, &old_file);
+    if (IsMissing(error)) return "";
+    if (error) return fmt::format("{}: {}", old_path, error.message());
+    // First the manifest: one that lists a file that was not moved yet is known below.
+    Manifest next;
+    next.base = {.name = name, .seq = 1};
+    if (auto why = Persist(std::move(next))) {
+      return fmt::format("{}: {}", Path(ManifestName()), why.message());
+    }
+  } else if (!manifest_.base || manifest_.base->name != name || is_found(name) ||
+             !manifest_.incrementals.empty() || files_.Open(old_path, &old_file)) {
+    return "";
+  }
+  old_file.reset();
+  std::error_code error = files_.Rename(old_path, Path(name));
+  if (!error) error = files_.SyncDirectory(path_);
+  if (!error) error = files_.SyncDirectory(names_.dir.empty() ? "." : names_.dir);
+  if (error) return fmt::format("{}: {}", old_path, error.message());
+  LOG(INFO) << "the append-only log " << old_path << " is the base " << Path(name) << " now";
+  return "";
+}
+
+std::string LogDirectory::CheckFiles() {
+  const auto check = [this](const ManifestFile& listed, const char* kind) -> std::string {
+    std::unique_ptr<InputFile> file;
+    const std::error_code error = files_.Open(Path(listed.name), &file);
+    if (!error) return "";
+    return fmt::format("{}: {}; the manifest lists it as {}", Path(listed.name), error.message(),
+                       kind);
+  };
+  if (manifest_.base) {
+    if (std::string error = check(*manifest_.base, "the base"); !error.empty()) return error;
+  }
+  for (const ManifestFile& file : manifest_.incrementals) {
+    if (std::string error = check(file, "an incremental"); !error.empty()) return error;
+  }
+  return "";
+}
+
+bool LogDirectory::IsOfScheme(std::string_view name) const {
+  if (!name.starts_with(names_.file_name + ".")) return false;
+  name.remove_prefix(names_.file_name.size() + 1);
+  const size_t digits = name.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string_view::npos) return false;
+  name.remove_prefix(digits);
+  return name == ".base.rdb" || name == ".base.aof" || name == ".incr.aof";
+}
+
+bool LogDirectory::IsUsed(std::string_view name) const {
+  return (manifest_.base && manifest_.base->name == name) || Has(manifest_.incrementals, name);
+}
+
+void LogDirectory::RemoveLeftovers() {
+  const std::string temporary = fmt::format("temp-{}.", names_.file_name);
+  for (const std::string& name : found_) {
+    if (IsUsed(name) || Has(manifest_.history, name)) continue;
+    if (!(name.starts_with(temporary) || IsOfScheme(name))) continue;
+    LOG(INFO) << "removes " << Path(name) << ", which is not of the append-only log";
+    if (auto error = files_.Remove(Path(name))) {
+      LOG(WARNING) << Path(name) << ": " << error.message();
+    }
+  }
+  found_.clear();
+}
+
+void LogDirectory::RemoveHistory() {
+  if (manifest_.history.empty()) return;
+  Manifest next = manifest_;
+  std::erase_if(next.history, [this](const ManifestFile& file) {
+    if (IsUsed(file.name)) return true;
+    const std::error_code error = files_.Remove(Path(file.name));
+    if (!error || IsMissing(error)) return true;
+    LOG(WARNING) << Path(file.name) << ": " << error.message();
+    return false;
+  });
+  // One that lists them still is as good: they are not needed.
+  if (auto error = Persist(std::move(next))) {
+    LOG(WARNING) << Path(ManifestName()) << ": " << error.message();
+  }
+}
+
+std::error_code LogDirectory::Persist(Manifest next) {
+  const std::string temporary = Path("temp-" + ManifestName());
+  if (auto error = WriteAll(&files_, temporary, FormatManifest(next))) return error;
+  if (auto error = files_.Rename(temporary, Path(ManifestName()))) return error;
+  // After an error here it may be on the device or not: what both list stays as it is.
+  if (auto error = files_.SyncDirectory(path_)) return error;
+  manifest_ = std::move(next);
+  return {};
+}
+
+std::error_code LogDirectory::NewIncremental(std::string* name,
+                                             std::optional<int64_t> start_offset) {
+  const uint64_t seq = TakeSeq(&next_incremental_seq_);
+  *name = fmt::format("{}.{}.incr.aof", names_.file_name, seq);
+  if (auto error = WriteAll(&files_, Path(*name), "")) return error;
+  if (auto error = files_.SyncDirectory(path_)) return error;
+  Manifest next = manifest_;
+  next.incrementals.push_back({.name = *name, .seq = seq, .start_offset = start_offset});
+  return Persist(std::move(next));
+}
+
+std::error_code LogDirectory::FinishBase(uint64_t first_seq) {
+  Manifest next = manifest_;
+  const auto first = std::find_if(next.incrementals.begin(), next.incrementals.end(),
+                                  [&](const ManifestFile& file) { return file.seq == first_seq; });
+  CHECK(first != next.incrementals.end()) << first_seq;
+  if (next.base) next.history.push_back(std::move(*next.base));
+  next.history.insert(next.history.end(), next.incrementals.begin(), first);
+  next.incrementals.erase(next.incrementals.begin(), first);
+  const uint64_t seq = TakeSeq(&next_base_seq_);
+  next.base = {.name = fmt::format("{}.{}.base.rdb", names_.file_name, seq), .seq = seq};
+  if (auto error = files_.Rename(TemporaryBase(), Path(next.base->name))) return error;
+  if (auto error = files_.SyncDirectory(path_)) return error;
+  if (auto error = Persist(std::move(next))) return error;
+  if (!keeps_history_) RemoveHistory();
+  return {};
+}
+
+}  // namespace dfly

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The directory of an append-only log, and its manifest.
+//
+//   <dir>/<directory name>/<file name>.manifest
+//                          <file name>.<seq>.base.rdb     what there was at a cut
+//                          <file name>.<seq>.incr.aof     what came after it, in this order
+//                          temp-<file name>.*             what is not finished
+//
+// Every change is a new manifest, which replaces the old one in one rename. Files that it lists are
+// there before, those that it does not list are removed after, so a start finds the same data
+// whenever the machine has stopped. Numbers are never used twice, so that a manifest of which
+// nobody knows whether it is on the device lists no file that has another content by now.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "storage/file_layer.h"
+#include "storage/log/manifest.h"
+
+namespace dfly {
+
+// Owner:    who writes the log. Calls come one after another, from fibers of any thread.
+// Suspends: all but the accessors.
+// Errors:   After one the directory has what it had before, and possibly files that are not listed.
+class LogDirectory {
+ public:
+  struct Names {
+    std::string dir;             // of the server's files; "" is the current one
+    std::string directory_name;  // in `dir`: appendonlydir
+    std::string file_name;       // how names of files begin: appendonly.aof
+  };
+  LogDirectory(FileLayer* files, Names names);
+
+  // Reads the manifest; makes the directory if it is not there. Takes over the log of a Redis
+  // before 7, which is the file `file_name` in `dir`. Removes what earlier runs have left over:
+  // only files that are called as above. An empty text, or why the log cannot be loaded.
+  [[nodiscard]] std::string Open();
+  // No removal of files that a new base has replaced: for who wants to go back to an older time.
+  void set_keeps_history(bool value) { keeps_history_ = value; }
+
+  // What follows: after Open.
+  const Manifest& manifest() const { return manifest_; }
+  bool is_new() const { return !manifest_.base && manifest_.incrementals.empty(); }
+  std::string Path(std::string_view name) const;
+  const std::string& path() const { return path_; }
+  // Where a base is written before FinishBase.
+  std::string TemporaryBase() const;
+
+  // Adds an empty incremental, behind all others. `start_offset` as in ManifestFile.
+  [[nodiscard]] std::error_code NewIncremental(std::string* name,
+                                               std::optional<int64_t> start_offset = {});
+  // TemporaryBase(), which is on the device, replaces the base and the incrementals before
+  // `first_seq`: those from there on are what came after it.
+  // REQUIRES: an incremental `first_seq` is listed.
+  [[nodiscard]] std::error_code FinishBase(uint64_t first_seq);
+
+ private:
+  std::string ReadManifest();
+  // Of a Redis before 7, if there is one.
+  std::string Adopt();
+  std::string CheckFiles();
+  void RemoveLeftovers();
+  // Makes `next` the manifest. After an error either may be the one on the device.
+  std::error_code Persist(Manifest next);
+  // Removes files of type h, and forgets them.
+  void RemoveHistory();
+  bool IsOfScheme(std::string_view name) const;
+  // Is it the base, or an incremental?
+  bool IsUsed(std::string_view name) const;
+  std::string ManifestName() const { return names_.file_name + ".manifest"; }
+  uint64_t TakeSeq(uint64_t* next) { return (*next)++; }
+
+  FileLayer& files_;
+  const Names names_;
+  const std::string path_;
+  bool keeps_history_ = false;
+  Manifest manifest_;
+  std::vector<std::string> found_;  // names in the directory, when it was opened
+  uint64_t next_base_seq_ = 1;
+  uint64_t next_incremental_seq_ = 1;
+};
+
+}  // namespace dfly

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/log/log_directory.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+
+#include "helio/base/random.h"
+#include "helio/base/test_seed.h"
+#include "storage/memory_files.h"
+
+namespace dfly {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+const std::string kManifest = "d/appendonlydir/appendonly.aof.manifest";
+
+LogDirectory MakeDirectory(MemoryFiles* files) {
+  return LogDirectory(
+      files, {.dir = "d", .directory_name = "appendonlydir", .file_name = "appendonly.aof"});
+}
+
+class LogDirectoryTest : public ::testing::Test {
+ protected:
+  std::string Open() {
+    directory_ = std::make_unique<LogDirectory>(MakeDirectory(&files_));
+    return directory_->Open();
+  }
+  std::string File(const std::string& name) { return "d/appendonlydir/" + name; }
+  void Put(const std::string& name, const std::string& content) {
+    files_.files[File(name)] = content;
+  }
+  std::vector<std::string> Names() {
+    std::vector<std::string> names;
+    EXPECT_FALSE(files_.List("d/appendonlydir", &names));
+    return names;
+  }
+
+  MemoryFiles files_;
+  std::unique_ptr<LogDirectory> directory_;
+};
+
+TEST_F(LogDirectoryTest, ANewOneHasNothingAndGrows) {
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(directory_->is_new());
+  std::string name;
+  ASSERT_FALSE(directory_->NewIncremental(&name));
+  EXPECT_EQ(name, "appendonly.aof.1.incr.aof");
+  ASSERT_FALSE(directory_->NewIncremental(&name, 77));
+  EXPECT_EQ(files_.files[kManifest],
+            "file appendonly.aof.1.incr.aof seq 1 type i\n"
+            "file appendonly.aof.2.incr.aof seq 2 type i startoffset 77\n");
+  EXPECT_EQ(files_.files[File(name)], "");
+
+  files_.files[directory_->TemporaryBase()] = "base";
+  ASSERT_FALSE(directory_->FinishBase(2));
+  EXPECT_EQ(files_.files[kManifest],
+            "file appendonly.aof.1.base.rdb seq 1 type b\n"
+            "file appendonly.aof.2.incr.aof seq 2 type i startoffset 77\n");
+  EXPECT_EQ(files_.files[File("appendonly.aof.1.base.rdb")], "base");
+  EXPECT_THAT(Names(),
+              UnorderedElementsAre("appendonly.aof.1.base.rdb", "appendonly.aof.2.incr.aof",
+                                   "appendonly.aof.manifest"));
+  const Manifest before = directory_->manifest();
+  ASSERT_EQ(Open(), "");
+  EXPECT_EQ(directory_->manifest(), before);
+  EXPECT_FALSE(directory_->is_new());
+  ASSERT_FALSE(directory_->NewIncremental(&name));
+  EXPECT_EQ(name, "appendonly.aof.3.incr.aof");
+}
+
+TEST_F(LogDirectoryTest, HistoryIsKeptForWhoWantsIt) {
+  ASSERT_EQ(Open(), "");
+  directory_->set_keeps_history(true);
+  std::string name;
+  for (uint64_t seq : {1, 2, 3}) {
+    ASSERT_FALSE(directory_->NewIncremental(&name));
+    files_.files[directory_->TemporaryBase()] = "base";
+    ASSERT_FALSE(directory_->FinishBase(seq));
+  }
+  EXPECT_EQ(files_.files[kManifest],
+            "file appendonly.aof.3.base.rdb seq 3 type b\n"
+            "file appendonly.aof.1.base.rdb seq 1 type h\n"
+            "file appendonly.aof.1.incr.aof seq 1 type h\n"
+            "file appendonly.aof.2.base.rdb seq 2 type h\n"
+            "file appendonly.aof.2.incr.aof seq 2 type h\n"
+            "file appendonly.aof.3.incr.aof seq 3 type i\n");
+  EXPECT_EQ(files_.files.count(File("appendonly.aof.1.base.rdb")), 1u);
+  ASSERT_EQ(Open(), "");
+  EXPECT_THAT(directory_->manifest().history, IsEmpty());
+  EXPECT_THAT(Names(),
+              UnorderedElementsAre("appendonly.aof.3.base.rdb", "appendonly.aof.3.incr.aof",
+                                   "appendonly.aof.manifest"));
+}
+
+TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
+  Put("appendonly.aof.manifest",
+      "file b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\nfile h seq 1 type h\n"
+      "file b seq 1 type h\nfile gone seq 2 type h\n");
+  for (const char* name :
+       {"b", "h", "appendonly.aof.1.incr.aof", "appendonly.aof.2.incr.aof",
+        "appendonly.aof.2.base.rdb", "appendonly.aof.2.base.aof", "temp-appendonly.aof.manifest",
+        "temp-appendonly.aof.incr", "temp-appendonly.aof.base.rdb", "mine", "appendonly.aof",
+        "appendonly.aof.x.incr.aof", "appendonly.aof.1", "appendonly.aof.1.incr.aof.bak",
+        "temp-mine", "appendonly.aof.backup"}) {
+    Put(name, "x");
+  }
+  ASSERT_EQ(Open(), "");
+  EXPECT_THAT(Names(),
+              UnorderedElementsAre("b", "appendonly.aof.1.incr.aof", "mine", "appendonly.aof",
+                                   "appendonly.aof.x.incr.aof", "appendonly.aof.1",
+                                   "appendonly.aof.1.incr.aof.bak", "temp-mine",
+                                   "appendonly.aof.backup", "appendonly.aof.manifest"));
+  EXPECT_EQ(files_.files[kManifest],
+            "file b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n");
+}
+
+TEST_F(LogDirectoryTest, AFileOfRedisBefore7BecomesTheBase) {
+  files_.files["d/appendonly.aof"] = "old";
+  ASSERT_EQ(Open(), "");
+  EXPECT_EQ(files_.files[kManifest], "file appendonly.aof seq 1 type b\n");
+  EXPECT_EQ(files_.files[File("appendonly.aof")], "old");
+  EXPECT_EQ(files_.files.count("d/appendonly.aof"), 0u);
+  // Not again: there is a manifest.
+  files_.files["d/appendonly.aof"] = "another";
+  std::string name;
+  ASSERT_FALSE(directory_->NewIncremental(&name));
+  ASSERT_EQ(Open(), "");
+  EXPECT_EQ(files_.files[File("appendonly.aof")], "old");
+  EXPECT_EQ(files_.files["d/appendonly.aof"], "another");
+}
+
+TEST_F(LogDirectoryTest, WhatIsMissingIsSaidAndNothingIsTouched) {
+  const auto check = [&](const std::string& error) {
+    const auto before = files_.files;
+    EXPECT_THAT(Open(), HasSubstr(error));
+    EXPECT_EQ(files_.files, before);
+  };
+  Put("appendonly.aof.9.incr.aof", "x");
+  check("appendonly.aof.manifest: it is missing, and there is appendonly.aof.9.incr.aof");
+  Put("appendonly.aof.manifest", "file a seq 1 type b\nfile i seq 1 type i\n");
+  check("d/appendonlydir/a: No such file or directory; the manifest lists it as the base");
+  Put("a", "");
+  check("d/appendonlydir/i: No such file or directory; the manifest lists it as an incremental");
+  Put("i", "");
+  Put("appendonly.aof.manifest", "file a seq 1 type b\nfile i seq 0 type i\n");
+  check("d/appendonlydir/appendonly.aof.manifest: line 2: seq is not a positive number");
+}
+
+TEST_F(LogDirectoryTest, AnEmptyFileWithoutAManifestIsALeftover) {
+  Put("appendonly.aof.1.incr.aof", "");
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(directory_->is_new());
+  EXPECT_THAT(Names(), IsEmpty());
+}
+
+// ------------------------------------------------------------------------ failures and crashes
+
+// A log whose data are letters: those of the base, then those of the incrementals.
+class Writer {
+ public:
+  explicit Writer(MemoryFiles* files) : files_(*files), directory_(MakeDirectory(files)) {}
+
+  bool Open() { return directory_.Open().empty(); }
+  std::string Data() {
+    std::string data;
+    if (directory_.manifest().base) data += files_.files[Path(*directory_.manifest().base)];
+    for (const ManifestFile& file : directory_.manifest().incrementals) {
+      data += files_.files[Path(file)];
+    }
+    return data;
+  }
+  // Writes to the last incremental, as if it was synced.
+  void Append(char letter) {
+    if (directory_.manifest().incrementals.empty()) return;
+    const std::string path = Path(directory_.manifest().incrementals.back());
+    std::unique_ptr<AppendFile> file;
+    const std::string_view bytes(&letter, 1);
+    if (files_.OpenAppend(path, files_.files[path].size(), 0, &file)) return;
+    if (!file->Append({&bytes, 1}, true)) acknowledged_ += letter;
+  }
+  // All that is there becomes the base, but for what comes meanwhile.
+  void Rewrite(char meanwhile) {
+    const std::string data = Data();
+    std::string name;
+    if (directory_.NewIncremental(&name)) return;
+    const uint64_t first = directory_.manifest().incrementals.back().seq;
+    Append(meanwhile);
+    std::unique_ptr<OutputFile> file;
+    if (files_.Create(directory_.TemporaryBase(), &file)) return;
+    if (!data.empty() && file->Write(data)) return;
+    if (file->SyncAndClose()) return;
+    (void)directory_.FinishBase(first);
+  }
+  void NewIncremental() {
+    std::string name;
+    (void)directory_.NewIncremental(&name);
+  }
+
+  const std::string& acknowledged() const { return acknowledged_; }
+  void set_acknowledged(const std::string& letters) { acknowledged_ = letters; }
+
+ private:
+  std::string Path(const ManifestFile& file) { return directory_.Path(file.name); }
+
+  MemoryFiles& files_;
+  LogDirectory directory_;
+  std::string acknowledged_;
+};
+
+// `must`, in this order; letters that were not acknowledged may be there all the same.
+void ExpectData(std::string data, const std::string& must) {
+  std::erase(data, '\0');  // an append that was torn: the reader cuts it
+  size_t at = 0;
+  for (const char letter : data) {
+    if (at < must.size() && letter == must[at]) ++at;
+  }
+  EXPECT_EQ(at, must.size()) << data << " has not all of " << must;
+  for (size_t i = 1; i < data.size(); ++i) {
+    EXPECT_LT(data[i - 1], data[i]) << data << " has a letter twice";
+  }
+}
+
+// A life of a log. Letters rise.
+void Live(Writer* writer) {
+  writer->NewIncremental();
+  for (char letter = 'a'; letter < 'y'; letter = static_cast<char>(letter + 4)) {
+    writer->Append(letter);
+    writer->Append(static_cast<char>(letter + 1));
+    if (letter == 'i') {
+      writer->NewIncremental();
+    } else {
+      writer->Rewrite(static_cast<char>(letter + 2));
+    }
+    writer->Append(static_cast<char>(letter + 3));
+  }
+}
+
+// Tries all k until a life has no k-th call.
+void ForEachStep(size_t calls_failing, const std::function<void(MemoryFiles&, Writer&)>& check) {
+  bool has_failed = true;
+  for (size_t k = 0; has_failed; ++k) {
+    SCOPED_TRACE(k);
+    MemoryFiles files;
+    Writer writer(&files);
+    ASSERT_TRUE(writer.Open());
+    files.calls_left = k;
+    files.calls_failing = calls_failing;
+    Live(&writer);
+    has_failed = files.calls_left == 0;
+    files.calls_left = SIZE_MAX;
+    check(files, writer);
+    ASSERT_LT(k, 10'000u);
+  }
+}
+
+TEST(LogDirectoryFaultsTest, AfterAnErrorAtAnyCallEverythingGoesOn) {
+  ForEachStep(1, [](MemoryFiles& files, Writer& writer) {
+    writer.Append('y');
+    writer.Rewrite('z');
+    ExpectData(writer.Data(), writer.acknowledged());
+    Writer again(&files);
+    ASSERT_TRUE(again.Open());
+    EXPECT_EQ(again.Data(), writer.Data());
+  });
+}
+
+TEST(LogDirectoryFaultsTest, AfterAnEndAtAnyCallAStartHasTheSameData) {
+  ForEachStep(SIZE_MAX, [](MemoryFiles& files, Writer& writer) {
+    Writer again(&files);
+    ASSERT_TRUE(again.Open());
+    ExpectData(again.Data(), writer.acknowledged());
+    again.NewIncremental();
+    again.Append('y');
+    again.Rewrite('z');
+    ExpectData(again.Data(), writer.acknowledged() + "yz");
+  });
+}
+
+// Also when the start itself ends at any call.
+TEST(LogDirectoryFaultsTest, AfterACrashAtAnyCallAStartHasTheSameData) {
+  helio::Random random(helio::TestSeed());
+  for (const size_t calls_failing : {size_t{1}, SIZE_MAX}) {
+    ForEachStep(calls_failing, [&](MemoryFiles& files, Writer& writer) {
+      for (int i = 0; i < 20; ++i) {
+        MemoryFiles after;
+        after.files = files.AfterCrash(&random);
+        after.calls_left = random.Uniform(30);
+        {
+          Writer halfway(&after);
+          (void)halfway.Open();
+          halfway.Rewrite('y');
+          halfway.Append('z');
+        }
+        MemoryFiles later;
+        later.files = after.AfterCrash(&random);
+        Writer again(&later);
+        ASSERT_TRUE(again.Open());
+        ExpectData(again.Data(), writer.acknowledged());
+      }
+    });
+  }
+}
+
+TEST(LogDirectoryFaultsTest, AFileOfRedisBefore7SurvivesACrashAtAnyCall) {
+  helio::Random random(helio::TestSeed());
+  bool has_failed = true;
+  for (size_t k = 0; has_failed; ++k) {
+    SCOPED_TRACE(k);
+    MemoryFiles files;
+    files.files["d/appendonly.aof"] = "abc";
+    files.calls_left = k;
+    Writer first(&files);
+    has_failed = !first.Open();
+    for (int i = 0; i < 20; ++i) {
+      MemoryFiles after;
+      after.files = files.AfterCrash(&random);
+      Writer again(&after);
+      ASSERT_TRUE(again.Open());
+      EXPECT_EQ(again.Data(), "abc");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dfly
