@@ -2,6 +2,7 @@
 // Lines of the append-only log that are no commands. Redis 7 and Valkey skip lines that begin with
 // '#' where a command could begin (shared/journal.md, section 4), so logs of ours load there.
 //
+//   #DRAGONFLY:1\r\n                           the first line of a file of ours, synced when it is made
 //   #EPOCH:<number> <stream offset> <bytes> <checksum>\r\n   in front of each epoch
 //   #TS:<seconds>\r\n                                   Redis' own; in front of an epoch
 //   #......\r\n                                      filler: written ahead, or up to a block
@@ -24,6 +25,9 @@ namespace dfly {
 
 // Redis reads a line into so many bytes; one that has no end by then is no annotation.
 inline constexpr size_t kAnnotationMax = 1024;
+
+// By it a reader knows that a file whose first append was torn is not of Redis.
+inline constexpr std::string_view kFileMark = "#DRAGONFLY:1\r\n";
 
 struct EpochHeader {
   uint64_t number = 0;
