@@ -160,11 +160,11 @@ LogReader::Item LogReader::BeginEpoch(std::string_view line) {
     if (!error_.empty()) return Item::kDamaged;
     return Bad(fmt::format("the checksum of epoch {} is wrong", header->number));
   }
-  if (has_epochs_ && (header->number <= epoch_.number ||
-                      header->stream_offset != epoch_.stream_offset + epoch_.bytes)) {
+  if (has_epochs_ &&
+      (header->number <= epoch_.number || header->stream_offset != epoch_.stream_end())) {
     return Damaged(fmt::format("epoch {} begins at {} of the stream, but epoch {} ends at {}",
                                header->number, header->stream_offset, epoch_.number,
-                               epoch_.stream_offset + epoch_.bytes));
+                               epoch_.stream_end()));
   }
   has_epochs_ = true;
   epoch_ = *header;
@@ -184,7 +184,7 @@ LogReader::Item LogReader::Bad(std::string_view what) {
   if (has_bare_) return Damaged(what);
   std::optional<bool> is_torn;
   if (is_ours_) {
-    is_torn = HasGoodEpochBehind(at_);
+    is_torn = WasSynced(at_);
     if (is_torn) *is_torn = !*is_torn;
   } else {
     // The system had lengthened a new file, and did not come to write to it.
@@ -310,9 +310,10 @@ bool LogReader::HasGoodContent(uint64_t at, const EpochHeader& header) {
   return crc == header.crc;
 }
 
-std::optional<bool> LogReader::HasGoodEpochBehind(uint64_t at) {
+std::optional<bool> LogReader::WasSynced(uint64_t at) {
+  // Where what is bad begins in the stream.
+  const uint64_t stream_end = has_epochs_ ? epoch_.stream_end() : stream_begin_.value_or(0);
   ++at;
-  const uint64_t stream_end = epoch_.stream_offset + epoch_.bytes;
   size_t candidates = 0;
   while (at < size_) {
     if (!Fetch(at, window_size_, size_)) return std::nullopt;
@@ -334,6 +335,7 @@ std::optional<bool> LogReader::HasGoodEpochBehind(uint64_t at) {
     if (!header || header->bytes > size_ - begin) continue;
     // A value may have such lines, too: it has to be one that could follow here.
     if (header->number <= epoch_.number || header->stream_offset < stream_end) continue;
+    if (header->unsynced > 0 && header->synced_end() <= stream_end) continue;
     if (has_epochs_ && header->stream_offset - stream_end > begin - whole_size_) continue;
     if (++candidates > kCandidatesMax || HasGoodContent(begin, *header)) return true;
     if (!error_.empty()) return std::nullopt;

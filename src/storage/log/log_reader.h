@@ -7,8 +7,9 @@
 //
 // How a file may end that was not finished, because the machine stopped:
 //
-//   ours    An epoch that is cut off, or whose checksum is wrong, and no good epoch behind it: it
-//           is left out as a whole. A good one behind it means that the file was damaged later.
+//   ours    An epoch that is cut off, or whose checksum is wrong: it and all behind it is left out.
+//           A good epoch behind it that was written when this one had been synced means that the
+//           file was damaged later.
 //   others  A command, a MULTI without its EXEC or a '#' line that is cut off. All else is damage.
 //
 // When Redis has loaded a file of ours it appends commands without epochs to it. Such a file is
@@ -48,6 +49,9 @@ class LogReader {
 
   // From the offset `begin` on: behind an RDB file that commands follow.
   explicit LogReader(std::unique_ptr<InputFile> file, uint64_t begin = 0, size_t window = kWindow);
+
+  // Where in the stream the first epoch is to begin, if that is known.
+  void set_stream_begin(uint64_t offset) { stream_begin_ = offset; }
 
   // May not be called again after one of the last three.
   Item Next();
@@ -91,8 +95,9 @@ class LogReader {
   bool Fetch(uint64_t at, uint64_t count, uint64_t limit);
   std::string_view Window(uint64_t at, uint64_t limit) const;
   bool HasGoodContent(uint64_t at, const EpochHeader& header);
-  // Is there an epoch that could be one of this file behind `at`? None: it cannot be read.
-  std::optional<bool> HasGoodEpochBehind(uint64_t at);
+  // Is there an epoch behind `at` that says that what is at `at` was on the device? None: it cannot
+  // be read.
+  std::optional<bool> WasSynced(uint64_t at);
   std::optional<bool> IsZeros(uint64_t at);
   // May commands at `at` be Redis', behind epochs of ours? None: it cannot be read.
   std::optional<bool> MayBeMixed(uint64_t at);
@@ -112,6 +117,7 @@ class LogReader {
   uint64_t whole_size_;
   std::vector<std::string_view> args_;
   EpochHeader epoch_;
+  std::optional<uint64_t> stream_begin_;
   uint64_t epoch_end_ = 0;  // in the file; at_ is before it while the epoch has commands
   int64_t timestamp_s_ = 0;
   bool has_epochs_ = false;

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "helio/base/random.h"
@@ -27,9 +28,10 @@ inline std::string CommandText(const Words& words) {
   return text;
 }
 
-inline std::string EpochText(uint64_t number, uint64_t stream_offset, std::string_view content) {
+inline std::string EpochText(uint64_t number, uint64_t stream_offset, std::string_view content,
+                             uint64_t unsynced = 0) {
   char buffer[kEpochHeaderMax];
-  std::string text(WriteEpochHeader(number, stream_offset, {&content, 1}, buffer));
+  std::string text(WriteEpochHeader(number, stream_offset, {&content, 1}, buffer, unsynced));
   return text.append(content);
 }
 
