@@ -10,6 +10,7 @@
 #include "core/text/crc32c.h"
 #include "helio/base/ascii.h"
 #include "helio/base/logging.h"
+#include "storage/append_file.h"
 
 namespace dfly {
 
@@ -92,7 +93,7 @@ LogReader::Item LogReader::Next() {
       is_ours_ = true;
       whole_size_ = at_;
     } else if (IsFiller(line)) {
-      is_ours_ = true;
+      is_ours_ = is_behind_filler_ = true;
     }
   }
 }
@@ -167,6 +168,7 @@ LogReader::Item LogReader::BeginEpoch(std::string_view line) {
                                epoch_.stream_end()));
   }
   has_epochs_ = true;
+  is_behind_filler_ = false;
   epoch_ = *header;
   at_ = begin;
   epoch_end_ = whole_size_ = begin + header->bytes;
@@ -354,8 +356,9 @@ std::optional<bool> LogReader::IsZeros(uint64_t at) {
 }
 
 std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
-  // Redis appends, so the file does not end with filler then: that is behind a torn epoch, whose
-  // lost bytes are filler, too, and whose others may begin like a command.
+  // Lost sectors of a torn epoch are filler, and what is behind them may begin like a command. But
+  // Redis appends: to a file of whole blocks, if it ended with filler. And it has not more behind.
+  if (is_behind_filler_ && at % kAppendBlockSize != 0) return false;
   const uint64_t tail_at = size_ - std::min<uint64_t>(size_ - at, kAnnotationMax);
   if (!Fetch(tail_at, kAnnotationMax, size_)) return std::nullopt;
   std::string_view tail = Window(tail_at, size_);
@@ -373,6 +376,7 @@ std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
     const bool is_line = Window(at_, size_).front() == '#';
     const Parsed parsed = is_line ? ReadLine(&text) : ParseCommand(size_);
     if (parsed == Parsed::kFailed) may_be.reset();
+    if (parsed == Parsed::kBad && is_behind_filler_) may_be = false;
     if (parsed != Parsed::kOk) break;
     if (!is_line) continue;
     if (text.starts_with(kEpochMark)) may_be = false;
