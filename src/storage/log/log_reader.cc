@@ -93,7 +93,8 @@ LogReader::Item LogReader::Next() {
       is_ours_ = true;
       whole_size_ = at_;
     } else if (IsFiller(line)) {
-      is_ours_ = is_behind_filler_ = true;
+      is_ours_ = true;
+      filler_end_ = at_;
     }
   }
 }
@@ -168,7 +169,7 @@ LogReader::Item LogReader::BeginEpoch(std::string_view line) {
                                epoch_.stream_end()));
   }
   has_epochs_ = true;
-  is_behind_filler_ = false;
+  filler_end_ = 0;
   epoch_ = *header;
   at_ = begin;
   epoch_end_ = whole_size_ = begin + header->bytes;
@@ -358,7 +359,7 @@ std::optional<bool> LogReader::IsZeros(uint64_t at) {
 std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
   // Lost sectors of a torn epoch are filler, and what is behind them may begin like a command. But
   // Redis appends: to a file of whole blocks, if it ended with filler. And it has not more behind.
-  if (is_behind_filler_ && at % kAppendBlockSize != 0) return false;
+  if (filler_end_ % kAppendBlockSize != 0) return false;
   const uint64_t tail_at = size_ - std::min<uint64_t>(size_ - at, kAnnotationMax);
   if (!Fetch(tail_at, kAnnotationMax, size_)) return std::nullopt;
   std::string_view tail = Window(tail_at, size_);
@@ -376,7 +377,7 @@ std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
     const bool is_line = Window(at_, size_).front() == '#';
     const Parsed parsed = is_line ? ReadLine(&text) : ParseCommand(size_);
     if (parsed == Parsed::kFailed) may_be.reset();
-    if (parsed == Parsed::kBad && is_behind_filler_) may_be = false;
+    if (parsed == Parsed::kBad && filler_end_ > 0) may_be = false;
     if (parsed != Parsed::kOk) break;
     if (!is_line) continue;
     if (text.starts_with(kEpochMark)) may_be = false;

@@ -118,12 +118,12 @@ class LogReader {
   std::vector<std::string_view> args_;
   EpochHeader epoch_;
   std::optional<uint64_t> stream_begin_;
-  uint64_t epoch_end_ = 0;  // in the file; at_ is before it while the epoch has commands
+  uint64_t epoch_end_ = 0;   // in the file; at_ is before it while the epoch has commands
+  uint64_t filler_end_ = 0;  // of the last line since the last epoch; 0: there was none
   int64_t timestamp_s_ = 0;
   bool has_epochs_ = false;
-  bool is_ours_ = false;           // it has a line that only this server writes
-  bool is_behind_filler_ = false;  // since the last epoch
-  bool has_bare_ = false;          // commands that are of no epoch
+  bool is_ours_ = false;   // it has a line that only this server writes
+  bool has_bare_ = false;  // commands that are of no epoch
   bool is_in_multi_ = false;
   bool is_multi_open_ = false;
   std::string error_;
