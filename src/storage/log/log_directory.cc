@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "helio/base/logging.h"
+#include "storage/log/annotations.h"
 
 namespace dfly {
 
@@ -37,7 +38,7 @@ std::error_code ReadAll(FileLayer* files, const std::string& path, std::string* 
 std::error_code WriteAll(FileLayer* files, const std::string& path, std::string_view text) {
   std::unique_ptr<OutputFile> file;
   if (auto error = files->Create(path, &file)) return error;
-  const std::error_code error = text.empty() ? std::error_code() : file->Write(text);
+  const std::error_code error = file->Write(text);
   const std::error_code sync_error = file->SyncAndClose();
   return error ? error : sync_error;
 }
@@ -105,7 +106,8 @@ std::string LogDirectory::Adopt() {
   if (!is_found(ManifestName())) {
     const auto lost = std::find_if(found_.begin(), found_.end(), [this](const auto& found) {
       std::unique_ptr<InputFile> file;
-      return IsOfScheme(found) && (files_.Open(Path(found), &file) || file->size() > 0);
+      return IsOfScheme(found) &&
+             (files_.Open(Path(found), &file) || file->size() > kFileMark.size());
     });
     if (lost != found_.end()) {
       return fmt::format("{}: it is missing, and there is {}", Path(ManifestName()), *lost);
@@ -205,11 +207,23 @@ std::error_code LogDirectory::NewIncremental(std::string* name,
                                              std::optional<int64_t> start_offset) {
   const uint64_t seq = TakeSeq(&next_incremental_seq_);
   *name = fmt::format("{}.{}.incr.aof", names_.file_name, seq);
-  if (auto error = WriteAll(&files_, Path(*name), "")) return error;
+  if (auto error = WriteAll(&files_, Path(*name), kFileMark)) return error;
   if (auto error = files_.SyncDirectory(path_)) return error;
   Manifest next = manifest_;
   next.incrementals.push_back({.name = *name, .seq = seq, .start_offset = start_offset});
-  return Persist(std::move(next));
+  if (!is_replacing_) return Persist(std::move(next));
+  manifest_ = std::move(next);
+  return {};
+}
+
+std::error_code LogDirectory::BeginReplacement() {
+  // Without a manifest the files that are not listed would be those of a log that has lost it.
+  if (is_new()) {
+    if (auto error = Persist(manifest_)) return error;
+  }
+  replaced_ = std::exchange(manifest_, Manifest{});
+  is_replacing_ = true;
+  return {};
 }
 
 std::error_code LogDirectory::FinishBase(uint64_t first_seq) {
@@ -220,11 +234,19 @@ std::error_code LogDirectory::FinishBase(uint64_t first_seq) {
   if (next.base) next.history.push_back(std::move(*next.base));
   next.history.insert(next.history.end(), next.incrementals.begin(), first);
   next.incrementals.erase(next.incrementals.begin(), first);
+  const auto drop = [&next](std::vector<ManifestFile>& files) {
+    next.history.insert(next.history.end(), files.begin(), files.end());
+  };
+  if (replaced_.base) next.history.push_back(*replaced_.base);
+  drop(replaced_.incrementals);
+  drop(replaced_.history);
   const uint64_t seq = TakeSeq(&next_base_seq_);
   next.base = {.name = fmt::format("{}.{}.base.rdb", names_.file_name, seq), .seq = seq};
   if (auto error = files_.Rename(TemporaryBase(), Path(next.base->name))) return error;
   if (auto error = files_.SyncDirectory(path_)) return error;
   if (auto error = Persist(std::move(next))) return error;
+  is_replacing_ = false;
+  replaced_ = {};
   if (!keeps_history_) RemoveHistory();
   return {};
 }

@@ -51,9 +51,15 @@ class LogDirectory {
   // Where a base is written before FinishBase.
   std::string TemporaryBase() const;
 
-  // Adds an empty incremental, behind all others. `start_offset` as in ManifestFile.
+  // Adds an incremental, behind all others. It is on the device, and has kFileMark, behind which
+  // its content begins. `start_offset` as in ManifestFile.
   [[nodiscard]] std::error_code NewIncremental(std::string* name,
                                                std::optional<int64_t> start_offset = {});
+  // What is listed is of an older log, whose data is not what there is now: it stays until FinishBase
+  // replaces all of it. Files that are added until then are not listed on the device. From now on
+  // manifest() has none of the older log. Once, before all others.
+  [[nodiscard]] std::error_code BeginReplacement();
+  bool is_replacing() const { return is_replacing_; }
   // TemporaryBase(), which is on the device, replaces the base and the incrementals before
   // `first_seq`: those from there on are what came after it.
   // REQUIRES: an incremental `first_seq` is listed.
@@ -80,6 +86,8 @@ class LogDirectory {
   const std::string path_;
   bool keeps_history_ = false;
   Manifest manifest_;
+  bool is_replacing_ = false;
+  Manifest replaced_;  // of the older log; all else is empty
   std::vector<std::string> found_;  // names in the directory, when it was opened
   uint64_t next_base_seq_ = 1;
   uint64_t next_incremental_seq_ = 1;
