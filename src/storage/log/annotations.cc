@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "core/text/crc32c.h"
+#include "helio/base/logging.h"
 
 namespace dfly {
 
@@ -39,11 +40,13 @@ bool IsUpperHex(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'
 }  // namespace
 
 std::string_view WriteEpochHeader(uint64_t number, uint64_t stream_offset,
-                                  std::span<const std::string_view> pieces, char* buffer) {
+                                  std::span<const std::string_view> pieces, char* buffer,
+                                  uint64_t unsynced) {
+  DCHECK_LE(unsynced, stream_offset);
   uint64_t bytes = 0;
   for (const std::string_view piece : pieces) bytes += piece.size();
   char* at = Append(kEpochPrefix, buffer);
-  for (const uint64_t value : {number, stream_offset, bytes}) {
+  for (const uint64_t value : {number, stream_offset, bytes, unsynced}) {
     at = AppendNumber(value, at);
     *at++ = ' ';
   }
@@ -59,7 +62,8 @@ std::optional<EpochHeader> ParseEpochHeader(std::string_view line) {
   std::string_view left = line.substr(kEpochPrefix.size());
   EpochHeader header;
   if (!TakeNumber(&left, &header.number) || !TakeNumber(&left, &header.stream_offset) ||
-      !TakeNumber(&left, &header.bytes)) {
+      !TakeNumber(&left, &header.bytes) || !TakeNumber(&left, &header.unsynced) ||
+      header.unsynced > header.stream_offset) {
     return std::nullopt;
   }
   header.line_crc = Crc32c(0, line.substr(0, line.size() - left.size()));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "helio/base/logging.h"
+#include "storage/log/annotations.h"
 
 namespace dfly {
 
@@ -37,7 +38,7 @@ std::error_code ReadAll(FileLayer* files, const std::string& path, std::string* 
 std::error_code WriteAll(FileLayer* files, const std::string& path, std::string_view text) {
   std::unique_ptr<OutputFile> file;
   if (auto error = files->Create(path, &file)) return error;
-  const std::error_code error = text.empty() ? std::error_code() : file->Write(text);
+  const std::error_code error = file->Write(text);
   const std::error_code sync_error = file->SyncAndClose();
   return error ? error : sync_error;
 }
@@ -105,7 +106,8 @@ std::string LogDirectory::Adopt() {
   if (!is_found(ManifestName())) {
     const auto lost = std::find_if(found_.begin(), found_.end(), [this](const auto& found) {
       std::unique_ptr<InputFile> file;
-      return IsOfScheme(found) && (files_.Open(Path(found), &file) || file->size() > 0);
+      return IsOfScheme(found) &&
+             (files_.Open(Path(found), &file) || file->size() > kFileMark.size());
     });
     if (lost != found_.end()) {
       return fmt::format("{}: it is missing, and there is {}", Path(ManifestName()), *lost);
@@ -205,7 +207,7 @@ std::error_code LogDirectory::NewIncremental(std::string* name,
                                              std::optional<int64_t> start_offset) {
   const uint64_t seq = TakeSeq(&next_incremental_seq_);
   *name = fmt::format("{}.{}.incr.aof", names_.file_name, seq);
-  if (auto error = WriteAll(&files_, Path(*name), "")) return error;
+  if (auto error = WriteAll(&files_, Path(*name), kFileMark)) return error;
   if (auto error = files_.SyncDirectory(path_)) return error;
   Manifest next = manifest_;
   next.incrementals.push_back({.name = *name, .seq = seq, .start_offset = start_offset});

@@ -51,7 +51,8 @@ class LogDirectory {
   // Where a base is written before FinishBase.
   std::string TemporaryBase() const;
 
-  // Adds an empty incremental, behind all others. `start_offset` as in ManifestFile.
+  // Adds an incremental, behind all others. It is on the device, and has kFileMark, behind which
+  // its content begins. `start_offset` as in ManifestFile.
   [[nodiscard]] std::error_code NewIncremental(std::string* name,
                                                std::optional<int64_t> start_offset = {});
   // TemporaryBase(), which is on the device, replaces the base and the incrementals before

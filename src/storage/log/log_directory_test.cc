@@ -10,6 +10,7 @@
 
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
+#include "storage/log/annotations.h"
 #include "storage/memory_files.h"
 
 namespace dfly {
@@ -56,7 +57,7 @@ TEST_F(LogDirectoryTest, ANewOneHasNothingAndGrows) {
   EXPECT_EQ(files_.files[kManifest],
             "file appendonly.aof.1.incr.aof seq 1 type i\n"
             "file appendonly.aof.2.incr.aof seq 2 type i startoffset 77\n");
-  EXPECT_EQ(files_.files[File(name)], "");
+  EXPECT_EQ(files_.files[File(name)], kFileMark);
 
   files_.files[directory_->TemporaryBase()] = "base";
   ASSERT_FALSE(directory_->FinishBase(2));
@@ -142,7 +143,7 @@ TEST_F(LogDirectoryTest, WhatIsMissingIsSaidAndNothingIsTouched) {
     EXPECT_THAT(Open(), HasSubstr(error));
     EXPECT_EQ(files_.files, before);
   };
-  Put("appendonly.aof.9.incr.aof", "x");
+  Put("appendonly.aof.9.incr.aof", std::string(kFileMark) + "x");
   check("appendonly.aof.manifest: it is missing, and there is appendonly.aof.9.incr.aof");
   Put("appendonly.aof.manifest", "file a seq 1 type b\nfile i seq 1 type i\n");
   check("d/appendonlydir/a: No such file or directory; the manifest lists it as the base");
@@ -155,6 +156,7 @@ TEST_F(LogDirectoryTest, WhatIsMissingIsSaidAndNothingIsTouched) {
 
 TEST_F(LogDirectoryTest, AnEmptyFileWithoutAManifestIsALeftover) {
   Put("appendonly.aof.1.incr.aof", "");
+  Put("appendonly.aof.2.incr.aof", std::string(kFileMark));
   ASSERT_EQ(Open(), "");
   EXPECT_TRUE(directory_->is_new());
   EXPECT_THAT(Names(), IsEmpty());
@@ -172,7 +174,9 @@ class Writer {
     std::string data;
     if (directory_.manifest().base) data += files_.files[Path(*directory_.manifest().base)];
     for (const ManifestFile& file : directory_.manifest().incrementals) {
-      data += files_.files[Path(file)];
+      const std::string& text = files_.files[Path(file)];
+      EXPECT_TRUE(text.starts_with(kFileMark));
+      data += text.substr(kFileMark.size());
     }
     return data;
   }
