@@ -17,10 +17,9 @@
 // a command may be long: the end of the stream may be behind more than the kernel keeps, and what
 // comes for a client that has gone would be lost.
 //
-// Replies are sent at the end of the loop's iteration, but for those that tell of what is not durable
-// yet (ReplyQueue::Hold): these wait in the output, and whatever stands behind them, while the
-// connection goes on. An idle connection owns no buffer, no stack
-// and no fiber.
+// Replies are sent at the end of the loop's iteration. Those that tell of what is not durable yet
+// (ReplyQueue::Hold), and whatever stands behind them, wait in the output while the connection goes
+// on. An idle connection owns no buffer, no stack and no fiber.
 #pragma once
 
 #include <cstdint>

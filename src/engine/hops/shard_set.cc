@@ -36,8 +36,7 @@ void ShardSet::SetEffectSink(EffectSink* sink, bool notes_fresh_keys) {
   effect_sink_ = sink;
   AwaitOnAll([&](Shard& shard) {
     std::unique_ptr<EffectRecorder>& recorder = cells_[shard.id()].recorder;
-    recorder =
-        sink == nullptr ? nullptr : std::make_unique<EffectRecorder>(sink, notes_fresh_keys);
+    recorder = sink == nullptr ? nullptr : std::make_unique<EffectRecorder>(sink, notes_fresh_keys);
     shard.set_recorder(recorder.get());
   });
 }

@@ -67,8 +67,8 @@ class Journal final : public EffectSink {
   // (Watch). Returns whether it waits for more. Thread: the one with that index, before it asks.
   using ListenFn = absl::AnyInvocable<bool(uint64_t durable)>;
   void SetListener(uint32_t thread, ListenFn listener);
-  // Returns durable(). If `epoch` is not durable yet the listener will be called when it is, perhaps
-  // also before. Thread: a proactor's.
+  // Returns durable(). If `epoch` is not durable yet the listener will be called when it is, and
+  // perhaps before. Thread: a proactor's.
   [[nodiscard]] uint64_t Watch(uint64_t epoch);
 
   // Returns when all that was appended before is durable. False: the log has failed. From a fiber

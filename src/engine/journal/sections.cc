@@ -127,7 +127,6 @@ void Section::Take(uint64_t epoch, ClosedEpoch* closed) {
 void Section::Release(uint64_t epoch) {
   Half& half = halves_[epoch & 1];
   if (half.pieces.empty()) return;
-  const uint64_t last = half.pieces.back().block;
   half.pieces.clear();
   half.units = 0;
   released_bytes_.store(
@@ -135,8 +134,10 @@ void Section::Release(uint64_t epoch) {
       std::memory_order_relaxed);
   std::vector<std::unique_ptr<Block>> freed;  // not under the lock
   const std::lock_guard guard(lock_);
-  while (!blocks_.empty() && blocks_.front()->number <= last &&
-         blocks_.front()->number != open_block_) {
+  // A block may have the end of this epoch and the beginning of the next one.
+  const std::vector<JournalPiece>& next = halves_[(epoch + 1) & 1].pieces;
+  const uint64_t needed = next.empty() ? open_block_ : next.front().block;
+  while (!blocks_.empty() && blocks_.front()->number < needed) {
     if (spare_ == nullptr && blocks_.front()->capacity == kBlockBytes) {
       spare_ = std::move(blocks_.front());
     } else {

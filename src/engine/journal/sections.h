@@ -101,8 +101,10 @@ class Section {
   helio::SpinLock lock_;
   std::deque<std::unique_ptr<Block>> blocks_;  // guarded by lock_; in the order of their numbers
   std::unique_ptr<Block> spare_;               // guarded by lock_
-  uint64_t open_block_ = 0;  // guarded by lock_; the number of `current_`, which is not freed
-  Half halves_[2];           // [n & 1] of epoch n; guarded by lock_ until the number is raised
+  // Guarded by lock_; the number of the block that has more room, which is not freed. UINT64_MAX:
+  // there is none.
+  uint64_t open_block_ = UINT64_MAX;
+  Half halves_[2];  // [n & 1] of epoch n; guarded by lock_ until the number is raised
   std::atomic<uint64_t> newest_{0};
   std::atomic<uint64_t> appended_bytes_{0};
   alignas(64) std::atomic<uint64_t> released_bytes_{0};

@@ -2,8 +2,8 @@
 // When the keys of a shard were last written, as epochs of the journal: a reply that tells of a key
 // must not leave before what it tells is durable.
 //
-// A table of slots by the key's hash; a key may get the epoch of another one with its slot, which is
-// later, and then its reader waits longer than it must.
+// A table of slots by the key's hash. A key may get the epoch of another one with its slot, which
+// is later, and then its reader waits longer than it must.
 #pragma once
 
 #include <algorithm>

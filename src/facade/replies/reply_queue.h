@@ -9,8 +9,10 @@
 //     slots      -> output      [batch 1: 2 replies            ]  [side: 7 bytes]  [batch 2: 1]
 //
 // Adjacent slots of one kind share an item, so a pipeline of a thousand commands to one shard
-// costs one. A reply that must not leave before an epoch of the journal is on the disk (Hold) leaves
-// a mark in the output: from there on all replies wait for that epoch. Items, side buffer and batches are reused: a steady state allocates nothing.
+// costs one. Items, side buffer and batches are reused: a steady state allocates nothing.
+//
+// A reply that must not leave before an epoch of the journal is on the disk (Hold) puts a mark into
+// the output: from there on all replies wait for that epoch.
 #pragma once
 
 #include <absl/functional/any_invocable.h>
