@@ -59,27 +59,24 @@ bool LogWriter::stops() {
 
 std::error_code LogWriter::Open(const Start& start) {
   const std::lock_guard lock(write_mutex_);
-  stream_offset_ = start.stream_offset;
+  stream_offset_ = synced_offset_ = start.stream_offset;
   const std::vector<ManifestFile>& listed = directory_.manifest().incrementals;
   if (!listed.empty()) {
-    const ManifestFile& last = listed.back();
-    bool continues = start.continues_file;
-    uint64_t size = start.file_size;
-    last_db_ = start.last_db;
-    if (start.file_seq != 0 && start.file_seq != last.seq) {
-      if (auto error = CutFile(start)) return error;
-      continues = true;
-      size = 0;
-      last_db_ = -1;
-    }
+    const bool is_last = start.file_seq == 0 || start.file_seq == listed.back().seq;
+    const auto ends = std::ranges::find_if(listed, [&](const ManifestFile& file) {
+      return is_last ? &file == &listed.back() : file.seq == start.file_seq;
+    });
+    if (ends == listed.end()) return std::make_error_code(std::errc::invalid_argument);
     // Torn bytes at its end have to go, whether it goes on or is the last one no more.
-    const size_t reserve =
-        options_.policy == Policy::kAlways && continues ? options_.reserve_bytes : 0;
+    const bool continues = is_last && start.continues_file;
+    const size_t reserve = continues ? this->reserve_bytes() : 0;
     std::unique_ptr<AppendFile> file;
-    if (auto error = files_.OpenAppend(directory_.Path(last.name), size, reserve, &file)) {
+    if (auto error =
+            files_.OpenAppend(directory_.Path(ends->name), start.file_size, reserve, &file)) {
       return error;
     }
     if (continues) {
+      last_db_ = start.last_db;
       SetFile(std::move(file));
     } else if (auto error = file->Close()) {
       return error;
@@ -90,17 +87,6 @@ std::error_code LogWriter::Open(const Start& start) {
     sync_fiber_ = helio::Fiber("log_sync", [this] { RunSyncs(); });
   }
   return {};
-}
-
-std::error_code LogWriter::CutFile(const Start& start) {
-  for (const ManifestFile& listed : directory_.manifest().incrementals) {
-    if (listed.seq != start.file_seq) continue;
-    std::unique_ptr<AppendFile> file;
-    const std::string path = directory_.Path(listed.name);
-    if (auto error = files_.OpenAppend(path, start.file_size, 0, &file)) return error;
-    return file->Close();
-  }
-  return std::make_error_code(std::errc::invalid_argument);
 }
 
 bool LogWriter::Write(const Epoch& epoch) {
@@ -163,7 +149,8 @@ std::error_code LogWriter::Append(const Epoch& epoch, bool sync) {
     // In front of #EPOCH: redis-check-aof cuts a log before this line.
     if (second != last_second_) pieces_.push_back(WriteTimestamp(second, timestamp));
   }
-  pieces_.push_back(WriteEpochHeader(epoch.number, stream_offset_, content_, header));
+  pieces_.push_back(WriteEpochHeader(epoch.number, stream_offset_, content_, header,
+                                     stream_offset_ - SyncedOffset()));
   pieces_.insert(pieces_.end(), content_.begin(), content_.end());
 
   const FilePtr file = this->file();
@@ -177,6 +164,7 @@ std::error_code LogWriter::Append(const Epoch& epoch, bool sync) {
   Add(&status_.appended_bytes, file->size() - size);
   Set(&status_.file_bytes, file->size());
   stream_offset_ += epoch.bytes + select.size();
+  if (file->synced_size() == file->size()) synced_offset_ = stream_offset_;
   last_db_ = epoch.last_db;
   last_second_ = second;
   return {};
@@ -227,8 +215,10 @@ std::error_code LogWriter::OpenNewFile() {
     if (auto error = AddFile()) return error;
   }
   std::unique_ptr<AppendFile> file;
-  const size_t reserve = options_.policy == Policy::kAlways ? options_.reserve_bytes : 0;
-  if (auto error = files_.OpenAppend(directory_.Path(new_name_), 0, reserve, &file)) return error;
+  if (auto error =
+          files_.OpenAppend(directory_.Path(new_name_), kFileMark.size(), reserve_bytes(), &file)) {
+    return error;
+  }
   SetFile(std::move(file));
   new_name_.clear();
   last_db_ = -1;
@@ -260,6 +250,13 @@ std::error_code LogWriter::WriteKept() {
   }
 }
 
+uint64_t LogWriter::SyncedOffset() {
+  if (options_.policy != Policy::kEverySec) return synced_offset_;
+  const std::lock_guard lock(state_mutex_);
+  // Those that a new file does not have yet will come behind this one's offset.
+  return kept_.empty() ? stream_offset_ : std::min(kept_.front()->stream_offset, stream_offset_);
+}
+
 void LogWriter::DropSynced() {
   const std::lock_guard lock(state_mutex_);
   if (file_ == nullptr) return;
@@ -284,7 +281,10 @@ std::error_code LogWriter::SyncAll() {
     if ((error = Mend())) return error;
     const FilePtr file = this->file();
     error = file->size() == file->synced_size() ? std::error_code() : SyncFile(file);
-    if (!error) return {};
+    if (!error) {
+      synced_offset_ = stream_offset_;
+      return {};
+    }
   }
   return error;
 }
@@ -340,6 +340,7 @@ std::error_code LogWriter::SwitchFile() {
   }
   if (error) return error;
   DropSynced();
+  synced_offset_ = stream_offset_;
   if ((error = AddFile())) return error;
   const FilePtr old = file();
   SetFile(nullptr);

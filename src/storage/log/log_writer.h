@@ -2,7 +2,7 @@
 // Writes the journal's epochs to the append-only log: to the last incremental file of its directory
 // (log_directory.h), one append for each.
 //
-//   [#TS:<seconds>]  #EPOCH:<number> ...  [SELECT]  commands          (annotations.h)
+//   [#TS:<seconds>]  #EPOCH:<number> ...  [SELECT]  commands              (annotations.h)
 //
 // When the disk fails:
 // * An append: what was half written is cut, and it is tried again until it works or Stop().
@@ -59,7 +59,7 @@ class LogWriter final : public DurableLog {
     // False: in a new incremental, as the last one has no epochs at its end.
     bool continues_file = false;
     // The incremental at whose end the log ends, and where; what is behind is cut. 0: the last one.
-    // If it is another one those behind it are empty, and the log goes on in the last.
+    // If it is another one those behind it have no epochs, and the log goes on in a new one.
     uint64_t file_seq = 0;
     uint64_t file_size = 0;
     int last_db = -1;  // what its last command had selected. -1: unknown
@@ -103,11 +103,13 @@ class LogWriter final : public DurableLog {
   };
   using FilePtr = std::shared_ptr<AppendFile>;
 
+  size_t reserve_bytes() const {
+    return options_.policy == Policy::kAlways ? options_.reserve_bytes : 0;
+  }
   FilePtr file();
   void SetFile(FilePtr file);
 
   // What follows, to the next heading, is done with write_mutex_ held.
-  std::error_code CutFile(const Start& start);
   // One try. What it needs first: a file that is not broken, with all that was kept.
   std::error_code TryWrite(const Epoch& epoch);
   std::error_code Append(const Epoch& epoch, bool sync);
@@ -122,6 +124,9 @@ class LogWriter final : public DurableLog {
   // The same, and notes what came of it, if it is wanted for this epoch.
   void SwitchFor(uint64_t epoch);
   std::error_code SyncAll();
+
+  // Up to there the stream is on the device.
+  uint64_t SyncedOffset();
 
   // Forgets what is on the device by now.
   void DropSynced();
@@ -142,6 +147,7 @@ class LogWriter final : public DurableLog {
   std::string new_name_;  // an incremental that is listed and not open yet
   int last_db_ = -1;      // selected at the file's end; -1: none
   uint64_t stream_offset_ = 0;
+  uint64_t synced_offset_ = 0;                      // as far as known here; not with kEverySec
   int64_t last_second_ = -1;                        // of the last timestamp
   std::vector<std::string_view> content_, pieces_;  // of Append
 

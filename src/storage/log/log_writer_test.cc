@@ -14,11 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/text/crc32c.h"
+#include "helio/base/logging.h"
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
 #include "helio/proactor/proactor_pool.h"
 #include "storage/log/annotations.h"
+#include "storage/log/log_reader.h"
 #include "storage/memory_files.h"
 
 namespace dfly {
@@ -90,65 +91,34 @@ struct Found {
   LogWriter::Start start = {};  // how it goes on
 };
 
-std::optional<std::string_view> TakeLine(std::string_view* text) {
-  const size_t end = text->find('\n');
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = text->substr(0, end + 1);
-  text->remove_prefix(end + 1);
-  return line;
-}
-
-// Commands of one epoch, from the database `*db` on.
-std::vector<std::string> ReadCommands(std::string_view text, int* db) {
-  std::vector<std::string> commands;
-  while (!text.empty()) {
-    const auto count = TakeLine(&text);
-    std::vector<std::string> words;
-    for (int i = std::stoi(std::string(count->substr(1))); i > 0; --i) {
-      const auto size = TakeLine(&text);
-      words.emplace_back(text.substr(0, std::stoul(std::string(size->substr(1)))));
-      text.remove_prefix(words.back().size() + 2);
-    }
-    if (words.front() == "SELECT") {
-      *db = std::stoi(words.back());
-    } else {
-      commands.push_back(fmt::format("{} {}", *db, words.front()));
-    }
-  }
-  return commands;
-}
-
 // Reads a file up to its end, or to what was torn. Returns whether it is whole.
-bool ReadFile(uint64_t seq, std::string_view text, Found* found) {
-  const size_t size = text.size();
-  int db = 0;
-  found->start.file_seq = seq;
-  found->start.file_size = 0;
+bool ReadFile(MemoryFiles* files, const std::string& path, uint64_t seq, Found* found) {
+  std::unique_ptr<InputFile> input;
+  EXPECT_FALSE(files->Open(path, &input));
+  LogReader reader(std::move(input));
+  reader.set_stream_begin(found->start.stream_offset);
+  std::string db = "0";
   found->start.last_db = -1;
-  while (!text.empty()) {
-    const auto line = TakeLine(&text);
-    if (!line) return false;
-    if (IsFiller(*line)) continue;
-    if (const auto timestamp = ParseTimestamp(*line)) {
-      found->timestamps.push_back(*timestamp);
-      continue;
+  auto item = reader.Next();
+  for (; item < LogReader::Item::kEnd; item = reader.Next()) {
+    if (item == LogReader::Item::kTimestamp) {
+      found->timestamps.push_back(reader.timestamp_s());
+    } else if (item == LogReader::Item::kEpoch) {
+      if (reader.epoch().stream_offset != found->start.stream_offset) found->error = "a gap";
+      found->start.stream_offset = reader.epoch().stream_end();
+      found->epochs.push_back(reader.epoch().number);
+      found->commands.emplace_back();
+    } else if (reader.args().front() == "SELECT") {
+      db = reader.args().back();
+      found->start.last_db = std::stoi(db);
+    } else {
+      found->commands.back().push_back(fmt::format("{} {}", db, reader.args().front()));
     }
-    const auto header = ParseEpochHeader(*line);
-    if (!header || header->bytes > text.size()) return false;
-    const std::string_view content = text.substr(0, header->bytes);
-    if (Crc32c(header->line_crc, content) != header->crc) return false;
-    if (header->stream_offset != found->start.stream_offset) {
-      found->error = fmt::format("epoch {} at {} of the stream, not {}", header->number,
-                                 header->stream_offset, found->start.stream_offset);
-    }
-    found->epochs.push_back(header->number);
-    found->commands.push_back(ReadCommands(content, &db));
-    text.remove_prefix(header->bytes);
-    found->start.stream_offset += header->bytes;
-    found->start.file_size = size - text.size();
-    found->start.last_db = db;
   }
-  return true;
+  if (item == LogReader::Item::kDamaged) found->error = path + ": " + reader.error();
+  found->start.file_seq = seq;
+  found->start.file_size = reader.whole_size();
+  return item == LogReader::Item::kEnd;
 }
 
 LogDirectory DirectoryOf(MemoryFiles* files) {
@@ -161,13 +131,12 @@ Found ReadLog(MemoryFiles* files, const LogDirectory& directory) {
   const std::vector<ManifestFile>& listed = directory.manifest().incrementals;
   bool is_whole = true;
   for (const ManifestFile& file : listed) {
-    const std::string& text = files->files[directory.Path(file.name)];
-    if (!is_whole) {
-      // There is nothing then, but for files that were made and never used.
-      if (!text.empty()) found.error = file.name + " is behind one that is torn";
-      continue;
+    const std::string path = directory.Path(file.name);
+    if (is_whole) {
+      is_whole = ReadFile(files, path, file.seq, &found);
+    } else if (files->files[path].size() > kFileMark.size()) {
+      found.error = path + " is behind one that is torn";
     }
-    is_whole = ReadFile(file.seq, text, &found);
   }
   found.start.continues_file = !listed.empty();
   return found;
@@ -183,7 +152,11 @@ Found ReadLog(MemoryFiles* files) {
 // Runs each test in a fiber of one thread.
 class LogWriterTest : public testing::Test {
  protected:
-  LogWriterTest() : pool_({.threads = 1}), directory_(DirectoryOf(&files_)) { pool_.Start(); }
+  LogWriterTest() : pool_({.threads = 1}), directory_(DirectoryOf(&files_)) {
+    FLAGS_minloglevel = google::GLOG_FATAL;  // much shall fail
+    pool_.Start();
+  }
+  ~LogWriterTest() override { FLAGS_minloglevel = google::GLOG_INFO; }
 
   void InFiber(const std::function<void()>& function) {
     pool_.at(0)->AwaitFiber("test", [&] { function(); });
@@ -232,7 +205,7 @@ TEST_F(LogWriterTest, WritesAnnotationsSelectAndCommands) {
     EXPECT_THAT(found.commands, ElementsAre(ElementsAre("0 one", "2 two"), ElementsAre("2 three"),
                                             ElementsAre("1 four")));
     EXPECT_EQ(writer_->status().appends, 3u);
-    EXPECT_EQ(writer_->status().appended_bytes, File("a.1.incr.aof").size());
+    EXPECT_EQ(writer_->status().appended_bytes + kFileMark.size(), File("a.1.incr.aof").size());
     EXPECT_EQ(writer_->status().syncs, 3u);
     EXPECT_TRUE(writer_->status().is_ok());
   });
@@ -250,7 +223,7 @@ TEST_F(LogWriterTest, ATimestampStandsInFrontOfTheFirstEpochOfASecond) {
       EXPECT_TRUE(Write(writer_.get(), Next(0, "x")));
     }
     EXPECT_FALSE(writer_->Close());
-    EXPECT_TRUE(File("a.1.incr.aof").starts_with("#TS:100\r\n#EPOCH:1 0 "));
+    EXPECT_TRUE(File("a.1.incr.aof").starts_with("#DRAGONFLY:1\r\n#TS:100\r\n#EPOCH:1 0 "));
     EXPECT_THAT(ReadLog(&files_).timestamps, ElementsAre(100, 101, 105));
   });
 }
@@ -330,7 +303,7 @@ TEST_F(LogWriterTest, ASyncThatFailedMovesWhatWasNotSyncedToANewFile) {
     EXPECT_EQ(File("a.1.incr.aof"), synced);
     EXPECT_TRUE(Write(writer_.get(), Next(0, "four")));
     EXPECT_FALSE(writer_->Close());
-    EXPECT_TRUE(File("a.2.incr.aof").starts_with("#EPOCH:2 "));
+    EXPECT_TRUE(File("a.2.incr.aof").starts_with("#DRAGONFLY:1\r\n#EPOCH:2 "));
     EXPECT_THAT(ReadLog(&files_).epochs, ElementsAre(1, 2, 3, 4));
     EXPECT_EQ(ReadLog(&files_).error, "");
   });
@@ -385,12 +358,12 @@ TEST_F(LogWriterTest, ANewFileBeginsWithTheEpochThatWasSaid) {
       EXPECT_FALSE(writer_->FinishNewFile(&seq));
       EXPECT_EQ(writer_->status().new_files, files + 1);
       const std::string name = fmt::format("a.{}.incr.aof", seq);
-      EXPECT_TRUE(File(name).starts_with(fmt::format("#EPOCH:{} ", number_))) << name;
+      EXPECT_TRUE(File(name).starts_with(fmt::format("{}#EPOCH:{} ", kFileMark, number_))) << name;
       EXPECT_THAT(File(name), HasSubstr(Select(1) + Command({"new"})));
       // And without an epoch that would have begun it.
       writer_->BeginNewFile(number_ + 1);
       EXPECT_FALSE(writer_->FinishNewFile(&seq));
-      EXPECT_EQ(File(fmt::format("a.{}.incr.aof", seq)), "");
+      EXPECT_EQ(File(fmt::format("a.{}.incr.aof", seq)), kFileMark);
       EXPECT_FALSE(writer_->Close());
     }
     EXPECT_EQ(ReadLog(&files_).epochs.size(), 6u);
