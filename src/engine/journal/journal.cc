@@ -40,6 +40,7 @@ Journal::Journal(helio::ProactorPool* pool, DurableLog* log, const Options& opti
     : pool_(*pool),
       log_(*log),
       options_(options),
+      pace_(options.pace),
       sections_(pool->size(), options.first_epoch),
       lanes_(std::make_unique<Lane[]>(pool->size())),
       durable_(options.first_epoch - 1) {
@@ -104,7 +105,7 @@ bool Journal::Flush() {
 void Journal::OnIterationEnd(Lane* lane) {
   Section& section = sections_.of(lane->thread);
   section.PublishNewest();
-  if (options_.pace == Pace::kTimed && section.waiting_bytes() > options_.period_bytes_max) Hurry();
+  if (pace() == Pace::kTimed && section.waiting_bytes() > options_.period_bytes_max) Hurry();
   if (!TryLead()) return;
   lane->leads.store(true, std::memory_order_relaxed);
   lane->call.Notify();
@@ -125,9 +126,9 @@ void Journal::RunLeader(Lane* lane) {
 void Journal::Lead(Lane* lane) {
   do {
     while (!has_failed() && sections_.has_open()) {
-      if (options_.pace == Pace::kTimed) AwaitPeriod(lane);
+      if (pace() == Pace::kTimed) AwaitPeriod(lane);
       const uint64_t units = WriteEpoch();
-      if (options_.pace == Pace::kEach && units > 1) {
+      if (pace() == Pace::kEach && units > 1) {
         helio::this_fiber::SleepForNanos(options_.pause_ns);
       }
     }

@@ -57,6 +57,8 @@ class Journal final : public EffectSink {
   uint64_t newest() const;
   // The same of one thread. 0: it has appended nothing.
   uint64_t newest(uint32_t thread) const { return sections_.of(thread).newest(); }
+  // The number of the epoch that takes what is appended now. Thread: any.
+  uint64_t open_epoch() const { return sections_.open_epoch(); }
   // All epochs up to this one are written. Thread: any.
   uint64_t durable() const { return durable_.load(std::memory_order_acquire); }
   // The log was stopped before it had written all.
@@ -70,6 +72,12 @@ class Journal final : public EffectSink {
   // Returns durable(). If `epoch` is not durable yet the listener will be called when it is, and
   // perhaps before. Thread: a proactor's.
   [[nodiscard]] uint64_t Watch(uint64_t epoch);
+
+  // From the next epoch on. Thread: any.
+  void SetPace(Pace pace) {
+    pace_.store(pace, std::memory_order_relaxed);
+    Hurry();
+  }
 
   // Returns when all that was appended before is durable. False: the log has failed. From a fiber
   // or a plain thread. Suspends.
@@ -91,7 +99,10 @@ class Journal final : public EffectSink {
 
   helio::ProactorPool& pool_;
   DurableLog& log_;
+  Pace pace() const { return pace_.load(std::memory_order_relaxed); }
+
   const Options options_;
+  std::atomic<Pace> pace_;
   Sections sections_;
   ClosedEpoch closed_;  // of the leader
   const std::unique_ptr<Lane[]> lanes_;

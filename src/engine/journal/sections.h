@@ -132,6 +132,8 @@ class Sections {
 
   // The newest epoch that has a unit; 0: none has. Thread: any.
   uint64_t newest() const;
+  // The number of the epoch that is open. Thread: any.
+  uint64_t open_epoch() const { return epoch_.load(std::memory_order_seq_cst); }
   // Something was appended that no closed epoch has. Thread: any.
   bool has_open() const { return newest() >= epoch_.load(std::memory_order_seq_cst); }
   uint64_t waiting_bytes() const;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/dispatch/gates.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
@@ -29,14 +32,23 @@ Gates::Gates(WorkerState* worker, ScriptFinder* scripts)
 
 // --- Refusals that concern the server as a whole ---
 
-std::string_view Gates::ErrorOf(const Command& command, Args args, const Session& session) {
+std::string Gates::ErrorOf(const Command& command, Args args, const Session& session) {
   const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed);
-  if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) return kErrLoading;
-  if ((gate & Settings::kNoWritesGate) != 0) {
+  if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) {
+    return std::string(kErrLoading);
+  }
+  if ((gate & (Settings::kNoWritesGate | Settings::kNoLogGate)) != 0) {
     const bool writes = (FlagsOf(command, args, session) & kWrite) != 0;
-    if (writes || command.name == "ping") return kErrMisconf;
+    if (writes || command.name == "ping") return MisconfError(server_.settings);
   }
   return "";
+}
+
+std::string Gates::MisconfError(const Settings& settings) {
+  const int error = settings.log_errno;
+  if (error == 0) return std::string(kErrMisconf);
+  return absl::StrCat("MISCONF Errors writing to the AOF file: ",
+                      std::generic_category().message(error));
 }
 
 uint32_t Gates::FlagsOf(const Command& command, Args args, const Session& session) {

@@ -29,7 +29,10 @@ class Gates : public PerThread<Gates> {
   // empty: it may.
   std::string RefusalOf(const Command& command, const Session& session) const;
   // Why Settings::gate refuses a command; empty: it does not.
-  std::string_view ErrorOf(const Command& command, Args args, const Session& session);
+  std::string ErrorOf(const Command& command, Args args, const Session& session);
+
+  // What it says of writes while no snapshot can be made, or the log cannot be written. Thread: any.
+  static std::string MisconfError(const Settings& settings);
 
   // --- What has to wait ---
 

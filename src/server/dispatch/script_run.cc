@@ -21,6 +21,7 @@
 #include "server/clients/server_state.h"
 #include "server/dispatch/batches.h"
 #include "server/dispatch/command_runner.h"
+#include "server/dispatch/gates.h"
 #include "server/dispatch/users.h"
 #include "server/push/monitor.h"
 
@@ -323,8 +324,9 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     return false;
   }
   const uint8_t gate = worker_.server.settings.gate.load(std::memory_order_relaxed);
-  if ((gate & Settings::kNoWritesGate) != 0 && (command->flags & kWrite) != 0) {
-    reply.Error(kErrMisconf);
+  if ((gate & (Settings::kNoWritesGate | Settings::kNoLogGate)) != 0 &&
+      (command->flags & kWrite) != 0) {
+    reply.Error(Gates::MisconfError(worker_.server.settings));
     return false;
   }
   if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&

@@ -202,14 +202,14 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       connection->set_held(true);
       return Outcome::kBarrier;
     }
-    const std::string_view error = gates_.ErrorOf(command, args, session);
+    std::string error = gates_.ErrorOf(command, args, session);
     if (!error.empty()) {
       if (&command == exec_) {
         execs_.EndMulti(session);
       } else {
         AbortMulti(session);
       }
-      return Refuse(connection, &command, args, {.error = std::string(error)});
+      return Refuse(connection, &command, args, {.error = std::move(error)});
     }
   }
   if (session.subscriptions != nullptr) [[unlikely]] {

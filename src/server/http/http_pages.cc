@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <system_error>
 
 #include "facade/parsers/http_parser.h"
 #include "helio/fibers/fiber.h"
@@ -41,6 +42,10 @@ HttpResponse Readiness(ServerState& server) {
   }
   if ((gate & Settings::kNoWritesGate) != 0) {
     return NotReady(fmt::format("writes are refused, no snapshot: {}\n", facts.last_error));
+  }
+  if ((gate & Settings::kNoLogGate) != 0) {
+    return NotReady(fmt::format("writes are refused: {}\n",
+                                std::generic_category().message(server.settings.log_errno)));
   }
   if (!facts.is_last_ok) return {.body = fmt::format("ok\nno snapshot: {}\n", facts.last_error)};
   return {.body = "ok\n"};

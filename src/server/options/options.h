@@ -24,6 +24,7 @@
 #include "server/options/protected_action.h"
 #include "storage/file_layer.h"
 #include "storage/frame_file.h"
+#include "storage/log/log_writer.h"
 #include "storage/snapshot_sizes.h"
 
 namespace dfly {
@@ -77,6 +78,18 @@ struct PersistenceOptions {
   // The cut waits for locks, and whoever writes behind it; so it is made when no long script runs,
   // or after so long.
   uint64_t script_wait_ns = 60'000'000'000;
+};
+
+// What the start says of the append-only log.
+struct LogOptions {
+  bool is_on = false;
+  std::string directory_name = {};  // appenddirname
+  std::string file_name = {};       // appendfilename
+  LogWriter::Policy policy = LogWriter::Policy::kEverySec;
+  bool has_timestamps = false;
+  bool loads_truncated = false;
+  uint64_t rewrite_percentage = 0;  // 0: no rewrite begins by itself
+  uint64_t rewrite_min_bytes = 0;
 };
 
 // What happens to a script that uses keys which it has not declared (--undeclared_keys).
@@ -152,6 +165,7 @@ struct ServerOptions {
   uint64_t client_query_buffer_limit = 0;  // bytes
   ClientMemorySetting maxmemory_clients;
   uint64_t snapshot_buffer_limit = 0;  // bytes, of all shards; 0: no limit
+  LogOptions log;
   ValueSizes value_sizes;
   TagRules tag_rules;
   PlacementRules placement_rules;

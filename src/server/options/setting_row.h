@@ -46,6 +46,7 @@ enum class SettingTopic : uint8_t {
   kThreads,
   kData,
   kSnapshots,
+  kLog,
   kCluster,
   kTags,
   kScripts,

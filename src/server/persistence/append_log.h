@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "engine/journal/journal.h"
 #include "helio/fibers/sync.h"
@@ -61,15 +62,18 @@ class AppendLog {
   // that cannot be. REQUIRES: it is off, and no unit is under way: nobody is served yet. Suspends.
   [[nodiscard]] std::string Continue(std::unique_ptr<LogDirectory> directory,
                                      const LogWriter::Start& start, uint64_t first_epoch);
-  // The same on a server that serves: the log is on when its base is written, in the background.
-  // Nothing, or why it cannot begin. Suspends.
-  [[nodiscard]] std::string Begin(const std::string& dir);
-  // Nothing is written any more; the files stay. Suspends.
-  void End();
-  bool is_on() const { return journal_ != nullptr; }
+  // The end of the server. REQUIRES: it serves nobody any more. Suspends.
+  void Stop();
 
-  // appendfsync. Nothing, or why it stays as it was. Suspends.
+  // --- Settings. What they need locks for is done in the background, as their client may be an EXEC,
+  // which has some. An error, or nothing. ---
+
+  // appendonly. Files that cannot be made are an error. Suspends, but for no locks.
+  [[nodiscard]] std::string SetOn(bool is_on);
   [[nodiscard]] std::string SetPolicy(LogWriter::Policy policy);
+  // When a rewrite begins by itself, and whether there are timestamps.
+  void SetRules(const LogOptions& options);
+  bool is_on() const { return journal_ != nullptr; }
 
   enum class Start : uint8_t { kStarted, kScheduled, kIsRewriting };
   // BGREWRITEAOF: in the background. Without a log it makes one file, as redis-server does.
@@ -84,22 +88,48 @@ class AppendLog {
     helio::BlockingCounter done{1};
   };
 
+  // Between two tries to write the base of a log that has none.
+  static constexpr uint64_t kRetryMillis = 1'000;
+  static constexpr uint64_t kRetryMillisMax = 60'000;
+  static constexpr uint64_t kLookMillis = 20;
+
+  FileLayer& files() const;
   std::unique_ptr<LogDirectory> NewDirectory(const std::string& dir) const;
-  std::string Link(const LogWriter::Start& start, uint64_t first_epoch, bool is_locked);
+  // Calls it while nothing changes. Suspends.
+  template <typename Function>
+  void WithAllLocked(Function function);
+  // Makes the writer and the journal.
+  std::error_code Open(const LogWriter::Start& start, uint64_t first_epoch);
+  // And ends them. REQUIRES: Unlink.
+  void Close();
+  // Units go to the journal, and do not any more. REQUIRES: nothing changes.
+  void Link();
   void Unlink();
+  std::string Begin();
+  void End();
+  // Calls it on a fiber, when no rewrite is under way; none begins meanwhile.
+  void ChangeSoon(std::function<void()> change);
   void Rewrite();
-  std::string RewriteNow(Rewriting* rewriting);
+  std::string RewriteOnce(Rewriting* rewriting);
+  std::string RewriteWithoutLog();
   void AwaitRewrite();
+  uint64_t SizeOf(const ManifestFile& file) const;
+  void NoteSizes();
+  void OnStatus();  // Thread: any
 
   ServerState& server_;
   Persistence& persistence_;
   LogOptions options_;
-  helio::Mutex changes_;  // one at a time: Begin, End, SetPolicy
+  bool is_changing_ = false;  // ChangeSoon
+  bool has_turn_ = false;     // and no rewrite may begin
   std::unique_ptr<LogDirectory> directory_;
   std::unique_ptr<LogWriter> writer_;
   std::unique_ptr<Journal> journal_;
-  std::shared_ptr<Rewriting> rewriting_;
+  bool is_linked_ = false;
+  bool ends_ = false;                     // rewrites are given up
+  std::shared_ptr<Rewriting> rewriting_;  // null: none is under way
   AppendLogFacts facts_;
+  uint64_t older_bytes_ = 0;  // of all listed files but the one that grows
 };
 
 }  // namespace dfly

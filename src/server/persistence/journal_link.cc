@@ -16,6 +16,13 @@ void LinkJournal(ServerState& server, Journal* journal, Journal::Pace pace) {
   server.shards->SetEffectSink(journal, holds_replies);
 }
 
+void RelinkJournal(ServerState& server, Journal* journal, Journal::Pace pace) {
+  journal->SetPace(pace);
+  if (pace == Journal::Pace::kEach) return LinkJournal(server, journal, pace);
+  AwaitOnAll<WorkerState>(server, [](WorkerState& worker) { worker.SetAwaitedJournal(nullptr); });
+  server.shards->SetEffectSink(journal);
+}
+
 bool UnlinkJournal(ServerState& server, Journal* journal) {
   server.shards->SetEffectSink(nullptr);
   const bool is_durable = journal->Flush();

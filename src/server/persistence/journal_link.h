@@ -12,6 +12,9 @@ namespace dfly {
 // yet, or the caller has locked all shards. From a fiber or a plain thread. Suspends.
 void LinkJournal(ServerState& server, Journal* journal, Journal::Pace pace);
 
+// The pace has changed. REQUIRES: LinkJournal, and as above. Suspends.
+void RelinkJournal(ServerState& server, Journal* journal, Journal::Pace pace);
+
 // Ends that, once all units are durable, and lets go the replies that have waited. False: the log
 // had stopped before that, and they tell of what is not there. REQUIRES and Suspends: as above.
 [[nodiscard]] bool UnlinkJournal(ServerState& server, Journal* journal);

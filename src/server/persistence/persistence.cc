@@ -260,10 +260,15 @@ void Persistence::CancelSave() {
   next_.reset();
   const std::shared_ptr<Saving> saving = saving_;
   if (saving == nullptr) return;
-  saving->progress.is_cancelled = true;
+  AskToCancelSave();
+  saving->done.Wait();
+}
+
+void Persistence::AskToCancelSave() {
+  if (!is_saving()) return;
+  saving_->progress.is_cancelled = true;
   // It may wait for its locks.
   server_.shards->AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
-  saving->done.Wait();
 }
 
 // The cut waits for scripts that have locks, and whoever writes waits behind the cut. So it is made
@@ -480,6 +485,7 @@ void Persistence::UpdateGate() {
   if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
     gate |= Settings::kNoWritesGate;
   }
+  if (server_.settings.log_errno != 0) gate |= Settings::kNoLogGate;
   server_.settings.gate.store(gate, std::memory_order_relaxed);
 }
 

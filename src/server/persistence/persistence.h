@@ -80,6 +80,8 @@ class Persistence {
   std::string SaveForStop();
   // Ends the one that is under way; it fails. Suspends until it has.
   void CancelSave();
+  // The same, soon. Suspends, but for no locks.
+  void AskToCancelSave();
   // Lets go what SaveForStop holds. Suspends.
   void EndStop();
   // The server ends: after SaveForStop no command is carried out any more.
@@ -88,6 +90,7 @@ class Persistence {
   // The end of the server makes a snapshot, if nothing else was said. Thread: any.
   bool saves_at_end() const { return saves_at_end_; }
   bool has_rules() const { return !rules_.empty(); }
+  const std::string& directory() const { return directory_; }
   bool is_enabled() const { return !dbfilename_.empty(); }
   bool is_saving() const { return saving_ != nullptr; }
   bool is_loading() const { return loading_ != nullptr || (to_load_ && !was_loaded_); }

@@ -20,6 +20,7 @@
 #include "server/clients/session.h"
 #include "server/dispatch/users.h"
 #include "server/dispatch/worker.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 
 namespace dfly {
@@ -31,6 +32,7 @@ Server::Server(ServerOptions options, const ServerParts& parts)
              AwaitOnAll<Worker>(state_, [&](Worker& worker) { worker.SetTlsContext(context); });
            }),
       persistence_(std::make_unique<Persistence>(&state_, state_.options.persistence)),
+      append_log_(std::make_unique<AppendLog>(&state_, persistence_.get(), state_.options.log)),
       on_sigint_(state_.options.on_sigint),
       on_sigterm_(state_.options.on_sigterm),
       shutdown_timeout_s_(state_.options.shutdown_timeout_s),

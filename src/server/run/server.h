@@ -20,6 +20,7 @@
 namespace dfly {
 
 class Listeners;
+class AppendLog;
 class Persistence;
 class Worker;
 struct PortKind;
@@ -88,6 +89,7 @@ class Server final : public SettingHost {
   Config& config() { return config_; }
   TlsSettings& tls() { return tls_; }
   Persistence& persistence() { return *persistence_; }
+  AppendLog& append_log() { return *append_log_; }
   // What the process takes without any data or connection, as measured after the start.
   uint64_t base_memory_bytes() const { return base_memory_bytes_; }
   const ResidentMemory& resident_at_start() const { return resident_at_start_; }
@@ -137,6 +139,7 @@ class Server final : public SettingHost {
   ServerState state_;
   TlsSettings tls_;
   const std::unique_ptr<Persistence> persistence_;
+  const std::unique_ptr<AppendLog> append_log_;
   std::atomic<StopRule> on_sigint_;
   std::atomic<StopRule> on_sigterm_;
   std::atomic<uint64_t> shutdown_timeout_s_;

@@ -18,6 +18,7 @@
 #include "server/clients/listeners.h"
 #include "server/clients/server_state.h"
 #include "server/dispatch/worker.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
 
@@ -259,6 +260,7 @@ void Server::Stop() {
                  << " connections, " << batches << " batches and " << in_flight - batches
                  << " commands; " << waiting << " entries in transaction queues";
   }
+  state_.pool.at(0)->AwaitFiber("stop log", [this] { append_log_->Stop(); });
   state_.shards->set_after_flush_all(nullptr);
   AwaitOnAll<WorkerState>(state_, [this](WorkerState& worker) {
     workers_[worker.index()].reset();

@@ -9,7 +9,7 @@ std::span<const SettingRow> AllSettings() {
   static const std::vector<SettingRow> rows = [] {
     std::vector<SettingRow> all;
     for (const auto& part :
-         {NetworkSettings(), DataSettings(), ClientSettings(), IgnoredSettings()}) {
+         {NetworkSettings(), DataSettings(), LogSettings(), ClientSettings(), IgnoredSettings()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

@@ -22,7 +22,9 @@ namespace {
 using enum SettingKind;
 using enum SettingHow;
 
-constexpr std::string_view kNoLog = "there is no append-only log; snapshots (save) keep the data";
+constexpr std::string_view kOwnPace =
+    "a base is written at its own pace, and the log waits for none of it";
+constexpr std::string_view kOldFiles = "files that a rewrite replaces are removed";
 constexpr std::string_view kNoReplication = "there is no replication yet";
 constexpr std::string_view kNoCluster = "there is no cluster of several servers";
 constexpr std::string_view kNoFork = "nothing forks here, and tables grow a segment at a time";
@@ -34,24 +36,6 @@ constexpr std::string_view kSyslog = "the log goes to logfile, or to stderr";
 constexpr std::string_view kOs = "left to systemd or the container";
 
 // --- Texts that Redis checks ---
-
-std::string BaseName(std::string_view name, std::string_view text, std::string_view what,
-                     std::string* error) {
-  if (text.empty()) {
-    *error = fmt::format("{} can't be empty", name);
-  } else if (text.find('/') != std::string_view::npos) {
-    *error = fmt::format("{} can't be a path, just a {}", name, what);
-  }
-  return std::string(text);
-}
-
-std::string FileName(std::string_view text, std::string* error) {
-  return BaseName("appendfilename", text, "filename", error);
-}
-
-std::string FolderName(std::string_view text, std::string* error) {
-  return BaseName("appenddirname", text, "dirname", error);
-}
 
 bool IsOf(std::string_view text, std::string_view others) {
   return std::all_of(text.begin(), text.end(), [others](char c) {
@@ -132,38 +116,17 @@ std::string OomScores(std::string_view text, std::string* error) {
 // --- The table ---
 
 constexpr SettingRow kRows[] = {
-    {.name = "appendonly", .kind = kBool, .initial = "no", .no_effect = kNoLog, .harmless = "no"},
-    {.name = "appendfilename",
-     .initial = "appendonly.aof",
-     .how = kAtStart,
-     .canonical = FileName,
-     .no_effect = kNoLog},
-    {.name = "appenddirname",
-     .initial = "appendonlydir",
-     .how = kAtStart,
-     .canonical = FolderName,
-     .no_effect = kNoLog},
-    {.name = "appendfsync",
-     .kind = kChoice,
-     .initial = "everysec",
-     .choices = "everysec always no",
-     .no_effect = kNoLog},
-    {.name = "no-appendfsync-on-rewrite", .kind = kBool, .initial = "no", .no_effect = kNoLog},
-    {.name = "auto-aof-rewrite-percentage",
-     .kind = kInteger,
-     .initial = "100",
-     .max = INT_MAX,
-     .no_effect = kNoLog},
-    {.name = "auto-aof-rewrite-min-size",
-     .kind = kMemory,
-     .initial = "67108864",
-     .max = INT64_MAX,
-     .no_effect = kNoLog},
-    {.name = "aof-load-truncated", .kind = kBool, .initial = "yes", .no_effect = kNoLog},
-    {.name = "aof-use-rdb-preamble", .kind = kBool, .initial = "yes", .no_effect = kNoLog},
-    {.name = "aof-timestamp-enabled", .kind = kBool, .initial = "no", .no_effect = kNoLog},
-    {.name = "aof-rewrite-incremental-fsync", .kind = kBool, .initial = "yes", .no_effect = kNoLog},
-    {.name = "aof-disable-auto-gc", .kind = kBool, .initial = "no", .no_effect = kNoLog},
+    {.name = "no-appendfsync-on-rewrite", .kind = kBool, .initial = "no", .no_effect = kOwnPace},
+    {.name = "aof-use-rdb-preamble",
+     .kind = kBool,
+     .initial = "yes",
+     .no_effect = "a base is always an RDB file",
+     .harmless = "yes"},
+    {.name = "aof-rewrite-incremental-fsync",
+     .kind = kBool,
+     .initial = "yes",
+     .no_effect = kOwnPace},
+    {.name = "aof-disable-auto-gc", .kind = kBool, .initial = "no", .no_effect = kOldFiles},
     {.name = "replicaof",
      .old_name = "slaveof",
      .how = kAtStart,

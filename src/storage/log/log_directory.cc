@@ -230,7 +230,7 @@ std::error_code LogDirectory::FinishBase(uint64_t first_seq) {
   Manifest next = manifest_;
   const auto first = std::find_if(next.incrementals.begin(), next.incrementals.end(),
                                   [&](const ManifestFile& file) { return file.seq == first_seq; });
-  CHECK(first != next.incrementals.end()) << first_seq;
+  CHECK(first_seq == 0 || first != next.incrementals.end()) << first_seq;
   if (next.base) next.history.push_back(std::move(*next.base));
   next.history.insert(next.history.end(), next.incrementals.begin(), first);
   next.incrementals.erase(next.incrementals.begin(), first);

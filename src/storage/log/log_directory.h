@@ -62,7 +62,7 @@ class LogDirectory {
   bool is_replacing() const { return is_replacing_; }
   // TemporaryBase(), which is on the device, replaces the base and the incrementals before
   // `first_seq`: those from there on are what came after it.
-  // REQUIRES: an incremental `first_seq` is listed.
+  // REQUIRES: an incremental `first_seq` is listed; 0: there is none, and none stays.
   [[nodiscard]] std::error_code FinishBase(uint64_t first_seq);
 
  private:

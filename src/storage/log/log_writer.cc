@@ -83,10 +83,38 @@ std::error_code LogWriter::Open(const Start& start) {
     }
   }
   if (auto error = Mend()) return error;
-  if (options_.policy == Policy::kEverySec) {
-    sync_fiber_ = helio::Fiber("log_sync", [this] { RunSyncs(); });
-  }
+  StartSyncs();
   return {};
+}
+
+void LogWriter::SetPolicy(Policy policy) {
+  // What was promised so far holds, or is tried once more in the next file.
+  (void)Sync();
+  EndSyncs();
+  const std::lock_guard lock(write_mutex_);
+  options_.policy = policy;
+  cut_epoch_.store(1, std::memory_order_release);  // as BeginNewFile
+  StartSyncs();
+}
+
+void LogWriter::SetTimestamps(bool has_them) {
+  const std::lock_guard lock(write_mutex_);
+  options_.has_timestamps = has_them;
+}
+
+void LogWriter::StartSyncs() {
+  if (options_.policy != Policy::kEverySec) return;
+  closes_ = false;
+  sync_fiber_ = helio::Fiber("log_sync", [this] { RunSyncs(); });
+}
+
+void LogWriter::EndSyncs() {
+  {
+    const std::lock_guard lock(state_mutex_);
+    closes_ = true;
+    state_changed_.NotifyAll();
+  }
+  if (sync_fiber_.joinable()) sync_fiber_.Join();
 }
 
 bool LogWriter::Write(const Epoch& epoch) {
@@ -381,12 +409,8 @@ bool LogWriter::AwaitRetry() {
 }
 
 std::error_code LogWriter::Close() {
-  {
-    const std::lock_guard lock(state_mutex_);
-    closes_ = stops_ = true;
-    state_changed_.NotifyAll();
-  }
-  if (sync_fiber_.joinable()) sync_fiber_.Join();
+  Stop();
+  EndSyncs();
   const std::lock_guard lock(write_mutex_);
   if (file() == nullptr && kept_.empty()) return {};
   std::error_code error = SyncAll();
@@ -407,6 +431,7 @@ std::error_code LogWriter::Note(std::error_code error) {
   } else if (before != 0) {
     LOG(INFO) << "the log can be written again";
   }
+  if (options_.on_status && (before == 0) != !error) options_.on_status();
   return error;
 }
 

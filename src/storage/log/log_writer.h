@@ -52,6 +52,8 @@ class LogWriter final : public DurableLog {
     uint64_t retry_period_ns = 1'000'000'000;
     uint64_t sync_period_ns = 1'000'000'000;
     std::function<int64_t()> unix_seconds;  // for tests; default: the clock
+    // The disk begins to fail, or is well again (LogStatus::is_ok). Thread: any; must not suspend.
+    std::function<void()> on_status;
   };
   // Where the log goes on that was loaded.
   struct Start {
@@ -73,6 +75,10 @@ class LogWriter final : public DurableLog {
 
   [[nodiscard]] std::error_code Open(const Start& start);
   [[nodiscard]] bool Write(const Epoch& epoch) override;
+  // From the next epoch on, which goes to a new incremental. REQUIRES: nobody writes, and no file of
+  // BeginNewFile is wanted.
+  void SetPolicy(Policy policy);
+  void SetTimestamps(bool has_them);
   // All that was written is on the device, also with kEverySec and kNo.
   [[nodiscard]] std::error_code Sync();
   // Write returns false from now on, also one that waits for the disk.
@@ -131,6 +137,8 @@ class LogWriter final : public DurableLog {
   // Forgets what is on the device by now.
   void DropSynced();
   std::error_code SyncFile(const FilePtr& file);
+  void StartSyncs();
+  void EndSyncs();
   void RunSyncs();
   // False: it was stopped.
   bool AwaitRetry();
@@ -139,7 +147,7 @@ class LogWriter final : public DurableLog {
 
   FileLayer& files_;
   LogDirectory& directory_;
-  const Options options_;
+  Options options_;  // the policy changes
   LogStatus status_;
 
   // Held by whoever appends, or changes which file that goes to; for as long as that takes.
@@ -164,7 +172,7 @@ class LogWriter final : public DurableLog {
   FilePtr file_;                  // changed with write_mutex_ held, too. Null: it has to be opened
   std::deque<std::shared_ptr<Kept>> kept_;
   bool stops_ = false;   // Stop()
-  bool closes_ = false;  // Close()
+  bool closes_ = false;  // Close(), or the policy needs no syncs
 
   helio::Fiber sync_fiber_;
 };

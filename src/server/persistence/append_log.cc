@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/persistence/append_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/hops/transaction.h"
+#include "helio/base/clock.h"
+#include "helio/base/log_text.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "server/clients/server_state.h"
+#include "server/persistence/journal_link.h"
+#include "server/persistence/persistence.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr helio::WaitReason kLogWrite = {
+    "the append-only log",
+    "it waits for the disk and for its own fibers, none of which takes locks"};
+
+Journal::Pace PaceOf(LogWriter::Policy policy) {
+  return policy == LogWriter::Policy::kAlways ? Journal::Pace::kEach : Journal::Pace::kTimed;
+}
+
+constexpr std::string_view kIsChanging = "another change of the append-only log is under way";
+
+int64_t SecondsSince(uint64_t begin_ns) {
+  return static_cast<int64_t>((helio::MonotonicNanos() - begin_ns) / 1'000'000'000);
+}
+
+}  // namespace
+
+AppendLog::AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options)
+    : server_(*server), persistence_(*persistence), options_(options) {}
+
+AppendLog::~AppendLog() { CHECK(!is_on()) << "AppendLog::End was not called"; }
+
+FileLayer& AppendLog::files() const { return *server_.options.persistence.files; }
+
+// ---------------------------------------------------------------------------------- on and off
+
+std::unique_ptr<LogDirectory> AppendLog::NewDirectory(const std::string& dir) const {
+  return std::make_unique<LogDirectory>(
+      &files(),
+      LogDirectory::Names{
+          .dir = dir, .directory_name = options_.directory_name, .file_name = options_.file_name});
+}
+
+template <typename Function>
+void AppendLog::WithAllLocked(Function function) {
+  Transaction lock(server_.shards.get(), nullptr);
+  lock.set_origin({.name = "appendonly"});
+  lock.LockAllShards(LockMode::kExclusive);
+  CHECK(lock.Schedule());
+  const helio::BoundedWait wait(kLogWrite);
+  function();
+}
+
+std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_epoch) {
+  LogWriter::Options options;
+  options.policy = options_.policy;
+  options.has_timestamps = options_.has_timestamps;
+  options.on_status = [this] { OnStatus(); };
+  writer_ = std::make_unique<LogWriter>(&files(), directory_.get(), std::move(options));
+  if (auto error = writer_->Open(start)) {
+    writer_ = nullptr;
+    return error;
+  }
+  journal_ = std::make_unique<Journal>(
+      &server_.pool, writer_.get(),
+      Journal::Options{.pace = PaceOf(options_.policy), .first_epoch = first_epoch});
+  return {};
+}
+
+void AppendLog::Link() {
+  LinkJournal(server_, journal_.get(), PaceOf(options_.policy));
+  is_linked_ = true;
+}
+
+// With all shards locked.
+void AppendLog::Unlink() {
+  if (!std::exchange(is_linked_, false)) return;
+  // What a disk that fails does not take would be waited for with all these locks.
+  if (!writer_->status().is_ok()) writer_->Stop();
+  if (!UnlinkJournal(server_, journal_.get())) {
+    LOG(ERROR) << "the append-only log ends before all changes are in it";
+  }
+}
+
+void AppendLog::Close() {
+  journal_ = nullptr;
+  if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
+  writer_ = nullptr;
+  directory_ = nullptr;
+  server_.settings.log_errno = 0;
+  persistence_.UpdateGate();
+}
+
+std::string AppendLog::Continue(std::unique_ptr<LogDirectory> directory,
+                                const LogWriter::Start& start, uint64_t first_epoch) {
+  directory_ = std::move(directory);
+  if (auto error = Open(start, first_epoch)) {
+    return fmt::format("{}: {}", directory_->path(), error.message());
+  }
+  NoteSizes();
+  WithAllLocked([this] { Link(); });
+  if (!directory_->manifest().base) StartRewrite();
+  return "";
+}
+
+std::string AppendLog::Begin() {
+  directory_ = NewDirectory(persistence_.directory());
+  if (std::string error = directory_->Open(); !error.empty()) return error;
+  std::error_code error = directory_->BeginReplacement();
+  if (!error) error = Open({}, 1);
+  if (error) return fmt::format("{}: {}", directory_->path(), error.message());
+  StartRewrite();
+  return "";
+}
+
+void AppendLog::End() {
+  WithAllLocked([this] { Unlink(); });
+  Close();
+}
+
+void AppendLog::Stop() {
+  ends_ = true;
+  while (is_changing_) helio::this_fiber::SleepForMillis(1);
+  AwaitRewrite();
+  if (is_on()) End();
+}
+
+void AppendLog::ChangeSoon(std::function<void()> change) {
+  is_changing_ = true;
+  helio::Fiber("change log", [this, change = std::move(change)] {
+    AwaitRewrite();
+    has_turn_ = true;
+    change();
+    has_turn_ = is_changing_ = false;
+  }).Detach();
+}
+
+std::string AppendLog::SetOn(bool is_on) {
+  if (is_changing_) return std::string(kIsChanging);
+  if (is_on == this->is_on()) return "";
+  if (is_on) {
+    if (rewriting_ != nullptr) return "a rewrite is under way";
+    return Begin();
+  }
+  // A rewrite would be of no use.
+  ends_ = true;
+  if (persistence_.is_saving_log_base()) persistence_.AskToCancelSave();
+  ChangeSoon([this] {
+    End();
+    ends_ = false;
+  });
+  return "";
+}
+
+std::string AppendLog::SetPolicy(LogWriter::Policy policy) {
+  if (is_changing_) return std::string(kIsChanging);
+  if (std::exchange(options_.policy, policy) == policy || !is_on()) return "";
+  ChangeSoon([this] {
+    WithAllLocked([this] {
+      if (!journal_->Flush()) return;
+      writer_->SetPolicy(options_.policy);
+      RelinkJournal(server_, journal_.get(), PaceOf(options_.policy));
+    });
+  });
+  return "";
+}
+
+void AppendLog::SetRules(const LogOptions& options) {
+  options_.rewrite_percentage = options.rewrite_percentage;
+  options_.rewrite_min_bytes = options.rewrite_min_bytes;
+  options_.has_timestamps = options.has_timestamps;
+  if (is_on()) writer_->SetTimestamps(options.has_timestamps);
+}
+
+// ------------------------------------------------------------------------------------ rewriting
+
+auto AppendLog::StartRewrite() -> Start {
+  if (rewriting_ != nullptr) return Start::kIsRewriting;
+  const bool is_behind_save = persistence_.is_saving();
+  rewriting_ = std::make_shared<Rewriting>();
+  rewriting_->started_ns = helio::MonotonicNanos();
+  helio::Fiber("rewrite log", [this] { Rewrite(); }).Detach();
+  return is_behind_save ? Start::kScheduled : Start::kStarted;
+}
+
+void AppendLog::AwaitRewrite() {
+  while (rewriting_ != nullptr) {
+    const std::shared_ptr<Rewriting> rewriting = rewriting_;
+    rewriting->done.Wait();
+  }
+}
+
+void AppendLog::Rewrite() {
+  const std::shared_ptr<Rewriting> rewriting = rewriting_;
+  while (has_turn_) helio::this_fiber::SleepForMillis(kLookMillis);
+  std::string error;
+  uint64_t wait_ms = kRetryMillis;
+  // A log that has no base is none, so that is tried again.
+  while (!(error = ends_ ? "it was given up" : RewriteOnce(rewriting.get())).empty()) {
+    ++facts_.failures;
+    facts_.is_last_rewrite_ok = false;
+    LOG(ERROR) << "the append-only log was not rewritten: " << helio::LogText(error);
+    if (!is_on() || ends_ || (is_linked_ && directory_->manifest().base)) break;
+    for (uint64_t waited = 0; waited < wait_ms && !ends_; waited += kLookMillis) {
+      helio::this_fiber::SleepForMillis(kLookMillis);
+    }
+    wait_ms = std::min(wait_ms * 2, kRetryMillisMax);
+    if (ends_) break;
+  }
+  if (error.empty()) {
+    facts_.failures = 0;
+    facts_.is_last_rewrite_ok = true;
+    facts_.last_rewrite_s = SecondsSince(rewriting->started_ns);
+    ++facts_.rewrites;
+    NoteSizes();
+  }
+  rewriting_ = nullptr;
+  rewriting->done.Done();
+}
+
+std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
+  if (!is_on()) return RewriteWithoutLog();
+  LogBase base;
+  base.path = directory_->TemporaryBase();
+  const bool begins = !is_linked_;
+  if (begins) base.cut_lock = LockMode::kExclusive;
+  base.before_cut = [&] {
+    const helio::BoundedWait wait(kLogWrite);
+    rewriting->has_cut = true;
+    if (begins) {
+      Link();
+      return true;
+    }
+    if (!journal_->Flush()) return false;
+    writer_->BeginNewFile(journal_->open_epoch());
+    return true;
+  };
+  if (std::string error = persistence_.SaveLogBase(base); !error.empty()) return error;
+  uint64_t seq = 0;
+  if (directory_->is_replacing()) {
+    seq = directory_->manifest().incrementals.front().seq;
+  } else {
+    if (!journal_->Flush()) return "the log was stopped";
+    if (auto error = writer_->FinishNewFile(&seq)) return error.message();
+  }
+  if (auto error = writer_->FinishBase(seq)) return error.message();
+  return "";
+}
+
+std::string AppendLog::RewriteWithoutLog() {
+  const std::unique_ptr<LogDirectory> directory = NewDirectory(persistence_.directory());
+  if (std::string error = directory->Open(); !error.empty()) return error;
+  if (auto error = directory->BeginReplacement()) return error.message();
+  LogBase base;
+  base.path = directory->TemporaryBase();
+  if (std::string error = persistence_.SaveLogBase(base); !error.empty()) return error;
+  if (auto why = directory->FinishBase(0)) return why.message();
+  return "";
+}
+
+// --------------------------------------------------------------------------------------- facts
+
+uint64_t AppendLog::SizeOf(const ManifestFile& file) const {
+  std::unique_ptr<InputFile> input;
+  return files().Open(directory_->Path(file.name), &input) ? 0 : input->size();
+}
+
+// What is listed, without filler of the file that grows.
+void AppendLog::NoteSizes() {
+  if (!is_on()) return;
+  const Manifest manifest = directory_->manifest();
+  facts_.base_bytes = manifest.base ? SizeOf(*manifest.base) : 0;
+  older_bytes_ = facts_.base_bytes;
+  for (size_t i = 0; i + 1 < manifest.incrementals.size(); ++i) {
+    older_bytes_ += SizeOf(manifest.incrementals[i]);
+  }
+}
+
+void AppendLog::OnStatus() {
+  const LogWriter* const writer = writer_.get();
+  const int error = writer == nullptr ? 0 : writer->status().write_errno.load();
+  server_.settings.log_errno.store(error, std::memory_order_relaxed);
+  server_.pool.at(0)->Dispatch([this] { persistence_.UpdateGate(); });
+}
+
+AppendLogFacts AppendLog::Facts() const {
+  AppendLogFacts facts = facts_;
+  facts.is_on = is_on();
+  facts.is_rewriting = rewriting_ != nullptr;
+  if (facts.is_rewriting) {
+    facts.current_rewrite_s = SecondsSince(rewriting_->started_ns);
+    facts.is_rewrite_scheduled =
+        !rewriting_->has_cut && persistence_.is_saving() && !persistence_.is_saving_log_base();
+  }
+  if (!is_on()) return facts;
+  facts.waiting_bytes = journal_->waiting_bytes();
+  facts.epochs = journal_->durable();
+  facts.bytes = older_bytes_ + writer_->status().file_bytes.load(std::memory_order_relaxed);
+  facts.unsynced_bytes = writer_->status().kept_bytes.load(std::memory_order_relaxed);
+  facts.status = &writer_->status();
+  return facts;
+}
+
+}  // namespace dfly
