@@ -9,6 +9,7 @@
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
 
@@ -89,6 +90,20 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
 }
 
+// BGREWRITEAOF. Waits for nothing.
+void BgRewriteAof(CoordinatorContext& cx, Args, ReplySink& reply) {
+  auto started = AppendLog::Start::kIsRewriting;
+  cx.shards().pool().at(0)->AwaitFiber(
+      "bgrewriteaof", [&] { started = Server::Here().append_log().StartRewrite(); });
+  if (started == AppendLog::Start::kIsRewriting) {
+    return reply.Error("ERR Background append only file rewriting already in progress");
+  }
+  // Inside EXEC it is called scheduled in redis-server.
+  const bool is_scheduled = started == AppendLog::Start::kScheduled || cx.outer() != nullptr;
+  reply.Status(is_scheduled ? "Background append only file rewriting scheduled"
+                            : "Background append only file rewriting started");
+}
+
 void LastSave(Args, ReplySink& reply) { reply.Integer(Server::Here().persistence().last_save_s()); }
 
 // SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
@@ -146,6 +161,13 @@ void RegisterSaveCommands(CommandTable* table) {
               .flags = kAdmin | kNoScript | kNoAsyncLoading,
               .categories = kAclDangerous,
               .docs = {"Saves all data to disk in the background.", "1.0.0", "server", "O(1)"}});
+  table->Add(
+      {.name = "bgrewriteaof",
+       .coordinate = BgRewriteAof,
+       .arity = 1,
+       .flags = kAdmin | kNoScript | kNoAsyncLoading,
+       .categories = kAclDangerous,
+       .docs = {"Rewrites the append-only log in the background.", "1.0.0", "server", "O(1)"}});
   table->Add({.name = "lastsave",
               .session = ForClient<LastSave>,
               .scripted = LastSave,

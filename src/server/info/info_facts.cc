@@ -23,6 +23,7 @@
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
 #include "server/info/latency_report.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
 
@@ -255,8 +256,10 @@ void AddServer(ServerState& server, InfoFacts* facts) {
   facts->rejected_connections = server.connections.rejected();
   facts->evicted_clients = server.client_memory.evicted.load(std::memory_order_relaxed);
   facts->acl_refusals = server.acl->log().refusals();
-  facts->persistence =
-      server.pool.at(0)->Await([] { return Server::Here().persistence().Facts(); });
+  server.pool.at(0)->Await([facts] {
+    facts->persistence = Server::Here().persistence().Facts();
+    facts->append_log = Server::Here().append_log().Facts();
+  });
   facts->shards_behind = server.settings.shards_behind.load(std::memory_order_relaxed);
   facts->placed_tags = server.shards->placed_tags();
   facts->scripts_known = server.scripts.size();

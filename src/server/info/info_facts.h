@@ -24,6 +24,7 @@
 #include "server/care/thread_rates.h"
 #include "server/clients/tracking_state.h"
 #include "server/meters/latency_histogram.h"
+#include "server/meters/append_log_facts.h"
 #include "server/meters/persistence_facts.h"
 #include "server/meters/script_stats.h"
 #include "server/meters/worker_memory.h"
@@ -196,6 +197,7 @@ struct InfoFacts {
 
   // Data
   PersistenceFacts persistence;
+  AppendLogFacts append_log;
   uint32_t shards_behind = 0;  // Settings::shards_behind
   uint64_t placed_tags = 0;
   uint64_t scripts_known = 0;

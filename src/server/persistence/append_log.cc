@@ -13,7 +13,9 @@
 #include "helio/fibers/fiber.h"
 #include "server/clients/server_state.h"
 #include "server/persistence/journal_link.h"
+#include "server/persistence/log_replay.h"
 #include "server/persistence/persistence.h"
+#include "storage/log/log_loader.h"
 
 namespace dfly {
 
@@ -72,7 +74,7 @@ std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_ep
     return error;
   }
   journal_ = std::make_unique<Journal>(
-      &server_.pool, writer_.get(),
+      &server_.pool, &watch_,
       Journal::Options{.pace = PaceOf(options_.policy), .first_epoch = first_epoch});
   return {};
 }
@@ -101,9 +103,45 @@ void AppendLog::Close() {
   persistence_.UpdateGate();
 }
 
-std::string AppendLog::Continue(std::unique_ptr<LogDirectory> directory,
-                                const LogWriter::Start& start, uint64_t first_epoch) {
-  directory_ = std::move(directory);
+std::string AppendLog::Find() {
+  directory_ = NewDirectory(persistence_.directory());
+  return directory_->Open();
+}
+
+std::string AppendLog::Load(LoadProgress* progress) {
+  if (has_log()) return LoadLog(progress);
+  if (!persistence_.has_snapshot()) return Continue({}, 1);
+  LOG(WARNING) << "there is no append-only log yet; it begins with the snapshot";
+  std::string error = persistence_.LoadSnapshot();
+  if (error.empty()) error = BeginHere();
+  if (!error.empty()) return error;
+  AwaitRewrite();  // until then a restart would not find the log
+  return facts_.is_last_rewrite_ok ? "" : "the append-only log cannot be begun";
+}
+
+std::string AppendLog::LoadLog(LoadProgress* progress) {
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  LogReplay replay(&server_, &persistence_);
+  LogLoader loader(server_.shards.get(), &files(), directory_.get(), &replay, progress);
+  if (std::string error = loader.Load(options_.loads_truncated); !error.empty()) return error;
+  const LogEnd& end = loader.end();
+  if (end.torn_bytes > 0) {
+    LOG(WARNING) << "the append-only log ends in the middle: " << helio::LogText(end.torn) << "; "
+                 << end.torn_bytes << " bytes are left out";
+  }
+  LOG(INFO) << "loaded the append-only log: " << progress->keys << " keys of the base, "
+            << loader.commands() << " commands, "
+            << fmt::format("{:.3f} s",
+                           static_cast<double>(helio::MonotonicNanos() - begin_ns) / 1e9);
+  return Continue({.stream_offset = end.stream_offset,
+                   .continues_file = end.continues_file,
+                   .file_seq = end.file_seq,
+                   .file_size = end.file_size,
+                   .last_db = end.db_index},
+                  end.last_epoch + 1);
+}
+
+std::string AppendLog::Continue(const LogWriter::Start& start, uint64_t first_epoch) {
   if (auto error = Open(start, first_epoch)) {
     return fmt::format("{}: {}", directory_->path(), error.message());
   }
@@ -115,7 +153,13 @@ std::string AppendLog::Continue(std::unique_ptr<LogDirectory> directory,
 
 std::string AppendLog::Begin() {
   directory_ = NewDirectory(persistence_.directory());
-  if (std::string error = directory_->Open(); !error.empty()) return error;
+  std::string error = directory_->Open();
+  if (error.empty()) error = BeginHere();
+  if (!error.empty()) directory_ = nullptr;
+  return error;
+}
+
+std::string AppendLog::BeginHere() {
   std::error_code error = directory_->BeginReplacement();
   if (!error) error = Open({}, 1);
   if (error) return fmt::format("{}: {}", directory_->path(), error.message());
@@ -179,7 +223,9 @@ void AppendLog::SetRules(const LogOptions& options) {
   options_.rewrite_percentage = options.rewrite_percentage;
   options_.rewrite_min_bytes = options.rewrite_min_bytes;
   options_.has_timestamps = options.has_timestamps;
-  if (is_on()) writer_->SetTimestamps(options.has_timestamps);
+  if (!is_on()) return;
+  writer_->SetTimestamps(options.has_timestamps);
+  SetRewriteLimit(bytes_at_rewrite_);
 }
 
 // ------------------------------------------------------------------------------------ rewriting
@@ -224,6 +270,8 @@ void AppendLog::Rewrite() {
     ++facts_.rewrites;
     NoteSizes();
   }
+  // After a failure there is more to write before the next try.
+  if (is_on() && !error.empty()) SetRewriteLimit(bytes());
   rewriting_ = nullptr;
   rewriting->done.Done();
 }
@@ -279,11 +327,35 @@ uint64_t AppendLog::SizeOf(const ManifestFile& file) const {
 void AppendLog::NoteSizes() {
   if (!is_on()) return;
   const Manifest manifest = directory_->manifest();
-  facts_.base_bytes = manifest.base ? SizeOf(*manifest.base) : 0;
-  older_bytes_ = facts_.base_bytes;
+  uint64_t older_bytes = manifest.base ? SizeOf(*manifest.base) : 0;
   for (size_t i = 0; i + 1 < manifest.incrementals.size(); ++i) {
-    older_bytes_ += SizeOf(manifest.incrementals[i]);
+    older_bytes += SizeOf(manifest.incrementals[i]);
   }
+  older_bytes_ = older_bytes;
+  SetRewriteLimit(bytes());
+}
+
+uint64_t AppendLog::bytes() const {
+  return older_bytes_ + writer_->status().file_bytes.load(std::memory_order_relaxed);
+}
+
+void AppendLog::SetRewriteLimit(uint64_t bytes) {
+  bytes_at_rewrite_ = bytes;
+  const uint64_t percentage = options_.rewrite_percentage;
+  const uint64_t growth = bytes / 100 * percentage;
+  rewrite_bytes_ =
+      percentage == 0 ? UINT64_MAX : std::max(options_.rewrite_min_bytes, bytes + growth);
+}
+
+bool AppendLog::Watch::Write(const Epoch& epoch) {
+  if (!log_.writer_->Write(epoch)) return false;
+  uint64_t limit = log_.rewrite_bytes_.load(std::memory_order_relaxed);
+  if (log_.bytes() >= limit && log_.rewrite_bytes_.compare_exchange_strong(limit, UINT64_MAX)) {
+    log_.server_.pool.at(0)->Dispatch([&log = log_] {
+      if (log.is_on()) log.StartRewrite();
+    });
+  }
+  return true;
 }
 
 void AppendLog::OnStatus() {
@@ -303,11 +375,18 @@ AppendLogFacts AppendLog::Facts() const {
         !rewriting_->has_cut && persistence_.is_saving() && !persistence_.is_saving_log_base();
   }
   if (!is_on()) return facts;
+  facts.bytes = bytes();
+  facts.base_bytes = bytes_at_rewrite_;
   facts.waiting_bytes = journal_->waiting_bytes();
   facts.epochs = journal_->durable();
-  facts.bytes = older_bytes_ + writer_->status().file_bytes.load(std::memory_order_relaxed);
-  facts.unsynced_bytes = writer_->status().kept_bytes.load(std::memory_order_relaxed);
-  facts.status = &writer_->status();
+  const LogStatus& status = writer_->status();
+  facts.is_write_ok = status.is_ok();
+  facts.unsynced_bytes = status.kept_bytes.load(std::memory_order_relaxed);
+  facts.syncs = status.syncs.load(std::memory_order_relaxed);
+  facts.syncs_delayed = status.syncs_delayed.load(std::memory_order_relaxed);
+  facts.sync_last_us = status.sync_last_us.load(std::memory_order_relaxed);
+  facts.sync_max_us = status.sync_max_us.load(std::memory_order_relaxed);
+  facts.errors = status.errors.load(std::memory_order_relaxed);
   return facts;
 }
 

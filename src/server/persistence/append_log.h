@@ -23,32 +23,16 @@
 
 #include "engine/journal/journal.h"
 #include "helio/fibers/sync.h"
+#include "server/meters/append_log_facts.h"
 #include "server/options/options.h"
 #include "storage/log/log_directory.h"
 #include "storage/log/log_writer.h"
+#include "storage/snapshot_load.h"
 
 namespace dfly {
 
 class Persistence;
 struct ServerState;
-
-// What is known of the log, for INFO.
-struct AppendLogFacts {
-  bool is_on = false;
-  bool is_rewriting = false;
-  bool is_rewrite_scheduled = false;
-  bool is_last_rewrite_ok = true;
-  int64_t last_rewrite_s = -1;     // how long it took
-  int64_t current_rewrite_s = -1;  // so far
-  uint64_t rewrites = 0;
-  uint64_t failures = 0;  // of rewrites, since the last good one
-  uint64_t base_bytes = 0;
-  uint64_t bytes = 0;          // of the base and all incrementals
-  uint64_t waiting_bytes = 0;  // that are not written
-  uint64_t unsynced_bytes = 0;
-  uint64_t epochs = 0;
-  const LogStatus* status = nullptr;  // null: it is off
-};
 
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods.
 // Suspends: what says so.
@@ -58,10 +42,15 @@ class AppendLog {
   AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options);
   ~AppendLog();
 
-  // Goes on behind the log that was loaded, or begins one for data that no log has. Nothing, or why
-  // that cannot be. REQUIRES: it is off, and no unit is under way: nobody is served yet. Suspends.
-  [[nodiscard]] std::string Continue(std::unique_ptr<LogDirectory> directory,
-                                     const LogWriter::Start& start, uint64_t first_epoch);
+  // --- The start, if the log is to be on. Nobody is served yet. An error, or nothing ---
+
+  // Looks for the log. Suspends.
+  [[nodiscard]] std::string Find();
+  bool has_log() const { return directory_ != nullptr && !directory_->is_new(); }
+  // Loads it and goes on behind it; if there is none, loads the snapshot that was found, if there is
+  // one, and begins a log with that. REQUIRES: Find. Suspends.
+  [[nodiscard]] std::string Load(LoadProgress* progress);
+
   // The end of the server. REQUIRES: it serves nobody any more. Suspends.
   void Stop();
 
@@ -105,7 +94,10 @@ class AppendLog {
   // Units go to the journal, and do not any more. REQUIRES: nothing changes.
   void Link();
   void Unlink();
+  std::string LoadLog(LoadProgress* progress);
+  std::string Continue(const LogWriter::Start& start, uint64_t first_epoch);
   std::string Begin();
+  std::string BeginHere();  // in directory_
   void End();
   // Calls it on a fiber, when no rewrite is under way; none begins meanwhile.
   void ChangeSoon(std::function<void()> change);
@@ -115,6 +107,9 @@ class AppendLog {
   void AwaitRewrite();
   uint64_t SizeOf(const ManifestFile& file) const;
   void NoteSizes();
+  uint64_t bytes() const;
+  // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
+  void SetRewriteLimit(uint64_t bytes);
   void OnStatus();  // Thread: any
 
   ServerState& server_;
@@ -123,13 +118,26 @@ class AppendLog {
   bool is_changing_ = false;  // ChangeSoon
   bool has_turn_ = false;     // and no rewrite may begin
   std::unique_ptr<LogDirectory> directory_;
+  // Looks how large the log is, when something was written.
+  class Watch final : public DurableLog {
+   public:
+    explicit Watch(AppendLog* log) : log_(*log) {}
+    bool Write(const Epoch& epoch) override;
+
+   private:
+    AppendLog& log_;
+  };
+
   std::unique_ptr<LogWriter> writer_;
+  Watch watch_{this};
   std::unique_ptr<Journal> journal_;
   bool is_linked_ = false;
   bool ends_ = false;                     // rewrites are given up
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way
   AppendLogFacts facts_;
-  uint64_t older_bytes_ = 0;  // of all listed files but the one that grows
+  std::atomic<uint64_t> older_bytes_{0};             // of all listed files but the one that grows
+  std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit
+  uint64_t bytes_at_rewrite_ = 0;
 };
 
 }  // namespace dfly

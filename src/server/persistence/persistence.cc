@@ -92,7 +92,7 @@ void Persistence::Load(std::function<void(std::string error)> on_end) {
   facts_.load_start_s = helio::UnixMillis() / 1000;
   UpdateGate();
   helio::Fiber("load", [this, on_end = std::move(on_end)] {
-    const std::string error = LoadFrom(*to_load_);
+    const std::string error = load_ ? load_(loading_.get()) : LoadFrom(*to_load_);
     loading_ = nullptr;
     if (error.empty()) {
       was_loaded_ = true;

@@ -42,8 +42,16 @@ class Persistence {
   // Looks for the newest snapshot; an error, or nothing. On proactor 0. Suspends.
   std::string FindSnapshot();
   bool has_snapshot() const { return to_load_.has_value(); }
+  // What Load does instead, snapshot or not. It returns an empty text, or what is wrong. Suspends.
+  using LoadFn = std::function<std::string(LoadProgress*)>;
+  void SetLoad(LoadFn load) { load_ = std::move(load); }
+  bool has_load() const { return load_ || has_snapshot(); }
+  // Of SetLoad: loads what FindSnapshot has found. REQUIRES: has_snapshot(). Suspends.
+  std::string LoadSnapshot() { return LoadFrom(*to_load_); }
+  // Of a base.
+  std::string TakeExtras(const SnapshotExtras& extras);
   // Loads it, in the background. `on_end` gets an empty text, or why the server cannot start.
-  // REQUIRES: has_snapshot(). On proactor 0.
+  // REQUIRES: has_load(). On proactor 0.
   void Load(std::function<void(std::string error)> on_end);
   // Ends the load that is under way; it fails. Suspends until it has.
   void CancelLoad();
@@ -93,7 +101,7 @@ class Persistence {
   const std::string& directory() const { return directory_; }
   bool is_enabled() const { return !dbfilename_.empty(); }
   bool is_saving() const { return saving_ != nullptr; }
-  bool is_loading() const { return loading_ != nullptr || (to_load_ && !was_loaded_); }
+  bool is_loading() const { return loading_ != nullptr || (has_load() && !was_loaded_); }
   // One is being written: it waits for no locks, but for the disk only. Thread: any.
   bool is_writing() const { return is_writing_; }
   // The save that is under way waits for no locks any more.
@@ -140,7 +148,6 @@ class Persistence {
   std::string ReloadLocked(Transaction* lock);
   void AwaitNoLongScript(const Saving& saving);
   SnapshotExtras CollectExtras();
-  std::string TakeExtras(const SnapshotExtras& extras);
   // A shard has more to write down for a snapshot than the disk takes, or has not any more:
   // meanwhile clients that write have to wait. Thread: any proactor's. Suspends: never.
   void OnSnapshotBehind(bool is_behind);
@@ -158,6 +165,7 @@ class Persistence {
   std::vector<SaveRule> rules_;
   std::optional<Cron> cron_;
   std::optional<SnapshotPath> to_load_;
+  LoadFn load_;
   bool was_loaded_ = false;
   std::unique_ptr<LoadProgress> loading_;
   std::shared_ptr<Saving> saving_;

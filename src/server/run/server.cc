@@ -113,7 +113,12 @@ std::string Server::Start() {
   SetEvictionRules(state_.options.eviction);
   std::string error;
   state_.pool.at(0)->AwaitFiber("find snapshot", [&] {
-    error = persistence_->FindSnapshot();
+    const bool has_log = state_.options.log.is_on;
+    if (has_log) error = append_log_->Find();
+    if (error.empty() && !append_log_->has_log()) error = persistence_->FindSnapshot();
+    if (has_log) {
+      persistence_->SetLoad([this](LoadProgress* progress) { return append_log_->Load(progress); });
+    }
     persistence_->UpdateGate();  // before there is a client
   });
   // With the threads that the files have needed, and before any client needs something.
@@ -142,7 +147,7 @@ void Server::Load(std::function<void(std::string error)> on_end) {
     on_end(std::move(error));
   };
   state_.pool.at(0)->Dispatch([this, end] {
-    if (persistence_->has_snapshot()) {
+    if (persistence_->has_load()) {
       persistence_->Load(end);
     } else {
       end("");
