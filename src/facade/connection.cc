@@ -51,9 +51,13 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
       replies_(&output_, std::move(release_batch)),
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->connection->Flush(); }),
+      gate_waiter_([](ReplyGate::Waiter* waiter) {
+        static_cast<GateWaiter*>(waiter)->connection->FlushSoon();
+      }),
       created_ns_(socket_->proactor()->now_ns()),
       last_active_ns_(created_ns_) {
   flush_hook_.connection = this;
+  gate_waiter_.connection = this;
 }
 
 void Connection::SpeakMemcached() {
@@ -372,9 +376,7 @@ void Connection::Flush() {
   if (watched_bytes_ == kNotCounted && !busy_) [[unlikely]]
     CountWatched();
   if (send_pending_) return Recount();
-  if (!output_.empty() && !holds_replies()) {
-    DCHECK(sending_.empty());
-    sending_.Swap(output_);
+  if (!output_.empty() && !holds_replies() && TakeSendable() > 0) {
     // A call for each send is cheaper for the only busy connection, and as cheap for large replies;
     // many small ones are cheaper together. (docs/benchmarks.md)
     constexpr size_t kLarge = 32 * 1024;
@@ -409,6 +411,23 @@ void Connection::Flush() {
   }
   ReleaseIfIdle();
   Recount();
+}
+
+size_t Connection::TakeSendable() {
+  DCHECK(sending_.empty());
+  ReplyGate& gate = buffers_->gate;
+  size_t sendable = replies_.Sendable(gate.open());
+  while (sendable < output_.size() && !gate.Await(&gate_waiter_, replies_.awaited())) {
+    sendable = replies_.Sendable(gate.open());
+  }
+  if (sendable == output_.size()) [[likely]] {
+    sending_.Swap(output_);
+  } else if (sendable > 0) {
+    sending_.Append(output_.view().substr(0, sendable));
+    output_.Consume(sendable);
+    replies_.OnTaken(sendable);
+  }
+  return sendable;
 }
 
 void Connection::CountWatched() {
@@ -490,13 +509,13 @@ void Connection::CloseNow() {
   closing_ = true;
   detaching_ = false;
   socket_->proactor()->CancelHook(&flush_hook_);
+  gate_waiter_.Unlink();
   replies_.Clear();
   socket_->Close();
 }
 
 void Connection::SendAndCloseNow() {
-  if (!closing_ && !send_pending_ && !output_.empty()) {
-    sending_.Swap(output_);
+  if (!closing_ && !send_pending_ && !output_.empty() && TakeSendable() > 0) {
     // What the kernel does not take is lost.
     std::ignore = socket_->Send(sending_.view(), Socket::SendMode::kNow);
   }

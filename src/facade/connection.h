@@ -17,8 +17,9 @@
 // a command may be long: the end of the stream may be behind more than the kernel keeps, and what
 // comes for a client that has gone would be lost.
 //
-// Replies are sent at the end of the loop's iteration. An idle connection owns no buffer, no stack
-// and no fiber.
+// Replies are sent at the end of the loop's iteration. Those that tell of what is not durable yet
+// (ReplyQueue::Hold), and whatever stands behind them, wait in the output while the connection goes
+// on. An idle connection owns no buffer, no stack and no fiber.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@
 #include "facade/parsers/http_parser.h"
 #include "facade/parsers/memcached_parser.h"
 #include "facade/parsers/request_parser.h"
+#include "facade/replies/reply_gate.h"
 #include "facade/replies/reply_queue.h"
 #include "helio/base/counters.h"
 #include "helio/base/intrusive_list.h"
@@ -120,6 +122,9 @@ class BufferPool {
     size_t output_watch = SIZE_MAX;  // bytes; with more unsent the sink is asked
   };
   Bounds bounds;
+
+  // Of the thread's connections.
+  ReplyGate gate;
 
   // Gives `buffer` some memory if it has none and there is any to reuse.
   void Lend(helio::IoBuf* buffer);
@@ -372,6 +377,14 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
     Connection* connection = nullptr;
   };
 
+  // How many bytes of the output may leave. If not all may, it waits for the others.
+  size_t TakeSendable();
+
+  struct GateWaiter : ReplyGate::Waiter {
+    using Waiter::Waiter;
+    Connection* connection = nullptr;
+  };
+
   const uint64_t id_;
   CommandSink* sink_;
   const ConnectionLimits* const limits_;
@@ -387,6 +400,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   helio::IoBuf sending_;  // the kernel reads from it while send_pending_
   ReplyQueue replies_;
   FlushHook flush_hook_;
+  GateWaiter gate_waiter_;
   uint64_t created_ns_;
   uint64_t last_active_ns_;
   size_t object_bytes_ = 0;  // its own, its socket's, and CountUserData

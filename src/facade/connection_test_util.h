@@ -41,7 +41,8 @@ struct RemoteBatch : PendingReplies {
 // Commands, each answered with its last argument:
 //   echo x         at once, in OnCommand
 //   note x         noted; alone in its input it is deferred to the loop's next stage
-//   remote i x     on shard i, some time later
+//   await e x      at once, but the reply waits for epoch e
+//   remote i x     on shard i, some time later; `remote i e x`: the reply waits for epoch e then
 //   barrier x      at once, when all before it are answered
 //   busy x         by a fiber that yields a few times
 //   big n          at once, n bytes
@@ -76,6 +77,7 @@ class ScriptedSink final : public CommandSink {
         batch->connection = connection;
       }
       batch->replies.push_back(text);
+      if (args.size() == 4) batch->Await(std::strtoul(args[2].data(), nullptr, 10));
       connection->replies().AddRemote(batch);
       return Outcome::kTaken;
     }
@@ -90,6 +92,12 @@ class ScriptedSink final : public CommandSink {
         --fibers;
       }).Detach();
       return name == "busy" ? Outcome::kBusy : Outcome::kWaits;
+    }
+    if (name == "await") {
+      RespWriter(connection->replies().BeginLocal()).Bulk(text);
+      connection->replies().Hold(std::strtoul(args[1].data(), nullptr, 10));
+      connection->replies().EndLocal();
+      return Outcome::kTaken;
     }
     if (name == "barrier" && !connection->replies().empty()) return Outcome::kBarrier;
     if (name == "hold") connection->set_held(true);

@@ -19,6 +19,7 @@ namespace dfly {
 namespace {
 
 constexpr size_t kFillerLine = 64;
+constexpr size_t kFillerLineMin = 3;  // "#\r\n"
 // One write of filler. Appends wait for it, for it lengthens the file, which locks that.
 constexpr size_t kFillStep = 128 * 1024;
 // Longer appends with a reserve are several writes.
@@ -34,7 +35,8 @@ uint64_t BlockEnd(uint64_t offset) { return BlockBegin(offset + kAppendBlockSize
 // Where the block of the write ends whose content ends at `end`: with room for lines of filler.
 uint64_t FillEnd(uint64_t end) {
   const uint64_t block_end = BlockEnd(end);
-  return block_end - end == 1 ? block_end + kAppendBlockSize : block_end;
+  const bool is_short = block_end > end && block_end - end < kFillerLineMin;
+  return is_short ? block_end + kAppendBlockSize : block_end;
 }
 
 // Filler for kFillStep bytes.
@@ -55,11 +57,10 @@ class GrowingFile final : public AppendFile {
 
   // The first `size` bytes are content. Called once, before all others.
   std::error_code Open(uint64_t size) {
-    size_ = size;
     if (reserve_bytes_ > 0) {
-      if (auto error = ReadLastBlock(size)) return error;
+      if (auto error = ReadBlock(size, &last_block_)) return error;
     }
-    return CutAndSync(size);
+    return CutAndSync(size, nullptr);
   }
 
   std::error_code Append(std::span<const std::string_view> pieces, bool sync) override;
@@ -85,9 +86,9 @@ class GrowingFile final : public AppendFile {
 
   // Resizes the file to `size` if it may be longer.
   std::error_code Cut(uint64_t size);
-  std::error_code CutAndSync(uint64_t size);
-  // Takes what block of `size` has before that into last_block_.
-  std::error_code ReadLastBlock(uint64_t size);
+  std::error_code CutAndSync(uint64_t size, const Block* last_block);
+  // The block that `size` is in, up to there.
+  std::error_code ReadBlock(uint64_t size, Block* block);
 
   BlockFile::WriteResult WriteGathered(std::span<const std::string_view> pieces, bool sync);
   BlockFile::WriteResult WriteBlocks(std::span<const std::string_view> pieces, uint64_t end,
@@ -114,6 +115,7 @@ class GrowingFile final : public AppendFile {
   // Only with a reserve.
   Block last_block_;             // what the content has in its last, incomplete block
   std::vector<Block> buffer_;    // of one write
+  uint64_t write_end_ = 0;       // of the last write; 0: the file was cut
   uint64_t fill_from_size_ = 0;  // nothing is filled before the content is so long
   helio::Fiber filling_fiber_;
   std::atomic<bool> is_filling_{false};
@@ -162,7 +164,10 @@ BlockFile::WriteResult GrowingFile::WriteGathered(std::span<const std::string_vi
 BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view> pieces,
                                                 uint64_t end, bool sync) {
   const uint64_t begin = BlockBegin(size());
-  const uint64_t write_end = FillEnd(end);
+  // Not less than the last one: that may have begun a line of filler in this block which ends in the
+  // next.
+  const uint64_t write_end = std::max(FillEnd(end), write_end_);
+  write_end_ = write_end;
   // What is filled meanwhile would go over this.
   if (write_end > file_end_) StopFilling();
   const size_t count = std::min<uint64_t>(write_end - begin, kBufferMax) / kAppendBlockSize;
@@ -194,7 +199,7 @@ BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view
   };
 
   file_end_ = std::max<uint64_t>(file_end_, write_end);
-  char filler[kAppendBlockSize + 1];
+  char filler[kAppendBlockSize + kFillerLineMin];
   WriteFiller(filler, write_end - end);
   const bool is_added = add({last_block_.bytes, size() - begin}) &&
                         std::ranges::all_of(pieces, add) && add({filler, write_end - end});
@@ -226,15 +231,13 @@ void GrowingFile::KeepLastBlock(std::span<const std::string_view> pieces, uint64
   }
 }
 
-std::error_code GrowingFile::ReadLastBlock(uint64_t size) {
+std::error_code GrowingFile::ReadBlock(uint64_t size, Block* block) {
   const uint64_t begin = BlockBegin(size);
   if (size == begin) return {};
-  Block block;
   size_t read = 0;
-  if (auto error = file_->Read(begin, block.bytes, kAppendBlockSize, &read)) return error;
+  if (auto error = file_->Read(begin, block->bytes, kAppendBlockSize, &read)) return error;
   if (read < size - begin)
     return std::make_error_code(std::errc::io_error);  // it was cut by others
-  last_block_ = block;
   return {};
 }
 
@@ -291,14 +294,16 @@ std::error_code GrowingFile::Cut(uint64_t size) {
   if (file_end_ > size || reserve_bytes_ > 0) {
     if (auto error = file_->Resize(size)) return error;
     file_end_ = size;
+    write_end_ = 0;
   }
   has_rest_ = false;
   return {};
 }
 
-std::error_code GrowingFile::CutAndSync(uint64_t size) {
+std::error_code GrowingFile::CutAndSync(uint64_t size, const Block* last_block) {
   const std::lock_guard lock(sync_mutex_);
   if (auto error = Cut(size)) return error;
+  if (last_block != nullptr) last_block_ = *last_block;
   size_ = size;
   synced_size_ = std::min(size, synced_size());
   if (auto error = file_->Sync(false)) {
@@ -312,17 +317,17 @@ std::error_code GrowingFile::CutAndSync(uint64_t size) {
 std::error_code GrowingFile::Truncate(uint64_t size) {
   const helio::BoundedWait wait(helio::kSystemCall);
   DCHECK_LE(size, is_broken() ? synced_size() : this->size());
-  if (reserve_bytes_ > 0 && size < this->size()) {
-    if (auto error = ReadLastBlock(size)) return error;
-  }
-  return CutAndSync(size);
+  if (reserve_bytes_ == 0 || size == this->size()) return CutAndSync(size, nullptr);
+  Block last_block;
+  if (auto error = ReadBlock(size, &last_block)) return error;
+  return CutAndSync(size, &last_block);
 }
 
 std::error_code GrowingFile::Close() {
   const helio::BoundedWait wait(helio::kSystemCall);
   // What a broken file has lost is not synced by another try.
   std::error_code error =
-      is_broken() && size() != synced_size() ? broken_error() : CutAndSync(size());
+      is_broken() && size() != synced_size() ? broken_error() : CutAndSync(size(), nullptr);
   const std::error_code close_error = file_->Close();
   return error ? error : close_error;
 }
@@ -339,14 +344,14 @@ std::error_code MakeAppendFile(std::unique_ptr<BlockFile> file, uint64_t file_si
 }
 
 void WriteFiller(char* out, size_t size) {
-  DCHECK_NE(size, 1u);
+  DCHECK(size == 0 || size >= kFillerLineMin);
   while (size > 0) {
     // Lines end at multiples of kFillerLine before the end.
     size_t line = size % kFillerLine == 0 ? kFillerLine : size % kFillerLine;
-    if (line == 1) line += kFillerLine;
+    if (line < kFillerLineMin) line += kFillerLine;
     std::memset(out, '.', line);
     out[0] = '#';
-    if (line > 2) out[line - 2] = '\r';
+    out[line - 2] = '\r';
     out[line - 1] = '\n';
     out += line;
     size -= line;

@@ -53,7 +53,7 @@ constexpr size_t kAppendBlockSize = 4096;
                                              std::unique_ptr<AppendFile>* made);
 
 // Fills [out, out + size) with whole lines of filler: of 64 bytes, "#....\r\n", but for the first.
-// REQUIRES: size != 1, which is too short for a line.
+// REQUIRES: size != 1, size != 2: too short for a line.
 void WriteFiller(char* out, size_t size);
 
 }  // namespace dfly

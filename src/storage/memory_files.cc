@@ -184,7 +184,8 @@ std::error_code MemoryFiles::WriteLocked(const std::string& path, const NodePtr&
 
 void MemoryFiles::SyncLocked(const std::string& path, const NodePtr& node) {
   const std::string* const content = ContentOf(path, node);
-  if (content != nullptr && node->dirty_begin < node->dirty_end) {
+  if (content != nullptr) {
+    // The size is not data: one that a failed sync has left out is in the next.
     node->synced.resize(content->size());
     const size_t end = std::min(node->dirty_end, content->size());
     if (node->dirty_begin < end) {

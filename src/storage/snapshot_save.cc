@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -52,14 +53,16 @@ class Saver {
   SaveResult Save(const std::function<SnapshotExtras()>& on_cut) {
     generation_ = static_cast<uint64_t>(helio::UnixMicros());
     if (!CreateFiles()) return Undo();
-    if (!Cut()) return Undo();
-    const SnapshotExtras extras = on_cut();
+    if (!Cut(on_cut)) return Undo();
+    const SnapshotExtras& extras = *extras_;
     if (rdb_ != nullptr) WriteRdbHead(extras);
     WriteShards();
     if (error_.empty() && progress_.is_cancelled) Fail("cancelled");
     if (!error_.empty() || !(rdb_ != nullptr ? FinishRdb() : WriteSummary(extras))) return Undo();
-    if (!Publish()) return Undo();
-    RemoveOlder();
+    if (!is_log_base()) {
+      if (!Publish()) return Undo();
+      RemoveOlder();
+    }
     return std::move(result_);
   }
 
@@ -81,6 +84,7 @@ class Saver {
     return Fail(fmt::format("{}: {}", path, error.message()));
   }
   uint32_t count() const { return shards_.size(); }
+  bool is_log_base() const { return !options_.log_base.empty(); }
   FrameFileId IdOf(uint32_t number) const {
     return {.generation = generation_, .number = number, .count = count()};
   }
@@ -89,7 +93,8 @@ class Saver {
     jobs_.resize(count());
     const bool is_rdb = options_.path.format == SnapshotFormat::kRdb;
     if (is_rdb) {
-      const std::string path = options_.path.Temporary(generation_);
+      const std::string path =
+          is_log_base() ? options_.log_base : options_.path.Temporary(generation_);
       std::unique_ptr<OutputFile> file;
       if (auto error = files_.Create(path, &file)) return Fail(path, error);
       created_.push_back(path);
@@ -116,7 +121,7 @@ class Saver {
   }
 
   // False: it was cancelled while it waited for its locks.
-  bool Cut() {
+  bool Cut(const std::function<SnapshotExtras()>& on_cut) {
     SnapshotForm form;
     if (rdb_ != nullptr) form.dialect = SnapshotDialect::kRedis;
     if (rdb_ != nullptr && options_.compresses_strings) {
@@ -147,10 +152,21 @@ class Saver {
       tx.set_origin({.name = "snapshot"});
       tx.set_cancelled(&progress_.is_cancelled);
       // Shared: who changes several shards step by step is waited for, who only reads is not.
-      tx.LockAllShards(LockMode::kShared);
-      ran = tx.Run(cut);
+      tx.LockAllShards(options_.cut_lock);
+      if (!options_.before_cut) {
+        ran = tx.Run(cut);
+      } else if (tx.Schedule()) {
+        ran = options_.before_cut();
+        if (ran) {
+          tx.Hop(cut);
+          extras_ = on_cut();
+        }
+        tx.Conclude();
+      }
     }
-    return ran || Fail("cancelled");
+    if (!ran) return Fail("cancelled");
+    if (!extras_) extras_ = on_cut();
+    return true;
   }
 
   // Of all databases that have keys.
@@ -177,7 +193,7 @@ class Saver {
     writer.Aux("redis-bits", "64");
     writer.Aux("ctime", fmt::format("{}", helio::UnixMillis() / 1000));
     writer.Aux("used-mem", fmt::format("{}", shards_.used_bytes()));
-    writer.Aux("aof-base", "0");
+    writer.Aux("aof-base", is_log_base() ? "1" : "0");
     writer.Aux(kAuxShards, fmt::format("{}", count()));
     WriteExtras(extras, &writer);
     WriteSizes(&writer);
@@ -293,8 +309,9 @@ class Saver {
   SaveProgress& progress_;
   Transaction* const lock_;
   uint64_t generation_ = 0;
-  std::unique_ptr<RdbFileWriter> rdb_;  // null: our own format
-  std::vector<Job> jobs_;               // by shard
+  std::unique_ptr<RdbFileWriter> rdb_;    // null: our own format
+  std::vector<Job> jobs_;                 // by shard
+  std::optional<SnapshotExtras> extras_;  // from the cut on
   std::atomic<bool> has_failed_{false};
   std::vector<std::string> created_;
   std::string error_;

@@ -29,6 +29,16 @@ struct SaveOptions {
   std::string redis_version;             // that RDB files tell
   ShardSnapshot::Sizes sizes = {};
   ShardSnapshot::OnBehind on_behind = {};  // of each shard, on its thread
+
+  // Not empty: this RDB file becomes the base of an append-only log. It is written and synced; who
+  // has asked for it gives it its name. `path` is only used in messages.
+  std::string log_base = {};
+  // Called with all shards locked (by SaveSnapshot itself), before anything is cut. Units that are
+  // not waited for (a key that expires, or is evicted) may come until the cut. False: the save is given up. Suspends, for as
+  // long as writes to a disk take.
+  std::function<bool()> before_cut = {};
+  // Whom the cut waits for, and who waits for it.
+  LockMode cut_lock = LockMode::kShared;
 };
 
 struct SaveResult {

@@ -46,8 +46,8 @@ class Store {
 
   testing::StoreModel Content() { return testing::ContentOf(shards_); }
 
-  SaveResult Save(MemoryFiles* files, SnapshotFormat format, FrameCodec codec = FrameCodec::kLz4) {
-    SaveOptions options;
+  SaveResult Save(MemoryFiles* files, SnapshotFormat format, FrameCodec codec = FrameCodec::kLz4,
+                  SaveOptions options = {}) {
     options.path.name = "dump";
     options.path.format = format;
     options.codec = codec;
@@ -243,6 +243,44 @@ TEST_P(SnapshotSaveTest, TheOtherFormatStays) {
   Store other(2);
   EXPECT_EQ(other.Load(&files_, GetParam()), "");
   EXPECT_TRUE(other.Content() == store.Content());
+}
+
+// It has what the shards have when they are locked for the cut, and no name yet.
+TEST(LogBaseTest, IsCutWhereItsLogBegins) {
+  testing::RegisterRdbTypes();
+  MemoryFiles files;
+  Store store(3);
+  store.PutText(0, "a", "1");
+  SaveOptions options;
+  options.log_base = "temp-base";
+  options.cut_lock = LockMode::kExclusive;
+  options.before_cut = [&] {
+    for (ShardId id = 0; id < 3; ++id) {
+      store.shards().Await(id, [](Shard& shard) { EXPECT_FALSE(shard.runs_freely()); });
+    }
+    return false;
+  };
+  EXPECT_EQ(store.Save(&files, SnapshotFormat::kRdb, FrameCodec::kNone, options).error,
+            "cancelled");
+  EXPECT_TRUE(files.files.empty());
+
+  options.before_cut = [&] {
+    // As a key that is evicted then: units that nobody waits for.
+    store.shards().Await(store.shards().ShardOfKey("a", HashKey("a")), [](Shard& shard) {
+      ShardContext(shard, 0, helio::UnixMillis()).Delete("a");
+    });
+    return true;
+  };
+  store.PutText(0, "b", "2");
+  ASSERT_EQ(store.Save(&files, SnapshotFormat::kRdb, FrameCodec::kNone, options).error, "");
+  ASSERT_EQ(files.files.size(), 1u);
+  EXPECT_THAT(files.files["temp-base"], HasSubstr(std::string("\xfa\x08"
+                                                              "aof-base\xc0\x01")));
+  files.files["dump.rdb"] = files.files["temp-base"];
+  Store other(2);
+  ASSERT_EQ(other.Load(&files, SnapshotFormat::kRdb), "");
+  EXPECT_TRUE(other.Content() == store.Content());
+  EXPECT_EQ(other.Content().size(), 1u);
 }
 
 // The fuzzer has found that what was taken here could be saved, and not be loaded again.

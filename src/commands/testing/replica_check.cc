@@ -113,7 +113,7 @@ ReplicaCheck::ReplicaCheck(const CommandTable* table, ShardSet* shards)
 
 ReplicaCheck::~ReplicaCheck() { primary_.SetEffectSink(nullptr); }
 
-void ReplicaCheck::OnUnit(const Effects& effects) {
+uint64_t ReplicaCheck::OnUnit(const Effects& effects, UnitOrigin) {
   std::string unit;
   const std::lock_guard guard(mutex_);
   effects.ForEach([&](int db_index, std::string_view resp) {
@@ -122,6 +122,7 @@ void ReplicaCheck::OnUnit(const Effects& effects) {
     if (!IsOfServer(words[0])) to_apply_.emplace_back(db_index, std::move(words));
   });
   seen_.push_back(std::move(unit));
+  return 0;
 }
 
 std::vector<std::string> ReplicaCheck::TakeUnits() {

@@ -32,7 +32,7 @@ class ReplicaCheck final : public EffectSink {
   ~ReplicaCheck();
 
   // Thread: any of the pool's.
-  void OnUnit(const Effects& effects) override;
+  uint64_t OnUnit(const Effects& effects, UnitOrigin origin) override;
   // Applies what has come. Suspends.
   void CatchUp();
   // What differs, as text; empty: nothing. `now_ms` is the time of the first set; 0: the clock's,

@@ -16,7 +16,7 @@ void CoordinatorContext::TellOwn() {
   unit.BeginCommand(EffectRule::kOwn, db_index_, args_);
   unit.NoteChange();
   unit.EndCommand();
-  if (!is_part) sink->OnUnit(unit.effects());
+  if (!is_part) sink->OnUnit(unit.effects(), UnitOrigin::kCoordinator);
 }
 
 }  // namespace dfly

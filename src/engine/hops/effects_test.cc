@@ -21,7 +21,7 @@ using testing::UnorderedElementsAre;
 // "0 SET k v; 1 DEL k" for each unit.
 class Log final : public EffectSink {
  public:
-  void OnUnit(const Effects& effects) override {
+  uint64_t OnUnit(const Effects& effects, UnitOrigin) override {
     std::string text;
     effects.ForEach([&](int db_index, std::string_view resp) {
       if (!text.empty()) text += "; ";
@@ -32,6 +32,7 @@ class Log final : public EffectSink {
     });
     const std::lock_guard guard(mutex_);
     units_.push_back(std::move(text));
+    return ++epoch_;
   }
   std::vector<std::string> Units() {
     const std::lock_guard guard(mutex_);
@@ -41,6 +42,7 @@ class Log final : public EffectSink {
  private:
   helio::SpinLock mutex_;
   std::vector<std::string> units_;
+  uint64_t epoch_ = 0;
 };
 
 using Words = std::vector<std::string_view>;
@@ -83,7 +85,7 @@ class RecorderTest : public testing::Test {
   }
 
   Log log_;
-  EffectRecorder recorder_{&log_};
+  EffectRecorder recorder_{&log_, true};
   Shard shard_{0, 2};
   int64_t now_ms_ = 1'000'000;
 };
@@ -156,6 +158,62 @@ TEST_F(RecorderTest, AnEvictionIsAUnitOrAPartOfTheOneThatGoesOn) {
   evict("a");
   turn.EndUnit();
   EXPECT_THAT(log_.Units(), ElementsAre("0 DEL x", "0 set a v; 0 DEL a"));
+}
+
+TEST_F(RecorderTest, NotesTheEpochsOfKeys) {
+  const FreshKeys& fresh = *recorder_.fresh_keys();
+  const uint64_t a = HashKey("a");
+  const uint64_t b = HashKey("b");
+  ASSERT_NE(a % FreshKeys::kSlots, b % FreshKeys::kSlots);
+  {
+    ShardTurn turn(shard_);
+    Set(turn, "a");
+  }
+  EXPECT_EQ(fresh.EpochOf(a), 1u);
+  EXPECT_EQ(fresh.EpochOf(b), 0u);
+  {
+    ShardTurn turn(shard_);
+    Set(turn, "b");
+    Run(turn, {"DEL", "a"}, [](ShardContext& cx) { cx.Delete("a"); });
+  }
+  EXPECT_EQ(fresh.EpochOf(b), 2u);
+  EXPECT_EQ(fresh.EpochOf(a), 3u);
+  // A part of a unit that somebody else delivers.
+  Unit unit;
+  {
+    ShardTurn turn(shard_);
+    turn.BeginUnit(&unit);
+    Set(turn, "a");
+    turn.EndUnit();
+  }
+  EXPECT_EQ(fresh.EpochOf(a), FreshKeys::kUnknown);
+  EXPECT_EQ(fresh.EpochOf(b), 2u);
+}
+
+TEST_F(RecorderTest, NotesTheEpochOfAFlush) {
+  const FreshKeys& fresh = *recorder_.fresh_keys();
+  const uint64_t hash = HashKey("b");
+  {
+    ShardTurn turn(shard_);
+    Set(turn, "a");
+    Run(turn, {"FLUSHDB"}, [](ShardContext& cx) { cx.shard().Flush(0, FlushMode::kSync); });
+  }
+  EXPECT_EQ(fresh.EpochOf(hash), 2u);
+  Unit unit;
+  {
+    ShardTurn turn(shard_);
+    Set(turn, "a");
+    turn.BeginUnit(&unit);
+    Run(turn, {"FLUSHDB"}, [](ShardContext& cx) { cx.shard().Flush(0, FlushMode::kSync); });
+    turn.EndUnit();
+  }
+  EXPECT_EQ(fresh.EpochOf(hash), FreshKeys::kUnknown);
+  // The unit is over once the shard has another one.
+  {
+    ShardTurn turn(shard_);
+    Set(turn, "a");
+  }
+  EXPECT_EQ(fresh.EpochOf(hash), 4u);
 }
 
 TEST_F(RecorderTest, NobodyListens) {

@@ -32,11 +32,11 @@ void ShardSet::SetStringMax(size_t bytes) {
   AwaitOnAll([bytes](Shard& shard) { shard.set_string_max(bytes); });
 }
 
-void ShardSet::SetEffectSink(EffectSink* sink) {
+void ShardSet::SetEffectSink(EffectSink* sink, bool notes_fresh_keys) {
   effect_sink_ = sink;
   AwaitOnAll([&](Shard& shard) {
     std::unique_ptr<EffectRecorder>& recorder = cells_[shard.id()].recorder;
-    recorder = sink == nullptr ? nullptr : std::make_unique<EffectRecorder>(sink);
+    recorder = sink == nullptr ? nullptr : std::make_unique<EffectRecorder>(sink, notes_fresh_keys);
     shard.set_recorder(recorder.get());
   });
 }

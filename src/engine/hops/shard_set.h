@@ -96,8 +96,9 @@ class ShardSet {
     return *cells_[id].shard;
   }
 
-  // Who hears of the effects of all units; null: nobody. REQUIRES: no unit is under way. Suspends.
-  void SetEffectSink(EffectSink* sink);
+  // Who hears of the effects of all units; null: nobody. `notes_fresh_keys`: the shards note the
+  // epochs in which their keys were written. REQUIRES: no unit is under way. Suspends.
+  void SetEffectSink(EffectSink* sink, bool notes_fresh_keys = false);
   EffectSink* effect_sink() const { return effect_sink_; }
 
   // What follows FLUSHALL; called on the thread of who asked for it. REQUIRES: set before the first

@@ -124,7 +124,7 @@ void Transaction::BeginEffects() {
 void Transaction::EndEffects() {
   if (std::exchange(in_command_, false)) unit().EndCommand();
   if (!records_ || outer_ != nullptr || unit_.effects().empty()) return;
-  shards_.effect_sink()->OnUnit(unit_.effects());
+  shards_.effect_sink()->OnUnit(unit_.effects(), UnitOrigin::kCoordinator);
   unit_.Clear();
 }
 

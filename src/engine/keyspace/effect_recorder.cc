@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "core/text/hash.h"
+
 namespace dfly {
 
 void EffectRecorder::DeliverDeletion(const Mutation& mutation) {
@@ -13,7 +15,32 @@ void EffectRecorder::DeliverDeletion(const Mutation& mutation) {
   }
   Effects effects;
   effects.Add(mutation.db_index, words);
-  sink_.OnUnit(effects);
+  const uint64_t epoch = sink_.OnUnit(effects, UnitOrigin::kShard);
+  if (fresh_keys_ != nullptr) fresh_keys_->Note(HashKey(mutation.key), epoch);
+}
+
+void EffectRecorder::NoteDelivered(uint64_t epoch) {
+  for (const uint64_t hash : own_hashes_) fresh_keys_->Note(hash, epoch);
+  if (own_flushes_) fresh_keys_->NoteAll(epoch);
+  fresh_keys_->OnLocalUnit(epoch);
+}
+
+void EffectRecorder::NoteFresh(const Mutation& mutation) {
+  const bool is_own = &current() == &own_;
+  if (mutation.kind == MutationKind::kFlushed || mutation.kind == MutationKind::kSwapped) {
+    if (is_own) {
+      own_flushes_ = true;
+    } else {
+      fresh_keys_->NoteAll(FreshKeys::kUnknown);
+    }
+    return;
+  }
+  const uint64_t hash = HashKey(mutation.key);
+  if (is_own) {
+    own_hashes_.push_back(hash);
+  } else {
+    fresh_keys_->Note(hash, FreshKeys::kUnknown);
+  }
 }
 
 void EffectRecorder::OnMutation(uint32_t, const Mutation& mutation) {
@@ -25,18 +52,20 @@ void EffectRecorder::OnMutation(uint32_t, const Mutation& mutation) {
     case MutationKind::kEvicted: {
       if (unit_ == nullptr) return DeliverDeletion(mutation);
       // The unit may have made the key.
+      if (fresh_keys_ != nullptr) NoteFresh(mutation);
       const std::string_view words[] = {"DEL", mutation.key};
       return unit_->Tell(mutation.db_index, words);
     }
     case MutationKind::kMembersExpired:
       return DeliverDeletion(mutation);
     case MutationKind::kEmptied:
-      return;
+      return;  // the mutation before it was of the same key
     default:
       if (unit_ == nullptr && !own_.in_command()) {
         LOG(DFATAL) << "no command is told of a change of " << mutation.key;
       }
       current().NoteChange();
+      if (fresh_keys_ != nullptr) NoteFresh(mutation);
   }
 }
 

@@ -3,10 +3,14 @@
 // costs one branch.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
+#include <memory>
 #include <span>
 #include <string_view>
 
 #include "engine/keyspace/effects.h"
+#include "engine/keyspace/fresh_keys.h"
 #include "engine/keyspace/mutation.h"
 #include "helio/base/logging.h"
 
@@ -15,7 +19,9 @@ namespace dfly {
 // Owner:    the shard, on its thread. Suspends: never.
 class EffectRecorder final : public MutationListener {
  public:
-  explicit EffectRecorder(EffectSink* sink) : sink_(*sink) {}
+  // `notes_fresh_keys`: somebody wants to know when keys were written (fresh_keys).
+  EffectRecorder(EffectSink* sink, bool notes_fresh_keys)
+      : sink_(*sink), fresh_keys_(notes_fresh_keys ? std::make_unique<FreshKeys>() : nullptr) {}
 
   // --- Units of several commands ---
 
@@ -45,6 +51,9 @@ class EffectRecorder final : public MutationListener {
     current().Tell(db_index, words);
   }
 
+  // Null: nobody wants to know.
+  const FreshKeys* fresh_keys() const { return fresh_keys_.get(); }
+
   // --- For the shard ---
 
   void OnMutation(uint32_t shard, const Mutation& mutation) override;
@@ -52,15 +61,26 @@ class EffectRecorder final : public MutationListener {
  private:
   Unit& current() { return unit_ == nullptr ? own_ : *unit_; }
   void Deliver() {
-    if (!own_.effects().empty()) sink_.OnUnit(own_.effects());
+    if (!own_.effects().empty()) {
+      const uint64_t epoch = sink_.OnUnit(own_.effects(), UnitOrigin::kShard);
+      if (fresh_keys_ != nullptr) NoteDelivered(epoch);
+    }
     own_.Clear();
+    own_hashes_.clear();
+    own_flushes_ = false;
   }
+  void NoteDelivered(uint64_t epoch);
+  // The unit that runs has changed the key.
+  void NoteFresh(const Mutation& mutation);
   // A unit of its own, even while another one goes on.
   void DeliverDeletion(const Mutation& mutation);
 
   EffectSink& sink_;
-  Unit own_;              // of the shard alone
-  Unit* unit_ = nullptr;  // that has begun
+  const std::unique_ptr<FreshKeys> fresh_keys_;
+  Unit own_;                                     // of the shard alone
+  absl::InlinedVector<uint64_t, 4> own_hashes_;  // of keys that it has changed
+  bool own_flushes_ = false;                     // and of all keys
+  Unit* unit_ = nullptr;                         // that has begun
 };
 
 }  // namespace dfly

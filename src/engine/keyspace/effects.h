@@ -59,6 +59,7 @@ class Effects {
 
   size_t size() const { return commands_.size(); }
   bool empty() const { return commands_.empty(); }
+  size_t bytes() const { return bytes_.size(); }
   // fn(int db_index, std::string_view resp)
   template <typename F>
   void ForEach(F fn) const {
@@ -79,11 +80,18 @@ class Effects {
   absl::InlinedVector<Command, 2> commands_;
 };
 
+// Who delivers a unit.
+enum class UnitOrigin : uint8_t {
+  kShard,        // the thread of the only shard that it is of
+  kCoordinator,  // the fiber that has run it, before it lets its locks go
+};
+
 // Gets the effects of each unit once it is over, before anybody else can see or change what it has
 // locked. On the thread that has run the unit: it must not change keys, nor suspend.
 class EffectSink {
  public:
-  virtual void OnUnit(const Effects& effects) = 0;
+  // Returns the epoch of the journal that the unit is in (engine/journal/); 0: there is none.
+  virtual uint64_t OnUnit(const Effects& effects, UnitOrigin origin) = 0;
 
  protected:
   ~EffectSink() = default;

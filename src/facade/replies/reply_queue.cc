@@ -18,6 +18,7 @@ void PendingReplies::Recycle() {
     ends.clear();
   }
   promised = taken = part_begin = back = 0;
+  awaited = 0;
   complete = abandoned = false;
 }
 
@@ -48,9 +49,12 @@ void ReplyQueue::PopItem() {
 void ReplyQueue::AddSideSlot() {
   DCHECK_GE(side_.size(), side_in_slots_);
   const size_t bytes = side_.size() - side_in_slots_;
+  const uint64_t awaited = std::exchange(held_, 0);
   if (bytes == 0) return;
-  const bool joins = items_count_ > 0 && At(items_count_ - 1).batch == nullptr;
+  const Item* const last = items_count_ > 0 ? &At(items_count_ - 1) : nullptr;
+  const bool joins = last != nullptr && last->batch == nullptr && last->awaited >= awaited;
   Item& item = joins ? At(items_count_ - 1) : PushItem();
+  item.awaited = std::max(item.awaited, awaited);
   item.count++;
   item.bytes += bytes;
   side_in_slots_ += bytes;
@@ -94,12 +98,37 @@ void ReplyQueue::CompletePart(PendingReplies* batch) {
 }
 
 // Takes whole buffers by swapping where it can.
-void ReplyQueue::Move(helio::IoBuf* from, size_t offset, size_t bytes) {
+void ReplyQueue::Move(helio::IoBuf* from, size_t offset, size_t bytes, uint64_t awaited) {
   if (bytes == 0) return;  // `offset` may lie behind a buffer that was swapped away
+  if (awaited != 0) [[unlikely]]
+    AddMark(output_->size(), awaited);
   if (offset == 0 && bytes == from->size() && output_->empty()) {
     output_->Swap(*from);
   } else {
     output_->Append(from->view().substr(offset, bytes));
+  }
+}
+
+void ReplyQueue::AddMark(size_t begin, uint64_t epoch) {
+  if (!marks_.empty() && marks_.back().epoch >= epoch) return;  // it waits for that one anyway
+  if (!marks_.empty() && marks_.back().begin == begin) {
+    marks_.back().epoch = epoch;
+  } else {
+    marks_.push_back({begin, epoch});
+  }
+}
+
+size_t ReplyQueue::SendableBeforeMarks(uint64_t durable) {
+  const auto first = std::find_if(marks_.begin(), marks_.end(),
+                                  [&](const Mark& mark) { return mark.epoch > durable; });
+  marks_.erase(marks_.begin(), first);
+  return marks_.empty() ? output_->size() : marks_.front().begin;
+}
+
+void ReplyQueue::OnTaken(size_t bytes) {
+  for (Mark& mark : marks_) {
+    DCHECK_GE(mark.begin, bytes);
+    mark.begin -= bytes;
   }
 }
 
@@ -109,7 +138,7 @@ size_t ReplyQueue::Advance() {
     const Item item = At(0);
     if (item.batch == nullptr) {
       const size_t side_size = side_.size();
-      Move(&side_, 0, item.bytes);
+      Move(&side_, 0, item.bytes, item.awaited);
       if (side_.size() == side_size) side_.Consume(item.bytes);  // copied, not swapped
       side_in_slots_ -= item.bytes;
       moved += item.bytes;
@@ -125,7 +154,7 @@ size_t ReplyQueue::Advance() {
     const size_t bytes = batch->ends[first + count - 1] - begin;
     batch->taken += count;
     const size_t capacity_before = batch->bytes.capacity();
-    Move(&batch->bytes, begin, bytes);
+    Move(&batch->bytes, begin, bytes, batch->awaited);
     const size_t change = batch->bytes.capacity() - capacity_before;  // modulo 2^64
     batch->counted += change;
     counted_change_ += static_cast<int64_t>(change);
@@ -157,7 +186,9 @@ void ReplyQueue::Clear() {
     }
   }
   side_.Clear();
+  marks_.clear();
   slots_ = side_in_slots_ = batch_bytes_ = 0;
+  held_ = 0;
   local_open_ = false;
 }
 
@@ -167,6 +198,7 @@ void ReplyQueue::Release() {
   std::vector<Item>().swap(ring_);
   head_ = 0;
   side_.Release();
+  if (marks_.empty()) std::vector<Mark>().swap(marks_);
 }
 
 void ReplyQueue::CheckInvariants() const {
@@ -176,7 +208,11 @@ void ReplyQueue::CheckInvariants() const {
     const Item& item = At(i);
     CHECK_GT(item.count, 0u);
     CHECK_EQ(item.batch != nullptr, item.bytes == 0);
-    if (i > 0) CHECK_NE(item.batch, At(i - 1).batch);  // adjacent ones coalesce
+    // Adjacent ones coalesce, unless the later one waits for more.
+    if (i > 0 && item.batch == At(i - 1).batch) {
+      CHECK(item.batch == nullptr);
+      CHECK_GT(item.awaited, At(i - 1).awaited);
+    }
     slots += item.count;
     bytes += item.bytes;
   }

@@ -10,10 +10,14 @@
 //
 // Adjacent slots of one kind share an item, so a pipeline of a thousand commands to one shard
 // costs one. Items, side buffer and batches are reused: a steady state allocates nothing.
+//
+// A reply that must not leave before an epoch of the journal is on the disk (Hold) puts a mark into
+// the output: from there on all replies wait for that epoch.
 #pragma once
 
 #include <absl/functional/any_invocable.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -41,6 +45,8 @@ struct PendingReplies {
 
   void EndReply() { ends.push_back(bytes.size()); }
   void BeginPart();
+  // Its replies that are not taken yet must not leave before `epoch` is durable.
+  void Await(uint64_t epoch) { awaited = std::max(awaited, epoch); }
 
   // Makes it as new, for a pool. Keeps memory, but no more than kBytesKept bytes of replies.
   void Recycle();
@@ -52,6 +58,7 @@ struct PendingReplies {
   size_t part_begin = 0;   // the first reply of `ends`
   size_t back = 0;         // replies that have come back from the other thread
   bool complete = false;   // all of them have
+  uint64_t awaited = 0;    // see Await; 0: nothing
   bool abandoned = false;  // the queue no longer knows it
   size_t counted = 0;      // bytes of memory that the connection's thread has counted for it
   // Not null: gets it instead of the queue's own function.
@@ -79,6 +86,7 @@ class ReplyQueue {
     DCHECK(!local_open_);
     local_open_ = true;
     local_in_side_ = items_count_ != 0;
+    open_begin_ = output_->size();
     return local_in_side_ ? &side_ : output_;
   }
 
@@ -86,8 +94,29 @@ class ReplyQueue {
   void EndLocal() {
     DCHECK(local_open_);
     local_open_ = false;
-    if (local_in_side_) AddSideSlot();
+    if (local_in_side_) {
+      AddSideSlot();
+    } else if (held_ != 0) [[unlikely]] {
+      if (output_->size() > open_begin_) AddMark(open_begin_, held_);
+      held_ = 0;
+    }
   }
+
+  // The reply that is being written must not leave before `epoch` is durable, nor may what stands
+  // behind it. 0: nothing.
+  void Hold(uint64_t epoch) {
+    DCHECK(local_open_);
+    held_ = std::max(held_, epoch);
+  }
+
+  // How many bytes at the front of the output may leave when all epochs up to `durable` are.
+  [[nodiscard]] size_t Sendable(uint64_t durable) {
+    return marks_.empty() ? output_->size() : SendableBeforeMarks(durable);
+  }
+  // So many bytes of them have left.
+  void OnTaken(size_t bytes);
+  // The epoch that the first byte waits for which does not leave; 0: none does.
+  uint64_t awaited() const { return marks_.empty() ? 0 : marks_.front().epoch; }
 
   // The next slot is the next reply of `batch`.
   // REQUIRES: the batch is still being filled with commands or on its way.
@@ -126,7 +155,9 @@ class ReplyQueue {
   size_t pending_bytes() const { return side_.size() + batch_bytes_; }
   size_t batch_bytes() const { return batch_bytes_; }
   // Without batches, which their owner counts.
-  size_t memory_used() const { return ring_.capacity() * sizeof(Item) + side_.capacity(); }
+  size_t memory_used() const {
+    return ring_.capacity() * sizeof(Item) + side_.capacity() + marks_.capacity() * sizeof(Mark);
+  }
 
   // O(items). For tests and debug builds.
   void CheckInvariants() const;
@@ -136,6 +167,12 @@ class ReplyQueue {
     PendingReplies* batch = nullptr;  // nullptr: bytes of side_
     size_t count = 0;                 // slots
     size_t bytes = 0;                 // in side_; 0 for a batch
+    uint64_t awaited = 0;             // of side_; see PendingReplies
+  };
+  // What stands in the output from `begin` on waits for `epoch`.
+  struct Mark {
+    size_t begin;
+    uint64_t epoch;
   };
 
   Item& At(size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
@@ -144,7 +181,9 @@ class ReplyQueue {
   void PopItem();
   void AddSideSlot();
   void LetGo(PendingReplies* batch);
-  void Move(helio::IoBuf* from, size_t offset, size_t bytes);
+  void Move(helio::IoBuf* from, size_t offset, size_t bytes, uint64_t awaited);
+  void AddMark(size_t begin, uint64_t epoch);
+  size_t SendableBeforeMarks(uint64_t durable);
 
   helio::IoBuf* const output_;
   ReleaseFn release_;
@@ -156,6 +195,9 @@ class ReplyQueue {
   size_t side_in_slots_ = 0;  // == sum of Item::bytes; what follows in side_ is the open reply
   size_t batch_bytes_ = 0;    // bytes that came back in batches and were not yet taken
   int64_t counted_change_ = 0;
+  std::vector<Mark> marks_;  // in the order of their beginnings, and of their epochs
+  uint64_t held_ = 0;        // of the open reply
+  size_t open_begin_ = 0;    // in the output
   bool local_open_ = false;
   bool local_in_side_ = false;
 };

@@ -135,6 +135,65 @@ TEST_F(ReplyQueueTest, ClearReleasesWhatIsBackAndAbandonsTheRest) {
   EXPECT_EQ(output_.view(), "works");
 }
 
+TEST_F(ReplyQueueTest, MarksHoldWhatStandsBehindThem) {
+  const auto held = [&](std::string_view reply, uint64_t epoch) {
+    queue_.BeginLocal()->Append(reply);
+    queue_.Hold(epoch);
+    queue_.EndLocal();
+  };
+  Local("ab");
+  held("cd", 3);
+  held("ef", 2);
+  held("", 9);  // dropped: it tells nothing
+  held("gh", 5);
+  Local("ij");
+  EXPECT_EQ(queue_.Sendable(0), 2u);
+  EXPECT_EQ(queue_.awaited(), 3u);
+  EXPECT_EQ(queue_.Sendable(2), 2u);
+  EXPECT_EQ(queue_.Sendable(3), 6u);
+  EXPECT_EQ(queue_.awaited(), 5u);
+  output_.Consume(6);
+  queue_.OnTaken(6);
+  EXPECT_EQ(queue_.Sendable(4), 0u);
+  EXPECT_EQ(queue_.Sendable(5), 4u);
+  EXPECT_EQ(queue_.awaited(), 0u);
+}
+
+TEST_F(ReplyQueueTest, RepliesBehindABatchBringTheirMarks) {
+  PendingReplies batch, other;
+  queue_.AddRemote(&batch);
+  Local("b");
+  queue_.BeginLocal()->Append("c");
+  queue_.Hold(4);
+  queue_.EndLocal();
+  Local("d");
+  queue_.AddRemote(&other);
+  queue_.CheckInvariants();
+  other.Await(6);
+  Fill(&other, {"e"});
+  batch.Await(2);
+  batch.Await(1);
+  Fill(&batch, {"a"});
+  queue_.Advance();
+  EXPECT_EQ(output_.view(), "abcde");
+  EXPECT_EQ(queue_.Sendable(1), 0u);
+  EXPECT_EQ(queue_.Sendable(2), 2u);
+  EXPECT_EQ(queue_.Sendable(4), 4u);
+  EXPECT_EQ(queue_.Sendable(6), 5u);
+  batch.Recycle();
+  EXPECT_EQ(batch.awaited, 0u);
+}
+
+TEST_F(ReplyQueueTest, ClearForgetsMarks) {
+  queue_.BeginLocal()->Append("a");
+  queue_.Hold(4);
+  queue_.EndLocal();
+  queue_.Clear();
+  EXPECT_EQ(queue_.awaited(), 0u);
+  queue_.Release();
+  EXPECT_EQ(queue_.memory_used(), 0u);
+}
+
 TEST_F(ReplyQueueTest, SteadyStateReusesItsMemory) {
   PendingReplies batch;
   size_t memory = 0;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clients/worker_state.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "core/text/hash.h"
 #include "engine/hops/shard_set.h"
+#include "engine/journal/journal.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/clients/session.h"
@@ -51,6 +54,52 @@ void WorkerState::Forget(Session* session) {
   const bool is_listed =
       session->subscriptions != nullptr && session->subscriptions->pending_changes > 0;
   if (session->connection_closed && session->coordinators == 0 && !is_listed) delete session;
+}
+
+// --- Replies that wait for the journal ---
+
+void WorkerState::SetAwaitedJournal(Journal* journal) {
+  Journal* const before = std::exchange(journal_, journal);
+  if (before != nullptr) {
+    before->SetListener(index(), nullptr);
+    buffers.gate.Stop(before->newest());
+  }
+  if (journal == nullptr) return;
+  journal->SetListener(index(), [this](uint64_t durable) {
+    buffers.gate.Open(durable);
+    return buffers.gate.has_waiters();
+  });
+  buffers.gate.Start([journal](uint64_t epoch) { return journal->Watch(epoch); });
+}
+
+uint64_t WorkerState::NotDurable(uint64_t epoch) const {
+  return epoch > journal_->durable() ? epoch : 0;
+}
+
+uint64_t WorkerState::NewestEpoch() const {
+  return journal_ == nullptr ? 0 : NotDurable(journal_->newest());
+}
+
+bool WorkerState::TellsOfData(const Command& command) {
+  return command.runs_script || (command.flags & (kWrite | kReadonly | kMayReplicate)) != 0 ||
+         command.name == "exec";
+}
+
+uint64_t WorkerState::EpochOfKeys(const Shard& shard, const Command& command, Args args,
+                                  uint64_t hash) const {
+  if (!command.keys.has_keys()) return TellsOfData(command) ? journal_->newest() : 0;
+  // The unit of a command that has written is among this thread's.
+  uint64_t epoch = (command.flags & kWrite) != 0 ? journal_->newest(index()) : 0;
+  if (shard.recorder() == nullptr) return journal_->newest();  // the journal is being linked
+  const FreshKeys& fresh = *shard.recorder()->fresh_keys();
+  if (command.has_one_key) {
+    epoch = std::max(epoch, fresh.EpochOf(hash));
+  } else {
+    for (const size_t i : command.KeysOf(args)) {
+      epoch = std::max(epoch, fresh.EpochOf(HashKey(args[i])));
+    }
+  }
+  return epoch == FreshKeys::kUnknown ? journal_->newest() : epoch;
 }
 
 void WorkerState::RunOnFiber(const char* name, std::function<void()> work) {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "commands/table/command_table.h"
 #include "engine/hops/tag_placement.h"
 #include "facade/connection.h"
 #include "helio/base/intrusive_list.h"
@@ -21,6 +22,7 @@
 
 namespace dfly {
 
+class Journal;
 class Session;
 class Shard;
 
@@ -78,10 +80,33 @@ class WorkerState : public PerThread<WorkerState> {
   // ended.
   void Forget(Session* session);
 
+  // --- Replies that wait for the journal ---
+
+  // From now on replies wait for what they tell to be durable in `journal`; null: nothing waits any
+  // more, also of what has waited for the journal before.
+  void SetAwaitedJournal(Journal* journal);
+  bool awaits_journal() const { return journal_ != nullptr; }
+  // What the reply of a command waits for that has just run on `shard`, one of this thread. `hash`:
+  // of its first key. 0: nothing.
+  uint64_t EpochOf(const Shard& shard, const Command& command, Args args, uint64_t hash) const {
+    return journal_ == nullptr ? 0 : NotDurable(EpochOfKeys(shard, command, args, hash));
+  }
+  // The same for what may have used any key of any shard.
+  uint64_t NewestEpoch() const;
+  // The same for a command that says so by its row.
+  uint64_t NewestEpochFor(const Command& command) const {
+    return journal_ == nullptr || !TellsOfData(command) ? 0 : NewestEpoch();
+  }
+
   // On a fiber of its own, which the worker outlives.
   void RunOnFiber(const char* name, std::function<void()> work);
 
  private:
+  static bool TellsOfData(const Command& command);
+  uint64_t EpochOfKeys(const Shard& shard, const Command& command, Args args, uint64_t hash) const;
+  uint64_t NotDurable(uint64_t epoch) const;
+
+  Journal* journal_ = nullptr;        // null: no reply waits
   std::vector<Shard*> local_shards_;  // by id; null: it is another thread's
   std::vector<Shard*> own_shards_;    // the same without gaps
   helio::IntrusiveList<Connection> connections_;

@@ -17,6 +17,9 @@ namespace dfly {
 namespace {
 
 constexpr std::string_view kErrIsSaving = "ERR Background save already in progress";
+constexpr std::string_view kErrIsSavingLogBase =
+    "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in "
+    "order to schedule a BGSAVE whenever possible.";
 constexpr std::string_view kErrDisabled =
     "ERR Snapshots are disabled: --dbfilename is empty, so there is no file to save to";
 
@@ -66,15 +69,21 @@ void BgSave(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   Persistence& persistence = Server::Here().persistence();
   auto started = Persistence::Start::kDisabled;
-  cx.shards().pool().at(0)->AwaitFiber("bgsave",
-                                       [&] { started = persistence.StartSaveOfClient(format); });
+  bool is_behind_log_base = false;
+  cx.shards().pool().at(0)->AwaitFiber("bgsave", [&] {
+    is_behind_log_base = persistence.is_saving_log_base();
+    started = persistence.StartSaveOfClient(format, is_scheduled);
+  });
   switch (started) {
     case Persistence::Start::kStarted:
       // Inside EXEC it is called scheduled in redis-server.
-      return reply.Status(cx.outer() == nullptr ? "Background saving started"
-                                                : "Background saving scheduled");
+      return reply.Status(cx.outer() == nullptr && !is_behind_log_base
+                              ? "Background saving started"
+                              : "Background saving scheduled");
     case Persistence::Start::kIsSaving:
       return reply.Error(kErrIsSaving);
+    case Persistence::Start::kIsSavingLogBase:
+      return reply.Error(kErrIsSavingLogBase);
     case Persistence::Start::kDisabled:
       return reply.Error(kErrDisabled);
   }

@@ -235,16 +235,21 @@ void Batches::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Ent
   cx.set_client(batch->client.id != 0 ? &batch->client : nullptr, entry.notes_reads);
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
     execs_.Run(turn, *entry.command, *multi, now_ms_, writer_);
-  } else if (entry.is_try) {
+    return EndEntry(batch, entry, size_before, worker_.NewestEpoch());
+  }
+  if (entry.is_try) {
     cx.SetKeyHash(args_[entry.command->routed_by(args_)], entry.hash);
     batch->must_wait = !runner_.TryBlocking(turn, *entry.command, args_, writer_);
   } else {
     runner_.RunOnShard(turn, *entry.command, args_, entry.hash, writer_);
   }
-  EndEntry(batch, entry, size_before);
+  EndEntry(batch, entry, size_before,
+           worker_.EpochOf(turn.shard(), *entry.command, args_, entry.hash));
 }
 
-void Batches::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before) {
+void Batches::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before,
+                       uint64_t epoch) {
+  batch->Await(epoch);
   if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
   batch->EndReply();
   batch->OnRun();
@@ -257,7 +262,7 @@ void Batches::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow
     shards_.local(batch->shard).watches().Unwatch(multi->watcher);
   }
   runner_.Reject(*entry.command, CommandRunner::BusyError(what), writer_);
-  EndEntry(batch, entry, size_before);
+  EndEntry(batch, entry, size_before, 0);
 }
 
 void Batches::WaitInQueue(ShardBatch* batch) {
@@ -487,7 +492,7 @@ auto Batches::RunScript(ShardBatch* batch, const ShardBatch::Entry& entry, TxEnt
   job->writer.Reset(&batch->bytes, batch->resp3);
   if (jobs_.Run(job)) {
     jobs_.Recycle(job);
-    EndEntry(batch, entry, size_before);
+    EndEntry(batch, entry, size_before, worker_.NewestEpoch());
     return EntryEnd::kNow;
   }
   if (!job->is_abandoned) return EntryEnd::kLater;
@@ -510,7 +515,7 @@ void Batches::EndScript(ScriptJob* job) {
   const ShardBatch::Entry& entry = batch->rest().front();
   const size_t size_before = batch->ends.empty() ? 0 : batch->ends.back();
   jobs_.Recycle(job);
-  EndEntry(batch, entry, size_before);
+  EndEntry(batch, entry, size_before, worker_.NewestEpoch());
   Resume(batch);
 }
 
@@ -547,7 +552,7 @@ void Batches::Restart(ShardBatch* batch) {
       jobs_.RunOverShards(cx, *entry.command, batch->ScriptOf(entry), ScriptArgsOf(Args(args)),
                           std::move(batch->discovered), batch->wants_all_keys, writer);
     });
-    EndEntry(batch, entry, size_before);
+    EndEntry(batch, entry, size_before, worker_.NewestEpoch());
     --session.coordinators;
     --worker_.coordinators;
     PubSub::Here().OnReplied(session);

@@ -120,7 +120,9 @@ class Batches final : public Pool, public PerThread<Batches> {
   // The part of it that is a turn. kNow: it has no more commands, or long replies.
   EntryEnd RunEntries(ShardBatch* batch);
   void RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry);
-  void EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before);
+  // `epoch`: what its reply waits for; 0: nothing.
+  void EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before,
+                uint64_t epoch);
   void SendBack(ShardBatch* batch);
 
   // --- In the shard's queue ---

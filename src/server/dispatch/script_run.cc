@@ -567,7 +567,7 @@ void ScriptInPlace::RunAs(TxEntry* entry) {
 
 void ScriptInPlace::DeliverEffects() {
   if (unit_.effects().empty()) return;
-  shards_.effect_sink()->OnUnit(unit_.effects());
+  shards_.effect_sink()->OnUnit(unit_.effects(), UnitOrigin::kCoordinator);
   unit_.Clear();
 }
 

@@ -604,9 +604,26 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
     }
     if (connection->closing()) return;  // by the command itself; all replies are gone
     if (drop_reply) out->Truncate(size_before);
+    if (state_.awaits_journal()) [[unlikely]]
+      replies.Hold(EpochOf(noted, args));
     replies.EndLocal();
   }
   session.AdvanceReplyMode();
+}
+
+uint64_t Worker::EpochOf(const Noted& noted, Args args) const {
+  switch (noted.action) {
+    case Action::kLocal:
+    case Action::kTry:
+      return state_.EpochOf(*state_.local(noted.shard), *noted.command, args, noted.hash);
+    case Action::kExec:
+    case Action::kScript:
+      return state_.NewestEpoch();
+    case Action::kSession:
+      return state_.NewestEpochFor(*noted.command);
+    default:
+      return 0;
+  }
 }
 
 bool Worker::OnTryBack(ShardBatch* batch) {
@@ -770,6 +787,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
       session.AdvanceReplyMode();
       helio::IoBuf* target = connection->replies().BeginLocal();
       if (!drop_reply) target->Append(out.view());
+      connection->replies().Hold(state_.NewestEpochFor(command));
       connection->replies().EndLocal();
       if (session.close_after_reply) connection->CloseWhenSent();
     }

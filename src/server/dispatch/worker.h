@@ -173,6 +173,8 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void PrefetchNoted();
   // `in_place`: the shard of ours whose commands were the last ones, and are not finished.
   void RunOne(const Noted& noted, std::optional<ShardTurn>* in_place);
+  // What the reply of `noted`, which has just run here, waits for.
+  uint64_t EpochOf(const Noted& noted, Args args) const;
   ShardTurn& Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place);
   // Does a command take the way of a batch? For other threads' shards always, for ours if it must.
   bool TakesBatch(const Noted& noted, const Session& session);

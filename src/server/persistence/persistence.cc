@@ -161,7 +161,7 @@ std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
 
 auto Persistence::StartSave(std::optional<SnapshotFormat> format) -> Start {
   if (!is_enabled()) return Start::kDisabled;
-  if (is_saving()) return Start::kIsSaving;
+  if (is_saving()) return is_saving_log_base() ? Start::kIsSavingLogBase : Start::kIsSaving;
   saving_ = NewSaving(format);
   saving_->is_in_background = true;
   helio::Fiber("bgsave", [this] { RunSave(nullptr); }).Detach();
@@ -175,7 +175,12 @@ std::shared_ptr<Persistence::Saving> Persistence::NewSaving(
   return saving;
 }
 
-auto Persistence::StartSaveOfClient(std::optional<SnapshotFormat> format) -> Start {
+auto Persistence::StartSaveOfClient(std::optional<SnapshotFormat> format, bool is_scheduled)
+    -> Start {
+  if (is_enabled() && is_scheduled && is_saving_log_base()) {
+    next_ = FormatFor(format);
+    return Start::kStarted;
+  }
   if (!is_enabled() || !is_saving() || !saving_->is_after_flush) return StartSave(format);
   if (next_) return Start::kIsSaving;
   if (saving_->has_cut || saving_->format != FormatFor(format)) {
@@ -198,11 +203,13 @@ void Persistence::SaveAfterFlush() {
   // What it writes is of no use any more, unless a client waits for it. One FLUSHALL after another
   // must not give up each one's.
   was_flushed_ = true;
-  if (!saving_->is_awaited && !saving_->is_after_flush) saving_->progress.is_cancelled = true;
+  if (!saving_->is_awaited && !saving_->is_after_flush && !saving_->base) {
+    saving_->progress.is_cancelled = true;
+  }
 }
 
 void Persistence::AwaitSaveAfterFlush() {
-  while (is_saving() && saving_->is_after_flush) {
+  while (is_saving() && (saving_->is_after_flush || saving_->base)) {
     const std::shared_ptr<Saving> saving = saving_;
     saving->done.Wait();
   }
@@ -213,6 +220,16 @@ std::string Persistence::Save(std::optional<SnapshotFormat> format) {
   if (is_saving()) return std::string(kIsSaving);
   saving_ = NewSaving(format);
   saving_->is_awaited = true;
+  return RunSave(nullptr);
+}
+
+std::string Persistence::SaveLogBase(LogBase base) {
+  while (is_saving()) {
+    const std::shared_ptr<Saving> saving = saving_;
+    saving->done.Wait();
+  }
+  saving_ = NewSaving(SnapshotFormat::kRdb);
+  saving_->base = std::move(base);
   return RunSave(nullptr);
 }
 
@@ -265,14 +282,11 @@ void Persistence::AwaitNoLongScript(const Saving& saving) {
   }
 }
 
-// REQUIRES: saving_ was made by the caller, without a pause in between.
-std::string Persistence::RunSave(Transaction* lock) {
-  const std::shared_ptr<Saving> saving = saving_;
-  saving->started_ns = helio::MonotonicNanos();
+SaveOptions Persistence::OptionsOf(const Saving& saving) {
   SaveOptions save;
   save.path.directory = directory_;
   save.path.name = NameAt(dbfilename_, helio::UnixMillis());
-  save.path.format = saving->format;
+  save.path.format = saving.format;
   save.codec = options_.codec;
   save.level = options_.level;
   save.compresses_strings = options_.compresses_strings;
@@ -282,6 +296,56 @@ std::string Persistence::RunSave(Transaction* lock) {
       server_.settings.snapshot_buffer_limit.load(std::memory_order_relaxed);
   if (buffer_limit != 0) save.sizes.behind = buffer_limit / server_.shards->size();
   save.on_behind = [this](bool is_behind) { OnSnapshotBehind(is_behind); };
+  if (saving.base) {
+    save.path.format = SnapshotFormat::kRdb;
+    save.log_base = saving.base->path;
+    save.before_cut = saving.base->before_cut;
+    save.cut_lock = saving.base->cut_lock;
+  }
+  return save;
+}
+
+void Persistence::NoteSaved(const Saving& saving, const SaveResult& result,
+                            uint64_t changes_at_cut) {
+  const double seconds = SecondsSince(saving.started_ns);
+  const std::string file = saving.base ? saving.base->path : saving.path.Main();
+  LOG(INFO) << "saved " << helio::LogText(file) << ": " << result.keys << " keys, " << result.bytes
+            << " bytes, " << fmt::format("{:.3f} s", seconds);
+  if (saving.base) return;
+  facts_.last_duration_s = static_cast<int64_t>(seconds);
+  facts_.last_error.clear();
+  facts_.is_last_ok = true;
+  ++facts_.saves;
+  // A client that has been told that its save has begun waits for LASTSAVE to change.
+  if (!next_) last_save_s_ = facts_.last_save_s = helio::UnixMillis() / 1000;
+  facts_.changes_at_last_save = changes_at_cut;
+  facts_.last_keys = result.keys;
+  facts_.last_bytes = result.bytes;
+  facts_.last_shards = result.shards;
+  facts_.last_file = file;
+}
+
+void Persistence::NoteNotSaved(const Saving& saving, const std::string& error) {
+  if (saving.progress.is_cancelled) {
+    LOG(INFO) << "the snapshot was given up";
+  } else {
+    LOG(ERROR) << "no snapshot: " << helio::LogText(error);
+  }
+  if (saving.base) return;
+  facts_.last_duration_s = static_cast<int64_t>(SecondsSince(saving.started_ns));
+  facts_.last_error = error;
+  if (saving.is_in_background && !saving.progress.is_cancelled) {  // else somebody is told
+    facts_.is_last_ok = false;
+    last_failure_ns_ = helio::MonotonicNanos();
+  }
+}
+
+// REQUIRES: saving_ was made by the caller, without a pause in between.
+std::string Persistence::RunSave(Transaction* lock) {
+  const std::shared_ptr<Saving> saving = saving_;
+  saving->started_ns = helio::MonotonicNanos();
+  SaveOptions save = OptionsOf(*saving);
+  saving->path = save.path;
   uint64_t changes_at_cut = 0;
   if (lock == nullptr) {
     AwaitNoLongScript(*saving);
@@ -300,29 +364,10 @@ std::string Persistence::RunSave(Transaction* lock) {
       &saving->progress, lock);
   server_.settings.is_saving = false;
   is_writing_ = false;
-  const double seconds = SecondsSince(saving->started_ns);
-  facts_.last_duration_s = static_cast<int64_t>(seconds);
-  facts_.last_error = result.error;
   if (result.error.empty()) {
-    facts_.is_last_ok = true;
-    ++facts_.saves;
-    // A client that has been told that its save has begun waits for LASTSAVE to change.
-    if (!next_) last_save_s_ = facts_.last_save_s = helio::UnixMillis() / 1000;
-    facts_.changes_at_last_save = changes_at_cut;
-    facts_.last_keys = result.keys;
-    facts_.last_bytes = result.bytes;
-    facts_.last_shards = result.shards;
-    facts_.last_file = save.path.Main();
-    LOG(INFO) << "saved " << helio::LogText(facts_.last_file) << ": " << result.keys << " keys, "
-              << result.bytes << " bytes, " << fmt::format("{:.3f} s", seconds);
-  } else if (saving->progress.is_cancelled) {
-    LOG(INFO) << "the snapshot was given up";
+    NoteSaved(*saving, result, changes_at_cut);
   } else {
-    LOG(ERROR) << "no snapshot: " << helio::LogText(result.error);
-    if (saving->is_in_background) {  // else somebody is told
-      facts_.is_last_ok = false;
-      last_failure_ns_ = helio::MonotonicNanos();
-    }
+    NoteNotSaved(*saving, result.error);
   }
   saving->error = result.error;
   saving_ = nullptr;
@@ -473,8 +518,8 @@ void Persistence::SetStopsWrites(bool does) {
 
 PersistenceFacts Persistence::Facts() {
   PersistenceFacts facts = facts_;
-  facts.is_saving = is_saving();
-  if (is_saving()) {
+  facts.is_saving = is_saving() && !is_saving_log_base();
+  if (facts.is_saving) {
     facts.current_duration_s = static_cast<int64_t>(SecondsSince(saving_->started_ns));
     facts.current_keys_total = saving_->progress.keys_total;
     facts.current_keys = saving_->progress.keys;

@@ -24,6 +24,13 @@ namespace dfly {
 
 struct ServerState;
 
+// The base of an append-only log, as a save writes it; see SaveOptions.
+struct LogBase {
+  std::string path;
+  std::function<bool()> before_cut;
+  LockMode cut_lock = LockMode::kShared;
+};
+
 // Owner:    the server. Its state belongs to proactor 0.
 // Suspends: what says so.
 class Persistence {
@@ -48,21 +55,26 @@ class Persistence {
 
   // --- Saving ---
 
-  enum class Start : uint8_t { kStarted, kIsSaving, kDisabled };
+  enum class Start : uint8_t { kStarted, kIsSaving, kIsSavingLogBase, kDisabled };
   // Makes one in the background.
   Start StartSave(std::optional<SnapshotFormat> format = {});
   // BGSAVE. As StartSave, but the save that a FLUSHALL has begun does not hinder it: if that has
   // not cut yet it is this one from now on, else this one follows it. Never suspends: the caller
   // may be an EXEC, and the save of a FLUSHALL may wait for its locks.
-  Start StartSaveOfClient(std::optional<SnapshotFormat> format);
+  // `is_scheduled`: if the base of a log is being written it follows that.
+  Start StartSaveOfClient(std::optional<SnapshotFormat> format, bool is_scheduled = false);
   // FLUSHALL: with --save, what was deleted must not come back after a crash, so one is made now,
   // as redis-server does; but in the background.
   void SaveAfterFlush();
-  // SAVE comes behind the one that a FLUSHALL has begun: redis-server's is over when that is
-  // answered. REQUIRES: the caller has no locks, as that one may wait for them. Suspends.
+  // SAVE comes behind the base of a log, and behind the save that a FLUSHALL has begun, as
+  // redis-server's is over when FLUSHALL is answered. REQUIRES: the caller has no locks, as that one may wait for them. Suspends.
   void AwaitSaveAfterFlush();
   // Makes one, and waits for it; empty, or the error. Suspends.
   std::string Save(std::optional<SnapshotFormat> format = {});
+  // Writes it, when no save is under way any more; empty, or the error. To clients that is no save.
+  // CancelSave ends it. Suspends.
+  std::string SaveLogBase(LogBase base);
+  bool is_saving_log_base() const { return is_saving() && saving_->base.has_value(); }
   // The last one: after its cut nothing changes any more, unless it fails. Suspends.
   std::string SaveForStop();
   // Ends the one that is under way; it fails. Suspends until it has.
@@ -102,11 +114,13 @@ class Persistence {
   struct Saving {
     SaveProgress progress;
     SnapshotFormat format = SnapshotFormat::kOurs;
+    SnapshotPath path;
     uint64_t started_ns = 0;
     bool has_cut = false;
     bool is_in_background = false;
     bool is_awaited = false;      // by a client
     bool is_after_flush = false;  // SaveAfterFlush has begun it
+    std::optional<LogBase> base;  // of SaveLogBase
     helio::BlockingCounter done{1};
     std::string error;
   };
@@ -115,6 +129,9 @@ class Persistence {
   std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;
   void StartNext();
   std::string RunSave(Transaction* lock);
+  SaveOptions OptionsOf(const Saving& saving);
+  void NoteSaved(const Saving& saving, const SaveResult& result, uint64_t changes_at_cut);
+  void NoteNotSaved(const Saving& saving, const std::string& error);
   std::string LoadFrom(const SnapshotPath& path);
   std::string ReloadLocked(Transaction* lock);
   void AwaitNoLongScript(const Saving& saving);

@@ -25,7 +25,7 @@ const std::string kLoaded = "FUNCTION LOAD " + kLibrary;
 
 class Units final : public EffectSink {
  public:
-  void OnUnit(const Effects& effects) override {
+  uint64_t OnUnit(const Effects& effects, UnitOrigin) override {
     std::string unit;
     effects.ForEach([&](int, std::string_view resp) {
       RespValue value;
@@ -37,6 +37,7 @@ class Units final : public EffectSink {
     });
     const std::lock_guard guard(mutex_);
     units_.push_back(std::move(unit));
+    return 0;
   }
   std::vector<std::string> Take() {
     const std::lock_guard guard(mutex_);

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/journal/sections.h"
+
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "helio/base/logging.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kMulti = "*1\r\n$5\r\nMULTI\r\n";
+constexpr std::string_view kExec = "*1\r\n$4\r\nEXEC\r\n";
+constexpr size_t kSelectMax = 48;  // bytes of a SELECT
+
+// An upper bound of what WriteUnit writes.
+size_t UnitBytesMax(const Effects& effects) {
+  if (effects.size() == 1) return effects.bytes();
+  return effects.bytes() + kMulti.size() + kExec.size() + effects.size() * kSelectMax;
+}
+
+char* Put(char* to, std::string_view text) {
+  std::memcpy(to, text.data(), text.size());
+  return to + text.size();
+}
+
+struct UnitText {
+  int first_db = -1;
+  int last_db = -1;
+  char* end;
+};
+
+// Several commands stand between MULTI and EXEC.
+UnitText WriteUnit(const Effects& effects, char* to) {
+  UnitText text = {.end = to};
+  const bool is_several = effects.size() > 1;
+  effects.ForEach([&](int db_index, std::string_view resp) {
+    if (text.first_db < 0) {
+      text.first_db = db_index;
+      if (is_several) text.end = Put(text.end, kMulti);
+    } else if (db_index != text.last_db) {
+      text.end = Put(text.end, SelectCommand(db_index));
+    }
+    text.last_db = db_index;
+    text.end = Put(text.end, resp);
+  });
+  if (is_several) text.end = Put(text.end, kExec);
+  return text;
+}
+
+}  // namespace
+
+std::string SelectCommand(int db_index) {
+  const std::string digits = absl::StrCat(db_index);
+  return absl::StrCat("*2\r\n$6\r\nSELECT\r\n$", digits.size(), "\r\n", digits, "\r\n");
+}
+
+std::unique_ptr<Section::Block> Section::TakeBlock(size_t bytes) {
+  if (bytes <= kBlockBytes) {
+    const std::lock_guard guard(lock_);
+    if (spare_ != nullptr) return std::move(spare_);
+  }
+  const size_t capacity = std::max(bytes, kBlockBytes);
+  return std::make_unique<Block>(Block{.number = 0,
+                                       .capacity = capacity,
+                                       .bytes = std::make_unique_for_overwrite<char[]>(capacity)});
+}
+
+uint64_t Section::Append(const Effects& effects, UnitOrigin origin,
+                         const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock) {
+  DCHECK(!effects.empty());
+  const size_t bytes_max = UnitBytesMax(effects);
+  std::unique_ptr<Block> fresh;
+  if (room_ < bytes_max) {
+    fresh = TakeBlock(bytes_max);
+    fresh->number = ++last_block_;
+    current_ = fresh->bytes.get();
+    room_ = fresh->capacity;
+  }
+  char* const begin = current_;
+  const UnitText text = WriteUnit(effects, begin);
+  const size_t bytes = static_cast<size_t>(text.end - begin);
+  const bool is_local = origin == UnitOrigin::kShard;
+  const uint64_t now = is_local ? clock->load(std::memory_order_acquire)
+                                : clock->fetch_add(1, std::memory_order_acq_rel) + 1;
+  // A block for one large unit is freed as soon as that is written.
+  const bool is_sealed = fresh != nullptr && fresh->capacity > kBlockBytes;
+  current_ = is_sealed ? nullptr : text.end;
+  room_ = is_sealed ? 0 : room_ - bytes;
+
+  const std::lock_guard guard(lock_);
+  if (fresh != nullptr) {
+    open_block_ = is_sealed ? UINT64_MAX : last_block_;
+    blocks_.push_back(std::move(fresh));
+  }
+  const uint64_t number = epoch.load(std::memory_order_acquire);
+  Half& half = halves_[number & 1];
+  ++half.units;
+  half.bytes += bytes;
+  JournalPiece* const last = half.pieces.empty() ? nullptr : &half.pieces.back();
+  if (last != nullptr && is_local && last->is_local && last->clock == now &&
+      last->last_db == text.first_db && last->text + last->bytes == begin) {
+    last->bytes += bytes;
+    last->last_db = text.last_db;
+  } else {
+    half.pieces.push_back({now, is_local, text.first_db, text.last_db, begin, bytes, last_block_});
+  }
+  newest_.store(number, std::memory_order_relaxed);
+  appended_bytes_.store(appended_bytes_.load(std::memory_order_relaxed) + bytes,
+                        std::memory_order_relaxed);
+  return number;
+}
+
+void Section::Take(uint64_t epoch, ClosedEpoch* closed) {
+  // Whoever has read the old number has appended by now; who comes later reads the new one.
+  { const std::lock_guard guard(lock_); }
+  const Half& half = halves_[epoch & 1];
+  closed->sorted.insert(closed->sorted.end(), half.pieces.begin(), half.pieces.end());
+  closed->units += half.units;
+}
+
+void Section::Release(uint64_t epoch) {
+  Half& half = halves_[epoch & 1];
+  if (half.pieces.empty()) return;
+  half.pieces.clear();
+  half.units = 0;
+  released_bytes_.store(
+      released_bytes_.load(std::memory_order_relaxed) + std::exchange(half.bytes, 0),
+      std::memory_order_relaxed);
+  std::vector<std::unique_ptr<Block>> freed;  // not under the lock
+  const std::lock_guard guard(lock_);
+  // A block may have the end of this epoch and the beginning of the next one.
+  const std::vector<JournalPiece>& next = halves_[(epoch + 1) & 1].pieces;
+  const uint64_t needed = next.empty() ? open_block_ : next.front().block;
+  while (!blocks_.empty() && blocks_.front()->number < needed) {
+    if (spare_ == nullptr && blocks_.front()->capacity == kBlockBytes) {
+      spare_ = std::move(blocks_.front());
+    } else {
+      freed.push_back(std::move(blocks_.front()));
+    }
+    blocks_.pop_front();
+  }
+}
+
+Sections::Sections(uint32_t threads, uint64_t first_epoch)
+    : epoch_(first_epoch), sections_(std::make_unique<Section[]>(threads)), threads_(threads) {
+  CHECK_GT(first_epoch, 0u);
+}
+
+uint64_t Sections::newest() const {
+  uint64_t newest = 0;
+  for (uint32_t i = 0; i < threads_; ++i) newest = std::max(newest, sections_[i].newest());
+  return newest;
+}
+
+uint64_t Sections::waiting_bytes() const {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < threads_; ++i) bytes += sections_[i].waiting_bytes();
+  return bytes;
+}
+
+std::string_view Sections::SelectText(int db_index) {
+  while (select_texts_.size() <= static_cast<size_t>(db_index)) {
+    select_texts_.push_back(SelectCommand(static_cast<int>(select_texts_.size())));
+  }
+  return select_texts_[static_cast<size_t>(db_index)];
+}
+
+void Sections::Close(ClosedEpoch* closed) {
+  const uint64_t number = epoch_.fetch_add(1, std::memory_order_seq_cst);
+  closed->sorted.clear();
+  closed->pieces.clear();
+  closed->units = 0;
+  for (uint32_t i = 0; i < threads_; ++i) sections_[i].Take(number, closed);
+
+  const auto comes_before = [](const JournalPiece& a, const JournalPiece& b) {
+    return a.clock != b.clock ? a.clock < b.clock : a.is_local < b.is_local;
+  };
+  if (!std::is_sorted(closed->sorted.begin(), closed->sorted.end(), comes_before)) {
+    std::stable_sort(closed->sorted.begin(), closed->sorted.end(), comes_before);
+  }
+  Epoch& epoch = closed->epoch;
+  epoch.number = number;
+  epoch.bytes = 0;
+  epoch.first_db = epoch.last_db = closed->sorted.empty() ? 0 : closed->sorted.front().first_db;
+  const auto add = [&](std::string_view text) {
+    closed->pieces.push_back(text);
+    epoch.bytes += text.size();
+  };
+  for (const JournalPiece& piece : closed->sorted) {
+    if (piece.first_db != epoch.last_db) add(SelectText(piece.first_db));
+    add({piece.text, piece.bytes});
+    epoch.last_db = piece.last_db;
+  }
+  epoch.pieces = closed->pieces;
+}
+
+void Sections::Release(const ClosedEpoch& closed) {
+  for (uint32_t i = 0; i < threads_; ++i) sections_[i].Release(closed.epoch.number);
+}
+
+}  // namespace dfly

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the journal's epochs to the append-only log: to the last incremental file of its directory
+// (log_directory.h), one append for each.
+//
+//   [#TS:<seconds>]  #EPOCH:<number> ...  [SELECT]  commands              (annotations.h)
+//
+// When the disk fails:
+// * An append: what was half written is cut, and it is tried again until it works or Stop().
+// * A sync: the kernel may have dropped the bytes and will not tell again, so the file is given up.
+//   It is cut to what was synced before, and what was not is written to a new incremental. First
+//   the cut: a file that is torn and not the last one ends the start of any server, and one that
+//   has an epoch twice is worse.
+//   With kNo nobody was promised that, and nothing is kept in memory for it: the file stays as it
+//   is, and the log needs a new base (LogStatus::needs_base).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "engine/journal/durable_log.h"
+#include "helio/fibers/fiber.h"
+#include "helio/fibers/sync.h"
+#include "storage/file_layer.h"
+#include "storage/log/log_directory.h"
+#include "storage/log/log_status.h"
+
+namespace dfly {
+
+// Owner:    the server. Open first, Close last; not after errors of Open.
+// Thread:   any proactor's; BeginNewFile and status() any.
+// Suspends: what is not said to be otherwise.
+class LogWriter final : public DurableLog {
+ public:
+  enum class Policy : uint8_t {
+    kAlways,    // an epoch that was written is on the device
+    kEverySec,  // once a second, by a fiber of its own, while appends go on
+    kNo,        // when the system likes it
+  };
+  struct Options {
+    Policy policy = Policy::kEverySec;
+    size_t reserve_bytes = 4 << 20;  // of kAlways: FileLayer::OpenAppend
+    bool has_timestamps = false;
+    uint64_t retry_period_ns = 1'000'000'000;
+    uint64_t sync_period_ns = 1'000'000'000;
+    std::function<int64_t()> unix_seconds;  // for tests; default: the clock
+  };
+  // Where the log goes on that was loaded.
+  struct Start {
+    uint64_t stream_offset = 0;  // bytes of all epochs so far
+    // False: in a new incremental, as the last one has no epochs at its end.
+    bool continues_file = false;
+    // The incremental at whose end the log ends, and where; what is behind is cut. 0: the last one.
+    // If it is another one those behind it have no epochs, and the log goes on in a new one.
+    uint64_t file_seq = 0;
+    uint64_t file_size = 0;
+    int last_db = -1;  // what its last command had selected. -1: unknown
+  };
+
+  // All outlive it.
+  LogWriter(FileLayer* files, LogDirectory* directory, Options options);
+  ~LogWriter();
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
+
+  [[nodiscard]] std::error_code Open(const Start& start);
+  [[nodiscard]] bool Write(const Epoch& epoch) override;
+  // All that was written is on the device, also with kEverySec and kNo.
+  [[nodiscard]] std::error_code Sync();
+  // Write returns false from now on, also one that waits for the disk.
+  void Stop();
+  // Syncs, and cuts the filler. What it cannot write is lost: the error. REQUIRES: nobody writes.
+  [[nodiscard]] std::error_code Close();
+
+  // For a base. Epochs from `first_epoch` on go to a new incremental; those before do not, and are
+  // on the device when it is listed, whatever the policy. If it cannot be made they go to the old
+  // file. Never suspends.
+  void BeginNewFile(uint64_t first_epoch);
+  // What became of it, and the number of the new file. Makes it if no such epoch has come. REQUIRES:
+  // all epochs before first_epoch are written.
+  [[nodiscard]] std::error_code FinishNewFile(uint64_t* seq);
+  // LogDirectory::FinishBase; Write may need the directory at the same time.
+  [[nodiscard]] std::error_code FinishBase(uint64_t first_seq);
+
+  const LogStatus& status() const { return status_; }
+
+ private:
+  // An epoch that was written and is not known to be on the device. Only with kEverySec.
+  struct Kept {
+    uint64_t number;
+    int first_db, last_db;
+    std::string bytes;
+    uint64_t stream_offset;  // where it begins
+    uint64_t file_end = 0;   // where it ends in file_. 0: it is not there
+  };
+  using FilePtr = std::shared_ptr<AppendFile>;
+
+  size_t reserve_bytes() const {
+    return options_.policy == Policy::kAlways ? options_.reserve_bytes : 0;
+  }
+  FilePtr file();
+  void SetFile(FilePtr file);
+
+  // What follows, to the next heading, is done with write_mutex_ held.
+  // One try. What it needs first: a file that is not broken, with all that was kept.
+  std::error_code TryWrite(const Epoch& epoch);
+  std::error_code Append(const Epoch& epoch, bool sync);
+  // There is a file, it is not broken, and has all that was kept.
+  std::error_code Mend();
+  std::error_code GiveUpFile();
+  std::error_code AddFile();
+  std::error_code OpenNewFile();
+  std::error_code WriteKept();
+  // A new incremental; what was written before is on the device. An error: the old file goes on.
+  std::error_code SwitchFile();
+  // The same, and notes what came of it, if it is wanted for this epoch.
+  void SwitchFor(uint64_t epoch);
+  std::error_code SyncAll();
+
+  // Up to there the stream is on the device.
+  uint64_t SyncedOffset();
+
+  // Forgets what is on the device by now.
+  void DropSynced();
+  std::error_code SyncFile(const FilePtr& file);
+  void RunSyncs();
+  // False: it was stopped.
+  bool AwaitRetry();
+  bool stops();
+  std::error_code Note(std::error_code error);
+
+  FileLayer& files_;
+  LogDirectory& directory_;
+  const Options options_;
+  LogStatus status_;
+
+  // Held by whoever appends, or changes which file that goes to; for as long as that takes.
+  helio::Mutex write_mutex_;
+  std::string new_name_;  // an incremental that is listed and not open yet
+  int last_db_ = -1;      // selected at the file's end; -1: none
+  uint64_t stream_offset_ = 0;
+  uint64_t synced_offset_ = 0;                      // as far as known here; not with kEverySec
+  int64_t last_second_ = -1;                        // of the last timestamp
+  std::vector<std::string_view> content_, pieces_;  // of Append
+
+  std::atomic<uint64_t> cut_epoch_{0};  // BeginNewFile(), until it was tried; 0: nothing is wanted
+  std::error_code cut_error_;           // of the try
+  uint64_t cut_seq_ = 0;
+
+  // Held by whoever uses the directory. Taken after write_mutex_.
+  helio::Mutex directory_mutex_;
+
+  // Guards what follows. Held for moments; taken after all others.
+  helio::Mutex state_mutex_;
+  helio::CondVar state_changed_;  // stops_, and what RunSyncs waits for
+  FilePtr file_;                  // changed with write_mutex_ held, too. Null: it has to be opened
+  std::deque<std::shared_ptr<Kept>> kept_;
+  bool stops_ = false;   // Stop()
+  bool closes_ = false;  // Close()
+
+  helio::Fiber sync_fiber_;
+};
+
+}  // namespace dfly
