@@ -356,16 +356,18 @@ std::optional<bool> LogReader::IsZeros(uint64_t at) {
   return true;
 }
 
+std::optional<bool> LogReader::EndsWithoutFiller(uint64_t at) {
+  const uint64_t tail_at = size_ - std::min<uint64_t>(size_ - at, kAnnotationMax);
+  if (!Fetch(tail_at, kAnnotationMax, size_)) return std::nullopt;
+  const std::string_view tail = Window(tail_at, size_);
+  const size_t line = tail.substr(0, tail.size() - 1).rfind('\n');
+  return line == std::string_view::npos || !IsFiller(tail.substr(line + 1));
+}
+
 std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
   // Lost sectors of a torn epoch are filler, and what is behind them may begin like a command. But
   // Redis appends: to a file of whole blocks, if it ended with filler. And it has not more behind.
   if (filler_end_ % kAppendBlockSize != 0) return false;
-  const uint64_t tail_at = size_ - std::min<uint64_t>(size_ - at, kAnnotationMax);
-  if (!Fetch(tail_at, kAnnotationMax, size_)) return std::nullopt;
-  std::string_view tail = Window(tail_at, size_);
-  const size_t line = tail.substr(0, tail.size() - 1).rfind('\n');
-  if (IsFiller(tail.substr(line == std::string_view::npos ? 0 : line + 1))) return false;
-  // Nor is there an epoch behind.
   const uint64_t before = std::exchange(at_, at);
   std::optional<bool> may_be = true;
   while (at_ < size_ && *may_be) {
@@ -378,9 +380,10 @@ std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
     const Parsed parsed = is_line ? ReadLine(&text) : ParseCommand(size_);
     if (parsed == Parsed::kFailed) may_be.reset();
     if (parsed == Parsed::kBad && filler_end_ > 0) may_be = false;
+    if (parsed == Parsed::kShort && filler_end_ > 0) may_be = EndsWithoutFiller(at);
     if (parsed != Parsed::kOk) break;
     if (!is_line) continue;
-    if (text.starts_with(kEpochMark)) may_be = false;
+    if (text.starts_with(kEpochMark) || IsFiller(text)) may_be = false;
     at_ += text.size();
   }
   at_ = before;

@@ -99,6 +99,8 @@ class LogReader {
   // be read.
   std::optional<bool> WasSynced(uint64_t at);
   std::optional<bool> IsZeros(uint64_t at);
+  // The last line of the file, which is longer than `at`.
+  std::optional<bool> EndsWithoutFiller(uint64_t at);
   // May commands at `at` be Redis', behind epochs of ours? None: it cannot be read.
   std::optional<bool> MayBeMixed(uint64_t at);
   void FollowMulti();
