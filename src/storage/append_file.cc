@@ -164,8 +164,8 @@ BlockFile::WriteResult GrowingFile::WriteGathered(std::span<const std::string_vi
 BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view> pieces,
                                                 uint64_t end, bool sync) {
   const uint64_t begin = BlockBegin(size());
-  // Not less than the last one: that may have begun a line of filler in this block which ends in the
-  // next.
+  // Not less than that of the last write, which may have begun a line of filler in this block that
+  // ends in the next.
   const uint64_t write_end = std::max(FillEnd(end), write_end_);
   write_end_ = write_end;
   // What is filled meanwhile would go over this.
