@@ -84,7 +84,7 @@ class GrowingFile final : public AppendFile {
     }
   }
 
-  // Resizes the file to `size` if it may be longer.
+  // With sync_mutex_ held, but for Open. Resizes the file to `size` if it may be longer.
   std::error_code Cut(uint64_t size);
   std::error_code CutAndSync(uint64_t size, const Block* last_block);
   // The block that `size` is in, up to there.
@@ -105,6 +105,7 @@ class GrowingFile final : public AppendFile {
   std::atomic<uint64_t> size_{0};
   std::atomic<uint64_t> synced_size_{0};
   std::atomic<int> broken_{0};  // an errno
+  bool is_closed_ = false;      // guarded by sync_mutex_
   helio::Mutex sync_mutex_;     // held by Sync and by what must not run beside it
 
   // The file is no longer than that. With a reserve it has filler up to there, unless has_rest_.
@@ -164,8 +165,8 @@ BlockFile::WriteResult GrowingFile::WriteGathered(std::span<const std::string_vi
 BlockFile::WriteResult GrowingFile::WriteBlocks(std::span<const std::string_view> pieces,
                                                 uint64_t end, bool sync) {
   const uint64_t begin = BlockBegin(size());
-  // Not less than the last one: that may have begun a line of filler in this block which ends in the
-  // next.
+  // Not less than that of the last write, which may have begun a line of filler in this block that
+  // ends in the next.
   const uint64_t write_end = std::max(FillEnd(end), write_end_);
   write_end_ = write_end;
   // What is filled meanwhile would go over this.
@@ -279,6 +280,7 @@ std::error_code GrowingFile::Sync() {
   const helio::BoundedWait wait(helio::kSystemCall);
   const std::lock_guard lock(sync_mutex_);
   if (is_broken()) return broken_error();
+  if (is_closed_) return std::make_error_code(std::errc::bad_file_descriptor);
   const uint64_t appended = size();
   if (auto error = file_->Sync(true)) {
     Break(error);
@@ -301,7 +303,6 @@ std::error_code GrowingFile::Cut(uint64_t size) {
 }
 
 std::error_code GrowingFile::CutAndSync(uint64_t size, const Block* last_block) {
-  const std::lock_guard lock(sync_mutex_);
   if (auto error = Cut(size)) return error;
   if (last_block != nullptr) last_block_ = *last_block;
   size_ = size;
@@ -317,6 +318,7 @@ std::error_code GrowingFile::CutAndSync(uint64_t size, const Block* last_block) 
 std::error_code GrowingFile::Truncate(uint64_t size) {
   const helio::BoundedWait wait(helio::kSystemCall);
   DCHECK_LE(size, is_broken() ? synced_size() : this->size());
+  const std::lock_guard lock(sync_mutex_);
   if (reserve_bytes_ == 0 || size == this->size()) return CutAndSync(size, nullptr);
   Block last_block;
   if (auto error = ReadBlock(size, &last_block)) return error;
@@ -325,9 +327,12 @@ std::error_code GrowingFile::Truncate(uint64_t size) {
 
 std::error_code GrowingFile::Close() {
   const helio::BoundedWait wait(helio::kSystemCall);
+  const std::lock_guard lock(sync_mutex_);
   // What a broken file has lost is not synced by another try.
   std::error_code error =
       is_broken() && size() != synced_size() ? broken_error() : CutAndSync(size(), nullptr);
+  StopFilling();
+  is_closed_ = true;
   const std::error_code close_error = file_->Close();
   return error ? error : close_error;
 }

@@ -75,8 +75,8 @@ class FileLayer {
                                                std::unique_ptr<OutputFile>* file) = 0;
   [[nodiscard]] virtual std::error_code Open(const std::string& path,
                                              std::unique_ptr<InputFile>* file) = 0;
-  // Makes the file if it is not there. Its content is the first `size` bytes, which are on the device
-  // afterwards; what is behind them is dropped. An error if it is shorter.
+  // Makes the file if it is not there. Its content is the first `size` bytes, which are on the
+  // device afterwards; what is behind them is dropped. An error if it is shorter.
   // With `reserve_bytes` > 0 about so much filler is written before its place is needed, past the
   // page cache if the file system can do that: a sync then finds the file's size and blocks as they
   // were, and has to write the data alone. For who syncs each append.

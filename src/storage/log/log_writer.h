@@ -90,8 +90,8 @@ class LogWriter final : public DurableLog {
   // on the device when it is listed, whatever the policy. If it cannot be made they go to the old
   // file. Never suspends.
   void BeginNewFile(uint64_t first_epoch);
-  // What became of it, and the number of the new file. Makes it if no such epoch has come. REQUIRES:
-  // all epochs before first_epoch are written.
+  // What became of it, and the number of the new file. Makes it if no such epoch has come.
+  // REQUIRES: all epochs before first_epoch are written.
   [[nodiscard]] std::error_code FinishNewFile(uint64_t* seq);
   // LogDirectory::FinishBase; Write may need the directory at the same time.
   [[nodiscard]] std::error_code FinishBase(uint64_t first_seq);
