@@ -13,6 +13,7 @@
 #include "server/clients/session.h"
 #include "server/commands/families.h"
 #include "server/commands/script_commands.h"
+#include "server/run/server.h"
 
 namespace dfly {
 
@@ -120,7 +121,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
       (args.size() == 3 && !IsWord(args[2], "async") && !IsWord(args[2], "sync"))) {
     return reply.Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
   }
-  ServerState& server = SessionOf(cx).server;
+  ServerState& server = Server::Here().state();
   server.scripts.Flush();
   AwaitOnAll<RunningScripts>(server, [](RunningScripts& scripts) { scripts.RenewInterpreters(); });
   cx.TellOwn();

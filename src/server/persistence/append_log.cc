@@ -189,8 +189,15 @@ void AppendLog::ChangeSoon(std::function<void()> change) {
   }).Detach();
 }
 
+// Not for ever: the change may wait for locks of the caller's.
+bool AppendLog::AwaitChange() {
+  const uint64_t end_ns = helio::MonotonicNanos() + kChangeNanosMax;
+  while (is_changing_ && helio::MonotonicNanos() < end_ns) helio::this_fiber::SleepForMillis(1);
+  return !is_changing_;
+}
+
 std::string AppendLog::SetOn(bool is_on) {
-  if (is_changing_) return std::string(kIsChanging);
+  if (!AwaitChange()) return std::string(kIsChanging);
   if (is_on == this->is_on()) return "";
   if (is_on) {
     if (rewriting_ != nullptr) return "a rewrite is under way";
@@ -207,7 +214,7 @@ std::string AppendLog::SetOn(bool is_on) {
 }
 
 std::string AppendLog::SetPolicy(LogWriter::Policy policy) {
-  if (is_changing_) return std::string(kIsChanging);
+  if (!AwaitChange()) return std::string(kIsChanging);
   if (std::exchange(options_.policy, policy) == policy || !is_on()) return "";
   ChangeSoon([this] {
     WithAllLocked([this] {

@@ -81,6 +81,7 @@ class AppendLog {
   static constexpr uint64_t kRetryMillis = 1'000;
   static constexpr uint64_t kRetryMillisMax = 60'000;
   static constexpr uint64_t kLookMillis = 20;
+  static constexpr uint64_t kChangeNanosMax = 2'000'000'000;
 
   FileLayer& files() const;
   std::unique_ptr<LogDirectory> NewDirectory(const std::string& dir) const;
@@ -101,6 +102,8 @@ class AppendLog {
   void End();
   // Calls it on a fiber, when no rewrite is under way; none begins meanwhile.
   void ChangeSoon(std::function<void()> change);
+  // False: the one that is under way does not end soon.
+  bool AwaitChange();
   void Rewrite();
   std::string RewriteOnce(Rewriting* rewriting);
   std::string RewriteWithoutLog();

@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The append-only log: what was answered is there after a kill, and Redis reads the files."""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+from harness.ports import free_port
+from harness.resp import OK, Error, RespSocket, Status
+from harness.server import PATIENCE_S, REFERENCE, Server, ServerFailed, wait_until
+
+pytestmark = pytest.mark.skipif(REFERENCE, reason="the directory is ours to look into")
+
+THREADS = [1, 3]
+FAR_MS = 4_000_000_000_000
+
+
+@pytest.fixture
+def servers():
+    """Makes servers, and stops those that are left."""
+    made = []
+
+    def make(**flags):
+        made.append(Server(**flags))
+        return made[-1]
+
+    yield make
+    for server in made:
+        if server.is_alive():
+            server.stop()
+        shutil.rmtree(server.dir, ignore_errors=True)
+
+
+def info(r, section="persistence"):
+    text = r.call("INFO", section)
+    lines = (line.split(":", 1) for line in text.decode().split("\r\n") if ":" in line)
+    return dict(lines)
+
+
+def restart(server, **changes):
+    server.kill()
+    server.start_again(**changes)
+    wait_until_loaded(server)
+
+
+def wait_until_loaded(server):
+    def is_loaded():
+        with server.connect() as r:
+            return info(r)["loading"] == "0"
+
+    wait_until(is_loaded, what="the end of the load")
+
+
+def files(server):
+    return sorted(os.listdir(os.path.join(server.dir, "appendonlydir")))
+
+
+def manifest(server):
+    with open(os.path.join(server.dir, "appendonlydir", "appendonly.aof.manifest")) as f:
+        return f.read()
+
+
+def wait_rewritten(server, count):
+    """Until so many rewrites have succeeded since the start."""
+
+    def is_done():
+        with server.connect() as r:
+            now = info(r)
+            return int(now["aof_rewrites"]) >= count and now["aof_rewrite_in_progress"] == "0"
+
+    wait_until(is_done, what=f"{count} rewrites")
+
+
+def dump_all(r):
+    """Everything that clients can see, by DUMP-like reads that do not depend on encodings."""
+    found = {}
+    for db in range(2):
+        assert r.call("SELECT", str(db)) == OK
+        for key in r.call("KEYS", "*"):
+            kind = r.call("TYPE", key).text
+            value = {
+                "string": lambda: r.call("GET", key),
+                "list": lambda: r.call("LRANGE", key, "0", "-1"),
+                "set": lambda: sorted(r.call("SMEMBERS", key)),
+                "zset": lambda: r.call("ZRANGE", key, "0", "-1", "WITHSCORES"),
+                "hash": lambda: sorted(
+                    zip(r.call("HKEYS", key), r.call("HVALS", key), strict=True)
+                ),
+                "stream": lambda: [r.call("XRANGE", key, "-", "+"), r.call("XINFO", "GROUPS", key)],
+            }[kind]()
+            found[(db, key)] = (kind, value, r.call("PEXPIRETIME", key))
+    assert r.call("SELECT", "0") == OK
+    return found
+
+
+COMMANDS = [
+    "SET string text",
+    "SET int 5",
+    "INCRBY int 7",
+    "INCRBYFLOAT float 1.5",
+    "APPEND string more",
+    f"SET deadline v PXAT {FAR_MS}",
+    "SET soon v EX 1000000",
+    "EXPIRE string 1000000",
+    "RPUSH list a b c d",
+    "LPOP list",
+    "LMOVE list other LEFT RIGHT",
+    "SADD set a b c d e",
+    "SPOP set",
+    "SPOP set 2",
+    "ZADD zset 1 a 2.5 b -inf c",
+    "ZINCRBY zset 0.25 a",
+    "GEOADD geo 13.361389 38.115556 Palermo",
+    "HSET hash f v g 12",
+    "HINCRBYFLOAT hash g 0.25",
+    "XADD stream * f v",
+    "XADD stream MAXLEN ~ 100 * f w",
+    "XGROUP CREATE stream group 0",
+    "XREADGROUP GROUP group me COUNT 1 STREAMS stream >",
+    "PFADD hll a b c",
+    "SETBIT bits 7000 1",
+    "BITFIELD bits SET u8 0 255",
+    "MSET a 1 b 2 c 3 d 4",
+    "RENAME a z",
+    "COPY b y",
+    "SINTERSTORE inter set set",
+    "EVAL return{redis.call('INCR',KEYS[1]),redis.call('SET',KEYS[2],'s')} 2 e1 e2",
+    "SELECT 1",
+    "SET in-one v",
+    "SELECT 0",
+    "MOVE c 1",
+    "GETDEL d",
+]
+
+
+def run_commands(r):
+    for command in COMMANDS:
+        reply = r.call(*command.split(" "))
+        assert not isinstance(reply, Error), (command, reply)
+    r.call("MULTI")
+    r.call("SET", "m1", "v", "EX", "1000000")
+    r.call("LPUSH", "m2", "x", "y")
+    assert not isinstance(r.call("EXEC"), Error)
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec", "no"])
+@pytest.mark.parametrize("threads", THREADS)
+def test_everything_is_there_after_a_kill(servers, threads, policy):
+    server = servers(appendonly="yes", appendfsync=policy, proactor_threads=threads)
+    wait_until_loaded(server)
+    with server.connect() as r:
+        run_commands(r)
+        before = dump_all(r)
+        if policy != "always":  # what was answered is written by now, or soon
+            wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server)
+    with server.connect() as r:
+        assert dump_all(r) == before
+        r.call("SET", "after", "v")
+        before = dump_all(r)
+        if policy != "always":
+            wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server, proactor_threads=4 - threads)
+    with server.connect() as r:
+        assert dump_all(r) == before
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_a_kill_under_load_loses_no_answer(servers, threads):
+    """Counters, in all ways that there are to count; the client knows what it was told."""
+    server = servers(appendonly="yes", appendfsync="always", proactor_threads=threads)
+    wait_until_loaded(server)
+    told = {}
+    stop = threading.Event()
+
+    def count(client):
+        rng = random.Random(client)
+        try:
+            with server.connect() as r:
+                while not stop.is_set():
+                    keys = [f"{client}:{rng.randrange(4)}" for _ in range(2)]
+                    way = rng.randrange(4)
+                    if way == 0:
+                        told[keys[0]] = r.call("INCR", keys[0])
+                    elif way == 1:
+                        r.call("MULTI")
+                        r.call("INCR", keys[0])
+                        r.call("INCR", keys[1])
+                        for key, value in zip(keys, r.call("EXEC"), strict=True):
+                            told[key] = value
+                    elif way == 2:
+                        script = "return {redis.call('INCR',KEYS[1]),redis.call('INCR',KEYS[2])}"
+                        for key, value in zip(
+                            keys, r.call("EVAL", script, "2", *keys), strict=True
+                        ):
+                            told[key] = value
+                    else:
+                        r.send_command("INCR", keys[0])
+                        r.send_command("GET", keys[0])
+                        r.read()
+                        told[keys[0]] = int(r.read())
+        except (OSError, ConnectionError, EOFError):
+            pass
+
+    for _ in range(3):
+        stop.clear()
+        clients = [threading.Thread(target=count, args=(i,)) for i in range(6)]
+        for client in clients:
+            client.start()
+        before = sum(told.values())
+        wait_until(lambda: sum(told.values()) > before + 500)
+        server.kill()
+        stop.set()
+        for client in clients:
+            client.join()
+        server.start_again()
+        wait_until_loaded(server)
+        with server.connect() as r:
+            for key, value in list(told.items()):
+                assert int(r.call("GET", key)) >= value, key
+                told[key] = int(r.call("GET", key))
+
+
+def start_redis(directory):
+    """A redis-server that loads the log of `directory`, and a connection to it."""
+    port = free_port()
+    process = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", directory]
+        + ["--appendonly", "yes", "--save", ""],
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        assert process.poll() is None, "redis-server does not start"
+        try:
+            r = RespSocket(("127.0.0.1", port), timeout=PATIENCE_S)
+            if r.call("PING") == Status("PONG"):
+                return process, r
+            r.close()
+        except OSError:
+            pass
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def check_aof(server):
+    path = os.path.join(server.dir, "appendonlydir", "appendonly.aof.manifest")
+    return subprocess.run(["redis-check-aof", path], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("policy", ["always", "everysec"])
+def test_redis_reads_our_log_and_we_read_its(servers, policy):
+    server = servers(
+        appendonly="yes", appendfsync=policy, proactor_threads=2, aof_timestamp_enabled="yes"
+    )
+    wait_until_loaded(server)
+    with server.connect() as r:
+        run_commands(r)
+    wait_rewritten(server, 1)  # the first base
+    with server.connect() as r:
+        reply = r.call("BGREWRITEAOF")
+        assert reply == Status("Background append only file rewriting started")
+    wait_rewritten(server, 2)
+    with server.connect() as r:
+        r.call("SET", "behind", "the base")
+        before = dump_all(r)
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    server.kill()
+    checked = check_aof(server)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+    process, r = start_redis(server.dir)
+    try:
+        assert dump_all(r) == before
+        r.call("SET", "of", "redis")
+        r.call("RPUSH", "list", "of redis")
+        before = dump_all(r)
+        r.close()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+    server.start_again()
+    wait_until_loaded(server)
+    with server.connect() as r:
+        assert dump_all(r) == before
+        r.call("SET", "of", "ours again")
+        before = dump_all(r)
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server)
+    with server.connect() as r:
+        assert dump_all(r) == before
+
+
+def test_rewrites_replace_the_files_while_clients_write(servers):
+    server = servers(appendonly="yes", proactor_threads=2)
+    wait_until_loaded(server)
+    wait_rewritten(server, 1)  # the first base
+    stop = threading.Event()
+    counted = [0]
+
+    def count():
+        with server.connect() as r:
+            while not stop.is_set():
+                counted[0] = r.call("INCR", "counter")
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        with server.connect() as r:
+            r.call("DEBUG", "POPULATE", "20000")
+            for rewrite in range(2, 5):
+                assert not isinstance(r.call("BGREWRITEAOF"), Error)
+                wait_rewritten(server, rewrite)
+    finally:
+        stop.set()
+        thread.join()
+    assert len(files(server)) == 3, files(server)
+    assert manifest(server).count("type b") == 1
+    with server.connect() as r:
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server)
+    with server.connect() as r:
+        assert int(r.call("GET", "counter")) == counted[0]
+        assert r.call("DBSIZE") == 20001
+
+
+def test_it_can_be_switched_on_and_off(servers):
+    server = servers(proactor_threads=2)
+    with server.connect() as r:
+        run_commands(r)
+        assert info(r)["aof_enabled"] == "0"
+        assert r.call("CONFIG", "SET", "appendonly", "yes") == OK
+        assert r.call("CONFIG", "GET", "appendonly") == [b"appendonly", b"yes"]
+        wait_rewritten(server, 1)
+        r.call("SET", "later", "v")
+        before = dump_all(r)
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server, appendonly="yes")
+    with server.connect() as r:
+        assert dump_all(r) == before
+        assert r.call("CONFIG", "SET", "appendonly", "no") == OK
+        wait_until(lambda: info(r)["aof_enabled"] == "0")
+        r.call("SET", "not-logged", "v")
+        # What is in the log is older now, and stays until there is a new base.
+        assert r.call("CONFIG", "SET", "appendonly", "yes") == OK
+        wait_until(lambda: info(r)["aof_enabled"] == "1")
+        wait_rewritten(server, 1)
+        before = dump_all(r)
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server)
+    with server.connect() as r:
+        assert dump_all(r) == before
+
+
+def test_appendfsync_changes_while_clients_write(servers):
+    server = servers(appendonly="yes", proactor_threads=2)
+    wait_until_loaded(server)
+    stop = threading.Event()
+    counted = [0]
+
+    def count():
+        with server.connect() as r:
+            while not stop.is_set():
+                counted[0] = r.call("INCR", "counter")
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        with server.connect() as r:
+            for policy in ["always", "no", "always", "everysec", "always"]:
+                before = counted[0]
+                wait_until(
+                    lambda p=policy: r.call("CONFIG", "SET", "appendfsync", p) == OK
+                )
+                wait_until(lambda b=before: counted[0] > b + 20)
+    finally:
+        stop.set()
+        thread.join()
+    restart(server)
+    with server.connect() as r:
+        assert int(r.call("GET", "counter")) == counted[0]
+
+
+def test_a_snapshot_becomes_the_beginning_of_a_log(servers):
+    server = servers(dbfilename="dump.rdb")
+    with server.connect() as r:
+        run_commands(r)
+        assert r.call("SAVE") == OK
+        before = dump_all(r)
+    restart(server, appendonly="yes")
+    with server.connect() as r:
+        assert dump_all(r) == before
+    assert "type b" in manifest(server)
+    os.remove(os.path.join(server.dir, "dump.rdb"))
+    restart(server)
+    with server.connect() as r:
+        assert dump_all(r) == before
+
+
+def test_a_torn_end_is_left_out_and_said(servers):
+    server = servers(appendonly="yes", appendfsync="always")
+    wait_until_loaded(server)
+    wait_rewritten(server, 1)
+    with server.connect() as r:
+        r.call("SET", "a", "1")
+        r.call("SET", "b", "2")
+    server.stop()
+    name = [n for n in files(server) if n.endswith(".incr.aof")][-1]
+    path = os.path.join(server.dir, "appendonlydir", name)
+    size = os.path.getsize(path)
+    with open(path, "r+b") as f:
+        f.truncate(size - 3)
+    with pytest.raises(ServerFailed):
+        server.start_again(aof_load_truncated="no")
+        wait_until_loaded(server)
+        server.wait_for_exit()
+    server.kill()
+    server.start_again(aof_load_truncated="yes")
+    wait_until_loaded(server)
+    with server.connect() as r:
+        assert r.call("GET", "a") == b"1"
+        assert r.call("GET", "b") is None
+    assert "the append-only log ends in the middle" in server.log()
+
+
+def test_damage_ends_the_start_with_file_and_offset(servers):
+    server = servers(appendonly="yes", appendfsync="always")
+    wait_until_loaded(server)
+    wait_rewritten(server, 1)
+    with server.connect() as r:
+        for i in range(20):
+            r.call("SET", f"k{i}", "x" * 100)
+    server.stop()
+    name = [n for n in files(server) if n.endswith(".incr.aof")][-1]
+    path = os.path.join(server.dir, "appendonlydir", name)
+    with open(path, "r+b") as f:
+        f.seek(700)
+        f.write(b"?")
+    before = open(path, "rb").read()
+    with pytest.raises(ServerFailed):
+        server.start_again()
+        wait_until_loaded(server)
+    server.kill()
+    assert name in server.log_tail()
+    assert open(path, "rb").read() == before
+
+
+def test_info_and_errors(servers):
+    server = servers(appendonly="yes", appendfsync="always")
+    wait_until_loaded(server)
+    wait_rewritten(server, 1)
+    with server.connect() as r:
+        r.call("SET", "a", "1")
+        now = info(r)
+        assert now["aof_enabled"] == "1"
+        assert now["aof_last_write_status"] == "ok"
+        assert now["aof_last_bgrewrite_status"] == "ok"
+        assert int(now["aof_current_size"]) > 0
+        assert int(now["aof_syncs"]) >= 1
+        error = r.call("CONFIG", "SET", "appendfsync", "sometimes")
+        assert isinstance(error, Error)
+        error = r.call("CONFIG", "SET", "appendfilename", "x")
+        assert isinstance(error, Error)
