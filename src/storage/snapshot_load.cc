@@ -260,28 +260,37 @@ std::optional<uint64_t> SnapshotLoader::ReadHashSeed(const SnapshotPath& path) {
   }
 }
 
-std::string SnapshotLoader::Load(const SnapshotPath& path) {
+void SnapshotLoader::Begin() {
   now_ms_ = helio::UnixMillis();
   // All shards have the same.
   limits_ = shards_.Await(0, [](Shard& shard) { return RdbLimitsOf(shard); });
   limits_->string_max = kStringMax;
-  return path.format == SnapshotFormat::kRdb ? LoadRdb(path) : LoadOurs(path);
 }
 
-std::string SnapshotLoader::LoadRdb(const SnapshotPath& path) {
+std::string SnapshotLoader::Load(const SnapshotPath& path) {
+  uint64_t end = 0;
+  if (path.format == SnapshotFormat::kRdb) return LoadRdbPart(path.Main(), &end);
+  Begin();
+  return LoadOurs(path);
+}
+
+std::string SnapshotLoader::LoadRdbPart(const std::string& path, uint64_t* end) {
+  Begin();
   std::unique_ptr<InputFile> file;
-  if (auto error = files_.Open(path.Main(), &file)) {
-    return fmt::format("{}: {}", path.Main(), error.message());
+  if (auto error = files_.Open(path, &file)) {
+    return fmt::format("{}: {}", path, error.message());
   }
-  progress_.bytes_total = file->size();
-  RdbFileReader source(path.Main(), std::move(file));
+  progress_.bytes_total.fetch_add(file->size(), std::memory_order_relaxed);
+  RdbFileReader source(path, std::move(file));
   if (!source.Begin()) return source.error();
   EntryReader entries(&source, kStringMax, true, source.family());
   StreamLoader stream(this, &entries, false);
   const std::string error = stream.Load([&source] { return source.file_bytes_read(); }, &extras_);
   if (!source.error().empty()) return source.error();
   if (!error.empty()) return fmt::format("{}: {}", source.Where(), error);
-  return source.End() ? "" : source.error();
+  if (!source.End()) return source.error();
+  *end = source.file_bytes_read();
+  return "";
 }
 
 std::string SnapshotLoader::LoadOurs(const SnapshotPath& path) {

@@ -40,6 +40,8 @@ class SnapshotLoader {
   // Loads it. Returns an empty text, or what is wrong with it; then the shards have a part of it.
   // What is not keys is in extras() then.
   [[nodiscard]] std::string Load(const SnapshotPath& path);
+  // The same with an RDB file of any name, which other bytes may follow: from `*end` on.
+  [[nodiscard]] std::string LoadRdbPart(const std::string& path, uint64_t* end);
   const SnapshotExtras& extras() const { return extras_; }
 
  private:
@@ -47,7 +49,7 @@ class SnapshotLoader {
   // A summary that wants more files is damaged.
   static constexpr uint32_t kFilesMax = 65536;
 
-  std::string LoadRdb(const SnapshotPath& path);
+  void Begin();
   std::string LoadOurs(const SnapshotPath& path);
   std::string LoadSummary(const SnapshotPath& path, FrameFileId* id, uint64_t* keys);
   std::string LoadPart(const SnapshotPath& path, const FrameFileId& id, uint64_t* keys);

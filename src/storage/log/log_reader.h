@@ -73,6 +73,8 @@ class LogReader {
   // It was, as far as it has been read, written by this server, and possibly by Redis after that.
   bool has_epochs() const { return has_epochs_; }
   bool is_mixed() const { return has_epochs_ && has_bare_; }
+  // It has commands that are of no epoch.
+  bool has_bare() const { return has_bare_; }
   const std::string& error() const { return error_; }
 
  private:
