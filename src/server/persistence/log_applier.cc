@@ -76,7 +76,8 @@ class ShardsApplier::Batch {
       ShardTurn turn(shard);
       size_t first = 0;
       for (const Entry& entry : entries_) {
-        const Args args(std::span(args_).subspan(first, entry.args));
+        const std::span<const std::string_view> all(args_);
+        const Args args(all.subspan(first, entry.args));
         first += entry.args;
         ShardContext& cx = turn.Begin(entry.db_index, entry.now_ms);
         cx.SetKeyHash(args[entry.command->routed_by(args)], entry.hash);
