@@ -41,7 +41,7 @@ Journal::Journal(helio::ProactorPool* pool, DurableLog* log, const Options& opti
       log_(*log),
       options_(options),
       pace_(options.pace),
-      sections_(pool->size(), options.first_epoch),
+      sections_(pool->size(), options.first_epoch, options.is_private),
       lanes_(std::make_unique<Lane[]>(pool->size())),
       durable_(options.first_epoch - 1) {
   pool_.AwaitOnAll([this](helio::Proactor* proactor) {

@@ -40,6 +40,7 @@ class Journal final : public EffectSink {
     uint64_t pause_ns = 60'000;           // of kEach
     uint64_t period_ns = 10'000'000;      // of kTimed
     uint64_t period_bytes_max = 1 << 20;  // of one thread; with more an epoch of kTimed ends early
+    IsPrivateFn is_private = nullptr;     // what stands behind ECHO; null: nothing
   };
 
   // `pool` and `log` outlive it. Suspends.

@@ -4,6 +4,7 @@
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -18,15 +19,39 @@ constexpr std::string_view kMulti = "*1\r\n$5\r\nMULTI\r\n";
 constexpr std::string_view kExec = "*1\r\n$4\r\nEXEC\r\n";
 constexpr size_t kSelectMax = 48;  // bytes of a SELECT
 
+// Of a command that stands behind ECHO: "*2\r\n$4\r\nECHO\r\n$<n>\r\n", the mark, "\r\n".
+constexpr std::string_view kEcho = "*2\r\n$4\r\nECHO\r\n$";
+constexpr size_t kPrivateMax = kEcho.size() + 20 + 2 + kPrivateMark.size() + 2;
+
 // An upper bound of what WriteUnit writes.
 size_t UnitBytesMax(const Effects& effects) {
-  if (effects.size() == 1) return effects.bytes();
-  return effects.bytes() + kMulti.size() + kExec.size() + effects.size() * kSelectMax;
+  if (effects.size() == 1) return effects.bytes() + kPrivateMax;
+  return effects.bytes() + kMulti.size() + kExec.size() +
+         effects.size() * (kSelectMax + kPrivateMax);
+}
+
+// The first word of a command in RESP.
+std::string_view NameOf(std::string_view resp) {
+  resp.remove_prefix(resp.find('\n') + 2);  // "*n\r\n$"
+  const size_t length = resp.find('\r');
+  size_t bytes = 0;
+  for (const char digit : resp.substr(0, length))
+    bytes = bytes * 10 + static_cast<size_t>(digit - '0');
+  return resp.substr(length + 2, bytes);
 }
 
 char* Put(char* to, std::string_view text) {
   std::memcpy(to, text.data(), text.size());
   return to + text.size();
+}
+
+char* PutPrivate(char* to, std::string_view resp) {
+  to = Put(to, kEcho);
+  to = std::to_chars(to, to + 20, kPrivateMark.size() + resp.size()).ptr;
+  to = Put(to, "\r\n");
+  to = Put(to, kPrivateMark);
+  to = Put(to, resp);
+  return Put(to, "\r\n");
 }
 
 struct UnitText {
@@ -36,7 +61,7 @@ struct UnitText {
 };
 
 // Several commands stand between MULTI and EXEC.
-UnitText WriteUnit(const Effects& effects, char* to) {
+UnitText WriteUnit(const Effects& effects, IsPrivateFn is_private, char* to) {
   UnitText text = {.end = to};
   const bool is_several = effects.size() > 1;
   effects.ForEach([&](int db_index, std::string_view resp) {
@@ -47,7 +72,8 @@ UnitText WriteUnit(const Effects& effects, char* to) {
       text.end = Put(text.end, SelectCommand(db_index));
     }
     text.last_db = db_index;
-    text.end = Put(text.end, resp);
+    text.end = is_private != nullptr && is_private(NameOf(resp)) ? PutPrivate(text.end, resp)
+                                                                 : Put(text.end, resp);
   });
   if (is_several) text.end = Put(text.end, kExec);
   return text;
@@ -71,7 +97,7 @@ std::unique_ptr<Section::Block> Section::TakeBlock(size_t bytes) {
                                        .bytes = std::make_unique_for_overwrite<char[]>(capacity)});
 }
 
-uint64_t Section::Append(const Effects& effects, UnitOrigin origin,
+uint64_t Section::Append(const Effects& effects, UnitOrigin origin, IsPrivateFn is_private,
                          const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock) {
   DCHECK(!effects.empty());
   const size_t bytes_max = UnitBytesMax(effects);
@@ -83,7 +109,7 @@ uint64_t Section::Append(const Effects& effects, UnitOrigin origin,
     room_ = fresh->capacity;
   }
   char* const begin = current_;
-  const UnitText text = WriteUnit(effects, begin);
+  const UnitText text = WriteUnit(effects, is_private, begin);
   const size_t bytes = static_cast<size_t>(text.end - begin);
   const bool is_local = origin == UnitOrigin::kShard;
   const uint64_t now = is_local ? clock->load(std::memory_order_acquire)
@@ -147,8 +173,11 @@ void Section::Release(uint64_t epoch) {
   }
 }
 
-Sections::Sections(uint32_t threads, uint64_t first_epoch)
-    : epoch_(first_epoch), sections_(std::make_unique<Section[]>(threads)), threads_(threads) {
+Sections::Sections(uint32_t threads, uint64_t first_epoch, IsPrivateFn is_private)
+    : epoch_(first_epoch),
+      sections_(std::make_unique<Section[]>(threads)),
+      threads_(threads),
+      is_private_(is_private) {
   CHECK_GT(first_epoch, 0u);
 }
 

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "engine/journal/durable_log.h"
+#include "engine/journal/private_words.h"
 #include "engine/keyspace/effects.h"
 #include "helio/base/spin_lock.h"
 
@@ -62,8 +63,8 @@ class Section {
   static constexpr size_t kBlockBytes = 64 * 1024;
 
   // Thread: its own. Returns the epoch that the unit is in. REQUIRES: `effects` are not empty.
-  uint64_t Append(const Effects& effects, UnitOrigin origin, const std::atomic<uint64_t>& epoch,
-                  std::atomic<uint64_t>* clock);
+  uint64_t Append(const Effects& effects, UnitOrigin origin, IsPrivateFn is_private,
+                  const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock);
 
   // The epoch of the last unit; 0: there was none. Thread: any.
   uint64_t newest() const { return newest_.load(std::memory_order_seq_cst); }
@@ -120,12 +121,12 @@ class Section {
 // Owner:    the journal. Thread and Suspends: as Section.
 class Sections {
  public:
-  // The first epoch has this number, which is not 0.
-  Sections(uint32_t threads, uint64_t first_epoch);
+  // The first epoch has this number, which is not 0. `is_private`: null, or what stands behind ECHO.
+  Sections(uint32_t threads, uint64_t first_epoch, IsPrivateFn is_private = nullptr);
 
   // Thread: the one with that index.
   uint64_t Append(uint32_t thread, const Effects& effects, UnitOrigin origin) {
-    return sections_[thread].Append(effects, origin, epoch_, &clock_);
+    return sections_[thread].Append(effects, origin, is_private_, epoch_, &clock_);
   }
   Section& of(uint32_t thread) { return sections_[thread]; }
   const Section& of(uint32_t thread) const { return sections_[thread]; }
@@ -150,6 +151,7 @@ class Sections {
   alignas(64) std::atomic<uint64_t> clock_{0};
   alignas(64) const std::unique_ptr<Section[]> sections_;
   const uint32_t threads_;
+  const IsPrivateFn is_private_;
   std::deque<std::string> select_texts_;  // by database; of who writes
 };
 

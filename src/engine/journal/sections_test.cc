@@ -65,6 +65,21 @@ TEST_F(SectionsTest, SeveralCommandsStandInMulti) {
   EXPECT_THAT(Close(), ElementsAre("MULTI", "SREM k a", "SREM k b", "EXEC"));
 }
 
+TEST(PrivateWordsTest, StandBehindEcho) {
+  Sections sections(1, 1, [](std::string_view name) { return name == "STICK"; });
+  sections.Append(0, EffectsOf({{0, "SET a 1"}, {0, "STICK a"}, {0, "STICKY a"}}),
+                  UnitOrigin::kShard);
+  ClosedEpoch closed;
+  sections.Close(&closed);
+  std::string text;
+  for (std::string_view piece : closed.pieces) text += piece;
+  EXPECT_EQ(text,
+            "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n"
+            "*2\r\n$4\r\nECHO\r\n$34\r\ndragonfly:1:*2\r\n$5\r\nSTICK\r\n$1\r\na\r\n\r\n"
+            "*2\r\n$6\r\nSTICKY\r\n$1\r\na\r\n*1\r\n$4\r\nEXEC\r\n");
+  sections.Release(closed);
+}
+
 TEST_F(SectionsTest, SelectStandsWhereTheDatabaseChanges) {
   Append(1, {{3, "SET a 1"}});
   Append(1, {{3, "SET b 1"}});

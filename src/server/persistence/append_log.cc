@@ -18,6 +18,7 @@
 #include "server/persistence/journal_link.h"
 #include "server/persistence/log_applier.h"
 #include "server/persistence/persistence.h"
+#include "server/persistence/private_commands.h"
 #include "storage/log/log_loader.h"
 
 namespace dfly {
@@ -109,9 +110,10 @@ std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_ep
     writer_ = nullptr;
     return error;
   }
-  journal_ = std::make_unique<Journal>(
-      &server_.pool, &watch_,
-      Journal::Options{.pace = PaceOf(options_.policy), .first_epoch = first_epoch});
+  journal_ = std::make_unique<Journal>(&server_.pool, &watch_,
+                                       Journal::Options{.pace = PaceOf(options_.policy),
+                                                        .first_epoch = first_epoch,
+                                                        .is_private = &IsPrivateCommand});
   return {};
 }
 

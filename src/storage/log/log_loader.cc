@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/text/numbers.h"
+#include "engine/journal/private_words.h"
 #include "helio/base/ascii.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
@@ -148,8 +149,18 @@ std::string LogLoader::LoadItems(LogReader* reader) {
 }
 
 std::string LogLoader::Take(const LogReader& reader) {
-  const std::span<const std::string_view> args = reader.args();
+  std::span<const std::string_view> args = reader.args();
   if (args.size() == 2 && helio::EqualsIgnoreCase(args[0], "select")) return TakeSelect(args[1]);
+  // Only what this server has written is believed to be its own command.
+  const bool is_ours = reader.has_epochs() && !reader.has_bare();
+  if (is_ours && args.size() == 2 && args[1].starts_with(kPrivateMark) &&
+      helio::EqualsIgnoreCase(args[0], "echo")) {
+    const std::string_view resp = args[1].substr(kPrivateMark.size());
+    if (private_parser_.Parse(resp) != RequestParser::Status::kCommand) {
+      return "ECHO with a command that is none";
+    }
+    args = private_parser_.args();
+  }
   if (!reader.is_in_multi()) {
     ++commands_;
     end_.db_index = db_index_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/hops/shard_set.h"
+#include "facade/parsers/request_parser.h"
 #include "storage/file_layer.h"
 #include "storage/log/log_directory.h"
 #include "storage/log/log_reader.h"
@@ -103,6 +104,7 @@ class LogLoader {
   int db_index_ = 0;
   Held held_;
   std::vector<std::string_view> args_;  // of one command of held_
+  RequestParser private_parser_{{.max_bulk_len = SIZE_MAX >> 24, .authenticated = true}};
   uint64_t commands_ = 0;
 };
 

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/persistence/private_commands.h"
+
+#include <array>
+#include <cstdint>
+
+#include "helio/base/ascii.h"
+
+namespace dfly {
+
+namespace {
+
+// All that write, and are not in COMMAND LIST of redis-server 7.0.15.
+constexpr std::array<std::string_view, 27> kNames = {
+    "bf.add",     "bf.insert",     "bf.loadchunk",   "bf.madd",   "bf.reserve",  "cl.throttle",
+    "cms.incrby", "cms.initbydim", "cms.initbyprob", "cms.merge", "fieldexpire", "fieldpexpireat",
+    "hexpire",    "hexpireat",     "hgetdel",        "hgetex",    "hpersist",    "hpexpire",
+    "hpexpireat", "hsetex",        "prepend",        "saddex",    "stick",       "unstick",
+    "topk.add",   "topk.incrby",   "topk.reserve"};
+
+// By first letter (in lower case): a bit for each length. Nearly all other names end here.
+constexpr auto kLengths = [] {
+  std::array<uint32_t, 256> lengths{};
+  for (const std::string_view name : kNames) {
+    lengths[static_cast<uint8_t>(name[0])] |= 1u << name.size();
+  }
+  return lengths;
+}();
+
+}  // namespace
+
+bool IsPrivateCommand(std::string_view name) {
+  if (name.empty() || name.size() > 31) return false;
+  const uint32_t lengths = kLengths[static_cast<uint8_t>(name[0] | 0x20)];
+  if ((lengths >> name.size() & 1) == 0) return false;
+  for (const std::string_view known : kNames) {
+    if (helio::EqualsIgnoreCase(known, name)) return true;
+  }
+  return false;
+}
+
+}  // namespace dfly
