@@ -35,7 +35,6 @@ NOT_CALLED = {
 }
 REASONS = {
     "replication": ("psync", "sync", "replicaof", "slaveof", "failover", "replconf"),
-    "an append-only log": ("bgrewriteaof",),
     "several servers": ("migrate", "restore-asking"),
     "modules": ("module|load", "module|loadex", "module|unload"),
     "Redis' own tests": ("pfselftest",),

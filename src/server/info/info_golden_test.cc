@@ -95,6 +95,25 @@ void FillProcess(InfoFacts* facts) {
                         .loaded_keys = 1118,
                         .load_expired_keys = 1119,
                         .load_seconds = 12.5};
+  facts->append_log = {.is_on = true,
+                       .is_rewriting = true,
+                       .is_rewrite_scheduled = true,
+                       .is_last_rewrite_ok = false,
+                       .is_write_ok = false,
+                       .last_rewrite_s = 1120,
+                       .current_rewrite_s = 1121,
+                       .rewrites = 1122,
+                       .failures = 1123,
+                       .bytes = 1124,
+                       .base_bytes = 1125,
+                       .waiting_bytes = 1126,
+                       .unsynced_bytes = 1127,
+                       .epochs = 1128,
+                       .syncs = 1129,
+                       .syncs_delayed = 1130,
+                       .sync_last_us = 1131,
+                       .sync_max_us = 1132,
+                       .errors = 1133};
 }
 
 // What threads count, summed.
