@@ -261,7 +261,7 @@ std::optional<uint64_t> SnapshotLoader::ReadHashSeed(const SnapshotPath& path) {
 }
 
 void SnapshotLoader::Begin() {
-  now_ms_ = helio::UnixMillis();
+  now_ms_ = keeps_due_keys_ ? 0 : helio::UnixMillis();
   // All shards have the same.
   limits_ = shards_.Await(0, [](Shard& shard) { return RdbLimitsOf(shard); });
   limits_->string_max = kStringMax;

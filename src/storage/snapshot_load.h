@@ -33,6 +33,9 @@ class SnapshotLoader {
   SnapshotLoader(ShardSet* shards, FileLayer* files, LoadProgress* progress)
       : shards_(*shards), files_(*files), progress_(*progress) {}
 
+  // Keys whose time is over are not left out: what follows the snapshot may need them.
+  void KeepDueKeys() { keeps_due_keys_ = true; }
+
   // The seed by which its keys were hashed, if it knows one: with that it is loaded faster. None:
   // whatever is wrong with it, Load will tell. Before there are threads that hash. Suspends.
   std::optional<uint64_t> ReadHashSeed(const SnapshotPath& path);
@@ -59,6 +62,7 @@ class SnapshotLoader {
   LoadProgress& progress_;
   SnapshotExtras extras_;
   std::atomic<bool> has_failed_{false};
+  bool keeps_due_keys_ = false;
   int64_t now_ms_ = 0;
   std::optional<RdbLimits> limits_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/persistence/append_log.h"
 
+#include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
+#include "server/care/shard_care.h"
 #include "server/clients/server_state.h"
 #include "server/persistence/journal_link.h"
 #include "server/persistence/log_applier.h"
@@ -157,8 +159,16 @@ std::string AppendLog::Load(LoadProgress* progress) {
   return facts_.is_last_rewrite_ok ? "" : "the append-only log cannot be begun";
 }
 
+// What is due, or is too much, was deleted where the log says so.
+void AppendLog::SetLoads(bool loads) {
+  AwaitOnAll<ShardCare>(server_, [loads](ShardCare& care) { care.SetActiveExpiry(!loads); });
+  server_.memory.set_evicts(!loads && server_.policy != EvictionPolicy::kNone);
+}
+
 std::string AppendLog::LoadLog(LoadProgress* progress) {
   const uint64_t begin_ns = helio::MonotonicNanos();
+  SetLoads(true);
+  const absl::Cleanup end_load = [this] { SetLoads(false); };
   Parts parts(&server_, &persistence_);
   ShardsApplier applier(&server_.commands, server_.shards.get(), &parts);
   LogLoader loader(server_.shards.get(), &files(), directory_.get(), &applier, progress);

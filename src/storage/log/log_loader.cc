@@ -57,6 +57,7 @@ std::string LogLoader::LoadBase(bool may_be_torn) {
   uint64_t begin = 0;
   if (IsRdb(file.get())) {
     SnapshotLoader loader(&shards_, &files_, &progress_);
+    loader.KeepDueKeys();
     std::string error = loader.LoadRdbPart(path, &begin);
     if (error.empty()) error = applier_.TakeExtras(loader.extras());
     if (!error.empty()) return error;
