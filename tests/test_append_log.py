@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -470,3 +469,126 @@ def test_info_and_errors(servers):
         assert isinstance(error, Error)
         error = r.call("CONFIG", "SET", "appendfilename", "x")
         assert isinstance(error, Error)
+
+
+OURS = [
+    "SET sticky v",
+    "STICK sticky",
+    "SADD members a b",
+    "SADDEX members 1000000 c",
+    "HSET fields f v g w",
+    f"HPEXPIREAT fields {FAR_MS} FIELDS 1 f",
+    "BF.RESERVE bloom 0.01 100",
+    "BF.ADD bloom x",
+    "CMS.INITBYDIM sketch 100 5",
+    "CMS.INCRBY sketch x 7",
+    "TOPK.RESERVE top 3",
+    "TOPK.ADD top a b a",
+]
+LIBRARY = "#!lua name=lib\nredis.register_function('f', function(keys) return 'from f' end)"
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_what_no_redis_knows_stays_here_and_stops_no_redis(servers, threads):
+    server = servers(appendonly="yes", appendfsync="always", proactor_threads=threads)
+    wait_until_loaded(server)
+    reads = [
+        ("SMEMBERS", "members"),
+        ("HPEXPIRETIME", "fields", "FIELDS", "2", "f", "g"),
+        ("BF.EXISTS", "bloom", "x"),
+        ("CMS.QUERY", "sketch", "x"),
+        ("TOPK.LIST", "top"),
+        ("STICK", "sticky"),
+        ("FCALL", "f", "0"),
+    ]
+
+    def read(r):
+        replies = [r.call(*query) for query in reads]
+        return [sorted(replies[0]), *replies[1:]]
+
+    with server.connect() as r:
+        for command in OURS:
+            reply = r.call(*command.split(" "))
+            assert not isinstance(reply, Error), (command, reply)
+        assert r.call("FUNCTION", "LOAD", LIBRARY) == b"lib"
+        before = read(r)
+    restart(server)
+    with server.connect() as r:
+        assert read(r) == before
+    server.kill()
+    assert check_aof(server).returncode == 0
+    process, r = start_redis(server.dir)
+    try:
+        assert r.call("GET", "sticky") == b"v"
+        assert r.call("FCALL", "f", "0") == b"from f"
+        assert r.call("HGETALL", "fields") != []
+        r.close()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_keys_that_were_due_are_as_they_were(servers, threads):
+    """A deadline passes while the server is down: what the log says of the key comes first."""
+    server = servers(appendonly="yes", appendfsync="always", proactor_threads=threads)
+    wait_until_loaded(server)
+    wait_rewritten(server, 1)
+    with server.connect() as r:
+        r.call("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+        soon = int(time.time() * 1000) + 6000
+        for i in range(50):
+            r.call("SET", f"k{i}", "v", "PXAT", str(soon))
+            r.call("SET", f"gone{i}", "v", "PXAT", str(soon))
+        r.call("BGREWRITEAOF")
+        wait_rewritten(server, 2)
+        for i in range(50):
+            r.call("PERSIST", f"k{i}")
+        assert time.time() * 1000 < soon or pytest.skip("the machine is too slow for this second")
+    server.kill()
+    wait_until(lambda: time.time() * 1000 > soon)
+    server.start_again()
+    wait_until_loaded(server)
+    with server.connect() as r:
+        for i in range(50):
+            assert r.call("GET", f"k{i}") == b"v"
+            assert r.call("GET", f"gone{i}") is None
+
+
+def test_a_full_disk_refuses_writes_and_it_goes_on(servers):
+    folder = tempfile.mkdtemp(prefix="dfly-full-")
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True
+    )
+    if mount.returncode != 0:
+        os.rmdir(folder)
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        server = servers(appendonly="yes", appendfsync="everysec", dir=folder)
+        wait_until_loaded(server)
+        wait_rewritten(server, 1)
+        with server.connect() as r:
+            value = "x" * 100_000
+
+            def is_refused():
+                reply = r.call("RPUSH", "list", value)
+                return isinstance(reply, Error) and reply.text
+
+            wait_until(is_refused)
+            assert is_refused() == "MISCONF Errors writing to the AOF file: No space left on device"
+            assert info(r)["aof_last_write_status"] == "err"
+            assert isinstance(r.call("PING"), Error)
+            length = r.call("LLEN", "list")
+            assert length > 0
+            subprocess.run(["mount", "-o", "remount,size=60m", folder], check=True)
+            wait_until(lambda: r.call("SET", "again", "v") == OK)
+            assert info(r)["aof_last_write_status"] == "ok"
+            wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+        restart(server)
+        with server.connect() as r:
+            assert r.call("LLEN", "list") == length
+            assert r.call("GET", "again") == b"v"
+        server.stop()
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+        os.rmdir(folder)
