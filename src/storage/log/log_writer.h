@@ -51,9 +51,9 @@ class LogWriter final : public DurableLog {
     bool has_timestamps = false;
     uint64_t retry_period_ns = 1'000'000'000;
     uint64_t sync_period_ns = 1'000'000'000;
-    std::function<int64_t()> unix_seconds;  // for tests; default: the clock
+    std::function<int64_t()> unix_seconds = {};  // for tests; default: the clock
     // The disk begins to fail, or is well again (LogStatus::is_ok). Thread: any; must not suspend.
-    std::function<void()> on_status;
+    std::function<void()> on_status = {};
   };
   // Where the log goes on that was loaded.
   struct Start {
