@@ -455,7 +455,11 @@ void CrashAtRandom(uint64_t seed, size_t reserve_bytes) {
 }
 
 TEST_P(MemoryAppendTest, WhatWasSyncedIsThereAfterACrash) {
+#ifdef DFLY_SANITIZED
+  const helio::SeedRange seeds = helio::TestSeeds(500);
+#else
   const helio::SeedRange seeds = helio::TestSeeds(2000);
+#endif
   for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
     CrashAtRandom(seed, GetParam());
     ASSERT_FALSE(testing::Test::HasFailure()) << "DFLY_SEED=" << seed;

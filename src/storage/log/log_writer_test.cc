@@ -149,17 +149,16 @@ Found ReadLog(MemoryFiles* files) {
   return ReadLog(files, directory);
 }
 
-// Runs each test in a fiber of one thread.
 class LogWriterTest : public testing::Test {
  protected:
-  LogWriterTest() : pool_({.threads = 1}), directory_(DirectoryOf(&files_)) {
+  LogWriterTest() : pool_({.threads = 2}), directory_(DirectoryOf(&files_)) {
     FLAGS_minloglevel = google::GLOG_FATAL;  // much shall fail
     pool_.Start();
   }
   ~LogWriterTest() override { FLAGS_minloglevel = google::GLOG_INFO; }
 
-  void InFiber(const std::function<void()>& function) {
-    pool_.at(0)->AwaitFiber("test", [&] { function(); });
+  void InFiber(const std::function<void()>& function, uint32_t thread = 0) {
+    pool_.at(thread)->AwaitFiber("test", [&] { function(); });
   }
   static LogWriter::Options Fast(Policy policy) {
     return {.policy = policy,
@@ -387,6 +386,35 @@ TEST_F(LogWriterTest, WithoutANewFileTheOldOneGoesOn) {
   });
 }
 
+TEST_F(LogWriterTest, EpochsComeFromAnyThreadWhileOneSyncs) {
+  InFiber([&] {
+    LogWriter::Options options = Fast(Policy::kEverySec);
+    options.sync_period_ns = 20'000;
+    Open(options);
+  });
+  helio::Random random(helio::TestSeed());
+  constexpr uint64_t kEpochs = 500;
+  for (uint32_t i = 0; i < kEpochs; ++i) {
+    InFiber(
+        [&] {
+          if (i % 50 == 10) writer_->BeginNewFile(number_ + 1 + random.Uniform(3));
+          if (i % 50 == 30) {
+            files_.calls_left = random.Uniform(3);
+            files_.calls_failing = 1;
+          }
+          EXPECT_TRUE(Write(writer_.get(), Next(static_cast<int>(i % 3), "x"), &random));
+        },
+        i % 2);
+  }
+  InFiber([&] { EXPECT_FALSE(writer_->Close()); }, 1);
+  InFiber([&] {
+    const Found found = ReadLog(&files_);
+    EXPECT_EQ(found.error, "");
+    ASSERT_EQ(found.epochs.size(), kEpochs);
+    for (uint64_t i = 0; i < kEpochs; ++i) EXPECT_EQ(found.epochs[i], i + 1);
+  });
+}
+
 // A life of the log: epochs, syncs, new files, errors, until the machine stops. Then another one.
 class Life {
  public:
@@ -533,7 +561,11 @@ std::string LivesOf(uint64_t seed) {
 }
 
 TEST_F(LogWriterTest, AfterACrashThereIsABeginningWithAllThatWasPromised) {
+#ifdef DFLY_SANITIZED
+  const helio::SeedRange seeds = helio::TestSeeds(300);
+#else
   const helio::SeedRange seeds = helio::TestSeeds(2000);
+#endif
   InFiber([&] {
     for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
       ASSERT_EQ(LivesOf(seed), "") << "DFLY_SEED=" << seed;
