@@ -370,6 +370,31 @@ TEST_F(LogWriterTest, ANewFileBeginsWithTheEpochThatWasSaid) {
   });
 }
 
+TEST_F(LogWriterTest, ANewFileIsTheSameAfterOneMoreWasGivenUp) {
+  InFiber([&] {
+    Open(Fast(Policy::kAlways));
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "old")));
+    writer_->BeginNewFile(number_ + 1);
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "new")));
+    files_.calls_left = 1;  // the write
+    files_.calls_failing = 1;
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "newer")));
+    EXPECT_EQ(writer_->status().files_given_up, 1u);
+    uint64_t seq = 0;
+    EXPECT_FALSE(writer_->FinishNewFile(&seq));
+    EXPECT_EQ(seq, 2u);
+    EXPECT_THAT(File("a.2.incr.aof"), HasSubstr("new"));
+    EXPECT_THAT(File("a.3.incr.aof"), HasSubstr("newer"));
+    // A base of what "old" has made replaces the first file, and no other.
+    std::unique_ptr<OutputFile> base;
+    EXPECT_FALSE(files_.Create(directory_.TemporaryBase(), &base));
+    EXPECT_FALSE(base->SyncAndClose());
+    EXPECT_FALSE(writer_->FinishBase(seq));
+    EXPECT_FALSE(writer_->Close());
+    EXPECT_THAT(ReadLog(&files_).epochs, ElementsAre(2, 3));
+  });
+}
+
 TEST_F(LogWriterTest, WithoutANewFileTheOldOneGoesOn) {
   InFiber([&] {
     Open(Fast(Policy::kEverySec));
