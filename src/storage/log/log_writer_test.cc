@@ -85,10 +85,14 @@ bool Write(LogWriter* writer, const Made& made, helio::Random* random = nullptr)
 // What a start finds.
 struct Found {
   std::string error = {};  // why there is no start
+  uint64_t base = 0;       // so many epochs are in the base
   std::vector<uint64_t> epochs = {};
   std::vector<std::vector<std::string>> commands = {};  // of each epoch
   std::vector<int64_t> timestamps = {};
-  LogWriter::Start start = {};  // how it goes on
+  LogWriter::Start start = {};
+
+  uint64_t size() const { return base + epochs.size(); }
+  // how it goes on
 };
 
 // Reads a file up to its end, or to what was torn. Returns whether it is whole.
@@ -130,6 +134,12 @@ Found ReadLog(MemoryFiles* files, const LogDirectory& directory) {
   Found found;
   const std::vector<ManifestFile>& listed = directory.manifest().incrementals;
   bool is_whole = true;
+  if (const auto& base = directory.manifest().base) {
+    found.base = std::stoull(files->files[directory.Path(base->name)]);
+  }
+  if (!listed.empty()) {
+    found.start.stream_offset = static_cast<uint64_t>(listed.front().start_offset.value_or(0));
+  }
   for (const ManifestFile& file : listed) {
     const std::string path = directory.Path(file.name);
     if (is_whole) {
@@ -388,6 +398,7 @@ TEST_F(LogWriterTest, ANewFileIsTheSameAfterOneMoreWasGivenUp) {
     // A base of what "old" has made replaces the first file, and no other.
     std::unique_ptr<OutputFile> base;
     EXPECT_FALSE(files_.Create(directory_.TemporaryBase(), &base));
+    EXPECT_FALSE(base->Write("1"));
     EXPECT_FALSE(base->SyncAndClose());
     EXPECT_FALSE(writer_->FinishBase(seq));
     EXPECT_FALSE(writer_->Close());
@@ -448,10 +459,11 @@ class Life {
   // Returns the files that are left, or what was wrong.
   std::string Run(std::map<std::string, std::string>* after, std::vector<Made>* written) {
     LogDirectory directory = DirectoryOf(&files_);
+    directory_ = &directory;
     if (std::string error = directory.Open(); !error.empty()) return error;
     Found found = ReadLog(&files_, directory);
     if (std::string error = Compare(found, *written); !error.empty()) return error;
-    written->resize(found.epochs.size());
+    written->resize(found.size());
     durable_ = written_ = written->size();
 
     constexpr Policy kPolicies[] = {Policy::kAlways, Policy::kEverySec, Policy::kNo};
@@ -501,19 +513,33 @@ class Life {
 
   uint64_t acknowledged() const { return acknowledged_; }
   // Of all lives: the test is one of what it says.
-  static inline uint64_t files_given_up_ = 0, new_files_ = 0;
+  static inline uint64_t files_given_up_ = 0, new_files_ = 0, bases_ = 0;
 
  private:
   // `written` are those of which the log must have a beginning.
   std::string Compare(const Found& found, const std::vector<Made>& written) {
     if (!found.error.empty()) return found.error;
-    if (found.epochs.size() > written.size()) return "more than was written";
+    if (found.size() > written.size()) return "more than was written";
     for (size_t i = 0; i < found.epochs.size(); ++i) {
-      if (found.epochs[i] != written[i].number || found.commands[i] != written[i].commands) {
-        return fmt::format("epoch {} is not what was written", written[i].number);
+      const Made& made = written[found.base + i];
+      if (found.epochs[i] != made.number || found.commands[i] != made.commands) {
+        return fmt::format("epoch {} is not what was written", made.number);
       }
     }
     return "";
+  }
+
+  // A base of the first `count` epochs, which is their number.
+  void FinishBase(LogWriter* writer, uint64_t count, uint64_t first_seq) {
+    if (random_.OneIn(3) && policy_ != Policy::kNo) {
+      files_.calls_left = random_.Uniform(10);
+      files_.calls_failing = 1 + random_.Uniform(4);
+      has_failed_ = true;
+    }
+    std::unique_ptr<OutputFile> base;
+    if (files_.Create(directory_->TemporaryBase(), &base)) return;
+    if (base->Write(std::to_string(count)) || base->SyncAndClose()) return;
+    if (!writer->FinishBase(first_seq)) ++bases_;
   }
 
   void Heal() { files_.calls_left = files_.calls_failing = files_.fails_after = SIZE_MAX; }
@@ -539,7 +565,9 @@ class Life {
         Heal();
         writer->BeginNewFile(written->size() + 1);
         uint64_t seq = 0;
-        if (!writer->FinishNewFile(&seq) && !*is_over) durable_ = written->size();
+        if (writer->FinishNewFile(&seq) || *is_over) break;
+        durable_ = written->size();
+        if (random_.OneIn(2)) FinishBase(writer, written->size(), seq);
         break;
       }
       default: {
@@ -556,6 +584,7 @@ class Life {
 
   helio::Random random_;
   MemoryFiles& files_;
+  LogDirectory* directory_ = nullptr;  // of the Run under way
   Policy policy_ = Policy::kNo;
   uint64_t second_ = 1000;
   bool has_failed_ = false;    // calls are made to
@@ -577,8 +606,8 @@ std::string LivesOf(uint64_t seed) {
     reopened.files = left;
     const Found found = ReadLog(&reopened);
     if (!found.error.empty()) return found.error;
-    if (found.epochs.size() < next.acknowledged()) {
-      return fmt::format("{} epochs are left of {} acknowledged", found.epochs.size(),
+    if (found.size() < next.acknowledged()) {
+      return fmt::format("{} epochs are left of {} acknowledged", found.size(),
                          next.acknowledged());
     }
   }
@@ -600,6 +629,7 @@ TEST_F(LogWriterTest, AfterACrashThereIsABeginningWithAllThatWasPromised) {
   if (seeds.count < 1000) return;
   EXPECT_GT(Life::files_given_up_, seeds.count / 20);
   EXPECT_GT(Life::new_files_, seeds.count / 4);
+  EXPECT_GT(Life::bases_, seeds.count / 20);
 }
 
 }  // namespace
