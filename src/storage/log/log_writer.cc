@@ -227,20 +227,21 @@ std::error_code LogWriter::GiveUpFile() {
   return {};
 }
 
-std::error_code LogWriter::AddFile() {
+std::error_code LogWriter::AddFile(uint64_t* seq) {
   const std::lock_guard lock(directory_mutex_);
   std::string name;
   const auto offset = static_cast<int64_t>(stream_offset_);
   if (auto error = directory_.NewIncremental(&name, offset)) return error;
   new_name_ = std::move(name);
-  cut_seq_ = directory_.manifest().incrementals.back().seq;
+  *seq = directory_.manifest().incrementals.back().seq;
   Add(&status_.new_files);
   return {};
 }
 
 std::error_code LogWriter::OpenNewFile() {
   if (new_name_.empty()) {
-    if (auto error = AddFile()) return error;
+    uint64_t seq = 0;
+    if (auto error = AddFile(&seq)) return error;
   }
   std::unique_ptr<AppendFile> file;
   if (auto error =
@@ -369,7 +370,7 @@ std::error_code LogWriter::SwitchFile() {
   if (error) return error;
   DropSynced();
   synced_offset_ = stream_offset_;
-  if ((error = AddFile())) return error;
+  if ((error = AddFile(&cut_seq_))) return error;
   const FilePtr old = file();
   SetFile(nullptr);
   if (auto close_error = old->Close()) {

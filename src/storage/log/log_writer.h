@@ -122,7 +122,7 @@ class LogWriter final : public DurableLog {
   // There is a file, it is not broken, and has all that was kept.
   std::error_code Mend();
   std::error_code GiveUpFile();
-  std::error_code AddFile();
+  std::error_code AddFile(uint64_t* seq);
   std::error_code OpenNewFile();
   std::error_code WriteKept();
   // A new incremental; what was written before is on the device. An error: the old file goes on.

@@ -85,10 +85,14 @@ bool Write(LogWriter* writer, const Made& made, helio::Random* random = nullptr)
 // What a start finds.
 struct Found {
   std::string error = {};  // why there is no start
+  uint64_t base = 0;       // so many epochs are in the base
   std::vector<uint64_t> epochs = {};
   std::vector<std::vector<std::string>> commands = {};  // of each epoch
   std::vector<int64_t> timestamps = {};
-  LogWriter::Start start = {};  // how it goes on
+  LogWriter::Start start = {};
+
+  uint64_t size() const { return base + epochs.size(); }
+  // how it goes on
 };
 
 // Reads a file up to its end, or to what was torn. Returns whether it is whole.
@@ -130,6 +134,12 @@ Found ReadLog(MemoryFiles* files, const LogDirectory& directory) {
   Found found;
   const std::vector<ManifestFile>& listed = directory.manifest().incrementals;
   bool is_whole = true;
+  if (const auto& base = directory.manifest().base) {
+    found.base = std::stoull(files->files[directory.Path(base->name)]);
+  }
+  if (!listed.empty()) {
+    found.start.stream_offset = static_cast<uint64_t>(listed.front().start_offset.value_or(0));
+  }
   for (const ManifestFile& file : listed) {
     const std::string path = directory.Path(file.name);
     if (is_whole) {
@@ -149,17 +159,16 @@ Found ReadLog(MemoryFiles* files) {
   return ReadLog(files, directory);
 }
 
-// Runs each test in a fiber of one thread.
 class LogWriterTest : public testing::Test {
  protected:
-  LogWriterTest() : pool_({.threads = 1}), directory_(DirectoryOf(&files_)) {
+  LogWriterTest() : pool_({.threads = 2}), directory_(DirectoryOf(&files_)) {
     FLAGS_minloglevel = google::GLOG_FATAL;  // much shall fail
     pool_.Start();
   }
   ~LogWriterTest() override { FLAGS_minloglevel = google::GLOG_INFO; }
 
-  void InFiber(const std::function<void()>& function) {
-    pool_.at(0)->AwaitFiber("test", [&] { function(); });
+  void InFiber(const std::function<void()>& function, uint32_t thread = 0) {
+    pool_.at(thread)->AwaitFiber("test", [&] { function(); });
   }
   static LogWriter::Options Fast(Policy policy) {
     return {.policy = policy,
@@ -371,6 +380,32 @@ TEST_F(LogWriterTest, ANewFileBeginsWithTheEpochThatWasSaid) {
   });
 }
 
+TEST_F(LogWriterTest, ANewFileIsTheSameAfterOneMoreWasGivenUp) {
+  InFiber([&] {
+    Open(Fast(Policy::kAlways));
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "old")));
+    writer_->BeginNewFile(number_ + 1);
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "new")));
+    files_.calls_left = 1;  // the write
+    files_.calls_failing = 1;
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "newer")));
+    EXPECT_EQ(writer_->status().files_given_up, 1u);
+    uint64_t seq = 0;
+    EXPECT_FALSE(writer_->FinishNewFile(&seq));
+    EXPECT_EQ(seq, 2u);
+    EXPECT_THAT(File("a.2.incr.aof"), HasSubstr("new"));
+    EXPECT_THAT(File("a.3.incr.aof"), HasSubstr("newer"));
+    // A base of what "old" has made replaces the first file, and no other.
+    std::unique_ptr<OutputFile> base;
+    EXPECT_FALSE(files_.Create(directory_.TemporaryBase(), &base));
+    EXPECT_FALSE(base->Write("1"));
+    EXPECT_FALSE(base->SyncAndClose());
+    EXPECT_FALSE(writer_->FinishBase(seq));
+    EXPECT_FALSE(writer_->Close());
+    EXPECT_THAT(ReadLog(&files_).epochs, ElementsAre(2, 3));
+  });
+}
+
 TEST_F(LogWriterTest, WithoutANewFileTheOldOneGoesOn) {
   InFiber([&] {
     Open(Fast(Policy::kEverySec));
@@ -387,6 +422,35 @@ TEST_F(LogWriterTest, WithoutANewFileTheOldOneGoesOn) {
   });
 }
 
+TEST_F(LogWriterTest, EpochsComeFromAnyThreadWhileOneSyncs) {
+  InFiber([&] {
+    LogWriter::Options options = Fast(Policy::kEverySec);
+    options.sync_period_ns = 20'000;
+    Open(options);
+  });
+  helio::Random random(helio::TestSeed());
+  constexpr uint64_t kEpochs = 500;
+  for (uint32_t i = 0; i < kEpochs; ++i) {
+    InFiber(
+        [&] {
+          if (i % 50 == 10) writer_->BeginNewFile(number_ + 1 + random.Uniform(3));
+          if (i % 50 == 30) {
+            files_.calls_left = random.Uniform(3);
+            files_.calls_failing = 1;
+          }
+          EXPECT_TRUE(Write(writer_.get(), Next(static_cast<int>(i % 3), "x"), &random));
+        },
+        i % 2);
+  }
+  InFiber([&] { EXPECT_FALSE(writer_->Close()); }, 1);
+  InFiber([&] {
+    const Found found = ReadLog(&files_);
+    EXPECT_EQ(found.error, "");
+    ASSERT_EQ(found.epochs.size(), kEpochs);
+    for (uint64_t i = 0; i < kEpochs; ++i) EXPECT_EQ(found.epochs[i], i + 1);
+  });
+}
+
 // A life of the log: epochs, syncs, new files, errors, until the machine stops. Then another one.
 class Life {
  public:
@@ -395,10 +459,11 @@ class Life {
   // Returns the files that are left, or what was wrong.
   std::string Run(std::map<std::string, std::string>* after, std::vector<Made>* written) {
     LogDirectory directory = DirectoryOf(&files_);
+    directory_ = &directory;
     if (std::string error = directory.Open(); !error.empty()) return error;
     Found found = ReadLog(&files_, directory);
     if (std::string error = Compare(found, *written); !error.empty()) return error;
-    written->resize(found.epochs.size());
+    written->resize(found.size());
     durable_ = written_ = written->size();
 
     constexpr Policy kPolicies[] = {Policy::kAlways, Policy::kEverySec, Policy::kNo};
@@ -448,19 +513,33 @@ class Life {
 
   uint64_t acknowledged() const { return acknowledged_; }
   // Of all lives: the test is one of what it says.
-  static inline uint64_t files_given_up_ = 0, new_files_ = 0;
+  static inline uint64_t files_given_up_ = 0, new_files_ = 0, bases_ = 0;
 
  private:
   // `written` are those of which the log must have a beginning.
   std::string Compare(const Found& found, const std::vector<Made>& written) {
     if (!found.error.empty()) return found.error;
-    if (found.epochs.size() > written.size()) return "more than was written";
+    if (found.size() > written.size()) return "more than was written";
     for (size_t i = 0; i < found.epochs.size(); ++i) {
-      if (found.epochs[i] != written[i].number || found.commands[i] != written[i].commands) {
-        return fmt::format("epoch {} is not what was written", written[i].number);
+      const Made& made = written[found.base + i];
+      if (found.epochs[i] != made.number || found.commands[i] != made.commands) {
+        return fmt::format("epoch {} is not what was written", made.number);
       }
     }
     return "";
+  }
+
+  // A base of the first `count` epochs, which is their number.
+  void FinishBase(LogWriter* writer, uint64_t count, uint64_t first_seq) {
+    if (random_.OneIn(3) && policy_ != Policy::kNo) {
+      files_.calls_left = random_.Uniform(10);
+      files_.calls_failing = 1 + random_.Uniform(4);
+      has_failed_ = true;
+    }
+    std::unique_ptr<OutputFile> base;
+    if (files_.Create(directory_->TemporaryBase(), &base)) return;
+    if (base->Write(std::to_string(count)) || base->SyncAndClose()) return;
+    if (!writer->FinishBase(first_seq)) ++bases_;
   }
 
   void Heal() { files_.calls_left = files_.calls_failing = files_.fails_after = SIZE_MAX; }
@@ -486,7 +565,9 @@ class Life {
         Heal();
         writer->BeginNewFile(written->size() + 1);
         uint64_t seq = 0;
-        if (!writer->FinishNewFile(&seq) && !*is_over) durable_ = written->size();
+        if (writer->FinishNewFile(&seq) || *is_over) break;
+        durable_ = written->size();
+        if (random_.OneIn(2)) FinishBase(writer, written->size(), seq);
         break;
       }
       default: {
@@ -503,6 +584,7 @@ class Life {
 
   helio::Random random_;
   MemoryFiles& files_;
+  LogDirectory* directory_ = nullptr;  // of the Run under way
   Policy policy_ = Policy::kNo;
   uint64_t second_ = 1000;
   bool has_failed_ = false;    // calls are made to
@@ -524,8 +606,8 @@ std::string LivesOf(uint64_t seed) {
     reopened.files = left;
     const Found found = ReadLog(&reopened);
     if (!found.error.empty()) return found.error;
-    if (found.epochs.size() < next.acknowledged()) {
-      return fmt::format("{} epochs are left of {} acknowledged", found.epochs.size(),
+    if (found.size() < next.acknowledged()) {
+      return fmt::format("{} epochs are left of {} acknowledged", found.size(),
                          next.acknowledged());
     }
   }
@@ -533,7 +615,11 @@ std::string LivesOf(uint64_t seed) {
 }
 
 TEST_F(LogWriterTest, AfterACrashThereIsABeginningWithAllThatWasPromised) {
+#ifdef DFLY_SANITIZED
+  const helio::SeedRange seeds = helio::TestSeeds(300);
+#else
   const helio::SeedRange seeds = helio::TestSeeds(2000);
+#endif
   InFiber([&] {
     for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
       ASSERT_EQ(LivesOf(seed), "") << "DFLY_SEED=" << seed;
@@ -543,6 +629,7 @@ TEST_F(LogWriterTest, AfterACrashThereIsABeginningWithAllThatWasPromised) {
   if (seeds.count < 1000) return;
   EXPECT_GT(Life::files_given_up_, seeds.count / 20);
   EXPECT_GT(Life::new_files_, seeds.count / 4);
+  EXPECT_GT(Life::bases_, seeds.count / 20);
 }
 
 }  // namespace
