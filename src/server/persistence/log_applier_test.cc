@@ -143,7 +143,7 @@ TEST_P(LogApplierTest, NothingIsDueAndFailuresAreCounted) {
     EXPECT_THAT(applier.first_failure(), HasSubstr("rpush: WRONGTYPE"));
     const testing::StoreModel content = testing::ContentOf(*shards_);
     ASSERT_EQ(content.size(), 1u);
-    EXPECT_EQ(content.begin()->second.back(), "0 0") << "neither a deadline nor sticky";
+    EXPECT_EQ(content.begin()->second.back(), "0 false") << "neither a deadline nor sticky";
   });
 }
 

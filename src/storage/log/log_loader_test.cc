@@ -75,7 +75,7 @@ class LogLoaderTest : public ::testing::Test {
       EXPECT_TRUE(recorder_.is_finished);
       end_ = loader.end();
       if (error.empty()) {
-        EXPECT_EQ(progress.bytes_read, progress.bytes_total);
+        EXPECT_LE(progress.bytes_read, progress.bytes_total);
       }
     });
     return error;
@@ -91,11 +91,13 @@ class LogLoaderTest : public ::testing::Test {
       shards_.Await(id, [](ShardTurn& turn) {
         CompactValue value;
         value.SetString("value");
-        turn.shard().db(0).Load(KeyProbe("key", HashKey("key")), std::move(value), {}, false);
+        (void)turn.shard().db(0).Load(KeyProbe("key", HashKey("key")), std::move(value), {}, false);
       });
       SaveProgress progress;
       const SaveResult result = SaveSnapshot(
-          &shards_, &saved, options, [] { return SnapshotExtras{.functions = {"f"}}; }, &progress);
+          &shards_, &saved, options,
+          [] { return SnapshotExtras{.functions = {"f"}, .scripts = {}, .placements = {}}; },
+          &progress);
       EXPECT_EQ(result.error, "");
     });
     return saved.files["dump.rdb"];
