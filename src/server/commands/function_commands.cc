@@ -24,7 +24,6 @@
 #include "server/commands/families.h"
 #include "server/commands/script_commands.h"
 #include "server/dispatch/script_run.h"
-#include "server/run/server.h"
 #include "server/scripts/function_store.h"
 
 namespace dfly {
@@ -57,7 +56,7 @@ void Load(CoordinatorContext& cx, Args args, ReplySink& reply) {
     }
     may_replace = true;
   }
-  FunctionStore& store = Server::Here().state().functions;
+  FunctionStore& store = SessionOf(cx).server.functions;
   const std::string_view source = args[args.size() - 1];
   ScriptHeader header;
   if (const std::optional<std::string> wrong = ParseLibraryHeader(source, &header)) {
@@ -98,6 +97,7 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
           "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.");
     }
   }
+  Session& session = SessionOf(cx);
   std::vector<std::string> sources;
   if (const std::optional<std::string> wrong =
           FunctionStore::SourcesIn(args[2], cx.shards().string_max(), &sources)) {
@@ -108,13 +108,13 @@ void Restore(CoordinatorContext& cx, Args args, ReplySink& reply) {
                         sources, policy)) {
     return reply.Error(*wrong);
   }
-  if (policy == Policy::kFlush) FreeInterpreters(Server::Here().state());
+  if (policy == Policy::kFlush) FreeInterpreters(session.server);
   cx.TellOwn();
   reply.Ok();
 }
 
 void Delete(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  ServerState& server = Server::Here().state();
+  ServerState& server = SessionOf(cx).server;
   if (!server.functions.Delete(args[2])) return reply.Error("ERR Library not found");
   FreeInterpreters(server);
   cx.TellOwn();
@@ -127,7 +127,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (args.size() == 3 && !IsWord(args[2], "async") && !IsWord(args[2], "sync")) {
     return reply.Error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
   }
-  ServerState& server = Server::Here().state();
+  ServerState& server = SessionOf(cx).server;
   server.functions.Flush();
   FreeInterpreters(server);
   cx.TellOwn();

@@ -13,7 +13,6 @@
 #include "server/clients/session.h"
 #include "server/commands/families.h"
 #include "server/commands/script_commands.h"
-#include "server/run/server.h"
 
 namespace dfly {
 
@@ -121,7 +120,7 @@ void Flush(CoordinatorContext& cx, Args args, ReplySink& reply) {
       (args.size() == 3 && !IsWord(args[2], "async") && !IsWord(args[2], "sync"))) {
     return reply.Error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
   }
-  ServerState& server = Server::Here().state();
+  ServerState& server = SessionOf(cx).server;
   server.scripts.Flush();
   AwaitOnAll<RunningScripts>(server, [](RunningScripts& scripts) { scripts.RenewInterpreters(); });
   cx.TellOwn();

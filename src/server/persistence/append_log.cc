@@ -7,17 +7,14 @@
 #include <algorithm>
 #include <utility>
 
-#include "commands/table/lookup.h"
-#include "engine/hops/coordinator.h"
 #include "engine/hops/transaction.h"
-#include "facade/replies/refusing_sink.h"
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
-#include "server/care/shard_care.h"
 #include "server/clients/server_state.h"
 #include "server/persistence/journal_link.h"
+#include "server/persistence/loaded_parts.h"
 #include "server/persistence/log_applier.h"
 #include "server/persistence/persistence.h"
 #include "server/persistence/private_commands.h"
@@ -36,39 +33,6 @@ Journal::Pace PaceOf(LogWriter::Policy policy) {
 }
 
 constexpr std::string_view kIsChanging = "another change of the append-only log is under way";
-
-// Libraries of functions, and scripts.
-class Parts final : public LoadedParts {
- public:
-  Parts(ServerState* server, Persistence* persistence)
-      : server_(*server), persistence_(*persistence) {}
-
-  std::string TakeExtras(const SnapshotExtras& extras) override {
-    return persistence_.TakeExtras(extras);
-  }
-  std::string Apply(Args args) override {
-    const Lookup found = Find(server_.commands, args);
-    if (!found.is_found()) return found.Error(args);
-    if (found.row->coordinate == nullptr) return "";  // it changes nothing
-    CoordinatorContext cx(server_.shards.get(), nullptr, 0, helio::UnixMillis());
-    Reply reply;
-    found.row->coordinate(cx, args, reply);
-    return std::move(reply.error);
-  }
-
- private:
-  class Reply final : public RefusingSink {
-   public:
-    void Error(std::string_view message) override { error = message; }
-    std::string error;
-
-   private:
-    void Refuse() override {}
-  };
-
-  ServerState& server_;
-  Persistence& persistence_;
-};
 
 int64_t SecondsSince(uint64_t begin_ns) {
   return static_cast<int64_t>((helio::MonotonicNanos() - begin_ns) / 1'000'000'000);
@@ -159,17 +123,15 @@ std::string AppendLog::Load(LoadProgress* progress) {
   return facts_.is_last_rewrite_ok ? "" : "the append-only log cannot be begun";
 }
 
-// What is due, or is too much, was deleted where the log says so.
-void AppendLog::SetLoads(bool loads) {
-  AwaitOnAll<ShardCare>(server_, [loads](ShardCare& care) { care.SetActiveExpiry(!loads); });
-  server_.memory.set_evicts(!loads && server_.policy != EvictionPolicy::kNone);
-}
-
 std::string AppendLog::LoadLog(LoadProgress* progress) {
   const uint64_t begin_ns = helio::MonotonicNanos();
-  SetLoads(true);
-  const absl::Cleanup end_load = [this] { SetLoads(false); };
-  Parts parts(&server_, &persistence_);
+  // What was too much was deleted where the log says so; what is due, as well (ServerParts). Both
+  // begin again when the log is written.
+  server_.memory.set_evicts(false);
+  const absl::Cleanup end_load = [this] {
+    server_.memory.set_evicts(server_.policy != EvictionPolicy::kNone);
+  };
+  ServerParts parts(&server_, &progress->is_cancelled);
   ShardsApplier applier(&server_.commands, server_.shards.get(), &parts);
   LogLoader loader(server_.shards.get(), &files(), directory_.get(), &applier, progress);
   if (std::string error = loader.Load(options_.loads_truncated); !error.empty()) return error;

@@ -96,7 +96,6 @@ class AppendLog {
   void Link();
   void Unlink();
   std::string LoadLog(LoadProgress* progress);
-  void SetLoads(bool loads);
   std::string Continue(const LogWriter::Start& start, uint64_t first_epoch);
   std::string Begin();
   std::string BeginHere();  // in directory_

@@ -76,8 +76,7 @@ class ShardsApplier::Batch {
       ShardTurn turn(shard);
       size_t first = 0;
       for (const Entry& entry : entries_) {
-        const std::span<const std::string_view> all(args_);
-        const Args args(all.subspan(first, entry.args));
+        const Args args = std::span<const std::string_view>(args_).subspan(first, entry.args);
         first += entry.args;
         ShardContext& cx = turn.Begin(entry.db_index, entry.now_ms);
         cx.SetKeyHash(args[entry.command->routed_by(args)], entry.hash);

@@ -16,9 +16,9 @@
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/base/version.h"
-#include "server/care/load_libraries.h"
 #include "server/care/running_scripts.h"
 #include "server/clients/server_state.h"
+#include "server/persistence/loaded_parts.h"
 
 namespace dfly {
 
@@ -144,17 +144,7 @@ SnapshotExtras Persistence::CollectExtras() {
 }
 
 std::string Persistence::TakeExtras(const SnapshotExtras& extras) {
-  for (const std::string& source : extras.scripts) {
-    std::string error;
-    if (server_.scripts.Add(source, false, &error) == nullptr) {
-      LOG(WARNING) << "a script of the snapshot is left out: " << helio::LogText(error);
-    }
-  }
-  const auto error =
-      LoadLibraries(RunningScripts::Here(), ScriptLoad::Of::kSnapshot,
-                    /*holds_locks=*/true, extras.functions, FunctionStore::Policy::kFlush);
-  if (error && loading_->is_cancelled) return "cancelled";
-  return error ? fmt::format("a function library of the snapshot is not one: {}", *error) : "";
+  return TakeSnapshotExtras(server_, extras, loading_->is_cancelled);
 }
 
 // ---------------------------------------------------------------------------------------- saving

@@ -48,8 +48,6 @@ class Persistence {
   bool has_load() const { return load_ || has_snapshot(); }
   // Of SetLoad: loads what FindSnapshot has found. REQUIRES: has_snapshot(). Suspends.
   std::string LoadSnapshot() { return LoadFrom(*to_load_); }
-  // Of a base.
-  std::string TakeExtras(const SnapshotExtras& extras);
   // Loads it, in the background. `on_end` gets an empty text, or why the server cannot start.
   // REQUIRES: has_load(). On proactor 0.
   void Load(std::function<void(std::string error)> on_end);
@@ -148,6 +146,7 @@ class Persistence {
   std::string ReloadLocked(Transaction* lock);
   void AwaitNoLongScript(const Saving& saving);
   SnapshotExtras CollectExtras();
+  std::string TakeExtras(const SnapshotExtras& extras);
   // A shard has more to write down for a snapshot than the disk takes, or has not any more:
   // meanwhile clients that write have to wait. Thread: any proactor's. Suspends: never.
   void OnSnapshotBehind(bool is_behind);
