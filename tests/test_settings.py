@@ -46,7 +46,7 @@ PROMISES = "it would promise what is not there"
 KEPT = "there it is cut to what the mechanism can do; here there is none, and it is kept"
 NEEDS_FILES = "there it needs certificates"
 EXCEPTIONS = {
-    ("appendonly", "yes"): PROMISES,
+    ("aof-use-rdb-preamble", "no"): PROMISES,
     **{("min-replicas-to-write", v): PROMISES for v in ("1", "7", "99", "1000", "70000")},
     **{("min-slaves-to-write", v): PROMISES for v in ("1", "7", "99", "1000", "70000")},
     **{("hz", v): KEPT for v in ("0", "1000", "70000")},
@@ -131,7 +131,7 @@ def test_values_are_taken_as_there(servers):
 def test_what_would_promise_too_much(servers):
     with servers[0].connect() as r:
         for name, value, why in (
-            ("appendonly", "yes", "there is no append-only log; snapshots (save) keep the data"),
+            ("aof-use-rdb-preamble", "no", "a base is always an RDB file"),
             ("min-slaves-to-write", "1", "there is no replication yet"),
             ("locale-collate", "de_DE", "texts are compared byte by byte"),
         ):
@@ -220,7 +220,7 @@ def server_line(line, port):
 
 def test_the_server_does_not_start_with_what_it_cannot_do(tmp_path):
     for text, why in (
-        ("appendonly yes", "there is no append-only log"),
+        ("aof-use-rdb-preamble no", "a base is always an RDB file"),
         ("replicaof 127.0.0.1 1", "there is no replication yet"),
         ("min-replicas-to-write 1", "there is no replication yet"),
         ("hz x", "argument couldn't be parsed into an integer"),

@@ -146,12 +146,12 @@ TEST_F(ArgumentsTest, TheEnvironment) {
 
 TEST_F(ArgumentsTest, DirectivesOfRedis) {
   const std::string file = File("a.conf",
-                                "appendfsync always\nhz 10\nhz 20\nnosuch 1\n"
+                                "no-appendfsync-on-rewrite yes\nhz 10\nhz 20\nnosuch 1\n"
                                 "maxmemory 1gb\nhll-sparse-max-bytes 2kb\nappendonly no\n"
                                 "repl-backlog-size 1mb\nactivedefrag yes\n");
   EXPECT_EQ(Read({file}), "");
   EXPECT_THAT(read_.warnings,
-              ElementsAre(HasSubstr(":1: 'appendfsync' has no effect"), HasSubstr(":3: 'hz'"),
+              ElementsAre(HasSubstr(":1: 'no-appendfsync-on-rewrite' has no effect"), HasSubstr(":3: 'hz'"),
                           HasSubstr(":4: 'nosuch' is unknown")));
   EXPECT_EQ(Flag("maxmemory"), "1gb");
   EXPECT_EQ(Flag("hll_sparse_max_bytes"), "2048");
@@ -171,12 +171,12 @@ TEST_F(ArgumentsTest, WhatHasNoEffectIsCheckedAllTheSame) {
 }
 
 TEST_F(ArgumentsTest, WhatWouldPromiseTooMuchIsRefused) {
-  for (const char* line : {"appendonly yes", "replicaof host 1", "slaveof host 1",
+  for (const char* line : {"aof-use-rdb-preamble no", "replicaof host 1", "slaveof host 1",
                            "min-replicas-to-write 1", "min-slaves-to-write 2", "loadmodule x.so",
                            "cluster-enabled yes", "locale-collate de_DE", "supervised upstart"}) {
     EXPECT_THAT(Read({File("a.conf", line)}), HasSubstr("a.conf:1: ")) << line;
   }
-  for (const char* line : {"appendonly no", "replicaof no one", "min-replicas-to-write 0",
+  for (const char* line : {"aof-use-rdb-preamble yes", "replicaof no one", "min-replicas-to-write 0",
                            "cluster-enabled no", "locale-collate C", "supervised systemd"}) {
     EXPECT_EQ(Read({File("a.conf", line)}), "") << line;
   }
