@@ -243,11 +243,7 @@ void ShardsApplier::Send(ShardId id) {
   Lane& lane = lanes_[id];
   const size_t i = lane.current;
   if (lane.batches[i].empty()) return;
-  const auto run = [this, &lane, i, id] {
-    Shard& shard = shards_.local(id);
-    lane.batches[i].Run(shard, &lane.replies);
-    shards_.PublishUsedBytes(shard);
-  };
+  const auto run = [this, &lane, i, id] { lane.batches[i].Run(shards_.local(id), &lane.replies); };
   if (shards_.is_local(id)) {
     const helio::NoSuspend no_suspend;
     return run();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manifests and files of append-only logs: whatever the bytes are, they are refused with a text, or
-// read; a manifest is the same when it was written again; a file that was torn has the same commands
-// when it was cut as the reader says, and is not torn then. The size of the window changes nothing.
+// read. A manifest is the same when it was written again. A file that was torn has the same
+// commands when it was cut as the reader says, and is not torn then. The window changes nothing.
 //
 //   input   how (1): bit 0: a manifest; bit 1: checksums of epochs are made right
 //           the bytes of the file

@@ -2,8 +2,8 @@
 // Loads an append-only log: its base, then its incrementals, in the order of the manifest.
 //
 // What it reads are commands, and this layer knows none but SELECT, MULTI and EXEC, so others carry
-// them out (LogApplier). A MULTI is handed on when its EXEC has been read. How files may end is told
-// in log_reader.h; only the last one that has something may have a torn end.
+// them out (LogApplier). A MULTI is handed on when its EXEC has been read. How files may end is
+// told in log_reader.h; only the last one that has something may have a torn end.
 #pragma once
 
 #include <cstdint>
