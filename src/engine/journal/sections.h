@@ -121,7 +121,8 @@ class Section {
 // Owner:    the journal. Thread and Suspends: as Section.
 class Sections {
  public:
-  // The first epoch has this number, which is not 0. `is_private`: null, or what stands behind ECHO.
+  // The first epoch has this number, which is not 0. `is_private`: what stands behind ECHO; null:
+  // nothing.
   Sections(uint32_t threads, uint64_t first_epoch, IsPrivateFn is_private = nullptr);
 
   // Thread: the one with that index.

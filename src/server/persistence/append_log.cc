@@ -281,6 +281,7 @@ void AppendLog::Rewrite() {
     wait_ms = std::min(wait_ms * 2, kRetryMillisMax);
     if (ends_) break;
   }
+  wants_base_ = false;
   if (error.empty()) {
     facts_.failures = 0;
     facts_.is_last_rewrite_ok = true;
@@ -368,7 +369,10 @@ void AppendLog::SetRewriteLimit(uint64_t bytes) {
 bool AppendLog::Watch::Write(const Epoch& epoch) {
   if (!log_.writer_->Write(epoch)) return false;
   // What a file has lost is in a new base.
-  if (log_.writer_->status().needs_base.load(std::memory_order_relaxed)) log_.rewrite_bytes_ = 0;
+  if (log_.writer_->status().needs_base.load(std::memory_order_relaxed) &&
+      !log_.wants_base_.exchange(true)) {
+    log_.rewrite_bytes_ = 0;
+  }
   uint64_t limit = log_.rewrite_bytes_.load(std::memory_order_relaxed);
   if (log_.bytes() >= limit && log_.rewrite_bytes_.compare_exchange_strong(limit, UINT64_MAX)) {
     log_.server_.pool.at(0)->Dispatch([&log = log_] {

@@ -5,9 +5,9 @@
 //   units --Journal--> LogWriter --> incremental files      (LogDirectory: which files there are)
 //   BGREWRITEAOF: the base, a snapshot of the moment at which a new incremental begins
 //
-// A rewrite locks all shards for a moment. What was done before is in the old files, and synced, and
-// in the base; what comes after goes to the new file. When the base is written the manifest changes
-// over to both, in one rename.
+// A rewrite locks all shards for a moment. What was done before is in the old files, and in the
+// base; what comes after goes to the new file. When the base is written the manifest changes over to
+// both, in one rename.
 //
 // When the log is switched on (CONFIG SET appendonly yes) there is data that no file has. So the
 // log begins with a base, and is not listed in the manifest until that is written; an older log in
@@ -47,15 +47,15 @@ class AppendLog {
   // Looks for the log. Suspends.
   [[nodiscard]] std::string Find();
   bool has_log() const { return directory_ != nullptr && !directory_->is_new(); }
-  // Loads it and goes on behind it; if there is none, loads the snapshot that was found, if there is
-  // one, and begins a log with that. REQUIRES: Find. Suspends.
+  // Loads it and goes on behind it. Without one: loads the snapshot that was found, if there is one,
+  // and begins a log with that. REQUIRES: Find. Suspends.
   [[nodiscard]] std::string Load(LoadProgress* progress);
 
   // The end of the server. REQUIRES: it serves nobody any more. Suspends.
   void Stop();
 
-  // --- Settings. What they need locks for is done in the background, as their client may be an EXEC,
-  // which has some. An error, or nothing. ---
+  // --- Settings. An error, or nothing. What needs locks is done in the background: the client may
+  // be an EXEC, which has some ---
 
   // appendonly. Files that cannot be made are an error. Suspends, but for no locks.
   [[nodiscard]] std::string SetOn(bool is_on);
@@ -139,6 +139,7 @@ class AppendLog {
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way
   AppendLogFacts facts_;
   std::atomic<uint64_t> older_bytes_{0};             // of all listed files but the one that grows
+  std::atomic<bool> wants_base_{false};              // LogStatus::needs_base was seen
   std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit
   uint64_t bytes_at_rewrite_ = 0;
 };

@@ -31,7 +31,7 @@ constexpr auto kLengths = [] {
 
 bool IsPrivateCommand(std::string_view name) {
   if (name.empty() || name.size() > 31) return false;
-  const uint32_t lengths = kLengths[static_cast<uint8_t>(name[0] | 0x20)];
+  const uint32_t lengths = kLengths[static_cast<uint8_t>(helio::ToLower(name[0]))];
   if ((lengths >> name.size() & 1) == 0) return false;
   for (const std::string_view known : kNames) {
     if (helio::EqualsIgnoreCase(known, name)) return true;

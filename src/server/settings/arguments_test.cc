@@ -151,8 +151,8 @@ TEST_F(ArgumentsTest, DirectivesOfRedis) {
                                 "repl-backlog-size 1mb\nactivedefrag yes\n");
   EXPECT_EQ(Read({file}), "");
   EXPECT_THAT(read_.warnings,
-              ElementsAre(HasSubstr(":1: 'no-appendfsync-on-rewrite' has no effect"), HasSubstr(":3: 'hz'"),
-                          HasSubstr(":4: 'nosuch' is unknown")));
+              ElementsAre(HasSubstr(":1: 'no-appendfsync-on-rewrite' has no effect"),
+                          HasSubstr(":3: 'hz'"), HasSubstr(":4: 'nosuch' is unknown")));
   EXPECT_EQ(Flag("maxmemory"), "1gb");
   EXPECT_EQ(Flag("hll_sparse_max_bytes"), "2048");
   EXPECT_EQ(Read({"--hz", "30", "--replica_priority=7", "--slave-read-only", "no"}), "");
@@ -176,8 +176,9 @@ TEST_F(ArgumentsTest, WhatWouldPromiseTooMuchIsRefused) {
                            "cluster-enabled yes", "locale-collate de_DE", "supervised upstart"}) {
     EXPECT_THAT(Read({File("a.conf", line)}), HasSubstr("a.conf:1: ")) << line;
   }
-  for (const char* line : {"aof-use-rdb-preamble yes", "replicaof no one", "min-replicas-to-write 0",
-                           "cluster-enabled no", "locale-collate C", "supervised systemd"}) {
+  for (const char* line :
+       {"aof-use-rdb-preamble yes", "replicaof no one", "min-replicas-to-write 0",
+        "cluster-enabled no", "locale-collate C", "supervised systemd"}) {
     EXPECT_EQ(Read({File("a.conf", line)}), "") << line;
   }
 }

@@ -55,8 +55,8 @@ class LogDirectory {
   // its content begins. `start_offset` as in ManifestFile.
   [[nodiscard]] std::error_code NewIncremental(std::string* name,
                                                std::optional<int64_t> start_offset = {});
-  // What is listed is of an older log, whose data is not what there is now: it stays until FinishBase
-  // replaces all of it. Files that are added until then are not listed on the device. From now on
+  // What is listed is of an older log, whose data is not what there is now. It stays until
+  // FinishBase replaces all of it. Files that are added until then are not listed on the device. From now on
   // manifest() has none of the older log. Once, before all others.
   [[nodiscard]] std::error_code BeginReplacement();
   bool is_replacing() const { return is_replacing_; }
@@ -87,7 +87,7 @@ class LogDirectory {
   bool keeps_history_ = false;
   Manifest manifest_;
   bool is_replacing_ = false;
-  Manifest replaced_;  // of the older log; all else is empty
+  Manifest replaced_;               // of the older log; all else is empty
   std::vector<std::string> found_;  // names in the directory, when it was opened
   uint64_t next_base_seq_ = 1;
   uint64_t next_incremental_seq_ = 1;

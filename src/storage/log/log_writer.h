@@ -75,8 +75,8 @@ class LogWriter final : public DurableLog {
 
   [[nodiscard]] std::error_code Open(const Start& start);
   [[nodiscard]] bool Write(const Epoch& epoch) override;
-  // From the next epoch on, which goes to a new incremental. REQUIRES: nobody writes, and no file of
-  // BeginNewFile is wanted.
+  // From the next epoch on, which goes to a new incremental. REQUIRES: nobody writes, and no file
+  // of BeginNewFile is wanted.
   void SetPolicy(Policy policy);
   void SetTimestamps(bool has_them);
   // All that was written is on the device, also with kEverySec and kNo.
