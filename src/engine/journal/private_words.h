@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that no Redis knows, in a stream that Redis reads. An unknown command ends the start of
-// a redis-server that loads the log, but it takes ECHO without a word (shared/journal.md, section 4):
+// a redis-server that loads the log, but it takes ECHO without a word (shared/journal.md, section
+// 4):
 //
 //   *2 $4 ECHO $<n> dragonfly:1:*3\r\n$5\r\nSTICK\r\n ...       the command in RESP behind the mark
 //

@@ -6,8 +6,8 @@
 //   BGREWRITEAOF: the base, a snapshot of the moment at which a new incremental begins
 //
 // A rewrite locks all shards for a moment. What was done before is in the old files, and in the
-// base; what comes after goes to the new file. When the base is written the manifest changes over to
-// both, in one rename.
+// base; what comes after goes to the new file. When the base is written the manifest changes over
+// to both, in one rename.
 //
 // When the log is switched on (CONFIG SET appendonly yes) there is data that no file has. So the
 // log begins with a base, and is not listed in the manifest until that is written; an older log in
@@ -47,8 +47,8 @@ class AppendLog {
   // Looks for the log. Suspends.
   [[nodiscard]] std::string Find();
   bool has_log() const { return directory_ != nullptr && !directory_->is_new(); }
-  // Loads it and goes on behind it. Without one: loads the snapshot that was found, if there is one,
-  // and begins a log with that. REQUIRES: Find. Suspends.
+  // Loads it and goes on behind it. Without one: loads the snapshot that was found, if there is
+  // one, and begins a log with that. REQUIRES: Find. Suspends.
   [[nodiscard]] std::string Load(LoadProgress* progress);
 
   // The end of the server. REQUIRES: it serves nobody any more. Suspends.

@@ -56,8 +56,8 @@ class LogDirectory {
   [[nodiscard]] std::error_code NewIncremental(std::string* name,
                                                std::optional<int64_t> start_offset = {});
   // What is listed is of an older log, whose data is not what there is now. It stays until
-  // FinishBase replaces all of it. Files that are added until then are not listed on the device. From now on
-  // manifest() has none of the older log. Once, before all others.
+  // FinishBase replaces all of it. Files that are added until then are not listed on the device.
+  // From now on manifest() has none of the older log. Once, before all others.
   [[nodiscard]] std::error_code BeginReplacement();
   bool is_replacing() const { return is_replacing_; }
   // TemporaryBase(), which is on the device, replaces the base and the incrementals before
