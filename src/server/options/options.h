@@ -24,7 +24,7 @@
 #include "server/options/protected_action.h"
 #include "storage/file_layer.h"
 #include "storage/frame_file.h"
-#include "storage/log/log_writer.h"
+#include "storage/log/log_policy.h"
 #include "storage/snapshot_sizes.h"
 
 namespace dfly {
@@ -85,7 +85,7 @@ struct LogOptions {
   bool is_on = false;
   std::string directory_name = {};  // appenddirname
   std::string file_name = {};       // appendfilename
-  LogWriter::Policy policy = LogWriter::Policy::kEverySec;
+  LogPolicy policy = LogPolicy::kEverySec;
   bool has_timestamps = false;
   bool loads_truncated = false;
   uint64_t rewrite_percentage = 0;  // 0: no rewrite begins by itself

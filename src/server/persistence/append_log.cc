@@ -28,8 +28,8 @@ constexpr helio::WaitReason kLogWrite = {
     "the append-only log",
     "it waits for the disk and for its own fibers, none of which takes locks"};
 
-Journal::Pace PaceOf(LogWriter::Policy policy) {
-  return policy == LogWriter::Policy::kAlways ? Journal::Pace::kEach : Journal::Pace::kTimed;
+Journal::Pace PaceOf(LogPolicy policy) {
+  return policy == LogPolicy::kAlways ? Journal::Pace::kEach : Journal::Pace::kTimed;
 }
 
 constexpr std::string_view kIsChanging = "another change of the append-only log is under way";
@@ -158,7 +158,7 @@ std::string AppendLog::Continue(const LogWriter::Start& start, uint64_t first_ep
   }
   NoteSizes();
   WithAllLocked([this] { Link(); });
-  if (!directory_->manifest().base) StartRewrite();
+  if (!HasBase()) StartRewrite();
   return "";
 }
 
@@ -224,7 +224,7 @@ std::string AppendLog::SetOn(bool is_on) {
   return "";
 }
 
-std::string AppendLog::SetPolicy(LogWriter::Policy policy) {
+std::string AppendLog::SetPolicy(LogPolicy policy) {
   if (!AwaitChange()) return std::string(kIsChanging);
   if (std::exchange(options_.policy, policy) == policy || !is_on()) return "";
   ChangeSoon([this] {
@@ -274,7 +274,7 @@ void AppendLog::Rewrite() {
     ++facts_.failures;
     facts_.is_last_rewrite_ok = false;
     LOG(ERROR) << "the append-only log was not rewritten: " << helio::LogText(error);
-    if (!is_on() || ends_ || (is_linked_ && directory_->manifest().base)) break;
+    if (!is_on() || ends_ || (is_linked_ && HasBase())) break;
     for (uint64_t waited = 0; waited < wait_ms && !ends_; waited += kLookMillis) {
       helio::this_fiber::SleepForMillis(kLookMillis);
     }
@@ -314,9 +314,10 @@ std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
   };
   if (std::string error = persistence_.SaveLogBase(base); !error.empty()) return error;
   uint64_t seq = 0;
-  if (directory_->is_replacing()) {
-    seq = directory_->manifest().incrementals.front().seq;
-  } else {
+  writer_->WithDirectory([&seq](const LogDirectory& directory) {
+    if (directory.is_replacing()) seq = directory.manifest().incrementals.front().seq;
+  });
+  if (seq == 0) {
     if (!journal_->Flush()) return "the log was stopped";
     if (auto error = writer_->FinishNewFile(&seq)) return error.message();
   }
@@ -337,6 +338,12 @@ std::string AppendLog::RewriteWithoutLog() {
 
 // --------------------------------------------------------------------------------------- facts
 
+Manifest AppendLog::Listed() {
+  return writer_->WithDirectory([](const LogDirectory& directory) { return directory.manifest(); });
+}
+
+bool AppendLog::HasBase() { return Listed().base.has_value(); }
+
 uint64_t AppendLog::SizeOf(const ManifestFile& file) const {
   std::unique_ptr<InputFile> input;
   return files().Open(directory_->Path(file.name), &input) ? 0 : input->size();
@@ -345,7 +352,7 @@ uint64_t AppendLog::SizeOf(const ManifestFile& file) const {
 // What is listed, without filler of the file that grows.
 void AppendLog::NoteSizes() {
   if (!is_on()) return;
-  const Manifest manifest = directory_->manifest();
+  const Manifest manifest = Listed();
   uint64_t older_bytes = manifest.base ? SizeOf(*manifest.base) : 0;
   for (size_t i = 0; i + 1 < manifest.incrementals.size(); ++i) {
     older_bytes += SizeOf(manifest.incrementals[i]);

@@ -59,7 +59,7 @@ class AppendLog {
 
   // appendonly. Files that cannot be made are an error. Suspends, but for no locks.
   [[nodiscard]] std::string SetOn(bool is_on);
-  [[nodiscard]] std::string SetPolicy(LogWriter::Policy policy);
+  [[nodiscard]] std::string SetPolicy(LogPolicy policy);
   // When a rewrite begins by itself, and whether there are timestamps.
   void SetRules(const LogOptions& options);
   bool is_on() const { return journal_ != nullptr; }
@@ -108,6 +108,8 @@ class AppendLog {
   std::string RewriteOnce(Rewriting* rewriting);
   std::string RewriteWithoutLog();
   void AwaitRewrite();
+  Manifest Listed();
+  bool HasBase();
   uint64_t SizeOf(const ManifestFile& file) const;
   void NoteSizes();
   uint64_t bytes() const;

@@ -31,6 +31,7 @@
 #include "helio/fibers/sync.h"
 #include "storage/file_layer.h"
 #include "storage/log/log_directory.h"
+#include "storage/log/log_policy.h"
 #include "storage/log/log_status.h"
 
 namespace dfly {
@@ -40,11 +41,7 @@ namespace dfly {
 // Suspends: what is not said to be otherwise.
 class LogWriter final : public DurableLog {
  public:
-  enum class Policy : uint8_t {
-    kAlways,    // an epoch that was written is on the device
-    kEverySec,  // once a second, by a fiber of its own, while appends go on
-    kNo,        // when the system likes it
-  };
+  using Policy = LogPolicy;
   struct Options {
     Policy policy = Policy::kEverySec;
     size_t reserve_bytes = 4 << 20;  // of kAlways: FileLayer::OpenAppend
@@ -95,6 +92,13 @@ class LogWriter final : public DurableLog {
   [[nodiscard]] std::error_code FinishNewFile(uint64_t* seq);
   // LogDirectory::FinishBase; Write may need the directory at the same time.
   [[nodiscard]] std::error_code FinishBase(uint64_t first_seq);
+
+  // Calls function(LogDirectory&) while Write does not use the directory, and returns what it does.
+  template <typename Function>
+  auto WithDirectory(Function function) {
+    const std::lock_guard lock(directory_mutex_);
+    return function(directory_);
+  }
 
   const LogStatus& status() const { return status_; }
 
