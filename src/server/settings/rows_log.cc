@@ -19,9 +19,8 @@ using enum SettingKind;
 using enum SettingHow;
 using Options = ServerOptions;
 
-constexpr NamedValue<LogPolicy> kPolicies[] = {{"everysec", LogPolicy::kEverySec},
-                                                       {"always", LogPolicy::kAlways},
-                                                       {"no", LogPolicy::kNo}};
+constexpr NamedValue<LogPolicy> kPolicies[] = {
+    {"everysec", LogPolicy::kEverySec}, {"always", LogPolicy::kAlways}, {"no", LogPolicy::kNo}};
 
 std::string CheckBaseName(std::string_view name, std::string_view text, std::string_view what) {
   if (text.empty()) return fmt::format("{} can't be empty", name);
