@@ -302,6 +302,7 @@ std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
   const bool begins = !is_linked_;
   if (begins) base.cut_lock = LockMode::kExclusive;
   base.before_cut = [&] {
+    if (ends_) return false;
     const helio::BoundedWait wait(kLogWrite);
     rewriting->has_cut = true;
     if (begins) {
