@@ -208,6 +208,7 @@ bool AppendLog::AwaitChange() {
 }
 
 std::string AppendLog::SetOn(bool is_on) {
+  const helio::BoundedWait wait(kLogWrite);
   if (!AwaitChange()) return std::string(kIsChanging);
   if (is_on == this->is_on()) return "";
   if (is_on) {
@@ -225,6 +226,7 @@ std::string AppendLog::SetOn(bool is_on) {
 }
 
 std::string AppendLog::SetPolicy(LogPolicy policy) {
+  const helio::BoundedWait wait(kLogWrite);
   if (!AwaitChange()) return std::string(kIsChanging);
   if (std::exchange(options_.policy, policy) == policy || !is_on()) return "";
   ChangeSoon([this] {
@@ -242,6 +244,7 @@ void AppendLog::SetRules(const LogOptions& options) {
   options_.rewrite_min_bytes = options.rewrite_min_bytes;
   options_.has_timestamps = options.has_timestamps;
   if (!is_on()) return;
+  const helio::BoundedWait wait(kLogWrite);
   writer_->SetTimestamps(options.has_timestamps);
   SetRewriteLimit(bytes_at_rewrite_);
 }
