@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What the append-only log costs: SET from 50 clients, without pipelines and with pipelines of 10, to
-# this server without a log, with appendfsync always and everysec, and to redis-server with the same.
+# What the append-only log costs: SET from 50 clients, without pipelines and with pipelines of 10.
+# To this server without a log, with appendfsync always and everysec, and to redis-server with both.
 # One thread on core 0, redis-benchmark on core 1; the files are in the current directory's disk.
 # Each line: requests a second, and CPU microseconds of the server for each.
 #
