@@ -58,6 +58,15 @@ def wait_until_loaded(server):
     wait_until(is_loaded, what="the end of the load")
 
 
+def assert_refuses_to_start(server, **changes):
+    """It ends by itself, with an error, while or before it loads."""
+    try:
+        server.start_again(**changes)
+    except ServerFailed:
+        pass
+    assert server.process.wait(timeout=PATIENCE_S) == 1
+
+
 def files(server):
     return sorted(os.listdir(os.path.join(server.dir, "appendonlydir")))
 
@@ -418,11 +427,7 @@ def test_a_torn_end_is_left_out_and_said(servers):
     size = os.path.getsize(path)
     with open(path, "r+b") as f:
         f.truncate(size - 3)
-    with pytest.raises(ServerFailed):
-        server.start_again(aof_load_truncated="no")
-        wait_until_loaded(server)
-        server.wait_for_exit()
-    server.kill()
+    assert_refuses_to_start(server, aof_load_truncated="no")
     server.start_again(aof_load_truncated="yes")
     wait_until_loaded(server)
     with server.connect() as r:
@@ -445,10 +450,7 @@ def test_damage_ends_the_start_with_file_and_offset(servers):
         f.seek(700)
         f.write(b"?")
     before = open(path, "rb").read()
-    with pytest.raises(ServerFailed):
-        server.start_again()
-        wait_until_loaded(server)
-    server.kill()
+    assert_refuses_to_start(server)
     assert name in server.log_tail()
     assert open(path, "rb").read() == before
 
@@ -555,40 +557,66 @@ def test_keys_that_were_due_are_as_they_were(servers, threads):
             assert r.call("GET", f"gone{i}") is None
 
 
-def test_a_full_disk_refuses_writes_and_it_goes_on(servers):
+@pytest.fixture
+def small_disk():
+    """A file system of 3 MB; the test gives it more room by `grow`."""
     folder = tempfile.mkdtemp(prefix="dfly-full-")
-    mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True
-    )
-    if mount.returncode != 0:
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder]
+    if subprocess.run(command, capture_output=True).returncode != 0:
         os.rmdir(folder)
         pytest.skip("tmpfs cannot be mounted here")
-    try:
-        server = servers(appendonly="yes", appendfsync="everysec", dir=folder)
-        wait_until_loaded(server)
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+    os.rmdir(folder)
+
+
+def grow(folder):
+    subprocess.run(["mount", "-o", "remount,size=60m", folder], check=True)
+
+
+def test_a_full_disk_refuses_writes_and_it_goes_on(servers, small_disk):
+    server = servers(appendonly="yes", appendfsync="everysec", dir=small_disk)
+    wait_until_loaded(server)
+    wait_rewritten(server, 1)
+    with server.connect() as r:
+        value = "x" * 100_000
+
+        def refusal():
+            reply = r.call("RPUSH", "list", value)
+            return isinstance(reply, Error) and reply.text
+
+        wait_until(refusal)
+        assert refusal() == "MISCONF Errors writing to the AOF file: No space left on device"
+        assert info(r)["aof_last_write_status"] == "err"
+        assert isinstance(r.call("PING"), Error)
+        length = r.call("LLEN", "list")
+        assert length > 0
+        grow(small_disk)
+        wait_until(lambda: r.call("SET", "again", "v") == OK)
+        assert info(r)["aof_last_write_status"] == "ok"
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server)
+    with server.connect() as r:
+        assert r.call("LLEN", "list") == length
+        assert r.call("GET", "again") == b"v"
+    server.stop()
+
+
+def test_a_log_whose_first_base_fails_has_nothing_twice(servers, small_disk):
+    server = servers(dir=small_disk, proactor_threads=2, rdbcompression="no")
+    with server.connect() as r:
+        r.call("DEBUG", "POPULATE", "300000")
+        assert r.call("CONFIG", "SET", "appendonly", "yes") == OK
+        wait_until(lambda: int(info(r)["aof_rewrites_consecutive_failures"]) > 0)
+        for _ in range(100):
+            # While a base fills the disk writes may be refused.
+            wait_until(lambda: not isinstance(r.call("INCR", "counter"), Error))
+        counted = int(r.call("GET", "counter"))
+        grow(small_disk)
         wait_rewritten(server, 1)
-        with server.connect() as r:
-            value = "x" * 100_000
-
-            def is_refused():
-                reply = r.call("RPUSH", "list", value)
-                return isinstance(reply, Error) and reply.text
-
-            wait_until(is_refused)
-            assert is_refused() == "MISCONF Errors writing to the AOF file: No space left on device"
-            assert info(r)["aof_last_write_status"] == "err"
-            assert isinstance(r.call("PING"), Error)
-            length = r.call("LLEN", "list")
-            assert length > 0
-            subprocess.run(["mount", "-o", "remount,size=60m", folder], check=True)
-            wait_until(lambda: r.call("SET", "again", "v") == OK)
-            assert info(r)["aof_last_write_status"] == "ok"
-            wait_until(lambda: info(r)["aof_buffer_length"] == "0")
-        restart(server)
-        with server.connect() as r:
-            assert r.call("LLEN", "list") == length
-            assert r.call("GET", "again") == b"v"
-        server.stop()
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
-        os.rmdir(folder)
+        wait_until(lambda: info(r)["aof_buffer_length"] == "0")
+    restart(server, appendonly="yes")
+    with server.connect() as r:
+        assert int(r.call("GET", "counter")) == counted
+        assert r.call("DBSIZE") == 300_001
+    server.stop()

@@ -318,10 +318,10 @@ std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
   };
   if (std::string error = persistence_.SaveLogBase(base); !error.empty()) return error;
   uint64_t seq = 0;
-  writer_->WithDirectory([&seq](const LogDirectory& directory) {
-    if (directory.is_replacing()) seq = directory.manifest().incrementals.front().seq;
-  });
-  if (seq == 0) {
+  if (begins) {
+    // The log began at this cut. After a later one, if this base fails, its files are in the base.
+    seq = Listed().incrementals.front().seq;
+  } else {
     if (!journal_->Flush()) return "the log was stopped";
     if (auto error = writer_->FinishNewFile(&seq)) return error.message();
   }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/log/log_writer.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
+#include "engine/journal/sections.h"
 #include "helio/base/clock.h"
 #include "helio/base/logging.h"
 #include "storage/log/annotations.h"
@@ -14,11 +13,6 @@
 namespace dfly {
 
 namespace {
-
-std::string SelectCommand(int db) {
-  const std::string number = std::to_string(db);
-  return fmt::format("*2\r\n$6\r\nSELECT\r\n${}\r\n{}\r\n", number.size(), number);
-}
 
 void Add(std::atomic<uint64_t>* counter, uint64_t value = 1) {
   counter->fetch_add(value, std::memory_order_relaxed);
