@@ -2,55 +2,77 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the append-only log costs: SET from 50 clients, without pipelines and with pipelines of 10.
 # To this server without a log, with appendfsync always and everysec, and to redis-server with both.
-# One thread on core 0, redis-benchmark on core 1; the files are in the current directory's disk.
-# Each line: requests a second, and CPU microseconds of the server for each.
+# All servers run from the beginning, on the first cores; the rounds go from one to the next, so that
+# what the machine does otherwise is shared. redis-benchmark has the last core; the files are in the
+# current directory's disk. Nothing is rewritten meanwhile.
+# Medians of the rounds: requests a second, CPU microseconds of the server for each, and both as
+# ratios to the first line.
 #
-#   tools/bench/append_log.sh [rounds]      default: 3
+#   tools/bench/append_log.sh [rounds [threads]]      default: 5 1
 #
 #   DFLY_BINARY=path   default build/release/dragonfly
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 binary=${DFLY_BINARY:-$root/build/release/dragonfly}
-rounds=${1:-3}
-port=7933
-pid=
-dir=
-stop_server() {
-  [[ -z $pid ]] || { kill "$pid" && wait "$pid" || true; }
-  [[ -z $dir ]] || rm -rf "$dir"
-  pid= dir=
+rounds=${1:-5}
+threads=${2:-1}
+cores=$(nproc)
+last=$((cores - 1))
+first=$((threads < cores ? threads - 1 : last - 1))
+dir=$(mktemp -d ./append-log.XXXXXX)
+names=() ports=() pids=()
+stop_servers() {
+  for pid in ${pids[@]+"${pids[@]}"}; do kill "$pid" && wait "$pid" || true; done
+  rm -rf "$dir"
 }
-trap stop_server EXIT
+trap stop_servers EXIT
 
-cpu_ticks() { awk '{print $14 + $15}' "/proc/$pid/stat"; }
-
-# measure name command...: of a server that is started by the command with --dir
-measure() {
-  local name=$1 pipeline requests round before after rate
+# start name command...: a server
+start() {
+  local name=$1 port=$((7940 + ${#ports[@]}))
   shift
-  dir=$(mktemp -d ./append-log.XXXXXX)
-  taskset -c 0 "$@" --dir "$dir" >"$dir/log" 2>&1 &
-  pid=$!
-  until redis-cli -p "$port" ping 2>/dev/null | grep -q PONG; do sleep 0.1; done
-  for pipeline in 1 10; do
-    requests=$((pipeline == 1 ? 200000 : 1000000))
-    for ((round = 0; round < rounds; ++round)); do
-      before=$(cpu_ticks)
-      rate=$(taskset -c 1 redis-benchmark -p "$port" -t set -c 50 -d 32 -r 100000 -n "$requests" \
-        -P "$pipeline" --csv | tail -n 1 | cut -d '"' -f 4)
-      after=$(cpu_ticks)
-      awk -v name="$name" -v p="$pipeline" -v rate="$rate" -v ticks=$((after - before)) \
-        -v n="$requests" -v hz="$(getconf CLK_TCK)" \
-        'BEGIN { printf "%-16s P%-3d %8d/s %6.2f us\n", name, p, rate, ticks / hz * 1e6 / n }'
-    done
-  done
-  stop_server
+  mkdir "$dir/$port"
+  taskset -c "0-$first" "$@" --bind 127.0.0.1 --port "$port" --dir "$dir/$port" --save "" \
+    --auto-aof-rewrite-percentage 0 > "$dir/$port/log" 2>&1 &
+  names+=("$name") ports+=("$port") pids+=("$!")
+  until redis-cli -p "$port" ping 2> /dev/null | grep -q PONG; do sleep 0.1; done
 }
 
-ours=("$binary" --port "$port" --proactor_threads 1 --save "" --logtostderr)
-measure "no log" "${ours[@]}"
-measure "always" "${ours[@]}" --appendonly yes --appendfsync always
-measure "everysec" "${ours[@]}" --appendonly yes --appendfsync everysec
-redis=(redis-server --port "$port" --save "" --appendonly yes)
-measure "redis always" "${redis[@]}" --appendfsync always
-measure "redis everysec" "${redis[@]}" --appendfsync everysec
+# round server pipeline: one line of the table $dir/rows
+round() {
+  local port=${ports[$1]} pid=${pids[$1]} pipeline=$2 requests before after rate
+  requests=$((pipeline == 1 ? 100000 : 500000))
+  before=$(awk '{print $14 + $15}' "/proc/$pid/stat")
+  rate=$(taskset -c "$last" redis-benchmark -p "$port" -t set -c 50 -d 32 -r 100000 -n "$requests" \
+    -P "$pipeline" --csv | tail -n 1 | cut -d '"' -f 4)
+  after=$(awk '{print $14 + $15}' "/proc/$pid/stat")
+  echo "$1 $pipeline $rate $((after - before)) $requests" >> "$dir/rows"
+}
+
+ours=("$binary" --proactor_threads "$threads" --logtostderr)
+start "no log" "${ours[@]}"
+start "always" "${ours[@]}" --appendonly yes --appendfsync always
+start "everysec" "${ours[@]}" --appendonly yes --appendfsync everysec
+start "redis no log" redis-server
+start "redis always" redis-server --appendonly yes --appendfsync always
+start "redis everysec" redis-server --appendonly yes --appendfsync everysec
+for pipeline in 1 10; do
+  for ((i = -1; i < rounds; ++i)); do  # the first one warms up
+    for server in "${!ports[@]}"; do round "$server" "$pipeline"; done
+    [[ $i -ge 0 ]] || sed -i "/^[0-9]* $pipeline /d" "$dir/rows"
+  done
+done
+
+median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+for pipeline in 1 10; do
+  base_rate= base_cpu=
+  for server in "${!ports[@]}"; do
+    rows=$(awk -v s="$server" -v p="$pipeline" '$1 == s && $2 == p' "$dir/rows")
+    rate=$(awk '{print $3}' <<< "$rows" | median)
+    cpu=$(awk -v hz="$(getconf CLK_TCK)" '{print $4 / hz * 1e6 / $5}' <<< "$rows" | median)
+    base_rate=${base_rate:-$rate} base_cpu=${base_cpu:-$cpu}
+    awk -v name="${names[$server]}" -v p="$pipeline" -v rate="$rate" -v cpu="$cpu" \
+      -v base="$base_rate" -v base_cpu="$base_cpu" 'BEGIN {
+        printf "%-15s P%-3d %8d/s %5.2f x   %6.2f us %5.2f x\n", name, p, rate, rate / base, cpu, cpu / base_cpu }'
+  done
+done

@@ -33,7 +33,7 @@ count() {
     ${flags[@]+"${flags[@]}"} > "$work/log" 2>&1 &
   server=$!
   local deadline=$((SECONDS + 60))
-  until redis-cli -p $port SET key:0 value > /dev/null 2>&1; do
+  until redis-cli -p $port SET key:0 value 2> /dev/null | grep -q OK; do
     if ! kill -0 "$server" 2> /dev/null || ((SECONDS > deadline)); then
       cat "$work/log" >&2
       kill "$server" 2> /dev/null || true

@@ -77,6 +77,14 @@ uint64_t Journal::OnUnit(const Effects& effects, UnitOrigin origin) {
   return epoch;
 }
 
+uint64_t Journal::OnCommand(int db_index, std::span<const std::string_view> words) {
+  helio::Proactor* const proactor = helio::Proactor::Current();
+  Lane* const lane = &lanes_[proactor->index()];
+  const uint64_t epoch = sections_.Append(lane->thread, db_index, words);
+  proactor->AtIterationEnd(lane);
+  return epoch;
+}
+
 uint64_t Journal::newest() const { return std::max(sections_.newest(), options_.first_epoch - 1); }
 
 void Journal::SetListener(uint32_t thread, ListenFn listener) {

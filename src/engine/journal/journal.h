@@ -52,6 +52,7 @@ class Journal final : public EffectSink {
 
   // Thread: the proactor's that has run the unit.
   uint64_t OnUnit(const Effects& effects, UnitOrigin origin) override;
+  uint64_t OnCommand(int db_index, std::span<const std::string_view> words) override;
 
   // The newest epoch that has a unit; before the first unit, the one before Options::first_epoch.
   // Thread: any.

@@ -54,14 +54,10 @@ char* PutPrivate(char* to, std::string_view resp) {
   return Put(to, "\r\n");
 }
 
-struct UnitText {
-  int first_db = -1;
-  int last_db = -1;
-  char* end;
-};
+}  // namespace
 
 // Several commands stand between MULTI and EXEC.
-UnitText WriteUnit(const Effects& effects, IsPrivateFn is_private, char* to) {
+Section::UnitText Section::Write(const Effects& effects, IsPrivateFn is_private, char* to) {
   UnitText text = {.end = to};
   const bool is_several = effects.size() > 1;
   effects.ForEach([&](int db_index, std::string_view resp) {
@@ -79,8 +75,6 @@ UnitText WriteUnit(const Effects& effects, IsPrivateFn is_private, char* to) {
   return text;
 }
 
-}  // namespace
-
 std::string SelectCommand(int db_index) {
   const std::string digits = absl::StrCat(db_index);
   return absl::StrCat("*2\r\n$6\r\nSELECT\r\n$", digits.size(), "\r\n", digits, "\r\n");
@@ -97,19 +91,34 @@ std::unique_ptr<Section::Block> Section::TakeBlock(size_t bytes) {
                                        .bytes = std::make_unique_for_overwrite<char[]>(capacity)});
 }
 
+std::unique_ptr<Section::Block> Section::MakeRoom(size_t bytes) {
+  if (room_ >= bytes) [[likely]]
+    return nullptr;
+  std::unique_ptr<Block> fresh = TakeBlock(bytes);
+  fresh->number = ++last_block_;
+  current_ = fresh->bytes.get();
+  room_ = fresh->capacity;
+  return fresh;
+}
+
 uint64_t Section::Append(const Effects& effects, UnitOrigin origin, IsPrivateFn is_private,
                          const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock) {
   DCHECK(!effects.empty());
-  const size_t bytes_max = UnitBytesMax(effects);
-  std::unique_ptr<Block> fresh;
-  if (room_ < bytes_max) {
-    fresh = TakeBlock(bytes_max);
-    fresh->number = ++last_block_;
-    current_ = fresh->bytes.get();
-    room_ = fresh->capacity;
-  }
+  std::unique_ptr<Block> fresh = MakeRoom(UnitBytesMax(effects));
+  return Note(std::move(fresh), Write(effects, is_private, current_), origin, epoch, clock);
+}
+
+uint64_t Section::Append(int db_index, std::span<const std::string_view> words,
+                         const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock) {
+  std::unique_ptr<Block> fresh = MakeRoom(CommandBytesMax(words));
+  const UnitText text = {
+      .first_db = db_index, .last_db = db_index, .end = WriteCommand(words, current_)};
+  return Note(std::move(fresh), text, UnitOrigin::kShard, epoch, clock);
+}
+
+uint64_t Section::Note(std::unique_ptr<Block> fresh, const UnitText& text, UnitOrigin origin,
+                       const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock) {
   char* const begin = current_;
-  const UnitText text = WriteUnit(effects, is_private, begin);
   const size_t bytes = static_cast<size_t>(text.end - begin);
   const bool is_local = origin == UnitOrigin::kShard;
   const uint64_t now = is_local ? clock->load(std::memory_order_acquire)
@@ -179,6 +188,16 @@ Sections::Sections(uint32_t threads, uint64_t first_epoch, IsPrivateFn is_privat
       threads_(threads),
       is_private_(is_private) {
   CHECK_GT(first_epoch, 0u);
+}
+
+uint64_t Sections::Append(uint32_t thread, int db_index,
+                          std::span<const std::string_view> words) {
+  if (is_private_ != nullptr && is_private_(words.front())) {
+    Effects effects;
+    effects.Add(db_index, words);
+    return Append(thread, effects, UnitOrigin::kShard);
+  }
+  return sections_[thread].Append(db_index, words, epoch_, &clock_);
 }
 
 uint64_t Sections::newest() const {

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,9 @@ class Section {
   // Thread: its own. Returns the epoch that the unit is in. REQUIRES: `effects` are not empty.
   uint64_t Append(const Effects& effects, UnitOrigin origin, IsPrivateFn is_private,
                   const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock);
+  // The same of a unit of one shard that is one command, which is not private.
+  uint64_t Append(int db_index, std::span<const std::string_view> words,
+                  const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock);
 
   // The epoch of the last unit; 0: there was none. Thread: any.
   uint64_t newest() const { return newest_.load(std::memory_order_seq_cst); }
@@ -96,7 +100,20 @@ class Section {
     uint64_t bytes = 0;
   };
 
+  // A unit's text; it begins at current_.
+  struct UnitText {
+    int first_db = -1;
+    int last_db = -1;
+    char* end;
+  };
+
   std::unique_ptr<Block> TakeBlock(size_t bytes);
+  // There is room for so many bytes at current_. Null, or the new block, which is for Note.
+  std::unique_ptr<Block> MakeRoom(size_t bytes);
+  static UnitText Write(const Effects& effects, IsPrivateFn is_private, char* to);
+  // Adds the text to the epoch that is open; returns its number.
+  uint64_t Note(std::unique_ptr<Block> fresh, const UnitText& text, UnitOrigin origin,
+                const std::atomic<uint64_t>& epoch, std::atomic<uint64_t>* clock);
 
   // Held for as long as it takes to note a piece; now and then that grows a list.
   helio::SpinLock lock_;
@@ -129,6 +146,8 @@ class Sections {
   uint64_t Append(uint32_t thread, const Effects& effects, UnitOrigin origin) {
     return sections_[thread].Append(effects, origin, is_private_, epoch_, &clock_);
   }
+  // As OnCommand of EffectSink.
+  uint64_t Append(uint32_t thread, int db_index, std::span<const std::string_view> words);
   Section& of(uint32_t thread) { return sections_[thread]; }
   const Section& of(uint32_t thread) const { return sections_[thread]; }
 

@@ -44,8 +44,12 @@ class EffectRecorder final : public MutationListener {
     current().BeginCommand(rule, db_index, args);
   }
   void EndCommand() {
-    current().EndCommand();
-    if (unit_ == nullptr) Deliver();
+    if (unit_ != nullptr) return unit_->EndCommand();
+    if (!own_.EndOnlyCommand()) return Deliver();
+    const uint64_t epoch = sink_.OnCommand(own_.db_index(), own_.args());
+    if (fresh_keys_ != nullptr) NoteDelivered(epoch);
+    own_hashes_.clear();
+    own_flushes_ = false;
   }
   void Tell(int db_index, std::span<const std::string_view> words) {
     current().Tell(db_index, words);

@@ -1,18 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/keyspace/effects.h"
 
-#include <absl/strings/str_cat.h>
+#include <charconv>
+#include <cstring>
 
 #include "helio/base/logging.h"
 
 namespace dfly {
 
-void Effects::Add(int db_index, std::span<const std::string_view> words) {
-  absl::StrAppend(&bytes_, "*", words.size(), "\r\n");
-  for (std::string_view word : words) {
-    absl::StrAppend(&bytes_, "$", word.size(), "\r\n");
-    bytes_.append(word).append("\r\n");
+namespace {
+
+constexpr size_t kCountMax = 1 + 20 + 2;  // "*<count>\r\n", "$<bytes>\r\n"
+
+char* WriteCount(char mark, size_t count, char* to) {
+  *to++ = mark;
+  to = count < 10 ? (*to = static_cast<char>('0' + count), to + 1)
+                  : std::to_chars(to, to + 20, count).ptr;
+  *to++ = '\r';
+  *to++ = '\n';
+  return to;
+}
+
+}  // namespace
+
+size_t CommandBytesMax(std::span<const std::string_view> words) {
+  size_t bytes = kCountMax;
+  for (const std::string_view word : words) bytes += kCountMax + word.size() + 2;
+  return bytes;
+}
+
+char* WriteCommand(std::span<const std::string_view> words, char* to) {
+  to = WriteCount('*', words.size(), to);
+  for (const std::string_view word : words) {
+    to = WriteCount('$', word.size(), to);
+    std::memcpy(to, word.data(), word.size());
+    to += word.size();
+    *to++ = '\r';
+    *to++ = '\n';
   }
+  return to;
+}
+
+void Effects::Add(int db_index, std::span<const std::string_view> words) {
+  const size_t begin = bytes_.size();
+  bytes_.resize(begin + CommandBytesMax(words));
+  char* const to = bytes_.data() + begin;
+  bytes_.resize(begin + static_cast<size_t>(WriteCommand(words, to) - to));
   commands_.push_back({db_index, bytes_.size()});
 }
 
@@ -53,6 +86,17 @@ void Unit::EndCommand() {
   }
   was_over_ |= effects_.size() > begin_;
   has_changed_ = false;
+}
+
+bool Unit::EndOnlyCommand() {
+  DCHECK_EQ(begin_, 0u);
+  const bool is_own = has_changed_ && rule_ == EffectRule::kOwn && effects_.empty();
+  if (!is_own) {
+    EndCommand();
+    return false;
+  }
+  in_command_ = has_changed_ = false;
+  return true;
 }
 
 void Unit::Merge(const Unit& part) {

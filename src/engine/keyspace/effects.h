@@ -48,6 +48,10 @@ enum class EffectRule : uint8_t {
   kNone,  // what it runs says so itself (EXEC, EVAL), or there is nothing that anybody has to know
 };
 
+// A command in RESP. `to` has room for CommandBytesMax bytes; returns where the text ends.
+size_t CommandBytesMax(std::span<const std::string_view> words);
+char* WriteCommand(std::span<const std::string_view> words, char* to);
+
 // Commands in RESP, in their order, each with the database that it is for.
 class Effects {
  public:
@@ -92,6 +96,12 @@ class EffectSink {
  public:
   // Returns the epoch of the journal that the unit is in (engine/journal/); 0: there is none.
   virtual uint64_t OnUnit(const Effects& effects, UnitOrigin origin) = 0;
+  // The same of a unit of one shard that is one command as it came. Most are: a copy less.
+  virtual uint64_t OnCommand(int db_index, std::span<const std::string_view> words) {
+    Effects effects;
+    effects.Add(db_index, words);
+    return OnUnit(effects, UnitOrigin::kShard);
+  }
 
  protected:
   ~EffectSink() = default;
@@ -103,8 +113,14 @@ class Unit {
   // A command of the unit. `args` have to live until EndCommand.
   void BeginCommand(EffectRule rule, int db_index, std::span<const std::string_view> args);
   void EndCommand();
+  // The same of the only command of a unit. True: its effect is the command as it came, and is not
+  // in effects(). REQUIRES: effects() were empty when it began.
+  [[nodiscard]] bool EndOnlyCommand();
   // False: it is over, or what runs is only a part of one that another shard or fiber has begun.
   bool in_command() const { return in_command_; }
+  // Of the command that has begun last, until its args are gone.
+  int db_index() const { return db_index_; }
+  std::span<const std::string_view> args() const { return args_; }
 
   // What the command does, or a part of that. The first of them replaces the command's own effect.
   void Tell(int db_index, std::span<const std::string_view> words) {
