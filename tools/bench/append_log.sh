@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the append-only log costs: SET from 50 clients, without pipelines and with pipelines of 10.
 # To this server without a log, with appendfsync always and everysec, and to redis-server with both.
-# All servers run from the beginning, on the first cores; the rounds go from one to the next, so that
-# what the machine does otherwise is shared. redis-benchmark has the last core; the files are in the
-# current directory's disk. Nothing is rewritten meanwhile.
+# All servers run from the beginning, on the first cores; the rounds go from one to the next, so
+# that what the machine does otherwise is shared. redis-benchmark has the last core; the files are
+# in the current directory's disk. Nothing is rewritten meanwhile.
 # Medians of the rounds: requests a second, CPU microseconds of the server for each, and both as
 # ratios to the first line.
 #
@@ -73,6 +73,7 @@ for pipeline in 1 10; do
     base_rate=${base_rate:-$rate} base_cpu=${base_cpu:-$cpu}
     awk -v name="${names[$server]}" -v p="$pipeline" -v rate="$rate" -v cpu="$cpu" \
       -v base="$base_rate" -v base_cpu="$base_cpu" 'BEGIN {
-        printf "%-15s P%-3d %8d/s %5.2f x   %6.2f us %5.2f x\n", name, p, rate, rate / base, cpu, cpu / base_cpu }'
+        printf "%-15s P%-3d %8d/s %5.2f x", name, p, rate, rate / base
+        printf "   %6.2f us %5.2f x\n", cpu, cpu / base_cpu }'
   done
 done

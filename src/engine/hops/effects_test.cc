@@ -47,6 +47,21 @@ class Log final : public EffectSink {
 
 using Words = std::vector<std::string_view>;
 
+TEST(EffectsTest, CountsHaveAnyNumberOfDigits) {
+  for (const size_t size : {0, 1, 9, 10, 99, 100, 999, 1000, 100'000}) {
+    const std::string word(size, 'x');
+    const Words words(size / 100 + 1, word);
+    std::string expected = "*" + std::to_string(words.size()) + "\r\n";
+    for (size_t i = 0; i < words.size(); ++i) {
+      expected += "$" + std::to_string(size) + "\r\n" + word + "\r\n";
+    }
+    EXPECT_GE(CommandBytesMax(words), expected.size());
+    Effects effects;
+    effects.Add(0, words);
+    effects.ForEach([&](int, std::string_view resp) { EXPECT_TRUE(resp == expected) << size; });
+  }
+}
+
 TEST(EffectsTest, KeepsCommandsInTheirOrder) {
   Effects effects;
   effects.Add(0, Words{"SET", "k", ""});

@@ -190,8 +190,7 @@ Sections::Sections(uint32_t threads, uint64_t first_epoch, IsPrivateFn is_privat
   CHECK_GT(first_epoch, 0u);
 }
 
-uint64_t Sections::Append(uint32_t thread, int db_index,
-                          std::span<const std::string_view> words) {
+uint64_t Sections::Append(uint32_t thread, int db_index, std::span<const std::string_view> words) {
   if (is_private_ != nullptr && is_private_(words.front())) {
     Effects effects;
     effects.Add(db_index, words);

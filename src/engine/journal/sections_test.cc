@@ -65,6 +65,27 @@ TEST_F(SectionsTest, SeveralCommandsStandInMulti) {
   EXPECT_THAT(Close(), ElementsAre("MULTI", "SREM k a", "SREM k b", "EXEC"));
 }
 
+TEST_F(SectionsTest, OneCommandNeedsNoEffects) {
+  const std::string large(3 * Section::kBlockBytes, 'x');
+  using Words = std::vector<std::string_view>;
+  EXPECT_EQ(sections_.Append(0, 0, Words{"SET", "a", "1"}), 7u);
+  EXPECT_EQ(sections_.Append(0, 2, Words{"SET", "b", large}), 7u);
+  EXPECT_EQ(sections_.Append(0, 2, Words{"DEL", "b"}), 7u);
+  Append(0, {{2, "DEL c"}});
+  EXPECT_THAT(Close(), ElementsAre("SET a 1", "SELECT 2", "SET b " + large, "DEL b", "DEL c"));
+  EXPECT_EQ(closed_.units, 4u);
+}
+
+TEST(PrivateWordsTest, AlsoOfOneCommand) {
+  Sections sections(1, 1, [](std::string_view name) { return name == "STICK"; });
+  sections.Append(0, 0, std::vector<std::string_view>{"STICK", "a"});
+  ClosedEpoch closed;
+  sections.Close(&closed);
+  EXPECT_THAT(closed.pieces, ElementsAre("*2\r\n$4\r\nECHO\r\n$34\r\ndragonfly:1:"
+                                         "*2\r\n$5\r\nSTICK\r\n$1\r\na\r\n\r\n"));
+  sections.Release(closed);
+}
+
 TEST(PrivateWordsTest, StandBehindEcho) {
   Sections sections(1, 1, [](std::string_view name) { return name == "STICK"; });
   sections.Append(0, EffectsOf({{0, "SET a 1"}, {0, "STICK a"}, {0, "STICKY a"}}),

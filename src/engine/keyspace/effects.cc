@@ -10,12 +10,18 @@ namespace dfly {
 
 namespace {
 
-constexpr size_t kCountMax = 1 + 20 + 2;  // "*<count>\r\n", "$<bytes>\r\n"
+// Bytes of "*<count>\r\n" and "$<bytes>\r\n", or some more.
+constexpr size_t CountBytesMax(size_t count) {
+  return 1 + (count < 10 ? 1 : count < 1000 ? 3 : 20) + 2;
+}
 
 char* WriteCount(char mark, size_t count, char* to) {
   *to++ = mark;
-  to = count < 10 ? (*to = static_cast<char>('0' + count), to + 1)
-                  : std::to_chars(to, to + 20, count).ptr;
+  if (count < 10) {
+    *to++ = static_cast<char>('0' + count);
+  } else {
+    to = std::to_chars(to, to + 20, count).ptr;
+  }
   *to++ = '\r';
   *to++ = '\n';
   return to;
@@ -24,8 +30,8 @@ char* WriteCount(char mark, size_t count, char* to) {
 }  // namespace
 
 size_t CommandBytesMax(std::span<const std::string_view> words) {
-  size_t bytes = kCountMax;
-  for (const std::string_view word : words) bytes += kCountMax + word.size() + 2;
+  size_t bytes = CountBytesMax(words.size());
+  for (const std::string_view word : words) bytes += CountBytesMax(word.size()) + word.size() + 2;
   return bytes;
 }
 
