@@ -2,6 +2,7 @@
 """Histories of concurrent clients, checked by tests/linearizability (Go, Porcupine): its main.go
 tells what it does. A bad history is left in build/linearizability."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import pytest
 
 from harness.seeds import new_seed
-from harness.server import ROOT
+from harness.server import PATIENCE_S, REFERENCE, ROOT, Server, wait_until
 
 SOURCE = os.path.join(ROOT, "tests", "linearizability")
 OUTPUT = os.path.join(ROOT, "build", "linearizability")
@@ -45,6 +46,67 @@ def test_histories_are_linearizable(checker, server):
         reply = r.call("BLPOP")
     knows_blocking = "unknown command" not in reply.text
     assert skipped == ([] if knows_blocking else ["blocking", "blocking-pushes", "blocking-exec"])
+
+
+def run_with_crashes(checker, server, *options):
+    """Kills and restarts the server whenever the checker says so."""
+    host, port = server.address
+    command = [checker, f"--address={host}:{port}", "--crashes", "--seconds=0"]
+    command += ["--clients=6", "--operations=8", f"--seed={new_seed()}", *options]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        try:
+            lines = []
+            for line in process.stdout:
+                if line != "crash\n":
+                    lines.append(line)
+                    continue
+                server.kill()
+                server.start_again()
+                wait_until_loaded(server)
+                process.stdin.write("{}:{}\n".format(*server.address))
+        except BaseException:
+            process.kill()
+            raise
+    said = "".join(lines)
+    print(said)
+    return process.wait(timeout=PATIENCE_S), said
+
+
+def wait_until_loaded(server):
+    def is_loaded():
+        with server.connect() as r:
+            return b"\r\nloading:0\r\n" in r.call("INFO", "persistence")
+
+    wait_until(is_loaded, what="the end of the load")
+
+
+@contextlib.contextmanager
+def started(**flags):
+    server = Server(**flags)
+    try:
+        yield server
+        server.stop()
+    finally:
+        server.kill()
+        shutil.rmtree(server.dir, ignore_errors=True)
+
+
+@pytest.mark.skipif(REFERENCE, reason="redis-server answers before its log is on the disk")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_histories_with_crashes_are_linearizable(checker, threads):
+    with started(appendonly="yes", appendfsync="always", proactor_threads=threads) as server:
+        status, said = run_with_crashes(checker, server, f"--directory={OUTPUT}/crashes")
+        assert status == 0, said
+
+
+@pytest.mark.skipif(REFERENCE, reason="the test is of the checker")
+def test_a_server_that_forgets_is_found_out(checker):
+    with started(proactor_threads=3) as server:
+        status, said = run_with_crashes(checker, server, f"--directory={OUTPUT}/broken")
+        assert status == 1, said
+        assert len(re.findall(r"NOT LINEARIZABLE", said)) >= 3
 
 
 def test_commands_that_are_not_atomic_are_found_out(checker, server):

@@ -3,6 +3,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -49,14 +50,30 @@ func (c *client) run(ops []operation) error {
 	}
 	called := c.now()
 	replies, err := c.send(ops)
-	if err != nil {
-		return err
-	}
+	c.recordAll(ops, called, replies)
+	return err
+}
+
+// recordAll also has those whose replies did not come: they may be carried out at any time, which
+// is the same as never, if it is after all that has been seen.
+func (c *client) recordAll(ops []operation, called int64, replies []string) {
 	returned := c.now()
 	for i, op := range ops {
-		c.record(op, called, returned, replies[i])
+		if i < len(replies) {
+			c.record(op, called, returned, replies[i])
+		} else {
+			c.record(op, called, math.MaxInt64, unknown)
+		}
 	}
-	return nil
+}
+
+// reconnect waits for the end of the crash.
+func (c *client) reconnect(k *crash) error {
+	k.wait()
+	c.conn.close()
+	var err error
+	c.conn, err = dial(*address)
+	return err
 }
 
 // send carries the operations out as one pipeline.
@@ -85,11 +102,11 @@ func (c *client) send(ops []operation) ([]string, error) {
 		commands = append(commands, []string{"EXEC"})
 	}
 	all, err := c.conn.pipeline(commands...)
-	if err != nil {
-		return nil, err
-	}
 	var replies []string
 	for _, op := range ops {
+		if err != nil && len(all) < op.replyCount() {
+			break
+		}
 		if op.name() == "EXEC" {
 			want := append([]string{"+OK"}, strings.Fields(strings.Repeat("+QUEUED ", len(op.Body)))...)
 			if got := array(all[:len(want)]); got != array(want) {
@@ -100,7 +117,7 @@ func (c *client) send(ops []operation) ([]string, error) {
 		replies = append(replies, c.reply(all[0]))
 		all = all[1:]
 	}
-	return replies, nil
+	return replies, err
 }
 
 // compareAndSet reads the keys before and after WATCH. No value comes twice in these histories: when
@@ -114,10 +131,7 @@ func (c *client) compareAndSet(op operation) error {
 		}
 		called := c.now()
 		replies, err := c.send(ops)
-		returned := c.now()
-		for i := range replies {
-			c.record(ops[i], called, returned, replies[i])
-		}
+		c.recordAll(ops, called, replies)
 		return replies, err
 	}
 	before, err := read()
@@ -141,9 +155,7 @@ func (c *client) compareAndSet(op operation) error {
 	op.Seen = seen
 	called := c.now()
 	replies, err := c.send([]operation{op})
-	if err == nil {
-		c.record(op, called, c.now(), replies[0])
-	}
+	c.recordAll(one(op), called, replies)
 	return err
 }
 

@@ -11,11 +11,16 @@
 // With --break the clients carry each command out in steps, as a server without atomicity would.
 // Then every workload has to be found out: so the checker is checked.
 //
+// With --crashes the server is killed in the middle of each history, and starts again with what it
+// has on its disk: whoever runs this does that when it reads "crash", and answers with a line that
+// has the address when the server is up. A command whose reply did not come may have been carried out, or not.
+//
 // Exit status: 0 all is as it should be; 1 a history is not linearizable (with --break: a workload
 // was not found out), or could not be decided; 2 the server failed, or the arguments are wrong.
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -24,6 +29,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -37,11 +43,16 @@ var (
 	operations = flag.Int("operations", 12, "of each client in a history, or pipelines")
 	only       = flag.String("only", "", "the workload to run; default: all")
 	directory  = flag.String("directory", ".", "where a bad history is written to")
+	crashes    = flag.Bool("crashes", false, "have the server killed in the middle of each history")
 	broken     = flag.Bool("break", false, "break the commands, and see that each workload notices")
 )
 
 // How long Porcupine may think about one history. They are small: it takes milliseconds.
 const checkTimeout = 20 * time.Second
+
+// The same with --crashes: operations without a reply overlap all that comes after them, and now and
+// then that is too much. Such a history says nothing, as long as others do.
+const crashCheckTimeout = 5 * time.Second
 
 func fail(format string, args ...interface{}) {
 	fmt.Fprintf(os.Stderr, "linearizability: "+format+"\n", args...)
@@ -53,6 +64,7 @@ func record(w workload, conns []*conn, round int, rng *rand.Rand) []porcupine.Op
 	all := make([]*client, len(conns))
 	errs := make([]error, len(conns))
 	start := make(chan struct{})
+	killed := newCrash(rng.Intn(len(conns) * *operations * 2 / 3))
 	var done sync.WaitGroup
 	clock := time.Now()
 	prefix := fmt.Sprintf("%s:%d:%x:", w.name, round, rng.Int63())
@@ -65,16 +77,29 @@ func record(w workload, conns []*conn, round int, rng *rand.Rand) []porcupine.Op
 			defer done.Done()
 			<-start
 			for n := 0; n < *operations && errs[i] == nil; n++ {
+				killed.count()
 				errs[i] = all[i].run(w.next(g))
+				if errs[i] != nil && *crashes {
+					errs[i] = all[i].reconnect(killed)
+				}
 			}
 		}(i)
 	}
 	close(start)
 	done.Wait()
+	if *crashes {
+		killed.wait()
+	}
 	var history []porcupine.Operation
 	for i, c := range all {
 		if errs[i] != nil {
 			fail("%s, client %d: %v", w.name, i, errs[i])
+		}
+		if *crashes {
+			if err := c.reconnect(killed); err != nil {
+				fail("%s, client %d: %v", w.name, i, err)
+			}
+			conns[i] = c.conn
 		}
 		history = append(history, c.history...)
 	}
@@ -87,6 +112,38 @@ func record(w workload, conns []*conn, round int, rng *rand.Rand) []porcupine.Op
 	}
 	return history
 }
+
+// crash is the one of a history: it comes when so many operations have begun.
+type crash struct {
+	left atomic.Int64
+	up   chan struct{} // closed when the server runs again
+}
+
+func newCrash(after int) *crash {
+	k := &crash{up: make(chan struct{})}
+	k.left.Store(int64(after))
+	return k
+}
+
+func (k *crash) count() {
+	if *crashes && k.left.Add(-1) == -1 {
+		go k.run()
+	}
+}
+
+func (k *crash) run() {
+	fmt.Println("crash")
+	line, err := answers.ReadString('\n')
+	if err != nil {
+		fail("the server did not start again: %v", err)
+	}
+	*address = strings.TrimSpace(line)
+	close(k.up)
+}
+
+func (k *crash) wait() { <-k.up }
+
+var answers = bufio.NewReader(os.Stdin)
 
 // write puts a history into a file as lines of JSON, and as a page that draws it.
 func write(w workload, round int, history []porcupine.Operation, info porcupine.LinearizationInfo) string {
@@ -127,7 +184,7 @@ func check(w workload) bool {
 	}
 	began := time.Now()
 	count, longest := 0, time.Duration(0)
-	round := 0
+	round, undecided := 0, 0
 	for ; round < 3 || time.Since(began).Seconds() < *seconds; round++ {
 		history := record(w, conns, round, rng)
 		for i := range history {
@@ -137,11 +194,19 @@ func check(w workload) bool {
 		}
 		count += len(history)
 		thinking := time.Now()
-		result, info := porcupine.CheckOperationsVerbose(w.model, history, checkTimeout)
+		timeout := checkTimeout
+		if *crashes {
+			timeout = crashCheckTimeout
+		}
+		result, info := porcupine.CheckOperationsVerbose(w.model, history, timeout)
 		if t := time.Since(thinking); t > longest {
 			longest = t
 		}
 		if result == porcupine.Ok {
+			continue
+		}
+		if result == porcupine.Unknown && *crashes && undecided < round {
+			undecided++
 			continue
 		}
 		what := "NOT LINEARIZABLE"
@@ -153,7 +218,7 @@ func check(w workload) bool {
 		return false
 	}
 	fmt.Printf("%-20s %5d histories of %d clients, %7d operations: linearizable (longest check %v)\n",
-		w.name, round, len(conns), count, longest.Round(time.Millisecond))
+		w.name, round-undecided, len(conns), count, longest.Round(time.Millisecond))
 	return true
 }
 
@@ -183,6 +248,9 @@ func main() {
 	ran, linearizable := 0, 0
 	for _, w := range workloads {
 		if *only != "" && w.name != *only {
+			continue
+		}
+		if *crashes && w.stays {
 			continue
 		}
 		if w.needs != "" && !knows(w.needs) {

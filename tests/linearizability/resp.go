@@ -31,7 +31,8 @@ func dial(address string) (*conn, error) {
 
 func (c *conn) close() { c.socket.Close() }
 
-// pipeline sends the commands in one write and returns their replies.
+// pipeline sends the commands in one write and returns their replies; with an error, those that have
+// come before it.
 func (c *conn) pipeline(commands ...[]string) ([]string, error) {
 	var out strings.Builder
 	for _, args := range commands {
@@ -46,12 +47,13 @@ func (c *conn) pipeline(commands ...[]string) ([]string, error) {
 	if _, err := io.WriteString(c.socket, out.String()); err != nil {
 		return nil, err
 	}
-	replies := make([]string, len(commands))
-	for i := range replies {
-		var err error
-		if replies[i], err = c.read(); err != nil {
-			return nil, err
+	var replies []string
+	for range commands {
+		reply, err := c.read()
+		if err != nil {
+			return replies, err
 		}
+		replies = append(replies, reply)
 	}
 	return replies, nil
 }
