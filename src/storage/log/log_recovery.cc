@@ -74,13 +74,19 @@ std::string FormatCount(uint64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// "5 commands in 2 epochs (7 to 8), from TIME to TIME".
-std::string FormatExtent(const LogExtent& extent) {
+// "5 commands in 2 epochs (7 to 8)".
+std::string FormatCounts(const LogExtent& extent) {
   std::string text = FormatCount(extent.commands, "command");
   if (extent.epochs > 0) {
     text += fmt::format(" in {} ({} to {})", FormatCount(extent.epochs, "epoch"),
                         *extent.first_epoch, *extent.last_epoch);
   }
+  return text;
+}
+
+// The same, and ", from TIME to TIME".
+std::string FormatExtent(const LogExtent& extent) {
+  std::string text = FormatCounts(extent);
   if (extent.first_s) {
     text += fmt::format(", from {} to {}", FormatLogTime(*extent.first_s),
                         FormatLogTime(*extent.last_s));
@@ -127,12 +133,11 @@ std::string LogRecovery::List(std::string* text) {
     const auto begin_s = BeginOf(generation);
     LogExtent extent;
     const std::string damage = Measure(generation, &extent);
-    *text += begin_s ? fmt::format("from {}: ", FormatLogTime(*begin_s))
-                     : std::string("no time is known: ");
-    *text += generation.rdb || generation.has_base_of_commands ? "a base" : "no base";
-    if (extent.commands > 0) *text += fmt::format(", {}", FormatExtent(extent));
-    if (generation.number == 0) *text += "; the log itself";
-    *text += fmt::format("; {}\n", generation.manifest_path);
+    *text += begin_s ? fmt::format("{} to {}: ", FormatLogTime(*begin_s),
+                                   FormatLogTime(extent.last_s.value_or(*begin_s)))
+                     : std::string("at times that nobody knows: ");
+    *text += fmt::format("{}; {}{}\n", FormatCounts(extent), generation.manifest_path,
+                         generation.number == 0 ? ", the log itself" : "");
     if (!damage.empty()) *text += fmt::format("  damaged: {}\n", damage);
   }
   if (generations_.size() == 1) {
