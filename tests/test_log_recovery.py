@@ -115,14 +115,17 @@ def assert_has(into, data):
             assert dump_all(r) == data
     finally:
         ours.stop()
+        shutil.rmtree(ours.flags["dir"])
         shutil.rmtree(ours.dir)
-    process, r = start_redis(shutil.copytree(into, into + "-redis"))
+    copy = shutil.copytree(into, into + "-redis")
+    process, r = start_redis(copy)
     try:
         assert dump_all(r) == data
         r.close()
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 0
+        shutil.rmtree(copy)
 
 
 def local(second):
@@ -350,6 +353,7 @@ def test_a_server_under_load_can_be_recovered_from(servers, into, threads):
         with recovered.connect() as r:
             a, b = int(r.call("GET", "a") or 0), int(r.call("GET", "b") or 0)
         recovered.stop()
+        shutil.rmtree(recovered.dir)
         shutil.rmtree(into)
         assert a == b
         assert low <= a <= high
@@ -362,6 +366,7 @@ def test_a_log_of_redis_can_be_recovered_as_far_as_it_has_times(servers, into):
         # The first base has no data, and is as old as the server.
         assert r.call("CONFIG", "SET", "aof-timestamp-enabled", "yes") == OK
         run_commands(r)
+        r.call("DEL", "stream")  # what a group has read is not in logs of redis-server 7.0
         data = dump_all(r)
         good = end_of_second()
         assert r.call("FLUSHALL") == OK

@@ -81,10 +81,9 @@ std::optional<int64_t> ParseDuration(std::string_view text) {
 }
 
 std::string FormatDuration(int64_t seconds) {
-  if (seconds == 0) return "0";
-  if (seconds % kHour == 0) return fmt::format("{}h", seconds / kHour);
-  if (seconds % kMinute == 0) return fmt::format("{}m", seconds / kMinute);
-  return fmt::format("{}s", seconds);
+  if (seconds != 0 && seconds % kHour == 0) return fmt::format("{}h", seconds / kHour);
+  if (seconds != 0 && seconds % kMinute == 0) return fmt::format("{}m", seconds / kMinute);
+  return fmt::format("{}", seconds);
 }
 
 std::optional<LogPoint> ParseLogPoint(std::string_view text, int64_t now_s) {

@@ -13,7 +13,7 @@ namespace dfly {
 // "24h", "90m", "30s", "2d"; without a letter, seconds. In seconds. None: it is no such time, or
 // longer than 100 years. Pure.
 std::optional<int64_t> ParseDuration(std::string_view text);
-// The same in the largest of h, m and s that has no rest: "24h", "90m", "0". Pure.
+// The same in hours or minutes if there is no rest, else in seconds: "24h", "90m", "61", "0". Pure.
 std::string FormatDuration(int64_t seconds);
 
 // The last that is to stay of a log: epochs that began at this second or before, or up to the one
