@@ -108,6 +108,9 @@ def tree(directory):
 
 def assert_has(into, data):
     """Both servers start from it, and have that. Each has a copy: they write."""
+    path = os.path.join(into, "appendonlydir", "appendonly.aof.manifest")
+    checked = subprocess.run(["redis-check-aof", path], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
     ours = Server(appendonly="yes", dir=shutil.copytree(into, into + "-ours"))
     try:
         wait_until_loaded(ours)

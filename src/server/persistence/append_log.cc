@@ -83,7 +83,6 @@ std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_ep
                                                         .first_epoch = first_epoch,
                                                         .is_private = &IsPrivateCommand});
   NoteHistory();
-  StartExpiry();
   return {};
 }
 
@@ -103,7 +102,8 @@ void AppendLog::Unlink() {
 }
 
 void AppendLog::Close() {
-  StopExpiry();
+  AwaitExpiry();
+  SetExpires(false);
   journal_ = nullptr;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
   writer_ = nullptr;
@@ -391,21 +391,22 @@ void AppendLog::NoteHistory() {
   facts_.history_bytes = bytes;
   facts_.history_oldest_s = begin_s;
   oldest_entry_s_ = oldest_entry_s;
+  SetExpires(oldest_entry_s >= 0);
 }
 
-void AppendLog::StartExpiry() {
-  if (expiry_task_ != 0) return;
-  expiry_task_ = helio::Proactor::Current()->AddPeriodic(kExpiryMillis, [this] {
+void AppendLog::SetExpires(bool does) {
+  if (does == (expiry_task_ != 0)) return;
+  helio::Proactor* const proactor = helio::Proactor::Current();
+  if (!does) return proactor->RemovePeriodic(std::exchange(expiry_task_, 0));
+  expiry_task_ = proactor->AddPeriodic(kExpiryMillis, [this] {
     const int64_t before_s = helio::UnixMillis() / 1000 - options_.history_s;
-    if (oldest_entry_s_ < 0 || oldest_entry_s_ >= before_s || is_expiring_) return;
+    if (oldest_entry_s_ >= before_s || is_expiring_) return;
     is_expiring_ = true;
     helio::Fiber("expire log", [this] { ExpireHistory(); }).Detach();
   });
 }
 
-void AppendLog::StopExpiry() {
-  if (expiry_task_ == 0) return;
-  helio::Proactor::Current()->RemovePeriodic(std::exchange(expiry_task_, 0));
+void AppendLog::AwaitExpiry() {
   while (is_expiring_) helio::this_fiber::SleepForMillis(1);
 }
 

@@ -113,12 +113,11 @@ class AppendLog {
   bool HasBase();
   uint64_t SizeOf(const ManifestFile& file) const;
   void NoteSizes();
-  // The history's for Facts, and whether something of it is due to go.
+  // What Facts say of the history. While there is one, what is too old goes each second.
   void NoteHistory();
-  // From now on, as long as the log is on, what is too old goes. Does nothing if it is so.
-  void StartExpiry();
-  void StopExpiry();
+  void SetExpires(bool does);
   void ExpireHistory();
+  void AwaitExpiry();
   uint64_t bytes() const;
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
@@ -151,7 +150,7 @@ class AppendLog {
   std::atomic<bool> wants_base_{false};              // LogStatus::needs_base was seen
   std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit
   uint64_t bytes_at_rewrite_ = 0;
-  uint64_t expiry_task_ = 0;     // of StartExpiry; 0: there is none
+  uint64_t expiry_task_ = 0;     // of SetExpires; 0: there is none
   bool is_expiring_ = false;     // ExpireHistory, on a fiber
   int64_t oldest_entry_s_ = -1;  // when the oldest entry of the history was replaced; -1: none
 };

@@ -56,18 +56,16 @@ std::string Measure(const LogGeneration& generation, LogExtent* extent) {
 }
 
 // The first moment that it knows: of its base, or, if it has changes of which nobody knows the time
-// behind that, of the first that has one.
+// behind that, of the first that has one. The time of a base is that of its first byte, so changes
+// behind its moment may be older.
 std::optional<int64_t> BeginOf(const LogGeneration& generation) {
   LogWalk walk(&generation);
   LogWalk::Step step = walk.Next();
-  if (generation.rdb_time_s && (IsOver(step) || step == LogWalk::Step::kTime)) {
-    return generation.rdb_time_s;
-  }
-  while (!IsOver(step)) {
-    if (step == LogWalk::Step::kTime) return walk.time_s();
-    step = walk.Next();
-  }
-  return std::nullopt;
+  std::optional<int64_t> begin_s;
+  if (IsOver(step) || step == LogWalk::Step::kTime) begin_s = generation.rdb_time_s;
+  while (!IsOver(step) && step != LogWalk::Step::kTime) step = walk.Next();
+  if (step != LogWalk::Step::kTime) return begin_s;
+  return std::min(begin_s.value_or(walk.time_s()), walk.time_s());
 }
 
 std::string FormatCount(uint64_t count, std::string_view what) {

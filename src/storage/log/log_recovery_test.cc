@@ -303,6 +303,18 @@ TEST_F(LogRecoveryTest, ItGoesBackOverBasesAndFiles) {
   EXPECT_THAT(report_, HasSubstr("  3 commands in 3 epochs (4 to 6), from"));
 }
 
+TEST_F(LogRecoveryTest, ABaseMayHaveALaterTimeThanChangesBehindIt) {
+  Rewrite(100);
+  Epoch(110, "a");
+  Rewrite(121);  // its moment was in second 120
+  Epoch(120, "b");
+  Epoch(121, "c");
+  EXPECT_EQ(RecoverTo(120), "");
+  EXPECT_EQ(Recovered(), "121 b");
+  EXPECT_EQ(RecoverTo(119), "");
+  EXPECT_EQ(Recovered(), "100 a");
+}
+
 TEST_F(LogRecoveryTest, WhatIsBeforeTheOldestTimeIsAnErrorThatNamesIt) {
   Rewrite(100);
   Epoch(110, "a");
