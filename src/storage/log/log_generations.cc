@@ -181,8 +181,10 @@ std::optional<LogWalk::Step> LogWalk::TakeCommand() {
   };
   if (is(2, "select")) return std::nullopt;
   commands_ = 1;
+  const bool is_multi = is(1, "multi") || is(1, "exec");
+  if (!is_multi && queued_ == 0) name_ = args[0];
   if (reader_->is_in_multi()) {
-    if (!is(1, "multi") && !is(1, "exec")) ++queued_;
+    if (!is_multi) ++queued_;
     if (!is(1, "exec")) return std::nullopt;
     commands_ = std::exchange(queued_, 0);
   }

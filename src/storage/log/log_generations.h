@@ -58,6 +58,8 @@ class LogWalk {
   int64_t time_s() const { return reader_->timestamp_s(); }
   uint64_t epoch() const { return reader_->epoch().number; }
   uint64_t commands() const { return commands_; }
+  // As the log has it, of the first of these commands.
+  const std::string& name() const { return name_; }
   const std::string& error() const { return error_; }
   // Where the log can be cut so that the step, and all behind it, is left out: parts[part()] has
   // `whole()` bytes then.
@@ -79,6 +81,7 @@ class LogWalk {
   uint64_t next_whole_ = 0;  // and with it
   std::vector<uint64_t> part_sizes_;
   uint64_t commands_ = 0;
+  std::string name_;
   uint64_t queued_ = 0;  // commands of a MULTI that is open
   std::string torn_;     // a part before had no whole end; what follows may have nothing
   std::string error_;

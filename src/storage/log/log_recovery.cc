@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "helio/base/ascii.h"
 #include "storage/log/log_files.h"
 
 namespace dfly {
@@ -37,6 +38,7 @@ void Count(const LogWalk& walk, LogWalk::Step step, LogExtent* extent) {
     ++extent->epochs;
     Widen(walk.epoch(), &extent->first_epoch, &extent->last_epoch);
   } else if (step == LogWalk::Step::kCommands) {
+    if (extent->commands == 0) extent->first_command = walk.name();
     extent->commands += walk.commands();
   }
 }
@@ -104,6 +106,14 @@ std::string FormatBase(const LogGeneration& generation) {
 bool IsBehind(const LogWalk& walk, LogWalk::Step step, const LogPoint& point) {
   if (point.epoch) return step == LogWalk::Step::kEpoch && walk.epoch() > *point.epoch;
   return step == LogWalk::Step::kTime && walk.time_s() > *point.time_s;
+}
+
+// In a log of somebody else it may be anything.
+std::string Shown(std::string_view name) {
+  std::string shown(name.substr(0, 40));
+  std::ranges::replace_if(
+      shown, [](char c) { return c <= ' ' || c > '~'; }, '.');
+  return helio::UpperCase(shown);
 }
 
 std::string ParentOf(const std::string& path) {
@@ -331,7 +341,10 @@ std::string LogRecovery::Report(const LogPoint& point, int64_t now_s, const Cut&
   text += fmt::format("  taken: {}, and {}\n", FormatBase(generation), FormatExtent(cut.kept));
   if (cut.left.commands > 0 || cut.left.first_s) {
     const bool is_one = cut.left.commands == 1;
-    text += fmt::format("  {} {} left out\n", FormatExtent(cut.left), is_one ? "was" : "were");
+    text += fmt::format("  {} {} left out", FormatExtent(cut.left), is_one ? "was" : "were");
+    if (cut.left.commands > 0)
+      text += fmt::format("; the first is {}", Shown(cut.left.first_command));
+    text += '\n';
   } else {
     text += "  nothing was left out\n";
   }

@@ -22,6 +22,7 @@ namespace dfly {
 // What stands in a part of a log.
 struct LogExtent {
   uint64_t commands = 0;
+  std::string first_command;  // its name
   uint64_t epochs = 0;
   std::optional<uint64_t> first_epoch, last_epoch;
   std::optional<int64_t> first_s, last_s;  // Unix time

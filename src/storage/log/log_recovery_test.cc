@@ -254,7 +254,7 @@ TEST_F(LogRecoveryTest, ItEndsBehindTheLastEpochOfTheSecond) {
       "  taken: the base of 1970-01-01 01:01:40 +0100 (100), and 3 commands in 2 epochs (1 to "
       "2), from 1970-01-01 01:01:50 +0100 (110) to 1970-01-01 01:01:50 +0100 (110)\n"
       "  2 commands in 2 epochs (3 to 4), from 1970-01-01 01:02:00 +0100 (120) to 1970-01-01 "
-      "01:02:01 +0100 (121) were left out\n"
+      "01:02:01 +0100 (121) were left out; the first is SET\n"
       "Start a server with it:\n"
       "  dragonfly --appendonly --dir=e\n");
 }
