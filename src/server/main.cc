@@ -32,6 +32,7 @@
 #include "server/options/directives.h"
 #include "server/options/flags.h"
 #include "server/persistence/persistence.h"
+#include "server/recover_log.h"
 #include "server/run/server.h"
 #include "server/settings/flag_help.h"
 #include "server/settings/rows.h"
@@ -108,6 +109,13 @@ int CheckHealth() {
   dfly::ServerOptions options;
   std::string error = dfly::OptionsFromFlags(&options);
   if (error.empty()) error = dfly::CheckHealth(options, asked == "ready");
+  return error.empty() ? 0 : Fail(error);
+}
+
+// --recover_list, --recover_to: the exit status.
+int Recover() {
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  const std::string error = dfly::RecoverLog();
   return error.empty() ? 0 : Fail(error);
 }
 
@@ -243,6 +251,7 @@ int main(int argc, char** argv) {
   std::string error = dfly::ParseFlags(argc, argv, &arguments);
   if (!error.empty()) return Fail(error);
   if (!dfly::FlagText("healthcheck").empty()) return CheckHealth();
+  if (dfly::IsRecoveryWanted()) return Recover();
   EnterDirectory();
   if (dfly::FlagText("daemonize") == "true") error = dfly::Daemonize();
   if (error.empty()) error = BeginLog(argv[0]);

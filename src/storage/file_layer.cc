@@ -113,7 +113,7 @@ class System final : public FileLayer {
     return Blocking([&] { return rename(from.c_str(), to.c_str()); });
   }
   std::error_code Remove(const std::string& path) override {
-    return Blocking([&] { return unlink(path.c_str()); });
+    return Blocking([&] { return remove(path.c_str()); });
   }
   std::error_code SyncDirectory(const std::string& path) override {
     return Blocking([&] {

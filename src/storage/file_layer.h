@@ -88,6 +88,7 @@ class FileLayer {
   // `to` is the one or the other at every moment, also if the machine stops; after SyncDirectory it
   // is `from`.
   [[nodiscard]] virtual std::error_code Rename(const std::string& from, const std::string& to) = 0;
+  // A file, or a directory that is empty.
   [[nodiscard]] virtual std::error_code Remove(const std::string& path) = 0;
   [[nodiscard]] virtual std::error_code SyncDirectory(const std::string& path) = 0;
   // Names of what is in a directory, in no order.

@@ -113,7 +113,9 @@ void FillProcess(InfoFacts* facts) {
                        .syncs_delayed = 1130,
                        .sync_last_us = 1131,
                        .sync_max_us = 1132,
-                       .errors = 1133};
+                       .errors = 1133,
+                       .history_bytes = 1134,
+                       .history_oldest_s = 1135};
 }
 
 // What threads count, summed.

@@ -26,7 +26,9 @@ struct AppendLogFacts {
   uint64_t syncs_delayed = 0;  // that took more than a second
   uint64_t sync_last_us = 0;
   uint64_t sync_max_us = 0;
-  uint64_t errors = 0;  // of the disk
+  uint64_t errors = 0;           // of the disk
+  uint64_t history_bytes = 0;    // of what rewrites have replaced, and what is kept
+  int64_t history_oldest_s = 0;  // Unix time to which it reaches back; 0: there is none
 };
 
 }  // namespace dfly

@@ -90,6 +90,10 @@ struct LogOptions {
   bool loads_truncated = false;
   uint64_t rewrite_percentage = 0;  // 0: no rewrite begins by itself
   uint64_t rewrite_min_bytes = 0;
+  int64_t history_s = 0;  // how long what a rewrite replaces is kept; 0: it is not
+
+  // With a history, too: it is of no use without times.
+  bool writes_timestamps() const { return has_timestamps || history_s > 0; }
 };
 
 // What happens to a script that uses keys which it has not declared (--undeclared_keys).

@@ -50,10 +50,12 @@ FileLayer& AppendLog::files() const { return *server_.options.persistence.files;
 // ---------------------------------------------------------------------------------- on and off
 
 std::unique_ptr<LogDirectory> AppendLog::NewDirectory(const std::string& dir) const {
-  return std::make_unique<LogDirectory>(
+  auto directory = std::make_unique<LogDirectory>(
       &files(),
       LogDirectory::Names{
           .dir = dir, .directory_name = options_.directory_name, .file_name = options_.file_name});
+  directory->set_keeps_history(options_.history_s > 0);
+  return directory;
 }
 
 template <typename Function>
@@ -69,7 +71,7 @@ void AppendLog::WithAllLocked(Function function) {
 std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_epoch) {
   LogWriter::Options options;
   options.policy = options_.policy;
-  options.has_timestamps = options_.has_timestamps;
+  options.has_timestamps = options_.writes_timestamps();
   options.on_status = [this] { OnStatus(); };
   writer_ = std::make_unique<LogWriter>(&files(), directory_.get(), std::move(options));
   if (auto error = writer_->Open(start)) {
@@ -80,6 +82,7 @@ std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_ep
                                        Journal::Options{.pace = PaceOf(options_.policy),
                                                         .first_epoch = first_epoch,
                                                         .is_private = &IsPrivateCommand});
+  NoteHistory();
   return {};
 }
 
@@ -99,6 +102,8 @@ void AppendLog::Unlink() {
 }
 
 void AppendLog::Close() {
+  AwaitExpiry();
+  SetExpires(false);
   journal_ = nullptr;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
   writer_ = nullptr;
@@ -243,10 +248,16 @@ void AppendLog::SetRules(const LogOptions& options) {
   options_.rewrite_percentage = options.rewrite_percentage;
   options_.rewrite_min_bytes = options.rewrite_min_bytes;
   options_.has_timestamps = options.has_timestamps;
+  const bool had_history = std::exchange(options_.history_s, options.history_s) > 0;
+  const bool has_history = options_.history_s > 0;
   if (!is_on()) return;
   const helio::BoundedWait wait(kLogWrite);
-  writer_->SetTimestamps(options.has_timestamps);
+  writer_->SetTimestamps(options_.writes_timestamps());
   SetRewriteLimit(bytes_at_rewrite_);
+  if (has_history == had_history) return;
+  writer_->WithDirectory(
+      [has_history](LogDirectory& directory) { directory.SetKeepsHistory(has_history); });
+  NoteHistory();
 }
 
 // ------------------------------------------------------------------------------------ rewriting
@@ -291,6 +302,7 @@ void AppendLog::Rewrite() {
     facts_.last_rewrite_s = SecondsSince(rewriting->started_ns);
     ++facts_.rewrites;
     NoteSizes();
+    NoteHistory();
   }
   // After a failure there is more to write before the next try.
   if (is_on() && !error.empty()) SetRewriteLimit(bytes());
@@ -363,6 +375,47 @@ void AppendLog::NoteSizes() {
   }
   older_bytes_ = older_bytes;
   SetRewriteLimit(bytes());
+}
+
+// ------------------------------------------------------------------------------------- history
+
+void AppendLog::NoteHistory() {
+  if (!is_on()) return;
+  uint64_t bytes = 0;
+  int64_t oldest_entry_s = -1;
+  const int64_t begin_s = writer_->WithDirectory([&](const LogDirectory& directory) {
+    for (const LogHistoryEntry& entry : directory.history()) bytes += entry.bytes;
+    if (!directory.history().empty()) oldest_entry_s = directory.history().front().replaced_s;
+    return directory.HistoryBegin();
+  });
+  facts_.history_bytes = bytes;
+  facts_.history_oldest_s = begin_s;
+  oldest_entry_s_ = oldest_entry_s;
+  SetExpires(oldest_entry_s >= 0);
+}
+
+void AppendLog::SetExpires(bool does) {
+  if (does == (expiry_task_ != 0)) return;
+  helio::Proactor* const proactor = helio::Proactor::Current();
+  if (!does) return proactor->RemovePeriodic(std::exchange(expiry_task_, 0));
+  expiry_task_ = proactor->AddPeriodic(kExpiryMillis, [this] {
+    const int64_t before_s = helio::UnixMillis() / 1000 - options_.history_s;
+    if (oldest_entry_s_ >= before_s || is_expiring_) return;
+    is_expiring_ = true;
+    helio::Fiber("expire log", [this] { ExpireHistory(); }).Detach();
+  });
+}
+
+void AppendLog::AwaitExpiry() {
+  while (is_expiring_) helio::this_fiber::SleepForMillis(1);
+}
+
+void AppendLog::ExpireHistory() {
+  const int64_t before_s = helio::UnixMillis() / 1000 - options_.history_s;
+  writer_->WithDirectory(
+      [before_s](LogDirectory& directory) { directory.ExpireHistory(before_s); });
+  NoteHistory();
+  is_expiring_ = false;
 }
 
 uint64_t AppendLog::bytes() const {

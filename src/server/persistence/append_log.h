@@ -60,7 +60,7 @@ class AppendLog {
   // appendonly. Files that cannot be made are an error. Suspends, but for no locks.
   [[nodiscard]] std::string SetOn(bool is_on);
   [[nodiscard]] std::string SetPolicy(LogPolicy policy);
-  // When a rewrite begins by itself, and whether there are timestamps.
+  // When a rewrite begins by itself, whether there are timestamps, and a history.
   void SetRules(const LogOptions& options);
   bool is_on() const { return journal_ != nullptr; }
 
@@ -81,6 +81,7 @@ class AppendLog {
   static constexpr uint64_t kRetryMillis = 1'000;
   static constexpr uint64_t kRetryMillisMax = 60'000;
   static constexpr uint64_t kLookMillis = 20;
+  static constexpr uint64_t kExpiryMillis = 1'000;  // between two looks at the history
   static constexpr uint64_t kChangeNanosMax = 2'000'000'000;
 
   FileLayer& files() const;
@@ -112,6 +113,11 @@ class AppendLog {
   bool HasBase();
   uint64_t SizeOf(const ManifestFile& file) const;
   void NoteSizes();
+  // What Facts say of the history. While there is one, what is too old goes each second.
+  void NoteHistory();
+  void SetExpires(bool does);
+  void ExpireHistory();
+  void AwaitExpiry();
   uint64_t bytes() const;
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
@@ -144,6 +150,9 @@ class AppendLog {
   std::atomic<bool> wants_base_{false};              // LogStatus::needs_base was seen
   std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit
   uint64_t bytes_at_rewrite_ = 0;
+  uint64_t expiry_task_ = 0;     // of SetExpires; 0: there is none
+  bool is_expiring_ = false;     // ExpireHistory, on a fiber
+  int64_t oldest_entry_s_ = -1;  // when the oldest entry of the history was replaced; -1: none
 };
 
 }  // namespace dfly

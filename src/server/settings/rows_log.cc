@@ -9,6 +9,7 @@
 #include "server/options/setting_slots.h"
 #include "server/persistence/append_log.h"
 #include "server/settings/rows.h"
+#include "storage/log/log_times.h"
 
 namespace dfly {
 
@@ -39,6 +40,14 @@ constexpr SettingSlot kDirectoryName = {[](std::string_view value, Options* opti
                                           return CheckBaseName("appenddirname", value, "dirname");
                                         },
                                         kSlot<&Options::log, &LogOptions::directory_name>.show};
+
+constexpr SettingSlot kHistory = {
+    [](std::string_view value, Options* options) {
+      const auto seconds = ParseDuration(value);
+      options->log.history_s = seconds.value_or(0);
+      return seconds ? std::string() : fmt::format("'{}' is no time; examples: 24h, 90m, 0", value);
+    },
+    [](const Options& options) { return FormatDuration(options.log.history_s); }};
 
 // On the thread that the log belongs to; from a fiber. Suspends.
 template <typename Function>
@@ -134,6 +143,30 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::log, &LogOptions::has_timestamps>,
      .apply = ApplyRules,
      .help = "Write the time into the log, once a second: redis-check-aof can cut it there."},
+    {.name = "aof-history",
+     .topic = kLog,
+     .initial = "0",
+     .slot = kHistory,
+     .apply = ApplyRules,
+     .help = "How long what a rewrite replaces is kept, so that --recover_to can go back: 24h, "
+             "90m, 2d; 0: it is not. Also writes the time into the log."},
+    {.name = "recover-to",
+     .topic = kLog,
+     .how = kFlagOnly,
+     .help = "Starts no server, but writes the log of --dir to --recover_into as it was then: "
+             "'2026-11-25 10:03:00' (local time; with a Z behind it, UTC), -5m (ago; s, m, h or "
+             "d), epoch:123, or Unix seconds."},
+    {.name = "recover-into",
+     .topic = kLog,
+     .how = kFlagOnly,
+     .help = "The folder for --recover_to; it is made, or is empty."},
+    {.name = "recover-list",
+     .topic = kLog,
+     .kind = kBool,
+     .initial = "no",
+     .how = kFlagOnly,
+     .help = "Starts no server, but says from when to when --recover_to can go with the log of "
+             "--dir."},
 };
 
 }  // namespace

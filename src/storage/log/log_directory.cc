@@ -10,38 +10,11 @@
 
 #include "helio/base/logging.h"
 #include "storage/log/annotations.h"
+#include "storage/log/log_files.h"
 
 namespace dfly {
 
 namespace {
-
-constexpr uint64_t kManifestMax = 64 << 20;  // bytes
-
-std::string Join(const std::string& directory, std::string_view name) {
-  return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
-}
-
-bool IsMissing(std::error_code error) { return error == std::errc::no_such_file_or_directory; }
-
-// The whole file, if it is not too large.
-std::error_code ReadAll(FileLayer* files, const std::string& path, std::string* text) {
-  std::unique_ptr<InputFile> file;
-  if (auto error = files->Open(path, &file)) return error;
-  if (file->size() > kManifestMax) return std::make_error_code(std::errc::file_too_large);
-  text->resize(file->size());
-  size_t read = 0;
-  if (auto error = file->ReadAt(0, text->data(), text->size(), &read)) return error;
-  text->resize(read);
-  return {};
-}
-
-std::error_code WriteAll(FileLayer* files, const std::string& path, std::string_view text) {
-  std::unique_ptr<OutputFile> file;
-  if (auto error = files->Create(path, &file)) return error;
-  const std::error_code error = file->Write(text);
-  const std::error_code sync_error = file->SyncAndClose();
-  return error ? error : sync_error;
-}
 
 bool Has(const std::vector<ManifestFile>& files, std::string_view name) {
   return std::any_of(files.begin(), files.end(),
@@ -56,9 +29,12 @@ void CountSeqs(const std::vector<ManifestFile>& files, uint64_t* next) {
 }  // namespace
 
 LogDirectory::LogDirectory(FileLayer* files, Names names)
-    : files_(*files), names_(std::move(names)), path_(Join(names_.dir, names_.directory_name)) {}
+    : files_(*files),
+      names_(std::move(names)),
+      path_(JoinPath(names_.dir, names_.directory_name)),
+      history_(files, path_, names_.file_name) {}
 
-std::string LogDirectory::Path(std::string_view name) const { return Join(path_, name); }
+std::string LogDirectory::Path(std::string_view name) const { return JoinPath(path_, name); }
 
 std::string LogDirectory::TemporaryBase() const {
   return Path(fmt::format("temp-{}.base.rdb", names_.file_name));
@@ -81,15 +57,34 @@ std::string LogDirectory::Open() {
   CountSeqs(manifest_.history, &next_base_seq_);
   CountSeqs(manifest_.history, &next_incremental_seq_);
   CountSeqs(manifest_.incrementals, &next_incremental_seq_);
+  if (keeps_history_) {
+    history_.Open(manifest_.history);
+  } else {
+    TellOfHistory();
+  }
   RemoveLeftovers();
-  if (!keeps_history_) RemoveHistory();
+  RemoveRetired();
   return "";
+}
+
+void LogDirectory::TellOfHistory() {
+  std::vector<LogHistoryEntry> entries;
+  std::vector<std::string> names;
+  if (ReadHistory(&files_, path_, names_.file_name, &entries, &names) || entries.empty()) return;
+  LOG(WARNING) << HistoryFolder(path_) << " has what " << entries.size()
+               << " rewrites have replaced; with --aof_history=0 it stays as it is";
+}
+
+void LogDirectory::SetKeepsHistory(bool value) {
+  keeps_history_ = value;
+  if (!history_.is_open()) history_.Open({});
+  if (!value) history_.Expire(INT64_MAX);
 }
 
 std::string LogDirectory::ReadManifest() {
   const std::string path = Path(ManifestName());
   std::string text;
-  if (auto error = ReadAll(&files_, path, &text)) {
+  if (auto error = ReadWholeFile(&files_, path, &text)) {
     return IsMissing(error) ? "" : fmt::format("{}: {}", path, error.message());
   }
   const std::string error = ParseManifest(text, &manifest_);
@@ -101,7 +96,7 @@ std::string LogDirectory::Adopt() {
     return std::find(found_.begin(), found_.end(), name) != found_.end();
   };
   const std::string& name = names_.file_name;
-  const std::string old_path = Join(names_.dir, name);
+  const std::string old_path = JoinPath(names_.dir, name);
   std::unique_ptr<InputFile> old_file;
   if (!is_found(ManifestName())) {
     const auto lost = std::find_if(found_.begin(), found_.end(), [this](const auto& found) {
@@ -177,7 +172,31 @@ void LogDirectory::RemoveLeftovers() {
   found_.clear();
 }
 
-void LogDirectory::RemoveHistory() {
+int64_t LogDirectory::HistoryBegin() const {
+  if (history().empty()) return 0;
+  const LogHistoryEntry& oldest = history().front();
+  if (!oldest.log.base) return oldest.replaced_s;
+  const std::string path = HistoryPath(path_, oldest.number, oldest.log.base->name);
+  std::unique_ptr<InputFile> file;
+  if (files_.Open(path, &file)) return oldest.replaced_s;
+  return ReadBaseTime(path, std::move(file)).value_or(oldest.replaced_s);
+}
+
+Manifest LogDirectory::Retired(const Manifest& next) const {
+  // The incrementals of a log that has no base yet begin with data that no file has.
+  Manifest retired = is_replacing_ ? replaced_ : manifest_;
+  std::erase_if(retired.incrementals,
+                [&](const ManifestFile& file) { return Has(next.incrementals, file.name); });
+  const bool has_content =
+      retired.base || std::ranges::any_of(retired.incrementals, [this](const ManifestFile& listed) {
+        std::unique_ptr<InputFile> file;
+        return !files_.Open(Path(listed.name), &file) && file->size() > kFileMark.size();
+      });
+  return has_content ? retired : Manifest();
+}
+
+void LogDirectory::RemoveRetired() {
+  history_.Take();
   if (manifest_.history.empty()) return;
   Manifest next = manifest_;
   std::erase_if(next.history, [this](const ManifestFile& file) {
@@ -195,7 +214,7 @@ void LogDirectory::RemoveHistory() {
 
 std::error_code LogDirectory::Persist(Manifest next) {
   const std::string temporary = Path("temp-" + ManifestName());
-  if (auto error = WriteAll(&files_, temporary, FormatManifest(next))) return error;
+  if (auto error = WriteWholeFile(&files_, temporary, FormatManifest(next))) return error;
   if (auto error = files_.Rename(temporary, Path(ManifestName()))) return error;
   // After an error here it may be on the device or not: what both list stays as it is.
   if (auto error = files_.SyncDirectory(path_)) return error;
@@ -207,7 +226,7 @@ std::error_code LogDirectory::NewIncremental(std::string* name,
                                              std::optional<int64_t> start_offset) {
   const uint64_t seq = TakeSeq(&next_incremental_seq_);
   *name = fmt::format("{}.{}.incr.aof", names_.file_name, seq);
-  if (auto error = WriteAll(&files_, Path(*name), kFileMark)) return error;
+  if (auto error = WriteWholeFile(&files_, Path(*name), kFileMark)) return error;
   if (auto error = files_.SyncDirectory(path_)) return error;
   Manifest next = manifest_;
   next.incrementals.push_back({.name = *name, .seq = seq, .start_offset = start_offset});
@@ -226,7 +245,7 @@ std::error_code LogDirectory::BeginReplacement() {
   return {};
 }
 
-std::error_code LogDirectory::FinishBase(uint64_t first_seq) {
+std::error_code LogDirectory::FinishBase(uint64_t first_seq, int64_t now_s) {
   Manifest next = manifest_;
   const auto first = std::find_if(next.incrementals.begin(), next.incrementals.end(),
                                   [&](const ManifestFile& file) { return file.seq == first_seq; });
@@ -244,10 +263,17 @@ std::error_code LogDirectory::FinishBase(uint64_t first_seq) {
   next.base = {.name = fmt::format("{}.{}.base.rdb", names_.file_name, seq), .seq = seq};
   if (auto error = files_.Rename(TemporaryBase(), Path(next.base->name))) return error;
   if (auto error = files_.SyncDirectory(path_)) return error;
-  if (auto error = Persist(std::move(next))) return error;
+  if (keeps_history_) {
+    const Manifest retired = Retired(next);
+    if (retired.base || !retired.incrementals.empty()) history_.Begin(retired, now_s);
+  }
+  if (auto error = Persist(std::move(next))) {
+    history_.Abandon();
+    return error;
+  }
   is_replacing_ = false;
   replaced_ = {};
-  if (!keeps_history_) RemoveHistory();
+  RemoveRetired();
   return {};
 }
 

@@ -5,6 +5,7 @@
 //                          <file name>.<seq>.base.rdb     what there was at a cut
 //                          <file name>.<seq>.incr.aof     what came after it, in this order
 //                          temp-<file name>.*             what is not finished
+//                          history/                       what was replaced (log_history.h)
 //
 // Every change is a new manifest, which replaces the old one in one rename. Files that it lists are
 // there before, those that it does not list are removed after, so a start finds the same data
@@ -19,7 +20,9 @@
 #include <system_error>
 #include <vector>
 
+#include "helio/base/clock.h"
 #include "storage/file_layer.h"
+#include "storage/log/log_history.h"
 #include "storage/log/manifest.h"
 
 namespace dfly {
@@ -40,7 +43,7 @@ class LogDirectory {
   // before 7, which is the file `file_name` in `dir`. Removes what earlier runs have left over:
   // only files that are called as above. An empty text, or why the log cannot be loaded.
   [[nodiscard]] std::string Open();
-  // No removal of files that a new base has replaced: for who wants to go back to an older time.
+  // What a new base replaces goes to the history. Before Open; afterwards SetKeepsHistory.
   void set_keeps_history(bool value) { keeps_history_ = value; }
 
   // What follows: after Open.
@@ -48,6 +51,11 @@ class LogDirectory {
   bool is_new() const { return !manifest_.base && manifest_.incrementals.empty(); }
   std::string Path(std::string_view name) const;
   const std::string& path() const { return path_; }
+  // Empty if none is kept.
+  const std::vector<LogHistoryEntry>& history() const { return history_.entries(); }
+  // Unix time of its oldest base, or when that was replaced, if it does not tell. 0: there is none.
+  // Suspends.
+  int64_t HistoryBegin() const;
   // Where a base is written before FinishBase.
   std::string TemporaryBase() const;
 
@@ -62,8 +70,15 @@ class LogDirectory {
   bool is_replacing() const { return is_replacing_; }
   // TemporaryBase(), which is on the device, replaces the base and the incrementals before
   // `first_seq`: those from there on are what came after it.
+  // `now_s` is Unix time, for the history.
   // REQUIRES: an incremental `first_seq` is listed; 0: there is none, and none stays.
-  [[nodiscard]] std::error_code FinishBase(uint64_t first_seq);
+  [[nodiscard]] std::error_code FinishBase(uint64_t first_seq,
+                                           int64_t now_s = helio::UnixMillis() / 1000);
+
+  // False removes all of it. (A start without a history leaves alone what is there.)
+  void SetKeepsHistory(bool value);
+  // What was replaced before that Unix time goes.
+  void ExpireHistory(int64_t before_s) { history_.Expire(before_s); }
 
  private:
   std::string ReadManifest();
@@ -73,8 +88,11 @@ class LogDirectory {
   void RemoveLeftovers();
   // Makes `next` the manifest. After an error either may be the one on the device.
   std::error_code Persist(Manifest next);
-  // Removes files of type h, and forgets them.
-  void RemoveHistory();
+  // What `next` has no more, as a log; without a base and incrementals: nothing of use.
+  Manifest Retired(const Manifest& next) const;
+  // Files of type h go to the history, or are removed; and are forgotten.
+  void RemoveRetired();
+  void TellOfHistory();
   bool IsOfScheme(std::string_view name) const;
   // Is it the base, or an incremental?
   bool IsUsed(std::string_view name) const;
@@ -85,6 +103,7 @@ class LogDirectory {
   const Names names_;
   const std::string path_;
   bool keeps_history_ = false;
+  LogHistory history_;
   Manifest manifest_;
   bool is_replacing_ = false;
   Manifest replaced_;               // of the older log; all else is empty

@@ -7,6 +7,10 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "helio/base/random.h"
 #include "helio/base/test_seed.h"
@@ -16,6 +20,7 @@
 namespace dfly {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
@@ -74,30 +79,6 @@ TEST_F(LogDirectoryTest, ANewOneHasNothingAndGrows) {
   EXPECT_FALSE(directory_->is_new());
   ASSERT_FALSE(directory_->NewIncremental(&name));
   EXPECT_EQ(name, "appendonly.aof.3.incr.aof");
-}
-
-TEST_F(LogDirectoryTest, HistoryIsKeptForWhoWantsIt) {
-  ASSERT_EQ(Open(), "");
-  directory_->set_keeps_history(true);
-  std::string name;
-  for (uint64_t seq : {1, 2, 3}) {
-    ASSERT_FALSE(directory_->NewIncremental(&name));
-    files_.files[directory_->TemporaryBase()] = "base";
-    ASSERT_FALSE(directory_->FinishBase(seq));
-  }
-  EXPECT_EQ(files_.files[kManifest],
-            "file appendonly.aof.3.base.rdb seq 3 type b\n"
-            "file appendonly.aof.1.base.rdb seq 1 type h\n"
-            "file appendonly.aof.1.incr.aof seq 1 type h\n"
-            "file appendonly.aof.2.base.rdb seq 2 type h\n"
-            "file appendonly.aof.2.incr.aof seq 2 type h\n"
-            "file appendonly.aof.3.incr.aof seq 3 type i\n");
-  EXPECT_EQ(files_.files.count(File("appendonly.aof.1.base.rdb")), 1u);
-  ASSERT_EQ(Open(), "");
-  EXPECT_THAT(directory_->manifest().history, IsEmpty());
-  EXPECT_THAT(Names(),
-              UnorderedElementsAre("appendonly.aof.3.base.rdb", "appendonly.aof.3.incr.aof",
-                                   "appendonly.aof.manifest"));
 }
 
 TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
@@ -167,7 +148,9 @@ TEST_F(LogDirectoryTest, AnEmptyFileWithoutAManifestIsALeftover) {
 // A log whose data are letters: those of the base, then those of the incrementals.
 class Writer {
  public:
-  explicit Writer(MemoryFiles* files) : files_(*files), directory_(MakeDirectory(files)) {}
+  explicit Writer(MemoryFiles* files) : files_(*files), directory_(MakeDirectory(files)) {
+    directory_.set_keeps_history(true);
+  }
 
   bool Open() { return directory_.Open().empty(); }
   std::string Data() {
@@ -207,6 +190,42 @@ class Writer {
     (void)directory_.NewIncremental(&name);
   }
 
+  // What each entry of the history has.
+  std::vector<std::string> History() {
+    std::vector<std::string> entries;
+    for (const LogHistoryEntry& entry : directory_.history()) {
+      std::string& data = entries.emplace_back();
+      const auto add = [&](const ManifestFile& file) {
+        const std::string path = HistoryPath(directory_.path(), entry.number, file.name);
+        EXPECT_EQ(files_.files.count(path), 1u) << path;
+        const std::string& text = files_.files[path];
+        data += text.starts_with(kFileMark) ? text.substr(kFileMark.size()) : text;
+      };
+      if (entry.log.base) add(*entry.log.base);
+      for (const ManifestFile& file : entry.log.incrementals) add(file);
+    }
+    return entries;
+  }
+  // Files that neither the log nor its history has.
+  std::vector<std::string> Strangers() {
+    std::set<std::string> known = {directory_.Path("appendonly.aof.manifest")};
+    const Manifest& manifest = directory_.manifest();
+    if (manifest.base) known.insert(Path(*manifest.base));
+    for (const ManifestFile& file : manifest.incrementals) known.insert(Path(file));
+    for (const LogHistoryEntry& entry : directory_.history()) {
+      const auto add = [&](std::string_view name) {
+        known.insert(HistoryPath(directory_.path(), entry.number, name));
+      };
+      add("appendonly.aof.manifest");
+      for (const ManifestFile& file : entry.files()) add(file.name);
+    }
+    std::vector<std::string> strangers;
+    for (const auto& [path, content] : files_.files) {
+      if (!known.contains(path)) strangers.push_back(path);
+    }
+    return strangers;
+  }
+
   const std::string& acknowledged() const { return acknowledged_; }
   void set_acknowledged(const std::string& letters) { acknowledged_ = letters; }
 
@@ -229,6 +248,19 @@ void ExpectData(std::string data, const std::string& must) {
   for (size_t i = 1; i < data.size(); ++i) {
     EXPECT_LT(data[i - 1], data[i]) << data << " has a letter twice";
   }
+}
+
+// After a start: each entry of the history has what was there up to its last letter, and there is
+// nothing else.
+void ExpectHistory(Writer* writer, const std::string& acknowledged) {
+  for (std::string data : writer->History()) {
+    std::erase(data, '\0');
+    if (data.empty()) continue;
+    std::string must = acknowledged;
+    std::erase_if(must, [&data](char letter) { return letter > data.back(); });
+    ExpectData(data, must);
+  }
+  EXPECT_THAT(writer->Strangers(), IsEmpty());
 }
 
 // A life of a log. Letters rise.
@@ -272,6 +304,7 @@ TEST(LogDirectoryFaultsTest, AfterAnErrorAtAnyCallEverythingGoesOn) {
     Writer again(&files);
     ASSERT_TRUE(again.Open());
     EXPECT_EQ(again.Data(), writer.Data());
+    ExpectHistory(&again, writer.acknowledged());
   });
 }
 
@@ -280,11 +313,22 @@ TEST(LogDirectoryFaultsTest, AfterAnEndAtAnyCallAStartHasTheSameData) {
     Writer again(&files);
     ASSERT_TRUE(again.Open());
     ExpectData(again.Data(), writer.acknowledged());
+    ExpectHistory(&again, writer.acknowledged());
     again.NewIncremental();
     again.Append('y');
     again.Rewrite('z');
     ExpectData(again.Data(), writer.acknowledged() + "yz");
   });
+}
+
+TEST(LogDirectoryFaultsTest, WithoutAnErrorEachRewriteHasAnEntry) {
+  MemoryFiles files;
+  Writer writer(&files);
+  ASSERT_TRUE(writer.Open());
+  Live(&writer);
+  EXPECT_THAT(writer.History(), ElementsAre("ab", "abcdef", "abcdefghijlmn", "abcdefghijlmnopqr",
+                                            "abcdefghijlmnopqrstuv"));
+  ExpectHistory(&writer, writer.acknowledged());
 }
 
 // Also when the start itself ends at any call.
@@ -307,6 +351,7 @@ TEST(LogDirectoryFaultsTest, AfterACrashAtAnyCallAStartHasTheSameData) {
         Writer again(&later);
         ASSERT_TRUE(again.Open());
         ExpectData(again.Data(), writer.acknowledged());
+        ExpectHistory(&again, writer.acknowledged());
       }
     });
   }
