@@ -102,7 +102,7 @@ void AppendLog::Unlink() {
 }
 
 void AppendLog::Close() {
-  AwaitExpiry();
+  AwaitHistoryChanges();
   SetExpires(false);
   journal_ = nullptr;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
@@ -255,9 +255,9 @@ void AppendLog::SetRules(const LogOptions& options) {
   writer_->SetTimestamps(options_.writes_timestamps());
   SetRewriteLimit(bytes_at_rewrite_);
   if (has_history == had_history) return;
-  writer_->WithDirectory(
-      [has_history](LogDirectory& directory) { directory.SetKeepsHistory(has_history); });
-  NoteHistory();
+  ChangeHistory([this](LogDirectory& directory) {
+    directory.SetKeepsHistory(options_.history_s > 0);  // of the last one of several
+  });
 }
 
 // ------------------------------------------------------------------------------------ rewriting
@@ -400,22 +400,22 @@ void AppendLog::SetExpires(bool does) {
   if (!does) return proactor->RemovePeriodic(std::exchange(expiry_task_, 0));
   expiry_task_ = proactor->AddPeriodic(kExpiryMillis, [this] {
     const int64_t before_s = helio::UnixMillis() / 1000 - options_.history_s;
-    if (oldest_entry_s_ >= before_s || is_expiring_) return;
-    is_expiring_ = true;
-    helio::Fiber("expire log", [this] { ExpireHistory(); }).Detach();
+    if (oldest_entry_s_ >= before_s || history_changes_ > 0) return;
+    ChangeHistory([before_s](LogDirectory& directory) { directory.ExpireHistory(before_s); });
   });
 }
 
-void AppendLog::AwaitExpiry() {
-  while (is_expiring_) helio::this_fiber::SleepForMillis(1);
+void AppendLog::ChangeHistory(std::function<void(LogDirectory&)> change) {
+  ++history_changes_;
+  helio::Fiber("log history", [this, change = std::move(change)] {
+    writer_->WithDirectory(change);
+    NoteHistory();
+    --history_changes_;
+  }).Detach();
 }
 
-void AppendLog::ExpireHistory() {
-  const int64_t before_s = helio::UnixMillis() / 1000 - options_.history_s;
-  writer_->WithDirectory(
-      [before_s](LogDirectory& directory) { directory.ExpireHistory(before_s); });
-  NoteHistory();
-  is_expiring_ = false;
+void AppendLog::AwaitHistoryChanges() {
+  while (history_changes_ > 0) helio::this_fiber::SleepForMillis(1);
 }
 
 uint64_t AppendLog::bytes() const {

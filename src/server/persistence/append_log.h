@@ -116,8 +116,9 @@ class AppendLog {
   // What Facts say of the history. While there is one, what is too old goes each second.
   void NoteHistory();
   void SetExpires(bool does);
-  void ExpireHistory();
-  void AwaitExpiry();
+  // Changes the directory on a fiber of its own: files may be large, and who asks may have locks.
+  void ChangeHistory(std::function<void(LogDirectory&)> change);
+  void AwaitHistoryChanges();
   uint64_t bytes() const;
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
@@ -151,7 +152,7 @@ class AppendLog {
   std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit
   uint64_t bytes_at_rewrite_ = 0;
   uint64_t expiry_task_ = 0;     // of SetExpires; 0: there is none
-  bool is_expiring_ = false;     // ExpireHistory, on a fiber
+  int history_changes_ = 0;      // that are under way
   int64_t oldest_entry_s_ = -1;  // when the oldest entry of the history was replaced; -1: none
 };
 

@@ -178,16 +178,39 @@ TEST_F(LogHistoryTest, AStartMovesWhatTheLastOneCameToList) {
 
 TEST_F(LogHistoryTest, ADiskThatTakesNoHistoryCostsTheHistoryAlone) {
   Rewrite(Add("a"), 0);
-  const uint64_t first = Add("b");
-  files_.files[directory_->TemporaryBase()] = "base";
-  files_.calls_left = 3;  // Rename, SyncDirectory, MakeDirectory
-  files_.calls_failing = 1;
-  ASSERT_FALSE(directory_->FinishBase(first, 1000));
-  EXPECT_THAT(Numbers(), IsEmpty());
-  EXPECT_THAT(Names(), IsEmpty());
-  EXPECT_THAT(directory_->manifest().history, IsEmpty());
+  // Behind the rename of the base: each call of what makes an entry.
+  for (size_t calls = 2; calls < 8; ++calls) {
+    const uint64_t first = Add("b");
+    files_.files[directory_->TemporaryBase()] = "base";
+    files_.calls_left = calls;
+    files_.calls_failing = 1;
+    ASSERT_FALSE(directory_->FinishBase(first, 1000));
+    EXPECT_EQ(files_.calls_failing, 0u);
+    files_.calls_left = SIZE_MAX;
+    EXPECT_THAT(Numbers(), IsEmpty());
+    EXPECT_THAT(Names(), IsEmpty()) << calls;
+    EXPECT_THAT(directory_->manifest().history, IsEmpty());
+  }
   Rewrite(Add("c"), 2000);
-  EXPECT_THAT(Numbers(), ElementsAre(2));
+  EXPECT_THAT(Numbers(), ElementsAre(7));
+}
+
+TEST_F(LogHistoryTest, ARewriteThatFailsLeavesNoEntry) {
+  Rewrite(Add("a"), 0);
+  uint64_t first = Add("b");
+  files_.files[directory_->TemporaryBase()] = "base";
+  files_.calls_left = 8;  // what makes the entry is fine; the log's manifest fails
+  files_.calls_failing = 1;
+  ASSERT_TRUE(directory_->FinishBase(first, 1000));
+  EXPECT_EQ(files_.calls_failing, 0u);
+  EXPECT_THAT(Names(), IsEmpty());
+  files_.calls_left = SIZE_MAX;
+  Rewrite(Add("c"), 2000);
+  ASSERT_THAT(Numbers(), ElementsAre(2));
+  EXPECT_EQ(directory_->history()[0].log.incrementals.size(), 2u);
+  EXPECT_THAT(Names(),
+              UnorderedElementsAre("2.appendonly.aof.manifest", "2.appendonly.aof.1.base.rdb",
+                                   "2.appendonly.aof.1.incr.aof", "2.appendonly.aof.2.incr.aof"));
 }
 
 }  // namespace

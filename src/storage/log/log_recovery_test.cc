@@ -36,6 +36,7 @@ using testing::EpochText;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 // The zone is read at each start of a test.
 class ZoneTest : public ::testing::Test {
@@ -463,6 +464,27 @@ TEST_F(LogRecoveryTest, AServerMayRewriteMeanwhile) {
     EXPECT_EQ(Recovered(), "100 a") << k;
     EXPECT_THAT(report_, HasSubstr("  1 command in 1 epoch (2 to 2), from")) << k;
   }
+}
+
+TEST_F(LogRecoveryTest, AServerMayBeInTheMiddleOfARewrite) {
+  Rewrite(100);
+  Epoch(110, "a");
+  Epoch(120, "b");
+  NewFile();
+  files_.files[directory_->TemporaryBase()] = Base(130);
+  int calls = 0;
+  bool is_reading = false;
+  files_.pause = [&] {
+    if (std::exchange(is_reading, true)) return;
+    EXPECT_EQ(RecoverTo(115), "") << calls;
+    EXPECT_EQ(Recovered(), "100 a") << calls;
+    ++calls;
+    is_reading = false;
+  };
+  ASSERT_FALSE(directory_->FinishBase(directory_->manifest().incrementals.back().seq, 130));
+  files_.pause = [] {};
+  EXPECT_GT(calls, 20);
+  EXPECT_THAT(directory_->history(), SizeIs(1));
 }
 
 TEST_F(LogRecoveryTest, OfRedisItTakesCommandsUpToATimestamp) {
