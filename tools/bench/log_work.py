@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The append-only log beside other work: redis-server and ours in turn, on all cores.
+
+  load       seconds from the start of the process until it serves: a base of --keys keys of 16+32
+             bytes, and as many SETs of random keys behind it; ours with two threads
+  rewrite    seconds of BGREWRITEAOF of --keys keys while --rate SETs a second come in, and the most
+             that the process grows by (redis-server: what copy-on-write cost, as it tells)
+  reads      p99 of GETs, --rate a second in all, while 50 connections write as fast as they can
+             with appendfsync always; ratio to the same without a log
+  reads while a rewrite runs
+             the same with --rate SETs a second and one rewrite after another; ratio to without
+"""
+
+import contextlib
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+
+import side_by_side
+from compare import BenchError, Connection, free_port
+from snapshots import CONNECTIONS, FreeServer
+
+WRITERS = 50
+
+
+class LogServer(FreeServer):
+    def __init__(self, kind, options, policy="everysec", flags=()):
+        log = ["--appendonly", "no"]
+        if policy:
+            log = ["--appendonly", "yes", "--appendfsync", policy]
+        self.log_flags = [*log, "--auto-aof-rewrite-percentage", "0", *flags]
+        super().__init__(kind, options)
+
+    def start(self):
+        self.dir = self.dir or tempfile.mkdtemp(prefix="dfly-bench-", dir=".")
+        self.port = free_port()
+        line = ["redis-server"]
+        if self.kind == "ours":
+            line = [self.binary, "--logtostderr", f"--proactor_threads={self.threads}"]
+        line += ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", self.dir]
+        self.log = open(os.path.join(self.dir, "log"), "ab")
+        self.process = subprocess.Popen(
+            line + self.log_flags, stdout=self.log, stderr=self.log
+        )
+        self.await_start()
+
+    def await_start(self):
+        deadline = time.monotonic() + 600
+        while True:
+            with contextlib.suppress(OSError, BenchError):
+                c = Connection(self.port, 60)
+                c.call("PING")  # an error while it loads
+                c.close()
+                return
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise BenchError(f"{self.kind} did not start; see {self.log.name}")
+            time.sleep(0.01)
+
+    def rewrite(self):
+        """Seconds."""
+        begin = time.monotonic()
+        c = Connection(self.port, 600)
+        c.call("BGREWRITEAOF")
+        while b"aof_rewrite_in_progress:1" in c.call("INFO", "persistence"):
+            time.sleep(0.02)
+        if b"aof_last_bgrewrite_status:ok" not in c.call("INFO", "persistence"):
+            raise BenchError("the rewrite failed")
+        c.close()
+        return time.monotonic() - begin
+
+    def write_all_the_time(self, seconds):
+        self.load("--ratio=1:0", "-c", str(WRITERS), f"--test_time={seconds}")
+
+
+@contextlib.contextmanager
+def filled(kind, options, **more):
+    server = LogServer(kind, options, **more)
+    try:
+        server.fill()
+        yield server
+    finally:
+        server.stop()
+
+
+def load_seconds(kind, options):
+    with filled(kind, options) as server:
+        server.rewrite()
+        each = str(options.keys // CONNECTIONS)
+        server.load("--ratio=1:0", "-n", each, "--pipeline=50")
+        time.sleep(1.5)  # everysec: until it is all in the file
+        return server.start_again()
+
+
+def rewrite(kind, options, grown):
+    with filled(kind, options) as server:
+        before = server.rss()
+        most = [before]
+        over = threading.Event()
+
+        def watch():
+            while not over.wait(0.01):
+                most[0] = max(most[0], server.rss())
+
+        rate = f"--qps={options.rate / CONNECTIONS}"
+        arguments = ("--ratio=1:0", rate, f"--test_time={options.seconds}")
+        threads = [
+            threading.Thread(target=server.load, args=arguments),
+            threading.Thread(target=watch),
+        ]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.5)
+        seconds = server.rewrite()
+        over.set()
+        for thread in threads:
+            thread.join()
+        bytes_grown = most[0] - before
+        if kind == "redis":
+            bytes_grown = int(server.info()["aof_last_cow_size"])
+        grown.setdefault(kind, []).append(bytes_grown / 2**20)
+        return seconds
+
+
+def get_p99_ms(server, options):
+    rate = f"--qps={options.rate / CONNECTIONS}"
+    report = server.load("--ratio=0:1", rate, f"--test_time={options.seconds}")
+    return report["latency_us"]["p99"] / 1000
+
+
+def p99_beside_writers(kind, options, policy):
+    with filled(kind, options, policy=policy) as server:
+        # Longer than the reads take: they are what is measured.
+        writer = threading.Thread(target=server.write_all_the_time, args=(options.seconds + 2,))
+        writer.start()
+        time.sleep(1)
+        p99 = get_p99_ms(server, options)
+        writer.join()
+        return p99
+
+
+def reads(kind, options, details):
+    pair = [p99_beside_writers(kind, options, policy) for policy in ("", "always")]
+    details.setdefault(kind, []).append(pair)
+    return pair[1] / pair[0]
+
+
+def reads_while_rewriting(kind, options, details):
+    with filled(kind, options) as server:
+        over = threading.Event()
+
+        def write():
+            rate = f"--qps={options.rate / CONNECTIONS}"
+            while not over.is_set():
+                server.load("--ratio=1:0", rate, "--test_time=1")
+
+        def rewrite_again():
+            while not over.is_set():
+                server.rewrite()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        without = get_p99_ms(server, options)
+        rewriter = threading.Thread(target=rewrite_again)
+        rewriter.start()
+        during = get_p99_ms(server, options)
+        over.set()
+        writer.join()
+        rewriter.join()
+        details.setdefault(kind, []).append([without, during])
+        return during / without
+
+
+def main():
+    parser = side_by_side.parser_of(__doc__)
+    parser.add_argument("--keys", type=int, default=5_000_000)
+    parser.add_argument("--rate", type=int, default=20_000)
+    parser.add_argument("--seconds", type=int, default=8)
+    options = parser.parse_args()
+    options.dfly_bench = os.path.join(os.path.dirname(options.binary), "dfly_bench")
+    if options.quick:
+        options.keys, options.seconds = 200_000, 2
+    side_by_side.print_head("log", "redis-server", "ours")
+    row = side_by_side.print_row
+    if options.only in "load":
+        row(["load, seconds"], lambda kind: load_seconds(kind, options), 0.33, options, 2)
+    if options.only in "rewrite":
+        grown = {}
+        row(["rewrite, seconds"], lambda kind: rewrite(kind, options, grown), None, options, 2)
+        sizes = {kind: statistics.median(all_mb) for kind, all_mb in grown.items()}
+        print(f"  MB more: redis-server {sizes['redis']:.0f}, ours {sizes['ours']:.0f}")
+    for name, measure in (("reads", reads), ("reads while a rewrite runs", reads_while_rewriting)):
+        if options.only in name:
+            details = {}
+            row([f"{name}: p99 with / without"], lambda kind: measure(kind, options, details), None,
+                options, 2)
+            for kind, pairs in details.items():
+                texts = [f"{a:.2f} -> {b:.2f}" for a, b in pairs]
+                print(f"  p99 in ms, {kind}: {', '.join(texts)}")
+
+
+if __name__ == "__main__":
+    side_by_side.run("log_work", main)
