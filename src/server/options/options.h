@@ -90,6 +90,7 @@ struct LogOptions {
   bool loads_truncated = false;
   uint64_t rewrite_percentage = 0;  // 0: no rewrite begins by itself
   uint64_t rewrite_min_bytes = 0;
+  uint64_t buffer_limit = 0;  // bytes that are not on the disk yet; 0: no limit
 };
 
 // What happens to a script that uses keys which it has not declared (--undeclared_keys).
