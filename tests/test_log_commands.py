@@ -11,7 +11,7 @@ import pytest
 
 from harness.ports import free_port
 from harness.resp import NOT_INT, OK, Error, RespSocket, Status, arity, encode
-from harness.server import REFERENCE, Server, wait_blocked, wait_until
+from harness.server import PATIENCE_S, REFERENCE, Server, wait_blocked, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="redis-server 7.0 has no WAITAOF")
 
@@ -256,6 +256,20 @@ def test_debug_loadaof_of_a_log_that_is_off(servers):
         assert r.do("GET k") == b"old"
         r.pipeline([("MULTI",), ("DEBUG", "LOADAOF")])
         assert r.do("EXEC") == [Error("ERR DEBUG LOADAOF is not possible inside a MULTI")]
+
+
+def test_a_log_that_cannot_be_loaded_ends_the_process(servers):
+    server = start(servers, appendonly=True, appendfsync="always")
+    with server.connect() as r:
+        r.pipeline(FILL)
+        path = os.path.join(server.dir, "appendonlydir", "appendonly.aof.1.incr.aof")
+        with open(path, "r+b") as f:
+            at = f.read().index(b"string")
+            f.seek(at)
+            f.write(b"STRING")
+        r.send_command("DEBUG", "LOADAOF")
+        assert server.process.wait(timeout=PATIENCE_S) == 1
+    assert "the append-only log cannot be loaded" in server.log()
 
 
 @pytest.mark.parametrize("threads", THREADS)

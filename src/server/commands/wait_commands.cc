@@ -52,7 +52,7 @@ void Wait(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!replicas) return reply.Error(kErrNotInteger);
   const std::optional<int64_t> timeout_ms = ParseTimeout(cx, args[2], reply);
   if (!timeout_ms) return;
-  const bool may_wait = cx.outer() == nullptr;
+  const bool may_wait = cx.outer() == nullptr && !cx.is_scripted();
   if (*replicas <= 0 || !may_wait) return reply.Integer(0);
   const BlockingForm form = FormOf([](ReplySink& to) { to.Integer(0); });
   BlockingCall call = {.keys = {}, .timeout_ms = *timeout_ms};

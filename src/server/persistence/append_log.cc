@@ -47,8 +47,9 @@ void NoteWait(LogWait kind, uint64_t nanos) {
 }
 
 // Of the shards' contents nothing is to be written any more.
-[[noreturn]] void EndProcess(std::string_view error) {
+[[noreturn]] void EndProcess(const ServerOptions& options, std::string_view error) {
   LOG(ERROR) << "the append-only log cannot be loaded: " << helio::LogText(error);
+  if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
   google::FlushLogFiles(google::GLOG_INFO);
   _exit(1);
 }
@@ -537,8 +538,9 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   std::unique_ptr<LogDirectory> other;  // of a log that is off
   if (is_on()) {
     if (!writer_->status().is_ok()) return "the append-only log cannot be written";
-    Unlink();
+    if (!journal_->Flush()) return "the append-only log was stopped";
     if (auto error = writer_->Sync()) return error.message();
+    Unlink();
   } else {
     other = NewDirectory(persistence_.directory());
     if (std::string error = other->Open(); !error.empty()) return error;
@@ -550,7 +552,7 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   const std::string error =
       LoadFiles(other == nullptr ? *directory_ : *other, &progress, lock, &end);
   // As redis-server: what is in memory now is not what was answered, and must not be written.
-  if (!error.empty()) EndProcess(error);
+  if (!error.empty()) EndProcess(server_.options, error);
   if (was_linked) Link();
   return "";
 }

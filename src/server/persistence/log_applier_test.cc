@@ -170,6 +170,23 @@ TEST_P(LogApplierTest, WhatIsNotForLogsEndsTheLoad) {
   });
 }
 
+TEST_P(LogApplierTest, AScriptRunsBehindWhatStandsBeforeIt) {
+  InFiber([&] {
+    ShardsApplier applier(&table_, shards_.get(), &parts_);
+    Words script = {"EVAL", "return 1", "40"};
+    for (int i = 0; i < 40; ++i) {
+      script.push_back(fmt::format("key {}", i));
+      EXPECT_EQ(Apply(applier, 0, {"SET", script.back(), "v"}), "");
+    }
+    EXPECT_EQ(Apply(applier, 0, script), "");
+    EXPECT_THAT(parts_.seen, ElementsAre(script));
+    EXPECT_EQ(Apply(applier, 0, {"PUBLISH", "channel", "message"}), "");
+    EXPECT_EQ(Apply(applier, 0, {"EVAL", "return 1", "1", "none"}), "") << "its error ends nothing";
+    EXPECT_EQ(applier.Finish(), "");
+    EXPECT_EQ(applier.failed(), 1u);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Shards, LogApplierTest, ::testing::Values(1, 4));
 
 }  // namespace
