@@ -176,7 +176,9 @@ std::string AppendLog::LoadFiles(const LogDirectory& directory, LoadProgress* pr
   ServerParts parts(&server_, &progress->is_cancelled);
   ShardsApplier applier(&server_.commands, server_.shards.get(), &parts, outer);
   LogLoader loader(server_.shards.get(), &files(), &directory, &applier, progress);
-  if (std::string error = loader.Load(options_.loads_truncated); !error.empty()) return error;
+  // The end of a log that is on is there.
+  const bool may_be_torn = options_.loads_truncated && !is_on();
+  if (std::string error = loader.Load(may_be_torn); !error.empty()) return error;
   const LogEnd& end = loader.end();
   if (end.torn_bytes > 0) {
     LOG(WARNING) << "the append-only log ends in the middle: " << helio::LogText(end.torn) << "; "
