@@ -34,6 +34,7 @@ ONLY_OURS = {
             *("httl", "hpttl", "hexpiretime", "hpexpiretime"),
         )
     },
+    "waitaof": "came with 7.2",
     **{name: "came with 8.0" for name in ("hgetex", "hsetex", "hgetdel")},
     **{name: "a command of Dragonfly's" for name in ("saddex", "fieldexpire", "fieldttl")},
     "fieldpexpireat": "FIELDEXPIRE at a time that is the same whenever it runs",

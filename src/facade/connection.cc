@@ -7,6 +7,7 @@
 
 #include "facade/replies/resp_writer.h"
 #include "helio/base/block_bytes.h"
+#include "helio/base/cycle_clock.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -52,7 +53,10 @@ Connection::Connection(int fd, uint64_t id, CommandSink* sink, const ConnectionL
       flush_hook_(
           [](helio::LoopHook* hook) { static_cast<FlushHook*>(hook)->connection->Flush(); }),
       gate_waiter_([](ReplyGate::Waiter* waiter) {
-        static_cast<GateWaiter*>(waiter)->connection->FlushSoon();
+        auto* const self = static_cast<GateWaiter*>(waiter);
+        if (self->since != 0) [[unlikely]]
+          self->waited += helio::CycleClock::Now() - std::exchange(self->since, 0);
+        self->connection->FlushSoon();
       }),
       created_ns_(socket_->proactor()->now_ns()),
       last_active_ns_(created_ns_) {
@@ -420,6 +424,8 @@ size_t Connection::TakeSendable() {
   while (sendable < output_.size() && !gate.Await(&gate_waiter_, replies_.awaited())) {
     sendable = replies_.Sendable(gate.open());
   }
+  if (sendable < output_.size() && watched_bytes_ != 0 && gate_waiter_.since == 0) [[unlikely]]
+    gate_waiter_.since = helio::CycleClock::Now();
   if (sendable == output_.size()) [[likely]] {
     sending_.Swap(output_);
   } else if (sendable > 0) {

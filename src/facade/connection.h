@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "facade/parsers/http_parser.h"
 #include "facade/parsers/memcached_parser.h"
@@ -225,6 +226,8 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // The sink wants to know when the kernel has what is to be sent by the end of this iteration, or
   // once the command is over that runs (kBusy). Asked again before that: when it has all of it.
   void WatchSend() { watched_bytes_ = kNotCounted; }
+  // For how many cycles what is watched has waited at the gate, since the last call.
+  int64_t TakeGateCycles() { return std::exchange(gate_waiter_.waited, 0); }
 
   // Sends `bytes`, a whole message that is no reply, behind the replies of all commands that were
   // run so far. Not from inside a command.
@@ -383,6 +386,10 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   struct GateWaiter : ReplyGate::Waiter {
     using Waiter::Waiter;
     Connection* connection = nullptr;
+    // In cycles, and only while the sink watches: since when it waits (0: it does not), and for how
+    // long it has before.
+    int64_t since = 0;
+    int64_t waited = 0;
   };
 
   const uint64_t id_;

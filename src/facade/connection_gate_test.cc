@@ -135,6 +135,22 @@ TEST_P(ConnectionGateTest, WhoIsClosedNowGetsOnlyWhatIsDurable) {
   EXPECT_FALSE(HasWaiters());
 }
 
+TEST_P(ConnectionGateTest, TheWaitOfWhatIsWatchedIsTimed) {
+  const int fd = Connect();
+  Send(fd, Request({"await", "1", "a"}));
+  AwaitWaiters();
+  SetDurable(1);
+  EXPECT_EQ(Receive(fd, Bulk("a").size()), Bulk("a"));
+  EXPECT_EQ(OnLoop([&] { return connection_->TakeGateCycles(); }), 0) << "nobody has asked";
+  OnLoop([&] { connection_->WatchSend(); });
+  Send(fd, Request({"await", "2", "b"}));
+  AwaitWaiters();
+  SetDurable(2);
+  EXPECT_EQ(Receive(fd, Bulk("b").size()), Bulk("b"));
+  EXPECT_GT(OnLoop([&] { return connection_->TakeGateCycles(); }), 0);
+  EXPECT_EQ(OnLoop([&] { return connection_->TakeGateCycles(); }), 0);
+}
+
 TEST_P(ConnectionGateTest, WhenTheLogStopsNothingWaits) {
   const int fd = Connect();
   Send(fd, Request({"await", "9", "a"}));

@@ -335,6 +335,7 @@ constexpr Row kRows[] = {
     {"unlink", "key:k0..."},
     {"unsubscribe", "[channel...]"},
     {"wait", "numreplicas:i timeout:i"},
+    {"waitaof", "numlocal:i numreplicas:i timeout:i"},
     {"watch", "key:k0..."},
     {"xack", "key:k0 group id..."},
     {"xadd",

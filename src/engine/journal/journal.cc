@@ -30,6 +30,7 @@ struct alignas(64) Journal::Lane : helio::LoopHook, helio::Message {
   helio::Proactor* proactor = nullptr;
   helio::Fiber fiber;
   helio::EventCount call;
+  uint64_t told_bytes = 0;  // of its section, when on_bytes was called last
   std::atomic<bool> leads{false};
   std::atomic<bool> waits{false};      // its listener wants to be called
   std::atomic<bool> is_posted{false};  // the message is under way
@@ -54,6 +55,10 @@ Journal::Journal(helio::ProactorPool* pool, DurableLog* log, const Options& opti
 }
 
 Journal::~Journal() {
+  if (!stops_.load(std::memory_order_relaxed)) Stop();
+}
+
+void Journal::Stop() {
   Hurry();
   // For good: nobody leads any more. What was appended last had its own thread's hook, or the
   // leader has seen it before it let go.
@@ -113,10 +118,20 @@ bool Journal::Flush() {
 void Journal::OnIterationEnd(Lane* lane) {
   Section& section = sections_.of(lane->thread);
   section.PublishNewest();
-  if (pace() == Pace::kTimed && section.waiting_bytes() > options_.period_bytes_max) Hurry();
+  const uint64_t bytes = section.waiting_bytes();
+  if (pace() == Pace::kTimed && bytes > options_.period_bytes_max) Hurry();
+  OnBytes(lane, bytes);
   if (!TryLead()) return;
   lane->leads.store(true, std::memory_order_relaxed);
   lane->call.Notify();
+}
+
+// Not with each unit: who is told looks at what all threads have.
+void Journal::OnBytes(Lane* lane, uint64_t bytes) {
+  if (bytes < lane->told_bytes) lane->told_bytes = bytes;
+  if (bytes - lane->told_bytes < kGrowthBytes) return;
+  lane->told_bytes = bytes;
+  if (options_.on_bytes) options_.on_bytes();
 }
 
 bool Journal::TryLead() { return !is_led_.exchange(true, std::memory_order_seq_cst); }
@@ -173,6 +188,7 @@ uint64_t Journal::WriteEpoch() {
   sections_.Close(&closed_);
   const bool is_written = log_.Write(closed_.epoch);
   sections_.Release(closed_);
+  if (options_.on_bytes) options_.on_bytes();
   if (!is_written) {
     has_failed_.store(true, std::memory_order_seq_cst);
     return 0;

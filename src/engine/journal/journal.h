@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "engine/journal/durable_log.h"
@@ -41,12 +42,19 @@ class Journal final : public EffectSink {
     uint64_t period_ns = 10'000'000;      // of kTimed
     uint64_t period_bytes_max = 1 << 20;  // of one thread; with more an epoch of kTimed ends early
     IsPrivateFn is_private = nullptr;     // what stands behind ECHO; null: nothing
+    // waiting_bytes() has grown by about kGrowthBytes on a thread, or an epoch was written. Thread:
+    // any proactor's; must not suspend.
+    std::function<void()> on_bytes = {};
   };
+
+  static constexpr uint64_t kGrowthBytes = 64 * 1024;
 
   // `pool` and `log` outlive it. Suspends.
   Journal(helio::ProactorPool* pool, DurableLog* log, const Options& options);
-  // Writes what is left. REQUIRES: nobody appends or waits any more. Suspends.
   ~Journal();
+  // Writes what is left, and calls nobody any more. REQUIRES: nobody appends or waits any more.
+  // Suspends. The destructor does it if nobody has.
+  void Stop();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -65,6 +73,7 @@ class Journal final : public EffectSink {
   uint64_t durable() const { return durable_.load(std::memory_order_acquire); }
   // The log was stopped before it had written all.
   bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
+  // Bytes that are not written. Thread: any.
   uint64_t waiting_bytes() const { return sections_.waiting_bytes(); }
 
   // Called on the thread, as a brief, when durable() has grown and the thread has asked for it
@@ -89,6 +98,7 @@ class Journal final : public EffectSink {
   struct Lane;
 
   void OnIterationEnd(Lane* lane);
+  void OnBytes(Lane* lane, uint64_t bytes);
   bool TryLead();
   void RunLeader(Lane* lane);
   void Lead(Lane* lane);

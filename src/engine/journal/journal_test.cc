@@ -76,7 +76,9 @@ class JournalTest : public testing::TestWithParam<Setting> {
   void Start(uint64_t first_epoch = 1) {
     log_.set_last(first_epoch - 1);
     journal_ = std::make_unique<Journal>(
-        &pool_, &log_, Journal::Options{.pace = GetParam().pace, .first_epoch = first_epoch});
+        &pool_, &log_,
+        Journal::Options{
+            .pace = GetParam().pace, .first_epoch = first_epoch, .on_bytes = on_bytes_});
   }
   uint64_t AppendHere(const std::string& command) {
     return journal_->OnUnit(EffectsOf({{0, command}}), UnitOrigin::kShard);
@@ -88,6 +90,7 @@ class JournalTest : public testing::TestWithParam<Setting> {
 
   helio::ProactorPool pool_{{.threads = GetParam().threads, .force_epoll = GetParam().force_epoll}};
   MemoryLog log_;
+  std::function<void()> on_bytes_;
   std::unique_ptr<Journal> journal_;
 };
 
@@ -104,6 +107,32 @@ TEST_P(JournalTest, FlushReturnsWhenAllIsWritten) {
   EXPECT_GT(Append(0, "SET b 1"), 5u);
   EXPECT_TRUE(journal_->Flush());
   EXPECT_THAT(log_.Commands(), ElementsAre("SET a 1", "SET b 1"));
+}
+
+TEST_P(JournalTest, TellsOfBytesThatWait) {
+  std::atomic<uint64_t> most{0}, last{0};
+  std::atomic<bool> sticks{true};
+  on_bytes_ = [&] {
+    const uint64_t bytes = journal_->waiting_bytes();
+    last = bytes;
+    if (bytes > most) most = bytes;
+  };
+  log_.set_pause([&sticks] {
+    while (sticks) helio::this_fiber::SleepForMillis(1);
+  });
+  Start();
+  // Nothing is written, and each thread tells of what it has, but for less than a step.
+  constexpr uint64_t kTotal = 10 * Journal::kGrowthBytes;
+  const std::string command = "SET k " + std::string(1000, 'x');
+  for (uint64_t i = 0; i * 1000 < kTotal; ++i) {
+    Append(static_cast<uint32_t>(i % pool_.size()), command);
+  }
+  EXPECT_GT(journal_->waiting_bytes(), kTotal);
+  EXPECT_GT(most + pool_.size() * (Journal::kGrowthBytes + 2000), kTotal);
+  sticks = false;
+  EXPECT_TRUE(journal_->Flush());
+  EXPECT_EQ(last, 0u);
+  journal_.reset();  // it calls back
 }
 
 TEST_P(JournalTest, WritesByItself) {

@@ -81,9 +81,9 @@ class CommandTimer {
       NoteLatency(event, helio::CycleClock::ToMicros(cycles));
   }
 
-  // An iteration of the thread's event loop is over that took `ns`.
-  void NoteStall(uint64_t ns) {
-    NoteLatency(LatencyEvent::kEventLoop, static_cast<int64_t>(ns / 1000));
+  // Something is over that took `ns`.
+  void NoteSpan(LatencyEvent event, uint64_t ns) {
+    NoteLatency(event, static_cast<int64_t>(ns / 1000));
   }
 
   SlowLog& slow_log() { return slow_log_; }

@@ -99,11 +99,13 @@ TEST(SlowLogTest, WhatIsSentIsNotedOnceForItsClient) {
     return seconds;
   };
   EXPECT_THAT(sent(), ElementsAre(-1, -1, -1));
-  log.OnSent(1, 3 * second);
+  log.OnSent(1, 3 * second, second / 2);
   EXPECT_THAT(sent(), ElementsAre(2, -1, 2));
-  log.OnSent(1, 9 * second);
-  log.OnSent(2, 0);  // clocks of two cores may differ
+  log.OnSent(1, 9 * second, 0);
+  log.OnSent(2, 0, 0);  // clocks of two cores may differ
   EXPECT_THAT(sent(), ElementsAre(2, 0, 2));
+  EXPECT_NEAR(static_cast<double>(log.entries()[0].disk_micros), 500'000, 1000);
+  EXPECT_EQ(log.entries()[1].disk_micros, 0);
 }
 
 TEST(SlowLogTest, KnowsWhatItTakes) {

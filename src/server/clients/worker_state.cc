@@ -50,6 +50,14 @@ void WorkerState::ReleaseHeldOnAll(ServerState& server) {
   DispatchOnAll<WorkerState>(server, [](WorkerState& worker) { worker.ReleaseHeld(); });
 }
 
+void WorkerState::HoldWrites(ServerState& server, bool holds) {
+  if (holds) {
+    server.settings.write_holds.fetch_add(1);
+  } else if (server.settings.write_holds.fetch_sub(1) == 1) {
+    ReleaseHeldOnAll(server);
+  }
+}
+
 void WorkerState::Forget(Session* session) {
   const bool is_listed =
       session->subscriptions != nullptr && session->subscriptions->pending_changes > 0;

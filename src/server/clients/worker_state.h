@@ -76,6 +76,9 @@ class WorkerState : public PerThread<WorkerState> {
   void ReleaseHeld();
   // The same on all threads, soon. Thread: any proactor's.
   static void ReleaseHeldOnAll(ServerState& server);
+  // A disk is behind with what its writer keeps in memory, or (false) is not any more. Meanwhile
+  // commands that write wait at their connections. Thread: any proactor's. Suspends: never.
+  static void HoldWrites(ServerState& server, bool holds);
   // Frees the session if its connection, its coordinator and its changes of subscriptions have
   // ended.
   void Forget(Session* session);

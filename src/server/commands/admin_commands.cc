@@ -23,6 +23,7 @@
 #include "server/commands/families.h"
 #include "server/commands/memory_commands.h"
 #include "server/dispatch/worker.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
 
@@ -249,7 +250,21 @@ void DebugReload(CoordinatorContext& cx, Args args, ReplySink& reply) {
   }
   Persistence& persistence = Server::Here().persistence();
   std::string error;
-  cx.shards().pool().at(0)->AwaitFiber("reload", [&] { error = persistence.Reload(saves); });
+  cx.shards().pool().at(0)->AwaitFiber("reload", [&] {
+    error = persistence.Reload(saves);
+    // The log's commands do not lead to what was loaded.
+    if (error.empty() && !saves) error = Server::Here().append_log().BeginAnew();
+  });
+  if (!error.empty()) return reply.Error(fmt::format("ERR {}", error));
+  reply.Ok();
+}
+
+// DEBUG LOADAOF: what the server has when it loads its append-only log.
+void DebugLoadAof(CoordinatorContext& cx, ReplySink& reply) {
+  if (cx.outer() != nullptr) return reply.Error("ERR DEBUG LOADAOF is not possible inside a MULTI");
+  std::string error;
+  cx.shards().pool().at(0)->AwaitFiber("loadaof",
+                                       [&] { error = Server::Here().append_log().Reload(); });
   if (!error.empty()) return reply.Error(fmt::format("ERR {}", error));
   reply.Ok();
 }
@@ -263,6 +278,8 @@ void DebugHelp(ReplySink& reply) {
              "ERROR <string>",
              "    Return a Redis protocol error with <string> as message. Useful for clients",
              "    unit tests to simulate Redis errors.",
+             "LOADAOF",
+             "    Write and sync the append-only log, empty all databases, and load the log.",
              "OBJECT <key>",
              "    Show low level info about `key` and associated value.",
              "MIGRATE <thread>",
@@ -316,6 +333,7 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (name == "thread" && args.size() == 2) return reply.Integer(SessionOf(cx).worker.index());
   if (name == "shard" && args.size() == 3) return DebugShard(cx, args[2], reply);
   if (name == "protocol" && args.size() == 3) return DebugProtocol(args[2], reply);
+  if (name == "loadaof") return DebugLoadAof(cx, reply);
   if (name == "reload") return DebugReload(cx, args, reply);
   if ((name == "segfault" || name == "panic") && args.size() == 2) {
     DebugCrash(name);

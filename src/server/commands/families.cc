@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/commands/families.h"
 
-#include "server/dispatch/blocking.h"
 #include "server/info/info.h"
 #include "server/push/monitor.h"
 
@@ -34,7 +33,7 @@ void RegisterFamilies(CommandTable* table, MemcachedRows* memcached) {
   RegisterMultiCommands(table);
   RegisterScriptCommands(table);
   RegisterFunctionCommands(table);
-  RegisterWait(table);
+  RegisterWaitCommands(table);
   RegisterPubSubCommands(table);
 }
 

@@ -161,6 +161,14 @@ std::string_view AdviceOn(LatencyEvent event) {
              "listed "
              "above tells with what; if nothing is, it was many small commands at once (long "
              "pipelines, many clients), a snapshot, or other programs that had the processor.";
+    case LatencyEvent::kLogWrite:
+      return "Writes to the append-only log took long: the disk is slow, or others use it.";
+    case LatencyEvent::kLogPendingSync:
+      return "Writes to the append-only log took long while it was being synced: some file systems "
+             "let them wait for each other. No client waits for that before journal_buffer_limit.";
+    case LatencyEvent::kLogSyncAlways:
+      return "With appendfsync always, replies of writes waited so long for the disk. A faster "
+             "disk helps, or appendfsync everysec.";
   }
   return "";
 }

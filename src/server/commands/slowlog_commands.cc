@@ -96,7 +96,7 @@ void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
       reply.Bulk(name);
       reply.Integer(value);
     };
-    reply.Map(16);
+    reply.Map(17);
     number("id", static_cast<int64_t>(entry.id));
     number("time", entry.time_s);
     number("usec", entry.micros);
@@ -108,6 +108,7 @@ void Explain(CoordinatorContext&, Args args, ReplySink& reply) {
     number("queue-usec", entry.queue_micros);
     number("keys-usec", entry.waited_micros);
     number("send-usec", entry.send_micros);
+    number("disk-usec", entry.disk_micros);
     number("hops", entry.hops);
     reply.Bulk("way");
     reply.Bulk(NameOf(entry.way));

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "commands/table/distinct_keys.h"
-#include "core/text/numbers.h"
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
@@ -337,6 +336,10 @@ auto BlockedCommand::Serve(Shard& shard, WaiterNode& node) -> Outcome {
   return Outcome::kServed;
 }
 
+void BlockedCommand::Wake() {
+  if (Claim()) Tell(End::kWoken);
+}
+
 void BlockedCommand::Tell(End how) {
   if (is_direct_ && home_ == helio::Proactor::Current()) {
     end_ = how;
@@ -352,44 +355,6 @@ void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply) {
   BlockingCall call;
   if (!form.parse(args, reply, &call)) return;
   BlockedCommand(cx, form, args, &call).Run(reply);
-}
-
-namespace {
-
-// WAIT numreplicas timeout. There are no replicas, so what it waits for never comes.
-const BlockingForm kWait = {
-    .parse = nullptr,
-    .type = ValueType::kString,
-    .take = nullptr,
-    .reply_nothing = [](ReplySink& reply) { reply.Integer(0); },
-    .take_across = nullptr,
-};
-
-// Suspends.
-void WaitForReplicas(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  const std::optional<int64_t> replicas = ParseInt64(args[1]);
-  if (!replicas) return reply.Error(kErrNotInteger);
-  const std::optional<int64_t> timeout_ms = ParseInt64(args[2]);
-  if (!timeout_ms) return reply.Error(kErrTimeoutNotInteger);
-  if (*timeout_ms > INT64_MAX - cx.now_ms()) return reply.Error(kErrTimeoutOutOfRange);
-  if (*timeout_ms < 0) return reply.Error(kErrTimeoutNegative);
-  const bool may_wait = cx.outer() == nullptr;
-  if (*replicas <= 0 || !may_wait) return reply.Integer(0);
-  BlockingCall call = {.keys = {}, .timeout_ms = *timeout_ms};
-  BlockedCommand(cx, kWait, args, &call).Run(reply);
-}
-
-}  // namespace
-
-void RegisterWait(CommandTable* table) {
-  table->Add({.name = "wait",
-              .coordinate = WaitForReplicas,
-              .arity = 3,
-              .flags = kBlocking,
-              .categories = kAclConnection,
-              .docs = {"Waits until replicas have what this connection wrote. There are none.",
-                       "3.0.0", "generic", "O(1)"},
-              .tips = "request_policy:all_shards response_policy:agg_min"});
 }
 
 }  // namespace dfly

@@ -42,6 +42,16 @@ class BlockedCommand final : public Waiter, public ClientWait {
   // The whole of it. Suspends.
   void Run(ReplySink& reply);
 
+  // --- For a command without keys, instead of Run ---
+
+  // Until its timeout, Wake, or what else ends a wait. Suspends.
+  End Wait();
+  // Thread: any. It lives until this is over.
+  void Wake();
+  // Of a wait that ended so. REQUIRES: kUnblockedWithError or kDenied, or the form has
+  // reply_nothing.
+  void ReplyTo(End how, ReplySink& reply);
+
   bool EndWait(End how) override;
   void Deny(std::string error) override;
   Args args() const override { return args_; }
@@ -70,9 +80,6 @@ class BlockedCommand final : public Waiter, public ClientWait {
   void Unregister();
   // Of its nodes, when they are not on the fiber's stack.
   size_t NodeBytes() const;
-  // Until something ends it, or wakes it.
-  End Wait();
-  void ReplyTo(End how, ReplySink& reply);
   void Tell(End how);
 
   CoordinatorContext& cx_;
@@ -103,8 +110,5 @@ class BlockedCommand final : public Waiter, public ClientWait {
 
 // The CoordinatorHandler of all blocking commands that may wait. Suspends.
 void RunBlocking(CoordinatorContext& cx, Args args, ReplySink& reply);
-
-// WAIT. For RegisterFamilies.
-void RegisterWait(CommandTable* table);
 
 }  // namespace dfly

@@ -87,8 +87,9 @@ void CommandRunner::UpdateTiming() {
 void CommandRunner::SetLatencyThreshold(uint32_t ms) {
   worker_.timer.SetLatencyThreshold(ms);
   if (ms == 0) return worker_.proactor.WatchStalls(0, nullptr);
-  worker_.proactor.WatchStalls(uint64_t{ms} * 1'000'000,
-                               [this](uint64_t ns) { worker_.timer.NoteStall(ns); });
+  worker_.proactor.WatchStalls(uint64_t{ms} * 1'000'000, [this](uint64_t ns) {
+    worker_.timer.NoteSpan(LatencyEvent::kEventLoop, ns);
+  });
 }
 
 void CommandRunner::CountFailed(const ReplySink& reply, const Command& row) {

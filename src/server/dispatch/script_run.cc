@@ -659,9 +659,11 @@ struct ScriptAcross::Deferred {
 
 ScriptAcross::ScriptAcross(CoordinatorContext* cx, Transaction* tx, bool is_global,
                            RunningScripts* scripts, Script* script, bool is_read_only, bool resp3)
-    : ScriptRun(scripts, script, Users::Here().CallerOf(SessionOf(*cx)), cx->db_index(),
+    : ScriptRun(scripts, script,
+                cx->has_client() ? Users::Here().CallerOf(SessionOf(*cx)) : nullptr, cx->db_index(),
                 tx != nullptr, is_read_only, resp3),
       cx_(*cx),
+      session_(cx->has_client() ? &SessionOf(*cx) : nullptr),
       tx_(tx) {
   has_all_locks_ = is_global;
   if (cx->client() != nullptr) set_client(*cx->client(), cx->notes_reads());
@@ -687,6 +689,11 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
     access = Admit(command, args, &first, &is_one_shard, reply);
   } else {
     is_one_shard = false;
+    if (command.session != nullptr && session_ == nullptr) {
+      reply.Error("ERR This Redis command needs a client, and the script of a log has none");
+      runner_.CountRejected(&command, reply);
+      return Verdict::kGoOn;
+    }
     if ((command.flags & (kWrite | kReadonly)) != 0) {
       if (!ScheduleLate()) return Verdict::kAbandon;
       access = AdmitAll(command, reply);
@@ -709,9 +716,9 @@ ScriptHost::Verdict ScriptAcross::Execute(const Command& command, Args args, Rep
   }
   OnWrite(command);
   if (!is_one_shard && tx_ == nullptr) {
-    WaitForLocks([&] { RunOverShards(&SessionOf(cx_), command, args, reply); });
+    WaitForLocks([&] { RunOverShards(session_, command, args, reply); });
   } else if (!is_one_shard) {
-    RunOverShards(&SessionOf(cx_), command, args, reply);
+    RunOverShards(session_, command, args, reply);
   } else if (tx_ == nullptr && !is_for_channel) {
     ExecuteAlone(command, args, first, reply);
   } else if (worker_.server.options.singlehop_commands || is_for_channel) {

@@ -290,6 +290,7 @@ class ScriptAcross final : public ScriptRun {
   bool SendDeferred(ReplySink& reply, bool is_last = false);
 
   CoordinatorContext& cx_;
+  Session* const session_;  // null: it is a log's that is loaded
   Transaction* const tx_;
   std::unique_ptr<Deferred> deferred_;
   bool only_defers_ = true;

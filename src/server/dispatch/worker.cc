@@ -216,9 +216,11 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     const auto outcome = DispatchSubscribed(connection, session, command, args);
     if (outcome) return *outcome;
   }
-  const bool holds_writes = server_.settings.shards_behind.load(std::memory_order_relaxed) != 0;
+  const bool holds_writes = server_.settings.write_holds.load(std::memory_order_relaxed) != 0;
   const bool is_paused = gates_.IsPaused(command, args, session);
-  if (is_paused || (holds_writes && gates_.MayWrite(command, args, session))) [[unlikely]] {
+  const bool is_held = holds_writes && gates_.MayWrite(command, args, session);
+  if (is_paused || is_held) [[unlikely]] {
+    if (is_held) ++state_.stats.writes_held;
     // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes
     // as a message, so not between the look and this.
     RunNoted();
@@ -814,7 +816,8 @@ void Worker::ReleaseScratch() {
 }
 
 void Worker::OnWatchedSent(Connection* connection) {
-  state_.timer.slow_log().OnSent(connection->id(), helio::CycleClock::Now());
+  state_.timer.slow_log().OnSent(connection->id(), helio::CycleClock::Now(),
+                                 connection->TakeGateCycles());
 }
 
 void Worker::OnProtocolError(Connection*, std::string_view) {

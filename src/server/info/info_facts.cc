@@ -260,7 +260,7 @@ void AddServer(ServerState& server, InfoFacts* facts) {
     facts->persistence = Server::Here().persistence().Facts();
     facts->append_log = Server::Here().append_log().Facts();
   });
-  facts->shards_behind = server.settings.shards_behind.load(std::memory_order_relaxed);
+  facts->shards_behind = Server::Here().persistence().shards_behind();
   facts->placed_tags = server.shards->placed_tags();
   facts->scripts_known = server.scripts.size();
   facts->forgotten_scripts = server.scripts.forgotten();

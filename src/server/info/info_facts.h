@@ -198,7 +198,7 @@ struct InfoFacts {
   // Data
   PersistenceFacts persistence;
   AppendLogFacts append_log;
-  uint32_t shards_behind = 0;  // Settings::shards_behind
+  uint32_t shards_behind = 0;  // Persistence::shards_behind
   uint64_t placed_tags = 0;
   uint64_t scripts_known = 0;
   uint64_t forgotten_scripts = 0;

@@ -108,6 +108,7 @@ void FillProcess(InfoFacts* facts) {
                        .base_bytes = 1125,
                        .waiting_bytes = 1126,
                        .unsynced_bytes = 1127,
+                       .is_behind = true,
                        .epochs = 1128,
                        .syncs = 1129,
                        .syncs_delayed = 1130,
@@ -173,6 +174,7 @@ void FillThreads(Counts& counts) {
   counts.pubsub.publishers_held = 1258;
   counts.now.output_disconnections = 1259;
   counts.worker.large_inputs = 1260;
+  counts.worker.writes_held = 1261;
   counts.worker.local_commands = 1261;
   counts.worker.remote_commands = 1262;
   counts.worker.batches = 1263;

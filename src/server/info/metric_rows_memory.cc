@@ -274,7 +274,12 @@ constexpr MetricRow kMemory[] = {
      .place = 321,
      .help = "Users and their rules.",
      .value = Of<&InfoFacts::acl_memory>},
-    {.info = "mem_aof_buffer", .help = "Always 0: there is no AOF.", .value = Always<0>},
+    {.info = "mem_aof_buffer",
+     .unit = MetricUnit::kBytes,
+     .help = "Bytes of the append-only log that are not on the device yet.",
+     .value = Of<[](const InfoFacts& f) {
+       return f.append_log.waiting_bytes + f.append_log.unsynced_bytes;
+     }>},
     {.info = "mem_allocator",
      .help = "The allocator and its version.",
      .value = Of<&InfoFacts::allocator>},

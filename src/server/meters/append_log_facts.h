@@ -21,6 +21,7 @@ struct AppendLogFacts {
   uint64_t base_bytes = 0;      // the same, after the last rewrite or at the start
   uint64_t waiting_bytes = 0;   // that are not written
   uint64_t unsynced_bytes = 0;  // that are written and not on the device; everysec
+  bool is_behind = false;       // these two are more than journal_buffer_limit
   uint64_t epochs = 0;          // that are written
   uint64_t syncs = 0;
   uint64_t syncs_delayed = 0;  // that took more than a second

@@ -10,9 +10,15 @@ namespace dfly {
 
 namespace {
 
-constexpr std::string_view kNames[kLatencyEvents] = {
-    "command",        "fast-command",        "expire-cycle",
-    "eviction-cycle", "active-defrag-cycle", "event-loop"};
+constexpr std::string_view kNames[kLatencyEvents] = {"command",
+                                                     "fast-command",
+                                                     "expire-cycle",
+                                                     "eviction-cycle",
+                                                     "active-defrag-cycle",
+                                                     "event-loop",
+                                                     "aof-write",
+                                                     "aof-write-pending-fsync",
+                                                     "aof-fsync-always"};
 
 }  // namespace
 

@@ -12,13 +12,16 @@ namespace dfly {
 
 enum class LatencyEvent : uint8_t {
   kCommand,
-  kFastCommand,    // one whose row says that it is fast
-  kExpireCycle,    // a slice of the expiry's work
-  kEvictionCycle,  // a slice of the eviction's
-  kDefragCycle,    // a slice of the defragmenter's
-  kEventLoop,      // an iteration of a thread's loop, whatever it did
+  kFastCommand,     // one whose row says that it is fast
+  kExpireCycle,     // a slice of the expiry's work
+  kEvictionCycle,   // a slice of the eviction's
+  kDefragCycle,     // a slice of the defragmenter's
+  kEventLoop,       // an iteration of a thread's loop, whatever it did
+  kLogWrite,        // a write to the append-only log
+  kLogPendingSync,  // the same, while it was being synced
+  kLogSyncAlways,   // a write and its sync, with appendfsync always
 };
-constexpr size_t kLatencyEvents = 6;
+constexpr size_t kLatencyEvents = 9;
 std::string_view NameOf(LatencyEvent event);
 // How many there are if it is no event's name.
 size_t LatencyEventOf(std::string_view name);

@@ -44,6 +44,7 @@ struct SlowEntry {
   int64_t ended_at = 0;       // in cycles
   // From its end until the kernel had its reply, and what was to be sent before; -1: not yet.
   int64_t send_micros = -1;
+  int64_t disk_micros = 0;  // of these, it waited for the append-only log
 };
 
 // Owner: one worker.
@@ -58,12 +59,13 @@ class SlowLog {
     entries_.push_back(std::move(entry));
     Trim();
   }
-  // A client's replies are with the kernel, at `now` (cycles).
-  void OnSent(uint64_t client_id, int64_t now) {
+  // A client's replies are with the kernel, at `now` (cycles), after so many for the disk.
+  void OnSent(uint64_t client_id, int64_t now, int64_t disk_cycles) {
     size_t looked_at = 0;
     for (auto it = entries_.rbegin(); it != entries_.rend() && ++looked_at <= kSentLooks; ++it) {
       if (it->client_id != client_id || it->send_micros >= 0) continue;
       it->send_micros = std::max<int64_t>(0, helio::CycleClock::ToMicros(now - it->ended_at));
+      it->disk_micros = std::min(it->send_micros, helio::CycleClock::ToMicros(disk_cycles));
     }
   }
   void Clear() {

@@ -65,6 +65,7 @@ struct WorkerCounts {
   uint64_t expiry_cuts = 0;
   uint64_t large_inputs = 0;  // clients that were closed for them
   uint64_t error_replies = 0;
+  uint64_t writes_held = 0;  // times that a command had to wait as a disk was behind
 
   static constexpr helio::CounterOf<WorkerCounts> kCounters[] = {
       &WorkerCounts::connections_received,
@@ -86,7 +87,8 @@ struct WorkerCounts {
       &WorkerCounts::expiry_ns,
       &WorkerCounts::expiry_cuts,
       &WorkerCounts::large_inputs,
-      &WorkerCounts::error_replies};
+      &WorkerCounts::error_replies,
+      &WorkerCounts::writes_held};
 };
 static_assert(helio::ListsAll<WorkerCounts>());
 

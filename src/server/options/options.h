@@ -94,6 +94,7 @@ struct LogOptions {
 
   // With a history, too: it is of no use without times.
   bool writes_timestamps() const { return has_timestamps || history_s > 0; }
+  uint64_t buffer_limit = 0;  // bytes that are not on the disk yet; 0: no limit
 };
 
 // What happens to a script that uses keys which it has not declared (--undeclared_keys).

@@ -19,14 +19,16 @@ struct Settings {
   std::atomic<int> log_errno{0};  // why not; 0: it can, or there is none
   // A snapshot is being made, so shards may have a CutGuard.
   std::atomic<bool> is_saving{false};
-  // Not 0: clients that write have to wait; see Persistence::OnSnapshotBehind.
-  std::atomic<uint32_t> shards_behind{0};
+  // How many have more in memory than their disk takes: shards of a snapshot, and the log. While it
+  // is not 0 commands that write wait at their connections; see WorkerState::HoldWrites.
+  std::atomic<uint32_t> write_holds{0};
   std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{0};
   std::atomic<uint32_t> tcp_keepalive_s{0};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.
   std::atomic<uint64_t> busy_reply_threshold_ms{0};
   std::atomic<uint64_t> snapshot_buffer_limit{0};  // bytes; 0: no limit
+  std::atomic<uint64_t> journal_buffer_limit{0};   // the same
   // Memory is moved when what is resident is more than what is used by so many percent, and bytes.
   std::atomic<bool> active_defrag{false};
   std::atomic<uint32_t> defrag_threshold_percent{0};

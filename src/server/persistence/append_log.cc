@@ -3,6 +3,7 @@
 
 #include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/clients/server_state.h"
+#include "server/clients/worker_state.h"
 #include "server/persistence/journal_link.h"
 #include "server/persistence/loaded_parts.h"
 #include "server/persistence/log_applier.h"
@@ -33,6 +35,24 @@ Journal::Pace PaceOf(LogPolicy policy) {
 }
 
 constexpr std::string_view kIsChanging = "another change of the append-only log is under way";
+
+// Of the thread that has waited.
+void NoteWait(LogWait kind, uint64_t nanos) {
+  CommandTimer& timer = WorkerState::Here().timer;
+  if (kind == LogWait::kWriteAndSync) {
+    return timer.NoteSpan(LatencyEvent::kLogSyncAlways, nanos);
+  }
+  timer.NoteSpan(LatencyEvent::kLogWrite, nanos);
+  if (kind == LogWait::kWritePendingSync) timer.NoteSpan(LatencyEvent::kLogPendingSync, nanos);
+}
+
+// Of the shards' contents nothing is to be written any more.
+[[noreturn]] void EndProcess(const ServerOptions& options, std::string_view error) {
+  LOG(ERROR) << "the append-only log cannot be loaded: " << helio::LogText(error);
+  if (!options.pid_file.empty()) unlink(options.pid_file.c_str());
+  google::FlushLogFiles(google::GLOG_INFO);
+  _exit(1);
+}
 
 int64_t SecondsSince(uint64_t begin_ns) {
   return static_cast<int64_t>((helio::MonotonicNanos() - begin_ns) / 1'000'000'000);
@@ -68,12 +88,15 @@ void AppendLog::WithAllLocked(Function function) {
   function();
 }
 
-std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_epoch) {
+std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();
   options.on_status = [this] { OnStatus(); };
+  options.on_synced = [this] { OnSynced(); };
+  options.on_wait = &NoteWait;
   writer_ = std::make_unique<LogWriter>(&files(), directory_.get(), std::move(options));
+  start.last_epoch = first_epoch - 1;
   if (auto error = writer_->Open(start)) {
     writer_ = nullptr;
     return error;
@@ -81,7 +104,8 @@ std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_ep
   journal_ = std::make_unique<Journal>(&server_.pool, &watch_,
                                        Journal::Options{.pace = PaceOf(options_.policy),
                                                         .first_epoch = first_epoch,
-                                                        .is_private = &IsPrivateCommand});
+                                                        .is_private = &IsPrivateCommand,
+                                                        .on_bytes = [this] { UpdateBehind(); }});
   NoteHistory();
   return {};
 }
@@ -104,12 +128,16 @@ void AppendLog::Unlink() {
 void AppendLog::Close() {
   AwaitHistoryChanges();
   SetExpires(false);
+  journal_->Stop();
   journal_ = nullptr;
+  is_complete_ = false;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
   writer_ = nullptr;
   directory_ = nullptr;
   server_.settings.log_errno = 0;
   persistence_.UpdateGate();
+  UpdateBehind();
+  WakeWaits();
 }
 
 std::string AppendLog::Find() {
@@ -129,6 +157,20 @@ std::string AppendLog::Load(LoadProgress* progress) {
 }
 
 std::string AppendLog::LoadLog(LoadProgress* progress) {
+  LogEnd end;
+  if (std::string error = LoadFiles(*directory_, progress, nullptr, &end); !error.empty()) {
+    return error;
+  }
+  return Continue({.stream_offset = end.stream_offset,
+                   .continues_file = end.continues_file,
+                   .file_seq = end.file_seq,
+                   .file_size = end.file_size,
+                   .last_db = end.db_index},
+                  end.last_epoch + 1);
+}
+
+std::string AppendLog::LoadFiles(const LogDirectory& directory, LoadProgress* progress,
+                                 Transaction* outer, LogEnd* log_end) {
   const uint64_t begin_ns = helio::MonotonicNanos();
   // What was too much was deleted where the log says so; what is due, as well (ServerParts). Both
   // begin again when the log is written.
@@ -137,9 +179,11 @@ std::string AppendLog::LoadLog(LoadProgress* progress) {
     server_.memory.set_evicts(server_.policy != EvictionPolicy::kNone);
   };
   ServerParts parts(&server_, &progress->is_cancelled);
-  ShardsApplier applier(&server_.commands, server_.shards.get(), &parts);
-  LogLoader loader(server_.shards.get(), &files(), directory_.get(), &applier, progress);
-  if (std::string error = loader.Load(options_.loads_truncated); !error.empty()) return error;
+  ShardsApplier applier(&server_.commands, server_.shards.get(), &parts, outer);
+  LogLoader loader(server_.shards.get(), &files(), &directory, &applier, progress);
+  // The end of a log that is on is there.
+  const bool may_be_torn = options_.loads_truncated && !is_on();
+  if (std::string error = loader.Load(may_be_torn); !error.empty()) return error;
   const LogEnd& end = loader.end();
   if (end.torn_bytes > 0) {
     LOG(WARNING) << "the append-only log ends in the middle: " << helio::LogText(end.torn) << "; "
@@ -149,12 +193,8 @@ std::string AppendLog::LoadLog(LoadProgress* progress) {
             << loader.commands() << " commands, "
             << fmt::format("{:.3f} s",
                            static_cast<double>(helio::MonotonicNanos() - begin_ns) / 1e9);
-  return Continue({.stream_offset = end.stream_offset,
-                   .continues_file = end.continues_file,
-                   .file_seq = end.file_seq,
-                   .file_size = end.file_size,
-                   .last_db = end.db_index},
-                  end.last_epoch + 1);
+  *log_end = end;
+  return "";
 }
 
 std::string AppendLog::Continue(const LogWriter::Start& start, uint64_t first_epoch) {
@@ -162,6 +202,7 @@ std::string AppendLog::Continue(const LogWriter::Start& start, uint64_t first_ep
     return fmt::format("{}: {}", directory_->path(), error.message());
   }
   NoteSizes();
+  is_complete_ = true;
   WithAllLocked([this] { Link(); });
   if (!HasBase()) StartRewrite();
   return "";
@@ -197,12 +238,15 @@ void AppendLog::Stop() {
 
 void AppendLog::ChangeSoon(std::function<void()> change) {
   is_changing_ = true;
-  helio::Fiber("change log", [this, change = std::move(change)] {
-    AwaitRewrite();
-    has_turn_ = true;
-    change();
-    has_turn_ = is_changing_ = false;
-  }).Detach();
+  helio::Fiber("change log", [this, change = std::move(change)] { Change(change); }).Detach();
+}
+
+void AppendLog::Change(const std::function<void()>& change) {
+  is_changing_ = true;
+  AwaitRewrite();
+  has_turn_ = true;
+  change();
+  has_turn_ = is_changing_ = false;
 }
 
 // Not for ever: the change may wait for locks of the caller's.
@@ -217,8 +261,13 @@ std::string AppendLog::SetOn(bool is_on) {
   if (!AwaitChange()) return std::string(kIsChanging);
   if (is_on == this->is_on()) return "";
   if (is_on) {
-    if (rewriting_ != nullptr) return "a rewrite is under way";
-    return Begin();
+    if (rewriting_ == nullptr) return Begin();
+    // A BGREWRITEAOF without a log, which needs locks.
+    ChangeSoon([this] {
+      const std::string error = Begin();
+      LOG_IF(ERROR, !error.empty()) << "the append-only log is not begun: " << error;
+    });
+    return "";
   }
   // A rewrite would be of no use.
   ends_ = true;
@@ -297,6 +346,8 @@ void AppendLog::Rewrite() {
   }
   wants_base_ = false;
   if (error.empty()) {
+    if (is_on()) is_complete_ = true;
+    WakeWaits();
     facts_.failures = 0;
     facts_.is_last_rewrite_ok = true;
     facts_.last_rewrite_s = SecondsSince(rewriting->started_ns);
@@ -450,7 +501,126 @@ void AppendLog::OnStatus() {
   const LogWriter* const writer = writer_.get();
   const int error = writer == nullptr ? 0 : writer->status().write_errno.load();
   server_.settings.log_errno.store(error, std::memory_order_relaxed);
-  server_.pool.at(0)->Dispatch([this] { persistence_.UpdateGate(); });
+  server_.pool.at(0)->Dispatch([this] {
+    persistence_.UpdateGate();
+    UpdateBehind();  // who waits is told what is wrong
+  });
+}
+
+// ---------------------------------------------------------------------- what is not on the disk
+
+bool AppendLog::IsSynced(uint64_t epoch) const {
+  if (!is_on() || !is_complete_) return false;
+  const LogStatus& status = writer_->status();
+  return !status.needs_base.load(std::memory_order_relaxed) &&
+         status.synced_epoch.load(std::memory_order_seq_cst) >= epoch;
+}
+
+void AppendLog::BeginWait(SyncWait* wait) {
+  wait->is_off = !is_on();
+  wait->epoch = NewestEpoch();
+  sync_waits_.PushBack(wait);
+  // OnSynced looks at the count after it has told what is synced.
+  sync_waits_count_.fetch_add(1, std::memory_order_seq_cst);
+  WakeWaits();
+}
+
+bool AppendLog::EndWait(SyncWait* wait) {
+  if (wait->linked()) {
+    wait->Unlink();
+    sync_waits_count_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return !wait->is_off && IsSynced(wait->epoch);
+}
+
+void AppendLog::WakeWaits() {
+  for (auto it = sync_waits_.begin(); it != sync_waits_.end();) {
+    SyncWait& wait = *it;
+    ++it;
+    wait.is_off = !is_on();
+    if (!wait.is_off && !IsSynced(wait.epoch)) continue;
+    wait.Unlink();
+    sync_waits_count_.fetch_sub(1, std::memory_order_seq_cst);
+    wait.on_end();
+  }
+}
+
+void AppendLog::OnSynced() {
+  UpdateBehind();
+  if (sync_waits_count_.load(std::memory_order_seq_cst) == 0) return;
+  server_.pool.at(0)->Dispatch([this] { WakeWaits(); });
+}
+
+bool AppendLog::IsBehind() const {
+  const uint64_t limit = server_.settings.journal_buffer_limit.load(std::memory_order_relaxed);
+  if (limit == 0 || journal_ == nullptr || !writer_->status().is_ok()) return false;
+  const uint64_t bytes =
+      journal_->waiting_bytes() + writer_->status().kept_bytes.load(std::memory_order_relaxed);
+  return bytes > (is_behind_.load(std::memory_order_relaxed) ? limit / 2 : limit);
+}
+
+void AppendLog::UpdateBehind() {
+  // One at a time looks, and looks again if others have come meanwhile.
+  if (behind_calls_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
+  uint32_t calls = 1;
+  do {
+    calls = behind_calls_.load(std::memory_order_acquire);
+    const bool is_behind = IsBehind();
+    if (is_behind == is_behind_.load(std::memory_order_relaxed)) continue;
+    is_behind_.store(is_behind, std::memory_order_relaxed);
+    WorkerState::HoldWrites(server_, is_behind);
+  } while (!behind_calls_.compare_exchange_strong(calls, 0, std::memory_order_acq_rel));
+}
+
+// ------------------------------------------------------------------------------------ reloading
+
+std::string AppendLog::Reload() {
+  if (!AwaitChange()) return std::string(kIsChanging);
+  std::string error;
+  Change([&] {
+    Transaction lock(server_.shards.get(), nullptr);
+    lock.set_origin({.name = "debug loadaof"});
+    lock.LockAllShards(LockMode::kExclusive);
+    CHECK(lock.Schedule());
+    const helio::BoundedWait wait(kLogWrite);
+    error = ReloadLocked(&lock);
+  });
+  return error;
+}
+
+std::string AppendLog::ReloadLocked(Transaction* lock) {
+  const bool was_linked = is_linked_;
+  std::unique_ptr<LogDirectory> other;  // of a log that is off
+  if (is_on()) {
+    if (!writer_->status().is_ok()) return "the append-only log cannot be written";
+    if (!journal_->Flush()) return "the append-only log was stopped";
+    if (auto error = writer_->Sync()) return error.message();
+    Unlink();
+  } else {
+    other = NewDirectory(persistence_.directory());
+    if (std::string error = other->Open(); !error.empty()) return error;
+    if (other->is_new()) return "there is no append-only log";
+  }
+  server_.shards->AwaitOnAll([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
+  LoadProgress progress;
+  LogEnd end;
+  const std::string error =
+      LoadFiles(other == nullptr ? *directory_ : *other, &progress, lock, &end);
+  // As redis-server: what is in memory now is not what was answered, and must not be written.
+  if (!error.empty()) EndProcess(server_.options, error);
+  if (was_linked) Link();
+  return "";
+}
+
+std::string AppendLog::BeginAnew() {
+  if (!is_on()) return "";
+  if (!AwaitChange()) return std::string(kIsChanging);
+  std::string error;
+  Change([&] {
+    End();
+    error = Begin();
+  });
+  return error;
 }
 
 AppendLogFacts AppendLog::Facts() const {
@@ -470,6 +640,7 @@ AppendLogFacts AppendLog::Facts() const {
   const LogStatus& status = writer_->status();
   facts.is_write_ok = status.is_ok();
   facts.unsynced_bytes = status.kept_bytes.load(std::memory_order_relaxed);
+  facts.is_behind = is_behind_.load(std::memory_order_relaxed);
   facts.syncs = status.syncs.load(std::memory_order_relaxed);
   facts.syncs_delayed = status.syncs_delayed.load(std::memory_order_relaxed);
   facts.sync_last_us = status.sync_last_us.load(std::memory_order_relaxed);

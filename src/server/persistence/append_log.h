@@ -22,16 +22,19 @@
 #include <system_error>
 
 #include "engine/journal/journal.h"
+#include "helio/base/intrusive_list.h"
 #include "helio/fibers/sync.h"
 #include "server/meters/append_log_facts.h"
 #include "server/options/options.h"
 #include "storage/log/log_directory.h"
+#include "storage/log/log_loader.h"
 #include "storage/log/log_writer.h"
 #include "storage/snapshot_load.h"
 
 namespace dfly {
 
 class Persistence;
+class Transaction;
 struct ServerState;
 
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods.
@@ -64,6 +67,32 @@ class AppendLog {
   void SetRules(const LogOptions& options);
   bool is_on() const { return journal_ != nullptr; }
 
+  // journal_buffer_limit has changed.
+  void OnLimit() { UpdateBehind(); }
+  // Empties the shards and loads what the log has. If it is on that is what they have, and the log
+  // goes on. REQUIRES: the caller has no locks. An error, or nothing. Suspends.
+  [[nodiscard]] std::string Reload();
+  // If it is on: what the shards have did not come from the log's units. It begins anew with that.
+  // REQUIRES: as Reload. Suspends.
+  [[nodiscard]] std::string BeginAnew();
+
+  // --- WAITAOF ---
+
+  // Who waits until all that was done before is on the device.
+  //
+  // Owner: who waits; linked between BeginWait and the end.
+  struct SyncWait : helio::ListHook<> {
+    std::function<void()> on_end;  // called once at most; must not suspend
+    uint64_t epoch = 0;
+    bool is_off = false;  // the log was switched off meanwhile
+  };
+  // True: all that was done before this call is on the device. False also without a log.
+  bool is_synced() const { return IsSynced(NewestEpoch()); }
+  // Calls wait->on_end when it is, or when the log is switched off. Without a log it is off.
+  void BeginWait(SyncWait* wait);
+  // It waits no more. True: what it has waited for is on the device.
+  bool EndWait(SyncWait* wait);
+
   enum class Start : uint8_t { kStarted, kScheduled, kIsRewriting };
   // BGREWRITEAOF: in the background. Without a log it makes one file, as redis-server does.
   Start StartRewrite();
@@ -90,18 +119,24 @@ class AppendLog {
   template <typename Function>
   void WithAllLocked(Function function);
   // Makes the writer and the journal.
-  std::error_code Open(const LogWriter::Start& start, uint64_t first_epoch);
+  std::error_code Open(LogWriter::Start start, uint64_t first_epoch);
   // And ends them. REQUIRES: Unlink.
   void Close();
   // Units go to the journal, and do not any more. REQUIRES: nothing changes.
   void Link();
   void Unlink();
   std::string LoadLog(LoadProgress* progress);
+  // Into empty shards. `outer`: has locked all of them; null: nobody else uses them.
+  std::string LoadFiles(const LogDirectory& directory, LoadProgress* progress, Transaction* outer,
+                        LogEnd* end);
+  std::string ReloadLocked(Transaction* lock);
   std::string Continue(const LogWriter::Start& start, uint64_t first_epoch);
   std::string Begin();
   std::string BeginHere();  // in directory_
   void End();
-  // Calls it on a fiber, when no rewrite is under way; none begins meanwhile.
+  // Calls it when no rewrite is under way; none begins meanwhile. REQUIRES: AwaitChange.
+  void Change(const std::function<void()>& change);
+  // The same on a fiber.
   void ChangeSoon(std::function<void()> change);
   // False: the one that is under way does not end soon.
   bool AwaitChange();
@@ -123,6 +158,13 @@ class AppendLog {
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
   void OnStatus();  // Thread: any
+  uint64_t NewestEpoch() const { return is_on() ? journal_->newest() : 0; }
+  bool IsSynced(uint64_t epoch) const;
+  void WakeWaits();
+  void OnSynced();  // Thread: any
+  // Holds writes while more waits for the disk than may. Thread: any.
+  void UpdateBehind();
+  bool IsBehind() const;
 
   ServerState& server_;
   Persistence& persistence_;
@@ -154,6 +196,12 @@ class AppendLog {
   uint64_t expiry_task_ = 0;     // of SetExpires; 0: there is none
   int history_changes_ = 0;      // that are under way
   int64_t oldest_entry_s_ = -1;  // when the oldest entry of the history was replaced; -1: none
+
+  bool is_complete_ = false;  // a restart would load what is written
+  helio::IntrusiveList<SyncWait> sync_waits_;
+  std::atomic<uint32_t> sync_waits_count_{0};  // OnSynced
+  std::atomic<uint32_t> behind_calls_{0};      // UpdateBehind
+  std::atomic<bool> is_behind_{false};         // more waits than journal_buffer_limit
 };
 
 }  // namespace dfly

@@ -3,15 +3,18 @@
 
 #include <fmt/format.h>
 
+#include <utility>
 #include <vector>
 
 #include "helio/base/ascii.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
 #include "server/care/load_libraries.h"
 #include "server/care/running_scripts.h"
 #include "server/care/shard_care.h"
 #include "server/clients/server_state.h"
+#include "server/dispatch/script_jobs.h"
 
 namespace dfly {
 
@@ -66,6 +69,11 @@ std::string ServerParts::Apply(Args args) {
   if (args.size() != 3 || !IsWord(args[1], "load")) return "";
   std::string error;
   return server_.scripts.Add(args[2], false, &error) == nullptr ? error : "";
+}
+
+void ServerParts::RunScript(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  helio::FiberOptions options{.name = "script of a log", .stack_size = RunningScripts::kStackBytes};
+  helio::Fiber(std::move(options), [&] { ScriptJobs::OverShards(cx, args, reply); }).Join();
 }
 
 std::string ServerParts::ApplyFunction(Args args) {

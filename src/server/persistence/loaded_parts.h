@@ -30,6 +30,7 @@ class ServerParts final : public LoadedParts {
 
   std::string TakeExtras(const SnapshotExtras& extras) override;
   std::string Apply(Args args) override;
+  void RunScript(CoordinatorContext& cx, Args args, ReplySink& reply) override;
 
  private:
   std::string ApplyFunction(Args args);

@@ -125,10 +125,12 @@ struct ShardsApplier::Lane {
   Replies replies;  // the shard's thread's, until all is awaited
 };
 
-ShardsApplier::ShardsApplier(const CommandTable* table, ShardSet* shards, LoadedParts* parts)
+ShardsApplier::ShardsApplier(const CommandTable* table, ShardSet* shards, LoadedParts* parts,
+                             Transaction* outer)
     : table_(*table),
       shards_(*shards),
       parts_(*parts),
+      outer_(outer),
       xclaim_(table->FindByName("xclaim")),
       lanes_(std::make_unique<Lane[]>(shards->size())),
       parts_of_split_(shards->size()),
@@ -155,7 +157,10 @@ std::string ShardsApplier::Apply(int db_index, std::span<const std::string_view>
     if ((command->flags & kWrite) != 0) ApplyToKeys(*command, db_index, args);
     return "";
   }
-  if (command->runs_script) return fmt::format("{} is not for logs", command->full_name);
+  if (command->runs_script) {
+    RunOverShards(*command, db_index, args);
+    return "";
+  }
   const bool is_of_parts = helio::EqualsIgnoreCase(args.name(), "function") ||
                            helio::EqualsIgnoreCase(args.name(), "script");
   if (is_of_parts) {
@@ -219,9 +224,11 @@ void ShardsApplier::RunOverShards(const Command& command, int db_index, Args arg
   AwaitAll();
   Replies replies;
   replies.set_command(&command);
-  CoordinatorContext cx(&shards_, nullptr, db_index, ClockOf(command));
+  CoordinatorContext cx(&shards_, nullptr, db_index, ClockOf(command), outer_);
   cx.set_command(command.effect, args.all());
-  if (command.coordinate != nullptr) {
+  if (command.runs_script) {
+    parts_.RunScript(cx, args, replies);
+  } else if (command.coordinate != nullptr) {
     command.coordinate(cx, args, replies);
   } else if (command.across != nullptr) {
     command.across(cx, args, replies);

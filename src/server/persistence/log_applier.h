@@ -18,18 +18,24 @@
 #include <vector>
 
 #include "commands/table/command_table.h"
+#include "engine/hops/coordinator.h"
 #include "engine/hops/shard_set.h"
 #include "storage/log/log_loader.h"
 
 namespace dfly {
 
-// What a log has that is of no shard. Suspends: all.
+class Transaction;
+
+// What a log has that is of no shard, or of any. Suspends: all.
 class LoadedParts {
  public:
   virtual ~LoadedParts() = default;
   [[nodiscard]] virtual std::string TakeExtras(const SnapshotExtras& extras) = 0;
   // FUNCTION or SCRIPT. An empty text, or why it fails.
   [[nodiscard]] virtual std::string Apply(Args args) = 0;
+  // EVAL and its like, which Redis wrote to logs up to version 6: runs the script. Nothing else is
+  // under way on the shards.
+  virtual void RunScript(CoordinatorContext& cx, Args args, ReplySink& reply) = 0;
 };
 
 // Owner:    who loads; on a fiber of one proactor. REQUIRES: nobody else uses the shards, and they
@@ -38,7 +44,9 @@ class LoadedParts {
 class ShardsApplier final : public LogApplier {
  public:
   // All outlive it.
-  ShardsApplier(const CommandTable* table, ShardSet* shards, LoadedParts* parts);
+  // `outer`: has locked all shards; null: nobody else is there.
+  ShardsApplier(const CommandTable* table, ShardSet* shards, LoadedParts* parts,
+                Transaction* outer = nullptr);
   ~ShardsApplier() override;
   ShardsApplier(const ShardsApplier&) = delete;
   ShardsApplier& operator=(const ShardsApplier&) = delete;
@@ -73,6 +81,7 @@ class ShardsApplier final : public LogApplier {
   const CommandTable& table_;
   ShardSet& shards_;
   LoadedParts& parts_;
+  Transaction* const outer_;
   const Command* const xclaim_;
   const std::unique_ptr<Lane[]> lanes_;                        // by shard
   std::vector<std::vector<std::string_view>> parts_of_split_;  // by shard

@@ -27,6 +27,17 @@ struct Parts final : LoadedParts {
     seen.emplace_back(args.all().begin(), args.all().end());
     return "";
   }
+  void RunScript(CoordinatorContext& cx, Args args, ReplySink& reply) override {
+    seen.emplace_back(args.all().begin(), args.all().end());
+    // What stands before it in the log is done, also on other shards.
+    for (size_t i = 3; i < args.size(); ++i) {
+      const std::string key(args[i]);
+      const bool is_there =
+          cx.Hop(cx.shards().ShardOfKey(key, HashKey(key)),
+                 [&](ShardContext& at) { return static_cast<bool>(at.Peek(key)); });
+      if (!is_there) reply.Error("ERR it is not there yet");
+    }
+  }
   std::vector<Words> seen;
 };
 
@@ -53,6 +64,9 @@ class LogApplierTest : public ::testing::TestWithParam<uint32_t> {
                 .arity = -2,
                 .flags = kWrite});
     table_.Add({.name = "eval", .runs_script = true, .arity = -3});
+    table_.Add({.name = "publish",
+                .session = [](CommandClient&, Args, ReplySink&) { FAIL() << "nobody hears it"; },
+                .arity = 3});
     shards_ = std::make_unique<ShardSet>(&pool_, GetParam(), 4);
   }
 
@@ -152,10 +166,26 @@ TEST_P(LogApplierTest, WhatIsNotForLogsEndsTheLoad) {
     ShardsApplier applier(&table_, shards_.get(), &parts_);
     EXPECT_THAT(Apply(applier, 0, {"NOPE", "k"}), HasSubstr("unknown command 'NOPE'"));
     EXPECT_THAT(Apply(applier, 0, {"SET", "k"}), HasSubstr("wrong number of arguments"));
-    EXPECT_EQ(Apply(applier, 0, {"EVAL", "return 1", "0"}), "eval is not for logs");
     EXPECT_EQ(Apply(applier, 0, {"FUNCTION", "LOAD", "x"}), "");
     EXPECT_THAT(parts_.seen, ElementsAre(Words{"FUNCTION", "LOAD", "x"}));
     EXPECT_EQ(applier.Finish(), "");
+  });
+}
+
+TEST_P(LogApplierTest, AScriptRunsBehindWhatStandsBeforeIt) {
+  InFiber([&] {
+    ShardsApplier applier(&table_, shards_.get(), &parts_);
+    Words script = {"EVAL", "return 1", "40"};
+    for (int i = 0; i < 40; ++i) {
+      script.push_back(fmt::format("key {}", i));
+      EXPECT_EQ(Apply(applier, 0, {"SET", script.back(), "v"}), "");
+    }
+    EXPECT_EQ(Apply(applier, 0, script), "");
+    EXPECT_THAT(parts_.seen, ElementsAre(script));
+    EXPECT_EQ(Apply(applier, 0, {"PUBLISH", "channel", "message"}), "");
+    EXPECT_EQ(Apply(applier, 0, {"EVAL", "return 1", "1", "none"}), "") << "its error ends nothing";
+    EXPECT_EQ(applier.Finish(), "");
+    EXPECT_EQ(applier.failed(), 1u);
   });
 }
 

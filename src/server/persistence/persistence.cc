@@ -436,11 +436,8 @@ void Persistence::StopRules() {
 }
 
 void Persistence::OnSnapshotBehind(bool is_behind) {
-  if (is_behind) {
-    server_.settings.shards_behind.fetch_add(1);
-  } else if (server_.settings.shards_behind.fetch_sub(1) == 1) {
-    WorkerState::ReleaseHeldOnAll(server_);
-  }
+  shards_behind_.fetch_add(is_behind ? 1 : UINT32_MAX, std::memory_order_relaxed);
+  WorkerState::HoldWrites(server_, is_behind);
 }
 
 uint64_t Persistence::Changes() const { return server_.shards->changes(); }

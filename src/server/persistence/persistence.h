@@ -98,6 +98,8 @@ class Persistence {
   bool has_rules() const { return !rules_.empty(); }
   const std::string& directory() const { return directory_; }
   bool is_enabled() const { return !dbfilename_.empty(); }
+  // Shards of which a snapshot keeps more in memory than the disk takes. Thread: any.
+  uint32_t shards_behind() const { return shards_behind_.load(std::memory_order_relaxed); }
   bool is_saving() const { return saving_ != nullptr; }
   bool is_loading() const { return loading_ != nullptr || (has_load() && !was_loaded_); }
   // One is being written: it waits for no locks, but for the disk only. Thread: any.
@@ -177,6 +179,7 @@ class Persistence {
   uint64_t last_failure_ns_ = 0;
   PersistenceFacts facts_;
   std::atomic<int64_t> last_save_s_;
+  std::atomic<uint32_t> shards_behind_{0};
   std::atomic<bool> is_writing_{false};
   std::atomic<bool> saves_at_end_;
 };

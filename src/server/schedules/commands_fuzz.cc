@@ -41,7 +41,7 @@ constexpr std::string_view kLeftOut[] = {"acl|deluser",    "acl|load",     "acl|
                                          "client|pause",   "client|reply", "client|tracking",
                                          "config|rewrite", "config|set",   "debug",
                                          "monitor",        "quit",         "save",
-                                         "shutdown",       "wait"};
+                                         "shutdown",       "wait",         "waitaof"};
 
 constexpr std::string_view kWords[] = {"EX",
                                        "PX",

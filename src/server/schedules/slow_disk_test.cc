@@ -14,6 +14,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/all_parts.h"
 #include "server/care/memory_use.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/run/server.h"
 #include "server/schedules/schedule_harness.h"
@@ -124,7 +125,7 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
     const std::string started = "+Background saving started\r\n";
     EXPECT_EQ(reader.Call({"BGSAVE"}, started.size()), started);
     std::thread second([&] { writer.Send(SetAll('b')); });
-    while (server.state().settings.shards_behind == 0) std::this_thread::yield();
+    while (server.state().settings.write_holds == 0) std::this_thread::yield();
     EXPECT_EQ(reader.Call({"PING"}, 7), "+PONG\r\n");
     EXPECT_EQ(reader.Call({"EXISTS", "key:1"}, 4), ":1\r\n");
     EXPECT_LT(writer.Waiting(), kReplies);
@@ -140,7 +141,109 @@ TEST_P(SlowDiskTest, WritersWaitAndReadersDoNot) {
     EXPECT_EQ(facts.last_keys, static_cast<uint64_t>(kKeys));
     // What was on its way when they were told to wait is in it, too: a connection reads so much.
     EXPECT_LT(facts.last_shards.buffered_bytes_max, kKeys * kValueBytes / 4);
-    EXPECT_EQ(server.state().settings.shards_behind, 0u);
+    EXPECT_EQ(server.state().settings.write_holds, 0u);
+  }
+  server.Stop();
+}
+
+// The append-only log, which the disk does not take for a while.
+class SlowLogDiskTest : public ::testing::TestWithParam<LogPolicy> {
+ protected:
+  static ServerOptions LogOptionsFor(StuckDisk& disk) {
+    ServerOptions options = OptionsFor(disk, "dump", 0);
+    options.log.is_on = true;
+    options.log.policy = GetParam();
+    options.log.buffer_limit = kBufferLimit;
+    options.log.directory_name = "log";
+    options.log.file_name = "a";
+    return options;
+  }
+  // Starts it with a log that has a base.
+  static void Begin(Server& server) {
+    std::atomic<bool> is_loaded{false};
+    server.Load([&is_loaded](const std::string& error) {
+      EXPECT_EQ(error, "");
+      is_loaded = true;
+    });
+    while (!is_loaded || Facts(server).is_rewriting) std::this_thread::yield();
+  }
+  static AppendLogFacts Facts(Server& server) {
+    return server.state().pool.at(0)->Await([&server] { return server.append_log().Facts(); });
+  }
+  static uint64_t Held(Server& server) {
+    std::atomic<uint64_t> held{0};
+    AwaitOnAll<WorkerState>(server.state(),
+                            [&held](WorkerState& worker) { held += worker.stats.writes_held; });
+    return held;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Policies, SlowLogDiskTest,
+                         ::testing::Values(LogPolicy::kAlways, LogPolicy::kEverySec,
+                                           LogPolicy::kNo),
+                         [](const auto& info) {
+                           return info.param == LogPolicy::kAlways     ? "always"
+                                  : info.param == LogPolicy::kEverySec ? "everysec"
+                                                                       : "no";
+                         });
+
+TEST_P(SlowLogDiskTest, WritersWaitAndReadersDoNot) {
+  StuckDisk disk;
+  Server server(LogOptionsFor(disk), AllParts());
+  ASSERT_EQ(server.Start(), "");
+  Begin(server);
+  {
+    Client writer(&server);
+    Client reader(&server);
+    EXPECT_EQ(Held(server), 0u);
+    disk.calls_before_it_sticks = 0;
+    std::thread thread([&] { writer.Send(SetAll('a')); });
+    while (server.state().settings.write_holds == 0) std::this_thread::yield();
+    EXPECT_EQ(reader.Call({"PING"}, 7), "+PONG\r\n");
+    EXPECT_EQ(reader.Call({"EXISTS", "none"}, 4), ":0\r\n");
+    EXPECT_TRUE(Facts(server).is_behind);
+    while (Held(server) == 0) std::this_thread::yield();
+    // What was on its way when they were told to wait: a connection reads so much.
+    const AppendLogFacts facts = Facts(server);
+    EXPECT_LT(facts.waiting_bytes + facts.unsynced_bytes, kKeys * kValueBytes / 4);
+    disk.sticks = false;
+    EXPECT_EQ(writer.Receive(kKeys * 5).size(), size_t{kKeys * 5});
+    thread.join();
+    while (Facts(server).is_behind) std::this_thread::yield();
+    EXPECT_EQ(server.state().settings.write_holds, 0u);
+  }
+  server.Stop();
+}
+
+TEST_P(SlowLogDiskTest, WhoWaitsIsToldWhenTheDiskFails) {
+  StuckDisk disk;
+  Server server(LogOptionsFor(disk), AllParts());
+  ASSERT_EQ(server.Start(), "");
+  Begin(server);
+  {
+    Client writer(&server);
+    disk.calls_before_it_sticks = 0;
+    std::thread thread([&] { writer.Send(SetAll('a')); });
+    while (Held(server) == 0) std::this_thread::yield();
+    // A few errors: whoever meets one tries it again after a second.
+    disk.files.calls_left = 0;
+    disk.files.calls_failing = 6;
+    disk.sticks = false;
+    int stored = 0, refused = 0;
+    for (int i = 0; i < kKeys; ++i) {
+      std::string reply;
+      while (!reply.ends_with("\n")) reply += writer.Receive(1);
+      if (reply == "+OK\r\n") {
+        ++stored;
+      } else {
+        EXPECT_EQ(reply.substr(0, 40), "-MISCONF Errors writing to the AOF file:");
+        ++refused;
+      }
+    }
+    EXPECT_GT(refused, 0);
+    thread.join();
+    EXPECT_GT(stored, 0);
+    EXPECT_EQ(server.state().settings.write_holds, 0u);
   }
   server.Stop();
 }

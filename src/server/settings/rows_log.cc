@@ -79,6 +79,13 @@ std::string ApplyRules(SettingHost& host, const SettingChange& change) {
   });
 }
 
+std::string ApplyLimit(SettingHost& host, const SettingChange&) {
+  return OnLog(host, [](AppendLog& log) {
+    log.OnLimit();
+    return std::string();
+  });
+}
+
 constexpr SettingRow kRows[] = {
     {.name = "appendonly",
      .topic = kLog,
@@ -129,6 +136,16 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::log, &LogOptions::rewrite_min_bytes>,
      .apply = ApplyRules,
      .help = "And when it has so many bytes."},
+    {.name = "journal_buffer_limit",
+     .topic = kLog,
+     .kind = kMemory,
+     .initial = "256mb",
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::log, &LogOptions::buffer_limit>,
+     .live = kStoreLive<&Settings::journal_buffer_limit, &Options::log, &LogOptions::buffer_limit>,
+     .apply = ApplyLimit,
+     .help = "Bytes that may be done and not on the disk yet: past it, clients that write have to "
+             "wait until a half of it is left. 0: no limit."},
     {.name = "aof-load-truncated",
      .topic = kLog,
      .kind = kBool,

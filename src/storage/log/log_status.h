@@ -22,6 +22,7 @@ struct LogStatus {
   std::atomic<uint64_t> files_given_up{0};  // after a sync that failed
   std::atomic<uint64_t> kept_bytes{0};      // in memory, as they are not on the device
   std::atomic<uint64_t> file_bytes{0};      // of the file that grows
+  std::atomic<uint64_t> synced_epoch{0};    // all up to this one are on the device
 
   // With kNo a file has lost what nobody has kept. Only a new base mends the log; until then a
   // start may find it torn.

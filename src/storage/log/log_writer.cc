@@ -54,6 +54,8 @@ bool LogWriter::stops() {
 std::error_code LogWriter::Open(const Start& start) {
   const std::lock_guard lock(write_mutex_);
   stream_offset_ = synced_offset_ = start.stream_offset;
+  last_epoch_ = start.last_epoch;
+  status_.synced_epoch = start.last_epoch;
   const std::vector<ManifestFile>& listed = directory_.manifest().incrementals;
   if (!listed.empty()) {
     const bool is_last = start.file_seq == 0 || start.file_seq == listed.back().seq;
@@ -177,16 +179,22 @@ std::error_code LogWriter::Append(const Epoch& epoch, bool sync) {
 
   const FilePtr file = this->file();
   const uint64_t size = file->size();
+  LogWait kind = sync ? LogWait::kWriteAndSync : LogWait::kWrite;
+  if (is_syncing_.load(std::memory_order_relaxed)) kind = LogWait::kWritePendingSync;
   const uint64_t begin_ns = helio::MonotonicNanos();
   if (auto error = file->Append(pieces_, sync)) return error;
-  if (sync) {
-    NoteSyncTime(&status_, helio::MonotonicNanos() - begin_ns, options_.sync_period_ns);
-  }
+  const uint64_t nanos = helio::MonotonicNanos() - begin_ns;
+  if (sync) NoteSyncTime(&status_, nanos, options_.sync_period_ns);
+  if (options_.on_wait) options_.on_wait(kind, nanos);
   Add(&status_.appends);
   Add(&status_.appended_bytes, file->size() - size);
   Set(&status_.file_bytes, file->size());
   stream_offset_ += epoch.bytes + select.size();
-  if (file->synced_size() == file->size()) synced_offset_ = stream_offset_;
+  last_epoch_ = epoch.number;
+  if (file->synced_size() == file->size()) {
+    synced_offset_ = stream_offset_;
+    NoteSynced(last_epoch_);
+  }
   last_db_ = epoch.last_db;
   last_second_ = second;
   return {};
@@ -284,9 +292,21 @@ void LogWriter::DropSynced() {
   const std::lock_guard lock(state_mutex_);
   if (file_ == nullptr) return;
   const uint64_t synced = file_->synced_size();
+  uint64_t epoch = 0;
   while (!kept_.empty() && kept_.front()->file_end != 0 && kept_.front()->file_end <= synced) {
+    epoch = kept_.front()->number;
     status_.kept_bytes.fetch_sub(kept_.front()->bytes.size(), std::memory_order_relaxed);
     kept_.pop_front();
+  }
+  NoteSynced(epoch);
+}
+
+void LogWriter::NoteSynced(uint64_t epoch) {
+  uint64_t known = status_.synced_epoch.load(std::memory_order_relaxed);
+  while (known < epoch) {
+    if (!status_.synced_epoch.compare_exchange_weak(known, epoch)) continue;
+    if (options_.on_synced) options_.on_synced();
+    return;
   }
 }
 
@@ -306,6 +326,7 @@ std::error_code LogWriter::SyncAll() {
     error = file->size() == file->synced_size() ? std::error_code() : SyncFile(file);
     if (!error) {
       synced_offset_ = stream_offset_;
+      NoteSynced(last_epoch_);
       return {};
     }
   }
@@ -328,7 +349,9 @@ void LogWriter::RunSyncs() {
     state.unlock();
     // Nothing is done, and no disk is woken, while nobody writes.
     if (file != nullptr && !file->is_broken() && file->size() > file->synced_size()) {
+      is_syncing_.store(true, std::memory_order_relaxed);
       (void)SyncFile(file);  // whether it has failed is seen below
+      is_syncing_.store(false, std::memory_order_relaxed);
     }
     if (has_kept && (file == nullptr || file->is_broken())) {
       // Unless a Write, which waits for the disk or for this, does the same.
@@ -364,6 +387,7 @@ std::error_code LogWriter::SwitchFile() {
   if (error) return error;
   DropSynced();
   synced_offset_ = stream_offset_;
+  NoteSynced(last_epoch_);
   if ((error = AddFile(&cut_seq_))) return error;
   const FilePtr old = file();
   SetFile(nullptr);

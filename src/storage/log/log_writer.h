@@ -36,6 +36,13 @@
 
 namespace dfly {
 
+// What whoever writes to the log waits for.
+enum class LogWait : uint8_t {
+  kWrite,
+  kWritePendingSync,  // while a sync is under way
+  kWriteAndSync,      // of LogPolicy::kAlways
+};
+
 // Owner:    the server. Open first, Close last; not after errors of Open.
 // Thread:   any proactor's; BeginNewFile and status() any.
 // Suspends: what is not said to be otherwise.
@@ -51,9 +58,14 @@ class LogWriter final : public DurableLog {
     std::function<int64_t()> unix_seconds = {};  // for tests; default: the clock
     // The disk begins to fail, or is well again (LogStatus::is_ok). Thread: any; must not suspend.
     std::function<void()> on_status = {};
+    // LogStatus::synced_epoch has grown. As on_status.
+    std::function<void()> on_synced = {};
+    // A write is over that took so long. On the fiber that wrote; must not suspend.
+    std::function<void(LogWait kind, uint64_t nanos)> on_wait = {};
   };
   // Where the log goes on that was loaded.
   struct Start {
+    uint64_t last_epoch = 0;     // the newest so far; it is taken to be on the device
     uint64_t stream_offset = 0;  // bytes of all epochs so far
     // False: in a new incremental, as the last one has no epochs at its end.
     bool continues_file = false;
@@ -140,6 +152,8 @@ class LogWriter final : public DurableLog {
 
   // Forgets what is on the device by now.
   void DropSynced();
+  // All epochs up to this one are on the device.
+  void NoteSynced(uint64_t epoch);
   std::error_code SyncFile(const FilePtr& file);
   void StartSyncs();
   void EndSyncs();
@@ -156,8 +170,9 @@ class LogWriter final : public DurableLog {
 
   // Held by whoever appends, or changes which file that goes to; for as long as that takes.
   helio::Mutex write_mutex_;
-  std::string new_name_;  // an incremental that is listed and not open yet
-  int last_db_ = -1;      // selected at the file's end; -1: none
+  std::string new_name_;     // an incremental that is listed and not open yet
+  int last_db_ = -1;         // selected at the file's end; -1: none
+  uint64_t last_epoch_ = 0;  // the newest that was appended
   uint64_t stream_offset_ = 0;
   uint64_t synced_offset_ = 0;                      // as far as known here; not with kEverySec
   int64_t last_second_ = -1;                        // of the last timestamp
@@ -166,6 +181,8 @@ class LogWriter final : public DurableLog {
   std::atomic<uint64_t> cut_epoch_{0};  // BeginNewFile(), until it was tried; 0: nothing is wanted
   std::error_code cut_error_;           // of the try
   uint64_t cut_seq_ = 0;
+
+  std::atomic<bool> is_syncing_{false};  // RunSyncs is in a sync
 
   // Held by whoever uses the directory. Taken after write_mutex_.
   helio::Mutex directory_mutex_;

@@ -182,7 +182,9 @@ class LogWriterTest : public testing::Test {
       ASSERT_EQ(directory_.Open(), "");
     }
     writer_ = std::make_unique<LogWriter>(&files_, &directory_, options);
-    ASSERT_FALSE(writer_->Open(ReadLog(&files_, directory_).start));
+    LogWriter::Start start = ReadLog(&files_, directory_).start;
+    start.last_epoch = number_;
+    ASSERT_FALSE(writer_->Open(start));
   }
   Made Next(int db, const std::string& word) {
     Made made{.number = ++number_};
@@ -351,6 +353,72 @@ TEST_F(LogWriterTest, AFiberSyncsEachPeriodWhatWasWritten) {
     EXPECT_EQ(writer_->status().files_given_up, 1u);
     EXPECT_FALSE(writer_->Close());
     EXPECT_THAT(ReadLog(&files_).epochs, ElementsAre(1, 2, 3, 4, 5));
+  });
+}
+
+TEST_F(LogWriterTest, TellsWhichEpochsAreOnTheDevice) {
+  InFiber([&] {
+    for (const Policy policy : {Policy::kAlways, Policy::kEverySec, Policy::kNo}) {
+      const bool is_always = policy == Policy::kAlways;
+      int calls = 0;
+      LogWriter::Options options = Fast(policy);
+      options.on_synced = [&calls] { ++calls; };
+      ASSERT_NO_FATAL_FAILURE(Open(options));
+      const std::atomic<uint64_t>& synced = writer_->status().synced_epoch;
+      const uint64_t before = number_;
+      EXPECT_EQ(synced, before) << "of a start, what it found";
+      EXPECT_TRUE(Write(writer_.get(), Next(0, "one")));
+      EXPECT_TRUE(Write(writer_.get(), Next(0, "two")));
+      EXPECT_EQ(synced, is_always ? before + 2 : before);
+      EXPECT_FALSE(writer_->Sync());
+      EXPECT_EQ(synced, before + 2);
+      EXPECT_EQ(calls, is_always ? 2 : 1);
+      // A sync that fails, of a file that is given up then: told when it is in the next one.
+      EXPECT_TRUE(Write(writer_.get(), Next(0, "three")));
+      files_.calls_left = is_always ? SIZE_MAX : 0;
+      files_.calls_failing = 1;
+      EXPECT_FALSE(writer_->Sync());
+      EXPECT_EQ(synced, before + 3);
+      // The end of a file syncs it.
+      files_.calls_left = SIZE_MAX;
+      EXPECT_TRUE(Write(writer_.get(), Next(0, "four")));
+      writer_->BeginNewFile(number_ + 1);
+      uint64_t seq = 0;
+      EXPECT_FALSE(writer_->FinishNewFile(&seq));
+      EXPECT_EQ(synced, before + 4);
+      EXPECT_FALSE(writer_->Close());
+    }
+  });
+}
+
+TEST_F(LogWriterTest, TellsWhatItHasWaitedFor) {
+  InFiber([&] {
+    std::vector<LogWait> waits;
+    LogWriter::Options options = Fast(Policy::kAlways);
+    options.on_wait = [&waits](LogWait kind, uint64_t) { waits.push_back(kind); };
+    Open(options);
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "one")));
+    EXPECT_THAT(waits, ElementsAre(LogWait::kWriteAndSync));
+    EXPECT_FALSE(writer_->Close());
+    waits.clear();
+
+    // A sync does not end before a write that has come meanwhile.
+    options.policy = Policy::kEverySec;
+    options.sync_period_ns = 100'000;
+    Open(options);
+    bool is_in_sync = false, is_written = false;
+    files_.pause = [&] {
+      if (is_in_sync || waits.empty()) return;
+      is_in_sync = true;
+      while (!is_written) helio::this_fiber::SleepForNanos(10'000);
+    };
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "two")));
+    while (!is_in_sync) helio::this_fiber::SleepForNanos(10'000);
+    EXPECT_TRUE(Write(writer_.get(), Next(0, "three")));
+    is_written = true;
+    EXPECT_THAT(waits, ElementsAre(LogWait::kWrite, LogWait::kWritePendingSync));
+    EXPECT_FALSE(writer_->Close());
+    files_.pause = [] {};
   });
 }
 

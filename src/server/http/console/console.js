@@ -303,6 +303,7 @@ function showOverview(now) {
                duration(Date.now() / 1000 - number('rdb_last_save_time')) + ' ago') :
           'failed'
     ],
+    ...logTiles(info, number, rate),
   ];
   $('tiles').replaceChildren(
       ...tiles.map(([title, value]) => {
@@ -344,6 +345,22 @@ function showHolders(info) {
   }
   $('holders').hidden = holders.length === 0;
   holderTable.show(holders);
+}
+
+// Of the append-only log, while it is on.
+function logTiles(info, number, rate) {
+  if (number('aof_enabled') === 0) return [];
+  const rewrite = number('aof_rewrite_in_progress') === 0 ?
+      bytes(number('aof_current_size')) :
+      'rewritten for ' + duration(number('aof_current_rewrite_time_sec'));
+  const waiting = bytes(number('aof_buffer_length') + number('aof_unsynced_bytes'));
+  return [
+    ['Log', info.aof_last_write_status === 'ok' ? rewrite : 'cannot be written'],
+    ['Log writes/s', count(rate('aof_epochs'))],
+    ['Last sync', micros(number('aof_sync_last_us'))],
+    ['Longest sync', micros(number('aof_sync_max_us'))],
+    ['Not on disk', number('aof_behind') === 0 ? waiting : waiting + ', writers wait'],
+  ];
 }
 
 const KINDS = [
@@ -516,6 +533,7 @@ const slowTable = new Table(
         of: (s) => s['send-usec'],
         show: (usec) => usec < 0 ? '' : micros(usec)
       },
+      {title: 'Of it: disk', of: (s) => s['disk-usec'], show: micros},
       {title: 'Command', of: (s) => s.command.map(textOf).join(' '), is_text: true},
       {title: 'Client', of: (s) => textOf(s.client), is_text: true},
       {title: 'Name', of: (s) => textOf(s['client-name']), is_text: true},

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// WAIT WAITAOF: until what was written is on other servers, or on the disk. There are no replicas.
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "core/text/numbers.h"
+#include "engine/hops/coordinator.h"
+#include "facade/replies/error_texts.h"
+#include "helio/fibers/sync.h"
+#include "server/commands/families.h"
+#include "server/dispatch/blocking.h"
+#include "server/persistence/append_log.h"
+#include "server/run/server.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kErrNotZeroOrOne =
+    "ERR value is out of range, value must between 0 and 1";
+constexpr std::string_view kErrNotPositive = "ERR value is out of range, must be positive";
+constexpr std::string_view kErrNoLog =
+    "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+
+std::optional<int64_t> ParseTimeout(CoordinatorContext& cx, std::string_view text,
+                                    ReplySink& reply) {
+  const std::optional<int64_t> timeout_ms = ParseInt64(text);
+  if (!timeout_ms) {
+    reply.Error(kErrTimeoutNotInteger);
+  } else if (*timeout_ms > INT64_MAX - cx.now_ms()) {
+    reply.Error(kErrTimeoutOutOfRange);
+  } else if (*timeout_ms < 0) {
+    reply.Error(kErrTimeoutNegative);
+  } else {
+    return timeout_ms;
+  }
+  return std::nullopt;
+}
+
+BlockingForm FormOf(void (*reply_nothing)(ReplySink& reply)) {
+  return {.parse = nullptr,
+          .type = ValueType::kString,
+          .take = nullptr,
+          .reply_nothing = reply_nothing,
+          .take_across = nullptr};
+}
+
+// WAIT numreplicas timeout. What it waits for never comes. Suspends.
+void Wait(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  const std::optional<int64_t> replicas = ParseInt64(args[1]);
+  if (!replicas) return reply.Error(kErrNotInteger);
+  const std::optional<int64_t> timeout_ms = ParseTimeout(cx, args[2], reply);
+  if (!timeout_ms) return;
+  const bool may_wait = cx.outer() == nullptr && !cx.is_scripted();
+  if (*replicas <= 0 || !may_wait) return reply.Integer(0);
+  const BlockingForm form = FormOf([](ReplySink& to) { to.Integer(0); });
+  BlockingCall call = {.keys = {}, .timeout_ms = *timeout_ms};
+  BlockedCommand(cx, form, args, &call).Run(reply);
+}
+
+// What a call of WAITAOF knows of the log, which is proactor 0's.
+class DiskWait {
+ public:
+  enum class State : uint8_t { kOff, kNotSynced, kSynced };
+
+  explicit DiskWait(CoordinatorContext& cx) : proactor_(*cx.shards().pool().at(0)) {}
+
+  // Of all that was done before. Suspends.
+  State Look() {
+    return proactor_.Await([] {
+      const AppendLog& log = Server::Here().append_log();
+      if (!log.is_on()) return State::kOff;
+      return log.is_synced() ? State::kSynced : State::kNotSynced;
+    });
+  }
+  // From now on `on_end` may be called, on proactor 0, when that is on the disk, or the log is off.
+  // End has to follow. Suspends.
+  void Begin(std::function<void()> on_end) {
+    proactor_.Await([&] {
+      wait_.on_end = std::move(on_end);
+      Server::Here().append_log().BeginWait(&wait_);
+    });
+  }
+  // What became of it. Suspends.
+  State End() {
+    return proactor_.Await([this] {
+      const bool is_synced = Server::Here().append_log().EndWait(&wait_);
+      if (wait_.is_off) return State::kOff;
+      return is_synced ? State::kSynced : State::kNotSynced;
+    });
+  }
+
+ private:
+  helio::Proactor& proactor_;
+  AppendLog::SyncWait wait_;
+};
+
+void ReplyCounts(DiskWait::State state, ReplySink& reply) {
+  reply.Array(2);
+  reply.Integer(state == DiskWait::State::kSynced ? 1 : 0);
+  reply.Integer(0);
+}
+
+// WAITAOF numlocal numreplicas timeout. It waits for all that was done before, whoever did it: for
+// what this client has read, too. Suspends.
+void WaitAof(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  using State = DiskWait::State;
+  using End = ClientWait::End;
+  const std::optional<int64_t> local = ParseInt64(args[1]);
+  if (!local) return reply.Error(kErrNotInteger);
+  if (*local < 0 || *local > 1) return reply.Error(kErrNotZeroOrOne);
+  const std::optional<int64_t> replicas = ParseInt64(args[2]);
+  if (!replicas || *replicas < 0) return reply.Error(kErrNotPositive);
+  const std::optional<int64_t> timeout_ms = ParseTimeout(cx, args[3], reply);
+  if (!timeout_ms) return;
+
+  const bool needs_log = *local > 0;
+  const bool needs_replicas = *replicas > 0;
+  const bool may_wait = cx.outer() == nullptr && !cx.is_scripted();
+  DiskWait wait(cx);
+  State state = wait.Look();
+  if (state == State::kOff && needs_log) return reply.Error(kErrNoLog);
+  const bool is_done = !needs_replicas && (!needs_log || state == State::kSynced);
+  if (is_done || !may_wait) return ReplyCounts(state, reply);
+
+  const BlockingForm form = FormOf(nullptr);
+  BlockingCall call = {.keys = {}, .timeout_ms = *timeout_ms};
+  BlockedCommand command(cx, form, args, &call);
+  // Replicas never come.
+  wait.Begin([&command, needs_replicas] {
+    if (!needs_replicas) command.Wake();
+  });
+  const End how = command.Wait();
+  state = wait.End();
+  if (how == End::kUnblockedWithError || how == End::kDenied) return command.ReplyTo(how, reply);
+  if (state == State::kOff && needs_log) return reply.Error(kErrNoLog);
+  ReplyCounts(state, reply);
+}
+
+}  // namespace
+
+void RegisterWaitCommands(CommandTable* table) {
+  table->Add({.name = "wait",
+              .coordinate = Wait,
+              .arity = 3,
+              .flags = kBlocking,
+              .categories = kAclConnection,
+              .docs = {"Waits until replicas have what this connection wrote. There are none.",
+                       "3.0.0", "generic", "O(1)"},
+              .tips = "request_policy:all_shards response_policy:agg_min"});
+  table->Add({.name = "waitaof",
+              .coordinate = WaitAof,
+              .arity = 4,
+              .flags = kBlocking,
+              .categories = kAclConnection,
+              .docs = {"Waits until what was written is on the disk, by the append-only log.",
+                       "7.2.0", "generic", "O(1)"},
+              .tips = "request_policy:all_shards response_policy:agg_min"});
+}
+
+}  // namespace dfly
