@@ -457,7 +457,7 @@ def test_who_waited_is_logged_behind_who_served(threads):
         check_redis_has_ours(logged)
 
 
-# Commands that redis-server 7.0 does not know, and what our log says: of what it knows in its words,
+# Commands that redis-server 7.0 does not know, and what our log says: in its words what it knows,
 # and behind ECHO the rest (in brackets).
 OURS = {
     "SET s v STICK": "SET s v, [STICK s]",

@@ -149,7 +149,7 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
     ShardContext::SetOptions how;
     how.keep_deadline = options.keep_ttl;
     cx.SetString(args.key(), args[2], how);
-    if (cx.wants_effects()) TellSet(cx, args, options);
+    if ((options.get || options.stick) && cx.wants_effects()) TellSet(cx, args, options);
   }
   if (options.stick) {
     cx.SetSticky(args.key(), true);
