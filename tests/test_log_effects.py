@@ -94,8 +94,10 @@ def effects_by_mark(commands):
 
 
 def plain_set(words):
-    """Whether it was to be set is known, and nobody needs the old value: no NX, XX and GET."""
-    return [*words[:3], *(w for w in words[3:] if w.upper() not in (b"NX", b"XX", b"GET"))]
+    """Whether it was to be set is known, and nobody needs the old value: no NX, XX and GET. An
+    option may stand there twice, and in small letters."""
+    options = {word.upper(): None for word in words[3:]}  # in their order
+    return [*words[:3], *(w for w in options if w not in (b"NX", b"XX", b"GET"))]
 
 
 def plain_deadline(words):
