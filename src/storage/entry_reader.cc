@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,26 @@
 #include "core/types/set_value.h"
 
 namespace dfly {
+
+namespace {
+
+// The text of kAuxMemcached. False: it makes no sense.
+bool ReadMemcached(std::string_view text, MemcachedItem* item) {
+  uint64_t numbers[3];
+  for (uint64_t& number : numbers) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc()) return false;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    if (text.starts_with(' ')) text.remove_prefix(1);
+  }
+  if (!text.empty() || numbers[0] > UINT32_MAX || numbers[2] > 3) return false;
+  item->client_flags = static_cast<uint32_t>(numbers[0]);
+  item->cas = numbers[1];
+  item->set_marks(static_cast<uint32_t>(numbers[2]));
+  return true;
+}
+
+}  // namespace
 
 EntryReader::EntryReader(ByteSource* source, size_t string_max, bool has_end, RdbFamily family)
     : source_(*source),
@@ -120,6 +141,12 @@ EntryReader::Item EntryReader::ReadAux() {
   }
   if (name_ == kAuxDeadlines) {
     member_deadlines_ = *text;
+    is_between_ = false;
+    return Item::kAux;
+  }
+  if (name_ == kAuxMemcached) {
+    if (!ReadMemcached(*text, &facts_.memcached))
+      return Fail("flags of memcached that make no sense");
     is_between_ = false;
     return Item::kAux;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/entry_writer.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <string>
 
 #include "core/rdb/rdb_value.h"
@@ -59,6 +61,9 @@ void EntryWriter::Resize(uint64_t keys, uint64_t deadlines) {
 
 void EntryWriter::Entry(std::string_view key, const EntryFacts& facts, const CompactValue& value) {
   if (facts.is_sticky) Aux(kAuxSticky, "1");
+  if (const MemcachedItem& item = facts.memcached; !item.is_default()) {
+    Aux(kAuxMemcached, absl::StrCat(item.client_flags, " ", item.cas, " ", item.marks()));
+  }
   const RdbType type = DflyTypeOf(value);
   if (form_.dialect == SnapshotDialect::kOurs || RdbTypeOf(value)) {
     return PlainEntry(type, key, facts, value);

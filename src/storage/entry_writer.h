@@ -10,6 +10,7 @@
 //   dfly-sticky     the next entry is never evicted
 //   dfly-deadlines  of members of the next entry's value, which its type has no place for: for each
 //                   the member and Unix ms in 8 bytes
+//   dfly-memcached  what clients of memcached keep of the next entry: flags, cas unique, marks
 //   dfly-entry      a whole entry whose type redis-server does not know
 //   dfly-placement  a tag and, behind the last blank, its shard (--shard_round_robin_prefix)
 #pragma once
@@ -22,6 +23,7 @@
 #include "core/table/compact_value.h"
 #include "core/text/byte_stream.h"
 #include "core/text/rdb_encoding.h"
+#include "engine/keyspace/memcached_items.h"
 
 namespace dfly {
 
@@ -44,6 +46,7 @@ enum class RdbOpcode : uint8_t {
 
 inline constexpr std::string_view kAuxSticky = "dfly-sticky";
 inline constexpr std::string_view kAuxDeadlines = "dfly-deadlines";
+inline constexpr std::string_view kAuxMemcached = "dfly-memcached";
 inline constexpr std::string_view kAuxEntry = "dfly-entry";
 inline constexpr std::string_view kAuxPlacement = "dfly-placement";
 
@@ -62,6 +65,7 @@ struct SnapshotForm {
 struct EntryFacts {
   std::optional<int64_t> deadline_ms;
   bool is_sticky = false;
+  MemcachedItem memcached = {};
 };
 
 // Owner: who writes. Suspends: as its sink.

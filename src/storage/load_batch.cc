@@ -65,6 +65,9 @@ std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits) {
       error = KeyTwiceError(key);
       break;
     }
+    if (entry.db_index == 0 && !entry.facts.memcached.is_default()) {
+      shard.memcached().Put(key, entry.facts.memcached);
+    }
   }
   bytes_.clear();
   entries_.clear();

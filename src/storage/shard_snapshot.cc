@@ -271,19 +271,16 @@ void ShardSnapshot::SerializeOrDefer(const Cell& cell, Slot& slot) {
   cell.database->MarkSaved(slot);
 }
 
-namespace {
-
-EntryFacts FactsOf(const Database& database, const Database::Table::Slot& slot,
-                   std::string_view key) {
+EntryFacts ShardSnapshot::FactsOf(int db_index, const Database& database, const Slot& slot,
+                                  std::string_view key) const {
   EntryFacts facts;
   if (slot.key.has_flag(CompactKey::kHasExpire)) {
     facts.deadline_ms = database.Deadline(slot, KeyProbe(key, HashKey(key)));
   }
   facts.is_sticky = slot.key.has_flag(CompactKey::kSticky);
+  if (db_index == 0) facts.memcached = shard_->memcached().Find(key);
   return facts;
 }
-
-}  // namespace
 
 void ShardSnapshot::Serialize(int db_index, const Database& database, const Slot& slot) {
   char scratch[CompactKey::kScratchSize];
@@ -295,7 +292,7 @@ void ShardSnapshot::Serialize(int db_index, const Database& database, const Slot
       writer.SelectDb(db_index);
       buffer_db_ = db_index;
     }
-    writer.Entry(key, FactsOf(database, slot, key), slot.value);
+    writer.Entry(key, FactsOf(db_index, database, slot, key), slot.value);
   }
   ++stats_.keys;
   NoteBytes();
@@ -322,7 +319,7 @@ void ShardSnapshot::SaveLarge(const Cell& cell, const Later& later, std::unique_
     std::memcpy(alias, static_cast<const void*>(&it->value), sizeof(alias));
     current.address = it->value.HeapAddress();
     currents_.push_back(&current);
-    SaveLargeEntry(cell.index, later.key, FactsOf(database, *it, later.key),
+    SaveLargeEntry(cell.index, later.key, FactsOf(cell.index, database, *it, later.key),
                    *std::launder(reinterpret_cast<const CompactValue*>(alias)), is_urgent);
     DCHECK(currents_.back() == &current);
     currents_.pop_back();
@@ -409,8 +406,9 @@ void ShardSnapshot::BeforeChange(Database& database, Slot& slot, Change change) 
     current->address = nullptr;
   } else {
     std::string key = slot.key.ToString();
-    EntryFacts facts = FactsOf(database, slot, key);
-    taken_.push_back({CellOf(database).index, std::move(key), facts, std::move(value)});
+    const int db_index = CellOf(database).index;
+    EntryFacts facts = FactsOf(db_index, database, slot, key);
+    taken_.push_back({db_index, std::move(key), facts, std::move(value)});
   }
   NoteBytes();
 }

@@ -132,6 +132,8 @@ class ShardSnapshot final : private CutKeeper, private CutGuard {
   // Serializes keys from `cursor` on, until it is somebody else's turn; returns the next cursor.
   uint32_t WalkSome(const Cell& cell, uint32_t cursor);
   void SerializeOrDefer(const Cell& cell, Slot& slot);
+  EntryFacts FactsOf(int db_index, const Database& database, const Slot& slot,
+                     std::string_view key) const;
   void Serialize(int db_index, const Database& database, const Slot& slot);
   // These let others run. `is_urgent`: somebody has waited for it from the beginning.
   void SaveLarge(const Cell& cell, const Later& later, std::unique_ptr<Hold> hold, bool is_urgent);

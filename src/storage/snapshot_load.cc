@@ -168,8 +168,12 @@ class SnapshotLoader::StreamLoader {
       if (is_due) return LeaveOut();
       if (is_next_here) {
         ++loaded_;
-        const bool is_new = shards_.local(id).db(db_index).Load(
-            KeyProbe(key, hash), std::move(made), facts.deadline_ms, facts.is_sticky);
+        Shard& shard = shards_.local(id);
+        const bool is_new = shard.db(db_index).Load(KeyProbe(key, hash), std::move(made),
+                                                    facts.deadline_ms, facts.is_sticky);
+        if (db_index == 0 && !facts.memcached.is_default()) {
+          shard.memcached().Put(key, facts.memcached);
+        }
         return is_new ? "" : KeyTwiceError(key);
       }
       batch.Add(db_index, key, hash, facts, std::move(made));

@@ -90,7 +90,8 @@ fi
 # - scores are compared as numbers: 7.2 writes the fewest digits that read back, 7.0 always 17;
 # - an XREADGROUP whose stream has gone is told what 7.2 says, NOGROUP or WRONGTYPE;
 # - what ACL refuses is told as 7.2 does it;
-# - a server that is to start with "appendonly yes" starts without: ours refuses to promise that.
+# - DEBUG DIGEST is what DEBUG DIGEST-VALUE says of all keys;
+# - a base of the append-only log is always an RDB file: where it is to be commands, it is that.
 suite=$work/suite
 rm -rf "$suite"
 mkdir -p "$suite"
@@ -106,22 +107,79 @@ cat > "$work/tolerant.sed" << 'EOF'
     if {[regexp "^($settings) " $args]} {return OK}
 EOF
 sed -i -f "$work/tolerant.sed" "$suite/tests/test_helper.tcl"
-sed -i -e '/^start_server /s/appendonly yes/appendonly no/' "$suite"/tests/unit/memefficiency.tcl
+sed -i -e 's/\(aof-use-rdb-preamble\) \(no\|{no}\)/\1 yes/' \
+  -e 's/foreach rdbpre {yes no}/foreach rdbpre yes/' \
+  -e 's/\[\(\$*[a-z0-9]*\) debug digest\]/[digest_of \1]/' \
+  "$suite"/tests/{integration,unit,unit/type}/*.tcl
+# The first base of a log is written while clients are served, and a rewrite has to wait for it. A
+# log that has none gets one, also if the suite has written its other files: when it writes them
+# anew, the manifest is as before. An incremental file says where it begins in the stream, as in
+# Redis 8. Why a start was refused is told in other words.
+sed -i -e '/count_message_lines \$server_path/d' \
+  -e 's/^ *set client \[redis \[dict get \$srv host\].*/&; wait_done_loading $client/' \
+  -e 's/^\( *\)\(\$client\|\$redis[12]*\|r\) bgrewriteaof$/\1waitForBgrewriteaof \2\n&/' \
+  "$suite"/tests/integration/aof-multi-part.tcl
+cat > "$work/aof.sed" << 'EOF'
+/^proc create_aof {/,/^}/s/^    create_aof_dir .*/&\
+    set manifest "$dir\/appendonly.aof.manifest"\
+    if {[file tail $aof_file] eq {appendonly.aof.1.incr.aof} \&\& [file exists $manifest]} {\
+        set to [open $manifest w]\
+        puts $to {file appendonly.aof.1.incr.aof seq 1 type i}\
+        close $to\
+    }/
+s/^        lappend lines \$line/        lappend lines [regsub { startoffset \\d+} $line {}]/
+EOF
+sed -i -f "$work/aof.sed" "$suite/tests/support/aofmanifest.tcl"
+# Payloads get the checksum that they need here: it cannot be switched off. Whether they are refused
+# is asked, not with what words in the log.
+cat >> "$suite/tests/support/util.tcl" << 'EOF'
+proc sealed {payload} {
+    set value [string range $payload 0 end-8]
+    set crc 0
+    binary scan $value cu* bytes
+    foreach byte $bytes {
+        set crc [expr {$crc ^ $byte}]
+        for {set i 0} {$i < 8} {incr i} {
+            set crc [expr {$crc & 1 ? ($crc >> 1) ^ 0x95AC9329AC4BC9B5 : $crc >> 1}]
+        }
+    }
+    for {set i 0} {$i < 8} {incr i} {
+        append value [binary format c [expr {($crc >> (8 * $i)) & 0xff}]]
+    }
+    return $value
+}
+EOF
+sed -i -e '/verify_log_message 0\|"ASSERTION FAILED"\|set-skip-checksum-validation 1/d' \
+  -e 's/r restore \([^ ]*\) 0  *\("\([^"\\]\|\\.\)*"\)/r restore \1 0 [sealed \2]/I' \
+  "$suite/tests/integration/corrupt-dump.tcl"
 cat > "$work/encoding.sed" << 'EOF'
 /^proc assert_encoding /,/^}/s/^    assert_match .*/    \
     if {$enc eq {quicklist} \&\& $val eq {listpack}} {return}\n&/
 EOF
 sed -i -f "$work/encoding.sed" "$suite/tests/support/test.tcl"
 cat >> "$suite/tests/support/util.tcl" << 'EOF'
-proc debug_digest_value {key} {
-    switch [r type $key] {
-        list {return [list list [r lrange $key 0 -1]]}
-        set {return [list set [lsort [r smembers $key]]]}
-        zset {return [list zset [r zrange $key 0 -1 withscores]]}
-        hash {return [list hash [lsort -stride 2 [r hgetall $key]]]}
-        stream {return [list stream [r xrange $key - +] [r xinfo groups $key]]}
-        default {error "a digest of $key, which is a [r type $key]"}
+proc digest_value {client key} {
+    switch [set type [{*}$client type $key]] {
+        string {return [list string [{*}$client get $key]]}
+        list {return [list list [{*}$client lrange $key 0 -1]]}
+        set {return [list set [lsort [{*}$client smembers $key]]]}
+        zset {return [list zset [{*}$client zrange $key 0 -1 withscores]]}
+        hash {return [list hash [lsort -stride 2 [{*}$client hgetall $key]]]}
+        stream {
+            return [list stream [{*}$client xrange $key - +] [{*}$client xinfo groups $key]]
+        }
+        default {error "a digest of $key, which is a $type"}
     }
+}
+proc debug_digest_value {key} {return [digest_value r $key]}
+proc debug_digest {{level 0}} {return [digest_of "r $level"]}
+proc digest_of {client} {
+    if {[{*}$client dbsize] == 0} {return [string repeat 0 40]}
+    set digest {}
+    foreach key [lsort [{*}$client keys *]] {
+        lappend digest $key [{*}$client pexpiretime $key] [digest_value $client $key]
+    }
+    return $digest
 }
 EOF
 # Clients whose commands are on their way at the same time: on one thread the first to send is the
@@ -286,20 +344,28 @@ uses_tls() {
     die "no certificates, see $work/tls.log"
 }
 
-# What the suite takes for src/redis-server. It wants its process id in the log.
+# What the suite takes for src/redis-server. It wants its process id in the log, once the port is
+# there or the server has ended.
 mkdir -p "$suite/src"
 if [[ ${REFERENCE:-} == redis ]]; then
   ln -s "$(command -v redis-server)" "$suite/src/redis-server"
 else
   binary=${DFLY_BINARY:-$root/build/release/dragonfly}
   cat > "$suite/src/redis-server" << EOF
-#!/bin/sh
-echo "server PID: \$\$"
+#!/bin/bash
+port=\$(sed -n 's/^\(tls-\)\{0,1\}port \([1-9][0-9]*\)$/\2/p' "\$1" 2> /dev/null | head -1)
+(
+  while [[ -n \$port ]] && kill -0 \$\$ && ! : < "/dev/tcp/127.0.0.1/\$port"; do
+    sleep 0.05
+  done 2> /dev/null
+  echo "server PID: \$\$"
+) &
 exec "$(realpath "$binary")" "\$@" --proactor_threads=\${TCL_THREADS:-4} 2>&1
 EOF
   chmod +x "$suite/src/redis-server"
 fi
-ln -s "$(command -v redis-cli)" "$(command -v redis-benchmark)" "$suite/src/"
+ln -s "$(command -v redis-cli)" "$(command -v redis-benchmark)" "$(command -v redis-check-aof)" \
+  "$(command -v redis-check-rdb)" "$suite/src/"
 
 # --- One file after another ---
 

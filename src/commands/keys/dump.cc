@@ -28,20 +28,24 @@ namespace {
 constexpr size_t kVersionBytes = 2;
 constexpr size_t kChecksumBytes = 8;
 
-void Dump(ShardContext& cx, Args args, ReplySink& reply) {
-  const auto value = cx.FindReadOnly(args.key());
-  if (!value) return reply.Null();
-  const RdbType type = DflyTypeOf(*value);
+std::string PayloadOf(const CompactValue& value, int64_t now_ms) {
+  const RdbType type = DflyTypeOf(value);
   std::string payload;
-  payload.reserve(value->HeapBytes() + 64);
+  payload.reserve(value.HeapBytes() + 64);
   StringSink sink(&payload);
   RdbWriter writer(&sink, RdbWriter::Compression::kLzf);
   writer.Byte(static_cast<uint8_t>(type));
-  WriteRdbValue(*value, type, &writer, cx.now_ms());
+  WriteRdbValue(value, type, &writer, now_ms);
   writer.Flush();
   // A redis-server that has no words for it, 7.2 and before, says so at once.
-  SealPayload(&payload, RdbTypeOf(*value) ? kRdbVersionWritten : kRdbVersionDeadlines);
-  reply.Bulk(payload);
+  SealPayload(&payload, RdbTypeOf(value) ? kRdbVersionWritten : kRdbVersionDeadlines);
+  return payload;
+}
+
+void Dump(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto value = cx.FindReadOnly(args.key());
+  if (!value) return reply.Null();
+  reply.Bulk(PayloadOf(*value, cx.now_ms()));
 }
 
 struct RestoreOptions {
@@ -80,15 +84,20 @@ std::optional<RestoreOptions> ParseRestoreOptions(Args args, ReplySink& reply) {
 }
 
 // RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
-// At an absolute time, and whatever is there. `at_ms`: 0 is none.
-void TellRestored(ShardContext& cx, Args args, const RestoreOptions& options, int64_t at_ms) {
+// At an absolute time, and whatever is there. `at_ms`: 0 is none. A payload of a newer version is
+// told as DUMP would make it: redis-server 7.0 refuses what it does not know.
+void TellRestored(ShardContext& cx, Args args, uint16_t version, const RestoreOptions& options,
+                  int64_t at_ms) {
+  const bool is_new = version > kRdbVersionWritten;
+  const std::string made = is_new ? PayloadOf(*cx.Peek(args.key()), cx.now_ms()) : "";
+  const std::string_view payload = is_new ? made : args[3];
   if (options.frequency) {
-    cx.Tell("RESTORE", args.key(), at_ms, args[3], "REPLACE", "ABSTTL", "FREQ", *options.frequency);
+    cx.Tell("RESTORE", args.key(), at_ms, payload, "REPLACE", "ABSTTL", "FREQ", *options.frequency);
   } else if (options.idle_seconds) {
-    cx.Tell("RESTORE", args.key(), at_ms, args[3], "REPLACE", "ABSTTL", "IDLETIME",
+    cx.Tell("RESTORE", args.key(), at_ms, payload, "REPLACE", "ABSTTL", "IDLETIME",
             *options.idle_seconds);
   } else {
-    cx.Tell("RESTORE", args.key(), at_ms, args[3], "REPLACE", "ABSTTL");
+    cx.Tell("RESTORE", args.key(), at_ms, payload, "REPLACE", "ABSTTL");
   }
 }
 
@@ -135,7 +144,7 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   if (cx.Peek(args.key())) cx.AlsoHappened(args.key(), KeyEvent::kNew);  // in place of the old one
   const int64_t at_ms = made.deadline_ms.value_or(0);
   cx.Put(args.key(), std::move(made), KeyEvent::kRestore);
-  if (cx.wants_effects()) TellRestored(cx, args, *options, at_ms);
+  if (cx.wants_effects()) TellRestored(cx, args, payload->version, *options, at_ms);
   reply.Ok();
 }
 

@@ -133,14 +133,15 @@ bool Extend(ShardContext& cx, std::string_view key, const MemcachedStore& store)
     value->Prepend(store.data);
   }
   cx.Changed(key, is_append ? KeyEvent::kAppend : KeyEvent::kPrepend);
-  cx.SetMemcachedItem(key, {.cas = store.new_cas, .client_flags = client_flags});
-  if (!cx.wants_effects()) return true;
-  if (is_append) {
-    cx.Tell("APPEND", key, store.data);
-  } else {  // Redis has none that prepends
-    char scratch[CompactValue::kScratchSize];
-    cx.Tell("SET", key, cx.Peek(key)->View(scratch), "KEEPTTL");
+  if (cx.wants_effects()) {
+    if (is_append) {
+      cx.Tell("APPEND", key, store.data);
+    } else {  // Redis has none that prepends
+      char scratch[CompactValue::kScratchSize];
+      cx.Tell("SET", key, cx.Peek(key)->View(scratch), "KEEPTTL");
+    }
   }
+  cx.SetMemcachedItem(key, {.cas = store.new_cas, .client_flags = client_flags});
   return true;
 }
 
@@ -326,6 +327,19 @@ void MemcachedCas(ShardContext& cx, Args args, ReplySink& reply) {
                                 .exptime = MemcachedNumberOf<int64_t>(args[3]),
                                 .cas = MemcachedNumberOf<uint64_t>(args[5])};
   ReplyResult(StoreMemcached(cx, args.key(), store), IsSilent(args, 6), reply);
+}
+
+void MemcachedSetItem(ShardContext& cx, Args args, ReplySink& reply) {
+  const auto client_flags = ParseMemcachedNumber(args[3]);
+  const auto cas = ParseMemcachedNumber(args[4]);
+  const auto marks = ParseMemcachedNumber(args[5]);
+  if (!client_flags || *client_flags > UINT32_MAX || !cas || !marks || cx.db_index() != 0) {
+    return reply.Error(kErrSyntax);
+  }
+  MemcachedItem item = {.cas = *cas, .client_flags = static_cast<uint32_t>(*client_flags)};
+  item.set_marks(static_cast<uint32_t>(*marks));
+  if (cx.Peek(args[2])) cx.SetMemcachedItem(args[2], item);
+  reply.Ok();
 }
 
 void MemcachedTooLarge(ShardContext& cx, Args args, ReplySink& reply) {

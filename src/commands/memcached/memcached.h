@@ -27,6 +27,9 @@ void MemcachedAppend(ShardContext& cx, Args args, ReplySink& reply);
 void MemcachedPrepend(ShardContext& cx, Args args, ReplySink& reply);
 void MemcachedCas(ShardContext& cx, Args args, ReplySink& reply);
 void MemcachedTooLarge(ShardContext& cx, Args args, ReplySink& reply);
+// MEMCACHED ITEM key flags cas marks: no client's, but the effect of what a client has set
+// (ShardContext::SetMemcachedItem).
+void MemcachedSetItem(ShardContext& cx, Args args, ReplySink& reply);
 void MemcachedIncr(ShardContext& cx, Args args, ReplySink& reply);
 void MemcachedDecr(ShardContext& cx, Args args, ReplySink& reply);
 void MemcachedDelete(ShardContext& cx, Args args, ReplySink& reply);

@@ -114,6 +114,15 @@ void StoreUntil(ShardContext& cx, std::string_view key, std::string_view text,
 
 void Get(ShardContext& cx, Args args, ReplySink& reply) { ReplyWithValue(cx, args.key(), reply); }
 
+// SET without a deadline. Redis does not know the option STICK, and nobody needs GET.
+void TellSet(ShardContext& cx, Args args, const StringOptions& options) {
+  if (options.keep_ttl) {
+    cx.Tell("SET", args.key(), args[2], "KEEPTTL");
+  } else {
+    cx.Tell("SET", args.key(), args[2]);
+  }
+}
+
 // SET with options. NX and XX are asked after GET has replied, and change no reply then.
 void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
   StringOptions options;
@@ -140,10 +149,11 @@ void SetWithOptions(ShardContext& cx, Args args, ReplySink& reply) {
     ShardContext::SetOptions how;
     how.keep_deadline = options.keep_ttl;
     cx.SetString(args.key(), args[2], how);
+    if ((options.get || options.stick) && cx.wants_effects()) TellSet(cx, args, options);
   }
   if (options.stick) {
     cx.SetSticky(args.key(), true);
-    if (deadline_ms && cx.wants_effects()) cx.Tell("STICK", args.key());
+    if (cx.wants_effects()) cx.Tell("STICK", args.key());
   }
   if (!options.get) reply.Ok();
 }

@@ -37,6 +37,8 @@ TEST_P(CommandEffectsTest, OfStrings) {
   EXPECT_EQ(EffectsOf("set k v px 10 get nx"), "");
   EXPECT_EQ(EffectsOf("set k v exat 1700000020"), "0 SET k v PXAT 1700000020000");
   EXPECT_EQ(EffectsOf("set k v stick px 5000"), "0 SET k v PXAT 1700000005000; 0 STICK k");
+  EXPECT_EQ(EffectsOf("set k w get"), "0 SET k w");
+  EXPECT_EQ(EffectsOf("set k w keepttl stick xx"), "0 SET k w KEEPTTL; 0 STICK k");
   EXPECT_EQ(EffectsOf("set k v exat 1"), "0 DEL k");
   EXPECT_EQ(EffectsOf("set k v exat 1"), "");
   EXPECT_EQ(EffectsOf("setex k 10 v"), "0 SET k v PXAT 1700000010000");

@@ -64,7 +64,8 @@ void EffectRecorder::OnMutation(uint32_t, const Mutation& mutation) {
       if (unit_ == nullptr && !own_.in_command()) {
         LOG(DFATAL) << "no command is told of a change of " << mutation.key;
       }
-      current().NoteChange();
+      // An LTRIM that keeps all tells of a change of nothing, for WATCH, as in Redis.
+      if (mutation.kind != MutationKind::kWrite || mutation.changes != 0) current().NoteChange();
       if (fresh_keys_ != nullptr) NoteFresh(mutation);
   }
 }

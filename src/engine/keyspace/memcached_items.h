@@ -57,6 +57,12 @@ struct MemcachedItem {
   bool is_stale = false;    // what mg marks by X
   bool is_claimed = false;  // a client has won; others are told so by Z
 
+  // The two, as a number for files: 1 and 2.
+  uint32_t marks() const { return (is_stale ? 1u : 0u) | (is_claimed ? 2u : 0u); }
+  void set_marks(uint32_t marks) {
+    is_stale = (marks & 1u) != 0;
+    is_claimed = (marks & 2u) != 0;
+  }
   bool is_default() const { return cas == 0 && client_flags == 0 && !is_stale && !is_claimed; }
 };
 

@@ -321,6 +321,9 @@ void ShardContext::SetMemcachedItem(std::string_view key, const MemcachedItem& i
   DCHECK_EQ(db_index_, 0);
   shard_.memcached().Put(key, item);
   ReportUnwatched(key, MutationKind::kAside, KeyEvent::kNone, 0);
+  if (!item.is_default() && wants_effects()) {
+    Tell("MEMCACHED", "ITEM", key, item.client_flags, item.cas, item.marks());
+  }
 }
 
 std::optional<bool> ShardContext::IsSticky(std::string_view key) const {

@@ -223,7 +223,8 @@ class ShardContext {
   // False if the key is absent. Sticky keys are never evicted.
   bool SetSticky(std::string_view key, bool sticky);
   // What clients of memcached's protocol keep of a key, which is there. Behind the report of a
-  // change, which makes it as new. REQUIRES: database 0.
+  // change, which makes it as new, and behind the effect of that. Tells its effect. REQUIRES:
+  // database 0.
   void SetMemcachedItem(std::string_view key, const MemcachedItem& item);
   std::optional<bool> IsSticky(std::string_view key) const;
   // What eviction goes by; see AccessClock, also for what the policy has to be.

@@ -265,6 +265,10 @@ void RegisterMemcachedCommands(CommandTable* table, MemcachedRows* memcached_row
     row.effect = EffectRule::kNone;  // nobody else knows these commands: they tell others
     memcached.subcommands.push_back(row);
   }
+  Command item = OfKey("item", MemcachedSetItem, 6, kWrites);
+  item.keys = KeyAt(2);
+  item.effect = EffectRule::kTold;
+  memcached.subcommands.push_back(item);
   table->Add(std::move(memcached));
   const Command* const parent = table->FindByName("memcached");
   for (size_t i = 0; i < rows.size(); ++i) {
