@@ -369,6 +369,32 @@ def test_it_can_be_switched_on_and_off(servers):
         assert dump_all(r) == before
 
 
+def test_a_second_server_is_kept_from_the_directory(servers):
+    server = servers(appendonly="yes")
+    other = servers()
+    with server.connect() as r, other.connect() as o:
+        r.call("SET", "k", "v")
+        assert o.call("CONFIG", "SET", "dir", server.dir) == OK
+        error = o.call("CONFIG", "SET", "appendonly", "yes")
+        assert isinstance(error, Error)
+        assert "appendonlydir: another server writes its append-only log there" in error
+        assert info(o)["aof_enabled"] == "0"
+    other.stop()
+    own = other.dir
+    other.dir = server.dir
+    assert_refuses_to_start(other, appendonly="yes")
+    # One that was killed has it no more.
+    server.kill()
+    other.start_again(appendonly="yes")
+    with other.connect() as o:
+        assert o.call("GET", "k") == b"v"
+        # Nor one that does not write a log any more.
+        assert o.call("CONFIG", "SET", "appendonly", "no") == OK
+        wait_until(lambda: info(o)["aof_enabled"] == "0")
+        server.start_again(appendonly="yes")
+    other.dir = own
+
+
 def test_appendfsync_changes_while_clients_write(servers):
     server = servers(appendonly="yes", proactor_threads=2)
     wait_until_loaded(server)

@@ -40,8 +40,9 @@ int64_t SecondsSince(uint64_t begin_ns) {
 
 }  // namespace
 
-AppendLog::AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options)
-    : server_(*server), persistence_(*persistence), options_(options) {}
+AppendLog::AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
+                     uint64_t retry_ns)
+    : server_(*server), persistence_(*persistence), options_(options), retry_ns_(retry_ns) {}
 
 AppendLog::~AppendLog() { CHECK(!is_on()) << "AppendLog::End was not called"; }
 
@@ -70,6 +71,7 @@ std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_ep
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.has_timestamps;
+  options.retry_period_ns = retry_ns_;
   options.on_status = [this] { OnStatus(); };
   writer_ = std::make_unique<LogWriter>(&files(), directory_.get(), std::move(options));
   if (auto error = writer_->Open(start)) {

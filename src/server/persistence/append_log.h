@@ -39,7 +39,8 @@ struct ServerState;
 class AppendLog {
  public:
   // All outlive it.
-  AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options);
+  AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
+            uint64_t retry_ns = LogWriter::Options{}.retry_period_ns);
   ~AppendLog();
 
   // --- The start, if the log is to be on. Nobody is served yet. An error, or nothing ---
@@ -120,6 +121,7 @@ class AppendLog {
   ServerState& server_;
   Persistence& persistence_;
   LogOptions options_;
+  const uint64_t retry_ns_;   // between two tries of a disk that fails
   bool is_changing_ = false;  // ChangeSoon
   bool has_turn_ = false;     // and no rewrite may begin
   std::unique_ptr<LogDirectory> directory_;

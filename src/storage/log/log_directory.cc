@@ -69,10 +69,13 @@ std::string LogDirectory::Open() {
   if (IsMissing(error)) {
     error = files_.MakeDirectory(path_);
     if (!error) error = files_.SyncDirectory(names_.dir.empty() ? "." : names_.dir);
-    if (!error) error = files_.List(path_, &found_);
   }
+  std::string why = error ? "" : Lock();
+  if (!why.empty()) return why;
+  // Not before: whoever had the lock may have removed some.
+  if (!error) error = files_.List(path_, &found_);
   if (error) return fmt::format("{}: {}", path_, error.message());
-  std::string why = ReadManifest();
+  why = ReadManifest();
   if (why.empty()) why = Adopt();
   if (why.empty()) why = CheckFiles();
   if (!why.empty()) return why;
@@ -83,6 +86,15 @@ std::string LogDirectory::Open() {
   CountSeqs(manifest_.incrementals, &next_incremental_seq_);
   RemoveLeftovers();
   if (!keeps_history_) RemoveHistory();
+  return "";
+}
+
+std::string LogDirectory::Lock() {
+  const std::error_code error = files_.Lock(path_, &lock_);
+  if (error == std::errc::device_or_resource_busy) {
+    return fmt::format("{}: another server writes its append-only log there", path_);
+  }
+  LOG_IF(WARNING, error) << path_ << " cannot be kept from other servers: " << error.message();
   return "";
 }
 
