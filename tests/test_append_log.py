@@ -2,7 +2,6 @@
 """The append-only log: what was answered is there after a kill, and Redis reads the files."""
 
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -179,62 +178,6 @@ def test_everything_is_there_after_a_kill(servers, threads, policy):
     restart(server, proactor_threads=4 - threads)
     with server.connect() as r:
         assert dump_all(r) == before
-
-
-@pytest.mark.parametrize("threads", THREADS)
-def test_a_kill_under_load_loses_no_answer(servers, threads):
-    """Counters, in all ways that there are to count; the client knows what it was told."""
-    server = servers(appendonly="yes", appendfsync="always", proactor_threads=threads)
-    wait_until_loaded(server)
-    told = {}
-    stop = threading.Event()
-
-    def count(client):
-        rng = random.Random(client)
-        try:
-            with server.connect() as r:
-                while not stop.is_set():
-                    keys = [f"{client}:{rng.randrange(4)}" for _ in range(2)]
-                    way = rng.randrange(4)
-                    if way == 0:
-                        told[keys[0]] = r.call("INCR", keys[0])
-                    elif way == 1:
-                        r.call("MULTI")
-                        r.call("INCR", keys[0])
-                        r.call("INCR", keys[1])
-                        for key, value in zip(keys, r.call("EXEC"), strict=True):
-                            told[key] = value
-                    elif way == 2:
-                        script = "return {redis.call('INCR',KEYS[1]),redis.call('INCR',KEYS[2])}"
-                        for key, value in zip(
-                            keys, r.call("EVAL", script, "2", *keys), strict=True
-                        ):
-                            told[key] = value
-                    else:
-                        r.send_command("INCR", keys[0])
-                        r.send_command("GET", keys[0])
-                        r.read()
-                        told[keys[0]] = int(r.read())
-        except (OSError, ConnectionError, EOFError):
-            pass
-
-    for _ in range(3):
-        stop.clear()
-        clients = [threading.Thread(target=count, args=(i,)) for i in range(6)]
-        for client in clients:
-            client.start()
-        before = sum(told.values())
-        wait_until(lambda: sum(told.values()) > before + 500)
-        server.kill()
-        stop.set()
-        for client in clients:
-            client.join()
-        server.start_again()
-        wait_until_loaded(server)
-        with server.connect() as r:
-            for key, value in list(told.items()):
-                assert int(r.call("GET", key)) >= value, key
-                told[key] = int(r.call("GET", key))
 
 
 def start_redis(directory):

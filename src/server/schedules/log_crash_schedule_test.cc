@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The append-only log of a whole server and machines that stop, on schedules from a seed. Writers
 // send units: single commands, MSET, EXECs and scripts over several shards, while the log is
-// rewritten and, at times, the disk fails. At one call of the file layer the machine stops: what the
-// files would be then is loaded, and the server goes on with it, for three lives.
+// rewritten and, at times, the disk fails. At one call of the file layer the machine stops: what
+// the files would be then is loaded, and the server goes on with it, for three lives.
 //
 // Each writer numbers its units. What is loaded has to be, of each writer, what its first n units
 // have made, with `always` at least those that were answered:
