@@ -403,8 +403,8 @@ TEST(LogReaderTest, AnEpochThatHasLostTheSectorOfItsLineIsTorn) {
   for (const std::string& start : {std::string(kFileMark), std::string(kFileMark) + first}) {
     const uint64_t before = start.size() == kFileMark.size() ? 0 : kSet.size();
     for (const std::string line : {"#TS:1700000000\r\n", ""}) {
-      for (size_t kept = 0; kept < line.size() + second.size() - kPing.size(); ++kept) {
-        const std::string text = line + (before == 0 ? first : second);
+      const std::string text = line + (before == 0 ? first : second);
+      for (size_t kept = 0; kept < text.size(); ++kept) {
         const size_t lost = std::min(text.size() - kept, size_t{40});
         const std::string left = start + text.substr(0, kept) + std::string(lost, '\0') +
                                  text.substr(std::min(text.size(), kept + lost));
