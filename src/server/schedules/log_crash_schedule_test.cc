@@ -208,6 +208,7 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
  protected:
   LogCrashTest() : server_(Options(&files_), GetParam()) {
     FLAGS_minloglevel = google::GLOG_FATAL;  // some shall fail
+    files_.pause = [this] { OnCall(); };
   }
   ~LogCrashTest() override { FLAGS_minloglevel = google::GLOG_INFO; }
 
@@ -226,10 +227,12 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
     lists_.clear();
     left_.clear();
     has_promised_ = false;
+    random_ = &random;
     for (int life = 0; life < kLives; ++life) {
       const std::string error = Live(random);
       if (!error.empty()) return absl::StrCat("life ", life, ": ", error);
     }
+    random_ = nullptr;
     return "";
   }
 
@@ -254,25 +257,18 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
     has_promised_ = policy == LogPolicy::kAlways;
     if (error.empty()) error = WriteUntilItStops(&log, random);
     log.Stop();
+    // What it has posted comes before this.
+    helio::BlockingCounter posted(1);
+    server_.server().state().pool.at(0)->Dispatch([&posted] { posted.Done(); });
+    posted.Wait();
     return error;
   }
 
   std::string WriteUntilItStops(AppendLog* log, Random& random) {
-    uint64_t calls_left = random.Uniform(random.OneIn(2) ? 300 : 40);
-    bool is_over = false;
+    calls_left_ = random.Uniform(random.OneIn(2) ? 300 : 40);
+    is_running_ = true;
     // A log that is not synced keeps nothing that would mend it.
-    const bool may_fail = has_promised_ && random.OneIn(3);
-    files_.pause = [&] {
-      for (uint64_t n = random.Uniform(6); n > 0; --n) helio::this_fiber::Yield();
-      if (is_over) return;
-      if (may_fail && random.OneIn(40)) {
-        files_.calls_left = random.Uniform(8);
-        files_.calls_failing = 1 + random.Uniform(3);
-      }
-      if (calls_left-- > 0) return;
-      is_over = true;
-      StopMachine(random);
-    };
+    may_fail_ = has_promised_ && random.OneIn(3);
     std::string error;
     for (int round = 0; round < 2 && error.empty(); ++round) {
       std::vector<std::unique_ptr<ScheduledClient>> clients;
@@ -286,17 +282,28 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
       error = server_.Drive(std::move(clients), random);
       while (error.empty() && log->Facts().waiting_bytes > 0) helio::this_fiber::Yield();
     }
-    files_.pause = [] {};
-    if (!is_over) StopMachine(random);
-    files_.calls_left = SIZE_MAX;
+    if (is_running_) StopMachine();
     lists_ = SharedLists(testing::ContentOf(shards()));
     return error;
   }
 
-  void StopMachine(Random& random) {
+  // Each call of the file layer takes its time.
+  void OnCall() {
+    if (random_ == nullptr) return;
+    for (uint64_t n = random_->Uniform(6); n > 0; --n) helio::this_fiber::Yield();
+    if (!is_running_) return;
+    if (may_fail_ && random_->OneIn(40)) {
+      files_.calls_left = random_->Uniform(8);
+      files_.calls_failing = 1 + random_->Uniform(3);
+    }
+    if (calls_left_-- == 0) StopMachine();
+  }
+
+  void StopMachine() {
+    is_running_ = false;
     files_.calls_left = SIZE_MAX;
     // A process that is killed loses nothing that was written.
-    left_ = random.OneIn(4) ? files_.files : files_.AfterCrash(&random);
+    left_ = random_->OneIn(4) ? files_.files : files_.AfterCrash(random_);
     for (Track& track : tracks_) track.answered_at_crash = track.answered;
     ++crashes_;
   }
@@ -408,6 +415,10 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
 
   MemoryFiles files_;
   ScheduledServer server_;
+  Random* random_ = nullptr;
+  bool is_running_ = false;  // the machine
+  bool may_fail_ = false;
+  uint64_t calls_left_ = 0;  // until it stops
   std::vector<Track> tracks_;
   Values lists_;                             // of all, when the last life was over
   std::map<std::string, std::string> left_;  // files

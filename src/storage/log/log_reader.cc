@@ -24,8 +24,9 @@ constexpr size_t kDigitsMax = 18;
 // full of such lines; comparing all would take for ever.
 constexpr size_t kCandidatesMax = 100;
 constexpr std::string_view kEpochMark = "#EPOCH:";
-// A Redis that starts has no database selected.
-constexpr std::string_view kFirstOfRedis = "*2\r\n$6\r\nSELECT\r\n";
+// A Redis that starts has no database selected. Valkey 9 selects it inside of a MULTI.
+constexpr std::string_view kSelect = "*2\r\n$6\r\nSELECT\r\n";
+constexpr std::string_view kMultiSelect = "*1\r\n$5\r\nMULTI\r\n*2\r\n$6\r\nSELECT\r\n";
 
 enum class Header : uint8_t { kOk, kNeedMore, kBad };
 
@@ -373,8 +374,9 @@ std::optional<bool> LogReader::EndsWithoutFiller(uint64_t at) {
 std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
   if (filler_end_ % kAppendBlockSize != 0) return false;
   if (filler_end_ > 0) {
-    if (!Fetch(at, kFirstOfRedis.size(), size_)) return std::nullopt;
-    if (!Window(at, size_).starts_with(kFirstOfRedis)) return false;
+    if (!Fetch(at, kMultiSelect.size(), size_)) return std::nullopt;
+    const std::string_view first = Window(at, size_);
+    if (!first.starts_with(kSelect) && !first.starts_with(kMultiSelect)) return false;
   }
   const uint64_t before = std::exchange(at_, at);
   std::optional<bool> may_be = true;

@@ -382,6 +382,7 @@ TEST(LogReaderTest, BehindFillerAPartOfRedisBeginsWithSelectAtTheEndOfABlock) {
   };
   check(4096, kSelect + kSet, Item::kEnd, 3);
   check(8192, "#TS:5\r\n" + kSelect + kMulti + kSet + kExec, Item::kEnd, 5);
+  check(4096, kMulti + kSelect + kSet + kExec, Item::kEnd, 5);  // Valkey
   check(4096, kSelect + kSet + kSet.substr(0, 9), Item::kTorn, 3);
   // The end of an epoch that has lost its beginning.
   check(4608, kSelect + kSet, Item::kTorn, 1);
