@@ -78,10 +78,11 @@ std::error_code AppendLog::Open(const LogWriter::Start& start, uint64_t first_ep
     writer_ = nullptr;
     return error;
   }
-  journal_ = std::make_unique<Journal>(&server_.pool, &watch_,
-                                       Journal::Options{.pace = PaceOf(options_.policy),
-                                                        .first_epoch = first_epoch,
-                                                        .is_private = &IsPrivateCommand});
+  journal_ = std::make_unique<Journal>(
+      &server_.pool, &watch_,
+      Journal::Options{.pace = PaceOf(options_.policy),
+                       .first_epoch = std::max(first_epoch, last_epoch_ + 1),
+                       .is_private = &IsPrivateCommand});
   return {};
 }
 
@@ -101,6 +102,7 @@ void AppendLog::Unlink() {
 }
 
 void AppendLog::Close() {
+  last_epoch_ = journal_->newest();
   journal_ = nullptr;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
   writer_ = nullptr;

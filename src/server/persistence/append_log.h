@@ -138,6 +138,7 @@ class AppendLog {
   std::unique_ptr<LogWriter> writer_;
   Watch watch_{this};
   std::unique_ptr<Journal> journal_;
+  uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
   bool is_linked_ = false;
   bool ends_ = false;                     // rewrites are given up
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way

@@ -12,6 +12,7 @@
 //                that there was, so the log has no unit without those that came before it
 //   bank*        INCRBY of amounts whose sum is 0
 //   group*       in a database that is flushed: all keys, or none, with one value
+#include <absl/cleanup/cleanup.h>
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <fmt/format.h>
@@ -221,6 +222,18 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
   }
 
   ShardSet& shards() { return *server_.server().state().shards; }
+  // One for all lives, as of a server on which it is switched off and on.
+  AppendLog& log() {
+    if (log_ == nullptr) {
+      LogOptions options;
+      options.directory_name = "log";
+      options.file_name = "a";
+      options.loads_truncated = true;
+      log_ = std::make_unique<AppendLog>(&server_.server().state(), &server_.server().persistence(),
+                                         options, kRetryNanos);
+    }
+    return *log_;
+  }
 
   std::string RunSeed(Random& random) {
     tracks_.assign(kWriters, {});
@@ -228,11 +241,11 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
     left_.clear();
     has_promised_ = false;
     random_ = &random;
+    const absl::Cleanup end_seed = [this] { random_ = nullptr; };
     for (int life = 0; life < kLives; ++life) {
       const std::string error = Live(random);
       if (!error.empty()) return absl::StrCat("life ", life, ": ", error);
     }
-    random_ = nullptr;
     return "";
   }
 
@@ -242,29 +255,22 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
     constexpr LogPolicy kPolicies[] = {LogPolicy::kAlways, LogPolicy::kAlways, LogPolicy::kEverySec,
                                        LogPolicy::kNo};
     const LogPolicy policy = kPolicies[random.Uniform(4)];
-    AppendLog log(&server_.server().state(), &server_.server().persistence(),
-                  {.is_on = true,
-                   .directory_name = "log",
-                   .file_name = "a",
-                   .policy = policy,
-                   .has_timestamps = random.OneIn(2),
-                   .loads_truncated = true},
-                  kRetryNanos);
+    LogOptions rules;
+    rules.has_timestamps = random.OneIn(2);
+    log().SetRules(rules);
+    std::string error = log().SetPolicy(policy);
     LoadProgress progress;
-    std::string error = log.Find();
-    if (error.empty()) error = log.Load(&progress);
+    if (error.empty()) error = log().Find();
+    if (error.empty()) error = log().Load(&progress);
     if (error.empty()) error = CheckLoaded();
     has_promised_ = policy == LogPolicy::kAlways;
-    if (error.empty()) error = WriteUntilItStops(&log, random);
-    log.Stop();
-    // What it has posted comes before this.
-    helio::BlockingCounter posted(1);
-    server_.server().state().pool.at(0)->Dispatch([&posted] { posted.Done(); });
-    posted.Wait();
-    return error;
+    if (error.empty()) error = WriteUntilItStops(random);
+    const std::string end_error = log().SetOn(false);
+    while (log().is_on()) helio::this_fiber::Yield();
+    return error.empty() ? end_error : error;
   }
 
-  std::string WriteUntilItStops(AppendLog* log, Random& random) {
+  std::string WriteUntilItStops(Random& random) {
     calls_left_ = random.Uniform(random.OneIn(2) ? 300 : 40);
     is_running_ = true;
     // A log that is not synced keeps nothing that would mend it.
@@ -278,9 +284,9 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
         if (random.OneIn(3)) writer->AddGroup(random);
         clients.push_back(std::move(writer));
       }
-      clients.push_back(std::make_unique<Rewriter>(log, random.Uniform(3), &random));
+      clients.push_back(std::make_unique<Rewriter>(&log(), random.Uniform(3), &random));
       error = server_.Drive(std::move(clients), random);
-      while (error.empty() && log->Facts().waiting_bytes > 0) helio::this_fiber::Yield();
+      while (error.empty() && log().Facts().waiting_bytes > 0) helio::this_fiber::Yield();
     }
     if (is_running_) StopMachine();
     lists_ = SharedLists(testing::ContentOf(shards()));
@@ -415,6 +421,7 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
 
   MemoryFiles files_;
   ScheduledServer server_;
+  std::unique_ptr<AppendLog> log_;  // on, and used, on the server's thread
   Random* random_ = nullptr;
   bool is_running_ = false;  // the machine
   bool may_fail_ = false;

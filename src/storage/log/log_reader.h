@@ -20,8 +20,8 @@
 //
 // * directly behind an epoch, its #TS line included, '*' is the first byte of a part of Redis;
 // * behind filler a part of Redis begins where a block ends, as every file with filler does. It
-//   begins with SELECT, also inside of a MULTI, and has no filler behind it: an epoch has, unless it
-//   is longer than that.
+//   begins with SELECT, also inside of a MULTI, and has no filler behind it. An epoch has, unless
+//   it is longer than the filler was.
 #pragma once
 
 #include <cstdint>
