@@ -37,7 +37,7 @@ using helio::Random;
 using testing::StoreModel;
 using testing::Texts;
 
-constexpr size_t kWriters = 3;
+constexpr size_t kWriters = 4;
 constexpr uint64_t kKeys = 4;
 constexpr int kGroupDb = 3;
 constexpr int kLives = 3;
@@ -118,6 +118,7 @@ class Writer final : public SharedClient {
     }
     Send(unit, is_mset, random);
     track_.units.push_back(std::move(unit));
+    EndPart();
   }
   // In a database of its own; no unit.
   void AddGroup(Random& random) {
@@ -131,9 +132,27 @@ class Writer final : public SharedClient {
     if (random.OneIn(3)) Add({"UNLINK", "group0", "group1", "group2", "group3"}, AnyReply);
     if (random.OneIn(3)) Add({"FLUSHDB"}, AnyReply);
     Add({"SELECT", "0"}, Is("+OK"));
+    EndPart();
+  }
+
+  std::string Check() override {
+    std::string error = SharedClient::Check();
+    if (next_ < parts_.size() && total() - missing() == parts_[next_].begin) {
+      unsent = std::move(parts_[next_++].text);
+    }
+    return error;
   }
 
  private:
+  // Units that are sent without waiting may be executed in any order, if their shards differ.
+  struct Part {
+    std::string text;
+    size_t begin;  // replies before it
+  };
+  void EndPart() {
+    parts_.push_back({std::exchange(unsent, {}), replies_});
+    replies_ = total();
+  }
   static std::vector<std::string> Words(const Effect& effect) {
     std::vector<std::string> words = {effect.command, effect.key, effect.argument};
     if (effect.deadline_ms > 0) {
@@ -182,6 +201,9 @@ class Writer final : public SharedClient {
 
   const std::string prefix_;
   Track& track_;
+  std::vector<Part> parts_;
+  size_t next_ = 0;
+  size_t replies_ = 0;
 };
 
 // Asks for rewrites while the others write.
@@ -404,6 +426,13 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
     if (there < 0) {
       std::string text;
       for (const auto& [key, value] : found) absl::StrAppend(&text, key, "=", value, " ");
+      absl::StrAppend(&text, "\nafter\n");
+      for (const Unit& unit : track.units) {
+        for (const Effect& effect : unit.effects) {
+          absl::StrAppend(&text, effect.command, " ", effect.key, " ", effect.argument, "; ");
+        }
+        absl::StrAppend(&text, unit.is_refused ? "refused\n" : "\n");
+      }
       return absl::StrCat("writer ", writer, " has no such moment: ", text);
     }
     const auto count = static_cast<size_t>(there);
