@@ -2,7 +2,6 @@
 """The append-only log: what was answered is there after a kill, and Redis reads the files."""
 
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -181,62 +180,6 @@ def test_everything_is_there_after_a_kill(servers, threads, policy):
         assert dump_all(r) == before
 
 
-@pytest.mark.parametrize("threads", THREADS)
-def test_a_kill_under_load_loses_no_answer(servers, threads):
-    """Counters, in all ways that there are to count; the client knows what it was told."""
-    server = servers(appendonly="yes", appendfsync="always", proactor_threads=threads)
-    wait_until_loaded(server)
-    told = {}
-    stop = threading.Event()
-
-    def count(client):
-        rng = random.Random(client)
-        try:
-            with server.connect() as r:
-                while not stop.is_set():
-                    keys = [f"{client}:{rng.randrange(4)}" for _ in range(2)]
-                    way = rng.randrange(4)
-                    if way == 0:
-                        told[keys[0]] = r.call("INCR", keys[0])
-                    elif way == 1:
-                        r.call("MULTI")
-                        r.call("INCR", keys[0])
-                        r.call("INCR", keys[1])
-                        for key, value in zip(keys, r.call("EXEC"), strict=True):
-                            told[key] = value
-                    elif way == 2:
-                        script = "return {redis.call('INCR',KEYS[1]),redis.call('INCR',KEYS[2])}"
-                        for key, value in zip(
-                            keys, r.call("EVAL", script, "2", *keys), strict=True
-                        ):
-                            told[key] = value
-                    else:
-                        r.send_command("INCR", keys[0])
-                        r.send_command("GET", keys[0])
-                        r.read()
-                        told[keys[0]] = int(r.read())
-        except (OSError, ConnectionError, EOFError):
-            pass
-
-    for _ in range(3):
-        stop.clear()
-        clients = [threading.Thread(target=count, args=(i,)) for i in range(6)]
-        for client in clients:
-            client.start()
-        before = sum(told.values())
-        wait_until(lambda: sum(told.values()) > before + 500)
-        server.kill()
-        stop.set()
-        for client in clients:
-            client.join()
-        server.start_again()
-        wait_until_loaded(server)
-        with server.connect() as r:
-            for key, value in list(told.items()):
-                assert int(r.call("GET", key)) >= value, key
-                told[key] = int(r.call("GET", key))
-
-
 def start_redis(directory):
     """A redis-server that loads the log of `directory`, and a connection to it."""
     port = free_port()
@@ -367,6 +310,35 @@ def test_it_can_be_switched_on_and_off(servers):
     restart(server)
     with server.connect() as r:
         assert dump_all(r) == before
+
+
+REFUSED = "appendonlydir: another server writes its append-only log there"
+
+
+def test_a_second_server_is_kept_from_the_directory(servers):
+    server = servers(appendonly="yes")
+    other = servers()
+    with server.connect() as r, other.connect() as o:
+        r.call("SET", "k", "v")
+        assert o.call("CONFIG", "SET", "dir", server.dir) == OK
+        assert isinstance(o.call("CONFIG", "SET", "appendonly", "yes"), Error)
+        wait_until(lambda: f"{server.dir}/{REFUSED}" in other.log())
+        assert info(o)["aof_enabled"] == "0"
+    other.stop()
+    own = other.dir
+    other.dir = server.dir
+    assert_refuses_to_start(other, appendonly="yes")
+    assert other.log().splitlines()[-1].count(REFUSED) == 1
+    # One that was killed has it no more.
+    server.kill()
+    other.start_again(appendonly="yes")
+    with other.connect() as o:
+        assert o.call("GET", "k") == b"v"
+        # Nor one that does not write a log any more.
+        assert o.call("CONFIG", "SET", "appendonly", "no") == OK
+        wait_until(lambda: info(o)["aof_enabled"] == "0")
+        server.start_again(appendonly="yes")
+    other.dir = own
 
 
 def test_appendfsync_changes_while_clients_write(servers):

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,6 +69,16 @@ class SystemBlocks final : public BlockFile {
 
  private:
   helio::File file_;
+};
+
+// Of the directory itself: Redis finds no file that it does not know.
+class SystemLock final : public DirectoryLock {
+ public:
+  explicit SystemLock(int fd) : fd_(fd) {}
+  ~SystemLock() override { close(fd_); }
+
+ private:
+  const int fd_;
 };
 
 // A system call that io_uring has not, or not everywhere: on a helper thread.
@@ -137,6 +148,20 @@ class System final : public FileLayer {
       closedir(directory);
       errno = error;
       return error == 0 ? 0 : -1;
+    });
+  }
+  std::error_code Lock(const std::string& path, std::unique_ptr<DirectoryLock>* lock) override {
+    return Blocking([&] {
+      const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      if (fd < 0) return -1;
+      if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        *lock = std::make_unique<SystemLock>(fd);
+        return 0;
+      }
+      const int error = errno == EWOULDBLOCK ? EBUSY : errno;
+      close(fd);
+      errno = error;
+      return -1;
     });
   }
 };

@@ -65,6 +65,12 @@ class AppendFile {
   virtual bool is_broken() const = 0;        // a sync has failed. Thread: any
 };
 
+// A directory is its owner's alone. It ends with the process at the latest, however that ends.
+class DirectoryLock {
+ public:
+  virtual ~DirectoryLock() = default;
+};
+
 // Thread:   any; from fibers.
 // Suspends: all.
 class FileLayer {
@@ -94,6 +100,9 @@ class FileLayer {
   // Names of what is in a directory, in no order.
   [[nodiscard]] virtual std::error_code List(const std::string& path,
                                              std::vector<std::string>* names) = 0;
+  // errc::device_or_resource_busy: somebody else has it. Any other error: there are no locks there.
+  [[nodiscard]] virtual std::error_code Lock(const std::string& directory,
+                                             std::unique_ptr<DirectoryLock>* lock) = 0;
 };
 
 // The one of the machine.

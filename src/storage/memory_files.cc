@@ -317,6 +317,21 @@ std::error_code MemoryFiles::List(const std::string& path, std::vector<std::stri
   return {};
 }
 
+std::error_code MemoryFiles::Lock(const std::string&, std::unique_ptr<DirectoryLock>* lock) {
+  Pause();
+  if (lock_error) return lock_error;
+  *lock = std::make_unique<DirectoryLock>();
+  return {};
+}
+
+void MemoryFiles::Restart(std::map<std::string, std::string> left) {
+  const std::lock_guard lock(mutex_);
+  files = std::move(left);
+  nodes_.clear();
+  synced_nodes_.clear();
+  changes_.clear();
+}
+
 std::map<std::string, std::string> MemoryFiles::AfterCrash(helio::Random* random) {
   const std::lock_guard lock(mutex_);
   for (const auto& [path, content] : files) NodeOf(path);

@@ -29,12 +29,16 @@ class MemoryFiles final : public FileLayer {
   size_t calls_left = SIZE_MAX;
   size_t calls_failing = SIZE_MAX;
   std::error_code sync_error;
+  // Of Lock.
+  std::error_code lock_error;
   // Called before each call; may suspend.
   std::function<void()> pause = [] {};
 
   MemoryFiles();
   ~MemoryFiles() override;
 
+  // All is on the device; there was nothing before. REQUIRES: no file is open.
+  void Restart(std::map<std::string, std::string> left);
   // The files that the machine has if it stops now, and starts again. Bytes that were not synced
   // are there or not, each sector for itself. Creations, renames and removals that no SyncDirectory
   // followed have happened or not: often up to one of them, at times each for itself.
@@ -50,6 +54,8 @@ class MemoryFiles final : public FileLayer {
   std::error_code Remove(const std::string& path) override;
   std::error_code SyncDirectory(const std::string& path) override;
   std::error_code List(const std::string& path, std::vector<std::string>* names) override;
+  // Nobody is kept out: a test looks at the files while a server has them.
+  std::error_code Lock(const std::string& directory, std::unique_ptr<DirectoryLock>* lock) override;
 
  private:
   // A file that may have several names in a life, and none.

@@ -60,8 +60,9 @@ int64_t SecondsSince(uint64_t begin_ns) {
 
 }  // namespace
 
-AppendLog::AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options)
-    : server_(*server), persistence_(*persistence), options_(options) {}
+AppendLog::AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
+                     uint64_t retry_ns)
+    : server_(*server), persistence_(*persistence), options_(options), retry_ns_(retry_ns) {}
 
 AppendLog::~AppendLog() { CHECK(!is_on()) << "AppendLog::End was not called"; }
 
@@ -89,9 +90,11 @@ void AppendLog::WithAllLocked(Function function) {
 }
 
 std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
+  first_epoch = std::max(first_epoch, last_epoch_ + 1);
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();
+  options.retry_period_ns = retry_ns_;
   options.on_status = [this] { OnStatus(); };
   options.on_synced = [this] { OnSynced(); };
   options.on_wait = &NoteWait;
@@ -129,6 +132,7 @@ void AppendLog::Close() {
   AwaitHistoryChanges();
   SetExpires(false);
   journal_->Stop();
+  last_epoch_ = journal_->newest();
   journal_ = nullptr;
   is_complete_ = false;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();

@@ -42,7 +42,8 @@ struct ServerState;
 class AppendLog {
  public:
   // All outlive it.
-  AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options);
+  AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
+            uint64_t retry_ns = LogWriter::Options{}.retry_period_ns);
   ~AppendLog();
 
   // --- The start, if the log is to be on. Nobody is served yet. An error, or nothing ---
@@ -169,6 +170,7 @@ class AppendLog {
   ServerState& server_;
   Persistence& persistence_;
   LogOptions options_;
+  const uint64_t retry_ns_;   // between two tries of a disk that fails
   bool is_changing_ = false;  // ChangeSoon
   bool has_turn_ = false;     // and no rewrite may begin
   std::unique_ptr<LogDirectory> directory_;
@@ -185,6 +187,7 @@ class AppendLog {
   std::unique_ptr<LogWriter> writer_;
   Watch watch_{this};
   std::unique_ptr<Journal> journal_;
+  uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
   bool is_linked_ = false;
   bool ends_ = false;                     // rewrites are given up
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way

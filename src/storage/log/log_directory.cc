@@ -45,10 +45,13 @@ std::string LogDirectory::Open() {
   if (IsMissing(error)) {
     error = files_.MakeDirectory(path_);
     if (!error) error = files_.SyncDirectory(names_.dir.empty() ? "." : names_.dir);
-    if (!error) error = files_.List(path_, &found_);
   }
+  std::string why = error ? "" : Lock();
+  if (!why.empty()) return why;
+  // Not before: whoever had the lock may have removed some.
+  if (!error) error = files_.List(path_, &found_);
   if (error) return fmt::format("{}: {}", path_, error.message());
-  std::string why = ReadManifest();
+  why = ReadManifest();
   if (why.empty()) why = Adopt();
   if (why.empty()) why = CheckFiles();
   if (!why.empty()) return why;
@@ -79,6 +82,15 @@ void LogDirectory::SetKeepsHistory(bool value) {
   keeps_history_ = value;
   if (!history_.is_open()) history_.Open({});
   if (!value) history_.Expire(INT64_MAX);
+}
+
+std::string LogDirectory::Lock() {
+  const std::error_code error = files_.Lock(path_, &lock_);
+  if (error == std::errc::device_or_resource_busy) {
+    return fmt::format("{}: another server writes its append-only log there", path_);
+  }
+  LOG_IF(WARNING, error) << path_ << " cannot be kept from other servers: " << error.message();
+  return "";
 }
 
 std::string LogDirectory::ReadManifest() {

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,7 +40,8 @@ class LogDirectory {
   };
   LogDirectory(FileLayer* files, Names names);
 
-  // Reads the manifest; makes the directory if it is not there. Takes over the log of a Redis
+  // Reads the manifest; makes the directory if it is not there. No other process can open it until
+  // this object is gone. Takes over the log of a Redis
   // before 7, which is the file `file_name` in `dir`. Removes what earlier runs have left over:
   // only files that are called as above. An empty text, or why the log cannot be loaded.
   [[nodiscard]] std::string Open();
@@ -81,6 +83,7 @@ class LogDirectory {
   void ExpireHistory(int64_t before_s) { history_.Expire(before_s); }
 
  private:
+  std::string Lock();
   std::string ReadManifest();
   // Of a Redis before 7, if there is one.
   std::string Adopt();
@@ -102,6 +105,7 @@ class LogDirectory {
   FileLayer& files_;
   const Names names_;
   const std::string path_;
+  std::unique_ptr<DirectoryLock> lock_;  // null: the file system has none
   bool keeps_history_ = false;
   LogHistory history_;
   Manifest manifest_;

@@ -81,6 +81,17 @@ TEST_F(LogDirectoryTest, ANewOneHasNothingAndGrows) {
   EXPECT_EQ(name, "appendonly.aof.3.incr.aof");
 }
 
+TEST_F(LogDirectoryTest, AnotherServerIsRefusedBeforeAnythingIsTouched) {
+  Put("temp-appendonly.aof.base.rdb", "of the other one");
+  files_.lock_error = std::make_error_code(std::errc::device_or_resource_busy);
+  EXPECT_EQ(Open(), "d/appendonlydir: another server writes its append-only log there");
+  EXPECT_EQ(Names().size(), 1u);
+  // A file system without locks.
+  files_.lock_error = std::make_error_code(std::errc::not_supported);
+  EXPECT_EQ(Open(), "");
+  EXPECT_TRUE(Names().empty());
+}
+
 TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
   Put("appendonly.aof.manifest",
       "file b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\nfile h seq 1 type h\n"

@@ -24,6 +24,9 @@ constexpr size_t kDigitsMax = 18;
 // full of such lines; comparing all would take for ever.
 constexpr size_t kCandidatesMax = 100;
 constexpr std::string_view kEpochMark = "#EPOCH:";
+// A Redis that starts has no database selected. Valkey 9 selects it inside of a MULTI.
+constexpr std::string_view kSelect = "*2\r\n$6\r\nSELECT\r\n";
+constexpr std::string_view kMultiSelect = "*1\r\n$5\r\nMULTI\r\n*2\r\n$6\r\nSELECT\r\n";
 
 enum class Header : uint8_t { kOk, kNeedMore, kBad };
 
@@ -82,19 +85,21 @@ LogReader::Item LogReader::Next() {
         return Item::kDamaged;
     }
     if (line.starts_with(kEpochMark)) return BeginEpoch(line);
+    const auto seconds = ParseTimestamp(line);
+    const bool is_mark = line == kFileMark && position_ == 0;
+    const bool is_filler = IsFiller(line);
+    if (is_ours_ && !has_bare_ && !seconds && !is_filler) {
+      return Bad("a line that begins with # makes no sense");
+    }
     at_ += line.size();
-    if (has_bare_ && !is_multi_open_) whole_size_ = at_;
-    if (const auto seconds = ParseTimestamp(line)) {
+    if (is_mark || (has_bare_ && !is_multi_open_)) whole_size_ = at_;
+    if (!has_bare_) {
+      is_ours_ |= is_mark || is_filler;
+      if (is_filler) filler_end_ = at_;
+    }
+    if (seconds) {
       timestamp_s_ = *seconds;
       return Item::kTimestamp;
-    }
-    if (has_bare_) continue;
-    if (line == kFileMark && position_ == 0) {
-      is_ours_ = true;
-      whole_size_ = at_;
-    } else if (IsFiller(line)) {
-      is_ours_ = true;
-      filler_end_ = at_;
     }
   }
 }
@@ -338,7 +343,9 @@ std::optional<bool> LogReader::WasSynced(uint64_t at) {
     if (!header || header->bytes > size_ - begin) continue;
     // A value may have such lines, too: it has to be one that could follow here.
     if (header->number <= epoch_.number || header->stream_offset < stream_end) continue;
-    if (header->unsynced > 0 && header->synced_end() <= stream_end) continue;
+    // In front of the next epoch its own #TS line may be lost. More than that is no part of it.
+    const bool is_behind_more = header->unsynced == 0 && at - 1 - whole_size_ > kTimestampMax;
+    if (header->synced_end() <= stream_end && !is_behind_more) continue;
     if (has_epochs_ && header->stream_offset - stream_end > begin - whole_size_) continue;
     if (++candidates > kCandidatesMax || HasGoodContent(begin, *header)) return true;
     if (!error_.empty()) return std::nullopt;
@@ -365,9 +372,12 @@ std::optional<bool> LogReader::EndsWithoutFiller(uint64_t at) {
 }
 
 std::optional<bool> LogReader::MayBeMixed(uint64_t at) {
-  // Lost sectors of a torn epoch are filler, and what is behind them may begin like a command. But
-  // Redis appends: to a file of whole blocks, if it ended with filler. And it has not more behind.
   if (filler_end_ % kAppendBlockSize != 0) return false;
+  if (filler_end_ > 0) {
+    if (!Fetch(at, kMultiSelect.size(), size_)) return std::nullopt;
+    const std::string_view first = Window(at, size_);
+    if (!first.starts_with(kSelect) && !first.starts_with(kMultiSelect)) return false;
+  }
   const uint64_t before = std::exchange(at_, at);
   std::optional<bool> may_be = true;
   while (at_ < size_ && *may_be) {

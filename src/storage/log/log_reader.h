@@ -7,13 +7,21 @@
 //
 // How a file may end that was not finished, because the machine stopped:
 //
-//   ours    An epoch that is cut off, or whose checksum is wrong: it and all behind it is left out.
+//   ours    An epoch that is cut off, or whose checksum is wrong, or anything but a line of
+//           annotations.h where an epoch could begin: this epoch and all behind it is left out.
 //           A good epoch behind it that was written when this one had been synced means that the
 //           file was damaged later.
 //   others  A command, a MULTI without its EXEC or a '#' line that is cut off. All else is damage.
 //
 // When Redis has loaded a file of ours it appends commands without epochs to it. Such a file is
-// mixed; from there on it is read like others.
+// mixed; from there on it is read like others. A part of Redis has to be told from what is left of
+// an epoch of which a machine that stopped has kept other sectors than the first. A sector that was
+// not written has what was there before: nothing, zeros, or filler. So
+//
+// * directly behind an epoch, its #TS line included, '*' is the first byte of a part of Redis;
+// * behind filler a part of Redis begins where a block ends, as every file with filler does. It
+//   begins with SELECT, also inside of a MULTI, and has no filler behind it. An epoch has, unless
+//   it is longer than the filler was.
 #pragma once
 
 #include <cstdint>

@@ -72,6 +72,7 @@ Outcome Read(const std::string& text) {
 
 const std::string kPing = CommandText({"PING"});
 const std::string kSet = CommandText({"SET", "key", "value"});
+const std::string kSelect = CommandText({"SELECT", "0"});
 const std::string kMulti = CommandText({"MULTI"});
 const std::string kExec = CommandText({"EXEC"});
 
@@ -115,7 +116,7 @@ Ours RandomOurs(helio::Random* random, size_t epochs) {
     if (random->OneIn(3)) ours.text += "#TS:1700000000\r\n";
     if (random->OneIn(4)) ours.text += Filler(3 + random->Uniform(100));
     std::vector<Words> commands;
-    for (uint64_t units = random->Uniform(4); units > 0; --units) {
+    for (uint64_t units = 1 + random->Uniform(3); units > 0; --units) {
       for (Words& command : RandomUnit(random)) commands.push_back(std::move(command));
     }
     ours.Add(commands);
@@ -346,7 +347,7 @@ TEST(LogReaderTest, AnEpochThatIsWholeAndMakesNoSenseIsDamage) {
 
 TEST(LogReaderTest, RedisMayHaveAppended) {
   const std::string ours = EpochText(1, 0, kSet) + "#TS:1\r\n" + EpochText(2, kSet.size(), kPing);
-  const std::string theirs = "#TS:2\r\n" + kSet + kMulti + kSet + kExec;
+  const std::string theirs = "#TS:2\r\n" + kSelect + kMulti + kSet + kExec;
   const std::string blocks = ours + Filler(8192 - ours.size());
   for (const std::string& text : {ours + theirs, blocks + theirs}) {
     Outcome outcome = Read(text);
@@ -366,6 +367,71 @@ TEST(LogReaderTest, RedisMayHaveAppended) {
   }
   EXPECT_EQ(Read(ours + theirs + "garbage").last, Item::kDamaged);
   EXPECT_EQ(Read(ours + theirs + std::string(100, '\0')).last, Item::kDamaged);
+}
+
+TEST(LogReaderTest, BehindFillerAPartOfRedisBeginsWithSelectAtTheEndOfABlock) {
+  const std::string ours = EpochText(1, 0, kSet);
+  const auto check = [&](size_t begin, const std::string& end, Item last, size_t commands) {
+    const Outcome outcome = Read(ours + Filler(begin - ours.size()) + end);
+    EXPECT_EQ(outcome.last, last) << begin << " " << end;
+    EXPECT_EQ(outcome.commands.size(), commands) << begin << " " << end;
+    EXPECT_EQ(outcome.is_mixed, commands > 1);
+    if (commands == 1) {
+      EXPECT_EQ(outcome.whole_size, ours.size());
+    }
+  };
+  check(4096, kSelect + kSet, Item::kEnd, 3);
+  check(8192, "#TS:5\r\n" + kSelect + kMulti + kSet + kExec, Item::kEnd, 5);
+  check(4096, kMulti + kSelect + kSet + kExec, Item::kEnd, 5);  // Valkey
+  check(4096, kSelect + kSet + kSet.substr(0, 9), Item::kTorn, 3);
+  // The end of an epoch that has lost its beginning.
+  check(4608, kSelect + kSet, Item::kTorn, 1);
+  check(4096, kSet + kSelect, Item::kTorn, 1);
+  check(4096, kMulti + kSet + kExec, Item::kTorn, 1);
+  check(4096, kSelect.substr(0, 9), Item::kTorn, 1);
+  check(4096, kSelect + kSet + Filler(64), Item::kTorn, 1);
+  check(4096, kSelect + std::string(100, '\0'), Item::kTorn, 1);
+  check(4096, "#" + kSelect + kSet, Item::kTorn, 1);
+  // Before that there was a later one: it says that what is lost was there.
+  check(4096, kSelect + kSet + EpochText(3, 2 * kSet.size(), kSet), Item::kDamaged, 1);
+}
+
+TEST(LogReaderTest, AnEpochThatHasLostTheSectorOfItsLineIsTorn) {
+  const std::string first = EpochText(1, 0, kSet);
+  const std::string second = EpochText(2, kSet.size(), kSet + kPing, kSet.size());
+  const std::string third =
+      EpochText(3, 2 * kSet.size() + kPing.size(), kPing, 2 * kSet.size() + kPing.size());
+  for (const std::string& start : {std::string(kFileMark), std::string(kFileMark) + first}) {
+    const uint64_t before = start.size() == kFileMark.size() ? 0 : kSet.size();
+    for (const std::string line : {"#TS:1700000000\r\n", ""}) {
+      const std::string text = line + (before == 0 ? first : second);
+      for (size_t kept = 0; kept < text.size(); ++kept) {
+        const size_t lost = std::min(text.size() - kept, size_t{40});
+        const std::string left = start + text.substr(0, kept) + std::string(lost, '\0') +
+                                 text.substr(std::min(text.size(), kept + lost));
+        for (const std::string& end : {std::string(), kSet + kSelect, third, Filler(64) + kSet}) {
+          const Outcome outcome = Read(left + end);
+          EXPECT_EQ(outcome.last, Item::kTorn) << left << end;
+          EXPECT_EQ(outcome.whole_size, start.size()) << left << end;
+          EXPECT_EQ(outcome.commands.size(), before > 0 ? 1u : 0u) << left << end;
+        }
+      }
+    }
+  }
+}
+
+TEST(LogReaderTest, ALostTimestampIsTornWithItsEpoch) {
+  const std::string first = EpochText(1, 0, kSet);
+  // All before it was synced, but for this line.
+  const std::string second = EpochText(2, kSet.size(), kSet);
+  for (const std::string& line : {std::string(16, '\0'), "#TS:" + std::string(12, '\0')}) {
+    const Outcome outcome = Read(first + line + second);
+    EXPECT_EQ(outcome.last, Item::kTorn);
+    EXPECT_EQ(outcome.whole_size, first.size());
+    EXPECT_EQ(Read(first + line + second + EpochText(3, 2 * kSet.size(), kSet)).last,
+              Item::kDamaged);
+  }
+  EXPECT_EQ(Read(first + std::string(100, '\0') + second).last, Item::kDamaged);
 }
 
 // ------------------------------------------------------------------------------------------ sizes
