@@ -454,3 +454,26 @@ def test_latency_events_of_the_log_have_redis_names(servers):
         wait_until(is_seen, what="a slow sync")
         assert len(r.do("LATENCY HISTORY aof-fsync-always")) > 0
         assert r.do("LATENCY RESET aof-fsync-always") == 1
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_slowlog_explain_says_how_long_a_reply_waited_for_the_disk(servers, threads):
+    server = start(
+        servers,
+        appendonly=True,
+        appendfsync="always",
+        slowlog_log_slower_than=0,
+        proactor_threads=threads,
+    )
+
+    def entries(r, name):
+        maps = [dict(zip(e[::2], e[1::2], strict=True)) for e in r.do("SLOWLOG EXPLAIN 20")]
+        return [entry for entry in maps if entry[b"command"][0] == name]
+
+    with server.connect() as r:
+        assert r.do("GET none") is None
+        assert r.do("SET k v") == OK
+        wait_until(lambda: entries(r, b"SET")[0][b"disk-usec"] > 0, what="its wait")
+        entry = entries(r, b"SET")[0]
+        assert entry[b"disk-usec"] <= entry[b"send-usec"]
+        assert entries(r, b"GET")[0][b"disk-usec"] == 0

@@ -556,8 +556,11 @@ void AppendLog::OnSynced() {
 }
 
 bool AppendLog::IsBehind() const {
-  const uint64_t limit = server_.settings.journal_buffer_limit.load(std::memory_order_relaxed);
-  if (limit == 0 || journal_ == nullptr || !writer_->status().is_ok()) return false;
+  const Settings& settings = server_.settings;
+  const uint64_t limit = settings.journal_buffer_limit.load(std::memory_order_relaxed);
+  if (limit == 0 || journal_ == nullptr) return false;
+  // Writes are refused then. Not before: or they would go on until the gate is shut.
+  if ((settings.gate.load(std::memory_order_relaxed) & Settings::kNoLogGate) != 0) return false;
   const uint64_t bytes =
       journal_->waiting_bytes() + writer_->status().kept_bytes.load(std::memory_order_relaxed);
   return bytes > (is_behind_.load(std::memory_order_relaxed) ? limit / 2 : limit);
