@@ -3,7 +3,7 @@
 
 Both get the same commands one by one, with a mark before each; then the files are read. In what the
 two may differ is in `plain`, and in docs/differences.md, "The log's commands". And redis-server has
-our data once it has loaded our log.
+our data once it has loaded our log. DFLY_SEED and DFLY_DIFF_COMMANDS are as in tests/differential.
 """
 
 import os
@@ -352,7 +352,7 @@ FAMILIES = [
     "streams",
     "dump,strings",
 ]
-LENGTH = 100 if SANITIZED else 700
+LENGTH = int(os.environ.get("DFLY_DIFF_COMMANDS") or (100 if SANITIZED else 400))
 
 
 @pytest.mark.timeout(600)
