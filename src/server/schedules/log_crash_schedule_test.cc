@@ -468,7 +468,7 @@ INSTANTIATE_TEST_SUITE_P(Reaches, LogCrashTest,
                          NameOfReach);
 
 TEST_P(LogCrashTest, WhatWasPromisedIsThereAndUnitsAreWhole) {
-  server_.RunSeeds(ByBuild(150, 15), [&](uint64_t, Random& random) { return RunSeed(random); });
+  server_.RunSeeds(ByBuild(100, 10), [&](uint64_t, Random& random) { return RunSeed(random); });
   if (helio::IsReplay()) return;
   EXPECT_GT(lost_, crashes_ / 10) << "too little was under way";
 }
