@@ -288,7 +288,7 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
     has_promised_ = policy == LogPolicy::kAlways;
     if (error.empty()) error = WriteUntilItStops(random);
     const std::string end_error = log().SetOn(false);
-    while (log().is_on()) helio::this_fiber::Yield();
+    while (log().is_on()) helio::this_fiber::SleepForMillis(1);
     return error.empty() ? end_error : error;
   }
 
@@ -308,7 +308,7 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
       }
       clients.push_back(std::make_unique<Rewriter>(&log(), random.Uniform(3), &random));
       error = server_.Drive(std::move(clients), random);
-      while (error.empty() && log().Facts().waiting_bytes > 0) helio::this_fiber::Yield();
+      while (error.empty() && log().Facts().waiting_bytes > 0) helio::this_fiber::SleepForMillis(1);
     }
     if (is_running_) StopMachine();
     lists_ = SharedLists(testing::ContentOf(shards()));
@@ -468,7 +468,7 @@ INSTANTIATE_TEST_SUITE_P(Reaches, LogCrashTest,
                          NameOfReach);
 
 TEST_P(LogCrashTest, WhatWasPromisedIsThereAndUnitsAreWhole) {
-  server_.RunSeeds(ByBuild(150, 15), [&](uint64_t, Random& random) { return RunSeed(random); });
+  server_.RunSeeds(ByBuild(100, 10), [&](uint64_t, Random& random) { return RunSeed(random); });
   if (helio::IsReplay()) return;
   EXPECT_GT(lost_, crashes_ / 10) << "too little was under way";
 }
