@@ -84,13 +84,9 @@ std::optional<RestoreOptions> ParseRestoreOptions(Args args, ReplySink& reply) {
 }
 
 // RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]
-// At an absolute time, and whatever is there. `at_ms`: 0 is none. A payload of a newer version is
-// told as DUMP would make it: redis-server 7.0 refuses what it does not know.
-void TellRestored(ShardContext& cx, Args args, uint16_t version, const RestoreOptions& options,
-                  int64_t at_ms) {
-  const bool is_new = version > kRdbVersionWritten;
-  const std::string made = is_new ? PayloadOf(*cx.Peek(args.key()), cx.now_ms()) : "";
-  const std::string_view payload = is_new ? made : args[3];
+// At an absolute time, and whatever is there. `at_ms`: 0 is none.
+void TellRestored(ShardContext& cx, Args args, std::string_view payload,
+                  const RestoreOptions& options, int64_t at_ms) {
   if (options.frequency) {
     cx.Tell("RESTORE", args.key(), at_ms, payload, "REPLACE", "ABSTTL", "FREQ", *options.frequency);
   } else if (options.idle_seconds) {
@@ -143,8 +139,13 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
   }
   if (cx.Peek(args.key())) cx.AlsoHappened(args.key(), KeyEvent::kNew);  // in place of the old one
   const int64_t at_ms = made.deadline_ms.value_or(0);
+  // As DUMP would make it, with members that are due: redis-server 7.0 refuses newer versions.
+  std::string older;
+  if (cx.wants_effects() && payload->version > kRdbVersionWritten) {
+    older = PayloadOf(made.value, INT64_MIN);
+  }
   cx.Put(args.key(), std::move(made), KeyEvent::kRestore);
-  if (cx.wants_effects()) TellRestored(cx, args, payload->version, *options, at_ms);
+  if (cx.wants_effects()) TellRestored(cx, args, older.empty() ? args[3] : older, *options, at_ms);
   reply.Ok();
 }
 
