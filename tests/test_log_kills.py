@@ -290,6 +290,7 @@ class Queue:
             self.popped = self.pushed = max(self.pushed, self.popped)
 
 
+@pytest.mark.timeout(300 + 10 * KILLS)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_was_answered_is_there_after_a_kill(make_server, threads):
     server = make_server(proactor_threads=threads)

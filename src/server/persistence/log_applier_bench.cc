@@ -25,6 +25,7 @@ namespace {
 struct NoParts final : LoadedParts {
   std::string TakeExtras(const SnapshotExtras&) override { return ""; }
   std::string Apply(Args) override { return ""; }
+  void RunScript(CoordinatorContext&, Args, ReplySink&) override {}
 };
 
 // Of the process; says more than the clock on a busy machine.
