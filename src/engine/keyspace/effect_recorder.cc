@@ -64,8 +64,8 @@ void EffectRecorder::OnMutation(uint32_t, const Mutation& mutation) {
       if (unit_ == nullptr && !own_.in_command()) {
         LOG(DFATAL) << "no command is told of a change of " << mutation.key;
       }
-      // An LTRIM that keeps all tells of a change of nothing, for WATCH, as in Redis. (Others with no
-      // changes in this count have changed the value: BITFIELD may only have made it longer.)
+      // An LTRIM that keeps all tells of a change of nothing, for WATCH, as in Redis. Others that
+      // count no changes have changed the value: BITFIELD may only have made it longer.
       if (mutation.event != KeyEvent::kLTrim || mutation.changes != 0) current().NoteChange();
       if (fresh_keys_ != nullptr) NoteFresh(mutation);
   }
