@@ -118,6 +118,22 @@ def start_server():
 
 
 @pytest.fixture
+def servers():
+    """A factory for tests that kill: servers that are left at the end are stopped and judged."""
+    made = []
+
+    def make(**options):
+        made.append(Server(**options))
+        return made[-1]
+
+    yield make
+    for server in made:
+        if server.is_alive():
+            server.stop()
+        shutil.rmtree(server.dir, ignore_errors=True)
+
+
+@pytest.fixture
 def server(request, configuration, shared_servers, start_server):
     """The server under test, with empty databases. With the marker `flags` it is the test's own."""
     marker = request.node.get_closest_marker("flags")

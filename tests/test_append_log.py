@@ -2,7 +2,6 @@
 """The append-only log: what was answered is there after a kill, and Redis reads the files."""
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -13,28 +12,12 @@ import pytest
 
 from harness.ports import free_port
 from harness.resp import OK, Error, RespSocket, Status
-from harness.server import PATIENCE_S, REFERENCE, Server, ServerFailed, wait_until
+from harness.server import PATIENCE_S, REFERENCE, ServerFailed, wait_until, wait_until_loaded
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="the directory is ours to look into")
 
 THREADS = [1, 3]
 FAR_MS = 4_000_000_000_000
-
-
-@pytest.fixture
-def servers():
-    """Makes servers, and stops those that are left."""
-    made = []
-
-    def make(**flags):
-        made.append(Server(**flags))
-        return made[-1]
-
-    yield make
-    for server in made:
-        if server.is_alive():
-            server.stop()
-        shutil.rmtree(server.dir, ignore_errors=True)
 
 
 def info(r, section="persistence"):
@@ -47,14 +30,6 @@ def restart(server, **changes):
     server.kill()
     server.start_again(**changes)
     wait_until_loaded(server)
-
-
-def wait_until_loaded(server):
-    def is_loaded():
-        with server.connect() as r:
-            return info(r)["loading"] == "0"
-
-    wait_until(is_loaded, what="the end of the load")
 
 
 def assert_refuses_to_start(server, **changes):

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from harness.resp import OK, Error
-from harness.server import REFERENCE, ROOT, SANITIZED, Server, wait_until
+from harness.server import REFERENCE, ROOT, SANITIZED, Server, wait_until, wait_until_loaded
 
 pytestmark = [
     pytest.mark.skipif(REFERENCE, reason="the directory is ours to look into"),
@@ -67,14 +67,6 @@ def disk(library, tmp_path):
 def info(r):
     text = r.call("INFO", "persistence").decode()
     return dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
-
-
-def wait_until_loaded(server):
-    def is_loaded():
-        with server.connect() as r:
-            return info(r)["loading"] == "0"
-
-    wait_until(is_loaded, what="the end of the load")
 
 
 def has_reply(r):

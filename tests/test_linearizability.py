@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from harness.seeds import new_seed
-from harness.server import PATIENCE_S, REFERENCE, ROOT, Server, wait_until
+from harness.server import PATIENCE_S, REFERENCE, ROOT, Server, wait_until_loaded
 
 SOURCE = os.path.join(ROOT, "tests", "linearizability")
 OUTPUT = os.path.join(ROOT, "build", "linearizability")
@@ -72,14 +72,6 @@ def run_with_crashes(checker, server, *options):
     said = "".join(lines)
     print(said)
     return process.wait(timeout=PATIENCE_S), said
-
-
-def wait_until_loaded(server):
-    def is_loaded():
-        with server.connect() as r:
-            return b"\r\nloading:0\r\n" in r.call("INFO", "persistence")
-
-    wait_until(is_loaded, what="the end of the load")
 
 
 @contextlib.contextmanager

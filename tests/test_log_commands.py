@@ -11,7 +11,7 @@ import pytest
 
 from harness.ports import free_port
 from harness.resp import NOT_INT, OK, Error, RespSocket, Status, arity, encode
-from harness.server import PATIENCE_S, REFERENCE, Server, wait_blocked, wait_until
+from harness.server import PATIENCE_S, REFERENCE, wait_blocked, wait_until, wait_until_loaded
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="redis-server 7.0 has no WAITAOF")
 
@@ -20,32 +20,8 @@ NO_LOG = Error("ERR WAITAOF cannot be used when numlocal is set but appendonly i
 UNBLOCKED = Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 
 
-@pytest.fixture
-def servers():
-    """Makes servers, and stops those that are left."""
-    made = []
-
-    def make(**flags):
-        made.append(Server(**flags))
-        return made[-1]
-
-    yield make
-    for server in made:
-        if server.is_alive():
-            server.stop()
-        shutil.rmtree(server.dir, ignore_errors=True)
-
-
 def log_info(r, name):
     return r.info("persistence")[name]
-
-
-def wait_until_loaded(server):
-    def is_loaded():
-        with server.connect() as r:
-            return log_info(r, "loading") == "0"
-
-    wait_until(is_loaded, what="the end of the load")
 
 
 def wait_for_base(r):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from harness.resp import OK, Error
-from harness.server import BINARY, REFERENCE, Server, wait_until
+from harness.server import BINARY, REFERENCE, Server, wait_until, wait_until_loaded
 from test_append_log import (
     THREADS,
     dump_all,
@@ -22,27 +22,21 @@ from test_append_log import (
     run_commands,
     start_redis,
     wait_rewritten,
-    wait_until_loaded,
 )
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="redis-server has no such thing")
 
 
 @pytest.fixture
-def servers():
-    """Makes servers, and stops those that are left."""
-    made = []
+def servers(servers):
+    """The same, of servers that have loaded."""
 
     def make(**flags):
-        made.append(Server(**flags))
-        wait_until_loaded(made[-1])
-        return made[-1]
+        server = servers(**flags)
+        wait_until_loaded(server)
+        return server
 
-    yield make
-    for server in made:
-        if server.is_alive():
-            server.stop()
-        shutil.rmtree(server.dir, ignore_errors=True)
+    return make
 
 
 @pytest.fixture

@@ -84,6 +84,14 @@ def wait_until(condition, timeout_s=PATIENCE_S, what="condition"):
         pause_s = min(2 * pause_s, 0.01)
 
 
+def wait_until_loaded(server):
+    def is_loaded():
+        with server.connect() as c:
+            return c.info("persistence")["loading"] == "0"
+
+    wait_until(is_loaded, what="the end of the load")
+
+
 def wait_blocked(c, count):
     """Until so many clients wait for keys, or are paused."""
     wait_until(

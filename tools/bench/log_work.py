@@ -15,50 +15,26 @@
 import contextlib
 import os
 import statistics
-import subprocess
-import tempfile
 import threading
 import time
 
 import side_by_side
-from compare import BenchError, Connection, free_port
+from compare import BenchError, Connection
 from snapshots import CONNECTIONS, FreeServer
 
 WRITERS = 50
 
 
 class LogServer(FreeServer):
-    def __init__(self, kind, options, policy="everysec", flags=()):
-        log = ["--appendonly", "no"]
-        if policy:
-            log = ["--appendonly", "yes", "--appendfsync", policy]
-        self.log_flags = [*log, "--auto-aof-rewrite-percentage", "0", *flags]
+    folder = "."  # on a disk, where temporary files may not be
+
+    def __init__(self, kind, options, policy="everysec"):
+        log = ["--appendonly", "yes", "--appendfsync", policy] if policy else []
+        self.log_flags = [*log, "--auto-aof-rewrite-percentage", "0"]
         super().__init__(kind, options)
 
-    def start(self):
-        self.dir = self.dir or tempfile.mkdtemp(prefix="dfly-bench-", dir=".")
-        self.port = free_port()
-        line = ["redis-server"]
-        if self.kind == "ours":
-            line = [self.binary, "--logtostderr", f"--proactor_threads={self.threads}"]
-        line += ["--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", self.dir]
-        self.log = open(os.path.join(self.dir, "log"), "ab")
-        self.process = subprocess.Popen(
-            line + self.log_flags, stdout=self.log, stderr=self.log
-        )
-        self.await_start()
-
-    def await_start(self):
-        deadline = time.monotonic() + 600
-        while True:
-            with contextlib.suppress(OSError, BenchError):
-                c = Connection(self.port, 60)
-                c.call("PING")  # an error while it loads
-                c.close()
-                return
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise BenchError(f"{self.kind} did not start; see {self.log.name}")
-            time.sleep(0.01)
+    def command_line(self):
+        return [*super().command_line(), "--bind", "127.0.0.1", *self.log_flags]
 
     def rewrite(self):
         """Seconds."""

@@ -31,6 +31,8 @@ CONNECTIONS = 20
 class FreeServer(Server):
     """On all cores, and it may be killed and started again on its files."""
 
+    folder = None  # where its files are; None: where temporary files are
+
     def __init__(self, kind, options, threads=2, flags=()):
         self.kind = kind
         self.flags = list(flags)
@@ -41,15 +43,10 @@ class FreeServer(Server):
         self.start()
 
     def start(self):
-        self.dir = self.dir or tempfile.mkdtemp(prefix="dfly-bench-")
+        self.dir = self.dir or tempfile.mkdtemp(prefix="dfly-bench-", dir=self.folder)
         self.port = free_port()
-        if self.kind == "redis":
-            line = ["redis-server", "--port", str(self.port), "--save", "", "--dir", self.dir]
-        else:
-            line = [self.binary, f"--port={self.port}", "--save=", "--logtostderr"]
-            line += [f"--proactor_threads={self.threads}", f"--dir={self.dir}", *self.flags]
         self.log = open(os.path.join(self.dir, "log"), "ab")
-        self.process = subprocess.Popen(line, stdout=self.log, stderr=self.log)
+        self.process = subprocess.Popen(self.command_line(), stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + 300
         while True:
             with contextlib.suppress(OSError, BenchError):
@@ -60,6 +57,12 @@ class FreeServer(Server):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise BenchError(f"{self.kind} did not start; see {self.log.name}")
             time.sleep(0.01)
+
+    def command_line(self):
+        if self.kind == "redis":
+            return ["redis-server", "--port", str(self.port), "--save", "", "--dir", self.dir]
+        line = [self.binary, f"--port={self.port}", "--save=", "--logtostderr"]
+        return [*line, f"--proactor_threads={self.threads}", f"--dir={self.dir}", *self.flags]
 
     def start_again(self):
         self.process.kill()
