@@ -93,7 +93,7 @@ def test_a_sync_that_fails_loses_nothing(disk, policy):
         disk.does("")
         assert r.read() == OK
         wait_until(lambda: other.call("SET", "after", "4") == OK)
-        wait_until(lambda: info(other)["aof_unsynced_bytes"] == "0")
+        assert other.call("WAITAOF", 1, 0, 0) == [1, 0]
         assert info(other)["aof_last_write_status"] == "ok"
         assert int(info(other)["aof_errors"]) > 0
     with after_a_kill(server) as r:

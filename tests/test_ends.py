@@ -131,6 +131,20 @@ def test_each_command_that_waits(server, r, end, command):
     assert_kernel_told(r)
 
 
+@pytest.mark.parametrize("waiters", [1, 5])
+def test_what_is_pushed_behind_a_kill_stays(server, r, waiters):
+    clients = [server.connect() for _ in range(waiters)]
+    for i, c in enumerate(clients):
+        c.send(encode("CLIENT", "SETNAME", f"waits-{i}") + encode("BLPOP", "q", 0))
+    wait_blocked(r, waiters)
+    # In one piece, so that the server may carry out all of it before it has closed a socket.
+    kill = ("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    replies = r.pipeline([kill, ("RPUSH", "q", "job"), ("LLEN", "q")])
+    assert replies == [waiters, 1, 1]
+    for c in clients:
+        c.close()
+
+
 @ENDS
 @pytest.mark.parametrize("behind", [FEW, MANY])
 def test_a_client_that_a_pause_holds(server, r, end, behind):

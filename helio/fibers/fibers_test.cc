@@ -258,6 +258,28 @@ TEST(SyncTest, CondVarTimesOutAndIsNotifiedUnderARace) {
   EXPECT_EQ(taken, kTokens);
 }
 
+// The thread sanitizer watches here what a waiter whose deadline comes reads of the list that
+// NotifyAll has taken.
+TEST(SyncTest, CondVarNotifiesAllWhileTheirDeadlinesCome) {
+  constexpr int kWaitingThreads = 3;
+  constexpr int kWaits = 3000;
+  Mutex mutex;
+  CondVar cond;
+  std::atomic<int> waiting_threads = kWaitingThreads;
+  OnThreads(1 + kWaitingThreads, [&](int thread) {
+    if (thread == 0) {
+      while (waiting_threads > 0) cond.NotifyAll();
+      return;
+    }
+    for (int i = 0; i < kWaits; ++i) {
+      std::unique_lock lock(mutex);
+      cond.WaitUntil(lock, MonotonicNanos() + 1000);
+    }
+    --waiting_threads;
+  });
+  EXPECT_EQ(waiting_threads, 0);
+}
+
 TEST(SyncTest, EventCountMissesNoNotification) {
   EventCount event;
   std::atomic<int> turn{0};

@@ -36,7 +36,13 @@ WaiterList WaiterList::TakeAll() {
 }
 
 void WaiterList::WakeAll() {
-  while (Waiter* waiter = PopFront()) waiter->Wake();
+  tail_ = nullptr;
+  Waiter* waiter = std::exchange(head_, nullptr);
+  while (waiter != nullptr) {
+    Waiter* const next = waiter->next;  // before it is woken, since it lives in its fiber's frame
+    waiter->Wake();
+    waiter = next;
+  }
 }
 
 void Mutex::lock() {

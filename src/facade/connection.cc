@@ -517,6 +517,7 @@ void Connection::CloseNow() {
   socket_->proactor()->CancelHook(&flush_hook_);
   gate_waiter_.Unlink();
   replies_.Clear();
+  sink_->OnClosing(this);
   socket_->Close();
 }
 

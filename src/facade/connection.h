@@ -95,6 +95,8 @@ class CommandSink {
   virtual void OnRest(Connection* connection) { (void)connection; }
   // After Connection::Detach, unless it was closed meanwhile: it is nobody's until Attach.
   virtual void OnDetached(Connection* connection) { (void)connection; }
+  // CloseNow was called: no reply reaches the client any more, and its socket begins to close.
+  virtual void OnClosing(Connection* connection) { (void)connection; }
   // The last call for this connection.
   virtual void OnClosed(Connection* connection) = 0;
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -40,10 +39,7 @@ std::string_view NameOf(std::string_view resp) {
   return resp.substr(length + 2, bytes);
 }
 
-char* Put(char* to, std::string_view text) {
-  std::memcpy(to, text.data(), text.size());
-  return to + text.size();
-}
+char* Put(char* to, std::string_view text) { return std::copy(text.begin(), text.end(), to); }
 
 char* PutPrivate(char* to, std::string_view resp) {
   to = Put(to, kEcho);

@@ -109,8 +109,6 @@ Worker::~Worker() {
 
 void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
-  // First: who does not find it in CLIENT LIST any more may push, and that is not for it.
-  if (session->blocked != nullptr) session->blocked->EndWait(ClientWait::End::kGone);
   for (PendingReplies* batch : std::exchange(session->cut_batches, {})) {
     batches_.Continue(static_cast<ShardBatch*>(batch));
   }

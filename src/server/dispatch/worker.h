@@ -115,6 +115,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void OnDetached(Connection* connection) override;
   void OnPeerShutdown(Connection* connection) override;
   void OnRecvStopped(Connection* connection) override;
+  void OnClosing(Connection* connection) override;
   void OnClosed(Connection* connection) override;
 
   // The session's connection moves to `thread`, if it can at the end of what it is doing.

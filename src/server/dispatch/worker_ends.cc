@@ -22,6 +22,13 @@ void Worker::OnPeerShutdown(Connection* connection) {
   if (session.inner_call != nullptr) session.inner_call->EndSide();
 }
 
+void Worker::OnClosing(Connection* connection) {
+  // At once: CLIENT LIST does not show it any more, nor does CLIENT KILL, and what another client
+  // pushes now is not for it.
+  Session& session = SessionOf(connection);
+  if (session.blocked != nullptr) session.blocked->EndWait(ClientWait::End::kGone);
+}
+
 void Worker::OnRecvStopped(Connection*) { SweepSoon(); }
 
 void Worker::OnBlocked(int change) {
