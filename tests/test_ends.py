@@ -134,8 +134,8 @@ def test_each_command_that_waits(server, r, end, command):
 @pytest.mark.parametrize("waiters", [1, 5])
 def test_what_is_pushed_behind_a_kill_stays(server, r, waiters):
     clients = [server.connect() for _ in range(waiters)]
-    for i, c in enumerate(clients):
-        c.send(encode("CLIENT", "SETNAME", f"waits-{i}") + encode("BLPOP", "q", 0))
+    for c in clients:
+        c.send_command("BLPOP", "q", 0)
     wait_blocked(r, waiters)
     # In one piece, so that the server may carry out all of it before it has closed a socket.
     kill = ("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")

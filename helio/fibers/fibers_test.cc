@@ -258,8 +258,8 @@ TEST(SyncTest, CondVarTimesOutAndIsNotifiedUnderARace) {
   EXPECT_EQ(taken, kTokens);
 }
 
-// The thread sanitizer watches here what a waiter whose deadline comes reads of the list that
-// NotifyAll has taken.
+// A wake that is lost hangs it. The thread sanitizer watches what a waiter whose deadline comes
+// reads of the list that NotifyAll has taken.
 TEST(SyncTest, CondVarNotifiesAllWhileTheirDeadlinesCome) {
   constexpr int kWaitingThreads = 3;
   constexpr int kWaits = 3000;
@@ -277,7 +277,6 @@ TEST(SyncTest, CondVarNotifiesAllWhileTheirDeadlinesCome) {
     }
     --waiting_threads;
   });
-  EXPECT_EQ(waiting_threads, 0);
 }
 
 TEST(SyncTest, EventCountMissesNoNotification) {

@@ -23,8 +23,8 @@ void Worker::OnPeerShutdown(Connection* connection) {
 }
 
 void Worker::OnClosing(Connection* connection) {
-  // At once: CLIENT LIST does not show it any more, nor does CLIENT KILL, and what another client
-  // pushes now is not for it.
+  // At once: CLIENT LIST does not show the connection any more, and what another client pushes from
+  // now on must not be given to it.
   Session& session = SessionOf(connection);
   if (session.blocked != nullptr) session.blocked->EndWait(ClientWait::End::kGone);
 }
