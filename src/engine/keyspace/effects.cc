@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/keyspace/effects.h"
 
-#include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "helio/base/logging.h"
 
@@ -39,7 +39,8 @@ char* WriteCommand(std::span<const std::string_view> words, char* to) {
   to = WriteCount('*', words.size(), to);
   for (const std::string_view word : words) {
     to = WriteCount('$', word.size(), to);
-    to = std::copy(word.begin(), word.end(), to);
+    if (!word.empty()) std::memcpy(to, word.data(), word.size());  // it may be null then
+    to += word.size();
     *to++ = '\r';
     *to++ = '\n';
   }
