@@ -246,7 +246,6 @@ var workloads = []workload{
 	}},
 	// Without moves over shards the first key that is filled serves, as in Redis, so the strict rule holds:
 	// at the moment at which a BLPOP takes effect there is nothing in the keys before the one it takes from.
-	// (The server breaks it very rarely: see "Two pushes" in docs/differences.md, which is to be mended.)
 	{name: "blocking-pushes", stays: true, model: model, needs: "BLPOP", next: func(g *generator) []operation {
 		return one(pick(g,
 			func() operation { return with("BLPOP", append(g.keys(2, 3), "0.01")) },

@@ -209,6 +209,7 @@ class ShardSet {
   alignas(64) std::atomic<uint64_t> last_number_{0};
   alignas(64) helio::ProactorPool& pool_;
   SlowScripts slow_scripts_;
+  WaiterTable::SpanningMutex spanning_waiters_;
   EffectSink* effect_sink_ = nullptr;
   std::function<void()> after_flush_all_;
   std::function<void(ShardId, helio::Message*)> post_hook_;

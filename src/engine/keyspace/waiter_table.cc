@@ -35,6 +35,7 @@ void WaiterTable::Add(WaiterNode* node) {
   }
   queue->nodes.PushBack(node);
   queue->minding_absence += node->minds_absence;
+  queue->spanning += node->spans_shards;
 }
 
 void WaiterTable::Remove(WaiterNode* node) {
@@ -42,6 +43,7 @@ void WaiterTable::Remove(WaiterNode* node) {
   node->Unlink();
   const auto it = keys_.find(node->name);
   it->second->minding_absence -= node->minds_absence;
+  it->second->spanning -= node->spans_shards;
   if (it->second->nodes.empty()) {
     queue_bytes_ -= sizeof(Queue) + helio::HeapBytes(it->first.key);
     keys_.erase(it);
@@ -73,11 +75,13 @@ void WaiterTable::OnChangedAll(int db_index) {
 void WaiterTable::Serve(Shard& shard) {
   if (is_serving_) return;
   is_serving_ = true;
+  std::unique_lock<SpanningMutex> spanning;
+  if (spanning_mutex_ != nullptr) spanning = {*spanning_mutex_, std::defer_lock};
   std::vector<KeyName> hindered;
   // Serving one may make another key ready (BLMOVE).
   while (!ready_.empty()) {
     for (KeyName& name : std::exchange(ready_, {})) {
-      if (!ServeKey(shard, name)) hindered.push_back(std::move(name));
+      if (!ServeKey(shard, name, &spanning)) hindered.push_back(std::move(name));
     }
   }
   for (KeyName& name : hindered) {
@@ -106,12 +110,15 @@ size_t WaiterTable::CountReady(Shard& shard, size_t most) const {
   return count;
 }
 
-bool WaiterTable::ServeKey(Shard& shard, const KeyName& name) {
+bool WaiterTable::ServeKey(Shard& shard, const KeyName& name,
+                           std::unique_lock<SpanningMutex>* spanning) {
   std::optional<List::iterator> skipped;  // the last of those in front that want something else
   for (;;) {
     const auto it = keys_.find(name);
     if (it == keys_.end()) return true;
     it->second->is_ready = false;
+    const bool may_meet_others = it->second->spanning > 0 && spanning->mutex() != nullptr;
+    if (may_meet_others && !spanning->owns_lock()) spanning->lock();
     List& nodes = it->second->nodes;
     const auto at = skipped ? std::next(*skipped) : nodes.begin();
     if (at == nodes.end()) return true;

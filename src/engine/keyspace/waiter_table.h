@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct WaiterNode : helio::ListHook<WaiterNode> {
   absl::InlinedVector<uint64_t, 2> locks;
   bool holds = false;          // see Waiter::Outcome
   bool minds_absence = false;  // that the key has gone ends its wait
+  bool spans_shards = false;   // its waiter has nodes in other shards, too
 };
 
 // Owner: one shard, on its thread. Suspends: never.
@@ -69,6 +71,15 @@ class WaiterTable {
   WaiterTable() = default;
   WaiterTable(const WaiterTable&) = delete;
   WaiterTable& operator=(const WaiterTable&) = delete;
+
+  // The tables of all shards share one mutex. A table without one has nobody to share waiters with.
+  // REQUIRES: set before the first use.
+  //
+  // A shard that looks at a waiter of several shards holds the mutex until its Serve returns. If
+  // two shards served the same waiters at the same time, each would claim some of them, and no
+  // order of the two pushes would explain who got what. Serve is short, and does not suspend.
+  using SpanningMutex = std::mutex;
+  void set_spanning_mutex(SpanningMutex* mutex) { spanning_mutex_ = mutex; }
 
   // Nobody waits: the one branch that a change of a key pays.
   bool empty() const { return keys_.empty(); }
@@ -106,6 +117,7 @@ class WaiterTable {
   struct Queue {
     List nodes;
     size_t minding_absence = 0;  // of these nodes
+    size_t spanning = 0;         // of these nodes: those of waiters of several shards
     bool is_ready = false;
   };
   void MarkReady(const KeyName& name, Queue& queue) {
@@ -114,11 +126,12 @@ class WaiterTable {
     ready_.push_back(name);
   }
   // False: a lock hinders it.
-  bool ServeKey(Shard& shard, const KeyName& name);
+  bool ServeKey(Shard& shard, const KeyName& name, std::unique_lock<SpanningMutex>* spanning);
 
   KeyNameMap<std::unique_ptr<Queue>> keys_;
   size_t queue_bytes_ = 0;  // of what keys_ points to, and of long names
   std::vector<KeyName> ready_;
+  SpanningMutex* spanning_mutex_ = nullptr;
   bool is_serving_ = false;
 };
 

@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <barrier>
 #include <deque>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "engine/keyspace/shard.h"
@@ -209,6 +212,60 @@ TEST_F(WaiterTableTest, WhoTouchesASecondTagWaitsForWhatIsAnnouncedThereToo) {
   EXPECT_EQ(Push(1), "");
   shard_.Cancel(&entry);
   EXPECT_EQ(served_, "a");
+}
+
+// Two clients wait for the keys of two shards, and each shard gets two elements at the same moment.
+// One of the shards has to serve both clients: had each served one, no order of the two pushes
+// would explain it.
+TEST(SpanningWaitersTest, OneOfTwoShardsServesAllThatWaitForBoth) {
+  struct Both final : Waiter {
+    std::atomic<int>* claimed = nullptr;
+    WaiterNode nodes[2];
+    int served_by = -1;
+
+    bool IsReady(Shard&, const WaiterNode&) const override { return true; }
+    Outcome Serve(Shard& shard, WaiterNode& node) override {
+      if (!Claim()) return Outcome::kGone;
+      served_by = static_cast<int>(shard.id());
+      shard.waiters().Remove(&node);
+      // The other shard gets the time to claim the next one.
+      claimed->fetch_add(1);
+      for (int i = 0; i < 100'000 && claimed->load() < 2; ++i) std::this_thread::yield();
+      return Outcome::kServed;
+    }
+  };
+  std::atomic<int> claimed{0};
+  WaiterTable::SpanningMutex mutex;
+  Shard first(0, 1), second(1, 1);
+  Shard* const shards[] = {&first, &second};
+  Both waiters[2];
+  for (Shard* shard : shards) {
+    shard->waiters().set_spanning_mutex(&mutex);
+    for (Both& waiter : waiters) {
+      WaiterNode& node = waiter.nodes[shard->id()];
+      waiter.claimed = &claimed;
+      node.waiter = &waiter;
+      node.shard = shard->id();
+      node.name = {0, "k" + std::to_string(shard->id())};
+      node.locks.push_back(shard->id());
+      node.spans_shards = true;
+    }
+  }
+  // They came in different orders, so that each shard begins with another one.
+  for (int i : {0, 1}) first.waiters().Add(&waiters[i].nodes[0]);
+  for (int i : {1, 0}) second.waiters().Add(&waiters[i].nodes[1]);
+  std::barrier begin(2);
+  const auto push = [&](Shard& shard) {
+    shard.waiters().OnChanged(0, "k" + std::to_string(shard.id()));
+    begin.arrive_and_wait();
+    shard.waiters().Serve(shard);
+  };
+  std::thread other([&] { push(second); });
+  push(first);
+  other.join();
+  EXPECT_NE(waiters[0].served_by, -1);
+  EXPECT_EQ(waiters[0].served_by, waiters[1].served_by);
+  for (Shard* shard : shards) EXPECT_TRUE(shard->waiters().empty());
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ BlockedCommand::BlockedCommand(CoordinatorContext& cx, const BlockingForm& form,
     node.locks.push_back(shards.LockOfKey(key, hash, cx.db_index()));
     if (std::find(ids_.begin(), ids_.end(), node.shard) == ids_.end()) ids_.push_back(node.shard);
   });
+  for (WaiterNode& node : nodes()) node.spans_shards = ids_.size() > 1;
   if (form.target_at != 0) {
     const std::string_view target = args[static_cast<size_t>(form.target_at)];
     const uint64_t hash = HashKey(target);
