@@ -59,7 +59,7 @@ class Saver {
     WriteShards();
     if (error_.empty() && progress_.is_cancelled) Fail("cancelled");
     if (!error_.empty() || !(rdb_ != nullptr ? FinishRdb() : WriteSummary(extras))) return Undo();
-    if (!is_log_base()) {
+    if (!is_log_base() && !has_output()) {
       if (!Publish()) return Undo();
       RemoveOlder();
     }
@@ -85,6 +85,7 @@ class Saver {
   }
   uint32_t count() const { return shards_.size(); }
   bool is_log_base() const { return !options_.log_base.empty(); }
+  bool has_output() const { return options_.make_output != nullptr; }
   FrameFileId IdOf(uint32_t number) const {
     return {.generation = generation_, .number = number, .count = count()};
   }
@@ -92,7 +93,9 @@ class Saver {
   bool CreateFiles() {
     jobs_.resize(count());
     const bool is_rdb = options_.path.format == SnapshotFormat::kRdb;
-    if (is_rdb) {
+    if (has_output()) {
+      rdb_ = std::make_unique<RdbFileWriter>(options_.make_output(&progress_.is_cancelled));
+    } else if (is_rdb) {
       const std::string path =
           is_log_base() ? options_.log_base : options_.path.Temporary(generation_);
       std::unique_ptr<OutputFile> file;
@@ -195,6 +198,9 @@ class Saver {
     writer.Aux("used-mem", fmt::format("{}", shards_.used_bytes()));
     writer.Aux("aof-base", is_log_base() ? "1" : "0");
     writer.Aux(kAuxShards, fmt::format("{}", count()));
+    if (options_.facts_at_cut) {
+      for (const auto& [name, value] : options_.facts_at_cut()) writer.Aux(name, value);
+    }
     WriteExtras(extras, &writer);
     WriteSizes(&writer);
     writer.Flush();
@@ -229,7 +235,7 @@ class Saver {
   }
 
   bool FinishRdb() {
-    if (auto error = rdb_->Finish()) return Fail(created_[0], error);
+    if (auto error = rdb_->Finish()) return Fail(has_output() ? "replicas" : created_[0], error);
     result_.bytes = rdb_->bytes_written();
     return true;
   }

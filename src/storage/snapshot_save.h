@@ -8,7 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "engine/hops/shard_set.h"
 #include "storage/file_layer.h"
@@ -33,6 +36,13 @@ struct SaveOptions {
   // Not empty: this RDB file becomes the base of an append-only log. It is written and synced; who
   // has asked for it gives it its name. `path` is only used in messages.
   std::string log_base = {};
+  // Instead of that file: where the RDB goes. It may end the save by an error of Write; who waits
+  // in Write looks at `is_cancelled` now and then.
+  using OutputFn =
+      std::function<std::unique_ptr<OutputFile>(const std::atomic<bool>* is_cancelled)>;
+  OutputFn make_output = {};
+  // Called after the cut: more fields for the head of an RDB file.
+  std::function<std::vector<std::pair<std::string, std::string>>()> facts_at_cut = {};
   // Called with all shards locked (by SaveSnapshot itself), before anything is cut. Units that are
   // not waited for (a key that expires, or is evicted) may come until the cut. False: the save is
   // given up. Suspends, for as long as writes to a disk take.

@@ -42,6 +42,7 @@ Journal::Journal(helio::ProactorPool* pool, DurableLog* log, const Options& opti
       log_(*log),
       options_(options),
       pace_(options.pace),
+      period_ns_(options.period_ns),
       sections_(pool->size(), options.first_epoch, options.is_private),
       lanes_(std::make_unique<Lane[]>(pool->size())),
       durable_(options.first_epoch - 1) {
@@ -172,7 +173,7 @@ void Journal::AwaitPeriod(Lane* lane) {
   });
   due.call = &hurry_call_;
   helio::TimerQueue& timers = lane->proactor->timers();
-  timers.Arm(&due, helio::MonotonicNanos() + options_.period_ns);
+  timers.Arm(&due, helio::MonotonicNanos() + period_ns_.load(std::memory_order_relaxed));
   hurry_call_.Await([&] { return due.is_over || hurries_.load(std::memory_order_seq_cst); });
   timers.Disarm(&due);
 }

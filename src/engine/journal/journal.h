@@ -39,7 +39,7 @@ class Journal final : public EffectSink {
     Pace pace = Pace::kEach;
     uint64_t first_epoch = 1;
     uint64_t pause_ns = 60'000;           // of kEach
-    uint64_t period_ns = 10'000'000;      // of kTimed
+    uint64_t period_ns = 10'000'000;      // of kTimed; see SetPeriod
     uint64_t period_bytes_max = 1 << 20;  // of one thread; with more an epoch of kTimed ends early
     IsPrivateFn is_private = nullptr;     // what stands behind ECHO; null: nothing
     // waiting_bytes() has grown by about kGrowthBytes on a thread, or an epoch was written. Thread:
@@ -90,6 +90,11 @@ class Journal final : public EffectSink {
     Hurry();
   }
 
+  // Options::period_ns, from the next epoch on. Thread: any.
+  void SetPeriod(uint64_t nanos) { period_ns_.store(nanos, std::memory_order_relaxed); }
+  // The epoch that is open ends soon, whatever the pace. Thread: any.
+  void Hurry();
+
   // Returns when all that was appended before is durable. False: the log has failed. From a fiber
   // or a plain thread. Suspends.
   bool Flush();
@@ -107,7 +112,6 @@ class Journal final : public EffectSink {
   uint64_t WriteEpoch();
   void Announce();
   void Tell(Lane* lane);
-  void Hurry();
 
   helio::ProactorPool& pool_;
   DurableLog& log_;
@@ -115,6 +119,7 @@ class Journal final : public EffectSink {
 
   const Options options_;
   std::atomic<Pace> pace_;
+  std::atomic<uint64_t> period_ns_;
   Sections sections_;
   ClosedEpoch closed_;  // of the leader
   const std::unique_ptr<Lane[]> lanes_;

@@ -47,6 +47,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .no_evict = session.no_evict,
       .no_touch = session.no_touch,
       .closes_soon = session.close_after_reply || connection.closing(),
+      .is_replica = session.feed != nullptr,
       .is_subscribed = session.is_subscribed(),
       .is_monitor = session.monitor != Session::Monitor::kNo,
       .is_blocked = session.blocked != nullptr || connection.held(),
@@ -77,6 +78,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
 
 std::string FormatClient(const ClientInfo& info) {
   std::string flags;
+  if (info.is_replica) flags += 'S';
   if (info.is_monitor) flags += 'O';
   if (info.is_subscribed) flags += 'P';
   if (info.multi_commands >= 0) flags += 'x';

@@ -28,6 +28,7 @@ struct ClientInfo {
   bool no_evict = false;
   bool no_touch = false;
   bool closes_soon = false;
+  bool is_replica = false;
   bool is_subscribed = false;
   bool is_monitor = false;
   bool is_blocked = false;  // waits for a key

@@ -54,6 +54,12 @@ size_t ExtraOf(const Session& session) {
   return bytes;
 }
 
+// Also what is kept for a replica.
+size_t UnsentOf(const Session& session) {
+  const size_t held = session.feed == nullptr ? 0 : session.feed->held_bytes();
+  return session.connection.unsent_bytes() + held;
+}
+
 }  // namespace
 
 size_t MemoryOf(const Session& session) {
@@ -201,12 +207,16 @@ ClientLimiter::~ClientLimiter() {
 
 void ClientLimiter::SetOutputLimits(const OutputLimits& limits) {
   output_limits_ = limits;
-  worker_.buffers.bounds.output_watch = std::min(limits.of(ClientClass::kNormal).least_bytes(),
-                                                 limits.of(ClientClass::kPubSub).least_bytes());
+  worker_.buffers.bounds.output_watch = SIZE_MAX;
+  for (const OutputLimit& limit : limits.by_class) {
+    size_t& watch = worker_.buffers.bounds.output_watch;
+    watch = std::min(watch, limit.least_bytes());
+  }
   above_soft_.clear();  // it begins anew
 }
 
 bool ClientLimiter::CheckOutput(Session& session, size_t held) {
+  if (session.feed != nullptr) return Check(session, ClientClass::kReplica, held);
   const bool gets_messages = session.is_subscribed() || session.monitor != Session::Monitor::kNo;
   return Check(session, gets_messages ? ClientClass::kPubSub : ClientClass::kNormal, held);
 }
@@ -226,7 +236,7 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
   }
   if (session.user.is_admin) return false;
   const OutputLimit& limit = output_limits_.of(its);
-  const size_t unsent = session.connection.unsent_bytes() + held;
+  const size_t unsent = UnsentOf(session) + held;
   if (limit.is_above_hard(unsent)) {
     CloseFor(session, unsent, kTexts[static_cast<size_t>(its)]);
     return true;
@@ -256,7 +266,7 @@ void ClientLimiter::OnTick() {
   for (auto it = above_soft_.begin(); it != above_soft_.end();) {
     Session& session = *it->first;
     const OutputLimit& limit = output_limits_.of(it->second.its);
-    if (session.connection.closing() || !limit.is_above_soft(session.connection.unsent_bytes())) {
+    if (session.connection.closing() || !limit.is_above_soft(UnsentOf(session))) {
       above_soft_.erase(it++);
       continue;
     }

@@ -17,6 +17,7 @@
 #include "server/clients/affinity.h"
 #include "server/clients/client_wait.h"
 #include "server/clients/multi.h"
+#include "server/clients/output_feed.h"
 #include "server/clients/subscriptions.h"
 #include "server/clients/tracking_state.h"
 #include "server/options/protected_action.h"
@@ -103,6 +104,11 @@ class Session final : public CommandClient, public MovedSession {
   bool is_redirect_target = false;          // of the messages of another one that does
   enum class Monitor : uint8_t { kNo, kBegins, kYes };
   Monitor monitor = Monitor::kNo;
+
+  // --- If it is a replica ---
+
+  std::unique_ptr<ReplicaOffer> replica_offer;  // null: it has not sent REPLCONF
+  std::unique_ptr<OutputFeed> feed;             // null: it gets no stream
 
   // --- Its connection ---
 

@@ -105,19 +105,18 @@ void Reply(Session& session, Args args, ReplySink& reply) {
 
 // --- All clients ---
 
-enum class ClientType { kNormal, kPubsub, kOther };
+enum class ClientType { kNormal, kPubsub, kReplica, kMaster };
 
 ClientType TypeOf(const Session& session) {
+  if (session.feed != nullptr) return ClientType::kReplica;
   return session.is_subscribed() ? ClientType::kPubsub : ClientType::kNormal;
 }
 
-// Redis' other types exist, but nobody has them.
 std::optional<ClientType> ParseType(std::string_view text) {
   if (IsWord(text, "normal")) return ClientType::kNormal;
   if (IsWord(text, "pubsub")) return ClientType::kPubsub;
-  for (std::string_view other : {"master", "replica", "slave"}) {
-    if (IsWord(text, other)) return ClientType::kOther;
-  }
+  if (IsWord(text, "replica") || IsWord(text, "slave")) return ClientType::kReplica;
+  if (IsWord(text, "master")) return ClientType::kMaster;  // there is none
   return std::nullopt;
 }
 

@@ -34,6 +34,7 @@ void RegisterFamilies(CommandTable* table, MemcachedRows* memcached) {
   RegisterScriptCommands(table);
   RegisterFunctionCommands(table);
   RegisterWaitCommands(table);
+  RegisterFeedCommands(table);
   RegisterPubSubCommands(table);
 }
 

@@ -23,6 +23,7 @@ void RegisterSlowLogCommands(CommandTable* table);
 void RegisterLatencyCommands(CommandTable* table);
 void RegisterSaveCommands(CommandTable* table);
 void RegisterWaitCommands(CommandTable* table);
+void RegisterFeedCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);
 void RegisterScriptCommands(CommandTable* table);
 void RegisterFunctionCommands(CommandTable* table);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WAIT WAITAOF: until what was written is on other servers, or on the disk. There are no replicas.
+// WAIT WAITAOF: until what was written is on replicas, or on disks.
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "server/commands/families.h"
 #include "server/dispatch/blocking.h"
 #include "server/persistence/append_log.h"
+#include "server/replication/replication.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -46,17 +48,53 @@ BlockingForm FormOf(void (*reply_nothing)(ReplySink& reply)) {
           .take_across = nullptr};
 }
 
-// WAIT numreplicas timeout. What it waits for never comes. Suspends.
+// What a call knows of the replicas, which are proactor 0's.
+class ReplicasWait {
+ public:
+  explicit ReplicasWait(CoordinatorContext& cx) : proactor_(*cx.shards().pool().at(0)) {}
+
+  // From now on `on_end` may be called, on proactor 0, when so many replicas have all that was done
+  // before; with `is_durable`, on their disks. End has to follow. False: they have it already, and it
+  // is not called. Suspends.
+  bool Begin(uint64_t wanted, bool is_durable, std::function<void()> on_end) {
+    return proactor_.Await([&] {
+      wait_.wanted = wanted;
+      wait_.is_durable = is_durable;
+      wait_.on_end = std::move(on_end);
+      return Server::Here().replication().BeginWait(&wait_);
+    });
+  }
+  // How many have. Suspends.
+  uint64_t End() {
+    return proactor_.Await([this] { return Server::Here().replication().EndWait(&wait_); });
+  }
+ private:
+  helio::Proactor& proactor_;
+  Replication::AckWait wait_;
+};
+
+// WAIT numreplicas timeout. For all that was done before, whoever did it. Suspends.
 void Wait(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  using End = ClientWait::End;
   const std::optional<int64_t> replicas = ParseInt64(args[1]);
   if (!replicas) return reply.Error(kErrNotInteger);
   const std::optional<int64_t> timeout_ms = ParseTimeout(cx, args[2], reply);
   if (!timeout_ms) return;
+  const auto wanted = static_cast<uint64_t>(std::max<int64_t>(*replicas, 0));
   const bool may_wait = cx.outer() == nullptr && !cx.is_scripted();
-  if (*replicas <= 0 || !may_wait) return reply.Integer(0);
-  const BlockingForm form = FormOf([](ReplySink& to) { to.Integer(0); });
+  ReplicasWait wait(cx);
+  if (!may_wait) {
+    wait.Begin(UINT64_MAX, false, nullptr);
+    return reply.Integer(static_cast<int64_t>(wait.End()));
+  }
+  const BlockingForm form = FormOf(nullptr);
   BlockingCall call = {.keys = {}, .timeout_ms = *timeout_ms};
-  BlockedCommand(cx, form, args, &call).Run(reply);
+  BlockedCommand command(cx, form, args, &call);
+  End how = End::kNone;
+  if (wait.Begin(wanted, false, [&command] { command.Wake(); })) how = command.Wait();
+  const uint64_t count = wait.End();
+  if (how == End::kUnblockedWithError || how == End::kDenied) return command.ReplyTo(how, reply);
+  reply.Integer(static_cast<int64_t>(count));
 }
 
 // What a call of WAITAOF knows of the log, which is proactor 0's.
@@ -90,16 +128,18 @@ class DiskWait {
       return is_synced ? State::kSynced : State::kNotSynced;
     });
   }
+  // The log is off. On proactor 0.
+  bool is_off() const { return wait_.is_off; }
 
  private:
   helio::Proactor& proactor_;
   AppendLog::SyncWait wait_;
 };
 
-void ReplyCounts(DiskWait::State state, ReplySink& reply) {
+void ReplyCounts(DiskWait::State state, uint64_t replicas, ReplySink& reply) {
   reply.Array(2);
   reply.Integer(state == DiskWait::State::kSynced ? 1 : 0);
-  reply.Integer(0);
+  reply.Integer(static_cast<int64_t>(replicas));
 }
 
 // WAITAOF numlocal numreplicas timeout. It waits for all that was done before, whoever did it: for
@@ -116,26 +156,40 @@ void WaitAof(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (!timeout_ms) return;
 
   const bool needs_log = *local > 0;
-  const bool needs_replicas = *replicas > 0;
+  const auto wanted = static_cast<uint64_t>(*replicas);
   const bool may_wait = cx.outer() == nullptr && !cx.is_scripted();
-  DiskWait wait(cx);
-  State state = wait.Look();
+  DiskWait disk(cx);
+  ReplicasWait others(cx);
+  State state = disk.Look();
   if (state == State::kOff && needs_log) return reply.Error(kErrNoLog);
-  const bool is_done = !needs_replicas && (!needs_log || state == State::kSynced);
-  if (is_done || !may_wait) return ReplyCounts(state, reply);
 
   const BlockingForm form = FormOf(nullptr);
   BlockingCall call = {.keys = {}, .timeout_ms = *timeout_ms};
   BlockedCommand command(cx, form, args, &call);
-  // Replicas never come.
-  wait.Begin([&command, needs_replicas] {
-    if (!needs_replicas) command.Wake();
+  // Both are told on proactor 0: the later one wakes the command.
+  bool is_synced = !needs_log || state == State::kSynced;
+  bool has_replicas = false;
+  const bool waits = others.Begin(may_wait ? wanted : UINT64_MAX, true, [&] {
+    has_replicas = true;
+    if (is_synced) command.Wake();
   });
-  const End how = command.Wait();
-  state = wait.End();
+  if (!waits) has_replicas = true;
+  End how = End::kNone;
+  if (may_wait && (waits || !is_synced)) {
+    const bool waits_for_disk = !is_synced;
+    if (waits_for_disk) {
+      disk.Begin([&] {
+        is_synced = true;
+        if (has_replicas || disk.is_off()) command.Wake();
+      });
+    }
+    how = command.Wait();
+    if (waits_for_disk) state = disk.End();
+  }
+  const uint64_t acked = others.End();
   if (how == End::kUnblockedWithError || how == End::kDenied) return command.ReplyTo(how, reply);
   if (state == State::kOff && needs_log) return reply.Error(kErrNoLog);
-  ReplyCounts(state, reply);
+  ReplyCounts(state, acked, reply);
 }
 
 }  // namespace
@@ -146,7 +200,7 @@ void RegisterWaitCommands(CommandTable* table) {
               .arity = 3,
               .flags = kBlocking,
               .categories = kAclConnection,
-              .docs = {"Waits until replicas have what this connection wrote. There are none.",
+              .docs = {"Waits until replicas have what was written before.",
                        "3.0.0", "generic", "O(1)"},
               .tips = "request_policy:all_shards response_policy:agg_min"});
   table->Add({.name = "waitaof",
@@ -154,7 +208,7 @@ void RegisterWaitCommands(CommandTable* table) {
               .arity = 4,
               .flags = kBlocking,
               .categories = kAclConnection,
-              .docs = {"Waits until what was written is on the disk, by the append-only log.",
+              .docs = {"Waits until what was written before is on the disk, and on those of replicas.",
                        "7.2.0", "generic", "O(1)"},
               .tips = "request_policy:all_shards response_policy:agg_min"});
 }

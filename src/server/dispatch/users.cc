@@ -207,7 +207,7 @@ void Users::SetIdleTimeout(uint64_t seconds) {
     worker_.ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
       const bool waits =
-          connection.busy() || !connection.replies().empty() || session.is_subscribed();
+          connection.busy() || !connection.replies().empty() || session.is_subscribed() || session.feed != nullptr;
       if (!waits && now_ns > connection.last_active_ns() + seconds * 1'000'000'000)
         connection.CloseNow();
     });

@@ -805,7 +805,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   }).Detach();
 }
 
-void Worker::OnRoom(Connection* connection) { batches_.OnRoom(connection); }
+void Worker::OnRoom(Connection* connection) {
+  if (OutputFeed* feed = SessionOf(connection).feed.get(); feed != nullptr) return feed->OnRoom();
+  batches_.OnRoom(connection);
+}
 
 void Worker::ReleaseScratch() {
   if (!noted_.empty()) return;

@@ -27,6 +27,7 @@ void Worker::OnClosing(Connection* connection) {
   // now on must not be given to it.
   Session& session = SessionOf(connection);
   if (session.blocked != nullptr) session.blocked->EndWait(ClientWait::End::kGone);
+  if (session.feed != nullptr) session.feed->OnClosing();
 }
 
 void Worker::OnRecvStopped(Connection*) { SweepSoon(); }

@@ -33,7 +33,8 @@ bool Worker::MayMove(const Session& session) const {
          session.cut_batches.empty() && session.multi == nullptr && session.executing == nullptr &&
          session.watches.empty() && session.monitor == Session::Monitor::kNo &&
          session.subscriptions == nullptr && session.tracking == nullptr &&
-         !session.is_redirect_target && !session.close_after_reply;
+         !session.is_redirect_target && !session.close_after_reply &&
+         session.replica_offer == nullptr && session.feed == nullptr;
 }
 
 void Worker::OnRest(Connection* connection) {

@@ -103,6 +103,8 @@ const T& StructOf(const InfoFacts& facts) {
     return facts.persistence;
   } else if constexpr (std::is_same_v<T, AppendLogFacts>) {
     return facts.append_log;
+  } else if constexpr (std::is_same_v<T, ReplicationFacts>) {
+    return facts.replication;
   } else if constexpr (std::is_same_v<T, ShardSnapshotStats>) {
     return facts.persistence.last_shards;
   } else if constexpr (std::is_same_v<T, TransactionStats>) {
@@ -130,7 +132,6 @@ MetricValue Of(const InfoFacts& facts) {
 
 // --- What Redis has and this server does not ---
 
-inline constexpr std::string_view kNoReplicas = "Always 0: there is no replication.";
 inline constexpr std::string_view kNoForks = "Always 0: nothing forks.";
 
 template <int64_t kNumber>

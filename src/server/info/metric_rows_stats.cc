@@ -44,6 +44,8 @@ uint64_t CallsOf(const InfoFacts& facts, const std::string& command) {
   return found == facts.commands.end() ? 0 : found->second.calls;
 }
 
+constexpr std::string_view kNotApart = "Always 0: it is not counted apart.";
+
 constexpr MetricRow kStats[] = {
     {.info = "total_connections_received",
      .prom = "connections_received_total",
@@ -79,8 +81,8 @@ constexpr MetricRow kStats[] = {
      .place = 221,
      .help = "To clients.",
      .value = Of<&BufferPool::Traffic::sent_bytes>},
-    {.info = "total_net_repl_input_bytes", .help = kNoReplicas, .value = Always<0>},
-    {.info = "total_net_repl_output_bytes", .help = kNoReplicas, .value = Always<0>},
+    {.info = "total_net_repl_input_bytes", .help = kNotApart, .value = Always<0>},
+    {.info = "total_net_repl_output_bytes", .help = kNotApart, .value = Always<0>},
     {.info = "instantaneous_input_kbps",
      .unit = MetricUnit::kKib,
      .help = "From clients in the last second.",
@@ -91,11 +93,11 @@ constexpr MetricRow kStats[] = {
      .value = Of<[](const InfoFacts& f) { return Kib(f.counts.rates.sent_bytes); }>},
     {.info = "instantaneous_input_repl_kbps",
      .unit = MetricUnit::kKib,
-     .help = kNoReplicas,
+     .help = kNotApart,
      .value = Of<[](const InfoFacts&) { return 0.0; }>},
     {.info = "instantaneous_output_repl_kbps",
      .unit = MetricUnit::kKib,
-     .help = kNoReplicas,
+     .help = kNotApart,
      .value = Of<[](const InfoFacts&) { return 0.0; }>},
     {.info = "rejected_connections",
      .prom = "connections_rejected_total",
@@ -138,9 +140,24 @@ constexpr MetricRow kStats[] = {
      .place = 210,
      .help = "Of these, the ones that took too long.",
      .value = Of<&helio::TlsStats::handshake_timeouts>},
-    {.info = "sync_full", .help = kNoReplicas, .value = Always<0>},
-    {.info = "sync_partial_ok", .help = kNoReplicas, .value = Always<0>},
-    {.info = "sync_partial_err", .help = kNoReplicas, .value = Always<0>},
+    {.info = "sync_full",
+     .prom = "replica_full_copies_total",
+     .type = MetricType::kCounter,
+     .place = 1010,
+     .help = "Copies of all data that replicas got.",
+     .value = Of<&ReplicationFacts::full_copies>},
+    {.info = "sync_partial_ok",
+     .prom = "replica_continuations_total",
+     .type = MetricType::kCounter,
+     .place = 1011,
+     .help = "Replicas that came back and went on without a copy.",
+     .value = Of<&ReplicationFacts::partial_copies>},
+    {.info = "sync_partial_err",
+     .prom = "replica_refused_continuations_total",
+     .type = MetricType::kCounter,
+     .place = 1012,
+     .help = "Replicas that wanted to go on and needed a copy.",
+     .value = Of<&ReplicationFacts::refused_partial_copies>},
     {.info = "expired_subkeys",
      .type = MetricType::kCounter,
      .help = "Members of sets and fields of hashes whose time was over.",
@@ -270,7 +287,9 @@ constexpr MetricRow kStats[] = {
      .help = "Buckets of keys of which nothing moved.",
      .value = Of<&DefragStats::key_misses>},
     {.info = "migrate_cached_sockets", .help = kRedisOnly, .value = Always<0>},
-    {.info = "slave_expires_tracked_keys", .help = kNoReplicas, .value = Always<0>},
+    {.info = "slave_expires_tracked_keys",
+     .help = "Always 0.",
+     .value = Always<0>},
     {.info = "tracking_total_keys",
      .prom = "tracking_keys",
      .place = 651,
@@ -380,29 +399,8 @@ constexpr MetricRow kStats[] = {
 };
 static_assert(kAclRefusals == 4);
 
-constexpr MetricRow kReplication[] = {
-    {.info = "role",
-     .help = "Always `master`.",
-     .value = Of<[](const InfoFacts&) { return "master"; }>},
-    {.info = "connected_slaves", .help = kNoReplicas, .value = Always<0>},
-    {.info = "master_failover_state",
-     .help = "Always `no-failover`.",
-     .value = Of<[](const InfoFacts&) { return "no-failover"; }>},
-    {.info = "master_replid", .help = "The same as `run_id`.", .value = Of<&InfoFacts::run_id>},
-    {.info = "master_replid2",
-     .help = "Always zeros.",
-     .value = Of<[](const InfoFacts&) { return std::string(40, '0'); }>},
-    {.info = "master_repl_offset", .help = kNoReplicas, .value = Always<0>},
-    {.info = "second_repl_offset", .help = "Always -1.", .value = Always<-1>},
-    {.info = "repl_backlog_active", .help = kNoReplicas, .value = Always<0>},
-    {.info = "repl_backlog_size", .help = kNoReplicas, .value = Always<0>},
-    {.info = "repl_backlog_first_byte_offset", .help = kNoReplicas, .value = Always<0>},
-    {.info = "repl_backlog_histlen", .help = kNoReplicas, .value = Always<0>},
-};
-
 }  // namespace
 
 std::span<const MetricRow> StatsRows() { return kStats; }
-std::span<const MetricRow> ReplicationRows() { return kReplication; }
 
 }  // namespace dfly

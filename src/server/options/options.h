@@ -97,6 +97,15 @@ struct LogOptions {
   uint64_t buffer_limit = 0;  // bytes that are not on the disk yet; 0: no limit
 };
 
+// What the start says of replication.
+struct ReplicationOptions {
+  uint64_t backlog_bytes = 0;
+  uint64_t timeout_s = 0;
+  uint64_t ping_period_s = 0;
+  uint64_t copy_delay_s = 0;         // repl-diskless-sync-delay
+  uint64_t copy_replicas_max = 0;    // with so many it does not wait any longer; 0: it always does
+};
+
 // What happens to a script that uses keys which it has not declared (--undeclared_keys).
 enum class UndeclaredKeys : uint8_t {
   kLearn,   // what each script needs is found out
@@ -170,6 +179,7 @@ struct ServerOptions {
   uint64_t client_query_buffer_limit = 0;  // bytes
   ClientMemorySetting maxmemory_clients;
   uint64_t snapshot_buffer_limit = 0;  // bytes, of all shards; 0: no limit
+  ReplicationOptions replication;
   LogOptions log;
   ValueSizes value_sizes;
   TagRules tag_rules;

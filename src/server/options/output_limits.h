@@ -13,7 +13,7 @@ namespace dfly {
 
 enum class ClientClass : uint8_t {
   kNormal,
-  kReplica,  // there are none yet
+  kReplica,
   kPubSub,   // subscribers; monitors, too
 };
 inline constexpr size_t kClientClasses = 3;

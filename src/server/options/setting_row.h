@@ -47,6 +47,7 @@ enum class SettingTopic : uint8_t {
   kData,
   kSnapshots,
   kLog,
+  kReplication,
   kCluster,
   kTags,
   kScripts,

@@ -15,11 +15,9 @@
 #include "helio/fibers/fiber.h"
 #include "server/clients/server_state.h"
 #include "server/clients/worker_state.h"
-#include "server/persistence/journal_link.h"
 #include "server/persistence/loaded_parts.h"
 #include "server/persistence/log_applier.h"
 #include "server/persistence/persistence.h"
-#include "server/persistence/private_commands.h"
 #include "storage/log/log_loader.h"
 
 namespace dfly {
@@ -60,9 +58,15 @@ int64_t SecondsSince(uint64_t begin_ns) {
 
 }  // namespace
 
-AppendLog::AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
-                     uint64_t retry_ns)
-    : server_(*server), persistence_(*persistence), options_(options), retry_ns_(retry_ns) {}
+AppendLog::AppendLog(ServerState* server, Persistence* persistence, EffectStream* stream,
+                     const LogOptions& options, uint64_t retry_ns)
+    : server_(*server),
+      persistence_(*persistence),
+      stream_(*stream),
+      options_(options),
+      retry_ns_(retry_ns) {
+  stream_.set_on_bytes([this] { UpdateBehind(); });
+}
 
 AppendLog::~AppendLog() { CHECK(!is_on()) << "AppendLog::End was not called"; }
 
@@ -90,7 +94,7 @@ void AppendLog::WithAllLocked(Function function) {
 }
 
 std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
-  first_epoch = std::max(first_epoch, last_epoch_ + 1);
+  first_epoch = stream_.Open(first_epoch);
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();
@@ -102,19 +106,15 @@ std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
   start.last_epoch = first_epoch - 1;
   if (auto error = writer_->Open(start)) {
     writer_ = nullptr;
+    stream_.Close();
     return error;
   }
-  journal_ = std::make_unique<Journal>(&server_.pool, &watch_,
-                                       Journal::Options{.pace = PaceOf(options_.policy),
-                                                        .first_epoch = first_epoch,
-                                                        .is_private = &IsPrivateCommand,
-                                                        .on_bytes = [this] { UpdateBehind(); }});
   NoteHistory();
   return {};
 }
 
 void AppendLog::Link() {
-  LinkJournal(server_, journal_.get(), PaceOf(options_.policy));
+  stream_.AttachLog(&watch_, PaceOf(options_.policy));
   is_linked_ = true;
 }
 
@@ -123,7 +123,7 @@ void AppendLog::Unlink() {
   if (!std::exchange(is_linked_, false)) return;
   // What a disk that fails does not take would be waited for with all these locks.
   if (!writer_->status().is_ok()) writer_->Stop();
-  if (!UnlinkJournal(server_, journal_.get())) {
+  if (!stream_.DetachLog()) {
     LOG(ERROR) << "the append-only log ends before all changes are in it";
   }
 }
@@ -131,9 +131,7 @@ void AppendLog::Unlink() {
 void AppendLog::Close() {
   AwaitHistoryChanges();
   SetExpires(false);
-  journal_->Stop();
-  last_epoch_ = journal_->newest();
-  journal_ = nullptr;
+  stream_.Close();
   is_complete_ = false;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
   writer_ = nullptr;
@@ -289,9 +287,9 @@ std::string AppendLog::SetPolicy(LogPolicy policy) {
   if (std::exchange(options_.policy, policy) == policy || !is_on()) return "";
   ChangeSoon([this] {
     WithAllLocked([this] {
-      if (!journal_->Flush()) return;
+      if (!stream_.journal()->Flush()) return;
       writer_->SetPolicy(options_.policy);
-      RelinkJournal(server_, journal_.get(), PaceOf(options_.policy));
+      stream_.SetLogPace(PaceOf(options_.policy));
     });
   });
   return "";
@@ -379,8 +377,8 @@ std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
       Link();
       return true;
     }
-    if (!journal_->Flush()) return false;
-    writer_->BeginNewFile(journal_->open_epoch());
+    if (!stream_.journal()->Flush()) return false;
+    writer_->BeginNewFile(stream_.journal()->open_epoch());
     return true;
   };
   if (std::string error = persistence_.SaveLogBase(base); !error.empty()) return error;
@@ -389,7 +387,7 @@ std::string AppendLog::RewriteOnce(Rewriting* rewriting) {
     // The log began at this cut. After a later one, if this base fails, its files are in the base.
     seq = Listed().incrementals.front().seq;
   } else {
-    if (!journal_->Flush()) return "the log was stopped";
+    if (!stream_.journal()->Flush()) return "the log was stopped";
     if (auto error = writer_->FinishNewFile(&seq)) return error.message();
   }
   if (auto error = writer_->FinishBase(seq)) return error.message();
@@ -558,11 +556,11 @@ void AppendLog::OnSynced() {
 bool AppendLog::IsBehind() const {
   const Settings& settings = server_.settings;
   const uint64_t limit = settings.journal_buffer_limit.load(std::memory_order_relaxed);
-  if (limit == 0 || journal_ == nullptr) return false;
+  if (limit == 0 || !is_on()) return false;
   // Writes are refused then. Not before: or they would go on until the gate is shut.
   if ((settings.gate.load(std::memory_order_relaxed) & Settings::kNoLogGate) != 0) return false;
   const uint64_t bytes =
-      journal_->waiting_bytes() + writer_->status().kept_bytes.load(std::memory_order_relaxed);
+      stream_.journal()->waiting_bytes() + writer_->status().kept_bytes.load(std::memory_order_relaxed);
   return bytes > (is_behind_.load(std::memory_order_relaxed) ? limit / 2 : limit);
 }
 
@@ -600,7 +598,7 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   std::unique_ptr<LogDirectory> other;  // of a log that is off
   if (is_on()) {
     if (!writer_->status().is_ok()) return "the append-only log cannot be written";
-    if (!journal_->Flush()) return "the append-only log was stopped";
+    if (!stream_.journal()->Flush()) return "the append-only log was stopped";
     if (auto error = writer_->Sync()) return error.message();
     Unlink();
   } else {
@@ -642,8 +640,8 @@ AppendLogFacts AppendLog::Facts() const {
   if (!is_on()) return facts;
   facts.bytes = bytes();
   facts.base_bytes = bytes_at_rewrite_;
-  facts.waiting_bytes = journal_->waiting_bytes();
-  facts.epochs = journal_->durable();
+  facts.waiting_bytes = stream_.journal()->waiting_bytes();
+  facts.epochs = stream_.journal()->durable();
   const LogStatus& status = writer_->status();
   facts.is_write_ok = status.is_ok();
   facts.unsynced_bytes = status.kept_bytes.load(std::memory_order_relaxed);

@@ -21,11 +21,11 @@
 #include <string>
 #include <system_error>
 
-#include "engine/journal/journal.h"
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/sync.h"
 #include "server/meters/append_log_facts.h"
 #include "server/options/options.h"
+#include "server/persistence/effect_stream.h"
 #include "storage/log/log_directory.h"
 #include "storage/log/log_loader.h"
 #include "storage/log/log_writer.h"
@@ -42,8 +42,8 @@ struct ServerState;
 class AppendLog {
  public:
   // All outlive it.
-  AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
-            uint64_t retry_ns = LogWriter::Options{}.retry_period_ns);
+  AppendLog(ServerState* server, Persistence* persistence, EffectStream* stream,
+            const LogOptions& options, uint64_t retry_ns = LogWriter::Options{}.retry_period_ns);
   ~AppendLog();
 
   // --- The start, if the log is to be on. Nobody is served yet. An error, or nothing ---
@@ -66,7 +66,7 @@ class AppendLog {
   [[nodiscard]] std::string SetPolicy(LogPolicy policy);
   // When a rewrite begins by itself, whether there are timestamps, and a history.
   void SetRules(const LogOptions& options);
-  bool is_on() const { return journal_ != nullptr; }
+  bool is_on() const { return writer_ != nullptr; }
 
   // journal_buffer_limit has changed.
   void OnLimit() { UpdateBehind(); }
@@ -119,11 +119,11 @@ class AppendLog {
   // Calls it while nothing changes. Suspends.
   template <typename Function>
   void WithAllLocked(Function function);
-  // Makes the writer and the journal.
+  // Makes the writer, and the stream has a journal.
   std::error_code Open(LogWriter::Start start, uint64_t first_epoch);
   // And ends them. REQUIRES: Unlink.
   void Close();
-  // Units go to the journal, and do not any more. REQUIRES: nothing changes.
+  // The stream's epochs go to the writer, and do not any more. REQUIRES: nothing changes.
   void Link();
   void Unlink();
   std::string LoadLog(LoadProgress* progress);
@@ -159,7 +159,7 @@ class AppendLog {
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
   void OnStatus();  // Thread: any
-  uint64_t NewestEpoch() const { return is_on() ? journal_->newest() : 0; }
+  uint64_t NewestEpoch() const { return is_on() ? stream_.journal()->newest() : 0; }
   bool IsSynced(uint64_t epoch) const;
   void WakeWaits();
   void OnSynced();  // Thread: any
@@ -169,6 +169,7 @@ class AppendLog {
 
   ServerState& server_;
   Persistence& persistence_;
+  EffectStream& stream_;
   LogOptions options_;
   const uint64_t retry_ns_;   // between two tries of a disk that fails
   bool is_changing_ = false;  // ChangeSoon
@@ -186,8 +187,6 @@ class AppendLog {
 
   std::unique_ptr<LogWriter> writer_;
   Watch watch_{this};
-  std::unique_ptr<Journal> journal_;
-  uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
   bool is_linked_ = false;
   bool ends_ = false;                     // rewrites are given up
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way

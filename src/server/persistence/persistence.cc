@@ -294,6 +294,8 @@ SaveOptions Persistence::OptionsOf(const Saving& saving) {
   if (saving.base) {
     save.path.format = SnapshotFormat::kRdb;
     save.log_base = saving.base->path;
+    save.make_output = saving.base->make_output;
+    save.facts_at_cut = saving.base->facts_at_cut;
     save.before_cut = saving.base->before_cut;
     save.cut_lock = saving.base->cut_lock;
   }
@@ -303,7 +305,9 @@ SaveOptions Persistence::OptionsOf(const Saving& saving) {
 void Persistence::NoteSaved(const Saving& saving, const SaveResult& result,
                             uint64_t changes_at_cut) {
   const double seconds = SecondsSince(saving.started_ns);
-  const std::string file = saving.base ? saving.base->path : saving.path.Main();
+  const std::string file = !saving.base            ? saving.path.Main()
+                           : saving.base->make_output ? "for replicas"
+                                                      : saving.base->path;
   LOG(INFO) << "saved " << helio::LogText(file) << ": " << result.keys << " keys, " << result.bytes
             << " bytes, " << fmt::format("{:.3f} s", seconds);
   if (saving.base) return;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/hops/transaction.h"
@@ -24,9 +25,12 @@ namespace dfly {
 
 struct ServerState;
 
-// The base of an append-only log, as a save writes it; see SaveOptions.
+// The base of an append-only log, or the copy for replicas, as a save writes it; see SaveOptions.
 struct LogBase {
   std::string path;
+  // See SaveOptions; with an output it is the copy for replicas, and there is no path.
+  SaveOptions::OutputFn make_output = {};
+  std::function<std::vector<std::pair<std::string, std::string>>()> facts_at_cut = {};
   std::function<bool()> before_cut;
   LockMode cut_lock = LockMode::kShared;
 };
@@ -81,7 +85,9 @@ class Persistence {
   // Writes it, when no save is under way any more; empty, or the error. To clients that is no save.
   // CancelSave ends it. Suspends.
   std::string SaveLogBase(LogBase base);
-  bool is_saving_log_base() const { return is_saving() && saving_->base.has_value(); }
+  bool is_saving_log_base() const {
+    return is_saving() && saving_->base && !saving_->base->make_output;
+  }
   // The last one: after its cut nothing changes any more, unless it fails. Suspends.
   std::string SaveForStop();
   // Ends the one that is under way; it fails. Suspends until it has.

@@ -21,7 +21,9 @@
 #include "server/dispatch/users.h"
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
+#include "server/persistence/effect_stream.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/replication.h"
 
 namespace dfly {
 
@@ -32,7 +34,11 @@ Server::Server(ServerOptions options, const ServerParts& parts)
              AwaitOnAll<Worker>(state_, [&](Worker& worker) { worker.SetTlsContext(context); });
            }),
       persistence_(std::make_unique<Persistence>(&state_, state_.options.persistence)),
-      append_log_(std::make_unique<AppendLog>(&state_, persistence_.get(), state_.options.log)),
+      stream_(std::make_unique<EffectStream>(&state_)),
+      append_log_(std::make_unique<AppendLog>(&state_, persistence_.get(), stream_.get(),
+                                              state_.options.log)),
+      replication_(std::make_unique<Replication>(&state_, persistence_.get(), stream_.get(),
+                                                 state_.options.replication)),
       on_sigint_(state_.options.on_sigint),
       on_sigterm_(state_.options.on_sigterm),
       shutdown_timeout_s_(state_.options.shutdown_timeout_s),

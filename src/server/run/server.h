@@ -21,7 +21,9 @@ namespace dfly {
 
 class Listeners;
 class AppendLog;
+class EffectStream;
 class Persistence;
+class Replication;
 class Worker;
 struct PortKind;
 
@@ -90,6 +92,7 @@ class Server final : public SettingHost {
   TlsSettings& tls() { return tls_; }
   Persistence& persistence() { return *persistence_; }
   AppendLog& append_log() { return *append_log_; }
+  Replication& replication() { return *replication_; }
   // What the process takes without any data or connection, as measured after the start.
   uint64_t base_memory_bytes() const { return base_memory_bytes_; }
   const ResidentMemory& resident_at_start() const { return resident_at_start_; }
@@ -139,7 +142,9 @@ class Server final : public SettingHost {
   ServerState state_;
   TlsSettings tls_;
   const std::unique_ptr<Persistence> persistence_;
+  const std::unique_ptr<EffectStream> stream_;
   const std::unique_ptr<AppendLog> append_log_;
+  const std::unique_ptr<Replication> replication_;
   std::atomic<StopRule> on_sigint_;
   std::atomic<StopRule> on_sigterm_;
   std::atomic<uint64_t> shutdown_timeout_s_;

@@ -20,6 +20,7 @@
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/replication.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -218,6 +219,7 @@ void Server::Stop() {
   }
   state_.pool.at(0)->AwaitFiber("close listeners", [this] {
     if (listeners_ != nullptr) listeners_->Close();
+    replication_->BeginStop();
     persistence_->CancelLoad();  // its end would start the rules
     persistence_->StopRules();
     persistence_->CancelSave();
@@ -260,7 +262,10 @@ void Server::Stop() {
                  << " connections, " << batches << " batches and " << in_flight - batches
                  << " commands; " << waiting << " entries in transaction queues";
   }
-  state_.pool.at(0)->AwaitFiber("stop log", [this] { append_log_->Stop(); });
+  state_.pool.at(0)->AwaitFiber("stop log", [this] {
+    replication_->Stop();
+    append_log_->Stop();
+  });
   state_.shards->set_after_flush_all(nullptr);
   AwaitOnAll<WorkerState>(state_, [this](WorkerState& worker) {
     workers_[worker.index()].reset();

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stream of effects of all shards: one journal, and who reads it.
+//
+//   units --Journal--> EffectStream --> the listener (replication)
+//                                   --> the append-only log
+//
+// While nobody reads it there is no journal, and the shards note nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine/journal/journal.h"
+
+namespace dfly {
+
+struct ServerState;
+
+// Owner:    the server. Its state belongs to proactor 0, and so do all methods.
+// Suspends: what says so.
+class EffectStream final : private DurableLog {
+ public:
+  // Who has to know each epoch, before it is on the disk.
+  class Listener {
+   public:
+    // Thread: any proactor's, one call at a time, in the order of the epochs. Suspends: never.
+    virtual void OnEpoch(const Epoch& epoch) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  // `server` outlives it.
+  explicit EffectStream(ServerState* server) : server_(*server) {}
+  ~EffectStream();
+  EffectStream(const EffectStream&) = delete;
+  EffectStream& operator=(const EffectStream&) = delete;
+
+  // Makes the journal if there is none. Returns the number of the next epoch, which is at least
+  // `first_epoch` if there was none. Suspends.
+  uint64_t Open(uint64_t first_epoch);
+  // Ends the journal, unless somebody reads it. Suspends.
+  void Close();
+  // Null: it is not open.
+  Journal* journal() { return journal_.get(); }
+  const Journal* journal() const { return journal_.get(); }
+
+  // --- REQUIRES: it is open, and no unit is under way, and none begins meanwhile: nobody is served
+  // yet, or the caller has locked all shards. All suspend ---
+
+  // From the next epoch on the log gets them, and clients wait for it if the pace says so.
+  void AttachLog(DurableLog* log, Journal::Pace pace);
+  void SetLogPace(Journal::Pace pace);
+  // False: the log had stopped before it had all of them.
+  [[nodiscard]] bool DetachLog();
+  void AttachListener(Listener* listener);
+  void DetachListener();
+
+  // Journal::Options::on_bytes, while there is a log. Before the first Open.
+  void set_on_bytes(std::function<void()> on_bytes) { on_bytes_ = std::move(on_bytes); }
+
+ private:
+  bool Write(const Epoch& epoch) override;
+  bool is_read() const { return log_ != nullptr || listener_ != nullptr; }
+  // What the shards and replies have to know, after the readers have changed.
+  void Link(bool was_read);
+
+  ServerState& server_;
+  std::function<void()> on_bytes_;
+  std::unique_ptr<Journal> journal_;
+  uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
+  Journal::Pace log_pace_ = Journal::Pace::kTimed;
+  std::atomic<DurableLog*> log_{nullptr};      // read by whoever leads
+  std::atomic<Listener*> listener_{nullptr};  // the same
+};
+
+}  // namespace dfly

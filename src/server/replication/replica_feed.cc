@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/replication/replica_feed.h"
+
+#include <utility>
+
+#include "facade/connection.h"
+#include "helio/base/clock.h"
+#include "helio/base/logging.h"
+#include "server/clients/client_limiter.h"
+#include "server/clients/session.h"
+#include "server/replication/replication.h"
+
+namespace dfly {
+
+ReplicaFeed::ReplicaFeed(Replication* replication, Session* session,
+                         std::shared_ptr<Replica> replica)
+    : replication_(*replication), session_(*session), replica_(std::move(replica)) {
+  replica_->feed = this;
+  replication_.Register(this);
+}
+
+ReplicaFeed::~ReplicaFeed() { DCHECK(replica_->feed == nullptr) << "OnClosing was not called"; }
+
+void ReplicaFeed::OnClosing() {
+  if (std::exchange(replica_->feed, nullptr) == nullptr) return;
+  LeaveCopy();
+  replication_.Unregister(this);
+  replication_.OnEnded(replica_);
+}
+
+size_t ReplicaFeed::held_bytes() const {
+  if (!has_pin_) return 0;
+  return replication_.backlog().end() - replica_->pin->offset.load(std::memory_order_relaxed);
+}
+
+void ReplicaFeed::BeginStream(std::string_view reply) {
+  if (!reply.empty()) session_.connection.PushMessage(reply);
+  has_pin_ = streams_ = true;
+  Pump();
+}
+
+void ReplicaFeed::BeginCopy(std::string_view reply, std::shared_ptr<ReplicaCopy> copy,
+                            std::shared_ptr<StreamPin> pin) {
+  session_.connection.PushMessage(reply);
+  has_pin_ = true;
+  copy_ = std::move(copy);
+  copy_pin_ = std::move(pin);
+  Pump();
+}
+
+void ReplicaFeed::End(std::string_view why) {
+  if (session_.connection.closing()) return;
+  LOG(WARNING) << "closing the connection of the replica " << replica_->ip << ":"
+               << replica_->offer.port << ": " << why;
+  session_.connection.CloseNow();
+}
+
+void ReplicaFeed::KeepAlive() { session_.connection.PushMessage("\n"); }
+
+void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
+  const uint64_t now_ns = helio::MonotonicNanos();
+  replica_->active_ns = now_ns;
+  replica_->acked_ns = now_ns;
+  if (offset > replica_->acked) replica_->acked = offset;
+  if (durable && *durable > replica_->acked_durable) replica_->acked_durable = *durable;
+  if (replica_->state == ReplicaState::kLoads) {
+    replica_->state = ReplicaState::kStreams;
+    streams_ = true;
+    LOG(INFO) << "the replica " << replica_->ip << ":" << replica_->offer.port
+              << " has its copy and follows";
+    Pump();
+  }
+  replication_.OnAck();
+}
+
+void ReplicaFeed::Pump() {
+  if (is_pumping_ || session_.connection.is_leaving()) return;
+  is_pumping_ = true;
+  bool is_full = false;
+  if (copy_ != nullptr) {
+    is_full = Push(copy_->bytes, *copy_pin_);
+    if (!is_full && copy_->is_complete && copy_pin_->offset == copy_->bytes.end()) EndCopy();
+  }
+  if (streams_ && copy_ == nullptr && !is_full) is_full = Push(replication_.backlog(), *replica_->pin);
+  session_.connection.set_wants_room(is_full);
+  is_pumping_ = false;
+  if (session_.connection.closing()) return;
+  if (held_bytes() > 0) ClientLimiter::Here().CheckOutput(session_);
+}
+
+bool ReplicaFeed::Push(StreamBuffer& from, StreamPin& pin) {
+  Connection& connection = session_.connection;
+  std::shared_ptr<const char[]> holder;
+  uint64_t offset = pin.offset.load(std::memory_order_relaxed);
+  bool is_full = false;
+  while (true) {
+    is_full = connection.unsent_bytes() >= kUnsentMax;
+    if (is_full || connection.is_leaving()) break;
+    const std::string_view bytes = from.Read(offset, &holder);
+    if (bytes.empty()) {
+      // Asked first, and then looked once more: who publishes does it the other way round.
+      replication_.WantsWake();
+      if (from.end() == offset) break;
+      continue;
+    }
+    connection.PushMessage(bytes);
+    offset += bytes.size();
+    replica_->active_ns.store(helio::MonotonicNanos(), std::memory_order_relaxed);
+  }
+  pin.offset.store(offset, std::memory_order_release);
+  return is_full;
+}
+
+void ReplicaFeed::EndCopy() {
+  LeaveCopy();
+  if (replica_->offer.is_rdb_only) return session_.connection.CloseWhenSent();
+  // Not a byte of the stream before its acknowledgement: replicas look for the end of the copy only
+  // at the end of what they have just read.
+  replica_->state = ReplicaState::kLoads;
+}
+
+void ReplicaFeed::LeaveCopy() {
+  if (copy_ == nullptr) return;
+  copy_->bytes.Unpin(copy_pin_);
+  copy_->readers.fetch_sub(1);
+  copy_ = nullptr;
+}
+
+}  // namespace dfly

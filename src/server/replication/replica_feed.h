@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one replica gets: first a copy, if it needs one, then the stream, both through the output of
+// its connection.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "helio/proactor/proactor.h"
+#include "server/clients/output_feed.h"
+#include "server/replication/stream_buffer.h"
+
+namespace dfly {
+
+class ReplicaFeed;
+class Replication;
+class Session;
+
+enum class ReplicaState : uint8_t {
+  kWaitsForCopy,  // which has not begun
+  kCopies,
+  kLoads,   // has the copy, and has not acknowledged anything since
+  kStreams  // online
+};
+
+// A copy of all data, on its way to some replicas.
+struct ReplicaCopy {
+  ReplicaCopy() : bytes(0, 0) {}
+  StreamBuffer bytes;
+  std::string mark;                     // stands behind it
+  uint64_t offset = 0;                  // of the stream, at its moment
+  std::atomic<bool> is_complete{false};  // all of it is in `bytes`
+  std::atomic<uint32_t> readers{0};      // that still want it
+};
+
+// What is known of a replica on all threads. Owner: shared.
+struct Replica {
+  // Set before others know it.
+  uint64_t client_id = 0;
+  helio::Proactor* proactor = nullptr;  // its connection's
+  ReplicaOffer offer;
+  std::string ip;                // as it is to be shown
+  bool is_old_command = false;   // it has sent SYNC
+  std::string wanted_id;         // of PSYNC; "?": any
+  int64_t wanted_offset = -1;    // the first byte that it lacks
+  uint64_t since_ns = 0;
+
+  // Its thread's. Null: its connection has ended.
+  ReplicaFeed* feed = nullptr;
+
+  // Thread: any.
+  std::atomic<ReplicaState> state{ReplicaState::kWaitsForCopy};
+  std::atomic<uint64_t> acked{0};         // bytes of the stream that it has
+  std::atomic<uint64_t> acked_durable{0};  // of these, on its disk
+  std::atomic<uint64_t> active_ns{0};     // when it last said or took something; monotonic
+  std::atomic<uint64_t> acked_ns{0};      // when it last acknowledged; 0: never
+  std::shared_ptr<StreamPin> pin;         // in the backlog; set by proactor 0 before it streams
+};
+
+// Owner:    the session, on its thread.
+// Suspends: never.
+class ReplicaFeed final : public OutputFeed {
+ public:
+  ReplicaFeed(Replication* replication, Session* session, std::shared_ptr<Replica> replica);
+  ~ReplicaFeed() override;
+
+  // Sends `reply`, and then the stream from the replica's pin on.
+  void BeginStream(std::string_view reply);
+  // Sends `reply`, and then the copy from `pin` on, which is in copy->bytes.
+  void BeginCopy(std::string_view reply, std::shared_ptr<ReplicaCopy> copy,
+                 std::shared_ptr<StreamPin> pin);
+  // The copy cannot be finished, or the replica does not do its part. `why`: for the log.
+  void End(std::string_view why);
+  // A line without meaning, so that the replica sees that somebody is there.
+  void KeepAlive();
+  void OnAck(uint64_t offset, std::optional<uint64_t> durable);
+  // Sends what there is, as far as there is room.
+  void Pump();
+
+  const std::shared_ptr<Replica>& replica() const { return replica_; }
+
+  void OnRoom() override { Pump(); }
+  void OnClosing() override;
+  size_t held_bytes() const override;
+
+ private:
+  static constexpr size_t kUnsentMax = 512 * 1024;
+
+  // True: there is more, and no room for it.
+  bool Push(StreamBuffer& from, StreamPin& pin);
+  void EndCopy();
+  void LeaveCopy();
+
+  Replication& replication_;
+  Session& session_;
+  const std::shared_ptr<Replica> replica_;
+  std::shared_ptr<ReplicaCopy> copy_;  // null: it streams, or waits
+  std::shared_ptr<StreamPin> copy_pin_;
+  bool has_pin_ = false;  // in the backlog
+  bool streams_ = false;
+  bool is_pumping_ = false;
+};
+
+}  // namespace dfly

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/replication/replication.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "engine/hops/transaction.h"
+#include "engine/journal/sections.h"
+#include "helio/base/ascii.h"
+#include "helio/base/clock.h"
+#include "helio/base/log_text.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "server/clients/server_state.h"
+#include "server/clients/session.h"
+#include "server/persistence/persistence.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerSecond = 1'000'000'000;
+constexpr uint64_t kTickMillis = 1'000;
+constexpr uint64_t kLookMillis = 20;
+constexpr uint64_t kRoomMillis = 1;
+// Of a copy, that its slowest reader has not taken yet.
+constexpr uint64_t kCopyWindow = 4 << 20;
+
+std::string RandomDigits() {
+  std::random_device random;
+  std::string digits;
+  for (int i = 0; i < 5; ++i) digits += fmt::format("{:08x}", random());
+  return digits;
+}
+
+bool IsWaiting(const Replica& replica) { return replica.state == ReplicaState::kWaitsForCopy; }
+bool Follows(const Replica& replica) {
+  return replica.state == ReplicaState::kStreams || replica.state == ReplicaState::kLoads;
+}
+
+// Calls function(ReplicaFeed&) on the feed's thread, if it is still there then.
+template <typename Function>
+void OnFeed(const std::shared_ptr<Replica>& replica, Function function) {
+  replica->proactor->Dispatch([replica, function = std::move(function)] {
+    if (replica->feed != nullptr) function(*replica->feed);
+  });
+}
+
+}  // namespace
+
+// What feeds have on each thread.
+struct alignas(64) Replication::FeedThread : helio::Message {
+  FeedThread()
+      : Message([](helio::Message* message) {
+          auto* const self = static_cast<FeedThread*>(message);
+          self->is_posted.store(false, std::memory_order_seq_cst);
+          for (size_t i = 0; i < self->feeds.size(); ++i) self->feeds[i]->Pump();
+        }) {}
+
+  std::vector<ReplicaFeed*> feeds;  // the thread's own
+  std::atomic<bool> waits{false};
+  std::atomic<bool> is_posted{false};
+};
+
+// The RDB, on its way to the replicas.
+class Replication::CopyOutput final : public OutputFile {
+ public:
+  CopyOutput(Replication* replication, std::shared_ptr<ReplicaCopy> copy,
+             const std::atomic<bool>* is_cancelled)
+      : replication_(*replication), copy_(std::move(copy)), is_cancelled_(*is_cancelled) {}
+
+  std::error_code Write(std::string_view bytes) override {
+    copy_->bytes.Append(bytes);
+    copy_->bytes.Publish();
+    replication_.WakeFeeds();
+    const helio::BoundedWait wait(kSnapshotFile);
+    while (true) {
+      if (is_cancelled_.load() || copy_->readers == 0) {
+        return std::make_error_code(std::errc::operation_canceled);
+      }
+      if (copy_->bytes.end() - copy_->bytes.FirstPinned() <= kCopyWindow) return {};
+      helio::this_fiber::SleepForMillis(kRoomMillis);
+    }
+  }
+
+  std::error_code SyncAndClose() override {
+    copy_->bytes.Append(copy_->mark);
+    copy_->bytes.Publish();
+    copy_->is_complete = true;
+    replication_.WakeFeeds();
+    return {};
+  }
+
+ private:
+  Replication& replication_;
+  const std::shared_ptr<ReplicaCopy> copy_;
+  const std::atomic<bool>& is_cancelled_;
+};
+
+Replication::Replication(ServerState* server, Persistence* persistence, EffectStream* stream,
+                         const ReplicationOptions& options)
+    : server_(*server),
+      persistence_(*persistence),
+      stream_(*stream),
+      options_(options),
+      ids_{.id = RandomDigits()},
+      backlog_(std::make_unique<StreamBuffer>(0, options.backlog_bytes)),
+      threads_(std::make_unique<FeedThread[]>(server->options.threads)) {}
+
+Replication::~Replication() { CHECK(!is_streaming_) << "Replication::Stop was not called"; }
+
+void Replication::Stop() {
+  ends_ = true;
+  while (is_copying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+  if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
+  if (!std::exchange(is_streaming_, false)) return;
+  {
+    Transaction lock(server_.shards.get(), nullptr);
+    lock.set_origin({.name = "replication"});
+    lock.LockAllShards(LockMode::kExclusive);
+    CHECK(lock.Schedule());
+    const helio::BoundedWait wait(kSnapshotFile);
+    stream_.DetachListener();
+  }
+  stream_.Close();
+}
+
+void Replication::SetOptions(const ReplicationOptions& options) {
+  options_ = options;
+  backlog_->set_keeps(options.backlog_bytes);
+}
+
+// ------------------------------------------------------------------------------------- replicas
+
+std::unique_ptr<ReplicaFeed> Replication::NewFeed(Session* session,
+                                                  std::shared_ptr<Replica> replica) {
+  replica->client_id = session->connection.id();
+  replica->proactor = helio::Proactor::Current();
+  replica->since_ns = replica->active_ns = helio::MonotonicNanos();
+  auto feed = std::make_unique<ReplicaFeed>(this, session, replica);
+  server_.pool.at(0)->Dispatch([this, replica] { OnRequest(replica); });
+  return feed;
+}
+
+void Replication::Register(ReplicaFeed* feed) {
+  threads_[helio::Proactor::Current()->index()].feeds.push_back(feed);
+}
+
+void Replication::Unregister(ReplicaFeed* feed) {
+  std::erase(threads_[helio::Proactor::Current()->index()].feeds, feed);
+}
+
+void Replication::WantsWake() {
+  threads_[helio::Proactor::Current()->index()].waits.store(true, std::memory_order_seq_cst);
+}
+
+void Replication::WakeFeeds() {
+  for (uint32_t i = 0; i < server_.pool.size(); ++i) {
+    FeedThread& thread = threads_[i];
+    if (!thread.waits.load(std::memory_order_seq_cst)) continue;
+    thread.waits.store(false, std::memory_order_seq_cst);
+    if (!thread.is_posted.exchange(true, std::memory_order_seq_cst)) {
+      server_.pool.at(i)->Post(&thread);
+    }
+  }
+}
+
+void Replication::OnEnded(const std::shared_ptr<Replica>& replica) {
+  server_.pool.at(0)->Dispatch([this, replica] {
+    const auto it = std::find(replicas_.begin(), replicas_.end(), replica);
+    if (it == replicas_.end()) return;
+    replicas_.erase(it);
+    if (replica->pin != nullptr) backlog_->Unpin(replica->pin);
+    LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port << " has left";
+    LookAtWaits();
+  });
+}
+
+void Replication::OnRequest(const std::shared_ptr<Replica>& replica) {
+  replicas_.push_back(replica);
+  if (tick_task_ == 0) {
+    last_ping_ns_ = helio::MonotonicNanos();
+    tick_task_ = helio::Proactor::Current()->AddPeriodic(kTickMillis, [this] { Tick(); });
+  }
+  if (Continue(replica)) return;
+  StartCopies();
+}
+
+bool Replication::Continues(const Replica& replica) const {
+  if (!is_streaming_ || replica.is_old_command || replica.wanted_offset < 1) return false;
+  if (helio::EqualsIgnoreCase(replica.wanted_id, ids_.id)) return true;
+  return helio::EqualsIgnoreCase(replica.wanted_id, ids_.id2) &&
+         replica.wanted_offset <= ids_.second_offset;
+}
+
+bool Replication::Continue(const std::shared_ptr<Replica>& replica) {
+  const std::string who = fmt::format("the replica {}:{}", replica->ip, replica->offer.port);
+  if (Continues(*replica)) {
+    const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
+    replica->pin = backlog_->Pin(offset);
+    if (replica->pin != nullptr) {
+      LOG(INFO) << who << " goes on from offset " << replica->wanted_offset << ", "
+                << backlog_->end() - offset << " bytes behind";
+      ++partial_copies_;
+      replica->acked = offset;
+      replica->state = ReplicaState::kStreams;
+      std::string reply = replica->offer.has_psync2 ? fmt::format("+CONTINUE {}\r\n", ids_.id)
+                                                    : std::string("+CONTINUE\r\n");
+      OnFeed(replica, [reply](ReplicaFeed& feed) { feed.BeginStream(reply); });
+      return true;
+    }
+  }
+  if (replica->is_old_command || replica->wanted_id == "?") {
+    LOG(INFO) << who << " asks for a copy";
+    return false;
+  }
+  ++refused_partial_copies_;
+  LOG(INFO) << who << " needs a copy: it has " << helio::LogText(replica->wanted_id) << " up to "
+            << replica->wanted_offset << "; here are " << ids_.id << " from "
+            << backlog_->begin() + 1 << " to " << backlog_->end() << ", and " << ids_.id2
+            << " below " << ids_.second_offset;
+  return false;
+}
+
+// --------------------------------------------------------------------------------------- copies
+
+bool Replication::HasWaiting() const {
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [](const auto& replica) { return IsWaiting(*replica); });
+}
+
+void Replication::StartCopies() {
+  if (is_copying_) return;
+  is_copying_ = true;
+  helio::Fiber("copies", [this] {
+    RunCopies();
+    is_copying_ = false;
+  }).Detach();
+}
+
+void Replication::RunCopies() {
+  while (!ends_ && HasWaiting()) {
+    AwaitOthers();
+    if (!ends_ && HasWaiting()) RunCopy();
+  }
+}
+
+// One copy is for all that come within some time.
+void Replication::AwaitOthers() {
+  const uint64_t end_ns = helio::MonotonicNanos() + options_.copy_delay_s * kNanosPerSecond;
+  while (!ends_ && HasWaiting() && helio::MonotonicNanos() < end_ns) {
+    const auto count = std::count_if(replicas_.begin(), replicas_.end(),
+                                     [](const auto& replica) { return IsWaiting(*replica); });
+    const uint64_t enough = options_.copy_replicas_max;
+    if (enough != 0 && static_cast<uint64_t>(count) >= enough) return;
+    helio::this_fiber::SleepForMillis(kLookMillis);
+  }
+}
+
+void Replication::RunCopy() {
+  const auto copy = std::make_shared<ReplicaCopy>();
+  copy->mark = RandomDigits();
+  if (!is_streaming_) stream_.Open(1);
+  LogBase base;
+  base.make_output = [this, copy](const std::atomic<bool>* is_cancelled) {
+    return std::make_unique<CopyOutput>(this, copy, is_cancelled);
+  };
+  base.cut_lock = is_streaming_ ? LockMode::kShared : LockMode::kExclusive;
+  base.before_cut = [this, copy] { return BeginCopy(copy); };
+  base.facts_at_cut = [this, copy] {
+    return std::vector<std::pair<std::string, std::string>>{
+        {"repl-stream-db", "0"},
+        {"repl-id", ids_.id},
+        {"repl-offset", fmt::format("{}", copy->offset)}};
+  };
+  copy_ = copy;
+  const std::string error = persistence_.SaveLogBase(std::move(base));
+  copy_ = nullptr;
+  EndCopy(copy, error);
+}
+
+bool Replication::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
+  if (ends_ || !HasWaiting()) return false;
+  const helio::BoundedWait wait(kSnapshotFile);
+  if (!is_streaming_) {
+    stream_.AttachListener(this);
+    is_streaming_ = true;
+  } else if (!stream_.journal()->Flush()) {
+    return false;
+  }
+  {
+    const std::lock_guard lock(append_lock_);
+    copy->offset = backlog_->end();
+    stream_db_ = -1;  // the first thing behind a copy is a SELECT
+  }
+  for (const auto& replica : replicas_) {
+    if (!IsWaiting(*replica)) continue;
+    replica->pin = backlog_->Pin(copy->offset);
+    if (replica->pin == nullptr) continue;  // no: nothing was trimmed past the end
+    replica->state = ReplicaState::kCopies;
+    ++full_copies_;
+    copy->readers.fetch_add(1);
+    std::string reply =
+        replica->is_old_command ? "" : fmt::format("+FULLRESYNC {} {}\r\n", ids_.id, copy->offset);
+    reply += fmt::format("$EOF:{}\r\n", copy->mark);
+    const std::shared_ptr<StreamPin> pin = copy->bytes.Pin(0);
+    replica->proactor->Dispatch([replica, reply, copy, pin] {
+      if (replica->feed != nullptr) return replica->feed->BeginCopy(reply, copy, pin);
+      copy->bytes.Unpin(pin);
+      copy->readers.fetch_sub(1);
+    });
+  }
+  return true;
+}
+
+void Replication::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error) {
+  if (error.empty()) return;
+  if (!is_streaming_) stream_.Close();
+  LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
+  for (const auto& replica : replicas_) {
+    const bool is_concerned = replica->state == ReplicaState::kCopies ||
+                              (copy->readers == 0 && IsWaiting(*replica));
+    if (!is_concerned) continue;
+    OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no copy for it"); });
+  }
+}
+
+// --------------------------------------------------------------------------------------- stream
+
+void Replication::OnEpoch(const Epoch& epoch) {
+  {
+    const std::lock_guard lock(append_lock_);
+    if (stream_db_ != epoch.first_db) backlog_->Append(SelectCommand(epoch.first_db));
+    for (const std::string_view piece : epoch.pieces) backlog_->Append(piece);
+    stream_db_ = epoch.last_db;
+    backlog_->Publish();
+  }
+  // LookAtWaits reads the epoch, and then the end of the backlog.
+  streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
+  WakeFeeds();
+  OnAck();
+}
+
+void Replication::Send(std::initializer_list<std::string_view> words) {
+  Journal* const journal = stream_.journal();
+  if (!is_streaming_ || journal == nullptr) return;
+  journal->OnCommand(0, words);
+  journal->Hurry();
+}
+
+bool Replication::StreamsAny() const {
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [](const auto& replica) { return Follows(*replica); });
+}
+
+void Replication::Tick() {
+  const uint64_t now_ns = helio::MonotonicNanos();
+  const uint64_t timeout_ns = options_.timeout_s * kNanosPerSecond;
+  for (const auto& replica : replicas_) {
+    if (IsWaiting(*replica)) {
+      OnFeed(replica, [](ReplicaFeed& feed) { feed.KeepAlive(); });
+    } else if (now_ns > replica->active_ns + timeout_ns) {
+      OnFeed(replica, [](ReplicaFeed& feed) { feed.End("it is silent for repl-timeout"); });
+    }
+  }
+  if (StreamsAny() && now_ns - last_ping_ns_ >= options_.ping_period_s * kNanosPerSecond) {
+    last_ping_ns_ = now_ns;
+    Send({"PING"});
+  }
+}
+
+// ----------------------------------------------------------------------------------------- WAIT
+
+uint64_t Replication::CountAcked(const AckWait& wait) const {
+  if (wait.target == UINT64_MAX) return 0;
+  return static_cast<uint64_t>(
+      std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
+        if (!Follows(*replica)) return false;
+        return (wait.is_durable ? replica->acked_durable : replica->acked) >= wait.target;
+      }));
+}
+
+bool Replication::FindTarget(AckWait* wait) {
+  if (wait->target != UINT64_MAX || !is_streaming_) return false;
+  if (streamed_epoch_.load(std::memory_order_seq_cst) < wait->epoch) return false;
+  wait->target = backlog_->end();
+  return true;
+}
+
+bool Replication::BeginWait(AckWait* wait) {
+  if (is_streaming_) wait->epoch = stream_.journal()->newest();
+  const bool has_target = FindTarget(wait);
+  if (IsOver(*wait)) return false;
+  ack_waits_.PushBack(wait);
+  // Who acknowledges, or adds to the stream, looks at the count after it has told that.
+  ack_waits_count_.fetch_add(1, std::memory_order_seq_cst);
+  if (is_streaming_) stream_.journal()->Hurry();
+  if (has_target) Send({"REPLCONF", "GETACK", "*"});
+  LookAtWaits();
+  return true;
+}
+
+uint64_t Replication::EndWait(AckWait* wait) {
+  if (wait->linked()) {
+    wait->Unlink();
+    ack_waits_count_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return CountAcked(*wait);
+}
+
+void Replication::OnAck() {
+  if (ack_waits_count_.load(std::memory_order_seq_cst) == 0) return;
+  if (is_look_posted_.exchange(true)) return;
+  server_.pool.at(0)->Dispatch([this] {
+    is_look_posted_ = false;
+    LookAtWaits();
+  });
+}
+
+void Replication::LookAtWaits() {
+  bool has_new = false;
+  for (auto it = ack_waits_.begin(); it != ack_waits_.end();) {
+    AckWait& wait = *it;
+    ++it;
+    has_new |= FindTarget(&wait);
+    if (!IsOver(wait)) continue;
+    wait.Unlink();
+    ack_waits_count_.fetch_sub(1, std::memory_order_seq_cst);
+    if (wait.on_end) wait.on_end();
+  }
+  if (has_new && !ack_waits_.empty()) Send({"REPLCONF", "GETACK", "*"});
+}
+
+// ---------------------------------------------------------------------------------------- facts
+
+ReplicationFacts Replication::Facts() const {
+  ReplicationFacts facts;
+  const uint64_t now_ns = helio::MonotonicNanos();
+  for (const auto& replica : replicas_) {
+    const uint64_t acked_ns = replica->acked_ns;
+    const uint64_t since_ns = acked_ns == 0 ? replica->since_ns : acked_ns;
+    facts.replicas.push_back(
+        {.ip = replica->ip,
+         .port = replica->offer.port,
+         .state = Follows(*replica) ? "online" : "wait_bgsave",
+         .is_online = Follows(*replica),
+         .offset = replica->acked,
+         .lag_s = acked_ns == 0 && !Follows(*replica)
+                      ? 0
+                      : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) / kNanosPerSecond)});
+  }
+  facts.id = ids_.id;
+  facts.id2 = ids_.id2;
+  facts.second_offset = ids_.second_offset;
+  facts.offset = backlog_->end();
+  facts.has_backlog = is_streaming_;
+  facts.backlog_limit = options_.backlog_bytes;
+  if (is_streaming_) {
+    facts.backlog_begin = backlog_->begin() + 1;
+    facts.backlog_bytes = backlog_->end() - backlog_->begin();
+    facts.backlog_memory = backlog_->memory_used();
+  }
+  facts.full_copies = full_copies_;
+  facts.partial_copies = partial_copies_;
+  facts.refused_partial_copies = refused_partial_copies_;
+  return facts;
+}
+
+}  // namespace dfly

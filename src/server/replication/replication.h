@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The primary's side of replication: who gets the stream of effects, and from where.
+//
+//   EffectStream --OnEpoch--> backlog --> ReplicaFeed --> the output of each replica's connection
+//   Persistence  --RDB------> ReplicaCopy ----^
+//
+// The stream begins when the first replica asks for a copy: all shards are locked for a moment,
+// what was before is in the copy, what comes after is in the backlog. From then on it has offsets,
+// and goes on also while there is no replica, so that one that comes back needs no copy.
+//
+// The protocol is Redis': PSYNC, shared/journal.md section 2.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "helio/base/intrusive_list.h"
+#include "helio/base/spin_lock.h"
+#include "helio/fibers/inbox.h"
+#include "server/meters/replication_facts.h"
+#include "server/options/options.h"
+#include "server/persistence/effect_stream.h"
+#include "server/replication/replica_feed.h"
+#include "server/replication/replication_ids.h"
+#include "server/replication/stream_buffer.h"
+
+namespace dfly {
+
+class Persistence;
+struct ServerState;
+
+// Owner:    the server. Its state belongs to proactor 0, and so do all methods that say nothing
+// else. Suspends: what says so.
+class Replication final : private EffectStream::Listener {
+ public:
+  // All outlive it.
+  Replication(ServerState* server, Persistence* persistence, EffectStream* stream,
+              const ReplicationOptions& options);
+  ~Replication();
+
+  // The server ends: no copy begins any more.
+  void BeginStop() { ends_ = true; }
+  // REQUIRES: it serves nobody any more. Suspends.
+  void Stop();
+  void SetOptions(const ReplicationOptions& options);
+
+  // PSYNC or SYNC of a session, on its thread: the feed answers. The caller keeps it.
+  std::unique_ptr<ReplicaFeed> NewFeed(Session* session, std::shared_ptr<Replica> replica);
+
+  // --- WAIT ---
+
+  // Who waits until some replicas have all that was done before.
+  //
+  // Owner: who waits; linked between BeginWait and EndWait.
+  struct AckWait : helio::ListHook<> {
+    std::function<void()> on_end;  // called once at most; must not suspend
+    uint64_t wanted = 0;           // replicas
+    bool is_durable = false;       // on their disks
+    uint64_t epoch = 0;
+    uint64_t target = UINT64_MAX;  // the offset; not known while the epoch is not in the stream
+  };
+  // False: so many have it already. Else wait->on_end is called when they have, perhaps before this
+  // returns.
+  bool BeginWait(AckWait* wait);
+  // It waits no more. How many have it.
+  uint64_t EndWait(AckWait* wait);
+
+  ReplicationFacts Facts() const;
+
+  // --- For feeds. Thread: any ---
+
+  StreamBuffer& backlog() { return *backlog_; }
+  // Of the stream, when nothing else is under way: what a new replica would get.
+  void OnAck();
+  // The thread's feeds are called when something was published.
+  void Register(ReplicaFeed* feed);
+  void Unregister(ReplicaFeed* feed);
+  // The calling thread's feeds have sent all there is.
+  void WantsWake();
+  void OnEnded(const std::shared_ptr<Replica>& replica);
+
+ private:
+  struct FeedThread;
+  class CopyOutput;
+
+  // EffectStream::Listener
+  void OnEpoch(const Epoch& epoch) override;
+
+  void OnRequest(const std::shared_ptr<Replica>& replica);
+  bool Continues(const Replica& replica) const;
+  bool Continue(const std::shared_ptr<Replica>& replica);
+  void StartCopies();
+  void RunCopies();
+  void AwaitOthers();
+  void RunCopy();
+  // With all shards locked.
+  bool BeginCopy(const std::shared_ptr<ReplicaCopy>& copy);
+  void EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error);
+  bool HasWaiting() const;
+  bool StreamsAny() const;
+  void Tick();
+  void Send(std::initializer_list<std::string_view> words);
+  void LookAtWaits();
+  // Its target is known from now on, if it was not.
+  bool FindTarget(AckWait* wait);
+  uint64_t CountAcked(const AckWait& wait) const;
+  bool IsOver(const AckWait& wait) const {
+    return wait.wanted == 0 || CountAcked(wait) >= wait.wanted;
+  }
+  void WakeFeeds();
+
+  ServerState& server_;
+  Persistence& persistence_;
+  EffectStream& stream_;
+  ReplicationOptions options_;
+  ReplicationIds ids_;
+  bool is_streaming_ = false;  // there are offsets
+  bool is_copying_ = false;    // RunCopies
+  bool ends_ = false;
+  std::shared_ptr<ReplicaCopy> copy_;  // that is under way
+  std::vector<std::shared_ptr<Replica>> replicas_;
+  uint64_t tick_task_ = 0;
+  uint64_t last_ping_ns_ = 0;
+  uint64_t full_copies_ = 0;
+  uint64_t partial_copies_ = 0;
+  uint64_t refused_partial_copies_ = 0;
+
+  const std::unique_ptr<StreamBuffer> backlog_;
+  // Of who leads the journal; the lock is for the moment at which a copy begins.
+  helio::SpinLock append_lock_;
+  int stream_db_ = -1;  // selected at the stream's end; -1: none
+  std::atomic<uint64_t> streamed_epoch_{0};
+
+  const std::unique_ptr<FeedThread[]> threads_;
+  helio::IntrusiveList<AckWait> ack_waits_;
+  std::atomic<uint32_t> ack_waits_count_{0};
+  std::atomic<bool> is_look_posted_{false};
+};
+
+}  // namespace dfly
