@@ -556,11 +556,12 @@ void AppendLog::OnSynced() {
 bool AppendLog::IsBehind() const {
   const Settings& settings = server_.settings;
   const uint64_t limit = settings.journal_buffer_limit.load(std::memory_order_relaxed);
-  if (limit == 0 || !is_on()) return false;
+  const Journal* const journal = stream_.journal();
+  if (limit == 0 || !is_on() || journal == nullptr) return false;
   // Writes are refused then. Not before: or they would go on until the gate is shut.
   if ((settings.gate.load(std::memory_order_relaxed) & Settings::kNoLogGate) != 0) return false;
   const uint64_t bytes =
-      stream_.journal()->waiting_bytes() + writer_->status().kept_bytes.load(std::memory_order_relaxed);
+      journal->waiting_bytes() + writer_->status().kept_bytes.load(std::memory_order_relaxed);
   return bytes > (is_behind_.load(std::memory_order_relaxed) ? limit / 2 : limit);
 }
 

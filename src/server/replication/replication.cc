@@ -23,6 +23,11 @@ namespace dfly {
 
 namespace {
 
+// What the primary says in the stream. Replicas need not have it.
+constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
+constexpr std::string_view kGetAck =
+    "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
 constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
 constexpr uint64_t kLookMillis = 20;
@@ -35,6 +40,12 @@ std::string RandomDigits() {
   std::string digits;
   for (int i = 0; i < 5; ++i) digits += fmt::format("{:08x}", random());
   return digits;
+}
+
+bool HasNoEffect(const Epoch& epoch) {
+  if (epoch.pieces.size() != 1) return false;
+  const std::string_view text = epoch.pieces.front();
+  return text == kPing || text == kGetAck;
 }
 
 bool IsWaiting(const Replica& replica) { return replica.state == ReplicaState::kWaitsForCopy; }
@@ -338,8 +349,9 @@ void Replication::OnEpoch(const Epoch& epoch) {
     for (const std::string_view piece : epoch.pieces) backlog_->Append(piece);
     stream_db_ = epoch.last_db;
     backlog_->Publish();
+    if (!HasNoEffect(epoch)) data_end_.store(backlog_->end(), std::memory_order_relaxed);
   }
-  // LookAtWaits reads the epoch, and then the end of the backlog.
+  // FindTarget reads the epoch, and then the end.
   streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
   WakeFeeds();
   OnAck();
@@ -387,7 +399,7 @@ uint64_t Replication::CountAcked(const AckWait& wait) const {
 bool Replication::FindTarget(AckWait* wait) {
   if (wait->target != UINT64_MAX || !is_streaming_) return false;
   if (streamed_epoch_.load(std::memory_order_seq_cst) < wait->epoch) return false;
-  wait->target = backlog_->end();
+  wait->target = data_end_.load(std::memory_order_relaxed);
   return true;
 }
 

@@ -133,6 +133,7 @@ class Replication final : private EffectStream::Listener {
   // Of who leads the journal; the lock is for the moment at which a copy begins.
   helio::SpinLock append_lock_;
   int stream_db_ = -1;  // selected at the stream's end; -1: none
+  std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 
   const std::unique_ptr<FeedThread[]> threads_;
