@@ -109,6 +109,7 @@ std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
     stream_.Close();
     return error;
   }
+  is_open_ = true;
   NoteHistory();
   return {};
 }
@@ -131,6 +132,7 @@ void AppendLog::Unlink() {
 void AppendLog::Close() {
   AwaitHistoryChanges();
   SetExpires(false);
+  is_open_ = false;
   stream_.Close();
   is_complete_ = false;
   if (auto error = writer_->Close()) LOG(ERROR) << "the append-only log: " << error.message();
@@ -556,12 +558,12 @@ void AppendLog::OnSynced() {
 bool AppendLog::IsBehind() const {
   const Settings& settings = server_.settings;
   const uint64_t limit = settings.journal_buffer_limit.load(std::memory_order_relaxed);
-  const Journal* const journal = stream_.journal();
-  if (limit == 0 || !is_on() || journal == nullptr) return false;
+  if (limit == 0 || !is_on()) return false;
   // Writes are refused then. Not before: or they would go on until the gate is shut.
   if ((settings.gate.load(std::memory_order_relaxed) & Settings::kNoLogGate) != 0) return false;
   const uint64_t bytes =
-      journal->waiting_bytes() + writer_->status().kept_bytes.load(std::memory_order_relaxed);
+      stream_.journal()->waiting_bytes() +
+      writer_->status().kept_bytes.load(std::memory_order_relaxed);
   return bytes > (is_behind_.load(std::memory_order_relaxed) ? limit / 2 : limit);
 }
 

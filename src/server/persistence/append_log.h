@@ -66,7 +66,7 @@ class AppendLog {
   [[nodiscard]] std::string SetPolicy(LogPolicy policy);
   // When a rewrite begins by itself, whether there are timestamps, and a history.
   void SetRules(const LogOptions& options);
-  bool is_on() const { return writer_ != nullptr; }
+  bool is_on() const { return is_open_.load(std::memory_order_relaxed); }
 
   // journal_buffer_limit has changed.
   void OnLimit() { UpdateBehind(); }
@@ -187,6 +187,7 @@ class AppendLog {
 
   std::unique_ptr<LogWriter> writer_;
   Watch watch_{this};
+  std::atomic<bool> is_open_{false};  // the writer is there, and the stream has a journal
   bool is_linked_ = false;
   bool ends_ = false;                     // rewrites are given up
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way

@@ -82,6 +82,8 @@ void ReplicaFeed::Pump() {
     if (!is_full && copy_->is_complete && copy_pin_->offset == copy_->bytes.end()) EndCopy();
   }
   if (streams_ && copy_ == nullptr && !is_full) is_full = Push(replication_.backlog(), *replica_->pin);
+  // The stream goes on while it copies or loads, and is kept for it.
+  if (has_pin_ && !streams_) replication_.WantsWake();
   session_.connection.set_wants_room(is_full);
   is_pumping_ = false;
   if (session_.connection.closing()) return;
