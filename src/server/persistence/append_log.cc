@@ -61,8 +61,8 @@ int64_t SecondsSince(uint64_t begin_ns) {
 }  // namespace
 
 AppendLog::AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
-                     uint64_t retry_ns)
-    : server_(*server), persistence_(*persistence), options_(options), retry_ns_(retry_ns) {}
+                     const AppendLogTimes& times)
+    : server_(*server), persistence_(*persistence), options_(options), times_(times) {}
 
 AppendLog::~AppendLog() { CHECK(!is_on()) << "AppendLog::End was not called"; }
 
@@ -94,7 +94,8 @@ std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();
-  options.retry_period_ns = retry_ns_;
+  options.retry_period_ns = times_.retry_ns;
+  options.sync_period_ns = times_.sync_ns;
   options.on_status = [this] { OnStatus(); };
   options.on_synced = [this] { OnSynced(); };
   options.on_wait = &NoteWait;
@@ -107,6 +108,7 @@ std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
   journal_ = std::make_unique<Journal>(&server_.pool, &watch_,
                                        Journal::Options{.pace = PaceOf(options_.policy),
                                                         .first_epoch = first_epoch,
+                                                        .period_ns = times_.epoch_ns,
                                                         .is_private = &IsPrivateCommand,
                                                         .on_bytes = [this] { UpdateBehind(); }});
   NoteHistory();

@@ -37,13 +37,20 @@ class Persistence;
 class Transaction;
 struct ServerState;
 
+// Tests have shorter ones.
+struct AppendLogTimes {
+  uint64_t retry_ns = LogWriter::Options{}.retry_period_ns;  // between two tries of a bad disk
+  uint64_t sync_ns = LogWriter::Options{}.sync_period_ns;    // between two syncs of `everysec`
+  uint64_t epoch_ns = Journal::Options{}.period_ns;          // of an epoch, if it is not `always`
+};
+
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods.
 // Suspends: what says so.
 class AppendLog {
  public:
   // All outlive it.
   AppendLog(ServerState* server, Persistence* persistence, const LogOptions& options,
-            uint64_t retry_ns = LogWriter::Options{}.retry_period_ns);
+            const AppendLogTimes& times = {});
   ~AppendLog();
 
   // --- The start, if the log is to be on. Nobody is served yet. An error, or nothing ---
@@ -170,7 +177,7 @@ class AppendLog {
   ServerState& server_;
   Persistence& persistence_;
   LogOptions options_;
-  const uint64_t retry_ns_;   // between two tries of a disk that fails
+  const AppendLogTimes times_;
   bool is_changing_ = false;  // ChangeSoon
   bool has_turn_ = false;     // and no rewrite may begin
   std::unique_ptr<LogDirectory> directory_;
