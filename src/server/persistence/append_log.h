@@ -74,6 +74,8 @@ class AppendLog {
   // When a rewrite begins by itself, whether there are timestamps, and a history.
   void SetRules(const LogOptions& options);
   bool is_on() const { return journal_ != nullptr; }
+  // What SetOn and SetPolicy do in the background is not done yet.
+  bool is_changing() const { return is_changing_; }
 
   // journal_buffer_limit has changed.
   void OnLimit() { UpdateBehind(); }

@@ -8,6 +8,7 @@
 #include <absl/cleanup/cleanup.h>
 #include <absl/strings/str_cat.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,23 +23,31 @@
 
 namespace dfly {
 
-// Calls change() `count` times, when the seed says so, while the other clients write.
+// Calls change() `count` times, when the seed says so, while the other clients write, and waits
+// until is_over().
 class LogChanger final : public ScheduledClient {
  public:
-  LogChanger(uint64_t count, helio::Random* random, std::function<void()> change)
-      : random_(*random), change_(std::move(change)), all_(count), left_(count) {}
+  LogChanger(
+      uint64_t count, helio::Random* random, std::function<void()> change,
+      std::function<bool()> is_over = [] { return true; })
+      : random_(*random),
+        change_(std::move(change)),
+        is_over_(std::move(is_over)),
+        all_(count),
+        left_(count) {}
   std::string Check() override {
     if (left_ == 0 || !random_.OneIn(12)) return "";
     change_();
     --left_;
     return "";
   }
-  size_t missing() const override { return left_; }
+  size_t missing() const override { return left_ == 0 && !is_over_() ? 1 : left_; }
   size_t total() const override { return all_; }
 
  private:
   helio::Random& random_;
   const std::function<void()> change_;
+  const std::function<bool()> is_over_;
   const size_t all_;
   size_t left_;
 };
@@ -148,8 +157,9 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
       std::vector<std::unique_ptr<ScheduledClient>> clients = Clients(random);
       clients.push_back(std::make_unique<LogChanger>(random.Uniform(3), &random,
                                                      [this] { log().StartRewrite(); }));
-      clients.push_back(
-          std::make_unique<LogChanger>(random.OneIn(6), &random, [this] { ChangePolicy(); }));
+      clients.push_back(std::make_unique<LogChanger>(
+          random.OneIn(6), &random, [this] { ChangePolicy(); },
+          [this] { return !log().is_changing(); }));
       error = server_.Drive(std::move(clients), random);
       while (error.empty() && log().Facts().waiting_bytes > 0) helio::this_fiber::SleepForMillis(1);
     }
