@@ -2,8 +2,8 @@
 // The append-only log and machines that stop (log_crash_harness.h): results that depend on the
 // order. EXECs and scripts over several shards and databases count up one clock, so the replies
 // tell in which order they were executed. The test executes them once more in a model: each reply
-// has to be the model's, and what is loaded after a crash is all that the model had after some unit;
-// with `always` no less than what any client was told, also by reads.
+// has to be the model's, and what is loaded after a crash is all that the model had after some
+// unit; with `always` no less than what any client was told, also by reads.
 #include <absl/strings/str_cat.h>
 
 #include <algorithm>
