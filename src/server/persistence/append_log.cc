@@ -337,7 +337,7 @@ void AppendLog::Rewrite() {
   const std::shared_ptr<Rewriting> rewriting = rewriting_;
   while (has_turn_) helio::this_fiber::SleepForMillis(kLookMillis);
   std::string error;
-  uint64_t wait_ms = kRetryMillis;
+  uint64_t wait_ms = times_.base_retry_ms;
   // A log that has no base is none, so that is tried again.
   while (!(error = ends_ ? "it was given up" : RewriteOnce(rewriting.get())).empty()) {
     ++facts_.failures;
@@ -345,7 +345,7 @@ void AppendLog::Rewrite() {
     LOG(ERROR) << "the append-only log was not rewritten: " << helio::LogText(error);
     if (!is_on() || ends_ || (is_linked_ && HasBase())) break;
     for (uint64_t waited = 0; waited < wait_ms && !ends_; waited += kLookMillis) {
-      helio::this_fiber::SleepForMillis(kLookMillis);
+      helio::this_fiber::SleepForMillis(std::min(wait_ms, kLookMillis));
     }
     wait_ms = std::min(wait_ms * 2, kRetryMillisMax);
     if (ends_) break;

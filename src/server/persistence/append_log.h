@@ -42,6 +42,7 @@ struct AppendLogTimes {
   uint64_t retry_ns = LogWriter::Options{}.retry_period_ns;  // between two tries of a bad disk
   uint64_t sync_ns = LogWriter::Options{}.sync_period_ns;    // between two syncs of `everysec`
   uint64_t epoch_ns = Journal::Options{}.period_ns;          // of an epoch, if it is not `always`
+  uint64_t base_retry_ms = 1'000;  // before the base of a log that has none is tried again
 };
 
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods.
@@ -116,9 +117,7 @@ class AppendLog {
     helio::BlockingCounter done{1};
   };
 
-  // Between two tries to write the base of a log that has none.
-  static constexpr uint64_t kRetryMillis = 1'000;
-  static constexpr uint64_t kRetryMillisMax = 60'000;
+  static constexpr uint64_t kRetryMillisMax = 60'000;  // of a base; each wait is twice the last one
   static constexpr uint64_t kLookMillis = 20;
   static constexpr uint64_t kExpiryMillis = 1'000;  // between two looks at the history
   static constexpr uint64_t kChangeNanosMax = 2'000'000'000;

@@ -119,7 +119,8 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
       options.loads_truncated = true;
       log_ = std::make_unique<AppendLog>(
           &server_.server().state(), &server_.server().persistence(), options,
-          AppendLogTimes{.retry_ns = 10'000, .sync_ns = 200'000, .epoch_ns = 20'000});
+          AppendLogTimes{
+              .retry_ns = 10'000, .sync_ns = 200'000, .epoch_ns = 20'000, .base_retry_ms = 1});
     }
     return *log_;
   }
