@@ -319,6 +319,8 @@ std::error_code GrowingFile::Truncate(uint64_t size) {
   const helio::BoundedWait wait(helio::kSystemCall);
   DCHECK_LE(size, is_broken() ? synced_size() : this->size());
   const std::lock_guard lock(sync_mutex_);
+  // The sync that this has waited for has failed: another one would find nothing to write.
+  if (is_broken() && size > synced_size()) return broken_error();
   if (reserve_bytes_ == 0 || size == this->size()) return CutAndSync(size, nullptr);
   Block last_block;
   if (auto error = ReadBlock(size, &last_block)) return error;

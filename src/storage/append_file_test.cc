@@ -370,6 +370,35 @@ TEST_P(MemoryAppendTest, WhatWasNotSyncedIsNotClosedAsIfItWere) {
   EXPECT_TRUE(was_lost) << "the model of a failed sync";
 }
 
+TEST_P(MemoryAppendTest, ATruncateThatWaitsForASyncThatFailsDoesNotRepeatIt) {
+  helio::ProactorPool pool(helio::ProactorPool::Options{.threads = 1});
+  pool.Start();
+  pool.at(0)->AwaitFiber("test", [&] {
+    std::unique_ptr<AppendFile> file = MustOpen(0);
+    EXPECT_FALSE(AppendOne(file.get(), "good", true));
+    EXPECT_FALSE(AppendOne(file.get(), "lost", false));
+    bool is_syncing = false;
+    files_.pause = [&] {
+      is_syncing = true;
+      for (int i = 0; i < 10; ++i) helio::this_fiber::Yield();
+    };
+    files_.sync_error = std::make_error_code(std::errc::io_error);
+    helio::Fiber sync("sync", [&] {
+      EXPECT_EQ(file->Sync(), std::errc::io_error);
+      files_.sync_error = {};
+    });
+    while (!is_syncing) helio::this_fiber::Yield();
+    EXPECT_EQ(file->Truncate(8), std::errc::io_error);
+    sync.Join();
+    EXPECT_EQ(file->synced_size(), 4u);
+    EXPECT_FALSE(file->Truncate(4));
+    EXPECT_FALSE(file->Close());
+    file.reset();
+  });
+  pool.Stop();
+  EXPECT_EQ(files_.files["f"], "good");
+}
+
 TEST_P(MemoryAppendTest, AFullDiskDoesNotNeedAReserve) {
   std::unique_ptr<AppendFile> file = MustOpen(0);
   files_.fails_after = 10'000;

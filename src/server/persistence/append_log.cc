@@ -59,12 +59,12 @@ int64_t SecondsSince(uint64_t begin_ns) {
 }  // namespace
 
 AppendLog::AppendLog(ServerState* server, Persistence* persistence, EffectStream* stream,
-                     const LogOptions& options, uint64_t retry_ns)
+                     const LogOptions& options, const AppendLogTimes& times)
     : server_(*server),
       persistence_(*persistence),
       stream_(*stream),
       options_(options),
-      retry_ns_(retry_ns) {
+      times_(times) {
   stream_.set_on_bytes([this] { UpdateBehind(); });
 }
 
@@ -94,11 +94,13 @@ void AppendLog::WithAllLocked(Function function) {
 }
 
 std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
+  stream_.set_log_period(times_.epoch_ns);
   first_epoch = stream_.Open(first_epoch);
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();
-  options.retry_period_ns = retry_ns_;
+  options.retry_period_ns = times_.retry_ns;
+  options.sync_period_ns = times_.sync_ns;
   options.on_status = [this] { OnStatus(); };
   options.on_synced = [this] { OnSynced(); };
   options.on_wait = &NoteWait;
@@ -335,7 +337,7 @@ void AppendLog::Rewrite() {
   const std::shared_ptr<Rewriting> rewriting = rewriting_;
   while (has_turn_) helio::this_fiber::SleepForMillis(kLookMillis);
   std::string error;
-  uint64_t wait_ms = kRetryMillis;
+  uint64_t wait_ms = times_.base_retry_ms;
   // A log that has no base is none, so that is tried again.
   while (!(error = ends_ ? "it was given up" : RewriteOnce(rewriting.get())).empty()) {
     ++facts_.failures;
@@ -343,7 +345,7 @@ void AppendLog::Rewrite() {
     LOG(ERROR) << "the append-only log was not rewritten: " << helio::LogText(error);
     if (!is_on() || ends_ || (is_linked_ && HasBase())) break;
     for (uint64_t waited = 0; waited < wait_ms && !ends_; waited += kLookMillis) {
-      helio::this_fiber::SleepForMillis(kLookMillis);
+      helio::this_fiber::SleepForMillis(std::min(wait_ms, kLookMillis));
     }
     wait_ms = std::min(wait_ms * 2, kRetryMillisMax);
     if (ends_) break;

@@ -37,13 +37,21 @@ class Persistence;
 class Transaction;
 struct ServerState;
 
+// Tests have shorter ones.
+struct AppendLogTimes {
+  uint64_t retry_ns = LogWriter::Options{}.retry_period_ns;  // between two tries of a bad disk
+  uint64_t sync_ns = LogWriter::Options{}.sync_period_ns;    // between two syncs of `everysec`
+  uint64_t epoch_ns = Journal::Options{}.period_ns;          // of an epoch, if it is not `always`
+  uint64_t base_retry_ms = 1'000;  // before the base of a log that has none is tried again
+};
+
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods.
 // Suspends: what says so.
 class AppendLog {
  public:
   // All outlive it.
   AppendLog(ServerState* server, Persistence* persistence, EffectStream* stream,
-            const LogOptions& options, uint64_t retry_ns = LogWriter::Options{}.retry_period_ns);
+            const LogOptions& options, const AppendLogTimes& times = {});
   ~AppendLog();
 
   // --- The start, if the log is to be on. Nobody is served yet. An error, or nothing ---
@@ -67,6 +75,8 @@ class AppendLog {
   // When a rewrite begins by itself, whether there are timestamps, and a history.
   void SetRules(const LogOptions& options);
   bool is_on() const { return is_open_.load(std::memory_order_relaxed); }
+  // What SetOn and SetPolicy do in the background is not done yet.
+  bool is_changing() const { return is_changing_; }
 
   // journal_buffer_limit has changed.
   void OnLimit() { UpdateBehind(); }
@@ -107,9 +117,7 @@ class AppendLog {
     helio::BlockingCounter done{1};
   };
 
-  // Between two tries to write the base of a log that has none.
-  static constexpr uint64_t kRetryMillis = 1'000;
-  static constexpr uint64_t kRetryMillisMax = 60'000;
+  static constexpr uint64_t kRetryMillisMax = 60'000;  // of a base; each wait is twice the last one
   static constexpr uint64_t kLookMillis = 20;
   static constexpr uint64_t kExpiryMillis = 1'000;  // between two looks at the history
   static constexpr uint64_t kChangeNanosMax = 2'000'000'000;
@@ -171,7 +179,7 @@ class AppendLog {
   Persistence& persistence_;
   EffectStream& stream_;
   LogOptions options_;
-  const uint64_t retry_ns_;   // between two tries of a disk that fails
+  const AppendLogTimes times_;
   bool is_changing_ = false;  // ChangeSoon
   bool has_turn_ = false;     // and no rewrite may begin
   std::unique_ptr<LogDirectory> directory_;

@@ -14,7 +14,6 @@ namespace dfly {
 namespace {
 
 // Nobody waits for a timed epoch; but with replicas, that is how far they are behind.
-constexpr uint64_t kLogPeriodNanos = 10'000'000;
 constexpr uint64_t kListenerPeriodNanos = 1'000'000;
 
 }  // namespace
@@ -29,7 +28,7 @@ uint64_t EffectStream::Open(uint64_t first_epoch) {
       &server_.pool, readers,
       Journal::Options{.pace = Journal::Pace::kTimed,
                        .first_epoch = first_epoch,
-                       .period_ns = kLogPeriodNanos,
+                       .period_ns = log_period_ns_,
                        .is_private = &IsPrivateCommand,
                        .on_bytes = [this] {
                          if (log_.load(std::memory_order_acquire) != nullptr) on_bytes_();
@@ -91,7 +90,7 @@ void EffectStream::DetachListener() {
 }
 
 void EffectStream::Link(bool was_read) {
-  journal_->SetPeriod(listener_ == nullptr ? kLogPeriodNanos : kListenerPeriodNanos);
+  journal_->SetPeriod(listener_ == nullptr ? log_period_ns_ : kListenerPeriodNanos);
   const Journal::Pace pace = log_ == nullptr ? Journal::Pace::kTimed : log_pace_;
   if (was_read) return RelinkJournal(server_, journal_.get(), pace);
   journal_->SetPace(pace);

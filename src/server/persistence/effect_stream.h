@@ -58,6 +58,8 @@ class EffectStream final : private DurableLog {
   void AttachListener(Listener* listener);
   void DetachListener();
 
+  // Of timed epochs, while nobody but the log reads them. Before Open.
+  void set_log_period(uint64_t nanos) { log_period_ns_ = nanos; }
   // Journal::Options::on_bytes, while there is a log. Before the first Open.
   void set_on_bytes(std::function<void()> on_bytes) { on_bytes_ = std::move(on_bytes); }
 
@@ -71,6 +73,7 @@ class EffectStream final : private DurableLog {
   std::function<void()> on_bytes_;
   std::unique_ptr<Journal> journal_;
   uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
+  uint64_t log_period_ns_ = Journal::Options{}.period_ns;
   Journal::Pace log_pace_ = Journal::Pace::kTimed;
   std::atomic<DurableLog*> log_{nullptr};      // read by whoever leads
   std::atomic<Listener*> listener_{nullptr};  // the same

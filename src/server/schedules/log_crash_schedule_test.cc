@@ -1,34 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The append-only log of a whole server and machines that stop, on schedules from a seed. Writers
-// send units: single commands, MSET, EXECs and scripts over several shards, while the log is
-// rewritten and, at times, the disk fails. At one call of the file layer the machine stops: what
-// the files would be then is loaded, and the server goes on with it, for three lives.
+// The append-only log of a whole server and machines that stop (log_crash_harness.h). Writers send
+// units: single commands, MSET, EXECs and scripts over several shards, and read what others have
+// written.
 //
 // Each writer numbers its units. What is loaded has to be, of each writer, what its first n units
-// have made, with `always` at least those that were answered:
+// have made, with `always` at least those that were answered, and those whose numbers were read:
 //
-//   w<writer>.*  keys of one writer: SET of the number, INCRBY, RPUSH, SET with a deadline
+//   w<writer>.*  keys of one writer: SET of the number, RENAME, INCRBY, RPUSH, SET with a deadline
 //   s*           lists of all, to which units push their names: each is the beginning of the list
 //                that there was, so the log has no unit without those that came before it
 //   bank*        INCRBY of amounts whose sum is 0
-//   group*       in a database that is flushed: all keys, or none, with one value
-#include <absl/cleanup/cleanup.h>
+//   group*       in two databases that are flushed and swapped: all keys, or none, with one value
 #include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "helio/base/clock.h"
-#include "helio/base/logging.h"
-#include "server/persistence/append_log.h"
+#include "server/schedules/log_crash_harness.h"
 #include "server/schedules/shared_client.h"
-#include "storage/memory_files.h"
-#include "storage/snapshot_testing.h"
 
 namespace dfly {
 namespace {
@@ -39,8 +36,11 @@ using testing::Texts;
 
 constexpr size_t kWriters = 4;
 constexpr uint64_t kKeys = 4;
-constexpr int kGroupDb = 3;
-constexpr int kLives = 3;
+constexpr int kGroupDb = 3, kOtherGroupDb = 4;
+constexpr uint64_t kSharedLists = 3;
+constexpr const char* kReadScript =
+    "return {redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2]), "
+    "redis.call('LRANGE', KEYS[3], 0, -1)}";
 constexpr const char* kScript =
     "for i, key in ipairs(KEYS) do redis.call(ARGV[2 * i - 1], key, ARGV[2 * i]) end return 'done'";
 
@@ -59,6 +59,12 @@ using Values = std::map<std::string, std::string>;
 void Apply(const Unit& unit, Values* values, std::map<std::string, int64_t>* deadlines) {
   if (unit.is_refused) return;
   for (const Effect& effect : unit.effects) {
+    if (effect.command == "RENAME") {
+      std::string moved = std::move((*values)[effect.key]);
+      values->erase(effect.key);
+      (*values)[effect.argument] = std::move(moved);
+      continue;
+    }
     std::string& value = (*values)[effect.key];
     if (effect.command == "RPUSH") {
       absl::StrAppend(&value, effect.argument, " ");
@@ -75,12 +81,17 @@ void Apply(const Unit& unit, Values* values, std::map<std::string, int64_t>* dea
 struct Track {
   std::vector<Unit> units;
   size_t answered = 0;  // of them
-  size_t answered_at_crash = 0;
+  size_t seen = 0;      // the largest number that an answered read has told
+  size_t promised = 0;  // so many must never be lost
+
+  void NotePromises() { promised = std::max(answered, seen); }
 };
 
 class Writer final : public SharedClient {
  public:
-  Writer(size_t number, Track* track) : prefix_(absl::StrCat("w", number, ".")), track_(*track) {}
+  // `tracks`: of all.
+  Writer(size_t number, std::vector<Track>* tracks)
+      : prefix_(absl::StrCat("w", number, ".")), tracks_(*tracks), track_((*tracks)[number]) {}
 
   void AddUnit(Random& random) {
     const std::string number = absl::StrCat(track_.units.size() + 1);
@@ -101,7 +112,8 @@ class Writer final : public SharedClient {
           unit.effects.push_back({"RPUSH", prefix_ + "list", number});
           break;
         default:
-          unit.effects.push_back({"RPUSH", absl::StrCat("s", random.Uniform(3)), prefix_ + number});
+          unit.effects.push_back(
+              {"RPUSH", absl::StrCat("s", random.Uniform(kSharedLists)), prefix_ + number});
       }
     }
     if (!is_mset && count > 1 && random.OneIn(3)) {
@@ -112,6 +124,11 @@ class Writer final : public SharedClient {
           {"INCRBY", absl::StrCat("bank", random.Uniform(kKeys)), absl::StrCat(-amount)});
       unit.effects.push_back({"RPUSH", "s0", prefix_ + number});
     }
+    if (!is_mset && random.OneIn(5)) {
+      const std::string from = absl::StrCat(prefix_, random.Uniform(kKeys));
+      unit.effects.push_back({"SET", from, number});
+      unit.effects.push_back({"RENAME", from, absl::StrCat(prefix_, random.Uniform(kKeys))});
+    }
     if (!is_mset && random.OneIn(10)) {
       const int64_t in_ms = random.OneIn(2) ? 1 + static_cast<int64_t>(random.Uniform(5)) : 1 << 30;
       unit.effects.assign({{"SET", prefix_ + "due", number, helio::UnixMillis() + in_ms}});
@@ -120,7 +137,44 @@ class Writer final : public SharedClient {
     track_.units.push_back(std::move(unit));
     EndPart();
   }
-  // In a database of its own; no unit.
+  // Of what others write. What comes next does not wait for the reply.
+  void AddRead(Random& random) {
+    const size_t writers[] = {random.Uniform(kWriters), random.Uniform(kWriters)};
+    const std::string a = absl::StrCat("w", writers[0], ".", random.Uniform(kKeys));
+    const std::string b = absl::StrCat("w", writers[1], ".", random.Uniform(kKeys));
+    const std::string list = absl::StrCat("s", random.Uniform(kSharedLists));
+    const auto numbers = [this, a = writers[0], b = writers[1]](const RespValue& reply) {
+      Saw(a, reply.items.at(0));
+      Saw(b, reply.items.at(1));
+      if (reply.items.size() > 2) SawAll(reply.items[2]);
+      return "";
+    };
+    const auto one = [this, a = writers[0]](const RespValue& reply) {
+      Saw(a, reply);
+      return "";
+    };
+    const auto all = [this](const RespValue& reply) {
+      SawAll(reply);
+      return "";
+    };
+    switch (random.Uniform(5)) {
+      case 0:
+        return Add({"GET", a}, one);
+      case 1:
+        return Add({"MGET", a, b}, numbers);
+      case 2:
+        return Add({"LRANGE", list, "0", "-1"}, all);
+      case 3:
+        return Add({"EVAL", kReadScript, "3", a, b, list}, numbers);
+      default:
+        Add({"MULTI"}, Is("+OK"));
+        Add({"GET", a}, AnyReply);
+        Add({"GET", b}, AnyReply);
+        Add({"LRANGE", list, "0", "-1"}, AnyReply);
+        return Add({"EXEC"}, numbers);
+    }
+  }
+  // In databases of their own; no unit.
   void AddGroup(Random& random) {
     Add({"SELECT", absl::StrCat(kGroupDb)}, Is("+OK"));
     std::vector<std::string> args = {"MSET"};
@@ -131,6 +185,9 @@ class Writer final : public SharedClient {
     Add(args, AnyReply);
     if (random.OneIn(3)) Add({"UNLINK", "group0", "group1", "group2", "group3"}, AnyReply);
     if (random.OneIn(3)) Add({"FLUSHDB"}, AnyReply);
+    if (random.OneIn(2)) {
+      Add({"SWAPDB", absl::StrCat(kGroupDb), absl::StrCat(kOtherGroupDb)}, AnyReply);
+    }
     Add({"SELECT", "0"}, Is("+OK"));
     EndPart();
   }
@@ -199,141 +256,51 @@ class Writer final : public SharedClient {
     };
   }
 
+  void Saw(size_t writer, const RespValue& number) {
+    if (number.kind != ReplyKind::kBulk) return;
+    tracks_[writer].seen = std::max<size_t>(tracks_[writer].seen, std::stoull(number.text));
+  }
+  // "w<writer>.<number>"
+  void SawAll(const RespValue& names) {
+    for (const RespValue& name : names.items) {
+      const size_t writer = static_cast<size_t>(name.text[1] - '0');
+      Saw(writer, {.kind = ReplyKind::kBulk, .text = name.text.substr(3), .items = {}});
+    }
+  }
+
   const std::string prefix_;
+  std::vector<Track>& tracks_;
   Track& track_;
   std::vector<Part> parts_;
   size_t next_ = 0;
   size_t replies_ = 0;
 };
 
-// Asks for rewrites while the others write.
-class Rewriter final : public ScheduledClient {
- public:
-  Rewriter(AppendLog* log, uint64_t count, Random* random)
-      : log_(*log), random_(*random), all_(count), left_(count) {}
-  std::string Check() override {
-    if (left_ == 0 || !random_.OneIn(12)) return "";
-    log_.StartRewrite();
-    --left_;
-    return "";
-  }
-  size_t missing() const override { return left_; }
-  size_t total() const override { return all_; }
-
- private:
-  AppendLog& log_;
-  Random& random_;
-  const size_t all_;
-  size_t left_;
-};
-
-class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
+class LogCrashTest : public LogCrashHarness {
  protected:
-  LogCrashTest() : server_(Options(&files_), GetParam()) {
-    FLAGS_minloglevel = google::GLOG_FATAL;  // some shall fail
-    files_.pause = [this] { OnCall(); };
-  }
-  ~LogCrashTest() override { FLAGS_minloglevel = google::GLOG_INFO; }
-
-  static ServerOptions Options(MemoryFiles* files) {
-    ServerOptions options = TestOptions();
-    options.persistence.files = files;
-    options.persistence.sizes = {.large = 60, .flush = 100, .slice = 30, .work_ns = 0};
-    options.persistence.script_wait_ns = 0;
-    return options;
-  }
-
-  ShardSet& shards() { return *server_.server().state().shards; }
-  // One for all lives, as of a server on which it is switched off and on.
-  AppendLog& log() {
-    if (log_ == nullptr) {
-      LogOptions options;
-      options.directory_name = "log";
-      options.file_name = "a";
-      options.loads_truncated = true;
-      log_ = std::make_unique<AppendLog>(&server_.server().state(), &server_.server().persistence(),
-                                         options, kRetryNanos);
-    }
-    return *log_;
-  }
-
-  std::string RunSeed(Random& random) {
+  void BeginSeed() override {
     tracks_.assign(kWriters, {});
     lists_.clear();
-    left_.clear();
-    has_promised_ = false;
-    random_ = &random;
-    const absl::Cleanup end_seed = [this] { random_ = nullptr; };
-    for (int life = 0; life < kLives; ++life) {
-      const std::string error = Live(random);
-      if (!error.empty()) return absl::StrCat("life ", life, ": ", error);
-    }
-    return "";
   }
-
-  std::string Live(Random& random) {
-    files_.Restart(std::move(left_));
-    shards().AwaitOnAll([](Shard& shard) { shard.FlushAll(FlushMode::kSync); });
-    constexpr LogPolicy kPolicies[] = {LogPolicy::kAlways, LogPolicy::kAlways, LogPolicy::kEverySec,
-                                       LogPolicy::kNo};
-    const LogPolicy policy = kPolicies[random.Uniform(4)];
-    LogOptions rules;
-    rules.has_timestamps = random.OneIn(2);
-    log().SetRules(rules);
-    std::string error = log().SetPolicy(policy);
-    LoadProgress progress;
-    if (error.empty()) error = log().Find();
-    if (error.empty()) error = log().Load(&progress);
-    if (error.empty()) error = CheckLoaded();
-    has_promised_ = policy == LogPolicy::kAlways;
-    if (error.empty()) error = WriteUntilItStops(random);
-    const std::string end_error = log().SetOn(false);
-    while (log().is_on()) helio::this_fiber::SleepForMillis(1);
-    return error.empty() ? end_error : error;
-  }
-
-  std::string WriteUntilItStops(Random& random) {
-    calls_left_ = random.Uniform(random.OneIn(2) ? 300 : 40);
-    is_running_ = true;
-    // A log that is not synced keeps nothing that would mend it.
-    may_fail_ = has_promised_ && random.OneIn(3);
-    std::string error;
-    for (int round = 0; round < 2 && error.empty(); ++round) {
-      std::vector<std::unique_ptr<ScheduledClient>> clients;
-      for (size_t w = 0; w < kWriters; ++w) {
-        auto writer = std::make_unique<Writer>(w, &tracks_[w]);
-        for (uint64_t n = 1 + random.Uniform(10); n > 0; --n) writer->AddUnit(random);
-        if (random.OneIn(3)) writer->AddGroup(random);
-        clients.push_back(std::move(writer));
+  std::vector<std::unique_ptr<ScheduledClient>> Clients(Random& random) override {
+    std::vector<std::unique_ptr<ScheduledClient>> clients;
+    for (size_t w = 0; w < kWriters; ++w) {
+      auto writer = std::make_unique<Writer>(w, &tracks_);
+      for (uint64_t n = 1 + random.Uniform(10); n > 0; --n) {
+        if (random.OneIn(3)) writer->AddRead(random);
+        writer->AddUnit(random);
       }
-      clients.push_back(std::make_unique<Rewriter>(&log(), random.Uniform(3), &random));
-      error = server_.Drive(std::move(clients), random);
-      while (error.empty() && log().Facts().waiting_bytes > 0) helio::this_fiber::SleepForMillis(1);
+      if (random.OneIn(3)) writer->AddGroup(random);
+      clients.push_back(std::move(writer));
     }
-    if (is_running_) StopMachine();
-    lists_ = SharedLists(testing::ContentOf(shards()));
-    return error;
+    return clients;
   }
-
-  // Each call of the file layer takes its time.
-  void OnCall() {
-    if (random_ == nullptr) return;
-    for (uint64_t n = random_->Uniform(6); n > 0; --n) helio::this_fiber::Yield();
-    if (!is_running_) return;
-    if (may_fail_ && random_->OneIn(40)) {
-      files_.calls_left = random_->Uniform(8);
-      files_.calls_failing = 1 + random_->Uniform(3);
-    }
-    if (calls_left_-- == 0) StopMachine();
+  void NotePromises() override {
+    for (Track& track : tracks_) track.NotePromises();
   }
-
-  void StopMachine() {
-    is_running_ = false;
-    files_.calls_left = SIZE_MAX;
-    // A process that is killed loses nothing that was written.
-    left_ = random_->OneIn(4) ? files_.files : files_.AfterCrash(random_);
-    for (Track& track : tracks_) track.answered_at_crash = track.answered;
-    ++crashes_;
+  std::string EndLife() override {
+    lists_ = SharedLists(testing::ContentOf(*server().server().state().shards));
+    return "";
   }
 
   static std::string Joined(const Texts& lines) {
@@ -381,8 +348,7 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
     return true;
   }
 
-  std::string CheckLoaded() {
-    const StoreModel model = testing::ContentOf(shards());
+  std::string CheckLoaded(const StoreModel& model) override {
     Values bank;
     std::map<std::string, int64_t> none;
     for (size_t w = 0; w < kWriters; ++w) {
@@ -400,15 +366,16 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
       if (lists_[key].starts_with(list)) continue;
       return absl::StrCat(key, " is ", list, " and was ", lists_[key]);
     }
+    return IsWhole(model, kGroupDb) && IsWhole(model, kOtherGroupDb) ? "" : "a torn group";
+  }
+  static bool IsWhole(const StoreModel& model, int db) {
+    const auto first = model.find({db, "group0"});
     for (uint64_t i = 1; i < kKeys; ++i) {
-      const auto first = model.find({kGroupDb, "group0"});
-      const auto other = model.find({kGroupDb, absl::StrCat("group", i)});
-      if ((first == model.end()) != (other == model.end()) ||
-          (first != model.end() && first->second != other->second)) {
-        return "a torn group";
-      }
+      const auto other = model.find({db, absl::StrCat("group", i)});
+      if ((first == model.end()) != (other == model.end())) return false;
+      if (first != model.end() && first->second != other->second) return false;
     }
-    return "";
+    return true;
   }
 
   // Forgets the units that are not there any more.
@@ -436,30 +403,19 @@ class LogCrashTest : public ::testing::TestWithParam<ShardReach> {
       return absl::StrCat("writer ", writer, " has no such moment: ", text);
     }
     const auto count = static_cast<size_t>(there);
-    if (has_promised_ && count < track.answered_at_crash) {
-      return fmt::format("{} units of writer {} are there, and {} were answered", count, writer,
-                         track.answered_at_crash);
+    if (count < track.promised) {
+      return fmt::format("{} units of writer {} are there, and {} were told", count, writer,
+                         track.promised);
     }
     lost_ += track.units.size() - count;
     track.units.resize(count);
-    track.answered = count;
+    track.answered = track.seen = count;
+    track.promised = 0;
     return "";
   }
 
-  static constexpr uint64_t kRetryNanos = 10'000;
-
-  MemoryFiles files_;
-  std::unique_ptr<AppendLog> log_;  // goes last: what it has posted may come late
-  ScheduledServer server_;
-  Random* random_ = nullptr;
-  bool is_running_ = false;  // the machine
-  bool may_fail_ = false;
-  uint64_t calls_left_ = 0;  // until it stops
   std::vector<Track> tracks_;
-  Values lists_;                             // of all, when the last life was over
-  std::map<std::string, std::string> left_;  // files
-  bool has_promised_ = false;                // `always`, in the last life
-  uint64_t crashes_ = 0;
+  Values lists_;       // of all, when the last life was over
   uint64_t lost_ = 0;  // units
 };
 
@@ -468,9 +424,9 @@ INSTANTIATE_TEST_SUITE_P(Reaches, LogCrashTest,
                          NameOfReach);
 
 TEST_P(LogCrashTest, WhatWasPromisedIsThereAndUnitsAreWhole) {
-  server_.RunSeeds(ByBuild(100, 10), [&](uint64_t, Random& random) { return RunSeed(random); });
+  server().RunSeeds(ByBuild(100, 10), [&](uint64_t, Random& random) { return RunSeed(random); });
   if (helio::IsReplay()) return;
-  EXPECT_GT(lost_, crashes_ / 10) << "too little was under way";
+  EXPECT_GT(lost_, crashes() / 10) << "too little was under way";
 }
 
 }  // namespace
