@@ -357,13 +357,6 @@ void Debug(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }
 
 // For Sentinel's clients and health checks: no replication is a master without replicas.
-void Role(Args, ReplySink& reply) {
-  reply.Array(3);
-  reply.Bulk("master");
-  reply.Integer(0);
-  reply.Array(0);
-}
-
 void ModuleList(Session&, Args, ReplySink& reply) { reply.Array(0); }
 
 // LOAD and LOADEX. redis-server tells as little to the client.
@@ -448,12 +441,6 @@ void RegisterAdminCommands(CommandTable* table) {
               .arity = -1,
               .flags = kReadonly | kFast,
               .docs = {"Draws a picture, and tells the version.", "5.0.0", "server", "O(1)"}});
-  table->Add({.name = "role",
-              .session = ForClient<Role>,
-              .arity = 1,
-              .flags = kNoScript | kLoading | kStale | kFast,
-              .categories = kAclAdmin | kAclDangerous,
-              .docs = {"Tells that this server is a master.", "2.8.12", "server", "O(1)"}});
   table->Add(ModuleContainer());
   table->Add(MemoryContainer());
 }

@@ -105,19 +105,18 @@ void Reply(Session& session, Args args, ReplySink& reply) {
 
 // --- All clients ---
 
-enum class ClientType { kNormal, kPubsub, kOther };
+enum class ClientType { kNormal, kPubsub, kPrimary, kReplica };
 
 ClientType TypeOf(const Session& session) {
+  if (session.primary != nullptr) return ClientType::kPrimary;
   return session.is_subscribed() ? ClientType::kPubsub : ClientType::kNormal;
 }
 
-// Redis' other types exist, but nobody has them.
 std::optional<ClientType> ParseType(std::string_view text) {
   if (IsWord(text, "normal")) return ClientType::kNormal;
   if (IsWord(text, "pubsub")) return ClientType::kPubsub;
-  for (std::string_view other : {"master", "replica", "slave"}) {
-    if (IsWord(text, other)) return ClientType::kOther;
-  }
+  if (IsWord(text, "master")) return ClientType::kPrimary;
+  if (IsWord(text, "replica") || IsWord(text, "slave")) return ClientType::kReplica;
   return std::nullopt;
 }
 
@@ -239,6 +238,8 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
       if (&session == me) {
         if (filter.skip_me) return;
         session.close_after_reply = true;  // its answer comes first
+      } else if (session.primary != nullptr) {
+        session.connection.CloseWhenSent();  // what it has sent is carried out
       } else {
         session.connection.CloseNow();
       }

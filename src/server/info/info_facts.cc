@@ -25,6 +25,7 @@
 #include "server/info/latency_report.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/primary_link.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -259,6 +260,7 @@ void AddServer(ServerState& server, InfoFacts* facts) {
   server.pool.at(0)->Await([facts] {
     facts->persistence = Server::Here().persistence().Facts();
     facts->append_log = Server::Here().append_log().Facts();
+    facts->replica = Server::Here().primary_link().Facts();
   });
   facts->shards_behind = Server::Here().persistence().shards_behind();
   facts->placed_tags = server.shards->placed_tags();

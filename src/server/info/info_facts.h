@@ -26,6 +26,7 @@
 #include "server/meters/append_log_facts.h"
 #include "server/meters/latency_histogram.h"
 #include "server/meters/persistence_facts.h"
+#include "server/meters/replica_facts.h"
 #include "server/meters/script_stats.h"
 #include "server/meters/worker_memory.h"
 #include "server/meters/worker_stats.h"
@@ -198,6 +199,7 @@ struct InfoFacts {
   // Data
   PersistenceFacts persistence;
   AppendLogFacts append_log;
+  ReplicaFacts replica;
   uint32_t shards_behind = 0;  // Persistence::shards_behind
   uint64_t placed_tags = 0;
   uint64_t scripts_known = 0;

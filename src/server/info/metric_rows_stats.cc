@@ -380,20 +380,97 @@ constexpr MetricRow kStats[] = {
 };
 static_assert(kAclRefusals == 4);
 
+// What only a replica tells; and of these, what it tells during a copy, and without its primary.
+template <auto kSource>
+MetricValue OfReplica(const InfoFacts& facts) {
+  if (!facts.replica.is_replica) return {};
+  return ToValue(kSource(facts.replica));
+}
+template <auto kSource>
+MetricValue WhileSyncing(const InfoFacts& facts) {
+  if (!facts.replica.is_syncing) return {};
+  return OfReplica<kSource>(facts);
+}
+template <auto kSource>
+MetricValue WhileDown(const InfoFacts& facts) {
+  if (facts.replica.is_up) return {};
+  return OfReplica<kSource>(facts);
+}
+
 constexpr MetricRow kReplication[] = {
     {.info = "role",
-     .help = "Always `master`.",
-     .value = Of<[](const InfoFacts&) { return "master"; }>},
+     .help = "`master`, or `slave`: a replica.",
+     .value = Of<[](const InfoFacts& f) { return f.replica.is_replica ? "slave" : "master"; }>},
+    {.info = "master_host",
+     .help = "Of a replica, as all down to `replica_announced`: its primary.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return f.primary_host; }>},
+    {.info = "master_port",
+     .help = "Its port.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return uint64_t{f.primary_port}; }>},
+    {.info = "master_link_status",
+     .help = "`up`: the stream of the primary runs; or `down`.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return f.is_up ? "up" : "down"; }>},
+    {.info = "master_last_io_seconds_ago",
+     .help = "Since the primary has sent something; -1: there is no link.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return f.last_io_s; }>},
+    {.info = "master_sync_in_progress",
+     .help = "1: a full copy is received or loaded.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return uint64_t{f.is_syncing}; }>},
+    {.info = "slave_read_repl_offset",
+     .help = "Of the stream, what has been read.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return f.read_offset; }>},
+    {.info = "slave_repl_offset",
+     .help = "And what has been carried out.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return f.applied_offset; }>},
+    {.info = "master_sync_total_bytes",
+     .help = "During a full copy: its bytes; 0: not known.",
+     .value = WhileSyncing<[](const ReplicaFacts& f) { return f.copy_bytes_total; }>},
+    {.info = "master_sync_read_bytes",
+     .help = "Of these, what is here.",
+     .value = WhileSyncing<[](const ReplicaFacts& f) { return f.copy_bytes_read; }>},
+    {.info = "master_sync_left_bytes",
+     .help = "And what is not.",
+     .value = WhileSyncing<[](const ReplicaFacts& f) {
+       return static_cast<int64_t>(f.copy_bytes_total) - static_cast<int64_t>(f.copy_bytes_read);
+     }>},
+    {.info = "master_sync_perc",
+     .help = "The same in percent.",
+     .value = WhileSyncing<[](const ReplicaFacts& f) {
+       return f.copy_bytes_total == 0 ? 0.0
+                                      : 100 * static_cast<double>(f.copy_bytes_read) /
+                                            static_cast<double>(f.copy_bytes_total);
+     }>},
+    {.info = "master_sync_last_io_seconds_ago",
+     .help = "Since a part of it has come.",
+     .value = WhileSyncing<[](const ReplicaFacts& f) { return f.copy_last_io_s; }>},
+    {.info = "master_link_down_since_seconds",
+     .help = "Without a link: since when; -1: there never was one.",
+     .value = WhileDown<[](const ReplicaFacts& f) { return f.down_since_s; }>},
+    {.info = "slave_priority",
+     .help = "`replica-priority`.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return uint64_t{f.priority}; }>},
+    {.info = "slave_read_only",
+     .help = "`replica-read-only`.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return uint64_t{f.is_read_only}; }>},
+    {.info = "replica_announced",
+     .help = "`replica-announced`.",
+     .value = OfReplica<[](const ReplicaFacts& f) { return uint64_t{f.is_announced}; }>},
     {.info = "connected_slaves", .help = kNoReplicas, .value = Always<0>},
     {.info = "master_failover_state",
      .help = "Always `no-failover`.",
      .value = Of<[](const InfoFacts&) { return "no-failover"; }>},
-    {.info = "master_replid", .help = "The same as `run_id`.", .value = Of<&InfoFacts::run_id>},
+    {.info = "master_replid",
+     .help = "Which stream this is; of a replica, the one of its primary.",
+     .value = Of<[](const InfoFacts& f) { return f.replica.id; }>},
     {.info = "master_replid2",
-     .help = "Always zeros.",
-     .value = Of<[](const InfoFacts&) { return std::string(40, '0'); }>},
-    {.info = "master_repl_offset", .help = kNoReplicas, .value = Always<0>},
-    {.info = "second_repl_offset", .help = "Always -1.", .value = Always<-1>},
+     .help = "Which one it was before a promotion; zeros: there was none.",
+     .value = Of<[](const InfoFacts& f) { return f.replica.id2; }>},
+    {.info = "master_repl_offset",
+     .help = "Bytes of the stream.",
+     .value = Of<[](const InfoFacts& f) { return f.replica.applied_offset; }>},
+    {.info = "second_repl_offset",
+     .help = "Up to where `master_replid2` is good; -1: there is none.",
+     .value = Of<[](const InfoFacts& f) { return f.replica.second_offset; }>},
     {.info = "repl_backlog_active", .help = kNoReplicas, .value = Always<0>},
     {.info = "repl_backlog_size", .help = kNoReplicas, .value = Always<0>},
     {.info = "repl_backlog_first_byte_offset", .help = kNoReplicas, .value = Always<0>},

@@ -104,6 +104,20 @@ enum class UndeclaredKeys : uint8_t {
   kRefuse
 };
 
+// What a replica is told.
+struct ReplicationOptions {
+  std::string primary = {};   // replicaof: "host port"; empty: it is no replica at the start
+  std::string user = {};      // masteruser
+  std::string password = {};  // masterauth
+  bool is_read_only = true;
+  bool serves_stale_data = true;
+  uint32_t priority = 0;
+  uint64_t timeout_s = 0;     // repl-timeout
+  bool is_announced = true;
+  std::string announce_ip = {};
+  uint16_t announce_port = 0;  // 0: the one it has
+};
+
 // Up to which size values have their small forms, as it was told.
 struct ValueSizes {
   int64_t list_max_listpack_size = 0;  // BlockLimit::FromSetting
@@ -171,6 +185,7 @@ struct ServerOptions {
   ClientMemorySetting maxmemory_clients;
   uint64_t snapshot_buffer_limit = 0;  // bytes, of all shards; 0: no limit
   LogOptions log;
+  ReplicationOptions replication;
   ValueSizes value_sizes;
   TagRules tag_rules;
   PlacementRules placement_rules;

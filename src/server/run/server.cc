@@ -22,6 +22,7 @@
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/primary_link.h"
 
 namespace dfly {
 
@@ -33,6 +34,8 @@ Server::Server(ServerOptions options, const ServerParts& parts)
            }),
       persistence_(std::make_unique<Persistence>(&state_, state_.options.persistence)),
       append_log_(std::make_unique<AppendLog>(&state_, persistence_.get(), state_.options.log)),
+      primary_link_(std::make_unique<PrimaryLink>(&state_, persistence_.get(), append_log_.get(),
+                                                  state_.options.replication)),
       on_sigint_(state_.options.on_sigint),
       on_sigterm_(state_.options.on_sigterm),
       shutdown_timeout_s_(state_.options.shutdown_timeout_s),
@@ -143,7 +146,10 @@ std::string Server::Start() {
 
 void Server::Load(std::function<void(std::string error)> on_end) {
   const auto end = [this, on_end = std::move(on_end)](std::string error) {
-    if (error.empty()) persistence_->StartRules();
+    if (error.empty()) {
+      persistence_->StartRules();
+      BeginReplication();
+    }
     on_end(std::move(error));
   };
   state_.pool.at(0)->Dispatch([this, end] {
@@ -153,6 +159,15 @@ void Server::Load(std::function<void(std::string error)> on_end) {
       end("");
     }
   });
+}
+
+void Server::BeginReplication() {
+  const std::string& primary = state_.options.replication.primary;
+  if (primary.empty()) return;
+  const size_t space = primary.find(' ');
+  CHECK_NE(space, std::string::npos) << "the row of replicaof has let it in";
+  primary_link_->Follow(primary.substr(0, space),
+                        static_cast<uint16_t>(std::stoi(primary.substr(space + 1))));
 }
 
 void Server::SetValueSizes(const ValueSizes& sizes) {

@@ -20,6 +20,7 @@
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/primary_link.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -218,6 +219,7 @@ void Server::Stop() {
   }
   state_.pool.at(0)->AwaitFiber("close listeners", [this] {
     if (listeners_ != nullptr) listeners_->Close();
+    primary_link_->Stop();
     persistence_->CancelLoad();  // its end would start the rules
     persistence_->StopRules();
     persistence_->CancelSave();

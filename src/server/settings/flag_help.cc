@@ -36,6 +36,7 @@ constexpr Topic kTopics[] = {
     {SettingTopic::kData, "Data"},
     {SettingTopic::kSnapshots, "Snapshots"},
     {SettingTopic::kLog, "Append-only log"},
+    {SettingTopic::kReplication, "Replication"},
     {SettingTopic::kCluster, "Cluster"},
     {SettingTopic::kTags, "Tags of keys"},
     {SettingTopic::kScripts, "Scripts"},

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Of which stream this server has the data: PSYNC's ids.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace dfly {
+
+// Owner: who has it. No two histories may share an id and an offset.
+struct ReplicationIds {
+  std::string id;  // 40 hexadecimal digits
+  // The one before, up to an offset: what has it from there can go on with us. -1: there is none.
+  std::string id2 = std::string(40, '0');
+  int64_t second_offset = -1;
+
+  // The stream goes on behind `offset` under another id: a promotion, here or further up.
+  void Shift(int64_t offset, std::string new_id) {
+    id2 = std::exchange(id, std::move(new_id));
+    second_offset = offset + 1;
+  }
+  // Another stream.
+  void Replace(std::string new_id) {
+    id = std::move(new_id);
+    id2 = std::string(40, '0');
+    second_offset = -1;
+  }
+};
+
+}  // namespace dfly
