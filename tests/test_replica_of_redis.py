@@ -469,7 +469,7 @@ def test_acknowledgements(start_server, fake):
         wait_for_ack(before)
         assert r.call("GET", "a") == r.call("GET", "b") == b"1"
         # Errors are told nobody but the log, and count.
-        send(encode("LPUSH", "a", "x") + encode("NO-SUCH", "command") + encode("CONFIG", "GET", "*"))
+        send(encode("LPUSH", "a", "x") + encode("NO-SUCH", "x") + encode("CONFIG", "GET", "*"))
         before = offset
         send(getack)
         wait_for_ack(before)

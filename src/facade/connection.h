@@ -453,7 +453,7 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   bool keeps_replies_ = false;
   bool is_broken_ = false;
   bool has_ended_whole_ = false;
-  bool is_new_ = true;    // no command of it was seen
+  bool is_new_ = true;  // no command of it was seen
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;

@@ -101,7 +101,7 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
   uint64_t last_hint_ns_ = 0;
   uint64_t next_give_back_ns_ = 0;
-  bool is_barren_ = false;  // no shard of ours has anything to evict
+  bool is_barren_ = false;        // no shard of ours has anything to evict
   bool is_expiry_on_ = true;      // SetActiveExpiry
   bool keeps_due_ = false;        // SetKeepsDue
   bool expires_actively_ = true;  // as these say

@@ -38,9 +38,8 @@ void ReplicaOf(CoordinatorContext& cx, Args args, ReplySink& reply) {
     const auto port = ParseInt64(args[2]);
     if (!port || *port < 0 || *port > 65535) return reply.Error("ERR Invalid master port");
     bool is_new = false;
-    OnLink(cx, [&](PrimaryLink& link) {
-      is_new = link.Follow(args[1], static_cast<uint16_t>(*port));
-    });
+    OnLink(cx,
+           [&](PrimaryLink& link) { is_new = link.Follow(args[1], static_cast<uint16_t>(*port)); });
     if (!is_new) return reply.Status("OK Already connected to specified master");
     primary = fmt::format("{} {}", args[1], *port);
   }

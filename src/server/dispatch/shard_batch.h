@@ -112,8 +112,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool is_memcached = false;
   bool no_touch = false;
   bool is_of_primary = false;  // see DropReply; nothing is due
-  AclCallerRef caller;   // for whom its scripts run
-  CachingClient client;  // if that caches
+  AclCallerRef caller;         // for whom its scripts run
+  CachingClient client;        // if that caches
 
  private:
   static constexpr size_t kArgBytesKept = 64 * 1024;

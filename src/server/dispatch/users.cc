@@ -208,9 +208,8 @@ void Users::SetIdleTimeout(uint64_t seconds) {
     const uint64_t now_ns = helio::MonotonicNanos();
     worker_.ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
-      const bool waits =
-          connection.busy() || !connection.replies().empty() || session.is_subscribed() ||
-          session.primary != nullptr;
+      const bool waits = connection.busy() || !connection.replies().empty() ||
+                         session.is_subscribed() || session.primary != nullptr;
       if (!waits && now_ns > connection.last_active_ns() + seconds * 1'000'000'000)
         connection.CloseNow();
     });

@@ -130,7 +130,7 @@ MetricValue Of(const InfoFacts& facts) {
 
 // --- What Redis has and this server does not ---
 
-inline constexpr std::string_view kNoReplicas = "Always 0: there is no replication.";
+inline constexpr std::string_view kNoReplicas = "Always 0: nobody is a replica of this server.";
 inline constexpr std::string_view kNoForks = "Always 0: nothing forks.";
 
 template <int64_t kNumber>

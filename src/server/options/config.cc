@@ -175,8 +175,7 @@ std::string Config::Rewrite(const std::string& path, const std::vector<std::stri
     const SettingRow& row = *setting.row;
     const std::string value = ValueOf(setting);
     const bool has_line = !row.lacks_line_if_empty || !value.empty();
-    settings.push_back(
-        {row.name, row.old_name, value, row.has_words, setting.was_set, has_line});
+    settings.push_back({row.name, row.old_name, value, row.has_words, setting.was_set, has_line});
   }
   std::string error;
   const bool has_run = helio::RunBlocking([&] {

@@ -112,7 +112,7 @@ struct ReplicationOptions {
   bool is_read_only = true;
   bool serves_stale_data = true;
   uint32_t priority = 0;
-  uint64_t timeout_s = 0;     // repl-timeout
+  uint64_t timeout_s = 0;  // repl-timeout
   bool is_announced = true;
   std::string announce_ip = {};
   uint16_t announce_port = 0;  // 0: the one it has

@@ -4,8 +4,8 @@
 //   \n \n ... $<bytes>\r\n <RDB>               from a file
 //   \n \n ... $EOF:<40 bytes>\r\n <RDB> <the same 40 bytes>     from memory
 //
-// The stream follows at once. Of the RDB the checksum at its end is compared, so that what is broken
-// is known before it is loaded.
+// The stream follows at once. Of the RDB the checksum at its end is compared, so that what is
+// broken is known before it is loaded.
 #pragma once
 
 #include <cstddef>

@@ -111,13 +111,12 @@ TEST(CopyReader, WrongChecksum) {
 }
 
 TEST(CopyReader, HostileHeaders) {
-  for (const char* header : {"$-1", "$0", "$9999999999999999999999", "$EOF:short", "$", "+OK",
-                             "*3", "$12x", "$EOF:01234567890123456789012345678901234567890"}) {
+  for (const char* header : {"$-1", "$0", "$9999999999999999999999", "$EOF:short", "$", "+OK", "*3",
+                             "$12x", "$EOF:01234567890123456789012345678901234567890"}) {
     EXPECT_NE(ErrorOf(std::string(header) + "\r\n").find("no header of a copy"), std::string::npos)
         << header;
   }
-  EXPECT_EQ(ErrorOf("-ERR disk full\r\n"),
-            "the primary cannot make one: -ERR disk full");
+  EXPECT_EQ(ErrorOf("-ERR disk full\r\n"), "the primary cannot make one: -ERR disk full");
   EXPECT_EQ(ErrorOf(std::string(1000, 'x')), "the header of the copy is too long");
 }
 

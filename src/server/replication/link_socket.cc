@@ -96,7 +96,7 @@ void LinkSocket::Fail(std::string_view why) {
 }
 
 void LinkSocket::Close() {
-  if (is_closed_) return;
+  if (is_closed_ || is_detached_) return;
   socket_->Close();
   std::unique_lock lock(mutex_);
   changed_.Wait(lock, [this] { return is_closed_; });

@@ -19,7 +19,7 @@ namespace dfly {
 // Suspends: what says so.
 class LinkSocket final : private helio::Socket::Handler {
  public:
-  // Takes over `fd`, which is connected. Nothing may come for `timeout_ns`, then it is an error.
+  // Takes over `fd`, which is connected. When nothing has come for `timeout_ns` that is an error.
   LinkSocket(helio::Proactor* proactor, int fd, uint64_t timeout_ns);
   // REQUIRES: Close or Detach.
   ~LinkSocket() = default;
@@ -41,8 +41,8 @@ class LinkSocket final : private helio::Socket::Handler {
 
   // Suspends until nothing uses it any more.
   void Close();
-  // Gives up the descriptor; received() is what has come meanwhile. Suspends. -1: error(), and it is
-  // closed.
+  // Gives up the descriptor; received() is what has come meanwhile. Suspends. -1: error(), and it
+  // is closed.
   int Detach();
 
  private:

@@ -154,9 +154,8 @@ void PrimaryLink::Stop() {
 void PrimaryLink::SetReplica(bool is_replica) {
   is_known_replica_ = is_replica;
   server_.memory.set_has_limit(!is_replica);
-  DispatchOnAll<ShardCare>(server_, [is_replica](ShardCare& care) {
-    care.SetKeepsDue(is_replica);
-  });
+  DispatchOnAll<ShardCare>(server_,
+                           [is_replica](ShardCare& care) { care.SetKeepsDue(is_replica); });
   if (is_replica) {
     // They wait for what only a primary does.
     DispatchOnAll<WorkerState>(server_, [](WorkerState& worker) {
@@ -196,6 +195,10 @@ void PrimaryLink::Tick() {
     return;
   }
   Worker::Here().AckPrimary(*session_);
+  TellErrors();
+}
+
+void PrimaryLink::TellErrors() {
   if (errors_ > errors_told_) {
     LOG(ERROR) << errors_ - errors_told_
                << " commands of the primary's stream have failed, the last one with '"
@@ -318,8 +321,8 @@ std::string PrimaryLink::Handshake(LinkSocket& socket) {
 
 std::string PrimaryLink::Synchronize(LinkSocket& socket) {
   const std::string next = fmt::format("{}", offset_ + 1);
-  const auto reply = can_continue_ ? Ask(socket, {"PSYNC", ids_.id, next})
-                                   : Ask(socket, {"PSYNC", "?", "-1"});
+  const auto reply =
+      can_continue_ ? Ask(socket, {"PSYNC", ids_.id, next}) : Ask(socket, {"PSYNC", "?", "-1"});
   if (!reply) return socket.error();
   if (reply->starts_with("+CONTINUE")) return Continue(*reply);
   if (reply->starts_with("+FULLRESYNC")) return FullCopy(socket, *reply);
@@ -349,9 +352,8 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, std::string_view reply) {
   copy_total_ = copy_read_ = 0;
   copy_last_ns_ = helio::MonotonicNanos();
   const std::string& directory = persistence_.directory();
-  const std::string path =
-      fmt::format("{}temp-{}.{}.rdb", directory.empty() ? "" : directory + "/",
-                  helio::UnixMillis() / 1000, getpid());
+  const std::string path = fmt::format("{}temp-{}.{}.rdb", directory.empty() ? "" : directory + "/",
+                                       helio::UnixMillis() / 1000, getpid());
   std::string error = ReceiveCopy(socket, path);
   if (error.empty() && !is_current(generation)) error = kIsOver;
   const bool is_here = error.empty();
@@ -430,6 +432,7 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   if (!is_current(generation)) session_->connection.CloseWhenSent();
   std::unique_lock lock(mutex_);
   changed_.Wait(lock, [this] { return session_ == nullptr; });
+  TellErrors();
   down_since_ns_ = helio::MonotonicNanos();
   LOG(WARNING) << "the stream of the primary has ended at offset " << offset_;
   const bool was_short = down_since_ns_ - begin_ns < kRetryMillis * 1'000'000;

@@ -10,7 +10,8 @@
 // When the link ends, for whatever reason, it begins anew, a second later at the latest, and asks
 // for what comes behind the last command that was carried out.
 //
-// While the server is a replica nothing expires or is evicted by itself: the primary says what goes.
+// While the server is a replica nothing expires or is evicted by itself: the primary says what
+// goes.
 #pragma once
 
 #include <atomic>
@@ -97,6 +98,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   void SetReplica(bool is_replica);
   void UpdateGates();
   void Tick();
+  // In the log: what the stream's commands were answered with, unless it is there already.
+  void TellErrors();
   bool is_current(uint64_t generation) const { return generation == generation_ && !stops_; }
   uint64_t timeout_ns() const { return options_.timeout_s * 1'000'000'000; }
 
@@ -120,7 +123,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   Session* session_ = nullptr;    // while the stream runs
   bool is_loading_ = false;
   uint64_t retry_ms_ = kRetryMillis;
-  std::string last_error_;  // that is in the log
+  std::string last_error_;      // that is in the log
   uint64_t down_since_ns_ = 0;  // 0: never up
   uint64_t copy_total_ = 0;
   uint64_t copy_read_ = 0;

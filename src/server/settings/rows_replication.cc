@@ -39,9 +39,8 @@ std::string Primary(std::string_view text, std::string* error) {
 // On the thread that the link belongs to; from a fiber. Suspends.
 std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
   Server& server = ServerOf(host);
-  server.state().pool.at(0)->AwaitFiber("config replication", [&] {
-    server.primary_link().SetOptions(change.now.replication);
-  });
+  server.state().pool.at(0)->AwaitFiber(
+      "config replication", [&] { server.primary_link().SetOptions(change.now.replication); });
   return "";
 }
 
