@@ -458,8 +458,8 @@ uint32_t ShardContext::Scan(uint32_t cursor, F&& fn) const {
 
 template <typename R>
 std::optional<std::string> ShardContext::RandomKey(R&& random) {
-  // Expires what it draws, so it comes to an end even when all keys are due. A replica does not, and
-  // may have to draw a due one, as redis-server's.
+  // Expires what it draws, so it comes to an end even when all keys are due. A replica does not,
+  // and may have to draw a due one, as redis-server's.
   constexpr int kDrawsMax = 100;
   EndHandles();
   for (int draws = 1; database_ != nullptr; ++draws) {

@@ -5,8 +5,8 @@
 //   offset    what it counts                                       who wants it
 //   read      all bytes that were parsed, also between MULTI and   INFO slave_read_repl_offset
 //             EXEC
-//   whole     those of commands that are dispatched as a whole:    where to go on after the link has
-//             a MULTI counts when its EXEC does                    broken
+//   whole     those of commands that are dispatched as a whole:    where to go on after a break
+//             a MULTI counts when its EXEC does
 //   applied   those of whole commands that are carried out, and    REPLCONF ACK,
 //             durable if replies wait for that                     INFO slave_repl_offset
 //

@@ -19,7 +19,7 @@ namespace dfly {
 // Suspends: what says so.
 class LinkSocket final : private helio::Socket::Handler {
  public:
-  // Takes over `fd`, which is connected. When nothing has come for `timeout_ns` that is an error.
+  // Takes over `fd`, which is connected. After a silence of `timeout_ns` there is an error.
   LinkSocket(helio::Proactor* proactor, int fd, uint64_t timeout_ns);
   // REQUIRES: Close or Detach.
   ~LinkSocket() = default;
