@@ -144,7 +144,8 @@ CommandSink::Outcome Worker::RunPrivateWords(Connection* connection, Session& se
                           parser.Parse(words) == RequestParser::Status::kCommand &&
                           parser.consumed() == words.size();
   if (!is_command) {
-    return Refuse(connection, nullptr, Args(parser.args()), {.error = "ERR private words"});
+    return Refuse(connection, nullptr, Args(parser.args()),
+                  {.error = "ERR private words", .is_of_row = false});
   }
   const Args args(parser.args());
   const Lookup found = Find(commands_, args);

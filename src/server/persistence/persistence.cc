@@ -416,6 +416,7 @@ std::string Persistence::ReloadLocked(Transaction* lock) {
 }
 
 std::string Persistence::LoadCopy(const std::string& path) {
+  while (loading_ != nullptr) helio::this_fiber::SleepForMillis(1);  // DEBUG RELOAD
   const uint64_t begin_ns = helio::MonotonicNanos();
   loading_ = std::make_unique<LoadProgress>();
   facts_.load_start_s = helio::UnixMillis() / 1000;

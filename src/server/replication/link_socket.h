@@ -19,12 +19,13 @@ namespace dfly {
 // Suspends: what says so.
 class LinkSocket final : private helio::Socket::Handler {
  public:
-  // Takes over `fd`, which is connected. After a silence of `timeout_ns` there is an error.
+  // Takes over `fd`, which is connected. A silence of `timeout_ns` is an error.
   LinkSocket(helio::Proactor* proactor, int fd, uint64_t timeout_ns);
   // REQUIRES: Close or Detach.
   ~LinkSocket() = default;
 
-  // A command in RESP, or what else is to be sent. Suspends until the kernel has it. False: error().
+  // A command in RESP, or what else is to be sent. Suspends until the kernel has it. False:
+  // error().
   bool Send(std::string bytes);
   // A newline, if nothing else is on its way: a sign of life.
   void SendNewline();

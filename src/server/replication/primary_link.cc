@@ -118,6 +118,7 @@ void PrimaryLink::Leave() {
   }
   host_.clear();
   port_ = 0;
+  can_continue_ = false;  // what is written from now on counts in no offset yet
   ids_.Shift(offset_, NewId());
   LOG(INFO) << "replicaof no one: " << ids_.id << " goes on behind offset " << offset_ << " of "
             << ids_.id2;
