@@ -25,11 +25,13 @@ MASTERDOWN = Error(
 
 @pytest.fixture
 def primary(start_server):
-    return start_server(reference=True, **{"repl-diskless-sync-delay": 0})
+    return start_server(
+        reference=True, **{"repl-diskless-sync-delay": 0, "repl-backlog-size": 64 << 20}
+    )
 
 
-def start_replica(start_server, primary, configuration="4t", **flags):
-    replica = start_server(**CONFIGURATIONS[configuration], **flags)
+def start_replica(start_server, primary, kind="4t", **flags):
+    replica = start_server(**CONFIGURATIONS[kind], **flags)
     with replica.connect() as r:
         assert r.call("REPLICAOF", "127.0.0.1", primary.port) == OK
         wait_until(lambda: is_up(r), what="the link")
@@ -48,13 +50,21 @@ def wait_for_offset(p, r):
     )
 
 
+def value(c, key):
+    if c.call("TYPE", key) != Status("stream"):
+        return value_of(c, key)
+    # What a group has read is in no stream of redis-server 7.0, so no replica knows it.
+    groups = [group[:2] + group[6:8] for group in c.call("XINFO", "GROUPS", key)]
+    return c.call("XRANGE", key, "-", "+"), groups, c.call("XPENDING", key, "group")
+
+
 def content(c):
     """Of all databases: the keys with their values and deadlines."""
     found = {}
     for db in range(DATABASES):
         assert c.call("SELECT", db) == OK
         for key in c.call("KEYS", "*"):
-            found[db, key] = value_of(c, key), c.call("PEXPIRETIME", key)
+            found[db, key] = value(c, key), c.call("PEXPIRETIME", key)
     assert c.call("SELECT", 0) == OK
     return found
 
@@ -63,8 +73,8 @@ def assert_equal(p, r):
     wait_for_offset(p, r)
     expected, found = content(p), content(r)
     assert found.keys() == expected.keys()
-    for key, value in expected.items():
-        assert found[key] == value, key
+    for key in expected:
+        assert found[key] == expected[key], key
 
 
 def write_all_families(c, prefix):
@@ -114,9 +124,9 @@ def write_all_families(c, prefix):
     assert c.call("EVAL", script, 2, prefix + "e1", prefix + "e2", "x") == 2
 
 
-@pytest.mark.parametrize("configuration", ["1t", "4t", "4t-epoll"])
+@pytest.mark.parametrize("kind", ["1t", "4t", "4t-epoll"])
 @pytest.mark.parametrize("diskless", ["yes", "no"])
-def test_a_copy_and_the_stream(start_server, primary, configuration, diskless):
+def test_a_copy_and_the_stream(start_server, primary, kind, diskless):
     with primary.connect() as p:
         assert p.call("CONFIG", "SET", "repl-diskless-sync", diskless) == OK
         for db in range(DATABASES):
@@ -124,7 +134,7 @@ def test_a_copy_and_the_stream(start_server, primary, configuration, diskless):
             write_all_families(p, f"copied{db}-")
         library = "#!lua name=l\nredis.register_function('f', function() return 7 end)"
         assert p.call("FUNCTION", "LOAD", library) == b"l"
-        replica = start_replica(start_server, primary, configuration)
+        replica = start_replica(start_server, primary, kind)
         with replica.connect() as r:
             assert_equal(p, r)
             for db in range(DATABASES):
@@ -329,7 +339,7 @@ def test_stale_data(start_server, primary):
         p.call("SET", "k", "v")
         wait_for_offset(p, r)
         assert r.call("GET", "k") == b"v"
-        primary.kill()
+        primary.stop()
         wait_until(lambda: not is_up(r), what="the end of the link")
         for line in ["GET k", "PING", "DBSIZE"]:
             assert r.call(*line.split()) == MASTERDOWN
