@@ -221,8 +221,8 @@ def server_line(line, port):
 def test_the_server_does_not_start_with_what_it_cannot_do(tmp_path):
     for text, why in (
         ("aof-use-rdb-preamble no", "a base is always an RDB file"),
-        ("replicaof 127.0.0.1 1", "there is no replication yet"),
-        ("min-replicas-to-write 1", "there is no replication yet"),
+        ("replicaof 127.0.0.1 x", "Invalid master port"),
+        ("min-replicas-to-write 1", "replicas of this server are to come"),
         ("hz x", "argument couldn't be parsed into an integer"),
         ("appendfsync sometimes", "must be everysec, always or no"),
     ):

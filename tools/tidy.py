@@ -59,8 +59,8 @@ ROOMS = {
     "src/engine": "queue keyspace hops",
     "src/commands": "table strings collections zsets streams sketches keys memcached testing",
     "src/scripting": "lua source",
-    "src/server": "base options acl meters scripts clients push care dispatch persistence replication run"
-    " info commands settings http",
+    "src/server": "base options acl meters scripts clients push care dispatch persistence"
+    " replication run info commands settings http",
 }
 for _top, _rooms in ROOMS.items():
     _before = []

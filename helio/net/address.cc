@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -109,6 +110,28 @@ int ConnectTcp(const std::string& host, uint16_t port, std::string* error) {
       return fd;
     }
     *error = fmt::format("{}:{}: {}", host, port, strerror(errno));
+    if (fd >= 0) close(fd);
+  }
+  return -1;
+}
+
+int ConnectTcp(const std::string& host, uint16_t port, int timeout_ms, std::string* error) {
+  AddressList list;
+  if (!Resolve(host, port, AI_NUMERICSERV, &list, error)) return -1;
+  for (const addrinfo* info = list.first; info != nullptr; info = info->ai_next) {
+    const int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int code = fd < 0 || connect(fd, info->ai_addr, info->ai_addrlen) == 0 ? 0 : errno;
+    if (fd >= 0 && code == EINPROGRESS) {
+      pollfd wait = {.fd = fd, .events = POLLOUT, .revents = 0};
+      socklen_t size = sizeof(code);
+      if (poll(&wait, 1, timeout_ms) == 1) {
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size);
+      } else {
+        code = ETIMEDOUT;
+      }
+    }
+    if (fd >= 0 && code == 0) return fd;
+    *error = fmt::format("{}:{}: {}", host, port, strerror(fd < 0 ? errno : code));
     if (fd >= 0) close(fd);
   }
   return -1;

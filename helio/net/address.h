@@ -19,6 +19,8 @@ int ListenUnix(const std::string& path, uint32_t mode, int backlog, std::string*
 // A connected, non-blocking socket to "host" and port. Blocks while it connects: for tools and
 // tests.
 int ConnectTcp(const std::string& host, uint16_t port, std::string* error);
+// The same for a plain thread of a server: it gives up an address after so long.
+int ConnectTcp(const std::string& host, uint16_t port, int timeout_ms, std::string* error);
 
 // "127.0.0.1:6379", "[::1]:6379", "/run/x.sock:0" as redis-server writes them in CLIENT LIST; "?:0"
 // if unknown.

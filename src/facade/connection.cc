@@ -76,6 +76,11 @@ void Connection::Start() {
   socket_->StartRecv();
 }
 
+void Connection::StartWith(std::string_view received) {
+  Start();
+  if (!received.empty()) OnRecv(received);
+}
+
 void Connection::OnRecv(std::string_view data) {
   ++buffers_->traffic.reads;
   buffers_->traffic.received_bytes += data.size();
@@ -122,6 +127,7 @@ size_t Connection::Execute(std::string_view data) {
     const RequestParser::Status status = parser_.Parse(data.substr(taken));
     if (status == RequestParser::Status::kNeedMore) {
       taken += parser_.consumed();
+      executed_bytes_ += parser_.consumed();
       stalled_ = false;
       break;
     }
@@ -154,6 +160,7 @@ size_t Connection::Execute(std::string_view data) {
       sink_->OnInputPause(this);
     }
     taken += parser_.consumed();
+    executed_bytes_ += parser_.consumed();
     waits_ = outcome == CommandSink::Outcome::kWaits;
     if (outcome == CommandSink::Outcome::kBusy || waits_) {
       busy_ = true;
@@ -381,6 +388,14 @@ void Connection::Flush() {
     CountWatched();
   if (send_pending_) return Recount();
   if (!output_.empty() && !holds_replies() && TakeSendable() > 0) {
+    if (keeps_replies_) [[unlikely]] {
+      sink_->OnReplies(this, &sending_);
+      if (is_broken_) sending_.Clear();
+      if (watched_bytes_ != 0) sink_->OnWatchedSent(this);
+      watched_bytes_ = 0;
+    }
+  }
+  if (!sending_.empty()) {
     // A call for each send is cheaper for the only busy connection, and as cheap for large replies;
     // many small ones are cheaper together. (docs/benchmarks.md)
     constexpr size_t kLarge = 32 * 1024;
@@ -398,8 +413,8 @@ void Connection::Flush() {
         Recount();
         return;
       case Socket::SendResult::kBroken:
-        CloseNow();
-        return;
+        OnBroken();
+        if (closing_) return;
     }
   }
   if (wants_room_) sink_->OnRoom(this);
@@ -450,7 +465,7 @@ void Connection::OnWatched(size_t sent_bytes) {
 void Connection::OnSent(int error) {
   send_pending_ = false;
   if (error != 0) {
-    CloseNow();
+    OnBroken();
     return;
   }
   CountSent(sending_.size());
@@ -482,10 +497,7 @@ void Connection::ReleaseIfIdle() {
 void Connection::OnRecvEnd(int error) {
   receiving_ = false;
   recv_ended_ = true;
-  if (error != 0) {
-    CloseNow();
-    return;
-  }
+  if (error != 0) return OnBroken();
   // The client will not send more, but may have only shut its side down: what it sent is still
   // answered.
   if (is_done()) {
@@ -500,6 +512,14 @@ void Connection::OnPeerShutdown() {
   if (!closing_ && (busy_ || held_)) sink_->OnPeerShutdown(this);
 }
 
+void Connection::OnBroken() {
+  if (!keeps_replies_) return CloseNow();
+  is_broken_ = true;
+  sending_.Clear();
+  CloseWhenSent();
+  FlushSoon();
+}
+
 void Connection::CloseWhenSent() {
   if (closing_ || close_when_sent_) return;
   close_when_sent_ = true;
@@ -512,6 +532,7 @@ void Connection::CloseWhenSent() {
 
 void Connection::CloseNow() {
   if (closing_) return;
+  has_ended_whole_ = is_done();
   closing_ = true;
   detaching_ = false;
   socket_->proactor()->CancelHook(&flush_hook_);
@@ -522,7 +543,7 @@ void Connection::CloseNow() {
 }
 
 void Connection::SendAndCloseNow() {
-  if (!closing_ && !send_pending_ && !output_.empty() && TakeSendable() > 0) {
+  if (!closing_ && !send_pending_ && !keeps_replies_ && !output_.empty() && TakeSendable() > 0) {
     // What the kernel does not take is lost.
     std::ignore = socket_->Send(sending_.view(), Socket::SendMode::kNow);
   }

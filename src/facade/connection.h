@@ -78,6 +78,10 @@ class CommandSink {
   // More is unsent than the connection was told to watch for (BufferPool::Bounds::output_watch).
   // True: it was closed.
   virtual bool OnLargeOutput(Connection*) { return false; }
+  // For a connection with KeepReplies: `replies` may leave. What is in it afterwards is sent.
+  virtual void OnReplies(Connection* connection, helio::IoBuf* replies) {
+    (void)connection, (void)replies;
+  }
   // What Connection::WatchSend has asked for.
   virtual void OnWatchedSent(Connection*) {}
   // More memory holds its input than the connection was told to watch for
@@ -189,13 +193,28 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
 
   // From the first byte on. Before Start.
   void SpeakMemcached();
+  // Its replies are not for the peer: the sink gets them (OnReplies). And it never speaks HTTP, and
+  // when its connection breaks, all that has arrived is carried out before it closes. Before Start.
+  void KeepReplies() {
+    keeps_replies_ = true;
+    is_new_ = false;
+  }
   // Begins to receive.
   void Start();
+  // The same, and `received` has come before what the socket has.
+  void StartWith(std::string_view received);
 
   uint64_t id() const { return id_; }
   const helio::Socket& socket() const { return *socket_; }
   ReplyQueue& replies() { return replies_; }
   const ReplyQueue& replies() const { return replies_; }
+
+  // Bytes of the commands that the sink has taken, with all that was skipped before them.
+  uint64_t executed_bytes() const { return executed_bytes_; }
+  // Of the command that the sink is given: it is a line, not an array.
+  bool is_inline_command() const { return parser_.is_inline(); }
+  // In OnClosed: nothing was under way when it was closed, so all that was taken is carried out.
+  bool has_ended_whole() const { return has_ended_whole_; }
 
   // What the sink keeps for this connection; its owner's to use.
   void set_user_data(void* data) { user_data_ = data; }
@@ -382,6 +401,9 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
     Connection* connection = nullptr;
   };
 
+  // Nothing can be sent any more, or received.
+  void OnBroken();
+
   // How many bytes of the output may leave. If not all may, it waits for the others.
   size_t TakeSendable();
 
@@ -427,7 +449,11 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   size_t in_flight_arg_bytes_ = 0;
   size_t deferred_ = 0;   // commands that the sink has noted but not run
   uint32_t keepers_ = 0;  // Keep
-  bool is_new_ = true;    // no command of it was seen
+  uint64_t executed_bytes_ = 0;
+  bool keeps_replies_ = false;
+  bool is_broken_ = false;
+  bool has_ended_whole_ = false;
+  bool is_new_ = true;  // no command of it was seen
   bool executing_ = false;
   bool stalled_ = false;  // input_ has bytes that the parser has not seen
   bool recv_ended_ = false;

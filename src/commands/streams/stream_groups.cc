@@ -400,7 +400,7 @@ void XClaim(ShardContext& cx, Args args, ReplySink& reply) {
     if (!id) break;
     ids.push_back(*id);
   }
-  const int64_t now_ms = cx.now_ms();
+  const int64_t now_ms = cx.noted_ms();
   if (!ParseClaimOptions(args, at, now_ms, reply, &options)) return;
 
   const bool is_further = options.last_id > group.last_id;
@@ -474,7 +474,7 @@ void XAutoClaim(ShardContext& cx, Args args, ReplySink& reply) {
   StreamGroup& group = *found.group;
   const StreamEntries& entries = found.stream->entries();
   StreamConsumer* const consumer = ConsumerOrNew(cx, args.key(), group, args[3]);
-  const int64_t now_ms = cx.now_ms();
+  const int64_t now_ms = cx.noted_ms();
   consumer->seen_ms = now_ms;
 
   std::vector<StreamId> claimed, gone;

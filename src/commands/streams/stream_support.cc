@@ -148,7 +148,7 @@ StreamConsumer* ConsumerOrNew(ShardContext& cx, std::string_view key, StreamGrou
                               std::string_view name) {
   StreamConsumer* consumer = group.FindConsumer(name);
   if (consumer == nullptr) {
-    consumer = group.AddConsumer(name, cx.now_ms());
+    consumer = group.AddConsumer(name, cx.noted_ms());
     cx.ChangedUnwatched(key, KeyEvent::kXGroupCreateConsumer);
     if (cx.wants_effects()) cx.Tell("XGROUP", "CREATECONSUMER", key, group.name, name);
   }

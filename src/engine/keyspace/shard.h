@@ -109,6 +109,10 @@ class Shard final : private ChangeListener {
   CutGuard* cut_guard() const { return cut_guard_; }
   void set_cut_guard(CutGuard* guard) { cut_guard_ = guard; }
 
+  // What is due stays until somebody says so: the shard is of a replica.
+  bool keeps_due() const { return keeps_due_; }
+  void set_keeps_due(bool keeps) { keeps_due_ = keeps; }
+
   WatchTable& watches() { return watches_; }
   MemcachedItems& memcached() { return memcached_; }
   const MemcachedItems& memcached() const { return memcached_; }
@@ -238,6 +242,7 @@ class Shard final : private ChangeListener {
   ValueReaper reaper_;  // destroyed after the databases, whose values come here
   TxQueue transactions_{[](void* shard) { static_cast<Shard*>(shard)->ServeWaiters(); }, this};
   CutGuard* cut_guard_ = nullptr;
+  bool keeps_due_ = false;
   WatchTable watches_;
   MemcachedItems memcached_;
   WaiterTable waiters_;

@@ -80,7 +80,8 @@ void ShardContext::FetchExpected() const {
 
 auto ShardContext::UnlessTimedDue(Iterator it, const KeyProbe& probe) const -> Iterator {
   if (database_->IsDue(*it, probe, now_ms_)) return NoteDue(probe);
-  if (wants_effects() && it->key.has_flag(CompactKey::kHasMemberExpire)) {
+  const bool has_member_deadlines = it->key.has_flag(CompactKey::kHasMemberExpire);
+  if (has_member_deadlines && wants_effects() && !shard_.keeps_due()) {
     database_->EraseDueMembers(it, probe, now_ms_);
   }
   return it;
@@ -170,7 +171,7 @@ auto ShardContext::FindOrCreate(std::string_view key, ValueType type) -> WriteHa
   if (const Iterator it = Find(probe)) return OfType(OpenValue(it), type);
   EndHandles();
   const Iterator it = Insert(probe);
-  access_clock().Start(it->value, now_ms_);
+  access_clock().Start(it->value, noted_ms());
   WriteHandle handle = OpenValue(it);
   handle.was_created_ = true;
   return handle;
@@ -187,7 +188,7 @@ void ShardContext::SetString(std::string_view key, std::string_view text,
     Touch(it->value);
   } else {
     it = Insert(probe);
-    access_clock().Start(it->value, now_ms_);
+    access_clock().Start(it->value, noted_ms());
   }
   database_->BeforeChange(*it, CutKeeper::Change::kReplaced);
   const size_t bytes_before = it->value.HeapBytes();

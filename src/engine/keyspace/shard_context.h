@@ -28,6 +28,7 @@
 #include "core/text/hash.h"
 #include "engine/keyspace/database.h"
 #include "engine/keyspace/shard.h"
+#include "helio/base/clock.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -103,7 +104,7 @@ class ShardContext {
   void Finish() {
     EndHandles();
     if (!due_.empty()) [[unlikely]]
-      RemoveDueKeys();
+      EndDueKeys();
     hashed_key_ = {};
     hint_ = nullptr;
     if (!expected_.hashes.empty()) expected_ = {};
@@ -153,6 +154,9 @@ class ShardContext {
   Shard& shard() { return shard_; }
   int db_index() const { return db_index_; }
   int64_t now_ms() const { return now_ms_; }
+  // The same, but that of a command at whose clock nothing is due (0) is the real one: for times
+  // that are noted.
+  int64_t noted_ms() const { return now_ms_ != 0 ? now_ms_ : helio::UnixMillis(); }
   size_t db_size() const { return database_ == nullptr ? 0 : database_->size(); }
   uint64_t HashOf(std::string_view key) const {
     if (IsHashed(key) && key.data() != nullptr) return hash_;
@@ -323,7 +327,7 @@ class ShardContext {
   Iterator NoteDue(const KeyProbe& probe) const;  // none
   Database& database();                           // made if need be
   void Touch(CompactValue& value) {
-    if (!no_touch_) access_clock().Touch(value, now_ms_);
+    if (!no_touch_) access_clock().Touch(value, noted_ms());
   }
   template <typename Handle>
   Handle HandleOf(Iterator it) const;
@@ -345,6 +349,11 @@ class ShardContext {
     ++epoch_;
   }
   void RemoveDueKeys();
+  // The same, but on a replica they stay.
+  void EndDueKeys() {
+    if (shard_.keeps_due()) return due_.clear();
+    RemoveDueKeys();
+  }
   void Report(std::string_view key, MutationKind kind, KeyEvent event, uint64_t changes = 1,
               Telling telling = Telling::kNow) {
     shard_.OnMutation({.db_index = db_index_,
@@ -449,13 +458,20 @@ uint32_t ShardContext::Scan(uint32_t cursor, F&& fn) const {
 
 template <typename R>
 std::optional<std::string> ShardContext::RandomKey(R&& random) {
-  // Expires what it draws, so it comes to an end even when all keys are due.
+  // Expires what it draws, so it comes to an end even when all keys are due. A replica does not,
+  // and may have to draw a due one, as redis-server's.
+  constexpr int kDrawsMax = 100;
   EndHandles();
-  while (database_ != nullptr) {
+  for (int draws = 1; database_ != nullptr; ++draws) {
     Iterator it = database_->Random(random);
     if (!it) break;
     std::string key = it->key.ToString();
-    if (!database_->ExpireIfDue(KeyProbe(key, HashKey(key)), now_ms_)) return key;
+    const KeyProbe probe(key, HashKey(key));
+    if (shard_.keeps_due()) {
+      if (draws == kDrawsMax || !database_->IsDue(*it, probe, now_ms_)) return key;
+    } else if (!database_->ExpireIfDue(probe, now_ms_)) {
+      return key;
+    }
   }
   return std::nullopt;
 }

@@ -57,7 +57,8 @@ RequestParser::Status RequestParser::Parse(std::string_view input) {
       needed_ = 1;
       return Status::kNeedMore;
     }
-    const Status status = rest[0] == '*' ? ParseArray(rest) : ParseInline(rest);
+    is_inline_ = rest[0] != '*';
+    const Status status = is_inline_ ? ParseInline(rest) : ParseArray(rest);
     // An empty command: go on behind it.
     if (status == Status::kCommand && argc_ == 0) [[unlikely]]
       continue;

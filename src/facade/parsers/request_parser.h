@@ -69,6 +69,8 @@ class RequestParser {
   std::span<const std::string_view> args() const { return {args_, argc_}; }
   // True if some of args() are views into the parser, so the next call ends them.
   bool holds_args() const { return holds_args_; }
+  // After kCommand: it came as a line, not as an array.
+  bool is_inline() const { return is_inline_; }
   size_t consumed() const { return consumed_; }
 
   // After kNeedMore: at least so many bytes are missing. It is what the client announced, so the
@@ -134,6 +136,7 @@ class RequestParser {
 
   std::string_view error_;
   bool holds_args_ = false;
+  bool is_inline_ = false;
   std::string text_;  // unquoted inline arguments; a formatted error
   std::unique_ptr<std::string_view[]> heap_args_;
   std::string_view inline_args_[kInlineArgs];

@@ -80,6 +80,8 @@ inline constexpr std::string_view kErrNoScript = "NOSCRIPT No matching script. P
 inline constexpr std::string_view kErrNoFunction = "ERR Function not found";
 inline constexpr std::string_view kErrReadOnly =
     "READONLY You can't write against a read only replica.";
+inline constexpr std::string_view kErrReadOnlyScript =
+    "READONLY Can not run script with write flag on readonly replica.";
 inline constexpr std::string_view kErrMasterDown =
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
 inline constexpr std::string_view kErrNoReplicas = "NOREPLICAS Not enough good replicas to write.";

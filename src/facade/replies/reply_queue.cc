@@ -50,7 +50,7 @@ void ReplyQueue::AddSideSlot() {
   DCHECK_GE(side_.size(), side_in_slots_);
   const size_t bytes = side_.size() - side_in_slots_;
   const uint64_t awaited = std::exchange(held_, 0);
-  if (bytes == 0) return;
+  if (bytes == 0) return Carry(awaited);
   const Item* const last = items_count_ > 0 ? &At(items_count_ - 1) : nullptr;
   const bool joins = last != nullptr && last->batch == nullptr && last->awaited >= awaited;
   Item& item = joins ? At(items_count_ - 1) : PushItem();
@@ -99,9 +99,11 @@ void ReplyQueue::CompletePart(PendingReplies* batch) {
 
 // Takes whole buffers by swapping where it can.
 void ReplyQueue::Move(helio::IoBuf* from, size_t offset, size_t bytes, uint64_t awaited) {
-  if (bytes == 0) return;  // `offset` may lie behind a buffer that was swapped away
   if (awaited != 0) [[unlikely]]
-    AddMark(output_->size(), awaited);
+    Carry(awaited);
+  if (bytes == 0) return;  // `offset` may lie behind a buffer that was swapped away
+  if (carried_ != 0) [[unlikely]]
+    AddMark(output_->size(), std::exchange(carried_, 0));
   if (offset == 0 && bytes == from->size() && output_->empty()) {
     output_->Swap(*from);
   } else {
@@ -188,7 +190,7 @@ void ReplyQueue::Clear() {
   side_.Clear();
   marks_.clear();
   slots_ = side_in_slots_ = batch_bytes_ = 0;
-  held_ = 0;
+  held_ = carried_ = 0;
   local_open_ = false;
 }
 

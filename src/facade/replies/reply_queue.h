@@ -96,9 +96,9 @@ class ReplyQueue {
     local_open_ = false;
     if (local_in_side_) {
       AddSideSlot();
-    } else if (held_ != 0) [[unlikely]] {
-      if (output_->size() > open_begin_) AddMark(open_begin_, held_);
-      held_ = 0;
+    } else if ((held_ | carried_) != 0) [[unlikely]] {
+      Carry(std::exchange(held_, 0));
+      if (output_->size() > open_begin_) AddMark(open_begin_, std::exchange(carried_, 0));
     }
   }
 
@@ -183,6 +183,8 @@ class ReplyQueue {
   void LetGo(PendingReplies* batch);
   void Move(helio::IoBuf* from, size_t offset, size_t bytes, uint64_t awaited);
   void AddMark(size_t begin, uint64_t epoch);
+  // A reply that waits for `epoch` may be empty: the next one that is not waits for it as well.
+  void Carry(uint64_t epoch) { carried_ = std::max(carried_, epoch); }
   size_t SendableBeforeMarks(uint64_t durable);
 
   helio::IoBuf* const output_;
@@ -197,6 +199,7 @@ class ReplyQueue {
   int64_t counted_change_ = 0;
   std::vector<Mark> marks_;  // in the order of their beginnings, and of their epochs
   uint64_t held_ = 0;        // of the open reply
+  uint64_t carried_ = 0;     // see Carry
   size_t open_begin_ = 0;    // in the output
   bool local_open_ = false;
   bool local_in_side_ = false;

@@ -278,6 +278,18 @@ void ShardCare::ExpireIn(uint64_t wait_ns) {
 }
 
 void ShardCare::SetActiveExpiry(bool is_on) {
+  is_expiry_on_ = is_on;
+  UpdateActiveExpiry();
+}
+
+void ShardCare::SetKeepsDue(bool keeps) {
+  keeps_due_ = keeps;
+  worker_.ForEachShard([keeps](Shard& shard) { shard.set_keeps_due(keeps); });
+  UpdateActiveExpiry();
+}
+
+void ShardCare::UpdateActiveExpiry() {
+  const bool is_on = is_expiry_on_ && !keeps_due_;
   expires_actively_ = is_on;
   armed_deadline_ms_ = is_on ? INT64_MAX : INT64_MIN;
   // What became due meanwhile: a timer that fired while it was off was not armed again.

@@ -60,6 +60,8 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   void SetEvictionRules(const EvictionRules& rules);
   // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
   void SetActiveExpiry(bool is_on);
+  // This server is a replica: what is due stays, also if somebody asks for it.
+  void SetKeepsDue(bool keeps);
   // Somebody listens to "expired".
   void SetPreciseExpiry(bool is_on);
 
@@ -67,6 +69,7 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   void OnTurnEnd(Shard& shard) override;
 
  private:
+  void UpdateActiveExpiry();
   // Pool, of which it has scratch memory only.
   void Halve() override {}
   void Drop() override {}
@@ -98,8 +101,10 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   std::vector<uint64_t> spared_;  // scratch of MakeRoomFor
   uint64_t last_hint_ns_ = 0;
   uint64_t next_give_back_ns_ = 0;
-  bool is_barren_ = false;  // no shard of ours has anything to evict
-  bool expires_actively_ = true;
+  bool is_barren_ = false;        // no shard of ours has anything to evict
+  bool is_expiry_on_ = true;      // SetActiveExpiry
+  bool keeps_due_ = false;        // SetKeepsDue
+  bool expires_actively_ = true;  // as these say
   bool expires_precisely_ = false;
   int64_t armed_deadline_ms_ = INT64_MAX;  // expire_timer_ serves all that are not earlier
   OwnedTimer<&ShardCare::OnExpireTimer> expire_timer_;

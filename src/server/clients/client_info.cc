@@ -51,6 +51,7 @@ ClientInfo InfoOfClient(const Session& session, uint64_t now_ns) {
       .is_subscribed = session.is_subscribed(),
       .is_monitor = session.monitor != Session::Monitor::kNo,
       .is_blocked = session.blocked != nullptr || connection.held(),
+      .is_primary = session.primary != nullptr,
       .tracks = tracking != nullptr,
       .has_broken_redirect = tracking != nullptr && tracking->is_broken,
       .tracks_prefixes = tracking != nullptr && tracking->is_broadcast,
@@ -80,6 +81,7 @@ std::string FormatClient(const ClientInfo& info) {
   std::string flags;
   if (info.is_replica) flags += 'S';
   if (info.is_monitor) flags += 'O';
+  if (info.is_primary) flags += 'M';
   if (info.is_subscribed) flags += 'P';
   if (info.multi_commands >= 0) flags += 'x';
   if (info.is_blocked) flags += 'b';

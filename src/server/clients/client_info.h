@@ -32,6 +32,7 @@ struct ClientInfo {
   bool is_subscribed = false;
   bool is_monitor = false;
   bool is_blocked = false;  // waits for a key
+  bool is_primary = false;  // of this server
   bool tracks = false;
   bool has_broken_redirect = false;
   bool tracks_prefixes = false;

@@ -171,6 +171,7 @@ struct ServerState {
   helio::ProactorPool pool;
   std::unique_ptr<ShardSet> shards;  // null until Server::Start
 
+  std::atomic<bool> tells_replicas{false};  // what is published
   PubSubLoad pubsub_load;
   ClientMemory client_memory;
   const std::unique_ptr<MonitorLoad[]> monitor_loads;    // by thread

@@ -18,6 +18,7 @@
 #include "server/clients/client_wait.h"
 #include "server/clients/multi.h"
 #include "server/clients/output_feed.h"
+#include "server/clients/primary_stream.h"
 #include "server/clients/subscriptions.h"
 #include "server/clients/tracking_state.h"
 #include "server/options/protected_action.h"
@@ -92,6 +93,7 @@ class Session final : public CommandClient, public MovedSession {
   RunningInnerCall* inner_call = nullptr;  // what it asks for over HTTP
   std::unique_ptr<Multi> multi;            // between MULTI and EXEC
   const Multi* executing = nullptr;        // what EXEC carries out, if that takes several shards
+  std::unique_ptr<PrimaryStream> primary;  // null: the client is not the primary of this server
   Watches watches;
 
   // --- What it is sent without asking ---
@@ -131,6 +133,8 @@ class Session final : public CommandClient, public MovedSession {
     counted_texts = bytes;
   }
 
+  // The clock of its commands: a primary says itself which keys are due.
+  int64_t ClockOf(int64_t now_ms) const { return primary != nullptr ? 0 : now_ms; }
   bool drops_replies() const {
     return reply_mode == ReplyMode::kOff || reply_mode == ReplyMode::kSkipThis;
   }

@@ -105,9 +105,10 @@ void Reply(Session& session, Args args, ReplySink& reply) {
 
 // --- All clients ---
 
-enum class ClientType { kNormal, kPubsub, kReplica, kMaster };
+enum class ClientType { kNormal, kPubsub, kPrimary, kReplica };
 
 ClientType TypeOf(const Session& session) {
+  if (session.primary != nullptr) return ClientType::kPrimary;
   if (session.feed != nullptr) return ClientType::kReplica;
   return session.is_subscribed() ? ClientType::kPubsub : ClientType::kNormal;
 }
@@ -115,8 +116,8 @@ ClientType TypeOf(const Session& session) {
 std::optional<ClientType> ParseType(std::string_view text) {
   if (IsWord(text, "normal")) return ClientType::kNormal;
   if (IsWord(text, "pubsub")) return ClientType::kPubsub;
+  if (IsWord(text, "master")) return ClientType::kPrimary;
   if (IsWord(text, "replica") || IsWord(text, "slave")) return ClientType::kReplica;
-  if (IsWord(text, "master")) return ClientType::kMaster;  // there is none
   return std::nullopt;
 }
 
@@ -238,6 +239,8 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
       if (&session == me) {
         if (filter.skip_me) return;
         session.close_after_reply = true;  // its answer comes first
+      } else if (session.primary != nullptr) {
+        session.connection.CloseWhenSent();  // what it has sent is carried out
       } else {
         session.connection.CloseNow();
       }

@@ -21,6 +21,8 @@
 #include "server/dispatch/users.h"
 #include "server/push/monitor.h"
 #include "server/push/tracking.h"
+#include "server/replication/primary_link.h"
+#include "server/run/server.h"
 
 namespace dfly {
 
@@ -147,7 +149,7 @@ void Hello(Session& session, Args args, ReplySink& reply) {
   reply.Bulk("mode");
   reply.Bulk(session.server.options.emulates_cluster ? "cluster" : "standalone");
   reply.Bulk("role");
-  reply.Bulk("master");
+  reply.Bulk(Server::Here().primary_link().is_known_replica() ? "replica" : "master");
   reply.Bulk("modules");
   reply.Array(0);
 }

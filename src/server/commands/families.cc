@@ -33,6 +33,7 @@ void RegisterFamilies(CommandTable* table, MemcachedRows* memcached) {
   RegisterMultiCommands(table);
   RegisterScriptCommands(table);
   RegisterFunctionCommands(table);
+  RegisterReplicaCommands(table);
   RegisterWaitCommands(table);
   RegisterFeedCommands(table);
   RegisterPubSubCommands(table);

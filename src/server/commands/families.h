@@ -22,6 +22,7 @@ void RegisterAdminCommands(CommandTable* table);
 void RegisterSlowLogCommands(CommandTable* table);
 void RegisterLatencyCommands(CommandTable* table);
 void RegisterSaveCommands(CommandTable* table);
+void RegisterReplicaCommands(CommandTable* table);
 void RegisterWaitCommands(CommandTable* table);
 void RegisterFeedCommands(CommandTable* table);
 void RegisterMultiCommands(CommandTable* table);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a replica says to its primary: PSYNC SYNC REPLCONF. And ROLE.
+// What a replica says to its primary: PSYNC SYNC REPLCONF.
 #include <fmt/format.h>
 
 #include <memory>
@@ -13,7 +13,8 @@
 #include "server/base/words.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
-#include "server/replication/replication.h"
+#include "server/replication/primary_link.h"
+#include "server/replication/replicas.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -35,12 +36,15 @@ std::string HostOf(const std::string& address) {
   return host;
 }
 
-void Follow(Session& session, std::shared_ptr<Replica> replica) {
+void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply) {
   if (session.feed != nullptr) return;  // it gets the stream already
+  if (Server::Here().primary_link().is_known_replica()) {
+    return reply.Error("NOMASTERLINK Can't SYNC while not connected with my master");
+  }
   replica->offer = OfferOf(session);
   replica->ip = replica->offer.announced_ip.empty() ? HostOf(session.peer_address)
                                                     : replica->offer.announced_ip;
-  session.feed = Server::Here().replication().NewFeed(&session, replica);
+  session.feed = Server::Here().replicas().NewFeed(&session, replica);
 }
 
 // PSYNC replicationid offset. Its replies are the feed's.
@@ -51,13 +55,13 @@ void Psync(Session& session, Args args, ReplySink& reply) {
   auto replica = std::make_shared<Replica>();
   replica->wanted_id = args[1];
   replica->wanted_offset = *offset;
-  Follow(session, std::move(replica));
+  Follow(session, std::move(replica), reply);
 }
 
-void Sync(Session& session, Args, ReplySink&) {
+void Sync(Session& session, Args, ReplySink& reply) {
   auto replica = std::make_shared<Replica>();
   replica->is_old_command = true;
-  Follow(session, std::move(replica));
+  Follow(session, std::move(replica), reply);
 }
 
 // An error, or nothing.
@@ -81,7 +85,7 @@ std::string Take(ReplicaOffer* offer, std::string_view name, std::string_view va
       return "ERR value is out of range, value must between 0 and 1";
     }
     offer->is_rdb_only = value == "1";
-  } else if (!IsWord(name, "version")) {
+  } else if (!IsWord(name, "version") && !IsWord(name, "dragonfly")) {
     return fmt::format("ERR Unrecognized REPLCONF option: {}", Printed(name));
   }
   return "";
@@ -112,25 +116,6 @@ void ReplConf(Session& session, Args args, ReplySink& reply) {
   reply.Ok();
 }
 
-// Suspends.
-void Role(CoordinatorContext& cx, Args, ReplySink& reply) {
-  const ReplicationFacts facts =
-      cx.shards().pool().at(0)->Await([] { return Server::Here().replication().Facts(); });
-  reply.Array(3);
-  reply.Bulk("master");
-  reply.Integer(static_cast<int64_t>(facts.offset));
-  size_t online = 0;
-  for (const ReplicaFacts& replica : facts.replicas) online += replica.is_online;
-  reply.Array(online);
-  for (const ReplicaFacts& replica : facts.replicas) {
-    if (!replica.is_online) continue;
-    reply.Array(3);
-    reply.Bulk(replica.ip);
-    reply.Bulk(fmt::format("{}", replica.port));
-    reply.Bulk(fmt::format("{}", replica.offset));
-  }
-}
-
 }  // namespace
 
 void RegisterFeedCommands(CommandTable* table) {
@@ -154,13 +139,6 @@ void RegisterFeedCommands(CommandTable* table) {
               .flags = kAdmin | kNoScript | kLoading | kStale | kAllowBusy,
               .categories = kAclDangerous,
               .docs = {"What replicas and primaries tell each other.", "3.0.0", "server", "O(1)"}});
-  table->Add({.name = "role",
-              .coordinate = Role,
-              .arity = 1,
-              .flags = kNoScript | kLoading | kStale | kFast,
-              .categories = kAclAdmin | kAclDangerous,
-              .docs = {"Tells whether this server is a master, and who its replicas are.", "2.8.12",
-                       "server", "O(1)"}});
 }
 
 }  // namespace dfly

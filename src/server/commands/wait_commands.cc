@@ -12,7 +12,8 @@
 #include "server/commands/families.h"
 #include "server/dispatch/blocking.h"
 #include "server/persistence/append_log.h"
-#include "server/replication/replication.h"
+#include "server/replication/primary_link.h"
+#include "server/replication/replicas.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -24,6 +25,14 @@ constexpr std::string_view kErrNotZeroOrOne =
 constexpr std::string_view kErrNotPositive = "ERR value is out of range, must be positive";
 constexpr std::string_view kErrNoLog =
     "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
+
+constexpr std::string_view kErrWaitOnReplica =
+    "ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a "
+    "replica is configured to be writable (which is not the default) writes to replicas are just "
+    "local and are not propagated.";
+constexpr std::string_view kErrWaitAofOnReplica =
+    "ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas "
+    "are just local and are not propagated.";
 
 std::optional<int64_t> ParseTimeout(CoordinatorContext& cx, std::string_view text,
                                     ReplySink& reply) {
@@ -61,21 +70,22 @@ class ReplicasWait {
       wait_.wanted = wanted;
       wait_.is_durable = is_durable;
       wait_.on_end = std::move(on_end);
-      return Server::Here().replication().BeginWait(&wait_);
+      return Server::Here().replicas().BeginWait(&wait_);
     });
   }
   // How many have. Suspends.
   uint64_t End() {
-    return proactor_.Await([this] { return Server::Here().replication().EndWait(&wait_); });
+    return proactor_.Await([this] { return Server::Here().replicas().EndWait(&wait_); });
   }
  private:
   helio::Proactor& proactor_;
-  Replication::AckWait wait_;
+  Replicas::AckWait wait_;
 };
 
 // WAIT numreplicas timeout. For all that was done before, whoever did it. Suspends.
 void Wait(CoordinatorContext& cx, Args args, ReplySink& reply) {
   using End = ClientWait::End;
+  if (Server::Here().primary_link().is_known_replica()) return reply.Error(kErrWaitOnReplica);
   const std::optional<int64_t> replicas = ParseInt64(args[1]);
   if (!replicas) return reply.Error(kErrNotInteger);
   const std::optional<int64_t> timeout_ms = ParseTimeout(cx, args[2], reply);
@@ -155,6 +165,9 @@ void WaitAof(CoordinatorContext& cx, Args args, ReplySink& reply) {
   const std::optional<int64_t> timeout_ms = ParseTimeout(cx, args[3], reply);
   if (!timeout_ms) return;
 
+  if (Server::Here().primary_link().is_known_replica()) {
+    return reply.Error(kErrWaitAofOnReplica);
+  }
   const bool needs_log = *local > 0;
   const auto wanted = static_cast<uint64_t>(*replicas);
   const bool may_wait = cx.outer() == nullptr && !cx.is_scripted();

@@ -12,6 +12,7 @@
 #include "helio/fibers/no_suspend.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/dispatch/primary_replies.h"
 #include "server/push/pubsub.h"
 #include "server/push/tracking.h"
 
@@ -231,10 +232,10 @@ auto Batches::RunEntries(ShardBatch* batch) -> EntryEnd {
 void Batches::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Entry& entry) {
   writer_.Reset(&batch->bytes, batch->resp3, batch->is_memcached);
   const size_t size_before = batch->bytes.size();
-  ShardContext& cx = turn.Begin(batch->db_index, now_ms_);
+  ShardContext& cx = turn.Begin(batch->db_index, batch->is_of_primary ? 0 : now_ms_);
   cx.set_client(batch->client.id != 0 ? &batch->client : nullptr, entry.notes_reads);
   if (const Multi* const multi = batch->MultiOf(entry); multi != nullptr) [[unlikely]] {
-    execs_.Run(turn, *entry.command, *multi, now_ms_, writer_);
+    execs_.Run(turn, *entry.command, *multi, cx.now_ms(), writer_);
     return EndEntry(batch, entry, size_before, worker_.NewestEpoch());
   }
   if (entry.is_try) {
@@ -250,7 +251,9 @@ void Batches::RunEntry(ShardTurn& turn, ShardBatch* batch, const ShardBatch::Ent
 void Batches::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t size_before,
                        uint64_t epoch) {
   batch->Await(epoch);
-  if (entry.drop_reply || batch->discard_replies) batch->bytes.Truncate(size_before);
+  if (entry.drop_reply || batch->discard_replies) {
+    DropReply(&batch->bytes, size_before, batch->is_of_primary && !batch->discard_replies);
+  }
   batch->EndReply();
   batch->OnRun();
 }

@@ -41,6 +41,12 @@ std::string Gates::ErrorOf(const Command& command, Args args, const Session& ses
     const bool writes = (FlagsOf(command, args, session) & kWrite) != 0;
     if (writes || command.name == "ping") return MisconfError(server_.settings);
   }
+  if ((gate & Settings::kReadOnlyGate) != 0 && (FlagsOf(command, args, session) & kWrite) != 0) {
+    return std::string(command.runs_script ? kErrReadOnlyScript : kErrReadOnly);
+  }
+  if ((gate & Settings::kStaleGate) != 0 && (command.flags & kStale) == 0) {
+    return std::string(kErrMasterDown);
+  }
   return "";
 }
 

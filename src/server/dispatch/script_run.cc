@@ -331,6 +331,10 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error(Gates::MisconfError(worker_.server.settings));
     return false;
   }
+  if ((gate & Settings::kReadOnlyGate) != 0 && (command->flags & kWrite) != 0) {
+    reply.Error(kErrReadOnly);
+    return false;
+  }
   if ((command->flags & kDenyOom) != 0 && !has_called_write_ &&
       worker_.server.memory.is_exhausted() &&
       (script_->flags.load(std::memory_order_relaxed) & kAllowOom) == 0) {

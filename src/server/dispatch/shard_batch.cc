@@ -17,6 +17,7 @@ void ShardBatch::Start(Batches* home_batches, Connection* of_connection, ShardId
   resp3 = session.resp3;
   is_memcached = session.is_memcached;
   no_touch = session.no_touch;
+  is_of_primary = session.primary != nullptr;
 }
 
 void ShardBatch::Add(const Command* command, Args args, uint64_t hash, bool drop_reply) {

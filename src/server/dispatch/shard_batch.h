@@ -111,8 +111,9 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   bool resp3 = false;
   bool is_memcached = false;
   bool no_touch = false;
-  AclCallerRef caller;   // for whom its scripts run
-  CachingClient client;  // if that caches
+  bool is_of_primary = false;  // see DropReply; nothing is due
+  AclCallerRef caller;         // for whom its scripts run
+  CachingClient client;        // if that caches
 
  private:
   static constexpr size_t kArgBytesKept = 64 * 1024;

@@ -72,7 +72,9 @@ void Users::BecomeDefault(Session& session) {
 
 void Users::OnChanged() {
   default_user_ = server_.acl->default_user();
-  worker_.ForEachSession([this](Session& session) { Refresh(session); });
+  worker_.ForEachSession([this](Session& session) {
+    if (session.primary == nullptr) Refresh(session);
+  });
 }
 
 void Users::TellChanged(ServerState& server) {
@@ -206,8 +208,9 @@ void Users::SetIdleTimeout(uint64_t seconds) {
     const uint64_t now_ns = helio::MonotonicNanos();
     worker_.ForEachSession([&](Session& session) {
       Connection& connection = session.connection;
-      const bool waits =
-          connection.busy() || !connection.replies().empty() || session.is_subscribed() || session.feed != nullptr;
+      const bool waits = connection.busy() || !connection.replies().empty() ||
+                         session.is_subscribed() || session.primary != nullptr ||
+                         session.feed != nullptr;
       if (!waits && now_ns > connection.last_active_ns() + seconds * 1'000'000'000)
         connection.CloseNow();
     });

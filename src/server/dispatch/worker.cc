@@ -18,6 +18,7 @@
 #include "server/clients/server_state.h"
 #include "server/dispatch/blocking.h"
 #include "server/dispatch/inner_client.h"
+#include "server/dispatch/primary_replies.h"
 
 namespace dfly {
 
@@ -109,6 +110,7 @@ Worker::~Worker() {
 
 void Worker::OnClosed(Connection* connection) {
   Session* session = &SessionOf(connection);
+  if (session->primary != nullptr) OnPrimaryClosed(*connection, *session);
   for (PendingReplies* batch : std::exchange(session->cut_batches, {})) {
     batches_.Continue(static_cast<ShardBatch*>(batch));
   }
@@ -135,6 +137,10 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
                                        std::span<const std::string_view> raw_args) {
   Session& session = SessionOf(connection);
   const Args args(raw_args);
+  if (session.primary != nullptr) [[unlikely]] {
+    const auto outcome = TakeOfPrimary(connection, session, args);
+    if (outcome) return *outcome;
+  }
   const Lookup found = Find(commands_, args);
   if (!found.is_found() || (found.row->flags & kMemcached) != 0) [[unlikely]] {
     return RefuseUnfound(connection, session, found, args);
@@ -173,6 +179,11 @@ CommandSink::Outcome Worker::Refuse(Connection* connection, const Command* row, 
 
 CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
                                       const Command& command, Args args) {
+  const bool is_of_primary = session.primary != nullptr;
+  if (is_of_primary) [[unlikely]] {
+    const auto outcome = DispatchPrimary(connection, session, command, args);
+    if (outcome) return *outcome;
+  }
   if ((command.flags & (kAdminPort | kProtected)) != 0) [[unlikely]] {
     if (std::string error = gates_.RefusalOf(command, session); !error.empty()) {
       AbortMulti(session);
@@ -200,7 +211,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
       connection->set_held(true);
       return Outcome::kBarrier;
     }
-    std::string error = gates_.ErrorOf(command, args, session);
+    std::string error = is_of_primary ? "" : gates_.ErrorOf(command, args, session);
     if (!error.empty()) {
       if (&command == exec_) {
         execs_.EndMulti(session);
@@ -215,7 +226,7 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
     if (outcome) return *outcome;
   }
   const bool holds_writes = server_.settings.write_holds.load(std::memory_order_relaxed) != 0;
-  const bool is_paused = gates_.IsPaused(command, args, session);
+  const bool is_paused = !is_of_primary && gates_.IsPaused(command, args, session);
   const bool is_held = holds_writes && gates_.MayWrite(command, args, session);
   if (is_paused || is_held) [[unlikely]] {
     if (is_held) ++state_.stats.writes_held;
@@ -336,7 +347,9 @@ void Worker::Note(Connection* connection, Action action, const Command* command,
   if (noted_.size() == kNotedMax) RunNoted();
 }
 
-void Worker::OnInputPause(Connection*) {
+void Worker::OnInputPause(Connection* connection) {
+  if (Session& session = SessionOf(connection); session.primary != nullptr) [[unlikely]]
+    return PausePrimary(connection, session);
   if (noted_of_input_ == 1 && Defer()) return;
   RunNoted();
   batches_.Send();
@@ -449,7 +462,7 @@ bool Worker::MustQueue(const Noted& noted, const Session& session, bool is_long)
 
 ShardTurn& Worker::Enter(Shard& shard, const Session& session, std::optional<ShardTurn>* in_place) {
   if (!*in_place || &(*in_place)->shard() != &shard) in_place->emplace(shard);
-  ShardContext& cx = (*in_place)->Begin(session.db_index, now_ms_);
+  ShardContext& cx = (*in_place)->Begin(session.db_index, session.ClockOf(now_ms_));
   cx.set_no_touch(session.no_touch);
   cx.set_client(nullptr, false);
   return **in_place;
@@ -468,7 +481,8 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
     notes_reads = session.tracking->TakeReads(*noted.command, noted.action == Action::kQueued);
   }
   const ReplyMode mode_before = session.reply_mode;
-  bool drop_reply = session.drops_replies();
+  const bool is_of_primary = session.primary != nullptr;
+  bool drop_reply = session.drops_replies() || is_of_primary;
   ReplyQueue& replies = connection->replies();
   if (noted.action == Action::kLocal || noted.action == Action::kRemote ||
       noted.action == Action::kExec || noted.action == Action::kScript) {
@@ -534,7 +548,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         turn.cx().set_client(client, notes_reads);
         std::unique_ptr<Multi> multi = std::move(session.multi);
         session.watches = {};  // RunExec ends them on their shard
-        execs_.Run(turn, *noted.command, *multi, now_ms_, writer_);
+        execs_.Run(turn, *noted.command, *multi, session.ClockOf(now_ms_), writer_);
         execs_.Recycle(std::move(multi));
         break;
       }
@@ -603,7 +617,7 @@ void Worker::RunOne(const Noted& noted, std::optional<ShardTurn>* in_place) {
         break;
     }
     if (connection->closing()) return;  // by the command itself; all replies are gone
-    if (drop_reply) out->Truncate(size_before);
+    if (drop_reply) DropReply(out, size_before, is_of_primary);
     if (state_.awaits_journal()) [[unlikely]]
       replies.Hold(EpochOf(noted, args));
     replies.EndLocal();
@@ -670,7 +684,7 @@ CommandSink::Outcome Worker::Queue(Connection* connection, Session& session, con
     memory_.Settle();
     client_limiter_.Recount(session);
   }
-  if (multi.bytes() > state_.buffers.bounds.input_max) {
+  if (multi.bytes() > state_.buffers.bounds.input_max && session.primary == nullptr) {
     ++state_.stats.large_inputs;
     LOG(WARNING) << "closing connection " << connection->id() << " of " << session.peer_address
                  << ": its MULTI has " << multi.bytes()
@@ -755,7 +769,8 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     helio::IoBuf out;
     RespWriter writer;
     writer.Reset(&out, session.resp3, session.is_memcached);
-    CoordinatorContext cx(&shards_, &session, session.db_index, helio::UnixMillis());
+    CoordinatorContext cx(&shards_, &session, session.db_index,
+                          session.ClockOf(helio::UnixMillis()));
     cx.set_command(command.effect, views);
     CachingClient client;
     if (session.tracking != nullptr) {
@@ -786,9 +801,13 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
           (command.flags & kPushes) == 0 && &command != exec_ && session.drops_replies();
       session.AdvanceReplyMode();
       helio::IoBuf* target = connection->replies().BeginLocal();
+      if (session.primary != nullptr) [[unlikely]]
+        DropReply(&out, 0, true);
       if (!drop_reply) target->Append(out.view());
       connection->replies().Hold(state_.NewestEpochFor(command));
       connection->replies().EndLocal();
+      if (session.primary != nullptr) [[unlikely]]
+        MarkPrimary(session, ReadOffset(session), false);
       if (session.close_after_reply) connection->CloseWhenSent();
     }
     pubsub_.OnReplied(session);

@@ -78,6 +78,18 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   // The server's own end of a pair of sockets: a client who is `user`, with the rest, such as its
   // address, of `on_behalf`, who speaks no RESP.
   void AddInnerConnection(int fd, const Session& on_behalf, const AclUserRef& user);
+
+  // --- The stream of this server's primary (worker_primary.cc) ---
+
+  // Takes over a connected descriptor, of which `received` was read already. `stream` has its owner
+  // and its offset.
+  Session& AddPrimary(int fd, std::unique_ptr<PrimaryStream> stream, int db_index,
+                      std::string_view received);
+  // Tells the primary what is applied, when it is. Not from inside a command.
+  void AckPrimary(Session& session);
+  // Of all that was parsed.
+  static int64_t ReadOffset(const Session& session);
+
   // For the TLS connections to come.
   void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
     tls_context_ = std::move(context);
@@ -107,6 +119,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void OnInputPause(Connection* connection) override;
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
+  void OnReplies(Connection* connection, helio::IoBuf* replies) override;
   bool OnLargeOutput(Connection* connection) override;
   bool OnHeavyInput(Connection* connection) override;
   void OnLargeInput(Connection* connection) override;
@@ -145,6 +158,18 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   Outcome Refuse(Connection* connection, const Command* row, Args args, Refusal refusal,
                  Action action = Action::kRefused);
   Outcome Dispatch(Connection* connection, Session& session, const Command& row, Args args);
+  // What is different for a primary's commands, before they are looked up and after that; nothing:
+  // it goes on as for others.
+  std::optional<Outcome> TakeOfPrimary(Connection* connection, Session& session, Args args);
+  std::optional<Outcome> DispatchPrimary(Connection* connection, Session& session,
+                                         const Command& command, Args args);
+  Outcome EndPrimary(std::string_view why);
+  Outcome RunPrivateWords(Connection* connection, Session& session, std::string_view words);
+  static void NoteWhole(Session& session);
+  // Writes an offset as a reply; `is_asked`: the primary gets it.
+  void MarkPrimary(Session& session, int64_t offset, bool is_asked);
+  void PausePrimary(Connection* connection, Session& session);
+  void OnPrimaryClosed(const Connection& connection, Session& session);
   Outcome DispatchBlocking(Connection* connection, Session& session, const Command& command,
                            Args args);
   // Runs what may take long on a fiber, unless too many do so.
@@ -192,7 +217,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   bool BarrierIsOpen(Connection* connection);
   // A command of the session goes to `shard`, and nowhere else: perhaps its connection should, too.
   void NoteAffinity(Session& session, ShardId shard) {
-    if (!migrates_) return;
+    if (!migrates_ || session.primary != nullptr) return;
     if (session.affinity.Note(shard % shards_.pool().size(), index())) [[unlikely]]
       MoveSoon(session, session.affinity.thread());
   }

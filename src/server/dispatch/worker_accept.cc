@@ -64,11 +64,13 @@ Session& Worker::NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSessi
 }
 
 bool Worker::OnLargeOutput(Connection* connection) {
-  return client_limiter_.CheckOutput(SessionOf(connection));
+  Session& session = SessionOf(connection);
+  return session.primary == nullptr && client_limiter_.CheckOutput(session);
 }
 
 bool Worker::OnHeavyInput(Connection* connection) {
-  return client_limiter_.EndIfAloneTooLarge(SessionOf(connection));
+  Session& session = SessionOf(connection);
+  return session.primary == nullptr && client_limiter_.EndIfAloneTooLarge(session);
 }
 
 void Worker::OnLargeInput(Connection* connection) {

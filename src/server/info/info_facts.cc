@@ -25,7 +25,8 @@
 #include "server/info/latency_report.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
-#include "server/replication/replication.h"
+#include "server/replication/primary_link.h"
+#include "server/replication/replicas.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -260,7 +261,8 @@ void AddServer(ServerState& server, InfoFacts* facts) {
   server.pool.at(0)->Await([facts] {
     facts->persistence = Server::Here().persistence().Facts();
     facts->append_log = Server::Here().append_log().Facts();
-    facts->replication = Server::Here().replication().Facts();
+    facts->primary_link = Server::Here().primary_link().Facts();
+    facts->replicas = Server::Here().replicas().Facts();
   });
   facts->shards_behind = Server::Here().persistence().shards_behind();
   facts->placed_tags = server.shards->placed_tags();

@@ -26,7 +26,8 @@
 #include "server/meters/append_log_facts.h"
 #include "server/meters/latency_histogram.h"
 #include "server/meters/persistence_facts.h"
-#include "server/meters/replication_facts.h"
+#include "server/meters/primary_link_facts.h"
+#include "server/meters/replicas_facts.h"
 #include "server/meters/script_stats.h"
 #include "server/meters/worker_memory.h"
 #include "server/meters/worker_stats.h"
@@ -199,7 +200,8 @@ struct InfoFacts {
   // Data
   PersistenceFacts persistence;
   AppendLogFacts append_log;
-  ReplicationFacts replication;
+  PrimaryLinkFacts primary_link;
+  ReplicasFacts replicas;
   uint32_t shards_behind = 0;  // Persistence::shards_behind
   uint64_t placed_tags = 0;
   uint64_t scripts_known = 0;

@@ -117,6 +117,22 @@ void FillProcess(InfoFacts* facts) {
                        .errors = 1133,
                        .history_bytes = 1134,
                        .history_oldest_s = 1135};
+  facts->replica = {.is_replica = true,
+                    .primary_host = "10.0.0.1",
+                    .primary_port = 1136,
+                    .is_syncing = true,
+                    .last_io_s = 1137,
+                    .down_since_s = 1138,
+                    .read_offset = 1139,
+                    .applied_offset = 1140,
+                    .copy_bytes_total = 1141,
+                    .copy_bytes_read = 1142,
+                    .copy_last_io_s = 1143,
+                    .errors = 1144,
+                    .id = std::string(40, 'a'),
+                    .id2 = std::string(40, 'b'),
+                    .second_offset = 1145,
+                    .priority = 1146};
 }
 
 // What threads count, summed.

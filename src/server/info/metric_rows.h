@@ -103,8 +103,8 @@ const T& StructOf(const InfoFacts& facts) {
     return facts.persistence;
   } else if constexpr (std::is_same_v<T, AppendLogFacts>) {
     return facts.append_log;
-  } else if constexpr (std::is_same_v<T, ReplicationFacts>) {
-    return facts.replication;
+  } else if constexpr (std::is_same_v<T, ReplicasFacts>) {
+    return facts.replicas;
   } else if constexpr (std::is_same_v<T, ShardSnapshotStats>) {
     return facts.persistence.last_shards;
   } else if constexpr (std::is_same_v<T, TransactionStats>) {

@@ -2,6 +2,7 @@
 // Rows of metrics: replication.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -15,7 +16,7 @@ namespace {
 
 void ReplicaLines(const InfoFacts& facts, InfoText& out) {
   size_t number = 0;
-  for (const ReplicaFacts& replica : facts.replication.replicas) {
+  for (const ReplicaFacts& replica : facts.replicas.all) {
     out.Add(fmt::format("slave{}", number++),
             fmt::format("ip={},port={},state={},offset={},lag={}", replica.ip, replica.port,
                         replica.state, replica.offset, replica.lag_s));
@@ -27,28 +28,99 @@ std::string NameOf(const ReplicaFacts& replica) {
 }
 
 void LagSamples(const InfoFacts& facts, PrometheusText& out) {
-  for (const ReplicaFacts& replica : facts.replication.replicas) {
+  for (const ReplicaFacts& replica : facts.replicas.all) {
     if (!replica.is_online) continue;
-    const uint64_t end = facts.replication.offset;
+    const uint64_t end = facts.replicas.offset;
     out.Add({{"replica", NameOf(replica)}}, end - std::min(end, replica.offset));
   }
 }
 
 void AgeSamples(const InfoFacts& facts, PrometheusText& out) {
-  for (const ReplicaFacts& replica : facts.replication.replicas) {
+  for (const ReplicaFacts& replica : facts.replicas.all) {
     if (replica.is_online) out.Add({{"replica", NameOf(replica)}}, replica.lag_s);
   }
 }
 
+// What only a replica tells; and of these, what it tells during a copy, and without its primary.
+template <auto kSource>
+MetricValue OfReplica(const InfoFacts& facts) {
+  if (!facts.primary_link.is_replica) return {};
+  return ToValue(kSource(facts.primary_link));
+}
+template <auto kSource>
+MetricValue WhileSyncing(const InfoFacts& facts) {
+  if (!facts.primary_link.is_syncing) return {};
+  return OfReplica<kSource>(facts);
+}
+template <auto kSource>
+MetricValue WhileDown(const InfoFacts& facts) {
+  if (facts.primary_link.is_up) return {};
+  return OfReplica<kSource>(facts);
+}
+
 constexpr MetricRow kReplication[] = {
     {.info = "role",
-     .help = "Always `master`.",
-     .value = Of<[](const InfoFacts&) { return "master"; }>},
+     .help = "`master`, or `slave`: a replica.",
+     .value = Of<[](const InfoFacts& f) { return f.primary_link.is_replica ? "slave" : "master"; }>},
+    {.info = "master_host",
+     .help = "Of a replica, as all down to `replica_announced`: its primary.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.primary_host; }>},
+    {.info = "master_port",
+     .help = "Its port.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return uint64_t{f.primary_port}; }>},
+    {.info = "master_link_status",
+     .help = "`up`: the stream of the primary runs; or `down`.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.is_up ? "up" : "down"; }>},
+    {.info = "master_last_io_seconds_ago",
+     .help = "Since the primary has sent something; -1: there is no link.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.last_io_s; }>},
+    {.info = "master_sync_in_progress",
+     .help = "1: a full copy is received or loaded.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return uint64_t{f.is_syncing}; }>},
+    {.info = "slave_read_repl_offset",
+     .help = "Of the stream, what has been read.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.read_offset; }>},
+    {.info = "slave_repl_offset",
+     .help = "And what has been carried out.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.applied_offset; }>},
+    {.info = "master_sync_total_bytes",
+     .help = "During a full copy: its bytes; 0: not known.",
+     .value = WhileSyncing<[](const PrimaryLinkFacts& f) { return f.copy_bytes_total; }>},
+    {.info = "master_sync_read_bytes",
+     .help = "Of these, what is here.",
+     .value = WhileSyncing<[](const PrimaryLinkFacts& f) { return f.copy_bytes_read; }>},
+    {.info = "master_sync_left_bytes",
+     .help = "And what is not.",
+     .value = WhileSyncing<[](const PrimaryLinkFacts& f) {
+       return static_cast<int64_t>(f.copy_bytes_total) - static_cast<int64_t>(f.copy_bytes_read);
+     }>},
+    {.info = "master_sync_perc",
+     .help = "The same in percent.",
+     .value = WhileSyncing<[](const PrimaryLinkFacts& f) {
+       return f.copy_bytes_total == 0 ? 0.0
+                                      : 100 * static_cast<double>(f.copy_bytes_read) /
+                                            static_cast<double>(f.copy_bytes_total);
+     }>},
+    {.info = "master_sync_last_io_seconds_ago",
+     .help = "Since a part of it has come.",
+     .value = WhileSyncing<[](const PrimaryLinkFacts& f) { return f.copy_last_io_s; }>},
+    {.info = "master_link_down_since_seconds",
+     .help = "Without a link: since when; -1: there never was one.",
+     .value = WhileDown<[](const PrimaryLinkFacts& f) { return f.down_since_s; }>},
+    {.info = "slave_priority",
+     .help = "`replica-priority`.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return uint64_t{f.priority}; }>},
+    {.info = "slave_read_only",
+     .help = "`replica-read-only`.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return uint64_t{f.is_read_only}; }>},
+    {.info = "replica_announced",
+     .help = "`replica-announced`.",
+     .value = OfReplica<[](const PrimaryLinkFacts& f) { return uint64_t{f.is_announced}; }>},
     {.info = "connected_slaves",
      .prom = "connected_replicas",
      .place = 1000,
      .help = "Replicas that are connected.",
-     .value = Of<[](const InfoFacts& facts) { return facts.replication.replicas.size(); }>},
+     .value = Of<[](const InfoFacts& facts) { return facts.replicas.all.size(); }>},
     {.info = "slave<n>",
      .help = "A replica: its address, its state, up to where it has acknowledged the stream, and "
              "how many seconds ago.",
@@ -69,37 +141,41 @@ constexpr MetricRow kReplication[] = {
      .help = "Always `no-failover`.",
      .value = Of<[](const InfoFacts&) { return "no-failover"; }>},
     {.info = "master_replid",
-     .help = "The name of the history that the data has.",
-     .value = Of<&ReplicationFacts::id>},
+     .help = "Which stream this is; of a replica, the one of its primary.",
+     .value = Of<&ReplicasFacts::id>},
     {.info = "master_replid2",
-     .help = "That of the history before, or zeros.",
-     .value = Of<&ReplicationFacts::id2>},
+     .help = "Which one it was before a promotion; zeros: there was none.",
+     .value = Of<&ReplicasFacts::id2>},
     {.info = "master_repl_offset",
      .prom = "replication_offset_bytes",
      .type = MetricType::kGauge,
      .unit = MetricUnit::kBytes,
      .place = 1004,
-     .help = "Bytes of the stream since it began; 0 before the first replica.",
-     .value = Of<&ReplicationFacts::offset>},
+     .help = "Bytes of the stream since it began; 0 before the first replica. Of a replica, those "
+             "that it has carried out.",
+     .value = Of<[](const InfoFacts& f) {
+       return f.primary_link.is_replica ? static_cast<uint64_t>(f.primary_link.applied_offset)
+                                        : f.replicas.offset;
+     }>},
     {.info = "second_repl_offset",
      .help = "Up to where `master_replid2` counts; -1: not at all.",
-     .value = Of<&ReplicationFacts::second_offset>},
+     .value = Of<&ReplicasFacts::second_offset>},
     {.info = "repl_backlog_active",
      .help = "1: the stream is kept for replicas that come back.",
-     .value = Of<&ReplicationFacts::has_backlog>},
+     .value = Of<&ReplicasFacts::has_backlog>},
     {.info = "repl_backlog_size",
      .unit = MetricUnit::kBytes,
      .help = "The setting `repl-backlog-size`.",
-     .value = Of<&ReplicationFacts::backlog_limit>},
+     .value = Of<&ReplicasFacts::backlog_limit>},
     {.info = "repl_backlog_first_byte_offset",
      .help = "The offset of the first byte that is kept.",
-     .value = Of<&ReplicationFacts::backlog_begin>},
+     .value = Of<&ReplicasFacts::backlog_begin>},
     {.info = "repl_backlog_histlen",
      .prom = "replication_backlog_bytes",
      .unit = MetricUnit::kBytes,
      .place = 1005,
      .help = "Bytes of the stream that are kept.",
-     .value = Of<&ReplicationFacts::backlog_bytes>},
+     .value = Of<&ReplicasFacts::backlog_bytes>},
 };
 
 }  // namespace

@@ -31,7 +31,10 @@ class MemoryMeter {
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   // Of it, what will be free when the values that were deleted are freed: that takes steps.
   int64_t pending() const { return pending_.load(std::memory_order_relaxed); }
+  // A replica does as its primary, whatever that costs: for it there is no limit.
+  void set_has_limit(bool has) { has_limit_.store(has, std::memory_order_relaxed); }
   int64_t limit() const {
+    if (!has_limit_.load(std::memory_order_relaxed)) return 0;
     return static_cast<int64_t>(
         std::min<uint64_t>(limit_.load(std::memory_order_relaxed), INT64_MAX));
   }
@@ -111,6 +114,7 @@ class MemoryMeter {
   std::atomic<int64_t> pending_{0};
   std::atomic<uint32_t> barren_{0};
   std::atomic<bool> evicts_{false};
+  std::atomic<bool> has_limit_{true};
   std::atomic<uint64_t> over_since_ns_{0};
   std::atomic<uint64_t> over_ns_{0};
 };

@@ -158,13 +158,24 @@ std::string Config::Set(std::span<const std::string_view> pairs, bool may_set_pr
   return "";
 }
 
+void Config::Note(std::string_view name, std::string_view value) {
+  std::lock_guard lock(mutex_);
+  Setting* const setting = Find(name);
+  CHECK(setting != nullptr && setting->row->slot.store != nullptr) << name;
+  const std::string error = setting->row->slot.store(value, &now_);
+  DCHECK(error.empty()) << error;
+  setting->was_set = true;
+}
+
 std::string Config::Rewrite(const std::string& path, const std::vector<std::string>* users) {
   if (path.empty()) return "ERR The server is running without a config file";
   std::lock_guard lock(mutex_);
   std::vector<RewrittenSetting> settings;
   for (const Setting& setting : settings_) {
     const SettingRow& row = *setting.row;
-    settings.push_back({row.name, row.old_name, ValueOf(setting), row.has_words, setting.was_set});
+    const std::string value = ValueOf(setting);
+    const bool has_line = !row.lacks_line_if_empty || !value.empty();
+    settings.push_back({row.name, row.old_name, value, row.has_words, setting.was_set, has_line});
   }
   std::string error;
   const bool has_run = helio::RunBlocking([&] {

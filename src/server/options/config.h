@@ -33,6 +33,10 @@ class Config {
   // file: from a fiber.
   std::string Rewrite(const std::string& path, const std::vector<std::string>* users);
 
+  // A command has changed the setting (REPLICAOF): nothing follows from this. REQUIRES: it has a
+  // slot, and the value is one.
+  void Note(std::string_view name, std::string_view value);
+
   // Name, value, name, value, ... All are set, or none. Returns the error reply, or nothing.
   // `may_set_protected`: also what leads to other files. REQUIRES: an even number.
   std::string Set(std::span<const std::string_view> pairs, bool may_set_protected);

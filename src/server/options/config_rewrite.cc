@@ -54,13 +54,13 @@ std::string RewriteConfigText(std::string_view text, std::span<const RewrittenSe
     const auto it = by_name.find(directive);
     if (it == by_name.end()) {
       out.append(line).append("\n");
-    } else if (written.insert(it->second).second) {
+    } else if (written.insert(it->second).second && it->second->has_line) {
       out += LineOf((*SplitQuoted(line))[0], *it->second) + '\n';
     }
   }
   std::string added;
   for (const RewrittenSetting& setting : settings) {
-    if (setting.was_set && !written.contains(&setting))
+    if (setting.was_set && setting.has_line && !written.contains(&setting))
       added += LineOf(setting.name, setting) + '\n';
   }
   if (users != nullptr) {

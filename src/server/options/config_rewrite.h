@@ -15,6 +15,7 @@ struct RewrittenSetting {
   std::string value;
   bool has_words = false;
   bool was_set = false;  // by the command line or CONFIG SET: it is added if it is not there
+  bool has_line = true;  // false: its lines go
 };
 
 // Keeps comments, order, includes and what it does not know; the first line of a setting gets its

@@ -97,20 +97,34 @@ struct LogOptions {
   uint64_t buffer_limit = 0;  // bytes that are not on the disk yet; 0: no limit
 };
 
-// What the start says of replication.
-struct ReplicationOptions {
-  uint64_t backlog_bytes = 0;
-  uint64_t timeout_s = 0;
-  uint64_t ping_period_s = 0;
-  uint64_t copy_delay_s = 0;         // repl-diskless-sync-delay
-  uint64_t copy_replicas_max = 0;    // with so many it does not wait any longer; 0: it always does
-};
-
 // What happens to a script that uses keys which it has not declared (--undeclared_keys).
 enum class UndeclaredKeys : uint8_t {
   kLearn,   // what each script needs is found out
   kGlobal,  // all scripts lock all shards
   kRefuse
+};
+
+// What the start says of replication.
+struct ReplicationOptions {
+  uint64_t timeout_s = 0;  // repl-timeout
+
+  // Of a replica.
+
+  std::string primary = {};   // replicaof: "host port"; empty: it is no replica at the start
+  std::string user = {};      // masteruser
+  std::string password = {};  // masterauth
+  bool is_read_only = true;
+  bool serves_stale_data = true;
+  uint32_t priority = 0;
+  bool is_announced = true;
+  std::string announce_ip = {};
+  uint16_t announce_port = 0;  // 0: the one it has
+
+  // Of a primary.
+  uint64_t backlog_bytes = 0;
+  uint64_t ping_period_s = 0;
+  uint64_t copy_delay_s = 0;       // repl-diskless-sync-delay
+  uint64_t copy_replicas_max = 0;  // with so many a copy begins at once; 0: it never does
 };
 
 // Up to which size values have their small forms, as it was told.
@@ -179,8 +193,8 @@ struct ServerOptions {
   uint64_t client_query_buffer_limit = 0;  // bytes
   ClientMemorySetting maxmemory_clients;
   uint64_t snapshot_buffer_limit = 0;  // bytes, of all shards; 0: no limit
-  ReplicationOptions replication;
   LogOptions log;
+  ReplicationOptions replication;
   ValueSizes value_sizes;
   TagRules tag_rules;
   PlacementRules placement_rules;

@@ -105,7 +105,8 @@ struct SettingRow {
   std::string (*canonical)(std::string_view text, std::string* error) = nullptr;
   bool has_words = false;  // several of a line of redis.conf, for CONFIG REWRITE
   SettingRepeat repeat = SettingRepeat::kReplaces;
-  bool may_lack_value = false;  // the name alone means an empty one
+  bool lacks_line_if_empty = false;  // of redis.conf, for CONFIG REWRITE
+  bool may_lack_value = false;       // the name alone means an empty one
   // What the flag's error says instead of the general text; {} is the value.
   std::string_view flag_error = {};
   // A setting of Redis that is known and kept, and has no effect, as ...; empty: it has one.

@@ -11,10 +11,12 @@ namespace dfly {
 // The rows of the settings give the first values (SettingRow::live).
 struct Settings {
   // Why commands are refused; 0 nearly always.
-  static constexpr uint8_t kLoadingGate = 1;   // all that have not kLoading
-  static constexpr uint8_t kNoWritesGate = 2;  // those with kWrite: no snapshot can be made
-  static constexpr uint8_t kStoppingGate = 4;  // all, without an answer: the last snapshot is made
-  static constexpr uint8_t kNoLogGate = 8;     // as kNoWritesGate: the log cannot be written
+  static constexpr uint8_t kLoadingGate = 1;    // all that have not kLoading
+  static constexpr uint8_t kNoWritesGate = 2;   // those with kWrite: no snapshot can be made
+  static constexpr uint8_t kStoppingGate = 4;   // all, without an answer: the last snapshot is made
+  static constexpr uint8_t kNoLogGate = 8;      // as kNoWritesGate: the log cannot be written
+  static constexpr uint8_t kReadOnlyGate = 16;  // those with kWrite: this is a replica
+  static constexpr uint8_t kStaleGate = 32;     // all without kStale: a replica that has no primary
   std::atomic<uint8_t> gate{0};
   std::atomic<int> log_errno{0};  // why not; 0: it can, or there is none
   // A snapshot is being made, so shards may have a CutGuard.

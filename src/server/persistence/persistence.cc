@@ -33,6 +33,9 @@ constexpr uint64_t kScriptLookMillis = 5;
 constexpr std::string_view kIsSaving = "Background save already in progress";
 constexpr std::string_view kIsDisabled = "there is no --dbfilename to save to";
 
+constexpr helio::WaitReason kCopyLoad = {
+    "the copy of a primary", "its load waits for the disk and for fibers that take no locks"};
+
 double SecondsSince(uint64_t begin_ns) {
   return static_cast<double>(helio::MonotonicNanos() - begin_ns) / 1e9;
 }
@@ -416,6 +419,41 @@ std::string Persistence::ReloadLocked(Transaction* lock) {
   return error;
 }
 
+std::string Persistence::LoadCopy(const std::string& path) {
+  while (loading_ != nullptr) helio::this_fiber::SleepForMillis(1);  // DEBUG RELOAD
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  loading_ = std::make_unique<LoadProgress>();
+  facts_.load_start_s = helio::UnixMillis() / 1000;
+  UpdateGate();
+  std::string error;
+  {
+    Transaction lock(server_.shards.get(), nullptr);
+    lock.set_origin({.name = "replicaof"});
+    lock.LockAllShards(LockMode::kExclusive);
+    CHECK(lock.Schedule());
+    const helio::BoundedWait wait(kCopyLoad);
+    lock.Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
+    SnapshotLoader loader(server_.shards.get(), options_.files, loading_.get());
+    loader.KeepDueKeys();  // the primary says when they go
+    uint64_t end = 0;
+    error = loader.LoadRdbPart(path, &end);
+    if (error.empty()) error = TakeExtras(loader.extras());
+    if (!error.empty()) lock.Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
+  }
+  facts_.load_seconds = SecondsSince(begin_ns);
+  facts_.loaded_keys = loading_->keys;
+  facts_.load_expired_keys = 0;
+  loading_ = nullptr;
+  UpdateGate();
+  if (error.empty()) facts_.changes_at_last_save = Changes();
+  return error;
+}
+
+void Persistence::SetReplicaGates(uint8_t gates) {
+  replica_gates_ = gates;
+  UpdateGate();
+}
+
 // ------------------------------------------------------------------------------------- the rules
 
 void Persistence::StartRules() {
@@ -472,6 +510,7 @@ void Persistence::Tick() {
 
 void Persistence::UpdateGate() {
   uint8_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
+  gate |= replica_gates_;
   if (is_loading()) gate |= Settings::kLoadingGate;
   if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
     gate |= Settings::kNoWritesGate;

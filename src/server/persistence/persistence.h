@@ -57,6 +57,12 @@ class Persistence {
   void Load(std::function<void(std::string error)> on_end);
   // Ends the load that is under way; it fails. Suspends until it has.
   void CancelLoad();
+  // A replica's copy of its primary, an RDB file: the shards are emptied and filled from it, while
+  // clients are told LOADING. Empty, or the error; then the shards are empty. From a fiber.
+  // REQUIRES: the caller has no locks. Suspends.
+  [[nodiscard]] std::string LoadCopy(const std::string& path);
+  // The gates that a replica has shut.
+  void SetReplicaGates(uint8_t gates);
   // Refuses what has to be refused now; see Settings::gate.
   void UpdateGate();
   // From here on rules and the cron make snapshots. On proactor 0, as what follows.
@@ -143,6 +149,7 @@ class Persistence {
     std::string error;
   };
 
+  uint8_t replica_gates_ = 0;
   std::optional<SnapshotPath> FindNewest(std::string* error);
   std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;
   void StartNext();

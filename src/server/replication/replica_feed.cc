@@ -8,15 +8,15 @@
 #include "helio/base/logging.h"
 #include "server/clients/client_limiter.h"
 #include "server/clients/session.h"
-#include "server/replication/replication.h"
+#include "server/replication/replicas.h"
 
 namespace dfly {
 
-ReplicaFeed::ReplicaFeed(Replication* replication, Session* session,
+ReplicaFeed::ReplicaFeed(Replicas* replicas, Session* session,
                          std::shared_ptr<Replica> replica)
-    : replication_(*replication), session_(*session), replica_(std::move(replica)) {
+    : replicas_(*replicas), session_(*session), replica_(std::move(replica)) {
   replica_->feed = this;
-  replication_.Register(this);
+  replicas_.Register(this);
 }
 
 ReplicaFeed::~ReplicaFeed() { DCHECK(replica_->feed == nullptr) << "OnClosing was not called"; }
@@ -24,13 +24,13 @@ ReplicaFeed::~ReplicaFeed() { DCHECK(replica_->feed == nullptr) << "OnClosing wa
 void ReplicaFeed::OnClosing() {
   if (std::exchange(replica_->feed, nullptr) == nullptr) return;
   LeaveCopy();
-  replication_.Unregister(this);
-  replication_.OnEnded(replica_);
+  replicas_.Unregister(this);
+  replicas_.OnEnded(replica_);
 }
 
 size_t ReplicaFeed::held_bytes() const {
   if (!has_pin_) return 0;
-  return replication_.backlog().end() - replica_->pin->offset.load(std::memory_order_relaxed);
+  return replicas_.backlog().end() - replica_->pin->offset.load(std::memory_order_relaxed);
 }
 
 void ReplicaFeed::BeginStream(std::string_view reply) {
@@ -70,7 +70,7 @@ void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
               << " has its copy and follows";
     Pump();
   }
-  replication_.OnAck();
+  replicas_.OnAck();
 }
 
 void ReplicaFeed::Pump() {
@@ -81,9 +81,9 @@ void ReplicaFeed::Pump() {
     is_full = Push(copy_->bytes, *copy_pin_);
     if (!is_full && copy_->is_complete && copy_pin_->offset == copy_->bytes.end()) EndCopy();
   }
-  if (streams_ && copy_ == nullptr && !is_full) is_full = Push(replication_.backlog(), *replica_->pin);
+  if (streams_ && copy_ == nullptr && !is_full) is_full = Push(replicas_.backlog(), *replica_->pin);
   // The stream goes on while it copies or loads, and is kept for it.
-  if (has_pin_ && !streams_) replication_.WantsWake();
+  if (has_pin_ && !streams_) replicas_.WantsWake();
   session_.connection.set_wants_room(is_full);
   is_pumping_ = false;
   if (session_.connection.closing()) return;
@@ -101,7 +101,7 @@ bool ReplicaFeed::Push(StreamBuffer& from, StreamPin& pin) {
     const std::string_view bytes = from.Read(offset, &holder);
     if (bytes.empty()) {
       // Asked first, and then looked once more: who publishes does it the other way round.
-      replication_.WantsWake();
+      replicas_.WantsWake();
       if (from.end() == offset) break;
       continue;
     }

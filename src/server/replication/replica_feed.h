@@ -17,7 +17,7 @@
 namespace dfly {
 
 class ReplicaFeed;
-class Replication;
+class Replicas;
 class Session;
 
 enum class ReplicaState : uint8_t {
@@ -65,7 +65,7 @@ struct Replica {
 // Suspends: never.
 class ReplicaFeed final : public OutputFeed {
  public:
-  ReplicaFeed(Replication* replication, Session* session, std::shared_ptr<Replica> replica);
+  ReplicaFeed(Replicas* replicas, Session* session, std::shared_ptr<Replica> replica);
   ~ReplicaFeed() override;
 
   // Sends `reply`, and then the stream from the replica's pin on.
@@ -95,7 +95,7 @@ class ReplicaFeed final : public OutputFeed {
   void EndCopy();
   void LeaveCopy();
 
-  Replication& replication_;
+  Replicas& replicas_;
   Session& session_;
   const std::shared_ptr<Replica> replica_;
   std::shared_ptr<ReplicaCopy> copy_;  // null: it streams, or waits

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of the history that a server's data has.
+// Of which stream this server has the data: PSYNC's ids.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,25 @@
 
 namespace dfly {
 
-// 40 hexadecimal digits each. Two servers whose stream has the same id and offset have the same
-// data.
+// Owner: the server, on proactor 0. No two histories may share an id and an offset.
 struct ReplicationIds {
-  static constexpr size_t kSize = 40;
+  static constexpr size_t kSize = 40;  // hexadecimal digits
 
   std::string id;
-  // Of the history before, whose bytes below second_offset this one has, too.
+  // The one before, up to an offset: what has it from there can go on with us. -1: there is none.
   std::string id2 = std::string(kSize, '0');
   int64_t second_offset = -1;
 
-  // A new history begins behind `offset`: its first byte has the offset behind that.
-  void Shift(std::string new_id, int64_t offset) {
+  // The stream goes on behind `offset` under another id: a promotion, here or further up.
+  void Shift(int64_t offset, std::string new_id) {
     id2 = std::exchange(id, std::move(new_id));
     second_offset = offset + 1;
+  }
+  // Another stream.
+  void Replace(std::string new_id) {
+    id = std::move(new_id);
+    id2 = std::string(kSize, '0');
+    second_offset = -1;
   }
 };
 

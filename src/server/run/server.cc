@@ -23,7 +23,8 @@
 #include "server/persistence/append_log.h"
 #include "server/persistence/effect_stream.h"
 #include "server/persistence/persistence.h"
-#include "server/replication/replication.h"
+#include "server/replication/primary_link.h"
+#include "server/replication/replicas.h"
 
 namespace dfly {
 
@@ -37,8 +38,10 @@ Server::Server(ServerOptions options, const ServerParts& parts)
       stream_(std::make_unique<EffectStream>(&state_)),
       append_log_(std::make_unique<AppendLog>(&state_, persistence_.get(), stream_.get(),
                                               state_.options.log)),
-      replication_(std::make_unique<Replication>(&state_, persistence_.get(), stream_.get(),
-                                                 state_.options.replication)),
+      replicas_(std::make_unique<Replicas>(&state_, persistence_.get(), stream_.get(),
+                                           state_.options.replication)),
+      primary_link_(std::make_unique<PrimaryLink>(&state_, persistence_.get(), append_log_.get(),
+                                                  replicas_.get(), state_.options.replication)),
       on_sigint_(state_.options.on_sigint),
       on_sigterm_(state_.options.on_sigterm),
       shutdown_timeout_s_(state_.options.shutdown_timeout_s),
@@ -149,7 +152,10 @@ std::string Server::Start() {
 
 void Server::Load(std::function<void(std::string error)> on_end) {
   const auto end = [this, on_end = std::move(on_end)](std::string error) {
-    if (error.empty()) persistence_->StartRules();
+    if (error.empty()) {
+      persistence_->StartRules();
+      BeginReplication();
+    }
     on_end(std::move(error));
   };
   state_.pool.at(0)->Dispatch([this, end] {
@@ -159,6 +165,15 @@ void Server::Load(std::function<void(std::string error)> on_end) {
       end("");
     }
   });
+}
+
+void Server::BeginReplication() {
+  const std::string& primary = state_.options.replication.primary;
+  if (primary.empty()) return;
+  const size_t space = primary.find(' ');
+  CHECK_NE(space, std::string::npos) << "the row of replicaof has let it in";
+  primary_link_->Follow(primary.substr(0, space),
+                        static_cast<uint16_t>(std::stoi(primary.substr(space + 1))));
 }
 
 void Server::SetValueSizes(const ValueSizes& sizes) {

@@ -23,7 +23,8 @@ class Listeners;
 class AppendLog;
 class EffectStream;
 class Persistence;
-class Replication;
+class PrimaryLink;
+class Replicas;
 class Worker;
 struct PortKind;
 
@@ -92,7 +93,8 @@ class Server final : public SettingHost {
   TlsSettings& tls() { return tls_; }
   Persistence& persistence() { return *persistence_; }
   AppendLog& append_log() { return *append_log_; }
-  Replication& replication() { return *replication_; }
+  PrimaryLink& primary_link() { return *primary_link_; }
+  Replicas& replicas() { return *replicas_; }
   // What the process takes without any data or connection, as measured after the start.
   uint64_t base_memory_bytes() const { return base_memory_bytes_; }
   const ResidentMemory& resident_at_start() const { return resident_at_start_; }
@@ -126,6 +128,8 @@ class Server final : public SettingHost {
   struct StopWork;
 
   std::string OpenListeners();
+  // If replicaof says so. On proactor 0.
+  void BeginReplication();
   // The parts of PrepareStop. On proactor 0. Suspend.
   void WatchStop(StopWork* work, uint64_t patience_ns);
   void EndStopWork(StopWork* work, bool must_stop);
@@ -144,7 +148,8 @@ class Server final : public SettingHost {
   const std::unique_ptr<Persistence> persistence_;
   const std::unique_ptr<EffectStream> stream_;
   const std::unique_ptr<AppendLog> append_log_;
-  const std::unique_ptr<Replication> replication_;
+  const std::unique_ptr<Replicas> replicas_;
+  const std::unique_ptr<PrimaryLink> primary_link_;
   std::atomic<StopRule> on_sigint_;
   std::atomic<StopRule> on_sigterm_;
   std::atomic<uint64_t> shutdown_timeout_s_;

@@ -20,7 +20,8 @@
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
-#include "server/replication/replication.h"
+#include "server/replication/primary_link.h"
+#include "server/replication/replicas.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -219,7 +220,8 @@ void Server::Stop() {
   }
   state_.pool.at(0)->AwaitFiber("close listeners", [this] {
     if (listeners_ != nullptr) listeners_->Close();
-    replication_->BeginStop();
+    replicas_->BeginStop();
+    primary_link_->Stop();
     persistence_->CancelLoad();  // its end would start the rules
     persistence_->StopRules();
     persistence_->CancelSave();
@@ -263,7 +265,7 @@ void Server::Stop() {
                  << " commands; " << waiting << " entries in transaction queues";
   }
   state_.pool.at(0)->AwaitFiber("stop log", [this] {
-    replication_->Stop();
+    replicas_->Stop();
     append_log_->Stop();
   });
   state_.shards->set_after_flush_all(nullptr);

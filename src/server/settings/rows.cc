@@ -8,9 +8,8 @@ namespace dfly {
 std::span<const SettingRow> AllSettings() {
   static const std::vector<SettingRow> rows = [] {
     std::vector<SettingRow> all;
-    for (const auto& part :
-         {NetworkSettings(), DataSettings(), LogSettings(), ReplicaSettings(), ClientSettings(),
-          IgnoredSettings()}) {
+    for (const auto& part : {NetworkSettings(), DataSettings(), LogSettings(),
+                             ReplicationSettings(), ClientSettings(), IgnoredSettings()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

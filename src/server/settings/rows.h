@@ -20,7 +20,7 @@ ServerOptions DefaultOptions();
 std::span<const SettingRow> NetworkSettings();  // and security, memcached, TLS
 std::span<const SettingRow> DataSettings();     // and threads, snapshots, cluster, tags
 std::span<const SettingRow> LogSettings();
-std::span<const SettingRow> ReplicaSettings();
+std::span<const SettingRow> ReplicationSettings();
 std::span<const SettingRow> ClientSettings();   // and scripts, limits, events, logs, the process
 std::span<const SettingRow> IgnoredSettings();  // of Redis, without effect here
 

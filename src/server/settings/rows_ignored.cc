@@ -25,7 +25,7 @@ using enum SettingHow;
 constexpr std::string_view kOwnPace =
     "a base is written at its own pace, and the log waits for none of it";
 constexpr std::string_view kOldFiles = "files that a rewrite replaces are removed";
-constexpr std::string_view kNoReplication = "there is no replication yet";
+constexpr std::string_view kNoReplication = "replicas of this server are to come";
 constexpr std::string_view kNoCluster = "there is no cluster of several servers";
 constexpr std::string_view kNoFork = "nothing forks here, and tables grow a segment at a time";
 constexpr std::string_view kDefrag = "see active-defrag-cycle-max, which bounds it alone";
@@ -61,20 +61,6 @@ std::string NodeName(std::string_view text, std::string* error) {
   });
   if (!is_good) *error = "Announced human node name contained invalid character";
   return std::string(text);
-}
-
-// "no one", or a host and its port.
-std::string Master(std::string_view text, std::string* error) {
-  const std::vector<std::string_view> words = SplitWords(text);
-  if (words.empty()) return "";
-  if (words.size() != 2) {
-    *error = "wrong number of arguments";
-    return "";
-  }
-  if (IsWord(words[0], "no") && IsWord(words[1], "one")) return "";
-  const auto port = ParseInt64(words[1]);
-  if (!port || *port < 0 || *port > 65535) *error = "Invalid master port";
-  return fmt::format("{} {}", words[0], words[1]);
 }
 
 std::string TitleTemplate(std::string_view text, std::string* error) {
@@ -127,13 +113,6 @@ constexpr SettingRow kRows[] = {
      .initial = "yes",
      .no_effect = kOwnPace},
     {.name = "aof-disable-auto-gc", .kind = kBool, .initial = "no", .no_effect = kOldFiles},
-    {.name = "replicaof",
-     .old_name = "slaveof",
-     .how = kAtStart,
-     .canonical = Master,
-     .has_words = true,
-     .no_effect = kNoReplication,
-     .harmless = "|"},
     {.name = "min-replicas-to-write",
      .old_name = "min-slaves-to-write",
      .kind = kInteger,
@@ -147,8 +126,6 @@ constexpr SettingRow kRows[] = {
      .initial = "10",
      .max = INT_MAX,
      .no_effect = kNoReplication},
-    {.name = "masterauth", .no_effect = kNoReplication},
-    {.name = "masteruser", .no_effect = kNoReplication},
     {.name = "bind-source-addr", .no_effect = kNoReplication},
     {.name = "rdb-del-sync-files", .kind = kBool, .initial = "no", .no_effect = kNoReplication},
     {.name = "propagation-error-behavior",
@@ -171,14 +148,6 @@ constexpr SettingRow kRows[] = {
      .initial = "3600",
      .max = INT64_MAX,
      .no_effect = kNoReplication},
-    {.name = "replica-announced", .kind = kBool, .initial = "yes", .no_effect = kNoReplication},
-    {.name = "replica-announce-ip", .old_name = "slave-announce-ip", .no_effect = kNoReplication},
-    {.name = "replica-announce-port",
-     .old_name = "slave-announce-port",
-     .kind = kInteger,
-     .initial = "0",
-     .max = 65535,
-     .no_effect = kNoReplication},
     {.name = "replica-ignore-disk-write-errors",
      .kind = kBool,
      .initial = "no",
@@ -192,22 +161,6 @@ constexpr SettingRow kRows[] = {
      .old_name = "slave-lazy-flush",
      .kind = kBool,
      .initial = "no",
-     .no_effect = kNoReplication},
-    {.name = "replica-priority",
-     .old_name = "slave-priority",
-     .kind = kInteger,
-     .initial = "100",
-     .max = INT_MAX,
-     .no_effect = kNoReplication},
-    {.name = "replica-read-only",
-     .old_name = "slave-read-only",
-     .kind = kBool,
-     .initial = "yes",
-     .no_effect = kNoReplication},
-    {.name = "replica-serve-stale-data",
-     .old_name = "slave-serve-stale-data",
-     .kind = kBool,
-     .initial = "yes",
      .no_effect = kNoReplication},
     {.name = "tls-replication", .kind = kBool, .initial = "no", .no_effect = kNoReplication},
     {.name = "tls-client-cert-file", .no_effect = kNoReplication},

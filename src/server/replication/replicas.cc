@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/replication/replication.h"
+#include "server/replication/replicas.h"
 
 #include <fmt/format.h>
 
@@ -35,6 +35,7 @@ constexpr uint64_t kRoomMillis = 1;
 // Of a copy, that its slowest reader has not taken yet.
 constexpr uint64_t kCopyWindow = 4 << 20;
 
+// 40 of them, in hexadecimal.
 std::string RandomDigits() {
   std::random_device random;
   std::string digits;
@@ -64,7 +65,7 @@ void OnFeed(const std::shared_ptr<Replica>& replica, Function function) {
 }  // namespace
 
 // What feeds have on each thread.
-struct alignas(64) Replication::FeedThread : helio::Message {
+struct alignas(64) Replicas::FeedThread : helio::Message {
   FeedThread()
       : Message([](helio::Message* message) {
           auto* const self = static_cast<FeedThread*>(message);
@@ -78,16 +79,16 @@ struct alignas(64) Replication::FeedThread : helio::Message {
 };
 
 // The RDB, on its way to the replicas.
-class Replication::CopyOutput final : public OutputFile {
+class Replicas::CopyOutput final : public OutputFile {
  public:
-  CopyOutput(Replication* replication, std::shared_ptr<ReplicaCopy> copy,
+  CopyOutput(Replicas* replicas, std::shared_ptr<ReplicaCopy> copy,
              const std::atomic<bool>* is_cancelled)
-      : replication_(*replication), copy_(std::move(copy)), is_cancelled_(*is_cancelled) {}
+      : replicas_(*replicas), copy_(std::move(copy)), is_cancelled_(*is_cancelled) {}
 
   std::error_code Write(std::string_view bytes) override {
     copy_->bytes.Append(bytes);
     copy_->bytes.Publish();
-    replication_.WakeFeeds();
+    replicas_.WakeFeeds();
     const helio::BoundedWait wait(kSnapshotFile);
     while (true) {
       if (is_cancelled_.load() || copy_->readers == 0) {
@@ -102,17 +103,17 @@ class Replication::CopyOutput final : public OutputFile {
     copy_->bytes.Append(copy_->mark);
     copy_->bytes.Publish();
     copy_->is_complete = true;
-    replication_.WakeFeeds();
+    replicas_.WakeFeeds();
     return {};
   }
 
  private:
-  Replication& replication_;
+  Replicas& replicas_;
   const std::shared_ptr<ReplicaCopy> copy_;
   const std::atomic<bool>& is_cancelled_;
 };
 
-Replication::Replication(ServerState* server, Persistence* persistence, EffectStream* stream,
+Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
                          const ReplicationOptions& options)
     : server_(*server),
       persistence_(*persistence),
@@ -122,13 +123,14 @@ Replication::Replication(ServerState* server, Persistence* persistence, EffectSt
       backlog_(std::make_unique<StreamBuffer>(0, options.backlog_bytes)),
       threads_(std::make_unique<FeedThread[]>(server->options.threads)) {}
 
-Replication::~Replication() { CHECK(!is_streaming_) << "Replication::Stop was not called"; }
+Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"; }
 
-void Replication::Stop() {
+void Replicas::Stop() {
   ends_ = true;
   while (is_copying_) helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   if (!std::exchange(is_streaming_, false)) return;
+  server_.tells_replicas = false;
   {
     Transaction lock(server_.shards.get(), nullptr);
     lock.set_origin({.name = "replication"});
@@ -140,14 +142,27 @@ void Replication::Stop() {
   stream_.Close();
 }
 
-void Replication::SetOptions(const ReplicationOptions& options) {
+void Replicas::SetOptions(const ReplicationOptions& options) {
   options_ = options;
   backlog_->set_keeps(options.backlog_bytes);
 }
 
+void Replicas::OnDemoted() {
+  must_restart_ = true;
+  {
+    const std::lock_guard lock(append_lock_);
+    is_paused_ = true;
+  }
+  for (const auto& replica : replicas_) {
+    OnFeed(replica, [](ReplicaFeed& feed) { feed.End("this server becomes a replica"); });
+  }
+}
+
+void Replicas::OnPromoted(uint64_t offset) { begin_offset_ = offset; }
+
 // ------------------------------------------------------------------------------------- replicas
 
-std::unique_ptr<ReplicaFeed> Replication::NewFeed(Session* session,
+std::unique_ptr<ReplicaFeed> Replicas::NewFeed(Session* session,
                                                   std::shared_ptr<Replica> replica) {
   replica->client_id = session->connection.id();
   replica->proactor = helio::Proactor::Current();
@@ -157,19 +172,19 @@ std::unique_ptr<ReplicaFeed> Replication::NewFeed(Session* session,
   return feed;
 }
 
-void Replication::Register(ReplicaFeed* feed) {
+void Replicas::Register(ReplicaFeed* feed) {
   threads_[helio::Proactor::Current()->index()].feeds.push_back(feed);
 }
 
-void Replication::Unregister(ReplicaFeed* feed) {
+void Replicas::Unregister(ReplicaFeed* feed) {
   std::erase(threads_[helio::Proactor::Current()->index()].feeds, feed);
 }
 
-void Replication::WantsWake() {
+void Replicas::WantsWake() {
   threads_[helio::Proactor::Current()->index()].waits.store(true, std::memory_order_seq_cst);
 }
 
-void Replication::WakeFeeds() {
+void Replicas::WakeFeeds() {
   for (uint32_t i = 0; i < server_.pool.size(); ++i) {
     FeedThread& thread = threads_[i];
     if (!thread.waits.load(std::memory_order_seq_cst)) continue;
@@ -180,7 +195,7 @@ void Replication::WakeFeeds() {
   }
 }
 
-void Replication::OnEnded(const std::shared_ptr<Replica>& replica) {
+void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
   server_.pool.at(0)->Dispatch([this, replica] {
     const auto it = std::find(replicas_.begin(), replicas_.end(), replica);
     if (it == replicas_.end()) return;
@@ -191,7 +206,7 @@ void Replication::OnEnded(const std::shared_ptr<Replica>& replica) {
   });
 }
 
-void Replication::OnRequest(const std::shared_ptr<Replica>& replica) {
+void Replicas::OnRequest(const std::shared_ptr<Replica>& replica) {
   replicas_.push_back(replica);
   if (tick_task_ == 0) {
     last_ping_ns_ = helio::MonotonicNanos();
@@ -201,14 +216,15 @@ void Replication::OnRequest(const std::shared_ptr<Replica>& replica) {
   StartCopies();
 }
 
-bool Replication::Continues(const Replica& replica) const {
-  if (!is_streaming_ || replica.is_old_command || replica.wanted_offset < 1) return false;
+bool Replicas::Continues(const Replica& replica) const {
+  if (!is_streaming_ || must_restart_) return false;
+  if (replica.is_old_command || replica.wanted_offset < 1) return false;
   if (helio::EqualsIgnoreCase(replica.wanted_id, ids_.id)) return true;
   return helio::EqualsIgnoreCase(replica.wanted_id, ids_.id2) &&
          replica.wanted_offset <= ids_.second_offset;
 }
 
-bool Replication::Continue(const std::shared_ptr<Replica>& replica) {
+bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
   const std::string who = fmt::format("the replica {}:{}", replica->ip, replica->offer.port);
   if (Continues(*replica)) {
     const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
@@ -239,12 +255,12 @@ bool Replication::Continue(const std::shared_ptr<Replica>& replica) {
 
 // --------------------------------------------------------------------------------------- copies
 
-bool Replication::HasWaiting() const {
+bool Replicas::HasWaiting() const {
   return std::any_of(replicas_.begin(), replicas_.end(),
                      [](const auto& replica) { return IsWaiting(*replica); });
 }
 
-void Replication::StartCopies() {
+void Replicas::StartCopies() {
   if (is_copying_) return;
   is_copying_ = true;
   helio::Fiber("copies", [this] {
@@ -253,7 +269,7 @@ void Replication::StartCopies() {
   }).Detach();
 }
 
-void Replication::RunCopies() {
+void Replicas::RunCopies() {
   while (!ends_ && HasWaiting()) {
     AwaitOthers();
     if (!ends_ && HasWaiting()) RunCopy();
@@ -261,7 +277,7 @@ void Replication::RunCopies() {
 }
 
 // One copy is for all that come within some time.
-void Replication::AwaitOthers() {
+void Replicas::AwaitOthers() {
   const uint64_t end_ns = helio::MonotonicNanos() + options_.copy_delay_s * kNanosPerSecond;
   while (!ends_ && HasWaiting() && helio::MonotonicNanos() < end_ns) {
     const auto count = std::count_if(replicas_.begin(), replicas_.end(),
@@ -272,7 +288,7 @@ void Replication::AwaitOthers() {
   }
 }
 
-void Replication::RunCopy() {
+void Replicas::RunCopy() {
   const auto copy = std::make_shared<ReplicaCopy>();
   copy->mark = RandomDigits();
   if (!is_streaming_) stream_.Open(1);
@@ -294,14 +310,21 @@ void Replication::RunCopy() {
   EndCopy(copy, error);
 }
 
-bool Replication::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
+bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   if (ends_ || !HasWaiting()) return false;
   const helio::BoundedWait wait(kSnapshotFile);
   if (!is_streaming_) {
     stream_.AttachListener(this);
-    is_streaming_ = true;
+    is_streaming_ = server_.tells_replicas = true;
   } else if (!stream_.journal()->Flush()) {
     return false;
+  }
+  if (std::exchange(must_restart_, false)) {
+    auto fresh = std::make_unique<StreamBuffer>(begin_offset_, options_.backlog_bytes);
+    const std::lock_guard lock(append_lock_);
+    backlog_.swap(fresh);
+    data_end_ = begin_offset_;
+    is_paused_ = false;
   }
   {
     const std::lock_guard lock(append_lock_);
@@ -328,7 +351,7 @@ bool Replication::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   return true;
 }
 
-void Replication::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error) {
+void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error) {
   if (error.empty()) return;
   if (!is_streaming_) stream_.Close();
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
@@ -342,9 +365,10 @@ void Replication::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::s
 
 // --------------------------------------------------------------------------------------- stream
 
-void Replication::OnEpoch(const Epoch& epoch) {
+void Replicas::OnEpoch(const Epoch& epoch) {
   {
     const std::lock_guard lock(append_lock_);
+    if (is_paused_) return;
     if (stream_db_ != epoch.first_db) backlog_->Append(SelectCommand(epoch.first_db));
     for (const std::string_view piece : epoch.pieces) backlog_->Append(piece);
     stream_db_ = epoch.last_db;
@@ -357,19 +381,19 @@ void Replication::OnEpoch(const Epoch& epoch) {
   OnAck();
 }
 
-void Replication::Send(std::initializer_list<std::string_view> words) {
+void Replicas::Send(std::initializer_list<std::string_view> words) {
   Journal* const journal = stream_.journal();
   if (!is_streaming_ || journal == nullptr) return;
   journal->OnCommand(0, words);
   journal->Hurry();
 }
 
-bool Replication::StreamsAny() const {
+bool Replicas::StreamsAny() const {
   return std::any_of(replicas_.begin(), replicas_.end(),
                      [](const auto& replica) { return Follows(*replica); });
 }
 
-void Replication::Tick() {
+void Replicas::Tick() {
   const uint64_t now_ns = helio::MonotonicNanos();
   const uint64_t timeout_ns = options_.timeout_s * kNanosPerSecond;
   for (const auto& replica : replicas_) {
@@ -387,7 +411,7 @@ void Replication::Tick() {
 
 // ----------------------------------------------------------------------------------------- WAIT
 
-uint64_t Replication::CountAcked(const AckWait& wait) const {
+uint64_t Replicas::CountAcked(const AckWait& wait) const {
   if (wait.target == UINT64_MAX) return 0;
   return static_cast<uint64_t>(
       std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
@@ -396,14 +420,14 @@ uint64_t Replication::CountAcked(const AckWait& wait) const {
       }));
 }
 
-bool Replication::FindTarget(AckWait* wait) {
+bool Replicas::FindTarget(AckWait* wait) {
   if (wait->target != UINT64_MAX || !is_streaming_) return false;
   if (streamed_epoch_.load(std::memory_order_seq_cst) < wait->epoch) return false;
   wait->target = data_end_.load(std::memory_order_relaxed);
   return true;
 }
 
-bool Replication::BeginWait(AckWait* wait) {
+bool Replicas::BeginWait(AckWait* wait) {
   if (is_streaming_) wait->epoch = stream_.journal()->newest();
   const bool has_target = FindTarget(wait);
   if (IsOver(*wait)) return false;
@@ -416,7 +440,7 @@ bool Replication::BeginWait(AckWait* wait) {
   return true;
 }
 
-uint64_t Replication::EndWait(AckWait* wait) {
+uint64_t Replicas::EndWait(AckWait* wait) {
   if (wait->linked()) {
     wait->Unlink();
     ack_waits_count_.fetch_sub(1, std::memory_order_seq_cst);
@@ -424,7 +448,7 @@ uint64_t Replication::EndWait(AckWait* wait) {
   return CountAcked(*wait);
 }
 
-void Replication::OnAck() {
+void Replicas::OnAck() {
   if (ack_waits_count_.load(std::memory_order_seq_cst) == 0) return;
   if (is_look_posted_.exchange(true)) return;
   server_.pool.at(0)->Dispatch([this] {
@@ -433,7 +457,7 @@ void Replication::OnAck() {
   });
 }
 
-void Replication::LookAtWaits() {
+void Replicas::LookAtWaits() {
   bool has_new = false;
   for (auto it = ack_waits_.begin(); it != ack_waits_.end();) {
     AckWait& wait = *it;
@@ -449,13 +473,13 @@ void Replication::LookAtWaits() {
 
 // ---------------------------------------------------------------------------------------- facts
 
-ReplicationFacts Replication::Facts() const {
-  ReplicationFacts facts;
+ReplicasFacts Replicas::Facts() const {
+  ReplicasFacts facts;
   const uint64_t now_ns = helio::MonotonicNanos();
   for (const auto& replica : replicas_) {
     const uint64_t acked_ns = replica->acked_ns;
     const uint64_t since_ns = acked_ns == 0 ? replica->since_ns : acked_ns;
-    facts.replicas.push_back(
+    facts.all.push_back(
         {.ip = replica->ip,
          .port = replica->offer.port,
          .state = Follows(*replica) ? "online" : "wait_bgsave",
@@ -468,10 +492,11 @@ ReplicationFacts Replication::Facts() const {
   facts.id = ids_.id;
   facts.id2 = ids_.id2;
   facts.second_offset = ids_.second_offset;
-  facts.offset = backlog_->end();
-  facts.has_backlog = is_streaming_;
+  const bool has_backlog = is_streaming_ && !must_restart_;
+  facts.offset = has_backlog ? backlog_->end() : begin_offset_;
+  facts.has_backlog = has_backlog;
   facts.backlog_limit = options_.backlog_bytes;
-  if (is_streaming_) {
+  if (has_backlog) {
     facts.backlog_begin = backlog_->begin() + 1;
     facts.backlog_bytes = backlog_->end() - backlog_->begin();
     facts.backlog_memory = backlog_->memory_used();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The primary's side of replication: who gets the stream of effects, and from where.
+// Those that follow this server: who gets the stream of effects, and from where.
 //
 //   EffectStream --OnEpoch--> backlog --> ReplicaFeed --> the output of each replica's connection
 //   Persistence  --RDB------> ReplicaCopy ----^
@@ -21,7 +21,7 @@
 #include "helio/base/intrusive_list.h"
 #include "helio/base/spin_lock.h"
 #include "helio/fibers/inbox.h"
-#include "server/meters/replication_facts.h"
+#include "server/meters/replicas_facts.h"
 #include "server/options/options.h"
 #include "server/persistence/effect_stream.h"
 #include "server/replication/replica_feed.h"
@@ -35,12 +35,12 @@ struct ServerState;
 
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods that say nothing
 // else. Suspends: what says so.
-class Replication final : private EffectStream::Listener {
+class Replicas final : private EffectStream::Listener {
  public:
   // All outlive it.
-  Replication(ServerState* server, Persistence* persistence, EffectStream* stream,
+  Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
               const ReplicationOptions& options);
-  ~Replication();
+  ~Replicas();
 
   // The server ends: no copy begins any more.
   void BeginStop() { ends_ = true; }
@@ -69,7 +69,16 @@ class Replication final : private EffectStream::Listener {
   // It waits no more. How many have it.
   uint64_t EndWait(AckWait* wait);
 
-  ReplicationFacts Facts() const;
+  ReplicasFacts Facts() const;
+
+  // --- What PrimaryLink says ---
+
+  // Of the data that this server has.
+  ReplicationIds& ids() { return ids_; }
+  // The server becomes a replica: who follows it leaves, and nobody else can come meanwhile.
+  void OnDemoted();
+  // And a primary again, whose stream goes on behind `offset`.
+  void OnPromoted(uint64_t offset);
 
   // --- For feeds. Thread: any ---
 
@@ -120,6 +129,9 @@ class Replication final : private EffectStream::Listener {
   ReplicationIds ids_;
   bool is_streaming_ = false;  // there are offsets
   bool is_copying_ = false;    // RunCopies
+  // What the backlog has is of another stream; the next copy begins one behind begin_offset_.
+  bool must_restart_ = false;
+  uint64_t begin_offset_ = 0;
   bool ends_ = false;
   std::shared_ptr<ReplicaCopy> copy_;  // that is under way
   std::vector<std::shared_ptr<Replica>> replicas_;
@@ -129,9 +141,11 @@ class Replication final : private EffectStream::Listener {
   uint64_t partial_copies_ = 0;
   uint64_t refused_partial_copies_ = 0;
 
-  const std::unique_ptr<StreamBuffer> backlog_;
+  // Replaced only while nobody follows.
+  std::unique_ptr<StreamBuffer> backlog_;
   // Of who leads the journal; the lock is for the moment at which a copy begins.
   helio::SpinLock append_lock_;
+  bool is_paused_ = false;  // the server is a replica, and its effects are another one's stream
   int stream_db_ = -1;  // selected at the stream's end; -1: none
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};

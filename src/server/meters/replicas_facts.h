@@ -18,8 +18,8 @@ struct ReplicaFacts {
   int64_t lag_s = 0;    // since it last acknowledged something
 };
 
-struct ReplicationFacts {
-  std::vector<ReplicaFacts> replicas;
+struct ReplicasFacts {
+  std::vector<ReplicaFacts> all;
   std::string id;
   std::string id2;
   int64_t second_offset = -1;

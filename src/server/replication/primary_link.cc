@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/replication/primary_link.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/text/numbers.h"
+#include "helio/base/ascii.h"
+#include "helio/base/clock.h"
+#include "helio/base/log_text.h"
+#include "helio/base/logging.h"
+#include "helio/fibers/fiber.h"
+#include "helio/net/address.h"
+#include "server/care/shard_care.h"
+#include "server/clients/server_state.h"
+#include "server/clients/session.h"
+#include "server/dispatch/worker.h"
+#include "server/persistence/append_log.h"
+#include "server/persistence/persistence.h"
+#include "server/replication/copy_reader.h"
+#include "server/replication/replicas.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr std::string_view kIsOver = "it was told to end";
+
+std::string NewId() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 5; ++i) id += fmt::format("{:08x}", random());
+  return id;
+}
+
+std::string InResp(std::initializer_list<std::string_view> words) {
+  std::string text = fmt::format("*{}\r\n", words.size());
+  for (const std::string_view word : words) {
+    text += fmt::format("${}\r\n{}\r\n", word.size(), word);
+  }
+  return text;
+}
+
+bool IsId(std::string_view text) {
+  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+         });
+}
+
+std::vector<std::string_view> WordsOf(std::string_view line) {
+  std::vector<std::string_view> words;
+  while (!line.empty()) {
+    const size_t end = std::min(line.find(' '), line.size());
+    if (end > 0) words.push_back(line.substr(0, end));
+    line.remove_prefix(std::min(end + 1, line.size()));
+  }
+  return words;
+}
+
+// What a thread of its own does, as names are resolved there. It outlives who asks.
+struct Connecting {
+  std::atomic<bool> is_over{false};
+  std::atomic<bool> is_given_up{false};
+  int fd = -1;
+  std::string error;
+};
+
+int64_t SecondsSince(uint64_t then_ns) {
+  const uint64_t now_ns = helio::MonotonicNanos();
+  return then_ns > now_ns ? 0 : static_cast<int64_t>((now_ns - then_ns) / 1'000'000'000);
+}
+
+}  // namespace
+
+PrimaryLink::PrimaryLink(ServerState* server, Persistence* persistence, AppendLog* log,
+                         Replicas* replicas, const ReplicationOptions& options)
+    : server_(*server),
+      persistence_(*persistence),
+      log_(*log),
+      replicas_(*replicas),
+      options_(options),
+      ids_(replicas->ids()) {}
+
+PrimaryLink::~PrimaryLink() { CHECK(!is_running_) << "PrimaryLink::Stop was not called"; }
+
+std::string PrimaryLink::primary() const {
+  return is_replica() ? fmt::format("{} {}", host_, port_) : "";
+}
+
+// ----------------------------------------------------------------------------- what is asked for
+
+bool PrimaryLink::Follow(std::string_view host, uint16_t port) {
+  if (is_replica() && helio::EqualsIgnoreCase(host, host_) && port == port_) return false;
+  const bool was_replica = is_replica();
+  host_ = host;
+  port_ = port;
+  LOG(INFO) << "replicaof " << helio::LogText(host_) << ' ' << port_;
+  EndLink();
+  if (!was_replica) {
+    replicas_.OnDemoted();
+    SetReplica(true);
+  }
+  UpdateGates();
+  if (std::exchange(is_running_, true)) return true;
+  helio::Fiber("primary link", [this] { Run(); }).Detach();
+  return true;
+}
+
+void PrimaryLink::Leave() {
+  if (!is_replica()) return;
+  if (session_ != nullptr) {
+    // What was dispatched is carried out, whatever becomes of the link.
+    const PrimaryStream& stream = *session_->primary;
+    offset_ = session_->multi != nullptr ? stream.whole : Worker::ReadOffset(*session_);
+  }
+  host_.clear();
+  port_ = 0;
+  can_continue_ = false;  // what is written from now on counts in no offset yet
+  ids_.Shift(offset_, NewId());
+  LOG(INFO) << "replicaof no one: " << ids_.id << " goes on behind offset " << offset_ << " of "
+            << ids_.id2;
+  EndLink();
+  replicas_.OnPromoted(static_cast<uint64_t>(offset_));
+  SetReplica(false);
+  UpdateGates();
+}
+
+void PrimaryLink::EndLink() {
+  ++generation_;
+  retry_ms_ = kRetryMillis;
+  last_error_.clear();
+  state_ = State::kConnect;
+  if (session_ != nullptr) session_->connection.CloseWhenSent();
+  if (socket_ != nullptr) socket_->Abort(kIsOver);
+  changed_.NotifyAll();
+}
+
+void PrimaryLink::SetOptions(const ReplicationOptions& options) {
+  options_ = options;
+  UpdateGates();
+}
+
+void PrimaryLink::Stop() {
+  stops_ = true;
+  EndLink();
+  if (session_ != nullptr) session_->connection.CloseNow();  // the disk may never take its effects
+  if (is_loading_) persistence_.CancelLoad();
+  std::unique_lock lock(mutex_);
+  changed_.Wait(lock, [this] { return !is_running_; });
+  if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
+}
+
+void PrimaryLink::SetReplica(bool is_replica) {
+  is_known_replica_ = is_replica;
+  server_.memory.set_has_limit(!is_replica);
+  DispatchOnAll<ShardCare>(server_,
+                           [is_replica](ShardCare& care) { care.SetKeepsDue(is_replica); });
+  if (is_replica) {
+    // They wait for what only a primary does.
+    DispatchOnAll<WorkerState>(server_, [](WorkerState& worker) {
+      worker.ForEachSession([](Session& session) {
+        if (session.blocked == nullptr || session.primary != nullptr) return;
+        session.blocked->Deny(
+            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> "
+            "replica?)");
+      });
+    });
+  }
+  helio::Proactor* const proactor = helio::Proactor::Current();
+  if (is_replica && tick_task_ == 0) {
+    tick_task_ = proactor->AddPeriodic(1000, [this] { Tick(); });
+  } else if (!is_replica && tick_task_ != 0) {
+    proactor->RemovePeriodic(std::exchange(tick_task_, 0));
+  }
+}
+
+void PrimaryLink::UpdateGates() {
+  uint8_t gates = 0;
+  if (is_replica() && options_.is_read_only) gates |= Settings::kReadOnlyGate;
+  if (is_replica() && !options_.serves_stale_data && state_ != State::kConnected) {
+    gates |= Settings::kStaleGate;
+  }
+  persistence_.SetReplicaGates(gates);
+}
+
+void PrimaryLink::Tick() {
+  if (is_loading_ && socket_ != nullptr) socket_->SendNewline();
+  if (session_ == nullptr) return;
+  Connection& connection = session_->connection;
+  const bool is_read = !connection.busy() && !connection.held();
+  if (is_read && helio::MonotonicNanos() > connection.last_active_ns() + timeout_ns()) {
+    LOG(WARNING) << "the link with the primary is ended: it has been silent for repl-timeout";
+    connection.CloseWhenSent();
+    return;
+  }
+  Worker::Here().AckPrimary(*session_);
+  TellErrors();
+}
+
+void PrimaryLink::TellErrors() {
+  if (errors_ > errors_told_) {
+    LOG(ERROR) << errors_ - errors_told_
+               << " commands of the primary's stream have failed, the last one with '"
+               << helio::LogText(last_stream_error_) << "': the data may not be the same any more";
+    errors_told_ = errors_;
+  }
+}
+
+// ------------------------------------------------------------------------------------- the link
+
+void PrimaryLink::Run() {
+  while (is_replica() && !stops_) {
+    std::string error = RunLink();
+    socket_ = nullptr;
+    state_ = State::kConnect;
+    UpdateGates();
+    if (error == kIsOver) continue;
+    if (!error.empty() && error != last_error_) {
+      LOG(WARNING) << "no link with the primary " << helio::LogText(host_) << ':' << port_ << ": "
+                   << helio::LogText(error);
+    }
+    last_error_ = std::move(error);
+    AwaitRetry();
+  }
+  is_running_ = false;
+  changed_.NotifyAll();
+}
+
+void PrimaryLink::AwaitRetry() {
+  const uint64_t generation = generation_;
+  const uint64_t end_ns = helio::MonotonicNanos() + retry_ms_ * 1'000'000;
+  std::unique_lock lock(mutex_);
+  while (is_current(generation) && helio::MonotonicNanos() < end_ns) {
+    changed_.WaitUntil(lock, end_ns);
+  }
+}
+
+std::string PrimaryLink::RunLink() {
+  const uint64_t generation = generation_;
+  state_ = State::kConnecting;
+  std::string error;
+  const int fd = Connect(&error);
+  if (fd < 0) return error;
+  LinkSocket socket(helio::Proactor::Current(), fd, timeout_ns());
+  if (is_current(generation)) {
+    socket_ = &socket;
+    error = RunSocket(socket);
+  } else {
+    error = kIsOver;
+  }
+  socket_ = nullptr;
+  if (!error.empty()) socket.Close();
+  return is_current(generation) ? error : std::string(kIsOver);
+}
+
+int PrimaryLink::Connect(std::string* error) {
+  const uint64_t generation = generation_;
+  auto connecting = std::make_shared<Connecting>();
+  const int timeout_ms = static_cast<int>(std::min<uint64_t>(options_.timeout_s, 60) * 1000);
+  std::thread([connecting, host = host_, port = port_, timeout_ms] {
+    connecting->fd = helio::ConnectTcp(host, port, timeout_ms, &connecting->error);
+    connecting->is_over = true;
+    if (connecting->is_given_up.exchange(true) && connecting->fd >= 0) close(connecting->fd);
+  }).detach();
+  while (!connecting->is_over) {
+    if (!is_current(generation)) {
+      // The last one of both closes it.
+      if (connecting->is_given_up.exchange(true) && connecting->fd >= 0) close(connecting->fd);
+      *error = kIsOver;
+      return -1;
+    }
+    helio::this_fiber::SleepForMillis(1);
+  }
+  *error = connecting->error;
+  return connecting->fd;
+}
+
+std::string PrimaryLink::RunSocket(LinkSocket& socket) {
+  state_ = State::kHandshake;
+  if (std::string error = Handshake(socket); !error.empty()) return error;
+  if (std::string error = Synchronize(socket); !error.empty()) return error;
+  return RunStream(socket);
+}
+
+std::optional<std::string> PrimaryLink::Ask(LinkSocket& socket,
+                                            std::initializer_list<std::string_view> words) {
+  if (!socket.Send(InResp(words))) return std::nullopt;
+  return socket.ReadLine();
+}
+
+std::string PrimaryLink::Handshake(LinkSocket& socket) {
+  auto reply = Ask(socket, {"PING"});
+  if (!reply) return socket.error();
+  const bool is_alive = reply->starts_with('+') || reply->starts_with("-NOAUTH") ||
+                        reply->starts_with("-NOPERM") ||
+                        reply->starts_with("-ERR operation not permitted");
+  if (!is_alive) return fmt::format("PING: {}", *reply);
+  if (!options_.password.empty()) {
+    reply = options_.user.empty() ? Ask(socket, {"AUTH", options_.password})
+                                  : Ask(socket, {"AUTH", options_.user, options_.password});
+    if (!reply) return socket.error();
+    if (reply->starts_with('-')) return fmt::format("AUTH: {}", *reply);
+  }
+  const uint16_t own_port = server_.port != 0 ? server_.port.load() : server_.tls_port.load();
+  const std::string port =
+      fmt::format("{}", options_.announce_port != 0 ? options_.announce_port : own_port);
+  reply = Ask(socket, {"REPLCONF", "listening-port", port});
+  if (!reply) return socket.error();
+  LOG_IF(INFO, reply->starts_with('-')) << "REPLCONF listening-port: " << helio::LogText(*reply);
+  if (!options_.announce_ip.empty()) {
+    reply = Ask(socket, {"REPLCONF", "ip-address", options_.announce_ip});
+    if (!reply) return socket.error();
+    LOG_IF(INFO, reply->starts_with('-')) << "REPLCONF ip-address: " << helio::LogText(*reply);
+  }
+  reply = Ask(socket, {"REPLCONF", "capa", "eof", "capa", "psync2"});
+  if (!reply) return socket.error();
+  LOG_IF(INFO, reply->starts_with('-')) << "REPLCONF capa: " << helio::LogText(*reply);
+  reply = Ask(socket, {"REPLCONF", "dragonfly", "1"});  // an error of all others
+  if (!reply) return socket.error();
+  is_ours_ = reply->starts_with('+');
+  return "";
+}
+
+std::string PrimaryLink::Synchronize(LinkSocket& socket) {
+  const std::string next = fmt::format("{}", offset_ + 1);
+  const auto reply =
+      can_continue_ ? Ask(socket, {"PSYNC", ids_.id, next}) : Ask(socket, {"PSYNC", "?", "-1"});
+  if (!reply) return socket.error();
+  if (reply->starts_with("+CONTINUE")) return Continue(*reply);
+  if (reply->starts_with("+FULLRESYNC")) return FullCopy(socket, *reply);
+  return fmt::format("PSYNC: {}", *reply);
+}
+
+std::string PrimaryLink::Continue(std::string_view reply) {
+  const auto words = WordsOf(reply);
+  if (!can_continue_) return "PSYNC: there is nothing to continue";
+  if (words.size() > 1) {
+    if (!IsId(words[1])) return fmt::format("PSYNC: {}", reply);
+    if (!helio::EqualsIgnoreCase(words[1], ids_.id)) ids_.Shift(offset_, std::string(words[1]));
+  }
+  LOG(INFO) << "the primary goes on behind offset " << offset_ << " of " << ids_.id;
+  return "";
+}
+
+// ------------------------------------------------------------------------------------- the copy
+
+std::string PrimaryLink::FullCopy(LinkSocket& socket, std::string_view reply) {
+  const uint64_t generation = generation_;
+  const auto words = WordsOf(reply);
+  const auto offset = words.size() == 3 ? ParseInt64(words[2]) : std::nullopt;
+  if (!offset || *offset < 0 || !IsId(words[1])) return fmt::format("PSYNC: {}", reply);
+  LOG(INFO) << "the primary sends a full copy: " << words[1] << ", offset " << *offset;
+  state_ = State::kSync;
+  copy_total_ = copy_read_ = 0;
+  copy_last_ns_ = helio::MonotonicNanos();
+  const std::string& directory = persistence_.directory();
+  const std::string path = fmt::format("{}temp-{}.{}.rdb", directory.empty() ? "" : directory + "/",
+                                       helio::UnixMillis() / 1000, getpid());
+  std::string error = ReceiveCopy(socket, path);
+  if (error.empty() && !is_current(generation)) error = kIsOver;
+  const bool is_here = error.empty();
+  if (is_here) error = LoadCopy(path);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) {
+    LOG(WARNING) << helio::LogText(path) << " cannot be removed";
+  }
+  if (stops_) return std::string(kIsOver);
+  if (!is_here) return error;
+  if (std::string why = log_.BeginAnew(); !why.empty()) {
+    LOG(ERROR) << "the append-only log does not begin with the copy: " << helio::LogText(why);
+  }
+  if (!error.empty()) return error;
+  if (!is_current(generation)) return std::string(kIsOver);
+  retry_ms_ = kRetryMillis;
+  ids_.Replace(std::string(words[1]));
+  offset_ = *offset;
+  db_index_ = 0;
+  can_continue_ = true;
+  return "";
+}
+
+std::string PrimaryLink::LoadCopy(const std::string& path) {
+  can_continue_ = false;
+  is_loading_ = true;
+  const std::string error = persistence_.LoadCopy(path);
+  is_loading_ = false;
+  if (error.empty()) return "";
+  retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);  // the same copy would do the same again
+  return fmt::format("the copy cannot be loaded, and there is no data any more: {}", error);
+}
+
+std::string PrimaryLink::ReceiveCopy(LinkSocket& socket, const std::string& path) {
+  std::unique_ptr<OutputFile> file;
+  if (auto error = server_.options.persistence.files->Create(path, &file)) {
+    return fmt::format("{}: {}", path, error.message());
+  }
+  CopyReader reader;
+  std::string rdb;
+  auto status = CopyReader::Status::kMore;
+  while (status == CopyReader::Status::kMore) {
+    if (!socket.AwaitBytes()) return socket.error();
+    size_t taken = 0;
+    rdb.clear();
+    status = reader.Take(socket.received(), &rdb, &taken);
+    if (status == CopyReader::Status::kError) return reader.error();
+    socket.Consume(taken);
+    copy_total_ = reader.bytes_total();
+    copy_read_ = reader.bytes_read();
+    copy_last_ns_ = helio::MonotonicNanos();
+    if (rdb.empty()) continue;
+    if (auto error = file->Write(rdb)) return fmt::format("{}: {}", path, error.message());
+  }
+  if (auto error = file->SyncAndClose()) return fmt::format("{}: {}", path, error.message());
+  LOG(INFO) << "the copy is here: " << copy_read_ << " bytes";
+  return "";
+}
+
+// ----------------------------------------------------------------------------------- the stream
+
+std::string PrimaryLink::RunStream(LinkSocket& socket) {
+  const int fd = socket.Detach();
+  if (fd < 0) return socket.error();
+  socket_ = nullptr;
+  last_error_.clear();
+  state_ = State::kConnected;
+  auto stream = std::make_unique<PrimaryStream>();
+  stream->owner = this;
+  stream->begin = offset_;
+  stream->believes_private_words = is_ours_;
+  const uint64_t generation = generation_;
+  const uint64_t begin_ns = helio::MonotonicNanos();
+  session_ = &Worker::Here().AddPrimary(fd, std::move(stream), db_index_, socket.received());
+  Worker::Here().AckPrimary(*session_);
+  UpdateGates();
+  LOG(INFO) << "the stream of the primary begins behind offset " << offset_;
+  if (!is_current(generation)) session_->connection.CloseWhenSent();
+  std::unique_lock lock(mutex_);
+  changed_.Wait(lock, [this] { return session_ == nullptr; });
+  TellErrors();
+  down_since_ns_ = helio::MonotonicNanos();
+  LOG(WARNING) << "the stream of the primary has ended at offset " << offset_;
+  const bool was_short = down_since_ns_ - begin_ns < kRetryMillis * 1'000'000;
+  return was_short ? "" : std::string(kIsOver);
+}
+
+void PrimaryLink::OnApplied(int64_t offset) { offset_ = std::max(offset_, offset); }
+
+void PrimaryLink::OnStreamError(std::string_view error) {
+  if (errors_++ == errors_told_) last_stream_error_ = error;
+}
+
+void PrimaryLink::OnStreamCorrupt() { can_continue_ = false; }
+
+void PrimaryLink::OnStreamEnd(int64_t offset, int db_index, bool is_exact) {
+  session_ = nullptr;
+  if (!is_exact) can_continue_ = false;
+  if (is_replica()) {
+    offset_ = offset;
+    db_index_ = db_index;
+  }
+  changed_.NotifyAll();
+}
+
+PrimaryLinkFacts PrimaryLink::Facts() const {
+  constexpr std::string_view kStates[] = {"connect", "connecting", "handshake", "sync",
+                                          "connected"};
+  PrimaryLinkFacts facts;
+  facts.priority = options_.priority;
+  facts.is_read_only = options_.is_read_only;
+  facts.is_announced = options_.is_announced;
+  facts.applied_offset = facts.read_offset = offset_;
+  facts.errors = errors_;
+  if (!is_replica()) return facts;
+  facts.is_replica = true;
+  facts.primary_host = host_;
+  facts.primary_port = port_;
+  facts.state = kStates[static_cast<size_t>(state_)];
+  facts.is_up = state_ == State::kConnected;
+  facts.is_syncing = state_ == State::kSync;
+  if (session_ != nullptr) {
+    facts.read_offset = Worker::ReadOffset(*session_);
+    facts.last_io_s = SecondsSince(session_->connection.last_active_ns());
+  }
+  if (!facts.is_up && down_since_ns_ != 0) facts.down_since_s = SecondsSince(down_since_ns_);
+  if (facts.is_syncing) {
+    facts.copy_bytes_total = copy_total_;
+    facts.copy_bytes_read = copy_read_;
+    facts.copy_last_io_s = SecondsSince(copy_last_ns_);
+  }
+  return facts;
+}
+
+}  // namespace dfly

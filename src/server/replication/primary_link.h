@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The replica's side of replication: the link with its primary.
+//
+//   connect, handshake, PSYNC
+//     +FULLRESYNC   the copy goes to a file, the shards are emptied and filled from that
+//     +CONTINUE     what this server has is enough
+//   the stream      the socket becomes a connection, whose client is the primary: its commands take
+//                   the way of every pipeline (server/dispatch/worker_primary.cc)
+//
+// When the link ends, for whatever reason, it begins anew, a second later at the latest, and asks
+// for what comes behind the last command that was carried out.
+//
+// While the server is a replica nothing expires or is evicted by itself: the primary says what
+// goes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "helio/fibers/sync.h"
+#include "server/clients/primary_stream.h"
+#include "server/meters/primary_link_facts.h"
+#include "server/options/options.h"
+#include "server/replication/link_socket.h"
+#include "server/replication/replication_ids.h"
+
+namespace dfly {
+
+class AppendLog;
+class Persistence;
+class Replicas;
+class Session;
+struct ServerState;
+
+// Owner:    the server. All of it is on proactor 0.
+// Suspends: what says so.
+class PrimaryLink final : private PrimaryStreamOwner {
+ public:
+  // All outlive it.
+  PrimaryLink(ServerState* server, Persistence* persistence, AppendLog* log, Replicas* replicas,
+              const ReplicationOptions& options);
+  ~PrimaryLink();
+
+  // REPLICAOF host port: the server is a replica from now on; the link begins in the background.
+  // False: it has been one of that primary already.
+  bool Follow(std::string_view host, uint16_t port);
+  // REPLICAOF NO ONE. What the server has stays.
+  void Leave();
+  bool is_replica() const { return !host_.empty(); }
+  // The same. Thread: any.
+  bool is_known_replica() const { return is_known_replica_.load(std::memory_order_relaxed); }
+  // As `replicaof` has it; empty: a primary.
+  std::string primary() const;
+
+  // CONFIG SET.
+  void SetOptions(const ReplicationOptions& options);
+  // The end of the server. Suspends until nothing runs any more.
+  void Stop();
+
+  const ReplicationIds& ids() const { return ids_; }
+  // Of what is carried out.
+  int64_t offset() const { return offset_; }
+  PrimaryLinkFacts Facts() const;
+
+ private:
+  enum class State : uint8_t { kConnect, kConnecting, kHandshake, kSync, kConnected };
+  static constexpr uint64_t kRetryMillis = 1'000;
+  static constexpr uint64_t kRetryMillisMax = 60'000;
+
+  // PrimaryStreamOwner
+  void OnApplied(int64_t offset) override;
+  void OnStreamError(std::string_view error) override;
+  void OnStreamCorrupt() override;
+  void OnStreamEnd(int64_t offset, int db_index, bool is_exact) override;
+
+  void Run();
+  // From the connection to its end. An error, or nothing. Suspends, as what follows.
+  std::string RunLink();
+  int Connect(std::string* error);
+  std::string RunSocket(LinkSocket& socket);
+  std::string Handshake(LinkSocket& socket);
+  // Sends a command and reads its reply. None: the socket has an error.
+  std::optional<std::string> Ask(LinkSocket& socket, std::initializer_list<std::string_view> words);
+  std::string Synchronize(LinkSocket& socket);
+  std::string Continue(std::string_view reply);
+  std::string FullCopy(LinkSocket& socket, std::string_view reply);
+  std::string ReceiveCopy(LinkSocket& socket, const std::string& path);
+  std::string LoadCopy(const std::string& path);
+  std::string RunStream(LinkSocket& socket);
+  // Until the next try, or something else is to be done.
+  void AwaitRetry();
+
+  // The link that is under way ends soon; the next one is another.
+  void EndLink();
+  void SetReplica(bool is_replica);
+  void UpdateGates();
+  void Tick();
+  // In the log: what the stream's commands were answered with, unless it is there already.
+  void TellErrors();
+  bool is_current(uint64_t generation) const { return generation == generation_ && !stops_; }
+  uint64_t timeout_ns() const { return options_.timeout_s * 1'000'000'000; }
+
+  ServerState& server_;
+  Persistence& persistence_;
+  AppendLog& log_;
+  Replicas& replicas_;
+  ReplicationOptions options_;
+
+  std::atomic<bool> is_known_replica_{false};
+  std::string host_;  // empty: no replica
+  uint16_t port_ = 0;
+  uint64_t generation_ = 0;  // of what was asked for
+  bool stops_ = false;
+  bool is_running_ = false;  // Run
+  uint64_t tick_task_ = 0;   // 0: none
+  helio::Mutex mutex_;       // CondVar wants one
+  helio::CondVar changed_;
+
+  State state_ = State::kConnect;
+  LinkSocket* socket_ = nullptr;  // while there is one
+  Session* session_ = nullptr;    // while the stream runs
+  bool is_loading_ = false;
+  bool is_ours_ = false;  // the primary: it may say what no Redis knows
+  uint64_t retry_ms_ = kRetryMillis;
+  std::string last_error_;      // that is in the log
+  uint64_t down_since_ns_ = 0;  // 0: never up
+  uint64_t copy_total_ = 0;
+  uint64_t copy_read_ = 0;
+  uint64_t copy_last_ns_ = 0;
+
+  ReplicationIds& ids_;
+  int64_t offset_ = 0;
+  bool can_continue_ = false;  // what is here is of ids_, at offset_
+  int db_index_ = 0;           // that the stream has selected there
+  uint64_t errors_ = 0;
+  uint64_t errors_told_ = 0;
+  std::string last_stream_error_;
+};
+
+}  // namespace dfly

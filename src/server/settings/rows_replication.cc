@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of settings: replication.
+#include <fmt/format.h>
+
+#include <climits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/numbers.h"
+#include "server/base/words.h"
+#include "server/options/setting_slots.h"
+#include "server/replication/primary_link.h"
+#include "server/replication/replicas.h"
+#include "server/settings/rows.h"
+
+namespace dfly {
+
+namespace {
+
+using enum SettingTopic;
+using enum SettingKind;
+using enum SettingHow;
+using Options = ServerOptions;
+
+// "no one", or a host and its port.
+std::string Primary(std::string_view text, std::string* error) {
+  const std::vector<std::string_view> words = SplitWords(text);
+  if (words.empty()) return "";
+  if (words.size() != 2) {
+    *error = "wrong number of arguments";
+    return "";
+  }
+  if (IsWord(words[0], "no") && IsWord(words[1], "one")) return "";
+  const auto port = ParseInt64(words[1]);
+  if (!port || *port < 0 || *port > 65535) *error = "Invalid master port";
+  return fmt::format("{} {}", words[0], words[1]);
+}
+
+// On the thread that replication belongs to; from a fiber. Suspends.
+std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
+  Server& server = ServerOf(host);
+  server.state().pool.at(0)->AwaitFiber(
+      "config replication", [&] {
+        server.primary_link().SetOptions(change.now.replication);
+        server.replicas().SetOptions(change.now.replication);
+      });
+  return "";
+}
+
+constexpr SettingRow kRows[] = {
+    {.name = "replicaof",
+     .old_name = "slaveof",
+     .topic = kReplication,
+     .how = kAtStart,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::primary>,
+     .canonical = Primary,
+     .has_words = true,
+     .lacks_line_if_empty = true,
+     .brief = "\"host port\" of the primary of this replica",
+     .help = "Host and port of the primary, of which this server is a replica. REPLICAOF changes "
+             "it."},
+    {.name = "masterauth",
+     .topic = kReplication,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::password>,
+     .apply = ApplyOptions,
+     .help = "The password with which a replica comes to its primary."},
+    {.name = "masteruser",
+     .topic = kReplication,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::user>,
+     .apply = ApplyOptions,
+     .help = "The user who has it; empty: the default one."},
+    {.name = "replica-read-only",
+     .old_name = "slave-read-only",
+     .topic = kReplication,
+     .kind = kBool,
+     .initial = "yes",
+     .slot = kSlot<&Options::replication, &ReplicationOptions::is_read_only>,
+     .apply = ApplyOptions,
+     .help = "A replica refuses writes of its clients. If it does not, what they write is lost at "
+             "the next full copy, and keys that they give a time to live stay until the primary "
+             "deletes them."},
+    {.name = "replica-serve-stale-data",
+     .old_name = "slave-serve-stale-data",
+     .topic = kReplication,
+     .kind = kBool,
+     .initial = "yes",
+     .slot = kSlot<&Options::replication, &ReplicationOptions::serves_stale_data>,
+     .apply = ApplyOptions,
+     .help = "A replica that has lost its primary goes on to answer."},
+    {.name = "replica-priority",
+     .old_name = "slave-priority",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "100",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::priority>,
+     .apply = ApplyOptions,
+     .help = "Sentinel promotes the replica with the lowest one, and none with 0."},
+    {.name = "replica-announced",
+     .topic = kReplication,
+     .kind = kBool,
+     .initial = "yes",
+     .slot = kSlot<&Options::replication, &ReplicationOptions::is_announced>,
+     .apply = ApplyOptions,
+     .help = "Sentinel tells its clients of this replica."},
+    {.name = "repl-timeout",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "60",
+     .min = 1,
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::timeout_s>,
+     .apply = ApplyOptions,
+     .help = "Seconds of silence after which a replica gives up the link with its primary, or a "
+             "primary a replica."},
+    {.name = "replica-announce-ip",
+     .old_name = "slave-announce-ip",
+     .topic = kReplication,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::announce_ip>,
+     .apply = ApplyOptions,
+     .help = "The address of this replica, as its primary is to show it; empty: where the link "
+             "comes from."},
+    {.name = "replica-announce-port",
+     .old_name = "slave-announce-port",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "0",
+     .max = 65535,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::announce_port>,
+     .apply = ApplyOptions,
+     .help = "The same for its port; 0: the one where it listens."},
+    {.name = "repl-backlog-size",
+     .topic = kReplication,
+     .kind = kMemory,
+     .initial = "1mb",
+     .min = 1,
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::backlog_bytes>,
+     .apply = ApplyOptions,
+     .help = "Bytes of the stream of changes that stay in memory: a replica that was away for less "
+             "goes on without a copy."},
+    {.name = "repl-diskless-sync-delay",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "5",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::copy_delay_s>,
+     .apply = ApplyOptions,
+     .help = "Seconds that a replica waits for a copy, so that others can share it."},
+    {.name = "repl-diskless-sync-max-replicas",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "0",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::copy_replicas_max>,
+     .apply = ApplyOptions,
+     .help = "When so many wait the copy begins at once. 0: it always waits."},
+    {.name = "repl-ping-replica-period",
+     .old_name = "repl-ping-slave-period",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "10",
+     .min = 1,
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::ping_period_s>,
+     .apply = ApplyOptions,
+     .help = "Seconds between two PINGs in the stream, so that replicas see that it is alive."},
+};
+
+}  // namespace
+
+std::span<const SettingRow> ReplicationSettings() { return kRows; }
+
+}  // namespace dfly
