@@ -40,7 +40,8 @@ template <ChannelKind kKind>
 void Publish(ShardContext& cx, Args args, ReplySink& reply) {
   PubSub& pubsub = PubSub::Here();
   if (kKind == ChannelKind::kChannel &&
-      WorkerState::Here().server.tells_replicas.load(std::memory_order_relaxed)) {
+      WorkerState::Here().server.tells_replicas.load(std::memory_order_relaxed) &&
+      cx.wants_effects()) {
     cx.Tell("PUBLISH", args[1], args[2]);
   }
   reply.Integer(pubsub.Publish(cx.shard().id(), kKind, args[1], args[2]));
