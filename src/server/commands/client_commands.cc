@@ -24,6 +24,7 @@
 #include "server/commands/tracking_commands.h"
 #include "server/dispatch/blocking.h"
 #include "server/dispatch/gates.h"
+#include "server/push/pubsub.h"
 
 namespace dfly {
 
@@ -241,6 +242,9 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
         session.close_after_reply = true;  // its answer comes first
       } else {
         session.connection.CloseNow();
+        // A PUBLISH behind this command does not count it. Not in Worker::OnClosing: who closes a
+        // client for its unsent messages is on the way through all subscribers.
+        PubSub::Here().OnClosed(session);
       }
       ++killed;
     });
