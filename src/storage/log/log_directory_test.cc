@@ -84,7 +84,7 @@ TEST_F(LogDirectoryTest, ANewOneHasNothingAndGrows) {
 TEST_F(LogDirectoryTest, AnotherServerIsRefusedBeforeAnythingIsTouched) {
   Put("temp-appendonly.aof.base.rdb", "of the other one");
   files_.lock_error = std::make_error_code(std::errc::device_or_resource_busy);
-  EXPECT_EQ(Open(), "d/appendonlydir: another server writes its append-only log there");
+  EXPECT_EQ(Open(), kManifest + ": another server writes its append-only log there");
   EXPECT_EQ(Names().size(), 1u);
   // A file system without locks.
   files_.lock_error = std::make_error_code(std::errc::not_supported);
@@ -105,13 +105,28 @@ TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
     Put(name, "x");
   }
   ASSERT_EQ(Open(), "");
-  EXPECT_THAT(Names(),
-              UnorderedElementsAre("b", "appendonly.aof.1.incr.aof", "mine", "appendonly.aof",
-                                   "appendonly.aof.x.incr.aof", "appendonly.aof.1",
-                                   "appendonly.aof.1.incr.aof.bak", "temp-mine",
-                                   "appendonly.aof.backup", "appendonly.aof.manifest"));
+  EXPECT_THAT(Names(), UnorderedElementsAre("b", "appendonly.aof.1.incr.aof", "mine",
+                                            "appendonly.aof", "appendonly.aof.x.incr.aof",
+                                            "appendonly.aof.1", "appendonly.aof.1.incr.aof.bak",
+                                            "temp-mine", "temp-appendonly.aof.incr",
+                                            "appendonly.aof.backup", "appendonly.aof.manifest"));
   EXPECT_EQ(files_.files[kManifest],
             "file b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n");
+}
+
+TEST_F(LogDirectoryTest, FilesOfAnotherLogStay) {
+  // One server has begun a log whose name begins as this one's; and this one is begun.
+  Put("appendonly.aof.other.manifest", "file appendonly.aof.other.1.incr.aof seq 1 type i\n");
+  for (const char* name :
+       {"appendonly.aof.other.1.incr.aof", "appendonly.aof.other.1.base.rdb",
+        "temp-appendonly.aof.other.manifest", "temp-appendonly.aof.other.base.rdb",
+        ".appendonly.aof.other.lock", ".appendonly.aof.lock", "appendonly.aof.1.1.incr.aof"}) {
+    Put(name, "x");
+  }
+  const auto before = files_.files;
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(directory_->is_new());
+  EXPECT_EQ(files_.files, before);
 }
 
 TEST_F(LogDirectoryTest, AFileOfRedisBefore7BecomesTheBase) {
