@@ -113,12 +113,14 @@ sed -i -e 's/\(aof-use-rdb-preamble\) \(no\|{no}\)/\1 yes/' \
   "$suite"/tests/{integration,unit,unit/type}/*.tcl
 # The first base of a log is written while clients are served, and a rewrite has to wait for it. A
 # log that has none gets one, also if the suite has written its other files: when it writes them
-# anew, the manifest is as before. An incremental file says where it begins in the stream, as in
-# Redis 8. Why a start was refused is told in other words.
+# anew, the manifest is as before. The base of a start has an incremental of its own behind it. An
+# incremental file says where it begins in the stream, as in Redis 8. Why a start was refused is
+# told in other words.
 sed -i -e '/count_message_lines \$server_path/d' \
   -e 's/^ *set client \[redis \[dict get \$srv host\].*/&; wait_done_loading $client/' \
   -e 's/^\( *\)\(\$client\|\$redis[12]*\|r\) bgrewriteaof$/\1waitForBgrewriteaof \2\n&/' \
   -e '/create BASE (RDB/,/^    }/s/^ *wait_done_loading \$client$/&; waitForBgrewriteaof $client/' \
+  -e '/whitespaces}/,/^    }/s/ \.2\.incr\.aof" seq 2 / .3.incr.aof" seq 3 /' \
   "$suite"/tests/integration/aof-multi-part.tcl
 cat > "$work/aof.sed" << 'EOF'
 /^proc create_aof {/,/^}/s/^    create_aof_dir .*/&\

@@ -92,6 +92,31 @@ TEST_F(LogDirectoryTest, AnotherServerIsRefusedBeforeAnythingIsTouched) {
   EXPECT_TRUE(Names().empty());
 }
 
+TEST_F(LogDirectoryTest, WhoOnlyReadsChangesNothing) {
+  const auto open = [this] {
+    directory_ = std::make_unique<LogDirectory>(MakeDirectory(&files_));
+    return directory_->OpenToRead();
+  };
+  files_.files["d/appendonly.aof"] = "of a Redis before 7";
+  auto before = files_.files;
+  EXPECT_EQ(open(), "");
+  EXPECT_TRUE(directory_->is_new());
+  EXPECT_EQ(files_.files, before);
+
+  Put("appendonly.aof.manifest", "file b seq 1 type b\nfile h seq 1 type h\n");
+  Put("h", "of the history");
+  Put("temp-appendonly.aof.base.rdb", "left over");
+  before = files_.files;
+  EXPECT_THAT(open(), HasSubstr("the manifest lists it as the base"));
+  Put("b", "the base");
+  before = files_.files;
+  EXPECT_EQ(open(), "");
+  EXPECT_EQ(directory_->manifest().base->name, "b");
+  files_.lock_error = std::make_error_code(std::errc::device_or_resource_busy);
+  EXPECT_EQ(open(), kManifest + ": another server writes its append-only log there");
+  EXPECT_EQ(files_.files, before);
+}
+
 TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
   Put("appendonly.aof.manifest",
       "file b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\nfile h seq 1 type h\n"
