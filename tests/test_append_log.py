@@ -42,7 +42,9 @@ def assert_refuses_to_start(server, **changes):
 
 
 def files(server):
-    return sorted(os.listdir(os.path.join(server.dir, "appendonlydir")))
+    """Of the log, without the file of its lock."""
+    names = os.listdir(os.path.join(server.dir, "appendonlydir"))
+    return sorted(name for name in names if name != ".appendonly.aof.lock")
 
 
 def manifest(server):
@@ -287,10 +289,36 @@ def test_it_can_be_switched_on_and_off(servers):
         assert dump_all(r) == before
 
 
-REFUSED = "appendonlydir: another server writes its append-only log there"
+REFUSED = "appendonlydir/appendonly.aof.manifest: another server writes its append-only log there"
 
 
-def test_a_second_server_is_kept_from_the_directory(servers):
+def test_logs_of_two_names_are_in_one_directory(servers):
+    server = servers(appendonly="yes", aof_history="1h")
+    other = servers()
+    other.stop()
+    own, other.dir = other.dir, server.dir
+    # A name that begins as the other one does.
+    flags = {"appendonly": "yes", "appendfilename": "appendonly.aof.other", "aof_history": "1h"}
+    other.start_again(dbfilename="", **flags)
+    for each, value in ((server, "a"), (other, "b")):
+        with each.connect() as r:
+            r.call("SET", "k", value)
+            assert r.call("WAITAOF", 1, 0, 0) == [1, 0]
+            assert not isinstance(r.call("BGREWRITEAOF"), Error)
+        wait_rewritten(each, 2)  # the first one is that of the start
+    # Each removes what is left over of its own log only.
+    for each, value in ((server, b"a"), (other, b"b"), (server, b"a")):
+        each.kill()
+        each.start_again()
+        wait_until_loaded(each)
+        with each.connect() as r:
+            assert r.call("GET", "k") == value
+            assert int(info(r)["aof_history_bytes"]) > 0
+    other.stop()
+    other.dir = own
+
+
+def test_a_second_server_is_kept_from_the_log(servers):
     server = servers(appendonly="yes")
     other = servers()
     with server.connect() as r, other.connect() as o:

@@ -145,6 +145,30 @@ def test_what_is_pushed_behind_a_kill_stays(server, r, waiters):
         c.close()
 
 
+@pytest.mark.parametrize(
+    "subscribe, publish",
+    [
+        (["SUBSCRIBE", "a", "b"], "PUBLISH"),
+        (["PSUBSCRIBE", "a*", "*"], "PUBLISH"),
+        (["SSUBSCRIBE", "a"], "SPUBLISH"),
+    ],
+    ids=lambda word: word[0] if isinstance(word, list) else "",
+)
+def test_what_is_published_behind_a_kill_has_no_receivers(r, server, subscribe, publish):
+    clients = [server.connect() for _ in range(5)]
+    stays = server.connect()
+    numbers = [c.call("CLIENT", "ID") for c in clients]
+    for c in [*clients, stays]:
+        c.send_command(*subscribe)
+        c.read()
+    wait_until(lambda: r.call(publish, "a", "m") >= 6, what="all are subscribed")
+    kills = [("CLIENT", "KILL", "ID", number) for number in numbers]
+    replies = r.pipeline([(publish, "a", "m"), *kills, (publish, "a", "m")])
+    assert replies == [replies[0], *[1] * 5, replies[0] // 6]
+    for c in [*clients, stays]:
+        c.close()
+
+
 @ENDS
 @pytest.mark.parametrize("behind", [FEW, MANY])
 def test_a_client_that_a_pause_holds(server, r, end, behind):

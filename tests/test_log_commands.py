@@ -218,18 +218,36 @@ def test_debug_loadaof_has_all_that_was_done(servers, policy, threads):
         assert content(r) == before
 
 
+def contents_of(directory):
+    found = {}
+    for name in os.listdir(directory):
+        with open(os.path.join(directory, name), "rb") as f:
+            found[name] = f.read()
+    return found
+
+
 def test_debug_loadaof_of_a_log_that_is_off(servers):
     server = start(servers)
     with server.connect() as r:
         assert r.do("DEBUG LOADAOF") == Error("ERR there is no append-only log")
+        assert not os.path.exists(os.path.join(server.dir, "appendonlydir"))
         assert r.do("SET k old") == OK
         assert r.do("CONFIG SET appendonly yes") == OK
         assert r.do("WAITAOF 1 0 0") == [1, 0]
         assert r.do("CONFIG SET appendonly no") == OK
         wait_until(lambda: log_info(r, "aof_enabled") == "0", what="the log to be off")
         assert r.do("SET k new") == OK
+        # A torn end is left out, and what is left over is not removed.
+        directory = os.path.join(server.dir, "appendonlydir")
+        (name,) = (name for name in os.listdir(directory) if name.endswith(".incr.aof"))
+        with open(os.path.join(directory, name), "ab") as f:
+            f.write(b"*3\r\n$3\r\nSET\r\n")
+        with open(os.path.join(directory, "temp-appendonly.aof.base.rdb"), "wb") as f:
+            f.write(b"left over")
+        before = contents_of(directory)
         assert r.do("DEBUG LOADAOF") == OK
         assert r.do("GET k") == b"old"
+        assert contents_of(directory) == before
         r.pipeline([("MULTI",), ("DEBUG", "LOADAOF")])
         assert r.do("EXEC") == [Error("ERR DEBUG LOADAOF is not possible inside a MULTI")]
 

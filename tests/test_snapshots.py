@@ -826,3 +826,47 @@ def test_a_save_comes_behind_that_of_flushall(start_server):
                 assert r.call("DEBUG", "RELOAD") == OK
                 assert r.call("GET", "k") == str(i).encode()
             wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0")
+
+
+def in_rdb(*entries):
+    """A file with these entries: a type, a key of one letter, and a value."""
+    keys = b"".join(kind + b"\x01" + key + value for kind, key, value in entries)
+    return b"REDIS0010\xfe\x00" + keys + b"\xff" + bytes(8)
+
+
+NO_ENTRIES = b"\x07\x07\x00\x00\x00\x00\x00\xff"  # a listpack
+# redis-server 7.0 leaves out the same.
+WITHOUT_ELEMENTS = [
+    (b"\x01", b"a", b"\x00"),  # a list
+    (b"\x12", b"b", b"\x01\x02" + NO_ENTRIES),  # a quicklist
+    (b"\x02", b"c", b"\x00"),  # a set
+    (b"\x05", b"d", b"\x00"),  # a zset
+    (b"\x11", b"e", NO_ENTRIES),
+    (b"\x04", b"f", b"\x00"),  # a hash
+    (b"\x10", b"g", NO_ENTRIES),
+]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("is_base", [False, True])
+def test_keys_without_elements_are_left_out(start_server, is_base, threads):
+    server = start_server(dbfilename="dump.rdb", proactor_threads=threads)
+    server.stop()
+    entries = [(b"\x00", b"s", b"\x01v"), *WITHOUT_ELEMENTS, (b"\x02", b"t", b"\x01\x01m")]
+    folder = os.path.join(server.dir, "appendonlydir")
+    if is_base:
+        os.mkdir(folder)
+        with open(os.path.join(folder, "appendonly.aof.manifest"), "w") as file:
+            file.write("file base seq 1 type b\n")
+    with open(os.path.join(folder, "base") if is_base else f"{server.dir}/dump.rdb", "wb") as file:
+        file.write(in_rdb(*entries))
+        if is_base:  # what follows may make such a key
+            file.write(b"*3\r\n$5\r\nLPUSH\r\n$1\r\na\r\n$1\r\ne\r\n")
+    server.start_again(appendonly=is_base)
+    with server.connect() as r:
+        wait_until(lambda: r.info("persistence")["loading"] == "0")
+        keys = [b"a", b"s", b"t"] if is_base else [b"s", b"t"]
+        assert sorted(r.call("KEYS", "*")) == keys
+        assert r.call("SMEMBERS", "t") == [b"m"]
+    assert f"empty keys skipped: {len(WITHOUT_ELEMENTS)}," in server.log()
+    assert "skipping empty key: d\n" in server.log()

@@ -71,8 +71,7 @@ class SystemBlocks final : public BlockFile {
   helio::File file_;
 };
 
-// Of the directory itself: Redis finds no file that it does not know.
-class SystemLock final : public DirectoryLock {
+class SystemLock final : public FileLock {
  public:
   explicit SystemLock(int fd) : fd_(fd) {}
   ~SystemLock() override { close(fd_); }
@@ -150,9 +149,9 @@ class System final : public FileLayer {
       return error == 0 ? 0 : -1;
     });
   }
-  std::error_code Lock(const std::string& path, std::unique_ptr<DirectoryLock>* lock) override {
+  std::error_code Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override {
     return Blocking([&] {
-      const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+      const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
       if (fd < 0) return -1;
       if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
         *lock = std::make_unique<SystemLock>(fd);

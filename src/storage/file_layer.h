@@ -65,10 +65,11 @@ class AppendFile {
   virtual bool is_broken() const = 0;        // a sync has failed. Thread: any
 };
 
-// A directory is its owner's alone. It ends with the process at the latest, however that ends.
-class DirectoryLock {
+// What belongs to the file's name is its owner's alone. It ends with the process at the latest,
+// however that ends.
+class FileLock {
  public:
-  virtual ~DirectoryLock() = default;
+  virtual ~FileLock() = default;
 };
 
 // Thread:   any; from fibers.
@@ -100,9 +101,11 @@ class FileLayer {
   // Names of what is in a directory, in no order.
   [[nodiscard]] virtual std::error_code List(const std::string& path,
                                              std::vector<std::string>* names) = 0;
-  // errc::device_or_resource_busy: somebody else has it. Any other error: there are no locks there.
-  [[nodiscard]] virtual std::error_code Lock(const std::string& directory,
-                                             std::unique_ptr<DirectoryLock>* lock) = 0;
+  // Makes an empty file if it is not there. It must never be removed: who has it open may have the
+  // lock. errc::device_or_resource_busy: somebody else has it. Any other error: there are no locks
+  // there.
+  [[nodiscard]] virtual std::error_code Lock(const std::string& path,
+                                             std::unique_ptr<FileLock>* lock) = 0;
 };
 
 // The one of the machine.

@@ -8,7 +8,10 @@
 
 #include "core/table/compact_key.h"
 #include "core/text/byte_stream.h"
+#include "helio/base/log_text.h"
+#include "helio/base/logging.h"
 #include "storage/entry_reader.h"
+#include "storage/snapshot_load.h"
 
 namespace dfly {
 
@@ -34,7 +37,7 @@ void LoadBatch::Add(int db_index, std::string_view key, uint64_t hash, const Ent
   made_.push_back(std::move(value));
 }
 
-std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits) {
+std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits, LoadProgress* progress) {
   for (const Entry& entry : entries_) shard.db(entry.db_index).Prefetch(entry.hash);
   for (const Entry& entry : entries_) shard.db(entry.db_index).PrefetchSlot(entry.hash);
   std::string error;
@@ -45,6 +48,7 @@ std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits) {
     return taken;
   };
   auto made = made_.begin();
+  uint64_t loaded = 0;
   for (const Entry& entry : entries_) {
     const std::string_view key = take(entry.key_size);
     ViewSource bytes(take(entry.value_size));
@@ -52,12 +56,20 @@ std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits) {
     CompactValue value;
     if (entry.is_made) {
       value = std::move(*made++);
-    } else if (!ReadRdbValue(entry.type, limits, &bytes, &value)) {
-      error = DamagedValueError(key, entry.type);
-      break;
-    } else if (!SetMemberDeadlines(deadlines, &value)) {
-      error = DamagedDeadlinesError(key);
-      break;
+    } else {
+      const RdbRead read = ReadRdbValue(entry.type, limits, &bytes, &value);
+      if (read == RdbRead::kEmpty) {
+        NoteEmptyKey(key, progress);
+        continue;
+      }
+      if (read == RdbRead::kDamaged) {
+        error = DamagedValueError(key, entry.type);
+        break;
+      }
+      if (!SetMemberDeadlines(deadlines, &value)) {
+        error = DamagedDeadlinesError(key);
+        break;
+      }
     }
     if (!shard.db(entry.db_index)
              .Load(KeyProbe(key, entry.hash), std::move(value), entry.facts.deadline_ms,
@@ -65,6 +77,7 @@ std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits) {
       error = KeyTwiceError(key);
       break;
     }
+    ++loaded;
     if (entry.db_index == 0 && !entry.facts.memcached.is_default()) {
       shard.memcached().Put(key, entry.facts.memcached);
     }
@@ -72,7 +85,15 @@ std::string LoadBatch::LoadInto(Shard& shard, const RdbLimits& limits) {
   bytes_.clear();
   entries_.clear();
   made_.clear();
+  progress->keys.fetch_add(loaded, std::memory_order_relaxed);
   return error;
+}
+
+void NoteEmptyKey(std::string_view key, LoadProgress* progress) {
+  constexpr uint64_t kLogged = 10;
+  if (progress->empty_keys.fetch_add(1, std::memory_order_relaxed) < kLogged) {
+    LOG(INFO) << "skipping empty key: " << helio::LogText(key);
+  }
 }
 
 std::string QuotedKey(std::string_view key) {

@@ -16,6 +16,8 @@
 
 namespace dfly {
 
+struct LoadProgress;
+
 // Owner:    who reads, then the shard's thread, in turn.
 // Suspends: never.
 class LoadBatch {
@@ -30,9 +32,9 @@ class LoadBatch {
   void Add(int db_index, std::string_view key, uint64_t hash, const EntryFacts& facts,
            CompactValue value);
 
-  // Puts all into the shard and is empty then. An empty text, or what is wrong. On the shard's
-  // thread.
-  [[nodiscard]] std::string LoadInto(Shard& shard, const RdbLimits& limits);
+  // Puts all into the shard and is empty then; `progress` counts it. An empty text, or what is
+  // wrong. On the shard's thread.
+  [[nodiscard]] std::string LoadInto(Shard& shard, const RdbLimits& limits, LoadProgress* progress);
 
  private:
   // Enough for misses to overlap; little enough to be still in the cache of who reads it.
@@ -56,6 +58,8 @@ class LoadBatch {
   std::vector<CompactValue> made_;
 };
 
+// A key of a collection without elements is left out, as in Redis. The first ones are logged.
+void NoteEmptyKey(std::string_view key, LoadProgress* progress);
 // What is wrong with a value, for errors. A name from a damaged file may be long, and have any
 // bytes.
 std::string DamagedValueError(std::string_view key, uint8_t type);

@@ -317,10 +317,10 @@ std::error_code MemoryFiles::List(const std::string& path, std::vector<std::stri
   return {};
 }
 
-std::error_code MemoryFiles::Lock(const std::string&, std::unique_ptr<DirectoryLock>* lock) {
+std::error_code MemoryFiles::Lock(const std::string&, std::unique_ptr<FileLock>* lock) {
   Pause();
   if (lock_error) return lock_error;
-  *lock = std::make_unique<DirectoryLock>();
+  *lock = std::make_unique<FileLock>();
   return {};
 }
 

@@ -55,7 +55,8 @@ class MemoryFiles final : public FileLayer {
   std::error_code SyncDirectory(const std::string& path) override;
   std::error_code List(const std::string& path, std::vector<std::string>* names) override;
   // Nobody is kept out: a test looks at the files while a server has them.
-  std::error_code Lock(const std::string& directory, std::unique_ptr<DirectoryLock>* lock) override;
+  // Makes no file.
+  std::error_code Lock(const std::string& path, std::unique_ptr<FileLock>* lock) override;
 
  private:
   // A file that may have several names in a life, and none.

@@ -310,7 +310,9 @@ class Scenario {
       if (item == EntryReader::Item::kEnd) break;
       ASSERT_EQ(item, EntryReader::Item::kEntry) << reader.error();
       CompactValue value;
-      ASSERT_TRUE(ReadRdbValue(reader.type(), values_.limits_, &reader.value_source(), &value));
+      const RdbRead read =
+          ReadRdbValue(reader.type(), values_.limits_, &reader.value_source(), &value);
+      ASSERT_EQ(read, RdbRead::kValue);
       ASSERT_TRUE(SetMemberDeadlines(reader.member_deadlines(), &value));
       const bool is_new =
           found.emplace(Key{reader.db_index(), reader.key()}, LinesOf(value, reader.facts()))

@@ -159,26 +159,29 @@ class SnapshotLoader::StreamLoader {
       if (is_due) return LeaveOut();
     } else {
       CompactValue made;
-      if (!ReadRdbValue(entries_.type(), limits_, &source, &made)) {
-        return DamagedValueError(key, entries_.type());
+      const RdbRead read = ReadRdbValue(entries_.type(), limits_, &source, &made);
+      if (read == RdbRead::kEmpty) {
+        NoteEmptyKey(key, &loader_.progress_);
+        return "";
       }
+      if (read == RdbRead::kDamaged) return DamagedValueError(key, entries_.type());
       if (!SetMemberDeadlines(entries_.member_deadlines(), &made)) {
         return DamagedDeadlinesError(key);
       }
       if (is_due) return LeaveOut();
       if (is_next_here) {
-        ++loaded_;
         Shard& shard = shards_.local(id);
         const bool is_new = shard.db(db_index).Load(KeyProbe(key, hash), std::move(made),
                                                     facts.deadline_ms, facts.is_sticky);
         if (db_index == 0 && !facts.memcached.is_default()) {
           shard.memcached().Put(key, facts.memcached);
         }
-        return is_new ? "" : KeyTwiceError(key);
+        if (!is_new) return KeyTwiceError(key);
+        ++loaded_;
+        return "";
       }
       batch.Add(db_index, key, hash, facts, std::move(made));
     }
-    ++loaded_;
     return batch.is_full() ? Send(id) : "";
   }
 
@@ -204,7 +207,7 @@ class SnapshotLoader::StreamLoader {
     if (lane.batches[i].empty()) return "";
     const auto load = [this, &lane, i, id] {
       ShardTurn turn(shards_.local(id));
-      lane.errors[i] = lane.batches[i].LoadInto(turn.shard(), limits_);
+      lane.errors[i] = lane.batches[i].LoadInto(turn.shard(), limits_, &loader_.progress_);
     };
     if (shards_.is_local(id)) {
       load();
@@ -242,7 +245,7 @@ class SnapshotLoader::StreamLoader {
   std::vector<Lane> lanes_;  // by shard
   uint32_t shards_then_ = 0;
   bool has_placements_ = false;
-  uint64_t loaded_ = 0;
+  uint64_t loaded_ = 0;  // without those of batches
   uint64_t entry_count_ = 0;
 };
 

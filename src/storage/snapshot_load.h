@@ -22,6 +22,7 @@ struct LoadProgress {
   std::atomic<uint64_t> bytes_read{0};
   std::atomic<uint64_t> keys{0};
   std::atomic<uint64_t> expired_keys{0};  // that were due, and left out
+  std::atomic<uint64_t> empty_keys{0};    // collections without elements, left out
   std::atomic<bool> is_cancelled{false};  // by who sets it: ends the load with an error, soon
 };
 

@@ -118,7 +118,7 @@ void Restore(ShardContext& cx, Args args, ReplySink& reply) {
     return reply.Error(fmt::format("{}: {} (type {}), which this server does not read",
                                    kErrBadFormat, RdbTypeName(type), RdbNumberOf(type)));
   }
-  if (!ReadRdbValue(type, RdbLimitsOf(cx.shard()), &source, &made.value)) {
+  if (ReadRdbValue(type, RdbLimitsOf(cx.shard()), &source, &made.value) != RdbRead::kValue) {
     return reply.Error(kErrBadFormat);
   }
   if (*ttl != 0) {

@@ -174,6 +174,8 @@ TEST_P(DumpTest, PayloadsAreChecked) {
   EXPECT_EQ(Restore("n", Payload("")), kBadFormat);
   EXPECT_EQ(Restore("n", Payload(std::string("\x00\x02v", 3))), kBadFormat);
   EXPECT_EQ(Restore("n", Payload(std::string("\x02\x00", 2))), kBadFormat) << "an empty set";
+  EXPECT_EQ(Restore("n", Payload(std::string("\x04\x00", 2))), kBadFormat) << "an empty hash";
+  EXPECT_EQ(Restore("n", Payload(std::string("\x12\x00", 2))), kBadFormat) << "an empty list";
   EXPECT_EQ(Run("exists n"), ":0");
   Run("set n old");
   EXPECT_EQ(Restore("n", Payload(std::string("\x00\x02v", 3)), {"REPLACE"}), kBadFormat);

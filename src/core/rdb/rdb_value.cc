@@ -253,7 +253,8 @@ class SeenMembers {
   size_t count_ = 0;
 };
 
-// Each of these fills an empty value; false at the first thing that is wrong. ---
+// Each of these fills an empty value; false at the first thing that is wrong, and for a collection
+// without elements. ---
 
 class ValueReader {
  public:
@@ -321,7 +322,14 @@ class ValueReader {
     return false;
   }
 
+  // Read returned false only because the collection has no elements.
+  bool is_empty() const { return is_empty_; }
+
  private:
+  bool Empty() {
+    is_empty_ = true;
+    return false;
+  }
   // take(text) for each entry of a packed block, until it returns false.
   template <typename F>
   bool ForEachEntry(Kind kind, F&& take) {
@@ -358,7 +366,10 @@ class ValueReader {
       list.Push(QuickList::End::kBack, text, limits_.list);
       return true;
     };
-    if (type == RdbType::kListZiplist) return ForEachEntry(Kind::kZiplist, push) && !list.empty();
+    if (type == RdbType::kListZiplist) {
+      if (!ForEachEntry(Kind::kZiplist, push)) return false;
+      return !list.empty() || Empty();
+    }
     const auto count = reader_.Count();
     if (!count) return false;
     for (uint64_t i = 0; i < *count; ++i) {
@@ -376,8 +387,11 @@ class ValueReader {
       const auto text = reader_.String();
       if (!text || !push(*text)) return false;
     }
-    return !list.empty();
+    return !list.empty() || Empty();
   }
+
+  // The first element makes the value another one than the empty text.
+  bool HasElements() { return !value_.is_string() || Empty(); }
 
   // A member that is there already is an error.
   bool AddMember(std::string_view member, size_t expected) {
@@ -388,7 +402,8 @@ class ValueReader {
 
   bool ReadSet() {
     const auto count = reader_.Count();
-    if (!count || *count == 0) return false;
+    if (!count) return false;
+    if (*count == 0) return Empty();
     // A block is built as long as all is as it would be there; one of integers alone is none.
     PackedBlockBuilder packed;
     SeenMembers seen;
@@ -417,9 +432,9 @@ class ValueReader {
   }
 
   bool ReadSetListpack() {
-    return ForEachEntry(Kind::kListpack,
-                        [this](std::string_view member) { return AddMember(member, 1); }) &&
-           !value_.is_string();
+    const bool is_read = ForEachEntry(
+        Kind::kListpack, [this](std::string_view member) { return AddMember(member, 1); });
+    return is_read && HasElements();
   }
 
   bool ReadIntset() {
@@ -462,7 +477,8 @@ class ValueReader {
 
   bool ReadZset(RdbType type) {
     const auto count = reader_.Count();
-    if (!count || *count == 0) return false;
+    if (!count) return false;
+    if (*count == 0) return Empty();
     for (uint64_t i = 0; i < *count; ++i) {
       const auto text = reader_.String();
       if (!text) return false;
@@ -509,7 +525,7 @@ class ValueReader {
           const auto score = ParseScore(text);
           return score && AddScore(member, *score, 1);
         });
-    return is_read && !value_.is_string();
+    return is_read && HasElements();
   }
 
   bool AddField(std::string_view field, std::string_view text) {
@@ -520,7 +536,8 @@ class ValueReader {
 
   bool ReadHash() {
     const auto count = reader_.Count();
-    if (!count || *count == 0) return false;
+    if (!count) return false;
+    if (*count == 0) return Empty();
     HashValue::Create(&value_);
     if (*count > limits_.hash.entries) HashValue(&value_).MakeTable();
     for (uint64_t i = 0; i < *count; ++i) {
@@ -560,7 +577,7 @@ class ValueReader {
     const bool is_read = ForEachPairOf(
         kind, *block,
         [this](std::string_view field, std::string_view text) { return AddField(field, text); });
-    return is_read && !value_.is_string();
+    return is_read && HasElements();
   }
 
   // In a row as Redis has them, by length and then by bytes, each once.
@@ -610,7 +627,8 @@ class ValueReader {
   bool ForEachDeadline(bool has_earliest, F&& add) {
     const auto earliest_ms = has_earliest ? reader_.Little(kDeadlineBytes) : 1;
     const auto count = earliest_ms ? reader_.Count() : std::nullopt;
-    if (!count || *count == 0) return false;
+    if (!count) return false;
+    if (*count == 0) return Empty();
     for (uint64_t i = 0; i < *count; ++i) {
       const auto later_ms = reader_.Length();
       if (!later_ms) return false;
@@ -656,12 +674,13 @@ class ValueReader {
         return false;
       }
     }
-    return entries.is_sound() && !value_.is_string();
+    return entries.is_sound() && HasElements();
   }
 
   bool ReadHashOfValkey() {
     const auto count = reader_.Count();
-    if (!count || *count == 0) return false;
+    if (!count) return false;
+    if (*count == 0) return Empty();
     for (uint64_t i = 0; i < *count; ++i) {
       const auto name = reader_.String();
       if (!name) return false;
@@ -706,6 +725,7 @@ class ValueReader {
   const RdbLimits& limits_;
   RdbReader reader_;
   CompactValue& value_;
+  bool is_empty_ = false;
 };
 
 }  // namespace
@@ -782,9 +802,12 @@ void WriteRdbValue(const CompactValue& value, RdbType type, RdbWriter* writer, i
   }
 }
 
-bool ReadRdbValue(uint8_t type, const RdbLimits& limits, ByteSource* source, CompactValue* value) {
+RdbRead ReadRdbValue(uint8_t type, const RdbLimits& limits, ByteSource* source,
+                     CompactValue* value) {
   *value = CompactValue();
-  return ValueReader(limits, source, value).Read(static_cast<RdbType>(type));
+  ValueReader reader(limits, source, value);
+  if (reader.Read(static_cast<RdbType>(type))) return RdbRead::kValue;
+  return reader.is_empty() ? RdbRead::kEmpty : RdbRead::kDamaged;
 }
 
 }  // namespace dfly

@@ -67,8 +67,15 @@ struct RdbLimits {
   PackedLimit hash;
 };
 
-// Reads what follows `type`; `value` becomes it. False if it makes no sense, and for an empty
-// collection; `value` may be anything then. What comes behind the value is left.
-bool ReadRdbValue(uint8_t type, const RdbLimits& limits, ByteSource* source, CompactValue* value);
+enum class RdbRead : uint8_t {
+  kValue,
+  kEmpty,    // a list, set, zset or hash without elements, which Redis had by an error of its own
+  kDamaged,  // it makes no sense
+};
+
+// Reads what follows `type`; `value` becomes it, or may be anything if kValue is not returned. What
+// comes behind the value is left, also if that is empty.
+RdbRead ReadRdbValue(uint8_t type, const RdbLimits& limits, ByteSource* source,
+                     CompactValue* value);
 
 }  // namespace dfly

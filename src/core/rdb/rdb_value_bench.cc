@@ -169,7 +169,7 @@ void Read(benchmark::State& state, const std::string& kind) {
     for (size_t i = 0; i < values.size(); ++i) {
       CompactValue value;
       const auto type = static_cast<uint8_t>((*source.Take(1))[0]);
-      CHECK(ReadRdbValue(type, limits, &source, &value));
+      CHECK(ReadRdbValue(type, limits, &source, &value) == RdbRead::kValue);
     }
   }
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * bytes.size()));

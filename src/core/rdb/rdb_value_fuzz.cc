@@ -102,7 +102,7 @@ void CheckRoundTrip(CompactValue& value, const RdbLimits& limits, const Texts& c
   const auto [type, bytes] = testing::WriteRdb(value, HashKey(content[0]) % 2 ? kLzf : kNone);
   ViewSource source(bytes);
   CompactValue back;
-  CHECK(ReadRdbValue(static_cast<uint8_t>(type), limits, &source, &back));
+  CHECK(ReadRdbValue(static_cast<uint8_t>(type), limits, &source, &back) == RdbRead::kValue);
   CHECK_EQ(source.left(), 0u);
   CHECK(back.type() == value.type());
   CHECK(ContentOf(back) == content);
@@ -380,9 +380,12 @@ void CheckOneInput(std::string_view data) {
     ViewSource source(data.substr(2));
     ViewSource skipped(data.substr(2));
     const bool is_skipped = SkipRdbValue(static_cast<uint8_t>(data[0]), &skipped);
-    if (ReadRdbValue(static_cast<uint8_t>(data[0]), limits, &source, &value)) {
+    const RdbRead read = ReadRdbValue(static_cast<uint8_t>(data[0]), limits, &source, &value);
+    if (read != RdbRead::kDamaged) {
       CHECK(is_skipped);
       CHECK_EQ(skipped.left(), source.left());
+    }
+    if (read == RdbRead::kValue) {
       CheckBytes(value, allocated_before);
       {
         CheckSound(value);
@@ -420,7 +423,8 @@ std::string MakeExample(Random* random) {
   const uint8_t choice = static_cast<uint8_t>(random->Uniform(2));
   ViewSource source(bytes);
   CompactValue value;
-  CHECK(ReadRdbValue(type, LimitsOf(choice), &source, &value)) << "no example";
+  const RdbRead read = ReadRdbValue(type, LimitsOf(choice), &source, &value);
+  CHECK(read == RdbRead::kValue) << "no example";
   return std::string{static_cast<char>(type), static_cast<char>(choice)} + bytes;
 }
 

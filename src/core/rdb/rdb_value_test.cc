@@ -40,13 +40,17 @@ class RdbValueTest : public ::testing::Test, protected testing::RdbValues {
  protected:
   static void SetUpTestSuite() { testing::RegisterRdbTypes(); }
 
-  bool Read(RdbType type, std::string_view bytes, CompactValue* value, size_t left = 0) const {
+  RdbRead ReadAny(RdbType type, std::string_view bytes, CompactValue* value,
+                  size_t left = 0) const {
     ViewSource source(bytes);
-    const bool is_read = ReadRdbValue(static_cast<uint8_t>(type), limits_, &source, value);
-    if (is_read) {
+    const RdbRead read = ReadRdbValue(static_cast<uint8_t>(type), limits_, &source, value);
+    if (read != RdbRead::kDamaged) {
       EXPECT_EQ(source.left(), left);
     }
-    return is_read;
+    return read;
+  }
+  bool Read(RdbType type, std::string_view bytes, CompactValue* value, size_t left = 0) const {
+    return ReadAny(type, bytes, value, left) == RdbRead::kValue;
   }
   // What is read is what was written; also in a database with other limits.
   void CheckRoundTrip(CompactValue value, RdbType expected) {
@@ -698,18 +702,12 @@ TEST_F(RdbValueTest, StreamsThatMakeNoSenseAreRefused) {
 TEST_F(RdbValueTest, WhatMakesNoSenseIsRefused) {
   const std::vector<std::pair<RdbType, std::string>> cases = {
       {RdbType::kString, ""},
-      {RdbType::kList, Strings(0, {})},
       {RdbType::kList, Strings(2, {"a"})},
       {RdbType::kList, Strings(UINT64_MAX, {"a"})},
-      {RdbType::kListQuicklist2, std::string("\0", 1)},
       {RdbType::kListQuicklist2, "\x01\x03" + Blob(Listpack({"a"}))},
-      {RdbType::kListQuicklist2, "\x01\x02" + Blob(Listpack({}))},
-      {RdbType::kListZiplist, Blob(Ziplist({}))},
-      {RdbType::kSet, Strings(0, {})},
       {RdbType::kSet, Strings(2, {"a", "a"})},
       {RdbType::kSet, Strings(2, {"1", "1"})},
       {RdbType::kSetListpack, Blob(Listpack({"a", "a"}))},
-      {RdbType::kSetListpack, Blob(Listpack({}))},
       {RdbType::kSetIntset, Blob(std::string("\2\0\0\0\0\0\0\0", 8))},
       {RdbType::kSetIntset, Blob(std::string("\2\0\0\0\2\0\0\0\1\0\1\0", 12))},
       {RdbType::kSetIntset, Blob(std::string("\3\0\0\0\1\0\0\0\1\0\1", 11))},
@@ -720,14 +718,12 @@ TEST_F(RdbValueTest, WhatMakesNoSenseIsRefused) {
        "\x01"
        "a"
        "\xfd"},
-      {RdbType::kZset2, Strings(0, {})},
       {RdbType::kZsetListpack, Blob(Listpack({"a"}))},
       {RdbType::kZsetListpack, Blob(Listpack({"a", "x"}))},
       {RdbType::kZsetListpack, Blob(Listpack({"a", "nan"}))},
       {RdbType::kZsetListpack, Blob(Listpack({"a", "1", "a", "2"}))},
       {RdbType::kHashListpack, Blob(Listpack({"a", "1", "a", "2"}))},
       {RdbType::kHashListpack, Blob(Listpack({"a", "1", "b"}))},
-      {RdbType::kHashListpack, Blob(Listpack({}))},
       {RdbType::kHash, Strings(2, {"a", "1", "a", "2"})},
       {RdbType::kHash, Strings(1, {"a"})},
       {RdbType::kStreamListpacks, Strings(1, {"a"})},
@@ -737,7 +733,43 @@ TEST_F(RdbValueTest, WhatMakesNoSenseIsRefused) {
   };
   for (const auto& [type, bytes] : cases) {
     CompactValue value;
-    EXPECT_FALSE(Read(type, bytes, &value)) << static_cast<int>(type) << " " << bytes.size();
+    EXPECT_EQ(ReadAny(type, bytes, &value), RdbRead::kDamaged)
+        << static_cast<int>(type) << " " << bytes.size();
+  }
+}
+
+TEST_F(RdbValueTest, CollectionsWithoutElementsAreToldApartFromDamagedOnes) {
+  const std::string none = Strings(0, {});
+  const std::string no_entries = Blob(Listpack({}));
+  const std::vector<std::pair<RdbType, std::string>> cases = {
+      {RdbType::kList, none},
+      {RdbType::kListZiplist, Blob(Ziplist({}))},
+      {RdbType::kListQuicklist, none},
+      {RdbType::kListQuicklist, "\x01" + Blob(Ziplist({}))},
+      {RdbType::kListQuicklist2, none},
+      {RdbType::kListQuicklist2, "\x02\x02" + no_entries + "\x02" + no_entries},
+      {RdbType::kSet, none},
+      {RdbType::kSetListpack, no_entries},
+      {RdbType::kSetMetadata, TimeBytes(0) + none},
+      {RdbType::kZset, none},
+      {RdbType::kZset2, none},
+      {RdbType::kZsetZiplist, Blob(Ziplist({}))},
+      {RdbType::kZsetListpack, no_entries},
+      {RdbType::kHash, none},
+      {RdbType::kHashZiplist, Blob(Ziplist({}))},
+      {RdbType::kHashListpack, no_entries},
+      {RdbType::kHashMetadata, TimeBytes(0) + none},
+      {RdbType::kHashMetadataPreGa, none},
+      {RdbType::kHashListpackEx, TimeBytes(0) + no_entries},
+      {RdbType::kHashListpackExPreGa, no_entries},
+      {RdbType::kHashValkey, none},
+  };
+  for (const auto& [type, bytes] : cases) {
+    SCOPED_TRACE(static_cast<int>(type));
+    CompactValue value;
+    EXPECT_EQ(ReadAny(type, bytes, &value), RdbRead::kEmpty);
+    EXPECT_EQ(ReadAny(type, bytes + "rest", &value, 4), RdbRead::kEmpty);
+    EXPECT_EQ(ReadAny(type, bytes.substr(0, bytes.size() - 1), &value), RdbRead::kDamaged);
   }
 }
 

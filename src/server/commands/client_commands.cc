@@ -24,6 +24,7 @@
 #include "server/commands/tracking_commands.h"
 #include "server/dispatch/blocking.h"
 #include "server/dispatch/gates.h"
+#include "server/push/pubsub.h"
 
 namespace dfly {
 
@@ -243,6 +244,9 @@ void Kill(CoordinatorContext& cx, Args args, ReplySink& reply) {
         session.connection.CloseWhenSent();  // what it has sent is carried out
       } else {
         session.connection.CloseNow();
+        // A PUBLISH behind this command does not count it. Not in Worker::OnClosing: who closes a
+        // client for its unsent messages is on the way through all subscribers.
+        PubSub::Here().OnClosed(session);
       }
       ++killed;
     });

@@ -182,7 +182,8 @@ constexpr MetricRow kPersistence[] = {
      .prom = "aof_unsynced_bytes",
      .unit = MetricUnit::kBytes,
      .place = 927,
-     .help = "Bytes that are written and not on the device yet (appendfsync everysec).",
+     .help = "Bytes that are written and not on the device yet; those that are not written come on "
+             "top.",
      .value = WithLog<&AppendLogFacts::unsynced_bytes>},
     {.info = "aof_behind",
      .prom = "aof_behind",

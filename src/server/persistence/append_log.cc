@@ -196,7 +196,8 @@ std::string AppendLog::LoadFiles(const LogDirectory& directory, LoadProgress* pr
                  << end.torn_bytes << " bytes are left out";
   }
   LOG(INFO) << "loaded the append-only log: " << progress->keys << " keys of the base, "
-            << loader.commands() << " commands, "
+            << "empty keys skipped: " << progress->empty_keys << ", " << loader.commands()
+            << " commands, "
             << fmt::format("{:.3f} s",
                            static_cast<double>(helio::MonotonicNanos() - begin_ns) / 1e9);
   *log_end = end;
@@ -468,11 +469,13 @@ void AppendLog::ChangeHistory(std::function<void(LogDirectory&)> change) {
     writer_->WithDirectory(change);
     NoteHistory();
     --history_changes_;
+    history_changed_.Notify();
   }).Detach();
 }
 
 void AppendLog::AwaitHistoryChanges() {
-  while (history_changes_ > 0) helio::this_fiber::SleepForMillis(1);
+  const helio::BoundedWait wait(kLogWrite);
+  history_changed_.Await([this] { return history_changes_ == 0; });
 }
 
 uint64_t AppendLog::bytes() const {
@@ -608,7 +611,7 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
     Unlink();
   } else {
     other = NewDirectory(persistence_.directory());
-    if (std::string error = other->Open(); !error.empty()) return error;
+    if (std::string error = other->OpenToRead(); !error.empty()) return error;
     if (other->is_new()) return "there is no append-only log";
   }
   server_.shards->AwaitOnAll([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });

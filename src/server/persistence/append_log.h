@@ -81,7 +81,8 @@ class AppendLog {
   // journal_buffer_limit has changed.
   void OnLimit() { UpdateBehind(); }
   // Empties the shards and loads what the log has. If it is on that is what they have, and the log
-  // goes on. REQUIRES: the caller has no locks. An error, or nothing. Suspends.
+  // goes on; if it is off its files stay as they are. REQUIRES: the caller has no locks. An error,
+  // or nothing. Suspends.
   [[nodiscard]] std::string Reload();
   // If it is on: what the shards have did not come from the log's units. It begins anew with that.
   // REQUIRES: as Reload. Suspends.
@@ -204,8 +205,9 @@ class AppendLog {
   std::atomic<bool> wants_base_{false};              // LogStatus::needs_base was seen
   std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit
   uint64_t bytes_at_rewrite_ = 0;
-  uint64_t expiry_task_ = 0;     // of SetExpires; 0: there is none
-  int history_changes_ = 0;      // that are under way
+  uint64_t expiry_task_ = 0;           // of SetExpires; 0: there is none
+  int history_changes_ = 0;            // that are under way
+  helio::EventCount history_changed_;  // one has ended
   int64_t oldest_entry_s_ = -1;  // when the oldest entry of the history was replaced; -1: none
 
   bool is_complete_ = false;  // a restart would load what is written

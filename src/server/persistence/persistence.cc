@@ -127,6 +127,7 @@ std::string Persistence::LoadFrom(const SnapshotPath& path) {
   if (error.empty()) {
     LOG(INFO) << "loaded " << helio::LogText(path.Main()) << ": " << facts_.loaded_keys << " keys, "
               << facts_.load_expired_keys << " expired ones left out, "
+              << "empty keys skipped: " << loading_->empty_keys << ", "
               << fmt::format("{:.3f} s", facts_.load_seconds);
     facts_.changes_at_last_save = Changes();
   }

@@ -104,7 +104,7 @@ class PubSub : public PerThread<PubSub> {
   // Lets messages go that had to wait for the replies to the session's changes. After each reply
   // that AwaitChanges was called for.
   void OnReplied(Session& session);
-  // The connection is gone.
+  // The connection is gone; or it is killed, and then this is called once more when it is closed.
   void OnClosed(Session& session);
 
   // --- Of the shards of this thread ---

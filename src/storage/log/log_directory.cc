@@ -70,6 +70,16 @@ std::string LogDirectory::Open() {
   return "";
 }
 
+std::string LogDirectory::OpenToRead() {
+  is_read_only_ = true;
+  std::string why = ReadManifest();
+  if (!why.empty() || is_new()) return why;
+  // Who writes the log would remove files while they are read.
+  why = Lock();
+  if (why.empty()) why = ReadManifest();
+  return why.empty() ? CheckFiles() : why;
+}
+
 void LogDirectory::TellOfHistory() {
   std::vector<LogHistoryEntry> entries;
   std::vector<std::string> names;
@@ -85,11 +95,13 @@ void LogDirectory::SetKeepsHistory(bool value) {
 }
 
 std::string LogDirectory::Lock() {
-  const std::error_code error = files_.Lock(path_, &lock_);
+  const std::string path = Path("." + names_.file_name + ".lock");
+  const std::error_code error = files_.Lock(path, &lock_);
   if (error == std::errc::device_or_resource_busy) {
-    return fmt::format("{}: another server writes its append-only log there", path_);
+    return fmt::format("{}: another server writes its append-only log there", Path(ManifestName()));
   }
-  LOG_IF(WARNING, error) << path_ << " cannot be kept from other servers: " << error.message();
+  LOG_IF(WARNING, error) << path << ": " << error.message()
+                         << "; the log is not kept from other servers";
   return "";
 }
 
@@ -113,7 +125,7 @@ std::string LogDirectory::Adopt() {
   if (!is_found(ManifestName())) {
     const auto lost = std::find_if(found_.begin(), found_.end(), [this](const auto& found) {
       std::unique_ptr<InputFile> file;
-      return IsOfScheme(found) &&
+      return IsLogFile(found, names_.file_name) &&
              (files_.Open(Path(found), &file) || file->size() > kFileMark.size());
     });
     if (lost != found_.end()) {
@@ -158,24 +170,17 @@ std::string LogDirectory::CheckFiles() {
   return "";
 }
 
-bool LogDirectory::IsOfScheme(std::string_view name) const {
-  if (!name.starts_with(names_.file_name + ".")) return false;
-  name.remove_prefix(names_.file_name.size() + 1);
-  const size_t digits = name.find_first_not_of("0123456789");
-  if (digits == 0 || digits == std::string_view::npos) return false;
-  name.remove_prefix(digits);
-  return name == ".base.rdb" || name == ".base.aof" || name == ".incr.aof";
-}
-
 bool LogDirectory::IsUsed(std::string_view name) const {
   return (manifest_.base && manifest_.base->name == name) || Has(manifest_.incrementals, name);
 }
 
 void LogDirectory::RemoveLeftovers() {
-  const std::string temporary = fmt::format("temp-{}.", names_.file_name);
+  const auto is_temporary = [this](const std::string& name) {
+    return Path(name) == TemporaryBase() || Path(name) == TemporaryManifest();
+  };
   for (const std::string& name : found_) {
     if (IsUsed(name) || Has(manifest_.history, name)) continue;
-    if (!(name.starts_with(temporary) || IsOfScheme(name))) continue;
+    if (!is_temporary(name) && !IsLogFile(name, names_.file_name)) continue;
     LOG(INFO) << "removes " << Path(name) << ", which is not of the append-only log";
     if (auto error = files_.Remove(Path(name))) {
       LOG(WARNING) << Path(name) << ": " << error.message();
@@ -225,7 +230,7 @@ void LogDirectory::RemoveRetired() {
 }
 
 std::error_code LogDirectory::Persist(Manifest next) {
-  const std::string temporary = Path("temp-" + ManifestName());
+  const std::string temporary = TemporaryManifest();
   if (auto error = WriteWholeFile(&files_, temporary, FormatManifest(next))) return error;
   if (auto error = files_.Rename(temporary, Path(ManifestName()))) return error;
   // After an error here it may be on the device or not: what both list stays as it is.

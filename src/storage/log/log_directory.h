@@ -4,7 +4,9 @@
 //   <dir>/<directory name>/<file name>.manifest
 //                          <file name>.<seq>.base.rdb     what there was at a cut
 //                          <file name>.<seq>.incr.aof     what came after it, in this order
-//                          temp-<file name>.*             what is not finished
+//                          temp-<file name>.manifest      what is not finished; the same with
+//                                                         .base.rdb
+//                          .<file name>.lock              empty; who has the log has its lock
 //                          history/                       what was replaced (log_history.h)
 //
 // Every change is a new manifest, which replaces the old one in one rename. Files that it lists are
@@ -40,11 +42,15 @@ class LogDirectory {
   };
   LogDirectory(FileLayer* files, Names names);
 
-  // Reads the manifest; makes the directory if it is not there. No other process can open it until
-  // this object is gone. Takes over the log of a Redis
-  // before 7, which is the file `file_name` in `dir`. Removes what earlier runs have left over:
-  // only files that are called as above. An empty text, or why the log cannot be loaded.
+  // Reads the manifest; makes the directory if it is not there. No other process can open the same
+  // log until this object is gone; logs of other names may be in the directory. Takes over the log
+  // of a Redis before 7, which is the file `file_name` in `dir`. Removes what earlier runs have
+  // left over: only files that are called as above. An empty text, or why the log cannot be loaded.
   [[nodiscard]] std::string Open();
+  // For who only loads the log: nothing is taken over, made anew or removed; without a manifest it
+  // is new. Of what follows only the accessors may be called.
+  [[nodiscard]] std::string OpenToRead();
+  bool is_read_only() const { return is_read_only_; }
   // What a new base replaces goes to the history. Before Open; afterwards SetKeepsHistory.
   void set_keeps_history(bool value) { keeps_history_ = value; }
 
@@ -96,16 +102,17 @@ class LogDirectory {
   // Files of type h go to the history, or are removed; and are forgotten.
   void RemoveRetired();
   void TellOfHistory();
-  bool IsOfScheme(std::string_view name) const;
   // Is it the base, or an incremental?
   bool IsUsed(std::string_view name) const;
   std::string ManifestName() const { return names_.file_name + ".manifest"; }
+  std::string TemporaryManifest() const { return Path("temp-" + ManifestName()); }
   uint64_t TakeSeq(uint64_t* next) { return (*next)++; }
 
   FileLayer& files_;
   const Names names_;
   const std::string path_;
-  std::unique_ptr<DirectoryLock> lock_;  // null: the file system has none
+  std::unique_ptr<FileLock> lock_;  // null: the file system has none
+  bool is_read_only_ = false;
   bool keeps_history_ = false;
   LogHistory history_;
   Manifest manifest_;

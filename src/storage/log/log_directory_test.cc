@@ -84,12 +84,37 @@ TEST_F(LogDirectoryTest, ANewOneHasNothingAndGrows) {
 TEST_F(LogDirectoryTest, AnotherServerIsRefusedBeforeAnythingIsTouched) {
   Put("temp-appendonly.aof.base.rdb", "of the other one");
   files_.lock_error = std::make_error_code(std::errc::device_or_resource_busy);
-  EXPECT_EQ(Open(), "d/appendonlydir: another server writes its append-only log there");
+  EXPECT_EQ(Open(), kManifest + ": another server writes its append-only log there");
   EXPECT_EQ(Names().size(), 1u);
   // A file system without locks.
   files_.lock_error = std::make_error_code(std::errc::not_supported);
   EXPECT_EQ(Open(), "");
   EXPECT_TRUE(Names().empty());
+}
+
+TEST_F(LogDirectoryTest, WhoOnlyReadsChangesNothing) {
+  const auto open = [this] {
+    directory_ = std::make_unique<LogDirectory>(MakeDirectory(&files_));
+    return directory_->OpenToRead();
+  };
+  files_.files["d/appendonly.aof"] = "of a Redis before 7";
+  auto before = files_.files;
+  EXPECT_EQ(open(), "");
+  EXPECT_TRUE(directory_->is_new());
+  EXPECT_EQ(files_.files, before);
+
+  Put("appendonly.aof.manifest", "file b seq 1 type b\nfile h seq 1 type h\n");
+  Put("h", "of the history");
+  Put("temp-appendonly.aof.base.rdb", "left over");
+  before = files_.files;
+  EXPECT_THAT(open(), HasSubstr("the manifest lists it as the base"));
+  Put("b", "the base");
+  before = files_.files;
+  EXPECT_EQ(open(), "");
+  EXPECT_EQ(directory_->manifest().base->name, "b");
+  files_.lock_error = std::make_error_code(std::errc::device_or_resource_busy);
+  EXPECT_EQ(open(), kManifest + ": another server writes its append-only log there");
+  EXPECT_EQ(files_.files, before);
 }
 
 TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
@@ -105,13 +130,28 @@ TEST_F(LogDirectoryTest, LeftoversAreRemovedByTheirNamesOnly) {
     Put(name, "x");
   }
   ASSERT_EQ(Open(), "");
-  EXPECT_THAT(Names(),
-              UnorderedElementsAre("b", "appendonly.aof.1.incr.aof", "mine", "appendonly.aof",
-                                   "appendonly.aof.x.incr.aof", "appendonly.aof.1",
-                                   "appendonly.aof.1.incr.aof.bak", "temp-mine",
-                                   "appendonly.aof.backup", "appendonly.aof.manifest"));
+  EXPECT_THAT(Names(), UnorderedElementsAre("b", "appendonly.aof.1.incr.aof", "mine",
+                                            "appendonly.aof", "appendonly.aof.x.incr.aof",
+                                            "appendonly.aof.1", "appendonly.aof.1.incr.aof.bak",
+                                            "temp-mine", "temp-appendonly.aof.incr",
+                                            "appendonly.aof.backup", "appendonly.aof.manifest"));
   EXPECT_EQ(files_.files[kManifest],
             "file b seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n");
+}
+
+TEST_F(LogDirectoryTest, FilesOfAnotherLogStay) {
+  // One server has begun a log whose name begins as this one's; and this one is begun.
+  Put("appendonly.aof.other.manifest", "file appendonly.aof.other.1.incr.aof seq 1 type i\n");
+  for (const char* name :
+       {"appendonly.aof.other.1.incr.aof", "appendonly.aof.other.1.base.rdb",
+        "temp-appendonly.aof.other.manifest", "temp-appendonly.aof.other.base.rdb",
+        ".appendonly.aof.other.lock", ".appendonly.aof.lock", "appendonly.aof.1.1.incr.aof"}) {
+    Put(name, "x");
+  }
+  const auto before = files_.files;
+  ASSERT_EQ(Open(), "");
+  EXPECT_TRUE(directory_->is_new());
+  EXPECT_EQ(files_.files, before);
 }
 
 TEST_F(LogDirectoryTest, AFileOfRedisBefore7BecomesTheBase) {

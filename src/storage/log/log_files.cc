@@ -24,6 +24,17 @@ std::string JoinPath(const std::string& directory, std::string_view name) {
 
 bool IsMissing(std::error_code error) { return error == std::errc::no_such_file_or_directory; }
 
+bool IsLogFile(std::string_view name, std::string_view file_name) {
+  if (!name.starts_with(file_name)) return false;
+  name.remove_prefix(file_name.size());
+  if (!name.starts_with('.')) return false;
+  name.remove_prefix(1);
+  const size_t digits = name.find_first_not_of("0123456789");
+  if (digits == 0 || digits == std::string_view::npos) return false;
+  name.remove_prefix(digits);
+  return name == ".base.rdb" || name == ".base.aof" || name == ".incr.aof";
+}
+
 std::error_code ReadWholeFile(FileLayer* files, const std::string& path, std::string* text) {
   std::unique_ptr<InputFile> file;
   if (auto error = files->Open(path, &file)) return error;

@@ -19,6 +19,10 @@ namespace dfly {
 std::string JoinPath(const std::string& directory, std::string_view name);
 bool IsMissing(std::error_code error);
 
+// Is it what a log calls its bases and incrementals whose names begin with `file_name`? Then no log
+// of another name has it.
+bool IsLogFile(std::string_view name, std::string_view file_name);
+
 // For manifests: a file of up to 64 MB. Suspends.
 [[nodiscard]] std::error_code ReadWholeFile(FileLayer* files, const std::string& path,
                                             std::string* text);

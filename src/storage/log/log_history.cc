@@ -196,7 +196,11 @@ void LogHistory::RemoveEntry(const LogHistoryEntry& entry) {
 void LogHistory::RemoveLeftovers(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const auto split = SplitName(name);
-    if (!split || !split->second.starts_with(file_name_)) continue;
+    // The folder may have the history of a log of another name, too.
+    if (!split || !(split->second == file_name_ || split->second == manifest_name_ ||
+                    IsLogFile(split->second, file_name_))) {
+      continue;
+    }
     const bool is_listed = std::ranges::any_of(entries_, [&](const LogHistoryEntry& entry) {
       return entry.number == split->first &&
              (split->second == manifest_name_ || Lists(entry.files(), split->second));

@@ -17,8 +17,11 @@
 namespace dfly {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
 constexpr char kFolder[] = "d/appendonlydir/history";
@@ -211,6 +214,19 @@ TEST_F(LogHistoryTest, ARewriteThatFailsLeavesNoEntry) {
   EXPECT_THAT(Names(),
               UnorderedElementsAre("2.appendonly.aof.manifest", "2.appendonly.aof.1.base.rdb",
                                    "2.appendonly.aof.1.incr.aof", "2.appendonly.aof.2.incr.aof"));
+}
+
+TEST_F(LogHistoryTest, TheHistoryOfAnotherLogStays) {
+  Add("a");
+  Rewrite(Add("b"), 1000);
+  const std::vector<std::string> others = {"7.appendonly.aof.x.manifest", "7.other.manifest",
+                                           "7.appendonly.aof.x.1.base.rdb", "7.other.1.incr.aof"};
+  for (const std::string& name : others) files_.files[std::string(kFolder) + "/" + name] = "x";
+  files_.files[std::string(kFolder) + "/7.appendonly.aof.1.base.rdb"] = "of no entry";
+  Open(true);
+  EXPECT_THAT(Numbers(), ElementsAre(1));
+  EXPECT_THAT(Names(), IsSupersetOf(others));
+  EXPECT_THAT(Names(), Not(Contains("7.appendonly.aof.1.base.rdb")));
 }
 
 }  // namespace

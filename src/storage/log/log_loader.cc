@@ -71,6 +71,7 @@ std::string LogLoader::LoadBase(bool may_be_torn) {
   if (end.torn.empty()) return "";
   end_.torn_bytes = end.torn_bytes;
   end_.torn = end.torn;
+  if (directory_.is_read_only()) return "";
   // There will be an incremental behind it, and then it may not be torn any more.
   std::unique_ptr<AppendFile> cut;
   std::error_code error = files_.OpenAppend(path, end.file_size, 0, &cut);

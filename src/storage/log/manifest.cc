@@ -96,7 +96,10 @@ std::string QuotedName(std::string_view name) {
       if (c == '"') quoted += '\\';
       quoted += c;
     } else {
-      quoted += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+      constexpr std::string_view kNamed = "\nn\rr\tt\aa\bb";  // each with its letter
+      const size_t at = kNamed.find(c);
+      quoted += at == kNamed.npos ? fmt::format("\\x{:02x}", static_cast<uint8_t>(c))
+                                  : std::string{'\\', kNamed[at + 1]};
     }
   }
   return quoted + '"';
