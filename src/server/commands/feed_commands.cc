@@ -72,8 +72,9 @@ std::string Take(ReplicaOffer* offer, std::string_view name, std::string_view va
     offer->port = static_cast<uint16_t>(*port);
   } else if (IsWord(name, "ip-address")) {
     if (value.size() > kHostMax) {
-      return fmt::format("ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
-                         value.size());
+      return fmt::format(
+          "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+          value.size());
     }
     offer->announced_ip = value;
   } else if (IsWord(name, "capa")) {

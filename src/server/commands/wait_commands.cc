@@ -63,8 +63,8 @@ class ReplicasWait {
   explicit ReplicasWait(CoordinatorContext& cx) : proactor_(*cx.shards().pool().at(0)) {}
 
   // From now on `on_end` may be called, on proactor 0, when so many replicas have all that was done
-  // before; with `is_durable`, on their disks. End has to follow. False: they have it already, and it
-  // is not called. Suspends.
+  // before; with `is_durable`, on their disks. End has to follow. False: they have it already, and
+  // it is not called. Suspends.
   bool Begin(uint64_t wanted, bool is_durable, std::function<void()> on_end) {
     return proactor_.Await([&] {
       wait_.wanted = wanted;
@@ -77,6 +77,7 @@ class ReplicasWait {
   uint64_t End() {
     return proactor_.Await([this] { return Server::Here().replicas().EndWait(&wait_); });
   }
+
  private:
   helio::Proactor& proactor_;
   Replicas::AckWait wait_;
@@ -208,22 +209,23 @@ void WaitAof(CoordinatorContext& cx, Args args, ReplySink& reply) {
 }  // namespace
 
 void RegisterWaitCommands(CommandTable* table) {
-  table->Add({.name = "wait",
-              .coordinate = Wait,
-              .arity = 3,
-              .flags = kBlocking,
-              .categories = kAclConnection,
-              .docs = {"Waits until replicas have what was written before.",
-                       "3.0.0", "generic", "O(1)"},
-              .tips = "request_policy:all_shards response_policy:agg_min"});
-  table->Add({.name = "waitaof",
-              .coordinate = WaitAof,
-              .arity = 4,
-              .flags = kBlocking,
-              .categories = kAclConnection,
-              .docs = {"Waits until what was written before is on the disk, and on those of replicas.",
-                       "7.2.0", "generic", "O(1)"},
-              .tips = "request_policy:all_shards response_policy:agg_min"});
+  table->Add(
+      {.name = "wait",
+       .coordinate = Wait,
+       .arity = 3,
+       .flags = kBlocking,
+       .categories = kAclConnection,
+       .docs = {"Waits until replicas have what was written before.", "3.0.0", "generic", "O(1)"},
+       .tips = "request_policy:all_shards response_policy:agg_min"});
+  table->Add(
+      {.name = "waitaof",
+       .coordinate = WaitAof,
+       .arity = 4,
+       .flags = kBlocking,
+       .categories = kAclConnection,
+       .docs = {"Waits until what was written before is on the disk, and on those of replicas.",
+                "7.2.0", "generic", "O(1)"},
+       .tips = "request_policy:all_shards response_policy:agg_min"});
 }
 
 }  // namespace dfly

@@ -61,7 +61,8 @@ MetricValue WhileDown(const InfoFacts& facts) {
 constexpr MetricRow kReplication[] = {
     {.info = "role",
      .help = "`master`, or `slave`: a replica.",
-     .value = Of<[](const InfoFacts& f) { return f.primary_link.is_replica ? "slave" : "master"; }>},
+     .value =
+         Of<[](const InfoFacts& f) { return f.primary_link.is_replica ? "slave" : "master"; }>},
     {.info = "master_host",
      .help = "Of a replica, as all down to `replica_announced`: its primary.",
      .value = OfReplica<[](const PrimaryLinkFacts& f) { return f.primary_host; }>},

@@ -14,7 +14,7 @@ namespace dfly {
 enum class ClientClass : uint8_t {
   kNormal,
   kReplica,
-  kPubSub,   // subscribers; monitors, too
+  kPubSub,  // subscribers; monitors, too
 };
 inline constexpr size_t kClientClasses = 3;
 

@@ -566,9 +566,8 @@ bool AppendLog::IsBehind() const {
   if (limit == 0 || !is_on()) return false;
   // Writes are refused then. Not before: or they would go on until the gate is shut.
   if ((settings.gate.load(std::memory_order_relaxed) & Settings::kNoLogGate) != 0) return false;
-  const uint64_t bytes =
-      stream_.journal()->waiting_bytes() +
-      writer_->status().kept_bytes.load(std::memory_order_relaxed);
+  const uint64_t bytes = stream_.journal()->waiting_bytes() +
+                         writer_->status().kept_bytes.load(std::memory_order_relaxed);
   return bytes > (is_behind_.load(std::memory_order_relaxed) ? limit / 2 : limit);
 }
 

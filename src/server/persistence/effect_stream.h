@@ -75,7 +75,7 @@ class EffectStream final : private DurableLog {
   uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
   uint64_t log_period_ns_ = Journal::Options{}.period_ns;
   Journal::Pace log_pace_ = Journal::Pace::kTimed;
-  std::atomic<DurableLog*> log_{nullptr};      // read by whoever leads
+  std::atomic<DurableLog*> log_{nullptr};     // read by whoever leads
   std::atomic<Listener*> listener_{nullptr};  // the same
 };
 

@@ -309,7 +309,7 @@ SaveOptions Persistence::OptionsOf(const Saving& saving) {
 void Persistence::NoteSaved(const Saving& saving, const SaveResult& result,
                             uint64_t changes_at_cut) {
   const double seconds = SecondsSince(saving.started_ns);
-  const std::string file = !saving.base            ? saving.path.Main()
+  const std::string file = !saving.base               ? saving.path.Main()
                            : saving.base->make_output ? "for replicas"
                                                       : saving.base->path;
   LOG(INFO) << "saved " << helio::LogText(file) << ": " << result.keys << " keys, " << result.bytes

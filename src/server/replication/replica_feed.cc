@@ -12,8 +12,7 @@
 
 namespace dfly {
 
-ReplicaFeed::ReplicaFeed(Replicas* replicas, Session* session,
-                         std::shared_ptr<Replica> replica)
+ReplicaFeed::ReplicaFeed(Replicas* replicas, Session* session, std::shared_ptr<Replica> replica)
     : replicas_(*replicas), session_(*session), replica_(std::move(replica)) {
   replica_->feed = this;
   replicas_.Register(this);

@@ -31,8 +31,8 @@ enum class ReplicaState : uint8_t {
 struct ReplicaCopy {
   ReplicaCopy() : bytes(0, 0) {}
   StreamBuffer bytes;
-  std::string mark;                     // stands behind it
-  uint64_t offset = 0;                  // of the stream, at its moment
+  std::string mark;                      // stands behind it
+  uint64_t offset = 0;                   // of the stream, at its moment
   std::atomic<bool> is_complete{false};  // all of it is in `bytes`
   std::atomic<uint32_t> readers{0};      // that still want it
 };
@@ -43,10 +43,10 @@ struct Replica {
   uint64_t client_id = 0;
   helio::Proactor* proactor = nullptr;  // its connection's
   ReplicaOffer offer;
-  std::string ip;                // as it is to be shown
-  bool is_old_command = false;   // it has sent SYNC
-  std::string wanted_id;         // of PSYNC; "?": any
-  int64_t wanted_offset = -1;    // the first byte that it lacks
+  std::string ip;               // as it is to be shown
+  bool is_old_command = false;  // it has sent SYNC
+  std::string wanted_id;        // of PSYNC; "?": any
+  int64_t wanted_offset = -1;   // the first byte that it lacks
   uint64_t since_ns = 0;
 
   // Its thread's. Null: its connection has ended.
@@ -54,11 +54,11 @@ struct Replica {
 
   // Thread: any.
   std::atomic<ReplicaState> state{ReplicaState::kWaitsForCopy};
-  std::atomic<uint64_t> acked{0};         // bytes of the stream that it has
+  std::atomic<uint64_t> acked{0};          // bytes of the stream that it has
   std::atomic<uint64_t> acked_durable{0};  // of these, on its disk
-  std::atomic<uint64_t> active_ns{0};     // when it last said or took something; monotonic
-  std::atomic<uint64_t> acked_ns{0};      // when it last acknowledged; 0: never
-  std::shared_ptr<StreamPin> pin;         // in the backlog; set by proactor 0 before it streams
+  std::atomic<uint64_t> active_ns{0};      // when it last said or took something; monotonic
+  std::atomic<uint64_t> acked_ns{0};       // when it last acknowledged; 0: never
+  std::shared_ptr<StreamPin> pin;          // in the backlog; set by proactor 0 before it streams
 };
 
 // Owner:    the session, on its thread.

@@ -25,8 +25,7 @@ namespace {
 
 // What the primary says in the stream. Replicas need not have it.
 constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-constexpr std::string_view kGetAck =
-    "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+constexpr std::string_view kGetAck = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
@@ -114,7 +113,7 @@ class Replicas::CopyOutput final : public OutputFile {
 };
 
 Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
-                         const ReplicationOptions& options)
+                   const ReplicationOptions& options)
     : server_(*server),
       persistence_(*persistence),
       stream_(*stream),
@@ -162,8 +161,7 @@ void Replicas::OnPromoted(uint64_t offset) { begin_offset_ = offset; }
 
 // ------------------------------------------------------------------------------------- replicas
 
-std::unique_ptr<ReplicaFeed> Replicas::NewFeed(Session* session,
-                                                  std::shared_ptr<Replica> replica) {
+std::unique_ptr<ReplicaFeed> Replicas::NewFeed(Session* session, std::shared_ptr<Replica> replica) {
   replica->client_id = session->connection.id();
   replica->proactor = helio::Proactor::Current();
   replica->since_ns = replica->active_ns = helio::MonotonicNanos();
@@ -356,8 +354,8 @@ void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::stri
   if (!is_streaming_) stream_.Close();
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
   for (const auto& replica : replicas_) {
-    const bool is_concerned = replica->state == ReplicaState::kCopies ||
-                              (copy->readers == 0 && IsWaiting(*replica));
+    const bool is_concerned =
+        replica->state == ReplicaState::kCopies || (copy->readers == 0 && IsWaiting(*replica));
     if (!is_concerned) continue;
     OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no copy for it"); });
   }
@@ -479,15 +477,15 @@ ReplicasFacts Replicas::Facts() const {
   for (const auto& replica : replicas_) {
     const uint64_t acked_ns = replica->acked_ns;
     const uint64_t since_ns = acked_ns == 0 ? replica->since_ns : acked_ns;
-    facts.all.push_back(
-        {.ip = replica->ip,
-         .port = replica->offer.port,
-         .state = Follows(*replica) ? "online" : "wait_bgsave",
-         .is_online = Follows(*replica),
-         .offset = replica->acked,
-         .lag_s = acked_ns == 0 && !Follows(*replica)
-                      ? 0
-                      : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) / kNanosPerSecond)});
+    facts.all.push_back({.ip = replica->ip,
+                         .port = replica->offer.port,
+                         .state = Follows(*replica) ? "online" : "wait_bgsave",
+                         .is_online = Follows(*replica),
+                         .offset = replica->acked,
+                         .lag_s = acked_ns == 0 && !Follows(*replica)
+                                      ? 0
+                                      : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) /
+                                                             kNanosPerSecond)});
   }
   facts.id = ids_.id;
   facts.id2 = ids_.id2;

@@ -39,7 +39,7 @@ class Replicas final : private EffectStream::Listener {
  public:
   // All outlive it.
   Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
-              const ReplicationOptions& options);
+           const ReplicationOptions& options);
   ~Replicas();
 
   // The server ends: no copy begins any more.
@@ -146,7 +146,7 @@ class Replicas final : private EffectStream::Listener {
   // Of who leads the journal; the lock is for the moment at which a copy begins.
   helio::SpinLock append_lock_;
   bool is_paused_ = false;  // the server is a replica, and its effects are another one's stream
-  int stream_db_ = -1;  // selected at the stream's end; -1: none
+  int stream_db_ = -1;      // selected at the stream's end; -1: none
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 

@@ -25,8 +25,8 @@ class StreamBuffer {
  public:
   static constexpr size_t kBlockBytes = 64 * 1024;
 
-  // `begin`: the offset of the first byte. `keeps`: so many bytes, at least, stay although everybody
-  // has read them.
+  // `begin`: the offset of the first byte. `keeps`: so many bytes, at least, stay although
+  // everybody has read them.
   explicit StreamBuffer(uint64_t begin, size_t keeps);
 
   // One call at a time, from any thread.

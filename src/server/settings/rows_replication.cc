@@ -40,11 +40,10 @@ std::string Primary(std::string_view text, std::string* error) {
 // On the thread that replication belongs to; from a fiber. Suspends.
 std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
   Server& server = ServerOf(host);
-  server.state().pool.at(0)->AwaitFiber(
-      "config replication", [&] {
-        server.primary_link().SetOptions(change.now.replication);
-        server.replicas().SetOptions(change.now.replication);
-      });
+  server.state().pool.at(0)->AwaitFiber("config replication", [&] {
+    server.primary_link().SetOptions(change.now.replication);
+    server.replicas().SetOptions(change.now.replication);
+  });
   return "";
 }
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Three redis-sentinel (redis-server --sentinel) with a primary and two replicas of ours."""
+
+import contextlib
+import signal
+import subprocess
+
+import pytest
+import redis
+from redis.sentinel import Sentinel
+
+from harness.ports import free_port
+from harness.resp import OK, RespSocket
+from harness.server import PATIENCE_S, REFERENCE, wait_until
+
+pytestmark = pytest.mark.skipif(REFERENCE, reason="it is about servers of ours")
+
+NAME = "mymaster"
+
+
+@contextlib.contextmanager
+def sentinels(directory, primary_port, count=3):
+    """So many of them, which are killed at the end, and a client of redis-py that asks them."""
+    ports, processes = [free_port() for _ in range(count)], []
+    for port in ports:
+        path = directory / f"sentinel-{port}.conf"
+        path.write_text(
+            f"port {port}\nbind 127.0.0.1\ndir {directory}\nlogfile {directory}/{port}.log\n"
+            f"sentinel monitor {NAME} 127.0.0.1 {primary_port} 2\n"
+            f"sentinel down-after-milliseconds {NAME} 1000\n"
+            f"sentinel failover-timeout {NAME} 10000\n"
+        )
+        processes.append(subprocess.Popen(["redis-server", str(path), "--sentinel"]))
+    try:
+        client = Sentinel([("127.0.0.1", port) for port in ports], socket_timeout=PATIENCE_S)
+        wait_until(lambda: all(knows_all(port, count) for port in ports), what="the sentinels")
+        yield client
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+            process.wait(PATIENCE_S)
+
+
+def knows_all(port, count):
+    """It knows both replicas, and the other sentinels."""
+    try:
+        with RespSocket(("127.0.0.1", port), timeout=PATIENCE_S) as c:
+            reply = c.call("SENTINEL", "MASTER", NAME)
+            facts = dict(zip(reply[::2], reply[1::2]))
+            return (
+                facts[b"num-slaves"] == b"2"
+                and facts[b"num-other-sentinels"] == b"%d" % (count - 1)
+                and facts[b"flags"] == b"master"
+            )
+    except OSError:
+        return False
+
+
+def follows(server, primary):
+    with server.connect() as c:
+        info = c.info("replication")
+        return (
+            info["role"] == "slave"
+            and info["master_port"] == str(primary.port)
+            and info["master_link_status"] == "up"
+        )
+
+
+@pytest.fixture
+def three(start_server):
+    flags = {"proactor_threads": 2, "repl_diskless_sync_delay": 0}
+    primary = start_server(**flags)
+    replicas = [start_server(**flags) for _ in range(2)]
+    for server in replicas:
+        with server.connect() as c:
+            assert c.call("REPLICAOF", "127.0.0.1", primary.port) == OK
+    wait_until(lambda: all(follows(server, primary) for server in replicas), what="the links")
+    return [primary, *replicas]
+
+
+def is_primary_at(client, ports):
+    """The port of the primary that the sentinels name, if it is one of these and agrees."""
+    try:
+        host, port = client.discover_master(NAME)
+        if port not in ports:
+            return None
+        with RespSocket((host, port), timeout=PATIENCE_S) as c:
+            return port if c.info("replication")["role"] == "master" else None
+    except (OSError, redis.RedisError):
+        return None
+
+
+@pytest.mark.timeout(600)
+def test_a_replica_takes_the_place_of_a_primary_that_dies(three, tmp_path):
+    primary, *others = three
+    with sentinels(tmp_path, primary.port) as client:
+        with primary.connect() as c:
+            for i in range(100):
+                assert c.call("SET", f"key{i}", i) == OK
+            assert c.call("WAIT", 2, PATIENCE_S * 1000) == 2
+        primary.kill()
+        ports = {server.port: server for server in others}
+        port = wait_until(lambda: is_primary_at(client, ports), what="a failover")
+        promoted = ports[port]
+        (other,) = (server for server in others if server is not promoted)
+        wait_until(lambda: follows(other, promoted), what="the other replica")
+        with promoted.connect() as c, other.connect() as o:
+            assert c.call("DBSIZE") == 100
+            assert c.call("SET", "after", "v") == OK
+            assert c.call("WAIT", 1, PATIENCE_S * 1000) == 1
+            assert o.call("GET", "after") == b"v" and o.call("GET", "key99") == b"99"
+        # The old one comes back as a replica, without what it was.
+        primary.start_again()
+        wait_until(lambda: follows(primary, promoted), what="the old primary")
+        with primary.connect() as c:
+            assert c.call("GET", "after") == b"v"
+
+
+@pytest.mark.timeout(600)
+def test_a_failover_on_demand(three, tmp_path):
+    primary, *others = three
+    with sentinels(tmp_path, primary.port) as client:
+        with primary.connect() as c:
+            assert c.call("SET", "before", "v") == OK
+            assert c.call("WAIT", 2, PATIENCE_S * 1000) == 2
+        client.sentinels[0].execute_command("SENTINEL", "FAILOVER", NAME)
+        ports = {server.port: server for server in others}
+        promoted = ports[wait_until(lambda: is_primary_at(client, ports), what="a failover")]
+        rest = [server for server in three if server is not promoted]
+        wait_until(lambda: all(follows(server, promoted) for server in rest), what="the links")
+        with client.master_for(NAME) as found:
+            assert found.get("before") == b"v"
+            assert found.set("after", "w")
+            assert found.wait(2, PATIENCE_S * 1000) == 2
+        for server in rest:
+            with server.connect() as c:
+                assert c.call("GET", "after") == b"w"
