@@ -110,7 +110,7 @@ def test_a_replica_takes_the_place_of_a_primary_that_dies(three, tmp_path):
             assert c.call("WAIT", 1, PATIENCE_S * 1000) == 1
             assert o.call("GET", "after") == b"v" and o.call("GET", "key99") == b"99"
         # The old one comes back as a replica, without what it was.
-        primary.start_again()
+        primary.start_again(keeps_port=True)
         wait_until(lambda: follows(primary, promoted), what="the old primary")
         with primary.connect() as c:
             assert c.call("GET", "after") == b"v"

@@ -132,7 +132,7 @@ def test_what_would_promise_too_much(servers):
     with servers[0].connect() as r:
         for name, value, why in (
             ("aof-use-rdb-preamble", "no", "a base is always an RDB file"),
-            ("min-slaves-to-write", "1", "there is no replication yet"),
+            ("min-slaves-to-write", "1", "that is not done for replicas yet"),
             ("locale-collate", "de_DE", "texts are compared byte by byte"),
         ):
             assert r.call("CONFIG", "SET", "hz", "50", name, value) == Error(
@@ -222,7 +222,7 @@ def test_the_server_does_not_start_with_what_it_cannot_do(tmp_path):
     for text, why in (
         ("aof-use-rdb-preamble no", "a base is always an RDB file"),
         ("replicaof 127.0.0.1 x", "Invalid master port"),
-        ("min-replicas-to-write 1", "replicas of this server are to come"),
+        ("min-replicas-to-write 1", "that is not done for replicas yet"),
         ("hz x", "argument couldn't be parsed into an integer"),
         ("appendfsync sometimes", "must be everysec, always or no"),
     ):

@@ -271,12 +271,13 @@ class Server:
                         total += int(line.split()[1])
         return total
 
-    def start_again(self, **changes):
+    def start_again(self, keeps_port=False, **changes):
         """Starts in the same directory, where snapshots are, after an end; with other flags."""
         assert not self.is_alive()
         self.flags.update(changes)
         # After a kill the kernel may need a moment to let go of the old one.
-        self.port = free_port()
+        if not keeps_port:
+            self.port = free_port()
         self._start()
 
     def check_log(self):

@@ -84,15 +84,19 @@ void Role(CoordinatorContext& cx, Args, ReplySink& reply) {
 }  // namespace
 
 void RegisterReplicaCommands(CommandTable* table) {
-  for (const char* name : {"replicaof", "slaveof"}) {
-    table->Add({.name = name,
-                .coordinate = ReplicaOf,
-                .arity = 3,
-                .flags = kAdmin | kNoScript | kStale,
-                .categories = kAclDangerous,
-                .docs = {"Makes this server a replica of another one, or a primary.",
-                         name[0] == 'r' ? "5.0.0" : "1.0.0", "server", "O(1)"}});
-  }
+  Command command{.name = "replicaof",
+                  .coordinate = ReplicaOf,
+                  .arity = 3,
+                  .flags = kAdmin | kNoScript | kStale | kNoAsyncLoading,
+                  .categories = kAclDangerous,
+                  .docs = {"Makes this server a replica of another one, or a primary.", "5.0.0",
+                           "server", "O(1)"}};
+  table->Add(command);
+  command.name = "slaveof";
+  command.docs.since = "1.0.0";
+  command.docs.deprecated_since = "5.0.0";
+  command.docs.replaced_by = "`REPLICAOF`";
+  table->Add(command);
   table->Add({.name = "role",
               .coordinate = Role,
               .arity = 1,

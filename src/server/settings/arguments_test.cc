@@ -115,7 +115,7 @@ TEST_F(ArgumentsTest, WhatIsWrongOnTheCommandLine) {
   EXPECT_THAT(Read({"--port", "1", "2"}), HasSubstr("takes one value"));
   EXPECT_THAT(Read({"--port=1", "extra"}), HasSubstr("unexpected argument 'extra'"));
   EXPECT_THAT(Read({"--cache_mode=perhaps"}), HasSubstr("yes or no"));
-  EXPECT_THAT(Read({"--replicaof", "host", "6379"}), HasSubstr("there is no replication yet"));
+  EXPECT_THAT(Read({"--replicaof", "host", "x"}), HasSubstr("Invalid master port"));
   EXPECT_THAT(Read({"--flagfile=/no/such"}), HasSubstr("No such file"));
 }
 

@@ -25,7 +25,7 @@ using enum SettingHow;
 constexpr std::string_view kOwnPace =
     "a base is written at its own pace, and the log waits for none of it";
 constexpr std::string_view kOldFiles = "files that a rewrite replaces are removed";
-constexpr std::string_view kNoReplication = "replicas of this server are to come";
+constexpr std::string_view kNoReplication = "that is not done for replicas yet";
 constexpr std::string_view kNoCluster = "there is no cluster of several servers";
 constexpr std::string_view kNoFork = "nothing forks here, and tables grow a segment at a time";
 constexpr std::string_view kDefrag = "see active-defrag-cycle-max, which bounds it alone";
