@@ -132,7 +132,7 @@ def test_what_would_promise_too_much(servers):
     with servers[0].connect() as r:
         for name, value, why in (
             ("aof-use-rdb-preamble", "no", "a base is always an RDB file"),
-            ("min-slaves-to-write", "1", "there is no replication yet"),
+            ("min-slaves-to-write", "1", "replicas of this server are to come"),
             ("locale-collate", "de_DE", "texts are compared byte by byte"),
         ):
             assert r.call("CONFIG", "SET", "hz", "50", name, value) == Error(

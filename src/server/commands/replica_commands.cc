@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
@@ -67,14 +68,16 @@ void Role(CoordinatorContext& cx, Args, ReplySink& reply) {
 }  // namespace
 
 void RegisterReplicaCommands(CommandTable* table) {
-  for (const char* name : {"replicaof", "slaveof"}) {
+  constexpr std::string_view kSummary = "Makes this server a replica of another one, or a primary.";
+  constexpr CommandDocs kNew = {kSummary, "5.0.0", "server", "O(1)"};
+  constexpr CommandDocs kOld = {kSummary, "1.0.0", "server", "O(1)", "5.0.0", "`REPLICAOF`"};
+  for (const auto& [name, docs] : {std::pair("replicaof", kNew), std::pair("slaveof", kOld)}) {
     table->Add({.name = name,
                 .coordinate = ReplicaOf,
                 .arity = 3,
-                .flags = kAdmin | kNoScript | kStale,
+                .flags = kAdmin | kNoScript | kStale | kNoAsyncLoading,
                 .categories = kAclDangerous,
-                .docs = {"Makes this server a replica of another one, or a primary.",
-                         name[0] == 'r' ? "5.0.0" : "1.0.0", "server", "O(1)"}});
+                .docs = docs});
   }
   table->Add({.name = "role",
               .coordinate = Role,
