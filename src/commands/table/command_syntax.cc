@@ -264,6 +264,7 @@ constexpr Row kRows[] = {
     {"punsubscribe", "[pattern:p...]"},
     {"rename", "key:k0 newkey:k1"},
     {"renamenx", "key:k0 newkey:k1"},
+    {"replicaof", "<args: (host-port: host port:i) | (no-one: NO ONE)>"},
     {"restore",
      "key:k0 ttl:i serialized-value [REPLACE@3.0.0] [ABSTTL@5.0.0] [IDLETIME seconds:i@5.0.0] "
      "[FREQ frequency:i@5.0.0]"},
@@ -295,6 +296,7 @@ constexpr Row kRows[] = {
     {"sintercard", "numkeys:i key:k0... [LIMIT limit:i]"},
     {"sinterstore", "destination:k0 key:k1..."},
     {"sismember", "key:k0 member"},
+    {"slaveof", "<args: (host-port: host port:i) | (no-one: NO ONE)>"},
     {"slowlog|explain", "[count:i]"},
     {"slowlog|get", "[count:i]"},
     {"smembers", "key:k0"},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"

@@ -35,6 +35,8 @@ namespace dfly {
 namespace {
 
 constexpr std::string_view kIsOver = "it was told to end";
+// Of the Valkey whose copies and commands are known here.
+constexpr std::string_view kVersion = "9.0.0";
 
 std::string NewId() {
   std::random_device random;
@@ -328,6 +330,10 @@ std::string PrimaryLink::Handshake(LinkSocket& socket) {
   reply = Ask(socket, {"REPLCONF", "dragonfly", "1"});  // an error of all others
   if (!reply) return socket.error();
   is_ours_ = reply->starts_with('+');
+  // Valkey 8 and later want to know; they do not send deadlines of fields to who does not say it.
+  // Others have an error for it.
+  reply = Ask(socket, {"REPLCONF", "version", kVersion});
+  if (!reply) return socket.error();
   return "";
 }
 
