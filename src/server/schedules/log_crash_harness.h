@@ -117,8 +117,9 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
       options.directory_name = "log";
       options.file_name = "a";
       options.loads_truncated = true;
+      stream_ = std::make_unique<EffectStream>(&server_.server().state());
       log_ = std::make_unique<AppendLog>(
-          &server_.server().state(), &server_.server().persistence(), options,
+          &server_.server().state(), &server_.server().persistence(), stream_.get(), options,
           AppendLogTimes{
               .retry_ns = 10'000, .sync_ns = 200'000, .epoch_ns = 20'000, .base_retry_ms = 1});
     }
@@ -203,6 +204,7 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
   }
 
   MemoryFiles files_;
+  std::unique_ptr<EffectStream> stream_;
   std::unique_ptr<AppendLog> log_;  // goes last: what it has posted may come late
   ScheduledServer server_;
   helio::Random* random_ = nullptr;
