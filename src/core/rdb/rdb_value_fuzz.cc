@@ -26,9 +26,11 @@ void RegisterOnce() {
   [[maybe_unused]] static const bool is_registered = (testing::RegisterRdbTypes(), true);
 }
 
+constexpr size_t kStringMax = 20'000;
+
 RdbLimits LimitsOf(uint8_t choice) {
   RdbLimits limits = testing::RdbValues().limits_;
-  limits.string_max = 20'000;
+  limits.string_max = kStringMax;
   if (choice & 1) {
     limits.list = {.bytes = 100, .entries = 5};
     limits.set = {.integers = 4, .packed = {.entries = 3, .element_bytes = 5}};
@@ -265,7 +267,8 @@ void ChangeStream(StreamValue* stream, Random* random) {
 void ChangeBloomFilter(BloomFilter* filter, Random* random) {
   for (int i = 0; i < 6; ++i) {
     const std::string item = testing::RdbValues::RandomText(random);
-    const auto result = filter->Add(HashItem(item), 100'000);
+    // One that is larger would not be read again.
+    const auto result = filter->Add(HashItem(item), kStringMax);
     using enum BloomFilter::AddResult;
     CHECK_EQ(filter->Has(HashItem(item)), result == kAdded || result == kWasThere);
   }
