@@ -611,6 +611,7 @@ class Life {
     if (!writer->FinishBase(first_seq)) ++bases_;
   }
 
+  // With kNo there are no errors.
   void ChangePolicy(LogWriter* writer) {
     if (policy_ == Policy::kNo) Heal();
     uint64_t seq = 0;
@@ -618,6 +619,7 @@ class Life {
     const Policy policy = kPolicies[random_.Uniform(3)];
     if (writer->SetPolicy(policy)) return;
     policy_ = policy;
+    if (policy_ == Policy::kNo) Heal();
     ++policies_;
   }
 
