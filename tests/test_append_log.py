@@ -365,6 +365,8 @@ def test_appendfsync_changes_while_clients_write(servers):
                     lambda p=policy: r.call("CONFIG", "SET", "appendfsync", p) == OK
                 )
                 wait_until(lambda b=before: counted[0] > b + 20)
+            # The change is made in the background; the next one waits for it.
+            assert r.call("CONFIG", "SET", "appendfsync", "always") == OK
     finally:
         stop.set()
         thread.join()

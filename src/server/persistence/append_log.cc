@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/persistence/append_log.h"
 
-#include <absl/cleanup/cleanup.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,6 +31,7 @@ Journal::Pace PaceOf(LogPolicy policy) {
   return policy == LogPolicy::kAlways ? Journal::Pace::kEach : Journal::Pace::kTimed;
 }
 
+constexpr std::string_view kFails = "the append-only log cannot be written";
 constexpr std::string_view kIsChanging = "another change of the append-only log is under way";
 
 // Of the thread that has waited.
@@ -164,6 +164,7 @@ std::string AppendLog::Load(LoadProgress* progress) {
 
 std::string AppendLog::LoadLog(LoadProgress* progress) {
   LogEnd end;
+  const LoadedKeys keys(&server_);
   if (std::string error = LoadFiles(*directory_, progress, nullptr, &end); !error.empty()) {
     return error;
   }
@@ -178,12 +179,6 @@ std::string AppendLog::LoadLog(LoadProgress* progress) {
 std::string AppendLog::LoadFiles(const LogDirectory& directory, LoadProgress* progress,
                                  Transaction* outer, LogEnd* log_end) {
   const uint64_t begin_ns = helio::MonotonicNanos();
-  // What was too much was deleted where the log says so; what is due, as well (ServerParts). Both
-  // begin again when the log is written.
-  server_.memory.set_evicts(false);
-  const absl::Cleanup end_load = [this] {
-    server_.memory.set_evicts(server_.policy != EvictionPolicy::kNone);
-  };
   ServerParts parts(&server_, &progress->is_cancelled);
   ShardsApplier applier(&server_.commands, server_.shards.get(), &parts, outer);
   LogLoader loader(server_.shards.get(), &files(), &directory, &applier, progress);
@@ -289,11 +284,19 @@ std::string AppendLog::SetOn(bool is_on) {
 std::string AppendLog::SetPolicy(LogPolicy policy) {
   const helio::BoundedWait wait(kLogWrite);
   if (!AwaitChange()) return std::string(kIsChanging);
-  if (std::exchange(options_.policy, policy) == policy || !is_on()) return "";
-  ChangeSoon([this] {
-    WithAllLocked([this] {
+  const LogPolicy before = options_.policy;
+  if (policy == before) return "";
+  // What a disk that fails does not take would be waited for with all locks.
+  if (is_on() && !writer_->status().is_ok()) return std::string(kFails);
+  options_.policy = policy;
+  if (!is_on()) return "";
+  ChangeSoon([this, before] {
+    WithAllLocked([this, before] {
       if (!stream_.journal()->Flush()) return;
-      writer_->SetPolicy(options_.policy);
+      if (auto error = writer_->SetPolicy(options_.policy)) {
+        LOG(ERROR) << "appendfsync stays as it was: " << error.message();
+        options_.policy = before;
+      }
       stream_.SetLogPace(PaceOf(options_.policy));
     });
   });
@@ -604,7 +607,7 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   const bool was_linked = is_linked_;
   std::unique_ptr<LogDirectory> other;  // of a log that is off
   if (is_on()) {
-    if (!writer_->status().is_ok()) return "the append-only log cannot be written";
+    if (!writer_->status().is_ok()) return std::string(kFails);
     if (!stream_.journal()->Flush()) return "the append-only log was stopped";
     if (auto error = writer_->Sync()) return error.message();
     Unlink();
@@ -616,6 +619,7 @@ std::string AppendLog::ReloadLocked(Transaction* lock) {
   server_.shards->AwaitOnAll([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
   LoadProgress progress;
   LogEnd end;
+  const LoadedKeys keys(&server_);
   const std::string error =
       LoadFiles(other == nullptr ? *directory_ : *other, &progress, lock, &end);
   // As redis-server: what is in memory now is not what was answered, and must not be written.

@@ -136,7 +136,8 @@ class AppendLog {
   void Link();
   void Unlink();
   std::string LoadLog(LoadProgress* progress);
-  // Into empty shards. `outer`: has locked all of them; null: nobody else uses them.
+  // Into empty shards. REQUIRES: LoadedKeys, until units go to the journal. `outer`:
+  // has locked all of them; null: nobody else uses them.
   std::string LoadFiles(const LogDirectory& directory, LoadProgress* progress, Transaction* outer,
                         LogEnd* end);
   std::string ReloadLocked(Transaction* lock);

@@ -32,10 +32,6 @@ std::string LoadAll(const std::vector<std::string>& sources, Policy policy) {
   return error ? fmt::format("a function library is not one: {}", *error) : "";
 }
 
-void SetExpiry(ServerState& server, bool is_on) {
-  AwaitOnAll<ShardCare>(server, [is_on](ShardCare& care) { care.SetActiveExpiry(is_on); });
-}
-
 }  // namespace
 
 std::string TakeSnapshotExtras(ServerState& server, const SnapshotExtras& extras,
@@ -51,13 +47,22 @@ std::string TakeSnapshotExtras(ServerState& server, const SnapshotExtras& extras
   return error;
 }
 
-ServerParts::ServerParts(ServerState* server, const std::atomic<bool>* is_cancelled)
-    : server_(*server), is_cancelled_(*is_cancelled) {
-  // A key that is due by now may be kept by what follows in the log: its DEL is there, or PERSIST.
-  SetExpiry(server_, false);
+LoadedKeys::LoadedKeys(ServerState* server) : server_(*server) {
+  server_.memory.set_evicts(false);
+  SetExpiry(false);
 }
 
-ServerParts::~ServerParts() { SetExpiry(server_, true); }
+LoadedKeys::~LoadedKeys() {
+  server_.memory.set_evicts(server_.policy != EvictionPolicy::kNone);
+  SetExpiry(true);
+}
+
+void LoadedKeys::SetExpiry(bool is_on) {
+  AwaitOnAll<ShardCare>(server_, [is_on](ShardCare& care) { care.SetActiveExpiry(is_on); });
+}
+
+ServerParts::ServerParts(ServerState* server, const std::atomic<bool>* is_cancelled)
+    : server_(*server), is_cancelled_(*is_cancelled) {}
 
 std::string ServerParts::TakeExtras(const SnapshotExtras& extras) {
   return TakeSnapshotExtras(server_, extras, is_cancelled_);

@@ -18,15 +18,30 @@ struct ServerState;
 [[nodiscard]] std::string TakeSnapshotExtras(ServerState& server, const SnapshotExtras& extras,
                                              const std::atomic<bool>& is_cancelled);
 
-// Owner:    who loads a log; on a fiber of a worker's thread. While it is there no key expires by
-// itself.
-// Suspends: all, also making and destroying it.
+// While it is there no key expires by itself and none is evicted: the shards have what the log
+// says, which has the DEL of each key that was due or too much. It has to be there until units go
+// to the journal: a key that goes before that would come back with the next load.
+//
+// Owner:    who loads a log; on a fiber of a worker's thread.
+// Suspends: making and destroying it.
+class LoadedKeys {
+ public:
+  explicit LoadedKeys(ServerState* server);
+  ~LoadedKeys();
+  LoadedKeys(const LoadedKeys&) = delete;
+  LoadedKeys& operator=(const LoadedKeys&) = delete;
+
+ private:
+  void SetExpiry(bool is_on);
+
+  ServerState& server_;
+};
+
+// Owner:    who loads a log; on a fiber of a worker's thread.
+// Suspends: all.
 class ServerParts final : public LoadedParts {
  public:
   ServerParts(ServerState* server, const std::atomic<bool>* is_cancelled);
-  ~ServerParts() override;
-  ServerParts(const ServerParts&) = delete;
-  ServerParts& operator=(const ServerParts&) = delete;
 
   std::string TakeExtras(const SnapshotExtras& extras) override;
   std::string Apply(Args args) override;

@@ -93,6 +93,23 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
   uint64_t crashes() const { return crashes_; }
 
   ScheduledServer& server() { return server_; }
+  MemoryFiles& files() { return files_; }
+
+  // The server begins with these files, or an error.
+  std::string Start(std::map<std::string, std::string> files) {
+    files_.Restart(std::move(files));
+    shards().AwaitOnAll([](Shard& shard) { shard.FlushAll(FlushMode::kSync); });
+    LoadProgress progress;
+    std::string error = log().SetPolicy(policy_);
+    if (error.empty()) error = log().Find();
+    if (error.empty()) error = log().Load(&progress);
+    return error;
+  }
+  std::string End() {
+    std::string error = log().SetOn(false);
+    while (log().is_on()) helio::this_fiber::SleepForMillis(1);
+    return error;
+  }
 
  private:
   // What may happen in one life.
@@ -127,24 +144,18 @@ class LogCrashHarness : public ::testing::TestWithParam<ShardReach> {
   }
 
   std::string Live(helio::Random& random) {
-    files_.Restart(std::move(left_));
-    shards().AwaitOnAll([](Shard& shard) { shard.FlushAll(FlushMode::kSync); });
     constexpr LogPolicy kPolicies[] = {LogPolicy::kAlways, LogPolicy::kAlways, LogPolicy::kEverySec,
                                        LogPolicy::kNo};
     policy_ = kPolicies[random.Uniform(4)];
     LogOptions rules;
     rules.has_timestamps = random.OneIn(2);
     log().SetRules(rules);
-    std::string error = log().SetPolicy(policy_);
-    LoadProgress progress;
-    if (error.empty()) error = log().Find();
-    if (error.empty()) error = log().Load(&progress);
+    std::string error = Start(std::exchange(left_, {}));
     if (error.empty()) error = CheckLoaded(testing::ContentOf(shards()));
     promises_ = policy_ == LogPolicy::kAlways;
     if (error.empty()) error = WriteUntilItStops(random);
     if (error.empty()) error = EndLife();
-    const std::string end_error = log().SetOn(false);
-    while (log().is_on()) helio::this_fiber::SleepForMillis(1);
+    const std::string end_error = End();
     return error.empty() ? end_error : error;
   }
 

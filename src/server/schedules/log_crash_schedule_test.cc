@@ -429,5 +429,40 @@ TEST_P(LogCrashTest, WhatWasPromisedIsThereAndUnitsAreWhole) {
   EXPECT_GT(lost_, crashes() / 10) << "too little was under way";
 }
 
+// A key that is due when the server starts: when it goes the log says so, or it comes back with the
+// next load.
+TEST_P(LogCrashTest, NoKeyExpiresBeforeTheLogIsWrittenAgain) {
+  const auto run = [&](Random& random, const std::vector<std::string>& args, std::string reply) {
+    auto client = std::make_unique<SharedClient>();
+    client->Add(args, Is(std::move(reply)));
+    std::vector<std::unique_ptr<ScheduledClient>> clients;
+    clients.push_back(std::move(client));
+    return Drive(std::move(clients), random);
+  };
+  std::string error;
+  server().server().state().pool.at(0)->AwaitFiber("lives", [&] {
+    Random random(1);
+    const int64_t due_ms = helio::UnixMillis() + 100;
+    error = Start({});
+    if (error.empty()) error = run(random, {"SET", "k", "5", "PXAT", absl::StrCat(due_ms)}, "+OK");
+    auto left = files().files;
+    if (error.empty()) error = End();
+    while (helio::UnixMillis() <= due_ms) helio::this_fiber::SleepForMillis(1);
+
+    const auto pause = std::exchange(files().pause, [] { helio::this_fiber::SleepForMillis(50); });
+    if (error.empty()) error = Start(std::move(left));
+    files().pause = pause;
+    if (error.empty()) error = run(random, {"INCR", "k"}, ":1");
+    left = files().files;
+    if (error.empty()) error = End();
+
+    if (error.empty()) error = Start(std::move(left));
+    if (error.empty()) error = run(random, {"GET", "k"}, "\"1\"");
+    const std::string end_error = End();
+    if (error.empty()) error = end_error;
+  });
+  EXPECT_EQ(error, "");
+}
+
 }  // namespace
 }  // namespace dfly

@@ -83,14 +83,16 @@ std::error_code LogWriter::Open(const Start& start) {
   return {};
 }
 
-void LogWriter::SetPolicy(Policy policy) {
+std::error_code LogWriter::SetPolicy(Policy policy) {
   // What was promised so far holds, or is tried once more in the next file.
-  (void)Sync();
+  const std::error_code error = Sync();
+  if (error && policy == Policy::kNo) return error;
   EndSyncs();
   const std::lock_guard lock(write_mutex_);
   options_.policy = policy;
   cut_epoch_.store(1, std::memory_order_release);  // as BeginNewFile
   StartSyncs();
+  return {};
 }
 
 void LogWriter::SetTimestamps(bool has_them) {
@@ -214,9 +216,10 @@ std::error_code LogWriter::Mend() {
 std::error_code LogWriter::GiveUpFile() {
   const FilePtr file = this->file();
   DropSynced();
-  if (options_.policy != Policy::kNo) {
+  const bool loses = options_.policy == Policy::kNo && file->size() != file->synced_size();
+  if (!loses) {
     if (auto error = file->Truncate(file->synced_size())) return error;
-  } else if (file->size() != file->synced_size()) {
+  } else {
     status_.needs_base.store(true, std::memory_order_relaxed);
   }
   if (auto error = file->Close()) LOG(WARNING) << "a file of the log: " << error.message();

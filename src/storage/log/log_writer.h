@@ -84,9 +84,10 @@ class LogWriter final : public DurableLog {
 
   [[nodiscard]] std::error_code Open(const Start& start);
   [[nodiscard]] bool Write(const Epoch& epoch) override;
-  // From the next epoch on, which goes to a new incremental. REQUIRES: nobody writes, and no file
-  // of BeginNewFile is wanted.
-  void SetPolicy(Policy policy);
+  // From the next epoch on, which goes to a new incremental. An error: the old policy stays. Only
+  // with kNo, which would not keep what a disk that fails does not take. REQUIRES: nobody writes,
+  // and no file of BeginNewFile is wanted.
+  [[nodiscard]] std::error_code SetPolicy(Policy policy);
   void SetTimestamps(bool has_them);
   // All that was written is on the device, also with kEverySec and kNo.
   [[nodiscard]] std::error_code Sync();

@@ -534,7 +534,6 @@ class Life {
     written->resize(found.size());
     durable_ = written_ = written->size();
 
-    constexpr Policy kPolicies[] = {Policy::kAlways, Policy::kEverySec, Policy::kNo};
     policy_ = kPolicies[random_.Uniform(3)];
     LogWriter writer(&files_, &directory,
                      {.policy = policy_,
@@ -581,9 +580,11 @@ class Life {
 
   uint64_t acknowledged() const { return acknowledged_; }
   // Of all lives: the test is one of what it says.
-  static inline uint64_t files_given_up_ = 0, new_files_ = 0, bases_ = 0;
+  static inline uint64_t files_given_up_ = 0, new_files_ = 0, bases_ = 0, policies_ = 0;
 
  private:
+  static constexpr Policy kPolicies[] = {Policy::kAlways, Policy::kEverySec, Policy::kNo};
+
   // `written` are those of which the log must have a beginning.
   std::string Compare(const Found& found, const std::vector<Made>& written) {
     if (!found.error.empty()) return found.error;
@@ -610,6 +611,18 @@ class Life {
     if (!writer->FinishBase(first_seq)) ++bases_;
   }
 
+  // With kNo there are no errors.
+  void ChangePolicy(LogWriter* writer) {
+    if (policy_ == Policy::kNo) Heal();
+    uint64_t seq = 0;
+    (void)writer->FinishNewFile(&seq);
+    const Policy policy = kPolicies[random_.Uniform(3)];
+    if (writer->SetPolicy(policy)) return;
+    policy_ = policy;
+    if (policy_ == Policy::kNo) Heal();
+    ++policies_;
+  }
+
   void Heal() { files_.calls_left = files_.calls_failing = files_.fails_after = SIZE_MAX; }
 
   void Step(LogWriter* writer, std::vector<Made>* written, bool* is_over) {
@@ -620,6 +633,7 @@ class Life {
       files_.calls_failing = 1 + random_.Uniform(4);
       has_failed_ = true;
     }
+    if (random_.OneIn(15)) ChangePolicy(writer);
     switch (random_.Uniform(12)) {
       case 0:
       case 1:
@@ -698,6 +712,7 @@ TEST_F(LogWriterTest, AfterACrashThereIsABeginningWithAllThatWasPromised) {
   EXPECT_GT(Life::files_given_up_, seeds.count / 20);
   EXPECT_GT(Life::new_files_, seeds.count / 4);
   EXPECT_GT(Life::bases_, seeds.count / 20);
+  EXPECT_GT(Life::policies_, seeds.count / 4);
 }
 
 }  // namespace
