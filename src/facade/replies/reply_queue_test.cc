@@ -144,18 +144,18 @@ TEST_F(ReplyQueueTest, MarksHoldWhatStandsBehindThem) {
   Local("ab");
   held("cd", 3);
   held("ef", 2);
-  held("", 9);  // dropped: it tells nothing
+  held("", 9);  // dropped: the next one waits for it
   held("gh", 5);
   Local("ij");
   EXPECT_EQ(queue_.Sendable(0), 2u);
   EXPECT_EQ(queue_.awaited(), 3u);
   EXPECT_EQ(queue_.Sendable(2), 2u);
   EXPECT_EQ(queue_.Sendable(3), 6u);
-  EXPECT_EQ(queue_.awaited(), 5u);
+  EXPECT_EQ(queue_.awaited(), 9u);
   output_.Consume(6);
   queue_.OnTaken(6);
-  EXPECT_EQ(queue_.Sendable(4), 0u);
-  EXPECT_EQ(queue_.Sendable(5), 4u);
+  EXPECT_EQ(queue_.Sendable(8), 0u);
+  EXPECT_EQ(queue_.Sendable(9), 4u);
   EXPECT_EQ(queue_.awaited(), 0u);
 }
 
