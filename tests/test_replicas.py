@@ -191,6 +191,40 @@ def test_random_commands_reach_a_replica(primary, tmp_path, families, threads):
         assert_same(c, replica)
 
 
+@pytest.mark.parametrize("threads", [(1, 3), (3, 1), (2, 2)], ids=str)
+def test_ours_follows_ours(primary, threads):
+    """Also what no Redis knows, which goes behind ECHO, and as it was before the copy."""
+    server = primary(proactor_threads=threads[0])
+    replica_server = primary(proactor_threads=threads[1])
+    private = ["BF.ADD bloom x", "SADDEX more 1000000 m", "HSET hash f v", "HEXPIRE hash 1000000 FIELDS 1 f"]
+    with server.connect() as c, replica_server.connect() as replica:
+        call_all(c, [*COMMANDS, "BF.ADD before x", "SADDEX early 1000000 m"])
+        follow(replica, server)
+        await_replica(c)
+        assert_same(c, replica)
+        call_all(c, ["FLUSHALL", *COMMANDS, *private])
+        for i in range(200):
+            assert c.call("SPOP", "none") is None
+            call_all(c, [f"RPUSH list {i}", f"INCRBY counter {i}", f"SADD numbers {i}"])
+        assert c.call("CLIENT", "KILL", "TYPE", "replica") == 1
+        call_all(c, ["SELECT 2", "SET later v", "SELECT 0", "SWAPDB 1 2"])
+        await_replica(c)
+        assert_same(c, replica)
+        assert c.info("stats")["sync_full"] == "1"
+        for r in (c, replica):
+            assert r.call("BF.EXISTS", "bloom", "x") == 1
+            assert r.call("FIELDTTL", "more", "m") > 0
+            assert r.call("HPEXPIRETIME", "hash", "FIELDS", 1, "f")[0] > 0
+        # Promoted, it goes on by itself, and the other one follows it.
+        assert replica.call("REPLICAOF", "NO", "ONE") == OK
+        call_all(replica, ["SET own v", "SET due v PX 1"])
+        assert c.call("REPLICAOF", "127.0.0.1", replica_server.port) == OK
+        await_link(c)
+        assert replica.call("WAIT", 1, PATIENCE_S * 1000) == 1
+        assert_same(replica, c)
+        assert isinstance(c.call("SET", "no", "v"), Error)
+
+
 @BINARIES
 def test_who_comes_back_needs_no_copy(primary, tmp_path, binary):
     server = primary(proactor_threads=2)
