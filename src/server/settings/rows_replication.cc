@@ -37,6 +37,13 @@ std::string Primary(std::string_view text, std::string* error) {
   return fmt::format("{} {}", words[0], words[1]);
 }
 
+constexpr SettingSlot kPrimary = {[](std::string_view value, Options* options) {
+                                    std::string error;
+                                    options->replication.primary = Primary(value, &error);
+                                    return error;
+                                  },
+                                  kSlot<&Options::replication, &ReplicationOptions::primary>.show};
+
 // On the thread that replication belongs to; from a fiber. Suspends.
 std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
   Server& server = ServerOf(host);
@@ -52,8 +59,7 @@ constexpr SettingRow kRows[] = {
      .old_name = "slaveof",
      .topic = kReplication,
      .how = kAtStart,
-     .slot = kSlot<&Options::replication, &ReplicationOptions::primary>,
-     .canonical = Primary,
+     .slot = kPrimary,
      .has_words = true,
      .lacks_line_if_empty = true,
      .brief = "\"host port\" of the primary of this replica",
