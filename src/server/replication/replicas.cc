@@ -302,9 +302,7 @@ void Replicas::RunCopy() {
         {"repl-id", ids_.id},
         {"repl-offset", fmt::format("{}", copy->offset)}};
   };
-  copy_ = copy;
   const std::string error = persistence_.SaveLogBase(std::move(base));
-  copy_ = nullptr;
   EndCopy(copy, error);
 }
 

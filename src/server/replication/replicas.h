@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -133,7 +134,6 @@ class Replicas final : private EffectStream::Listener {
   bool must_restart_ = false;
   uint64_t begin_offset_ = 0;
   bool ends_ = false;
-  std::shared_ptr<ReplicaCopy> copy_;  // that is under way
   std::vector<std::shared_ptr<Replica>> replicas_;
   uint64_t tick_task_ = 0;
   uint64_t last_ping_ns_ = 0;
