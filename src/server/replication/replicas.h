@@ -84,7 +84,7 @@ class Replicas final : private EffectStream::Listener {
   // --- For feeds. Thread: any ---
 
   StreamBuffer& backlog() { return *backlog_; }
-  // Of the stream, when nothing else is under way: what a new replica would get.
+  // A replica has acknowledged something, or the stream has grown: some WAIT may be over.
   void OnAck();
   // The thread's feeds are called when something was published.
   void Register(ReplicaFeed* feed);
