@@ -255,6 +255,7 @@ constexpr Row kRows[] = {
     {"prepend", "key:k0 value"},
     {"psetex", "key:k0 milliseconds:i value"},
     {"psubscribe", "(pattern: pattern:p)..."},
+    {"psync", "replicationid offset:i"},
     {"pttl", "key:k0"},
     {"publish", "channel message"},
     {"pubsub|channels", "[pattern:p]"},
