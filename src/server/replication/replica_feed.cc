@@ -67,7 +67,7 @@ void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
     streams_ = true;
     LOG(INFO) << "the replica " << replica_->ip << ":" << replica_->offer.port
               << " has its copy and follows";
-    Pump();
+    replicas_.PumpSoon();  // not now: this is the middle of a command
   }
   replicas_.OnAck();
 }

@@ -187,10 +187,13 @@ void Replicas::WakeFeeds() {
     FeedThread& thread = threads_[i];
     if (!thread.waits.load(std::memory_order_seq_cst)) continue;
     thread.waits.store(false, std::memory_order_seq_cst);
-    if (!thread.is_posted.exchange(true, std::memory_order_seq_cst)) {
-      server_.pool.at(i)->Post(&thread);
-    }
+    Wake(i);
   }
+}
+
+void Replicas::Wake(uint32_t thread) {
+  if (threads_[thread].is_posted.exchange(true, std::memory_order_seq_cst)) return;
+  server_.pool.at(thread)->Post(&threads_[thread]);
 }
 
 void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {

@@ -91,6 +91,8 @@ class Replicas final : private EffectStream::Listener {
   void Unregister(ReplicaFeed* feed);
   // The calling thread's feeds have sent all there is.
   void WantsWake();
+  // They are called soon.
+  void PumpSoon() { Wake(helio::Proactor::Current()->index()); }
   void OnEnded(const std::shared_ptr<Replica>& replica);
 
  private:
@@ -122,6 +124,7 @@ class Replicas final : private EffectStream::Listener {
     return wait.wanted == 0 || CountAcked(wait) >= wait.wanted;
   }
   void WakeFeeds();
+  void Wake(uint32_t thread);
 
   ServerState& server_;
   Persistence& persistence_;
