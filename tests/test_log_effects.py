@@ -593,7 +593,8 @@ def test_flags_of_memcached_are_there_after_a_kill(threads, start_server):
                 assert not isinstance(c.call("BGREWRITEAOF"), Error)
                 wait_until(lambda n=done: int(c.info("persistence")["aof_rewrites"]) > n)
         server.kill()
-        server.start_again()
+        port = free_port()
+        server.start_again(memcached_port=port)
         with server.connect() as c:
             wait_until(lambda: c.info("persistence")["loading"] == "0")
         with MemcachedClient(port) as m:

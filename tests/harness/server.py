@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from .ports import free_port
+from .ports import free_port, is_free
 from .resp import Error, OK, RespSocket, Status
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -276,7 +276,9 @@ class Server:
         assert not self.is_alive()
         self.flags.update(changes)
         # After a kill the kernel may need a moment to let go of the old one.
-        if not keeps_port:
+        if keeps_port:
+            wait_until(lambda: is_free(self.port), what="the port")
+        else:
             self.port = free_port()
         self._start()
 
