@@ -75,7 +75,7 @@ unit_tests() {
   $(wrapper "$preset") ctest --test-dir "build/$preset" -j"$jobs" --output-on-failure \
     --no-tests=error --output-junit "$report" "${select[@]}" ${CTEST_ARGS:-} ||
     or_again "$report" $(wrapper "$preset") ctest --test-dir "build/$preset" --rerun-failed \
-      --output-on-failure
+      --output-on-failure "${select[@]}"
 }
 
 # Python packages live under build/, pinned; made once and again when the list changes.
