@@ -62,15 +62,18 @@ std::optional<LogFileHeader> ParseLogFileHeader(std::string_view text) {
   left.remove_prefix(std::min(id.size() + 1, left.size()));
   const size_t line_end = left.find(kLineEnd);
   uint64_t offset = 0;
-  if (id.empty() || line_end == std::string_view::npos || !TakeNumber(&left, &offset)) return header;
+  if (id.empty() || line_end == std::string_view::npos || !TakeNumber(&left, &offset))
+    return header;
   const auto db_index = ParseInt64(left.substr(0, left.find(kLineEnd)));
   if (!db_index || *db_index < -1 || *db_index > INT32_MAX) return header;
   const auto db = static_cast<int>(*db_index);
   // Whatever else this accepts is not what is written.
   const std::string written = WriteLogFileHeader(id, offset, db);
   if (!text.starts_with(written)) return header;
-  return LogFileHeader{
-      .size = written.size(), .stream_id = std::string(id), .stream_offset = offset, .db_index = db};
+  return LogFileHeader{.size = written.size(),
+                       .stream_id = std::string(id),
+                       .stream_offset = offset,
+                       .db_index = db};
 }
 
 std::string_view WriteEpochHeader(uint64_t number, uint64_t stream_offset,

@@ -45,8 +45,8 @@ struct LogFileHeader {
 
 inline constexpr size_t kLogFileHeaderMax = 192;
 std::string WriteLogFileHeader(std::string_view stream_id, uint64_t stream_offset, int db_index);
-// `text` is how a file begins: kLogFileHeaderMax bytes, or all it has. None: it is not of ours. Of a
-// second line that makes no sense nothing is in it.
+// `text` is how a file begins: kLogFileHeaderMax bytes, or all it has. None: it is not of ours. A
+// second line that makes no sense is left out.
 std::optional<LogFileHeader> ParseLogFileHeader(std::string_view text);
 
 struct EpochHeader {

@@ -40,8 +40,8 @@ class LogApplier {
 struct LogEnd {
   uint64_t last_epoch = 0;     // the number of the last one; 0: there is none
   uint64_t stream_offset = 0;  // bytes of the stream
-  std::string stream_id;       // of which replication stream it is a part at its end; empty: of none
-  int db_index = -1;  // that is selected at the end; -1: none, as the last file has nothing
+  std::string stream_id;  // of which replication stream it is a part at its end; empty: of none
+  int db_index = -1;      // that is selected at the end; -1: none, as the last file has nothing
   // The incremental in which the log ends, and how much of it is to stay. 0: there is none.
   uint64_t file_seq = 0;
   uint64_t file_size = 0;

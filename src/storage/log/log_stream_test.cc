@@ -54,12 +54,11 @@ class LogStreamTest : public ::testing::Test {
     if (writer_ == nullptr) {
       ASSERT_EQ(directory_->Open(), "");
     }
-    writer_ = std::make_unique<LogWriter>(
-        &files_, directory_.get(),
-        LogWriter::Options{.policy = policy,
-                           .reserve_bytes = 16'384,
-                           .retry_period_ns = 1000,
-                           .sync_period_ns = uint64_t{1} << 60});
+    writer_ = std::make_unique<LogWriter>(&files_, directory_.get(),
+                                          LogWriter::Options{.policy = policy,
+                                                             .reserve_bytes = 16'384,
+                                                             .retry_period_ns = 1000,
+                                                             .sync_period_ns = uint64_t{1} << 60});
     LogWriter::Start start;
     start.last_epoch = number_;
     if (!directory_->manifest().incrementals.empty()) {

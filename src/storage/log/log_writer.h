@@ -186,7 +186,7 @@ class LogWriter final : public DurableLog {
   int last_db_ = -1;          // selected at the file's end; -1: none
   std::string stream_id_;     // of the replication stream; empty: the log is of none
   int stream_db_ = -1;        // selected at stream_offset_
-  uint64_t last_epoch_ = 0;  // the newest that was appended
+  uint64_t last_epoch_ = 0;   // the newest that was appended
   uint64_t stream_offset_ = 0;
   uint64_t synced_offset_ = 0;                      // as far as known here; not with kEverySec
   int64_t last_second_ = -1;                        // of the last timestamp
