@@ -316,7 +316,8 @@ def quantile(values, share):
 
 
 def report(outcomes):
-    print(f"{'fault':8}{'runs':>6}{'answered':>10}{'lost':>7}{'in runs':>9}   outage p50, p99, max (s)")
+    heads = f"{'fault':8}{'runs':>6}{'answered':>10}{'lost':>7}{'in runs':>9}"
+    print(heads + "   outage p50, p99, max (s)")
     for fault in [*FAULTS, "all"]:
         some = [o for o in outcomes if fault in ("all", o.fault)]
         if not some:
