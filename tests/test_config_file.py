@@ -197,6 +197,35 @@ def test_config_rewrite(run, tmp_path):
         assert "Rewriting config file: No such file" in c.raw("CONFIG", "REWRITE").decode()
 
 
+def test_config_rewrite_keeps_the_primary(run, tmp_path):
+    """As Sentinel does it, in one transaction that also kills clients."""
+    path = tmp_path / "redis.conf"
+    nobody = free_port()
+    path.write_text("save \"\"\n")
+
+    def transact(server, *role):
+        with server.connect() as c:
+            for words in (["MULTI"], role, ["CONFIG", "REWRITE"],
+                          ["CLIENT", "KILL", "TYPE", "normal"],
+                          ["CLIENT", "KILL", "TYPE", "pubsub"]):  # fmt: skip
+                assert not isinstance(c.call(*words), Error)
+            assert c.call("EXEC")[:2] == [OK, OK]
+
+    server = run("redis.conf", "--port", "PORT")
+    transact(server, "SLAVEOF", "127.0.0.1", nobody)
+    assert f"replicaof 127.0.0.1 {nobody}" in path.read_text().splitlines()
+    assert server.stop() == 0
+    again = run("redis.conf", "--port", "PORT")
+    with again.connect() as c:
+        assert c.info("replication")["master_port"] == str(nobody)
+    transact(again, "SLAVEOF", "NO", "ONE")
+    assert "replicaof" not in path.read_text()
+    assert again.stop() == 0
+    third = run("redis.conf", "--port", "PORT")
+    with third.connect() as c:
+        assert c.info("replication")["role"] == "master"
+
+
 def test_config_rewrite_without_a_file(run):
     server = run("--port=PORT", "--save=")
     with server.connect() as c:

@@ -13,6 +13,7 @@
 #include "server/base/words.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
+#include "server/replication/peer_host.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
 #include "server/run/server.h"
@@ -76,6 +77,7 @@ std::string Take(ReplicaOffer* offer, std::string_view name, std::string_view va
           "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
           value.size());
     }
+    if (!value.empty() && !IsPeerHost(value)) return "ERR Invalid REPLCONF ip-address";
     offer->announced_ip = value;
   } else if (IsWord(name, "capa")) {
     // Others are for what this server does not offer.

@@ -11,6 +11,7 @@
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
+#include "server/replication/peer_host.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
 #include "server/run/server.h"
@@ -39,6 +40,7 @@ void ReplicaOf(CoordinatorContext& cx, Args args, ReplySink& reply) {
   } else {
     const auto port = ParseInt64(args[2]);
     if (!port || *port < 0 || *port > 65535) return reply.Error("ERR Invalid master port");
+    if (!IsPeerHost(args[1])) return reply.Error("ERR Invalid master host");
     bool is_new = false;
     OnLink(cx,
            [&](PrimaryLink& link) { is_new = link.Follow(args[1], static_cast<uint16_t>(*port)); });

@@ -138,6 +138,22 @@ constexpr MetricRow kReplication[] = {
      .place = 1303,
      .help = "How long ago a replica has acknowledged something.",
      .samples = AgeSamples},
+    {.prom = "replication_is_replica",
+     .place = 1306,
+     .help = "1: it is a replica; 0: a primary.",
+     .value = Of<[](const InfoFacts& f) { return uint64_t{f.primary_link.is_replica}; }>},
+    {.prom = "replication_link_up",
+     .place = 1307,
+     .help = "0: it is a replica, and the stream of its primary does not run; else 1.",
+     .value = Of<[](const InfoFacts& f) {
+       return uint64_t{!f.primary_link.is_replica || f.primary_link.is_up};
+     }>},
+    {.prom = "replication_stream_errors_total",
+     .type = MetricType::kCounter,
+     .place = 1308,
+     .help = "Commands of its primary that have failed at this replica: its data may not be the "
+             "same any more.",
+     .value = Of<[](const InfoFacts& f) { return f.primary_link.errors; }>},
     {.info = "master_failover_state",
      .help = "Always `no-failover`.",
      .value = Of<[](const InfoFacts&) { return "no-failover"; }>},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/replication/link_socket.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -54,13 +55,14 @@ void LinkSocket::SendNewline() {
 
 std::optional<std::string> LinkSocket::ReadLine() {
   while (true) {
+    // Signs of life, at once: a primary may send a million of them.
+    Consume(std::min(received_.find_first_not_of("\r\n"), received_.size()));
     const size_t end = received_.find('\n');
     if (end != std::string::npos) {
       std::string line = received_.substr(0, end);
       Consume(end + 1);
       if (line.ends_with('\r')) line.pop_back();
-      if (!line.empty()) return line;
-      continue;
+      return line;
     }
     if (received_.size() > kLineMax) Fail("it has sent a line that is too long");
     if (!error_.empty() || !Await()) return std::nullopt;

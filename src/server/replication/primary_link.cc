@@ -12,9 +12,7 @@
 #include <random>
 #include <thread>
 #include <utility>
-#include <vector>
 
-#include "core/text/numbers.h"
 #include "helio/base/ascii.h"
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
@@ -28,6 +26,7 @@
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/replication/copy_reader.h"
+#include "server/replication/psync_reply.h"
 #include "server/replication/replicas.h"
 
 namespace dfly {
@@ -51,22 +50,6 @@ std::string InResp(std::initializer_list<std::string_view> words) {
     text += fmt::format("${}\r\n{}\r\n", word.size(), word);
   }
   return text;
-}
-
-bool IsId(std::string_view text) {
-  return text.size() == 40 && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-         });
-}
-
-std::vector<std::string_view> WordsOf(std::string_view line) {
-  std::vector<std::string_view> words;
-  while (!line.empty()) {
-    const size_t end = std::min(line.find(' '), line.size());
-    if (end > 0) words.push_back(line.substr(0, end));
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-  return words;
 }
 
 // What a thread of its own does, as names are resolved there. It outlives who asks.
@@ -342,17 +325,22 @@ std::string PrimaryLink::Synchronize(LinkSocket& socket) {
   const auto reply =
       can_continue_ ? Ask(socket, {"PSYNC", ids_.id, next}) : Ask(socket, {"PSYNC", "?", "-1"});
   if (!reply) return socket.error();
-  if (reply->starts_with("+CONTINUE")) return Continue(*reply);
-  if (reply->starts_with("+FULLRESYNC")) return FullCopy(socket, *reply);
+  const PsyncReply parsed = ParsePsyncReply(*reply);
+  switch (parsed.kind) {
+    case PsyncReply::Kind::kContinue:
+      return Continue(parsed);
+    case PsyncReply::Kind::kFullCopy:
+      return FullCopy(socket, parsed);
+    case PsyncReply::Kind::kOther:
+      break;
+  }
   return fmt::format("PSYNC: {}", *reply);
 }
 
-std::string PrimaryLink::Continue(std::string_view reply) {
-  const auto words = WordsOf(reply);
+std::string PrimaryLink::Continue(const PsyncReply& reply) {
   if (!can_continue_) return "PSYNC: there is nothing to continue";
-  if (words.size() > 1) {
-    if (!IsId(words[1])) return fmt::format("PSYNC: {}", reply);
-    if (!helio::EqualsIgnoreCase(words[1], ids_.id)) ids_.Shift(offset_, std::string(words[1]));
+  if (!reply.id.empty() && !helio::EqualsIgnoreCase(reply.id, ids_.id)) {
+    ids_.Shift(offset_, std::string(reply.id));
   }
   LOG(INFO) << "the primary goes on behind offset " << offset_ << " of " << ids_.id;
   return "";
@@ -360,12 +348,9 @@ std::string PrimaryLink::Continue(std::string_view reply) {
 
 // ------------------------------------------------------------------------------------- the copy
 
-std::string PrimaryLink::FullCopy(LinkSocket& socket, std::string_view reply) {
+std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   const uint64_t generation = generation_;
-  const auto words = WordsOf(reply);
-  const auto offset = words.size() == 3 ? ParseInt64(words[2]) : std::nullopt;
-  if (!offset || *offset < 0 || !IsId(words[1])) return fmt::format("PSYNC: {}", reply);
-  LOG(INFO) << "the primary sends a full copy: " << words[1] << ", offset " << *offset;
+  LOG(INFO) << "the primary sends a full copy: " << reply.id << ", offset " << reply.offset;
   state_ = State::kSync;
   copy_total_ = copy_read_ = 0;
   copy_last_ns_ = helio::MonotonicNanos();
@@ -387,8 +372,8 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, std::string_view reply) {
   if (!error.empty()) return error;
   if (!is_current(generation)) return std::string(kIsOver);
   retry_ms_ = kRetryMillis;
-  ids_.Replace(std::string(words[1]));
-  offset_ = *offset;
+  ids_.Replace(std::string(reply.id));
+  offset_ = reply.offset;
   db_index_ = 0;
   can_continue_ = true;
   return "";

@@ -34,6 +34,7 @@ class AppendLog;
 class Persistence;
 class Replicas;
 class Session;
+struct PsyncReply;
 struct ServerState;
 
 // Owner:    the server. All of it is on proactor 0.
@@ -86,8 +87,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   // Sends a command and reads its reply. None: the socket has an error.
   std::optional<std::string> Ask(LinkSocket& socket, std::initializer_list<std::string_view> words);
   std::string Synchronize(LinkSocket& socket);
-  std::string Continue(std::string_view reply);
-  std::string FullCopy(LinkSocket& socket, std::string_view reply);
+  std::string Continue(const PsyncReply& reply);
+  std::string FullCopy(LinkSocket& socket, const PsyncReply& reply);
   std::string ReceiveCopy(LinkSocket& socket, const std::string& path);
   std::string LoadCopy(const std::string& path);
   std::string RunStream(LinkSocket& socket);

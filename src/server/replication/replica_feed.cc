@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/replication/replica_feed.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "facade/connection.h"
@@ -59,6 +62,9 @@ void ReplicaFeed::End(std::string_view why) {
 void ReplicaFeed::KeepAlive() { session_.connection.PushMessage("\n"); }
 
 void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
+  if (std::max(offset, durable.value_or(0)) > replicas_.backlog().end()) {
+    return End(fmt::format("it acknowledges {}, which it was never sent", offset));
+  }
   const uint64_t now_ns = helio::MonotonicNanos();
   replica_->active_ns = now_ns;
   replica_->acked_ns = now_ns;

@@ -68,6 +68,8 @@ struct Replica {
   std::atomic<uint64_t> active_ns{0};      // when it last said or took something; monotonic
   std::atomic<uint64_t> acked_ns{0};       // when it last acknowledged; 0: never
   std::shared_ptr<StreamPin> pin;          // in the backlog; set by proactor 0 before it streams
+  std::shared_ptr<StreamPin> copy_pin;     // in its copy; set by proactor 0 before it copies
+  const ReplicaCopy* copy = nullptr;       // the same; only to compare
 };
 
 // Owner:    the session, on its thread.

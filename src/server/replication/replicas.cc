@@ -52,6 +52,10 @@ bool HasNoEffect(const Epoch& epoch) {
 }
 
 bool IsWaiting(const Replica& replica) { return replica.state == ReplicaState::kWaitsForCopy; }
+// The last part of the copy before this one may still be on its way to others.
+bool Copies(const Replica& replica, const ReplicaCopy& copy) {
+  return replica.state == ReplicaState::kCopies && replica.copy == &copy;
+}
 bool Follows(const Replica& replica) {
   return replica.state == ReplicaState::kStreams || replica.state == ReplicaState::kLoads;
 }
@@ -97,6 +101,10 @@ class Replicas::CopyOutput final : public OutputFile {
         return std::make_error_code(std::errc::operation_canceled);
       }
       if (copy_->bytes.end() - copy_->bytes.FirstPinned() <= kCopyWindow) return {};
+      if (replicas_.persistence_.shards_behind() > 0) {
+        replicas_.server_.pool.at(0)->Dispatch(
+            [&replicas = replicas_, copy = copy_] { replicas.EndSlowReaders(*copy); });
+      }
       helio::this_fiber::SleepForMillis(kRoomMillis);
     }
   }
@@ -442,6 +450,8 @@ bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
         replica->is_old_command ? "" : fmt::format("+FULLRESYNC {} {}\r\n", ids_.id, copy->offset);
     reply += fmt::format("$EOF:{}\r\n", copy->mark);
     const std::shared_ptr<StreamPin> pin = copy->bytes.Pin(0);
+    replica->copy = copy.get();
+    replica->copy_pin = pin;
     replica->proactor->Dispatch([replica, reply, copy, pin] {
       if (replica->feed != nullptr) return replica->feed->BeginCopy(reply, copy, pin);
       copy->bytes.Unpin(pin);
@@ -457,9 +467,21 @@ void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::stri
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
   for (const auto& replica : replicas_) {
     const bool is_concerned =
-        replica->state == ReplicaState::kCopies || (copy->readers == 0 && IsWaiting(*replica));
+        Copies(*replica, *copy) || (copy->readers == 0 && IsWaiting(*replica));
     if (!is_concerned) continue;
     OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no copy for it"); });
+  }
+}
+
+void Replicas::EndSlowReaders(const ReplicaCopy& copy) {
+  const uint64_t end = copy.bytes.end();
+  for (const auto& replica : replicas_) {
+    if (!Copies(*replica, copy) || end - replica->copy_pin->offset <= kCopyWindow) continue;
+    OnFeed(replica, [](ReplicaFeed& feed) {
+      feed.End(
+          "it takes its copy so slowly that clients that write would have to wait: more than "
+          "snapshot_buffer_limit is kept for it");
+    });
   }
 }
 

@@ -127,6 +127,8 @@ class Replicas final : private EffectStream::Listener {
   // With all shards locked.
   bool BeginCopy(const std::shared_ptr<ReplicaCopy>& copy);
   void EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error);
+  // Clients that write have to wait, because some do not take their copy as fast as it is made.
+  void EndSlowReaders(const ReplicaCopy& copy);
   bool HasWaiting() const;
   bool StreamsAny() const;
   void Tick();

@@ -10,6 +10,7 @@
 #include "core/text/numbers.h"
 #include "server/base/words.h"
 #include "server/options/setting_slots.h"
+#include "server/replication/peer_host.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
 #include "server/settings/rows.h"
@@ -34,6 +35,7 @@ std::string Primary(std::string_view text, std::string* error) {
   if (IsWord(words[0], "no") && IsWord(words[1], "one")) return "";
   const auto port = ParseInt64(words[1]);
   if (!port || *port < 0 || *port > 65535) *error = "Invalid master port";
+  if (!IsPeerHost(words[0])) *error = "Invalid master host";
   return fmt::format("{} {}", words[0], words[1]);
 }
 
@@ -46,6 +48,8 @@ constexpr SettingSlot kPrimary = {[](std::string_view value, Options* options) {
 
 // On the thread that replication belongs to; from a fiber. Suspends.
 std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
+  const std::string& announced = change.now.replication.announce_ip;
+  if (!announced.empty() && !IsPeerHost(announced)) return "replica-announce-ip is no address";
   Server& server = ServerOf(host);
   server.state().pool.at(0)->AwaitFiber("config replication", [&] {
     server.primary_link().SetOptions(change.now.replication);

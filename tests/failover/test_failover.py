@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Some failovers of failover.py, one of each kind. DFLY_FAILOVERS=200 for more."""
+
+import os
+import random
+
+import pytest
+
+from failover.failover import FAULTS, Cluster, report, run_one
+from harness.seeds import new_seed
+from harness.server import REFERENCE, SANITIZED
+
+pytestmark = [
+    pytest.mark.skipif(REFERENCE, reason="it is about servers of ours"),
+    pytest.mark.skipif(SANITIZED, reason="Sentinel takes a sanitized server for dead"),
+    pytest.mark.timeout(1800),
+]
+
+
+def test_after_a_failover_all_have_the_same(tmp_path):
+    """Replication is asynchronous here, so what was answered last may be lost: it is only told."""
+    rng = random.Random(new_seed())
+    cluster = Cluster(tmp_path)
+    outcomes = []
+    try:
+        for i in range(int(os.environ.get("DFLY_FAILOVERS", 5))):
+            outcomes.append(run_one(cluster, rng, FAULTS[i % len(FAULTS)], i))
+    except BaseException:
+        cluster.kill()
+        raise
+    cluster.end()
+    report(outcomes)
+    assert all(outcome.answered > 0 for outcome in outcomes)
