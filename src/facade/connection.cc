@@ -116,6 +116,7 @@ size_t Connection::Execute(std::string_view data) {
   DCHECK(!executing_);
   executing_ = true;
   stalled_ = true;
+  const uint64_t executed_before = executed_bytes_;
   size_t taken = 0;
   while (taken < data.size() && can_execute() && has_room()) {
     if (!speaks_resp_) [[unlikely]] {
@@ -169,6 +170,8 @@ size_t Connection::Execute(std::string_view data) {
       CloseWhenSent();
     }
   }
+  if (keeps_replies_) [[unlikely]]
+    sink_->OnTakenBytes(this, data.substr(0, executed_bytes_ - executed_before));
   sink_->OnInputPause(this);
   executing_ = false;
   if (taken == data.size()) stalled_ = false;

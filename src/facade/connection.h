@@ -78,6 +78,11 @@ class CommandSink {
   // More is unsent than the connection was told to watch for (BufferPool::Bounds::output_watch).
   // True: it was closed.
   virtual bool OnLargeOutput(Connection*) { return false; }
+  // For a connection with KeepReplies: the next bytes of its input, of commands that were taken.
+  // OnInputPause follows.
+  virtual void OnTakenBytes(Connection* connection, std::string_view bytes) {
+    (void)connection, (void)bytes;
+  }
   // For a connection with KeepReplies: `replies` may leave. What is in it afterwards is sent.
   virtual void OnReplies(Connection* connection, helio::IoBuf* replies) {
     (void)connection, (void)replies;

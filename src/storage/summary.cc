@@ -20,6 +20,12 @@ bool ReadExtra(std::string_view name, std::string_view text, SnapshotExtras* ext
     extras->scripts.emplace_back(text);
     return true;
   }
+  if (name == kAuxStreamDb) {
+    const auto db = ParseInt64(text);
+    if (!db || *db < 0 || *db > INT32_MAX) return false;
+    extras->stream_db = static_cast<int>(*db);
+    return true;
+  }
   if (name != kAuxPlacement) return false;
   const size_t blank = text.rfind(' ');
   if (blank == std::string_view::npos) return false;

@@ -26,6 +26,12 @@ class Session;
 // Who follows the primary. Thread: the connection's. None of it suspends.
 class PrimaryStreamOwner {
  public:
+  // The next bytes of the stream that were parsed, whole commands.
+  virtual void OnBytes(std::string_view bytes) = 0;
+  // Up to this offset they are whole units, which are dispatched (PrimaryStream::whole).
+  virtual void OnWhole(int64_t offset) = 0;
+  // It was asked to rest (Connection::AskForRest), and all that was dispatched is carried out.
+  virtual void OnRest() = 0;
   // All before this offset is carried out.
   virtual void OnApplied(int64_t offset) = 0;
   // A command was answered with an error, which the primary did not get.

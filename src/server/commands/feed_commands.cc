@@ -10,6 +10,8 @@
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
+#include "helio/base/ascii.h"
+#include "helio/base/logging.h"
 #include "server/base/words.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
@@ -37,9 +39,29 @@ std::string HostOf(const std::string& address) {
   return host;
 }
 
-void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply) {
+// The primary that this server follows hands its role over, to this one (FAILOVER). On proactor 0.
+void TakeRole(Replica& replica) {
+  Server& server = Server::Here();
+  PrimaryLink& link = server.primary_link();
+  if (!link.is_replica()) {
+    replica.refusal = "ERR PSYNC FAILOVER can't be sent to a master.";
+  } else if (!helio::EqualsIgnoreCase(replica.wanted_id, link.ids().id)) {
+    replica.refusal = "ERR PSYNC FAILOVER replid must match my replid.";
+  } else {
+    LOG(INFO) << "the primary hands its role over to this server";
+    link.Leave();
+    server.config().Note("replicaof", "");
+  }
+}
+
+void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply,
+            bool takes_role = false) {
   if (session.feed != nullptr) return;  // it gets the stream already
-  if (Server::Here().primary_link().is_known_replica()) {
+  const PrimaryLink& link = Server::Here().primary_link();
+  if (takes_role) {
+    // Before the feed's request, which goes the same way.
+    Server::Here().state().pool.at(0)->Dispatch([replica] { TakeRole(*replica); });
+  } else if (link.is_known_replica() && !link.is_linked()) {
     return reply.Error("NOMASTERLINK Can't SYNC while not connected with my master");
   }
   replica->offer = OfferOf(session);
@@ -48,15 +70,18 @@ void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply
   session.feed = Server::Here().replicas().NewFeed(&session, replica);
 }
 
-// PSYNC replicationid offset. Its replies are the feed's.
+// PSYNC replicationid offset [FAILOVER]. Its replies are the feed's.
 void Psync(Session& session, Args args, ReplySink& reply) {
   const std::optional<int64_t> offset = ParseInt64(args[2]);
   if (!offset) return reply.Error(kErrNotInteger);
-  if (args.size() > 3) return reply.Error("ERR PSYNC FAILOVER can't be sent to a master.");
+  const bool takes_role = args.size() > 3 && IsWord(args[3], "failover");
+  if (takes_role && !Server::Here().primary_link().is_known_replica()) {
+    return reply.Error("ERR PSYNC FAILOVER can't be sent to a master.");
+  }
   auto replica = std::make_shared<Replica>();
   replica->wanted_id = args[1];
   replica->wanted_offset = *offset;
-  Follow(session, std::move(replica), reply);
+  Follow(session, std::move(replica), reply, takes_role);
 }
 
 void Sync(Session& session, Args, ReplySink& reply) {

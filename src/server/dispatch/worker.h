@@ -89,6 +89,8 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void AckPrimary(Session& session);
   // Of all that was parsed.
   static int64_t ReadOffset(const Session& session);
+  // Of whole units that were dispatched: a MULTI counts when its EXEC does.
+  static int64_t WholeOffset(const Session& session);
 
   // For the TLS connections to come.
   void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
@@ -120,6 +122,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   void OnProtocolError(Connection* connection, std::string_view error) override;
   void OnRoom(Connection* connection) override;
   void OnReplies(Connection* connection, helio::IoBuf* replies) override;
+  void OnTakenBytes(Connection* connection, std::string_view bytes) override;
   bool OnLargeOutput(Connection* connection) override;
   bool OnHeavyInput(Connection* connection) override;
   void OnLargeInput(Connection* connection) override;

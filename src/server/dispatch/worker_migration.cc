@@ -39,6 +39,7 @@ bool Worker::MayMove(const Session& session) const {
 
 void Worker::OnRest(Connection* connection) {
   Session& session = SessionOf(connection);
+  if (session.primary != nullptr) return session.primary->owner->OnRest();
   session.affinity.OnTried();
   if (session.move_to == index() || !MayMove(session)) return connection->EndRest();
   connection->Detach();

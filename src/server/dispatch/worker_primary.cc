@@ -97,10 +97,12 @@ int64_t Worker::ReadOffset(const Session& session) {
   return session.primary->begin + static_cast<int64_t>(session.connection.executed_bytes());
 }
 
-// Before a command, and when none is under way.
-void Worker::NoteWhole(Session& session) {
-  if (session.multi == nullptr) session.primary->whole = ReadOffset(session);
+int64_t Worker::WholeOffset(const Session& session) {
+  return session.multi != nullptr ? session.primary->whole : ReadOffset(session);
 }
+
+// Before a command, and when none is under way.
+void Worker::NoteWhole(Session& session) { session.primary->whole = WholeOffset(session); }
 
 std::optional<CommandSink::Outcome> Worker::TakeOfPrimary(Connection* connection, Session& session,
                                                           Args args) {
@@ -162,7 +164,12 @@ CommandSink::Outcome Worker::EndPrimary(std::string_view why) {
   return Outcome::kClose;
 }
 
+void Worker::OnTakenBytes(Connection* connection, std::string_view bytes) {
+  if (!bytes.empty()) SessionOf(connection).primary->owner->OnBytes(bytes);
+}
+
 void Worker::MarkPrimary(Session& session, int64_t offset, bool is_asked) {
+  session.primary->owner->OnWhole(offset);
   session.primary->marked = offset;
   helio::IoBuf* const out = session.connection.replies().BeginLocal();
   out->Append(fmt::format("{}{}\r\n", is_asked ? ':' : '+', offset));
@@ -176,6 +183,8 @@ void Worker::PausePrimary(Connection* connection, Session& session) {
   if (!connection->busy()) NoteWhole(session);
   if (session.primary->whole != session.primary->marked) {
     MarkPrimary(session, session.primary->whole, false);
+  } else {
+    session.primary->owner->OnWhole(session.primary->whole);
   }
 }
 
@@ -211,7 +220,7 @@ void Worker::OnReplies(Connection* connection, helio::IoBuf* replies) {
 
 void Worker::OnPrimaryClosed(const Connection& connection, Session& session) {
   PrimaryStream& stream = *session.primary;
-  if (session.multi == nullptr) stream.whole = ReadOffset(session);
+  NoteWhole(session);
   stream.owner->OnStreamEnd(stream.whole, session.db_index, connection.has_ended_whole());
 }
 

@@ -420,7 +420,7 @@ std::string Persistence::ReloadLocked(Transaction* lock) {
   return error;
 }
 
-std::string Persistence::LoadCopy(const std::string& path) {
+std::string Persistence::LoadCopy(const std::string& path, int* stream_db) {
   while (loading_ != nullptr) helio::this_fiber::SleepForMillis(1);  // DEBUG RELOAD
   const uint64_t begin_ns = helio::MonotonicNanos();
   loading_ = std::make_unique<LoadProgress>();
@@ -439,6 +439,7 @@ std::string Persistence::LoadCopy(const std::string& path) {
     uint64_t end = 0;
     error = loader.LoadRdbPart(path, &end);
     if (error.empty()) error = TakeExtras(loader.extras());
+    *stream_db = loader.extras().stream_db;
     if (!error.empty()) lock.Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
   }
   facts_.load_seconds = SecondsSince(begin_ns);

@@ -58,9 +58,9 @@ class Persistence {
   // Ends the load that is under way; it fails. Suspends until it has.
   void CancelLoad();
   // A replica's copy of its primary, an RDB file: the shards are emptied and filled from it, while
-  // clients are told LOADING. Empty, or the error; then the shards are empty. From a fiber.
-  // REQUIRES: the caller has no locks. Suspends.
-  [[nodiscard]] std::string LoadCopy(const std::string& path);
+  // clients are told LOADING. Empty, or the error; then the shards are empty. `stream_db`: gets
+  // SnapshotExtras::stream_db. From a fiber. REQUIRES: the caller has no locks. Suspends.
+  [[nodiscard]] std::string LoadCopy(const std::string& path, int* stream_db);
   // The gates that a replica has shut.
   void SetReplicaGates(uint8_t gates);
   // Refuses what has to be refused now; see Settings::gate.

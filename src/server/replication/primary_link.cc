@@ -74,7 +74,9 @@ PrimaryLink::PrimaryLink(ServerState* server, Persistence* persistence, AppendLo
       log_(*log),
       replicas_(*replicas),
       options_(options),
-      ids_(replicas->ids()) {}
+      ids_(replicas->ids()) {
+  replicas->SetLink(this);
+}
 
 PrimaryLink::~PrimaryLink() { CHECK(!is_running_) << "PrimaryLink::Stop was not called"; }
 
@@ -91,11 +93,13 @@ bool PrimaryLink::Follow(std::string_view host, uint16_t port) {
   port_ = port;
   LOG(INFO) << "replicaof " << helio::LogText(host_) << ' ' << port_;
   EndLink();
-  if (!was_replica) {
-    replicas_.OnDemoted();
-    SetReplica(true);
-  }
   UpdateGates();
+  if (!was_replica) {
+    is_known_replica_ = true;
+    SetReplica(true);
+    UnblockClients();
+    SetHoldsWrites(false);
+  }
   if (std::exchange(is_running_, true)) return true;
   helio::Fiber("primary link", [this] { Run(); }).Detach();
   return true;
@@ -105,19 +109,45 @@ void PrimaryLink::Leave() {
   if (!is_replica()) return;
   if (session_ != nullptr) {
     // What was dispatched is carried out, whatever becomes of the link.
-    const PrimaryStream& stream = *session_->primary;
-    offset_ = session_->multi != nullptr ? stream.whole : Worker::ReadOffset(*session_);
+    offset_ = Worker::WholeOffset(*session_);
   }
   host_.clear();
   port_ = 0;
-  can_continue_ = false;  // what is written from now on counts in no offset yet
-  ids_.Shift(offset_, NewId());
-  LOG(INFO) << "replicaof no one: " << ids_.id << " goes on behind offset " << offset_ << " of "
-            << ids_.id2;
+  if (can_continue_) {
+    ids_.Shift(offset_, NewId());
+    LOG(INFO) << "replicaof no one: " << ids_.id << " goes on behind offset " << offset_ << " of "
+              << ids_.id2;
+  } else {
+    ids_.Replace(NewId());
+    LOG(INFO) << "replicaof no one: a new stream, " << ids_.id << ", as the data is of none";
+  }
   EndLink();
-  replicas_.OnPromoted(static_cast<uint64_t>(offset_));
-  SetReplica(false);
+  replicas_.EndAll("this server is a primary now, under another id");
+  is_known_replica_ = false;
+  SetHoldsWrites(true);
   UpdateGates();
+}
+
+void PrimaryLink::Demote() {
+  const std::optional<uint64_t> end = replicas_.Demote();
+  follows_ = true;
+  can_continue_ = end.has_value();
+  if (end) offset_ = static_cast<int64_t>(*end);
+  db_index_ = 0;  // who goes on behind that begins with a SELECT
+}
+
+void PrimaryLink::Promote() {
+  replicas_.Promote(static_cast<uint64_t>(offset_), can_continue_);
+  follows_ = false;
+  if (is_replica() || stops_) return;  // it is not to be a primary any more
+  can_continue_ = false;               // what is written from now on is not counted here
+  SetReplica(false);
+  SetHoldsWrites(false);
+  LOG(INFO) << "this server is a primary";
+}
+
+void PrimaryLink::SetHoldsWrites(bool holds) {
+  if (std::exchange(holds_writes_, holds) != holds) WorkerState::HoldWrites(server_, holds);
 }
 
 void PrimaryLink::EndLink() {
@@ -140,27 +170,17 @@ void PrimaryLink::Stop() {
   EndLink();
   if (session_ != nullptr) session_->connection.CloseNow();  // the disk may never take its effects
   if (is_loading_) persistence_.CancelLoad();
+  // A change of the role may wait for locks.
+  server_.shards->AwaitOnAll([](Shard& shard) { Transaction::CancelWaiters(shard); });
   std::unique_lock lock(mutex_);
   changed_.Wait(lock, [this] { return !is_running_; });
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
 }
 
 void PrimaryLink::SetReplica(bool is_replica) {
-  is_known_replica_ = is_replica;
   server_.memory.set_has_limit(!is_replica);
   DispatchOnAll<ShardCare>(server_,
                            [is_replica](ShardCare& care) { care.SetKeepsDue(is_replica); });
-  if (is_replica) {
-    // They wait for what only a primary does.
-    DispatchOnAll<WorkerState>(server_, [](WorkerState& worker) {
-      worker.ForEachSession([](Session& session) {
-        if (session.blocked == nullptr || session.primary != nullptr) return;
-        session.blocked->Deny(
-            "UNBLOCKED force unblock from blocking operation, instance state changed (master -> "
-            "replica?)");
-      });
-    });
-  }
   helio::Proactor* const proactor = helio::Proactor::Current();
   if (is_replica && tick_task_ == 0) {
     tick_task_ = proactor->AddPeriodic(1000, [this] { Tick(); });
@@ -169,7 +189,20 @@ void PrimaryLink::SetReplica(bool is_replica) {
   }
 }
 
+// They wait for what only a primary does.
+void PrimaryLink::UnblockClients() {
+  DispatchOnAll<WorkerState>(server_, [](WorkerState& worker) {
+    worker.ForEachSession([](Session& session) {
+      if (session.blocked == nullptr || session.primary != nullptr) return;
+      session.blocked->Deny(
+          "UNBLOCKED force unblock from blocking operation, instance state changed (master -> "
+          "replica?)");
+    });
+  });
+}
+
 void PrimaryLink::UpdateGates() {
+  is_linked_ = state_ == State::kConnected;
   uint8_t gates = 0;
   if (is_replica() && options_.is_read_only) gates |= Settings::kReadOnlyGate;
   if (is_replica() && !options_.serves_stale_data && state_ != State::kConnected) {
@@ -204,7 +237,16 @@ void PrimaryLink::TellErrors() {
 // ------------------------------------------------------------------------------------- the link
 
 void PrimaryLink::Run() {
-  while (is_replica() && !stops_) {
+  while (!stops_) {
+    if (!is_replica()) {
+      if (!follows_) break;
+      Promote();
+      continue;
+    }
+    if (!follows_) {
+      Demote();
+      continue;
+    }
     std::string error = RunLink();
     socket_ = nullptr;
     state_ = State::kConnect;
@@ -341,6 +383,7 @@ std::string PrimaryLink::Continue(const PsyncReply& reply) {
   if (!can_continue_) return "PSYNC: there is nothing to continue";
   if (!reply.id.empty() && !helio::EqualsIgnoreCase(reply.id, ids_.id)) {
     ids_.Shift(offset_, std::string(reply.id));
+    replicas_.EndAll("the primary's stream has another id");
   }
   LOG(INFO) << "the primary goes on behind offset " << offset_ << " of " << ids_.id;
   return "";
@@ -374,15 +417,15 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   retry_ms_ = kRetryMillis;
   ids_.Replace(std::string(reply.id));
   offset_ = reply.offset;
-  db_index_ = 0;
   can_continue_ = true;
   return "";
 }
 
 std::string PrimaryLink::LoadCopy(const std::string& path) {
   can_continue_ = false;
+  replicas_.ForgetStream("a full copy replaces the data");
   is_loading_ = true;
-  const std::string error = persistence_.LoadCopy(path);
+  const std::string error = persistence_.LoadCopy(path, &db_index_);
   is_loading_ = false;
   if (error.empty()) return "";
   retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);  // the same copy would do the same again
@@ -418,6 +461,7 @@ std::string PrimaryLink::ReceiveCopy(LinkSocket& socket, const std::string& path
 // ----------------------------------------------------------------------------------- the stream
 
 std::string PrimaryLink::RunStream(LinkSocket& socket) {
+  replicas_.BeginOfPrimary(static_cast<uint64_t>(offset_));
   const int fd = socket.Detach();
   if (fd < 0) return socket.error();
   socket_ = nullptr;
@@ -443,6 +487,37 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   return was_short ? "" : std::string(kIsOver);
 }
 
+bool PrimaryLink::HoldStream() {
+  if (session_ == nullptr || !is_replica()) return false;
+  const Session* const held = session_;
+  is_held_ = false;
+  session_->connection.AskForRest();
+  std::unique_lock lock(mutex_);
+  changed_.Wait(lock, [this, held] { return session_ != held || is_held_; });
+  return is_held_;
+}
+
+void PrimaryLink::LetStreamGo() {
+  if (std::exchange(is_held_, false)) session_->connection.EndRest();
+}
+
+std::optional<PrimaryLink::Place> PrimaryLink::held_place() const {
+  if (!is_held_) return {};
+  return Place{.offset = Worker::WholeOffset(*session_), .db_index = session_->db_index};
+}
+
+void PrimaryLink::OnBytes(std::string_view bytes) { replicas_.AppendOfPrimary(bytes); }
+
+void PrimaryLink::OnWhole(int64_t offset) {
+  replicas_.PublishOfPrimary(static_cast<uint64_t>(offset));
+}
+
+void PrimaryLink::OnRest() {
+  OnWhole(Worker::WholeOffset(*session_));
+  is_held_ = true;
+  changed_.NotifyAll();
+}
+
 void PrimaryLink::OnApplied(int64_t offset) { offset_ = std::max(offset_, offset); }
 
 void PrimaryLink::OnStreamError(std::string_view error) {
@@ -452,12 +527,15 @@ void PrimaryLink::OnStreamError(std::string_view error) {
 void PrimaryLink::OnStreamCorrupt() { can_continue_ = false; }
 
 void PrimaryLink::OnStreamEnd(int64_t offset, int db_index, bool is_exact) {
+  OnWhole(offset);
+  replicas_.EndOfPrimary();
   session_ = nullptr;
+  is_held_ = false;
   if (!is_exact) can_continue_ = false;
-  if (is_replica()) {
-    offset_ = offset;
-    db_index_ = db_index;
-  }
+  // Promoted meanwhile: what was under way is of the old stream still.
+  if (!is_replica() && can_continue_) ids_.second_offset = offset + 1;
+  offset_ = offset;
+  db_index_ = db_index;
   changed_.NotifyAll();
 }
 

@@ -10,6 +10,11 @@
 // When the link ends, for whatever reason, it begins anew, a second later at the latest, and asks
 // for what comes behind the last command that was carried out.
 //
+// What comes goes to the backlog of Replicas, too, for this server's own replicas.
+//
+// REPLICAOF only says what the server is to be. The fiber of the link carries that out, as it needs
+// all locks; until a promotion is done, clients that write wait.
+//
 // While the server is a replica nothing expires or is evicted by itself: the primary says what
 // goes.
 #pragma once
@@ -54,6 +59,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool is_replica() const { return !host_.empty(); }
   // The same. Thread: any.
   bool is_known_replica() const { return is_known_replica_.load(std::memory_order_relaxed); }
+  // The stream of the primary runs. Thread: any.
+  bool is_linked() const { return is_linked_.load(std::memory_order_relaxed); }
   // As `replicaof` has it; empty: a primary.
   std::string primary() const;
 
@@ -61,6 +68,18 @@ class PrimaryLink final : private PrimaryStreamOwner {
   void SetOptions(const ReplicationOptions& options);
   // The end of the server. Suspends until nothing runs any more.
   void Stop();
+
+  // What Replicas needs for a copy of this replica: nothing more of the stream is carried out, and
+  // what was begun is done. False: there is no link. Suspends.
+  bool HoldStream();
+  void LetStreamGo();
+  // Where it is held.
+  struct Place {
+    int64_t offset = 0;
+    int db_index = 0;  // that is selected there
+  };
+  // None: the link has ended meanwhile.
+  std::optional<Place> held_place() const;
 
   const ReplicationIds& ids() const { return ids_; }
   // Of what is carried out.
@@ -73,12 +92,17 @@ class PrimaryLink final : private PrimaryStreamOwner {
   static constexpr uint64_t kRetryMillisMax = 60'000;
 
   // PrimaryStreamOwner
+  void OnBytes(std::string_view bytes) override;
+  void OnWhole(int64_t offset) override;
+  void OnRest() override;
   void OnApplied(int64_t offset) override;
   void OnStreamError(std::string_view error) override;
   void OnStreamCorrupt() override;
   void OnStreamEnd(int64_t offset, int db_index, bool is_exact) override;
 
   void Run();
+  void Demote();
+  void Promote();
   // From the connection to its end. An error, or nothing. Suspends, as what follows.
   std::string RunLink();
   int Connect(std::string* error);
@@ -98,6 +122,9 @@ class PrimaryLink final : private PrimaryStreamOwner {
   // The link that is under way ends soon; the next one is another.
   void EndLink();
   void SetReplica(bool is_replica);
+  void UnblockClients();
+  // Clients that write wait until a promotion is carried out.
+  void SetHoldsWrites(bool holds);
   void UpdateGates();
   void Tick();
   // In the log: what the stream's commands were answered with, unless it is there already.
@@ -112,18 +139,22 @@ class PrimaryLink final : private PrimaryStreamOwner {
   ReplicationOptions options_;
 
   std::atomic<bool> is_known_replica_{false};
+  std::atomic<bool> is_linked_{false};
   std::string host_;  // empty: no replica
   uint16_t port_ = 0;
   uint64_t generation_ = 0;  // of what was asked for
   bool stops_ = false;
-  bool is_running_ = false;  // Run
-  uint64_t tick_task_ = 0;   // 0: none
-  helio::Mutex mutex_;       // CondVar wants one
+  bool is_running_ = false;    // Run
+  bool follows_ = false;       // between Demote and Promote
+  bool holds_writes_ = false;  // SetHoldsWrites
+  uint64_t tick_task_ = 0;     // 0: none
+  helio::Mutex mutex_;         // CondVar wants one
   helio::CondVar changed_;
 
   State state_ = State::kConnect;
   LinkSocket* socket_ = nullptr;  // while there is one
   Session* session_ = nullptr;    // while the stream runs
+  bool is_held_ = false;          // HoldStream; and it rests
   bool is_loading_ = false;
   bool is_ours_ = false;  // the primary: it may say what no Redis knows
   uint64_t retry_ms_ = kRetryMillis;

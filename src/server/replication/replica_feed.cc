@@ -59,6 +59,11 @@ void ReplicaFeed::End(std::string_view why) {
   session_.connection.CloseNow();
 }
 
+void ReplicaFeed::Refuse(std::string_view error) {
+  session_.connection.PushMessage(fmt::format("-{}\r\n", error));
+  session_.connection.CloseWhenSent();
+}
+
 void ReplicaFeed::KeepAlive() { session_.connection.PushMessage("\n"); }
 
 void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {

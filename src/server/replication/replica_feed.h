@@ -34,6 +34,8 @@ struct ReplicaCopy {
   StreamBuffer bytes;
   std::string mark;                      // stands behind it
   uint64_t offset = 0;                   // of the stream, at its moment
+  int db_index = 0;                      // that is selected there
+  bool may_attach = false;               // its cut locks exclusively
   std::atomic<bool> is_complete{false};  // all of it is in `bytes`
   std::atomic<uint32_t> readers{0};      // that still want it
 };
@@ -56,6 +58,7 @@ struct Replica {
   bool is_old_command = false;  // it has sent SYNC
   std::string wanted_id;        // of PSYNC; "?": any
   int64_t wanted_offset = -1;   // the first byte that it lacks
+  std::string refusal;          // the error that it gets; proactor 0's
   uint64_t since_ns = 0;
 
   // Its thread's. Null: its connection has ended.
@@ -87,6 +90,8 @@ class ReplicaFeed final : public OutputFeed {
                  std::shared_ptr<StreamPin> pin);
   // The copy cannot be finished, or the replica does not do its part. `why`: for the log.
   void End(std::string_view why);
+  // It gets this error, and nothing else.
+  void Refuse(std::string_view error);
   // A line without meaning, so that the replica sees that somebody is there.
   void KeepAlive();
   void OnAck(uint64_t offset, std::optional<uint64_t> durable);

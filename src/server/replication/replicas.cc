@@ -19,6 +19,8 @@
 #include "server/clients/session.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/primary_link.h"
+#include "storage/summary.h"
 
 namespace dfly {
 
@@ -131,7 +133,7 @@ Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* 
       log_(*log),
       options_(options),
       ids_{.id = RandomDigits()},
-      backlog_(std::make_unique<StreamBuffer>(0, options.backlog_bytes)),
+      backlog_(0, options.backlog_bytes),
       threads_(std::make_unique<FeedThread[]>(server->options.threads)) {}
 
 Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"; }
@@ -155,18 +157,91 @@ void Replicas::Stop() {
 
 void Replicas::SetOptions(const ReplicationOptions& options) {
   options_ = options;
-  backlog_->set_keeps(options.backlog_bytes);
+  backlog_.set_keeps(options.backlog_bytes);
 }
 
-void Replicas::OnDemoted() {
-  must_restart_ = true;
-  stream_.Become("", 0, [this] { is_paused_ = true; });
+// ----------------------------------------------------------------------------------------- roles
+
+void Replicas::EndAll(std::string_view why) {
   for (const auto& replica : replicas_) {
-    OnFeed(replica, [](ReplicaFeed& feed) { feed.End("this server becomes a replica"); });
+    OnFeed(replica, [why = std::string(why)](ReplicaFeed& feed) { feed.End(why); });
   }
 }
 
-void Replicas::OnPromoted(uint64_t offset) { begin_offset_ = offset; }
+std::optional<uint64_t> Replicas::Demote() {
+  follows_ = true;
+  // What was let in before the gates were shut is on its way to the shards then.
+  server_.pool.AwaitOnAll([](helio::Proactor*) {});
+  std::optional<uint64_t> end;
+  if (is_streaming_) {
+    Transaction lock(server_.shards.get(), nullptr);
+    lock.set_origin({.name = "replicaof"});
+    lock.set_cancelled(&ends_);
+    lock.LockAllShards(LockMode::kExclusive);
+    if (!lock.Schedule()) return {};  // the server ends
+    const helio::BoundedWait wait(kSnapshotFile);
+    if (stream_.journal()->Flush()) end = backlog_.end();
+    stream_.DetachListener();
+    stream_.Become("", 0, [] {});
+    is_streaming_ = server_.tells_replicas = false;
+    has_backlog_ = end.has_value();
+  }
+  stream_.Close();
+  EndAll("this server becomes a replica");
+  return end;
+}
+
+void Replicas::AwaitNobody() {
+  const auto reads = [](const auto& replica) { return replica->pin != nullptr; };
+  while (!ends_ && std::any_of(replicas_.begin(), replicas_.end(), reads)) {
+    helio::this_fiber::SleepForMillis(kRoomMillis);
+  }
+}
+
+void Replicas::BeginOfPrimary(uint64_t offset) {
+  if (!has_backlog_ || backlog_.end() != offset) {
+    ForgetStream("the stream of the primary begins anew");
+    AwaitNobody();
+    if (ends_) return;
+    backlog_.Restart(offset);
+  }
+  has_backlog_ = true;
+}
+
+void Replicas::PublishOfPrimary(uint64_t offset) {
+  if (offset <= backlog_.end()) return;
+  backlog_.PublishTo(offset);
+  WakeFeeds();
+}
+
+void Replicas::ForgetStream(std::string_view why) {
+  has_backlog_ = false;
+  EndAll(why);
+}
+
+void Replicas::Promote(uint64_t offset, bool continues) {
+  if (continues) {
+    BeginOfPrimary(offset);  // if the last link has failed, the backlog may lack something
+    Transaction lock(server_.shards.get(), nullptr);
+    lock.set_origin({.name = "replicaof"});
+    lock.set_cancelled(&ends_);
+    lock.LockAllShards(LockMode::kExclusive);
+    if (!ends_ && lock.Schedule()) {
+      const helio::BoundedWait wait(kSnapshotFile);
+      stream_.Open(1);
+      Attach(offset);
+    }
+  } else {
+    ForgetStream("this server's data is of no stream");
+    AwaitNobody();
+    if (!ends_) backlog_.Restart(offset);
+  }
+  if (!is_streaming_) stream_.Close();
+  follows_ = false;
+  for (const auto& replica : std::exchange(unanswered_, {})) {
+    if (IsHere(replica)) Answer(replica);
+  }
+}
 
 // ------------------------------------------------------------------------------------- replicas
 
@@ -210,7 +285,8 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
     const auto it = std::find(replicas_.begin(), replicas_.end(), replica);
     if (it == replicas_.end()) return;
     replicas_.erase(it);
-    if (replica->pin != nullptr) backlog_->Unpin(replica->pin);
+    std::erase(unanswered_, replica);
+    if (replica->pin != nullptr) backlog_.Unpin(replica->pin);
     LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port << " has left";
     LookAtWaits();
   });
@@ -222,12 +298,23 @@ void Replicas::OnRequest(const std::shared_ptr<Replica>& replica) {
     last_ping_ns_ = helio::MonotonicNanos();
     tick_task_ = helio::Proactor::Current()->AddPeriodic(kTickMillis, [this] { Tick(); });
   }
-  if (Continue(replica)) return;
-  StartCopies();
+  if (!replica->refusal.empty()) {
+    OnFeed(replica, [replica](ReplicaFeed& feed) { feed.Refuse(replica->refusal); });
+  } else if (follows_ && !link_->is_replica()) {
+    unanswered_.push_back(replica);  // Promote is under way
+  } else if (link_->is_replica() && !(follows_ && link_->is_linked())) {
+    OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no link with the primary"); });
+  } else {
+    Answer(replica);
+  }
+}
+
+void Replicas::Answer(const std::shared_ptr<Replica>& replica) {
+  if (!Continue(replica)) StartCopies();
 }
 
 bool Replicas::Continues(const Replica& replica) const {
-  if (!is_streaming_ || must_restart_) return false;
+  if (!has_backlog_) return false;
   if (replica.is_old_command || replica.wanted_offset < 1) return false;
   if (helio::EqualsIgnoreCase(replica.wanted_id, ids_.id)) return true;
   return helio::EqualsIgnoreCase(replica.wanted_id, ids_.id2) &&
@@ -240,12 +327,12 @@ bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
     return false;
   }
   const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
-  replica->pin = backlog_->Pin(offset);
+  replica->pin = backlog_.Pin(offset);
   if (replica->pin != nullptr) {
     BeginStream(replica, offset, nullptr);
     return true;
   }
-  if (offset > backlog_->end() || offset < no_files_before_ || !log_.is_on()) {
+  if (offset > backlog_.end() || offset < no_files_before_ || !log_.is_on()) {
     TellRefused(*replica);
     return false;
   }
@@ -256,7 +343,7 @@ bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
 void Replicas::BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
                            std::shared_ptr<FilePart> part) {
   LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port
-            << " goes on from offset " << offset + 1 << ", " << backlog_->end() - offset
+            << " goes on from offset " << offset + 1 << ", " << backlog_.end() - offset
             << " bytes behind" << (part == nullptr ? "" : ", with the log's files");
   ++partial_copies_;
   replica->acked = offset;
@@ -275,9 +362,8 @@ void Replicas::TellRefused(const Replica& replica) {
   }
   ++refused_partial_copies_;
   LOG(INFO) << who << " needs a copy: it has " << helio::LogText(replica.wanted_id) << " up to "
-            << replica.wanted_offset << "; here are " << ids_.id << " from "
-            << backlog_->begin() + 1 << " to " << backlog_->end() << ", and " << ids_.id2
-            << " below " << ids_.second_offset;
+            << replica.wanted_offset << "; here are " << ids_.id << " from " << backlog_.begin() + 1
+            << " to " << backlog_.end() << ", and " << ids_.id2 << " below " << ids_.second_offset;
 }
 
 // ----------------------------------------------------------------------------- the log's files
@@ -285,8 +371,7 @@ void Replicas::TellRefused(const Replica& replica) {
 void Replicas::Resume(const std::string& id, uint64_t offset) {
   ids_.id2 = id;
   ids_.second_offset = static_cast<int64_t>(offset) + 1;
-  backlog_ = std::make_unique<StreamBuffer>(offset, options_.backlog_bytes);
-  data_end_ = offset;
+  backlog_.Restart(offset);
   Transaction lock(server_.shards.get(), nullptr);
   lock.set_origin({.name = "replication"});
   lock.LockAllShards(LockMode::kExclusive);
@@ -296,10 +381,11 @@ void Replicas::Resume(const std::string& id, uint64_t offset) {
 }
 
 void Replicas::Attach(uint64_t offset) {
+  data_end_ = offset;
   stream_.AttachListener(this, ids_.id, offset);
   // What the log alone has got: WAIT does not wait for that.
   streamed_epoch_ = stream_.journal()->newest();
-  is_streaming_ = server_.tells_replicas = true;
+  is_streaming_ = has_backlog_ = server_.tells_replicas = true;
 }
 
 bool Replicas::IsHere(const std::shared_ptr<Replica>& replica) const {
@@ -330,7 +416,7 @@ void Replicas::SendFiles(const std::shared_ptr<Replica>& replica) {
   BeginStream(replica, offset, part);
   if (SendFilePart(replica, files, *part) || !IsHere(replica)) return;
   // It comes back, and then gets a copy.
-  no_files_before_ = backlog_->begin();
+  no_files_before_ = backlog_.begin();
   OnFeed(replica, [](ReplicaFeed& feed) { feed.End("the log's files lack a part of the stream"); });
 }
 
@@ -342,7 +428,7 @@ bool Replicas::SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& 
       helio::this_fiber::SleepForMillis(kRoomMillis);
       continue;
     }
-    replica->pin = backlog_->Pin(files.offset());
+    replica->pin = backlog_.Pin(files.offset());
     if (replica->pin != nullptr) {
       part.is_complete = true;
       WakeFeeds();
@@ -405,43 +491,72 @@ void Replicas::AwaitOthers() {
 void Replicas::RunCopy() {
   const auto copy = std::make_shared<ReplicaCopy>();
   copy->mark = RandomDigits();
+  if (follows_) return RunCopyOfReplica(copy);
   if (!is_streaming_) stream_.Open(1);
+  EndCopy(copy, SaveCopy(copy));
+}
+
+void Replicas::RunCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy) {
+  while (!ends_ && persistence_.is_saving()) helio::this_fiber::SleepForMillis(kLookMillis);
+  if (!link_->HoldStream()) {
+    EndCopy(copy, "there is no link with the primary");
+    return helio::this_fiber::SleepForMillis(kLookMillis);  // until they have left
+  }
+  const std::string error = SaveCopy(copy);
+  link_->LetStreamGo();  // there may have been no cut
+  EndCopy(copy, error);
+}
+
+std::string Replicas::SaveCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   LogBase base;
   base.make_output = [this, copy](const std::atomic<bool>* is_cancelled) {
     return std::make_unique<CopyOutput>(this, copy, is_cancelled);
   };
-  base.cut_lock = is_streaming_ ? LockMode::kShared : LockMode::kExclusive;
+  copy->may_attach = !is_streaming_ && !follows_;
+  base.cut_lock = copy->may_attach ? LockMode::kExclusive : LockMode::kShared;
   base.before_cut = [this, copy] { return BeginCopy(copy); };
   base.facts_at_cut = [this, copy] {
     return std::vector<std::pair<std::string, std::string>>{
-        {"repl-stream-db", "0"},
+        {std::string(kAuxStreamDb), fmt::format("{}", copy->db_index)},
         {"repl-id", ids_.id},
         {"repl-offset", fmt::format("{}", copy->offset)}};
   };
-  const std::string error = persistence_.SaveLogBase(std::move(base));
-  EndCopy(copy, error);
+  return persistence_.SaveLogBase(std::move(base));
 }
 
 bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   if (ends_ || !HasWaiting()) return false;
   const helio::BoundedWait wait(kSnapshotFile);
+  if (!FindPlace(copy.get())) return false;
+  SendCopy(copy);
+  if (follows_) link_->LetStreamGo();
+  return true;
+}
+
+bool Replicas::FindPlace(ReplicaCopy* copy) {
+  if (follows_) {
+    const auto place = link_->held_place();
+    if (!place || !has_backlog_) return false;
+    copy->offset = static_cast<uint64_t>(place->offset);
+    copy->db_index = place->db_index;
+    DCHECK_EQ(copy->offset, backlog_.end());
+    return true;
+  }
+  if (link_->is_replica()) return false;  // Demote is under way
   if (!is_streaming_) {
-    Attach(backlog_->end());
+    if (!copy->may_attach || stream_.journal() == nullptr) return false;  // the role has changed
+    Attach(backlog_.end());
   } else if (!stream_.journal()->Flush()) {
     return false;
   }
-  if (std::exchange(must_restart_, false)) {
-    auto fresh = std::make_unique<StreamBuffer>(begin_offset_, options_.backlog_bytes);
-    stream_.Become(ids_.id, begin_offset_, [&] {
-      backlog_.swap(fresh);
-      data_end_ = begin_offset_;
-      is_paused_ = false;
-    });
-  }
   copy->offset = stream_.Cut();  // the first thing behind a copy is a SELECT
+  return true;
+}
+
+void Replicas::SendCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   for (const auto& replica : replicas_) {
     if (!IsWaiting(*replica)) continue;
-    replica->pin = backlog_->Pin(copy->offset);
+    replica->pin = backlog_.Pin(copy->offset);
     if (replica->pin == nullptr) continue;  // no: nothing was trimmed past the end
     replica->state = ReplicaState::kCopies;
     ++full_copies_;
@@ -458,12 +573,11 @@ bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
       copy->readers.fetch_sub(1);
     });
   }
-  return true;
 }
 
 void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error) {
-  if (error.empty()) return;
   if (!is_streaming_) stream_.Close();
+  if (error.empty()) return;
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
   for (const auto& replica : replicas_) {
     const bool is_concerned =
@@ -488,14 +602,10 @@ void Replicas::EndSlowReaders(const ReplicaCopy& copy) {
 // --------------------------------------------------------------------------------------- stream
 
 void Replicas::OnEpoch(const Epoch& epoch) {
-  if (is_paused_) {
-    streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
-    return;
-  }
-  DCHECK_EQ(epoch.stream_offset, backlog_->end());
-  for (const std::string_view piece : epoch.pieces) backlog_->Append(piece);
-  backlog_->Publish();
-  if (!HasNoEffect(epoch)) data_end_.store(backlog_->end(), std::memory_order_relaxed);
+  DCHECK_EQ(epoch.stream_offset, backlog_.end());
+  for (const std::string_view piece : epoch.pieces) backlog_.Append(piece);
+  backlog_.Publish();
+  if (!HasNoEffect(epoch)) data_end_.store(backlog_.end(), std::memory_order_relaxed);
   // FindTarget reads the epoch, and then the end.
   streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
   WakeFeeds();
@@ -613,14 +723,13 @@ ReplicasFacts Replicas::Facts() const {
   facts.id = ids_.id;
   facts.id2 = ids_.id2;
   facts.second_offset = ids_.second_offset;
-  const bool has_backlog = is_streaming_ && !must_restart_;
-  facts.offset = has_backlog ? backlog_->end() : begin_offset_;
-  facts.has_backlog = has_backlog;
+  facts.offset = backlog_.end();
+  facts.has_backlog = has_backlog_;
   facts.backlog_limit = options_.backlog_bytes;
-  if (has_backlog) {
-    facts.backlog_begin = backlog_->begin() + 1;
-    facts.backlog_bytes = backlog_->end() - backlog_->begin();
-    facts.backlog_memory = backlog_->memory_used();
+  if (has_backlog_) {
+    facts.backlog_begin = backlog_.begin() + 1;
+    facts.backlog_bytes = backlog_.end() - backlog_.begin();
+    facts.backlog_memory = backlog_.memory_used();
   }
   facts.full_copies = full_copies_;
   facts.partial_copies = partial_copies_;

@@ -8,6 +8,13 @@
 // what was before is in the copy, what comes after is in the backlog. From then on it has offsets,
 // and goes on also while there is no replica, so that one that comes back needs no copy.
 //
+// While this server is itself a replica the backlog has its primary's bytes, at their offsets, and
+// replicas of this one get those:
+//
+//   PrimaryLink --AppendOfPrimary--> backlog --> ReplicaFeed
+//
+// A promotion goes on behind them with effects, a demotion the other way round.
+//
 // The protocol is Redis': PSYNC, shared/journal.md section 2.
 #pragma once
 
@@ -16,7 +23,9 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "helio/base/intrusive_list.h"
@@ -33,6 +42,7 @@ namespace dfly {
 
 class AppendLog;
 class Persistence;
+class PrimaryLink;
 struct ServerState;
 
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods that say nothing
@@ -47,7 +57,9 @@ class Replicas final : private EffectStream::Listener {
   // What the log had is loaded, of the stream `id` up to `offset`: replicas can go on from there.
   // Once, before anybody is served. REQUIRES: the log is on. Suspends.
   void Resume(const std::string& id, uint64_t offset);
-  // The server ends: no copy begins any more.
+  // Before anything else: where this server's primary is heard. It outlives it.
+  void SetLink(PrimaryLink* link) { link_ = link; }
+  // The server ends: no copy begins any more, and the role stays.
   void BeginStop() { ends_ = true; }
   // REQUIRES: it serves nobody any more. Suspends.
   void Stop();
@@ -80,14 +92,29 @@ class Replicas final : private EffectStream::Listener {
 
   // Of the data that this server has.
   ReplicationIds& ids() { return ids_; }
-  // The server becomes a replica: who follows it leaves, and nobody else can come meanwhile.
-  void OnDemoted();
-  // And a primary again, whose stream goes on behind `offset`.
-  void OnPromoted(uint64_t offset);
+  // All who follow leave, and may come back. `why`: for the log.
+  void EndAll(std::string_view why);
+  // The server has become a replica, and nobody is let write any more: ends the stream of effects.
+  // Returns its end, which is that of the data; none if there was no stream. Suspends.
+  std::optional<uint64_t> Demote();
+  // The stream of the primary begins behind `offset` of ids(): the backlog goes on, if it ends
+  // there. Suspends.
+  void BeginOfPrimary(uint64_t offset);
+  // Its next bytes.
+  void AppendOfPrimary(std::string_view bytes) { backlog_.Append(bytes); }
+  // Up to `offset` they are whole units: replicas may have them.
+  void PublishOfPrimary(uint64_t offset);
+  // It has ended for now: what stands behind the last whole unit comes again.
+  void EndOfPrimary() { backlog_.Rewind(); }
+  // What the backlog has is worth nothing: the data is replaced. Who follows leaves.
+  void ForgetStream(std::string_view why);
+  // The server has become a primary, and nobody is let write yet: effects go on behind `offset` of
+  // the backlog. `continues`: the data is of its stream. Suspends.
+  void Promote(uint64_t offset, bool continues);
 
   // --- For feeds. Thread: any ---
 
-  StreamBuffer& backlog() { return *backlog_; }
+  StreamBuffer& backlog() { return backlog_; }
   // A replica has acknowledged something, or the stream has grown: some WAIT may be over.
   void OnAck();
   // The thread's feeds are called when something was published.
@@ -107,6 +134,7 @@ class Replicas final : private EffectStream::Listener {
   void OnEpoch(const Epoch& epoch) override;
 
   void OnRequest(const std::shared_ptr<Replica>& replica);
+  void Answer(const std::shared_ptr<Replica>& replica);
   bool Continues(const Replica& replica) const;
   bool Continue(const std::shared_ptr<Replica>& replica);
   // From the log's files.
@@ -124,8 +152,15 @@ class Replicas final : private EffectStream::Listener {
   void RunCopies();
   void AwaitOthers();
   void RunCopy();
+  // Of a replica: its primary's stream rests meanwhile, so that the copy has an offset.
+  void RunCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy);
+  std::string SaveCopy(const std::shared_ptr<ReplicaCopy>& copy);
   // With all shards locked.
   bool BeginCopy(const std::shared_ptr<ReplicaCopy>& copy);
+  bool FindPlace(ReplicaCopy* copy);
+  void SendCopy(const std::shared_ptr<ReplicaCopy>& copy);
+  // Until nobody reads the backlog any more. Suspends.
+  void AwaitNobody();
   void EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error);
   // Clients that write have to wait, because some do not take their copy as fast as it is made.
   void EndSlowReaders(const ReplicaCopy& copy);
@@ -149,25 +184,24 @@ class Replicas final : private EffectStream::Listener {
   AppendLog& log_;
   ReplicationOptions options_;
   ReplicationIds ids_;
-  bool is_streaming_ = false;     // there are offsets
+  PrimaryLink* link_ = nullptr;
+  bool is_streaming_ = false;     // it gets effects
+  bool has_backlog_ = false;      // of ids_, up to where the data is; always while is_streaming_
+  bool follows_ = false;          // between Demote and Promote: the data is another one's
   bool is_copying_ = false;       // RunCopies
   uint32_t seeks_ = 0;            // fibers of SeekInFiles
   uint64_t no_files_before_ = 0;  // the log's files turned out to lack something before this offset
-  // What the backlog has is of another stream; the next copy begins one behind begin_offset_.
-  bool must_restart_ = false;
-  uint64_t begin_offset_ = 0;
-  bool ends_ = false;
+  std::atomic<bool> ends_{false};
   std::vector<std::shared_ptr<Replica>> replicas_;
+  std::vector<std::shared_ptr<Replica>> unanswered_;  // of these, until Promote is over
   uint64_t tick_task_ = 0;
   uint64_t last_ping_ns_ = 0;
   uint64_t full_copies_ = 0;
   uint64_t partial_copies_ = 0;
   uint64_t refused_partial_copies_ = 0;
 
-  // Replaced only while nobody follows.
-  std::unique_ptr<StreamBuffer> backlog_;
-  // Used, and replaced, while EffectStream hands out an epoch or may not (EffectStream::Become).
-  bool is_paused_ = false;  // the server is a replica, and its effects are another one's stream
+  // Who appends: the journal's leader while is_streaming_, else proactor 0.
+  StreamBuffer backlog_;
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 

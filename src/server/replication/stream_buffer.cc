@@ -24,24 +24,42 @@ void StreamBuffer::Append(std::string_view bytes) {
     }
     const size_t in_block = at % kBlockBytes;
     const size_t size = std::min(bytes.size(), kBlockBytes - in_block);
-    memcpy(blocks_.back().get() + in_block, bytes.data(), size);
+    memcpy(blocks_[at / kBlockBytes].get() + in_block, bytes.data(), size);
     written_ += size;
     bytes.remove_prefix(size);
   }
 }
 
-void StreamBuffer::Publish() {
-  end_.store(written_, std::memory_order_seq_cst);
-  Trim();
+void StreamBuffer::PublishTo(uint64_t offset) {
+  const uint64_t end = std::min(offset, written_);
+  end_.store(end, std::memory_order_seq_cst);
+  Trim(end);
 }
 
-void StreamBuffer::Trim() {
-  if (written_ - base_ < keeps_.load(std::memory_order_relaxed) + kBlockBytes) return;
+void StreamBuffer::Rewind() {
+  written_ = end_.load(std::memory_order_relaxed);
+  const size_t needed = (written_ - base_ + kBlockBytes - 1) / kBlockBytes;
+  const std::lock_guard lock(lock_);
+  blocks_.resize(std::min(blocks_.size(), needed));
+}
+
+void StreamBuffer::Restart(uint64_t begin) {
+  std::deque<std::shared_ptr<char[]>> gone;  // freed without the lock
+  const std::lock_guard lock(lock_);
+  DCHECK(pins_.empty());
+  gone.swap(blocks_);
+  base_ = written_ = begin;
+  begin_.store(begin);
+  end_.store(begin, std::memory_order_seq_cst);
+}
+
+void StreamBuffer::Trim(uint64_t end) {
+  if (end - base_ < keeps_.load(std::memory_order_relaxed) + kBlockBytes) return;
   std::deque<std::shared_ptr<char[]>> gone;  // freed without the lock
   const std::lock_guard lock(lock_);
   const uint64_t keeps = keeps_.load(std::memory_order_relaxed);
-  uint64_t first = written_ - std::min(keeps, written_ - base_);
-  first = std::min(first, FirstPinnedLocked(written_));
+  uint64_t first = end - std::min(keeps, end - base_);
+  first = std::min(first, FirstPinnedLocked(end));
   while (!blocks_.empty() && base_ + kBlockBytes <= first) {
     gone.push_back(std::move(blocks_.front()));
     blocks_.pop_front();

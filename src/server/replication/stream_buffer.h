@@ -32,7 +32,15 @@ class StreamBuffer {
   // One call at a time, from any thread.
   void Append(std::string_view bytes);
   // What was appended can be read from now on, and what nobody needs goes. As Append.
-  void Publish();
+  void Publish() { PublishTo(written_); }
+  // The same up to `offset`, as far as that was appended.
+  void PublishTo(uint64_t offset);
+  // Where Append goes on. As Append.
+  uint64_t appended() const { return written_; }
+  // Forgets what was appended and not published. As Append.
+  void Rewind();
+  // Forgets everything; the next byte has this offset. As Append. REQUIRES: nobody reads.
+  void Restart(uint64_t begin);
   void set_keeps(size_t bytes) { keeps_.store(bytes, std::memory_order_relaxed); }
 
   // --- Thread: any ---
@@ -51,7 +59,7 @@ class StreamBuffer {
   size_t memory_used() const;
 
  private:
-  void Trim();
+  void Trim(uint64_t end);
   uint64_t FirstPinnedLocked(uint64_t end) const;
 
   mutable helio::SpinLock lock_;  // guards what follows
