@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 
@@ -75,6 +76,52 @@ TEST(StreamBufferTest, KeepsSoManyBytesAndWhatSomebodyHasYetToRead) {
   EXPECT_EQ(buffer.FirstPinned(), buffer.end() - 11);
   buffer.Unpin(pin);
   EXPECT_EQ(buffer.FirstPinned(), buffer.end());
+}
+
+TEST(StreamBufferTest, WhatIsNotPublishedCanBeForgotten) {
+  constexpr uint64_t kBegin = 500;
+  const std::string all = BytesFrom(kBegin, 3 * StreamBuffer::kBlockBytes);
+  StreamBuffer buffer(kBegin, 1 << 20);
+  helio::Random random(helio::TestSeed());
+  for (int round = 0; round < 200; ++round) {
+    const uint64_t done = buffer.end() - kBegin;
+    const uint64_t size = random.Uniform(all.size() - done + 1);
+    buffer.Append(std::string_view(all).substr(done, size));
+    const uint64_t whole = done + random.Uniform(std::min<uint64_t>(size, 5000) + 1);
+    buffer.PublishTo(kBegin + whole);
+    ASSERT_EQ(buffer.end(), kBegin + whole);
+    uint64_t end = kBegin + whole;
+    if (random.OneIn(2)) {
+      buffer.PublishTo(UINT64_MAX);  // as far as there is something
+      end = kBegin + done + size;
+    }
+    ASSERT_EQ(buffer.end(), end);
+    buffer.Rewind();
+    ASSERT_EQ(buffer.appended(), end);
+    ASSERT_EQ(buffer.end(), end);
+  }
+  std::shared_ptr<const char[]> holder;
+  for (uint64_t offset = kBegin; offset < buffer.end();) {
+    const std::string_view bytes = buffer.Read(offset, &holder);
+    ASSERT_FALSE(bytes.empty());
+    for (size_t i = 0; i < bytes.size(); ++i) ASSERT_EQ(bytes[i], ByteAt(offset + i));
+    offset += bytes.size();
+  }
+}
+
+TEST(StreamBufferTest, BeginsAnewElsewhere) {
+  StreamBuffer buffer(0, 1 << 20);
+  Add(&buffer, 200'000);
+  buffer.Append("half");
+  buffer.Restart(77);
+  EXPECT_EQ(buffer.begin(), 77u);
+  EXPECT_EQ(buffer.end(), 77u);
+  EXPECT_EQ(buffer.memory_used(), 0u);
+  EXPECT_EQ(buffer.Pin(0), nullptr);
+  buffer.Append("new");
+  buffer.Publish();
+  std::shared_ptr<const char[]> holder;
+  EXPECT_EQ(buffer.Read(77, &holder), "new");
 }
 
 TEST(StreamBufferTest, ReadersOnOtherThreadsSeeEachByteOnce) {
