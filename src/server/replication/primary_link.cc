@@ -534,6 +534,7 @@ void PrimaryLink::OnStreamEnd(int64_t offset, int db_index, bool is_exact) {
   if (!is_exact) can_continue_ = false;
   // Promoted meanwhile: what was under way is of the old stream still.
   if (!is_replica() && can_continue_) ids_.second_offset = offset + 1;
+  if (!is_replica() && !is_exact) ids_.Replace(std::string(ids_.id));  // nobody goes on from there
   offset_ = offset;
   db_index_ = db_index;
   changed_.NotifyAll();
