@@ -17,6 +17,7 @@ from harness.nodes import (
     role,
     writing,
 )
+from harness.ports import free_port
 from harness.resp import OK, Error, RespSocket
 from harness.seeds import new_rng
 from harness.server import PATIENCE_S, REFERENCE, wait_until
@@ -121,10 +122,8 @@ def test_another_primary_of_the_middle(node, kind):
 
 
 def test_without_a_link_there_is_nothing_to_follow(node):
-    top, middle = node(), node()
-    follow(middle, top)
-    top.server.kill()
-    wait_until(lambda: role(middle)["master_link_status"] == "down", what="the end of the link")
+    middle = node()
+    assert middle.call("REPLICAOF", "127.0.0.1", free_port()) == OK
     expected = Error("NOMASTERLINK Can't SYNC while not connected with my master")
     assert middle.call("PSYNC", "?", "-1") == expected
     assert middle.call("SYNC") == expected
@@ -140,7 +139,7 @@ def test_a_transaction_that_is_not_complete_stays_above(node):
         for number in range(60):
             c.pipeline([["MULTI"], *([["RPUSH", f"l{number % 7}", value]] * 40), ["EXEC"]])
             if number % 20 == 5:
-                assert top.call("CLIENT", "KILL", "TYPE", "replica") == 1
+                top.call("CLIENT", "KILL", "TYPE", "replica")
             if number % 20 == 15:
                 middle.call("CLIENT", "KILL", "TYPE", "replica")
     await_link(middle)

@@ -90,7 +90,8 @@ def assert_same(primary, *replicas):
 class Writers:
     """Clients that write without a pause until they are told to end; seeded."""
 
-    def __init__(self, connect, rng, count=3):
+    def __init__(self, connect, rng, count=3, expires=True):
+        self.kinds = 7 if expires else 6
         self.ends = threading.Event()
         self.done = 0
         self.refused = 0
@@ -113,7 +114,7 @@ class Writers:
 
     def _write(self, c, rng, key):
         c.call("SELECT", rng.randrange(DATABASES))
-        how = rng.randrange(7)
+        how = rng.randrange(self.kinds)
         if how == 0:
             words = ["MULTI"], ["INCR", "n" + key], ["RPUSH", "l" + key, "v"], ["EXEC"]
             replies = c.pipeline(words)
@@ -147,8 +148,8 @@ class Writers:
 
 
 @contextlib.contextmanager
-def writing(connect, rng, count=3):
-    writers = Writers(connect, rng, count)
+def writing(connect, rng, **options):
+    writers = Writers(connect, rng, **options)
     try:
         yield writers
     finally:
