@@ -18,8 +18,11 @@ def promote(c):
     assert c.call("REPLICAOF", "NO", "ONE") == OK
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("old_kind", KINDS)
+# Redis 7.0 cannot load the copies of Valkey 9.
+PAIRS = [(a, b) for a in KINDS for b in KINDS if (a, b) != ("valkey9", "redis7")]
+
+
+@pytest.mark.parametrize(("old_kind", "kind"), PAIRS, ids="-".join)
 def test_other_replicas_go_on_without_a_copy(node, kind, old_kind):
     """Also what is written right behind the promotion is in the stream."""
     old, new, other = node(old_kind), node(proactor_threads=3), node(kind)
