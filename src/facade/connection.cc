@@ -550,6 +550,18 @@ void Connection::SendAndCloseNow() {
   CloseNow();
 }
 
+void Connection::FailAwaited(std::string_view error) {
+  if (closing_) return;
+  (void)replies_.Sendable(buffers_->gate.open());
+  replies_.DropAwaited();
+  if (http_ == nullptr && memcached_ == nullptr) {
+    output_.Append("-");
+    output_.Append(error);
+    output_.Append("\r\n");
+  }
+  SendAndCloseNow();
+}
+
 void Connection::OnClosed() {
   DCHECK_EQ(deferred_, 0u);
   closed_ = true;

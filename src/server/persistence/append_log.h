@@ -78,6 +78,8 @@ class AppendLog {
   bool is_on() const { return is_open_.load(std::memory_order_relaxed); }
   // What SetOn and SetPolicy do in the background is not done yet.
   bool is_changing() const { return is_changing_; }
+  // It is. False: it does not end soon, as somebody has the locks. Suspends.
+  bool AwaitChange();
 
   // journal_buffer_limit has changed.
   void OnLimit() { UpdateBehind(); }
@@ -99,6 +101,10 @@ class AppendLog {
     uint64_t epoch = 0;
     bool is_off = false;  // the log was switched off meanwhile
   };
+  // Of what was done before; 0: there is no log.
+  uint64_t NewestEpoch() const { return is_on() ? stream_.journal()->newest() : 0; }
+  // It is on the device.
+  bool IsSynced(uint64_t epoch) const;
   // True: all that was done before this call is on the device. False also without a log.
   bool is_synced() const { return IsSynced(NewestEpoch()); }
   // Calls wait->on_end when it is, or when the log is switched off. Without a log it is off.
@@ -158,8 +164,6 @@ class AppendLog {
   void Change(const std::function<void()>& change);
   // The same on a fiber.
   void ChangeSoon(std::function<void()> change);
-  // False: the one that is under way does not end soon.
-  bool AwaitChange();
   void Rewrite();
   std::string RewriteOnce(Rewriting* rewriting);
   std::string RewriteWithoutLog();
@@ -178,8 +182,6 @@ class AppendLog {
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
   void OnStatus();  // Thread: any
-  uint64_t NewestEpoch() const { return is_on() ? stream_.journal()->newest() : 0; }
-  bool IsSynced(uint64_t epoch) const;
   void WakeWaits();
   void OnSynced();  // Thread: any
   // Holds writes while more waits for the disk than may. Thread: any.

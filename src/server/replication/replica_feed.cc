@@ -68,8 +68,9 @@ void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
   const uint64_t now_ns = helio::MonotonicNanos();
   replica_->active_ns = now_ns;
   replica_->acked_ns = now_ns;
-  if (offset > replica_->acked) replica_->acked = offset;
-  if (durable && *durable > replica_->acked_durable) replica_->acked_durable = *durable;
+  AckState& acks = replica_->acks;
+  if (offset > acks.received) acks.received = offset;
+  if (durable && *durable > acks.durable) acks.durable = *durable;
   if (replica_->state == ReplicaState::kLoads) {
     replica_->state = ReplicaState::kStreams;
     streams_ = true;

@@ -12,6 +12,7 @@
 
 #include "helio/proactor/proactor.h"
 #include "server/clients/output_feed.h"
+#include "server/replication/ack_quorum.h"
 #include "server/replication/stream_buffer.h"
 
 namespace dfly {
@@ -63,13 +64,12 @@ struct Replica {
 
   // Thread: any.
   std::atomic<ReplicaState> state{ReplicaState::kWaitsForCopy};
-  std::atomic<uint64_t> acked{0};          // bytes of the stream that it has
-  std::atomic<uint64_t> acked_durable{0};  // of these, on its disk
-  std::atomic<uint64_t> active_ns{0};      // when it last said or took something; monotonic
-  std::atomic<uint64_t> acked_ns{0};       // when it last acknowledged; 0: never
-  std::shared_ptr<StreamPin> pin;          // in the backlog; set by proactor 0 before it streams
-  std::shared_ptr<StreamPin> copy_pin;     // in its copy; set by proactor 0 before it copies
-  const ReplicaCopy* copy = nullptr;       // the same; only to compare
+  AckState acks;
+  std::atomic<uint64_t> active_ns{0};   // when it last said or took something; monotonic
+  std::atomic<uint64_t> acked_ns{0};    // when it last acknowledged; 0: never
+  std::shared_ptr<StreamPin> pin;       // in the backlog; set by proactor 0 before it streams
+  std::shared_ptr<StreamPin> copy_pin;  // in its copy; set by proactor 0 before it copies
+  const ReplicaCopy* copy = nullptr;    // the same; only to compare
 };
 
 // Owner:    the session, on its thread.

@@ -17,6 +17,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/clients/worker_state.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 
@@ -24,14 +25,12 @@ namespace dfly {
 
 namespace {
 
-// What the primary says in the stream. Replicas need not have it.
-constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-constexpr std::string_view kGetAck = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
-
 constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
 constexpr uint64_t kLookMillis = 20;
 constexpr uint64_t kRoomMillis = 1;
+// Changes of rules take so long at most, unless somebody has locks.
+constexpr uint64_t kChangeNanosMax = 2 * kNanosPerSecond;
 // Of a copy, that its slowest reader has not taken yet.
 constexpr uint64_t kCopyWindow = 4 << 20;
 // So often the log's files are looked at for what they do not have yet; kLookMillis between.
@@ -43,12 +42,6 @@ std::string RandomDigits() {
   std::string digits;
   for (int i = 0; i < 5; ++i) digits += fmt::format("{:08x}", random());
   return digits;
-}
-
-bool HasNoEffect(const Epoch& epoch) {
-  if (epoch.pieces.size() != (epoch.first_db < 0 ? 2 : 1)) return false;  // SELECT, and it
-  const std::string_view text = epoch.pieces.back();
-  return text == kPing || text == kGetAck;
 }
 
 bool IsWaiting(const Replica& replica) { return replica.state == ReplicaState::kWaitsForCopy; }
@@ -132,14 +125,16 @@ Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* 
       options_(options),
       ids_{.id = RandomDigits()},
       backlog_(std::make_unique<StreamBuffer>(0, options.backlog_bytes)),
+      sync_(server, stream),
       threads_(std::make_unique<FeedThread[]>(server->options.threads)) {}
 
 Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"; }
 
 void Replicas::Stop() {
   ends_ = true;
-  while (is_copying_ || seeks_ > 0) helio::this_fiber::SleepForMillis(kRoomMillis);
+  while (is_copying_ || seeks_ > 0 || is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
+  sync_.Stop();
   if (!std::exchange(is_streaming_, false)) return;
   server_.tells_replicas = false;
   {
@@ -156,11 +151,81 @@ void Replicas::Stop() {
 void Replicas::SetOptions(const ReplicationOptions& options) {
   options_ = options;
   backlog_->set_keeps(options.backlog_bytes);
+  sync_.SetTimeout(options.ack_timeout_ms);
+  ApplySyncSoon();
+}
+
+// ------------------------------------------------------------------------ replies wait for them
+
+void Replicas::BeginSync() {
+  if (!options_.HoldsReplies()) return;
+  WorkerState::HoldWrites(server_, true);
+  sync_.SetTimeout(options_.ack_timeout_ms);
+}
+
+void Replicas::EndBeginSync() {
+  if (!options_.HoldsReplies()) return;
+  ApplySyncSoon();
+  helio::Fiber("sync replicas", [this] {
+    while (is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+    WorkerState::HoldWrites(server_, false);
+  }).Detach();
+}
+
+void Replicas::ApplySyncSoon() {
+  applies_again_ = true;
+  if (std::exchange(is_applying_, true)) return;
+  helio::Fiber("sync rules", [this] {
+    while (std::exchange(applies_again_, false) && !ends_) ApplySync();
+    is_applying_ = false;
+  }).Detach();
+}
+
+void Replicas::ApplySync() {
+  const auto wanted = [this] {
+    if (is_paused_) return AckQuorum::Rules();
+    return AckQuorum::Rules{.replicas = options_.min_replicas_to_ack,
+                            .is_durable = options_.acks_are_durable,
+                            .sentinels = options_.fence_sentinels,
+                            .fence_ns = options_.fence_ms * 1'000'000};
+  };
+  if (wanted() == sync_.rules()) return;
+  Transaction lock(server_.shards.get(), nullptr);
+  lock.set_origin({.name = "replication"});
+  lock.LockAllShards(LockMode::kExclusive);
+  CHECK(lock.Schedule());
+  const helio::BoundedWait wait(kSnapshotFile);
+  const AckQuorum::Rules rules = wanted();
+  if (!is_streaming_) {
+    if (!rules.holds_replies()) return;
+    stream_.Open(1);
+    Attach(backlog_->end());
+  }
+  if (is_paused_) return sync_.FailAll();
+  sync_.Apply(rules);
+}
+
+bool Replicas::AwaitSync() {
+  const uint64_t end_ns = helio::MonotonicNanos() + kChangeNanosMax;
+  while (is_applying_ && helio::MonotonicNanos() < end_ns) {
+    helio::this_fiber::SleepForMillis(kRoomMillis);
+  }
+  return !is_applying_;
+}
+
+void Replicas::TellVoters() {
+  std::vector<std::shared_ptr<const AckState>> voters;
+  for (const auto& replica : replicas_) {
+    if (replica->offer.is_rdb_only) continue;
+    voters.emplace_back(replica, &replica->acks);
+  }
+  sync_.SetVoters(std::move(voters));
 }
 
 void Replicas::OnDemoted() {
   must_restart_ = true;
   stream_.Become("", 0, [this] { is_paused_ = true; });
+  ApplySyncSoon();
   for (const auto& replica : replicas_) {
     OnFeed(replica, [](ReplicaFeed& feed) { feed.End("this server becomes a replica"); });
   }
@@ -210,6 +275,7 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
     const auto it = std::find(replicas_.begin(), replicas_.end(), replica);
     if (it == replicas_.end()) return;
     replicas_.erase(it);
+    TellVoters();
     if (replica->pin != nullptr) backlog_->Unpin(replica->pin);
     LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port << " has left";
     LookAtWaits();
@@ -218,6 +284,7 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
 
 void Replicas::OnRequest(const std::shared_ptr<Replica>& replica) {
   replicas_.push_back(replica);
+  TellVoters();
   if (tick_task_ == 0) {
     last_ping_ns_ = helio::MonotonicNanos();
     tick_task_ = helio::Proactor::Current()->AddPeriodic(kTickMillis, [this] { Tick(); });
@@ -259,7 +326,7 @@ void Replicas::BeginStream(const std::shared_ptr<Replica>& replica, uint64_t off
             << " goes on from offset " << offset + 1 << ", " << backlog_->end() - offset
             << " bytes behind" << (part == nullptr ? "" : ", with the log's files");
   ++partial_copies_;
-  replica->acked = offset;
+  replica->acks.received = offset;
   replica->state = ReplicaState::kStreams;
   std::string reply = replica->offer.has_psync2 ? fmt::format("+CONTINUE {}\r\n", ids_.id)
                                                 : std::string("+CONTINUE\r\n");
@@ -437,6 +504,7 @@ bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
       data_end_ = begin_offset_;
       is_paused_ = false;
     });
+    ApplySyncSoon();
   }
   copy->offset = stream_.Cut();  // the first thing behind a copy is a SELECT
   for (const auto& replica : replicas_) {
@@ -487,7 +555,7 @@ void Replicas::EndSlowReaders(const ReplicaCopy& copy) {
 
 // --------------------------------------------------------------------------------------- stream
 
-void Replicas::OnEpoch(const Epoch& epoch) {
+void Replicas::OnEpoch(const Epoch& epoch, uint64_t effects_end) {
   if (is_paused_) {
     streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
     return;
@@ -495,7 +563,8 @@ void Replicas::OnEpoch(const Epoch& epoch) {
   DCHECK_EQ(epoch.stream_offset, backlog_->end());
   for (const std::string_view piece : epoch.pieces) backlog_->Append(piece);
   backlog_->Publish();
-  if (!HasNoEffect(epoch)) data_end_.store(backlog_->end(), std::memory_order_relaxed);
+  if (effects_end != 0) data_end_.store(effects_end, std::memory_order_relaxed);
+  sync_.OnEpoch(epoch.number, data_end_.load(std::memory_order_relaxed));
   // FindTarget reads the epoch, and then the end.
   streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
   WakeFeeds();
@@ -537,7 +606,7 @@ uint64_t Replicas::CountAcked(const AckWait& wait) const {
   return static_cast<uint64_t>(
       std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
         if (!Follows(*replica)) return false;
-        return (wait.is_durable ? replica->acked_durable : replica->acked) >= wait.target;
+        return (wait.is_durable ? replica->acks.durable : replica->acks.received) >= wait.target;
       }));
 }
 
@@ -570,6 +639,7 @@ uint64_t Replicas::EndWait(AckWait* wait) {
 }
 
 void Replicas::OnAck() {
+  sync_.Release();
   if (ack_waits_count_.load(std::memory_order_seq_cst) == 0) return;
   if (is_look_posted_.exchange(true)) return;
   server_.pool.at(0)->Dispatch([this] {
@@ -604,7 +674,7 @@ ReplicasFacts Replicas::Facts() const {
                          .port = replica->offer.port,
                          .state = Follows(*replica) ? "online" : "wait_bgsave",
                          .is_online = Follows(*replica),
-                         .offset = replica->acked,
+                         .offset = replica->acks.received,
                          .lag_s = acked_ns == 0 && !Follows(*replica)
                                       ? 0
                                       : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) /
@@ -625,6 +695,7 @@ ReplicasFacts Replicas::Facts() const {
   facts.full_copies = full_copies_;
   facts.partial_copies = partial_copies_;
   facts.refused_partial_copies = refused_partial_copies_;
+  sync_.AddFacts(&facts);
   return facts;
 }
 

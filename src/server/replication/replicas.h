@@ -27,6 +27,7 @@
 #include "server/replication/replica_feed.h"
 #include "server/replication/replication_ids.h"
 #include "server/replication/stream_buffer.h"
+#include "server/replication/sync_replies.h"
 #include "storage/log/log_stream.h"
 
 namespace dfly {
@@ -52,6 +53,12 @@ class Replicas final : private EffectStream::Listener {
   // REQUIRES: it serves nobody any more. Suspends.
   void Stop();
   void SetOptions(const ReplicationOptions& options);
+  // Replies are to wait for replicas (--min_replicas_to_ack): before anybody is served, and when
+  // the data is there. Between them writes are held. Suspends: never.
+  void BeginSync();
+  void EndBeginSync();
+  // What the options say of that is in force. False: not yet, somebody has locks. Suspends.
+  bool AwaitSync();
 
   // PSYNC or SYNC of a session, on its thread: the feed answers. The caller keeps it.
   std::unique_ptr<ReplicaFeed> NewFeed(Session* session, std::shared_ptr<Replica> replica);
@@ -104,7 +111,7 @@ class Replicas final : private EffectStream::Listener {
   class CopyOutput;
 
   // EffectStream::Listener
-  void OnEpoch(const Epoch& epoch) override;
+  void OnEpoch(const Epoch& epoch, uint64_t effects_end) override;
 
   void OnRequest(const std::shared_ptr<Replica>& replica);
   bool Continues(const Replica& replica) const;
@@ -119,6 +126,9 @@ class Replicas final : private EffectStream::Listener {
   void BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
                    std::shared_ptr<FilePart> part);
   void TellRefused(const Replica& replica);
+  void ApplySyncSoon();
+  void ApplySync();
+  void TellVoters();
   bool IsHere(const std::shared_ptr<Replica>& replica) const;
   void StartCopies();
   void RunCopies();
@@ -171,6 +181,9 @@ class Replicas final : private EffectStream::Listener {
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 
+  SyncReplies sync_;
+  bool is_applying_ = false;  // ApplySyncSoon
+  bool applies_again_ = false;
   const std::unique_ptr<FeedThread[]> threads_;
   helio::IntrusiveList<AckWait> ack_waits_;
   std::atomic<uint32_t> ack_waits_count_{0};

@@ -69,7 +69,13 @@ std::string ApplyOn(SettingHost& host, const SettingChange& change) {
 }
 
 std::string ApplyPolicy(SettingHost& host, const SettingChange& change) {
-  return OnLog(host, [&](AppendLog& log) { return log.SetPolicy(change.now.log.policy); });
+  // An EXEC may have locks that the change waits for.
+  const bool may_wait = !helio::Hold::IsAny();
+  return OnLog(host, [&](AppendLog& log) {
+    std::string error = log.SetPolicy(change.now.log.policy);
+    if (error.empty() && may_wait) log.AwaitChange();
+    return error;
+  });
 }
 
 std::string ApplyRules(SettingHost& host, const SettingChange& change) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/text/numbers.h"
+#include "helio/fibers/hold.h"
 #include "server/base/words.h"
 #include "server/options/setting_slots.h"
 #include "server/replication/peer_host.h"
@@ -51,12 +52,17 @@ std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
   const std::string& announced = change.now.replication.announce_ip;
   if (!announced.empty() && !IsPeerHost(announced)) return "replica-announce-ip is no address";
   Server& server = ServerOf(host);
+  // An EXEC may have locks that others wait for.
+  const bool may_wait = !helio::Hold::IsAny();
   server.state().pool.at(0)->AwaitFiber("config replication", [&] {
     server.primary_link().SetOptions(change.now.replication);
     server.replicas().SetOptions(change.now.replication);
+    if (may_wait) server.replicas().AwaitSync();
   });
   return "";
 }
+
+constexpr NamedValue<bool> kAckMeanings[] = {{"received", false}, {"durable", true}};
 
 constexpr SettingRow kRows[] = {
     {.name = "replicaof",
@@ -165,6 +171,56 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::replication, &ReplicationOptions::copy_replicas_max>,
      .apply = ApplyOptions,
      .help = "When so many wait the copy begins at once. 0: it always waits."},
+    {.name = "min-replicas-to-ack",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "0",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::min_replicas_to_ack>,
+     .apply = ApplyOptions,
+     .brief = "a reply of a write waits for so many replicas",
+     .help = "The reply of a write, and of a read that has seen it, leaves when so many replicas "
+             "have acknowledged it: a failover to the one that is furthest loses nothing that was "
+             "answered. 0: replies do not wait."},
+    {.name = "ack-means",
+     .topic = kReplication,
+     .kind = kChoice,
+     .initial = "received",
+     .choices = "received durable",
+     .slot =
+         kChoiceSlot<kAckMeanings, &Options::replication, &ReplicationOptions::acks_are_durable>,
+     .apply = ApplyOptions,
+     .help = "What a replica has to say. received: it has carried it out. durable: it is on its "
+             "disk, too; replicas with an append-only log tell that, but not Redis before 7.2."},
+    {.name = "ack-timeout",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "10000",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::ack_timeout_ms>,
+     .apply = ApplyOptions,
+     .help = "Milliseconds that a reply waits for replicas. Then the client gets the error "
+             "UNREPLICATED, and its connection is closed. The write stays. 0: it waits for ever."},
+    {.name = "fence-without-sentinels",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "0",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::fence_sentinels>,
+     .apply = ApplyOptions,
+     .help = "Writes are answered only while so many Sentinels are connected and have said "
+             "something within fence-ms: who is cut off tells nobody of writes that a failover "
+             "loses. 0: no fence."},
+    {.name = "fence-ms",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "3000",
+     .min = 1,
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::fence_ms>,
+     .apply = ApplyOptions,
+     .help = "Milliseconds; has to be more than the second between two PINGs of a Sentinel, and "
+             "less than its down-after-milliseconds."},
     {.name = "repl-ping-replica-period",
      .old_name = "repl-ping-slave-period",
      .topic = kReplication,
