@@ -3,7 +3,7 @@
 //
 //   node bullmq_jobs.js '{"sentinels": [26379, 26380, 26381], "name": "mymaster"}'
 //
-// Adds jobs, one after another, until a line comes on the standard input; then waits until the queue
+// Adds jobs, one after another, until a line comes on the standard input, and waits until the queue
 // is empty. Prints "added <n>" for each that was answered, and at the end a line of JSON.
 "use strict";
 const { Queue, Worker } = require("bullmq");
