@@ -95,7 +95,9 @@ void AppendLog::WithAllLocked(Function function) {
 
 std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
   stream_.set_log_period(times_.epoch_ns);
+  const bool is_first = stream_.journal() == nullptr;
   first_epoch = stream_.Open(first_epoch);
+  if (is_first) stream_.Become(start.stream_id, start.stream_offset, [] {});
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();
@@ -168,7 +170,10 @@ std::string AppendLog::LoadLog(LoadProgress* progress) {
   if (std::string error = LoadFiles(*directory_, progress, nullptr, &end); !error.empty()) {
     return error;
   }
+  loaded_stream_id_ = end.stream_id;
+  loaded_stream_offset_ = end.stream_offset;
   return Continue({.stream_offset = end.stream_offset,
+                   .stream_id = end.stream_id,
                    .continues_file = end.continues_file,
                    .file_seq = end.file_seq,
                    .file_size = end.file_size,
@@ -420,6 +425,22 @@ Manifest AppendLog::Listed() {
 }
 
 bool AppendLog::HasBase() { return Listed().base.has_value(); }
+
+std::vector<std::string> AppendLog::StreamFiles() {
+  std::vector<std::string> paths;
+  if (!is_on()) return paths;
+  writer_->WithDirectory([&paths](const LogDirectory& directory) {
+    for (const LogHistoryEntry& entry : directory.history()) {
+      for (const ManifestFile& file : entry.log.incrementals) {
+        paths.push_back(HistoryPath(directory.path(), entry.number, file.name));
+      }
+    }
+    for (const ManifestFile& file : directory.manifest().incrementals) {
+      paths.push_back(directory.Path(file.name));
+    }
+  });
+  return paths;
+}
 
 uint64_t AppendLog::SizeOf(const ManifestFile& file) const {
   std::unique_ptr<InputFile> input;

@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "helio/base/intrusive_list.h"
 #include "helio/fibers/sync.h"
@@ -105,6 +106,15 @@ class AppendLog {
   // It waits no more. True: what it has waited for is on the device.
   bool EndWait(SyncWait* wait);
 
+  // --- The replication stream that the log has ---
+
+  // Of which one it was when it was loaded, and where it ends; an empty id: of none.
+  const std::string& loaded_stream_id() const { return loaded_stream_id_; }
+  uint64_t loaded_stream_offset() const { return loaded_stream_offset_; }
+  // The files that have it, for LogStream: those of the history, and the listed ones. Suspends.
+  std::vector<std::string> StreamFiles();
+  FileLayer& files() const;
+
   enum class Start : uint8_t { kStarted, kScheduled, kIsRewriting };
   // BGREWRITEAOF: in the background. Without a log it makes one file, as redis-server does.
   Start StartRewrite();
@@ -123,7 +133,6 @@ class AppendLog {
   static constexpr uint64_t kExpiryMillis = 1'000;  // between two looks at the history
   static constexpr uint64_t kChangeNanosMax = 2'000'000'000;
 
-  FileLayer& files() const;
   std::unique_ptr<LogDirectory> NewDirectory(const std::string& dir) const;
   // Calls it while nothing changes. Suspends.
   template <typename Function>
@@ -202,6 +211,8 @@ class AppendLog {
   bool ends_ = false;                     // rewrites are given up
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way
   AppendLogFacts facts_;
+  std::string loaded_stream_id_;
+  uint64_t loaded_stream_offset_ = 0;
   std::atomic<uint64_t> older_bytes_{0};             // of all listed files but the one that grows
   std::atomic<bool> wants_base_{false};              // LogStatus::needs_base was seen
   std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit

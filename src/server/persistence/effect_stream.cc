@@ -2,8 +2,11 @@
 #include "server/persistence/effect_stream.h"
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 #include "engine/hops/shard_set.h"
+#include "engine/journal/sections.h"
 #include "helio/base/logging.h"
 #include "server/clients/server_state.h"
 #include "server/persistence/journal_link.h"
@@ -43,11 +46,35 @@ void EffectStream::Close() {
   journal_ = nullptr;
 }
 
+uint64_t EffectStream::offset() const {
+  const std::lock_guard lock(place_lock_);
+  return offset_;
+}
+
+uint64_t EffectStream::Cut() {
+  const std::lock_guard lock(place_lock_);
+  db_index_ = -1;
+  return offset_;
+}
+
+void EffectStream::Become(std::string id, uint64_t offset, const std::function<void()>& also) {
+  const std::lock_guard lock(place_lock_);
+  also();
+  BecomeLocked(std::move(id), offset);
+}
+
+void EffectStream::BecomeLocked(std::string id, uint64_t offset) {
+  if (!id.empty()) offset_ = offset;
+  id_ = std::make_shared<const std::string>(std::move(id));
+  db_index_ = -1;
+}
+
 void EffectStream::AttachLog(DurableLog* log, Journal::Pace pace) {
   const bool was_read = is_read();
   if (was_read) (void)journal_->Flush();  // what came before is not for this reader
   log_pace_ = pace;
   log_ = log;
+  Cut();
   Link(was_read);
 }
 
@@ -71,10 +98,14 @@ bool EffectStream::DetachLog() {
   return is_durable;
 }
 
-void EffectStream::AttachListener(Listener* listener) {
+void EffectStream::AttachListener(Listener* listener, std::string id, uint64_t offset) {
   const bool was_read = is_read();
   if (was_read) (void)journal_->Flush();
-  listener_ = listener;
+  {
+    const std::lock_guard lock(place_lock_);
+    BecomeLocked(std::move(id), offset);
+    listener_ = listener;
+  }
   Link(was_read);
 }
 
@@ -100,11 +131,33 @@ void EffectStream::Link(bool was_read) {
 bool EffectStream::Write(const Epoch& epoch) {
   // Replicas first: they work while the disk does. What a primary loses with its disk is of another
   // history: a start from its log takes a new replication id.
-  Listener* const listener = listener_.load(std::memory_order_acquire);
-  if (listener != nullptr) listener->OnEpoch(epoch);
+  Place place;
+  const Epoch placed = Take(epoch, &place);
   DurableLog* const log = log_.load(std::memory_order_acquire);
-  if (log == nullptr || log->Write(epoch)) return true;
-  return listener != nullptr;  // the log was stopped; the stream goes on
+  if (log == nullptr || log->Write(placed)) return true;
+  return listener_.load(std::memory_order_acquire) != nullptr;  // the log was stopped, and not it
+}
+
+Epoch EffectStream::Take(const Epoch& epoch, Place* place) {
+  Epoch placed = epoch;
+  const std::lock_guard lock(place_lock_);
+  if (epoch.first_db != db_index_) {
+    place->select = SelectCommand(epoch.first_db);
+    place->pieces.reserve(epoch.pieces.size() + 1);
+    place->pieces.push_back(place->select);
+    place->pieces.insert(place->pieces.end(), epoch.pieces.begin(), epoch.pieces.end());
+    placed.pieces = place->pieces;
+    placed.bytes += place->select.size();
+    placed.first_db = -1;
+  }
+  db_index_ = epoch.last_db;
+  place->id = id_;
+  placed.stream_id = *place->id;
+  placed.stream_offset = offset_;
+  offset_ += placed.bytes;
+  Listener* const listener = listener_.load(std::memory_order_acquire);
+  if (listener != nullptr) listener->OnEpoch(placed);
+  return placed;
 }
 
 }  // namespace dfly

@@ -5,14 +5,22 @@
 //                                   --> the append-only log
 //
 // While nobody reads it there is no journal, and the shards note nothing.
+//
+// All readers get the same bytes: what the log has is what replicas got. So the stream says where a
+// SELECT stands, and counts its bytes; and it tells, once there is a replica, of which replication
+// stream the epochs are.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "engine/journal/journal.h"
+#include "helio/base/spin_lock.h"
 
 namespace dfly {
 
@@ -22,7 +30,8 @@ struct ServerState;
 // Suspends: what says so.
 class EffectStream final : private DurableLog {
  public:
-  // Who has to know each epoch, before it is on the disk.
+  // Who has to know each epoch, before it is on the disk. It begins with SELECT where its database
+  // is not the one behind the epoch before (first_db is -1 then).
   class Listener {
    public:
     // Thread: any proactor's, one call at a time, in the order of the epochs. Suspends: never.
@@ -47,6 +56,15 @@ class EffectStream final : private DurableLog {
   Journal* journal() { return journal_.get(); }
   const Journal* journal() const { return journal_.get(); }
 
+  // Where its next byte goes. Thread: any.
+  uint64_t offset() const;
+  // The same, and that byte begins a SELECT: what is before is of another reader. Thread: any. An
+  // epoch that is written at the same time is whole before it, or behind it.
+  uint64_t Cut();
+  // From its next byte on it is the replication stream `id`, at `offset`; an empty id: of none, and
+  // it goes on where it is. It begins with SELECT. `also` is called while no epoch is handed out.
+  void Become(std::string id, uint64_t offset, const std::function<void()>& also);
+
   // --- REQUIRES: it is open, and no unit is under way, and none begins meanwhile: nobody is served
   // yet, or the caller has locked all shards. All suspend ---
 
@@ -55,7 +73,8 @@ class EffectStream final : private DurableLog {
   void SetLogPace(Journal::Pace pace);
   // False: the log had stopped before it had all of them.
   [[nodiscard]] bool DetachLog();
-  void AttachListener(Listener* listener);
+  // It gets the replication stream `id`, whose next byte is at `offset` (Become).
+  void AttachListener(Listener* listener, std::string id, uint64_t offset);
   void DetachListener();
 
   // Of timed epochs, while nobody but the log reads them. Before Open.
@@ -64,7 +83,17 @@ class EffectStream final : private DurableLog {
   void set_on_bytes(std::function<void()> on_bytes) { on_bytes_ = std::move(on_bytes); }
 
  private:
+  // Where an epoch stands.
+  struct Place {
+    std::string select;  // that it begins with
+    std::vector<std::string_view> pieces;
+    std::shared_ptr<const std::string> id;
+  };
+
+  void BecomeLocked(std::string id, uint64_t offset);
   bool Write(const Epoch& epoch) override;
+  // The epoch as the readers get it. The listener has got it.
+  Epoch Take(const Epoch& epoch, Place* place);
   bool is_read() const { return log_ != nullptr || listener_ != nullptr; }
   // What the shards and replies have to know, after the readers have changed.
   void Link(bool was_read);
@@ -77,6 +106,11 @@ class EffectStream final : private DurableLog {
   Journal::Pace log_pace_ = Journal::Pace::kTimed;
   std::atomic<DurableLog*> log_{nullptr};     // read by whoever leads
   std::atomic<Listener*> listener_{nullptr};  // the same
+
+  mutable helio::SpinLock place_lock_;  // guards what follows, and the order of OnEpoch
+  int db_index_ = -1;                   // selected at its end; -1: none
+  uint64_t offset_ = 0;
+  std::shared_ptr<const std::string> id_ = std::make_shared<const std::string>();
 };
 
 }  // namespace dfly

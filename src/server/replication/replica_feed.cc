@@ -35,9 +35,11 @@ size_t ReplicaFeed::held_bytes() const {
   return replicas_.backlog().end() - replica_->pin->offset.load(std::memory_order_relaxed);
 }
 
-void ReplicaFeed::BeginStream(std::string_view reply) {
+void ReplicaFeed::BeginStream(std::string_view reply, std::shared_ptr<FilePart> part) {
   if (!reply.empty()) session_.connection.PushMessage(reply);
-  has_pin_ = streams_ = true;
+  part_ = std::move(part);
+  has_pin_ = part_ == nullptr;
+  streams_ = true;
   Pump();
 }
 
@@ -86,7 +88,15 @@ void ReplicaFeed::Pump() {
     is_full = Push(copy_->bytes, *copy_pin_);
     if (!is_full && copy_->is_complete && copy_pin_->offset == copy_->bytes.end()) EndCopy();
   }
-  if (streams_ && copy_ == nullptr && !is_full) is_full = Push(replicas_.backlog(), *replica_->pin);
+  if (part_ != nullptr) {
+    is_full = Push(part_->bytes, *part_->pin);
+    if (!is_full && part_->is_complete && part_->pin->offset == part_->bytes.end()) {
+      part_ = nullptr;
+      has_pin_ = true;
+    }
+  }
+  if (streams_ && has_pin_ && copy_ == nullptr && !is_full)
+    is_full = Push(replicas_.backlog(), *replica_->pin);
   // The stream goes on while it copies or loads, and is kept for it.
   if (has_pin_ && !streams_) replicas_.WantsWake();
   session_.connection.set_wants_room(is_full);

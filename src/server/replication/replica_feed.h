@@ -21,6 +21,7 @@ class Replicas;
 class Session;
 
 enum class ReplicaState : uint8_t {
+  kSeeks,         // what it lacks is looked for in the log's files
   kWaitsForCopy,  // which has not begun
   kCopies,
   kLoads,   // has the copy, and has not acknowledged anything since
@@ -35,6 +36,14 @@ struct ReplicaCopy {
   uint64_t offset = 0;                   // of the stream, at its moment
   std::atomic<bool> is_complete{false};  // all of it is in `bytes`
   std::atomic<uint32_t> readers{0};      // that still want it
+};
+
+// A part of the stream that stands only in the log's files, on its way to a replica.
+struct FilePart {
+  explicit FilePart(uint64_t begin) : bytes(begin, 0), pin(bytes.Pin(begin)) {}
+  StreamBuffer bytes;
+  const std::shared_ptr<StreamPin> pin;
+  std::atomic<bool> is_complete{false};  // what follows is in the backlog, at Replica::pin
 };
 
 // What is known of a replica on all threads. Owner: shared.
@@ -70,8 +79,9 @@ class ReplicaFeed final : public OutputFeed {
   ReplicaFeed(Replicas* replicas, Session* session, std::shared_ptr<Replica> replica);
   ~ReplicaFeed() override;
 
-  // Sends `reply`, and then the stream from the replica's pin on.
-  void BeginStream(std::string_view reply);
+  // Sends `reply`, and then the stream from the replica's pin on; before that `part`, if there is
+  // one.
+  void BeginStream(std::string_view reply, std::shared_ptr<FilePart> part = nullptr);
   // Sends `reply`, and then the copy from `pin` on, which is in copy->bytes.
   void BeginCopy(std::string_view reply, std::shared_ptr<ReplicaCopy> copy,
                  std::shared_ptr<StreamPin> pin);
@@ -102,7 +112,8 @@ class ReplicaFeed final : public OutputFeed {
   const std::shared_ptr<Replica> replica_;
   std::shared_ptr<ReplicaCopy> copy_;  // null: it streams, or waits
   std::shared_ptr<StreamPin> copy_pin_;
-  bool has_pin_ = false;  // in the backlog
+  std::shared_ptr<FilePart> part_;  // comes before the backlog
+  bool has_pin_ = false;            // in the backlog
   bool streams_ = false;
   bool is_pumping_ = false;
 };

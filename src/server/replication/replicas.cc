@@ -17,6 +17,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 
 namespace dfly {
@@ -33,6 +34,8 @@ constexpr uint64_t kLookMillis = 20;
 constexpr uint64_t kRoomMillis = 1;
 // Of a copy, that its slowest reader has not taken yet.
 constexpr uint64_t kCopyWindow = 4 << 20;
+// So often the log's files are looked at for what they do not have yet; kLookMillis between.
+constexpr int kFileTriesMax = 250;
 
 // 40 of them, in hexadecimal.
 std::string RandomDigits() {
@@ -43,8 +46,8 @@ std::string RandomDigits() {
 }
 
 bool HasNoEffect(const Epoch& epoch) {
-  if (epoch.pieces.size() != 1) return false;
-  const std::string_view text = epoch.pieces.front();
+  if (epoch.pieces.size() != (epoch.first_db < 0 ? 2 : 1)) return false;  // SELECT, and it
+  const std::string_view text = epoch.pieces.back();
   return text == kPing || text == kGetAck;
 }
 
@@ -121,10 +124,11 @@ class Replicas::CopyOutput final : public OutputFile {
 };
 
 Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
-                   const ReplicationOptions& options)
+                   AppendLog* log, const ReplicationOptions& options)
     : server_(*server),
       persistence_(*persistence),
       stream_(*stream),
+      log_(*log),
       options_(options),
       ids_{.id = RandomDigits()},
       backlog_(std::make_unique<StreamBuffer>(0, options.backlog_bytes)),
@@ -134,7 +138,7 @@ Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"
 
 void Replicas::Stop() {
   ends_ = true;
-  while (is_copying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+  while (is_copying_ || seeks_ > 0) helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   if (!std::exchange(is_streaming_, false)) return;
   server_.tells_replicas = false;
@@ -156,10 +160,7 @@ void Replicas::SetOptions(const ReplicationOptions& options) {
 
 void Replicas::OnDemoted() {
   must_restart_ = true;
-  {
-    const std::lock_guard lock(append_lock_);
-    is_paused_ = true;
-  }
+  stream_.Become("", 0, [this] { is_paused_ = true; });
   for (const auto& replica : replicas_) {
     OnFeed(replica, [](ReplicaFeed& feed) { feed.End("this server becomes a replica"); });
   }
@@ -234,31 +235,135 @@ bool Replicas::Continues(const Replica& replica) const {
 }
 
 bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
-  const std::string who = fmt::format("the replica {}:{}", replica->ip, replica->offer.port);
-  if (Continues(*replica)) {
-    const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
-    replica->pin = backlog_->Pin(offset);
-    if (replica->pin != nullptr) {
-      LOG(INFO) << who << " goes on from offset " << replica->wanted_offset << ", "
-                << backlog_->end() - offset << " bytes behind";
-      ++partial_copies_;
-      replica->acked = offset;
-      replica->state = ReplicaState::kStreams;
-      std::string reply = replica->offer.has_psync2 ? fmt::format("+CONTINUE {}\r\n", ids_.id)
-                                                    : std::string("+CONTINUE\r\n");
-      OnFeed(replica, [reply](ReplicaFeed& feed) { feed.BeginStream(reply); });
-      return true;
-    }
-  }
-  if (replica->is_old_command || replica->wanted_id == "?") {
-    LOG(INFO) << who << " asks for a copy";
+  if (!Continues(*replica)) {
+    TellRefused(*replica);
     return false;
   }
+  const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
+  replica->pin = backlog_->Pin(offset);
+  if (replica->pin != nullptr) {
+    BeginStream(replica, offset, nullptr);
+    return true;
+  }
+  if (offset > backlog_->end() || offset < no_files_before_ || !log_.is_on()) {
+    TellRefused(*replica);
+    return false;
+  }
+  SeekInFiles(replica);
+  return true;
+}
+
+void Replicas::BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
+                           std::shared_ptr<FilePart> part) {
+  LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port
+            << " goes on from offset " << offset + 1 << ", " << backlog_->end() - offset
+            << " bytes behind" << (part == nullptr ? "" : ", with the log's files");
+  ++partial_copies_;
+  replica->acked = offset;
+  replica->state = ReplicaState::kStreams;
+  std::string reply = replica->offer.has_psync2 ? fmt::format("+CONTINUE {}\r\n", ids_.id)
+                                                : std::string("+CONTINUE\r\n");
+  OnFeed(replica,
+         [reply, part = std::move(part)](ReplicaFeed& feed) { feed.BeginStream(reply, part); });
+}
+
+void Replicas::TellRefused(const Replica& replica) {
+  const std::string who = fmt::format("the replica {}:{}", replica.ip, replica.offer.port);
+  if (replica.is_old_command || replica.wanted_id == "?") {
+    LOG(INFO) << who << " asks for a copy";
+    return;
+  }
   ++refused_partial_copies_;
-  LOG(INFO) << who << " needs a copy: it has " << helio::LogText(replica->wanted_id) << " up to "
-            << replica->wanted_offset << "; here are " << ids_.id << " from "
+  LOG(INFO) << who << " needs a copy: it has " << helio::LogText(replica.wanted_id) << " up to "
+            << replica.wanted_offset << "; here are " << ids_.id << " from "
             << backlog_->begin() + 1 << " to " << backlog_->end() << ", and " << ids_.id2
             << " below " << ids_.second_offset;
+}
+
+// ----------------------------------------------------------------------------- the log's files
+
+void Replicas::Resume(const std::string& id, uint64_t offset) {
+  ids_.id2 = id;
+  ids_.second_offset = static_cast<int64_t>(offset) + 1;
+  backlog_ = std::make_unique<StreamBuffer>(offset, options_.backlog_bytes);
+  data_end_ = offset;
+  Transaction lock(server_.shards.get(), nullptr);
+  lock.set_origin({.name = "replication"});
+  lock.LockAllShards(LockMode::kExclusive);
+  CHECK(lock.Schedule());
+  const helio::BoundedWait wait(kSnapshotFile);
+  Attach(offset);
+}
+
+void Replicas::Attach(uint64_t offset) {
+  stream_.AttachListener(this, ids_.id, offset);
+  // What the log alone has got: WAIT does not wait for that.
+  streamed_epoch_ = stream_.journal()->newest();
+  is_streaming_ = server_.tells_replicas = true;
+}
+
+bool Replicas::IsHere(const std::shared_ptr<Replica>& replica) const {
+  return !ends_ && std::find(replicas_.begin(), replicas_.end(), replica) != replicas_.end();
+}
+
+void Replicas::SeekInFiles(const std::shared_ptr<Replica>& replica) {
+  replica->state = ReplicaState::kSeeks;
+  ++seeks_;
+  helio::Fiber("log for replica", [this, replica] {
+    SendFiles(replica);
+    --seeks_;
+  }).Detach();
+}
+
+void Replicas::SendFiles(const std::shared_ptr<Replica>& replica) {
+  LogStream files(&log_.files(), [this] { return log_.StreamFiles(); });
+  const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
+  const bool is_own = helio::EqualsIgnoreCase(replica->wanted_id, ids_.id);
+  const bool is_found = files.Seek(is_own ? ids_.id : ids_.id2, offset);
+  if (!IsHere(replica)) return;
+  if (!is_found) {
+    TellRefused(*replica);
+    replica->state = ReplicaState::kWaitsForCopy;
+    return StartCopies();
+  }
+  const auto part = std::make_shared<FilePart>(offset);
+  BeginStream(replica, offset, part);
+  if (SendFilePart(replica, files, *part) || !IsHere(replica)) return;
+  // It comes back, and then gets a copy.
+  no_files_before_ = backlog_->begin();
+  OnFeed(replica, [](ReplicaFeed& feed) { feed.End("the log's files lack a part of the stream"); });
+}
+
+bool Replicas::SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& files,
+                            FilePart& part) {
+  int tries = 0;
+  while (IsHere(replica)) {
+    if (part.bytes.end() - part.bytes.FirstPinned() > kCopyWindow) {
+      helio::this_fiber::SleepForMillis(kRoomMillis);
+      continue;
+    }
+    replica->pin = backlog_->Pin(files.offset());
+    if (replica->pin != nullptr) {
+      part.is_complete = true;
+      WakeFeeds();
+      return true;
+    }
+    const std::string_view bytes = files.Next();
+    if (!bytes.empty()) {
+      tries = 0;
+      part.bytes.Append(bytes);
+      part.bytes.Publish();
+      WakeFeeds();
+      continue;
+    }
+    // The log is some epochs behind the backlog, or has gone on under this server's id.
+    if (static_cast<int64_t>(files.offset()) + 1 == ids_.second_offset &&
+        files.Seek(ids_.id, files.offset())) {
+      continue;
+    }
+    if (++tries > kFileTriesMax) return false;
+    helio::this_fiber::SleepForMillis(kLookMillis);
+  }
   return false;
 }
 
@@ -321,23 +426,19 @@ bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   if (ends_ || !HasWaiting()) return false;
   const helio::BoundedWait wait(kSnapshotFile);
   if (!is_streaming_) {
-    stream_.AttachListener(this);
-    is_streaming_ = server_.tells_replicas = true;
+    Attach(backlog_->end());
   } else if (!stream_.journal()->Flush()) {
     return false;
   }
   if (std::exchange(must_restart_, false)) {
     auto fresh = std::make_unique<StreamBuffer>(begin_offset_, options_.backlog_bytes);
-    const std::lock_guard lock(append_lock_);
-    backlog_.swap(fresh);
-    data_end_ = begin_offset_;
-    is_paused_ = false;
+    stream_.Become(ids_.id, begin_offset_, [&] {
+      backlog_.swap(fresh);
+      data_end_ = begin_offset_;
+      is_paused_ = false;
+    });
   }
-  {
-    const std::lock_guard lock(append_lock_);
-    copy->offset = backlog_->end();
-    stream_db_ = -1;  // the first thing behind a copy is a SELECT
-  }
+  copy->offset = stream_.Cut();  // the first thing behind a copy is a SELECT
   for (const auto& replica : replicas_) {
     if (!IsWaiting(*replica)) continue;
     replica->pin = backlog_->Pin(copy->offset);
@@ -387,15 +488,14 @@ void Replicas::EndSlowReaders(const ReplicaCopy& copy) {
 // --------------------------------------------------------------------------------------- stream
 
 void Replicas::OnEpoch(const Epoch& epoch) {
-  {
-    const std::lock_guard lock(append_lock_);
-    if (is_paused_) return;
-    if (stream_db_ != epoch.first_db) backlog_->Append(SelectCommand(epoch.first_db));
-    for (const std::string_view piece : epoch.pieces) backlog_->Append(piece);
-    stream_db_ = epoch.last_db;
-    backlog_->Publish();
-    if (!HasNoEffect(epoch)) data_end_.store(backlog_->end(), std::memory_order_relaxed);
+  if (is_paused_) {
+    streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
+    return;
   }
+  DCHECK_EQ(epoch.stream_offset, backlog_->end());
+  for (const std::string_view piece : epoch.pieces) backlog_->Append(piece);
+  backlog_->Publish();
+  if (!HasNoEffect(epoch)) data_end_.store(backlog_->end(), std::memory_order_relaxed);
   // FindTarget reads the epoch, and then the end.
   streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
   WakeFeeds();

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "helio/base/intrusive_list.h"
-#include "helio/base/spin_lock.h"
 #include "helio/fibers/inbox.h"
 #include "server/meters/replicas_facts.h"
 #include "server/options/options.h"
@@ -28,9 +27,11 @@
 #include "server/replication/replica_feed.h"
 #include "server/replication/replication_ids.h"
 #include "server/replication/stream_buffer.h"
+#include "storage/log/log_stream.h"
 
 namespace dfly {
 
+class AppendLog;
 class Persistence;
 struct ServerState;
 
@@ -39,10 +40,13 @@ struct ServerState;
 class Replicas final : private EffectStream::Listener {
  public:
   // All outlive it.
-  Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
+  Replicas(ServerState* server, Persistence* persistence, EffectStream* stream, AppendLog* log,
            const ReplicationOptions& options);
   ~Replicas();
 
+  // What the log had is loaded, of the stream `id` up to `offset`: replicas can go on from there.
+  // Once, before anybody is served. REQUIRES: the log is on. Suspends.
+  void Resume(const std::string& id, uint64_t offset);
   // The server ends: no copy begins any more.
   void BeginStop() { ends_ = true; }
   // REQUIRES: it serves nobody any more. Suspends.
@@ -105,6 +109,17 @@ class Replicas final : private EffectStream::Listener {
   void OnRequest(const std::shared_ptr<Replica>& replica);
   bool Continues(const Replica& replica) const;
   bool Continue(const std::shared_ptr<Replica>& replica);
+  // From the log's files.
+  void SeekInFiles(const std::shared_ptr<Replica>& replica);
+  // REQUIRES: all shards are locked.
+  void Attach(uint64_t offset);
+  void SendFiles(const std::shared_ptr<Replica>& replica);
+  // False: they do not have what follows.
+  bool SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& files, FilePart& part);
+  void BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
+                   std::shared_ptr<FilePart> part);
+  void TellRefused(const Replica& replica);
+  bool IsHere(const std::shared_ptr<Replica>& replica) const;
   void StartCopies();
   void RunCopies();
   void AwaitOthers();
@@ -131,10 +146,13 @@ class Replicas final : private EffectStream::Listener {
   ServerState& server_;
   Persistence& persistence_;
   EffectStream& stream_;
+  AppendLog& log_;
   ReplicationOptions options_;
   ReplicationIds ids_;
-  bool is_streaming_ = false;  // there are offsets
-  bool is_copying_ = false;    // RunCopies
+  bool is_streaming_ = false;     // there are offsets
+  bool is_copying_ = false;       // RunCopies
+  uint32_t seeks_ = 0;            // fibers of SeekInFiles
+  uint64_t no_files_before_ = 0;  // the log's files turned out to lack something before this offset
   // What the backlog has is of another stream; the next copy begins one behind begin_offset_.
   bool must_restart_ = false;
   uint64_t begin_offset_ = 0;
@@ -148,10 +166,8 @@ class Replicas final : private EffectStream::Listener {
 
   // Replaced only while nobody follows.
   std::unique_ptr<StreamBuffer> backlog_;
-  // Of who leads the journal; the lock is for the moment at which a copy begins.
-  helio::SpinLock append_lock_;
+  // Used, and replaced, while EffectStream hands out an epoch or may not (EffectStream::Become).
   bool is_paused_ = false;  // the server is a replica, and its effects are another one's stream
-  int stream_db_ = -1;      // selected at the stream's end; -1: none
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 

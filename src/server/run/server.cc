@@ -39,7 +39,7 @@ Server::Server(ServerOptions options, const ServerParts& parts)
       append_log_(std::make_unique<AppendLog>(&state_, persistence_.get(), stream_.get(),
                                               state_.options.log)),
       replicas_(std::make_unique<Replicas>(&state_, persistence_.get(), stream_.get(),
-                                           state_.options.replication)),
+                                           append_log_.get(), state_.options.replication)),
       primary_link_(std::make_unique<PrimaryLink>(&state_, persistence_.get(), append_log_.get(),
                                                   replicas_.get(), state_.options.replication)),
       on_sigint_(state_.options.on_sigint),
@@ -126,7 +126,7 @@ std::string Server::Start() {
     if (has_log) error = append_log_->Find();
     if (error.empty() && !append_log_->has_log()) error = persistence_->FindSnapshot();
     if (has_log) {
-      persistence_->SetLoad([this](LoadProgress* progress) { return append_log_->Load(progress); });
+      persistence_->SetLoad([this](LoadProgress* progress) { return LoadLog(progress); });
     }
     persistence_->UpdateGate();  // before there is a client
   });
@@ -165,6 +165,15 @@ void Server::Load(std::function<void(std::string error)> on_end) {
       end("");
     }
   });
+}
+
+std::string Server::LoadLog(LoadProgress* progress) {
+  std::string error = append_log_->Load(progress);
+  const std::string& stream_id = append_log_->loaded_stream_id();
+  if (error.empty() && !stream_id.empty()) {
+    replicas_->Resume(stream_id, append_log_->loaded_stream_offset());
+  }
+  return error;
 }
 
 void Server::BeginReplication() {

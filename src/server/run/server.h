@@ -22,6 +22,7 @@ namespace dfly {
 class Listeners;
 class AppendLog;
 class EffectStream;
+struct LoadProgress;
 class Persistence;
 class PrimaryLink;
 class Replicas;
@@ -129,6 +130,7 @@ class Server final : public SettingHost {
 
   std::string OpenListeners();
   // If replicaof says so. On proactor 0.
+  std::string LoadLog(LoadProgress* progress);
   void BeginReplication();
   // The parts of PrepareStop. On proactor 0. Suspend.
   void WatchStop(StopWork* work, uint64_t patience_ns);

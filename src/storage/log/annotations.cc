@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/log/annotations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
 #include "core/text/crc32c.h"
+#include "core/text/numbers.h"
+#include "engine/journal/sections.h"
 #include "helio/base/logging.h"
 
 namespace dfly {
@@ -12,6 +16,7 @@ namespace dfly {
 namespace {
 
 constexpr std::string_view kEpochPrefix = "#EPOCH:";
+constexpr std::string_view kStreamPrefix = "#STREAM:";
 constexpr std::string_view kTimestampPrefix = "#TS:";
 constexpr std::string_view kLineEnd = "\r\n";
 constexpr size_t kCrcDigits = 8;
@@ -38,6 +43,38 @@ bool TakeNumber(std::string_view* text, uint64_t* number) {
 bool IsUpperHex(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); }
 
 }  // namespace
+
+std::string WriteLogFileHeader(std::string_view stream_id, uint64_t stream_offset, int db_index) {
+  std::string text(kFileMark);
+  if (stream_id.empty()) return text;
+  text += fmt::format("{}{} {} {}\r\n", kStreamPrefix, stream_id, stream_offset, db_index);
+  if (db_index >= 0) text += SelectCommand(db_index);
+  return text;
+}
+
+std::optional<LogFileHeader> ParseLogFileHeader(std::string_view text) {
+  if (!text.starts_with(kFileMark)) return std::nullopt;
+  LogFileHeader header{.size = kFileMark.size()};
+  std::string_view left = text.substr(kFileMark.size());
+  if (!left.starts_with(kStreamPrefix)) return header;
+  left.remove_prefix(kStreamPrefix.size());
+  const std::string_view id = left.substr(0, left.find(' '));
+  left.remove_prefix(std::min(id.size() + 1, left.size()));
+  const size_t line_end = left.find(kLineEnd);
+  uint64_t offset = 0;
+  if (id.empty() || line_end == std::string_view::npos || !TakeNumber(&left, &offset))
+    return header;
+  const auto db_index = ParseInt64(left.substr(0, left.find(kLineEnd)));
+  if (!db_index || *db_index < -1 || *db_index > INT32_MAX) return header;
+  const auto db = static_cast<int>(*db_index);
+  // Whatever else this accepts is not what is written.
+  const std::string written = WriteLogFileHeader(id, offset, db);
+  if (!text.starts_with(written)) return header;
+  return LogFileHeader{.size = written.size(),
+                       .stream_id = std::string(id),
+                       .stream_offset = offset,
+                       .db_index = db};
+}
 
 std::string_view WriteEpochHeader(uint64_t number, uint64_t stream_offset,
                                   std::span<const std::string_view> pieces, char* buffer,

@@ -3,6 +3,9 @@
 // '#' where a command could begin (shared/journal.md, section 4), so logs of ours load there.
 //
 //   #DRAGONFLY:1\r\n       the first line of a file of ours, synced when the file is made
+//   #STREAM:<id> <offset> <database>\r\n    the second one, if the file is a part of a replication
+//                          stream: its epochs begin there. SELECT of that database follows, which
+//                          is not of the stream; -1: none, as the first epoch has its own
 //   #EPOCH:<number> <stream offset> <bytes> <unsynced> <checksum>\r\n    in front of each epoch
 //   #TS:<seconds>\r\n       Redis' own; in front of an epoch
 //   #......\r\n            filler: written ahead, or up to a block's end
@@ -21,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace dfly {
@@ -30,6 +34,20 @@ inline constexpr size_t kAnnotationMax = 1024;
 
 // By it a reader knows that a file whose first append was torn is not of Redis.
 inline constexpr std::string_view kFileMark = "#DRAGONFLY:1\r\n";
+
+// What a file of ours begins with.
+struct LogFileHeader {
+  size_t size = 0;             // bytes, with SELECT
+  std::string stream_id = {};  // empty: of no replication stream
+  uint64_t stream_offset = 0;
+  int db_index = -1;  // that is selected behind it; -1: none
+};
+
+inline constexpr size_t kLogFileHeaderMax = 192;
+std::string WriteLogFileHeader(std::string_view stream_id, uint64_t stream_offset, int db_index);
+// `text` is how a file begins: kLogFileHeaderMax bytes, or all it has. None: it is not of ours. A
+// second line that makes no sense is left out.
+std::optional<LogFileHeader> ParseLogFileHeader(std::string_view text);
 
 struct EpochHeader {
   uint64_t number = 0;

@@ -21,6 +21,10 @@ bool Has(const std::vector<ManifestFile>& files, std::string_view name) {
                      [name](const ManifestFile& file) { return file.name == name; });
 }
 
+bool HasContent(InputFile* file) {
+  return file->size() > std::max(kFileMark.size(), ReadLogFileHeader(file).size);
+}
+
 // Raises `*next` above all numbers of `files`.
 void CountSeqs(const std::vector<ManifestFile>& files, uint64_t* next) {
   for (const ManifestFile& file : files) *next = std::max(*next, file.seq + 1);
@@ -126,7 +130,7 @@ std::string LogDirectory::Adopt() {
     const auto lost = std::find_if(found_.begin(), found_.end(), [this](const auto& found) {
       std::unique_ptr<InputFile> file;
       return IsLogFile(found, names_.file_name) &&
-             (files_.Open(Path(found), &file) || file->size() > kFileMark.size());
+             (files_.Open(Path(found), &file) || HasContent(file.get()));
     });
     if (lost != found_.end()) {
       return fmt::format("{}: it is missing, and there is {}", Path(ManifestName()), *lost);
@@ -207,7 +211,7 @@ Manifest LogDirectory::Retired(const Manifest& next) const {
   const bool has_content =
       retired.base || std::ranges::any_of(retired.incrementals, [this](const ManifestFile& listed) {
         std::unique_ptr<InputFile> file;
-        return !files_.Open(Path(listed.name), &file) && file->size() > kFileMark.size();
+        return !files_.Open(Path(listed.name), &file) && HasContent(file.get());
       });
   return has_content ? retired : Manifest();
 }
@@ -239,11 +243,11 @@ std::error_code LogDirectory::Persist(Manifest next) {
   return {};
 }
 
-std::error_code LogDirectory::NewIncremental(std::string* name,
+std::error_code LogDirectory::NewIncremental(std::string* name, std::string_view header,
                                              std::optional<int64_t> start_offset) {
   const uint64_t seq = TakeSeq(&next_incremental_seq_);
   *name = fmt::format("{}.{}.incr.aof", names_.file_name, seq);
-  if (auto error = WriteWholeFile(&files_, Path(*name), kFileMark)) return error;
+  if (auto error = WriteWholeFile(&files_, Path(*name), header)) return error;
   if (auto error = files_.SyncDirectory(path_)) return error;
   Manifest next = manifest_;
   next.incrementals.push_back({.name = *name, .seq = seq, .start_offset = start_offset});

@@ -25,6 +25,7 @@
 
 #include "helio/base/clock.h"
 #include "storage/file_layer.h"
+#include "storage/log/annotations.h"
 #include "storage/log/log_history.h"
 #include "storage/log/manifest.h"
 
@@ -67,9 +68,10 @@ class LogDirectory {
   // Where a base is written before FinishBase.
   std::string TemporaryBase() const;
 
-  // Adds an incremental, behind all others. It is on the device, and has kFileMark, behind which
-  // its content begins. `start_offset` as in ManifestFile.
+  // Adds an incremental, behind all others. It is on the device, and has `header`, behind which
+  // its content begins (WriteLogFileHeader). `start_offset` as in ManifestFile.
   [[nodiscard]] std::error_code NewIncremental(std::string* name,
+                                               std::string_view header = kFileMark,
                                                std::optional<int64_t> start_offset = {});
   // What is listed is of an older log, whose data is not what there is now. It stays until
   // FinishBase replaces all of it. Files that are added until then are not listed on the device.

@@ -58,7 +58,7 @@ TEST_F(LogDirectoryTest, ANewOneHasNothingAndGrows) {
   std::string name;
   ASSERT_FALSE(directory_->NewIncremental(&name));
   EXPECT_EQ(name, "appendonly.aof.1.incr.aof");
-  ASSERT_FALSE(directory_->NewIncremental(&name, 77));
+  ASSERT_FALSE(directory_->NewIncremental(&name, kFileMark, 77));
   EXPECT_EQ(files_.files[kManifest],
             "file appendonly.aof.1.incr.aof seq 1 type i\n"
             "file appendonly.aof.2.incr.aof seq 2 type i startoffset 77\n");

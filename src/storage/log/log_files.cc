@@ -76,4 +76,12 @@ std::string CheckBase(const std::string& path, std::unique_ptr<InputFile> file) 
   return source.error();
 }
 
+LogFileHeader ReadLogFileHeader(InputFile* file) {
+  char text[kLogFileHeaderMax];
+  size_t size = 0;
+  const auto wanted = static_cast<size_t>(std::min<uint64_t>(sizeof(text), file->size()));
+  if (file->ReadAt(0, text, wanted, &size)) return {};
+  return ParseLogFileHeader({text, size}).value_or(LogFileHeader());
+}
+
 }  // namespace dfly

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "storage/file_layer.h"
+#include "storage/log/annotations.h"
 
 namespace dfly {
 
@@ -47,6 +48,8 @@ class SharedInput final : public InputFile {
 // written for a log (`aof-base`), as others may have commands behind them. `path` is for nobody but
 // a debugger. Suspends.
 std::optional<int64_t> ReadBaseTime(const std::string& path, std::unique_ptr<InputFile> file);
+// Empty: it is not of ours, or cannot be read. Suspends.
+LogFileHeader ReadLogFileHeader(InputFile* file);
 // Of an RDB file that nothing follows: compares its checksum. An empty text, or what is wrong, with
 // the path. Suspends.
 [[nodiscard]] std::string CheckBase(const std::string& path, std::unique_ptr<InputFile> file);

@@ -136,8 +136,8 @@ std::string OpenGenerations(FileLayer* files, const LogDirectory::Names& names,
 void LogWalk::OpenPart() {
   const std::shared_ptr<InputFile>& file = generation_.parts[part_].file;
   reader_ = std::make_unique<LogReader>(std::make_unique<SharedInput>(file));
-  // Whatever is left out, a file of ours has its first line.
-  next_whole_ = BeginsWith(file.get(), kFileMark) ? kFileMark.size() : 0;
+  // Whatever is left out, a file of ours has its header.
+  next_whole_ = ReadLogFileHeader(file.get()).size;
   queued_ = 0;
 }
 

@@ -94,6 +94,7 @@ std::string LogLoader::LoadFile(const ManifestFile& listed, uint64_t begin, bool
   end_.file_size = reader.whole_size();
   end_.continues_file = !reader.has_bare();
   end_.is_foreign |= reader.has_bare();
+  if (reader.has_bare()) end_.stream_id.clear();
   if (!error.empty()) return fmt::format("{}: {}", path, error);
   if (reader.error().empty()) return "";
   // It is torn.
@@ -110,6 +111,9 @@ std::string LogLoader::LoadItems(LogReader* reader) {
   bool has_epoch = false;
   for (uint64_t i = 1;; ++i) {
     const LogReader::Item item = reader->Next();
+    if (i == 1) {
+      if (std::string error = TakeHeader(reader->header()); !error.empty()) return error;
+    }
     switch (item) {
       case LogReader::Item::kCommand:
         if (std::string error = Take(*reader); !error.empty()) {
@@ -148,6 +152,20 @@ std::string LogLoader::LoadItems(LogReader* reader) {
       helio::this_fiber::Yield();
     }
   }
+}
+
+std::string LogLoader::TakeHeader(const LogFileHeader& header) {
+  const bool goes_on = is_stream_known_ && header.stream_id == end_.stream_id;
+  end_.stream_id = header.stream_id;
+  if (header.stream_id.empty()) return "";
+  if (goes_on && header.stream_offset != end_.stream_offset) {
+    return fmt::format("it begins at {} of the stream, but what is before it ends at {}",
+                       header.stream_offset, end_.stream_offset);
+  }
+  is_stream_known_ = true;
+  end_.stream_offset = header.stream_offset;
+  if (header.db_index < 0) return "";
+  return TakeSelect(fmt::format("{}", header.db_index));
 }
 
 std::string LogLoader::Take(const LogReader& reader) {

@@ -40,7 +40,8 @@ class LogApplier {
 struct LogEnd {
   uint64_t last_epoch = 0;     // the number of the last one; 0: there is none
   uint64_t stream_offset = 0;  // bytes of the stream
-  int db_index = -1;  // that is selected at the end; -1: none, as the last file has nothing
+  std::string stream_id;  // of which replication stream it is a part at its end; empty: of none
+  int db_index = -1;      // that is selected at the end; -1: none, as the last file has nothing
   // The incremental in which the log ends, and how much of it is to stay. 0: there is none.
   uint64_t file_seq = 0;
   uint64_t file_size = 0;
@@ -88,6 +89,7 @@ class LogLoader {
   std::string LoadBase(bool may_be_torn);
   std::string LoadFile(const ManifestFile& file, uint64_t begin, bool may_be_torn);
   std::string LoadItems(LogReader* reader);
+  std::string TakeHeader(const LogFileHeader& header);
   std::string Take(const LogReader& reader);
   std::string TakeHeld();
   std::string TakeSelect(std::string_view text);

@@ -64,6 +64,7 @@ LogReader::LogReader(std::unique_ptr<InputFile> file, uint64_t begin, size_t win
 
 LogReader::Item LogReader::Next() {
   if (at_ < epoch_end_) return NextInEpoch();
+  if (at_ == 0 && !TakeFileHeader()) return Item::kDamaged;
   while (true) {
     position_ = at_;
     if (at_ >= size_) {
@@ -86,15 +87,14 @@ LogReader::Item LogReader::Next() {
     }
     if (line.starts_with(kEpochMark)) return BeginEpoch(line);
     const auto seconds = ParseTimestamp(line);
-    const bool is_mark = line == kFileMark && position_ == 0;
     const bool is_filler = IsFiller(line);
     if (is_ours_ && !has_bare_ && !seconds && !is_filler) {
       return Bad("a line that begins with # makes no sense");
     }
     at_ += line.size();
-    if (is_mark || (has_bare_ && !is_multi_open_)) whole_size_ = at_;
+    if (has_bare_ && !is_multi_open_) whole_size_ = at_;
     if (!has_bare_) {
-      is_ours_ |= is_mark || is_filler;
+      is_ours_ |= is_filler;
       if (is_filler) filler_end_ = at_;
     }
     if (seconds) {
@@ -102,6 +102,18 @@ LogReader::Item LogReader::Next() {
       return Item::kTimestamp;
     }
   }
+}
+
+bool LogReader::TakeFileHeader() {
+  if (size_ == 0) return true;
+  if (!Fetch(0, kLogFileHeaderMax, size_)) return false;
+  auto header = ParseLogFileHeader(Window(0, size_).substr(0, kLogFileHeaderMax));
+  if (!header) return true;
+  header_ = std::move(*header);
+  is_ours_ = true;
+  at_ = whole_size_ = header_.size;
+  if (!header_.stream_id.empty()) stream_begin_ = header_.stream_offset;
+  return true;
 }
 
 LogReader::Item LogReader::NextInEpoch() {
@@ -118,6 +130,14 @@ LogReader::Item LogReader::NextInEpoch() {
     default:
       return Damaged(fmt::format("epoch {} is whole, and is no commands", epoch_.number));
   }
+}
+
+std::string_view LogReader::NextRaw() {
+  if (at_ >= epoch_end_) return {};
+  if (!Fetch(at_, std::min<uint64_t>(window_size_, epoch_end_ - at_), epoch_end_)) return {};
+  const std::string_view bytes = Window(at_, epoch_end_);
+  at_ += bytes.size();
+  return bytes;
 }
 
 LogReader::Item LogReader::NextBare() {

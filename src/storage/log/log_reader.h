@@ -24,6 +24,7 @@
 //   it is longer than the filler was.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,6 +65,14 @@ class LogReader {
   // May not be called again after one of the last three.
   Item Next();
 
+  // Instead of Next(), behind kEpoch: the bytes of its commands, piece by piece; none: there are no
+  // more, or they cannot be read any more, which Next() will find, too. Valid until the next call.
+  std::string_view NextRaw();
+  // As if NextRaw had given so many of them.
+  void SkipRaw(uint64_t count) { at_ = std::min(at_ + count, epoch_end_); }
+
+  // How the file begins; empty if it is not of ours. After the first Next().
+  const LogFileHeader& header() const { return header_; }
   // Valid until the next call.
   std::span<const std::string_view> args() const { return args_; }
   // The command is of a MULTI .. EXEC, or one of these two. Whether there is an EXEC is known only
@@ -89,6 +98,8 @@ class LogReader {
   enum class Parsed : uint8_t { kOk, kShort, kBad, kFailed };
 
   Item NextInEpoch();
+  // False: it cannot be read.
+  bool TakeFileHeader();
   Item NextBare();
   Item BeginEpoch(std::string_view line);
   Item CutOff(std::string_view what);
@@ -128,6 +139,7 @@ class LogReader {
   uint64_t position_;
   uint64_t whole_size_;
   std::vector<std::string_view> args_;
+  LogFileHeader header_;
   EpochHeader epoch_;
   std::optional<uint64_t> stream_begin_;
   uint64_t epoch_end_ = 0;   // in the file; at_ is before it while the epoch has commands

@@ -55,6 +55,8 @@ std::error_code LogWriter::Open(const Start& start) {
   const std::lock_guard lock(write_mutex_);
   stream_offset_ = synced_offset_ = start.stream_offset;
   last_epoch_ = start.last_epoch;
+  stream_id_ = start.stream_id;
+  stream_db_ = start.last_db;
   status_.synced_epoch = start.last_epoch;
   const std::vector<ManifestFile>& listed = directory_.manifest().incrementals;
   if (!listed.empty()) {
@@ -129,6 +131,7 @@ bool LogWriter::Write(const Epoch& epoch) {
 std::error_code LogWriter::TryWrite(const Epoch& epoch) {
   std::error_code error;
   // A file that turns out to be broken is replaced at once; what else fails waits.
+  if (epoch.stream_id != stream_id_ && (error = SwitchStream(epoch))) return error;
   for (int tries = 0; tries < 2; ++tries) {
     if ((error = Mend())) return error;
     const FilePtr file = this->file();
@@ -161,7 +164,8 @@ std::error_code LogWriter::TryWrite(const Epoch& epoch) {
 std::error_code LogWriter::Append(const Epoch& epoch, bool sync) {
   content_.clear();
   std::string select;
-  if (last_db_ != epoch.first_db) {
+  if (epoch.first_db >= 0 && last_db_ != epoch.first_db) {
+    DCHECK(stream_id_.empty()) << "the log would have other bytes than the stream";
     select = SelectCommand(epoch.first_db);
     content_.push_back(select);
   }
@@ -197,7 +201,7 @@ std::error_code LogWriter::Append(const Epoch& epoch, bool sync) {
     synced_offset_ = stream_offset_;
     NoteSynced(last_epoch_);
   }
-  last_db_ = epoch.last_db;
+  last_db_ = stream_db_ = epoch.last_db;
   last_second_ = second;
   return {};
 }
@@ -227,17 +231,24 @@ std::error_code LogWriter::GiveUpFile() {
   last_db_ = -1;
   const std::lock_guard lock(state_mutex_);
   file_ = nullptr;
-  if (!kept_.empty()) stream_offset_ = kept_.front()->stream_offset;
+  if (!kept_.empty()) {
+    stream_offset_ = kept_.front()->stream_offset;
+    stream_db_ = kept_.front()->first_db;
+  }
   for (const auto& kept : kept_) kept->file_end = 0;
   return {};
 }
 
-std::error_code LogWriter::AddFile(uint64_t* seq) {
+std::error_code LogWriter::AddFile(const LogFileHeader& header, uint64_t* seq) {
   const std::lock_guard lock(directory_mutex_);
   std::string name;
-  const auto offset = static_cast<int64_t>(stream_offset_);
-  if (auto error = directory_.NewIncremental(&name, offset)) return error;
+  const std::string text =
+      WriteLogFileHeader(header.stream_id, header.stream_offset, header.db_index);
+  const auto offset = static_cast<int64_t>(header.stream_offset);
+  if (auto error = directory_.NewIncremental(&name, text, offset)) return error;
   new_name_ = std::move(name);
+  new_header_ = header;
+  new_header_.size = text.size();
   *seq = directory_.manifest().incrementals.back().seq;
   Add(&status_.new_files);
   return {};
@@ -246,16 +257,16 @@ std::error_code LogWriter::AddFile(uint64_t* seq) {
 std::error_code LogWriter::OpenNewFile() {
   if (new_name_.empty()) {
     uint64_t seq = 0;
-    if (auto error = AddFile(&seq)) return error;
+    if (auto error = AddFile(Here(), &seq)) return error;
   }
   std::unique_ptr<AppendFile> file;
   if (auto error =
-          files_.OpenAppend(directory_.Path(new_name_), kFileMark.size(), reserve_bytes(), &file)) {
+          files_.OpenAppend(directory_.Path(new_name_), new_header_.size, reserve_bytes(), &file)) {
     return error;
   }
   SetFile(std::move(file));
   new_name_.clear();
-  last_db_ = -1;
+  last_db_ = stream_id_.empty() ? -1 : new_header_.db_index;
   last_second_ = -1;
   return {};
 }
@@ -276,7 +287,9 @@ std::error_code LogWriter::WriteKept() {
                       .first_db = next->first_db,
                       .last_db = next->last_db,
                       .pieces = {&bytes, 1},
-                      .bytes = bytes.size()};
+                      .bytes = bytes.size(),
+                      .stream_id = stream_id_,
+                      .stream_offset = next->stream_offset};
     if (auto error = Append(epoch, false)) return error;
     const std::lock_guard lock(state_mutex_);
     next->stream_offset = offset;
@@ -373,12 +386,24 @@ void LogWriter::BeginNewFile(uint64_t first_epoch) {
 void LogWriter::SwitchFor(uint64_t epoch) {
   const uint64_t wanted = cut_epoch_.load(std::memory_order_acquire);
   if (wanted == 0 || epoch < wanted) return;
-  cut_error_ = SwitchFile();
+  cut_error_ = EndFile();
+  if (!cut_error_) cut_error_ = BeginFile(Here(), &cut_seq_);
   if (cut_error_) LOG(WARNING) << "no new file of the log: " << cut_error_.message();
   cut_epoch_.store(0, std::memory_order_relaxed);
 }
 
-std::error_code LogWriter::SwitchFile() {
+std::error_code LogWriter::SwitchStream(const Epoch& first) {
+  if (auto error = EndFile()) return error;
+  const LogFileHeader header{
+      .stream_id = std::string(first.stream_id),
+      .stream_offset = first.stream_id.empty() ? stream_offset_ : first.stream_offset,
+      .db_index = first.first_db};
+  uint64_t seq = 0;
+  if (auto error = BeginFile(header, &seq)) return error;
+  return {};
+}
+
+std::error_code LogWriter::EndFile() {
   // It is not the last one then, so it must not be torn after a crash, and needs no filler.
   std::error_code error;
   for (int tries = 0; tries < 2; ++tries) {
@@ -391,7 +416,14 @@ std::error_code LogWriter::SwitchFile() {
   DropSynced();
   synced_offset_ = stream_offset_;
   NoteSynced(last_epoch_);
-  if ((error = AddFile(&cut_seq_))) return error;
+  return {};
+}
+
+std::error_code LogWriter::BeginFile(const LogFileHeader& header, uint64_t* seq) {
+  if (auto error = AddFile(header, seq)) return error;
+  stream_id_ = header.stream_id;
+  stream_offset_ = synced_offset_ = header.stream_offset;
+  stream_db_ = header.db_index;
   const FilePtr old = file();
   SetFile(nullptr);
   if (auto close_error = old->Close()) {

@@ -67,6 +67,7 @@ class LogWriter final : public DurableLog {
   struct Start {
     uint64_t last_epoch = 0;     // the newest so far; it is taken to be on the device
     uint64_t stream_offset = 0;  // bytes of all epochs so far
+    std::string stream_id = {};  // of the last file (LogFileHeader)
     // False: in a new incremental, as the last one has no epochs at its end.
     bool continues_file = false;
     // The incremental at whose end the log ends, and where; what is behind is cut. 0: the last one.
@@ -139,13 +140,22 @@ class LogWriter final : public DurableLog {
   // There is a file, it is not broken, and has all that was kept.
   std::error_code Mend();
   std::error_code GiveUpFile();
-  std::error_code AddFile(uint64_t* seq);
+  // The header of a file that goes on here.
+  LogFileHeader Here() const {
+    return {.stream_id = stream_id_, .stream_offset = stream_offset_, .db_index = stream_db_};
+  }
+  std::error_code AddFile(const LogFileHeader& header, uint64_t* seq);
   std::error_code OpenNewFile();
   std::error_code WriteKept();
-  // A new incremental; what was written before is on the device. An error: the old file goes on.
-  std::error_code SwitchFile();
-  // The same, and notes what came of it, if it is wanted for this epoch.
+  // What was written is on the device, and the file is as long as that: it may be followed by
+  // another one.
+  std::error_code EndFile();
+  // After EndFile: goes on in a new incremental. An error: in the old file.
+  std::error_code BeginFile(const LogFileHeader& header, uint64_t* seq);
+  // A new file, if it is wanted for this epoch. Notes what came of it.
   void SwitchFor(uint64_t epoch);
+  // A new file for another replication stream, of which `first` is.
+  std::error_code SwitchStream(const Epoch& first);
   std::error_code SyncAll();
 
   // Up to there the stream is on the device.
@@ -171,9 +181,12 @@ class LogWriter final : public DurableLog {
 
   // Held by whoever appends, or changes which file that goes to; for as long as that takes.
   helio::Mutex write_mutex_;
-  std::string new_name_;     // an incremental that is listed and not open yet
-  int last_db_ = -1;         // selected at the file's end; -1: none
-  uint64_t last_epoch_ = 0;  // the newest that was appended
+  std::string new_name_;      // an incremental that is listed and not open yet
+  LogFileHeader new_header_;  // its
+  int last_db_ = -1;          // selected at the file's end; -1: none
+  std::string stream_id_;     // of the replication stream; empty: the log is of none
+  int stream_db_ = -1;        // selected at stream_offset_
+  uint64_t last_epoch_ = 0;   // the newest that was appended
   uint64_t stream_offset_ = 0;
   uint64_t synced_offset_ = 0;                      // as far as known here; not with kEverySec
   int64_t last_second_ = -1;                        // of the last timestamp
