@@ -45,7 +45,7 @@ void ReplicaFeed::BeginStream(std::string_view reply, std::shared_ptr<FilePart> 
 
 void ReplicaFeed::BeginCopy(std::string_view reply, std::shared_ptr<ReplicaCopy> copy,
                             std::shared_ptr<StreamPin> pin) {
-  session_.connection.PushMessage(reply);
+  if (!reply.empty()) session_.connection.PushMessage(reply);
   has_pin_ = true;
   copy_ = std::move(copy);
   copy_pin_ = std::move(pin);
@@ -59,7 +59,11 @@ void ReplicaFeed::End(std::string_view why) {
   session_.connection.CloseNow();
 }
 
-void ReplicaFeed::KeepAlive() { session_.connection.PushMessage("\n"); }
+void ReplicaFeed::KeepAlive() {
+  if (copy_ != nullptr && copy_pin_->offset != 0) return;  // it would be a part of the copy
+  replica_->active_ns = helio::MonotonicNanos();
+  session_.connection.PushMessage("\n");
+}
 
 void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
   if (std::max(offset, durable.value_or(0)) > replicas_.backlog().end()) {
