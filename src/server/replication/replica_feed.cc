@@ -75,10 +75,7 @@ void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
   if (offset > replica_->acked) replica_->acked = offset;
   if (durable && *durable > replica_->acked_durable) replica_->acked_durable = *durable;
   if (replica_->state == ReplicaState::kLoads) {
-    replica_->state = ReplicaState::kStreams;
-    streams_ = true;
-    LOG(INFO) << "the replica " << replica_->ip << ":" << replica_->offer.port
-              << " has its copy and follows";
+    BeginToFollow();
     replicas_.PumpSoon();  // not now: this is the middle of a command
   }
   replicas_.OnAck();
@@ -132,9 +129,18 @@ bool ReplicaFeed::Push(StreamBuffer& from, StreamPin& pin) {
   return is_full;
 }
 
+void ReplicaFeed::BeginToFollow() {
+  replica_->state = ReplicaState::kStreams;
+  streams_ = true;
+  LOG(INFO) << "the replica " << replica_->ip << ":" << replica_->offer.port
+            << " has its copy and follows";
+}
+
 void ReplicaFeed::EndCopy() {
+  const bool is_sized = copy_->form.is_sized;
   LeaveCopy();
   if (replica_->offer.is_rdb_only) return session_.connection.CloseWhenSent();
+  if (is_sized) return BeginToFollow();  // it knows where the copy ends, and may never acknowledge
   // Not a byte of the stream before its acknowledgement: replicas look for the end of the copy only
   // at the end of what they have just read.
   replica_->state = ReplicaState::kLoads;

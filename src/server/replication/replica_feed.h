@@ -114,6 +114,7 @@ class ReplicaFeed final : public OutputFeed {
 
   // True: there is more, and no room for it.
   bool Push(StreamBuffer& from, StreamPin& pin);
+  void BeginToFollow();
   void EndCopy();
   void LeaveCopy();
 
