@@ -92,7 +92,8 @@ void Connection::OnRecv(std::string_view data) {
     stalled_ = true;
     ExecuteInput();
     Recount();
-    if (input_.size() > buffers_->bounds.input_max && !closing_) {
+    // A primary may send what it has taken from its clients.
+    if (input_.size() > buffers_->bounds.input_max && !closing_ && !keeps_replies_) {
       sink_->OnLargeInput(this);
       CloseNow();
     }

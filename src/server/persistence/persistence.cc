@@ -302,6 +302,8 @@ SaveOptions Persistence::OptionsOf(const Saving& saving) {
     save.facts_at_cut = saving.base->facts_at_cut;
     save.before_cut = saving.base->before_cut;
     save.cut_lock = saving.base->cut_lock;
+    save.has_keys = saving.base->has_keys;
+    save.has_functions = saving.base->has_functions;
   }
   return save;
 }

@@ -33,6 +33,8 @@ struct LogBase {
   std::function<std::vector<std::pair<std::string, std::string>>()> facts_at_cut = {};
   std::function<bool()> before_cut;
   LockMode cut_lock = LockMode::kShared;
+  bool has_keys = true;
+  bool has_functions = true;
 };
 
 // Owner:    the server. Its state belongs to proactor 0.

@@ -29,11 +29,21 @@ enum class ReplicaState : uint8_t {
   kStreams  // online
 };
 
+// What a copy has, and how it comes. Those that ask for the same share one.
+struct CopyForm {
+  bool has_keys = true;  // rdb-filter-only: without them
+  bool has_functions = true;
+  bool is_sized = false;  // its size is told first: for those that do not look for a mark
+
+  bool operator==(const CopyForm&) const = default;
+};
+
 // A copy of all data, on its way to some replicas.
 struct ReplicaCopy {
   ReplicaCopy() : bytes(0, 0) {}
+  CopyForm form;
   StreamBuffer bytes;
-  std::string mark;                      // stands behind it
+  std::string mark;                      // stands behind it, unless the form is sized
   uint64_t offset = 0;                   // of the stream, at its moment
   std::atomic<bool> is_complete{false};  // all of it is in `bytes`
   std::atomic<uint32_t> readers{0};      // that still want it
@@ -104,6 +114,7 @@ class ReplicaFeed final : public OutputFeed {
 
   // True: there is more, and no room for it.
   bool Push(StreamBuffer& from, StreamPin& pin);
+  void BeginToFollow();
   void EndCopy();
   void LeaveCopy();
 

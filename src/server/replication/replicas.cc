@@ -2,6 +2,7 @@
 #include "server/replication/replicas.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -33,6 +34,7 @@ constexpr uint64_t kRoomMillis = 1;
 constexpr uint64_t kChangeNanosMax = 2 * kNanosPerSecond;
 // Of a copy, that its slowest reader has not taken yet.
 constexpr uint64_t kCopyWindow = 4 << 20;
+constexpr size_t kPieceBytes = 64 * 1024;  // of a copy's file
 // So often the log's files are looked at for what they do not have yet; kLookMillis between.
 constexpr int kFileTriesMax = 250;
 
@@ -46,8 +48,19 @@ std::string RandomDigits() {
 
 bool IsWaiting(const Replica& replica) { return replica.state == ReplicaState::kWaitsForCopy; }
 // The last part of the copy before this one may still be on its way to others.
-bool Copies(const Replica& replica, const ReplicaCopy& copy) {
-  return replica.state == ReplicaState::kCopies && replica.copy == &copy;
+bool Copies(const Replica& replica, const ReplicaCopy* copy) {
+  return replica.state == ReplicaState::kCopies && replica.copy == copy;
+}
+CopyForm FormOf(const Replica& replica) {
+  const ReplicaOffer& offer = replica.offer;
+  return {.has_keys = offer.wants_keys,
+          .has_functions = offer.wants_functions,
+          .is_sized = !offer.has_eof};
+}
+// Its copy is being made, and nothing of it was sent.
+bool AwaitsSizedCopy(const Replica& replica) {
+  return replica.state == ReplicaState::kCopies && !replica.offer.has_eof &&
+         replica.copy_pin->offset == 0;
 }
 bool Follows(const Replica& replica) {
   return replica.state == ReplicaState::kStreams || replica.state == ReplicaState::kLoads;
@@ -80,29 +93,23 @@ struct alignas(64) Replicas::FeedThread : helio::Message {
 // The RDB, on its way to the replicas.
 class Replicas::CopyOutput final : public OutputFile {
  public:
+  // `file`: where it goes first, if its size is to be known; else null.
   CopyOutput(Replicas* replicas, std::shared_ptr<ReplicaCopy> copy,
-             const std::atomic<bool>* is_cancelled)
-      : replicas_(*replicas), copy_(std::move(copy)), is_cancelled_(*is_cancelled) {}
+             std::unique_ptr<OutputFile> file, const std::atomic<bool>* is_cancelled)
+      : replicas_(*replicas),
+        copy_(std::move(copy)),
+        file_(std::move(file)),
+        is_cancelled_(is_cancelled) {}
 
   std::error_code Write(std::string_view bytes) override {
-    copy_->bytes.Append(bytes);
-    copy_->bytes.Publish();
-    replicas_.WakeFeeds();
     const helio::BoundedWait wait(kSnapshotFile);
-    while (true) {
-      if (is_cancelled_.load() || copy_->readers == 0) {
-        return std::make_error_code(std::errc::operation_canceled);
-      }
-      if (copy_->bytes.end() - copy_->bytes.FirstPinned() <= kCopyWindow) return {};
-      if (replicas_.persistence_.shards_behind() > 0) {
-        replicas_.server_.pool.at(0)->Dispatch(
-            [&replicas = replicas_, copy = copy_] { replicas.EndSlowReaders(*copy); });
-      }
-      helio::this_fiber::SleepForMillis(kRoomMillis);
-    }
+    if (file_ == nullptr) return replicas_.AppendToCopy(*copy_, bytes, is_cancelled_);
+    if (copy_->readers == 0) return std::make_error_code(std::errc::operation_canceled);
+    return file_->Write(bytes);
   }
 
   std::error_code SyncAndClose() override {
+    if (file_ != nullptr) return file_->SyncAndClose();
     copy_->bytes.Append(copy_->mark);
     copy_->bytes.Publish();
     copy_->is_complete = true;
@@ -113,7 +120,8 @@ class Replicas::CopyOutput final : public OutputFile {
  private:
   Replicas& replicas_;
   const std::shared_ptr<ReplicaCopy> copy_;
-  const std::atomic<bool>& is_cancelled_;
+  const std::unique_ptr<OutputFile> file_;
+  const std::atomic<bool>* const is_cancelled_;
 };
 
 Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
@@ -441,6 +449,12 @@ bool Replicas::HasWaiting() const {
                      [](const auto& replica) { return IsWaiting(*replica); });
 }
 
+bool Replicas::HasWaiting(const CopyForm& form) const {
+  return std::any_of(replicas_.begin(), replicas_.end(), [&form](const auto& replica) {
+    return IsWaiting(*replica) && FormOf(*replica) == form;
+  });
+}
+
 void Replicas::StartCopies() {
   if (is_copying_) return;
   is_copying_ = true;
@@ -471,12 +485,37 @@ void Replicas::AwaitOthers() {
 
 void Replicas::RunCopy() {
   const auto copy = std::make_shared<ReplicaCopy>();
+  const auto first = std::find_if(replicas_.begin(), replicas_.end(),
+                                  [](const auto& replica) { return IsWaiting(*replica); });
+  copy->form = FormOf(**first);
   copy->mark = RandomDigits();
   if (!is_streaming_) stream_.Open(1);
+  const std::string& directory = persistence_.directory();
+  const std::string path =
+      fmt::format("{}temp-copy-{}.{}.rdb", directory.empty() ? "" : directory + "/",
+                  helio::UnixMillis() / 1000, getpid());
+  std::string error = SaveCopy(copy, path);
+  if (error.empty() && copy->form.is_sized) error = SendSizedCopy(*copy, path);
+  if (copy->form.is_sized) {
+    LOG_IF(WARNING, server_.options.persistence.files->Remove(path))
+        << helio::LogText(path) << " cannot be removed";
+  }
+  EndCopy(copy, error);
+}
+
+std::string Replicas::SaveCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path) {
+  std::unique_ptr<OutputFile> file;
+  if (copy->form.is_sized) {
+    if (auto error = server_.options.persistence.files->Create(path, &file)) {
+      return fmt::format("{}: {}", path, error.message());
+    }
+  }
   LogBase base;
-  base.make_output = [this, copy](const std::atomic<bool>* is_cancelled) {
-    return std::make_unique<CopyOutput>(this, copy, is_cancelled);
+  base.make_output = [this, copy, &file](const std::atomic<bool>* is_cancelled) {
+    return std::make_unique<CopyOutput>(this, copy, std::move(file), is_cancelled);
   };
+  base.has_keys = copy->form.has_keys;
+  base.has_functions = copy->form.has_functions;
   base.cut_lock = is_streaming_ ? LockMode::kShared : LockMode::kExclusive;
   base.before_cut = [this, copy] { return BeginCopy(copy); };
   base.facts_at_cut = [this, copy] {
@@ -485,12 +524,48 @@ void Replicas::RunCopy() {
         {"repl-id", ids_.id},
         {"repl-offset", fmt::format("{}", copy->offset)}};
   };
-  const std::string error = persistence_.SaveLogBase(std::move(base));
-  EndCopy(copy, error);
+  return persistence_.SaveLogBase(std::move(base));
+}
+
+std::string Replicas::SendSizedCopy(ReplicaCopy& copy, const std::string& path) {
+  std::unique_ptr<InputFile> file;
+  std::error_code error = server_.options.persistence.files->Open(path, &file);
+  if (!error) error = AppendToCopy(copy, fmt::format("${}\r\n", file->size()), nullptr);
+  const auto piece = std::make_unique<char[]>(kPieceBytes);
+  for (uint64_t at = 0; !error && at < file->size();) {
+    size_t size = 0;
+    error = file->ReadAt(at, piece.get(), kPieceBytes, &size);
+    if (!error && size == 0) error = std::make_error_code(std::errc::io_error);
+    if (!error) error = AppendToCopy(copy, {piece.get(), size}, nullptr);
+    at += size;
+  }
+  if (error) return fmt::format("{}: {}", path, error.message());
+  copy.is_complete = true;
+  WakeFeeds();
+  return "";
+}
+
+std::error_code Replicas::AppendToCopy(ReplicaCopy& copy, std::string_view bytes,
+                                       const std::atomic<bool>* is_cancelled) {
+  copy.bytes.Append(bytes);
+  copy.bytes.Publish();
+  WakeFeeds();
+  while (true) {
+    if (ends_ || copy.readers == 0 || (is_cancelled != nullptr && *is_cancelled)) {
+      return std::make_error_code(std::errc::operation_canceled);
+    }
+    if (copy.bytes.end() - copy.bytes.FirstPinned() <= kCopyWindow) return {};
+    if (persistence_.shards_behind() > 0) {
+      // Compared only: who is in another copy is not meant.
+      server_.pool.at(0)->Dispatch(
+          [this, &copy, end = copy.bytes.end()] { EndSlowReaders(&copy, end); });
+    }
+    helio::this_fiber::SleepForMillis(kRoomMillis);
+  }
 }
 
 bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
-  if (ends_ || !HasWaiting()) return false;
+  if (ends_ || !HasWaiting(copy->form)) return false;
   const helio::BoundedWait wait(kSnapshotFile);
   if (!is_streaming_) {
     Attach(backlog_->end());
@@ -508,7 +583,7 @@ bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   }
   copy->offset = stream_.Cut();  // the first thing behind a copy is a SELECT
   for (const auto& replica : replicas_) {
-    if (!IsWaiting(*replica)) continue;
+    if (!IsWaiting(*replica) || FormOf(*replica) != copy->form) continue;
     replica->pin = backlog_->Pin(copy->offset);
     if (replica->pin == nullptr) continue;  // no: nothing was trimmed past the end
     replica->state = ReplicaState::kCopies;
@@ -516,7 +591,7 @@ bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
     copy->readers.fetch_add(1);
     std::string reply =
         replica->is_old_command ? "" : fmt::format("+FULLRESYNC {} {}\r\n", ids_.id, copy->offset);
-    reply += fmt::format("$EOF:{}\r\n", copy->mark);
+    if (!copy->form.is_sized) reply += fmt::format("$EOF:{}\r\n", copy->mark);
     const std::shared_ptr<StreamPin> pin = copy->bytes.Pin(0);
     replica->copy = copy.get();
     replica->copy_pin = pin;
@@ -535,14 +610,14 @@ void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::stri
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
   for (const auto& replica : replicas_) {
     const bool is_concerned =
-        Copies(*replica, *copy) || (copy->readers == 0 && IsWaiting(*replica));
+        Copies(*replica, copy.get()) ||
+        (copy->readers == 0 && IsWaiting(*replica) && FormOf(*replica) == copy->form);
     if (!is_concerned) continue;
     OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no copy for it"); });
   }
 }
 
-void Replicas::EndSlowReaders(const ReplicaCopy& copy) {
-  const uint64_t end = copy.bytes.end();
+void Replicas::EndSlowReaders(const ReplicaCopy* copy, uint64_t end) {
   for (const auto& replica : replicas_) {
     if (!Copies(*replica, copy) || end - replica->copy_pin->offset <= kCopyWindow) continue;
     OnFeed(replica, [](ReplicaFeed& feed) {
@@ -587,7 +662,7 @@ void Replicas::Tick() {
   const uint64_t now_ns = helio::MonotonicNanos();
   const uint64_t timeout_ns = options_.timeout_s * kNanosPerSecond;
   for (const auto& replica : replicas_) {
-    if (IsWaiting(*replica)) {
+    if (IsWaiting(*replica) || AwaitsSizedCopy(*replica)) {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.KeepAlive(); });
     } else if (now_ns > replica->active_ns + timeout_ns) {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.End("it is silent for repl-timeout"); });

@@ -17,6 +17,8 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "helio/base/intrusive_list.h"
@@ -134,12 +136,20 @@ class Replicas final : private EffectStream::Listener {
   void RunCopies();
   void AwaitOthers();
   void RunCopy();
+  // An error, or nothing; as what follows.
+  std::string SaveCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path);
+  // Of the file at `path`, which has the whole copy.
+  std::string SendSizedCopy(ReplicaCopy& copy, const std::string& path);
+  // Suspends while its slowest reader is far behind.
+  std::error_code AppendToCopy(ReplicaCopy& copy, std::string_view bytes,
+                               const std::atomic<bool>* is_cancelled);
   // With all shards locked.
   bool BeginCopy(const std::shared_ptr<ReplicaCopy>& copy);
   void EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error);
   // Clients that write have to wait, because some do not take their copy as fast as it is made.
-  void EndSlowReaders(const ReplicaCopy& copy);
+  void EndSlowReaders(const ReplicaCopy* copy, uint64_t end);
   bool HasWaiting() const;
+  bool HasWaiting(const CopyForm& form) const;
   bool StreamsAny() const;
   void Tick();
   void Send(std::initializer_list<std::string_view> words);
