@@ -331,6 +331,11 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error(Gates::MisconfError(worker_.server.settings));
     return false;
   }
+  if ((gate & Settings::kNoReplicasGate) != 0 && (command->flags & kWrite) != 0 &&
+      !has_called_write_) {
+    reply.Error(kErrNoReplicas);
+    return false;
+  }
   if ((gate & Settings::kReadOnlyGate) != 0 && (command->flags & kWrite) != 0) {
     reply.Error(kErrReadOnly);
     return false;
