@@ -569,7 +569,12 @@ void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
   }
   LOG(INFO) << "the backlog is freed: there was no replica for " << options_.backlog_ttl_s
             << " seconds";
+  // What is written from now on is in no stream: nobody may go on with this one.
   is_streaming_ = false;
+  ids_.id = RandomDigits();
+  ids_.id2 = std::string(ids_.id.size(), '0');
+  ids_.second_offset = -1;
+  begin_offset_ = backlog_->end();
   is_copying_ = true;  // who asks for a copy waits
   helio::Fiber("free backlog", [this] {
     FreeBacklog();
@@ -580,11 +585,10 @@ void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
 
 void Replicas::FreeBacklog() {
   Detach();
-  // What is written from now on is in no stream: nobody may go on with this one.
-  ids_.id = RandomDigits();
-  ids_.id2 = std::string(ids_.id.size(), '0');
-  ids_.second_offset = -1;
-  backlog_ = std::make_unique<StreamBuffer>(backlog_->end(), options_.backlog_bytes);
+  // Nobody appends any more. Its last block stays.
+  backlog_->set_keeps(0);
+  backlog_->Publish();
+  backlog_->set_keeps(options_.backlog_bytes);
 }
 
 // ------------------------------------------------------------------------ the end of the server
