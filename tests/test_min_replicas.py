@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A primary needs replicas: to write (min-replicas-to-write), at its end (SHUTDOWN), and for how long
-it keeps what they may ask for (repl-backlog-ttl)."""
+"""A primary and the replicas that it has or lacks: min-replicas-to-write, SHUTDOWN that
+waits for them, repl-backlog-ttl."""
 
 import contextlib
 import signal

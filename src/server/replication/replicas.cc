@@ -571,9 +571,7 @@ void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
             << " seconds";
   // What is written from now on is in no stream: nobody may go on with this one.
   is_streaming_ = false;
-  ids_.id = RandomDigits();
-  ids_.id2 = std::string(ids_.id.size(), '0');
-  ids_.second_offset = -1;
+  ids_.Replace(RandomDigits());
   begin_offset_ = backlog_->end();
   is_copying_ = true;  // who asks for a copy waits
   helio::Fiber("free backlog", [this] {
