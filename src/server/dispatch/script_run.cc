@@ -323,8 +323,8 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
   }
-  // The disk may fail, or replicas leave, while the script runs. What it has begun it ends: in Redis
-  // nothing of that kind happens in the middle of a script.
+  // The disk may fail, or replicas leave, while the script runs. What it has begun it ends: in
+  // Redis nothing of that kind happens in the middle of a script.
   const uint8_t gate = worker_.server.settings.gate.load(std::memory_order_relaxed);
   constexpr uint8_t kNoDisk = Settings::kNoWritesGate | Settings::kNoLogGate;
   if ((gate & (kNoDisk | Settings::kNoReplicasGate)) != 0 && (command->flags & kWrite) != 0 &&
