@@ -42,6 +42,7 @@ constexpr uint64_t kPauseMillis = 10;
 
 bool Server::AbortStop() {
   if (stop_state_ != StopState::kPrepares) return false;
+  LOG(INFO) << "Shutdown manually aborted.";
   is_stop_aborted_ = true;
   const auto is_done = std::make_shared<std::atomic<bool>>(false);
   state_.pool.at(0)->DispatchFiber("abort stop", [this, is_done] {
@@ -94,7 +95,8 @@ void Server::HoldWritesForStop(bool holds) {
 
 void Server::AwaitReplicas(StopWork* work) {
   const uint64_t end_ns = helio::MonotonicNanos() + shutdown_timeout_s_ * 1'000'000'000;
-  if (!replicas_->has_any() || shutdown_timeout_s_ == 0) return;
+  // What replicas of a replica lack, its primary has.
+  if (!replicas_->has_any() || primary_link_->is_replica() || shutdown_timeout_s_ == 0) return;
   LOG(INFO) << "Waiting for replicas before shutting down.";
   work->holds_writes = true;
   HoldWritesForStop(true);
