@@ -109,7 +109,7 @@ def test_a_transaction_that_was_queued_before_is_refused(primary):
 
 @BINARIES
 def test_replicas_that_are_silent_do_not_count(primary, tmp_path, binary):
-    server = primary(proactor_threads=2, **{"min-replicas-to-write": 1})
+    server = primary(proactor_threads=2, min_replicas_to_write=1)
     with server.connect() as c, other_server(binary, tmp_path) as replica:
         wait_until(lambda: c.call("SET", "s", "v") == REFUSED, what="the first refusal")
         follow(replica, server)
@@ -133,7 +133,7 @@ def test_replicas_that_are_silent_do_not_count(primary, tmp_path, binary):
 
 def test_a_replica_takes_what_its_primary_writes(primary):
     """min-replicas-to-write is for primaries: it counts when a replica becomes one."""
-    server, replica_server = primary(), primary(**{"min-replicas-to-write": 1})
+    server, replica_server = primary(), primary(min_replicas_to_write=1)
     with server.connect() as c, replica_server.connect() as replica:
         wait_until(lambda: replica.call("SET", "s", "v") == REFUSED, what="the first refusal")
         follow(replica, server)
@@ -194,7 +194,7 @@ def test_the_end_waits_no_longer_than_shutdown_timeout(primary, tmp_path, is_sig
         assert f"Lagging replica 127.0.0.1:{replica.port} reported offset" in log
 
 
-@pytest.mark.parametrize("words", [["NOW"], ["NOSAVE", "NOW"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["NOW"], ["NOSAVE", "NOW"]], ids=str)
 def test_shutdown_now_does_not_wait(primary, tmp_path, words):
     server = primary(shutdown_timeout=100 * PATIENCE_S)
     with server.connect() as c, other_server(REDIS_7, tmp_path) as replica:
@@ -207,7 +207,7 @@ def test_shutdown_now_does_not_wait(primary, tmp_path, words):
         assert "Waiting for replicas" not in server.log()
 
 
-@pytest.mark.parametrize("words", [[], ["NOSAVE"], ["FORCE"], ["SAVE"]], ids=" ".join)
+@pytest.mark.parametrize("words", [[], ["NOSAVE"], ["FORCE"], ["SAVE"]], ids=str)
 def test_shutdown_abort_ends_the_wait(primary, tmp_path, words):
     server = primary(proactor_threads=3, shutdown_timeout=100 * PATIENCE_S)
     with contextlib.ExitStack() as stack:
