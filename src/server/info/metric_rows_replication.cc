@@ -122,6 +122,13 @@ constexpr MetricRow kReplication[] = {
      .place = 1300,
      .help = "Replicas that are connected.",
      .value = Of<[](const InfoFacts& facts) { return facts.replicas.all.size(); }>},
+    {.info = "min_slaves_good_slaves",
+     .help = "With `min-replicas-to-write`: replicas that count for it.",
+     .value =
+         [](const InfoFacts& facts) {
+           const auto& good = facts.replicas.good;
+           return good ? ToValue(*good) : MetricValue();
+         }},
     {.info = "slave<n>",
      .help = "A replica: its address, its state, up to where it has acknowledged the stream, and "
              "how many seconds ago.",

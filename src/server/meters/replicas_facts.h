@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ struct ReplicaFacts {
 
 struct ReplicasFacts {
   std::vector<ReplicaFacts> all;
+  std::optional<uint64_t> good;  // for min-replicas-to-write, if that is set
   std::string id;
   std::string id2;
   int64_t second_offset = -1;

@@ -457,6 +457,11 @@ void Persistence::SetReplicaGates(uint8_t gates) {
   UpdateGate();
 }
 
+void Persistence::SetLacksReplicas(bool lacks) {
+  lacks_replicas_ = lacks;
+  UpdateGate();
+}
+
 // ------------------------------------------------------------------------------------- the rules
 
 void Persistence::StartRules() {
@@ -514,6 +519,7 @@ void Persistence::Tick() {
 void Persistence::UpdateGate() {
   uint8_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
   gate |= replica_gates_;
+  if (lacks_replicas_) gate |= Settings::kNoReplicasGate;
   if (is_loading()) gate |= Settings::kLoadingGate;
   if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
     gate |= Settings::kNoWritesGate;

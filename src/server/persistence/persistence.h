@@ -65,6 +65,8 @@ class Persistence {
   [[nodiscard]] std::string LoadCopy(const std::string& path);
   // The gates that a replica has shut.
   void SetReplicaGates(uint8_t gates);
+  // A primary has fewer good replicas than min-replicas-to-write.
+  void SetLacksReplicas(bool lacks);
   // Refuses what has to be refused now; see Settings::gate.
   void UpdateGate();
   // From here on rules and the cron make snapshots. On proactor 0, as what follows.
@@ -152,6 +154,7 @@ class Persistence {
   };
 
   uint8_t replica_gates_ = 0;
+  bool lacks_replicas_ = false;
   std::optional<SnapshotPath> FindNewest(std::string* error);
   std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;
   void StartNext();

@@ -143,7 +143,10 @@ void Replicas::Stop() {
   while (is_copying_ || seeks_ > 0 || is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   sync_.Stop();
-  if (!std::exchange(is_streaming_, false)) return;
+  if (std::exchange(is_streaming_, false)) Detach();
+}
+
+void Replicas::Detach() {
   server_.tells_replicas = false;
   {
     Transaction lock(server_.shards.get(), nullptr);
@@ -161,6 +164,7 @@ void Replicas::SetOptions(const ReplicationOptions& options) {
   backlog_->set_keeps(options.backlog_bytes);
   sync_.SetTimeout(options.ack_timeout_ms);
   ApplySyncSoon();
+  CheckGoodReplicas();
 }
 
 // ------------------------------------------------------------------------ replies wait for them
@@ -231,6 +235,8 @@ void Replicas::TellVoters() {
 }
 
 void Replicas::OnDemoted() {
+  is_primary_ = false;
+  CheckGoodReplicas();
   must_restart_ = true;
   stream_.Become("", 0, [this] { is_paused_ = true; });
   ApplySyncSoon();
@@ -239,7 +245,12 @@ void Replicas::OnDemoted() {
   }
 }
 
-void Replicas::OnPromoted(uint64_t offset) { begin_offset_ = offset; }
+void Replicas::OnPromoted(uint64_t offset) {
+  begin_offset_ = offset;
+  is_primary_ = true;
+  alone_since_ns_ = helio::MonotonicNanos();
+  CheckGoodReplicas();
+}
 
 // ------------------------------------------------------------------------------------- replicas
 
@@ -285,7 +296,9 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
     replicas_.erase(it);
     TellVoters();
     if (replica->pin != nullptr) backlog_->Unpin(replica->pin);
+    alone_since_ns_ = helio::MonotonicNanos();
     LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port << " has left";
+    CheckGoodReplicas();
     LookAtWaits();
   });
 }
@@ -335,7 +348,9 @@ void Replicas::BeginStream(const std::shared_ptr<Replica>& replica, uint64_t off
             << " bytes behind" << (part == nullptr ? "" : ", with the log's files");
   ++partial_copies_;
   replica->acks.received = offset;
+  replica->acked_ns = helio::MonotonicNanos();
   replica->state = ReplicaState::kStreams;
+  CheckGoodReplicas();
   std::string reply = replica->offer.has_psync2 ? fmt::format("+CONTINUE {}\r\n", ids_.id)
                                                 : std::string("+CONTINUE\r\n");
   OnFeed(replica,
@@ -672,6 +687,83 @@ void Replicas::Tick() {
     last_ping_ns_ = now_ns;
     Send({"PING"});
   }
+  CheckGoodReplicas();
+  FreeBacklogIfIdle(now_ns);
+}
+
+// ---------------------------------------------------------------------------- without replicas
+
+uint64_t Replicas::CountGood() const {
+  const std::vector<ReplicaFacts> all = AllFacts();
+  return static_cast<uint64_t>(std::count_if(all.begin(), all.end(), [this](const auto& replica) {
+    return replica.is_online && static_cast<uint64_t>(replica.lag_s) <= options_.good_lag_max_s;
+  }));
+}
+
+void Replicas::CheckGoodReplicas() {
+  persistence_.SetLacksReplicas(is_primary_ && needs_good() &&
+                                CountGood() < options_.good_replicas_min);
+}
+
+void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
+  if (ends_ || is_copying_ || !replicas_.empty() || options_.backlog_ttl_s == 0) return;
+  if (!is_streaming_ || !is_primary_ || must_restart_) return;
+  if (log_.is_on() || options_.HoldsReplies()) return;
+  if ((now_ns - std::min(now_ns, alone_since_ns_)) / kNanosPerSecond <= options_.backlog_ttl_s) {
+    return;
+  }
+  LOG(INFO) << "the backlog is freed: there was no replica for " << options_.backlog_ttl_s
+            << " seconds";
+  // What is written from now on is in no stream: nobody may go on with this one.
+  is_streaming_ = false;
+  ids_.Replace(RandomDigits());
+  begin_offset_ = backlog_->end();
+  is_copying_ = true;  // who asks for a copy waits
+  helio::Fiber("free backlog", [this] {
+    FreeBacklog();
+    RunCopies();
+    is_copying_ = false;
+  }).Detach();
+}
+
+void Replicas::FreeBacklog() {
+  Detach();
+  // Nobody appends any more. Its last block stays.
+  backlog_->set_keeps(0);
+  backlog_->Publish();
+  backlog_->set_keeps(options_.backlog_bytes);
+}
+
+// ------------------------------------------------------------------------ the end of the server
+
+bool Replicas::AreInSync() const {
+  if (replicas_.empty()) return true;
+  if (!is_streaming_ || streamed_epoch_.load() < stream_.journal()->newest()) return false;
+  const uint64_t end = data_end_.load(std::memory_order_relaxed);
+  return std::all_of(replicas_.begin(), replicas_.end(), [end](const auto& replica) {
+    return replica->state == ReplicaState::kStreams && replica->acks.received >= end;
+  });
+}
+
+void Replicas::AskForAcks() {
+  if (!is_streaming_) return;
+  stream_.journal()->Hurry();
+  Send({"REPLCONF", "GETACK", "*"});
+}
+
+void Replicas::LogSync() const {
+  const uint64_t end = data_end_.load(std::memory_order_relaxed);
+  size_t in_sync = 0;
+  for (const ReplicaFacts& replica : AllFacts()) {
+    if (replica.is_online && replica.offset >= end) {
+      ++in_sync;
+      continue;
+    }
+    LOG(WARNING) << "Lagging replica " << replica.ip << ":" << replica.port << " reported offset "
+                 << (end - std::min(end, replica.offset)) << " behind master, lag=" << replica.lag_s
+                 << ", state=" << replica.state << ".";
+  }
+  LOG(INFO) << in_sync << " of " << replicas_.size() << " replicas are in sync when shutting down.";
 }
 
 // ----------------------------------------------------------------------------------------- WAIT
@@ -739,22 +831,29 @@ void Replicas::LookAtWaits() {
 
 // ---------------------------------------------------------------------------------------- facts
 
-ReplicasFacts Replicas::Facts() const {
-  ReplicasFacts facts;
+std::vector<ReplicaFacts> Replicas::AllFacts() const {
+  std::vector<ReplicaFacts> all;
   const uint64_t now_ns = helio::MonotonicNanos();
   for (const auto& replica : replicas_) {
     const uint64_t acked_ns = replica->acked_ns;
     const uint64_t since_ns = acked_ns == 0 ? replica->since_ns : acked_ns;
-    facts.all.push_back({.ip = replica->ip,
-                         .port = replica->offer.port,
-                         .state = Follows(*replica) ? "online" : "wait_bgsave",
-                         .is_online = Follows(*replica),
-                         .offset = replica->acks.received,
-                         .lag_s = acked_ns == 0 && !Follows(*replica)
-                                      ? 0
-                                      : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) /
-                                                             kNanosPerSecond)});
+    all.push_back({.ip = replica->ip,
+                   .port = replica->offer.port,
+                   .state = Follows(*replica) ? "online" : "wait_bgsave",
+                   .is_online = Follows(*replica),
+                   .offset = replica->acks.received,
+                   .lag_s = acked_ns == 0 && !Follows(*replica)
+                                ? 0
+                                : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) /
+                                                       kNanosPerSecond)});
   }
+  return all;
+}
+
+ReplicasFacts Replicas::Facts() const {
+  ReplicasFacts facts;
+  facts.all = AllFacts();
+  if (needs_good()) facts.good = CountGood();
   facts.id = ids_.id;
   facts.id2 = ids_.id2;
   facts.second_offset = ids_.second_offset;

@@ -61,6 +61,18 @@ class Replicas final : private EffectStream::Listener {
   void EndBeginSync();
   // What the options say of that is in force. False: not yet, somebody has locks. Suspends.
   bool AwaitSync();
+  // Writes are refused, or not, as min-replicas-to-write says.
+  void CheckGoodReplicas();
+
+  // --- The end of the server ---
+
+  bool has_any() const { return !replicas_.empty(); }
+  // All have acknowledged all that was done; true, too, if there are none.
+  bool AreInSync() const;
+  // They are to acknowledge what they have, now.
+  void AskForAcks();
+  // Which are in sync, and which not.
+  void LogSync() const;
 
   // PSYNC or SYNC of a session, on its thread: the feed answers. The caller keeps it.
   std::unique_ptr<ReplicaFeed> NewFeed(Session* session, std::shared_ptr<Replica> replica);
@@ -152,6 +164,15 @@ class Replicas final : private EffectStream::Listener {
   bool HasWaiting(const CopyForm& form) const;
   bool StreamsAny() const;
   void Tick();
+  std::vector<ReplicaFacts> AllFacts() const;
+  // As min-replicas-max-lag says.
+  uint64_t CountGood() const;
+  bool needs_good() const { return options_.good_replicas_min > 0 && options_.good_lag_max_s > 0; }
+  // repl-backlog-ttl.
+  void FreeBacklogIfIdle(uint64_t now_ns);
+  void FreeBacklog();
+  // No stream is read any more. Suspends.
+  void Detach();
   void Send(std::initializer_list<std::string_view> words);
   void LookAtWaits();
   // Its target is known from now on, if it was not.
@@ -180,6 +201,8 @@ class Replicas final : private EffectStream::Listener {
   std::vector<std::shared_ptr<Replica>> replicas_;
   uint64_t tick_task_ = 0;
   uint64_t last_ping_ns_ = 0;
+  uint64_t alone_since_ns_ = 0;  // there is no replica; monotonic
+  bool is_primary_ = true;
   uint64_t full_copies_ = 0;
   uint64_t partial_copies_ = 0;
   uint64_t refused_partial_copies_ = 0;

@@ -178,6 +178,7 @@ std::string Server::LoadLog(LoadProgress* progress) {
 }
 
 void Server::BeginReplication() {
+  replicas_->CheckGoodReplicas();
   const std::string& primary = state_.options.replication.primary;
   if (primary.empty()) return replicas_->EndBeginSync();
   const size_t space = primary.find(' ');
