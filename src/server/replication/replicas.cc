@@ -30,8 +30,6 @@ constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
 constexpr uint64_t kLookMillis = 20;
 constexpr uint64_t kRoomMillis = 1;
-// Changes of rules take so long at most, unless somebody has locks.
-constexpr uint64_t kChangeNanosMax = 2 * kNanosPerSecond;
 // Of a copy, that its slowest reader has not taken yet.
 constexpr uint64_t kCopyWindow = 4 << 20;
 constexpr size_t kPieceBytes = 64 * 1024;  // of a copy's file
@@ -217,12 +215,8 @@ void Replicas::ApplySync() {
   sync_.Apply(rules);
 }
 
-bool Replicas::AwaitSync() {
-  const uint64_t end_ns = helio::MonotonicNanos() + kChangeNanosMax;
-  while (is_applying_ && helio::MonotonicNanos() < end_ns) {
-    helio::this_fiber::SleepForMillis(kRoomMillis);
-  }
-  return !is_applying_;
+void Replicas::AwaitSync() {
+  while (is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
 }
 
 void Replicas::TellVoters() {

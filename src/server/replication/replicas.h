@@ -59,8 +59,8 @@ class Replicas final : private EffectStream::Listener {
   // the data is there. Between them writes are held. Suspends: never.
   void BeginSync();
   void EndBeginSync();
-  // What the options say of that is in force. False: not yet, somebody has locks. Suspends.
-  bool AwaitSync();
+  // Until what the options say of that is in force. REQUIRES: the caller has no locks. Suspends.
+  void AwaitSync();
   // Writes are refused, or not, as min-replicas-to-write says.
   void CheckGoodReplicas();
 
