@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from harness.resp import OK, Error, Status
-from harness.server import PATIENCE_S, REFERENCE, wait_until
+from harness.server import PATIENCE_S, REFERENCE, stopped, wait_until
 from test_replicas import (BINARIES, REDIS_7, assert_same, await_link, await_replica, follow,
                            other_server)
 
@@ -25,16 +25,6 @@ def primary(start_server):
         return start_server(**{"repl_diskless_sync_delay": 0, "save": "", **flags})
 
     return start
-
-
-@contextlib.contextmanager
-def stopped(process):
-    """It takes and answers nothing meanwhile."""
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)
 
 
 def good(c):

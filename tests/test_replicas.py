@@ -15,7 +15,7 @@ from differential.pair import value_of
 from harness.ports import free_port
 from harness.resp import OK, Error, RespSocket, Status
 from harness.seeds import new_rng
-from harness.server import PATIENCE_S, REFERENCE, SANITIZED, wait_until
+from harness.server import PATIENCE_S, REFERENCE, SANITIZED, stop_process, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
 
@@ -368,7 +368,7 @@ def test_wait_without_replicas_and_in_transactions(primary, tmp_path):
         call_all(c, ["MULTI", "WAIT 1 0"])
         assert c.call("EXEC") == [1]
         # Stopped, it acknowledges nothing.
-        replica.process.send_signal(signal.SIGSTOP)
+        stop_process(replica.process)
         call_all(c, ["SET k w"])
         assert c.call("WAIT", 1, 50) == 0
         with server.connect() as waiter:

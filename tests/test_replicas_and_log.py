@@ -4,7 +4,6 @@
 import contextlib
 import os
 import shutil
-import signal
 import threading
 
 import pytest
@@ -22,7 +21,7 @@ from test_replicas import (
 
 from harness.log_files import incremental_files
 from harness.resp import OK, Status
-from harness.server import PATIENCE_S, REFERENCE, wait_until
+from harness.server import PATIENCE_S, REFERENCE, stopped, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
 
@@ -57,13 +56,10 @@ def await_online(c):
 @contextlib.contextmanager
 def away(c, replica):
     """Stands still and has no connection meanwhile."""
-    replica.process.send_signal(signal.SIGSTOP)
-    try:
+    with stopped(replica.process):
         assert c.call("CLIENT", "KILL", "TYPE", "replica") == 1
         wait_until(lambda: c.info("replication")["connected_slaves"] == "0", what="its end")
         yield
-    finally:
-        replica.process.send_signal(signal.SIGCONT)
 
 
 @BINARIES

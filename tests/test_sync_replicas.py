@@ -22,7 +22,7 @@ from test_replicas import (
 
 from harness.ports import free_port
 from harness.resp import OK, Error, RespSocket, Status
-from harness.server import PATIENCE_S, REFERENCE, wait_until
+from harness.server import PATIENCE_S, REFERENCE, stop_process, stopped, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
 
@@ -41,15 +41,6 @@ def primary(start_server):
         return start_server(**{**SYNC, **flags})
 
     return start
-
-
-@contextlib.contextmanager
-def stopped(process):
-    process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGCONT)
 
 
 def is_answered(c, seconds=0.2):
@@ -241,7 +232,7 @@ def test_a_primary_that_is_demoted_tells_nobody(primary, tmp_path, start_server)
     with other_server(REDIS_7, tmp_path) as replica, server.connect() as other:
         with server.connect() as c:
             follow(replica, server)
-            replica.process.send_signal(signal.SIGSTOP)
+            stop_process(replica.process)
             c.send_command("SET", "lost", "v")
             await_epochs(other)
             new = start_server(repl_diskless_sync_delay=0)

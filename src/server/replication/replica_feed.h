@@ -47,6 +47,7 @@ struct ReplicaCopy {
   uint64_t offset = 0;                   // of the stream, at its moment
   std::atomic<bool> is_complete{false};  // all of it is in `bytes`
   std::atomic<uint32_t> readers{0};      // that still want it
+  bool has_begun = false;                // proactor 0's: replicas have been told of it
 };
 
 // A part of the stream that stands only in the log's files, on its way to a replica.

@@ -591,6 +591,7 @@ bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
     ApplySyncSoon();
   }
   copy->offset = stream_.Cut();  // the first thing behind a copy is a SELECT
+  copy->has_begun = true;
   for (const auto& replica : replicas_) {
     if (!IsWaiting(*replica) || FormOf(*replica) != copy->form) continue;
     replica->pin = backlog_->Pin(copy->offset);
@@ -618,9 +619,10 @@ void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::stri
   if (!is_streaming_) stream_.Close();
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
   for (const auto& replica : replicas_) {
+    // Who has come since it began gets the next one.
     const bool is_concerned =
         Copies(*replica, copy.get()) ||
-        (copy->readers == 0 && IsWaiting(*replica) && FormOf(*replica) == copy->form);
+        (!copy->has_begun && IsWaiting(*replica) && FormOf(*replica) == copy->form);
     if (!is_concerned) continue;
     OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no copy for it"); });
   }

@@ -177,6 +177,10 @@ std::string Server::LoadLog(LoadProgress* progress) {
   return error;
 }
 
+void Server::AwaitSettings() {
+  state_.pool.at(0)->AwaitFiber("await settings", [this] { replicas_->AwaitSync(); });
+}
+
 void Server::BeginReplication() {
   replicas_->CheckGoodReplicas();
   const std::string& primary = state_.options.replication.primary;

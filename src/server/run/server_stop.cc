@@ -97,9 +97,9 @@ void Server::AwaitReplicas(StopWork* work) {
   const uint64_t end_ns = helio::MonotonicNanos() + shutdown_timeout_s_ * 1'000'000'000;
   // What replicas of a replica lack, its primary has.
   if (!replicas_->has_any() || primary_link_->is_replica() || shutdown_timeout_s_ == 0) return;
-  LOG(INFO) << "Waiting for replicas before shutting down.";
   work->holds_writes = true;
   HoldWritesForStop(true);
+  LOG(INFO) << "Waiting for replicas before shutting down.";
   while (!replicas_->AreInSync() && helio::MonotonicNanos() < end_ns) {
     if (is_stop_aborted_ || skips_replicas_ || work->is_given_up) break;
     replicas_->AskForAcks();

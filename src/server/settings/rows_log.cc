@@ -69,13 +69,7 @@ std::string ApplyOn(SettingHost& host, const SettingChange& change) {
 }
 
 std::string ApplyPolicy(SettingHost& host, const SettingChange& change) {
-  // An EXEC may have locks that the change waits for.
-  const bool may_wait = !helio::Hold::IsAny();
-  return OnLog(host, [&](AppendLog& log) {
-    std::string error = log.SetPolicy(change.now.log.policy);
-    if (error.empty() && may_wait) log.AwaitChange();
-    return error;
-  });
+  return OnLog(host, [&](AppendLog& log) { return log.SetPolicy(change.now.log.policy); });
 }
 
 std::string ApplyRules(SettingHost& host, const SettingChange& change) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/text/numbers.h"
-#include "helio/fibers/hold.h"
 #include "server/base/words.h"
 #include "server/options/setting_slots.h"
 #include "server/replication/peer_host.h"
@@ -52,12 +51,9 @@ std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
   const std::string& announced = change.now.replication.announce_ip;
   if (!announced.empty() && !IsPeerHost(announced)) return "replica-announce-ip is no address";
   Server& server = ServerOf(host);
-  // An EXEC may have locks that others wait for.
-  const bool may_wait = !helio::Hold::IsAny();
   server.state().pool.at(0)->AwaitFiber("config replication", [&] {
     server.primary_link().SetOptions(change.now.replication);
     server.replicas().SetOptions(change.now.replication);
-    if (may_wait) server.replicas().AwaitSync();
   });
   return "";
 }
