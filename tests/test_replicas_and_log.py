@@ -172,8 +172,12 @@ def test_a_replica_catches_up_while_others_write(primary, start_server):
                 lambda: int(c.info("replication")["master_repl_offset"]) > 3_000_000, what="bytes"
             )
         try:
+            # An error while the change before it is not done.
             for policy in ("always", "no", "everysec"):
-                assert c.call("CONFIG", "SET", "appendfsync", policy) == OK
+                wait_until(
+                    lambda policy=policy: c.call("CONFIG", "SET", "appendfsync", policy) == OK,
+                    what="a new policy",
+                )
             await_online(c)
         finally:
             stop.set()

@@ -78,8 +78,6 @@ class AppendLog {
   bool is_on() const { return is_open_.load(std::memory_order_relaxed); }
   // What SetOn and SetPolicy do in the background is not done yet.
   bool is_changing() const { return is_changing_; }
-  // It is. False: it does not end soon, as somebody has the locks. Suspends.
-  bool AwaitChange();
 
   // journal_buffer_limit has changed.
   void OnLimit() { UpdateBehind(); }
@@ -160,6 +158,8 @@ class AppendLog {
   std::string Begin();
   std::string BeginHere();  // in directory_
   void End();
+  // False: the change that is under way does not end soon.
+  bool AwaitChange();
   // Calls it when no rewrite is under way; none begins meanwhile. REQUIRES: AwaitChange.
   void Change(const std::function<void()>& change);
   // The same on a fiber.
