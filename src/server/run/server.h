@@ -96,8 +96,8 @@ class Server final : public SettingHost {
   Config& config() { return config_; }
   TlsSettings& tls() { return tls_; }
   Persistence& persistence() { return *persistence_; }
-  // What CONFIG SET has said of replies that wait for replicas is in force. From a fiber that has no
-  // locks. Suspends.
+  // What CONFIG SET has said of replies that wait for replicas is in force. From a fiber that has
+  // no locks. Suspends.
   void AwaitSettings();
   AppendLog& append_log() { return *append_log_; }
   PrimaryLink& primary_link() { return *primary_link_; }
