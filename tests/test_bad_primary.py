@@ -383,6 +383,7 @@ def test_a_slow_copy_holds_no_writer(start_server):
     )
     with primary.connect() as c, primary.connect(rcvbuf=4096) as slow:
         assert c.call("DEBUG", "POPULATE", 20_000, "key", 4096) == OK
+        assert slow.call("REPLCONF", "capa", "eof") == OK
         slow.send_command("PSYNC", "?", "-1")
         slow.read_line()
         wait_until(lambda: connected_replicas(c) == "1", what="the replica")

@@ -141,7 +141,7 @@ def test_the_environment(run):
     ("port x", "redis.conf:1: 'x' is no value of 'port'"),
     ("port 70000", "--port: must be between 0 and 65535 (redis.conf:1)"),
     ("\nrequirepass \"x", "redis.conf:2: unbalanced quotes"),
-    ("min-replicas-to-write 1", "'min-replicas-to-write': '1' would promise what is not there"),
+    ("aof-use-rdb-preamble no", "'aof-use-rdb-preamble': 'no' would promise what is not there"),
     ("cluster-enabled yes", "'cluster-enabled' cannot be ignored"),
     ("include nosuch.conf", "cannot read the configuration file nosuch.conf"),
     ("loglevel loud", "'loud' is not debug"),

@@ -62,6 +62,19 @@ def test_a_replica_evicts_nothing(start_server, primary):
         )
 
 
+def test_limits_of_clients_are_not_for_the_primary(start_server, primary):
+    replica = start_server(
+        proactor_threads=2, client_query_buffer_limit="1mb", maxclients=2, timeout=1
+    )
+    with primary.connect() as p, replica.connect() as r:
+        follow(r, primary)
+        copies = p.info("stats")["sync_full"]
+        assert p.call("SET", "key", "x" * (3 << 20)) == OK
+        await_all(p)
+        assert r.call("STRLEN", "key") == 3 << 20
+        assert p.info("stats")["sync_full"] == copies
+
+
 def test_evictions_of_the_primary_reach_the_replica(start_server):
     primary = start_server(
         proactor_threads=2,

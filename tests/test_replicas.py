@@ -15,7 +15,7 @@ from differential.pair import value_of
 from harness.ports import free_port
 from harness.resp import OK, Error, RespSocket, Status
 from harness.seeds import new_rng
-from harness.server import PATIENCE_S, REFERENCE, SANITIZED, wait_until
+from harness.server import PATIENCE_S, REFERENCE, SANITIZED, stop_process, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
 
@@ -368,7 +368,7 @@ def test_wait_without_replicas_and_in_transactions(primary, tmp_path):
         call_all(c, ["MULTI", "WAIT 1 0"])
         assert c.call("EXEC") == [1]
         # Stopped, it acknowledges nothing.
-        replica.process.send_signal(signal.SIGSTOP)
+        stop_process(replica.process)
         call_all(c, ["SET k w"])
         assert c.call("WAIT", 1, 50) == 0
         with server.connect() as waiter:
@@ -402,6 +402,93 @@ def test_redis_cli_takes_a_copy_and_plays_replica(primary, tmp_path):
         finally:
             follower.kill()
             follower.wait(PATIENCE_S)
+
+
+def test_redis_cli_takes_only_functions(primary, tmp_path):
+    server = primary(proactor_threads=2)
+    library = "#!lua name=mine\nredis.register_function('f', function() return 7 end)"
+    with server.connect() as c:
+        call_all(c)
+        assert c.call("FUNCTION", "LOAD", library) == b"mine"
+        done = subprocess.run(
+            ["redis-cli", "-h", "127.0.0.1", "-p", str(server.port)]
+            + ["--functions-rdb", str(tmp_path / "dump.rdb")],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    with other_server(REDIS_7, tmp_path) as copy:
+        assert copy.call("FCALL", "f", 0) == 7
+        assert copy.call("DBSIZE") == 0
+
+
+def take_sized_copy(c, *command):
+    """What stands in front of the copy, and the copy."""
+    c.send_command(*command)
+    lines = []
+    while not (line := c.read_line().lstrip(b"\n")).startswith(b"$"):
+        lines += [line] if line else []
+    return lines, c.read_bytes(int(line[1:]))
+
+
+@pytest.mark.parametrize("command", [["SYNC"], ["PSYNC", "?", "-1"]])
+def test_who_has_not_said_eof_is_told_the_size(primary, tmp_path, command):
+    """As tools that are older than Redis 2.8.18 expect it, and redis-cli before 6.2."""
+    server = primary(proactor_threads=2)
+    with server.connect() as c, server.connect() as old:
+        call_all(c)
+        lines, copy = take_sized_copy(old, *command)
+        if command == ["SYNC"]:
+            assert lines == []
+        else:
+            assert lines[0].startswith(b"+FULLRESYNC ") and len(lines) == 1
+        assert copy.startswith(b"REDIS0010")
+        (tmp_path / "dump.rdb").write_bytes(copy)
+        with other_server(REDIS_7, tmp_path) as reference:
+            assert_same(c, reference)
+        call_all(c, ["SET after-the-copy v"])
+        # Without an acknowledgement.
+        assert old.read() == [b"SELECT", b"0"]
+        assert old.read() == [b"SET", b"after-the-copy", b"v"]
+        assert [name for name in os.listdir(server.dir) if "temp" in name] == []
+
+
+def test_replicas_with_other_wishes_get_other_copies(primary):
+    """At the same time: all, no keys, and all with a size."""
+    server = primary(proactor_threads=2, repl_diskless_sync_delay=1)
+    with contextlib.ExitStack() as stack:
+        c, whole, empty, sized = (stack.enter_context(server.connect()) for _ in range(4))
+        assert c.call("DEBUG", "POPULATE", 10_000, "key", 100) == OK
+        for each in (whole, empty):
+            assert each.call("REPLCONF", "capa", "eof") == OK
+        assert empty.call("REPLCONF", "rdb-filter-only", "") == OK
+        for each in (whole, empty, sized):
+            assert each.call("REPLCONF", "rdb-only", 1) == OK
+            each.send_command("PSYNC", "?", "-1")
+        size = {each: len(each.read_until_closed()) for each in (whole, empty, sized)}
+        assert size[empty] < 1000 < size[sized]
+        assert abs(size[whole] - size[sized]) < 200
+        assert c.info("stats")["sync_full"] == "3"
+
+
+@pytest.mark.parametrize(
+    "words, error",
+    [
+        (["rdb-filter-only", "keys"], "ERR Unsupported rdb-filter-only option: keys"),
+        (["rdb-filter-only", "functions x"], "ERR Unsupported rdb-filter-only option: x"),
+        (["rdb-filter-only", "functions"], None),
+        (["rdb-filter-only", ""], None),
+    ],
+)
+def test_filters(primary, tmp_path, words, error):
+    server = primary()
+    with server.connect() as c, other_server(REDIS_7, tmp_path) as reference:
+        for each in (c, reference):
+            assert each.call("REPLCONF", *words) == (Error(error) if error else OK)
+            if error is None:
+                expected = Error("ERR Filtered replica requires EOF capability")
+                assert each.call("SYNC") == expected
 
 
 def test_who_says_nothing_is_given_up(primary):

@@ -4,7 +4,6 @@
 import contextlib
 import os
 import shutil
-import signal
 import threading
 
 import pytest
@@ -22,7 +21,7 @@ from test_replicas import (
 
 from harness.log_files import incremental_files
 from harness.resp import OK, Status
-from harness.server import PATIENCE_S, REFERENCE, wait_until
+from harness.server import PATIENCE_S, REFERENCE, stopped, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
 
@@ -57,13 +56,10 @@ def await_online(c):
 @contextlib.contextmanager
 def away(c, replica):
     """Stands still and has no connection meanwhile."""
-    replica.process.send_signal(signal.SIGSTOP)
-    try:
+    with stopped(replica.process):
         assert c.call("CLIENT", "KILL", "TYPE", "replica") == 1
         wait_until(lambda: c.info("replication")["connected_slaves"] == "0", what="its end")
         yield
-    finally:
-        replica.process.send_signal(signal.SIGCONT)
 
 
 @BINARIES
@@ -176,8 +172,12 @@ def test_a_replica_catches_up_while_others_write(primary, start_server):
                 lambda: int(c.info("replication")["master_repl_offset"]) > 3_000_000, what="bytes"
             )
         try:
+            # An error while the change before it is not done.
             for policy in ("always", "no", "everysec"):
-                assert c.call("CONFIG", "SET", "appendfsync", policy) == OK
+                wait_until(
+                    lambda policy=policy: c.call("CONFIG", "SET", "appendfsync", policy) == OK,
+                    what="a new policy",
+                )
             await_online(c)
         finally:
             stop.set()

@@ -47,8 +47,6 @@ KEPT = "there it is cut to what the mechanism can do; here there is none, and it
 NEEDS_FILES = "there it needs certificates"
 EXCEPTIONS = {
     ("aof-use-rdb-preamble", "no"): PROMISES,
-    **{("min-replicas-to-write", v): PROMISES for v in ("1", "7", "99", "1000", "70000")},
-    **{("min-slaves-to-write", v): PROMISES for v in ("1", "7", "99", "1000", "70000")},
     **{("hz", v): KEPT for v in ("0", "1000", "70000")},
     **{("repl-backlog-size", v): KEPT for v in ("1", "7", "99", "1000")},
     ("tls-cluster", "yes"): NEEDS_FILES,
@@ -132,7 +130,6 @@ def test_what_would_promise_too_much(servers):
     with servers[0].connect() as r:
         for name, value, why in (
             ("aof-use-rdb-preamble", "no", "a base is always an RDB file"),
-            ("min-slaves-to-write", "1", "that is not done for replicas yet"),
             ("locale-collate", "de_DE", "texts are compared byte by byte"),
         ):
             assert r.call("CONFIG", "SET", "hz", "50", name, value) == Error(
@@ -222,7 +219,6 @@ def test_the_server_does_not_start_with_what_it_cannot_do(tmp_path):
     for text, why in (
         ("aof-use-rdb-preamble no", "a base is always an RDB file"),
         ("replicaof 127.0.0.1 x", "Invalid master port"),
-        ("min-replicas-to-write 1", "that is not done for replicas yet"),
         ("hz x", "argument couldn't be parsed into an integer"),
         ("appendfsync sometimes", "must be everysec, always or no"),
     ):

@@ -92,7 +92,8 @@ void Connection::OnRecv(std::string_view data) {
     stalled_ = true;
     ExecuteInput();
     Recount();
-    if (input_.size() > buffers_->bounds.input_max && !closing_) {
+    // A primary may send what it has taken from its clients.
+    if (input_.size() > buffers_->bounds.input_max && !closing_ && !keeps_replies_) {
       sink_->OnLargeInput(this);
       CloseNow();
     }
@@ -551,6 +552,18 @@ void Connection::SendAndCloseNow() {
     std::ignore = socket_->Send(sending_.view(), Socket::SendMode::kNow);
   }
   CloseNow();
+}
+
+void Connection::FailAwaited(std::string_view error) {
+  if (closing_) return;
+  (void)replies_.Sendable(buffers_->gate.open());
+  replies_.DropAwaited();
+  if (http_ == nullptr && memcached_ == nullptr) {
+    output_.Append("-");
+    output_.Append(error);
+    output_.Append("\r\n");
+  }
+  SendAndCloseNow();
 }
 
 void Connection::OnClosed() {

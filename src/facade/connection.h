@@ -309,6 +309,14 @@ class Connection final : public helio::ListHook<>, private helio::Socket::Handle
   // The same, but the kernel gets what is answered so far, as much as it takes without waiting.
   void SendAndCloseNow();
 
+  // The epoch that its next reply waits for at the gate; 0: it waits for none.
+  uint64_t awaited_epoch() const {
+    return replies_.awaited() > buffers_->gate.open() ? replies_.awaited() : 0;
+  }
+  // What waits there is never told. If the client is in RESP it gets `error` instead ("CODE text"),
+  // then the connection is closed: nobody could say to which command a later reply belongs.
+  void FailAwaited(std::string_view error);
+
   // Instead of what its ConnectionLimits say.
   void SetMaxBulkLen(size_t bytes) { parser_.set_max_bulk_len(bytes); }
   void SetAuthenticated(bool authenticated) {

@@ -187,10 +187,7 @@ class Stopping {
       while (server_->is_preparing_stop()) {
         helio::Waiter().WaitUntil(helio::MonotonicNanos() + kLookNanos);
       }
-      error_ = server_->PrepareStop(rule.saves(), rule.force);
-      LOG_IF(WARNING, rule.force && !error_.empty())
-          << "ends without a save: " << helio::LogText(error_);
-      if (rule.force) error_.clear();
+      error_ = server_->PrepareStop(rule);
       is_done_ = true;
       kill(getpid(), SIGCONT);  // the main thread looks
     });
@@ -202,7 +199,8 @@ class Stopping {
     const uint64_t patience_ns = server_->ShutdownPatienceNanos();
     const uint64_t now_ns = helio::MonotonicNanos();
     const uint64_t since_ns = now_ns - std::exchange(last_look_ns_, now_ns);
-    if (!server_->persistence().is_writing()) waited_ns_ += since_ns;
+    const bool is_at_work = server_->persistence().is_writing() || server_->awaits_replicas();
+    if (!is_at_work) waited_ns_ += since_ns;
     if (pulse_.LongestSilence(now_ns) >= patience_ns) {
       GiveUp(server_, kThreadHasStopped);
     }

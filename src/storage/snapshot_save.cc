@@ -54,9 +54,10 @@ class Saver {
     generation_ = static_cast<uint64_t>(helio::UnixMicros());
     if (!CreateFiles()) return Undo();
     if (!Cut(on_cut)) return Undo();
+    if (rdb_ != nullptr && !options_.has_functions) extras_->functions.clear();
     const SnapshotExtras& extras = *extras_;
     if (rdb_ != nullptr) WriteRdbHead(extras);
-    WriteShards();
+    if (options_.has_keys) WriteShards();
     if (error_.empty() && progress_.is_cancelled) Fail("cancelled");
     if (!error_.empty() || !(rdb_ != nullptr ? FinishRdb() : WriteSummary(extras))) return Undo();
     if (!is_log_base() && !has_output()) {
@@ -131,11 +132,13 @@ class Saver {
       form.compression = RdbWriter::Compression::kLzf;
     }
     for (uint32_t i = 0; i < count(); ++i) {
+      if (!options_.has_keys) break;
       // Made on this thread, used on the shard's from the cut on.
       jobs_[i].snapshot = std::make_unique<ShardSnapshot>(
           form, jobs_[i].output.get(), &progress_.keys, options_.sizes, options_.on_behind);
     }
     const auto cut = [this](Shard& shard) {
+      if (!options_.has_keys) return;
       Job& job = jobs_[shard.id()];
       job.snapshot->Cut(&shard);
       for (int i = 0; i < shard.db_count(); ++i) {

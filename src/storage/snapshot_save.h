@@ -41,6 +41,8 @@ struct SaveOptions {
   using OutputFn =
       std::function<std::unique_ptr<OutputFile>(const std::atomic<bool>* is_cancelled)>;
   OutputFn make_output = {};
+  bool has_keys = true;       // else the RDB has only what there is besides
+  bool has_functions = true;  // in RDB files
   // Called after the cut: more fields for the head of an RDB file.
   std::function<std::vector<std::pair<std::string, std::string>>()> facts_at_cut = {};
   // Called with all shards locked (by SaveSnapshot itself), before anything is cut. Units that are

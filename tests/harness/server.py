@@ -6,6 +6,7 @@ REFERENCE=redis     test redis-server instead, so that the tests check themselve
 DFLY_MATRIX=small   one configuration instead of four for the tests marked `matrix`
 """
 
+import contextlib
 import os
 import re
 import signal
@@ -82,6 +83,36 @@ def wait_until(condition, timeout_s=PATIENCE_S, what="condition"):
         assert time.monotonic() < deadline, f"timeout: {what}"
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, 0.01)
+
+
+def stop_process(process):
+    """SIGSTOP, and all its threads stand still when this returns: on a busy machine some of them
+    go on until the first one has taken the signal."""
+    process.send_signal(signal.SIGSTOP)
+    folder = f"/proc/{process.pid}/task"
+
+    def stands():
+        for task in os.listdir(folder):
+            try:
+                with open(f"{folder}/{task}/stat") as f:
+                    state = f.read().rpartition(")")[2].split()[0]
+            except OSError:  # it has just ended
+                continue
+            if state not in "tTZX":
+                return False
+        return True
+
+    wait_until(stands, what="a process that stands still")
+
+
+@contextlib.contextmanager
+def stopped(process):
+    """It takes and answers nothing meanwhile."""
+    stop_process(process)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 def wait_until_loaded(server):

@@ -335,7 +335,8 @@ start_server() {  # start_server FLAG..., into $server and $port
       # shellcheck disable=SC2086
       "${DFLY_BINARY:-$root/build/release/dragonfly}" --port=$port --bind=127.0.0.1 \
         --enable_debug_command=yes --enable_protected_configs=yes --dir="$work/data" \
-        ${DFLY_FLAGS:---proactor_threads=4} "$@" > "$work/server.log" 2>&1 &
+        --repl_diskless_sync_delay=0 ${DFLY_FLAGS:---proactor_threads=4} "$@" \
+        > "$work/server.log" 2>&1 &
     fi
     server=$!
     local deadline=$((SECONDS + 20))

@@ -98,10 +98,28 @@ void Journal::SetListener(uint32_t thread, ListenFn listener) {
 }
 
 uint64_t Journal::Watch(uint64_t epoch) {
-  const uint64_t now = durable();
+  const uint64_t now = released();
   if (now >= epoch) return now;
   lanes_[helio::Proactor::Current()->index()].waits.store(true, std::memory_order_seq_cst);
-  return durable_.load(std::memory_order_seq_cst);
+  return ReleasedNow();
+}
+
+uint64_t Journal::ReleasedNow() const {
+  return std::min(durable_.load(std::memory_order_seq_cst),
+                  reply_limit_.load(std::memory_order_seq_cst));
+}
+
+void Journal::SetReplyLimit(uint64_t limit) {
+  reply_limit_.store(limit, std::memory_order_seq_cst);
+  Announce(false);
+}
+
+void Journal::RaiseReplyLimit(uint64_t limit) {
+  uint64_t before = reply_limit_.load(std::memory_order_relaxed);
+  do {
+    if (before >= limit) return;
+  } while (!reply_limit_.compare_exchange_weak(before, limit, std::memory_order_seq_cst));
+  Announce(false);
 }
 
 bool Journal::Flush() {
@@ -195,16 +213,16 @@ uint64_t Journal::WriteEpoch() {
     return 0;
   }
   durable_.store(closed_.epoch.number, std::memory_order_seq_cst);
-  Announce();
+  Announce(true);
   return closed_.units;
 }
 
-void Journal::Announce() {
+void Journal::Announce(bool may_call) {
   progress_.Notify();
   for (uint32_t i = 0; i < pool_.size(); ++i) {
     Lane* const lane = &lanes_[i];
     if (!lane->waits.load(std::memory_order_seq_cst)) continue;
-    if (lane->proactor == helio::Proactor::Current()) {
+    if (may_call && lane->proactor == helio::Proactor::Current()) {
       const helio::NoSuspend no_suspend;
       Tell(lane);
     } else if (!lane->is_posted.exchange(true, std::memory_order_seq_cst)) {
@@ -218,10 +236,10 @@ void Journal::Announce() {
 void Journal::Tell(Lane* lane) {
   uint64_t told = 0;
   while (lane->waits.load(std::memory_order_seq_cst)) {
-    const uint64_t durable = durable_.load(std::memory_order_seq_cst);
-    if (durable == told) return;  // and the wish stays
-    told = durable;
-    if (!lane->listener || !lane->listener(durable)) {
+    const uint64_t released = ReleasedNow();
+    if (released == told) return;  // and the wish stays
+    told = released;
+    if (!lane->listener || !lane->listener(released)) {
       lane->waits.store(false, std::memory_order_seq_cst);
     }
   }

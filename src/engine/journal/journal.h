@@ -15,6 +15,7 @@
 
 #include <absl/functional/any_invocable.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -71,17 +72,27 @@ class Journal final : public EffectSink {
   uint64_t open_epoch() const { return sections_.open_epoch(); }
   // All epochs up to this one are written. Thread: any.
   uint64_t durable() const { return durable_.load(std::memory_order_acquire); }
+  // Epochs that replies may tell of: all of durable() that the limit lets. Thread: any.
+  uint64_t released() const {
+    return std::min(durable(), reply_limit_.load(std::memory_order_acquire));
+  }
+  // From now on replies tell of no epoch behind `limit`, unless they have done so already;
+  // UINT64_MAX, as at first: of any. Thread: any proactor's, while no other one calls either.
+  void SetReplyLimit(uint64_t limit);
+  // They may tell of those up to `limit`, if there is one that is lower. Thread: any proactor's.
+  // Suspends: never.
+  void RaiseReplyLimit(uint64_t limit);
   // The log was stopped before it had written all.
   bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
   // Bytes that are not written. Thread: any.
   uint64_t waiting_bytes() const { return sections_.waiting_bytes(); }
 
-  // Called on the thread, as a brief, when durable() has grown and the thread has asked for it
+  // Called on the thread, as a brief, when released() has grown and the thread has asked for it
   // (Watch). Returns whether it waits for more. Thread: the one with that index, before it asks.
-  using ListenFn = absl::AnyInvocable<bool(uint64_t durable)>;
+  using ListenFn = absl::AnyInvocable<bool(uint64_t released)>;
   void SetListener(uint32_t thread, ListenFn listener);
-  // Returns durable(). If `epoch` is not durable yet the listener will be called when it is, and
-  // perhaps before. Thread: a proactor's.
+  // Returns released(). If `epoch` is not yet the listener will be called when it is, and perhaps
+  // before. Thread: a proactor's.
   [[nodiscard]] uint64_t Watch(uint64_t epoch);
 
   // From the next epoch on. Thread: any.
@@ -110,7 +121,10 @@ class Journal final : public EffectSink {
   void AwaitPeriod(Lane* lane);
   // The number of its units; 0: the log has failed.
   uint64_t WriteEpoch();
-  void Announce();
+  // As released(), in the order of all sequentially consistent operations.
+  uint64_t ReleasedNow() const;
+  // `may_call`: the listener of the calling thread is called at once, and not by a message.
+  void Announce(bool may_call);
   void Tell(Lane* lane);
 
   helio::ProactorPool& pool_;
@@ -128,6 +142,7 @@ class Journal final : public EffectSink {
   std::atomic<bool> stops_{false};
   std::atomic<bool> has_failed_{false};
   alignas(64) std::atomic<uint64_t> durable_;
+  std::atomic<uint64_t> reply_limit_{UINT64_MAX};
   helio::EventCount progress_;    // of durable_, has_failed_ and is_led_
   helio::EventCount hurry_call_;  // of hurries_, and a leader's timer
 };

@@ -134,6 +134,12 @@ void ReplyQueue::OnTaken(size_t bytes) {
   }
 }
 
+void ReplyQueue::DropAwaited() {
+  if (marks_.empty()) return;
+  output_->Truncate(marks_.front().begin);
+  marks_.clear();
+}
+
 size_t ReplyQueue::Advance() {
   size_t moved = 0;
   while (items_count_ > 0) {

@@ -132,6 +132,9 @@ class ReplyQueue {
     return items_count_ > 0 && At(0).batch == batch && batch->taken == batch->back;
   }
 
+  // What waits for an epoch, and all behind it in the output, is dropped. Its owner is closed next.
+  void DropAwaited();
+
   // Moves complete replies from the head to the output, in order. Returns how many bytes moved.
   size_t Advance();
   // By how much PendingReplies::counted of batches has changed, as their buffers became the output.

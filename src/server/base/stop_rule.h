@@ -13,7 +13,7 @@ namespace dfly {
 struct StopRule {
   bool save = false;
   bool no_save = false;
-  bool now = false;    // do not wait for replicas; there are none
+  bool now = false;    // do not wait for replicas
   bool force = false;  // even if it cannot save
 
   std::optional<bool> saves() const {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "facade/parsers/request_parser.h"
@@ -34,6 +35,8 @@ class PrimaryStreamOwner {
   virtual void OnRest() = 0;
   // All before this offset is carried out.
   virtual void OnApplied(int64_t offset) = 0;
+  // Up to where it is on this server's disk as well; none: there is no log.
+  virtual std::optional<int64_t> durable() = 0;
   // A command was answered with an error, which the primary did not get.
   virtual void OnStreamError(std::string_view error) = 0;
   // What is known of the stream is worth nothing: it has to be copied anew.

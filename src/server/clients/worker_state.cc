@@ -67,21 +67,22 @@ void WorkerState::Forget(Session* session) {
 // --- Replies that wait for the journal ---
 
 void WorkerState::SetAwaitedJournal(Journal* journal) {
+  if (journal == journal_) return;  // what waits goes on waiting
   Journal* const before = std::exchange(journal_, journal);
   if (before != nullptr) {
     before->SetListener(index(), nullptr);
     buffers.gate.Stop(before->newest());
   }
   if (journal == nullptr) return;
-  journal->SetListener(index(), [this](uint64_t durable) {
-    buffers.gate.Open(durable);
+  journal->SetListener(index(), [this](uint64_t released) {
+    buffers.gate.Open(released);
     return buffers.gate.has_waiters();
   });
   buffers.gate.Start([journal](uint64_t epoch) { return journal->Watch(epoch); });
 }
 
 uint64_t WorkerState::NotDurable(uint64_t epoch) const {
-  return epoch > journal_->durable() ? epoch : 0;
+  return epoch > journal_->released() ? epoch : 0;
 }
 
 uint64_t WorkerState::NewestEpoch() const {

@@ -6,6 +6,7 @@
 #include "commands/table/rows.h"
 #include "engine/hops/coordinator.h"
 #include "facade/replies/error_texts.h"
+#include "helio/fibers/hold.h"
 #include "server/acl/acl_store.h"
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
@@ -33,6 +34,8 @@ void Set(CoordinatorContext& cx, Args args, ReplySink& reply) {
   ServerState& server = SessionOf(cx).server;
   const bool may_set_protected = SessionOf(cx).IsAllowed(server.options.protected_configs);
   const std::string error = Server::Here().config().Set(args.from(2), may_set_protected);
+  // Of what needs the locks of all shards. An EXEC may have some, and is not to wait.
+  if (error.empty() && !helio::Hold::IsAny()) Server::Here().AwaitSettings();
   if (!error.empty()) return reply.Error(error);
   reply.Ok();
 }

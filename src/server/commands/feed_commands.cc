@@ -65,6 +65,9 @@ void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply
     return reply.Error("NOMASTERLINK Can't SYNC while not connected with my master");
   }
   replica->offer = OfferOf(session);
+  if (!replica->offer.wants_keys && !replica->offer.has_eof) {
+    return reply.Error("ERR Filtered replica requires EOF capability");
+  }
   replica->ip = replica->offer.announced_ip.empty() ? HostOf(session.peer_address)
                                                     : replica->offer.announced_ip;
   session.feed = Server::Here().replicas().NewFeed(&session, replica);
@@ -90,6 +93,18 @@ void Sync(Session& session, Args, ReplySink& reply) {
   Follow(session, std::move(replica), reply);
 }
 
+// Which parts of the data a copy is to have: the words; none: nothing at all. As what follows.
+std::string TakeFilter(ReplicaOffer* offer, std::string_view words) {
+  offer->wants_keys = offer->wants_functions = false;
+  for (const std::string_view word : SplitWords(words)) {
+    if (!IsWord(word, "functions")) {
+      return fmt::format("ERR Unsupported rdb-filter-only option: {}", Printed(word));
+    }
+    offer->wants_functions = true;
+  }
+  return "";
+}
+
 // An error, or nothing.
 std::string Take(ReplicaOffer* offer, std::string_view name, std::string_view value) {
   if (IsWord(name, "listening-port")) {
@@ -113,6 +128,8 @@ std::string Take(ReplicaOffer* offer, std::string_view name, std::string_view va
       return "ERR value is out of range, value must between 0 and 1";
     }
     offer->is_rdb_only = value == "1";
+  } else if (IsWord(name, "rdb-filter-only")) {
+    return TakeFilter(offer, value);
   } else if (!IsWord(name, "version") && !IsWord(name, "dragonfly")) {
     return fmt::format("ERR Unrecognized REPLCONF option: {}", Printed(name));
   }

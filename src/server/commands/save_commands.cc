@@ -108,24 +108,24 @@ void LastSave(Args, ReplySink& reply) { reply.Integer(Server::Here().persistence
 
 // SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. No answer but the end of the connection.
 void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
-  bool save = false;
-  bool no_save = false;
+  StopRule rule;
   bool abort = false;
-  bool force = false;
   for (std::string_view word : args.from(1)) {
     if (IsWord(word, "save")) {
-      save = true;
+      rule.save = true;
     } else if (IsWord(word, "nosave")) {
-      no_save = true;
+      rule.no_save = true;
     } else if (IsWord(word, "abort")) {
       abort = true;
     } else if (IsWord(word, "force")) {
-      force = true;
-    } else if (!IsWord(word, "now")) {  // we wait for no replicas
+      rule.force = true;
+    } else if (IsWord(word, "now")) {
+      rule.now = true;
+    } else {
       return reply.Error(kErrSyntax);
     }
   }
-  if ((save && no_save) || (abort && args.size() > 2)) return reply.Error(kErrSyntax);
+  if ((rule.save && rule.no_save) || (abort && args.size() > 2)) return reply.Error(kErrSyntax);
   ServerState& server = SessionOf(cx).server;
   if (abort) {
     if (Server::Here().AbortStop()) return reply.Ok();
@@ -134,11 +134,9 @@ void Shutdown(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (server.options.request_stop == nullptr) {
     return reply.Error("ERR this server cannot be stopped by a client");
   }
-  std::optional<bool> saves;
-  if (save || no_save) saves = save;
   const std::string error =
-      Server::Here().PrepareStop(saves, force, Server::Here().ShutdownPatienceNanos());
-  if (!error.empty() && !force) {
+      Server::Here().PrepareStop(rule, Server::Here().ShutdownPatienceNanos());
+  if (!error.empty()) {
     LOG(ERROR) << "SHUTDOWN: Error trying to save the DB, can't exit: " << helio::LogText(error);
     return reply.Error("ERR Errors trying to SHUTDOWN. Check logs.");
   }

@@ -41,6 +41,9 @@ std::string Gates::ErrorOf(const Command& command, Args args, const Session& ses
     const bool writes = (FlagsOf(command, args, session) & kWrite) != 0;
     if (writes || command.name == "ping") return MisconfError(server_.settings);
   }
+  if ((gate & Settings::kNoReplicasGate) != 0 && (FlagsOf(command, args, session) & kWrite) != 0) {
+    return std::string(kErrNoReplicas);
+  }
   if ((gate & Settings::kReadOnlyGate) != 0 && (FlagsOf(command, args, session) & kWrite) != 0) {
     return std::string(command.runs_script ? kErrReadOnlyScript : kErrReadOnly);
   }
@@ -84,7 +87,8 @@ bool Gates::MayWrite(const Command& command, Args args, const Session& session) 
 }
 
 bool Gates::ConcernsPause(const Command& command, Args args, const Session& session) {
-  return !pause_writes_only_ || (FlagsOf(command, args, session) & (kWrite | kMayReplicate)) != 0;
+  if (paused_until_ms_ != 0 && !pause_writes_only_) return true;
+  return (FlagsOf(command, args, session) & (kWrite | kMayReplicate)) != 0;
 }
 
 void Gates::Pause(int64_t until_ms, bool writes_only) {
@@ -99,6 +103,11 @@ void Gates::Pause(int64_t until_ms, bool writes_only) {
   paused_until_ms_ = std::max(paused_until_ms_, until_ms);
   const int64_t left_ms = std::max<int64_t>(0, paused_until_ms_ - helio::UnixMillis());
   pause_timer_.ArmIn(static_cast<uint64_t>(left_ms) * kNanosPerMilli);
+}
+
+void Gates::HoldWritesForStop(bool holds) {
+  holds_for_stop_ = holds;
+  if (!holds) worker_.ReleaseHeld();
 }
 
 void Gates::EndPause() {

@@ -40,7 +40,9 @@ class Gates : public PerThread<Gates> {
   // CLIENT PAUSE: until `until_ms` (Unix time) no command, or no command that may write, is
   // executed. 0 ends it. A pause can be made longer and stricter by another one, not shorter.
   void Pause(int64_t until_ms, bool writes_only);
-  bool is_paused() const { return paused_until_ms_ != 0; }
+  // The server is about to end: no command that may write is executed. False: it goes on after all.
+  void HoldWritesForStop(bool holds);
+  bool is_paused() const { return paused_until_ms_ != 0 || holds_for_stop_; }
   // For this command.
   bool IsPaused(const Command& command, Args args, const Session& session) {
     return is_paused() && ConcernsPause(command, args, session);
@@ -60,6 +62,7 @@ class Gates : public PerThread<Gates> {
   const Command* const exec_;
   int64_t paused_until_ms_ = 0;
   bool pause_writes_only_ = false;
+  bool holds_for_stop_ = false;
   OwnedTimer<&Gates::EndPause> pause_timer_;
 };
 

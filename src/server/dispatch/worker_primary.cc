@@ -50,8 +50,13 @@ bool MayBeInStream(const Command& command) {
   return command.full_name.starts_with("function|") || command.full_name.starts_with("script|");
 }
 
-std::string Acknowledgement(std::string_view offset) {
-  return fmt::format("*3\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n${}\r\n{}\r\n", offset.size(), offset);
+// REPLCONF ACK <offset> [FACK <durable>]
+std::string Acknowledgement(std::string_view offset, std::optional<int64_t> durable) {
+  std::string text = fmt::format("*{}\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n${}\r\n{}\r\n",
+                                 durable ? 5 : 3, offset.size(), offset);
+  if (!durable) return text;
+  const std::string digits = fmt::format("{}", *durable);
+  return text + fmt::format("$4\r\nFACK\r\n${}\r\n{}\r\n", digits.size(), digits);
 }
 
 }  // namespace
@@ -210,7 +215,7 @@ void Worker::OnReplies(Connection* connection, helio::IoBuf* replies) {
       int64_t offset = 0;
       std::from_chars(text.data(), text.data() + text.size(), offset);
       stream.owner->OnApplied(offset);
-      if (rest.front() == ':') out += Acknowledgement(text);
+      if (rest.front() == ':') out += Acknowledgement(text, stream.owner->durable());
     }
     rest.remove_prefix(end + 2);
   }

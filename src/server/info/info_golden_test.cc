@@ -136,6 +136,7 @@ void FillProcess(InfoFacts* facts) {
                               .is_online = true,
                               .offset = 1148,
                               .lag_s = 1}},
+                     .good = 1157,
                      .id = std::string(40, 'a'),
                      .id2 = std::string(40, 'b'),
                      .second_offset = 1145,

@@ -122,6 +122,13 @@ constexpr MetricRow kReplication[] = {
      .place = 1300,
      .help = "Replicas that are connected.",
      .value = Of<[](const InfoFacts& facts) { return facts.replicas.all.size(); }>},
+    {.info = "min_slaves_good_slaves",
+     .help = "With `min-replicas-to-write`: replicas that count for it.",
+     .value =
+         [](const InfoFacts& facts) {
+           const auto& good = facts.replicas.good;
+           return good ? ToValue(*good) : MetricValue();
+         }},
     {.info = "slave<n>",
      .help = "A replica: its address, its state, up to where it has acknowledged the stream, and "
              "how many seconds ago.",
@@ -154,6 +161,31 @@ constexpr MetricRow kReplication[] = {
      .help = "Commands of its primary that have failed at this replica: its data may not be the "
              "same any more.",
      .value = Of<[](const InfoFacts& f) { return f.primary_link.errors; }>},
+    {.info = "min_replicas_to_ack",
+     .help = "So many replicas have to acknowledge a write before it is answered; 0: none, or this "
+             "server is a replica.",
+     .value = Of<&ReplicasFacts::sync_replicas>},
+    {.info = "ack_waiting_epochs",
+     .prom = "replication_ack_waiting_epochs",
+     .place = 1320,
+     .help = "Epochs of the stream that too few replicas have acknowledged.",
+     .value = Of<&ReplicasFacts::sync_waiting_epochs>},
+    {.info = "ack_timeouts",
+     .prom = "replication_ack_timeouts_total",
+     .type = MetricType::kCounter,
+     .place = 1321,
+     .help =
+         "Clients that were not told of their writes, as too few replicas had acknowledged them "
+         "within `ack-timeout`.",
+     .value = Of<&ReplicasFacts::sync_timeouts>},
+    {.info = "fence_sentinels",
+     .help = "Sentinels that were heard within `fence-ms`, if there is a fence.",
+     .value = Of<&ReplicasFacts::sentinels_heard>},
+    {.info = "is_fenced",
+     .prom = "replication_fenced",
+     .place = 1322,
+     .help = "1: writes are not answered, as too few Sentinels are heard.",
+     .value = Of<[](const InfoFacts& f) { return uint64_t{f.replicas.is_fenced}; }>},
     {.info = "master_failover_state",
      .help = "Always `no-failover`.",
      .value = Of<[](const InfoFacts&) { return "no-failover"; }>},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ struct ReplicaFacts {
 
 struct ReplicasFacts {
   std::vector<ReplicaFacts> all;
+  std::optional<uint64_t> good;  // for min-replicas-to-write, if that is set
   std::string id;
   std::string id2;
   int64_t second_offset = -1;
@@ -32,6 +34,13 @@ struct ReplicasFacts {
   uint64_t full_copies = 0;
   uint64_t partial_copies = 0;
   uint64_t refused_partial_copies = 0;
+
+  // Replies that wait for replicas.
+  uint64_t sync_replicas = 0;        // min_replicas_to_ack, while it is in force
+  uint64_t sync_waiting_epochs = 0;  // of the stream, that they have not acknowledged
+  uint64_t sync_timeouts = 0;        // connections that were closed for ack_timeout
+  uint64_t sentinels_heard = 0;      // that hold the fence open
+  bool is_fenced = false;
 };
 
 }  // namespace dfly

@@ -122,9 +122,20 @@ struct ReplicationOptions {
 
   // Of a primary.
   uint64_t backlog_bytes = 0;
+  uint64_t backlog_ttl_s = 0;  // without a replica it is kept for so long; 0: always
   uint64_t ping_period_s = 0;
+  uint64_t good_replicas_min = 0;  // min-replicas-to-write; 0: writes need none
+  uint64_t good_lag_max_s = 0;     // min-replicas-max-lag; 0: the same
   uint64_t copy_delay_s = 0;       // repl-diskless-sync-delay
   uint64_t copy_replicas_max = 0;  // with so many a copy begins at once; 0: it never does
+  uint64_t min_replicas_to_ack = 0;
+  bool acks_are_durable = false;  // ack_means
+  uint64_t ack_timeout_ms = 0;
+  uint64_t fence_sentinels = 0;  // fence_without_sentinels
+  uint64_t fence_ms = 0;
+
+  // Replies wait for them.
+  bool HoldsReplies() const { return min_replicas_to_ack > 0 || fence_sentinels > 0; }
 };
 
 // Up to which size values have their small forms, as it was told.

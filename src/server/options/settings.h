@@ -17,6 +17,7 @@ struct Settings {
   static constexpr uint8_t kNoLogGate = 8;      // as kNoWritesGate: the log cannot be written
   static constexpr uint8_t kReadOnlyGate = 16;  // those with kWrite: this is a replica
   static constexpr uint8_t kStaleGate = 32;     // all without kStale: a replica that has no primary
+  static constexpr uint8_t kNoReplicasGate = 64;  // those with kWrite: min-replicas-to-write
   std::atomic<uint8_t> gate{0};
   std::atomic<int> log_errno{0};  // why not; 0: it can, or there is none
   // A snapshot is being made, so shards may have a CutGuard.

@@ -99,6 +99,10 @@ class AppendLog {
     uint64_t epoch = 0;
     bool is_off = false;  // the log was switched off meanwhile
   };
+  // Of what was done before; 0: there is no log.
+  uint64_t NewestEpoch() const { return is_on() ? stream_.journal()->newest() : 0; }
+  // It is on the device.
+  bool IsSynced(uint64_t epoch) const;
   // True: all that was done before this call is on the device. False also without a log.
   bool is_synced() const { return IsSynced(NewestEpoch()); }
   // Calls wait->on_end when it is, or when the log is switched off. Without a log it is off.
@@ -154,12 +158,12 @@ class AppendLog {
   std::string Begin();
   std::string BeginHere();  // in directory_
   void End();
+  // False: the change that is under way does not end soon.
+  bool AwaitChange();
   // Calls it when no rewrite is under way; none begins meanwhile. REQUIRES: AwaitChange.
   void Change(const std::function<void()>& change);
   // The same on a fiber.
   void ChangeSoon(std::function<void()> change);
-  // False: the one that is under way does not end soon.
-  bool AwaitChange();
   void Rewrite();
   std::string RewriteOnce(Rewriting* rewriting);
   std::string RewriteWithoutLog();
@@ -178,8 +182,6 @@ class AppendLog {
   // From how many bytes on a rewrite begins by itself, if it had `bytes` after the last one.
   void SetRewriteLimit(uint64_t bytes);
   void OnStatus();  // Thread: any
-  uint64_t NewestEpoch() const { return is_on() ? stream_.journal()->newest() : 0; }
-  bool IsSynced(uint64_t epoch) const;
   void WakeWaits();
   void OnSynced();  // Thread: any
   // Holds writes while more waits for the disk than may. Thread: any.

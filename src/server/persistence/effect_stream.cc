@@ -19,6 +19,12 @@ namespace {
 // Nobody waits for a timed epoch; but with replicas, that is how far they are behind.
 constexpr uint64_t kListenerPeriodNanos = 1'000'000;
 
+bool HasEffects(const Epoch& epoch) {
+  if (epoch.pieces.size() != 1) return true;
+  const std::string_view text = epoch.pieces.front();
+  return text != kStreamPing && text != kStreamGetAck;
+}
+
 }  // namespace
 
 EffectStream::~EffectStream() { CHECK(journal_ == nullptr) << "EffectStream was not closed"; }
@@ -120,9 +126,19 @@ void EffectStream::DetachListener() {
   Link(true);
 }
 
+void EffectStream::HoldReplies(bool does) {
+  holds_replies_ = does;
+  {
+    const std::lock_guard lock(place_lock_);
+    asks_acks_ = does;
+  }
+  Link(true);
+}
+
 void EffectStream::Link(bool was_read) {
   journal_->SetPeriod(listener_ == nullptr ? log_period_ns_ : kListenerPeriodNanos);
-  const Journal::Pace pace = log_ == nullptr ? Journal::Pace::kTimed : log_pace_;
+  Journal::Pace pace = log_ == nullptr ? Journal::Pace::kTimed : log_pace_;
+  if (holds_replies_ && listener_ != nullptr) pace = Journal::Pace::kEach;
   if (was_read) return RelinkJournal(server_, journal_.get(), pace);
   journal_->SetPace(pace);
   LinkJournal(server_, journal_.get(), pace);
@@ -140,15 +156,21 @@ bool EffectStream::Write(const Epoch& epoch) {
 
 Epoch EffectStream::Take(const Epoch& epoch, Place* place) {
   Epoch placed = epoch;
+  const bool has_effects = HasEffects(epoch);
   const std::lock_guard lock(place_lock_);
-  if (epoch.first_db != db_index_) {
-    place->select = SelectCommand(epoch.first_db);
-    place->pieces.reserve(epoch.pieces.size() + 1);
-    place->pieces.push_back(place->select);
+  const bool selects = epoch.first_db != db_index_;
+  const bool asks = asks_acks_ && has_effects;
+  if (selects || asks) {
+    place->pieces.reserve(epoch.pieces.size() + 2);
+    if (selects) {
+      place->select = SelectCommand(epoch.first_db);
+      place->pieces.push_back(place->select);
+      placed.first_db = -1;
+    }
     place->pieces.insert(place->pieces.end(), epoch.pieces.begin(), epoch.pieces.end());
+    if (asks) place->pieces.push_back(kStreamGetAck);
     placed.pieces = place->pieces;
-    placed.bytes += place->select.size();
-    placed.first_db = -1;
+    placed.bytes += place->select.size() + (asks ? kStreamGetAck.size() : 0);
   }
   db_index_ = epoch.last_db;
   place->id = id_;
@@ -156,7 +178,10 @@ Epoch EffectStream::Take(const Epoch& epoch, Place* place) {
   placed.stream_offset = offset_;
   offset_ += placed.bytes;
   Listener* const listener = listener_.load(std::memory_order_acquire);
-  if (listener != nullptr) listener->OnEpoch(placed);
+  if (listener != nullptr) {
+    const uint64_t effects_end = offset_ - (asks ? kStreamGetAck.size() : 0);
+    listener->OnEpoch(placed, has_effects ? effects_end : 0);
+  }
   return placed;
 }
 

@@ -26,6 +26,11 @@ namespace dfly {
 
 struct ServerState;
 
+// What the primary says in the stream besides effects. Replicas need not have it.
+inline constexpr std::string_view kStreamPing = "*1\r\n$4\r\nPING\r\n";
+inline constexpr std::string_view kStreamGetAck =
+    "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
+
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods.
 // Suspends: what says so.
 class EffectStream final : private DurableLog {
@@ -34,8 +39,9 @@ class EffectStream final : private DurableLog {
   // is not the one behind the epoch before (first_db is -1 then).
   class Listener {
    public:
+    // `effects_end`: the offset behind its last effect; 0: it has none, and is a PING or the like.
     // Thread: any proactor's, one call at a time, in the order of the epochs. Suspends: never.
-    virtual void OnEpoch(const Epoch& epoch) = 0;
+    virtual void OnEpoch(const Epoch& epoch, uint64_t effects_end) = 0;
 
    protected:
     ~Listener() = default;
@@ -76,6 +82,9 @@ class EffectStream final : private DurableLog {
   // It gets the replication stream `id`, whose next byte is at `offset` (Become).
   void AttachListener(Listener* listener, std::string id, uint64_t offset);
   void DetachListener();
+  // Whether replies wait for epochs, as Journal::SetReplyLimit lets them, whatever the log's pace;
+  // then each epoch ends at once, and with the question how far replicas are.
+  void HoldReplies(bool does);
 
   // Of timed epochs, while nobody but the log reads them. Before Open.
   void set_log_period(uint64_t nanos) { log_period_ns_ = nanos; }
@@ -104,11 +113,13 @@ class EffectStream final : private DurableLog {
   uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
   uint64_t log_period_ns_ = Journal::Options{}.period_ns;
   Journal::Pace log_pace_ = Journal::Pace::kTimed;
+  bool holds_replies_ = false;
   std::atomic<DurableLog*> log_{nullptr};     // read by whoever leads
   std::atomic<Listener*> listener_{nullptr};  // the same
 
   mutable helio::SpinLock place_lock_;  // guards what follows, and the order of OnEpoch
   int db_index_ = -1;                   // selected at its end; -1: none
+  bool asks_acks_ = false;
   uint64_t offset_ = 0;
   std::shared_ptr<const std::string> id_ = std::make_shared<const std::string>();
 };

@@ -302,6 +302,8 @@ SaveOptions Persistence::OptionsOf(const Saving& saving) {
     save.facts_at_cut = saving.base->facts_at_cut;
     save.before_cut = saving.base->before_cut;
     save.cut_lock = saving.base->cut_lock;
+    save.has_keys = saving.base->has_keys;
+    save.has_functions = saving.base->has_functions;
   }
   return save;
 }
@@ -456,6 +458,11 @@ void Persistence::SetReplicaGates(uint8_t gates) {
   UpdateGate();
 }
 
+void Persistence::SetLacksReplicas(bool lacks) {
+  lacks_replicas_ = lacks;
+  UpdateGate();
+}
+
 // ------------------------------------------------------------------------------------- the rules
 
 void Persistence::StartRules() {
@@ -513,6 +520,7 @@ void Persistence::Tick() {
 void Persistence::UpdateGate() {
   uint8_t gate = is_stopping_ ? Settings::kStoppingGate : 0;
   gate |= replica_gates_;
+  if (lacks_replicas_) gate |= Settings::kNoReplicasGate;
   if (is_loading()) gate |= Settings::kLoadingGate;
   if (!facts_.is_last_ok && has_rules() && options_.stops_writes_on_error) {
     gate |= Settings::kNoWritesGate;

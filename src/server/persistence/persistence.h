@@ -33,6 +33,8 @@ struct LogBase {
   std::function<std::vector<std::pair<std::string, std::string>>()> facts_at_cut = {};
   std::function<bool()> before_cut;
   LockMode cut_lock = LockMode::kShared;
+  bool has_keys = true;
+  bool has_functions = true;
 };
 
 // Owner:    the server. Its state belongs to proactor 0.
@@ -63,6 +65,8 @@ class Persistence {
   [[nodiscard]] std::string LoadCopy(const std::string& path, int* stream_db);
   // The gates that a replica has shut.
   void SetReplicaGates(uint8_t gates);
+  // A primary has fewer good replicas than min-replicas-to-write.
+  void SetLacksReplicas(bool lacks);
   // Refuses what has to be refused now; see Settings::gate.
   void UpdateGate();
   // From here on rules and the cron make snapshots. On proactor 0, as what follows.
@@ -150,6 +154,7 @@ class Persistence {
   };
 
   uint8_t replica_gates_ = 0;
+  bool lacks_replicas_ = false;
   std::optional<SnapshotPath> FindNewest(std::string* error);
   std::shared_ptr<Saving> NewSaving(std::optional<SnapshotFormat> format = {}) const;
   void StartNext();

@@ -415,6 +415,8 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   if (!error.empty()) return error;
   if (!is_current(generation)) return std::string(kIsOver);
   retry_ms_ = kRetryMillis;
+  durable_ = 0;
+  applied_.clear();
   ids_.Replace(std::string(reply.id));
   offset_ = reply.offset;
   can_continue_ = true;
@@ -518,7 +520,22 @@ void PrimaryLink::OnRest() {
   changed_.NotifyAll();
 }
 
-void PrimaryLink::OnApplied(int64_t offset) { offset_ = std::max(offset_, offset); }
+void PrimaryLink::OnApplied(int64_t offset) {
+  offset_ = std::max(offset_, offset);
+  if (!log_.is_on()) return;
+  // Of too many the last one waits for more than it has to.
+  if (applied_.size() >= kAppliedMax) applied_.pop_back();
+  applied_.push_back({.epoch = log_.NewestEpoch(), .offset = offset_});
+}
+
+std::optional<int64_t> PrimaryLink::durable() {
+  if (!log_.is_on()) return std::nullopt;
+  while (!applied_.empty() && log_.IsSynced(applied_.front().epoch)) {
+    durable_ = applied_.front().offset;
+    applied_.pop_front();
+  }
+  return durable_;
+}
 
 void PrimaryLink::OnStreamError(std::string_view error) {
   if (errors_++ == errors_told_) last_stream_error_ = error;

@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -96,6 +97,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   void OnWhole(int64_t offset) override;
   void OnRest() override;
   void OnApplied(int64_t offset) override;
+  std::optional<int64_t> durable() override;
   void OnStreamError(std::string_view error) override;
   void OnStreamCorrupt() override;
   void OnStreamEnd(int64_t offset, int db_index, bool is_exact) override;
@@ -166,6 +168,14 @@ class PrimaryLink final : private PrimaryStreamOwner {
 
   ReplicationIds& ids_;
   int64_t offset_ = 0;
+  // With a log: which of its epochs has all up to an offset; of those that may not be on the disk.
+  struct Applied {
+    uint64_t epoch;
+    int64_t offset;
+  };
+  static constexpr size_t kAppliedMax = 1'000;
+  std::deque<Applied> applied_;
+  int64_t durable_ = 0;
   bool can_continue_ = false;  // what is here is of ids_, at offset_
   int db_index_ = 0;           // that the stream has selected there
   uint64_t errors_ = 0;

@@ -45,7 +45,7 @@ void ReplicaFeed::BeginStream(std::string_view reply, std::shared_ptr<FilePart> 
 
 void ReplicaFeed::BeginCopy(std::string_view reply, std::shared_ptr<ReplicaCopy> copy,
                             std::shared_ptr<StreamPin> pin) {
-  session_.connection.PushMessage(reply);
+  if (!reply.empty()) session_.connection.PushMessage(reply);
   has_pin_ = true;
   copy_ = std::move(copy);
   copy_pin_ = std::move(pin);
@@ -64,7 +64,11 @@ void ReplicaFeed::Refuse(std::string_view error) {
   session_.connection.CloseWhenSent();
 }
 
-void ReplicaFeed::KeepAlive() { session_.connection.PushMessage("\n"); }
+void ReplicaFeed::KeepAlive() {
+  if (copy_ != nullptr && copy_pin_->offset != 0) return;  // it would be a part of the copy
+  replica_->active_ns = helio::MonotonicNanos();
+  session_.connection.PushMessage("\n");
+}
 
 void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
   if (std::max(offset, durable.value_or(0)) > replicas_.backlog().end()) {
@@ -73,13 +77,11 @@ void ReplicaFeed::OnAck(uint64_t offset, std::optional<uint64_t> durable) {
   const uint64_t now_ns = helio::MonotonicNanos();
   replica_->active_ns = now_ns;
   replica_->acked_ns = now_ns;
-  if (offset > replica_->acked) replica_->acked = offset;
-  if (durable && *durable > replica_->acked_durable) replica_->acked_durable = *durable;
+  AckState& acks = replica_->acks;
+  if (offset > acks.received) acks.received = offset;
+  if (durable && *durable > acks.durable) acks.durable = *durable;
   if (replica_->state == ReplicaState::kLoads) {
-    replica_->state = ReplicaState::kStreams;
-    streams_ = true;
-    LOG(INFO) << "the replica " << replica_->ip << ":" << replica_->offer.port
-              << " has its copy and follows";
+    BeginToFollow();
     replicas_.PumpSoon();  // not now: this is the middle of a command
   }
   replicas_.OnAck();
@@ -133,9 +135,18 @@ bool ReplicaFeed::Push(StreamBuffer& from, StreamPin& pin) {
   return is_full;
 }
 
+void ReplicaFeed::BeginToFollow() {
+  replica_->state = ReplicaState::kStreams;
+  streams_ = true;
+  LOG(INFO) << "the replica " << replica_->ip << ":" << replica_->offer.port
+            << " has its copy and follows";
+}
+
 void ReplicaFeed::EndCopy() {
+  const bool is_sized = copy_->form.is_sized;
   LeaveCopy();
   if (replica_->offer.is_rdb_only) return session_.connection.CloseWhenSent();
+  if (is_sized) return BeginToFollow();  // it knows where the copy ends, and may never acknowledge
   // Not a byte of the stream before its acknowledgement: replicas look for the end of the copy only
   // at the end of what they have just read.
   replica_->state = ReplicaState::kLoads;

@@ -12,6 +12,7 @@
 
 #include "helio/proactor/proactor.h"
 #include "server/clients/output_feed.h"
+#include "server/replication/ack_quorum.h"
 #include "server/replication/stream_buffer.h"
 
 namespace dfly {
@@ -28,16 +29,27 @@ enum class ReplicaState : uint8_t {
   kStreams  // online
 };
 
+// What a copy has, and how it comes. Those that ask for the same share one.
+struct CopyForm {
+  bool has_keys = true;  // rdb-filter-only: without them
+  bool has_functions = true;
+  bool is_sized = false;  // its size is told first: for those that do not look for a mark
+
+  bool operator==(const CopyForm&) const = default;
+};
+
 // A copy of all data, on its way to some replicas.
 struct ReplicaCopy {
   ReplicaCopy() : bytes(0, 0) {}
+  CopyForm form;
   StreamBuffer bytes;
-  std::string mark;                      // stands behind it
+  std::string mark;                      // stands behind it, unless the form is sized
   uint64_t offset = 0;                   // of the stream, at its moment
   int db_index = 0;                      // that is selected there
   bool may_attach = false;               // its cut locks exclusively
   std::atomic<bool> is_complete{false};  // all of it is in `bytes`
   std::atomic<uint32_t> readers{0};      // that still want it
+  bool has_begun = false;                // proactor 0's: replicas have been told of it
 };
 
 // A part of the stream that stands only in the log's files, on its way to a replica.
@@ -66,13 +78,12 @@ struct Replica {
 
   // Thread: any.
   std::atomic<ReplicaState> state{ReplicaState::kWaitsForCopy};
-  std::atomic<uint64_t> acked{0};          // bytes of the stream that it has
-  std::atomic<uint64_t> acked_durable{0};  // of these, on its disk
-  std::atomic<uint64_t> active_ns{0};      // when it last said or took something; monotonic
-  std::atomic<uint64_t> acked_ns{0};       // when it last acknowledged; 0: never
-  std::shared_ptr<StreamPin> pin;          // in the backlog; set by proactor 0 before it streams
-  std::shared_ptr<StreamPin> copy_pin;     // in its copy; set by proactor 0 before it copies
-  const ReplicaCopy* copy = nullptr;       // the same; only to compare
+  AckState acks;
+  std::atomic<uint64_t> active_ns{0};   // when it last said or took something; monotonic
+  std::atomic<uint64_t> acked_ns{0};    // when it last acknowledged; 0: never
+  std::shared_ptr<StreamPin> pin;       // in the backlog; set by proactor 0 before it streams
+  std::shared_ptr<StreamPin> copy_pin;  // in its copy; set by proactor 0 before it copies
+  const ReplicaCopy* copy = nullptr;    // the same; only to compare
 };
 
 // Owner:    the session, on its thread.
@@ -109,6 +120,7 @@ class ReplicaFeed final : public OutputFeed {
 
   // True: there is more, and no room for it.
   bool Push(StreamBuffer& from, StreamPin& pin);
+  void BeginToFollow();
   void EndCopy();
   void LeaveCopy();
 

@@ -2,6 +2,7 @@
 #include "server/replication/replicas.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "helio/fibers/fiber.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
+#include "server/clients/worker_state.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/replication/primary_link.h"
@@ -26,16 +28,13 @@ namespace dfly {
 
 namespace {
 
-// What the primary says in the stream. Replicas need not have it.
-constexpr std::string_view kPing = "*1\r\n$4\r\nPING\r\n";
-constexpr std::string_view kGetAck = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
-
 constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
 constexpr uint64_t kLookMillis = 20;
 constexpr uint64_t kRoomMillis = 1;
 // Of a copy, that its slowest reader has not taken yet.
 constexpr uint64_t kCopyWindow = 4 << 20;
+constexpr size_t kPieceBytes = 64 * 1024;  // of a copy's file
 // So often the log's files are looked at for what they do not have yet; kLookMillis between.
 constexpr int kFileTriesMax = 250;
 
@@ -47,16 +46,21 @@ std::string RandomDigits() {
   return digits;
 }
 
-bool HasNoEffect(const Epoch& epoch) {
-  if (epoch.pieces.size() != (epoch.first_db < 0 ? 2 : 1)) return false;  // SELECT, and it
-  const std::string_view text = epoch.pieces.back();
-  return text == kPing || text == kGetAck;
-}
-
 bool IsWaiting(const Replica& replica) { return replica.state == ReplicaState::kWaitsForCopy; }
 // The last part of the copy before this one may still be on its way to others.
-bool Copies(const Replica& replica, const ReplicaCopy& copy) {
-  return replica.state == ReplicaState::kCopies && replica.copy == &copy;
+bool Copies(const Replica& replica, const ReplicaCopy* copy) {
+  return replica.state == ReplicaState::kCopies && replica.copy == copy;
+}
+CopyForm FormOf(const Replica& replica) {
+  const ReplicaOffer& offer = replica.offer;
+  return {.has_keys = offer.wants_keys,
+          .has_functions = offer.wants_functions,
+          .is_sized = !offer.has_eof};
+}
+// Its copy is being made, and nothing of it was sent.
+bool AwaitsSizedCopy(const Replica& replica) {
+  return replica.state == ReplicaState::kCopies && !replica.offer.has_eof &&
+         replica.copy_pin->offset == 0;
 }
 bool Follows(const Replica& replica) {
   return replica.state == ReplicaState::kStreams || replica.state == ReplicaState::kLoads;
@@ -89,29 +93,23 @@ struct alignas(64) Replicas::FeedThread : helio::Message {
 // The RDB, on its way to the replicas.
 class Replicas::CopyOutput final : public OutputFile {
  public:
+  // `file`: where it goes first, if its size is to be known; else null.
   CopyOutput(Replicas* replicas, std::shared_ptr<ReplicaCopy> copy,
-             const std::atomic<bool>* is_cancelled)
-      : replicas_(*replicas), copy_(std::move(copy)), is_cancelled_(*is_cancelled) {}
+             std::unique_ptr<OutputFile> file, const std::atomic<bool>* is_cancelled)
+      : replicas_(*replicas),
+        copy_(std::move(copy)),
+        file_(std::move(file)),
+        is_cancelled_(is_cancelled) {}
 
   std::error_code Write(std::string_view bytes) override {
-    copy_->bytes.Append(bytes);
-    copy_->bytes.Publish();
-    replicas_.WakeFeeds();
     const helio::BoundedWait wait(kSnapshotFile);
-    while (true) {
-      if (is_cancelled_.load() || copy_->readers == 0) {
-        return std::make_error_code(std::errc::operation_canceled);
-      }
-      if (copy_->bytes.end() - copy_->bytes.FirstPinned() <= kCopyWindow) return {};
-      if (replicas_.persistence_.shards_behind() > 0) {
-        replicas_.server_.pool.at(0)->Dispatch(
-            [&replicas = replicas_, copy = copy_] { replicas.EndSlowReaders(*copy); });
-      }
-      helio::this_fiber::SleepForMillis(kRoomMillis);
-    }
+    if (file_ == nullptr) return replicas_.AppendToCopy(*copy_, bytes, is_cancelled_);
+    if (copy_->readers == 0) return std::make_error_code(std::errc::operation_canceled);
+    return file_->Write(bytes);
   }
 
   std::error_code SyncAndClose() override {
+    if (file_ != nullptr) return file_->SyncAndClose();
     copy_->bytes.Append(copy_->mark);
     copy_->bytes.Publish();
     copy_->is_complete = true;
@@ -122,7 +120,8 @@ class Replicas::CopyOutput final : public OutputFile {
  private:
   Replicas& replicas_;
   const std::shared_ptr<ReplicaCopy> copy_;
-  const std::atomic<bool>& is_cancelled_;
+  const std::unique_ptr<OutputFile> file_;
+  const std::atomic<bool>* const is_cancelled_;
 };
 
 Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
@@ -134,15 +133,20 @@ Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* 
       options_(options),
       ids_{.id = RandomDigits()},
       backlog_(0, options.backlog_bytes),
+      sync_(server, stream),
       threads_(std::make_unique<FeedThread[]>(server->options.threads)) {}
 
 Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"; }
 
 void Replicas::Stop() {
   ends_ = true;
-  while (is_copying_ || seeks_ > 0) helio::this_fiber::SleepForMillis(kRoomMillis);
+  while (is_copying_ || seeks_ > 0 || is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
-  if (!std::exchange(is_streaming_, false)) return;
+  sync_.Stop();
+  if (std::exchange(is_streaming_, false)) Detach();
+}
+
+void Replicas::Detach() {
   server_.tells_replicas = false;
   {
     Transaction lock(server_.shards.get(), nullptr);
@@ -158,6 +162,75 @@ void Replicas::Stop() {
 void Replicas::SetOptions(const ReplicationOptions& options) {
   options_ = options;
   backlog_.set_keeps(options.backlog_bytes);
+  sync_.SetTimeout(options.ack_timeout_ms);
+  ApplySyncSoon();
+  CheckGoodReplicas();
+}
+
+// ------------------------------------------------------------------------ replies wait for them
+
+void Replicas::BeginSync() {
+  if (!options_.HoldsReplies()) return;
+  WorkerState::HoldWrites(server_, true);
+  sync_.SetTimeout(options_.ack_timeout_ms);
+}
+
+void Replicas::EndBeginSync() {
+  if (!options_.HoldsReplies()) return;
+  ApplySyncSoon();
+  helio::Fiber("sync replicas", [this] {
+    while (is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+    WorkerState::HoldWrites(server_, false);
+  }).Detach();
+}
+
+void Replicas::ApplySyncSoon() {
+  applies_again_ = true;
+  if (std::exchange(is_applying_, true)) return;
+  helio::Fiber("sync rules", [this] {
+    while (std::exchange(applies_again_, false) && !ends_) ApplySync();
+    is_applying_ = false;
+  }).Detach();
+}
+
+AckQuorum::Rules Replicas::SyncRules() const {
+  return {.replicas = options_.min_replicas_to_ack,
+          .is_durable = options_.acks_are_durable,
+          .sentinels = options_.fence_sentinels,
+          .fence_ns = options_.fence_ms * 1'000'000};
+}
+
+bool Replicas::is_other() const { return follows_ || link_->is_replica(); }
+
+void Replicas::ApplySync() {
+  // Promote and Demote do it themselves.
+  if (is_other() || SyncRules() == sync_.rules()) return;
+  Transaction lock(server_.shards.get(), nullptr);
+  lock.set_origin({.name = "replication"});
+  lock.LockAllShards(LockMode::kExclusive);
+  CHECK(lock.Schedule());
+  const helio::BoundedWait wait(kSnapshotFile);
+  if (is_other()) return;
+  const AckQuorum::Rules rules = SyncRules();
+  if (!is_streaming_) {
+    if (!rules.holds_replies()) return;
+    stream_.Open(1);
+    Attach(backlog_.end());
+  }
+  sync_.Apply(rules);
+}
+
+void Replicas::AwaitSync() {
+  while (is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+}
+
+void Replicas::TellVoters() {
+  std::vector<std::shared_ptr<const AckState>> voters;
+  for (const auto& replica : replicas_) {
+    if (replica->offer.is_rdb_only) continue;
+    voters.emplace_back(replica, &replica->acks);
+  }
+  sync_.SetVoters(std::move(voters));
 }
 
 // ----------------------------------------------------------------------------------------- roles
@@ -170,6 +243,8 @@ void Replicas::EndAll(std::string_view why) {
 
 std::optional<uint64_t> Replicas::Demote() {
   follows_ = true;
+  is_primary_ = false;
+  CheckGoodReplicas();
   // What was let in before the gates were shut is on its way to the shards then.
   server_.pool.AwaitOnAll([](helio::Proactor*) {});
   std::optional<uint64_t> end;
@@ -181,6 +256,7 @@ std::optional<uint64_t> Replicas::Demote() {
     if (!lock.Schedule()) return {};  // the server ends
     const helio::BoundedWait wait(kSnapshotFile);
     if (stream_.journal()->Flush()) end = backlog_.end();
+    sync_.FailAll();
     stream_.DetachListener();
     stream_.Become("", 0, [] {});
     is_streaming_ = server_.tells_replicas = false;
@@ -230,6 +306,7 @@ void Replicas::Promote(uint64_t offset, bool continues) {
       const helio::BoundedWait wait(kSnapshotFile);
       stream_.Open(1);
       Attach(offset);
+      if (const AckQuorum::Rules rules = SyncRules(); rules.holds_replies()) sync_.Apply(rules);
     }
   } else {
     ForgetStream("this server's data is of no stream");
@@ -238,6 +315,9 @@ void Replicas::Promote(uint64_t offset, bool continues) {
   }
   if (!is_streaming_) stream_.Close();
   follows_ = false;
+  is_primary_ = !link_->is_replica();
+  alone_since_ns_ = helio::MonotonicNanos();
+  CheckGoodReplicas();
   for (const auto& replica : std::exchange(unanswered_, {})) {
     if (IsHere(replica)) Answer(replica);
   }
@@ -286,14 +366,18 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
     if (it == replicas_.end()) return;
     replicas_.erase(it);
     std::erase(unanswered_, replica);
+    TellVoters();
     if (replica->pin != nullptr) backlog_.Unpin(replica->pin);
+    alone_since_ns_ = helio::MonotonicNanos();
     LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port << " has left";
+    CheckGoodReplicas();
     LookAtWaits();
   });
 }
 
 void Replicas::OnRequest(const std::shared_ptr<Replica>& replica) {
   replicas_.push_back(replica);
+  TellVoters();
   if (tick_task_ == 0) {
     last_ping_ns_ = helio::MonotonicNanos();
     tick_task_ = helio::Proactor::Current()->AddPeriodic(kTickMillis, [this] { Tick(); });
@@ -346,8 +430,10 @@ void Replicas::BeginStream(const std::shared_ptr<Replica>& replica, uint64_t off
             << " goes on from offset " << offset + 1 << ", " << backlog_.end() - offset
             << " bytes behind" << (part == nullptr ? "" : ", with the log's files");
   ++partial_copies_;
-  replica->acked = offset;
+  replica->acks.received = offset;
+  replica->acked_ns = helio::MonotonicNanos();
   replica->state = ReplicaState::kStreams;
+  CheckGoodReplicas();
   std::string reply = replica->offer.has_psync2 ? fmt::format("+CONTINUE {}\r\n", ids_.id)
                                                 : std::string("+CONTINUE\r\n");
   OnFeed(replica,
@@ -460,6 +546,12 @@ bool Replicas::HasWaiting() const {
                      [](const auto& replica) { return IsWaiting(*replica); });
 }
 
+bool Replicas::HasWaiting(const CopyForm& form) const {
+  return std::any_of(replicas_.begin(), replicas_.end(), [&form](const auto& replica) {
+    return IsWaiting(*replica) && FormOf(*replica) == form;
+  });
+}
+
 void Replicas::StartCopies() {
   if (is_copying_) return;
   is_copying_ = true;
@@ -490,29 +582,50 @@ void Replicas::AwaitOthers() {
 
 void Replicas::RunCopy() {
   const auto copy = std::make_shared<ReplicaCopy>();
+  const auto first = std::find_if(replicas_.begin(), replicas_.end(),
+                                  [](const auto& replica) { return IsWaiting(*replica); });
+  copy->form = FormOf(**first);
   copy->mark = RandomDigits();
-  if (follows_) return RunCopyOfReplica(copy);
-  if (!is_streaming_) stream_.Open(1);
-  EndCopy(copy, SaveCopy(copy));
-}
-
-void Replicas::RunCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy) {
-  while (!ends_ && persistence_.is_saving()) helio::this_fiber::SleepForMillis(kLookMillis);
-  if (!link_->HoldStream()) {
-    EndCopy(copy, "there is no link with the primary");
-    return helio::this_fiber::SleepForMillis(kLookMillis);  // until they have left
+  if (!is_streaming_ && !follows_) stream_.Open(1);
+  const std::string& directory = persistence_.directory();
+  const std::string path =
+      fmt::format("{}temp-copy-{}.{}.rdb", directory.empty() ? "" : directory + "/",
+                  helio::UnixMillis() / 1000, getpid());
+  std::string error = follows_ ? SaveCopyOfReplica(copy, path) : SaveCopy(copy, path);
+  if (error.empty() && copy->form.is_sized) error = SendSizedCopy(*copy, path);
+  if (copy->form.is_sized) {
+    LOG_IF(WARNING, server_.options.persistence.files->Remove(path))
+        << helio::LogText(path) << " cannot be removed";
   }
-  const std::string error = SaveCopy(copy);
-  link_->LetStreamGo();  // there may have been no cut
   EndCopy(copy, error);
 }
 
-std::string Replicas::SaveCopy(const std::shared_ptr<ReplicaCopy>& copy) {
+std::string Replicas::SaveCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy,
+                                        const std::string& path) {
+  while (!ends_ && persistence_.is_saving()) helio::this_fiber::SleepForMillis(kLookMillis);
+  if (!link_->HoldStream()) {
+    helio::this_fiber::SleepForMillis(kLookMillis);
+    return "there is no link with the primary";
+  }
+  const std::string error = SaveCopy(copy, path);
+  link_->LetStreamGo();  // there may have been no cut
+  return error;
+}
+
+std::string Replicas::SaveCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path) {
+  std::unique_ptr<OutputFile> file;
+  if (copy->form.is_sized) {
+    if (auto error = server_.options.persistence.files->Create(path, &file)) {
+      return fmt::format("{}: {}", path, error.message());
+    }
+  }
   LogBase base;
-  base.make_output = [this, copy](const std::atomic<bool>* is_cancelled) {
-    return std::make_unique<CopyOutput>(this, copy, is_cancelled);
+  base.make_output = [this, copy, &file](const std::atomic<bool>* is_cancelled) {
+    return std::make_unique<CopyOutput>(this, copy, std::move(file), is_cancelled);
   };
   copy->may_attach = !is_streaming_ && !follows_;
+  base.has_keys = copy->form.has_keys;
+  base.has_functions = copy->form.has_functions;
   base.cut_lock = copy->may_attach ? LockMode::kExclusive : LockMode::kShared;
   base.before_cut = [this, copy] { return BeginCopy(copy); };
   base.facts_at_cut = [this, copy] {
@@ -524,8 +637,45 @@ std::string Replicas::SaveCopy(const std::shared_ptr<ReplicaCopy>& copy) {
   return persistence_.SaveLogBase(std::move(base));
 }
 
+std::string Replicas::SendSizedCopy(ReplicaCopy& copy, const std::string& path) {
+  std::unique_ptr<InputFile> file;
+  std::error_code error = server_.options.persistence.files->Open(path, &file);
+  if (!error) error = AppendToCopy(copy, fmt::format("${}\r\n", file->size()), nullptr);
+  const auto piece = std::make_unique<char[]>(kPieceBytes);
+  for (uint64_t at = 0; !error && at < file->size();) {
+    size_t size = 0;
+    error = file->ReadAt(at, piece.get(), kPieceBytes, &size);
+    if (!error && size == 0) error = std::make_error_code(std::errc::io_error);
+    if (!error) error = AppendToCopy(copy, {piece.get(), size}, nullptr);
+    at += size;
+  }
+  if (error) return fmt::format("{}: {}", path, error.message());
+  copy.is_complete = true;
+  WakeFeeds();
+  return "";
+}
+
+std::error_code Replicas::AppendToCopy(ReplicaCopy& copy, std::string_view bytes,
+                                       const std::atomic<bool>* is_cancelled) {
+  copy.bytes.Append(bytes);
+  copy.bytes.Publish();
+  WakeFeeds();
+  while (true) {
+    if (ends_ || copy.readers == 0 || (is_cancelled != nullptr && *is_cancelled)) {
+      return std::make_error_code(std::errc::operation_canceled);
+    }
+    if (copy.bytes.end() - copy.bytes.FirstPinned() <= kCopyWindow) return {};
+    if (persistence_.shards_behind() > 0) {
+      // Compared only: who is in another copy is not meant.
+      server_.pool.at(0)->Dispatch(
+          [this, &copy, end = copy.bytes.end()] { EndSlowReaders(&copy, end); });
+    }
+    helio::this_fiber::SleepForMillis(kRoomMillis);
+  }
+}
+
 bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
-  if (ends_ || !HasWaiting()) return false;
+  if (ends_ || !HasWaiting(copy->form)) return false;
   const helio::BoundedWait wait(kSnapshotFile);
   if (!FindPlace(copy.get())) return false;
   SendCopy(copy);
@@ -554,8 +704,9 @@ bool Replicas::FindPlace(ReplicaCopy* copy) {
 }
 
 void Replicas::SendCopy(const std::shared_ptr<ReplicaCopy>& copy) {
+  copy->has_begun = true;
   for (const auto& replica : replicas_) {
-    if (!IsWaiting(*replica)) continue;
+    if (!IsWaiting(*replica) || FormOf(*replica) != copy->form) continue;
     replica->pin = backlog_.Pin(copy->offset);
     if (replica->pin == nullptr) continue;  // no: nothing was trimmed past the end
     replica->state = ReplicaState::kCopies;
@@ -563,7 +714,7 @@ void Replicas::SendCopy(const std::shared_ptr<ReplicaCopy>& copy) {
     copy->readers.fetch_add(1);
     std::string reply =
         replica->is_old_command ? "" : fmt::format("+FULLRESYNC {} {}\r\n", ids_.id, copy->offset);
-    reply += fmt::format("$EOF:{}\r\n", copy->mark);
+    if (!copy->form.is_sized) reply += fmt::format("$EOF:{}\r\n", copy->mark);
     const std::shared_ptr<StreamPin> pin = copy->bytes.Pin(0);
     replica->copy = copy.get();
     replica->copy_pin = pin;
@@ -580,15 +731,16 @@ void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::stri
   if (error.empty()) return;
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
   for (const auto& replica : replicas_) {
+    // Who has come since it began gets the next one.
     const bool is_concerned =
-        Copies(*replica, *copy) || (copy->readers == 0 && IsWaiting(*replica));
+        Copies(*replica, copy.get()) ||
+        (!copy->has_begun && IsWaiting(*replica) && FormOf(*replica) == copy->form);
     if (!is_concerned) continue;
     OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no copy for it"); });
   }
 }
 
-void Replicas::EndSlowReaders(const ReplicaCopy& copy) {
-  const uint64_t end = copy.bytes.end();
+void Replicas::EndSlowReaders(const ReplicaCopy* copy, uint64_t end) {
   for (const auto& replica : replicas_) {
     if (!Copies(*replica, copy) || end - replica->copy_pin->offset <= kCopyWindow) continue;
     OnFeed(replica, [](ReplicaFeed& feed) {
@@ -601,11 +753,12 @@ void Replicas::EndSlowReaders(const ReplicaCopy& copy) {
 
 // --------------------------------------------------------------------------------------- stream
 
-void Replicas::OnEpoch(const Epoch& epoch) {
+void Replicas::OnEpoch(const Epoch& epoch, uint64_t effects_end) {
   DCHECK_EQ(epoch.stream_offset, backlog_.end());
   for (const std::string_view piece : epoch.pieces) backlog_.Append(piece);
   backlog_.Publish();
-  if (!HasNoEffect(epoch)) data_end_.store(backlog_.end(), std::memory_order_relaxed);
+  if (effects_end != 0) data_end_.store(effects_end, std::memory_order_relaxed);
+  sync_.OnEpoch(epoch.number, data_end_.load(std::memory_order_relaxed));
   // FindTarget reads the epoch, and then the end.
   streamed_epoch_.store(epoch.number, std::memory_order_seq_cst);
   WakeFeeds();
@@ -628,7 +781,7 @@ void Replicas::Tick() {
   const uint64_t now_ns = helio::MonotonicNanos();
   const uint64_t timeout_ns = options_.timeout_s * kNanosPerSecond;
   for (const auto& replica : replicas_) {
-    if (IsWaiting(*replica)) {
+    if (IsWaiting(*replica) || AwaitsSizedCopy(*replica)) {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.KeepAlive(); });
     } else if (now_ns > replica->active_ns + timeout_ns) {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.End("it is silent for repl-timeout"); });
@@ -638,6 +791,79 @@ void Replicas::Tick() {
     last_ping_ns_ = now_ns;
     Send({"PING"});
   }
+  CheckGoodReplicas();
+  FreeBacklogIfIdle(now_ns);
+}
+
+// ---------------------------------------------------------------------------- without replicas
+
+uint64_t Replicas::CountGood() const {
+  const std::vector<ReplicaFacts> all = AllFacts();
+  return static_cast<uint64_t>(std::count_if(all.begin(), all.end(), [this](const auto& replica) {
+    return replica.is_online && static_cast<uint64_t>(replica.lag_s) <= options_.good_lag_max_s;
+  }));
+}
+
+void Replicas::CheckGoodReplicas() {
+  persistence_.SetLacksReplicas(is_primary_ && needs_good() &&
+                                CountGood() < options_.good_replicas_min);
+}
+
+void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
+  if (ends_ || is_copying_ || !replicas_.empty() || options_.backlog_ttl_s == 0) return;
+  if (!is_streaming_ || !is_primary_ || is_other()) return;
+  if (log_.is_on() || options_.HoldsReplies()) return;
+  if ((now_ns - std::min(now_ns, alone_since_ns_)) / kNanosPerSecond <= options_.backlog_ttl_s) {
+    return;
+  }
+  LOG(INFO) << "the backlog is freed: there was no replica for " << options_.backlog_ttl_s
+            << " seconds";
+  // What is written from now on is in no stream: nobody may go on with this one.
+  is_streaming_ = has_backlog_ = false;
+  ids_.Replace(RandomDigits());
+  is_copying_ = true;  // who asks for a copy waits
+  helio::Fiber("free backlog", [this] {
+    FreeBacklog();
+    RunCopies();
+    is_copying_ = false;
+  }).Detach();
+}
+
+void Replicas::FreeBacklog() {
+  Detach();
+  backlog_.Restart(backlog_.end());  // nobody appends any more
+}
+
+// ------------------------------------------------------------------------ the end of the server
+
+bool Replicas::AreInSync() const {
+  if (replicas_.empty()) return true;
+  if (!is_streaming_ || streamed_epoch_.load() < stream_.journal()->newest()) return false;
+  const uint64_t end = data_end_.load(std::memory_order_relaxed);
+  return std::all_of(replicas_.begin(), replicas_.end(), [end](const auto& replica) {
+    return replica->state == ReplicaState::kStreams && replica->acks.received >= end;
+  });
+}
+
+void Replicas::AskForAcks() {
+  if (!is_streaming_) return;
+  stream_.journal()->Hurry();
+  Send({"REPLCONF", "GETACK", "*"});
+}
+
+void Replicas::LogSync() const {
+  const uint64_t end = data_end_.load(std::memory_order_relaxed);
+  size_t in_sync = 0;
+  for (const ReplicaFacts& replica : AllFacts()) {
+    if (replica.is_online && replica.offset >= end) {
+      ++in_sync;
+      continue;
+    }
+    LOG(WARNING) << "Lagging replica " << replica.ip << ":" << replica.port << " reported offset "
+                 << (end - std::min(end, replica.offset)) << " behind master, lag=" << replica.lag_s
+                 << ", state=" << replica.state << ".";
+  }
+  LOG(INFO) << in_sync << " of " << replicas_.size() << " replicas are in sync when shutting down.";
 }
 
 // ----------------------------------------------------------------------------------------- WAIT
@@ -647,7 +873,7 @@ uint64_t Replicas::CountAcked(const AckWait& wait) const {
   return static_cast<uint64_t>(
       std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
         if (!Follows(*replica)) return false;
-        return (wait.is_durable ? replica->acked_durable : replica->acked) >= wait.target;
+        return (wait.is_durable ? replica->acks.durable : replica->acks.received) >= wait.target;
       }));
 }
 
@@ -680,6 +906,7 @@ uint64_t Replicas::EndWait(AckWait* wait) {
 }
 
 void Replicas::OnAck() {
+  sync_.Release();
   if (ack_waits_count_.load(std::memory_order_seq_cst) == 0) return;
   if (is_look_posted_.exchange(true)) return;
   server_.pool.at(0)->Dispatch([this] {
@@ -704,22 +931,29 @@ void Replicas::LookAtWaits() {
 
 // ---------------------------------------------------------------------------------------- facts
 
-ReplicasFacts Replicas::Facts() const {
-  ReplicasFacts facts;
+std::vector<ReplicaFacts> Replicas::AllFacts() const {
+  std::vector<ReplicaFacts> all;
   const uint64_t now_ns = helio::MonotonicNanos();
   for (const auto& replica : replicas_) {
     const uint64_t acked_ns = replica->acked_ns;
     const uint64_t since_ns = acked_ns == 0 ? replica->since_ns : acked_ns;
-    facts.all.push_back({.ip = replica->ip,
-                         .port = replica->offer.port,
-                         .state = Follows(*replica) ? "online" : "wait_bgsave",
-                         .is_online = Follows(*replica),
-                         .offset = replica->acked,
-                         .lag_s = acked_ns == 0 && !Follows(*replica)
-                                      ? 0
-                                      : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) /
-                                                             kNanosPerSecond)});
+    all.push_back({.ip = replica->ip,
+                   .port = replica->offer.port,
+                   .state = Follows(*replica) ? "online" : "wait_bgsave",
+                   .is_online = Follows(*replica),
+                   .offset = replica->acks.received,
+                   .lag_s = acked_ns == 0 && !Follows(*replica)
+                                ? 0
+                                : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) /
+                                                       kNanosPerSecond)});
   }
+  return all;
+}
+
+ReplicasFacts Replicas::Facts() const {
+  ReplicasFacts facts;
+  facts.all = AllFacts();
+  if (needs_good()) facts.good = CountGood();
   facts.id = ids_.id;
   facts.id2 = ids_.id2;
   facts.second_offset = ids_.second_offset;
@@ -734,6 +968,7 @@ ReplicasFacts Replicas::Facts() const {
   facts.full_copies = full_copies_;
   facts.partial_copies = partial_copies_;
   facts.refused_partial_copies = refused_partial_copies_;
+  sync_.AddFacts(&facts);
   return facts;
 }
 

@@ -26,6 +26,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "helio/base/intrusive_list.h"
@@ -36,6 +37,7 @@
 #include "server/replication/replica_feed.h"
 #include "server/replication/replication_ids.h"
 #include "server/replication/stream_buffer.h"
+#include "server/replication/sync_replies.h"
 #include "storage/log/log_stream.h"
 
 namespace dfly {
@@ -64,6 +66,24 @@ class Replicas final : private EffectStream::Listener {
   // REQUIRES: it serves nobody any more. Suspends.
   void Stop();
   void SetOptions(const ReplicationOptions& options);
+  // Replies are to wait for replicas (--min_replicas_to_ack): before anybody is served, and when
+  // the data is there. Between them writes are held. Suspends: never.
+  void BeginSync();
+  void EndBeginSync();
+  // Until what the options say of that is in force. REQUIRES: the caller has no locks. Suspends.
+  void AwaitSync();
+  // Writes are refused, or not, as min-replicas-to-write says.
+  void CheckGoodReplicas();
+
+  // --- The end of the server ---
+
+  bool has_any() const { return !replicas_.empty(); }
+  // All have acknowledged all that was done; true, too, if there are none.
+  bool AreInSync() const;
+  // They are to acknowledge what they have, now.
+  void AskForAcks();
+  // Which are in sync, and which not.
+  void LogSync() const;
 
   // PSYNC or SYNC of a session, on its thread: the feed answers. The caller keeps it.
   std::unique_ptr<ReplicaFeed> NewFeed(Session* session, std::shared_ptr<Replica> replica);
@@ -131,7 +151,7 @@ class Replicas final : private EffectStream::Listener {
   class CopyOutput;
 
   // EffectStream::Listener
-  void OnEpoch(const Epoch& epoch) override;
+  void OnEpoch(const Epoch& epoch, uint64_t effects_end) override;
 
   void OnRequest(const std::shared_ptr<Replica>& replica);
   void Answer(const std::shared_ptr<Replica>& replica);
@@ -147,14 +167,26 @@ class Replicas final : private EffectStream::Listener {
   void BeginStream(const std::shared_ptr<Replica>& replica, uint64_t offset,
                    std::shared_ptr<FilePart> part);
   void TellRefused(const Replica& replica);
+  AckQuorum::Rules SyncRules() const;
+  // The data is another server's, or about to be.
+  bool is_other() const;
+  void ApplySyncSoon();
+  void ApplySync();
+  void TellVoters();
   bool IsHere(const std::shared_ptr<Replica>& replica) const;
   void StartCopies();
   void RunCopies();
   void AwaitOthers();
   void RunCopy();
   // Of a replica: its primary's stream rests meanwhile, so that the copy has an offset.
-  void RunCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy);
-  std::string SaveCopy(const std::shared_ptr<ReplicaCopy>& copy);
+  std::string SaveCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path);
+  // An error, or nothing; as what follows.
+  std::string SaveCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path);
+  // Of the file at `path`, which has the whole copy.
+  std::string SendSizedCopy(ReplicaCopy& copy, const std::string& path);
+  // Suspends while its slowest reader is far behind.
+  std::error_code AppendToCopy(ReplicaCopy& copy, std::string_view bytes,
+                               const std::atomic<bool>* is_cancelled);
   // With all shards locked.
   bool BeginCopy(const std::shared_ptr<ReplicaCopy>& copy);
   bool FindPlace(ReplicaCopy* copy);
@@ -163,10 +195,20 @@ class Replicas final : private EffectStream::Listener {
   void AwaitNobody();
   void EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error);
   // Clients that write have to wait, because some do not take their copy as fast as it is made.
-  void EndSlowReaders(const ReplicaCopy& copy);
+  void EndSlowReaders(const ReplicaCopy* copy, uint64_t end);
   bool HasWaiting() const;
+  bool HasWaiting(const CopyForm& form) const;
   bool StreamsAny() const;
   void Tick();
+  std::vector<ReplicaFacts> AllFacts() const;
+  // As min-replicas-max-lag says.
+  uint64_t CountGood() const;
+  bool needs_good() const { return options_.good_replicas_min > 0 && options_.good_lag_max_s > 0; }
+  // repl-backlog-ttl.
+  void FreeBacklogIfIdle(uint64_t now_ns);
+  void FreeBacklog();
+  // No stream is read any more. Suspends.
+  void Detach();
   void Send(std::initializer_list<std::string_view> words);
   void LookAtWaits();
   // Its target is known from now on, if it was not.
@@ -196,6 +238,8 @@ class Replicas final : private EffectStream::Listener {
   std::vector<std::shared_ptr<Replica>> unanswered_;  // of these, until Promote is over
   uint64_t tick_task_ = 0;
   uint64_t last_ping_ns_ = 0;
+  uint64_t alone_since_ns_ = 0;  // there is no replica; monotonic
+  bool is_primary_ = true;
   uint64_t full_copies_ = 0;
   uint64_t partial_copies_ = 0;
   uint64_t refused_partial_copies_ = 0;
@@ -205,6 +249,9 @@ class Replicas final : private EffectStream::Listener {
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 
+  SyncReplies sync_;
+  bool is_applying_ = false;  // ApplySyncSoon
+  bool applies_again_ = false;
   const std::unique_ptr<FeedThread[]> threads_;
   helio::IntrusiveList<AckWait> ack_waits_;
   std::atomic<uint32_t> ack_waits_count_{0};

@@ -129,6 +129,7 @@ std::string Server::Start() {
       persistence_->SetLoad([this](LoadProgress* progress) { return LoadLog(progress); });
     }
     persistence_->UpdateGate();  // before there is a client
+    replicas_->BeginSync();
   });
   // With the threads that the files have needed, and before any client needs something.
   resident_at_start_ = ReadResidentMemory(state_);
@@ -176,13 +177,19 @@ std::string Server::LoadLog(LoadProgress* progress) {
   return error;
 }
 
+void Server::AwaitSettings() {
+  state_.pool.at(0)->AwaitFiber("await settings", [this] { replicas_->AwaitSync(); });
+}
+
 void Server::BeginReplication() {
+  replicas_->CheckGoodReplicas();
   const std::string& primary = state_.options.replication.primary;
-  if (primary.empty()) return;
+  if (primary.empty()) return replicas_->EndBeginSync();
   const size_t space = primary.find(' ');
   CHECK_NE(space, std::string::npos) << "the row of replicaof has let it in";
   primary_link_->Follow(primary.substr(0, space),
                         static_cast<uint16_t>(std::stoi(primary.substr(space + 1))));
+  replicas_->EndBeginSync();
 }
 
 void Server::SetValueSizes(const ValueSizes& sizes) {

@@ -50,16 +50,17 @@ class Server final : public SettingHost {
   // Loads what was saved, if there is something, while clients are told so. `on_end` gets an empty
   // text, or why the server must not go on; on proactor 0, or on this thread.
   void Load(std::function<void(std::string error)> on_end);
-  // SHUTDOWN ABORT: ends the save of a PrepareStop that is under way. False: there is none. From a
-  // fiber or a plain thread. Suspends, as long as PrepareStop with the patience of SHUTDOWN.
+  // SHUTDOWN ABORT: ends the wait and the save of a PrepareStop that is under way. False: there is
+  // none. From a fiber or a plain thread. Suspends, as long as PrepareStop with the patience of
+  // SHUTDOWN.
   bool AbortStop();
-  // Saves for the last time, if --save says so or `saves` does; nothing changes any more after
-  // that. Empty, or why the server should go on. From a fiber or a plain thread. Suspends.
+  // Waits for the replicas, for shutdown-timeout at most, and saves for the last time, if --save
+  // or the rule says so; nothing changes any more after that. Empty, or why the server goes on.
+  // From a fiber or a plain thread. Suspends.
   // `patience_ns`: if the save does not get its locks in that time it fails, and the error says who
   // has them; a thread that does not answer for so long is not waited for: that is an error, or, if
-  // there is nothing to save or the server `must_stop` anyway, it hangs() from then on.
-  [[nodiscard]] std::string PrepareStop(std::optional<bool> saves, bool must_stop,
-                                        uint64_t patience_ns = UINT64_MAX);
+  // there is nothing to save or `rule.force`, it hangs() from then on.
+  [[nodiscard]] std::string PrepareStop(const StopRule& rule, uint64_t patience_ns = UINT64_MAX);
   // The server goes on although PrepareStop has succeeded. For tests. From a fiber of proactor 0.
   // Suspends.
   void TakeBackStop();
@@ -68,6 +69,8 @@ class Server final : public SettingHost {
     const StopState state = stop_state_;
     return state == StopState::kPrepares || state == StopState::kGivenUp;
   }
+  // A PrepareStop waits for the replicas. Thread: any.
+  bool awaits_replicas() const { return awaits_replicas_; }
   // PrepareStop has met a thread that does not answer: the process is to end without Stop(), which
   // would wait for it. Thread: any.
   bool hangs() const { return stop_state_ == StopState::kHangs; }
@@ -93,6 +96,9 @@ class Server final : public SettingHost {
   Config& config() { return config_; }
   TlsSettings& tls() { return tls_; }
   Persistence& persistence() { return *persistence_; }
+  // What CONFIG SET has said of replies that wait for replicas is in force. From a fiber that has
+  // no locks. Suspends.
+  void AwaitSettings();
   AppendLog& append_log() { return *append_log_; }
   PrimaryLink& primary_link() { return *primary_link_; }
   Replicas& replicas() { return *replicas_; }
@@ -133,6 +139,9 @@ class Server final : public SettingHost {
   std::string LoadLog(LoadProgress* progress);
   void BeginReplication();
   // The parts of PrepareStop. On proactor 0. Suspend.
+  void AwaitReplicas(StopWork* work);
+  // No client writes any more, and nothing expires, or all goes on.
+  void HoldWritesForStop(bool holds);
   void WatchStop(StopWork* work, uint64_t patience_ns);
   void EndStopWork(StopWork* work, bool must_stop);
   // Kills the scripts that have not written, and, if it `is_late`, the others. Thread: any
@@ -160,6 +169,9 @@ class Server final : public SettingHost {
   uint64_t base_memory_bytes_ = 0;
   std::atomic<uint64_t> peak_memory_bytes_{0};
   std::atomic<StopState> stop_state_{StopState::kServes};
+  std::atomic<bool> awaits_replicas_{false};
+  std::atomic<bool> skips_replicas_{false};       // AwaitReplicas is to end: SHUTDOWN NOW
+  std::atomic<bool> is_stop_aborted_{false};      // the same: SHUTDOWN ABORT
   std::vector<std::unique_ptr<Worker>> workers_;  // each on its thread
   std::unique_ptr<Listeners> listeners_;          // on proactor 0
 };

@@ -6,17 +6,19 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "engine/hops/shard_set.h"
 #include "helio/base/clock.h"
+#include "helio/base/log_text.h"
 #include "helio/base/spin_lock.h"
 #include "helio/fibers/fiber.h"
 #include "server/base/pulse.h"
 #include "server/care/held_locks.h"
+#include "server/care/shard_care.h"
 #include "server/clients/listeners.h"
 #include "server/clients/server_state.h"
+#include "server/dispatch/gates.h"
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
@@ -40,13 +42,16 @@ constexpr uint64_t kPauseMillis = 10;
 
 bool Server::AbortStop() {
   if (stop_state_ != StopState::kPrepares) return false;
+  LOG(INFO) << "Shutdown manually aborted.";
+  is_stop_aborted_ = true;
   const auto is_done = std::make_shared<std::atomic<bool>>(false);
   state_.pool.at(0)->DispatchFiber("abort stop", [this, is_done] {
     persistence_->CancelSave();
     *is_done = true;
   });
-  AwaitUnlessHung([&] { return *is_done || stop_state_ != StopState::kPrepares; },
-                  ShutdownPatienceNanos());
+  AwaitUnlessHung(
+      [&] { return (*is_done && !awaits_replicas_) || stop_state_ != StopState::kPrepares; },
+      ShutdownPatienceNanos());
   return true;
 }
 
@@ -67,6 +72,7 @@ struct Server::StopWork {
   std::string error;                     // set before is_over
   // Proactor 0 only:
   bool is_saved = false;
+  bool holds_writes = false;
   helio::BlockingCounter watched{1};
   std::string late;  // who had the locks when they were given up
 };
@@ -81,15 +87,37 @@ bool Server::AwaitUnlessHung(Condition is_met, uint64_t patience_ns) {
   return true;
 }
 
-std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint64_t patience_ns) {
-  const bool has_to_save = saves.value_or(persistence_->saves_at_end());
-  const bool must_end = must_stop || !has_to_save;
+void Server::HoldWritesForStop(bool holds) {
+  const bool keeps_due = holds || primary_link_->is_replica();
+  AwaitOnAll<ShardCare>(state_, [keeps_due](ShardCare& care) { care.SetKeepsDue(keeps_due); });
+  AwaitOnAll<Gates>(state_, [holds](Gates& gates) { gates.HoldWritesForStop(holds); });
+}
+
+void Server::AwaitReplicas(StopWork* work) {
+  const uint64_t end_ns = helio::MonotonicNanos() + shutdown_timeout_s_ * 1'000'000'000;
+  // What replicas of a replica lack, its primary has.
+  if (!replicas_->has_any() || primary_link_->is_replica() || shutdown_timeout_s_ == 0) return;
+  work->holds_writes = true;
+  HoldWritesForStop(true);
+  LOG(INFO) << "Waiting for replicas before shutting down.";
+  while (!replicas_->AreInSync() && helio::MonotonicNanos() < end_ns) {
+    if (is_stop_aborted_ || skips_replicas_ || work->is_given_up) break;
+    replicas_->AskForAcks();
+    helio::this_fiber::SleepForMillis(kPauseMillis);
+  }
+  if (!is_stop_aborted_) replicas_->LogSync();
+}
+
+std::string Server::PrepareStop(const StopRule& rule, uint64_t patience_ns) {
+  const bool has_to_save = rule.saves().value_or(persistence_->saves_at_end());
+  const bool must_end = rule.force || !has_to_save;
   const auto begin = [this] {
     auto before = StopState::kServes;
     return stop_state_.compare_exchange_strong(before, StopState::kPrepares);
   };
   while (!begin()) {
     if (stop_state_ == StopState::kPrepared || hangs()) return "";
+    if (rule.now) skips_replicas_ = true;
     if (!must_end) return "another SHUTDOWN is not over yet";
     if (!has_to_save)
       state_.pool.at(0)->DispatchFiber("no save", [this] { persistence_->CancelSave(); });
@@ -98,17 +126,24 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint6
       return "";
     }
   }
+  is_stop_aborted_ = false;
+  skips_replicas_ = rule.now;
+  awaits_replicas_ = true;
   const auto work = std::make_shared<StopWork>();
   state_.pool.at(0)->DispatchFiber("watch stop", [=, this] { WatchStop(work.get(), patience_ns); });
   state_.pool.at(0)->DispatchFiber("save at the end", [=, this] {
-    if (has_to_save && !persistence_->is_loading()) {
+    if (!skips_replicas_) AwaitReplicas(work.get());
+    awaits_replicas_ = false;
+    if (is_stop_aborted_) {
+      work->error = "SHUTDOWN ABORT";
+    } else if (has_to_save && !persistence_->is_loading()) {
       work->error = persistence_->SaveForStop();
     } else if (!persistence_->is_loading()) {  // else what there is was not changed
       persistence_->CancelSave();
     }
     work->is_saved = true;
     work->watched.Wait();
-    EndStopWork(work.get(), must_stop);
+    EndStopWork(work.get(), rule.force);
   });
   if (AwaitUnlessHung([&work] { return work->is_over.load(); }, patience_ns)) return work->error;
   {
@@ -123,9 +158,13 @@ std::string Server::PrepareStop(std::optional<bool> saves, bool must_stop, uint6
 
 // Waits for no thread but in CancelSave, which first tells all that are alive.
 void Server::WatchStop(StopWork* work, uint64_t patience_ns) {
-  const uint64_t begin_ns = helio::MonotonicNanos();
+  uint64_t begin_ns = helio::MonotonicNanos();
   while (!work->is_saved) {
     helio::this_fiber::SleepForMillis(kPauseMillis);
+    if (awaits_replicas_) {
+      begin_ns = helio::MonotonicNanos();
+      continue;
+    }
     if (work->is_given_up) {  // what waits behind the locks of the save is to go on
       persistence_->CancelSave();
       continue;
@@ -159,18 +198,24 @@ void Server::EndStopWork(StopWork* work, bool must_stop) {
     stop_state_.compare_exchange_strong(from, to);
     work->is_over = true;
   };
+  const bool ends = work->error.empty() || (must_stop && !is_stop_aborted_);
+  if (!ends && work->holds_writes) HoldWritesForStop(false);
+  if (ends && !work->error.empty()) {
+    LOG(WARNING) << "ends without a save: " << helio::LogText(std::exchange(work->error, ""));
+  }
   {
     const std::lock_guard guard(work->lock);
-    const bool ends = work->error.empty() || must_stop;
     if (!work->is_given_up) {
       return end(StopState::kPrepares, ends ? StopState::kPrepared : StopState::kServes);
     }
   }
+  if (ends && work->holds_writes) HoldWritesForStop(false);
   persistence_->EndStop();  // its client has been told that the server goes on
   end(StopState::kGivenUp, StopState::kServes);
 }
 
 void Server::TakeBackStop() {
+  HoldWritesForStop(false);
   persistence_->EndStop();
   stop_state_ = StopState::kServes;
 }

@@ -115,7 +115,7 @@ TEST_F(ArgumentsTest, WhatIsWrongOnTheCommandLine) {
   EXPECT_THAT(Read({"--port", "1", "2"}), HasSubstr("takes one value"));
   EXPECT_THAT(Read({"--port=1", "extra"}), HasSubstr("unexpected argument 'extra'"));
   EXPECT_THAT(Read({"--cache_mode=perhaps"}), HasSubstr("yes or no"));
-  EXPECT_THAT(Read({"--min-replicas-to-write", "1"}), HasSubstr("not done for replicas yet"));
+  EXPECT_THAT(Read({"--aof-use-rdb-preamble", "no"}), HasSubstr("a base is always an RDB file"));
   EXPECT_THAT(Read({"--flagfile=/no/such"}), HasSubstr("No such file"));
 }
 
@@ -171,14 +171,12 @@ TEST_F(ArgumentsTest, WhatHasNoEffectIsCheckedAllTheSame) {
 }
 
 TEST_F(ArgumentsTest, WhatWouldPromiseTooMuchIsRefused) {
-  for (const char* line :
-       {"aof-use-rdb-preamble no", "min-replicas-to-write 1", "min-slaves-to-write 2",
-        "loadmodule x.so", "cluster-enabled yes", "locale-collate de_DE", "supervised upstart"}) {
+  for (const char* line : {"aof-use-rdb-preamble no", "loadmodule x.so", "cluster-enabled yes",
+                           "locale-collate de_DE", "supervised upstart"}) {
     EXPECT_THAT(Read({File("a.conf", line)}), HasSubstr("a.conf:1: ")) << line;
   }
-  for (const char* line :
-       {"aof-use-rdb-preamble yes", "replicaof no one", "min-replicas-to-write 0",
-        "cluster-enabled no", "locale-collate C", "supervised systemd"}) {
+  for (const char* line : {"aof-use-rdb-preamble yes", "replicaof no one", "min-slaves-to-write 2",
+                           "cluster-enabled no", "locale-collate C", "supervised systemd"}) {
     EXPECT_EQ(Read({File("a.conf", line)}), "") << line;
   }
 }

@@ -534,7 +534,9 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::shutdown_timeout_s>,
      .apply = ApplyStopRules,
      .help =
-         "Seconds that SIGTERM and SIGINT wait for locks that the last snapshot needs, and then "
+         "Seconds that the end of the server waits for its replicas (SHUTDOWN NOW does not; 0: it "
+         "never does). And seconds that SIGTERM and SIGINT wait for locks that the last snapshot "
+         "needs, and then "
          "for the end of all commands. After that the process ends without, and the log says who "
          "has the locks. A snapshot that is being written is waited for, unless a thread has "
          "stopped for so long. SHUTDOWN waits as long for the locks, and for a thread that has "

@@ -58,6 +58,8 @@ std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
   return "";
 }
 
+constexpr NamedValue<bool> kAckMeanings[] = {{"received", false}, {"durable", true}};
+
 constexpr SettingRow kRows[] = {
     {.name = "replicaof",
      .old_name = "slaveof",
@@ -149,6 +151,35 @@ constexpr SettingRow kRows[] = {
      .apply = ApplyOptions,
      .help = "Bytes of the stream of changes that stay in memory: a replica that was away for less "
              "goes on without a copy."},
+    {.name = "repl-backlog-ttl",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "3600",
+     .max = INT64_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::backlog_ttl_s>,
+     .apply = ApplyOptions,
+     .help = "Seconds without a replica after which a primary keeps these bytes no more, and the "
+             "next replica needs a copy. 0: it keeps them. No effect with the append-only log."},
+    {.name = "min-replicas-to-write",
+     .old_name = "min-slaves-to-write",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "0",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::good_replicas_min>,
+     .apply = ApplyOptions,
+     .help = "A primary refuses writes (NOREPLICAS) while fewer replicas have acknowledged "
+             "something within min-replicas-max-lag. 0: it needs none."},
+    {.name = "min-replicas-max-lag",
+     .old_name = "min-slaves-max-lag",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "10",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::good_lag_max_s>,
+     .apply = ApplyOptions,
+     .help = "Seconds since its last acknowledgement within which a replica counts for "
+             "min-replicas-to-write. 0: writes need no replica."},
     {.name = "repl-diskless-sync-delay",
      .topic = kReplication,
      .kind = kInteger,
@@ -165,6 +196,56 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::replication, &ReplicationOptions::copy_replicas_max>,
      .apply = ApplyOptions,
      .help = "When so many wait the copy begins at once. 0: it always waits."},
+    {.name = "min-replicas-to-ack",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "0",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::min_replicas_to_ack>,
+     .apply = ApplyOptions,
+     .brief = "a reply of a write waits for so many replicas",
+     .help = "The reply of a write, and of a read that has seen it, leaves when so many replicas "
+             "have acknowledged it: a failover to the one that is furthest loses nothing that was "
+             "answered. 0: replies do not wait."},
+    {.name = "ack-means",
+     .topic = kReplication,
+     .kind = kChoice,
+     .initial = "received",
+     .choices = "received durable",
+     .slot =
+         kChoiceSlot<kAckMeanings, &Options::replication, &ReplicationOptions::acks_are_durable>,
+     .apply = ApplyOptions,
+     .help = "What a replica has to say. received: it has carried it out. durable: it is on its "
+             "disk, too; replicas with an append-only log tell that, but not Redis before 7.2."},
+    {.name = "ack-timeout",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "10000",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::ack_timeout_ms>,
+     .apply = ApplyOptions,
+     .help = "Milliseconds that a reply waits for replicas. Then the client gets the error "
+             "UNREPLICATED, and its connection is closed. The write stays. 0: it waits for ever."},
+    {.name = "fence-without-sentinels",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "0",
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::fence_sentinels>,
+     .apply = ApplyOptions,
+     .help = "Writes are answered only while so many Sentinels are connected and have said "
+             "something within fence-ms: who is cut off tells nobody of writes that a failover "
+             "loses. 0: no fence."},
+    {.name = "fence-ms",
+     .topic = kReplication,
+     .kind = kInteger,
+     .initial = "3000",
+     .min = 1,
+     .max = INT_MAX,
+     .slot = kSlot<&Options::replication, &ReplicationOptions::fence_ms>,
+     .apply = ApplyOptions,
+     .help = "Milliseconds; has to be more than the second between two PINGs of a Sentinel, and "
+             "less than its down-after-milliseconds."},
     {.name = "repl-ping-replica-period",
      .old_name = "repl-ping-slave-period",
      .topic = kReplication,

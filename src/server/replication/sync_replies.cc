@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/replication/sync_replies.h"
+
+#include <absl/container/flat_hash_map.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "helio/base/clock.h"
+#include "helio/base/logging.h"
+#include "server/clients/server_state.h"
+#include "server/clients/session.h"
+#include "server/clients/worker_state.h"
+#include "server/persistence/effect_stream.h"
+
+namespace dfly {
+
+namespace {
+
+constexpr uint64_t kNanosPerMilli = 1'000'000;
+constexpr uint64_t kTickMillisMax = 100;
+constexpr std::string_view kTimeoutError =
+    "UNREPLICATED The write was carried out here, but too few replicas have acknowledged it within "
+    "ack_timeout. A failover may lose it.";
+constexpr std::string_view kDemotedError =
+    "UNREPLICATED The write was carried out here, but too few replicas have acknowledged it, and "
+    "this server is a replica now.";
+
+// Sentinel calls its connection for commands "sentinel-<8 digits of its id>-cmd". None: it is none.
+std::string_view SentinelOf(std::string_view name) {
+  constexpr std::string_view kPrefix = "sentinel-", kSuffix = "-cmd";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
+  if (name.size() <= kPrefix.size() + kSuffix.size()) return {};
+  return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+}
+
+}  // namespace
+
+// The thread's own.
+struct alignas(64) SyncReplies::Thread {
+  struct Waiting {
+    uint64_t epoch;
+    uint64_t since_ns;
+  };
+  uint64_t task = 0;                               // 0: it does not look
+  absl::flat_hash_map<uint64_t, Waiting> waiting;  // by the client's id
+};
+
+SyncReplies::SyncReplies(ServerState* server, EffectStream* stream)
+    : server_(*server),
+      stream_(*stream),
+      threads_(std::make_unique<Thread[]>(server->options.threads)) {}
+
+SyncReplies::~SyncReplies() = default;
+
+void SyncReplies::Apply(const AckQuorum::Rules& rules) {
+  Journal* const journal = stream_.journal();
+  (void)journal->Flush();
+  const bool held = rules_.holds_replies();
+  const bool holds = rules.holds_replies();
+  rules_ = rules;
+  const uint64_t newest = journal->newest();
+  quorum_.SetRules(rules, newest);
+  if (holds != held) {
+    journal->SetReplyLimit(holds ? newest : UINT64_MAX);
+    holds_ = holds;
+    stream_.HoldReplies(holds);
+  }
+  UpdateTicks();
+  Release();
+}
+
+void SyncReplies::FailAll() {
+  if (!holds_) return;
+  // Replies that shards have sent to the threads of their connections arrive.
+  for (int round = 0; round < 2; ++round) server_.pool.AwaitOnAll([](helio::Proactor*) {});
+  AwaitOnAll<WorkerState>(server_, [](WorkerState& worker) {
+    worker.ForEachSession([](Session& session) {
+      if (session.connection.awaited_epoch() != 0) session.connection.FailAwaited(kDemotedError);
+    });
+  });
+  Apply({});
+}
+
+void SyncReplies::SetTimeout(uint64_t millis) {
+  timeout_ns_ = millis * kNanosPerMilli;
+  UpdateTicks();
+}
+
+void SyncReplies::Stop() {
+  holds_ = false;
+  UpdateTicks();
+}
+
+void SyncReplies::SetVoters(std::vector<std::shared_ptr<const AckState>> voters) {
+  quorum_.SetVoters(std::move(voters));
+  Release();
+}
+
+void SyncReplies::Release() {
+  if (!holds_.load(std::memory_order_acquire)) return;
+  const uint64_t limit = quorum_.Limit(helio::MonotonicNanos());
+  // Rules that have just begun to hold may not be known here; they have set the limit themselves.
+  if (limit != UINT64_MAX) stream_.journal()->RaiseReplyLimit(limit);
+}
+
+void SyncReplies::UpdateTicks() {
+  uint64_t shortest_ns = UINT64_MAX;
+  if (rules_.sentinels > 0) shortest_ns = rules_.fence_ns;
+  if (timeout_ns_ > 0) shortest_ns = std::min(shortest_ns, timeout_ns_.load());
+  const bool looks = holds_ && shortest_ns != UINT64_MAX;
+  const uint64_t millis = std::clamp<uint64_t>(shortest_ns / 4 / kNanosPerMilli, 1, kTickMillisMax);
+  server_.pool.AwaitOnAll([&](helio::Proactor* proactor) {
+    const uint32_t index = proactor->index();
+    Thread* const thread = &threads_[index];
+    if (thread->task != 0) proactor->RemovePeriodic(std::exchange(thread->task, 0));
+    thread->waiting.clear();
+    quorum_.SetSentinels(index, {});
+    if (!looks) return;
+    Tick(thread, index);
+    thread->task = proactor->AddPeriodic(millis, [this, thread, index] { Tick(thread, index); });
+  });
+}
+
+void SyncReplies::Tick(Thread* thread, uint32_t index) {
+  const uint64_t now_ns = helio::MonotonicNanos();
+  const uint64_t timeout_ns = timeout_ns_.load(std::memory_order_relaxed);
+  std::vector<AckQuorum::Sentinel> sentinels;
+  absl::flat_hash_map<uint64_t, Thread::Waiting> waiting;
+  std::vector<Session*> late;
+  WorkerState::Here().ForEachSession([&](Session& session) {
+    const Connection& connection = session.connection;
+    if (const std::string_view id = SentinelOf(session.name); !id.empty()) {
+      sentinels.push_back({.id = std::string(id), .heard_ns = connection.last_active_ns()});
+    }
+    const uint64_t epoch = connection.awaited_epoch();
+    if (epoch == 0 || timeout_ns == 0) return;
+    const auto before = thread->waiting.find(connection.id());
+    const bool is_same = before != thread->waiting.end() && before->second.epoch == epoch;
+    const uint64_t since_ns = is_same ? before->second.since_ns : now_ns;
+    if (now_ns - since_ns >= timeout_ns) {
+      late.push_back(&session);
+    } else {
+      waiting[connection.id()] = {.epoch = epoch, .since_ns = since_ns};
+    }
+  });
+  thread->waiting.swap(waiting);
+  quorum_.SetSentinels(index, std::move(sentinels));
+  Release();
+  for (Session* const session : late) session->connection.FailAwaited(kTimeoutError);
+  timeouts_.fetch_add(late.size(), std::memory_order_relaxed);
+}
+
+void SyncReplies::AddFacts(ReplicasFacts* facts) const {
+  const AckQuorum::Facts quorum = quorum_.facts(helio::MonotonicNanos());
+  facts->sync_replicas = rules_.replicas;
+  facts->sync_waiting_epochs = quorum.waiting_epochs;
+  facts->sync_timeouts = timeouts_.load(std::memory_order_relaxed);
+  facts->sentinels_heard = quorum.sentinels;
+  facts->is_fenced = quorum.is_fenced;
+}
+
+}  // namespace dfly
