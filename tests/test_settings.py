@@ -49,6 +49,11 @@ EXCEPTIONS = {
     ("aof-use-rdb-preamble", "no"): PROMISES,
     **{("hz", v): KEPT for v in ("0", "1000", "70000")},
     **{("repl-backlog-size", v): KEPT for v in ("1", "7", "99", "1000")},
+    **{
+        (f"{who}-announce-ip", v): "no address: INFO would have lines of its own"
+        for who in ("replica", "slave")
+        for v in ("1 2 3", "3 2 1", "no one")
+    },
     ("tls-cluster", "yes"): NEEDS_FILES,
     ("tls-replication", "yes"): NEEDS_FILES,
     ("activedefrag", "yes"): "Debian's redis-server cannot",

@@ -21,11 +21,6 @@ void AckQuorum::SetRules(const Rules& rules, uint64_t epoch) {
   }
 }
 
-bool AckQuorum::holds_replies() const {
-  const std::lock_guard lock(lock_);
-  return rules_.holds_replies();
-}
-
 void AckQuorum::SetVoters(std::vector<std::shared_ptr<const AckState>> voters) {
   const std::lock_guard lock(lock_);
   voters_.swap(voters);

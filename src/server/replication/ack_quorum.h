@@ -40,7 +40,6 @@ class AckQuorum {
 
   // `epoch`: the newest; it is not waited for. Those behind it are, if the rules hold replies.
   void SetRules(const Rules& rules, uint64_t epoch);
-  bool holds_replies() const;
   // Those that count.
   void SetVoters(std::vector<std::shared_ptr<const AckState>> voters);
   // In their order. `end`: the offset behind its effects.
