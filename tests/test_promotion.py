@@ -4,7 +4,16 @@
 import pytest
 from test_replica_chain import KINDS, connect, node
 
-from harness.nodes import assert_same, await_link, await_offset, copies, follow, role, writing
+from harness.nodes import (
+    assert_same,
+    await_link,
+    await_offset,
+    copies,
+    follow,
+    has_due,
+    role,
+    writing,
+)
 from harness.resp import OK, Error
 from harness.seeds import new_rng
 from harness.server import REFERENCE, wait_until
@@ -156,20 +165,34 @@ def test_keys_expire_in_the_stream_of_who_was_promoted(node):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sibling_becomes_the_primary_of_a_replica(node, kind):
-    """REPLICAOF another one on a replica: it asks to go on, and may."""
+    """REPLICAOF another one on a replica: it asks to go on, and may if it has not more."""
+    top, middle, moved = node(kind), node(), node()
+    follow(middle, top)
+    follow(moved, top)
+    rng = new_rng()
+    for primary in (middle, top, middle):
+        with writing(lambda: connect(top), rng) as writers:
+            writers.await_more()
+        wait_until(lambda: not has_due(top), what="the end of keys with a time to live")
+        await_offset(top, middle, moved)
+        follow(moved, primary)
+    assert_same(top, middle, moved)
+    assert copies(middle) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sibling_becomes_the_primary_under_load(node, kind):
+    """The sibling may be behind who comes to it: then that needs a copy."""
     top, middle, moved = node(kind), node(), node()
     follow(middle, top)
     follow(moved, top)
     rng = new_rng()
     with writing(lambda: connect(top), rng) as writers:
+        for primary in (middle, top, middle):
+            writers.await_more()
+            follow(moved, primary)
         writers.await_more()
-        follow(moved, middle)
-        writers.await_more()
-        follow(moved, top)
-        writers.await_more()
-        follow(moved, middle)
     assert_same(top, middle, moved)
-    assert copies(middle) == 0
 
 
 def test_redis_hands_its_role_over(node):

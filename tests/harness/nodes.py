@@ -82,9 +82,10 @@ def assert_same(primary, *replicas):
     assert expected
     for replica in replicas:
         found = content(replica)
-        assert not found.keys() ^ expected.keys()
-        for key in expected:
-            assert found[key] == expected[key], key
+        keys = sorted(found.keys() | expected.keys())
+        differ = [(key, expected.get(key), found.get(key)) for key in keys]
+        differ = [of_key for of_key in differ if of_key[1] != of_key[2]]
+        assert not differ, (replicas.index(replica), len(differ), differ[:5])
 
 
 class Writers:

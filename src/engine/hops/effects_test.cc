@@ -267,6 +267,34 @@ class TransactionEffectsTest : public testing::Test {
     turn.Begin(0, 1000).SetString("k" + std::to_string(turn.shard().id()), "v");
   }
 
+  // Calls command(cx) of MSET, and the sink becomes another one while that waits for its locks.
+  void RunWhileSinkChanges(EffectSink* before, EffectSink* after,
+                           const std::function<void(CoordinatorContext&)>& command) {
+    pool_.at(0)->AwaitFiber("change", [&] {
+      shards_->SetEffectSink(before);
+      Transaction all(shards_.get(), nullptr);
+      all.LockAllShards(LockMode::kExclusive);
+      EXPECT_TRUE(all.Schedule());
+      const Words args = {"mset", "k0", "v", "k1", "v"};
+      helio::Fiber fiber("command", [&] {
+        CoordinatorContext cx(shards_.get(), nullptr, 0, 1000);
+        cx.set_command(EffectRule::kOwn, args);
+        command(cx);
+      });
+      while (HasNoWaiter(0)) helio::this_fiber::SleepForMillis(1);
+      shards_->SetEffectSink(after);
+      all.Conclude();
+      fiber.Join();
+    });
+  }
+  bool HasNoWaiter(ShardId id) {
+    return shards_->Await(id, [](Shard& shard) {
+      int count = 0;
+      shard.transactions().ForEach([&count](const TxEntry&) { ++count; });
+      return count < 2;
+    });
+  }
+
   Log log_;
   helio::ProactorPool pool_{{.threads = 2, .force_epoll = true}};
   std::unique_ptr<ShardSet> shards_;
@@ -353,6 +381,43 @@ TEST_F(TransactionEffectsTest, WhoHasAllLocksCollectsForItself) {
     EXPECT_EQ(unit.effects().size(), 1u);
   });
   EXPECT_THAT(log_.Units(), ElementsAre());
+}
+
+// The sink changes while all shards are locked, so who waits for locks has not asked yet.
+TEST_F(TransactionEffectsTest, WhoWaitsForLocksTellsTheSinkThatIsThereThen) {
+  const auto run = [](CoordinatorContext& cx) {
+    Transaction tx(cx);
+    LockBoth(tx);
+    EXPECT_TRUE(tx.Run([](ShardTurn& turn) { SetHere(turn); }));
+  };
+  const auto hop = [](CoordinatorContext& cx) {
+    Transaction tx(cx);
+    LockBoth(tx);
+    EXPECT_TRUE(tx.Schedule());
+    tx.Hop([](ShardTurn& turn) { SetHere(turn); });
+  };
+  const auto run_on_one = [](CoordinatorContext& cx) {
+    Transaction tx(cx);
+    tx.Lock(0, {0, LockMode::kExclusive});
+    EXPECT_TRUE(tx.Run([](ShardTurn& turn) { SetHere(turn); }));
+  };
+  const auto hop_on_one = [](CoordinatorContext& cx) {
+    Transaction tx(cx);
+    tx.Lock(0, {0, LockMode::kExclusive});
+    EXPECT_TRUE(tx.Schedule());
+    tx.Hop([](ShardTurn& turn) { SetHere(turn); });
+  };
+  const std::function<void(CoordinatorContext&)> all[] = {run, hop, run_on_one, hop_on_one};
+  Log other;
+  for (const auto& command : all) {
+    RunWhileSinkChanges(nullptr, &log_, command);
+    EXPECT_THAT(log_.Units(), ElementsAre("0 mset k0 v k1 v"));
+    RunWhileSinkChanges(&log_, &other, command);
+    EXPECT_THAT(log_.Units(), ElementsAre());
+    EXPECT_THAT(other.Units(), ElementsAre("0 mset k0 v k1 v"));
+    RunWhileSinkChanges(&log_, nullptr, command);
+    EXPECT_THAT(log_.Units(), ElementsAre());
+  }
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ class ShardSet {
   // Who hears of the effects of all units; null: nobody. `notes_fresh_keys`: the shards note the
   // epochs in which their keys were written. REQUIRES: no unit is under way. Suspends.
   void SetEffectSink(EffectSink* sink, bool notes_fresh_keys = false);
-  EffectSink* effect_sink() const { return effect_sink_; }
+  EffectSink* effect_sink() const { return effect_sink_.load(std::memory_order_acquire); }
 
   // What follows FLUSHALL; called on the thread of who asked for it. REQUIRES: set before the first
   // use, and removed after the last, while nobody else runs.
@@ -210,7 +210,7 @@ class ShardSet {
   alignas(64) helio::ProactorPool& pool_;
   SlowScripts slow_scripts_;
   WaiterTable::SpanningMutex spanning_waiters_;
-  EffectSink* effect_sink_ = nullptr;
+  std::atomic<EffectSink*> effect_sink_{nullptr};
   std::function<void()> after_flush_all_;
   std::function<void(ShardId, helio::Message*)> post_hook_;
   const int db_count_;

@@ -38,7 +38,6 @@ void Transaction::Prepare() {
   tags_.reserve(wanted_.size());
   parts_count_ = ids_.size();
   parts_ = std::make_unique<Part[]>(parts_count_);
-  if (records_) part_units_ = std::make_unique<Unit[]>(parts_count_);
   size_t next = 0;
   for (size_t i = 0; i < parts_count_; ++i) {
     Part& part = parts_[i];
@@ -78,6 +77,7 @@ void Transaction::Prepare() {
     static_cast<HomeCall*>(message)->tx->at_home_->Done();
   };
   home_call_.tx = this;
+  if (parts_count_ == 0) BeginEffects();
 }
 
 void Transaction::CollectShards() {
@@ -111,12 +111,19 @@ bool Transaction::Writes() const {
 }
 
 void Transaction::BeginEffects() {
+  has_begun_effects_ = true;
   if (shards_.effect_sink() == nullptr) [[likely]]
     return;
   const EffectRule rule = command_ == nullptr ? EffectRule::kNone : command_->effect_rule();
   // What has several commands takes more locks when it needs them.
   records_ = outer_ != nullptr ? outer_->records_ : rule == EffectRule::kNone || Writes();
-  if (!records_ || rule == EffectRule::kNone) return;
+  if (!records_) return;
+  if (outer_ == nullptr) {
+    part_units_ = std::make_unique<Unit[]>(parts_count_);
+    is_scheduled_ = true;
+    concludes_ = false;
+  }
+  if (rule == EffectRule::kNone) return;
   in_command_ = true;
   unit().BeginCommand(rule, command_->db_index(), command_->args());
 }
@@ -124,7 +131,10 @@ void Transaction::BeginEffects() {
 void Transaction::EndEffects() {
   if (std::exchange(in_command_, false)) unit().EndCommand();
   if (!records_ || outer_ != nullptr || unit_.effects().empty()) return;
-  shards_.effect_sink()->OnUnit(unit_.effects(), UnitOrigin::kCoordinator);
+  // Without locks (of no shard) the sink may be gone meanwhile.
+  if (EffectSink* const sink = shards_.effect_sink()) {
+    sink->OnUnit(unit_.effects(), UnitOrigin::kCoordinator);
+  }
   unit_.Clear();
 }
 
@@ -138,10 +148,12 @@ void Transaction::MergeParts() {
 
 bool Transaction::StartRun(bool concludes) {
   DCHECK(!is_scheduled_);
-  BeginEffects();
-  is_scheduled_ = !concludes || records_;
+  is_scheduled_ = !concludes;
+  concludes_ = concludes;
   if (timed_ != nullptr) timed_->CountHops(1);
   if (outer_ != nullptr) {
+    BeginEffects();
+    is_scheduled_ = is_scheduled_ || records_;
     CollectShards();
     HopOfOuter(ids_);
     if (concludes) Conclude();
@@ -150,7 +162,6 @@ bool Transaction::StartRun(bool concludes) {
   Prepare();
   if (parts_count_ == 0) return true;
   runs_at_once_ = true;
-  concludes_ = !is_scheduled_;
   for (size_t i = 0; i < parts_count_; ++i) parts_[i].works = true;
   if (!AwaitLocks()) return false;
   MergeParts();
@@ -160,9 +171,9 @@ bool Transaction::StartRun(bool concludes) {
 
 bool Transaction::Schedule() {
   DCHECK(!is_scheduled_);
-  BeginEffects();
   is_scheduled_ = true;
   if (outer_ != nullptr) {
+    BeginEffects();
     CollectShards();
     return true;
   }
@@ -370,6 +381,7 @@ void Transaction::OnReady(uint32_t what) {
     return;
   }
   granted_at_ = helio::CycleClock::Now();
+  BeginEffects();
   if (runs_at_once_) {
     left_.store(static_cast<uint32_t>(parts_count_), std::memory_order_relaxed);
     SendHop();
@@ -466,6 +478,7 @@ bool Transaction::RunPart(TxEntry* entry) {
     part->waits = false;
     tx->granted_at_ = helio::CycleClock::Now();
   }
+  if (!tx->has_begun_effects_) tx->BeginEffects();  // the only part, too
   if (part->works) {
     helio::NoSuspend no_suspend;
     ShardTurn turn(tx->shards_.local(part->shard), tx->client_, tx->notes_reads_);

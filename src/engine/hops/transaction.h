@@ -114,7 +114,7 @@ class Transaction {
 
   bool is_scheduled() const { return is_scheduled_; }
 
-  // Somebody wants to know what it does, and it may change something. From the first call on.
+  // Somebody wants to know what it does, and it may change something. From when it has its locks.
   bool records() const { return records_; }
   // What the command does, see Unit::Tell. REQUIRES: records().
   template <typename... Words>
@@ -192,6 +192,8 @@ class Transaction {
   void Prepare();
   // The effects of its command begin, and end: then they are delivered before its intents go. If
   // somebody wants to know them a hop that ends it is two, as they are not known before.
+  // Whether somebody does is asked with its locks: the sink comes and goes while all shards are
+  // locked. On the thread of a shard, or the coordinator's if the locks are the outer one's.
   void BeginEffects();
   void EndEffects();
   bool Writes() const;
@@ -246,6 +248,7 @@ class Transaction {
   Unit* const locked_unit_ = nullptr;
   CoordinatorContext* command_ = nullptr;  // null: no single command
   bool records_ = false;
+  bool has_begun_effects_ = false;
   bool in_command_ = false;  // its effects have begun, and are not at their end
   Unit unit_;                // of the outermost
   std::unique_ptr<Unit[]> part_units_;

@@ -58,6 +58,11 @@ void WorkerState::HoldWrites(ServerState& server, bool holds) {
   }
 }
 
+void WorkerState::AwaitLetIn(ServerState& server) {
+  // The fibers that were ready have run when this one does.
+  for (uint32_t i = 0; i < server.pool.size(); ++i) server.pool.at(i)->AwaitFiber("let in", [] {});
+}
+
 void WorkerState::Forget(Session* session) {
   const bool is_listed =
       session->subscriptions != nullptr && session->subscriptions->pending_changes > 0;

@@ -79,6 +79,9 @@ class WorkerState : public PerThread<WorkerState> {
   // A disk is behind with what its writer keeps in memory, or (false) is not any more. Meanwhile
   // commands that write wait at their connections. Thread: any proactor's. Suspends: never.
   static void HoldWrites(ServerState& server, bool holds);
+  // Commands that were let in before this are in the queues of their shards when it returns. They
+  // may wait there. On a fiber. Suspends.
+  static void AwaitLetIn(ServerState& server);
   // Frees the session if its connection, its coordinator and its changes of subscriptions have
   // ended.
   void Forget(Session* session);

@@ -15,6 +15,7 @@
 #include "server/base/words.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
+#include "server/replication/failover.h"
 #include "server/replication/peer_host.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
@@ -57,6 +58,9 @@ void TakeRole(Replica& replica) {
 void Follow(Session& session, std::shared_ptr<Replica> replica, ReplySink& reply,
             bool takes_role = false) {
   if (session.feed != nullptr) return;  // it gets the stream already
+  if (Server::Here().failover().is_under_way() && !takes_role) {
+    return reply.Error("NOMASTERLINK Can't SYNC while failing over");
+  }
   const PrimaryLink& link = Server::Here().primary_link();
   if (takes_role) {
     // Before the feed's request, which goes the same way.

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// REPLICAOF SLAVEOF ROLE.
+// REPLICAOF SLAVEOF FAILOVER ROLE.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/text/numbers.h"
 #include "engine/hops/coordinator.h"
+#include "facade/replies/error_texts.h"
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/commands/families.h"
+#include "server/replication/failover.h"
 #include "server/replication/peer_host.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
@@ -20,12 +24,28 @@ namespace dfly {
 
 namespace {
 
-// On the thread that the link belongs to. The client may be an EXEC, so nothing there waits for
-// locks. Suspends.
+constexpr uint64_t kFailoverMillisMax = 1'000'000'000'000;
+
+// On the thread that the link and the failover belong to. The client may be an EXEC, so nothing
+// there waits for locks. Suspends.
 template <typename Function>
 void OnLink(CoordinatorContext& cx, Function function) {
   cx.shards().pool().at(0)->AwaitFiber("replicaof",
                                        [&] { function(Server::Here().primary_link()); });
+}
+
+// REPLICAOF. The reply, or an error. On the link's thread.
+std::string Follow(PrimaryLink& link, std::string_view host, uint16_t port) {
+  if (Server::Here().failover().is_under_way()) {
+    return "-ERR REPLICAOF not allowed while failing over.";
+  }
+  if (host.empty()) {
+    link.Leave();
+  } else if (!link.Follow(host, port)) {
+    return "OK Already connected to specified master";
+  }
+  Server::Here().config().Note("replicaof", link.primary());
+  return "OK";
 }
 
 // REPLICAOF host port | NO ONE.
@@ -34,21 +54,62 @@ void ReplicaOf(CoordinatorContext& cx, Args args, ReplySink& reply) {
   if (server.state().options.emulates_cluster) {
     return reply.Error("ERR REPLICAOF not allowed in cluster mode.");
   }
-  std::string primary;
-  if (IsWord(args[1], "no") && IsWord(args[2], "one")) {
-    OnLink(cx, [](PrimaryLink& link) { link.Leave(); });
-  } else {
-    const auto port = ParseInt64(args[2]);
-    if (!port || *port < 0 || *port > 65535) return reply.Error("ERR Invalid master port");
+  std::string_view host;
+  uint16_t port = 0;
+  if (!IsWord(args[1], "no") || !IsWord(args[2], "one")) {
+    const auto number = ParseInt64(args[2]);
+    if (!number || *number < 0 || *number > UINT16_MAX) {
+      return reply.Error("ERR Invalid master port");
+    }
     if (!IsPeerHost(args[1])) return reply.Error("ERR Invalid master host");
-    bool is_new = false;
-    OnLink(cx,
-           [&](PrimaryLink& link) { is_new = link.Follow(args[1], static_cast<uint16_t>(*port)); });
-    if (!is_new) return reply.Status("OK Already connected to specified master");
-    primary = fmt::format("{} {}", args[1], *port);
+    host = args[1];
+    port = static_cast<uint16_t>(*number);
   }
-  server.config().Note("replicaof", primary);
-  reply.Ok();
+  std::string text;
+  OnLink(cx, [&](PrimaryLink& link) { text = Follow(link, host, port); });
+  text.starts_with('-') ? reply.Error(text.substr(1)) : reply.Status(text);
+}
+
+// An error, or nothing.
+std::string ParseFailover(Args args, Failover::Request* request) {
+  for (size_t i = 1; i < args.size(); ++i) {
+    const bool has_value = i + 1 < args.size();
+    if (IsWord(args[i], "to") && i + 2 < args.size() && request->host.empty()) {
+      const auto port = ParseInt64(args[i + 2]);
+      if (!port) return std::string(kErrNotInteger);
+      request->host = args[i + 1];
+      // No replica has another one.
+      request->port = *port < 0 || *port > UINT16_MAX ? 0 : static_cast<uint16_t>(*port);
+      i += 2;
+    } else if (IsWord(args[i], "timeout") && has_value && request->timeout_ms == 0) {
+      const auto timeout = ParseInt64(args[++i]);
+      if (!timeout) return std::string(kErrNotInteger);
+      if (*timeout <= 0) return "ERR FAILOVER timeout must be greater than 0";
+      request->timeout_ms = std::min<uint64_t>(static_cast<uint64_t>(*timeout), kFailoverMillisMax);
+    } else if (IsWord(args[i], "force") && !request->is_forced) {
+      request->is_forced = true;
+    } else {
+      return std::string(kErrSyntax);
+    }
+  }
+  return "";
+}
+
+// FAILOVER [TO host port [FORCE]] [TIMEOUT milliseconds] | ABORT.
+void FailoverCommand(CoordinatorContext& cx, Args args, ReplySink& reply) {
+  if (Server::Here().state().options.emulates_cluster) {
+    return reply.Error("ERR FAILOVER not allowed in cluster mode.");
+  }
+  const bool aborts = args.size() == 2 && IsWord(args[1], "abort");
+  Failover::Request request;
+  std::string error = aborts ? "" : ParseFailover(args, &request);
+  if (error.empty()) {
+    OnLink(cx, [&](PrimaryLink&) {
+      Failover& failover = Server::Here().failover();
+      error = aborts ? failover.Abort() : failover.Begin(request);
+    });
+  }
+  error.empty() ? reply.Ok() : reply.Error(error);
 }
 
 void RoleOfPrimary(const ReplicasFacts& facts, ReplySink& reply) {
@@ -100,6 +161,13 @@ void RegisterReplicaCommands(CommandTable* table) {
   command.docs.deprecated_since = "5.0.0";
   command.docs.replaced_by = "`REPLICAOF`";
   table->Add(command);
+  table->Add(
+      {.name = "failover",
+       .coordinate = FailoverCommand,
+       .arity = -1,
+       .flags = kAdmin | kNoScript | kStale,
+       .categories = kAclDangerous,
+       .docs = {"Hands the role of the primary over to a replica.", "6.2.0", "server", "O(1)"}});
   table->Add({.name = "role",
               .coordinate = Role,
               .arity = 1,

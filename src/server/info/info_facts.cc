@@ -25,6 +25,7 @@
 #include "server/info/latency_report.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
 #include "server/run/server.h"
@@ -262,6 +263,7 @@ void AddServer(ServerState& server, InfoFacts* facts) {
     facts->persistence = Server::Here().persistence().Facts();
     facts->append_log = Server::Here().append_log().Facts();
     facts->primary_link = Server::Here().primary_link().Facts();
+    facts->primary_link.failover_state = Server::Here().failover().state();
     facts->replicas = Server::Here().replicas().Facts();
   });
   facts->shards_behind = Server::Here().persistence().shards_behind();

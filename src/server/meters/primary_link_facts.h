@@ -24,6 +24,7 @@ struct PrimaryLinkFacts {
   int64_t copy_last_io_s = -1;
   uint64_t errors = 0;  // that commands of the stream were answered with
   // Of this server, replica or not.
+  std::string_view failover_state = "no-failover";  // as INFO has it; static
   uint32_t priority = 0;
   bool is_read_only = true;
   bool is_announced = true;

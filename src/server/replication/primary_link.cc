@@ -86,11 +86,12 @@ std::string PrimaryLink::primary() const {
 
 // ----------------------------------------------------------------------------- what is asked for
 
-bool PrimaryLink::Follow(std::string_view host, uint16_t port) {
+bool PrimaryLink::Follow(std::string_view host, uint16_t port, HandOver hand_over) {
   if (is_replica() && helio::EqualsIgnoreCase(host, host_) && port == port_) return false;
   const bool was_replica = is_replica();
   host_ = host;
   port_ = port;
+  hand_over_ = hand_over;
   LOG(INFO) << "replicaof " << helio::LogText(host_) << ' ' << port_;
   EndLink();
   UpdateGates();
@@ -247,6 +248,7 @@ void PrimaryLink::Run() {
       Demote();
       continue;
     }
+    const uint64_t begin_ns = helio::MonotonicNanos();
     std::string error = RunLink();
     socket_ = nullptr;
     state_ = State::kConnect;
@@ -256,16 +258,17 @@ void PrimaryLink::Run() {
       LOG(WARNING) << "no link with the primary " << helio::LogText(host_) << ':' << port_ << ": "
                    << helio::LogText(error);
     }
+    // A link that lived longer than this begins anew at once.
+    const uint64_t since_ns = error.empty() ? begin_ns : helio::MonotonicNanos();
     last_error_ = std::move(error);
-    AwaitRetry();
+    AwaitRetry(since_ns + retry_ms_ * 1'000'000);
   }
   is_running_ = false;
   changed_.NotifyAll();
 }
 
-void PrimaryLink::AwaitRetry() {
+void PrimaryLink::AwaitRetry(uint64_t end_ns) {
   const uint64_t generation = generation_;
-  const uint64_t end_ns = helio::MonotonicNanos() + retry_ms_ * 1'000'000;
   std::unique_lock lock(mutex_);
   while (is_current(generation) && helio::MonotonicNanos() < end_ns) {
     changed_.WaitUntil(lock, end_ns);
@@ -364,10 +367,21 @@ std::string PrimaryLink::Handshake(LinkSocket& socket) {
 
 std::string PrimaryLink::Synchronize(LinkSocket& socket) {
   const std::string next = fmt::format("{}", offset_ + 1);
-  const auto reply =
-      can_continue_ ? Ask(socket, {"PSYNC", ids_.id, next}) : Ask(socket, {"PSYNC", "?", "-1"});
+  const bool hands_over = hand_over_ == HandOver::kAsks;
+  std::optional<std::string> reply;
+  if (hands_over) {
+    reply = Ask(socket, {"PSYNC", ids_.id, next, "FAILOVER"});
+  } else if (can_continue_) {
+    reply = Ask(socket, {"PSYNC", ids_.id, next});
+  } else {
+    reply = Ask(socket, {"PSYNC", "?", "-1"});
+  }
   if (!reply) return socket.error();
   const PsyncReply parsed = ParsePsyncReply(*reply);
+  if (hands_over) {
+    const bool is_refused = parsed.kind == PsyncReply::Kind::kOther;
+    hand_over_ = is_refused ? HandOver::kRefused : HandOver::kTaken;
+  }
   switch (parsed.kind) {
     case PsyncReply::Kind::kContinue:
       return Continue(parsed);
@@ -474,7 +488,6 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   stream->begin = offset_;
   stream->believes_private_words = is_ours_;
   const uint64_t generation = generation_;
-  const uint64_t begin_ns = helio::MonotonicNanos();
   session_ = &Worker::Here().AddPrimary(fd, std::move(stream), db_index_, socket.received());
   Worker::Here().AckPrimary(*session_);
   UpdateGates();
@@ -485,8 +498,7 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   TellErrors();
   down_since_ns_ = helio::MonotonicNanos();
   LOG(WARNING) << "the stream of the primary has ended at offset " << offset_;
-  const bool was_short = down_since_ns_ - begin_ns < kRetryMillis * 1'000'000;
-  return was_short ? "" : std::string(kIsOver);
+  return "";
 }
 
 bool PrimaryLink::HoldStream() {

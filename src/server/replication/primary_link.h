@@ -52,9 +52,12 @@ class PrimaryLink final : private PrimaryStreamOwner {
               const ReplicationOptions& options);
   ~PrimaryLink();
 
+  // Of FAILOVER: whether the other one has become a primary.
+  enum class HandOver : uint8_t { kNone, kAsks, kTaken, kRefused };
+
   // REPLICAOF host port: the server is a replica from now on; the link begins in the background.
-  // False: it has been one of that primary already.
-  bool Follow(std::string_view host, uint16_t port);
+  // False: it has been one of that primary already. kAsks: that one is to take this server's role.
+  bool Follow(std::string_view host, uint16_t port, HandOver hand_over = HandOver::kNone);
   // REPLICAOF NO ONE. What the server has stays.
   void Leave();
   bool is_replica() const { return !host_.empty(); }
@@ -64,6 +67,9 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool is_linked() const { return is_linked_.load(std::memory_order_relaxed); }
   // As `replicaof` has it; empty: a primary.
   std::string primary() const;
+  HandOver hand_over() const { return hand_over_; }
+  // Why there is no link.
+  const std::string& last_error() const { return last_error_; }
 
   // CONFIG SET.
   void SetOptions(const ReplicationOptions& options);
@@ -118,8 +124,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   std::string ReceiveCopy(LinkSocket& socket, const std::string& path);
   std::string LoadCopy(const std::string& path);
   std::string RunStream(LinkSocket& socket);
-  // Until the next try, or something else is to be done.
-  void AwaitRetry();
+  // Until then (monotonic), or something else is to be done.
+  void AwaitRetry(uint64_t end_ns);
 
   // The link that is under way ends soon; the next one is another.
   void EndLink();
@@ -144,6 +150,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   std::atomic<bool> is_linked_{false};
   std::string host_;  // empty: no replica
   uint16_t port_ = 0;
+  HandOver hand_over_ = HandOver::kNone;
   uint64_t generation_ = 0;  // of what was asked for
   bool stops_ = false;
   bool is_running_ = false;    // Run

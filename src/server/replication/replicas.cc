@@ -245,8 +245,7 @@ std::optional<uint64_t> Replicas::Demote() {
   follows_ = true;
   is_primary_ = false;
   CheckGoodReplicas();
-  // What was let in before the gates were shut is on its way to the shards then.
-  server_.pool.AwaitOnAll([](helio::Proactor*) {});
+  WorkerState::AwaitLetIn(server_);
   std::optional<uint64_t> end;
   if (is_streaming_) {
     Transaction lock(server_.shards.get(), nullptr);
@@ -787,7 +786,8 @@ void Replicas::Tick() {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.End("it is silent for repl-timeout"); });
     }
   }
-  if (StreamsAny() && now_ns - last_ping_ns_ >= options_.ping_period_s * kNanosPerSecond) {
+  if (!is_quiet_ && StreamsAny() &&
+      now_ns - last_ping_ns_ >= options_.ping_period_s * kNanosPerSecond) {
     last_ping_ns_ = now_ns;
     Send({"PING"});
   }
@@ -866,6 +866,19 @@ void Replicas::LogSync() const {
   LOG(INFO) << in_sync << " of " << replicas_.size() << " replicas are in sync when shutting down.";
 }
 
+std::optional<ReplicaFacts> Replicas::FindInSync(uint64_t asked_ns, std::string_view host,
+                                                 uint16_t port) const {
+  if (!is_streaming_ || streamed_epoch_.load() < stream_.journal()->newest()) return {};
+  for (const auto& replica : replicas_) {
+    if (replica->state != ReplicaState::kStreams || replica->offer.is_rdb_only) continue;
+    if (!host.empty() && (replica->ip != host || replica->offer.port != port)) continue;
+    // The acknowledgement tells what was before the question, which it has read, too.
+    const bool has_all = replica->acks.received + kStreamGetAck.size() >= backlog_.end();
+    if (has_all && replica->acked_ns > asked_ns) return FactsOf(*replica);
+  }
+  return {};
+}
+
 // ----------------------------------------------------------------------------------------- WAIT
 
 uint64_t Replicas::CountAcked(const AckWait& wait) const {
@@ -931,22 +944,24 @@ void Replicas::LookAtWaits() {
 
 // ---------------------------------------------------------------------------------------- facts
 
+ReplicaFacts Replicas::FactsOf(const Replica& replica) {
+  const uint64_t now_ns = helio::MonotonicNanos();
+  const uint64_t acked_ns = replica.acked_ns;
+  const uint64_t since_ns = acked_ns == 0 ? replica.since_ns : acked_ns;
+  const uint64_t silent_ns = now_ns - std::min(now_ns, since_ns);
+  const bool is_online = Follows(replica);
+  return {
+      .ip = replica.ip,
+      .port = replica.offer.port,
+      .state = is_online ? "online" : "wait_bgsave",
+      .is_online = is_online,
+      .offset = replica.acks.received,
+      .lag_s = acked_ns == 0 && !is_online ? 0 : static_cast<int64_t>(silent_ns / kNanosPerSecond)};
+}
+
 std::vector<ReplicaFacts> Replicas::AllFacts() const {
   std::vector<ReplicaFacts> all;
-  const uint64_t now_ns = helio::MonotonicNanos();
-  for (const auto& replica : replicas_) {
-    const uint64_t acked_ns = replica->acked_ns;
-    const uint64_t since_ns = acked_ns == 0 ? replica->since_ns : acked_ns;
-    all.push_back({.ip = replica->ip,
-                   .port = replica->offer.port,
-                   .state = Follows(*replica) ? "online" : "wait_bgsave",
-                   .is_online = Follows(*replica),
-                   .offset = replica->acks.received,
-                   .lag_s = acked_ns == 0 && !Follows(*replica)
-                                ? 0
-                                : static_cast<int64_t>((now_ns - std::min(now_ns, since_ns)) /
-                                                       kNanosPerSecond)});
-  }
+  for (const auto& replica : replicas_) all.push_back(FactsOf(*replica));
   return all;
 }
 

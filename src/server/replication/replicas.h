@@ -84,6 +84,12 @@ class Replicas final : private EffectStream::Listener {
   void AskForAcks();
   // Which are in sync, and which not.
   void LogSync() const;
+  // No PING is sent, so that the stream has an end.
+  void SetQuiet(bool is_quiet) { is_quiet_ = is_quiet; }
+  // The replica at that address, or the first one if there is no host, if it has answered what was
+  // asked last, at that time, and then had all of the stream.
+  std::optional<ReplicaFacts> FindInSync(uint64_t asked_ns, std::string_view host,
+                                         uint16_t port) const;
 
   // PSYNC or SYNC of a session, on its thread: the feed answers. The caller keeps it.
   std::unique_ptr<ReplicaFeed> NewFeed(Session* session, std::shared_ptr<Replica> replica);
@@ -200,6 +206,7 @@ class Replicas final : private EffectStream::Listener {
   bool HasWaiting(const CopyForm& form) const;
   bool StreamsAny() const;
   void Tick();
+  static ReplicaFacts FactsOf(const Replica& replica);
   std::vector<ReplicaFacts> AllFacts() const;
   // As min-replicas-max-lag says.
   uint64_t CountGood() const;
@@ -238,6 +245,7 @@ class Replicas final : private EffectStream::Listener {
   std::vector<std::shared_ptr<Replica>> unanswered_;  // of these, until Promote is over
   uint64_t tick_task_ = 0;
   uint64_t last_ping_ns_ = 0;
+  bool is_quiet_ = false;
   uint64_t alone_since_ns_ = 0;  // there is no replica; monotonic
   bool is_primary_ = true;
   uint64_t full_copies_ = 0;

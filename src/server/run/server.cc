@@ -23,6 +23,7 @@
 #include "server/persistence/append_log.h"
 #include "server/persistence/effect_stream.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
 
@@ -42,6 +43,9 @@ Server::Server(ServerOptions options, const ServerParts& parts)
                                            append_log_.get(), state_.options.replication)),
       primary_link_(std::make_unique<PrimaryLink>(&state_, persistence_.get(), append_log_.get(),
                                                   replicas_.get(), state_.options.replication)),
+      failover_(std::make_unique<Failover>(
+          &state_, replicas_.get(), primary_link_.get(),
+          [this](const std::string& primary) { config_.Note("replicaof", primary); })),
       on_sigint_(state_.options.on_sigint),
       on_sigterm_(state_.options.on_sigterm),
       shutdown_timeout_s_(state_.options.shutdown_timeout_s),

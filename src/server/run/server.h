@@ -22,6 +22,7 @@ namespace dfly {
 class Listeners;
 class AppendLog;
 class EffectStream;
+class Failover;
 struct LoadProgress;
 class Persistence;
 class PrimaryLink;
@@ -102,6 +103,7 @@ class Server final : public SettingHost {
   AppendLog& append_log() { return *append_log_; }
   PrimaryLink& primary_link() { return *primary_link_; }
   Replicas& replicas() { return *replicas_; }
+  Failover& failover() { return *failover_; }
   // What the process takes without any data or connection, as measured after the start.
   uint64_t base_memory_bytes() const { return base_memory_bytes_; }
   const ResidentMemory& resident_at_start() const { return resident_at_start_; }
@@ -161,6 +163,7 @@ class Server final : public SettingHost {
   const std::unique_ptr<AppendLog> append_log_;
   const std::unique_ptr<Replicas> replicas_;
   const std::unique_ptr<PrimaryLink> primary_link_;
+  const std::unique_ptr<Failover> failover_;
   std::atomic<StopRule> on_sigint_;
   std::atomic<StopRule> on_sigterm_;
   std::atomic<uint64_t> shutdown_timeout_s_;

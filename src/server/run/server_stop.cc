@@ -22,6 +22,7 @@
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/failover.h"
 #include "server/replication/primary_link.h"
 #include "server/replication/replicas.h"
 #include "server/run/server.h"
@@ -266,6 +267,7 @@ void Server::Stop() {
   state_.pool.at(0)->AwaitFiber("close listeners", [this] {
     if (listeners_ != nullptr) listeners_->Close();
     replicas_->BeginStop();
+    failover_->Stop();
     primary_link_->Stop();
     persistence_->CancelLoad();  // its end would start the rules
     persistence_->StopRules();
