@@ -85,7 +85,7 @@ def test_a_copy_says_which_database_is_selected(node):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_after_a_break_no_copy_is_needed(node, kind):
-    top, middle, bottom = node(), node(), node(kind)
+    top, middle, bottom = [node(k, repl_backlog_size="100mb") for k in ("ours", "ours", kind)]
     follow(middle, top)
     follow(bottom, middle)
     rng = new_rng()

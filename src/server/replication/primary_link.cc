@@ -258,7 +258,6 @@ void PrimaryLink::Run() {
       LOG(WARNING) << "no link with the primary " << helio::LogText(host_) << ':' << port_ << ": "
                    << helio::LogText(error);
     }
-    // A link that lived longer than this begins anew at once.
     const uint64_t since_ns = error.empty() ? begin_ns : helio::MonotonicNanos();
     last_error_ = std::move(error);
     AwaitRetry(since_ns + retry_ms_ * 1'000'000);
@@ -477,7 +476,8 @@ std::string PrimaryLink::ReceiveCopy(LinkSocket& socket, const std::string& path
 // ----------------------------------------------------------------------------------- the stream
 
 std::string PrimaryLink::RunStream(LinkSocket& socket) {
-  replicas_.BeginOfPrimary(static_cast<uint64_t>(offset_));
+  const int64_t begin = offset_;
+  replicas_.BeginOfPrimary(static_cast<uint64_t>(begin));
   const int fd = socket.Detach();
   if (fd < 0) return socket.error();
   socket_ = nullptr;
@@ -485,20 +485,21 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   state_ = State::kConnected;
   auto stream = std::make_unique<PrimaryStream>();
   stream->owner = this;
-  stream->begin = offset_;
+  stream->begin = begin;
   stream->believes_private_words = is_ours_;
   const uint64_t generation = generation_;
   session_ = &Worker::Here().AddPrimary(fd, std::move(stream), db_index_, socket.received());
   Worker::Here().AckPrimary(*session_);
   UpdateGates();
-  LOG(INFO) << "the stream of the primary begins behind offset " << offset_;
+  LOG(INFO) << "the stream of the primary begins behind offset " << begin;
   if (!is_current(generation)) session_->connection.CloseWhenSent();
   std::unique_lock lock(mutex_);
   changed_.Wait(lock, [this] { return session_ == nullptr; });
   TellErrors();
   down_since_ns_ = helio::MonotonicNanos();
   LOG(WARNING) << "the stream of the primary has ended at offset " << offset_;
-  return "";
+  // What was no use at once may be none the next time either.
+  return offset_ > begin ? std::string(kIsOver) : "";
 }
 
 bool PrimaryLink::HoldStream() {
