@@ -68,6 +68,23 @@ def test_a_second_pause_makes_the_first_only_longer_and_stricter(server, r):
         assert other.read() == OK
 
 
+@pytest.mark.flags()
+@pytest.mark.parametrize("mode", ["WRITE", "ALL"])
+def test_nothing_expires_while_clients_are_paused(server, mode):
+    """Neither by itself nor as somebody asks for it: a replica that is promoted then has it all."""
+    with server.connect() as c:
+        assert c.call("SET", "k", "v", "PX", 60) == OK
+        assert c.call("CLIENT", "PAUSE", 600_000 if mode == "WRITE" else 300, mode) == OK
+        if mode == "WRITE":
+            wait_until(lambda: c.call("EXISTS", "k") == 0, what="its time")
+            assert c.call("GET", "k") is None
+            assert c.call("DBSIZE") == 1
+            assert c.info("stats")["expired_keys"] == "0"
+            assert c.call("CLIENT", "UNPAUSE") == OK
+        wait_until(lambda: c.call("DBSIZE") == 0, what="its end")
+        assert c.info("stats")["expired_keys"] == "1"
+
+
 def test_what_was_held_by_a_pause_runs_in_order(server, r):
     with server.connect() as other:
         assert r.do("CLIENT PAUSE 60000 WRITE") == OK

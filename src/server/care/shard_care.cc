@@ -282,14 +282,16 @@ void ShardCare::SetActiveExpiry(bool is_on) {
   UpdateActiveExpiry();
 }
 
-void ShardCare::SetKeepsDue(bool keeps) {
-  keeps_due_ = keeps;
+void ShardCare::SetKeepsDue(KeepsDueFor why, bool does) {
+  const auto bit = static_cast<uint8_t>(why);
+  keeps_due_ = static_cast<uint8_t>(does ? keeps_due_ | bit : keeps_due_ & ~bit);
+  const bool keeps = keeps_due_ != 0;
   worker_.ForEachShard([keeps](Shard& shard) { shard.set_keeps_due(keeps); });
   UpdateActiveExpiry();
 }
 
 void ShardCare::UpdateActiveExpiry() {
-  const bool is_on = is_expiry_on_ && !keeps_due_;
+  const bool is_on = is_expiry_on_ && keeps_due_ == 0;
   expires_actively_ = is_on;
   armed_deadline_ms_ = is_on ? INT64_MAX : INT64_MIN;
   // What became due meanwhile: a timer that fired while it was off was not armed again.

@@ -60,8 +60,10 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   void SetEvictionRules(const EvictionRules& rules);
   // DEBUG SET-ACTIVE-EXPIRE: without it due keys go when somebody asks for them.
   void SetActiveExpiry(bool is_on);
-  // This server is a replica: what is due stays, also if somebody asks for it.
-  void SetKeepsDue(bool keeps);
+  // While one of these holds, what is due stays, also if somebody asks for it: nobody sees it, and
+  // the stream of effects does not tell of it.
+  enum class KeepsDueFor : uint8_t { kReplica = 1, kStop = 2, kFailover = 4, kPause = 8 };
+  void SetKeepsDue(KeepsDueFor why, bool does);
   // Somebody listens to "expired".
   void SetPreciseExpiry(bool is_on);
 
@@ -103,7 +105,7 @@ class ShardCare final : public TurnEnd, public Pool, public PerThread<ShardCare>
   uint64_t next_give_back_ns_ = 0;
   bool is_barren_ = false;        // no shard of ours has anything to evict
   bool is_expiry_on_ = true;      // SetActiveExpiry
-  bool keeps_due_ = false;        // SetKeepsDue
+  uint8_t keeps_due_ = 0;         // KeepsDueFor that hold
   bool expires_actively_ = true;  // as these say
   bool expires_precisely_ = false;
   int64_t armed_deadline_ms_ = INT64_MAX;  // expire_timer_ serves all that are not earlier

@@ -9,6 +9,7 @@
 
 #include "facade/replies/error_texts.h"
 #include "helio/base/clock.h"
+#include "server/care/shard_care.h"
 #include "server/clients/multi.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
@@ -99,6 +100,7 @@ void Gates::Pause(int64_t until_ms, bool writes_only) {
     pause_timer_.ArmIn(0);
     return;
   }
+  ShardCare::Here().SetKeepsDue(ShardCare::KeepsDueFor::kPause, true);
   pause_writes_only_ = writes_only && (paused_until_ms_ == 0 || pause_writes_only_);
   paused_until_ms_ = std::max(paused_until_ms_, until_ms);
   const int64_t left_ms = std::max<int64_t>(0, paused_until_ms_ - helio::UnixMillis());
@@ -112,6 +114,7 @@ void Gates::HoldWritesForStop(bool holds) {
 
 void Gates::EndPause() {
   paused_until_ms_ = 0;
+  ShardCare::Here().SetKeepsDue(ShardCare::KeepsDueFor::kPause, false);
   pause_timer_.Disarm();
   worker_.ReleaseHeld();
 }

@@ -93,8 +93,9 @@ void Failover::Stop() {
 void Failover::HoldWrites(bool holds) {
   WorkerState::HoldWrites(server_, holds);
   replicas_.SetQuiet(holds);
-  const bool keeps_due = holds || link_.is_replica();
-  DispatchOnAll<ShardCare>(server_, [keeps_due](ShardCare& care) { care.SetKeepsDue(keeps_due); });
+  DispatchOnAll<ShardCare>(server_, [holds](ShardCare& care) {
+    care.SetKeepsDue(ShardCare::KeepsDueFor::kFailover, holds);
+  });
 }
 
 std::string Failover::Run() {

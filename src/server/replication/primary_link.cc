@@ -180,8 +180,9 @@ void PrimaryLink::Stop() {
 
 void PrimaryLink::SetReplica(bool is_replica) {
   server_.memory.set_has_limit(!is_replica);
-  DispatchOnAll<ShardCare>(server_,
-                           [is_replica](ShardCare& care) { care.SetKeepsDue(is_replica); });
+  DispatchOnAll<ShardCare>(server_, [is_replica](ShardCare& care) {
+    care.SetKeepsDue(ShardCare::KeepsDueFor::kReplica, is_replica);
+  });
   helio::Proactor* const proactor = helio::Proactor::Current();
   if (is_replica && tick_task_ == 0) {
     tick_task_ = proactor->AddPeriodic(1000, [this] { Tick(); });

@@ -89,8 +89,8 @@ bool Server::AwaitUnlessHung(Condition is_met, uint64_t patience_ns) {
 }
 
 void Server::HoldWritesForStop(bool holds) {
-  const bool keeps_due = holds || primary_link_->is_replica();
-  AwaitOnAll<ShardCare>(state_, [keeps_due](ShardCare& care) { care.SetKeepsDue(keeps_due); });
+  AwaitOnAll<ShardCare>(
+      state_, [holds](ShardCare& care) { care.SetKeepsDue(ShardCare::KeepsDueFor::kStop, holds); });
   AwaitOnAll<Gates>(state_, [holds](Gates& gates) { gates.HoldWritesForStop(holds); });
 }
 
