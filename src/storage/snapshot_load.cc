@@ -99,6 +99,7 @@ class SnapshotLoader::StreamLoader {
           shards_then_ = static_cast<uint32_t>(ParseInt64(entries_.text()).value_or(0));
         } else {
           ReadExtra(entries_.name(), entries_.text(), extras);
+          if (!extras->place.id.empty()) loader_.KeepDueKeys();
         }
       } else if (std::string error = LoadEntry(extras); !error.empty()) {
         return error;
@@ -145,7 +146,8 @@ class SnapshotLoader::StreamLoader {
                          QuotedKey(key), db_index, shards_.db_count());
     }
     const EntryFacts& facts = entries_.facts();
-    const bool is_due = facts.deadline_ms && *facts.deadline_ms < loader_.now_ms_;
+    const bool is_due =
+        !loader_.keeps_due_keys_ && facts.deadline_ms && *facts.deadline_ms < loader_.now_ms_;
     const uint64_t hash = HashKey(key);
     const ShardId id = shards_.ShardOfKey(key, hash);
     const bool is_next_here = is_in_order_ && shards_.is_local(id);
@@ -268,7 +270,7 @@ std::optional<uint64_t> SnapshotLoader::ReadHashSeed(const SnapshotPath& path) {
 }
 
 void SnapshotLoader::Begin() {
-  now_ms_ = keeps_due_keys_ ? 0 : helio::UnixMillis();
+  now_ms_ = helio::UnixMillis();
   // All shards have the same.
   limits_ = shards_.Await(0, [](Shard& shard) { return RdbLimitsOf(shard); });
   limits_->string_max = kStringMax;

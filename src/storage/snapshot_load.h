@@ -34,7 +34,8 @@ class SnapshotLoader {
   SnapshotLoader(ShardSet* shards, FileLayer* files, LoadProgress* progress)
       : shards_(*shards), files_(*files), progress_(*progress) {}
 
-  // Keys whose time is over are not left out: what follows the snapshot may need them.
+  // Keys whose time is over are not left out: what follows the snapshot may need them. So it is
+  // with those that have a place in a stream.
   void KeepDueKeys() { keeps_due_keys_ = true; }
 
   // The seed by which its keys were hashed, if it knows one: with that it is loaded faster. None:

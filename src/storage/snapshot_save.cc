@@ -201,9 +201,6 @@ class Saver {
     writer.Aux("used-mem", fmt::format("{}", shards_.used_bytes()));
     writer.Aux("aof-base", is_log_base() ? "1" : "0");
     writer.Aux(kAuxShards, fmt::format("{}", count()));
-    if (options_.facts_at_cut) {
-      for (const auto& [name, value] : options_.facts_at_cut()) writer.Aux(name, value);
-    }
     WriteExtras(extras, &writer);
     WriteSizes(&writer);
     writer.Flush();

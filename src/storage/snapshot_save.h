@@ -43,11 +43,10 @@ struct SaveOptions {
   OutputFn make_output = {};
   bool has_keys = true;       // else the RDB has only what there is besides
   bool has_functions = true;  // in RDB files
-  // Called after the cut: more fields for the head of an RDB file.
-  std::function<std::vector<std::pair<std::string, std::string>>()> facts_at_cut = {};
-  // Called with all shards locked (by SaveSnapshot itself), before anything is cut. Units that are
-  // not waited for (a key that expires, or is evicted) may come until the cut. False: the save is
-  // given up. Suspends, for as long as writes to a disk take.
+  // Called with all shards locked (by SaveSnapshot itself), before anything is cut; with it `extras`
+  // are collected with these locks, too. Units that are not waited for (a key that expires, or is
+  // evicted) may come until the cut. False: the save is given up. Suspends, for as long as writes
+  // to a disk take.
   std::function<bool()> before_cut = {};
   // Whom the cut waits for, and who waits for it.
   LockMode cut_lock = LockMode::kShared;

@@ -44,6 +44,8 @@ class Store {
     Put(db, key, std::move(detached));
   }
 
+  StreamPlace place;  // of the next snapshots
+
   testing::StoreModel Content() { return testing::ContentOf(shards_); }
 
   SaveResult Save(MemoryFiles* files, SnapshotFormat format, FrameCodec codec = FrameCodec::kLz4,
@@ -61,7 +63,8 @@ class Store {
           [&] {
             return SnapshotExtras{.functions = {"f1", "f2"},
                                   .scripts = {"s"},
-                                  .placements = shards_.ExportPlacements()};
+                                  .placements = shards_.ExportPlacements(),
+                                  .place = place};
           },
           &progress);
     });
@@ -151,6 +154,26 @@ TEST_P(SnapshotSaveTest, TagsKeepTheirShards) {
 }
 
 // Whatever fails, and however much of it: the one before is there, or the new one.
+// What follows in the stream may need keys whose time is over.
+TEST_P(SnapshotSaveTest, APlaceInAStreamKeepsWhatIsDue) {
+  Store store(2);
+  ShardContext::Detached detached;
+  detached.value.SetString("v");
+  detached.deadline_ms = helio::UnixMillis() - 1'000;
+  store.Put(1, "due", std::move(detached));
+  store.place = {.id = std::string(40, 'b'), .offset = uint64_t{1} << 40, .db_index = 3};
+  for (const bool has_place : {true, false}) {
+    if (!has_place) store.place = {};
+    MemoryFiles files;
+    EXPECT_EQ(store.Save(&files, GetParam()).error, "");
+    Store other(3);
+    SnapshotExtras extras;
+    EXPECT_EQ(other.Load(&files, GetParam(), &extras), "");
+    EXPECT_EQ(extras.place, store.place);
+    EXPECT_EQ(other.Content().size(), has_place ? 1u : 0u);
+  }
+}
+
 TEST_P(SnapshotSaveTest, ADiskThatFailsAtAnyStepLeavesTheLastGoodOne) {
   Store store(3);
   Fill(&store, 60);

@@ -7,7 +7,31 @@
 
 namespace dfly {
 
+namespace {
+
+// As the digits of an id are the server's own business, only that they can be asked for is checked.
+bool IsStreamId(std::string_view text) {
+  constexpr size_t kDigits = 40;
+  return text.size() == kDigits &&
+         text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
+}
+
+template <typename Number>
+bool ReadNumber(std::string_view text, int64_t max, Number* to) {
+  const auto number = ParseInt64(text);
+  if (!number || *number < 0 || *number > max) return false;
+  *to = static_cast<Number>(*number);
+  return true;
+}
+
+}  // namespace
+
 void WriteExtras(const SnapshotExtras& extras, EntryWriter* writer) {
+  if (!extras.place.id.empty()) {
+    writer->Aux(kAuxStreamDb, fmt::format("{}", extras.place.db_index));
+    writer->Aux(kAuxStreamId, extras.place.id);
+    writer->Aux(kAuxStreamOffset, fmt::format("{}", extras.place.offset));
+  }
   for (const auto& [tag, shard] : extras.placements) {
     writer->Aux(kAuxPlacement, fmt::format("{} {}", tag, shard));
   }
@@ -20,10 +44,11 @@ bool ReadExtra(std::string_view name, std::string_view text, SnapshotExtras* ext
     extras->scripts.emplace_back(text);
     return true;
   }
-  if (name == kAuxStreamDb) {
-    const auto db = ParseInt64(text);
-    if (!db || *db < 0 || *db > INT32_MAX) return false;
-    extras->stream_db = static_cast<int>(*db);
+  if (name == kAuxStreamDb) return ReadNumber(text, INT32_MAX, &extras->place.db_index);
+  if (name == kAuxStreamOffset) return ReadNumber(text, INT64_MAX / 2, &extras->place.offset);
+  if (name == kAuxStreamId) {
+    if (!IsStreamId(text)) return false;
+    extras->place.id = text;
     return true;
   }
   if (name != kAuxPlacement) return false;

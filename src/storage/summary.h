@@ -16,7 +16,10 @@ inline constexpr std::string_view kAuxShards = "dfly-shards";  // of how many sh
 // come back to their shards, and in the order of their tables.
 inline constexpr std::string_view kAuxHashSeed = "dfly-hash-seed";
 inline constexpr std::string_view kAuxScript = "lua";  // as redis-server 5 and 6 write them
-inline constexpr std::string_view kAuxStreamDb = "repl-stream-db";  // SnapshotExtras::stream_db
+// SnapshotExtras::place, as redis-server writes it.
+inline constexpr std::string_view kAuxStreamDb = "repl-stream-db";
+inline constexpr std::string_view kAuxStreamId = "repl-id";
+inline constexpr std::string_view kAuxStreamOffset = "repl-offset";
 // In the header of the summary, where files of shards have their number.
 inline constexpr uint32_t kSummaryNumber = UINT32_MAX;
 

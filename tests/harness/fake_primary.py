@@ -25,10 +25,15 @@ class FakePrimary:
         self.accept_silently()
         while True:
             command = self.read_command()
+            if command == [b"END"]:  # it was a try that has been given up
+                self.close()
+                self.accept_silently()
+                continue
             if command[0].upper() == b"PSYNC":
                 self.socket.sendall(psync_reply)
                 return command
-            self.socket.sendall(b"+PONG\r\n" if command[0].upper() == b"PING" else b"+OK\r\n")
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self.socket.sendall(b"+PONG\r\n" if command[0].upper() == b"PING" else b"+OK\r\n")
 
     def read_command(self):
         try:

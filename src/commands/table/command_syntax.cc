@@ -115,6 +115,7 @@ constexpr Row kRows[] = {
     {"expire", "key:k0 seconds:i [<condition: NX | XX | GT | LT>@7.0.0]"},
     {"expireat", "key:k0 unix-time-seconds:t [<condition: NX | XX | GT | LT>@7.0.0]"},
     {"expiretime", "key:k0"},
+    {"failover", "[TO (target: host port:i [FORCE])] [ABORT] [TIMEOUT milliseconds:i]"},
     {"fcall", "function numkeys:i [key:k0...] [arg...]"},
     {"fcall_ro", "function numkeys:i [key:k0...] [arg...]"},
     {"fieldexpire", "key:k0 seconds:i field..."},

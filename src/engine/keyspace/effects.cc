@@ -35,6 +35,12 @@ size_t CommandBytesMax(std::span<const std::string_view> words) {
   return bytes;
 }
 
+std::string CommandText(std::span<const std::string_view> words) {
+  std::string text(CommandBytesMax(words), '\0');
+  text.resize(static_cast<size_t>(WriteCommand(words, text.data()) - text.data()));
+  return text;
+}
+
 char* WriteCommand(std::span<const std::string_view> words, char* to) {
   to = WriteCount('*', words.size(), to);
   for (const std::string_view word : words) {

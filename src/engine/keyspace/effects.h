@@ -51,6 +51,7 @@ enum class EffectRule : uint8_t {
 // A command in RESP. `to` has room for CommandBytesMax bytes; returns where the text ends.
 size_t CommandBytesMax(std::span<const std::string_view> words);
 char* WriteCommand(std::span<const std::string_view> words, char* to);
+std::string CommandText(std::span<const std::string_view> words);
 
 // Commands in RESP, in their order, each with the database that it is for.
 class Effects {

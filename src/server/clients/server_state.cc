@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/clients/server_state.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "engine/hops/late_locks.h"
@@ -12,20 +9,10 @@
 #include "helio/base/clock.h"
 #include "helio/fibers/fiber.h"
 #include "server/acl/acl_store.h"
+#include "server/base/random_id.h"
 #include "server/base/waits.h"
 
 namespace dfly {
-
-namespace {
-
-std::string MakeRunId() {
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 5; ++i) id += fmt::format("{:08x}", random());
-  return id;
-}
-
-}  // namespace
 
 // --- What all clients take ---
 
@@ -87,7 +74,7 @@ void ConnectionCounts::OnMoved(uint32_t from, uint32_t to) {
 ServerState::ServerState(ServerOptions its_options)
     : options(std::move(its_options)),
       start_time_ms(helio::UnixMillis()),
-      run_id(MakeRunId()),
+      run_id(RandomId()),
       memory(&settings.maxmemory, options.threads),
       scripts(options.default_lua_flags, options.lua_auto_async),
       functions(options.default_lua_flags, options.lua_auto_async),

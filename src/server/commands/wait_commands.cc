@@ -70,17 +70,17 @@ class ReplicasWait {
       wait_.wanted = wanted;
       wait_.is_durable = is_durable;
       wait_.on_end = std::move(on_end);
-      return Server::Here().replicas().BeginWait(&wait_);
+      return Server::Here().replicas().waits().Begin(&wait_);
     });
   }
   // How many have. Suspends.
   uint64_t End() {
-    return proactor_.Await([this] { return Server::Here().replicas().EndWait(&wait_); });
+    return proactor_.Await([this] { return Server::Here().replicas().waits().End(&wait_); });
   }
 
  private:
   helio::Proactor& proactor_;
-  Replicas::AckWait wait_;
+  AckWaits::Wait wait_;
 };
 
 // WAIT numreplicas timeout. For all that was done before, whoever did it. Suspends.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/keyspace/effects.h"
 #include "helio/base/clock.h"
 #include "helio/fibers/sync.h"
 #include "helio/net/socket.h"
@@ -121,10 +122,7 @@ class OtherEnd final : public RunningInnerCall, private helio::Socket::Handler {
 std::string InResp(std::span<const std::vector<std::string>> commands) {
   std::string text;
   for (const std::vector<std::string>& command : commands) {
-    fmt::format_to(std::back_inserter(text), "*{}\r\n", command.size());
-    for (const std::string& arg : command) {
-      fmt::format_to(std::back_inserter(text), "${}\r\n{}\r\n", arg.size(), arg);
-    }
+    text += CommandText(std::vector<std::string_view>(command.begin(), command.end()));
   }
   return text;
 }

@@ -12,8 +12,10 @@
 #include <charconv>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/journal/private_words.h"
+#include "engine/keyspace/effects.h"
 #include "facade/replies/resp_reader.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
@@ -52,11 +54,13 @@ bool MayBeInStream(const Command& command) {
 
 // REPLCONF ACK <offset> [FACK <durable>]
 std::string Acknowledgement(std::string_view offset, std::optional<int64_t> durable) {
-  std::string text = fmt::format("*{}\r\n$8\r\nREPLCONF\r\n$3\r\nACK\r\n${}\r\n{}\r\n",
-                                 durable ? 5 : 3, offset.size(), offset);
-  if (!durable) return text;
-  const std::string digits = fmt::format("{}", *durable);
-  return text + fmt::format("$4\r\nFACK\r\n${}\r\n{}\r\n", digits.size(), digits);
+  std::vector<std::string_view> words = {"REPLCONF", "ACK", offset};
+  std::string digits;
+  if (durable) {
+    digits = fmt::format("{}", *durable);
+    words.insert(words.end(), {"FACK", digits});
+  }
+  return CommandText(words);
 }
 
 }  // namespace

@@ -170,8 +170,8 @@ std::string AppendLog::LoadLog(LoadProgress* progress) {
   if (std::string error = LoadFiles(*directory_, progress, nullptr, &end); !error.empty()) {
     return error;
   }
-  loaded_stream_id_ = end.stream_id;
-  loaded_stream_offset_ = end.stream_offset;
+  loaded_place_ = {
+      .id = end.stream_id, .offset = end.stream_offset, .db_index = std::max(end.db_index, 0)};
   return Continue({.stream_offset = end.stream_offset,
                    .stream_id = end.stream_id,
                    .continues_file = end.continues_file,

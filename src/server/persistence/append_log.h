@@ -113,8 +113,7 @@ class AppendLog {
   // --- The replication stream that the log has ---
 
   // Of which one it was when it was loaded, and where it ends; an empty id: of none.
-  const std::string& loaded_stream_id() const { return loaded_stream_id_; }
-  uint64_t loaded_stream_offset() const { return loaded_stream_offset_; }
+  const StreamPlace& loaded_place() const { return loaded_place_; }
   // The files that have it, for LogStream: those of the history, and the listed ones. Suspends.
   std::vector<std::string> StreamFiles();
   FileLayer& files() const;
@@ -213,8 +212,7 @@ class AppendLog {
   bool ends_ = false;                     // rewrites are given up
   std::shared_ptr<Rewriting> rewriting_;  // null: none is under way
   AppendLogFacts facts_;
-  std::string loaded_stream_id_;
-  uint64_t loaded_stream_offset_ = 0;
+  StreamPlace loaded_place_;
   std::atomic<uint64_t> older_bytes_{0};             // of all listed files but the one that grows
   std::atomic<bool> wants_base_{false};              // LogStatus::needs_base was seen
   std::atomic<uint64_t> rewrite_bytes_{UINT64_MAX};  // see SetRewriteLimit

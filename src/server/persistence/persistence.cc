@@ -120,6 +120,7 @@ std::string Persistence::LoadFrom(const SnapshotPath& path) {
   SnapshotLoader loader(server_.shards.get(), options_.files, loading_.get());
   std::string error = loader.Load(path);
   if (error.empty()) error = TakeExtras(loader.extras());
+  loaded_place_ = loader.extras().place;
   facts_.load_seconds = SecondsSince(begin_ns);
   facts_.loaded_keys = loading_->keys;
   facts_.load_expired_keys = loading_->expired_keys;
@@ -299,7 +300,6 @@ SaveOptions Persistence::OptionsOf(const Saving& saving) {
     save.path.format = SnapshotFormat::kRdb;
     save.log_base = saving.base->path;
     save.make_output = saving.base->make_output;
-    save.facts_at_cut = saving.base->facts_at_cut;
     save.before_cut = saving.base->before_cut;
     save.cut_lock = saving.base->cut_lock;
     save.has_keys = saving.base->has_keys;
@@ -358,15 +358,26 @@ std::string Persistence::RunSave(Transaction* lock) {
     save.sizes.work_ns = 0;  // nobody is let go on
   }
   server_.settings.is_saving = true;
+  // Of a log's base, its log says it.
+  const bool has_place = !is_saving_log_base() && places_->Hold();
+  if (has_place && !save.before_cut) save.before_cut = [] { return true; };
   const SaveResult result = SaveSnapshot(
       server_.shards.get(), options_.files, save,
       [&] {
         saving->has_cut = true;
         is_writing_ = true;
         changes_at_cut = Changes();
-        return CollectExtras();
+        SnapshotExtras extras = CollectExtras();
+        if (saving->base) {
+          if (saving->base->place) extras.place = saving->base->place();
+        } else if (has_place) {
+          extras.place = places_->Place();
+        }
+        places_->LetGo();
+        return extras;
       },
       &saving->progress, lock);
+  places_->LetGo();  // there may have been no cut
   server_.settings.is_saving = false;
   is_writing_ = false;
   if (result.error.empty()) {
@@ -441,7 +452,7 @@ std::string Persistence::LoadCopy(const std::string& path, int* stream_db) {
     uint64_t end = 0;
     error = loader.LoadRdbPart(path, &end);
     if (error.empty()) error = TakeExtras(loader.extras());
-    *stream_db = loader.extras().stream_db;
+    *stream_db = loader.extras().place.db_index;
     if (!error.empty()) lock.Hop([](Shard& shard) { shard.FlushAll(FlushMode::kAsync); });
   }
   facts_.load_seconds = SecondsSince(begin_ns);

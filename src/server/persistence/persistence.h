@@ -30,11 +30,26 @@ struct LogBase {
   std::string path;
   // See SaveOptions; with an output it is the copy for replicas, and there is no path.
   SaveOptions::OutputFn make_output = {};
-  std::function<std::vector<std::pair<std::string, std::string>>()> facts_at_cut = {};
+  std::function<StreamPlace()> place = {};  // called at the cut
   std::function<bool()> before_cut;
   LockMode cut_lock = LockMode::kShared;
   bool has_keys = true;
   bool has_functions = true;
+};
+
+// Where snapshots are in the stream of replication. On proactor 0.
+class StreamPlaces {
+ public:
+  // Before a snapshot or a copy locks the shards: of a replica, the primary's stream rests from now
+  // on. False: there is no stream. Suspends.
+  virtual bool Hold() = 0;
+  // With all shards locked: where that is. Suspends, for as long as writes to a disk take.
+  virtual StreamPlace Place() = 0;
+  // After the cut, or without one: the stream goes on.
+  virtual void LetGo() = 0;
+
+ protected:
+  ~StreamPlaces() = default;
 };
 
 // Owner:    the server. Its state belongs to proactor 0.
@@ -42,12 +57,16 @@ struct LogBase {
 class Persistence {
  public:
   Persistence(ServerState* server, PersistenceOptions options);
+  // Before the first snapshot. `places` outlives the last.
+  void SetStreamPlaces(StreamPlaces* places) { places_ = places; }
 
   // --- The start ---
 
   // Looks for the newest snapshot; an error, or nothing. On proactor 0. Suspends.
   std::string FindSnapshot();
   bool has_snapshot() const { return to_load_.has_value(); }
+  // Of what was loaded. An empty id: of none.
+  const StreamPlace& loaded_place() const { return loaded_place_; }
   // What Load does instead, snapshot or not. It returns an empty text, or what is wrong. Suspends.
   using LoadFn = std::function<std::string(LoadProgress*)>;
   void SetLoad(LoadFn load) { load_ = std::move(load); }
@@ -60,8 +79,8 @@ class Persistence {
   // Ends the load that is under way; it fails. Suspends until it has.
   void CancelLoad();
   // A replica's copy of its primary, an RDB file: the shards are emptied and filled from it, while
-  // clients are told LOADING. Empty, or the error; then the shards are empty. `stream_db`: gets
-  // SnapshotExtras::stream_db. From a fiber. REQUIRES: the caller has no locks. Suspends.
+  // clients are told LOADING. Empty, or the error; then the shards are empty. `stream_db`: of
+  // SnapshotExtras::place. From a fiber. REQUIRES: the caller has no locks. Suspends.
   [[nodiscard]] std::string LoadCopy(const std::string& path, int* stream_db);
   // The gates that a replica has shut.
   void SetReplicaGates(uint8_t gates);
@@ -153,6 +172,8 @@ class Persistence {
     std::string error;
   };
 
+  StreamPlaces* places_ = nullptr;
+  StreamPlace loaded_place_;
   uint8_t replica_gates_ = 0;
   bool lacks_replicas_ = false;
   std::optional<SnapshotPath> FindNewest(std::string* error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FAILOVER: this primary hands its role over to one of its replicas, and no write is lost.
 //
-//   waiting-for-sync      clients that write wait; a replica has to acknowledge all that was written
+//   waiting-for-sync      clients that write wait; a replica has to acknowledge all that was done
 //   failover-in-progress  this server is a replica of that one, and asks it with
 //                         PSYNC <id> <offset> FAILOVER to become a primary, and for the stream
 //

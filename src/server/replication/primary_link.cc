@@ -9,16 +9,17 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <thread>
 #include <utility>
 
+#include "engine/keyspace/effects.h"
 #include "helio/base/ascii.h"
 #include "helio/base/clock.h"
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "helio/net/address.h"
+#include "server/base/random_id.h"
 #include "server/care/shard_care.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
@@ -36,21 +37,6 @@ namespace {
 constexpr std::string_view kIsOver = "it was told to end";
 // Of the Valkey whose copies and commands are known here.
 constexpr std::string_view kVersion = "9.0.0";
-
-std::string NewId() {
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 5; ++i) id += fmt::format("{:08x}", random());
-  return id;
-}
-
-std::string InResp(std::initializer_list<std::string_view> words) {
-  std::string text = fmt::format("*{}\r\n", words.size());
-  for (const std::string_view word : words) {
-    text += fmt::format("${}\r\n{}\r\n", word.size(), word);
-  }
-  return text;
-}
 
 // What a thread of its own does, as names are resolved there. It outlives who asks.
 struct Connecting {
@@ -115,11 +101,11 @@ void PrimaryLink::Leave() {
   host_.clear();
   port_ = 0;
   if (can_continue_) {
-    ids_.Shift(offset_, NewId());
+    ids_.Shift(offset_, RandomId());
     LOG(INFO) << "replicaof no one: " << ids_.id << " goes on behind offset " << offset_ << " of "
               << ids_.id2;
   } else {
-    ids_.Replace(NewId());
+    ids_.Replace(RandomId());
     LOG(INFO) << "replicaof no one: a new stream, " << ids_.id << ", as the data is of none";
   }
   EndLink();
@@ -134,7 +120,8 @@ void PrimaryLink::Demote() {
   follows_ = true;
   can_continue_ = end.has_value();
   if (end) offset_ = static_cast<int64_t>(*end);
-  db_index_ = 0;  // who goes on behind that begins with a SELECT
+  // What comes behind a stream of this server begins with a SELECT.
+  db_index_ = ids_.Unshift(offset_) ? replicas_.resumed_db() : 0;
 }
 
 void PrimaryLink::Promote() {
@@ -324,7 +311,7 @@ std::string PrimaryLink::RunSocket(LinkSocket& socket) {
 
 std::optional<std::string> PrimaryLink::Ask(LinkSocket& socket,
                                             std::initializer_list<std::string_view> words) {
-  if (!socket.Send(InResp(words))) return std::nullopt;
+  if (!socket.Send(CommandText({words.begin(), words.size()}))) return std::nullopt;
   return socket.ReadLine();
 }
 
@@ -397,6 +384,7 @@ std::string PrimaryLink::Continue(const PsyncReply& reply) {
   if (!can_continue_) return "PSYNC: there is nothing to continue";
   if (!reply.id.empty() && !helio::EqualsIgnoreCase(reply.id, ids_.id)) {
     ids_.Shift(offset_, std::string(reply.id));
+    ids_.is_told = true;
     replicas_.EndAll("the primary's stream has another id");
   }
   LOG(INFO) << "the primary goes on behind offset " << offset_ << " of " << ids_.id;
@@ -432,6 +420,7 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   durable_ = 0;
   applied_.clear();
   ids_.Replace(std::string(reply.id));
+  ids_.is_told = true;
   offset_ = reply.offset;
   can_continue_ = true;
   return "";
@@ -517,9 +506,11 @@ void PrimaryLink::LetStreamGo() {
   if (std::exchange(is_held_, false)) session_->connection.EndRest();
 }
 
-std::optional<PrimaryLink::Place> PrimaryLink::held_place() const {
+std::optional<StreamPlace> PrimaryLink::held_place() const {
   if (!is_held_) return {};
-  return Place{.offset = Worker::WholeOffset(*session_), .db_index = session_->db_index};
+  return StreamPlace{.id = ids_.id,
+                     .offset = static_cast<uint64_t>(Worker::WholeOffset(*session_)),
+                     .db_index = session_->db_index};
 }
 
 void PrimaryLink::OnBytes(std::string_view bytes) { replicas_.AppendOfPrimary(bytes); }

@@ -33,6 +33,7 @@
 #include "server/options/options.h"
 #include "server/replication/link_socket.h"
 #include "server/replication/replication_ids.h"
+#include "storage/snapshot_extras.h"
 
 namespace dfly {
 
@@ -76,17 +77,12 @@ class PrimaryLink final : private PrimaryStreamOwner {
   // The end of the server. Suspends until nothing runs any more.
   void Stop();
 
-  // What Replicas needs for a copy of this replica: nothing more of the stream is carried out, and
-  // what was begun is done. False: there is no link. Suspends.
+  // For a copy or a snapshot of this replica: nothing more of the stream is carried out, and what
+  // was begun is done. False: there is no stream that could be held. Suspends.
   bool HoldStream();
   void LetStreamGo();
-  // Where it is held.
-  struct Place {
-    int64_t offset = 0;
-    int db_index = 0;  // that is selected there
-  };
-  // None: the link has ended meanwhile.
-  std::optional<Place> held_place() const;
+  // Where it is held. None: the link has ended meanwhile.
+  std::optional<StreamPlace> held_place() const;
 
   const ReplicationIds& ids() const { return ids_; }
   // Of what is carried out.

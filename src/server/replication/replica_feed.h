@@ -9,11 +9,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "helio/proactor/proactor.h"
 #include "server/clients/output_feed.h"
 #include "server/replication/ack_quorum.h"
 #include "server/replication/stream_buffer.h"
+#include "storage/snapshot_extras.h"
 
 namespace dfly {
 
@@ -44,8 +46,7 @@ struct ReplicaCopy {
   CopyForm form;
   StreamBuffer bytes;
   std::string mark;                      // stands behind it, unless the form is sized
-  uint64_t offset = 0;                   // of the stream, at its moment
-  int db_index = 0;                      // that is selected there
+  StreamPlace place;                     // at its moment
   bool may_attach = false;               // its cut locks exclusively
   std::atomic<bool> is_complete{false};  // all of it is in `bytes`
   std::atomic<uint32_t> readers{0};      // that still want it
@@ -85,6 +86,19 @@ struct Replica {
   std::shared_ptr<StreamPin> copy_pin;  // in its copy; set by proactor 0 before it copies
   const ReplicaCopy* copy = nullptr;    // the same; only to compare
 };
+
+// It has its copy, or needs none.
+inline bool Follows(const Replica& replica) {
+  return replica.state == ReplicaState::kStreams || replica.state == ReplicaState::kLoads;
+}
+inline bool WaitsForCopy(const Replica& replica) {
+  return replica.state == ReplicaState::kWaitsForCopy;
+}
+// Its copy is being made, and nothing of it was sent.
+inline bool AwaitsSizedCopy(const Replica& replica) {
+  return replica.state == ReplicaState::kCopies && !replica.offer.has_eof &&
+         replica.copy_pin->offset == 0;
+}
 
 // Owner:    the session, on its thread.
 // Suspends: never.
@@ -134,5 +148,13 @@ class ReplicaFeed final : public OutputFeed {
   bool streams_ = false;
   bool is_pumping_ = false;
 };
+
+// Calls function(ReplicaFeed&) on the feed's thread, if it is still there then. Thread: any.
+template <typename Function>
+void OnFeed(const std::shared_ptr<Replica>& replica, Function function) {
+  replica->proactor->Dispatch([replica, function = std::move(function)] {
+    if (replica->feed != nullptr) function(*replica->feed);
+  });
+}
 
 }  // namespace dfly

@@ -2,11 +2,9 @@
 #include "server/replication/replicas.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "engine/hops/transaction.h"
@@ -16,13 +14,13 @@
 #include "helio/base/log_text.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
+#include "server/base/random_id.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/clients/worker_state.h"
 #include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
 #include "server/replication/primary_link.h"
-#include "storage/summary.h"
 
 namespace dfly {
 
@@ -32,47 +30,10 @@ constexpr uint64_t kNanosPerSecond = 1'000'000'000;
 constexpr uint64_t kTickMillis = 1'000;
 constexpr uint64_t kLookMillis = 20;
 constexpr uint64_t kRoomMillis = 1;
-// Of a copy, that its slowest reader has not taken yet.
-constexpr uint64_t kCopyWindow = 4 << 20;
-constexpr size_t kPieceBytes = 64 * 1024;  // of a copy's file
+// Of a part of the log's files, that its replica has not taken yet.
+constexpr uint64_t kFileWindow = 4 << 20;
 // So often the log's files are looked at for what they do not have yet; kLookMillis between.
 constexpr int kFileTriesMax = 250;
-
-// 40 of them, in hexadecimal.
-std::string RandomDigits() {
-  std::random_device random;
-  std::string digits;
-  for (int i = 0; i < 5; ++i) digits += fmt::format("{:08x}", random());
-  return digits;
-}
-
-bool IsWaiting(const Replica& replica) { return replica.state == ReplicaState::kWaitsForCopy; }
-// The last part of the copy before this one may still be on its way to others.
-bool Copies(const Replica& replica, const ReplicaCopy* copy) {
-  return replica.state == ReplicaState::kCopies && replica.copy == copy;
-}
-CopyForm FormOf(const Replica& replica) {
-  const ReplicaOffer& offer = replica.offer;
-  return {.has_keys = offer.wants_keys,
-          .has_functions = offer.wants_functions,
-          .is_sized = !offer.has_eof};
-}
-// Its copy is being made, and nothing of it was sent.
-bool AwaitsSizedCopy(const Replica& replica) {
-  return replica.state == ReplicaState::kCopies && !replica.offer.has_eof &&
-         replica.copy_pin->offset == 0;
-}
-bool Follows(const Replica& replica) {
-  return replica.state == ReplicaState::kStreams || replica.state == ReplicaState::kLoads;
-}
-
-// Calls function(ReplicaFeed&) on the feed's thread, if it is still there then.
-template <typename Function>
-void OnFeed(const std::shared_ptr<Replica>& replica, Function function) {
-  replica->proactor->Dispatch([replica, function = std::move(function)] {
-    if (replica->feed != nullptr) function(*replica->feed);
-  });
-}
 
 }  // namespace
 
@@ -90,40 +51,6 @@ struct alignas(64) Replicas::FeedThread : helio::Message {
   std::atomic<bool> is_posted{false};
 };
 
-// The RDB, on its way to the replicas.
-class Replicas::CopyOutput final : public OutputFile {
- public:
-  // `file`: where it goes first, if its size is to be known; else null.
-  CopyOutput(Replicas* replicas, std::shared_ptr<ReplicaCopy> copy,
-             std::unique_ptr<OutputFile> file, const std::atomic<bool>* is_cancelled)
-      : replicas_(*replicas),
-        copy_(std::move(copy)),
-        file_(std::move(file)),
-        is_cancelled_(is_cancelled) {}
-
-  std::error_code Write(std::string_view bytes) override {
-    const helio::BoundedWait wait(kSnapshotFile);
-    if (file_ == nullptr) return replicas_.AppendToCopy(*copy_, bytes, is_cancelled_);
-    if (copy_->readers == 0) return std::make_error_code(std::errc::operation_canceled);
-    return file_->Write(bytes);
-  }
-
-  std::error_code SyncAndClose() override {
-    if (file_ != nullptr) return file_->SyncAndClose();
-    copy_->bytes.Append(copy_->mark);
-    copy_->bytes.Publish();
-    copy_->is_complete = true;
-    replicas_.WakeFeeds();
-    return {};
-  }
-
- private:
-  Replicas& replicas_;
-  const std::shared_ptr<ReplicaCopy> copy_;
-  const std::unique_ptr<OutputFile> file_;
-  const std::atomic<bool>* const is_cancelled_;
-};
-
 Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* stream,
                    AppendLog* log, const ReplicationOptions& options)
     : server_(*server),
@@ -131,16 +58,20 @@ Replicas::Replicas(ServerState* server, Persistence* persistence, EffectStream* 
       stream_(*stream),
       log_(*log),
       options_(options),
-      ids_{.id = RandomDigits()},
+      ids_{.id = RandomId()},
       backlog_(0, options.backlog_bytes),
+      copies_(server, persistence, this),
       sync_(server, stream),
-      threads_(std::make_unique<FeedThread[]>(server->options.threads)) {}
+      threads_(std::make_unique<FeedThread[]>(server->options.threads)) {
+  persistence->SetStreamPlaces(this);
+}
 
 Replicas::~Replicas() { CHECK(!is_streaming_) << "Replicas::Stop was not called"; }
 
 void Replicas::Stop() {
   ends_ = true;
-  while (is_copying_ || seeks_ > 0 || is_applying_) helio::this_fiber::SleepForMillis(kRoomMillis);
+  while (copies_.is_busy() || seeks_ > 0 || is_applying_)
+    helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   sync_.Stop();
   if (std::exchange(is_streaming_, false)) Detach();
@@ -161,6 +92,7 @@ void Replicas::Detach() {
 
 void Replicas::SetOptions(const ReplicationOptions& options) {
   options_ = options;
+  copies_.SetOptions(options);
   backlog_.set_keeps(options.backlog_bytes);
   sync_.SetTimeout(options.ack_timeout_ms);
   ApplySyncSoon();
@@ -370,17 +302,20 @@ void Replicas::OnEnded(const std::shared_ptr<Replica>& replica) {
     alone_since_ns_ = helio::MonotonicNanos();
     LOG(INFO) << "the replica " << replica->ip << ":" << replica->offer.port << " has left";
     CheckGoodReplicas();
-    LookAtWaits();
+    waits_.Look();
   });
+}
+
+void Replicas::BeginTicks() {
+  if (tick_task_ != 0) return;
+  last_ping_ns_ = helio::MonotonicNanos();
+  tick_task_ = helio::Proactor::Current()->AddPeriodic(kTickMillis, [this] { Tick(); });
 }
 
 void Replicas::OnRequest(const std::shared_ptr<Replica>& replica) {
   replicas_.push_back(replica);
   TellVoters();
-  if (tick_task_ == 0) {
-    last_ping_ns_ = helio::MonotonicNanos();
-    tick_task_ = helio::Proactor::Current()->AddPeriodic(kTickMillis, [this] { Tick(); });
-  }
+  BeginTicks();
   if (!replica->refusal.empty()) {
     OnFeed(replica, [replica](ReplicaFeed& feed) { feed.Refuse(replica->refusal); });
   } else if (follows_ && !link_->is_replica()) {
@@ -393,7 +328,7 @@ void Replicas::OnRequest(const std::shared_ptr<Replica>& replica) {
 }
 
 void Replicas::Answer(const std::shared_ptr<Replica>& replica) {
-  if (!Continue(replica)) StartCopies();
+  if (!Continue(replica)) copies_.Start();
 }
 
 bool Replicas::Continues(const Replica& replica) const {
@@ -433,6 +368,7 @@ void Replicas::BeginStream(const std::shared_ptr<Replica>& replica, uint64_t off
   replica->acked_ns = helio::MonotonicNanos();
   replica->state = ReplicaState::kStreams;
   CheckGoodReplicas();
+  ids_.is_told = true;
   std::string reply = replica->offer.has_psync2 ? fmt::format("+CONTINUE {}\r\n", ids_.id)
                                                 : std::string("+CONTINUE\r\n");
   OnFeed(replica,
@@ -453,16 +389,21 @@ void Replicas::TellRefused(const Replica& replica) {
 
 // ----------------------------------------------------------------------------- the log's files
 
-void Replicas::Resume(const std::string& id, uint64_t offset) {
-  ids_.id2 = id;
-  ids_.second_offset = static_cast<int64_t>(offset) + 1;
-  backlog_.Restart(offset);
+void Replicas::Resume(const StreamPlace& place) {
+  LOG(INFO) << "the data is of the stream " << place.id << " up to offset " << place.offset;
+  ids_.id2 = place.id;
+  ids_.second_offset = static_cast<int64_t>(place.offset) + 1;
+  resumed_db_ = place.db_index;
+  backlog_.Restart(place.offset);
+  stream_.Open(1);
   Transaction lock(server_.shards.get(), nullptr);
   lock.set_origin({.name = "replication"});
   lock.LockAllShards(LockMode::kExclusive);
   CHECK(lock.Schedule());
   const helio::BoundedWait wait(kSnapshotFile);
-  Attach(offset);
+  Attach(place.offset);
+  alone_since_ns_ = helio::MonotonicNanos();
+  BeginTicks();
 }
 
 void Replicas::Attach(uint64_t offset) {
@@ -495,7 +436,7 @@ void Replicas::SendFiles(const std::shared_ptr<Replica>& replica) {
   if (!is_found) {
     TellRefused(*replica);
     replica->state = ReplicaState::kWaitsForCopy;
-    return StartCopies();
+    return copies_.Start();
   }
   const auto part = std::make_shared<FilePart>(offset);
   BeginStream(replica, offset, part);
@@ -509,7 +450,7 @@ bool Replicas::SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& 
                             FilePart& part) {
   int tries = 0;
   while (IsHere(replica)) {
-    if (part.bytes.end() - part.bytes.FirstPinned() > kCopyWindow) {
+    if (part.bytes.end() - part.bytes.FirstPinned() > kFileWindow) {
       helio::this_fiber::SleepForMillis(kRoomMillis);
       continue;
     }
@@ -538,157 +479,24 @@ bool Replicas::SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& 
   return false;
 }
 
-// --------------------------------------------------------------------------------------- copies
+// ------------------------------------------------------------------------------- copies and waits
 
-bool Replicas::HasWaiting() const {
-  return std::any_of(replicas_.begin(), replicas_.end(),
-                     [](const auto& replica) { return IsWaiting(*replica); });
+bool Replicas::MayAttach() const { return !is_streaming_ && !follows_; }
+
+void Replicas::OpenStream() {
+  if (MayAttach()) stream_.Open(1);
 }
 
-bool Replicas::HasWaiting(const CopyForm& form) const {
-  return std::any_of(replicas_.begin(), replicas_.end(), [&form](const auto& replica) {
-    return IsWaiting(*replica) && FormOf(*replica) == form;
-  });
-}
-
-void Replicas::StartCopies() {
-  if (is_copying_) return;
-  is_copying_ = true;
-  helio::Fiber("copies", [this] {
-    RunCopies();
-    is_copying_ = false;
-  }).Detach();
-}
-
-void Replicas::RunCopies() {
-  while (!ends_ && HasWaiting()) {
-    AwaitOthers();
-    if (!ends_ && HasWaiting()) RunCopy();
-  }
-}
-
-// One copy is for all that come within some time.
-void Replicas::AwaitOthers() {
-  const uint64_t end_ns = helio::MonotonicNanos() + options_.copy_delay_s * kNanosPerSecond;
-  while (!ends_ && HasWaiting() && helio::MonotonicNanos() < end_ns) {
-    const auto count = std::count_if(replicas_.begin(), replicas_.end(),
-                                     [](const auto& replica) { return IsWaiting(*replica); });
-    const uint64_t enough = options_.copy_replicas_max;
-    if (enough != 0 && static_cast<uint64_t>(count) >= enough) return;
-    helio::this_fiber::SleepForMillis(kLookMillis);
-  }
-}
-
-void Replicas::RunCopy() {
-  const auto copy = std::make_shared<ReplicaCopy>();
-  const auto first = std::find_if(replicas_.begin(), replicas_.end(),
-                                  [](const auto& replica) { return IsWaiting(*replica); });
-  copy->form = FormOf(**first);
-  copy->mark = RandomDigits();
-  if (!is_streaming_ && !follows_) stream_.Open(1);
-  const std::string& directory = persistence_.directory();
-  const std::string path =
-      fmt::format("{}temp-copy-{}.{}.rdb", directory.empty() ? "" : directory + "/",
-                  helio::UnixMillis() / 1000, getpid());
-  std::string error = follows_ ? SaveCopyOfReplica(copy, path) : SaveCopy(copy, path);
-  if (error.empty() && copy->form.is_sized) error = SendSizedCopy(*copy, path);
-  if (copy->form.is_sized) {
-    LOG_IF(WARNING, server_.options.persistence.files->Remove(path))
-        << helio::LogText(path) << " cannot be removed";
-  }
-  EndCopy(copy, error);
-}
-
-std::string Replicas::SaveCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy,
-                                        const std::string& path) {
-  while (!ends_ && persistence_.is_saving()) helio::this_fiber::SleepForMillis(kLookMillis);
-  if (!link_->HoldStream()) {
-    helio::this_fiber::SleepForMillis(kLookMillis);
-    return "there is no link with the primary";
-  }
-  const std::string error = SaveCopy(copy, path);
-  link_->LetStreamGo();  // there may have been no cut
-  return error;
-}
-
-std::string Replicas::SaveCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path) {
-  std::unique_ptr<OutputFile> file;
-  if (copy->form.is_sized) {
-    if (auto error = server_.options.persistence.files->Create(path, &file)) {
-      return fmt::format("{}: {}", path, error.message());
-    }
-  }
-  LogBase base;
-  base.make_output = [this, copy, &file](const std::atomic<bool>* is_cancelled) {
-    return std::make_unique<CopyOutput>(this, copy, std::move(file), is_cancelled);
-  };
-  copy->may_attach = !is_streaming_ && !follows_;
-  base.has_keys = copy->form.has_keys;
-  base.has_functions = copy->form.has_functions;
-  base.cut_lock = copy->may_attach ? LockMode::kExclusive : LockMode::kShared;
-  base.before_cut = [this, copy] { return BeginCopy(copy); };
-  base.facts_at_cut = [this, copy] {
-    return std::vector<std::pair<std::string, std::string>>{
-        {std::string(kAuxStreamDb), fmt::format("{}", copy->db_index)},
-        {"repl-id", ids_.id},
-        {"repl-offset", fmt::format("{}", copy->offset)}};
-  };
-  return persistence_.SaveLogBase(std::move(base));
-}
-
-std::string Replicas::SendSizedCopy(ReplicaCopy& copy, const std::string& path) {
-  std::unique_ptr<InputFile> file;
-  std::error_code error = server_.options.persistence.files->Open(path, &file);
-  if (!error) error = AppendToCopy(copy, fmt::format("${}\r\n", file->size()), nullptr);
-  const auto piece = std::make_unique<char[]>(kPieceBytes);
-  for (uint64_t at = 0; !error && at < file->size();) {
-    size_t size = 0;
-    error = file->ReadAt(at, piece.get(), kPieceBytes, &size);
-    if (!error && size == 0) error = std::make_error_code(std::errc::io_error);
-    if (!error) error = AppendToCopy(copy, {piece.get(), size}, nullptr);
-    at += size;
-  }
-  if (error) return fmt::format("{}: {}", path, error.message());
-  copy.is_complete = true;
-  WakeFeeds();
-  return "";
-}
-
-std::error_code Replicas::AppendToCopy(ReplicaCopy& copy, std::string_view bytes,
-                                       const std::atomic<bool>* is_cancelled) {
-  copy.bytes.Append(bytes);
-  copy.bytes.Publish();
-  WakeFeeds();
-  while (true) {
-    if (ends_ || copy.readers == 0 || (is_cancelled != nullptr && *is_cancelled)) {
-      return std::make_error_code(std::errc::operation_canceled);
-    }
-    if (copy.bytes.end() - copy.bytes.FirstPinned() <= kCopyWindow) return {};
-    if (persistence_.shards_behind() > 0) {
-      // Compared only: who is in another copy is not meant.
-      server_.pool.at(0)->Dispatch(
-          [this, &copy, end = copy.bytes.end()] { EndSlowReaders(&copy, end); });
-    }
-    helio::this_fiber::SleepForMillis(kRoomMillis);
-  }
-}
-
-bool Replicas::BeginCopy(const std::shared_ptr<ReplicaCopy>& copy) {
-  if (ends_ || !HasWaiting(copy->form)) return false;
-  const helio::BoundedWait wait(kSnapshotFile);
-  if (!FindPlace(copy.get())) return false;
-  SendCopy(copy);
-  if (follows_) link_->LetStreamGo();
-  return true;
+void Replicas::CloseStream() {
+  if (!is_streaming_) stream_.Close();
 }
 
 bool Replicas::FindPlace(ReplicaCopy* copy) {
   if (follows_) {
-    const auto place = link_->held_place();
+    auto place = link_->held_place();
     if (!place || !has_backlog_) return false;
-    copy->offset = static_cast<uint64_t>(place->offset);
-    copy->db_index = place->db_index;
-    DCHECK_EQ(copy->offset, backlog_.end());
+    DCHECK_EQ(place->offset, backlog_.end());
+    copy->place = std::move(*place);
     return true;
   }
   if (link_->is_replica()) return false;  // Demote is under way
@@ -698,56 +506,51 @@ bool Replicas::FindPlace(ReplicaCopy* copy) {
   } else if (!stream_.journal()->Flush()) {
     return false;
   }
-  copy->offset = stream_.Cut();  // the first thing behind a copy is a SELECT
+  copy->place = {.id = ids_.id, .offset = stream_.Cut()};  // what comes behind begins with a SELECT
   return true;
 }
 
-void Replicas::SendCopy(const std::shared_ptr<ReplicaCopy>& copy) {
-  copy->has_begun = true;
-  for (const auto& replica : replicas_) {
-    if (!IsWaiting(*replica) || FormOf(*replica) != copy->form) continue;
-    replica->pin = backlog_.Pin(copy->offset);
-    if (replica->pin == nullptr) continue;  // no: nothing was trimmed past the end
-    replica->state = ReplicaState::kCopies;
-    ++full_copies_;
-    copy->readers.fetch_add(1);
-    std::string reply =
-        replica->is_old_command ? "" : fmt::format("+FULLRESYNC {} {}\r\n", ids_.id, copy->offset);
-    if (!copy->form.is_sized) reply += fmt::format("$EOF:{}\r\n", copy->mark);
-    const std::shared_ptr<StreamPin> pin = copy->bytes.Pin(0);
-    replica->copy = copy.get();
-    replica->copy_pin = pin;
-    replica->proactor->Dispatch([replica, reply, copy, pin] {
-      if (replica->feed != nullptr) return replica->feed->BeginCopy(reply, copy, pin);
-      copy->bytes.Unpin(pin);
-      copy->readers.fetch_sub(1);
-    });
-  }
+bool Replicas::Hold() {
+  if (!is_other()) return is_streaming_;
+  return follows_ && link_->HoldStream();
 }
 
-void Replicas::EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error) {
-  if (!is_streaming_) stream_.Close();
-  if (error.empty()) return;
-  LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
-  for (const auto& replica : replicas_) {
-    // Who has come since it began gets the next one.
-    const bool is_concerned =
-        Copies(*replica, copy.get()) ||
-        (!copy->has_begun && IsWaiting(*replica) && FormOf(*replica) == copy->form);
-    if (!is_concerned) continue;
-    OnFeed(replica, [](ReplicaFeed& feed) { feed.End("there is no copy for it"); });
-  }
+StreamPlace Replicas::Place() {
+  const helio::BoundedWait wait(kSnapshotFile);
+  if (follows_) return link_->held_place().value_or(StreamPlace());
+  if (is_other() || !is_streaming_ || !stream_.journal()->Flush()) return {};
+  return {.id = ids_.id, .offset = stream_.Cut()};
 }
 
-void Replicas::EndSlowReaders(const ReplicaCopy* copy, uint64_t end) {
-  for (const auto& replica : replicas_) {
-    if (!Copies(*replica, copy) || end - replica->copy_pin->offset <= kCopyWindow) continue;
-    OnFeed(replica, [](ReplicaFeed& feed) {
-      feed.End(
-          "it takes its copy so slowly that clients that write would have to wait: more than "
-          "snapshot_buffer_limit is kept for it");
-    });
-  }
+void Replicas::LetGo() { link_->LetStreamGo(); }
+
+std::optional<uint64_t> Replicas::NewestEpoch() const {
+  if (!is_streaming_) return {};
+  return stream_.journal()->newest();
+}
+
+AckSource::Streamed Replicas::NewestStreamed() const {
+  const uint64_t epoch = streamed_epoch_.load(std::memory_order_seq_cst);
+  return {.epoch = epoch, .offset = data_end_.load(std::memory_order_relaxed)};
+}
+
+uint64_t Replicas::CountAcked(uint64_t offset, bool is_durable) const {
+  return static_cast<uint64_t>(
+      std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
+        if (!Follows(*replica)) return false;
+        return (is_durable ? replica->acks.durable : replica->acks.received) >= offset;
+      }));
+}
+
+void Replicas::Hurry() {
+  if (is_streaming_) stream_.journal()->Hurry();
+}
+
+void Replicas::AskForAcks() { Send({"REPLCONF", "GETACK", "*"}); }
+
+void Replicas::OnAck() {
+  sync_.Release();
+  if (waits_.WantsLook()) server_.pool.at(0)->Dispatch([this] { waits_.Look(); });
 }
 
 // --------------------------------------------------------------------------------------- stream
@@ -780,7 +583,7 @@ void Replicas::Tick() {
   const uint64_t now_ns = helio::MonotonicNanos();
   const uint64_t timeout_ns = options_.timeout_s * kNanosPerSecond;
   for (const auto& replica : replicas_) {
-    if (IsWaiting(*replica) || AwaitsSizedCopy(*replica)) {
+    if (WaitsForCopy(*replica) || AwaitsSizedCopy(*replica)) {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.KeepAlive(); });
     } else if (now_ns > replica->active_ns + timeout_ns) {
       OnFeed(replica, [](ReplicaFeed& feed) { feed.End("it is silent for repl-timeout"); });
@@ -810,7 +613,7 @@ void Replicas::CheckGoodReplicas() {
 }
 
 void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
-  if (ends_ || is_copying_ || !replicas_.empty() || options_.backlog_ttl_s == 0) return;
+  if (ends_ || copies_.is_busy() || !replicas_.empty() || options_.backlog_ttl_s == 0) return;
   if (!is_streaming_ || !is_primary_ || is_other()) return;
   if (log_.is_on() || options_.HoldsReplies()) return;
   if ((now_ns - std::min(now_ns, alone_since_ns_)) / kNanosPerSecond <= options_.backlog_ttl_s) {
@@ -820,13 +623,8 @@ void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
             << " seconds";
   // What is written from now on is in no stream: nobody may go on with this one.
   is_streaming_ = has_backlog_ = false;
-  ids_.Replace(RandomDigits());
-  is_copying_ = true;  // who asks for a copy waits
-  helio::Fiber("free backlog", [this] {
-    FreeBacklog();
-    RunCopies();
-    is_copying_ = false;
-  }).Detach();
+  ids_.Replace(RandomId());
+  copies_.RunAlone([this] { FreeBacklog(); });  // who asks for a copy waits
 }
 
 void Replicas::FreeBacklog() {
@@ -843,12 +641,6 @@ bool Replicas::AreInSync() const {
   return std::all_of(replicas_.begin(), replicas_.end(), [end](const auto& replica) {
     return replica->state == ReplicaState::kStreams && replica->acks.received >= end;
   });
-}
-
-void Replicas::AskForAcks() {
-  if (!is_streaming_) return;
-  stream_.journal()->Hurry();
-  Send({"REPLCONF", "GETACK", "*"});
 }
 
 void Replicas::LogSync() const {
@@ -877,69 +669,6 @@ std::optional<ReplicaFacts> Replicas::FindInSync(uint64_t asked_ns, std::string_
     if (has_all && replica->acked_ns > asked_ns) return FactsOf(*replica);
   }
   return {};
-}
-
-// ----------------------------------------------------------------------------------------- WAIT
-
-uint64_t Replicas::CountAcked(const AckWait& wait) const {
-  if (wait.target == UINT64_MAX) return 0;
-  return static_cast<uint64_t>(
-      std::count_if(replicas_.begin(), replicas_.end(), [&](const auto& replica) {
-        if (!Follows(*replica)) return false;
-        return (wait.is_durable ? replica->acks.durable : replica->acks.received) >= wait.target;
-      }));
-}
-
-bool Replicas::FindTarget(AckWait* wait) {
-  if (wait->target != UINT64_MAX || !is_streaming_) return false;
-  if (streamed_epoch_.load(std::memory_order_seq_cst) < wait->epoch) return false;
-  wait->target = data_end_.load(std::memory_order_relaxed);
-  return true;
-}
-
-bool Replicas::BeginWait(AckWait* wait) {
-  if (is_streaming_) wait->epoch = stream_.journal()->newest();
-  const bool has_target = FindTarget(wait);
-  if (IsOver(*wait)) return false;
-  ack_waits_.PushBack(wait);
-  // Who acknowledges, or adds to the stream, looks at the count after it has told that.
-  ack_waits_count_.fetch_add(1, std::memory_order_seq_cst);
-  if (is_streaming_) stream_.journal()->Hurry();
-  if (has_target) Send({"REPLCONF", "GETACK", "*"});
-  LookAtWaits();
-  return true;
-}
-
-uint64_t Replicas::EndWait(AckWait* wait) {
-  if (wait->linked()) {
-    wait->Unlink();
-    ack_waits_count_.fetch_sub(1, std::memory_order_seq_cst);
-  }
-  return CountAcked(*wait);
-}
-
-void Replicas::OnAck() {
-  sync_.Release();
-  if (ack_waits_count_.load(std::memory_order_seq_cst) == 0) return;
-  if (is_look_posted_.exchange(true)) return;
-  server_.pool.at(0)->Dispatch([this] {
-    is_look_posted_ = false;
-    LookAtWaits();
-  });
-}
-
-void Replicas::LookAtWaits() {
-  bool has_new = false;
-  for (auto it = ack_waits_.begin(); it != ack_waits_.end();) {
-    AckWait& wait = *it;
-    ++it;
-    has_new |= FindTarget(&wait);
-    if (!IsOver(wait)) continue;
-    wait.Unlink();
-    ack_waits_count_.fetch_sub(1, std::memory_order_seq_cst);
-    if (wait.on_end) wait.on_end();
-  }
-  if (has_new && !ack_waits_.empty()) Send({"REPLCONF", "GETACK", "*"});
 }
 
 // ---------------------------------------------------------------------------------------- facts
@@ -980,7 +709,7 @@ ReplicasFacts Replicas::Facts() const {
     facts.backlog_bytes = backlog_.end() - backlog_.begin();
     facts.backlog_memory = backlog_.memory_used();
   }
-  facts.full_copies = full_copies_;
+  facts.full_copies = copies_.count();
   facts.partial_copies = partial_copies_;
   facts.refused_partial_copies = refused_partial_copies_;
   sync_.AddFacts(&facts);

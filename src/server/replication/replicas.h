@@ -20,20 +20,20 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
-#include "helio/base/intrusive_list.h"
 #include "helio/fibers/inbox.h"
 #include "server/meters/replicas_facts.h"
 #include "server/options/options.h"
 #include "server/persistence/effect_stream.h"
+#include "server/persistence/persistence.h"
+#include "server/replication/ack_waits.h"
+#include "server/replication/replica_copies.h"
 #include "server/replication/replica_feed.h"
 #include "server/replication/replication_ids.h"
 #include "server/replication/stream_buffer.h"
@@ -43,22 +43,23 @@
 namespace dfly {
 
 class AppendLog;
-class Persistence;
 class PrimaryLink;
 struct ServerState;
 
 // Owner:    the server. Its state belongs to proactor 0, and so do all methods that say nothing
 // else. Suspends: what says so.
-class Replicas final : private EffectStream::Listener {
+class Replicas final : private EffectStream::Listener, private AckSource, private StreamPlaces {
  public:
   // All outlive it.
   Replicas(ServerState* server, Persistence* persistence, EffectStream* stream, AppendLog* log,
            const ReplicationOptions& options);
   ~Replicas();
 
-  // What the log had is loaded, of the stream `id` up to `offset`: replicas can go on from there.
-  // Once, before anybody is served. REQUIRES: the log is on. Suspends.
-  void Resume(const std::string& id, uint64_t offset);
+  // What is loaded (a log or a snapshot) is of a stream up to there: replicas can go on from there,
+  // and this server, if it becomes one itself. Once, before anybody is served. Suspends.
+  void Resume(const StreamPlace& place);
+  // The database that is selected there.
+  int resumed_db() const { return resumed_db_; }
   // Before anything else: where this server's primary is heard. It outlives it.
   void SetLink(PrimaryLink* link) { link_ = link; }
   // The server ends: no copy begins any more, and the role stays.
@@ -81,7 +82,7 @@ class Replicas final : private EffectStream::Listener {
   // All have acknowledged all that was done; true, too, if there are none.
   bool AreInSync() const;
   // They are to acknowledge what they have, now.
-  void AskForAcks();
+  void AskForAcks() override;
   // Which are in sync, and which not.
   void LogSync() const;
   // No PING is sent, so that the stream has an end.
@@ -94,24 +95,8 @@ class Replicas final : private EffectStream::Listener {
   // PSYNC or SYNC of a session, on its thread: the feed answers. The caller keeps it.
   std::unique_ptr<ReplicaFeed> NewFeed(Session* session, std::shared_ptr<Replica> replica);
 
-  // --- WAIT ---
-
-  // Who waits until some replicas have all that was done before.
-  //
-  // Owner: who waits; linked between BeginWait and EndWait.
-  struct AckWait : helio::ListHook<> {
-    std::function<void()> on_end;  // called once at most; must not suspend
-    uint64_t wanted = 0;           // replicas
-    bool is_durable = false;       // on their disks
-    uint64_t epoch = 0;
-    uint64_t target = UINT64_MAX;  // the offset; not known while the epoch is not in the stream
-  };
-  // False: so many have it already. Else wait->on_end is called when they have, perhaps before this
-  // returns.
-  bool BeginWait(AckWait* wait);
-  // It waits no more. How many have it.
-  uint64_t EndWait(AckWait* wait);
-
+  // Of WAIT.
+  AckWaits& waits() { return waits_; }
   ReplicasFacts Facts() const;
 
   // --- What PrimaryLink says ---
@@ -138,6 +123,22 @@ class Replicas final : private EffectStream::Listener {
   // the backlog. `continues`: the data is of its stream. Suspends.
   void Promote(uint64_t offset, bool continues);
 
+  // --- What ReplicaCopies asks ---
+
+  const std::vector<std::shared_ptr<Replica>>& all() const { return replicas_; }
+  // Thread: any.
+  bool ends() const { return ends_; }
+  // The backlog has the primary's bytes.
+  bool follows() const { return follows_; }
+  // There is no stream, and a copy can begin it.
+  bool MayAttach() const;
+  // Around a copy: there is a journal, that it may begin the stream with.
+  void OpenStream();
+  void CloseStream();
+  // Where the copy is in the stream. False: nowhere, the role has changed. REQUIRES: all shards are
+  // locked, if MayAttach exclusively. Suspends.
+  bool FindPlace(ReplicaCopy* copy);
+
   // --- For feeds. Thread: any ---
 
   StreamBuffer& backlog() { return backlog_; }
@@ -148,17 +149,28 @@ class Replicas final : private EffectStream::Listener {
   void Unregister(ReplicaFeed* feed);
   // The calling thread's feeds have sent all there is.
   void WantsWake();
+  // All of them that have done so go on.
+  void WakeFeeds();
   // They are called soon.
   void PumpSoon() { Wake(helio::Proactor::Current()->index()); }
   void OnEnded(const std::shared_ptr<Replica>& replica);
 
  private:
   struct FeedThread;
-  class CopyOutput;
 
   // EffectStream::Listener
   void OnEpoch(const Epoch& epoch, uint64_t effects_end) override;
+  // AckSource
+  std::optional<uint64_t> NewestEpoch() const override;
+  Streamed NewestStreamed() const override;
+  uint64_t CountAcked(uint64_t offset, bool is_durable) const override;
+  void Hurry() override;
+  // StreamPlaces
+  bool Hold() override;
+  StreamPlace Place() override;
+  void LetGo() override;
 
+  void BeginTicks();
   void OnRequest(const std::shared_ptr<Replica>& replica);
   void Answer(const std::shared_ptr<Replica>& replica);
   bool Continues(const Replica& replica) const;
@@ -180,30 +192,8 @@ class Replicas final : private EffectStream::Listener {
   void ApplySync();
   void TellVoters();
   bool IsHere(const std::shared_ptr<Replica>& replica) const;
-  void StartCopies();
-  void RunCopies();
-  void AwaitOthers();
-  void RunCopy();
-  // Of a replica: its primary's stream rests meanwhile, so that the copy has an offset.
-  std::string SaveCopyOfReplica(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path);
-  // An error, or nothing; as what follows.
-  std::string SaveCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& path);
-  // Of the file at `path`, which has the whole copy.
-  std::string SendSizedCopy(ReplicaCopy& copy, const std::string& path);
-  // Suspends while its slowest reader is far behind.
-  std::error_code AppendToCopy(ReplicaCopy& copy, std::string_view bytes,
-                               const std::atomic<bool>* is_cancelled);
-  // With all shards locked.
-  bool BeginCopy(const std::shared_ptr<ReplicaCopy>& copy);
-  bool FindPlace(ReplicaCopy* copy);
-  void SendCopy(const std::shared_ptr<ReplicaCopy>& copy);
   // Until nobody reads the backlog any more. Suspends.
   void AwaitNobody();
-  void EndCopy(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error);
-  // Clients that write have to wait, because some do not take their copy as fast as it is made.
-  void EndSlowReaders(const ReplicaCopy* copy, uint64_t end);
-  bool HasWaiting() const;
-  bool HasWaiting(const CopyForm& form) const;
   bool StreamsAny() const;
   void Tick();
   static ReplicaFacts FactsOf(const Replica& replica);
@@ -217,14 +207,6 @@ class Replicas final : private EffectStream::Listener {
   // No stream is read any more. Suspends.
   void Detach();
   void Send(std::initializer_list<std::string_view> words);
-  void LookAtWaits();
-  // Its target is known from now on, if it was not.
-  bool FindTarget(AckWait* wait);
-  uint64_t CountAcked(const AckWait& wait) const;
-  bool IsOver(const AckWait& wait) const {
-    return wait.wanted == 0 || CountAcked(wait) >= wait.wanted;
-  }
-  void WakeFeeds();
   void Wake(uint32_t thread);
 
   ServerState& server_;
@@ -234,10 +216,10 @@ class Replicas final : private EffectStream::Listener {
   ReplicationOptions options_;
   ReplicationIds ids_;
   PrimaryLink* link_ = nullptr;
+  int resumed_db_ = 0;
   bool is_streaming_ = false;     // it gets effects
   bool has_backlog_ = false;      // of ids_, up to where the data is; always while is_streaming_
   bool follows_ = false;          // between Demote and Promote: the data is another one's
-  bool is_copying_ = false;       // RunCopies
   uint32_t seeks_ = 0;            // fibers of SeekInFiles
   uint64_t no_files_before_ = 0;  // the log's files turned out to lack something before this offset
   std::atomic<bool> ends_{false};
@@ -248,7 +230,6 @@ class Replicas final : private EffectStream::Listener {
   bool is_quiet_ = false;
   uint64_t alone_since_ns_ = 0;  // there is no replica; monotonic
   bool is_primary_ = true;
-  uint64_t full_copies_ = 0;
   uint64_t partial_copies_ = 0;
   uint64_t refused_partial_copies_ = 0;
 
@@ -257,13 +238,12 @@ class Replicas final : private EffectStream::Listener {
   std::atomic<uint64_t> data_end_{0};  // behind the last effect; PING and GETACK may follow
   std::atomic<uint64_t> streamed_epoch_{0};
 
+  ReplicaCopies copies_;
+  AckWaits waits_{this};
   SyncReplies sync_;
   bool is_applying_ = false;  // ApplySyncSoon
   bool applies_again_ = false;
   const std::unique_ptr<FeedThread[]> threads_;
-  helio::IntrusiveList<AckWait> ack_waits_;
-  std::atomic<uint32_t> ack_waits_count_{0};
-  std::atomic<bool> is_look_posted_{false};
 };
 
 }  // namespace dfly

@@ -131,6 +131,8 @@ std::string Server::Start() {
     if (error.empty() && !append_log_->has_log()) error = persistence_->FindSnapshot();
     if (has_log) {
       persistence_->SetLoad([this](LoadProgress* progress) { return LoadLog(progress); });
+    } else if (persistence_->has_snapshot()) {
+      persistence_->SetLoad([this](LoadProgress*) { return LoadSnapshot(); });
     }
     persistence_->UpdateGate();  // before there is a client
     replicas_->BeginSync();
@@ -174,11 +176,18 @@ void Server::Load(std::function<void(std::string error)> on_end) {
 
 std::string Server::LoadLog(LoadProgress* progress) {
   std::string error = append_log_->Load(progress);
-  const std::string& stream_id = append_log_->loaded_stream_id();
-  if (error.empty() && !stream_id.empty()) {
-    replicas_->Resume(stream_id, append_log_->loaded_stream_offset());
-  }
+  if (error.empty()) ResumeStream(append_log_->loaded_place());
   return error;
+}
+
+std::string Server::LoadSnapshot() {
+  std::string error = persistence_->LoadSnapshot();
+  if (error.empty()) ResumeStream(persistence_->loaded_place());
+  return error;
+}
+
+void Server::ResumeStream(const StreamPlace& place) {
+  if (!place.id.empty()) replicas_->Resume(place);
 }
 
 void Server::AwaitSettings() {

@@ -24,6 +24,7 @@ class AppendLog;
 class EffectStream;
 class Failover;
 struct LoadProgress;
+struct StreamPlace;
 class Persistence;
 class PrimaryLink;
 class Replicas;
@@ -139,6 +140,8 @@ class Server final : public SettingHost {
   std::string OpenListeners();
   // If replicaof says so. On proactor 0.
   std::string LoadLog(LoadProgress* progress);
+  std::string LoadSnapshot();
+  void ResumeStream(const StreamPlace& place);
   void BeginReplication();
   // The parts of PrepareStop. On proactor 0. Suspend.
   void AwaitReplicas(StopWork* work);
