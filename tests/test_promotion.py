@@ -83,6 +83,23 @@ def test_roles_change_without_a_copy(node, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_there_and_back(node, kind):
+    """Who has not written as a primary goes on where it was, in the database that is selected."""
+    primary, replica = node(kind), node()
+    follow(replica, primary)
+    for db in (2, 1):
+        assert primary.call("SELECT", db) == OK
+        assert primary.call("SET", "before", "v") == OK
+        await_offset(primary, replica)
+        promote(replica)
+        follow(replica, primary)
+        assert primary.call("SET", "after", "v") == OK
+        assert_same(primary, replica)
+        assert primary.call("SELECT", db) == OK
+    assert copies(primary) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_old_primary_that_had_more_gets_a_copy(node, kind):
     old, new = node(), node(kind)
     follow(new, old)

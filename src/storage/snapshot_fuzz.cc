@@ -406,8 +406,11 @@ std::string MakeExample(Random* random) {
         writer.Aux(kAuxHashSeed, "12345");
         writer.SelectDb(0);
         writer.Resize(1, 0);
-        WriteExtras({.functions = {"f"}, .scripts = {"s"}, .placements = {{"t", 0}},
-                     .place = {.id = std::string(40, 'f'), .offset = 1, .db_index = 2}}, &writer);
+        WriteExtras({.functions = {"f"},
+                     .scripts = {"s"},
+                     .placements = {{"t", 0}},
+                     .place = {.id = std::string(40, 'f'), .offset = 1, .db_index = 2}},
+                    &writer);
       }
       WriteFrames(&files, "file", kSummaryNumber, stream, frames, 1);
       data += files.files["file"];

@@ -43,8 +43,8 @@ struct SaveOptions {
   OutputFn make_output = {};
   bool has_keys = true;       // else the RDB has only what there is besides
   bool has_functions = true;  // in RDB files
-  // Called with all shards locked (by SaveSnapshot itself), before anything is cut; with it `extras`
-  // are collected with these locks, too. Units that are not waited for (a key that expires, or is
+  // Called with all shards locked (by SaveSnapshot itself), before anything is cut; then `on_cut`
+  // is called with these locks, too. Units that are not waited for (a key that expires, or is
   // evicted) may come until the cut. False: the save is given up. Suspends, for as long as writes
   // to a disk take.
   std::function<bool()> before_cut = {};

@@ -119,9 +119,11 @@ void PrimaryLink::Demote() {
   const std::optional<uint64_t> end = replicas_.Demote();
   follows_ = true;
   can_continue_ = end.has_value();
-  if (end) offset_ = static_cast<int64_t>(*end);
-  // What comes behind a stream of this server begins with a SELECT.
-  db_index_ = ids_.Unshift(offset_) ? replicas_.resumed_db() : 0;
+  if (!end) return;
+  const int64_t before = std::exchange(offset_, static_cast<int64_t>(*end));
+  // What comes behind a stream of this server begins with a SELECT. But if nothing was done as a
+  // primary, the stream that it had before may go on.
+  if (offset_ != before) db_index_ = 0;
 }
 
 void PrimaryLink::Promote() {
@@ -192,6 +194,7 @@ void PrimaryLink::UnblockClients() {
 
 void PrimaryLink::UpdateGates() {
   is_linked_ = state_ == State::kConnected;
+  may_have_own_writes_ |= is_replica() && !options_.is_read_only;
   uint8_t gates = 0;
   if (is_replica() && options_.is_read_only) gates |= Settings::kReadOnlyGate;
   if (is_replica() && !options_.serves_stale_data && state_ != State::kConnected) {
@@ -236,6 +239,7 @@ void PrimaryLink::Run() {
       Demote();
       continue;
     }
+    if (!may_have_own_writes_) ids_.Unshift(offset_);
     const uint64_t begin_ns = helio::MonotonicNanos();
     std::string error = RunLink();
     socket_ = nullptr;
@@ -421,6 +425,7 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   applied_.clear();
   ids_.Replace(std::string(reply.id));
   ids_.is_told = true;
+  may_have_own_writes_ = !options_.is_read_only;
   offset_ = reply.offset;
   can_continue_ = true;
   return "";

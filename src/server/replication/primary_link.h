@@ -72,6 +72,11 @@ class PrimaryLink final : private PrimaryStreamOwner {
   // Why there is no link.
   const std::string& last_error() const { return last_error_; }
 
+  // The data that was loaded is of a stream, and this database is selected where it ends.
+  void OnResumed(const StreamPlace& place) {
+    offset_ = static_cast<int64_t>(place.offset);
+    db_index_ = place.db_index;
+  }
   // CONFIG SET.
   void SetOptions(const ReplicationOptions& options);
   // The end of the server. Suspends until nothing runs any more.
@@ -83,6 +88,9 @@ class PrimaryLink final : private PrimaryStreamOwner {
   void LetStreamGo();
   // Where it is held. None: the link has ended meanwhile.
   std::optional<StreamPlace> held_place() const;
+
+  // replica-read-only was off since the last copy: what clients have written is in no stream.
+  bool may_have_own_writes() const { return may_have_own_writes_; }
 
   const ReplicationIds& ids() const { return ids_; }
   // Of what is carried out.
@@ -152,8 +160,9 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool is_running_ = false;    // Run
   bool follows_ = false;       // between Demote and Promote
   bool holds_writes_ = false;  // SetHoldsWrites
-  uint64_t tick_task_ = 0;     // 0: none
-  helio::Mutex mutex_;         // CondVar wants one
+  bool may_have_own_writes_ = false;
+  uint64_t tick_task_ = 0;  // 0: none
+  helio::Mutex mutex_;      // CondVar wants one
   helio::CondVar changed_;
 
   State state_ = State::kConnect;

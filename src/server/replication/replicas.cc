@@ -393,7 +393,7 @@ void Replicas::Resume(const StreamPlace& place) {
   LOG(INFO) << "the data is of the stream " << place.id << " up to offset " << place.offset;
   ids_.id2 = place.id;
   ids_.second_offset = static_cast<int64_t>(place.offset) + 1;
-  resumed_db_ = place.db_index;
+  link_->OnResumed(place);
   backlog_.Restart(place.offset);
   stream_.Open(1);
   Transaction lock(server_.shards.get(), nullptr);
@@ -517,7 +517,10 @@ bool Replicas::Hold() {
 
 StreamPlace Replicas::Place() {
   const helio::BoundedWait wait(kSnapshotFile);
-  if (follows_) return link_->held_place().value_or(StreamPlace());
+  if (follows_) {
+    return link_->may_have_own_writes() ? StreamPlace()
+                                        : link_->held_place().value_or(StreamPlace());
+  }
   if (is_other() || !is_streaming_ || !stream_.journal()->Flush()) return {};
   return {.id = ids_.id, .offset = stream_.Cut()};
 }

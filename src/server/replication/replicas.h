@@ -58,8 +58,6 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   // What is loaded (a log or a snapshot) is of a stream up to there: replicas can go on from there,
   // and this server, if it becomes one itself. Once, before anybody is served. Suspends.
   void Resume(const StreamPlace& place);
-  // The database that is selected there.
-  int resumed_db() const { return resumed_db_; }
   // Before anything else: where this server's primary is heard. It outlives it.
   void SetLink(PrimaryLink* link) { link_ = link; }
   // The server ends: no copy begins any more, and the role stays.
@@ -216,7 +214,6 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   ReplicationOptions options_;
   ReplicationIds ids_;
   PrimaryLink* link_ = nullptr;
-  int resumed_db_ = 0;
   bool is_streaming_ = false;     // it gets effects
   bool has_backlog_ = false;      // of ids_, up to where the data is; always while is_streaming_
   bool follows_ = false;          // between Demote and Promote: the data is another one's

@@ -25,13 +25,12 @@ struct ReplicationIds {
     is_told = false;
   }
   // Back to the one before, if nothing was done since, and nobody knows the new one: a primary that
-  // has started anew, and is to be a replica of who knows it from before. False: it stays.
-  bool Unshift(int64_t offset) {
-    if (is_told || offset + 1 != second_offset) return false;
+  // has started anew, and is to be a replica of who knows it from before.
+  void Unshift(int64_t offset) {
+    if (is_told || second_offset < 0 || offset + 1 != second_offset) return;
     id = std::exchange(id2, std::string(kSize, '0'));
     second_offset = -1;
     is_told = true;
-    return true;
   }
   // Another stream.
   void Replace(std::string new_id) {
