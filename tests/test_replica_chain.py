@@ -69,6 +69,36 @@ def test_a_chain_has_the_same_data(node, top_kind, bottom_kind):
     assert info["master_replid"] == role(top)["master_replid"] == role(bottom)["master_replid"]
 
 
+@pytest.mark.parametrize("top_kind", KINDS)
+@pytest.mark.parametrize("bottom_kind", KINDS)
+def test_what_is_published_reaches_replicas(node, top_kind, bottom_kind):
+    top, middle, bottom = node(top_kind), node(proactor_threads=3), node(bottom_kind)
+    follow(middle, top)
+    follow(bottom, middle)
+    with connect(middle) as m, connect(bottom) as b:
+        for c in (m, b):
+            assert c.call("SUBSCRIBE", "ch") == [b"subscribe", b"ch", 1]
+            assert c.call("PSUBSCRIBE", "p*") == [b"psubscribe", b"p*", 2]
+            assert c.call("SSUBSCRIBE", "sh") == [b"ssubscribe", b"sh", 1]
+        assert top.call("PUBLISH", "ch", "alone") == 0
+        top.pipeline([["MULTI"], ["SET", "k", "v"], ["PUBLISH", "ch", "in EXEC"], ["EXEC"]])
+        top.pipeline([["MULTI"], ["PUBLISH", "p1", "alone in EXEC"], ["EXEC"]])
+        script = "redis.call('PUBLISH', 'ch', ARGV[1]) return redis.call('GET', KEYS[1])"
+        assert top.call("EVAL", script, 1, "k", "in a script") == b"v"
+        assert top.call("SPUBLISH", "sh", "of a shard") == 0
+        for c in (m, b):
+            found = [c.read() for _ in range(5)]
+            # Channels of different shards do not wait for each other.
+            assert [message[2] for message in found if message[1] == b"ch"] == [
+                b"alone",
+                b"in EXEC",
+                b"in a script",
+            ]
+            assert [b"pmessage", b"p*", b"p1", b"alone in EXEC"] in found
+            assert [b"smessage", b"sh", b"of a shard"] in found
+    assert_same(top, middle, bottom)
+
+
 def test_a_copy_says_which_database_is_selected(node):
     """What follows it need not begin with SELECT: that was sent before."""
     top, middle = node(), node()

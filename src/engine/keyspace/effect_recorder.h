@@ -55,6 +55,9 @@ class EffectRecorder final : public MutationListener {
     current().Tell(db_index, words);
   }
 
+  // What runs has an effect although it changes no key.
+  void NoteChange() { current().NoteChange(); }
+
   // Null: nobody wants to know.
   const FreshKeys* fresh_keys() const { return fresh_keys_.get(); }
 

@@ -138,6 +138,8 @@ class ShardContext {
   void TellAll(std::span<const std::string_view> words) {
     shard_.recorder()->Tell(db_index_, words);
   }
+  // The command is its own effect, although it changes no key. REQUIRES: wants_effects.
+  void TellOwn() { shard_.recorder()->NoteChange(); }
 
   // For whom it runs, if that is a client that caches, until this is called again. `notes_reads`:
   // it is to hear when what it reads changes.

@@ -20,6 +20,7 @@ void Multi::Start(int db_index) {
   arg_ends_.clear();
   arg_bytes_.clear();
   command_flags_ = 0;
+  common_flags_ = UINT32_MAX;
   db_index_ = db_index;
   shard_ = 0;
   has_keys_ = may_write_ = wants_all_keys_ = has_scripts_ = is_aborted = false;
@@ -64,6 +65,7 @@ void Multi::Add(const Command& command, uint32_t flags, Args args, const ShardSe
     arg_ends_.push_back(arg_bytes_.size());
   }
   command_flags_ |= flags;
+  common_flags_ &= flags;
   may_write_ |= command.MayWrite(flags);
   items_.push_back(item);
   counted_in_ += memory_used() - bytes_before;

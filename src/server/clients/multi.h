@@ -73,6 +73,7 @@ class Multi {
   void Deny(size_t item, AclDenial denial) { items_[item].denial = denial; }
   size_t bytes() const { return arg_bytes_.size(); }
   uint32_t command_flags() const { return command_flags_; }  // of any of the calls
+  uint32_t common_flags() const { return common_flags_; }    // of all of them
   bool may_write() const { return may_write_; }              // some command may change keys
   // The arguments of one item, as views that live until the next Add.
   void ViewArgs(const Item& item, std::vector<std::string_view>* out) const;
@@ -95,6 +96,7 @@ class Multi {
   std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_
   std::string arg_bytes_;
   uint32_t command_flags_ = 0;
+  uint32_t common_flags_ = UINT32_MAX;
   int db_index_;  // a SELECT in the queue changes it for those behind it
   size_t& counted_in_;
   ShardId shard_ = 0;

@@ -14,6 +14,7 @@
 #include "server/commands/families.h"
 #include "server/dispatch/worker.h"
 #include "server/options/config.h"
+#include "server/replication/replicas.h"
 #include "server/run/server.h"
 
 namespace dfly {
@@ -46,6 +47,7 @@ void ResetStat(CoordinatorContext& cx, Args, ReplySink& reply) {
   server.scripts.ResetForgotten();
   server.memory.ResetOver();
   server.connections.ResetRejected();
+  server.pool.at(0)->Await([] { Server::Here().replicas().ResetStats(); });
   server.client_memory.evicted.store(0, std::memory_order_relaxed);
   reply.Ok();
 }

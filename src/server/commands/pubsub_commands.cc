@@ -39,10 +39,9 @@ void Unsubscribe(CoordinatorContext& cx, Args args, ReplySink& reply) {
 template <ChannelKind kKind>
 void Publish(ShardContext& cx, Args args, ReplySink& reply) {
   PubSub& pubsub = PubSub::Here();
-  if (kKind == ChannelKind::kChannel &&
-      WorkerState::Here().server.tells_replicas.load(std::memory_order_relaxed) &&
+  if (WorkerState::Here().server.tells_replicas.load(std::memory_order_relaxed) &&
       cx.wants_effects()) {
-    cx.Tell("PUBLISH", args[1], args[2]);
+    cx.TellOwn();
   }
   reply.Integer(pubsub.Publish(cx.shard().id(), kKind, args[1], args[2]));
 }

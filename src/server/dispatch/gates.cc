@@ -35,7 +35,10 @@ Gates::Gates(WorkerState* worker, ScriptFinder* scripts)
 
 std::string Gates::ErrorOf(const Command& command, Args args, const Session& session) {
   const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed);
-  if ((gate & Settings::kLoadingGate) != 0 && (command.flags & kLoading) == 0) {
+  // EXEC may do what all that is queued may do.
+  const bool is_exec = &command == exec_ && session.multi != nullptr;
+  const uint32_t allowed = is_exec ? session.multi->common_flags() & command.flags : command.flags;
+  if ((gate & Settings::kLoadingGate) != 0 && (allowed & kLoading) == 0) {
     return std::string(kErrLoading);
   }
   if ((gate & (Settings::kNoWritesGate | Settings::kNoLogGate)) != 0) {
@@ -48,7 +51,7 @@ std::string Gates::ErrorOf(const Command& command, Args args, const Session& ses
   if ((gate & Settings::kReadOnlyGate) != 0 && (FlagsOf(command, args, session) & kWrite) != 0) {
     return std::string(command.runs_script ? kErrReadOnlyScript : kErrReadOnly);
   }
-  if ((gate & Settings::kStaleGate) != 0 && (command.flags & kStale) == 0) {
+  if ((gate & Settings::kStaleGate) != 0 && (allowed & kStale) == 0) {
     return std::string(kErrMasterDown);
   }
   return "";

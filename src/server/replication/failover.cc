@@ -80,7 +80,7 @@ std::string Failover::Begin(const Request& request) {
 
 std::string Failover::Abort() {
   if (!is_under_way()) return "ERR No failover in progress.";
-  ends_ = true;
+  Stop();
   return "";
 }
 
@@ -125,7 +125,11 @@ std::string Failover::AwaitSync() {
   while (true) {
     const uint64_t now_ns = helio::MonotonicNanos();
     if (ends_) return "it was aborted";
-    if (now_ns >= end_ns && request_.is_forced) return "";
+    if (now_ns >= end_ns && request_.is_forced) {
+      LOG(WARNING) << "Failover to " << request_.host << ':' << request_.port
+                   << " time out exceeded, failing over.";
+      return "";
+    }
     if (now_ns >= end_ns) return "no replica was in sync before the timeout";
     if (!asked_ns || now_ns - *asked_ns >= kAskNanos) {
       asked_ns = now_ns;
@@ -148,7 +152,9 @@ std::string Failover::HandOver() {
     helio::this_fiber::SleepForMillis(kLookMillis);
   }
   if (link_.hand_over() == PrimaryLink::HandOver::kTaken) return "";
-  std::string why = ends_ ? "it was aborted" : link_.last_error();
+  std::string why =
+      ends_ ? "it was aborted"
+            : fmt::format("Failover target rejected psync request, {}", link_.last_error());
   link_.Leave();
   on_primary_("");
   return why;

@@ -41,6 +41,7 @@ class Failover {
 
   // It goes on in the background. An error for the client, or nothing.
   std::string Begin(const Request& request);
+  // The same; it is over then. Suspends, but for no locks.
   std::string Abort();
   // Thread: any.
   bool is_under_way() const { return state_ != State::kNone; }

@@ -390,6 +390,7 @@ std::string PrimaryLink::Continue(const PsyncReply& reply) {
     ids_.Shift(offset_, std::string(reply.id));
     ids_.is_told = true;
     replicas_.EndAll("the primary's stream has another id");
+    replicas_.AwaitNobody();  // they see that before they see the link
   }
   LOG(INFO) << "the primary goes on behind offset " << offset_ << " of " << ids_.id;
   return "";

@@ -41,6 +41,7 @@ class ReplicaCopies {
   void RunAlone(std::function<void()> work);
   bool is_busy() const { return is_busy_; }
   uint64_t count() const { return count_; }
+  void ResetCount() { count_ = 0; }
 
  private:
   class Output;

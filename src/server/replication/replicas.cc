@@ -697,6 +697,11 @@ std::vector<ReplicaFacts> Replicas::AllFacts() const {
   return all;
 }
 
+void Replicas::ResetStats() {
+  copies_.ResetCount();
+  partial_copies_ = refused_partial_copies_ = 0;
+}
+
 ReplicasFacts Replicas::Facts() const {
   ReplicasFacts facts;
   facts.all = AllFacts();

@@ -96,6 +96,8 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   // Of WAIT.
   AckWaits& waits() { return waits_; }
   ReplicasFacts Facts() const;
+  // CONFIG RESETSTAT.
+  void ResetStats();
 
   // --- What PrimaryLink says ---
 
@@ -103,6 +105,8 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   ReplicationIds& ids() { return ids_; }
   // All who follow leave, and may come back. `why`: for the log.
   void EndAll(std::string_view why);
+  // Until nobody reads the backlog any more. Suspends.
+  void AwaitNobody();
   // The server has become a replica, and nobody is let write any more: ends the stream of effects.
   // Returns its end, which is that of the data; none if there was no stream. Suspends.
   std::optional<uint64_t> Demote();
@@ -190,8 +194,6 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   void ApplySync();
   void TellVoters();
   bool IsHere(const std::shared_ptr<Replica>& replica) const;
-  // Until nobody reads the backlog any more. Suspends.
-  void AwaitNobody();
   bool StreamsAny() const;
   void Tick();
   static ReplicaFacts FactsOf(const Replica& replica);
