@@ -348,3 +348,31 @@ def test_commands_of_all_kinds(primary, tmp_path):
         follow(replica, server)
         call_all(c, [*COMMANDS, "FLUSHALL", *COMMANDS])
         assert_same(c, replica)
+
+
+@BINARIES
+def test_a_server_that_was_just_promoted_keeps_the_promise(primary, start_server, tmp_path, binary):
+    """Also before it has a replica: its first answer leaves when another one has it, too."""
+    old, new = primary(), primary(proactor_threads=3)
+    with contextlib.ExitStack() as stack:
+        other = stack.enter_context(other_server(binary, tmp_path))
+        o, n, writer, reader = [stack.enter_context(s.connect()) for s in (old, new, new, new)]
+        follow(n, old)
+        follow(other, old)
+        assert o.call("SET", "k", "old") == OK
+        wait_until(lambda: n.call("GET", "k") == other.call("GET", "k") == b"old", what="a write")
+        offset = o.info("replication")["master_repl_offset"]
+        for r in (n, other):
+            wait_until(lambda r=r: r.info("replication")["slave_repl_offset"] == offset)
+        old.kill()
+        assert n.call("REPLICAOF", "NO", "ONE") == OK
+        writer.send_command("SET", "k", "new")
+        await_epochs(n)
+        reader.send_command("GET", "k")
+        assert [is_answered(w) for w in (writer, reader)] == [False] * 2
+        follow(other, new)
+        assert writer.read() == OK
+        assert reader.read() == b"new"
+        assert other.call("GET", "k") == b"new"
+        assert n.info("stats")["sync_full"] == "0"
+    old.start_again()
