@@ -11,7 +11,10 @@ from harness.resp import OK, Error
 from harness.seeds import new_rng
 from harness.server import REFERENCE, stopped, wait_until
 
-pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
+pytestmark = [
+    pytest.mark.sanitized,
+    pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself"),
+]
 
 __all__ = ["node"]  # a fixture
 

@@ -22,7 +22,10 @@ from harness.resp import OK, Error, RespSocket
 from harness.seeds import new_rng
 from harness.server import PATIENCE_S, REFERENCE, wait_until
 
-pytestmark = pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself")
+pytestmark = [
+    pytest.mark.sanitized,
+    pytest.mark.skipif(REFERENCE, reason="it has redis-server beside ours itself"),
+]
 
 KINDS = ["ours", *BINARIES]
 

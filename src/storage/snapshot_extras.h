@@ -25,7 +25,7 @@ struct SnapshotExtras {
   std::vector<std::pair<std::string, uint32_t>> placements;
   // What the stream has up to there is in the keys. With an id: of a snapshot as a whole. Empty, or
   // a file of a Redis that had no stream: none.
-  StreamPlace place;
+  StreamPlace place = {};
 };
 
 }  // namespace dfly

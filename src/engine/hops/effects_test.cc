@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -275,6 +276,8 @@ class TransactionEffectsTest : public testing::Test {
       Transaction all(shards_.get(), nullptr);
       all.LockAllShards(LockMode::kExclusive);
       EXPECT_TRUE(all.Schedule());
+      static constexpr helio::WaitReason kChange = {"the change", "it needs no locks"};
+      std::optional<helio::BoundedWait> wait(kChange);
       const Words args = {"mset", "k0", "v", "k1", "v"};
       helio::Fiber fiber("command", [&] {
         CoordinatorContext cx(shards_.get(), nullptr, 0, 1000);
@@ -283,6 +286,7 @@ class TransactionEffectsTest : public testing::Test {
       });
       while (HasNoWaiter(0)) helio::this_fiber::SleepForMillis(1);
       shards_->SetEffectSink(after);
+      wait.reset();
       all.Conclude();
       fiber.Join();
     });

@@ -502,9 +502,15 @@ bool PrimaryLink::HoldStream() {
   if (session_ == nullptr || !is_replica()) return false;
   const Session* const held = session_;
   is_held_ = false;
+  wants_rest_ = true;
   session_->connection.AskForRest();
+  // Its last command may wait for somebody who never ends.
+  const uint64_t end_ns = helio::MonotonicNanos() + kHoldMillis * 1'000'000;
   std::unique_lock lock(mutex_);
-  changed_.Wait(lock, [this, held] { return session_ != held || is_held_; });
+  while (session_ == held && !is_held_ && helio::MonotonicNanos() < end_ns) {
+    changed_.WaitUntil(lock, end_ns);
+  }
+  wants_rest_ = false;
   return is_held_;
 }
 
@@ -526,6 +532,7 @@ void PrimaryLink::OnWhole(int64_t offset) {
 }
 
 void PrimaryLink::OnRest() {
+  if (!wants_rest_) return session_->connection.EndRest();  // it comes too late
   OnWhole(Worker::WholeOffset(*session_));
   is_held_ = true;
   changed_.NotifyAll();

@@ -83,7 +83,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   void Stop();
 
   // For a copy or a snapshot of this replica: nothing more of the stream is carried out, and what
-  // was begun is done. False: there is no stream that could be held. Suspends.
+  // was begun is done. False: there is no stream, or it does not come to rest. Suspends.
   bool HoldStream();
   void LetStreamGo();
   // Where it is held. None: the link has ended meanwhile.
@@ -101,6 +101,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   enum class State : uint8_t { kConnect, kConnecting, kHandshake, kSync, kConnected };
   static constexpr uint64_t kRetryMillis = 1'000;
   static constexpr uint64_t kRetryMillisMax = 60'000;
+  static constexpr uint64_t kHoldMillis = 10'000;
 
   // PrimaryStreamOwner
   void OnBytes(std::string_view bytes) override;
@@ -168,7 +169,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   State state_ = State::kConnect;
   LinkSocket* socket_ = nullptr;  // while there is one
   Session* session_ = nullptr;    // while the stream runs
-  bool is_held_ = false;          // HoldStream; and it rests
+  bool wants_rest_ = false;       // HoldStream waits for that
+  bool is_held_ = false;          // and it rests, until LetStreamGo
   bool is_loading_ = false;
   bool is_ours_ = false;  // the primary: it may say what no Redis knows
   uint64_t retry_ms_ = kRetryMillis;

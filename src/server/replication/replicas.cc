@@ -511,7 +511,8 @@ bool Replicas::FindPlace(ReplicaCopy* copy) {
 }
 
 bool Replicas::Hold() {
-  if (!is_other()) return is_streaming_;
+  // With a log nobody starts from a snapshot.
+  if (!is_other()) return is_streaming_ && !log_.is_on();
   return follows_ && link_->HoldStream();
 }
 
