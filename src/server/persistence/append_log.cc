@@ -97,7 +97,7 @@ std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
   stream_.set_log_period(times_.epoch_ns);
   const bool is_first = stream_.journal() == nullptr;
   first_epoch = stream_.Open(first_epoch);
-  if (is_first) stream_.Become(start.stream_id, start.stream_offset, [] {});
+  if (is_first) stream_.Become(start.stream_id, start.stream_offset);
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();

@@ -63,9 +63,8 @@ uint64_t EffectStream::Cut() {
   return offset_;
 }
 
-void EffectStream::Become(std::string id, uint64_t offset, const std::function<void()>& also) {
+void EffectStream::Become(std::string id, uint64_t offset) {
   const std::lock_guard lock(place_lock_);
-  also();
   BecomeLocked(std::move(id), offset);
 }
 

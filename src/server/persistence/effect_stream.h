@@ -68,8 +68,8 @@ class EffectStream final : private DurableLog {
   // epoch that is written at the same time is whole before it, or behind it.
   uint64_t Cut();
   // From its next byte on it is the replication stream `id`, at `offset`; an empty id: of none, and
-  // it goes on where it is. It begins with SELECT. `also` is called while no epoch is handed out.
-  void Become(std::string id, uint64_t offset, const std::function<void()>& also);
+  // it goes on where it is. It begins with SELECT.
+  void Become(std::string id, uint64_t offset);
 
   // --- REQUIRES: it is open, and no unit is under way, and none begins meanwhile: nobody is served
   // yet, or the caller has locked all shards. All suspend ---

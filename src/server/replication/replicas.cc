@@ -189,7 +189,7 @@ std::optional<uint64_t> Replicas::Demote() {
     if (stream_.journal()->Flush()) end = backlog_.end();
     sync_.FailAll();
     stream_.DetachListener();
-    stream_.Become("", 0, [] {});
+    stream_.Become("", 0);
     is_streaming_ = server_.tells_replicas = false;
     has_backlog_ = end.has_value();
   }

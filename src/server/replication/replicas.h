@@ -130,8 +130,6 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   const std::vector<std::shared_ptr<Replica>>& all() const { return replicas_; }
   // Thread: any.
   bool ends() const { return ends_; }
-  // The backlog has the primary's bytes.
-  bool follows() const { return follows_; }
   // There is no stream, and a copy can begin it.
   bool MayAttach() const;
   // Around a copy: there is a journal, that it may begin the stream with.
