@@ -16,6 +16,7 @@
 #include "server/acl/acl_store.h"
 #include "server/clients/affinity.h"
 #include "server/clients/client_wait.h"
+#include "server/clients/let_in.h"
 #include "server/clients/multi.h"
 #include "server/clients/output_feed.h"
 #include "server/clients/primary_stream.h"
@@ -90,6 +91,7 @@ class Session final : public CommandClient, public MovedSession {
   // Came back before their end, because their replies are long; they go on when those are sent.
   std::vector<PendingReplies*> cut_batches;
   ClientWait* blocked = nullptr;           // what waits for a key
+  LetIn let_in;                            // its command that runs on a fiber and may write
   RunningInnerCall* inner_call = nullptr;  // what it asks for over HTTP
   std::unique_ptr<Multi> multi;            // between MULTI and EXEC
   const Multi* executing = nullptr;        // what EXEC carries out, if that takes several shards

@@ -9,6 +9,7 @@
 #include "engine/journal/journal.h"
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
+#include "server/clients/client_wait.h"
 #include "server/clients/session.h"
 
 namespace dfly {
@@ -59,8 +60,36 @@ void WorkerState::HoldWrites(ServerState& server, bool holds) {
 }
 
 void WorkerState::AwaitLetIn(ServerState& server) {
-  // The fibers that were ready have run when this one does.
-  for (uint32_t i = 0; i < server.pool.size(); ++i) server.pool.at(i)->AwaitFiber("let in", [] {});
+  for (uint32_t i = 0; i < server.pool.size(); ++i) {
+    server.pool.at(i)->AwaitFiber("let in", [] {
+      WorkerState& worker = Here();
+      helio::this_fiber::SleepForMillis(1);  // what is noted in this iteration gets into batches
+      LetIn mark;
+      mark.is_mark = true;
+      worker.let_in.PushBack(&mark);
+      while (worker.HasLetInBefore(mark)) helio::this_fiber::SleepForMillis(1);
+    });
+  }
+}
+
+bool WorkerState::HasLetInBefore(const LetIn& mark) {
+  bool has_any = false;
+  std::vector<Connection*> cut;
+  for (const LetIn& command : let_in) {
+    if (&command == &mark) break;
+    const bool waits = command.session != nullptr && command.session->blocked != nullptr &&
+                       command.session->blocked->waits();
+    if (command.is_mark || waits) continue;
+    has_any = true;
+    if (command.cut_for != nullptr) cut.push_back(command.cut_for);
+  }
+  for (Connection* connection : cut) {
+    if (connection->closing()) continue;
+    LOG(WARNING) << "closing the connection of a client that does not read its replies: a change "
+                    "of the role waits for its commands";
+    connection->CloseNow();
+  }
+  return has_any;
 }
 
 void WorkerState::Forget(Session* session) {

@@ -17,6 +17,7 @@
 #include "server/base/message_shuffle.h"
 #include "server/base/per_thread.h"
 #include "server/clients/command_timer.h"
+#include "server/clients/let_in.h"
 #include "server/clients/server_state.h"
 #include "server/meters/worker_stats.h"
 
@@ -41,6 +42,7 @@ class WorkerState : public PerThread<WorkerState> {
   const std::unique_ptr<MessageShuffle> shuffle;  // tests only (ServerOptions::schedule_seed)
   // Fibers that run a command, or RunOnFiber; they may outlive their connection for a moment.
   size_t coordinators = 0;
+  LetInList let_in;
   // A fiber has ended, and what it used may go.
   std::function<void()> on_fiber_end;
 
@@ -79,8 +81,8 @@ class WorkerState : public PerThread<WorkerState> {
   // A disk is behind with what its writer keeps in memory, or (false) is not any more. Meanwhile
   // commands that write wait at their connections. Thread: any proactor's. Suspends: never.
   static void HoldWrites(ServerState& server, bool holds);
-  // Commands that were let in before this are in the queues of their shards when it returns. They
-  // may wait there. On a fiber. Suspends.
+  // Until the commands that may write, and were let in before this, are over, but for those that
+  // wait for a key. No new ones are let in. The caller has no locks. On a fiber. Suspends.
   static void AwaitLetIn(ServerState& server);
   // Frees the session if its connection, its coordinator and its changes of subscriptions have
   // ended.
@@ -108,6 +110,7 @@ class WorkerState : public PerThread<WorkerState> {
   void RunOnFiber(const char* name, std::function<void()> work);
 
  private:
+  bool HasLetInBefore(const LetIn& mark);
   static bool TellsOfData(const Command& command);
   uint64_t EpochOfKeys(const Shard& shard, const Command& command, Args args, uint64_t hash) const;
   uint64_t NotDurable(uint64_t epoch) const;

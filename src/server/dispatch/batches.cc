@@ -76,6 +76,7 @@ void Batches::Send() {
     ++worker_.stats.batches;
     batch->connection->OnRemoteSent(batch->arg_bytes());
     ++in_flight_;
+    if (batch->may_write()) worker_.let_in.PushBack(batch);
     Count(batch);
     Post(batch);
   }
@@ -101,6 +102,7 @@ uint64_t Batches::StreamOf(const ShardBatch& batch, bool to_shard) {
 
 void Batches::Continue(ShardBatch* batch) {
   DCHECK(!batch->is_done());
+  batch->cut_for = nullptr;
   batch->discard_replies = batch->abandoned;
   batch->BeginPart();
   Post(batch);
@@ -376,7 +378,10 @@ void Batches::OnBack(ShardBatch* batch) {
                            batch->abandoned ? nullptr : &SessionOf(batch->connection));
   }
   const bool is_done = batch->is_done();
-  if (is_done) --in_flight_;
+  if (is_done) {
+    --in_flight_;
+    batch->LetIn::Unlink();
+  }
   Count(batch);
   const bool is_local = worker_.local(batch->shard) != nullptr;
   if (is_done && is_local) --local_;
@@ -405,6 +410,7 @@ void Batches::OnBack(ShardBatch* batch) {
   } else {
     connection->replies().CompletePart(batch);
     SessionOf(connection).cut_batches.push_back(batch);
+    batch->cut_for = connection;
     connection->set_wants_room(true);
   }
   connection->OnRepliesReady();
@@ -461,6 +467,7 @@ void Batches::AddRunning(const Noted& noted, Args args, Session& session, AclCal
   connection->OnRemoteSent(batch->arg_bytes());
   Count(batch);
   ++in_flight_;
+  worker_.let_in.PushBack(batch);
   // As if it had arrived, and its first command were running.
   parked_.try_emplace(std::pair(batch->connection_id, batch->shard));
   job->on_end = &OnScriptEnd;

@@ -323,18 +323,18 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
     reply.Error("ERR Write commands are not allowed from read-only scripts.");
     return false;
   }
-  // The disk may fail, or replicas leave, while the script runs. What it has begun it ends: in
-  // Redis nothing of that kind happens in the middle of a script.
+  // The disk may fail, replicas leave, or the role change, while the script runs. What it has begun
+  // it ends: in Redis nothing of that kind happens in the middle of a script.
   const uint8_t gate = worker_.server.settings.gate.load(std::memory_order_relaxed);
   constexpr uint8_t kNoDisk = Settings::kNoWritesGate | Settings::kNoLogGate;
-  if ((gate & (kNoDisk | Settings::kNoReplicasGate)) != 0 && (command->flags & kWrite) != 0 &&
-      !has_called_write_) {
+  const bool begins = (command->flags & kWrite) != 0 && !has_called_write_;
+  if ((gate & (kNoDisk | Settings::kNoReplicasGate)) != 0 && begins) {
     const bool is_disk = (gate & kNoDisk) != 0;
     reply.Error(is_disk ? Gates::MisconfError(worker_.server.settings)
                         : std::string(kErrNoReplicas));
     return false;
   }
-  if ((gate & Settings::kReadOnlyGate) != 0 && (command->flags & kWrite) != 0) {
+  if ((gate & Settings::kReadOnlyGate) != 0 && begins) {
     reply.Error(kErrReadOnly);
     return false;
   }

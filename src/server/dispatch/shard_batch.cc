@@ -28,6 +28,7 @@ void ShardBatch::Add(const Command* command, Args args, uint64_t hash, bool drop
                       .multi = 0,
                       .script = 0,
                       .drop_reply = drop_reply});
+  may_write_ |= (command->flags & kWrite) != 0 || command->runs_script;
   for (std::string_view arg : args.all()) {
     arg_bytes_.append(arg);
     arg_ends_.push_back(arg_bytes_.size());
@@ -37,6 +38,7 @@ void ShardBatch::Add(const Command* command, Args args, uint64_t hash, bool drop
 void ShardBatch::AddExec(const Command* command, std::unique_ptr<Multi> multi, uint64_t hash,
                          bool drop_reply) {
   multi_bytes_ += multi->bytes();
+  may_write_ |= multi->may_write();
   multis_.push_back(std::move(multi));
   entries_.push_back({.command = command,
                       .hash = hash,
@@ -79,6 +81,7 @@ void ShardBatch::Recycle(Execs* execs) {
   PendingReplies::Recycle();
   discard_replies = false;
   next_ = 0;
+  may_write_ = false;
   entries_.clear();
   if (entries_.capacity() > kEntriesKept) entries_.shrink_to_fit();
   arg_ends_.clear();

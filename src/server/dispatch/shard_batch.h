@@ -15,6 +15,7 @@
 #include "engine/queue/tx_queue.h"
 #include "facade/replies/reply_queue.h"
 #include "helio/fibers/inbox.h"
+#include "server/clients/let_in.h"
 #include "server/clients/multi.h"
 #include "server/meters/slow_log.h"
 #include "server/scripts/script_store.h"
@@ -29,7 +30,7 @@ class Session;
 // Owner: the connection's worker, which pools it; the shard's thread between Send and the return of
 // the message. Commands are copied in, because they outlive the receive buffer.
 // Its next command stands in the shard's queue (as a TxEntry) if a transaction excludes it.
-class ShardBatch : public PendingReplies, public helio::Message, public TxEntry {
+class ShardBatch : public PendingReplies, public helio::Message, public TxEntry, public LetIn {
  public:
   struct Entry {
     const Command* command;
@@ -55,6 +56,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   void AddScript(const Command* command, Args args, uint64_t hash, bool drop_reply,
                  ScriptRef script);
   size_t size() const { return entries_.size(); }
+  // Some command of it may.
+  bool may_write() const { return may_write_; }
   size_t arg_bytes() const { return arg_bytes_.size() + multi_bytes_; }
   // What it takes, without EXECs' commands, which count for themselves.
   size_t memory_used() const;
@@ -120,7 +123,8 @@ class ShardBatch : public PendingReplies, public helio::Message, public TxEntry 
   static constexpr size_t kEntriesKept = 1024;
 
   std::vector<Entry> entries_;
-  size_t next_ = 0;               // the first that has not run
+  size_t next_ = 0;  // the first that has not run
+  bool may_write_ = false;
   std::vector<TagLock> wanted_;   // by the command that stands in the queue
   std::vector<size_t> arg_ends_;  // where each argument ends in arg_bytes_
   std::string arg_bytes_;

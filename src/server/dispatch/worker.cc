@@ -752,6 +752,10 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
   session.last_command = &command;
   ++session.coordinators;
   ++state_.coordinators;
+  if (gates_.MayWrite(command, args, session)) {
+    session.let_in.session = &session;
+    state_.let_in.PushBack(&session.let_in);
+  }
   lock_watch_.Begin();
   if (monitors_.any()) [[unlikely]] {
     if (&command == exec_) FeedExec(session);
@@ -815,6 +819,7 @@ void Worker::Coordinate(Connection* connection, Session& session, const Command&
     tracking_.OnReplied(session);
     client_limiter_.Recount(session);
     memory_.counted.coordinators -= own_args.memory_used();
+    session.let_in.Unlink();
     --session.coordinators;
     --state_.coordinators;
     pools_.Note();

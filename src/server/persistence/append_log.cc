@@ -95,9 +95,7 @@ void AppendLog::WithAllLocked(Function function) {
 
 std::error_code AppendLog::Open(LogWriter::Start start, uint64_t first_epoch) {
   stream_.set_log_period(times_.epoch_ns);
-  const bool is_first = stream_.journal() == nullptr;
-  first_epoch = stream_.Open(first_epoch);
-  if (is_first) stream_.Become(start.stream_id, start.stream_offset);
+  first_epoch = stream_.Open(first_epoch, start.stream_id, start.stream_offset);
   LogWriter::Options options;
   options.policy = options_.policy;
   options.has_timestamps = options_.writes_timestamps();

@@ -29,7 +29,9 @@ bool HasEffects(const Epoch& epoch) {
 
 EffectStream::~EffectStream() { CHECK(journal_ == nullptr) << "EffectStream was not closed"; }
 
-uint64_t EffectStream::Open(uint64_t first_epoch) {
+uint64_t EffectStream::Open(uint64_t first_epoch, std::string id, uint64_t offset) {
+  ++users_;
+  const std::lock_guard life(life_mutex_);
   if (journal_ != nullptr) return journal_->open_epoch();
   first_epoch = std::max(first_epoch, last_epoch_ + 1);
   DurableLog* const readers = this;
@@ -42,11 +44,15 @@ uint64_t EffectStream::Open(uint64_t first_epoch) {
                        .on_bytes = [this] {
                          if (log_.load(std::memory_order_acquire) != nullptr) on_bytes_();
                        }});
+  Become(std::move(id), offset);
   return first_epoch;
 }
 
 void EffectStream::Close() {
-  if (journal_ == nullptr || is_read()) return;
+  if (--users_ > 0) return;
+  const std::lock_guard life(life_mutex_);
+  if (users_ > 0 || journal_ == nullptr) return;  // somebody has come, or was here and has gone
+  DCHECK(!is_read());
   journal_->Stop();
   last_epoch_ = journal_->newest();
   journal_ = nullptr;

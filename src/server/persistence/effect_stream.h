@@ -21,6 +21,7 @@
 
 #include "engine/journal/journal.h"
 #include "helio/base/spin_lock.h"
+#include "helio/fibers/sync.h"
 
 namespace dfly {
 
@@ -53,10 +54,11 @@ class EffectStream final : private DurableLog {
   EffectStream(const EffectStream&) = delete;
   EffectStream& operator=(const EffectStream&) = delete;
 
-  // Makes the journal if there is none. Returns the number of the next epoch, which is at least
-  // `first_epoch` if there was none. Suspends.
-  uint64_t Open(uint64_t first_epoch);
-  // Ends the journal, unless somebody reads it. Suspends.
+  // There is a journal until as many have called Close as Open. Returns the number of the next
+  // epoch. If there was no journal that is at least `first_epoch`, and the stream is the
+  // replication stream `id` from `offset` on (Become). Suspends.
+  uint64_t Open(uint64_t first_epoch, std::string id = "", uint64_t offset = 0);
+  // REQUIRES: Open, and its caller does not read any more. Suspends.
   void Close();
   // Null: it is not open.
   Journal* journal() { return journal_.get(); }
@@ -109,6 +111,8 @@ class EffectStream final : private DurableLog {
 
   ServerState& server_;
   std::function<void()> on_bytes_;
+  uint32_t users_ = 0;       // Open without its Close
+  helio::Mutex life_mutex_;  // held while the journal is made and while it ends
   std::unique_ptr<Journal> journal_;
   uint64_t last_epoch_ = 0;  // of all journals so far; gates are open for them (ReplyGate)
   uint64_t log_period_ns_ = Journal::Options{}.period_ns;

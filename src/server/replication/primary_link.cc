@@ -117,6 +117,7 @@ void PrimaryLink::Leave() {
 
 void PrimaryLink::Demote() {
   const std::optional<uint64_t> end = replicas_.Demote();
+  UnblockClients();  // those that were let in before, and have begun to wait since
   follows_ = true;
   can_continue_ = end.has_value();
   if (!end) return;

@@ -126,7 +126,8 @@ void ReplicaCopies::Run() {
                                   [](const auto& replica) { return WaitsForCopy(*replica); });
   copy->form = FormOf(**first);
   copy->mark = RandomId();
-  replicas_.OpenStream();
+  copy->may_attach = replicas_.MayAttach();
+  if (copy->may_attach) replicas_.OpenStream();
   const std::string& directory = persistence_.directory();
   const std::string path =
       fmt::format("{}temp-copy-{}.{}.rdb", directory.empty() ? "" : directory + "/",
@@ -151,7 +152,6 @@ std::string ReplicaCopies::Save(const std::shared_ptr<ReplicaCopy>& copy, const 
   base.make_output = [this, copy, &file](const std::atomic<bool>* is_cancelled) {
     return std::make_unique<Output>(this, copy, std::move(file), is_cancelled);
   };
-  copy->may_attach = replicas_.MayAttach();
   base.has_keys = copy->form.has_keys;
   base.has_functions = copy->form.has_functions;
   base.cut_lock = copy->may_attach ? LockMode::kExclusive : LockMode::kShared;
@@ -232,7 +232,7 @@ void ReplicaCopies::Send(const std::shared_ptr<ReplicaCopy>& copy) {
 }
 
 void ReplicaCopies::End(const std::shared_ptr<ReplicaCopy>& copy, const std::string& error) {
-  replicas_.CloseStream();
+  if (copy->may_attach) replicas_.CloseStream();
   if (error.empty()) return;
   LOG(WARNING) << "no copy for the replicas: " << helio::LogText(error);
   for (const auto& replica : replicas_.all()) {

@@ -74,20 +74,26 @@ void Replicas::Stop() {
     helio::this_fiber::SleepForMillis(kRoomMillis);
   if (tick_task_ != 0) helio::Proactor::Current()->RemovePeriodic(std::exchange(tick_task_, 0));
   sync_.Stop();
-  if (std::exchange(is_streaming_, false)) Detach();
+  if (!is_streaming_) return;
+  CHECK(WithAllLocked(nullptr, [this] { Detach(); }));
+  stream_.Close();
+}
+
+template <typename Function>
+bool Replicas::WithAllLocked(const std::atomic<bool>* cancelled, Function function) {
+  Transaction lock(server_.shards.get(), nullptr);
+  lock.set_origin({.name = "replication"});
+  lock.set_cancelled(cancelled);
+  lock.LockAllShards(LockMode::kExclusive);
+  if (!lock.Schedule()) return false;
+  const helio::BoundedWait wait(kSnapshotFile);
+  function();
+  return true;
 }
 
 void Replicas::Detach() {
-  server_.tells_replicas = false;
-  {
-    Transaction lock(server_.shards.get(), nullptr);
-    lock.set_origin({.name = "replication"});
-    lock.LockAllShards(LockMode::kExclusive);
-    CHECK(lock.Schedule());
-    const helio::BoundedWait wait(kSnapshotFile);
-    stream_.DetachListener();
-  }
-  stream_.Close();
+  is_streaming_ = server_.tells_replicas = false;
+  stream_.DetachListener();
 }
 
 void Replicas::SetOptions(const ReplicationOptions& options) {
@@ -137,19 +143,13 @@ bool Replicas::is_other() const { return follows_ || link_->is_replica(); }
 void Replicas::ApplySync() {
   // Promote and Demote do it themselves.
   if (is_other() || SyncRules() == sync_.rules()) return;
-  Transaction lock(server_.shards.get(), nullptr);
-  lock.set_origin({.name = "replication"});
-  lock.LockAllShards(LockMode::kExclusive);
-  CHECK(lock.Schedule());
-  const helio::BoundedWait wait(kSnapshotFile);
-  if (is_other()) return;
-  const AckQuorum::Rules rules = SyncRules();
-  if (!is_streaming_) {
-    if (!rules.holds_replies()) return;
-    stream_.Open(1);
-    Attach(backlog_.end());
-  }
-  sync_.Apply(rules);
+  CHECK(WithAllLocked(nullptr, [this] {
+    if (is_other()) return;
+    const AckQuorum::Rules rules = SyncRules();
+    if (!is_streaming_ && !rules.holds_replies()) return;
+    if (!is_streaming_) Attach(backlog_.end());
+    sync_.Apply(rules);
+  }));
 }
 
 void Replicas::AwaitSync() {
@@ -179,21 +179,18 @@ std::optional<uint64_t> Replicas::Demote() {
   CheckGoodReplicas();
   WorkerState::AwaitLetIn(server_);
   std::optional<uint64_t> end;
-  if (is_streaming_) {
-    Transaction lock(server_.shards.get(), nullptr);
-    lock.set_origin({.name = "replicaof"});
-    lock.set_cancelled(&ends_);
-    lock.LockAllShards(LockMode::kExclusive);
-    if (!lock.Schedule()) return {};  // the server ends
-    const helio::BoundedWait wait(kSnapshotFile);
+  bool was_streaming = false;
+  const bool is_done = WithAllLocked(&ends_, [&] {
+    was_streaming = is_streaming_;
+    if (!was_streaming) return;
     if (stream_.journal()->Flush()) end = backlog_.end();
     sync_.FailAll();
-    stream_.DetachListener();
+    Detach();
     stream_.Become("", 0);
-    is_streaming_ = server_.tells_replicas = false;
     has_backlog_ = end.has_value();
-  }
-  stream_.Close();
+  });
+  if (!is_done) return {};  // the server ends
+  if (was_streaming) stream_.Close();
   EndAll("this server becomes a replica");
   return end;
 }
@@ -229,22 +226,17 @@ void Replicas::ForgetStream(std::string_view why) {
 void Replicas::Promote(uint64_t offset, bool continues) {
   if (continues) {
     BeginOfPrimary(offset);  // if the last link has failed, the backlog may lack something
-    Transaction lock(server_.shards.get(), nullptr);
-    lock.set_origin({.name = "replicaof"});
-    lock.set_cancelled(&ends_);
-    lock.LockAllShards(LockMode::kExclusive);
-    if (!ends_ && lock.Schedule()) {
-      const helio::BoundedWait wait(kSnapshotFile);
-      stream_.Open(1);
-      Attach(offset);
-      if (const AckQuorum::Rules rules = SyncRules(); rules.holds_replies()) sync_.Apply(rules);
+    if (!ends_) {
+      WithAllLocked(&ends_, [&] {
+        Attach(offset);
+        if (const AckQuorum::Rules rules = SyncRules(); rules.holds_replies()) sync_.Apply(rules);
+      });
     }
   } else {
     ForgetStream("this server's data is of no stream");
     AwaitNobody();
     if (!ends_) backlog_.Restart(offset);
   }
-  if (!is_streaming_) stream_.Close();
   follows_ = false;
   is_primary_ = !link_->is_replica();
   alone_since_ns_ = helio::MonotonicNanos();
@@ -395,19 +387,14 @@ void Replicas::Resume(const StreamPlace& place) {
   ids_.second_offset = static_cast<int64_t>(place.offset) + 1;
   link_->OnResumed(place);
   backlog_.Restart(place.offset);
-  stream_.Open(1);
-  Transaction lock(server_.shards.get(), nullptr);
-  lock.set_origin({.name = "replication"});
-  lock.LockAllShards(LockMode::kExclusive);
-  CHECK(lock.Schedule());
-  const helio::BoundedWait wait(kSnapshotFile);
-  Attach(place.offset);
+  CHECK(WithAllLocked(nullptr, [&] { Attach(place.offset); }));
   alone_since_ns_ = helio::MonotonicNanos();
   BeginTicks();
 }
 
 void Replicas::Attach(uint64_t offset) {
   data_end_ = offset;
+  stream_.Open(1);
   stream_.AttachListener(this, ids_.id, offset);
   // What the log alone has got: WAIT does not wait for that.
   streamed_epoch_ = stream_.journal()->newest();
@@ -483,13 +470,9 @@ bool Replicas::SendFilePart(const std::shared_ptr<Replica>& replica, LogStream& 
 
 bool Replicas::MayAttach() const { return !is_streaming_ && !follows_; }
 
-void Replicas::OpenStream() {
-  if (MayAttach()) stream_.Open(1);
-}
+void Replicas::OpenStream() { stream_.Open(1); }
 
-void Replicas::CloseStream() {
-  if (!is_streaming_) stream_.Close();
-}
+void Replicas::CloseStream() { stream_.Close(); }
 
 bool Replicas::FindPlace(ReplicaCopy* copy) {
   if (follows_) {
@@ -501,12 +484,12 @@ bool Replicas::FindPlace(ReplicaCopy* copy) {
   }
   if (link_->is_replica()) return false;  // Demote is under way
   if (!is_streaming_) {
-    if (!copy->may_attach || stream_.journal() == nullptr) return false;  // the role has changed
+    if (!copy->may_attach) return false;  // the role has changed
     Attach(backlog_.end());
   } else if (!stream_.journal()->Flush()) {
     return false;
   }
-  copy->place = {.id = ids_.id, .offset = stream_.Cut()};  // what comes behind begins with a SELECT
+  copy->place = {.id = ids_.id, .offset = stream_.offset()};  // what comes behind begins with a SELECT
   return true;
 }
 
@@ -616,24 +599,33 @@ void Replicas::CheckGoodReplicas() {
                                 CountGood() < options_.good_replicas_min);
 }
 
-void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
-  if (ends_ || copies_.is_busy() || !replicas_.empty() || options_.backlog_ttl_s == 0) return;
-  if (!is_streaming_ || !is_primary_ || is_other()) return;
-  if (log_.is_on() || options_.HoldsReplies()) return;
-  if ((now_ns - std::min(now_ns, alone_since_ns_)) / kNanosPerSecond <= options_.backlog_ttl_s) {
-    return;
-  }
-  LOG(INFO) << "the backlog is freed: there was no replica for " << options_.backlog_ttl_s
-            << " seconds";
-  // What is written from now on is in no stream: nobody may go on with this one.
-  is_streaming_ = has_backlog_ = false;
-  ids_.Replace(RandomId());
-  copies_.RunAlone([this] { FreeBacklog(); });  // who asks for a copy waits
+bool Replicas::IsIdle(uint64_t now_ns) const {
+  if (ends_ || !replicas_.empty() || options_.backlog_ttl_s == 0) return false;
+  if (!is_streaming_ || !is_primary_ || is_other()) return false;
+  if (log_.is_on() || options_.HoldsReplies()) return false;
+  const uint64_t alone_ns = now_ns - std::min(now_ns, alone_since_ns_);
+  return alone_ns / kNanosPerSecond > options_.backlog_ttl_s;
 }
 
-void Replicas::FreeBacklog() {
-  Detach();
-  backlog_.Restart(backlog_.end());  // nobody appends any more
+void Replicas::FreeBacklogIfIdle(uint64_t now_ns) {
+  if (IsIdle(now_ns)) copies_.RunAlone([this, now_ns] { FreeBacklog(now_ns); });
+}
+
+void Replicas::FreeBacklog(uint64_t now_ns) {
+  bool is_free = false;
+  WithAllLocked(&ends_, [&] {
+    is_free = IsIdle(now_ns);  // the role may have changed, or somebody has come
+    if (!is_free) return;
+    LOG(INFO) << "the backlog is freed: there was no replica for " << options_.backlog_ttl_s
+              << " seconds";
+    // What is written from now on is in no stream: nobody may go on with this one, nor begin to
+    // while Detach suspends.
+    has_backlog_ = false;
+    ids_.Replace(RandomId());
+    Detach();
+    backlog_.Restart(backlog_.end());
+  });
+  if (is_free) stream_.Close();
 }
 
 // ------------------------------------------------------------------------ the end of the server

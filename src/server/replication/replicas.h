@@ -99,6 +99,9 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   // CONFIG RESETSTAT.
   void ResetStats();
 
+  // A copy is being made, or the backlog is freed.
+  bool is_busy() const { return copies_.is_busy(); }
+
   // --- What PrimaryLink says ---
 
   // Of the data that this server has.
@@ -121,6 +124,8 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   void EndOfPrimary() { backlog_.Rewind(); }
   // What the backlog has is worth nothing: the data is replaced. Who follows leaves.
   void ForgetStream(std::string_view why);
+  // As repl-backlog-ttl says. Each second; `now_ns` is monotonic, and tests say a later one.
+  void FreeBacklogIfIdle(uint64_t now_ns);
   // The server has become a primary, and nobody is let write yet: effects go on behind `offset` of
   // the backlog. `continues`: the data is of its stream. Suspends.
   void Promote(uint64_t offset, bool continues);
@@ -132,7 +137,7 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   bool ends() const { return ends_; }
   // There is no stream, and a copy can begin it.
   bool MayAttach() const;
-  // Around a copy: there is a journal, that it may begin the stream with.
+  // Around a copy that may begin it: making the journal suspends, and is not done with locks.
   void OpenStream();
   void CloseStream();
   // Where the copy is in the stream. False: nowhere, the role has changed. REQUIRES: all shards are
@@ -199,10 +204,12 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   // As min-replicas-max-lag says.
   uint64_t CountGood() const;
   bool needs_good() const { return options_.good_replicas_min > 0 && options_.good_lag_max_s > 0; }
-  // repl-backlog-ttl.
-  void FreeBacklogIfIdle(uint64_t now_ns);
-  void FreeBacklog();
-  // No stream is read any more. Suspends.
+  bool IsIdle(uint64_t now_ns) const;
+  void FreeBacklog(uint64_t now_ns);
+  // Calls it while nothing changes. False: it did not, as `*cancelled` was set. Suspends.
+  template <typename Function>
+  bool WithAllLocked(const std::atomic<bool>* cancelled, Function function);
+  // No stream is read any more; stream_.Close has to follow. REQUIRES: all shards are locked.
   void Detach();
   void Send(std::initializer_list<std::string_view> words);
   void Wake(uint32_t thread);

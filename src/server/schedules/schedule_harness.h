@@ -4,6 +4,7 @@
 // pieces, clients leave in the middle. A failure is the seed's, and comes again with it.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@
 #include "helio/fibers/fiber.h"
 #include "server/all_parts.h"
 #include "server/dispatch/worker.h"
+#include "server/persistence/append_log.h"
 #include "server/persistence/persistence.h"
+#include "server/replication/replicas.h"
 #include "server/run/server.h"
 #include "server/schedules/test_options.h"
 
@@ -158,9 +161,12 @@ class ScheduledServer {
     const uint64_t begin_ns = helio::MonotonicNanos();
     const Worker& worker = Worker::Here();
     while (server_.state().connections.all() > 0 || Batches::Here().in_flight() > 0 ||
-           worker.state().coordinators > 0 || server_.persistence().is_saving()) {
+           worker.state().coordinators > 0 || server_.persistence().is_saving() ||
+           server_.append_log().is_changing() || server_.append_log().Facts().is_rewriting ||
+           server_.replicas().is_busy()) {
       CHECK(++turns < kTurnsMax || helio::MonotonicNanos() - begin_ns < kStarvedNanos)
-          << "DFLY_SEED=" << seed_ << " never ends; " << error << "; left: " << WhatIsLeft();
+          << "DFLY_SEED=" << seed_ << " never ends; " << error << "; left: " << WhatIsLeft() << "; "
+          << WhoIsLeft();
       helio::this_fiber::Yield();
     }
   }
@@ -173,6 +179,23 @@ class ScheduledServer {
       if (!shard.waiters().empty()) return "waiters are left";
     }
     return WrongBytes();
+  }
+  // For a message.
+  std::string WhoIsLeft() {
+    const WorkerState& worker = Worker::Here().state();
+    std::string text =
+        fmt::format("{} in flight, {} coordinators; clients:", Batches::Here().in_flight(),
+                    worker.coordinators);
+    Worker::Here().state().ForEachSession([&text](Session& session) {
+      const Connection& connection = session.connection;
+      text += fmt::format(
+          " [{}{}{}{}{}{} awaits {} has {} unsent]",
+          session.last_command == nullptr ? "" : session.last_command->name,
+          connection.closing() ? " closing" : "", connection.is_leaving() ? " leaving" : "",
+          connection.recv_ended() ? " ended" : "", connection.busy() ? " busy" : "",
+          connection.held() ? " held" : "", connection.awaited_epoch(), connection.unsent_bytes());
+    });
+    return text;
   }
   // When nothing runs: do the shards use what they have told?
   std::string WrongBytes() {
