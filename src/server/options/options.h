@@ -117,6 +117,7 @@ struct ReplicationOptions {
   bool serves_stale_data = true;
   uint32_t priority = 0;
   bool is_announced = true;
+  uint64_t retry_ms = 1'000;  // before a link that made no progress is tried again; tests have less
   std::string announce_ip = {};
   uint16_t announce_port = 0;  // 0: the one it has
 

@@ -60,6 +60,7 @@ PrimaryLink::PrimaryLink(ServerState* server, Persistence* persistence, AppendLo
       log_(*log),
       replicas_(*replicas),
       options_(options),
+      retry_ms_(options.retry_ms),
       ids_(replicas->ids()) {
   replicas->SetLink(this);
 }
@@ -82,6 +83,7 @@ bool PrimaryLink::Follow(std::string_view host, uint16_t port, HandOver hand_ove
   EndLink();
   UpdateGates();
   if (!was_replica) {
+    has_followed_ = false;
     is_known_replica_ = true;
     SetReplica(true);
     UnblockClients();
@@ -143,7 +145,7 @@ void PrimaryLink::SetHoldsWrites(bool holds) {
 
 void PrimaryLink::EndLink() {
   ++generation_;
-  retry_ms_ = kRetryMillis;
+  retry_ms_ = options_.retry_ms;
   last_error_.clear();
   state_ = State::kConnect;
   if (session_ != nullptr) session_->connection.CloseWhenSent();
@@ -422,7 +424,7 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   }
   if (!error.empty()) return error;
   if (!is_current(generation)) return std::string(kIsOver);
-  retry_ms_ = kRetryMillis;
+  retry_ms_ = options_.retry_ms;
   durable_ = 0;
   applied_.clear();
   ids_.Replace(std::string(reply.id));
@@ -480,6 +482,7 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   socket_ = nullptr;
   last_error_.clear();
   state_ = State::kConnected;
+  has_followed_ = true;
   auto stream = std::make_unique<PrimaryStream>();
   stream->owner = this;
   stream->begin = begin;
@@ -583,7 +586,9 @@ PrimaryLinkFacts PrimaryLink::Facts() const {
   facts.priority = options_.priority;
   facts.is_read_only = options_.is_read_only;
   facts.is_announced = options_.is_announced;
-  facts.applied_offset = facts.read_offset = offset_;
+  // Sentinel promotes who tells the largest offset. One that was a primary itself and has not heard
+  // from the new one may count what nobody else has, so it is to be the last one.
+  facts.applied_offset = facts.read_offset = has_followed_ ? offset_ : 0;
   facts.errors = errors_;
   if (!is_replica()) return facts;
   facts.is_replica = true;

@@ -99,7 +99,6 @@ class PrimaryLink final : private PrimaryStreamOwner {
 
  private:
   enum class State : uint8_t { kConnect, kConnecting, kHandshake, kSync, kConnected };
-  static constexpr uint64_t kRetryMillis = 1'000;
   static constexpr uint64_t kRetryMillisMax = 60'000;
   static constexpr uint64_t kHoldMillis = 10'000;
 
@@ -162,6 +161,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool follows_ = false;       // between Demote and Promote
   bool holds_writes_ = false;  // SetHoldsWrites
   bool may_have_own_writes_ = false;
+  bool has_followed_ = false;  // there was a link since it became a replica
   uint64_t tick_task_ = 0;  // 0: none
   helio::Mutex mutex_;      // CondVar wants one
   helio::CondVar changed_;
@@ -173,7 +173,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool is_held_ = false;          // and it rests, until LetStreamGo
   bool is_loading_ = false;
   bool is_ours_ = false;  // the primary: it may say what no Redis knows
-  uint64_t retry_ms_ = kRetryMillis;
+  uint64_t retry_ms_;
   std::string last_error_;      // that is in the log
   uint64_t down_since_ns_ = 0;  // 0: never up
   uint64_t copy_total_ = 0;

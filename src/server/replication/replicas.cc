@@ -489,7 +489,8 @@ bool Replicas::FindPlace(ReplicaCopy* copy) {
   } else if (!stream_.journal()->Flush()) {
     return false;
   }
-  copy->place = {.id = ids_.id, .offset = stream_.offset()};  // what comes behind begins with a SELECT
+  copy->place = {.id = ids_.id,
+                 .offset = stream_.offset()};  // what comes behind begins with a SELECT
   return true;
 }
 

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+// A primary, two replicas and a network that fails (replica_network.h), as seeds say. Clients write
+// to the primary; links stall, break and come back, so replicas go on with the stream or need a
+// copy. Then the primary is cut off, the replica that has most is promoted, the other one follows
+// it, and the old primary comes back.
+//
+//   answered  what a client was answered is in the data of the promoted server, if replies wait for
+//             one replica and nobody follows the old primary any more, or for both replicas
+//   whole     of each client there are the first n units and nothing of the others; an EXEC over
+//             shards is there as a whole
+//   equal     in the end all three have the same data
+#include <absl/strings/str_cat.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/schedules/replica_network.h"
+
+namespace dfly {
+namespace {
+
+using helio::Random;
+using testing::StoreModel;
+using Flow = ReplicaNetwork::Flow;
+using Words = std::vector<std::string>;
+
+// Writes its numbers: to a list, and some of them to two other keys as well, in one EXEC.
+class NumberWriter {
+ public:
+  explicit NumberWriter(size_t name) : name_(name) {}
+  ~NumberWriter() { Disconnect(); }
+
+  void Connect(int fd) {
+    Disconnect();
+    fd_ = fd;
+  }
+  void Disconnect() {
+    if (fd_ != -1) close(std::exchange(fd_, -1));
+    unsent_.clear();
+    got_.clear();
+    replies_.clear();
+  }
+
+  // Sends and receives something. What is wrong with a reply, or nothing.
+  std::string Turn(Random& random) {
+    if (fd_ == -1) return "";
+    if (replies_.size() < 20 && random.OneIn(4)) AddUnit(random.OneIn(3));
+    if (!unsent_.empty()) {
+      const size_t bytes = 1 + random.Uniform(unsent_.size());
+      const ssize_t sent = send(fd_, unsent_.data(), bytes, MSG_NOSIGNAL);
+      if (sent > 0) unsent_.erase(0, static_cast<size_t>(sent));
+    }
+    char buffer[4096];
+    const ssize_t got = read(fd_, buffer, sizeof(buffer));
+    if (got > 0) got_.append(buffer, static_cast<size_t>(got));
+    RespValue reply;
+    while (!replies_.empty()) {
+      const size_t bytes = ReadRespValue(got_, &reply);
+      if (bytes == 0) break;
+      got_.erase(0, bytes);
+      const size_t unit = replies_.front();
+      replies_.pop_front();
+      if (reply.kind == ReplyKind::kError) {
+        // The server is no primary any more, or the unit is there and no replica has it.
+        Disconnect();
+        return "";
+      }
+      if (unit != 0) answered_ = unit;
+    }
+    return "";
+  }
+
+  // Of what was sent, the first so many units are there. What is wrong, or nothing; then it goes on
+  // behind them.
+  std::string Check(const StoreModel& model) {
+    const auto lines = [&](const std::string& key) -> testing::Texts {
+      const auto it = model.find({0, key});
+      return it == model.end() ? testing::Texts{} : it->second;
+    };
+    testing::Texts list = lines(Key("list"));
+    if (!list.empty()) list.pop_back();  // its deadline
+    if (list.size() < answered_) {
+      return absl::StrCat(Key("list"), " has ", list.size(), " of ", answered_, " answered units");
+    }
+    size_t last_exec = 0;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (list[i] != absl::StrCat(i + 1)) return absl::StrCat(Key("list"), " has ", list[i]);
+      if (is_exec_[i]) last_exec = i + 1;
+    }
+    for (const char* family : {"a", "b"}) {
+      const testing::Texts found = lines(Key(family));
+      const std::string value = found.empty() ? "0" : found[0];
+      if (value != absl::StrCat(last_exec)) {
+        return absl::StrCat(Key(family), " is ", value, " and not ", last_exec, "; ", list.size(),
+                            " units are there of ", is_exec_.size(), ", ", answered_, " answered");
+      }
+    }
+    is_exec_.resize(list.size());
+    return "";
+  }
+  size_t answered() const { return answered_; }
+
+ private:
+  std::string Key(const char* family) const { return absl::StrCat(family, name_); }
+  void Ask(const Words& words, size_t unit) {
+    unsent_ += Request(words);
+    replies_.push_back(unit);
+  }
+  void AddUnit(bool is_exec) {
+    is_exec_.push_back(is_exec);
+    const size_t unit = is_exec_.size();
+    const std::string number = absl::StrCat(unit);
+    if (!is_exec) return Ask({"RPUSH", Key("list"), number}, unit);
+    Ask({"MULTI"}, 0);
+    for (const char* family : {"a", "b"}) Ask({"SET", Key(family), number}, 0);
+    Ask({"RPUSH", Key("list"), number}, 0);
+    Ask({"EXEC"}, unit);
+  }
+
+  const size_t name_;
+  int fd_ = -1;
+  std::string unsent_, got_;
+  std::deque<size_t> replies_;  // that are to come: of which unit, or 0
+  std::vector<bool> is_exec_;   // all units that were sent, and may be there
+  size_t answered_ = 0;
+};
+
+// What waits for replicas, and who can still reach the old primary when it is replaced.
+struct Mode {
+  uint64_t min_acks;
+  bool keeps_a_replica;  // the other replica follows the old primary until it is told
+};
+
+class FailoverScheduleTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kServers = ReplicaNetwork::kServers;
+
+  explicit FailoverScheduleTest(Mode mode = {.min_acks = 1, .keeps_a_replica = false})
+      : mode_(mode), network_([&](ServerOptions& options) {
+          options.replication.min_replicas_to_ack = mode.min_acks;
+          options.replication.backlog_bytes = 16 * 1024;
+        }) {
+    FLAGS_minloglevel = google::GLOG_FATAL;  // links break
+  }
+  ~FailoverScheduleTest() override { FLAGS_minloglevel = google::GLOG_INFO; }
+
+  void RunSeeds(uint64_t usual) {
+    const helio::SeedRange seeds = helio::TestSeeds(usual);
+    for (uint64_t seed = seeds.first; seed < seeds.end(); ++seed) {
+      Random random(seed);
+      ASSERT_EQ(RunSeed(random), "") << "DFLY_SEED=" << seed;
+    }
+    if (helio::IsReplay()) return;
+    EXPECT_GT(answered_, 0u);
+    uint64_t copies = 0, continued = 0;
+    for (size_t i = 0; i < kServers; ++i) {
+      const ReplicasFacts facts =
+          network_.On(i, [](Server& server) { return server.replicas().Facts(); });
+      copies += facts.full_copies;
+      continued += facts.partial_copies;
+    }
+    EXPECT_GT(copies, 0u);
+    EXPECT_GT(continued, 0u);
+  }
+
+  std::string RunSeed(Random& random) {
+    network_.Reseed(random);
+    network_.SetFlows(Flow::kOpen);
+    primary_ = random.Uniform(kServers);
+    std::string error = BeginAnew(random);
+    for (int round = 0; round < 2 && error.empty(); ++round) {
+      error = Write(random);
+      if (error.empty()) error = FailOver(random);
+    }
+    if (error.empty()) error = Settle(random);
+    for (const auto& writer : writers_) answered_ += writer->answered();
+    writers_.clear();
+    return error;
+  }
+
+  std::vector<size_t> Replicas() const {
+    std::vector<size_t> replicas;
+    for (size_t i = 0; i < kServers; ++i) {
+      if (i != primary_) replicas.push_back(i);
+    }
+    return replicas;
+  }
+
+  std::string BeginAnew(Random& random) {
+    network_.Leave(primary_);
+    for (const size_t replica : Replicas()) network_.Follow(replica, primary_);
+    if (!Ask({"FLUSHALL"}, random)) return "FLUSHALL is not answered";
+    // It was not promoted because it has most, so what others have could be taken for more.
+    std::string error = AwaitEqual(random);
+    if (!error.empty()) return error;
+    for (size_t i = 0; i < 3; ++i) writers_.push_back(std::make_unique<NumberWriter>(i));
+    return "";
+  }
+
+  // A command of a client of the primary's, until it is answered.
+  bool Ask(const Words& words, Random& random) {
+    int fd = -1;
+    std::string got;
+    const bool is_done = network_.Await(random, [&] {
+      if (fd == -1) {
+        fd = network_.Connect(primary_);
+        const std::string request = Request(words);
+        PCHECK(send(fd, request.data(), request.size(), MSG_NOSIGNAL) > 0);
+      }
+      char buffer[1024];
+      const ssize_t bytes = read(fd, buffer, sizeof(buffer));
+      if (bytes > 0) got.append(buffer, static_cast<size_t>(bytes));
+      if (got.ends_with("\n") && !got.starts_with("-")) return true;
+      if (bytes == 0 || got.ends_with("\n")) {  // its role was just changed
+        close(std::exchange(fd, -1));
+        got.clear();
+      }
+      return false;
+    });
+    if (fd != -1) close(fd);
+    return is_done;
+  }
+
+  std::string TurnAll(Random& random) {
+    network_.Turn(random);
+    if (random.OneIn(2)) network_.AwaitBytes();
+    for (const auto& writer : writers_) {
+      std::string error = writer->Turn(random);
+      if (!error.empty()) return error;
+    }
+    return "";
+  }
+
+  std::string Write(Random& random) {
+    for (const auto& writer : writers_) writer->Connect(network_.Connect(primary_));
+    for (uint64_t turns = 50 + random.Uniform(600); turns > 0; --turns) {
+      if (random.OneIn(60)) {
+        const size_t replica = Replicas()[random.Uniform(2)];
+        constexpr Flow kFlows[] = {Flow::kOpen, Flow::kOpen, Flow::kStalls, Flow::kCut};
+        network_.SetFlow(primary_, replica, kFlows[random.Uniform(4)]);
+        if (random.OneIn(2)) network_.BreakLinks(primary_, replica);
+      }
+      std::string error = TurnAll(random);
+      if (!error.empty()) return error;
+    }
+    return "";
+  }
+
+  // As INFO tells it to Sentinel. While it loads a copy it has no data, and ends that first.
+  int64_t OffsetOf(size_t index, Random& random) {
+    std::optional<int64_t> offset;
+    EXPECT_TRUE(network_.Await(random, [&] {
+      offset = network_.On(index, [](Server& server) -> std::optional<int64_t> {
+        if ((server.state().settings.gate & Settings::kLoadingGate) != 0) return std::nullopt;
+        return server.primary_link().Facts().applied_offset;
+      });
+      return offset.has_value();
+    }));
+    return offset.value_or(-1);
+  }
+
+  std::string FailOver(Random& random) {
+    const size_t old = primary_;
+    const std::vector<size_t> replicas = Replicas();
+    // Nobody hears of the old primary. With keeps_a_replica one still does, and acknowledges.
+    const size_t kept = replicas[random.Uniform(2)];
+    for (const size_t replica : replicas) {
+      if (!mode_.keeps_a_replica || replica != kept) {
+        network_.SetFlow(old, replica, Flow::kCut);
+      }
+    }
+    network_.Turn(random);
+    const size_t best =
+        OffsetOf(replicas[0], random) >= OffsetOf(replicas[1], random) ? replicas[0] : replicas[1];
+    const size_t other = best == replicas[0] ? replicas[1] : replicas[0];
+    network_.Leave(best);
+    for (uint64_t turns = random.Uniform(200); turns > 0; --turns) {
+      std::string error = TurnAll(random);
+      if (!error.empty()) return error;
+    }
+    primary_ = best;
+    network_.SetFlows(Flow::kOpen);
+    network_.SetFlow(old, best, random.OneIn(2) ? Flow::kCut : Flow::kOpen);
+    network_.Follow(other, best);
+    if (random.OneIn(2)) network_.Follow(old, best);
+    for (const auto& writer : writers_) writer->Disconnect();
+    network_.SetFlows(Flow::kOpen);
+    network_.Follow(old, best);
+    if (!Ask({"SET", "probe", "1"}, random)) return "the new primary answers nobody";
+    const StoreModel model = ContentOf(best);
+    for (const auto& writer : writers_) {
+      std::string error = writer->Check(model);
+      if (!error.empty()) return absl::StrCat(old, " -> ", best, ": ", error);
+    }
+    return "";
+  }
+
+  StoreModel ContentOf(size_t index) {
+    return network_.On(index,
+                       [](Server& server) { return testing::ContentOf(*server.state().shards); });
+  }
+
+  // All have the same in the end.
+  std::string Settle(Random& random) {
+    network_.SetFlows(Flow::kOpen);
+    if (!Ask({"SET", "fence", absl::StrCat(random.Next())}, random)) return "nobody is answered";
+    return AwaitEqual(random);
+  }
+
+  std::string AwaitEqual(Random& random) {
+    const auto has_all = [&](size_t replica) {
+      const uint64_t end =
+          network_.On(primary_, [](Server& server) { return server.replicas().backlog().end(); });
+      return network_.On(replica, [&](Server& server) {
+        return server.primary_link().is_linked() &&
+               server.primary_link().offset() == static_cast<int64_t>(end);
+      });
+    };
+    const StoreModel model = ContentOf(primary_);
+    for (const size_t replica : Replicas()) {
+      if (!network_.Await(random, [&] { return has_all(replica); })) {
+        return absl::StrCat(replica, " does not catch up");
+      }
+      const StoreModel found = ContentOf(replica);
+      if (found != model) return absl::StrCat(replica, " has other data than ", primary_);
+    }
+    return "";
+  }
+
+  const Mode mode_;
+  ReplicaNetwork network_;
+  size_t primary_ = 0;
+  uint64_t answered_ = 0;  // units, in all seeds
+  std::vector<std::unique_ptr<NumberWriter>> writers_;
+};
+
+constexpr uint64_t kSeeds = ByBuild(40, 6);
+
+TEST_F(FailoverScheduleTest, WhatWasAnsweredIsThereAndAllAreEqual) { RunSeeds(kSeeds); }
+
+class BothReplicasTest : public FailoverScheduleTest {
+ protected:
+  BothReplicasTest() : FailoverScheduleTest({.min_acks = 2, .keeps_a_replica = true}) {}
+};
+
+// The other replica follows the old primary, which may go on answering: for that it needs both.
+TEST_F(BothReplicasTest, ThePromotedOneHasWhatTheOldPrimaryStillAnswers) { RunSeeds(kSeeds); }
+
+}  // namespace
+}  // namespace dfly
