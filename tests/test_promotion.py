@@ -14,6 +14,7 @@ from harness.nodes import (
     role,
     writing,
 )
+from harness.ports import free_port
 from harness.resp import OK, Error
 from harness.seeds import new_rng
 from harness.server import REFERENCE, wait_until
@@ -116,6 +117,25 @@ def test_an_old_primary_that_had_more_gets_a_copy(node, kind):
     assert_same(new, old)
     assert old.call("GET", "lost") is None
     assert copies(new) == 1
+
+
+def test_what_an_old_primary_counts_is_told_when_it_has_a_link(node):
+    """Sentinel would promote it before those that have what was acknowledged."""
+    old, new = node(), node()
+    follow(new, old)
+    assert old.call("SET", "k", "v") == OK
+    await_offset(old, new)
+    promote(new)
+    assert old.call("SET", "excess", "v") == OK
+    assert old.call("REPLICAOF", "127.0.0.1", free_port()) == OK  # nobody is there
+    info = role(old)
+    assert (info["slave_repl_offset"], info["slave_read_repl_offset"]) == ("0", "0")
+    follow(old, new)
+    await_offset(new, old)
+    assert int(role(old)["slave_repl_offset"]) > 0
+    # Whoever has had a link keeps what it has.
+    assert old.call("REPLICAOF", "127.0.0.1", free_port()) == OK
+    assert int(role(old)["slave_repl_offset"]) > 0
 
 
 def test_an_old_primary_follows_under_load(node):

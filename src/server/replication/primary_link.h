@@ -162,8 +162,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   bool holds_writes_ = false;  // SetHoldsWrites
   bool may_have_own_writes_ = false;
   bool has_followed_ = false;  // there was a link since it became a replica
-  uint64_t tick_task_ = 0;  // 0: none
-  helio::Mutex mutex_;      // CondVar wants one
+  uint64_t tick_task_ = 0;     // 0: none
+  helio::Mutex mutex_;         // CondVar wants one
   helio::CondVar changed_;
 
   State state_ = State::kConnect;
