@@ -489,8 +489,7 @@ bool Replicas::FindPlace(ReplicaCopy* copy) {
   } else if (!stream_.journal()->Flush()) {
     return false;
   }
-  copy->place = {.id = ids_.id,
-                 .offset = stream_.offset()};  // what comes behind begins with a SELECT
+  copy->place = {.id = ids_.id, .offset = stream_.Cut()};  // what comes behind begins with a SELECT
   return true;
 }
 
