@@ -508,8 +508,8 @@ class Jostle {
   }
 
   void RunScript(int id, Random& random) {
-    LateLocks locks(&shards_, &upgrade_, &locks, INT64_MAX);
     std::vector<Use> uses;
+    LateLocks locks(&shards_, &upgrade_, &uses, INT64_MAX);  // any address names their owner
     bool has_all = false;
     for (uint64_t n = 1 + random.Uniform(4); n > 0; --n) {
       if (random.OneIn(12)) {
