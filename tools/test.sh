@@ -10,10 +10,11 @@
 #   clients   client libraries of other languages (tests/clients), which are fetched
 #
 # Without a tier: all but the last one. PYTEST_ARGS and CTEST_ARGS are added to every pytest and
-# ctest. The whole takes well under 40 minutes on two cores; tests/ is run by as many processes as
-# there are cores, up to four. Exits non-zero when anything failed, after running everything that
-# could still run, with a summary at the end. A failed test is tried once more, alone, unless it
-# crashed, hung, or has a seed (tools/may_try_again.py); if it passes, the summary calls it flaky.
+# ctest. The whole takes 45 to 75 minutes on two cores when nothing is built yet; tests/ is run by
+# as many processes as there are cores, up to four. Exits non-zero when anything failed, after
+# running everything that could still run, with a summary at the end. A failed test is tried once
+# more, alone, unless it crashed, hung, or has a seed (tools/may_try_again.py); if it passes, the
+# summary calls it flaky.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
@@ -23,7 +24,7 @@ tiers=("$@")
 for tier in "${tiers[@]}"; do
   case $tier in
     release | reference | pytest | debug | tsan | clients) ;;
-    *) sed -n '3,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,17s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
