@@ -41,8 +41,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>)
 endif()
 
-# What tests test is optimised; optimising the tests themselves took a tenth of the whole build. With sanitizers it was a
-# quarter: a test's own code is not what the undefined-behaviour sanitizer is for, and half of its compiler's time.
+# What tests test is optimised; optimising the tests themselves took a tenth of the whole build. With sanitizers
+# dispatch_test.cc took 14 s, and 8 s as it is now: a test's own code is not what they are for.
 set(dfly_test_options $<$<CONFIG:RelWithDebInfo>:-O1>)
 if(DFLY_SANITIZE MATCHES "undefined")
   set(dfly_test_options -O0 -fno-sanitize=undefined)

@@ -99,7 +99,6 @@ class ReplicaNetwork {
     }
   }
 
-  Server& server(size_t index) { return *nodes_[index].server; }
   // function(Server&) on a fiber of the server's. Returns what it does.
   template <typename Function>
   auto On(size_t index, Function function) {
@@ -129,7 +128,7 @@ class ReplicaNetwork {
       for (Door& door : node.doors) door.flow = flow;
     }
   }
-  // One that was never there: who is connected has to connect again.
+  // Those that are there end; the replica may connect again.
   void BreakLinks(size_t a, size_t b) {
     std::erase_if(links_, [&](const auto& link) {
       return (link->from == a && link->to == b) || (link->from == b && link->to == a);
