@@ -47,6 +47,14 @@ def files(server):
     return sorted(name for name in names if name != ".appendonly.aof.lock")
 
 
+def contents(server):
+    """Of each file of the log."""
+    folder = os.path.join(server.dir, "appendonlydir")
+    for name in files(server):
+        with open(os.path.join(folder, name), "rb") as f:
+            yield f.read()
+
+
 def manifest(server):
     with open(os.path.join(server.dir, "appendonlydir", "appendonly.aof.manifest")) as f:
         return f.read()
@@ -373,6 +381,17 @@ def test_appendfsync_changes_while_clients_write(servers):
     restart(server)
     with server.connect() as r:
         assert int(r.call("GET", "counter")) == counted[0]
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_appendfsync_is_in_force_when_it_is_answered(servers, threads):
+    server = servers(appendonly="yes", appendfsync="everysec", proactor_threads=threads)
+    with server.connect() as r:
+        for i in range(20):
+            assert r.call("CONFIG", "SET", "appendfsync", "always") == OK
+            assert r.call("SET", f"key-{i}", "v") == OK
+            assert any(f"key-{i}\r\n".encode() in content for content in contents(server))
+            assert r.call("CONFIG", "SET", "appendfsync", "everysec") == OK
 
 
 def test_a_snapshot_becomes_the_beginning_of_a_log(servers):

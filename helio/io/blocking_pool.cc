@@ -18,6 +18,8 @@ namespace helio::blocking_pool_internal {
 
 namespace {
 
+constexpr uint64_t kReleasePollNanos = 20'000;
+
 // Thread: any.
 class Pool {
  public:
@@ -34,8 +36,11 @@ class Pool {
     const bool has_helper = EnsureHelpers(std::min(busy, kBlockingThreadsMax));
     if (has_helper && calls_.Push(call)) {
       call->done.Wait();
-      // Almost always true at once. Acquire: pairs with the release in Help().
-      while (!call->released.load(std::memory_order_acquire)) this_fiber::Yield();
+      // Almost always true at once; if not, the helper may need this very core to go on. Acquire:
+      // pairs with the release in Help().
+      while (!call->released.load(std::memory_order_acquire)) {
+        this_fiber::SleepForNanos(kReleasePollNanos);
+      }
       busy_.fetch_sub(1, std::memory_order_relaxed);
       return true;
     }

@@ -268,7 +268,9 @@ std::string AppendLog::SetOn(bool is_on) {
   if (is_on) {
     if (rewriting_ == nullptr) return Begin();
     // A BGREWRITEAOF without a log, which needs locks.
+    is_behind_rewrite_ = true;
     ChangeSoon([this] {
+      is_behind_rewrite_ = false;
       const std::string error = Begin();
       LOG_IF(ERROR, !error.empty()) << "the append-only log is not begun: " << error;
     });
@@ -293,17 +295,34 @@ std::string AppendLog::SetPolicy(LogPolicy policy) {
   if (is_on() && !writer_->status().is_ok()) return std::string(kFails);
   options_.policy = policy;
   if (!is_on()) return "";
-  ChangeSoon([this, before] {
-    WithAllLocked([this, before] {
-      if (!stream_.journal()->Flush()) return;
-      if (auto error = writer_->SetPolicy(options_.policy)) {
-        LOG(ERROR) << "appendfsync stays as it was: " << error.message();
-        options_.policy = before;
-      }
-      stream_.SetLogPace(PaceOf(options_.policy));
-    });
-  });
+  is_changing_ = true;
+  helio::Fiber("change appendfsync", [this, before] {
+    WithAllLocked([this, before] { ChangePolicy(before); });
+    is_changing_ = false;
+  }).Detach();
   return "";
+}
+
+// With all shards locked.
+void AppendLog::ChangePolicy(LogPolicy before) {
+  Journal& journal = *stream_.journal();
+  // What a disk that begins to fail does not take is not waited for with all these locks.
+  while (journal.durable() < journal.newest() && !journal.has_failed() &&
+         writer_->status().is_ok()) {
+    journal.Hurry();
+    helio::this_fiber::SleepForMillis(1);
+  }
+  std::error_code error(writer_->status().write_errno.load(), std::generic_category());
+  if (!error) error = writer_->SetPolicy(options_.policy);
+  if (error) {
+    LOG(ERROR) << "appendfsync stays as it was: " << error.message();
+    options_.policy = before;
+  }
+  stream_.SetLogPace(PaceOf(options_.policy));
+}
+
+void AppendLog::AwaitSettings() {
+  while (is_changing_ && !is_behind_rewrite_) helio::this_fiber::SleepForMillis(1);
 }
 
 void AppendLog::SetRules(const LogOptions& options) {

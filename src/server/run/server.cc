@@ -191,7 +191,10 @@ void Server::ResumeStream(const StreamPlace& place) {
 }
 
 void Server::AwaitSettings() {
-  state_.pool.at(0)->AwaitFiber("await settings", [this] { replicas_->AwaitSync(); });
+  state_.pool.at(0)->AwaitFiber("await settings", [this] {
+    append_log().AwaitSettings();
+    replicas_->AwaitSync();
+  });
 }
 
 void Server::BeginReplication() {

@@ -98,7 +98,7 @@ class Server final : public SettingHost {
   Config& config() { return config_; }
   TlsSettings& tls() { return tls_; }
   Persistence& persistence() { return *persistence_; }
-  // What CONFIG SET has said of replies that wait for replicas is in force. From a fiber that has
+  // What CONFIG SET has said of the log and of replies that wait is in force. From a fiber that has
   // no locks. Suspends.
   void AwaitSettings();
   AppendLog& append_log() { return *append_log_; }

@@ -92,7 +92,7 @@ std::error_code LogWriter::SetPolicy(Policy policy) {
   EndSyncs();
   const std::lock_guard lock(write_mutex_);
   options_.policy = policy;
-  cut_epoch_.store(1, std::memory_order_release);  // as BeginNewFile
+  wants_file_ = true;
   StartSyncs();
   return {};
 }
@@ -385,10 +385,16 @@ void LogWriter::BeginNewFile(uint64_t first_epoch) {
 
 void LogWriter::SwitchFor(uint64_t epoch) {
   const uint64_t wanted = cut_epoch_.load(std::memory_order_acquire);
-  if (wanted == 0 || epoch < wanted) return;
-  cut_error_ = EndFile();
-  if (!cut_error_) cut_error_ = BeginFile(Here(), &cut_seq_);
-  if (cut_error_) LOG(WARNING) << "no new file of the log: " << cut_error_.message();
+  const bool cuts = wanted != 0 && epoch >= wanted;
+  if (!cuts && !wants_file_) return;
+  uint64_t seq = 0;
+  std::error_code error = EndFile();
+  if (!error) error = BeginFile(Here(), &seq);
+  if (error) LOG(WARNING) << "no new file of the log: " << error.message();
+  wants_file_ = false;
+  if (!cuts) return;
+  cut_error_ = error;
+  cut_seq_ = seq;
   cut_epoch_.store(0, std::memory_order_relaxed);
 }
 

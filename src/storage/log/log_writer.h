@@ -86,8 +86,7 @@ class LogWriter final : public DurableLog {
   [[nodiscard]] std::error_code Open(const Start& start);
   [[nodiscard]] bool Write(const Epoch& epoch) override;
   // From the next epoch on, which goes to a new incremental. An error: the old policy stays. Only
-  // with kNo, which would not keep what a disk that fails does not take. REQUIRES: nobody writes,
-  // and no file of BeginNewFile is wanted.
+  // with kNo, which would not keep what a disk that fails does not take. REQUIRES: nobody writes.
   [[nodiscard]] std::error_code SetPolicy(Policy policy);
   void SetTimestamps(bool has_them);
   // All that was written is on the device, also with kEverySec and kNo.
@@ -152,7 +151,7 @@ class LogWriter final : public DurableLog {
   std::error_code EndFile();
   // After EndFile: goes on in a new incremental. An error: in the old file.
   std::error_code BeginFile(const LogFileHeader& header, uint64_t* seq);
-  // A new file, if it is wanted for this epoch. Notes what came of it.
+  // A new file, if it is wanted for this epoch. Notes what came of it for FinishNewFile.
   void SwitchFor(uint64_t epoch);
   // A new file for another replication stream, of which `first` is.
   std::error_code SwitchStream(const Epoch& first);
@@ -195,6 +194,7 @@ class LogWriter final : public DurableLog {
   std::atomic<uint64_t> cut_epoch_{0};  // BeginNewFile(), until it was tried; 0: nothing is wanted
   std::error_code cut_error_;           // of the try
   uint64_t cut_seq_ = 0;
+  bool wants_file_ = false;  // for a new policy; guarded by write_mutex_
 
   std::atomic<bool> is_syncing_{false};  // RunSyncs is in a sync
 

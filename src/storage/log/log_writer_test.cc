@@ -614,8 +614,6 @@ class Life {
   // With kNo there are no errors.
   void ChangePolicy(LogWriter* writer) {
     if (policy_ == Policy::kNo) Heal();
-    uint64_t seq = 0;
-    (void)writer->FinishNewFile(&seq);
     const Policy policy = kPolicies[random_.Uniform(3)];
     if (writer->SetPolicy(policy)) return;
     policy_ = policy;
