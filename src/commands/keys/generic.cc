@@ -429,6 +429,8 @@ bool FlushOnAll(CoordinatorContext& cx, Args args, Function flush, ReplySink& re
     ShardContext& shard_cx = turn.Begin(cx.db_index(), cx.now_ms());
     flush(shard_cx);
     turn.shard().NoteFlushed();
+    // Also of what is empty here: a replica may have more.
+    if (shard_cx.wants_effects()) shard_cx.TellOwn();
   };
   if (!tx.Run(flush_shard)) return false;
   constexpr size_t kKeysPerHop = 4096;

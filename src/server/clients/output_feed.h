@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace dfly {
 
@@ -29,6 +30,8 @@ class OutputFeed {
   virtual void OnClosing() = 0;
   // Bytes that are kept for it alone, and that its connection does not know of.
   virtual size_t held_bytes() const = 0;
+  // Ends its connection, and logs why.
+  virtual void End(std::string_view why) = 0;
 };
 
 }  // namespace dfly

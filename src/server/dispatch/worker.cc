@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/dispatch/worker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -13,6 +15,7 @@
 #include "helio/base/block_bytes.h"
 #include "helio/base/clock.h"
 #include "helio/base/cycle_clock.h"
+#include "helio/base/log_text.h"
 #include "helio/fibers/fiber.h"
 #include "server/base/words.h"
 #include "server/clients/server_state.h"
@@ -23,6 +26,13 @@
 namespace dfly {
 
 namespace {
+
+// Of what the client of a feed may send.
+bool HasNoReply(Args args) {
+  if (IsWord(args.name(), "psync") || IsWord(args.name(), "sync")) return true;
+  return IsWord(args.name(), "replconf") && args.size() % 2 == 1 && args.size() > 1 &&
+         (IsWord(args[1], "ack") || IsWord(args[1], "getack"));
+}
 
 // Arguments of a command that outlives the receive buffer.
 class OwnArgs {
@@ -141,11 +151,21 @@ CommandSink::Outcome Worker::OnCommand(Connection* connection,
     const auto outcome = TakeOfPrimary(connection, session, args);
     if (outcome) return *outcome;
   }
+  if (session.feed != nullptr && !HasNoReply(args)) [[unlikely]] {
+    return EndFeed(session, args);
+  }
   const Lookup found = Find(commands_, args);
   if (!found.is_found() || (found.row->flags & kMemcached) != 0) [[unlikely]] {
     return RefuseUnfound(connection, session, found, args);
   }
   return Dispatch(connection, session, *found.row, args);
+}
+
+// Its reply would stand in the middle of the stream.
+CommandSink::Outcome Worker::EndFeed(Session& session, Args args) {
+  RunNoted();
+  session.feed->End(fmt::format("it has sent '{}'", helio::LogText(args.name())));
+  return Outcome::kClose;
 }
 
 CommandSink::Outcome Worker::RefuseUnfound(Connection* connection, Session& session,
@@ -172,6 +192,9 @@ CommandSink::Outcome Worker::RefuseUnfound(Connection* connection, Session& sess
 
 CommandSink::Outcome Worker::Refuse(Connection* connection, const Command* row, Args args,
                                     Refusal refusal, Action action) {
+  if (Session& session = SessionOf(connection); session.feed != nullptr) {
+    return EndFeed(session, args);
+  }
   refusals_.push_back(std::move(refusal));
   Note(connection, action, row, args, 0, 0);
   return Outcome::kTaken;

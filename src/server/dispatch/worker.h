@@ -156,6 +156,7 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
   }
 
   Session& NewSession(int fd, uint64_t id, std::unique_ptr<helio::TlsSession> tls);
+  Outcome EndFeed(Session& session, Args args);
   Outcome RefuseUnfound(Connection* connection, Session& session, const Lookup& found, Args args);
   // Notes that the command (null: there is none) gets this answer.
   Outcome Refuse(Connection* connection, const Command* row, Args args, Refusal refusal,

@@ -114,7 +114,7 @@ class ReplicaFeed final : public OutputFeed {
   void BeginCopy(std::string_view reply, std::shared_ptr<ReplicaCopy> copy,
                  std::shared_ptr<StreamPin> pin);
   // The copy cannot be finished, or the replica does not do its part. `why`: for the log.
-  void End(std::string_view why);
+  void End(std::string_view why) override;
   // It gets this error, and nothing else.
   void Refuse(std::string_view error);
   // A line without meaning, so that the replica sees that somebody is there.
