@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators do to replicas: users, limits, restarts and stops at bad moments."""
 
+import os
+
 import pytest
 
-from harness.resp import OK, Error
+from harness.resp import OK, Error, Status
 from harness.server import PATIENCE_S, REFERENCE, SLOWNESS, wait_until
 
 pytestmark = pytest.mark.skipif(REFERENCE, reason="it is about replicas of ours")
@@ -182,3 +184,40 @@ def test_writes_of_clients_of_a_writable_replica(start_server, primary):
         assert r.call("REPLICAOF", "NO", "ONE") == OK
         follow(r, primary)
         assert r.call("EXISTS", "own", "shared") == 1
+
+
+def test_a_replica_whose_disk_fails_waits_for_it(start_server, primary):
+    """redis-server ends itself then; replica-ignore-disk-write-errors goes on in both."""
+    replica = start_server(proactor_threads=2, save="3600 1000000")
+    folder = os.path.join(replica.dir, "data")
+
+    def save(expected):
+        assert isinstance(r.call("BGSAVE"), Status)
+        wait_until(lambda: r.info("persistence")["rdb_bgsave_in_progress"] == "0", what="its end")
+        assert r.info("persistence")["rdb_last_bgsave_status"] == expected
+
+    def write(value, arrives):
+        assert p.call("SET", "k", value) == OK
+        if arrives:
+            await_all(p)
+        else:
+            assert p.call("WAIT", 1, 50) == 0
+        assert (r.call("GET", "k") == value.encode()) == arrives
+
+    with primary.connect() as p, replica.connect() as r:
+        follow(r, primary)
+        write("before", arrives=True)
+        os.mkdir(folder)
+        assert r.call("CONFIG", "SET", "dir", folder) == OK
+        os.rmdir(folder)
+        save("err")
+        write("while it fails", arrives=False)
+        assert r.call("CONFIG", "SET", "replica-ignore-disk-write-errors", "yes") == OK
+        await_all(p)
+        write("ignored", arrives=True)
+        assert r.call("CONFIG", "SET", "replica-ignore-disk-write-errors", "no") == OK
+        write("fails again", arrives=False)
+        os.mkdir(folder)
+        save("ok")
+        await_all(p)
+        assert r.call("GET", "k") == b"fails again"

@@ -41,7 +41,7 @@ std::string Gates::ErrorOf(const Command& command, Args args, const Session& ses
   if ((gate & Settings::kLoadingGate) != 0 && (allowed & kLoading) == 0) {
     return std::string(kErrLoading);
   }
-  if ((gate & (Settings::kNoWritesGate | Settings::kNoLogGate)) != 0) {
+  if ((gate & Settings::kNoDiskGates) != 0) {
     const bool writes = (FlagsOf(command, args, session) & kWrite) != 0;
     if (writes || command.name == "ping") return MisconfError(server_.settings);
   }
@@ -55,6 +55,12 @@ std::string Gates::ErrorOf(const Command& command, Args args, const Session& ses
     return std::string(kErrMasterDown);
   }
   return "";
+}
+
+bool Gates::LacksDisk(const Command& command, Args args, const Session& session) {
+  if (server_.settings.ignores_disk_errors.load(std::memory_order_relaxed)) return false;
+  const uint8_t gate = server_.settings.gate.load(std::memory_order_relaxed);
+  return (gate & Settings::kNoDiskGates) != 0 && (FlagsOf(command, args, session) & kWrite) != 0;
 }
 
 std::string Gates::MisconfError(const Settings& settings) {

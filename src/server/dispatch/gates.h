@@ -31,6 +31,9 @@ class Gates : public PerThread<Gates> {
   // Why Settings::gate refuses a command; empty: it does not.
   std::string ErrorOf(const Command& command, Args args, const Session& session);
 
+  // A write of the primary waits until the disk is well again.
+  bool LacksDisk(const Command& command, Args args, const Session& session);
+
   // What it says of writes while no snapshot can be made, or the log cannot be written.
   // Thread: any.
   static std::string MisconfError(const Settings& settings);

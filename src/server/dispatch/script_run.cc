@@ -326,10 +326,9 @@ bool ScriptRun::Resolve(Args args, const Command** found, ReplySink& reply) cons
   // The disk may fail, replicas leave, or the role change, while the script runs. What it has begun
   // it ends: in Redis nothing of that kind happens in the middle of a script.
   const uint8_t gate = worker_.server.settings.gate.load(std::memory_order_relaxed);
-  constexpr uint8_t kNoDisk = Settings::kNoWritesGate | Settings::kNoLogGate;
   const bool begins = (command->flags & kWrite) != 0 && !has_called_write_;
-  if ((gate & (kNoDisk | Settings::kNoReplicasGate)) != 0 && begins) {
-    const bool is_disk = (gate & kNoDisk) != 0;
+  if ((gate & (Settings::kNoDiskGates | Settings::kNoReplicasGate)) != 0 && begins) {
+    const bool is_disk = (gate & Settings::kNoDiskGates) != 0;
     reply.Error(is_disk ? Gates::MisconfError(worker_.server.settings)
                         : std::string(kErrNoReplicas));
     return false;

@@ -250,7 +250,8 @@ CommandSink::Outcome Worker::Dispatch(Connection* connection, Session& session,
   }
   const bool holds_writes = server_.settings.write_holds.load(std::memory_order_relaxed) != 0;
   const bool is_paused = !is_of_primary && gates_.IsPaused(command, args, session);
-  const bool is_held = holds_writes && gates_.MayWrite(command, args, session);
+  const bool is_held = (holds_writes && gates_.MayWrite(command, args, session)) ||
+                       (is_of_primary && gates_.LacksDisk(command, args, session));
   if (is_paused || is_held) [[unlikely]] {
     if (is_held) ++state_.stats.writes_held;
     // Everything before it is executed; it stays in the input until it may go on. ReleaseHeld comes

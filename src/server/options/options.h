@@ -114,6 +114,7 @@ struct ReplicationOptions {
   std::string user = {};      // masteruser
   std::string password = {};  // masterauth
   bool is_read_only = true;
+  bool ignores_disk_errors = false;
   bool serves_stale_data = true;
   uint32_t priority = 0;
   bool is_announced = true;

@@ -18,6 +18,7 @@ struct Settings {
   static constexpr uint8_t kReadOnlyGate = 16;  // those with kWrite: this is a replica
   static constexpr uint8_t kStaleGate = 32;     // all without kStale: a replica that has no primary
   static constexpr uint8_t kNoReplicasGate = 64;  // those with kWrite: min-replicas-to-write
+  static constexpr uint8_t kNoDiskGates = kNoWritesGate | kNoLogGate;
   std::atomic<uint8_t> gate{0};
   std::atomic<int> log_errno{0};  // why not; 0: it can, or there is none
   // A snapshot is being made, so shards may have a CutGuard.
@@ -25,6 +26,8 @@ struct Settings {
   // How many have more in memory than their disk takes: shards of a snapshot, and the log. While it
   // is not 0 commands that write wait at their connections; see WorkerState::HoldWrites.
   std::atomic<uint32_t> write_holds{0};
+  // replica-ignore-disk-write-errors: what the primary sends does not wait for a disk that fails.
+  std::atomic<bool> ignores_disk_errors{false};
   std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{0};
   std::atomic<uint32_t> tcp_keepalive_s{0};

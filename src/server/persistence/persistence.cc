@@ -537,7 +537,9 @@ void Persistence::UpdateGate() {
     gate |= Settings::kNoWritesGate;
   }
   if (server_.settings.log_errno != 0) gate |= Settings::kNoLogGate;
-  server_.settings.gate.store(gate, std::memory_order_relaxed);
+  const uint8_t before = server_.settings.gate.exchange(gate, std::memory_order_relaxed);
+  // The primary's stream may have waited for the disk.
+  if ((before & ~gate & Settings::kNoDiskGates) != 0) WorkerState::ReleaseHeldOnAll(server_);
 }
 
 // -------------------------------------------------------------------------------------- settings

@@ -9,6 +9,7 @@
 
 #include "core/text/numbers.h"
 #include "server/base/words.h"
+#include "server/clients/worker_state.h"
 #include "server/options/setting_slots.h"
 #include "server/replication/peer_host.h"
 #include "server/replication/primary_link.h"
@@ -37,6 +38,14 @@ std::string Primary(std::string_view text, std::string* error) {
   if (!port || *port < 0 || *port > 65535) *error = "Invalid master port";
   if (!IsPeerHost(words[0])) *error = "Invalid master host";
   return fmt::format("{} {}", words[0], words[1]);
+}
+
+// What waits for the disk looks again.
+std::string ApplyIgnoresDisk(SettingHost& host, const SettingChange& change) {
+  if (change.now.replication.ignores_disk_errors) {
+    WorkerState::ReleaseHeldOnAll(ServerOf(host).state());
+  }
+  return "";
 }
 
 constexpr SettingSlot kPrimary = {[](std::string_view value, Options* options) {
@@ -91,6 +100,16 @@ constexpr SettingRow kRows[] = {
      .help = "A replica refuses writes of its clients. If it does not, what they write is lost at "
              "the next full copy, and keys that they give a time to live stay until the primary "
              "deletes them."},
+    {.name = "replica-ignore-disk-write-errors",
+     .topic = kReplication,
+     .kind = kBool,
+     .initial = "no",
+     .slot = kSlot<&Options::replication, &ReplicationOptions::ignores_disk_errors>,
+     .live = kStoreLive<&Settings::ignores_disk_errors, &Options::replication,
+                        &ReplicationOptions::ignores_disk_errors>,
+     .apply = ApplyIgnoresDisk,
+     .help = "A replica whose disk fails goes on with what its primary sends. If not, it waits "
+             "until the disk is well again; the primary sees how far it is behind."},
     {.name = "replica-serve-stale-data",
      .old_name = "slave-serve-stale-data",
      .topic = kReplication,
