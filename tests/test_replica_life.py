@@ -221,3 +221,30 @@ def test_a_replica_whose_disk_fails_waits_for_it(start_server, primary):
         save("ok")
         await_all(p)
         assert r.call("GET", "k") == b"fails again"
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_stream_waits_for_a_slow_script(start_server, primary, threads):
+    """Commands of clients are refused then; one of the primary's that is would be lost."""
+    replica = start_server(proactor_threads=threads, busy_reply_threshold=1)
+    with primary.connect() as p, replica.connect() as r, replica.connect() as other:
+        follow(r, primary)
+        r.send_command("EVAL", "while true do redis.call('GET', KEYS[1]) end", 1, "k")
+
+        def is_busy():
+            reply = other.call("GET", "k")
+            return isinstance(reply, Error) and reply.text.startswith("BUSY")
+
+        wait_until(is_busy, what="a slow script")
+        for i in range(100):
+            p.pipeline([
+                ("SET", "k", i), ("SET", f"key:{i}", i), ("MSET", "k", i, f"more:{i}", i),
+                ("MULTI",), ("INCR", "k"), ("INCR", "n"), ("EXEC",), ("LPUSH", "list", i),
+            ])
+        assert other.call("SCRIPT", "KILL") == OK
+        assert isinstance(r.read(), Error)
+        await_all(p)
+        keys = ["k", "n", *(f"{name}:{i}" for name in ("key", "more") for i in range(100))]
+        assert r.call("MGET", *keys) == p.call("MGET", *keys)
+        assert r.call("LLEN", "list") == 100
+    assert "have failed" not in replica.log()

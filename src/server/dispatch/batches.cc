@@ -217,7 +217,7 @@ auto Batches::RunEntries(ShardBatch* batch) -> EntryEnd {
                                                     batch->db_index, &batch->wanted());
     if (is_excluded) [[unlikely]] {
       turn.cx().Finish();
-      const Slow what = exclusion_.SlowBefore(shard, *entry.command, &batch->wanted());
+      const Slow what = SlowBefore(shard, batch, *entry.command);
       if (what == Slow::kNone) return EntryEnd::kQueues;
       RefuseBusy(batch, entry, what);
     } else if (script != nullptr) {
@@ -258,6 +258,12 @@ void Batches::EndEntry(ShardBatch* batch, const ShardBatch::Entry& entry, size_t
   }
   batch->EndReply();
   batch->OnRun();
+}
+
+// What a primary has sent is refused to nobody: it would be lost.
+Slow Batches::SlowBefore(Shard& shard, ShardBatch* batch, const Command& command) {
+  if (batch->is_of_primary) return Slow::kNone;
+  return exclusion_.SlowBefore(shard, command, &batch->wanted());
 }
 
 void Batches::RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what) {
@@ -335,7 +341,7 @@ ShardBatch* Batches::FindBusy(Shard& shard, Slow* what) {
   shard.transactions().ForEach([&](const TxEntry& entry) {
     if (found != nullptr || entry.run != &RunQueued || !entry.is_armed) return;
     auto& batch = const_cast<ShardBatch&>(static_cast<const ShardBatch&>(entry));
-    *what = exclusion_.SlowBefore(shard, *batch.rest().front().command, &batch.wanted());
+    *what = SlowBefore(shard, &batch, *batch.rest().front().command);
     if (*what != Slow::kNone) found = &batch;
   });
   return found;

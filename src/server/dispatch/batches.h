@@ -137,6 +137,8 @@ class Batches final : public Pool, public PerThread<Batches> {
   void RefuseBusyWaiters();
   // One that waits for a slow script; null: none.
   ShardBatch* FindBusy(Shard& shard, Slow* what);
+  // For which slow script the command need not wait. kNone: there is none, or it waits.
+  Slow SlowBefore(Shard& shard, ShardBatch* batch, const Command& command);
   void RefuseBusy(ShardBatch* batch, const ShardBatch::Entry& entry, Slow what);
 
   // --- Scripts ---

@@ -199,7 +199,8 @@ template <typename Call>
 void CommandRunner::RunOrRefuse(CoordinatorContext& cx, const Command& row, Args args,
                                 RespWriter& reply, Call call) {
   recent_commands_->Note(row.full_name.c_str());
-  cx.set_may_be_refused((row.flags & kAllowBusy) == 0);
+  const bool is_of_primary = SessionOf(cx).primary != nullptr;  // what it says must not be lost
+  cx.set_may_be_refused((row.flags & kAllowBusy) == 0 && !is_of_primary);
   cx.set_origin({row.full_name.c_str(), SessionOf(cx).connection.id()});
   const uint64_t errors_before = reply.error_count();
   const size_t size_before = reply.out()->size();
