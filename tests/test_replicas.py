@@ -589,3 +589,22 @@ def test_a_flush_of_what_is_empty_is_in_the_stream(primary):
         assert link.read() == [b"SELECT", b"0"]
         assert link.read() == [b"FLUSHALL"]
         assert link.read() == [b"FLUSHDB"]
+
+
+@pytest.mark.parametrize("backlog, needs_copy", [("100mb", False), ("16kb", True)])
+def test_a_large_value_and_a_small_output_limit(primary, backlog, needs_copy):
+    """What the backlog has is never too much for a replica; if it has not, a copy is made at once."""
+    server = primary(
+        proactor_threads=2, repl_backlog_size=backlog, repl_diskless_sync_delay=0,
+        client_output_buffer_limit="replica 64kb 0 0",
+    )
+    replica = primary(proactor_threads=2)
+    with server.connect() as p, replica.connect() as r:
+        assert r.call("REPLICAOF", "127.0.0.1", server.port) == OK
+        await_link(r)
+        value = os.urandom(10_000_000)
+        assert p.call("SET", "large", value) == OK
+        wait_until(lambda: r.call("GET", "large") == value, what="the value")
+        stats = p.info("stats")
+        assert stats["sync_full"] == ("2" if needs_copy else "1")
+        assert stats["sync_partial_ok"] == "0"

@@ -54,10 +54,10 @@ size_t ExtraOf(const Session& session) {
   return bytes;
 }
 
-// Also what is kept for a replica.
+// Of a replica what is kept for it alone: a copy does not count, and a feed gives its connection
+// little at a time.
 size_t UnsentOf(const Session& session) {
-  const size_t held = session.feed == nullptr ? 0 : session.feed->held_bytes();
-  return session.connection.unsent_bytes() + held;
+  return session.feed == nullptr ? session.connection.unsent_bytes() : session.feed->held_bytes();
 }
 
 }  // namespace
@@ -215,6 +215,14 @@ void ClientLimiter::SetOutputLimits(const OutputLimits& limits) {
   above_soft_.clear();  // it begins anew
 }
 
+OutputLimit ClientLimiter::LimitOf(ClientClass its) const {
+  OutputLimit limit = output_limits_.of(its);
+  if (its == ClientClass::kReplica && limit.hard_bytes != 0) {
+    limit.hard_bytes = std::max(limit.hard_bytes, server_.settings.backlog_bytes.load());
+  }
+  return limit;
+}
+
 bool ClientLimiter::CheckOutput(Session& session, size_t held) {
   if (session.feed != nullptr) return Check(session, ClientClass::kReplica, held);
   const bool gets_messages = session.is_subscribed() || session.monitor != Session::Monitor::kNo;
@@ -235,7 +243,7 @@ bool ClientLimiter::Check(Session& session, ClientClass its, size_t held) {
     return true;
   }
   if (session.user.is_admin) return false;
-  const OutputLimit& limit = output_limits_.of(its);
+  const OutputLimit limit = LimitOf(its);
   const size_t unsent = UnsentOf(session) + held;
   if (limit.is_above_hard(unsent)) {
     CloseFor(session, unsent, kTexts[static_cast<size_t>(its)]);

@@ -44,6 +44,8 @@ class ClientLimiter : public PerThread<ClientLimiter> {
 
   void SetOutputLimits(const OutputLimits& limits);
   const OutputLimits& output_limits() const { return output_limits_; }
+  // As it is used: a replica may lack what the backlog has anyway, as in redis-server.
+  OutputLimit LimitOf(ClientClass its) const;
   // Compares the replies that the client has not taken yet with the limits of its class. `held`:
   // bytes of them that its connection does not know of. True: they are too many, and the client was
   // closed.

@@ -28,7 +28,8 @@ struct Settings {
   std::atomic<uint32_t> write_holds{0};
   // replica-ignore-disk-write-errors: what the primary sends does not wait for a disk that fails.
   std::atomic<bool> ignores_disk_errors{false};
-  std::atomic<uint64_t> maxmemory{0};  // bytes of all that is known; 0: no limit
+  std::atomic<uint64_t> backlog_bytes{0};  // repl-backlog-size
+  std::atomic<uint64_t> maxmemory{0};      // bytes of all that is known; 0: no limit
   std::atomic<uint32_t> maxclients{0};
   std::atomic<uint32_t> tcp_keepalive_s{0};
   // Milliseconds after which a script is slow: who has to wait for it is told BUSY. 0: never.

@@ -15,6 +15,7 @@
 #include "helio/base/logging.h"
 #include "helio/fibers/fiber.h"
 #include "server/base/random_id.h"
+#include "server/clients/client_limiter.h"
 #include "server/clients/server_state.h"
 #include "server/clients/session.h"
 #include "server/clients/worker_state.h"
@@ -331,6 +332,15 @@ bool Replicas::Continues(const Replica& replica) const {
          replica.wanted_offset <= ids_.second_offset;
 }
 
+// It would be cut off at once, and come back, for ever.
+bool Replicas::IsTooFar(const Replica& replica, uint64_t bytes) {
+  if (!ClientLimiter::Here().LimitOf(ClientClass::kReplica).is_above_hard(bytes)) return false;
+  ++refused_partial_copies_;
+  LOG(INFO) << "the replica " << replica.ip << ":" << replica.offer.port << " needs a copy: it is "
+            << bytes << " bytes behind, more than client-output-buffer-limit replica";
+  return true;
+}
+
 bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
   if (!Continues(*replica)) {
     TellRefused(*replica);
@@ -339,6 +349,10 @@ bool Replicas::Continue(const std::shared_ptr<Replica>& replica) {
   const auto offset = static_cast<uint64_t>(replica->wanted_offset) - 1;
   replica->pin = backlog_.Pin(offset);
   if (replica->pin != nullptr) {
+    if (IsTooFar(*replica, backlog_.end() - offset)) {
+      backlog_.Unpin(std::exchange(replica->pin, nullptr));
+      return false;
+    }
     BeginStream(replica, offset, nullptr);
     return true;
   }

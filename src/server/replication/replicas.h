@@ -179,6 +179,7 @@ class Replicas final : private EffectStream::Listener, private AckSource, privat
   void OnRequest(const std::shared_ptr<Replica>& replica);
   void Answer(const std::shared_ptr<Replica>& replica);
   bool Continues(const Replica& replica) const;
+  bool IsTooFar(const Replica& replica, uint64_t bytes);
   bool Continue(const std::shared_ptr<Replica>& replica);
   // From the log's files.
   void SeekInFiles(const std::shared_ptr<Replica>& replica);

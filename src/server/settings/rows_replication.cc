@@ -167,6 +167,8 @@ constexpr SettingRow kRows[] = {
      .min = 1,
      .max = INT64_MAX,
      .slot = kSlot<&Options::replication, &ReplicationOptions::backlog_bytes>,
+     .live = kStoreLive<&Settings::backlog_bytes, &Options::replication,
+                        &ReplicationOptions::backlog_bytes>,
      .apply = ApplyOptions,
      .help = "Bytes of the stream of changes that stay in memory: a replica that was away for less "
              "goes on without a copy."},
