@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -107,6 +108,48 @@ TEST_P(JournalTest, FlushReturnsWhenAllIsWritten) {
   EXPECT_GT(Append(0, "SET b 1"), 5u);
   EXPECT_TRUE(journal_->Flush());
   EXPECT_THAT(log_.Commands(), ElementsAre("SET a 1", "SET b 1"));
+}
+
+TEST_P(JournalTest, RepliesTellOfNothingBehindTheirLimit) {
+  Start();
+  const uint32_t thread = last_thread();
+  std::atomic<uint64_t> told{0};
+  pool_.at(thread)->Await([&] {
+    journal_->SetListener(thread, [&](uint64_t released) {
+      told = released;
+      return true;
+    });
+  });
+  const auto append = [&](const std::string& command) {
+    const uint64_t epoch = Append(thread, command);
+    EXPECT_TRUE(journal_->Flush());
+    return epoch;
+  };
+  const auto set_limit = [&](uint64_t limit) {
+    pool_.at(0)->Await([&] { journal_->SetReplyLimit(limit); });
+  };
+  const auto raise_limit = [&](uint64_t limit) {
+    pool_.at(0)->Await([&] { journal_->RaiseReplyLimit(limit); });
+  };
+  const uint64_t first = append("SET a 1");
+  EXPECT_EQ(journal_->released(), first);
+  set_limit(first);
+  const uint64_t second = append("SET a 2");
+  const uint64_t third = append("SET a 3");
+  EXPECT_EQ(journal_->durable(), third);
+  EXPECT_EQ(journal_->released(), first);
+  EXPECT_EQ(pool_.at(thread)->Await([&] { return journal_->Watch(second); }), first);
+  raise_limit(0);  // only a higher one
+  EXPECT_EQ(journal_->released(), first);
+  EXPECT_LE(told, first);
+  raise_limit(second);
+  while (told != second) std::this_thread::yield();
+  EXPECT_EQ(journal_->released(), second);
+  raise_limit(UINT64_MAX);
+  while (told != third) std::this_thread::yield();
+  set_limit(first);
+  EXPECT_EQ(journal_->released(), first);
+  journal_.reset();  // before what the listener refers to
 }
 
 TEST_P(JournalTest, TellsOfBytesThatWait) {
