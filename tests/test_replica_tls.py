@@ -169,7 +169,7 @@ def test_a_large_copy(node, primary_epoll, replica_epoll):
     """Much more than all buffers hold, under writes, to a replica that takes nothing at times."""
     primary = node(force_epoll=primary_epoll, proactor_threads=3)
     replica = node(force_epoll=replica_epoll, proactor_threads=2)
-    assert primary.call("DEBUG", "POPULATE", 6_000 // SLOWNESS, "key", 10_000) == OK
+    assert primary.call("DEBUG", "POPULATE", 300 // SLOWNESS, "key", 200_000) == OK
     assert primary.call("SET", "large", "x" * 20_000_000) == OK
     with writing(lambda: connect(primary), new_rng(), expires=False) as writers:
         begin_to_follow(replica, primary)
