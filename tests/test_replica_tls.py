@@ -128,9 +128,10 @@ def test_a_copy_and_the_stream_under_writes(node, kinds):
     assert_same(primary, replica)
     assert copies(primary) == 1
     await_replica(primary, replica.port)
-    host, port, offset = primary.call("ROLE")[2][0]
+    host, port, _ = primary.call("ROLE")[2][0]
     assert (host, port) == (b"127.0.0.1", str(replica.port).encode())
-    assert int(offset) > 0
+    # Of the last acknowledgement, which comes each second.
+    wait_until(lambda: int(primary.call("ROLE")[2][0][2]) > 0, what="an acknowledgement")
     name, host, port, state, offset = replica.call("ROLE")
     assert (name, host, port) == (b"slave", b"127.0.0.1", primary.port)
     assert state == b"connected" and offset > 0

@@ -130,13 +130,10 @@ std::string_view TlsSocket::TlsTrouble() const {
 }
 
 void TlsSocket::Fail(std::string_view why, int error) {
-  if (session_->is_client()) {
-    // See above.
-  } else if (session_->is_established()) {
-    LogFailure(fd_, "TLS", why);
-  } else {
-    ++ThreadTlsStats().handshake_failures;
-    LogFailure(fd_, "TLS handshake", why);
+  if (!session_->is_client()) {
+    const bool is_handshake = !session_->is_established();
+    if (is_handshake) ++ThreadTlsStats().handshake_failures;
+    LogFailure(fd_, is_handshake ? "TLS handshake" : "TLS", why);
   }
   Flush(SendMode::kNow);  // the alert
   EndRecv(error);

@@ -104,7 +104,7 @@ TEST_F(TlsSessionTest, HandshakesByteByByte) {
 
 TEST_F(TlsSessionTest, AServerIsToldItsNameButNoAddress) {
   const auto context = Client();
-  for (const std::string host : {"primary.example", "10.0.0.1", "fe80::1", ""}) {
+  for (const std::string host : {"primary.example", "10.0.0.1", "fe80::1%eth0", ""}) {
     const auto client = context->NewSession(host);
     EXPECT_EQ(client->Handshake(), Status::kNeedsInput);
     const bool is_told = !host.empty() && client->output().view().find(host) != std::string::npos;
