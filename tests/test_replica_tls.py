@@ -219,6 +219,7 @@ def test_a_chain(node):
 def test_failover(node, kinds):
     old, new = [node(kind) for kind in kinds]
     follow(new, old)
+    await_replica(old, new.port)  # redis-server has it online with its first acknowledgement
     rng = new_rng()
     at_old = writing(lambda: connect(old), rng, expires=False)
     at_new = writing(lambda: connect(new), rng, expires=False)
