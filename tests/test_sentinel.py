@@ -9,6 +9,7 @@ import pytest
 import redis
 from redis.sentinel import Sentinel
 
+from harness.certificates import Certificates
 from harness.ports import free_port
 from harness.resp import OK, RespSocket
 from harness.server import PATIENCE_S, REFERENCE, SANITIZED, wait_until
@@ -23,21 +24,28 @@ FAILOVER_S = 3 * PATIENCE_S
 
 
 @contextlib.contextmanager
-def sentinels(directory, primary_port, count=3):
-    """So many of them, which are killed at the end, and a client of redis-py that asks them."""
+def sentinels(directory, primary_port, certificates=None, count=3):
+    """So many of them, which are killed at the end, and a client of redis-py that asks them. With
+    certificates they, and their connections, speak nothing but TLS."""
     ports, processes = [free_port() for _ in range(count)], []
     for port in ports:
         path = directory / f"sentinel-{port}.conf"
         path.write_text(
-            f"port {port}\nbind 127.0.0.1\ndir {directory}\nlogfile {directory}/{port}.log\n"
+            f"{port_lines(port, certificates)}"
+            f"bind 127.0.0.1\ndir {directory}\nlogfile {directory}/{port}.log\n"
             f"sentinel monitor {NAME} 127.0.0.1 {primary_port} 2\n"
             f"sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n"
             f"sentinel failover-timeout {NAME} {DOWN_AFTER_MS}\n"
         )
         processes.append(subprocess.Popen(["redis-server", str(path), "--sentinel"]))
     try:
-        client = Sentinel([("127.0.0.1", port) for port in ports], socket_timeout=PATIENCE_S)
-        wait_until(lambda: all(knows_all(port, count) for port in ports), what="the sentinels")
+        keywords = {"socket_timeout": PATIENCE_S, **client_keywords(certificates)}
+        addresses = [("127.0.0.1", port) for port in ports]
+        client = Sentinel(addresses, sentinel_kwargs=keywords, **keywords)
+        client.tls = certificates and certificates.client()
+        wait_until(
+            lambda: all(knows_all(port, client.tls, count) for port in ports), what="the sentinels"
+        )
         yield client
     finally:
         for process in processes:
@@ -45,10 +53,33 @@ def sentinels(directory, primary_port, count=3):
             process.wait(PATIENCE_S)
 
 
-def knows_all(port, count):
+def port_lines(port, certificates):
+    if certificates is None:
+        return f"port {port}\n"
+    return (
+        f"port 0\ntls-port {port}\ntls-replication yes\n"
+        f"tls-cert-file {certificates.crt('server')}\n"
+        f"tls-key-file {certificates.key('server')}\n"
+        f"tls-ca-cert-file {certificates.crt('ca')}\n"
+    )
+
+
+def client_keywords(certificates):
+    """Of redis-py."""
+    if certificates is None:
+        return {}
+    return {
+        "ssl": True,
+        "ssl_ca_certs": certificates.crt("ca"),
+        "ssl_certfile": certificates.crt("client"),
+        "ssl_keyfile": certificates.key("client"),
+    }
+
+
+def knows_all(port, tls, count):
     """It knows both replicas, and the other sentinels."""
     try:
-        with RespSocket(("127.0.0.1", port), timeout=PATIENCE_S) as c:
+        with RespSocket(("127.0.0.1", port), timeout=PATIENCE_S, tls=tls) as c:
             reply = c.call("SENTINEL", "MASTER", NAME)
             facts = dict(zip(reply[::2], reply[1::2]))
             return (
@@ -73,9 +104,11 @@ def follows(server, primary):
     )
 
 
-@pytest.fixture
-def three(start_server):
+def start_three(start_server, certificates=None):
     flags = {"proactor_threads": 2, "repl_diskless_sync_delay": 0}
+    if certificates is not None:
+        flags |= {"only_tls": True, "client_tls": certificates.client(), "tls_replication": True}
+        flags |= certificates.flags()
     primary = start_server(**flags)
     replicas = [start_server(**flags) for _ in range(2)]
     for server in replicas:
@@ -91,7 +124,7 @@ def is_primary_at(client, ports):
         host, port = client.discover_master(NAME)
         if port not in ports:
             return None
-        with RespSocket((host, port), timeout=PATIENCE_S) as c:
+        with RespSocket((host, port), timeout=PATIENCE_S, tls=client.tls) as c:
             return port if c.info("replication")["role"] == "master" else None
     except (OSError, redis.RedisError):
         return None
@@ -128,9 +161,11 @@ def await_links(servers, primary):
 
 
 @pytest.mark.timeout(1800)
-def test_a_replica_takes_the_place_of_a_primary_that_dies(three, tmp_path):
-    primary, *others = three
-    with sentinels(tmp_path, primary.port) as client:
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_replica_takes_the_place_of_a_primary_that_dies(start_server, tmp_path, tls):
+    certificates = Certificates(tmp_path) if tls else None
+    primary, *others = start_three(start_server, certificates)
+    with sentinels(tmp_path, primary.port, certificates) as client:
         with primary.connect() as c:
             for i in range(100):
                 assert c.call("SET", f"key{i}", i) == OK
@@ -150,7 +185,8 @@ def test_a_replica_takes_the_place_of_a_primary_that_dies(three, tmp_path):
 
 
 @pytest.mark.timeout(1800)
-def test_a_failover_on_demand(three, tmp_path):
+def test_a_failover_on_demand(start_server, tmp_path):
+    three = start_three(start_server)
     primary, *others = three
     with sentinels(tmp_path, primary.port) as client:
         with primary.connect() as c:

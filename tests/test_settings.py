@@ -55,7 +55,6 @@ EXCEPTIONS = {
         for v in ("1 2 3", "3 2 1", "no one")
     },
     ("tls-cluster", "yes"): NEEDS_FILES,
-    ("tls-replication", "yes"): NEEDS_FILES,
     ("activedefrag", "yes"): "Debian's redis-server cannot",
     ("cluster-link-sendbuf-limit", "99999999999999999999"): "it is past 64 bits",
 }

@@ -85,6 +85,8 @@ class Socket {
   virtual void Detach() = 0;
   // In OnDetached: the TLS session, for the socket that goes on. Null: it has none.
   virtual std::unique_ptr<TlsSession> TakeTls() { return nullptr; }
+  // Why TLS has failed, or that its handshake is not over. Empty: neither, or there is no TLS.
+  virtual std::string_view TlsTrouble() const { return {}; }
 
   int fd() const { return fd_; }
   Proactor* proactor() const { return proactor_; }

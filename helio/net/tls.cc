@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "helio/net/tls.h"
 
+#include <arpa/inet.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -183,6 +184,12 @@ std::string UseCiphers(SSL_CTX* context, const TlsOptions& options) {
   return "";
 }
 
+bool IsAddress(const std::string& host) {
+  in_addr bytes;
+  // No name has a colon, and an address of IPv6 may have a zone, which inet_pton does not know.
+  return host.find(':') != std::string::npos || inet_pton(AF_INET, host.c_str(), &bytes) == 1;
+}
+
 void UseSessionCache(SSL_CTX* context, const TlsOptions& options) {
   if (!options.caches_sessions) {
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
@@ -223,10 +230,11 @@ std::shared_ptr<const TlsContext> TlsContext::Make(Side side, const TlsOptions& 
 
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
-std::unique_ptr<TlsSession> TlsContext::NewSession() const {
+std::unique_ptr<TlsSession> TlsContext::NewSession(const std::string& host) const {
   ERR_clear_error();
   SSL* const ssl = SSL_new(context_);
   CHECK(ssl != nullptr) << TakeError();  // no memory
+  if (!host.empty() && !IsAddress(host)) SSL_set_tlsext_host_name(ssl, host.c_str());
   return std::unique_ptr<TlsSession>(
       new TlsSession(ssl, side_ == Side::kClient, handshake_timeout_ms_));
 }
@@ -263,7 +271,8 @@ TlsSession::Status TlsSession::Result(int returned) {
     error_ += std::string(" (") + X509_verify_cert_error_string(verified) + ")";
   } else if (!is_established_ &&
              (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST)) {
-    error_ += " (this port expects TLS, the peer has sent something else)";
+    error_ += is_client_ ? " (the peer does not speak TLS)"
+                         : " (this port expects TLS, the peer has sent something else)";
   }
   return Status::kFailed;
 }

@@ -58,7 +58,8 @@ class TlsContext {
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
-  std::unique_ptr<TlsSession> NewSession() const;
+  // `host`: of the server, as its client knows it. A name is told to it (SNI), an address is not.
+  std::unique_ptr<TlsSession> NewSession(const std::string& host = "") const;
   uint32_t handshake_timeout_ms() const { return handshake_timeout_ms_; }
 
  private:

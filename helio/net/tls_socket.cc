@@ -89,7 +89,7 @@ void TlsSocket::OnRecv(std::string_view data) {
 void TlsSocket::AdvanceHandshake() {
   switch (session_->Handshake()) {
     case TlsSession::Status::kDone:
-      ++ThreadTlsStats().handshakes;
+      if (!session_->is_client()) ++ThreadTlsStats().handshakes;
       proactor_->timers().Disarm(&handshake_timer_);
       if (!recv_wanted_) inner_->StopRecv();
       Flush(SendMode::kNow);
@@ -123,12 +123,17 @@ void TlsSocket::ReadAll() {
   if (status == TlsSession::Status::kFailed) Fail(session_->error(), EPROTO);
 }
 
+std::string_view TlsSocket::TlsTrouble() const {
+  if (session_ == nullptr) return {};
+  if (!session_->error().empty()) return session_->error();
+  return session_->is_established() ? "" : "the handshake is not over";
+}
+
 void TlsSocket::Fail(std::string_view why, int error) {
-  if (session_->is_established()) {
-    LogFailure(fd_, "TLS", why);
-  } else {
-    ++ThreadTlsStats().handshake_failures;
-    LogFailure(fd_, "TLS handshake", why);
+  if (!session_->is_client()) {
+    const bool is_handshake = !session_->is_established();
+    if (is_handshake) ++ThreadTlsStats().handshake_failures;
+    LogFailure(fd_, is_handshake ? "TLS handshake" : "TLS", why);
   }
   Flush(SendMode::kNow);  // the alert
   EndRecv(error);
@@ -146,7 +151,9 @@ void TlsSocket::OnRecvEnd(int error) {
   if (closing_) return;
   proactor_->timers().Disarm(&handshake_timer_);
   if (std::exchange(recv_ended_, true)) return;  // TLS has told it already
-  if (!session_->is_established()) ++ThreadTlsStats().handshake_failures;
+  if (!session_->is_established() && !session_->is_client()) {
+    ++ThreadTlsStats().handshake_failures;
+  }
   // Without close_notify, too: commands tell themselves where they end, so nothing is taken for
   // complete that was cut off.
   handler_->OnRecvEnd(error);
@@ -157,7 +164,7 @@ void TlsSocket::OnPeerShutdown() {
 }
 
 void TlsSocket::OnHandshakeTimeout() {
-  ++ThreadTlsStats().handshake_timeouts;
+  if (!session_->is_client()) ++ThreadTlsStats().handshake_timeouts;
   Fail("it takes too long", ETIMEDOUT);
 }
 

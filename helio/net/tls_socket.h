@@ -9,6 +9,9 @@
 // session travels (Socket::TakeTls), and the next socket goes on with it.
 //
 // A large Send is encrypted a chunk at a time, the next one when the kernel has taken the last.
+//
+// Failures of clients are counted and logged here. Who has made a connection itself, and tries it
+// again and again, asks TlsTrouble and tells it once.
 #pragma once
 
 #include "helio/net/socket.h"
@@ -29,6 +32,7 @@ class TlsSocket final : public Socket, private Socket::Handler {
   void Close() override;
   void Detach() override;
   std::unique_ptr<TlsSession> TakeTls() override { return std::move(session_); }
+  std::string_view TlsTrouble() const override;
 
  private:
   // Of a Send at a time: four records.

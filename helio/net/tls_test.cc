@@ -102,6 +102,16 @@ TEST_F(TlsSessionTest, HandshakesByteByByte) {
   }
 }
 
+TEST_F(TlsSessionTest, AServerIsToldItsNameButNoAddress) {
+  const auto context = Client();
+  for (const std::string host : {"primary.example", "10.0.0.1", "fe80::1%eth0", ""}) {
+    const auto client = context->NewSession(host);
+    EXPECT_EQ(client->Handshake(), Status::kNeedsInput);
+    const bool is_told = !host.empty() && client->output().view().find(host) != std::string::npos;
+    EXPECT_EQ(is_told, host == "primary.example") << host;
+  }
+}
+
 TEST_F(TlsSessionTest, WhatIsNoTlsFails) {
   const auto context = Server();
   const auto plain = context->NewSession();
@@ -324,6 +334,37 @@ INSTANTIATE_TEST_SUITE_P(Engines, TlsSocketTest, testing::Bool(), [](const auto&
   return std::string(info.param ? "epoll" : "io_uring");
 });
 
+// Says a text, and keeps what it is answered; both ends are sockets of ours.
+struct Speaker final : Socket::Handler {
+  explicit Speaker(std::string text) : said(std::move(text)) {}
+
+  void Begin(int fd, std::unique_ptr<TlsSession> tls) {
+    socket = Socket::Adopt(Proactor::Current(), fd, this, std::move(tls));
+    EXPECT_EQ(socket->TlsTrouble(), "the handshake is not over");
+    socket->StartRecv();
+    // Before the handshake: it waits for that.
+    EXPECT_EQ(socket->Send(said, Socket::SendMode::kNow), Socket::SendResult::kPending);
+  }
+  void OnRecv(std::string_view data) override {
+    heard += data;
+    if (heard.size() == said.size()) socket->Close();
+  }
+  void OnRecvEnd(int why) override {
+    error = why;
+    trouble = socket->TlsTrouble();
+    socket->Close();
+  }
+  void OnSent(int) override {}
+  void OnClosed() override { closed.set_value(); }
+
+  const std::string said;
+  std::string heard;
+  std::unique_ptr<Socket> socket;
+  int error = 0;
+  std::string trouble;
+  std::promise<void> closed;
+};
+
 // OpenSSL's own blocking client.
 class BlockingClient {
  public:
@@ -387,6 +428,64 @@ TEST_P(TlsSocketTest, NoByteIsLostOnTheWayBetweenThreads) {
     EXPECT_EQ(echo->error(), 0);
     EXPECT_GT(echo->moves(), 10);
   }
+}
+
+TEST_P(TlsSocketTest, AClientBeginsTheHandshakeAndIsAnswered) {
+  for (const std::string protocols : {"TLSv1.2", "TLSv1.3"}) {
+    const auto [fd, server_fd] = Pair();
+    PCHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    const uint64_t seed = TestSeed();
+    const auto context = Server();
+    Speaker client(std::string(5'000'000, 'x'));
+    const TlsStats before = Stats();
+    std::unique_ptr<Echo> echo;
+    pool_->at(0)->Await([&, fd = fd, server_fd = server_fd] {
+      echo = std::make_unique<Echo>(pool_.get(), server_fd, context->NewSession(), seed);
+      client.Begin(fd, Client(protocols)->NewSession("localhost"));
+    });
+    client.closed.get_future().wait();
+    echo->AwaitEnd();
+    EXPECT_TRUE(client.heard == client.said);
+    EXPECT_EQ(client.error, 0);
+    EXPECT_LE(Stats().handshakes, before.handshakes + 1);  // only the server's, which may move
+    pool_->at(0)->Await([&] { client.socket.reset(); });
+  }
+}
+
+TEST_P(TlsSocketTest, AClientIsToldWhyItTrustsNobodyAndNothingIsCounted) {
+  certificates_.Make("stranger");
+  TlsOptions options;
+  options.ca_cert_file = certificates_.cert("stranger");
+  const auto context = Make(TlsContext::Side::kClient, options);
+  const auto [fd, server_fd] = Pair();
+  PCHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+  Speaker client("request");
+  Silent server;
+  const TlsStats before = Stats();
+  Adopt(&server, server_fd, Server()->NewSession());
+  pool_->at(0)->Await([&, fd = fd] { client.Begin(fd, context->NewSession()); });
+  client.closed.get_future().wait();
+  server.closed.get_future().wait();
+  EXPECT_EQ(client.error, EPROTO);
+  EXPECT_THAT(client.trouble, HasSubstr("certificate verify failed"));
+  EXPECT_EQ(Stats().handshake_failures, before.handshake_failures + 1);  // the server's
+  pool_->at(0)->Await([&] {
+    client.socket.reset();
+    server.socket.reset();
+  });
+}
+
+TEST_P(TlsSocketTest, AClientIsToldThatTheOtherSideSpeaksNoTls) {
+  const auto [fd, server_fd] = Pair();
+  PCHECK(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+  Speaker client("request");
+  pool_->at(0)->Await([&, fd = fd] { client.Begin(fd, Client()->NewSession()); });
+  PCHECK(write(server_fd, "-ERR what is that?\r\n", 20) == 20);
+  client.closed.get_future().wait();
+  close(server_fd);
+  EXPECT_EQ(client.error, EPROTO);
+  EXPECT_THAT(client.trouble, HasSubstr("the peer does not speak TLS"));
+  pool_->at(0)->Await([&] { client.socket.reset(); });
 }
 
 TEST_P(TlsSocketTest, AHandshakeThatNeverEndsIsEndedAndCounted) {

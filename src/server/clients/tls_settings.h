@@ -10,28 +10,28 @@
 
 namespace dfly {
 
-struct ServerState;
+struct ServerOptions;
+
+struct TlsContexts {
+  std::shared_ptr<const helio::TlsContext> ports;  // null: none has TLS
+  std::shared_ptr<const helio::TlsContext> link;   // with the primary; null: it has no TLS
+};
 
 // Thread: the first Load on the main thread; the rest by Config, under its lock.
-// Each worker has its own pointer to the context. Connections keep the one that they began with.
+// Each worker and the link with the primary have their own pointers to these contexts. Connections
+// keep the one that they began with.
 class TlsSettings {
  public:
-  // `take` gives all workers a context. Suspends.
-  using Context = std::shared_ptr<const helio::TlsContext>;
-  using TakeFn = std::function<void(const Context& context)>;
-  TlsSettings(const ServerState* server, TakeFn take);
+  // `take` gives the contexts to those who use them. Suspends.
+  using TakeFn = std::function<void(const TlsContexts& contexts)>;
+  explicit TlsSettings(TakeFn take);
 
-  // Looks whether all is there, reads the files, and gives all workers what came of it. Empty, or
-  // why TLS is not possible with these options: then nothing changes. Suspends.
-  [[nodiscard]] std::string Load(const helio::TlsOptions& options);
-  // The same for options that have changed, if there is a port that uses them: else they may be
-  // incomplete, as in Redis. Suspends.
-  [[nodiscard]] std::string Change(const helio::TlsOptions& options);
+  // Looks whether all is there that is used, reads the files, and gives away what came of it.
+  // Empty, or why TLS is not possible with these options: then nothing changes. Without a port
+  // that has TLS (`has_port`) the options of ports may be incomplete, as in Redis. Suspends.
+  [[nodiscard]] std::string Load(const ServerOptions& options, bool has_port);
 
  private:
-  std::string Use(const helio::TlsOptions& options);
-
-  const ServerState& server_;
   const TakeFn take_;
 };
 

@@ -81,9 +81,10 @@ class Worker final : public CommandSink, public TryEnd, public Pool, public PerT
 
   // --- The stream of this server's primary (worker_primary.cc) ---
 
-  // Takes over a connected descriptor, of which `received` was read already. `stream` has its owner
-  // and its offset.
-  Session& AddPrimary(int fd, std::unique_ptr<PrimaryStream> stream, int db_index,
+  // Takes over a connected descriptor, of which `received` was read already. `tls`: null, or what
+  // the primary speaks TLS with. `stream` has its owner and its offset.
+  Session& AddPrimary(int fd, std::unique_ptr<helio::TlsSession> tls,
+                      std::unique_ptr<PrimaryStream> stream, int db_index,
                       std::string_view received);
   // Tells the primary what is applied, when it is. Not from inside a command.
   void AckPrimary(Session& session);

@@ -80,13 +80,14 @@ void DropReply(helio::IoBuf* out, size_t begin, bool keeps_error) {
   if (has_error) out->Append("-ERR a command inside of an EXEC has failed\r\n");
 }
 
-Session& Worker::AddPrimary(int fd, std::unique_ptr<PrimaryStream> stream, int db_index,
+Session& Worker::AddPrimary(int fd, std::unique_ptr<helio::TlsSession> tls,
+                            std::unique_ptr<PrimaryStream> stream, int db_index,
                             std::string_view received) {
   helio::SetTcpOptions(fd, server_.settings.tcp_keepalive_s.load(std::memory_order_relaxed));
   constexpr bool kIsAdmin = true;  // --maxclients is not for it
   server_.connections.OnInner(index(), kIsAdmin);
-  Session& session =
-      NewSession(fd, server_.next_client_id.fetch_add(1, std::memory_order_relaxed), nullptr);
+  Session& session = NewSession(fd, server_.next_client_id.fetch_add(1, std::memory_order_relaxed),
+                                std::move(tls));
   session.peer_address = helio::PeerAddress(fd);
   session.local_address = helio::LocalAddress(fd);
   session.user.is_admin = kIsAdmin;

@@ -104,6 +104,13 @@ enum class UndeclaredKeys : uint8_t {
   kRefuse
 };
 
+// What tls-client-* say, for connections that this server makes. Empty: as those of its ports.
+struct TlsClientFiles {
+  std::string cert_file;
+  std::string key_file;
+  std::string key_file_pass;
+};
+
 // What the start says of replication.
 struct ReplicationOptions {
   uint64_t timeout_s = 0;  // repl-timeout
@@ -167,8 +174,10 @@ struct ServerOptions {
   bool tls = false;                // on that port
   uint16_t tls_port = 0;           // 0: none
   helio::TlsOptions tls_options;
-  uint16_t memcached_port = 0;  // 0: none
-  uint16_t admin_port = 0;      // 0: none
+  TlsClientFiles tls_client;
+  bool tls_replication = false;  // the link with the primary has TLS
+  uint16_t memcached_port = 0;   // 0: none
+  uint16_t admin_port = 0;       // 0: none
   std::vector<std::string> admin_binds;
   bool admin_nopass = false;
   bool no_tls_on_admin_port = false;  // although the main port has it

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/replication/link_socket.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
@@ -12,8 +14,9 @@ namespace dfly {
 
 using helio::Socket;
 
-LinkSocket::LinkSocket(helio::Proactor* proactor, int fd, uint64_t timeout_ns)
-    : socket_(Socket::Adopt(proactor, fd, this)), timeout_ns_(timeout_ns) {
+LinkSocket::LinkSocket(helio::Proactor* proactor, int fd, uint64_t timeout_ns,
+                       std::unique_ptr<helio::TlsSession> tls)
+    : socket_(Socket::Adopt(proactor, fd, this, std::move(tls))), timeout_ns_(timeout_ns) {
   socket_->StartRecv();
 }
 
@@ -30,7 +33,7 @@ bool LinkSocket::Send(std::string bytes) {
       is_sending_ = true;
       break;
     case Socket::SendResult::kBroken:
-      Fail("the connection is broken");
+      FailSocket("the connection is broken");
       return false;
   }
   while (is_sending_ && error_.empty()) {
@@ -49,7 +52,7 @@ void LinkSocket::SendNewline() {
       is_sending_ = true;
       break;
     case Socket::SendResult::kBroken:
-      Fail("the connection is broken");
+      FailSocket("the connection is broken");
   }
 }
 
@@ -86,7 +89,7 @@ void LinkSocket::Consume(size_t bytes) {
 bool LinkSocket::Await() {
   std::unique_lock lock(mutex_);
   if (changed_.WaitUntil(lock, helio::MonotonicNanos() + timeout_ns_)) return true;
-  Fail("it has been silent for repl-timeout");
+  FailSocket("it has been silent for repl-timeout");
   return false;
 }
 
@@ -95,6 +98,11 @@ void LinkSocket::Abort(std::string_view why) { Fail(why); }
 void LinkSocket::Fail(std::string_view why) {
   if (error_.empty()) error_ = why;
   changed_.NotifyAll();
+}
+
+void LinkSocket::FailSocket(std::string_view why) {
+  const std::string_view trouble = socket_->TlsTrouble();
+  Fail(trouble.empty() ? std::string(why) : fmt::format("{} (TLS: {})", why, trouble));
 }
 
 void LinkSocket::Close() {
@@ -128,12 +136,16 @@ void LinkSocket::OnRecv(std::string_view data) {
 }
 
 void LinkSocket::OnRecvEnd(int error) {
-  Fail(error == 0 ? "the primary has closed the connection" : strerror(error));
+  constexpr std::string_view kAlert = "\x15\x03";
+  if (socket_->TlsTrouble().empty() && received_.starts_with(kAlert)) {
+    return Fail("it has answered with TLS, and tls-replication is off");
+  }
+  FailSocket(error == 0 ? "the primary has closed the connection" : strerror(error));
 }
 
 void LinkSocket::OnSent(int error) {
   is_sending_ = false;
-  if (error != 0) return Fail(strerror(error));
+  if (error != 0) return FailSocket(strerror(error));
   changed_.NotifyAll();
 }
 
@@ -144,6 +156,7 @@ void LinkSocket::OnClosed() {
 
 void LinkSocket::OnDetached() {
   is_detached_ = true;
+  tls_ = socket_->TakeTls();
   changed_.NotifyAll();
 }
 

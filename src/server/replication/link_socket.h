@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "helio/fibers/sync.h"
 #include "helio/net/socket.h"
+#include "helio/net/tls.h"
 #include "helio/proactor/proactor.h"
 
 namespace dfly {
@@ -19,8 +21,10 @@ namespace dfly {
 // Suspends: what says so.
 class LinkSocket final : private helio::Socket::Handler {
  public:
-  // Takes over `fd`, which is connected. A silence of `timeout_ns` is an error.
-  LinkSocket(helio::Proactor* proactor, int fd, uint64_t timeout_ns);
+  // Takes over `fd`, which is connected. A silence of `timeout_ns` is an error. `tls`: null, or the
+  // primary speaks TLS.
+  LinkSocket(helio::Proactor* proactor, int fd, uint64_t timeout_ns,
+             std::unique_ptr<helio::TlsSession> tls);
   // REQUIRES: Close or Detach.
   ~LinkSocket() = default;
 
@@ -45,6 +49,8 @@ class LinkSocket final : private helio::Socket::Handler {
   // Gives up the descriptor; received() is what has come meanwhile. Suspends. -1: error(), and it
   // is closed.
   int Detach();
+  // Behind Detach: what goes on with the descriptor speaks TLS with it. Null: no TLS.
+  std::unique_ptr<helio::TlsSession> TakeTls() { return std::move(tls_); }
 
  private:
   static constexpr size_t kReceivedMax = 1 << 20;  // then the primary has to wait
@@ -56,10 +62,13 @@ class LinkSocket final : private helio::Socket::Handler {
   void OnClosed() override;
   void OnDetached() override;
   void Fail(std::string_view why);
+  // The same, and what TLS has to do with it.
+  void FailSocket(std::string_view why);
   // Until something changes or the time is over. False: it is, or there was an error.
   bool Await();
 
   std::unique_ptr<helio::Socket> socket_;
+  std::unique_ptr<helio::TlsSession> tls_;  // once it is detached
   const uint64_t timeout_ns_;
   std::string received_;
   std::string sending_;

@@ -275,7 +275,8 @@ std::string PrimaryLink::RunLink() {
   std::string error;
   const int fd = Connect(&error);
   if (fd < 0) return error;
-  LinkSocket socket(helio::Proactor::Current(), fd, timeout_ns());
+  LinkSocket socket(helio::Proactor::Current(), fd, timeout_ns(),
+                    tls_context_ == nullptr ? nullptr : tls_context_->NewSession(host_));
   if (is_current(generation)) {
     socket_ = &socket;
     error = RunSocket(socket);
@@ -322,8 +323,21 @@ std::optional<std::string> PrimaryLink::Ask(LinkSocket& socket,
   return socket.ReadLine();
 }
 
+// A port that the primary could use, too, if it were this server's replica: the settings of both
+// are the same.
+uint16_t PrimaryLink::ListeningPort() const {
+  if (options_.announce_port != 0) return options_.announce_port;
+  const uint16_t port = server_.port, tls_port = server_.tls_port;
+  const bool takes_tls_port = (tls_context_ != nullptr && tls_port != 0) || port == 0;
+  return takes_tls_port ? tls_port : port;
+}
+
 std::string PrimaryLink::Handshake(LinkSocket& socket) {
   auto reply = Ask(socket, {"PING"});
+  if (!reply && tls_context_ == nullptr && socket.received().empty()) {
+    // What a port with TLS does, too.
+    return fmt::format("{}; tls-replication is off, does that port need it?", socket.error());
+  }
   if (!reply) return socket.error();
   const bool is_alive = reply->starts_with('+') || reply->starts_with("-NOAUTH") ||
                         reply->starts_with("-NOPERM") ||
@@ -335,9 +349,7 @@ std::string PrimaryLink::Handshake(LinkSocket& socket) {
     if (!reply) return socket.error();
     if (reply->starts_with('-')) return fmt::format("AUTH: {}", *reply);
   }
-  const uint16_t own_port = server_.port != 0 ? server_.port.load() : server_.tls_port.load();
-  const std::string port =
-      fmt::format("{}", options_.announce_port != 0 ? options_.announce_port : own_port);
+  const std::string port = fmt::format("{}", ListeningPort());
   reply = Ask(socket, {"REPLCONF", "listening-port", port});
   if (!reply) return socket.error();
   LOG_IF(INFO, reply->starts_with('-')) << "REPLCONF listening-port: " << helio::LogText(*reply);
@@ -488,7 +500,8 @@ std::string PrimaryLink::RunStream(LinkSocket& socket) {
   stream->begin = begin;
   stream->believes_private_words = is_ours_;
   const uint64_t generation = generation_;
-  session_ = &Worker::Here().AddPrimary(fd, std::move(stream), db_index_, socket.received());
+  session_ = &Worker::Here().AddPrimary(fd, socket.TakeTls(), std::move(stream), db_index_,
+                                        socket.received());
   Worker::Here().AckPrimary(*session_);
   UpdateGates();
   LOG(INFO) << "the stream of the primary begins behind offset " << begin;

@@ -23,11 +23,14 @@
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "helio/fibers/sync.h"
+#include "helio/net/tls.h"
 #include "server/clients/primary_stream.h"
 #include "server/meters/primary_link_facts.h"
 #include "server/options/options.h"
@@ -79,6 +82,10 @@ class PrimaryLink final : private PrimaryStreamOwner {
   }
   // CONFIG SET.
   void SetOptions(const ReplicationOptions& options);
+  // For the links to come. Null: they have no TLS.
+  void SetTlsContext(std::shared_ptr<const helio::TlsContext> context) {
+    tls_context_ = std::move(context);
+  }
   // The end of the server. Suspends until nothing runs any more.
   void Stop();
 
@@ -120,6 +127,8 @@ class PrimaryLink final : private PrimaryStreamOwner {
   int Connect(std::string* error);
   std::string RunSocket(LinkSocket& socket);
   std::string Handshake(LinkSocket& socket);
+  // Where this server's own replicas, and clients, can come to.
+  uint16_t ListeningPort() const;
   // Sends a command and reads its reply. None: the socket has an error.
   std::optional<std::string> Ask(LinkSocket& socket, std::initializer_list<std::string_view> words);
   std::string Synchronize(LinkSocket& socket);
@@ -149,6 +158,7 @@ class PrimaryLink final : private PrimaryStreamOwner {
   AppendLog& log_;
   Replicas& replicas_;
   ReplicationOptions options_;
+  std::shared_ptr<const helio::TlsContext> tls_context_;
 
   std::atomic<bool> is_known_replica_{false};
   std::atomic<bool> is_linked_{false};

@@ -31,10 +31,13 @@ namespace dfly {
 
 Server::Server(ServerOptions options, const ServerParts& parts)
     : state_(std::move(options)),
-      tls_(&state_,
-           [this](const TlsSettings::Context& context) {
-             AwaitOnAll<Worker>(state_, [&](Worker& worker) { worker.SetTlsContext(context); });
-           }),
+      tls_([this](const TlsContexts& contexts) {
+        // A connection of a port that is gone may still be on its way to its thread.
+        if (contexts.ports != nullptr) {
+          AwaitOnAll<Worker>(state_, [&](Worker& worker) { worker.SetTlsContext(contexts.ports); });
+        }
+        state_.pool.at(0)->Await([&] { primary_link_->SetTlsContext(contexts.link); });
+      }),
       persistence_(std::make_unique<Persistence>(&state_, state_.options.persistence)),
       stream_(std::make_unique<EffectStream>(&state_)),
       append_log_(std::make_unique<AppendLog>(&state_, persistence_.get(), stream_.get(),
@@ -151,7 +154,7 @@ std::string Server::Start() {
     if (!error.empty() || state_.commands.Restrict(name)) continue;
     error = fmt::format("--restricted_commands: there is no command '{}'", name);
   }
-  if (error.empty() && state_.options.has_tls()) error = tls_.Load(state_.options.tls_options);
+  if (error.empty()) error = tls_.Load(state_.options, state_.options.has_tls());
   if (error.empty()) error = OpenListeners();
   if (!error.empty()) Stop();
   return error;

@@ -164,6 +164,16 @@ TEST_F(FlagsTest, ClientsNeedCertificatesIfItIsToldWhoMaySignThem) {
   EXPECT_THAT(With("admin_port", "65536"), HasSubstr("--admin_port"));
 }
 
+TEST_F(FlagsTest, TheLinkOfAReplicaMayHaveTls) {
+  EXPECT_EQ(With("replicaof", "host 1"), "");
+  EXPECT_FALSE(options_.tls_replication);
+  EXPECT_EQ(With("tls_replication", "true"), "");
+  EXPECT_TRUE(options_.tls_replication);
+  EXPECT_EQ(With("tls_client_cert_file", "client.crt"), "");
+  EXPECT_EQ(options_.tls_client.cert_file, "client.crt");
+  EXPECT_FALSE(options_.has_tls());  // that is about ports
+}
+
 TEST_F(FlagsTest, DatabasesAreBounded) {
   EXPECT_THAT(With("dbnum", "0"), HasSubstr("--dbnum"));
   EXPECT_EQ(With("dbnum", "3"), "");

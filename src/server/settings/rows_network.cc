@@ -107,8 +107,7 @@ std::string ApplyPorts(SettingHost& host, const SettingChange& change) {
   Server& server = ServerOf(host);
   const Options& now = change.now;
   const bool begins_tls = !server.state().has_tls() && now.tls_port != 0;
-  if (const std::string error = begins_tls ? server.tls().Load(now.tls_options) : "";
-      !error.empty()) {
+  if (const std::string error = begins_tls ? server.tls().Load(now, true) : ""; !error.empty()) {
     LOG(WARNING) << "no port with TLS: " << helio::LogText(error);
     return "Unable to update TLS configuration. Check server logs.";
   }
@@ -120,7 +119,8 @@ std::string ApplyPorts(SettingHost& host, const SettingChange& change) {
 }
 
 std::string ApplyTls(SettingHost& host, const SettingChange& change) {
-  const std::string error = ServerOf(host).tls().Change(change.now.tls_options);
+  Server& server = ServerOf(host);
+  const std::string error = server.tls().Load(change.now, server.state().has_tls());
   if (error.empty()) return "";
   LOG(WARNING) << "the settings of TLS stay as they were: " << helio::LogText(error);
   return "Unable to update TLS configuration. Check server logs.";
@@ -426,7 +426,8 @@ constexpr SettingRow kRows[] = {
      .topic = kTls,
      .slot = kSlot<&Options::tls_options, &TlsOptions::ca_cert_file>,
      .apply = ApplyTls,
-     .help = "Who may sign the certificates of clients (PEM)."},
+     .help = "Who may sign the certificates of clients, and of the primary with --tls_replication "
+             "(PEM)."},
     {.name = "tls-ca-cert-dir",
      .topic = kTls,
      .slot = kSlot<&Options::tls_options, &TlsOptions::ca_cert_dir>,
@@ -441,6 +442,31 @@ constexpr SettingRow kRows[] = {
      .flag_error = "must be yes, no or optional",
      .help = "yes: clients need a certificate; optional: if they have one it must be good; no: "
              "they are not asked. Empty: yes if it is told who may sign them, else no."},
+    {.name = "tls-replication",
+     .topic = kTls,
+     .kind = kBool,
+     .initial = "no",
+     .slot = kSlot<&Options::tls_replication>,
+     .apply = ApplyTls,
+     .help = "The link of a replica with its primary has TLS. CONFIG SET counts for the next link. "
+             "The primary's certificate must be signed by one of --tls_ca_cert_file or "
+             "--tls_ca_cert_dir."},
+    {.name = "tls-client-cert-file",
+     .topic = kTls,
+     .slot = kSlot<&Options::tls_client, &TlsClientFiles::cert_file>,
+     .apply = ApplyTls,
+     .help = "The certificate (PEM) that this server shows where it is a client: to its primary. "
+             "Empty, or without --tls_client_key_file: that of --tls_cert_file."},
+    {.name = "tls-client-key-file",
+     .topic = kTls,
+     .slot = kSlot<&Options::tls_client, &TlsClientFiles::key_file>,
+     .apply = ApplyTls,
+     .help = "The private key of --tls_client_cert_file (PEM)."},
+    {.name = "tls-client-key-file-pass",
+     .topic = kTls,
+     .slot = kSlot<&Options::tls_client, &TlsClientFiles::key_file_pass>,
+     .apply = ApplyTls,
+     .help = "Its passphrase, if it is encrypted."},
     {.name = "tls-protocols",
      .topic = kTls,
      .slot = kSlot<&Options::tls_options, &TlsOptions::protocols>,
