@@ -127,7 +127,9 @@ class SnapshotLoader::StreamLoader {
     const uint64_t keys = entries_.keys() / shards_.size();
     const uint64_t deadlines = std::min(entries_.keys(), entries_.deadlines()) / shards_.size();
     if (keys < kKeysReservedMin) return;
-    shards_.AwaitOnAll([&](Shard& shard) { shard.db(db_index).Reserve(keys, deadlines); });
+    shards_.AwaitOnAll([&](Shard& shard) {
+      loader_.TargetOf(shard).Make(db_index).Reserve(keys, deadlines);
+    });
   }
 
   // Before the first key asks for its place.
@@ -172,11 +174,11 @@ class SnapshotLoader::StreamLoader {
       }
       if (is_due) return LeaveOut();
       if (is_next_here) {
-        Shard& shard = shards_.local(id);
-        const bool is_new = shard.db(db_index).Load(KeyProbe(key, hash), std::move(made),
-                                                    facts.deadline_ms, facts.is_sticky);
+        DatabaseSet& databases = loader_.TargetOf(shards_.local(id));
+        const bool is_new = databases.Make(db_index).Load(KeyProbe(key, hash), std::move(made),
+                                                          facts.deadline_ms, facts.is_sticky);
         if (db_index == 0 && !facts.memcached.is_default()) {
-          shard.memcached().Put(key, facts.memcached);
+          databases.memcached().Put(key, facts.memcached);
         }
         if (!is_new) return KeyTwiceError(key);
         ++loaded_;
@@ -209,7 +211,8 @@ class SnapshotLoader::StreamLoader {
     if (lane.batches[i].empty()) return "";
     const auto load = [this, &lane, i, id] {
       ShardTurn turn(shards_.local(id));
-      lane.errors[i] = lane.batches[i].LoadInto(turn.shard(), limits_, &loader_.progress_);
+      lane.errors[i] = lane.batches[i].LoadInto(loader_.TargetOf(turn.shard()), limits_,
+                                                &loader_.progress_);
     };
     if (shards_.is_local(id)) {
       load();

@@ -30,13 +30,16 @@ struct LoadProgress {
 // Suspends: Load.
 class SnapshotLoader {
  public:
-  // All must outlive it. REQUIRES: the shards are empty, and nobody else uses them.
+  // All must outlive it. REQUIRES: the shards are empty, and nobody else uses them, or LoadBeside.
   SnapshotLoader(ShardSet* shards, FileLayer* files, LoadProgress* progress)
       : shards_(*shards), files_(*files), progress_(*progress) {}
 
   // Keys whose time is over are not left out: what follows the snapshot may need them. So it is
   // with those that have a place in a stream.
   void KeepDueKeys() { keeps_due_keys_ = true; }
+
+  // It fills Shard::incoming, so what the shards have may be used meanwhile.
+  void LoadBeside() { is_beside_ = true; }
 
   // The seed by which its keys were hashed, if it knows one: with that it is loaded faster. None:
   // whatever is wrong with it, Load will tell. Before there are threads that hash. Suspends.
@@ -64,7 +67,11 @@ class SnapshotLoader {
   LoadProgress& progress_;
   SnapshotExtras extras_;
   std::atomic<bool> has_failed_{false};
+  DatabaseSet& TargetOf(Shard& shard) const {
+    return is_beside_ ? shard.incoming() : shard.live();
+  }
   bool keeps_due_keys_ = false;
+  bool is_beside_ = false;
   int64_t now_ms_ = 0;
   std::optional<RdbLimits> limits_;
 };

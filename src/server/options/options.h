@@ -105,6 +105,13 @@ enum class UndeclaredKeys : uint8_t {
 };
 
 // What the start says of replication.
+// repl-diskless-load: what a replica does with its data when a full copy has come.
+enum class CopyLoad : uint8_t {
+  kDisabled,   // it goes before the copy is loaded
+  kOnEmptyDb,  // the same here: the copy comes by way of a file in any case
+  kSwapDb,     // it stays until the copy is loaded
+};
+
 struct ReplicationOptions {
   uint64_t timeout_s = 0;  // repl-timeout
 
@@ -117,6 +124,7 @@ struct ReplicationOptions {
   bool serves_stale_data = true;
   uint32_t priority = 0;
   bool is_announced = true;
+  CopyLoad copy_load = CopyLoad::kDisabled;
   uint64_t retry_ms = 1'000;  // before a link that made no progress is tried again; tests have less
   std::string announce_ip = {};
   uint16_t announce_port = 0;  // 0: the one it has

@@ -25,6 +25,7 @@
 #include "server/clients/session.h"
 #include "server/dispatch/worker.h"
 #include "server/persistence/append_log.h"
+#include "server/persistence/copy_beside.h"
 #include "server/persistence/persistence.h"
 #include "server/replication/copy_reader.h"
 #include "server/replication/psync_reply.h"
@@ -150,6 +151,7 @@ void PrimaryLink::EndLink() {
   state_ = State::kConnect;
   if (session_ != nullptr) session_->connection.CloseWhenSent();
   if (socket_ != nullptr) socket_->Abort(kIsOver);
+  persistence_.CancelBeside();
   changed_.NotifyAll();
 }
 
@@ -412,18 +414,65 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
                                        helio::UnixMillis() / 1000, getpid());
   std::string error = ReceiveCopy(socket, path);
   if (error.empty() && !is_current(generation)) error = kIsOver;
-  const bool is_here = error.empty();
-  if (is_here) error = LoadCopy(path);
+  if (error.empty()) {
+    is_loading_ = true;
+    error = options_.copy_load == CopyLoad::kSwapDb ? SwapCopy(path, reply) : LoadCopy(path, reply);
+    is_loading_ = false;
+  }
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     LOG(WARNING) << helio::LogText(path) << " cannot be removed";
   }
+  return is_current(generation) ? error : std::string(kIsOver);
+}
+
+std::string PrimaryLink::LoadCopy(const std::string& path, const PsyncReply& reply) {
+  const uint64_t generation = generation_;
+  can_continue_ = false;
+  replicas_.ForgetStream("a full copy replaces the data");
+  int db_index = 0;
+  const std::string error = persistence_.LoadCopy(path, &db_index);
   if (stops_) return std::string(kIsOver);
-  if (!is_here) return error;
-  if (std::string why = log_.BeginAnew(); !why.empty()) {
-    LOG(ERROR) << "the append-only log does not begin with the copy: " << helio::LogText(why);
-  }
-  if (!error.empty()) return error;
+  TellLog(log_.BeginAnew());
   if (!is_current(generation)) return std::string(kIsOver);
+  if (!error.empty()) {
+    retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);  // the same copy would do the same again
+    return fmt::format("the copy cannot be loaded, and there is no data any more: {}", error);
+  }
+  Adopt(reply, db_index);
+  return "";
+}
+
+std::string PrimaryLink::SwapCopy(const std::string& path, const PsyncReply& reply) {
+  const uint64_t generation = generation_;
+  // As in Redis: an earlier state of the same data is better than none, but that of another stream
+  // may never have been this primary's.
+  const bool serves = helio::EqualsIgnoreCase(reply.id, ids_.id);
+  CopyBeside copy(&server_, &persistence_, serves);
+  const std::string error = copy.Load(path);
+  if (!is_current(generation)) return std::string(kIsOver);
+  if (!error.empty()) {
+    retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);
+    return fmt::format("the copy cannot be loaded, and the data stays as it was: {}", error);
+  }
+  bool is_taken = false;
+  TellLog(log_.BeginAnew([&] {
+    is_taken = copy.Take([&] {
+      // A promotion may have come while the locks did. From here on it is one of the copy.
+      if (!is_current(generation)) return false;
+      replicas_.ForgetStream("a full copy replaces the data");
+      Adopt(reply, copy.stream_db());
+      return true;
+    });
+  }));
+  return is_taken ? "" : std::string(kIsOver);
+}
+
+void PrimaryLink::TellLog(std::string_view error) {
+  if (error.empty()) return;
+  LOG(ERROR) << "the append-only log does not begin with the copy: " << helio::LogText(error);
+}
+
+void PrimaryLink::Adopt(const PsyncReply& reply, int db_index) {
   retry_ms_ = options_.retry_ms;
   durable_ = 0;
   applied_.clear();
@@ -431,19 +480,8 @@ std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   ids_.is_told = true;
   may_have_own_writes_ = !options_.is_read_only;
   offset_ = reply.offset;
+  db_index_ = db_index;
   can_continue_ = true;
-  return "";
-}
-
-std::string PrimaryLink::LoadCopy(const std::string& path) {
-  can_continue_ = false;
-  replicas_.ForgetStream("a full copy replaces the data");
-  is_loading_ = true;
-  const std::string error = persistence_.LoadCopy(path, &db_index_);
-  is_loading_ = false;
-  if (error.empty()) return "";
-  retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);  // the same copy would do the same again
-  return fmt::format("the copy cannot be loaded, and there is no data any more: {}", error);
 }
 
 std::string PrimaryLink::ReceiveCopy(LinkSocket& socket, const std::string& path) {

@@ -2,7 +2,8 @@
 // The replica's side of replication: the link with its primary.
 //
 //   connect, handshake, PSYNC
-//     +FULLRESYNC   the copy goes to a file, the shards are emptied and filled from that
+//     +FULLRESYNC   the copy goes to a file, the shards are emptied and filled from that; or, with
+//                   repl-diskless-load swapdb, it is loaded beside the data and takes its place
 //     +CONTINUE     what this server has is enough
 //   the stream      the socket becomes a connection, whose client is the primary: its commands take
 //                   the way of every pipeline (server/dispatch/worker_primary.cc)
@@ -126,7 +127,13 @@ class PrimaryLink final : private PrimaryStreamOwner {
   std::string Continue(const PsyncReply& reply);
   std::string FullCopy(LinkSocket& socket, const PsyncReply& reply);
   std::string ReceiveCopy(LinkSocket& socket, const std::string& path);
-  std::string LoadCopy(const std::string& path);
+  // Empties the shards and fills them from the file.
+  std::string LoadCopy(const std::string& path, const PsyncReply& reply);
+  // repl-diskless-load swapdb: loads the file beside the data, and changes over to it.
+  std::string SwapCopy(const std::string& path, const PsyncReply& reply);
+  // What the shards have is that copy from now on.
+  void Adopt(const PsyncReply& reply, int db_index);
+  void TellLog(std::string_view error);  // of AppendLog::BeginAnew
   std::string RunStream(LinkSocket& socket);
   // Until then (monotonic), or something else is to be done.
   void AwaitRetry(uint64_t end_ns);

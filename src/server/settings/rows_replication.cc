@@ -60,6 +60,10 @@ std::string ApplyOptions(SettingHost& host, const SettingChange& change) {
 
 constexpr NamedValue<bool> kAckMeanings[] = {{"received", false}, {"durable", true}};
 
+constexpr NamedValue<CopyLoad> kCopyLoads[] = {{"disabled", CopyLoad::kDisabled},
+                                               {"on-empty-db", CopyLoad::kOnEmptyDb},
+                                               {"swapdb", CopyLoad::kSwapDb}};
+
 constexpr SettingRow kRows[] = {
     {.name = "replicaof",
      .old_name = "slaveof",
@@ -99,6 +103,16 @@ constexpr SettingRow kRows[] = {
      .slot = kSlot<&Options::replication, &ReplicationOptions::serves_stale_data>,
      .apply = ApplyOptions,
      .help = "A replica that has lost its primary goes on to answer."},
+    {.name = "repl-diskless-load",
+     .topic = kReplication,
+     .kind = kChoice,
+     .initial = "disabled",
+     .choices = "disabled on-empty-db swapdb",
+     .slot = kChoiceSlot<kCopyLoads, &Options::replication, &ReplicationOptions::copy_load>,
+     .apply = ApplyOptions,
+     .help = "What a replica does when a full copy has come. disabled, on-empty-db: it drops its "
+             "data, then loads the copy. swapdb: it keeps its data until the copy is loaded, and "
+             "can be promoted with it meanwhile. That takes memory for both."},
     {.name = "replica-priority",
      .old_name = "slave-priority",
      .topic = kReplication,
