@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,7 +19,7 @@ namespace dfly {
 
 // How far it is. Thread: any.
 struct LoadProgress {
-  std::atomic<uint64_t> bytes_total{0};
+  std::atomic<uint64_t> bytes_total{0};  // 0: not known
   std::atomic<uint64_t> bytes_read{0};
   std::atomic<uint64_t> keys{0};
   std::atomic<uint64_t> expired_keys{0};  // that were due, and left out
@@ -50,6 +51,9 @@ class SnapshotLoader {
   [[nodiscard]] std::string Load(const SnapshotPath& path);
   // The same with an RDB file of any name, which other bytes may follow: from `*end` on.
   [[nodiscard]] std::string LoadRdbPart(const std::string& path, uint64_t* end);
+  // The same with an open file; `name` is for errors. Its size may be unknown.
+  [[nodiscard]] std::string LoadRdb(const std::string& name, std::unique_ptr<InputFile> file,
+                                    uint64_t* end);
   const SnapshotExtras& extras() const { return extras_; }
 
  private:
@@ -67,11 +71,10 @@ class SnapshotLoader {
   LoadProgress& progress_;
   SnapshotExtras extras_;
   std::atomic<bool> has_failed_{false};
-  DatabaseSet& TargetOf(Shard& shard) const {
-    return is_beside_ ? shard.incoming() : shard.live();
-  }
+  DatabaseSet& TargetOf(Shard& shard) const { return is_beside_ ? shard.incoming() : shard.live(); }
   bool keeps_due_keys_ = false;
   bool is_beside_ = false;
+  bool may_reserve_ = true;
   int64_t now_ms_ = 0;
   std::optional<RdbLimits> limits_;
 };

@@ -212,9 +212,7 @@ class Shard final : private ChangeListener {
   // FreeStep has something to do.
   bool needs_to_free() const { return !reaper_.empty() || FindFreeable() != doomed_.end(); }
   // used_bytes() are more than live_bytes().
-  bool has_pending() const {
-    return !doomed_.empty() || !reaper_.empty() || incoming_ != nullptr;
-  }
+  bool has_pending() const { return !doomed_.empty() || !reaper_.empty() || incoming_ != nullptr; }
   // Keys, and large values, that wait to be freed.
   size_t pending_objects() const;
   // A cut of one of its databases is going on.

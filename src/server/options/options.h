@@ -107,9 +107,9 @@ enum class UndeclaredKeys : uint8_t {
 // What the start says of replication.
 // repl-diskless-load: what a replica does with its data when a full copy has come.
 enum class CopyLoad : uint8_t {
-  kDisabled,   // it goes before the copy is loaded
-  kOnEmptyDb,  // the same here: the copy comes by way of a file in any case
-  kSwapDb,     // it stays until the copy is loaded
+  kDisabled,   // the copy goes to a file, then the data goes, then the file is loaded
+  kOnEmptyDb,  // as kSwapDb if there is no data, else as kDisabled
+  kSwapDb,     // the data stays until the copy is loaded, as it comes, without a file
 };
 
 struct ReplicationOptions {

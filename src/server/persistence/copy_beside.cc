@@ -17,8 +17,8 @@ namespace dfly {
 
 namespace {
 
-constexpr helio::WaitReason kCopyTake = {
-    "a copy that becomes the data", "it is one hop, and the copy is in memory already"};
+constexpr helio::WaitReason kCopyTake = {"a copy that becomes the data",
+                                         "it is one hop, and the copy is in memory already"};
 
 }  // namespace
 
@@ -32,13 +32,12 @@ CopyBeside::~CopyBeside() {
   persistence_.EndBeside();
 }
 
-std::string CopyBeside::Load(const std::string& path) {
+std::string CopyBeside::Load(std::unique_ptr<InputFile> file, uint64_t* end) {
   const uint64_t begin_ns = helio::MonotonicNanos();
   SnapshotLoader loader(server_.shards.get(), server_.options.persistence.files, &progress_);
   loader.LoadBeside();
   loader.KeepDueKeys();  // the primary says when they go
-  uint64_t end = 0;
-  std::string error = loader.LoadRdbPart(path, &end);
+  std::string error = loader.LoadRdb("the copy", std::move(file), end);
   if (!error.empty()) return error;
   extras_ = loader.extras();
   error = CompileFunctions(server_, extras_.functions, progress_.is_cancelled, &functions_);

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // A replica's copy of its primary that is loaded beside the data (repl-diskless-load swapdb):
 //
-//   Load   the RDB file goes to Shard::incoming of all shards, and its functions are compiled;
-//          clients go on with the data that there is
+//   Load   the RDB goes to Shard::incoming of all shards as it comes, and its functions are
+//          compiled; clients go on with the data that there is
 //   Take   with all shards locked: what was loaded takes the place of that data, on all shards in
 //          one hop. The old data is freed in slices, as after FLUSHALL ASYNC
 //
 // Without Take the data stays as it was, and what was loaded is freed in the same way.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "server/scripts/function_store.h"
+#include "storage/file_layer.h"
 #include "storage/snapshot_extras.h"
 #include "storage/snapshot_load.h"
 
@@ -32,8 +35,8 @@ class CopyBeside {
   CopyBeside(const CopyBeside&) = delete;
   CopyBeside& operator=(const CopyBeside&) = delete;
 
-  // Empty, or the error. Persistence::CancelBeside ends it.
-  [[nodiscard]] std::string Load(const std::string& path);
+  // Empty, or the error. `*end`: of the RDB in the file. Persistence::CancelBeside ends it.
+  [[nodiscard]] std::string Load(std::unique_ptr<InputFile> file, uint64_t* end);
   // Of SnapshotExtras::place.
   int stream_db() const { return extras_.place.db_index; }
 

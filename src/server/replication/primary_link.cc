@@ -27,7 +27,7 @@
 #include "server/persistence/append_log.h"
 #include "server/persistence/copy_beside.h"
 #include "server/persistence/persistence.h"
-#include "server/replication/copy_reader.h"
+#include "server/replication/copy_source.h"
 #include "server/replication/psync_reply.h"
 #include "server/replication/replicas.h"
 
@@ -406,29 +406,44 @@ std::string PrimaryLink::Continue(const PsyncReply& reply) {
 std::string PrimaryLink::FullCopy(LinkSocket& socket, const PsyncReply& reply) {
   const uint64_t generation = generation_;
   LOG(INFO) << "the primary sends a full copy: " << reply.id << ", offset " << reply.offset;
+  CopySource source(&socket);
+  copy_ = &source;
   state_ = State::kSync;
-  copy_total_ = copy_read_ = 0;
-  copy_last_ns_ = helio::MonotonicNanos();
+  const std::string error = LoadsBeside() ? SwapCopy(source, reply) : CopyByFile(source, reply);
+  is_loading_ = false;
+  copy_ = nullptr;
+  return is_current(generation) ? error : std::string(kIsOver);
+}
+
+bool PrimaryLink::LoadsBeside() {
+  if (options_.copy_load != CopyLoad::kOnEmptyDb) return options_.copy_load == CopyLoad::kSwapDb;
+  std::atomic<bool> is_empty{true};
+  server_.shards->AwaitOnAll([&](Shard& shard) {
+    for (const auto& database : shard.live().made()) {
+      if (database != nullptr && database->size() != 0) is_empty = false;
+    }
+  });
+  return is_empty;
+}
+
+std::string PrimaryLink::CopyByFile(CopySource& source, const PsyncReply& reply) {
+  const uint64_t generation = generation_;
   const std::string& directory = persistence_.directory();
   const std::string path = fmt::format("{}temp-{}.{}.rdb", directory.empty() ? "" : directory + "/",
                                        helio::UnixMillis() / 1000, getpid());
-  std::string error = ReceiveCopy(socket, path);
-  if (error.empty() && !is_current(generation)) error = kIsOver;
-  if (error.empty()) {
-    is_loading_ = true;
-    error = options_.copy_load == CopyLoad::kSwapDb ? SwapCopy(path, reply) : LoadCopy(path, reply);
-    is_loading_ = false;
-  }
+  std::string error = ReceiveCopy(source, path);
+  if (error.empty() && is_current(generation)) error = LoadCopy(path, reply);
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     LOG(WARNING) << helio::LogText(path) << " cannot be removed";
   }
-  return is_current(generation) ? error : std::string(kIsOver);
+  return error;
 }
 
 std::string PrimaryLink::LoadCopy(const std::string& path, const PsyncReply& reply) {
   const uint64_t generation = generation_;
   can_continue_ = false;
   replicas_.ForgetStream("a full copy replaces the data");
+  is_loading_ = true;
   int db_index = 0;
   const std::string error = persistence_.LoadCopy(path, &db_index);
   if (stops_) return std::string(kIsOver);
@@ -442,18 +457,25 @@ std::string PrimaryLink::LoadCopy(const std::string& path, const PsyncReply& rep
   return "";
 }
 
-std::string PrimaryLink::SwapCopy(const std::string& path, const PsyncReply& reply) {
+std::string PrimaryLink::SwapCopy(CopySource& source, const PsyncReply& reply) {
   const uint64_t generation = generation_;
   // As in Redis: an earlier state of the same data is better than none, but that of another stream
   // may never have been this primary's.
   const bool serves = helio::EqualsIgnoreCase(reply.id, ids_.id);
   CopyBeside copy(&server_, &persistence_, serves);
-  const std::string error = copy.Load(path);
+  is_loading_ = true;
+  std::unique_ptr<InputFile> file = source.OpenFile();
+  if (file == nullptr) return source.error();
+  uint64_t end = 0;
+  const std::string error = copy.Load(std::move(file), &end);
   if (!is_current(generation)) return std::string(kIsOver);
+  if (error.empty()) (void)source.EndFile(end);
+  if (!source.error().empty()) return source.error();
   if (!error.empty()) {
     retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);
     return fmt::format("the copy cannot be loaded, and the data stays as it was: {}", error);
   }
+  LOG(INFO) << "the copy is here: " << source.bytes_read() << " bytes";
   bool is_taken = false;
   TellLog(log_.BeginAnew([&] {
     is_taken = copy.Take([&] {
@@ -484,29 +506,22 @@ void PrimaryLink::Adopt(const PsyncReply& reply, int db_index) {
   can_continue_ = true;
 }
 
-std::string PrimaryLink::ReceiveCopy(LinkSocket& socket, const std::string& path) {
+std::string PrimaryLink::ReceiveCopy(CopySource& source, const std::string& path) {
   std::unique_ptr<OutputFile> file;
   if (auto error = server_.options.persistence.files->Create(path, &file)) {
     return fmt::format("{}: {}", path, error.message());
   }
-  CopyReader reader;
   std::string rdb;
   auto status = CopyReader::Status::kMore;
   while (status == CopyReader::Status::kMore) {
-    if (!socket.AwaitBytes()) return socket.error();
-    size_t taken = 0;
     rdb.clear();
-    status = reader.Take(socket.received(), &rdb, &taken);
-    if (status == CopyReader::Status::kError) return reader.error();
-    socket.Consume(taken);
-    copy_total_ = reader.bytes_total();
-    copy_read_ = reader.bytes_read();
-    copy_last_ns_ = helio::MonotonicNanos();
+    status = source.Take(&rdb);
+    if (status == CopyReader::Status::kError) return source.error();
     if (rdb.empty()) continue;
     if (auto error = file->Write(rdb)) return fmt::format("{}: {}", path, error.message());
   }
   if (auto error = file->SyncAndClose()) return fmt::format("{}: {}", path, error.message());
-  LOG(INFO) << "the copy is here: " << copy_read_ << " bytes";
+  LOG(INFO) << "the copy is here: " << source.bytes_read() << " bytes";
   return "";
 }
 
@@ -640,10 +655,10 @@ PrimaryLinkFacts PrimaryLink::Facts() const {
     facts.last_io_s = SecondsSince(session_->connection.last_active_ns());
   }
   if (!facts.is_up && down_since_ns_ != 0) facts.down_since_s = SecondsSince(down_since_ns_);
-  if (facts.is_syncing) {
-    facts.copy_bytes_total = copy_total_;
-    facts.copy_bytes_read = copy_read_;
-    facts.copy_last_io_s = SecondsSince(copy_last_ns_);
+  if (copy_ != nullptr) {
+    facts.copy_bytes_total = copy_->bytes_total();
+    facts.copy_bytes_read = copy_->bytes_read();
+    facts.copy_last_io_s = SecondsSince(copy_->last_ns());
   }
   return facts;
 }

@@ -110,9 +110,10 @@ constexpr SettingRow kRows[] = {
      .choices = "disabled on-empty-db swapdb",
      .slot = kChoiceSlot<kCopyLoads, &Options::replication, &ReplicationOptions::copy_load>,
      .apply = ApplyOptions,
-     .help = "What a replica does when a full copy has come. disabled, on-empty-db: it drops its "
-             "data, then loads the copy. swapdb: it keeps its data until the copy is loaded, and "
-             "can be promoted with it meanwhile. That takes memory for both."},
+     .help = "How a replica takes a full copy. disabled: it writes the copy to a file, drops its "
+             "data, then loads the file. swapdb: it loads the copy as it comes, and keeps its data "
+             "until the copy is whole. It can be promoted with that data meanwhile. That takes "
+             "memory for both. on-empty-db: as swapdb if it has no data, else as disabled."},
     {.name = "replica-priority",
      .old_name = "slave-priority",
      .topic = kReplication,
