@@ -11,7 +11,7 @@
 
 #include "core/rdb/rdb_value.h"
 #include "core/table/compact_value.h"
-#include "engine/keyspace/database_set.h"
+#include "engine/keyspace/database.h"
 #include "storage/entry_writer.h"
 
 namespace dfly {

@@ -18,7 +18,6 @@
 #include "core/types/stream_entries.h"
 #include "engine/keyspace/access_clock.h"
 #include "engine/keyspace/database.h"
-#include "engine/keyspace/database_set.h"
 #include "engine/keyspace/effect_recorder.h"
 #include "engine/keyspace/eviction.h"
 #include "engine/keyspace/key_events.h"

@@ -90,8 +90,8 @@ class AppendLog {
   [[nodiscard]] std::string BeginAnew() {
     return BeginAnew([] {});
   }
-  // The same with what they have after `change`, which is called in any case. Nothing of it comes to
-  // the log before. So the log on the disk is that of the old data until there is a new base.
+  // The same with what they have after `change`, which is called in any case. The log hears nothing
+  // of it. So the log on the disk is that of the old data until there is a new base.
   [[nodiscard]] std::string BeginAnew(const std::function<void()>& change);
 
   // --- WAITAOF ---

@@ -82,8 +82,8 @@ class Persistence {
   // clients are told LOADING. Empty, or the error; then the shards are empty. `stream_db`: of
   // SnapshotExtras::place. From a fiber. REQUIRES: the caller has no locks. Suspends.
   [[nodiscard]] std::string LoadCopy(const std::string& path, int* stream_db);
-  // Of CopyBeside: a load beside the data begins and ends. `serves`: clients see the data meanwhile.
-  // Begin suspends.
+  // Of CopyBeside: a load beside the data begins and ends. `serves`: clients see the data
+  // meanwhile. Begin suspends.
   void BeginBeside(LoadProgress* progress, bool serves);
   void EndBeside();
   // The copy has become the data.

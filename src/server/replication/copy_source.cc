@@ -48,8 +48,7 @@ class CopySource::File final : public InputFile {
   size_t taken_ = 0;  // of ahead_
 };
 
-CopySource::CopySource(LinkSocket* socket)
-    : socket_(*socket), last_ns_(helio::MonotonicNanos()) {}
+CopySource::CopySource(LinkSocket* socket) : socket_(*socket), last_ns_(helio::MonotonicNanos()) {}
 
 Status CopySource::Fail(std::string_view error) {
   error_ = error;

@@ -475,7 +475,6 @@ std::string PrimaryLink::SwapCopy(CopySource& source, const PsyncReply& reply) {
     retry_ms_ = std::min(retry_ms_ * 2, kRetryMillisMax);
     return fmt::format("the copy cannot be loaded, and the data stays as it was: {}", error);
   }
-  LOG(INFO) << "the copy is here: " << source.bytes_read() << " bytes";
   bool is_taken = false;
   TellLog(log_.BeginAnew([&] {
     is_taken = copy.Take([&] {

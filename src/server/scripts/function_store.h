@@ -80,7 +80,7 @@ class FunctionStore {
                      ScriptHost* host, std::string* error);
   // All of them or, if something stands against one, none.
   std::optional<std::string> Add(const std::vector<LibraryRef>& libraries, Policy policy);
-  // In two steps: the table of these libraries alone, which may fail, and what makes it the store's.
+  // In two steps: a table of these libraries alone, which may fail, and what makes it the store's.
   static std::optional<std::string> MakeTable(const std::vector<LibraryRef>& libraries,
                                               FunctionTableRef* table);
   void Replace(FunctionTableRef table);
